@@ -1,5 +1,5 @@
-//! The rooms of the crate stand on the floors that the table in `src/lib.rs` says: a module imports
-//! only from floors below its own, so no two rooms import each other.
+//! The modules of the crate are on the floors given by the table in `src/lib.rs`: a module imports
+//! only from floors below its own, so no two modules import each other.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
 
-/// The most columns of a line.
+/// The most columns in a line.
 const WIDTH: usize = 100;
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Room to floor, from the rows `| 4 | [`decode`] | … |`.
+/// The floor of each module, from the rows `| 4 | [`decode`] | … |`.
 fn floors() -> BTreeMap<String, usize> {
     let table = read(&source().join("lib.rs"));
     let row = |line: &str| {
@@ -31,7 +31,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            // What the builds of crates under `tests` leave is not ours.
+            // The build output of the crates under `tests` is not ours.
             if !path.ends_with("target") {
                 files(&path, found);
             }
@@ -41,7 +41,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Modules from the crate's root down to the file: `src/decode/mod.rs` is `[decode]`.
+/// The modules from the crate's root down to the file: `src/decode/mod.rs` is `[decode]`.
 fn modules(path: &Path) -> Vec<String> {
     let inside = path.strip_prefix(source()).unwrap().with_extension("");
     let mut names: Vec<String> =
@@ -52,7 +52,7 @@ fn modules(path: &Path) -> Vec<String> {
     names
 }
 
-/// The rooms that a line of code names: `crate::decode::…`, `crate::{decode::…, plan::…}`.
+/// The modules named in a line of code: `crate::decode::…`, `crate::{decode::…, plan::…}`.
 fn named(code: &str) -> Vec<String> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let mut found = Vec::new();
@@ -115,7 +115,7 @@ fn every_room_imports_only_from_floors_below() {
             continue;
         }
         let Some(&floor) = floors.get(room) else {
-            // Text alone, without code.
+            // It has only text, no code.
             assert_eq!(room, "method", "{room} has no floor in the table of src/lib.rs");
             continue;
         };
@@ -159,7 +159,7 @@ fn imports_are_found_in_every_form() {
     assert_eq!(depths, [0, 0, 1, 0, 0]);
 }
 
-/// Comments point into `src/method.md` by section: "method.md, Tree growth".
+/// Comments refer to sections of `src/method.md`: "method.md, Tree growth".
 #[test]
 fn comments_point_to_sections_of_the_method_that_are_there() {
     let method = read(&source().join("method.md"));
@@ -181,7 +181,7 @@ fn comments_point_to_sections_of_the_method_that_are_there() {
     }
 }
 
-/// rustfmt leaves comments and strings as they are. A chat template's lines are its own.
+/// rustfmt does not wrap comments and strings. The lines of a chat template are excepted.
 #[test]
 fn lines_end_within_100_columns() {
     let mut paths = Vec::new();
@@ -207,7 +207,7 @@ fn after_generics(rest: &str) -> &str {
     }
 }
 
-/// Uses of lanes that are no calls: `.map(L::float)`, `each(gate::<L>)`.
+/// Uses of lanes that are not calls: `.map(L::float)`, `each(gate::<L>)`.
 fn handed_over(line: &str) -> bool {
     let name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let operations = line.match_indices("L::").filter(|(at, _)| {
@@ -219,8 +219,8 @@ fn handed_over(line: &str) -> bool {
     operations.chain(functions).any(|rest| !after_generics(rest).starts_with('('))
 }
 
-/// A function that is handed over is compiled by itself, without the instruction set of the one
-/// that hands it over: every operation in it becomes a call, forty times as slow.
+/// A function passed as an argument is compiled on its own, without the instruction set of its
+/// caller: every operation in it becomes a call, which is forty times as slow.
 #[test]
 fn kernels_call_lanes_where_they_stand() {
     assert!(handed_over("block.map(L::float)") && handed_over("self.each::<L>(gate::<L>),"));

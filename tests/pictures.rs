@@ -1,17 +1,17 @@
-//! Draws the README's picture and records the first two minutes, from the program as it is now:
+//! Draws the README's picture and records the first two minutes, with the current program:
 //!
 //! ```sh
 //! cargo build --release
 //! cargo run --release --example pictures -- MODEL.gguf    # the picture needs a real model
 //! ```
 //!
-//! It types as a person would, in a home of its own, and writes `assets/screen.svg` and
-//! `assets/first-minutes.cast`. Without a model only the recording is made.
+//! It types as a person would, in its own home folder, and writes `assets/screen.svg` and
+//! `assets/first-minutes.cast`. Without a model it only makes the recording.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 #[path = "support/picture.rs"]
 mod picture;
-// Of what tests do with a terminal it needs a part.
+// It needs only a part of what tests do with a terminal.
 #[allow(dead_code)]
 #[path = "support/pty.rs"]
 mod pty;
@@ -23,7 +23,7 @@ use std::time::Duration;
 use portable_pty::CommandBuilder;
 use pty::Pty;
 
-/// The program that was built next to this one.
+/// The program that was built together with this one.
 fn program() -> PathBuf {
     let this = std::env::current_exe().unwrap();
     let name = format!("dovetail{}", std::env::consts::EXE_SUFFIX);
@@ -109,7 +109,7 @@ fn screen(assets: &Path, model: &str) {
         ask(&mut chat, question);
         answered(&mut chat, limit);
     }
-    // Looks back to a round in the middle of the answer, whose tree is full.
+    // Looks back at a round in the middle of the answer, whose tree is full.
     chat.send("\t");
     for _ in 0..8 {
         chat.send("\x1b[D");

@@ -1,4 +1,4 @@
-//! What README and guide show works as it stands: its settings are accepted, its commands run.
+//! What the README and the guide show works: their settings are accepted, and their commands run.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use dovetail::settings;
 
 const README: &str = include_str!("../README.md");
 
-/// The blocks of a language in README and guide.
+/// The code blocks in a language in README and guide.
 fn blocks(language: &str) -> Vec<&'static str> {
     let opening = format!("```{language}\n");
     let ends = |rest: &'static str| rest.split("```").next().unwrap_or_default();
@@ -29,7 +29,7 @@ fn its_settings_are_accepted_and_contradict_nothing() {
     }
 }
 
-/// Checks the links of one page, and counts those that lead to files.
+/// Checks the links of one page, and counts those to files.
 fn check_links(page: &Path) -> usize {
     let text = std::fs::read_to_string(page).unwrap();
     let shown = page.display();
@@ -77,7 +77,7 @@ fn readme_and_changelog_stay_short() {
     assert!(words(changelog) <= 2000, "{} words", words(changelog));
 }
 
-// They are written for a shell.
+// The commands are written for a shell.
 #[cfg(unix)]
 #[test]
 fn its_commands_that_need_no_network_run() {
@@ -108,7 +108,7 @@ fn its_commands_that_need_no_network_run() {
         let mut command = assert_cmd::Command::from_std(command);
         let (code, out, err) = outcome(command.timeout(Duration::from_secs(120)));
         if chat {
-            // No terminal here: it says so, and is otherwise ready.
+            // There is no terminal here: it says so, and is otherwise ready.
             assert!(code == 2 && err.contains("needs a terminal"), "{line}: {code} {err}");
         } else {
             assert!(code == 0 && !out.trim().is_empty(), "{line}: {code} {out}{err}");

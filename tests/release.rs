@@ -9,7 +9,7 @@ fn targets() -> Vec<&'static str> {
     WORKFLOW.lines().filter_map(target).collect()
 }
 
-/// The name of a target's archive without its ending, as the workflow says it.
+/// The name of a target's archive without its extension, as in the workflow.
 fn archive(target: &str) -> String {
     let line = WORKFLOW.lines().find_map(|line| line.trim().strip_prefix("name=")).unwrap();
     line.replace("${GITHUB_REF_NAME#v}", "1.2.3").replace("${{ matrix.target }}", target)
@@ -42,7 +42,7 @@ fn binstall_finds_every_archive_and_the_program_in_it() {
         assert_eq!(key("pkg-fmt"), if windows { "zip" } else { "tgz" });
         let program = if windows { "dovetail.exe" } else { "dovetail" };
         assert_eq!(key("bin-dir"), format!("{name}/{program}"));
-        // What the workflow packs under that ending.
+        // What the workflow packs under that extension.
         let command = if windows { "7z a \"$name.zip\"" } else { "tar -czf \"$name.tar.gz\"" };
         assert!(WORKFLOW.contains(command), "{command}");
     }

@@ -1,5 +1,5 @@
-//! The integration tests, one binary so that the crate is linked once. Its modules
-//! mirror those of `src`; what several of them need is in `support`.
+//! The integration tests, in one binary so that the crate is linked once. Its modules mirror those
+//! of `src`; `support` has what several of them need.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -7,7 +7,7 @@
     clippy::print_stdout,
     missing_docs
 )]
-// Tests that need what only Unix has are left out elsewhere, and what they use has no user there.
+// Tests that need Unix are left out on other systems, where what they use is then unused.
 #![cfg_attr(not(unix), allow(dead_code, unused_imports))]
 
 mod bench;

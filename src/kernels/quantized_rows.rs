@@ -95,7 +95,7 @@ impl QuantizedRows {
         self.count
     }
 
-    /// How many columns a row has.
+    /// The number of columns in each row.
     pub fn inputs(&self) -> usize {
         self.inputs
     }

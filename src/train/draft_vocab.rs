@@ -12,7 +12,7 @@ const COVERED: f64 = 0.995;
 /// happen not to be in the data.
 const GRAIN: usize = 1024;
 
-/// How many of the target's tokens a head scores.
+/// The number of the target's tokens that a head scores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DraftVocabSize {

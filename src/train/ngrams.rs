@@ -18,7 +18,7 @@ use crate::speculate::{Tree, top_log_probs};
 /// Receives a token and what the target considered likely after it, with probabilities.
 type Take<'a> = dyn FnMut(u32, &[(u32, f32)]) + 'a;
 
-/// How many tokens a pass has: all their logits are held at a time.
+/// The number of tokens in a pass: all their logits are held at a time.
 const SLICE: usize = 64;
 
 /// A table to make.

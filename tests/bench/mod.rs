@@ -1,4 +1,4 @@
-//! `bench` measures what it says.
+//! `bench` measures what it claims to measure.
 
 mod quality;
 mod verify;

@@ -1,5 +1,5 @@
-//! `bench quality`: the perplexity is that of decoding token by token, and the published model's is
-//! the reference program's.
+//! `bench quality`: the perplexity is that of decoding token by token, and for the published model
+//! it equals the reference program's.
 
 use std::path::Path;
 

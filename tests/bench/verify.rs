@@ -1,4 +1,5 @@
-//! `bench verify` on a small model: what it measures adds up, and what it cannot do it says.
+//! `bench verify` on a small model: its measurements are consistent, and it reports what it cannot
+//! do.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! What the templates of well-known families ask for: dates, tools, thoughts and their switch,
+//! What the templates of well-known families use: dates, tools, thoughts and their switch,
 //! channels. Each is a short template with the constructions of its family.
 
 use dovetail::chat::{ChatTemplate, Message, Role, SpecialTokens, today};
@@ -16,7 +16,7 @@ fn thought(thought: &str, answer: &str) -> Message {
     Message { thought: Some(thought.to_owned()), ..Message::new(Role::Assistant, answer) }
 }
 
-/// A question, a thought answer, another question.
+/// A question, an answer with thoughts, another question.
 fn chat() -> Vec<Message> {
     vec![user("Hi."), thought("A greeting.", "Hello!"), user("Bye.")]
 }
@@ -25,7 +25,8 @@ fn rendered(template: &ChatTemplate, messages: &[Message]) -> String {
     template.render(messages, true).unwrap()
 }
 
-/// Qwen3: thoughts of answers before the last question are left out; an empty block switches off.
+/// Qwen3: thoughts in answers before the last question are left out; an empty block switches them
+/// off.
 const QWEN_3: &str = r"{%- set last = namespace(user=0) -%}
 {%- for m in messages -%}{%- if m.role == 'user' -%}{%- set last.user = loop.index0 -%}{%- endif -%}{%- endfor -%}
 {%- for m in messages -%}
@@ -50,7 +51,7 @@ fn qwen_3_leaves_out_old_thoughts_and_has_a_switch() {
     assert_eq!(rendered(&template.with_thinking(Some(true)), &chat()), said);
     let off = template.with_thinking(Some(false));
     assert_eq!(rendered(&off, &chat()), format!("{said}<think>\n\n</think>\n\n"));
-    // A thought that no question follows is the template's to keep.
+    // If no question follows a thought, the template decides whether to keep it.
     let kept = template.render(&chat()[..2], false).unwrap();
     assert_eq!(kept, "[user]Hi.[assistant]<think>A greeting.</think>Hello!");
 }
@@ -104,10 +105,10 @@ fn deepseek_distills_open_the_thought_themselves() {
     let prompt = template.prompt(&chat(), true, &|_| Vec::new()).unwrap();
     assert_eq!(prompt.text, "<bos><U>Hi.<A>Hello!<U>Bye.<A><think>\n");
     assert!(prompt.opened_thought().is_some());
-    // Also where a saved answer still has its thoughts in the text.
+    // Also if a saved answer still has its thoughts in the text.
     let old = [user("Hi."), Message::new(Role::Assistant, "<think>x</think>Hello!"), user("Bye.")];
     assert_eq!(rendered(&template, &old), prompt.text);
-    // What a user types opens nothing.
+    // What a user types does not open a block.
     let plain = self::template("{% for m in messages %}{{ m.content }}{% endfor %}");
     let typed = plain.prompt(&[user("What is <think>")], true, &|_| Vec::new()).unwrap();
     assert_eq!(typed.opened_thought(), None);
@@ -206,7 +207,7 @@ fn phi_4_mini_looks_for_tools_in_the_system_message() {
 
 #[test]
 fn gemma_has_no_system_role_and_calls_the_assistant_model() {
-    // Gemma 2 refuses a system message, Gemma 3 puts it before the first question itself.
+    // Gemma 2 refuses a system message; Gemma 3 puts it before the first question itself.
     let turns = r"{%- for m in loop_messages -%}
 {%- if (m['role'] == 'user') != (loop.index0 % 2 == 0) -%}{{- raise_exception('roles must alternate') -}}{%- endif -%}
 {%- set role = 'model' if m['role'] == 'assistant' else m['role'] -%}

@@ -1,4 +1,4 @@
-//! Templates that write conversations down, and conversations on disk.
+//! Templates that render conversations, and conversations on disk.
 
 mod families;
 mod sessions;

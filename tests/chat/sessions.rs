@@ -13,13 +13,13 @@ use crate::support::chat::ANSWER;
 use crate::support::program;
 use crate::support::pty::Pty;
 
-/// Set in a child: the folder that it saves to.
+/// Set in a child process: the folder in which it saves.
 const CHILD: &str = "DOVETAIL_TEST_SAVES";
 fn question(content: String) -> SavedTurn {
     SavedTurn { message: Message::new(Role::User, content), interrupted: false }
 }
 
-/// `command` continued so that it runs `test` of this binary as a child.
+/// `command` changed so that it runs `test` of this binary as a child process.
 fn again<'a>(command: &'a mut Command, test: &str, folder: &Path) -> &'a mut Command {
     let (_, module) = module_path!().split_once("::").unwrap();
     command.args([&format!("{module}::{test}"), "--exact", "--nocapture"]);
@@ -57,7 +57,7 @@ fn a_kill_while_saving_loses_nothing_that_was_saved() {
         let mut saves = 0;
         let mut count = |line: Option<String>| {
             let line = line?;
-            // The last line may be cut short by the kill.
+            // The kill may have cut off the last line.
             if let Some(Ok(number)) = line.strip_prefix("saved ").map(str::parse) {
                 saves = number;
             }
@@ -97,7 +97,7 @@ fn a_full_disk_keeps_what_was_saved_before() {
         assert!(unfinished(Path::new(&folder)).is_empty());
         let head = &store.list().unwrap().sessions[0];
         assert_eq!(head.messages, turns.len() - 1);
-        // Once there is room, all of it is saved in the same place.
+        // Once there is room, everything is saved in the same place.
         turns.truncate(1);
         open.update(turns);
         assert!(!store.save(&mut open).unwrap().copied);
@@ -114,7 +114,7 @@ fn a_full_disk_keeps_what_was_saved_before() {
     assert_eq!(SessionStore::at(folder.path()).list().unwrap().sessions.len(), 1);
 }
 
-/// A window on the conversations of `home`.
+/// A window on the conversations in `home`.
 fn window(script: &str, home: &TempDir) -> Pty {
     let mut pty = Pty::start(program::scripted(script, home.path()), 90, 40);
     pty.wait_for("○ ready");
@@ -197,7 +197,7 @@ fn loading_what_is_no_conversation_does_not_freeze_the_screen() {
     let mut chat = window("answers.jsonl", &home);
     for name in ["pipe", "device"] {
         chat.send(&format!("/load {name}\r"));
-        // The box breaks its rows between words.
+        // The box breaks its lines between words.
         chat.wait_for(&format!("{name},"));
         chat.send("\x1b");
         chat.wait("the box to close", |screen| !screen.contains("Not loaded"));

@@ -1,5 +1,5 @@
-//! Conversations written down by the templates of the families we claim to run. Every template
-//! is given as its models publish it; every expected text is the family's documented format.
+//! Conversations rendered by the templates of the families that we claim to support. Every template
+//! is the one that its models publish; every expected text is the family's documented format.
 
 use std::ops::Range;
 
@@ -12,19 +12,19 @@ const LLAMA_2: &str = "{% if messages[0]['role'] == 'system' %}{% set loop_messa
 /// Llama 3 instruct.
 const LLAMA_3: &str = "{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}";
 
-/// Vicuna 1.5, as its community conversions carry it.
+/// Vicuna 1.5, as its community conversions have it.
 const VICUNA: &str = "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}{% set system_message = 'A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, detailed, and polite answers to the user\\'s questions.' %}{% endif %}{{ system_message }}{% for message in loop_messages %}{% if message['role'] == 'user' %}{{ ' USER: ' + message['content'].strip() }}{% elif message['role'] == 'assistant' %}{{ ' ASSISTANT: ' + message['content'].strip() + eos_token }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ ' ASSISTANT:' }}{% endif %}";
 
 /// Zephyr and TinyLlama chat.
 const ZEPHYR: &str = "{% for message in messages %}\n{% if message['role'] == 'user' %}\n{{ '<|user|>\n' + message['content'] + eos_token }}\n{% elif message['role'] == 'system' %}\n{{ '<|system|>\n' + message['content'] + eos_token }}\n{% elif message['role'] == 'assistant' %}\n{{ '<|assistant|>\n'  + message['content'] + eos_token }}\n{% endif %}\n{% if loop.last and add_generation_prompt %}\n{{ '<|assistant|>' }}\n{% endif %}\n{% endfor %}";
 
-/// Qwen2 instruct: ChatML with a system message of its own.
+/// Qwen2 instruct: ChatML with its own system message.
 const QWEN_2: &str = "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
 /// Mistral 7B instruct v0.1 and v0.2: no system role, turns must alternate.
 const MISTRAL: &str = "{{ bos_token }}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}{% if message['role'] == 'user' %}{{ '[INST] ' + message['content'] + ' [/INST]' }}{% elif message['role'] == 'assistant' %}{{ message['content'] + eos_token}}{% else %}{{ raise_exception('Only user and assistant roles are supported!') }}{% endif %}{% endfor %}";
 
-/// The end of Qwen3's, which walks the messages backwards and cuts thoughts out of old answers.
+/// The end of Qwen3's, which walks the messages backwards and removes thoughts from old answers.
 const QWEN_3: &str = "{%- if messages[0].role == 'system' %}
     {{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}
 {%- endif %}
@@ -205,7 +205,7 @@ fn a_model_without_a_template_gets_plain_lines() {
 
 #[test]
 fn a_longer_conversation_begins_with_the_shorter_one() {
-    // Otherwise the KV cache of the turn before is of no use.
+    // Otherwise the KV cache of the previous turn would be useless.
     for (source, bos, eos) in ALL {
         let template = template(source, bos, eos);
         let first = template.render(&long()[..2], true).unwrap();
@@ -261,7 +261,7 @@ fn what_is_said_is_told_from_what_the_template_says() {
             let prompt = template.prompt(&messages, true, &controls_in).unwrap();
             assert_eq!(own(&prompt), own(&honest), "{template:?}: {text:?} said by {at}");
         }
-        // Without a control token the text is the one that it always was.
+        // Without a control token, the text is the same as before.
         for (text, at) in ordinary.iter().flat_map(|text| (0..4).map(move |at| (text, at))) {
             let mut messages = long();
             messages[at].content = (*text).to_owned();
@@ -283,7 +283,7 @@ fn the_bundled_target_is_told_no_forged_turn() {
     let special = |tokens: &[u32]| -> Vec<u32> {
         tokens.iter().copied().filter(|&token| target.tokenizer.is_special(token)).collect()
     };
-    // What holds no control token has the ids of its text.
+    // A text without control tokens has the ids of its text.
     for text in ["Hi.", " two\n\n lines  ", "", "é漢😀 <|im_end|> <s> \"x\"", "<|use r|> end|>"]
     {
         for at in 0..4 {

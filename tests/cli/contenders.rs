@@ -1,4 +1,4 @@
-//! Contenders with settings of their own, and the papers' tables.
+//! Contenders with their own settings, and the papers' tables.
 
 use crate::support::program::{Home, outcome};
 use serde_json::Value;
@@ -49,7 +49,7 @@ fn those_that_cannot_take_part_are_named_and_the_others_run() {
         let (drafted, rounds) = (answer["drafted"].as_u64(), answer["rounds"].as_u64());
         assert!(drafted.unwrap() <= most * rounds.unwrap(), "{answer}");
     }
-    // Alone, a contender that cannot take part leaves nothing to run.
+    // If a contender that cannot take part is the only one, nothing is left to run.
     let (code, _, err) =
         outcome(&mut home.command(&[&QUICK[..], &["--strategies", "duo:k=77"]].concat()));
     assert!(code == 2 && err.contains("`k` must be"), "{code}: {err}");
@@ -88,7 +88,7 @@ fn a_table_of_a_paper_has_theirs_and_ours() {
     let quick = ["--limit", "1", "--max-tokens", "8"];
     let table = ["bench", "paper", "--table", "3"];
     let (code, out, err) = outcome(&mut home.command(&[&table[..], &quick].concat()));
-    // The bundled head has four blocks: the rows of more are left out.
+    // The bundled head has four blocks: rows with more blocks are left out.
     assert_eq!(code, 1, "{err}");
     assert!(err.contains("left out: `w/ DGF + 4`: 5 blocks are asked for"), "{err}");
     assert!(err.contains("left out: `w/o both` needs a head of EAGLE-1 or 2"), "{err}");

@@ -1,4 +1,4 @@
-//! What a draft may draw on: fewer tokens, earlier chats. The text is the target's own.
+//! What a draft may use: fewer tokens, earlier chats. The text is still the target's own.
 
 use std::fs;
 use std::path::Path;
@@ -36,7 +36,7 @@ fn a_draft_vocabulary_changes_no_text() {
         }
     }
     let (code, out, _) = outcome(&mut home.command(&["doctor", "--draft-vocab", "1000"]));
-    // With the tokens that end a turn, if they are not among the first.
+    // Including the tokens that end a turn, if they are not among the first.
     assert!(code == 0 && out.contains("of the target's 4096 tokens."), "{out}");
     let (code, out, _) = outcome(&mut home.command(&["doctor", "--draft-vocab", &of_text]));
     let told = format!("tokens, the most frequent ones in {}.", story.display());
@@ -139,7 +139,7 @@ fn a_head_is_recognised_by_its_target_and_left_out_where_none_is_wished() {
     let (code, _, err) = outcome(&mut home.command(&[&["run", "hi"], &none[..]].concat()));
     assert!(code == 2 && err.contains("`draft` is `none`"), "{code} {err}");
 
-    // One bit of the weights, and it is another model.
+    // If one bit of the weights changes, it is a different model.
     drop(files);
     let weights = target.join("model.safetensors");
     let mut bytes = fs::read(&weights).unwrap();

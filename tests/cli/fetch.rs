@@ -1,5 +1,5 @@
-//! Prompt sets that are fetched: listed, refused if they are not what was promised, and named where
-//! they are missing.
+//! Prompt sets that are downloaded: they are listed, refused if their content is not the expected
+//! one, and named if they are missing.
 
 use crate::support::hub::{Manners, Server, one_file};
 use crate::support::program::{Home, outcome};
@@ -28,7 +28,7 @@ fn what_a_mirror_has_in_their_place_is_refused() {
     let mirror = format!("http://127.0.0.1:{}", server.port);
     let fetch = ["bench", "fetch", "humaneval-full", "--mirror", &mirror];
     let page = home.path().join("cache/dovetail/prompts");
-    // A page in the file's place, in a server's stead that has the length right.
+    // A web page with the right length instead of the file, as a server might send.
     std::fs::create_dir_all(&page).unwrap();
     let part = "b796127e635a67f93fb35c04f4cb03cf06f38c8072ee7cee8833d7bee06979ef.part";
     std::fs::write(page.join(part), vec![b' '; 44_877]).unwrap();

@@ -1,5 +1,5 @@
-//! The program with a GPU that is named: the first that the machine has, a software one in most
-//! places.
+//! The program with a named GPU: the first one that the machine has, which is a software GPU in
+//! most places.
 
 use crate::support::golden::golden;
 use crate::support::program::{Home, outcome};
@@ -15,7 +15,7 @@ fn has_gpu() -> bool {
     found
 }
 
-/// The counts of a record's `traffic`; 0 where it has none.
+/// The counts in a record's `traffic`; 0 if it has none.
 fn counts(record: &Value) -> [u64; 3] {
     ["submissions", "bytes_up", "bytes_down"]
         .map(|name| record["traffic"][name].as_u64().unwrap_or_default())
@@ -26,7 +26,7 @@ fn json_says_what_each_round_sent_over_the_bus() {
     if !has_gpu() {
         return;
     }
-    // A tree that is asked for, since none pays on a software device.
+    // A tree requested explicitly, because none pays off on a software device.
     let drafts = ["--strategy", "dovetail", "--gamma", "8"];
     let args = [&["run", "--json", "Hello", "--max-tokens", "24"][..], &drafts].concat();
     let run = |device| {
@@ -101,7 +101,7 @@ fn doctor_prints_the_placements_of_a_device() {
     assert!(table("cpu").contains("all on the CPU: as you asked"));
 }
 
-/// One device, one text: blocks that stay there and blocks that come in every pass.
+/// The same device gives the same text, whether blocks stay there or are sent in every pass.
 #[test]
 fn a_streamed_target_says_what_a_resident_one_does() {
     if !has_gpu() {
@@ -144,7 +144,8 @@ fn a_bench_of_the_gpu_sets_what_was_measured_beside_what_was_expected() {
     ] {
         assert!(out.contains(words), "{words} is missing from\n{out}");
     }
-    // A head that is refused is said while loading: that keeps nothing from where it should run.
+    // Refusing a head is reported while loading, and does not stop anything from running where it
+    // should.
     let other = golden("eagle3/head_eagle3").display().to_string();
     let heads = ["--json", "--draft", "assets/demo/head", "--draft", &other];
     let found: Value = serde_json::from_str(&bench(&heads)).unwrap();
@@ -180,7 +181,8 @@ fn a_gpu_that_is_not_there_is_told_on_stderr() {
     }
 }
 
-/// What is on a GPU is not packed for the CPU, and a part of a model is no use at the next start.
+/// What is on a GPU is not packed for the CPU, and a part of a model cannot be used at the next
+/// start.
 #[test]
 fn a_target_on_a_gpu_leaves_no_packed_weights_behind() {
     if !has_gpu() {
@@ -233,7 +235,7 @@ fn a_long_prompt_is_read_on_a_gpu_where_that_is_asked_for() {
     assert!(sent.is_some_and(|bytes| bytes > 1_000_000), "the weights went there: {sent:?}");
     assert!(!plain.is_empty());
     assert_eq!(run(&["--prefill", "gpu", "--strategy", "context"]).0, plain);
-    // Never by itself, where nobody has asked for more than a device.
+    // It is never used by default, even if the user has only requested a device.
     assert_eq!(run(&["--strategy", "plain"]).1, None);
 }
 
@@ -255,8 +257,8 @@ fn doctor_says_where_long_prompts_are_read() {
     assert!(out.contains("Expected of a long prompt: "), "{out}");
 }
 
-/// What was read on another device is another text where two tokens are nearly as likely: that is
-/// no reason to call it wrong.
+/// What was read on another device may give another text if two tokens are nearly equally likely;
+/// such a record must not be called wrong.
 #[test]
 fn a_record_is_verified_on_the_device_that_read_its_prompts() {
     if !has_gpu() {

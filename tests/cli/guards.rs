@@ -1,5 +1,5 @@
-//! What the program refuses, cuts or shows instead of sending it: contradictions, endless input,
-//! control characters.
+//! What the program refuses, cuts or displays instead of sending it to the terminal:
+//! contradictions, endless input, control characters.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::support::program::{Home, at_home, outcome, run, script};
 use crate::support::pty::Pty;
 
-/// Copies the clipboard to wherever the terminal is, then clears the screen.
+/// Would set the clipboard of the user's terminal, then clear the screen.
 const HOSTILE: &str = "\u{1b}]52;c;QQ==\u{7}\u{1b}[2J";
 
 /// A script whose first token is hostile.
@@ -118,7 +118,7 @@ fn a_closed_output_is_an_error_and_nothing_is_loaded() {
         assert_eq!(code, 1, "{err}");
         assert!(err.contains("standard output is closed"), "{err}");
     }
-    // Another's /dev/null is none of ours.
+    // A /dev/null in another program's place is not ours.
     let mut command = std::process::Command::new("sh");
     command.arg("-c").arg(format!("exec '{}' man 1<>/dev/null", env!("CARGO_BIN_EXE_dovetail")));
     home.prepare(&mut command);

@@ -1,4 +1,4 @@
-//! Models by name, as a user types them: listed, run, fetched in pairs.
+//! Models by name, as a user types them: listed, run, and downloaded in pairs.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,7 +12,8 @@ use crate::support::hub::{Manners, Server};
 use crate::support::library::DEMO;
 use crate::support::program::{Home, outcome};
 
-/// A home with a model folder, and an Ollama store with one model and one that vanished.
+/// A home folder with a model folder, and an Ollama store with one model and one that has
+/// disappeared.
 fn home() -> Home {
     let home = Home::new();
     let folder = home.path().join("my models/demo-target");
@@ -41,7 +42,7 @@ fn home() -> Home {
     home
 }
 
-/// The program with nothing of this machine's stores around it.
+/// The program without any of this machine's stores.
 fn command(home: &Home, args: &[&str]) -> Command {
     let mut command = home.command(args);
     for name in ["HF_HUB_CACHE", "HF_TOKEN", "OLLAMA_MODELS"] {
@@ -121,7 +122,7 @@ fn a_model_answers_by_its_name() {
     let (code, out, err) = outcome(&mut command(&home, &["run", "Hello", "--target", "demo"]));
     assert_eq!(code, 0, "{err}");
     assert!(!out.trim().is_empty());
-    // Whatever takes a model knows the folders of the settings.
+    // Every command that takes a model knows the folders in the settings.
     let chats = home.path().join("chats.jsonl");
     fs::write(&chats, "").unwrap();
     let (chats, head) = (chats.display().to_string(), home.path().join("head"));
@@ -133,11 +134,11 @@ fn a_model_answers_by_its_name() {
         assert_eq!(code, expected, "{args:?}: {err}");
         assert!(!err.contains("demo-t"), "{err}");
     }
-    // A model that cannot be opened says why.
+    // If a model cannot be opened, the error says why.
     let (code, _, err) = outcome(&mut command(&home, &["run", "Hello", "--target", "broken"]));
     assert_eq!(code, 3, "{err}");
     assert!(err.contains("broken-one.gguf") && err.contains("GGUF"), "{err}");
-    // Two begin so.
+    // Two names begin with this.
     fs::write(home.path().join("my models/demo-2.gguf"), "GGUF").unwrap();
     let (code, _, err) = outcome(&mut command(&home, &["run", "Hello", "--target", "demo"]));
     assert_eq!(code, 3, "{err}");
@@ -174,7 +175,7 @@ fn packed_weights_are_kept_where_the_user_wants_it() {
     assert!(!doctor(&[]).contains("pack cache"));
     fs::remove_dir_all(cache.join("dovetail/packed")).unwrap();
     assert!(doctor(&["--pack-cache"]).contains("kept in the pack cache for the next start"));
-    // Where nothing can be kept, that is told and the answer is the same.
+    // If nothing can be stored, that is reported and the answer is the same.
     fs::remove_dir_all(cache.join("dovetail")).unwrap();
     fs::write(cache.join("dovetail"), "in the way").unwrap();
     let mut run = command(&home, &["run", "Hello", "--target", "demo-target", "--pack-cache"]);

@@ -1,5 +1,5 @@
-//! The program from outside: arguments, pipes, exit codes. Scripted where a model is not the
-//! point, the bundled pair where it is.
+//! The program from outside: arguments, pipes, exit codes. It uses a script where the model does
+//! not matter, and the bundled pair where it does.
 
 use crate::support::program::{HELLO, Home, outcome, run, script};
 use dovetail::kernels::Format;

@@ -12,7 +12,7 @@ fn both_answers_are_the_same_text_and_the_play_is_recorded() {
     assert_eq!(code, 0, "{err}");
     let lines: Vec<&str> = out.lines().collect();
     assert!(lines[0].starts_with("plain ") && lines[1].starts_with("speculative "), "{out}");
-    // The first token comes with the prompt, each other one takes plain decoding a step.
+    // The first token comes with the prompt; each other token takes plain decoding one step.
     let figures = |line: &str| -> Vec<usize> {
         line.split_whitespace().filter_map(|word| word.parse().ok()).collect()
     };

@@ -24,7 +24,7 @@ fn a_recorded_answer_is_the_target_s_own() {
     let (code, _, err) = outcome(&mut home.command(&ask));
     assert!(code == 1 && err.contains("already exists"), "{code}: {err}");
 
-    // Another question has another answer: the record then says what nobody said.
+    // Another question has another answer: the record then claims a text that was not generated.
     let change = |from: &str, to: &str| {
         assert!(text.contains(from), "{from}");
         std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
@@ -73,7 +73,7 @@ fn a_conversation_is_checked_by_its_text() {
     assert!(code == 0 && out.contains("the target's own, then stopped"), "{out}");
     let (code, out, _) = session(&format!("{} Indeed.", answer.trim()), false);
     assert!(code == 1 && out.contains("is not what the target says"), "{out}");
-    // Continued behind the limit, to the end.
+    // Continued after the limit, to the end.
     let (code, all, err) = outcome(&mut home.command(&["run", question, "--max-tokens", "400"]));
     assert!(code == 0 && all.trim().len() > answer.trim().len(), "{all}{err}");
     let (code, out, err) = session(all.trim(), false);
@@ -116,13 +116,14 @@ fn a_conversation_that_was_forgotten_in_part_is_checked_with_what_was_left() {
         assert_eq!(code, 0, "{summary:?}: {out}{err}");
         assert!(out.contains("All 2 answers are"), "{out}");
     }
-    // Neither with what was left nor with the whole: something else was given, or said.
+    // Neither with the remaining conversation nor with the whole: something else was given, or
+    // answered.
     let other = "No star at all.";
     let forgotten = serde_json::json!({"messages": 2});
     let (code, out, err) = verify(&river, other, forgotten.clone());
     assert!(code == 1 && out.contains("answer 2: cannot be told"), "{out}{err}");
     assert!(err.contains("could not be checked wholly"), "{err}");
-    // The first one was given the whole beginning, for certain.
+    // The first answer was certainly given the whole beginning.
     let (code, out, _) = verify(other, &sun, forgotten);
     assert!(code == 1 && out.contains("answer 1: character 1 is not what"), "{out}");
 }
@@ -147,7 +148,7 @@ fn an_answer_to_other_instructions_cannot_be_told() {
     let (code, out, err) = verify("No star at all.", 6);
     assert!(code == 1 && out.contains("cannot be told: the instructions"), "{out}{err}");
     assert!(err.contains("could not be checked wholly"), "{err}");
-    // As old as the answer, they are those it was given.
+    // They are as old as the answer, so they are the ones that it was given.
     let (code, out, _) = verify("No star at all.", 5);
     assert!(code == 1 && out.contains("is not what the target says"), "{out}");
 }

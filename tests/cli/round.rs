@@ -1,4 +1,4 @@
-//! What a draft would bring: `bench round` on the bundled pair.
+//! What a draft would gain: `bench round` on the bundled pair.
 
 use crate::support::program::{Home, outcome};
 use serde_json::Value;
@@ -99,7 +99,8 @@ fn a_record_of_a_small_model_tells_of_its_trees_chains_and_sequences() {
         let of = |point: &Value| {
             let (gamma, width) = (point["gamma"].as_u64().unwrap(), point["width"].as_u64());
             assert!(point["blocks"].is_null(), "{out}");
-            // The tokens in the time: what a round takes is the sum only where they take turns.
+            // The tokens per time: a round takes the sum of both times only if draft and target
+            // take turns.
             let won = 1.0 + number(point, "accepted")?;
             let rate = 1e3 * won / number(point, "round_ms")?;
             assert!((number(point, "tokens_s")? / rate - 1.0).abs() < 1e-9, "{point}");
@@ -120,7 +121,7 @@ fn a_record_of_a_small_model_tells_of_its_trees_chains_and_sequences() {
         let by_gamma = of(&all, k);
         assert!(by_gamma.len() == 5 && by_gamma.is_sorted_by(|a, b| a.1 <= b.1), "{by_gamma:?}");
     }
-    // A root and its one guess are the same tree, however wide it might be.
+    // A root with a single guess is the same tree, however wide it might be.
     let first: Vec<f64> = [1, 2, 4].map(|k| of(&all, k)[0].1).to_vec();
     assert!(first[0] > 0.2 && first.iter().all(|share| *share == first[0]), "{first:?}");
 
@@ -141,7 +142,7 @@ fn a_record_of_a_small_model_tells_of_its_trees_chains_and_sequences() {
     let budgets: Vec<(Option<u64>, u64)> = duo.iter().map(|&(k, gamma, _)| (k, gamma)).collect();
     assert_eq!(budgets, [(None, 1), (Some(1), 4), (Some(1), 6), (Some(3), 6)], "{duo:?}");
     assert!(duo[1..].iter().all(|&(.., accepted)| accepted > 0.1), "{duo:?}");
-    // A search is another tree, of which this record tells nothing.
+    // A search makes another tree, about which this record says nothing.
     let (none, _) = points(&["--strategy", "specexec", "--gammas", "1,8"]);
     assert_eq!(none.len(), 1, "{none:?}");
 
@@ -160,7 +161,7 @@ fn a_small_model_that_is_not_here_is_timed_by_its_shape() {
     let record = small_record(&home, "small.jsonl");
     let shapes = ["bench", "round", "--shape", "68m", "--draft-shape", "68m", "--json"];
     let small = ["--prompt-tokens", "16", "--threads", "2", "--accept", &record];
-    // Whose T_D comes from the record's trees; chains and sequences are drafted as they are.
+    // T_D comes from the trees in the record; chains and sequences are drafted unchanged.
     let flags = ["--gammas", "1,4", "--strategy", "small-model", "--widths", "2"];
     let (code, out, err) = outcome(&mut home.command(&[&shapes[..], &small, &flags].concat()));
     assert_eq!(code, 0, "{err}");

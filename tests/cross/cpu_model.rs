@@ -1,5 +1,5 @@
-//! `src/model/mod.rs` without the backend of GPUs and what stands on it.
-// What only those use has no user here.
+//! `src/model/mod.rs` without the GPU backend and what depends on it.
+// What only those use is unused here.
 #![allow(dead_code, unused_imports)]
 
 #[path = "../../src/model/block_options.rs"]

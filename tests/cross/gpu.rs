@@ -1,4 +1,4 @@
-//! `tests/support/gpu.rs` where there is none.
+//! `tests/support/gpu.rs` for a machine without a GPU.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! What the cost model reads of a machine, in place of `src/hardware`, which asks the system.
+//! What the cost model reads about a machine, instead of `src/hardware`, which asks the system.
 
 /// A CPU.
 pub struct Cpu {
-    /// What its instructions are called.
+    /// The names of its instruction sets.
     pub features: Vec<&'static str>,
     /// Cores.
     pub physical: usize,
@@ -10,6 +10,6 @@ pub struct Cpu {
 
 /// A GPU.
 pub struct Gpu {
-    /// Bytes a second.
+    /// Bytes per second.
     pub bandwidth: Option<f64>,
 }

@@ -1,9 +1,9 @@
 //! The program's kernels, its models and draft heads on the CPU, drafting and decoding, and what
-//! they need; nothing else of it.
+//! they need; nothing else of the program.
 //!
-//! Backends that need a library for GPUs are left out, with what stands on them.
+//! Backends that need a library for GPUs are left out, with everything that depends on them.
 
-// What only tests of what is left out use has no user here.
+// What only the omitted tests use is unused here.
 #![cfg_attr(test, allow(dead_code, unused_imports))]
 
 #[path = "../../src/decode/mod.rs"]

@@ -1,5 +1,5 @@
-//! The GPU that an emulated processor has not, and a head on it: types without a value, in place of
-//! `src/model/gpu` and `src/model/head/gpu_head.rs`.
+//! The GPU that an emulated processor does not have, and a head on it: types without values,
+//! instead of `src/model/gpu` and `src/model/head/gpu_head.rs`.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use super::{Candidates, HeadBackend, HeadError, HeadPrecision, HeadWeights, Pair
 use crate::kernels::{KvFormat, Pool};
 use crate::speculate::{BeamRow, Ranking};
 
-/// None.
+/// There is none.
 pub enum Gpu {}
 
-/// None.
+/// There is none.
 pub enum GpuHead {}
 
 impl GpuHead {
-    /// Never called: `gpu` cannot be made.
+    /// Never called, because `gpu` cannot be created.
     pub fn new(
         _: &HeadWeights,
         _: &SharedTables,

@@ -1,4 +1,4 @@
-//! `src/plan/mod.rs`: what decoding reads of it.
+//! The part of `src/plan/mod.rs` that decoding reads.
 #![allow(dead_code, unused_imports)]
 
 #[path = "../../src/plan/cost.rs"]

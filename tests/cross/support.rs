@@ -1,4 +1,4 @@
-//! What these tests need of the program's tests' support.
+//! What these tests need of the support for the program's tests.
 #![allow(dead_code, unused_imports)]
 
 #[path = "../support/generate.rs"]

@@ -25,12 +25,12 @@ use dovetail::speculate::{Method, Shape};
 use dovetail::train::{DraftNet, FirstWeights, head_config};
 
 const CONTEXT: usize = 192;
-/// Tokens of an answer.
+/// The length of an answer in tokens.
 const LENGTH: usize = 14;
 
-/// The drafters of the table, in the order of [`drafter_of`]. The head has drawn weights, so that
-/// nearly all of its proposals are rejected; the small model is the target itself, so that all of
-/// its greedy proposals are accepted; retrieval drafts from `text`.
+/// The drafters of the table, in the order of [`drafter_of`]. The head has random weights, so
+/// nearly all of its proposals are rejected. The small model is the target itself, so all of its
+/// greedy proposals are accepted. Retrieval drafts from `text`.
 pub(super) fn drafters(
     files: &TargetFiles,
     target: &CpuTarget,
@@ -82,7 +82,7 @@ pub(super) fn drafter_of(kind: DraftKind) -> usize {
     at.unwrap_or_else(|| panic!("{kind:?} is not tested"))
 }
 
-/// The strategy's own tree, cut to what a test has time for.
+/// The strategy's own tree, reduced to what a test has time for.
 pub(super) fn budget(row: &Strategy) -> Budget {
     let shape = match row.method {
         Method::Sequences { .. } => Shape { gamma: 6, width: 1, depth: 6 },
@@ -93,7 +93,7 @@ pub(super) fn budget(row: &Strategy) -> Budget {
     Budget { method: row.method, ..Budget::new(Shape { depth, ..shape }, blocks) }
 }
 
-/// The head and the small model in turn, and every third round neither.
+/// The head and the small model take turns; every third round has neither.
 pub(super) fn rival(round: usize) -> Rival {
     let kind = if round.is_multiple_of(2) { DraftKind::Head } else { DraftKind::Small };
     let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6 };

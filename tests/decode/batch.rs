@@ -1,4 +1,4 @@
-//! Answers side by side: each is the one that is made alone.
+//! Answers in parallel: each is the same as when it is generated alone.
 
 use crate::support::bundled::heldout;
 use crate::support::generate::{plain, samplers};
@@ -19,7 +19,7 @@ fn target(files: &TargetFiles) -> CpuTarget {
     CpuTarget::load(&LoadRequest { config, source, pool, capacity, kv }, &mut |_| {}).unwrap()
 }
 
-/// Prompts of different lengths with answers of different lengths, one as long as there is room.
+/// Prompts of different lengths with answers of different lengths, one as long as the room allows.
 fn requests(files: &TargetFiles) -> Vec<Request> {
     heldout()
         .iter()
@@ -30,7 +30,7 @@ fn requests(files: &TargetFiles) -> Vec<Request> {
             let prompt = files.template.prompt(&chat, true, &|_| Vec::new()).unwrap();
             let pieces = files.tokenizer.encode_prompt(&prompt, false).unwrap();
             let prompt: Vec<u32> = pieces.into_iter().map(|(token, _)| token).collect();
-            // One ends with the context alone, some with a sentence.
+            // One ends only when the context is full, some end with a sentence.
             let (eos, max_tokens) = match i {
                 2 => (Vec::new(), CAPACITY),
                 _ => (files.eos.clone(), if i % 3 == 1 { 40 } else { 1 + 7 * (i % 5) }),

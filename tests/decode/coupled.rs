@@ -1,5 +1,5 @@
-//! Coupled drafting: a draft that knows the target's noise is accepted more often. That it changes
-//! no text is tested with the other options.
+//! Coupled drafting: a draft that knows the target's noise is accepted more often. That it does not
+//! change the text is tested with the other options.
 
 use crate::support::bundled::{bundled, heldout};
 use crate::support::generate::generate;
@@ -8,7 +8,7 @@ use dovetail::decode::{Request, RoundOptions};
 use dovetail::draft::Budget;
 use dovetail::speculate::{SamplerSettings, Shape};
 
-/// Tokens a round over some of the held-out prompts.
+/// Tokens per round over some of the held-out prompts.
 fn tokens_a_round(shape: Shape, coupled: bool) -> f64 {
     let mut backend = bundled();
     let (mut tokens, mut rounds) = (0, 0);

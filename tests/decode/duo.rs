@@ -2,8 +2,8 @@
 //! (tests/golden/duodec_trace.json) with the recorded models as draft and target, and on the same
 //! models through the engine.
 //!
-//! Three things differ on purpose, and are undone here to compare:
-//! - the original returns the last tail without having checked it; ours is never returned;
+//! Three things differ on purpose, and are reversed here for the comparison:
+//! - the original returns the last tail without having checked it; ours never returns it;
 //! - it does not stop at an end token; the engine does;
 //! - for budgets other than 12, 16 and 24 it always takes one sequence; ours takes any divisor.
 
@@ -30,8 +30,8 @@ fn number(value: &Value) -> usize {
 
 type Ranks = Vec<(u32, f32)>;
 
-/// The draft as a function of the text: its likeliest next tokens. The cases have most texts in
-/// common, so each is run once.
+/// The draft as a function of the text: its likeliest next tokens. The cases share most texts, so
+/// each text is run only once.
 struct Draft {
     model: CpuTarget,
     text: Vec<u32>,
@@ -55,7 +55,7 @@ impl Draft {
         ranks
     }
 
-    /// Sequences behind `text`, and how many times the draft was asked.
+    /// Sequences after `text`, and how many times the draft was called.
     fn ahead(
         &mut self,
         scale: f32,
@@ -97,8 +97,8 @@ fn tokens(tree: &Tree) -> Vec<u32> {
     tree.nodes().iter().map(|node| node.token).collect()
 }
 
-/// Replays a run with `draft` as the draft, and beside it with `small`, which must propose the
-/// same.
+/// Replays a run with `draft` as the draft and, at the same time, with `small`, which must propose
+/// the same.
 fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft, small: &mut SmallModel) {
     let prompt = numbers(&case["prompt"]);
     let gamma = number(&case["gamma"]);
@@ -109,7 +109,7 @@ fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft, small: &mut S
     let (mut sampler, mut history) = (Sampler::default(), History::default());
 
     // Round 0 reads the prompt, while the draft guesses one token. The target's own token becomes
-    // the root whatever that guess was; right or wrong, there is no tail.
+    // the root, and there is no tail, whether the guess was right or wrong.
     let first = rounds.next().unwrap();
     target.truncate(0);
     let logits = target.prefill(&prompt).unwrap().logits;
@@ -130,7 +130,7 @@ fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft, small: &mut S
     let mut tree = Tree::root(root);
     let mut adopted = guess == root;
     let mut length = 1;
-    // The original runs the guessed token too, though it asks nothing of it.
+    // The original runs the guessed token too, though it does not use the result.
     let mut asked = 2;
     for round in rounds {
         let tail = SequencesAhead::tail(&tree);
@@ -252,7 +252,7 @@ fn overlapping_draft_and_target_give_the_plain_text() {
                 let gamma = [8, 12, 16, 24, 5][(i * 4 + j) % 5];
                 let (got, rounds) = answer(&mut engine, &request, |_| duo(gamma, fixed, sampler));
                 assert_eq!(got, want, "{draft} γ {gamma} {fixed:?} {sampler:?}");
-                // The tail that an answer ends with is not part of it.
+                // The tail at the end of an answer is not part of it.
                 assert_eq!(got.len(), LENGTH);
                 assert!(rounds.iter().all(|round| round.tree.len() <= gamma));
                 // Nothing is drafted before the first token is known.
@@ -279,13 +279,13 @@ fn overlapping_draft_and_target_give_the_plain_text() {
     assert!(judged > 0, "no first token was ever judged");
 }
 
-/// Tokens of an answer.
+/// The length of an answer in tokens.
 const LENGTH: usize = 48;
 
-/// What rounds say of their sequences is what the next ones then have: of an adopted sequence the
-/// next tree is what follows its first token, otherwise there is no tail.
+/// What rounds record about their sequences is what the next rounds have: after an adopted
+/// sequence, the next tree is what follows its first token; otherwise there is no tail.
 fn check_records(rounds: &[Round], gamma: usize, fixed: Option<usize>) {
-    // The first token is before the rounds.
+    // The first token comes before the rounds.
     let mut so_far = 1;
     for (at, round) in rounds.iter().enumerate() {
         if so_far + 1 == LENGTH {
@@ -312,7 +312,8 @@ fn check_records(rounds: &[Round], gamma: usize, fixed: Option<usize>) {
             Some(adopted) => {
                 let sequence: Vec<u32> =
                     ahead.sequences[adopted].iter().map(|token| token.token).collect();
-                // Only the end of the answer cuts it: the target's own token is one of those left.
+                // Only the end of the answer cuts it: the target's own token is one of the
+                // remaining ones.
                 assert_eq!(tail, sequence[..sequence.len().min(LENGTH - so_far)]);
             }
             None => assert_eq!(tail, [round.bonus]),

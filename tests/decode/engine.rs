@@ -1,4 +1,4 @@
-//! Decoding with a toy target: whatever is drafted, the text is the plain one.
+//! Decoding with a toy target: no matter what is drafted, the text is the plain one.
 
 use crate::support::generate::{options, plain, request};
 use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter, decode};
@@ -146,7 +146,7 @@ fn trees_are_no_deeper_than_the_tokens_left() {
     let mut answer = engine.generate(request(&[1, 2, 3], 4), &Letters).unwrap();
     let options = options(Shape { gamma: 30, width: 2, depth: 8 }, true, greedy());
     answer.first_token(&options).unwrap();
-    // Three tokens are left, one of them the bonus.
+    // Three tokens are left, one of them the bonus token.
     let round = answer.step(&options).unwrap();
     assert_eq!((round.tree.height(), round.committed.len()), (2, 3));
     assert_eq!(round.finish, Some(Finish::MaxTokens));
@@ -277,7 +277,7 @@ fn a_drafter_without_room_is_left_out_with_a_notice() {
         notices,
         ["the draft's context of 20 tokens is full; decoding continues without a draft"]
     );
-    // A shorter conversation has room again.
+    // A shorter conversation fits again.
     let (_, summary, notices) =
         decode(&mut engine, &Letters, request(&[4, 2], 12), |_| options(SHAPE, true, greedy()));
     assert!(summary.tau > 2.0 && notices.is_empty());
@@ -291,7 +291,7 @@ fn the_end_of_the_context_ends_the_answer() {
             options(SHAPE, true, greedy())
         });
         assert_eq!(outcome.finish, Some(Finish::ContextFull));
-        // 30 positions behind the prompt, and the last token needs none.
+        // There are 30 positions after the prompt, and the last token needs none.
         assert_eq!(outcome.tokens.len(), 31);
         let full: Vec<u32> = vec![1; 32];
         let (outcome, _, _) =

@@ -1,5 +1,6 @@
-//! Decoding with parts of it on a GPU: the text is plain's on the same devices, whatever is drafted
-//! where, and a device that is lost in the middle of an answer costs no token.
+//! Decoding with some parts on a GPU: the text equals that of plain decoding on the same devices,
+//! no matter what is drafted on which device, and losing a device in the middle of an answer loses
+//! no token.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use dovetail::speculate::{Method, Shape, Tree};
 use dovetail::train::{DraftNet, FirstWeights, head_config};
 
 const CONTEXT: usize = 192;
-/// Tokens of an answer.
+/// The length of an answer in tokens.
 const LENGTH: usize = 12;
 
 fn files(name: &str) -> TargetFiles {
@@ -42,7 +43,7 @@ fn load_request<'a>(files: &'a TargetFiles, pool: &Arc<Pool>) -> LoadRequest<'a>
     }
 }
 
-/// A head with drawn weights, nearly all of whose proposals are rejected.
+/// A head with random weights, nearly all of whose proposals are rejected.
 fn head_weights(files: &TargetFiles) -> HeadWeights {
     let config = head_config(&files.config, 2, true);
     let first = (FirstWeights::default(), 3);
@@ -70,7 +71,7 @@ fn head(files: &TargetFiles, tables: &CpuTarget, gpu: Option<&Arc<Gpu>>) -> Feat
     .with_cores(cores)
 }
 
-/// The target itself as a small model, all of whose greedy proposals are right on one device.
+/// The target itself as a small model; on one device all of its greedy proposals are right.
 fn small(files: &TargetFiles, pool: &Arc<Pool>, gpu: Option<&Arc<Gpu>>) -> SmallModel {
     let beside = Arc::new(Pool::borrowing(Arc::clone(pool), 1));
     let lm: Box<dyn SmallLm> = match gpu {
@@ -89,16 +90,17 @@ fn small(files: &TargetFiles, pool: &Arc<Pool>, gpu: Option<&Arc<Gpu>>) -> Small
     SmallModel::new("itself", lm, vocabulary).with_pool(beside)
 }
 
-/// Where target, head and small model are.
+/// On which devices target, head and small model are.
 #[derive(Clone, Copy, Debug)]
 enum Placement {
     /// The draft on the GPU, the target on the CPU (Dovetail).
     DraftOnGpu,
-    /// Both parts of the target and all drafts on the GPU but for its last blocks.
+    /// The first blocks of the target and all drafts on the GPU, the target's last blocks on the
+    /// CPU.
     Split,
     /// The target on the GPU, the small model on the CPU (DuoDecoding).
     TargetOnGpu,
-    /// The same with the target's blocks streamed in every pass.
+    /// The same, with the target's blocks streamed in every pass.
     Streamed,
 }
 
@@ -138,7 +140,7 @@ fn prompt(name: &str) -> Vec<u32> {
     [&prompt[..20], &prompt[..6]].concat()
 }
 
-/// Both kinds of drafts, the one on the GPU and the one on the CPU at once among them.
+/// Both kinds of drafts, including both devices drafting at once.
 #[test]
 fn every_placement_gives_plain_text_under_every_strategy() {
     let Some(gpu) = gpu() else { return };
@@ -172,8 +174,8 @@ fn every_placement_gives_plain_text_under_every_strategy() {
     }
 }
 
-/// Against the reference program's logits, as on the CPU; what the kernels do not cover is refused
-/// with a reason.
+/// Against the reference program's logits, as on the CPU; what the kernels do not support is
+/// refused with a reason.
 #[test]
 fn every_architecture_gives_the_reference_logits_or_a_reason() {
     let Some(gpu) = gpu() else { return };
@@ -226,7 +228,7 @@ fn every_architecture_gives_the_reference_logits_or_a_reason() {
     assert_eq!(refused, ["gemma3", "olmo2", "starcoder2", "mixtral", "deepseek2", "gpt-oss"]);
 }
 
-/// Rounds that overlap and such that do not.
+/// Rounds with and without overlap.
 fn steady(blocks: usize, drafter: usize) -> impl Fn(usize) -> RoundOptions {
     move |round| {
         let shape = Shape { gamma: 8, width: 2, depth: 3 };
@@ -236,7 +238,7 @@ fn steady(blocks: usize, drafter: usize) -> impl Fn(usize) -> RoundOptions {
     }
 }
 
-/// What the rounds say is all that the device has counted.
+/// The rounds record everything that the device has counted.
 #[test]
 fn rounds_say_what_went_over_the_bus() {
     let files = files("qwen3");
@@ -303,7 +305,7 @@ fn a_draft_whose_gpu_is_lost_in_an_answer_costs_no_token() {
     }
 }
 
-/// From the loss on the text is the CPU's own, behind what was said.
+/// After the loss, the text continues with the CPU's own tokens.
 #[test]
 fn a_target_whose_gpu_is_lost_goes_on_on_the_cpu_where_it_can() {
     let files = files("qwen3");

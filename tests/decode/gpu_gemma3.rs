@@ -1,5 +1,6 @@
 //! Gemma 3 on a GPU against the reference program's logits. The recorded model's MLP is 28 wide,
-//! which no kernel of the GPU takes; four further units without weights change no number of it.
+//! which no kernel of the GPU supports; four more units with zero weights change none of its
+//! results.
 
 use std::sync::Arc;
 
@@ -10,10 +11,10 @@ use dovetail::library::Spec;
 use dovetail::model::{Config, GpuTarget, LoadRequest, RawTensor, Target, WeightSource};
 use dovetail::speculate::Tree;
 
-/// Units of the recorded MLP, and of the padded one.
+/// The number of units in the recorded MLP, and in the padded one.
 const UNITS: [usize; 2] = [28, 32];
 
-/// Weights whose MLPs have further units that are all zero.
+/// Weights whose MLPs have additional units that are all zero.
 struct Padded<'a>(&'a dyn WeightSource);
 
 impl WeightSource for Padded<'_> {

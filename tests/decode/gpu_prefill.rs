@@ -1,6 +1,6 @@
-//! Decoding with long prompts that a GPU reads for a target on the CPU: the text is plain's in
-//! every turn of a conversation, whatever is drafted, and a GPU that is lost in the middle of a
-//! prompt leaves the CPU's own text.
+//! Decoding with long prompts that a GPU reads for a target on the CPU: in every turn of a
+//! conversation the text equals that of plain decoding, no matter what is drafted, and losing the
+//! GPU in the middle of a prompt leaves the CPU's own text.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use dovetail::plan::{DraftKind, STRATEGIES};
 use dovetail::speculate::SamplerSettings;
 
 const CONTEXT: usize = 500;
-/// Tokens of an answer.
+/// The length of an answer in tokens.
 const LENGTH: usize = 10;
 
 fn files() -> TargetFiles {
@@ -35,13 +35,13 @@ fn target(files: &TargetFiles, gpu: &Arc<Gpu>) -> PrefillTarget {
     PrefillTarget::load(cpu, gpu, &request, &mut |_| {}).map_err(|failed| failed.1).unwrap()
 }
 
-/// So many tokens of some text.
+/// This many tokens of some text.
 fn text(length: usize, seed: usize) -> Vec<u32> {
     let some = arch_recording("qwen3", "logits").0;
     (0..length).map(|i| some[(i * i + seed * i + i / 5) % some.len()]).collect()
 }
 
-/// A conversation: a long question, a long one behind an answer, a short one behind a second.
+/// A conversation: a long question, a long one after an answer, a short one after the next.
 struct Talk {
     tokens: Vec<u32>,
     asked: Vec<Range<usize>>,
@@ -78,7 +78,7 @@ fn answers(engine: &mut Engine, options: impl Fn(usize) -> RoundOptions) -> Vec<
 }
 
 /// What is drafted changes which positions an answer leaves in the cache; the rows that the GPU
-/// reads are the same. The reference has no drafter and reads every prompt anew.
+/// reads are the same. The reference has no drafter and reads every prompt from the start.
 #[test]
 fn every_strategy_gives_plain_text_in_every_turn() {
     let Some(gpu) = gpu() else { return };
@@ -108,7 +108,7 @@ fn every_strategy_gives_plain_text_in_every_turn() {
             engine.forget();
             assert_eq!(answers(&mut engine, options), want, "{} with {sampler:?}", row.name);
         }
-        // In one cache without drafters, and with those that are not asked.
+        // In one cache without drafters, and with drafters that are not used.
         alone.forget();
         assert_eq!(answers(&mut alone, plain(sampler)), want);
         engine.forget();
@@ -116,7 +116,7 @@ fn every_strategy_gives_plain_text_in_every_turn() {
     }
 }
 
-/// An answer that was stopped and goes on is the answer that was not stopped.
+/// An answer that was stopped and continued equals the answer that was not stopped.
 #[test]
 fn an_answer_that_goes_on_is_the_same() {
     let Some(gpu) = gpu() else { return };
@@ -133,7 +133,7 @@ fn an_answer_that_goes_on_is_the_same() {
     }
 }
 
-/// Only the prefill goes over the bus, and the summary says so.
+/// Only the prefill uses the bus, and the summary says so.
 #[test]
 fn the_prefill_says_what_went_over_the_bus() {
     let Some(gpu) = another_gpu(GpuLimits::default()) else { return };
@@ -159,7 +159,8 @@ fn the_prefill_says_what_went_over_the_bus() {
     assert!(!serde_json::to_string(&short).unwrap().contains("traffic"));
 }
 
-/// Lost before a prompt or in its middle: all of it is then the CPU's, in this turn and the next.
+/// Lost before a prompt or in the middle of it: the CPU then computes all of it, in this turn and
+/// the next.
 #[test]
 fn a_gpu_that_is_lost_in_a_prompt_leaves_the_cpus_text() {
     let files = files();
@@ -203,13 +204,13 @@ fn a_gpu_that_is_lost_in_a_prompt_leaves_the_cpus_text() {
     }
 }
 
-/// In the middle: the first of two slices is read there, the second is not.
+/// In the middle: the GPU reads the first of two slices, but not the second.
 #[test]
 fn a_gpu_that_is_lost_between_two_slices_leaves_the_cpus_text() {
     let files = files();
     let Some(gpu) = another_gpu(GpuLimits::default()) else { return };
     let mut engine = Engine::new(Box::new(target(&files, &gpu)), []);
-    // Two runs, a slice each, with an answer between them.
+    // Two runs of one slice each, with an answer between them.
     let mut talk = Talk::new();
     talk.ask(150);
     talk.answered(&text(5, 9));

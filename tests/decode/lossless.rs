@@ -1,4 +1,5 @@
-//! The central promise on the recorded models: whatever is drafted, the text is the target's own.
+//! The central promise on the recorded models: no matter what is drafted, the text is the target's
+//! own.
 
 use crate::support::generate::{Ascii, changing, generate, options, plain, request, samplers};
 use crate::support::golden::{json, numbers, recorded_target, target_of, tensors};
@@ -20,7 +21,7 @@ fn recorded(target: &str, head: Option<&str>) -> Engine {
     recorded_as(target, head, None, |target| Box::new(target))
 }
 
-/// The same with the head scoring some tokens only, and with the target wrapped.
+/// The same, with the head scoring only some tokens, and with the target wrapped.
 fn recorded_as(
     target: &str,
     head: Option<&str>,
@@ -71,7 +72,7 @@ fn recorded_generations_round_by_round() {
         };
         let shape = Shape { gamma: gamma as usize, width: width as usize, depth: depth as usize };
         let output = numbers(&want["output"]);
-        // Room enough that the end of the answer cuts no tree.
+        // Enough room that the end of the answer cuts no tree.
         let prompt = numbers(&meta["prompts"][prompt]);
         let mut run = engine.generate(request(&prompt, 400), &Ascii).unwrap();
         let options = options(shape, true, SamplerSettings::default());
@@ -85,10 +86,10 @@ fn recorded_generations_round_by_round() {
         assert!(run.take_notices().is_empty(), "{key}");
         let length = output.len().min(tokens.len());
         assert_eq!(tokens[..length], output[..length], "{key}");
-        // Two candidates closer than our error may change places and with them a tree.
+        // Two candidates that differ by less than our error may swap places and change a tree.
         if want["min_draft_topk_margin"].as_f64().unwrap() > 2e-5 {
             assert_eq!(lengths, numbers(&want["accept_lengths"]), "{key}");
-            // The recorded output leaves the last bonus out.
+            // The recorded output leaves out the last bonus token.
             assert_eq!(tokens.len(), output.len() + 1, "{key}");
             compared += 1;
         }
@@ -121,7 +122,8 @@ fn a_draft_vocabulary_changes_no_text_and_bounds_what_is_drafted() {
     let meta = json("trees.json");
     let prompts = meta["meta"]["prompts"].as_object().unwrap();
     for head in ["draft_dgf_m4", "draft_eagle_m1"] {
-        // Lower case and the space, of the ASCII codes that the recorded models speak.
+        // Lower-case letters and the space, among the ASCII codes that are the recorded models'
+        // tokens.
         let scored = DraftVocabulary::new((97..123).chain([32]).collect());
         let mut alone = recorded(target_of(head), None);
         let mut speculative =
@@ -152,7 +154,7 @@ fn trees_drafted_while_the_target_verifies_are_used_and_change_no_text() {
     let head = "draft_dgf_m4";
     let mut alone = recorded(target_of(head), None);
     let mut ahead = recorded_as(target_of(head), Some(head), None, |target| {
-        // A slow pass, so that the draft ends before it.
+        // A slow pass, so that the draft finishes before it.
         let slow = |_: &Tree| {
             std::thread::sleep(Duration::from_millis(3));
             Ok(())

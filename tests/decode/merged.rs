@@ -1,5 +1,5 @@
-//! A model's tree and that of the context in one, on the bundled models: the text is plain's, and
-//! nothing is lost by it.
+//! A model's tree and the context's tree merged into one, on the bundled models: the text equals
+//! that of plain decoding, and nothing is lost by merging.
 
 use crate::support::bundled::{bundled, heldout};
 use crate::support::generate::{generate, plain, samplers, verify_times};
@@ -23,7 +23,8 @@ fn heads_and_small_models_with_the_context_give_plain_text_and_more_tokens_a_rou
         (index("suffix tree and recycled tokens"), index("DGF head, "), index("small model"));
     let shape = Shape { gamma: 8, width: 4, depth: 4 };
     let budget = Budget::new(shape, 4);
-    // Tokens and rounds of the head, of the head with the context, and the same of the small model.
+    // Tokens and rounds of the head, of the head with the context, and the same for the small
+    // model.
     let mut won = [[0usize; 2]; 4];
     let mut credited = 0;
     for (i, turns) in heldout().into_iter().step_by(6).enumerate() {

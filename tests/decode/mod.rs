@@ -1,4 +1,4 @@
-//! Decoding: whatever is drafted and however, the text is the plain one.
+//! Decoding: no matter what is drafted or how, the text is that of plain decoding.
 
 mod architectures;
 mod batch;

@@ -1,4 +1,4 @@
-//! Drafting while the target verifies: who works when, and what happens when either fails.
+//! Drafting while the target verifies: what works when, and what happens when either part fails.
 
 use crate::support::generate::{options, plain, request};
 use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter, decode};
@@ -112,7 +112,7 @@ fn draft_and_target_work_at_the_same_time_on_the_same_tree() {
     let of_target = trees.clone();
     let mut engine = engine(
         move |tree| {
-            // The last round wants no draft, so that nothing comes after it.
+            // The last round requests no draft, so that nothing comes after it.
             if tree.len() > 1 {
                 of_target.send(tree.clone()).unwrap();
                 target.meet();
@@ -122,7 +122,7 @@ fn draft_and_target_work_at_the_same_time_on_the_same_tree() {
         move |tree, stop| {
             trees.send(tree.clone()).unwrap();
             draft.meet();
-            // The target's pass ends sometime; only then it may be asked to stop.
+            // The target's pass ends at some point; only then may the drafter be stopped.
             while !stop.load(Ordering::Acquire) {
                 std::thread::yield_now();
             }

@@ -1,5 +1,5 @@
-//! Rounds that are told while the target verifies them. A target here does not go on before that:
-//! what is told after its pass would never be.
+//! Rounds that are reported while the target verifies them. A target in these tests does not
+//! continue before the report, so a report after the pass would never arrive.
 
 use crate::support::duo::{duo, pair};
 use crate::support::generate::{answer as generated, options, plain, request, samplers};
@@ -20,8 +20,8 @@ const LENGTH: usize = 48;
 const LIMIT: Duration = Duration::from_secs(20);
 const LONG: Duration = Duration::from_secs(3600);
 
-/// The tokens and rounds of an answer, and what was told of it. The target's passes of the first
-/// `held` rounds, which all draft, end only after they were told.
+/// The tokens and rounds of an answer, and what was reported about it. In the first `held` rounds,
+/// which all draft, the target's passes end only after the report.
 fn watched(
     sampler: SamplerSettings,
     times: TellTimes,
@@ -55,7 +55,7 @@ fn watched(
     (tokens, rounds, told)
 }
 
-/// The same answer with nobody to tell.
+/// The same answer without a listener.
 fn alone(sampler: SamplerSettings) -> (Vec<u32>, Vec<Round>) {
     let (target, drafter) = pair("target_mha", "target_mha");
     let mut engine = Engine::new(Box::new(target), [drafter]);
@@ -90,7 +90,8 @@ fn sequences_are_told_as_they_grow_and_no_token_changes() {
                 assert_eq!((&pending.tree, &pending.labels), (&round.tree, &round.labels));
                 assert_eq!((pending.ahead.gamma, pending.ahead.adopted), (ahead.gamma, None));
             }
-            // A pass makes every sequence longer by a token; their number is known after the first.
+            // Each pass makes every sequence longer by a token; after the first, their number is
+            // known.
             assert_eq!(of_it.len(), ahead.sequences[0].len(), "{of_it:?}");
             for pair in of_it.windows(2) {
                 let (before, after) = (tokens(pair[0]), tokens(pair[1]));
@@ -128,8 +129,8 @@ fn nothing_is_told_of_short_passes_nor_too_often() {
     assert_eq!(told, drafted.collect::<Vec<_>>(), "once a round");
 }
 
-/// Trees for the likeliest outcomes (`--overlap`), by a small model and by the same one as its
-/// target, which is always right.
+/// Trees for the likeliest outcomes (`--overlap`), by a small model that is the same as its target
+/// and so is always right.
 #[test]
 fn outcomes_are_told_and_recorded_and_the_one_that_came_is_the_next_tree() {
     let shape = Shape { gamma: 8, width: 3, depth: 4 };
@@ -140,7 +141,7 @@ fn outcomes_are_told_and_recorded_and_the_one_that_came_is_the_next_tree() {
             let _ = tell.send(round);
         });
         let (target, drafter) = pair("target_mha", "target_mha");
-        // Long enough for trees to be grown beside it.
+        // Long enough for trees to be grown at the same time.
         let target = Watched::new(target, |_| {
             std::thread::sleep(Duration::from_millis(20));
             Ok(())
@@ -163,7 +164,7 @@ fn outcomes_are_told_and_recorded_and_the_one_that_came_is_the_next_tree() {
         let plain = generated(&mut alone, &request(&prompt, LENGTH), plain(sampler)).0;
         assert_eq!(text, plain, "{sampler:?}");
 
-        // Told before the pass was over; who told them is still there.
+        // These were reported before the pass was over; the sender still exists.
         let told: Vec<PendingRound> = told.try_iter().collect();
         for (at, round) in rounds.iter().enumerate() {
             assert!(round.ahead.is_none() && round.outcomes.len() <= 4);

@@ -1,5 +1,5 @@
 //! The same seed gives the same text on every processor: answers of the bundled pair on each
-//! instruction set that this machine has, against hashes that were recorded once for all.
+//! instruction set that this machine has, compared with hashes that were recorded once for all.
 
 use std::sync::Arc;
 
@@ -17,13 +17,14 @@ use dovetail::model::head::{HeadPrecision, HeadWeights, PackedHead, SharedTables
 use dovetail::speculate::{SamplerSettings, Shape};
 use sha2::{Digest as _, Sha256};
 
-/// What is asked and the hashes of the answers: "temperature top_p seed max_tokens, FNV-1a of the
-/// tokens (four bytes each, the lowest first), SHA-256 of what `dovetail run` prints, prompt",
-/// parted by tabs. `tests/cross/program.sh` asks the program the same on other processors.
+/// The questions and the hashes of the answers, separated by tabs: "temperature top_p seed
+/// max_tokens, FNV-1a of the tokens (four bytes each, the lowest first), SHA-256 of what `dovetail
+/// run` prints, prompt". `tests/cross/program.sh` asks the program the same questions on other
+/// processors.
 const ANSWERS: &str = include_str!("../golden/answers.tsv");
 const CONTEXT: usize = 256;
 
-/// The bundled target on `pool`, with its head if one is wanted.
+/// The bundled target on `pool`, optionally with its head.
 fn engine(pool: Arc<Pool>, with_head: bool) -> Engine {
     let files = open_target(&Spec::Bundled).unwrap();
     let target =

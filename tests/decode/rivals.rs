@@ -1,5 +1,5 @@
-//! Whoever drafts in a round, and however the choice falls: the text is the plain one. The choice
-//! depends on the clock; these tests make every choice at random.
+//! Whichever drafter is used in a round, and however the choice is made, the text is that of plain
+//! decoding. The choice depends on the clock; these tests make every choice at random.
 
 use crate::support::generate::{generate, options, plain, request, samplers, verify_times};
 use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter};
@@ -95,7 +95,7 @@ proptest! {
     }
 }
 
-/// The record names whose tree it was, within what that drafter was allowed.
+/// The record names the drafter whose tree it was, and the tree is within that drafter's budget.
 fn check(round: &Round, choice: &Choice) -> Result<(), TestCaseError> {
     let &((first, other, cut), (shape, others), (has_rival, rate, _), _) = choice;
     let Some(drafter) = round.drafter else {
@@ -103,7 +103,7 @@ fn check(round: &Round, choice: &Choice) -> Result<(), TestCaseError> {
         return Ok(());
     };
     let is_rival = has_rival && drafter == other && round.budget.shape == others;
-    // Of a tree that is cut to what pays, γ is what was verified.
+    // If a tree is cut to what pays off, γ is what was verified.
     let shape = if cut { Shape { gamma: round.tree.len(), ..shape } } else { shape };
     prop_assert!(is_rival || (drafter == first && round.budget.shape == shape));
     let exists = other < toys().len();
@@ -128,7 +128,7 @@ fn accepted_tokens_are_credited_to_those_who_proposed_them() {
     while answer.finish().is_none() {
         let drafter = [0, 3][answer.summary().rounds % 2];
         let round = answer.step(&of(drafter)).unwrap();
-        // The last token has nothing drafted behind it.
+        // Nothing is drafted after the last token.
         let last = round.finish.is_some() && round.drafter.is_none();
         assert!(last || round.drafter == Some(drafter));
         let credits = round.credits();
@@ -145,8 +145,8 @@ fn accepted_tokens_are_credited_to_those_who_proposed_them() {
     assert!(accepted > 0 && credited == accepted, "{credited} of {accepted}");
 }
 
-/// Where a model drafts, what the context proposes is in the same tree: tokens that both propose
-/// are one node, credited to both, and the tree is no larger than the model's may be.
+/// If a model drafts, the context's proposals are in the same tree: tokens that both propose are
+/// one node, credited to both, and the tree is not larger than the model's may be.
 #[test]
 fn a_models_tree_and_the_contexts_are_one() {
     let sampler = samplers()[0];

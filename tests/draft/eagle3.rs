@@ -13,7 +13,7 @@ use crate::support::eagle3::{EAGLE3_HEADS, Eagle3Case, Eagle3Trees, eagle3_targe
 use crate::support::golden::{assert_close, floats, numbers, tensors};
 use crate::support::heads::{Backend, backends};
 
-/// As the vectors' README asks; 1e-4 would hide a wrong epsilon.
+/// As the vectors' README requires; 1e-4 would hide a wrong epsilon.
 const TOLERANCE: f32 = 5e-5;
 const LOGITS: f32 = 3e-4;
 
@@ -23,7 +23,7 @@ fn pairs(case: &Eagle3Case, prompt: &[u32], root: u32) -> (Vec<f32>, Vec<u32>) {
     (features, [&prompt[1..], &[root]].concat())
 }
 
-/// The token that the target itself would say after a prompt.
+/// The token that the target itself would choose after a prompt.
 fn root_of(case: &Eagle3Case, prompt: &[u32]) -> u32 {
     top_log_probs(&case.target().prefill(prompt).unwrap().logits, 1)[0].0
 }
@@ -58,7 +58,7 @@ fn the_target_gives_the_states_that_a_head_taps() {
         assert_close(name, &read.features, &floats(&expected[name]), TOLERANCE);
         let logits = floats(&expected["p0.logits"]);
         assert_close("logits", &read.logits, &logits[23 * 512..], LOGITS);
-        // As a tree of one path, from the last token that the first half leaves open.
+        // As a tree of one path, starting with the last token of the first half.
         target.truncate(0);
         target.prefill(&prompt[..10]).unwrap();
         let mut tree = Tree::root(prompt[10]);
@@ -133,11 +133,11 @@ fn the_prefill_is_the_originals() {
     }
 }
 
-/// The beam of a step, each row with its source and the rows that it sees.
+/// The beam of a step: each row with its source and the rows that it sees.
 fn beam(steps: &[Value], number: usize, width: usize, paths: &mut Vec<Vec<usize>>) -> Vec<BeamRow> {
     let step = &steps[number];
     let row = |(row, token): (usize, u32)| {
-        // The step before names the members of the beam by place among its children.
+        // The previous step identifies the members of the beam by their place among its children.
         let source = (number > 1).then(|| {
             let index = steps[number - 1]["beam_index"][row].as_u64().unwrap() as usize;
             width * (number - 2) + index / width
@@ -157,7 +157,7 @@ fn beam(steps: &[Value], number: usize, width: usize, paths: &mut Vec<Vec<usize>
     beam
 }
 
-/// The original's own beams, step by step: what each row reads, makes and proposes.
+/// The original's own beams, step by step: what each row reads, computes and proposes.
 #[test]
 fn tree_steps_compute_the_originals_rows() {
     let trees = Eagle3Trees::load();
@@ -177,7 +177,7 @@ fn tree_steps_compute_the_originals_rows() {
                 head.extend(0, Pairs { features: &features, tokens: &tokens }, 1).unwrap();
                 let hidden = case.weights.config.body.hidden;
                 let outputs = head.outputs().unwrap();
-                // What a row can be continued from: the root's, then every row's.
+                // What a row can continue from: the root's output, then every row's.
                 let mut sources = outputs[outputs.len() - hidden..].to_vec();
                 let first = head.rank_root(&Ranking::new(width)).unwrap();
                 let ids: Vec<u32> = first.iter().map(|child| child.0).collect();
@@ -265,7 +265,8 @@ fn trees_are_the_originals() {
     assert_eq!(compared, 33 * backends().len());
 }
 
-/// Whole generations, round by round: the trees, what is accepted, the states of what was accepted.
+/// Whole generations, round by round: the trees, what is accepted, and the states of what was
+/// accepted.
 #[test]
 fn generations_are_the_originals() {
     let trees = Eagle3Trees::load();
@@ -322,7 +323,7 @@ fn generations_are_the_originals() {
                     new = text[text.len() - path.len()..].to_vec();
                     target.commit(&path);
                 }
-                // The recorded output leaves the last bonus out.
+                // The recorded output leaves out the last bonus token.
                 let output = numbers(&expected["output"]);
                 assert_eq!(text[begin..begin + output.len()], output, "{what}");
             }
@@ -330,7 +331,7 @@ fn generations_are_the_originals() {
     }
 }
 
-/// Half precision, 8-bit weights and 16-bit caches change log-probabilities a little and no more.
+/// Half precision, 8-bit weights and 16-bit caches change log-probabilities only a little.
 #[test]
 fn lower_precision_is_close() {
     let trees = Eagle3Trees::load();

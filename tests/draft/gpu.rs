@@ -1,4 +1,4 @@
-//! What a draft head on a GPU asks of the bus.
+//! What a draft head on a GPU sends over the bus.
 
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::model::GpuLimits;
@@ -36,10 +36,10 @@ fn a_level_is_one_submission_of_which_only_candidates_come_back() {
     assert_eq!(head.step(&beam, &ranking).unwrap().len(), WIDTH);
     let level = gpu.traffic().since(before);
     assert_eq!((level.submissions, level.down), (1, (8 * WIDTH * WIDTH) as u64));
-    // Embeddings and places of four rows.
+    // Embeddings and positions of four rows.
     let hidden = case.weights.config.body.hidden as u64;
     assert!(level.up < 4 * WIDTH as u64 * (2 * hidden + 16), "{level:?}");
     drop(head);
-    // The buffer that results are read through stays with the device.
+    // The buffer through which results are read stays with the device.
     assert!(gpu.held() - held <= 4096, "{}", gpu.held() - held);
 }

@@ -1,4 +1,4 @@
-//! The draft head against the original program's numbers, every backend by the same tests.
+//! The draft head against the original program's numbers; the same tests run on every backend.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -162,7 +162,8 @@ fn tree_steps_compute_the_originals_rows() {
                 .iter()
                 .enumerate()
                 .map(|(row, &token)| {
-                    // The beam of the step before names its members by place among its children.
+                    // The beam of the previous step identifies its members by their place among its
+                    // children.
                     let source = (number > 1).then(|| {
                         let index = steps[number - 1]["beam_index"][row].as_u64().unwrap();
                         4 * (number - 2) + index as usize / 4
@@ -294,7 +295,7 @@ fn trees_are_the_originals() {
     assert_eq!((compared, second_rounds), (130 * backends().len(), 4 * backends().len()));
 }
 
-/// With the target's features half precision changes log-probabilities a little and no more.
+/// With the target's features, half precision changes log-probabilities only a little.
 #[test]
 fn half_precision_is_close() {
     for (dtype, tolerance) in [(DType::F16, 0.02), (DType::BF16, 0.15)] {
@@ -342,12 +343,12 @@ fn depth_can_change_between_rounds() {
             let expected = fresh.propose(&DraftRequest::new(tokens[seen - 1], budget)).unwrap();
             assert_same_draft(&tree, &expected);
         }
-        // Of the last two rounds the first ran three blocks, the second all four.
+        // The first of the last two rounds ran three blocks, the second all four.
         assert_eq!((0..4).map(|block| changing.stable_len(block)).collect::<Vec<_>>(), [11; 4]);
     }
 }
 
-/// Taking back committed positions leaves nothing of them behind.
+/// Rolling back committed positions leaves no trace of them.
 #[test]
 fn truncation_forgets() {
     every_case(|case, backend| {
@@ -381,7 +382,7 @@ fn assert_same_draft(tree: &Tree, expected: &Tree) {
     }
 }
 
-/// 8-bit weights and 16-bit caches change log-probabilities a little and no more.
+/// 8-bit weights and 16-bit caches change log-probabilities only a little.
 #[test]
 fn packed_precision_is_close() {
     for name in ["draft_dgf_m4", "draft_eagle_m1", "draft_dgf_m2_gqa"] {
@@ -429,7 +430,7 @@ fn threads_and_shared_matrices_change_nothing() {
     };
     let three = case.packed(HeadPrecision::Stored, KvFormat::F32, Arc::clone(&pool));
     assert_eq!(draft(&case, Box::new(three)), alone);
-    // A table that goes from packed to a tensor is the same numbers.
+    // A packed table converted to a tensor has the same numbers.
     assert_eq!(draft(&case, case.backend(Backend::Tensors(DType::F32))), tensors);
 }
 

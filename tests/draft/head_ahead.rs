@@ -1,5 +1,5 @@
-//! The draft head ahead of its target: trees grown from its own outputs are those that would be
-//! grown if the outputs were the target's features, and they leave the stable cache as it was.
+//! The draft head ahead of its target: trees grown from its own outputs equal those that would be
+//! grown if the outputs were the target's features, and the stable cache stays unchanged.
 
 use crate::support::golden::HEADS;
 use crate::support::heads::{Backend, Case, backends};
@@ -31,8 +31,8 @@ fn ahead(case: &Case, backend: Backend, request: &DraftRequest) -> (FeatureHead,
     (drafter, tree)
 }
 
-/// The head's own outputs along `tokens` behind prompt `p0`: for each token the one it stands in
-/// for the feature before.
+/// The head's own outputs along `tokens` after prompt `p0`: for each token, the output that
+/// replaces the feature before it.
 fn own_outputs(case: &Case, backend: Backend, blocks: usize, outcome: &[u32]) -> Vec<f32> {
     let (features, tokens) = case.input("p0");
     let hidden = case.weights.config.body.hidden;
@@ -88,7 +88,7 @@ fn a_tree_drafted_ahead_is_that_of_the_same_features() {
                     let next = DraftRequest::new(*outcome.last().unwrap(), budget);
                     let tree = drafter.propose(&next).unwrap();
                     assert!(drafter.was_drafted_ahead(), "{name} {outcome:?}");
-                    // What the record of the round holds is what the next one verifies.
+                    // What the record of the round holds is what the next round verifies.
                     assert_eq!(tree, recorded.tree, "{name} {outcome:?}");
 
                     let (features, tokens) = case.input("p0");
@@ -126,7 +126,7 @@ fn outcomes_are_ends_of_the_tree() {
 }
 
 /// What the target rejects leaves no trace, and drafting ahead of a tree that was itself drafted
-/// ahead is sound too.
+/// ahead is correct too.
 #[test]
 fn the_stable_cache_is_not_touched() {
     for name in HEADS {
@@ -136,7 +136,7 @@ fn the_stable_cache_is_not_touched() {
         let budget = Budget::new(SHAPES[0], 2);
         for backend in backends() {
             let mut busy = case.drafter(backend);
-            // The pairs that are committed are rarely those that the head drafted ahead.
+            // The committed pairs are rarely those that the head drafted ahead.
             for seen in 4..tokens.len() {
                 let from = if seen == 4 { 0 } else { seen - 1 };
                 busy.observe(&features[from * hidden..seen * hidden], &tokens[from..seen]).unwrap();
@@ -160,8 +160,7 @@ fn the_stable_cache_is_not_touched() {
     }
 }
 
-/// Under coupled drafting a tree drafted ahead is ranked with the noise of the places where it will
-/// stand.
+/// Under coupled drafting, a tree drafted ahead is ranked with the noise of its future positions.
 #[test]
 fn coupled_trees_are_drafted_ahead_with_the_noise_to_come() {
     let case = Case::load("draft_dgf_m2");

@@ -1,5 +1,5 @@
-//! A small language model as the drafter, on real models: the text is the target's own whatever it
-//! drafts, and a model that drafts for itself is always right.
+//! A small language model as the drafter, on real models: the text is the target's own no matter
+//! what it drafts, and a model that drafts for itself is always right.
 
 use crate::support::generate::{answer, generate, plain, request, samplers};
 use crate::support::golden::{File, config, prompts, recorded_target};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 const CONTEXT: usize = 256;
 
-/// A recorded target with another one (or itself) as its small model, whose context is shorter.
+/// A recorded target with another model (or itself) as its small model, whose context is shorter.
 fn recorded(target: &str, small: &str, context: usize) -> Engine {
     let pool = Arc::new(Pool::new(2));
     let borrowed = Arc::new(Pool::borrowing(pool.clone(), 1));
@@ -98,7 +98,7 @@ fn a_model_that_drafts_for_itself_is_always_right() {
                     let best = round.tree.height();
                     let chain = budget.shape.width == 1;
                     assert!(!chain || round.accepted.len() == best, "{name} {budget:?}");
-                    // In a tree the likeliest path is the target's own, as far as it goes.
+                    // In a tree the likeliest path is the target's own, as far as it reaches.
                     assert!(!round.accepted.is_empty(), "{name} {budget:?}");
                 }
             }
@@ -106,7 +106,7 @@ fn a_model_that_drafts_for_itself_is_always_right() {
     }
 }
 
-/// The bundled target with a small model that went through everything a file goes through.
+/// The bundled target with a small model that went through all the steps of reading a file.
 fn bundled(target: &TargetFiles, small: &TargetFiles) -> Engine {
     let words = shared_vocabulary(target, small).unwrap();
     assert!(words.is_identical());
@@ -130,7 +130,8 @@ fn the_bundled_models_draft_for_the_bundled_target() {
     let request = request(&prompt, 40);
     for (small, is_itself) in [(itself, true), (small, false)] {
         let mut engine = bundled(&target, &small);
-        // A drafter knows of no penalties: under them even the target itself drafts wrong tokens.
+        // A drafter does not know the penalties: with them even the target itself drafts wrong
+        // tokens.
         let [greedy, _, drawn, filtered] = samplers();
         for sampler in [greedy, drawn, filtered] {
             let want = answer(&mut engine, &request, plain(sampler)).0;
@@ -138,7 +139,7 @@ fn the_bundled_models_draft_for_the_bundled_target() {
             let (got, rounds) = answer(&mut engine, &request, |_| chain);
             assert_eq!(got, want, "{} {sampler:?}", small.name);
             if is_itself && sampler.is_greedy() {
-                // The first token, then six a round.
+                // The first token, then six per round.
                 assert_eq!(rounds.len(), 39usize.div_ceil(6));
             }
             assert!(rounds.len() < 39, "{}: nothing was accepted", small.name);

@@ -1,4 +1,5 @@
-//! The drafters that need no model: whatever they propose, the text is the plain one.
+//! The drafters that need no model: no matter what they propose, the text is that of plain
+//! decoding.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use proptest::prelude::*;
 
 const VOCAB: usize = 12;
 
-/// Every drafter of this kind, with a text for retrieval to draft from.
+/// Every drafter of this kind, with a text from which retrieval drafts.
 fn drafters(store: &[u32]) -> Vec<Box<dyn Drafter>> {
     let history = Arc::new(History::new([store, &[History::BREAK]].concat()));
     let ngrams = ngrams(store);
@@ -34,7 +35,7 @@ fn drafters(store: &[u32]) -> Vec<Box<dyn Drafter>> {
     ]
 }
 
-/// A table that is sure of what comes next in `text`, and holds its neighbour likely too.
+/// A table that is sure of what comes next in `text`, and also considers its neighbour likely.
 fn ngrams(text: &[u32]) -> Arc<NgramTable> {
     let mut builder = NgramBuilder::default();
     builder.begin();
@@ -86,14 +87,15 @@ proptest! {
     }
 }
 
-/// A text that was seen before is accepted many tokens a round, by each drafter in its own way.
+/// Many tokens per round of a text that was seen before are accepted, by each drafter in its own
+/// way.
 #[test]
 fn a_repeated_text_is_accepted_many_tokens_a_round() {
     let greedy = sampler(0.0, 0);
     let prompt = [1, 2, 3];
     let mut alone = Engine::new(Box::new(Toy::new(5, VOCAB, 300)), None);
     let said = decode(&mut alone, &Letters, request(&prompt, 80), plain(greedy)).0.tokens;
-    // Retrieval knows the answer; lookup and lookahead are asked for it again, after itself.
+    // Retrieval knows the answer; lookup and lookahead have to generate it again, after itself.
     let store = [&prompt[..], &said].concat();
     let full = Shape { gamma: 64, width: 1, depth: 8 };
     let mut engine = Engine::new(Box::new(Toy::new(5, VOCAB, 300)), drafters(&store).pop());
@@ -103,7 +105,7 @@ fn a_repeated_text_is_accepted_many_tokens_a_round() {
     assert!(summary.rounds < 12, "{} rounds for 80 tokens", summary.rounds);
 }
 
-/// What an earlier chat ended with is drafted from the first phrase on, and credited to it.
+/// The end of an earlier chat is drafted from the first phrase on, and credited to that chat.
 #[test]
 fn an_answer_of_an_earlier_chat_is_drafted() {
     let greedy = sampler(0.0, 0);
@@ -130,8 +132,8 @@ fn an_answer_of_an_earlier_chat_is_drafted() {
     assert!(with < 20 && with < without, "{with} rounds, {without} without");
 }
 
-/// A table of the target's own text drafts it from the first token on, with the noise of the draw
-/// as without, and forgetting what a conversation has shown leaves it.
+/// A table of the target's own text drafts it from the first token on, with or without the noise of
+/// the draw, and stays when the drafter forgets a conversation.
 #[test]
 fn a_table_of_the_targets_own_texts_drafts_them() {
     for temperature in [0.0, 0.7] {

@@ -1,5 +1,5 @@
-//! The kernels beside candle's: the same weights from the same bytes, and products no further from
-//! the exact ones than its own.
+//! The kernels compared with candle's: the same weights from the same bytes, and products no
+//! further from the exact ones than candle's own.
 
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::{Device, Module, Tensor};
@@ -9,7 +9,8 @@ const INPUTS: usize = 1024;
 const OUTPUTS: usize = 500;
 const ROWS: usize = 24;
 
-/// Normal numbers; activations have channels that stand out, as a transformer's do.
+/// Normally distributed numbers; activations have channels that are much larger, as a transformer's
+/// do.
 fn normal(n: usize, seed: u64, deviation: f32, outliers: bool) -> Vec<f32> {
     let mut s = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut uniform = || {
@@ -43,13 +44,13 @@ fn formats() -> [(Format, GgmlDType); 12] {
     ]
 }
 
-/// Root of the mean square error over that of the exact results.
+/// The root mean square error relative to that of the exact results.
 fn relative(y: &[f32], exact: &[f64]) -> f64 {
     let error: f64 = y.iter().zip(exact).map(|(y, e)| (f64::from(*y) - e).powi(2)).sum();
     (error / exact.iter().map(|e| e * e).sum::<f64>()).sqrt()
 }
 
-/// Rows whose greatest result is where the exact one is.
+/// How many rows have their greatest result where the exact one is.
 fn top(y: &[f32], exact: &[f64]) -> usize {
     let best = |row: &[f64]| (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b]));
     let wide: Vec<f64> = y.iter().copied().map(f64::from).collect();

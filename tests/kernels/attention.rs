@@ -14,7 +14,7 @@ struct Heads {
     dim: usize,
 }
 
-/// Attention written plainly, in f64, over the positions in `seen`.
+/// Attention computed in the obvious way, in f64, over the positions in `seen`.
 fn plain_attention(q: &[f32], keys: &[Vec<f32>], values: &[Vec<f32>], heads: &Heads) -> Vec<f64> {
     let mut out = Vec::new();
     for h in 0..heads.query {

@@ -1,5 +1,6 @@
-//! What families add to attention (a sliding window, a scale, a soft cap, sinks) against the same
-//! written plainly in f64 over the full mask, and bit for bit over instruction sets and groupings.
+//! What families add to attention (a sliding window, a scale, a soft cap, sinks), compared with an
+//! obvious implementation in f64 over the full mask, and bit for bit between instruction sets and
+//! groupings.
 
 use dovetail::kernels::*;
 
@@ -51,7 +52,7 @@ impl Case {
         }
     }
 
-    /// The prefix is committed, then the tree's rows from `first` on run as a pass.
+    /// The prefix is committed, then the tree's rows from `first` on run as one pass.
     fn run(&self, pool: &Pool, options: &AttentionOptions<'_>) -> Vec<f32> {
         let row = KEY_HEADS * DIM;
         let slots = self.prefix + PARENTS.len();
@@ -66,7 +67,7 @@ impl Case {
         out
     }
 
-    /// Head `head` of row `row`, plainly.
+    /// Head `head` of row `row`, computed in the obvious way.
     fn plainly(&self, row: usize, head: usize, options: &AttentionOptions<'_>) -> Vec<f64> {
         let mask = TreeMask::tree(PARENTS);
         let path = mask.visible(row).iter().map(|&node| self.prefix + node as usize);

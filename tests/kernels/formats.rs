@@ -1,4 +1,4 @@
-//! Every weight format against recorded blocks and the values that ggml gives them.
+//! Every weight format against recorded blocks and the values that ggml computes for them.
 
 use dovetail::kernels::*;
 use safetensors::SafeTensors;
@@ -13,7 +13,7 @@ struct Vectors {
     bytes: Vec<u8>,
     /// Hash of the bits of all values.
     hash: u64,
-    /// Block and its values, for a few.
+    /// Some blocks with their values.
     values: Vec<(usize, Vec<f32>)>,
 }
 
@@ -61,8 +61,9 @@ impl Vectors {
     }
 }
 
-/// Packed weights are kept on disks. Where this fails, the bytes of a format have changed: raise
-/// `LAYOUT_VERSION` with them, so that kept ones are made anew, and record the new ones.
+/// Packed weights are stored on users' disks. If this test fails, the bytes of a format have
+/// changed: raise `LAYOUT_VERSION`, so that stored weights are packed again, and record the new
+/// bytes.
 #[test]
 fn the_packed_bytes_of_every_format_are_those_of_the_layouts_version() {
     let pool = Pool::new(2);
@@ -80,7 +81,7 @@ fn the_packed_bytes_of_every_format_are_those_of_the_layouts_version() {
 fn every_block_has_the_recorded_values_in_every_bit() {
     let pool = Pool::new(1);
     let all = vectors();
-    // A format with no recorded block is the one that is its own value.
+    // The only format without recorded blocks is F32, whose blocks are the values themselves.
     assert_eq!(all.len() + 1, Format::ALL.len());
     for vectors in all {
         let got = vectors.floats(&pool);
@@ -95,7 +96,7 @@ fn every_block_has_the_recorded_values_in_every_bit() {
     }
 }
 
-/// Scales at the ends of their range, as random blocks have them, too.
+/// Including scales at the ends of their range, as in random blocks.
 #[test]
 fn products_of_recorded_blocks_are_the_same_bits_everywhere() {
     let portable = Pool::with_isa(1, Isa::Portable);
@@ -116,15 +117,15 @@ fn products_of_recorded_blocks_are_the_same_bits_everywhere() {
 #[test]
 fn products_of_recorded_blocks_are_near_the_exact_ones() {
     let pool = Pool::new(1);
-    // The recorded floats are all bit patterns: their products overflow.
+    // The recorded floats are arbitrary bit patterns, so their products overflow.
     let quantised = |vectors: &Vectors| vectors.format.storage() != Storage::Floats;
     for vectors in vectors().into_iter().filter(quantised) {
         let weights = vectors.floats(&pool);
         let matrix = vectors.matrix(&pool);
         let x = numbers(512, 5);
         let y = product(&pool, &matrix, &x);
-        // The error of each row in terms of what a sum of its parts deviates by, since the rows'
-        // scales differ by orders of magnitude.
+        // The error of each row relative to the standard deviation of a sum of its parts, because
+        // the rows' scales differ by orders of magnitude.
         let mut squares = 0.0;
         for (got, weights) in y.iter().zip(weights.chunks_exact(512)) {
             let parts = || x.iter().zip(weights).map(|(x, w)| f64::from(*x) * f64::from(*w));

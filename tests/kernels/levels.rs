@@ -1,4 +1,4 @@
-//! What drafting asks of the kernels: tree levels that run in passes of their own, and the gate.
+//! What drafting needs of the kernels: tree levels that run in separate passes, and the gate.
 
 use dovetail::kernels::*;
 
@@ -28,8 +28,8 @@ fn cache(pool: &Pool, len: usize) -> KvCache {
 #[test]
 fn levels_one_by_one_give_the_bits_of_the_whole_tree() {
     let pool = Pool::new(2);
-    // Below a root: two children, then three grandchildren, then two more, the last level wider
-    // than one tile of 16 behind what came before.
+    // Below a root: two children, then three grandchildren, then two more; the last level extends
+    // beyond one tile of 16 after the earlier rows.
     let parents: Vec<usize> =
         [0, 0, 0, 1, 2, 2, 3, 5].into_iter().chain(std::iter::repeat_n(7, 20)).collect();
     let levels = [0..1, 1..3, 3..6, 6..8, 8..28];

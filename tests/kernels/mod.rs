@@ -1,5 +1,5 @@
-//! The kernels against plain arithmetic, and bit for bit: on every instruction set, every thread
-//! count, one row alone and in a batch.
+//! The kernels compared with plain arithmetic, and bit for bit: on every instruction set, with
+//! every number of threads, one row alone and in a batch.
 
 mod accuracy;
 mod attention;

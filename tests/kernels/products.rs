@@ -73,7 +73,8 @@ fn a_row_gives_the_same_bits_alone_and_in_a_batch() {
         let alone: Vec<Vec<f32>> =
             x.chunks_exact(inputs).map(|row| product(&pool, &matrix, row)).collect();
         for m in 1..=64 {
-            // The rows of a batch of m end where the batch of 64 ends: another place each time.
+            // The rows of a batch of m end where the batch of 64 ends, which is a different place
+            // each time.
             let first = 64 - m;
             let y = product(&pool, &matrix, &x[first * inputs..]);
             for (r, y) in y.chunks_exact(50).enumerate() {
@@ -156,8 +157,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Any shape, any part of any batch, any number of threads on any instruction set: the bits of
-    /// the portable product of the row alone.
+    /// Any shape, any part of any batch, any number of threads on any instruction set: the result
+    /// has the bits of the portable product of the row alone.
     #[test]
     fn a_product_is_row_invariant(
         format in prop::sample::select(Format::ALL.to_vec()),

@@ -1,4 +1,5 @@
-//! More threads than there are cores, and cores that somebody else has: the same bits, and an end.
+//! More threads than cores, and cores that other programs use: the bits are the same, and the work
+//! ends.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,10 +7,10 @@ use dovetail::kernels::*;
 
 use super::{bits, numbers, product};
 
-/// From what a big desktop has to a server's socket.
+/// From a large desktop to a server's socket.
 const THREADS: [usize; 5] = [4, 7, 16, 33, 64];
 
-/// Runs `work` while threads that compute nothing keep every core busy.
+/// Runs `work` while threads that compute nothing useful keep every core busy.
 fn with_busy_cores<T>(work: impl FnOnce() -> T) -> T {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -26,14 +27,14 @@ fn with_busy_cores<T>(work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Products and attention of some rows, over and over on one pool.
+/// Products and attention of some rows, repeated on one pool.
 fn passes(pool: &Pool) -> Vec<Vec<u32>> {
     const FORMATS: [Format; 4] = [Format::Q4K, Format::Q6K, Format::Q8_0, Format::BF16];
     let (inputs, m) = (256, 3);
     let x = numbers(m * inputs, 7);
     let mut results = Vec::new();
     for format in FORMATS {
-        // More tiles than the most threads, and a last one that is not full.
+        // More tiles than the most threads, and a last tile that is not full.
         let matrix = Matrix::random(format, 16 * 70 + 5, inputs, 5, pool).unwrap();
         let mut once: Option<Vec<u32>> = None;
         for _ in 0..8 {
@@ -73,7 +74,7 @@ fn busy_cores_change_no_bit_and_stop_nobody() {
 }
 
 /// Two engines on one machine: each has a pool of more threads than there are cores, and a third
-/// thread borrows one.
+/// pool borrows one of them.
 #[test]
 fn several_pools_at_once_end() {
     let expected = passes(&Pool::with_isa(1, Isa::Portable));

@@ -1,6 +1,6 @@
 //! Tiny models of every architecture, from GGUF files, against the logits of the reference program
-//! (tests/golden/arch): each row of plain decoding, and trees of which every node is plain's in
-//! every bit.
+//! (tests/golden/arch): each row of plain decoding, and trees in which every node has the bits of
+//! plain decoding.
 
 use super::open_target;
 use crate::support::gguf::Gguf;
@@ -15,11 +15,11 @@ use dovetail::model::{CpuTarget, RawTensor, Target, WeightSource};
 use dovetail::speculate::Tree;
 use proptest::prelude::*;
 
-/// Largest difference of a logit: models with tied embeddings have logits of up to 50.
+/// The largest difference of a logit: models with tied embeddings have logits of up to 50.
 const UNTIED: f32 = 5e-5;
 const TIED: f32 = 1e-4;
-/// Block weights meet activations in 8 bits, here and in the reference program, whose own rows are
-/// off by as much (0.2 and 0.1).
+/// Block weights are multiplied with 8-bit activations, both here and in the reference program,
+/// whose own rows are off by as much (0.2 and 0.1).
 const BLOCKS: f32 = 0.25;
 
 /// File, the logits to compare with, tolerance, context.
@@ -74,7 +74,7 @@ fn every_architecture_gives_the_reference_logits() {
         if worst.0 > tolerance || worst.0.is_nan() {
             wrong.push(format!("{name} {logits}: off by {} at position {}", worst.0, worst.1));
         }
-        // The whole prompt at once ends on the same bits.
+        // The whole prompt at once gives the same bits at its end.
         let last = target.verify(&Tree::root(tokens[0])).unwrap().logits;
         target.truncate(0);
         target.prefill(&tokens).unwrap();
@@ -105,7 +105,7 @@ impl WeightSource for Floats<'_> {
     }
 }
 
-/// Without activations in 8 bits the tolerance is that of the other models.
+/// Without 8-bit activations the tolerance is that of the other models.
 #[test]
 fn block_weights_as_floats_give_the_reference_logits() {
     for name in ["llama-mixed", "gpt-oss"] {
@@ -155,7 +155,7 @@ fn an_older_file_of_latent_attention_gives_the_reference_logits() {
 fn a_model_in_several_files_is_the_model_in_one() {
     let (tokens, _) = arch_recording("llama", "logits");
     let expected = load("llama", 64, 2).prefill(&tokens).unwrap();
-    // Any of its files names the model.
+    // Any of its files identifies the model.
     for number in 1..=3 {
         let mut shards = load(&format!("llama-{number:05}-of-00003"), 64, 2);
         assert_eq!(shards.prefill(&tokens).unwrap(), expected);
@@ -197,8 +197,8 @@ fn plain(target: &mut CpuTarget, tokens: &[u32]) -> Vec<f32> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(6))]
 
-    /// Windows, sinks, soft caps, experts and latent attention leave every node of a tree the bits
-    /// of plain decoding along its path, at any number of threads.
+    /// With windows, sinks, soft caps, experts and latent attention, every node of a tree has the
+    /// bits of plain decoding along its path, at any number of threads.
     #[test]
     fn every_node_of_a_tree_is_plain(
         prompt in prop::collection::vec(0u32..260, 1..40),

@@ -1,6 +1,6 @@
 //! The tiny models of tests/golden/arch written as the safetensors folders that their families
-//! publish: other names, fused tensors, rotary halves, norms without their 1. Both must be the same
-//! model, in every bit.
+//! publish: other names, fused tensors, rotary halves, norms without the added 1. Both must be the
+//! same model, in every bit.
 
 use std::collections::HashMap;
 use std::fs;
@@ -120,7 +120,7 @@ struct Written {
     bytes: Vec<u8>,
 }
 
-/// Rows in the order of rotary halves.
+/// Reorders rows to rotary halves.
 fn in_halves(tensor: &mut Written, config: &Config) {
     let row = tensor.bytes.len() / tensor.shape[0];
     let (d, half) = (config.head_dim, config.rotary_dim() / 2);
@@ -132,7 +132,7 @@ fn in_halves(tensor: &mut Written, config: &Config) {
     }
 }
 
-/// The tensors of a model under the names it asks for.
+/// The tensors of a model under the names by which it requests them.
 fn tensors(files: &TargetFiles) -> Vec<(String, Written)> {
     let mut names = vec![weights::EMBEDDING.to_owned(), format!("{}.weight", weights::NORM)];
     names.push(weights::HEAD.to_owned());
@@ -240,7 +240,7 @@ fn a_checkpoint_is_the_model_that_its_gguf_file_is() {
         let mut ours = load_files(&checkpoint, context, 2);
         let mut theirs = load_files(&gguf, context, 2);
         let (ours, theirs) = (ours.prefill(&tokens).unwrap(), theirs.prefill(&tokens).unwrap());
-        // Norms without their 1 lose a rounding.
+        // Norms without the added 1 lose a rounding.
         let tolerance = if family.starts_with("gemma") { 1e-3 } else { 0.0 };
         for (ours, theirs) in ours.logits.iter().zip(&theirs.logits) {
             assert!((ours - theirs).abs() <= tolerance, "{name}: {ours} is not {theirs}");

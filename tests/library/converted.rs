@@ -1,4 +1,4 @@
-//! Golden models of GGUF rewritten as the safetensors folders of their families: the logits are the
+//! Golden GGUF models rewritten as the safetensors folders of their families: the logits equal the
 //! reference program's.
 
 use std::collections::HashMap;
@@ -68,14 +68,15 @@ fn deepseek_tensors(name: &str) -> HashMap<String, Tensor> {
         };
         tensors.insert(named(&format!("{whole}.{kind}")), tensor);
     }
-    // The checkpoint has them in one: for every head its keys, then its values.
+    // The checkpoint has them in one tensor: for every head its keys, then its values.
     for ((block, _), keys) in latent.iter().filter(|((_, part), _)| part == "attn_k_b") {
         let values = &latent[&(block.clone(), "attn_v_b".to_owned())];
         let keys = keys.transpose(1, 2).unwrap().contiguous().unwrap();
         let both = Tensor::cat(&[&keys, values], 1).unwrap().flatten(0, 1).unwrap();
         tensors.insert(format!("model.layers.{block}.self_attn.kv_b_proj.weight"), both);
     }
-    // Published in 16 bits, as the matrices of the golden file are; norms and routers are not.
+    // They are published in 16 bits, as are the matrices of the golden file; norms and routers are
+    // not.
     let half = |(name, tensor): (String, Tensor)| {
         let keep = tensor.rank() == 1 || name.ends_with("mlp.gate.weight");
         let tensor = if keep { tensor } else { tensor.to_dtype(DType::F16).unwrap() };
@@ -138,7 +139,8 @@ fn deepseek_checkpoints_give_the_reference_logits() {
     }
 }
 
-/// As many groups as experts choose as none does: by what is published of DeepSeek V2.
+/// As many groups as experts gives the same choice as no groups, according to what is published
+/// about DeepSeek V2.
 #[test]
 fn groups_of_one_expert_give_the_reference_logits() {
     let mut config = deepseek_config(2);

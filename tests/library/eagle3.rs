@@ -1,4 +1,4 @@
-//! What of an EAGLE-3 head's files does not fit is named, with the remedy.
+//! Every part of an EAGLE-3 head's files that does not fit is named, with what to do.
 
 use std::collections::HashMap;
 use std::fs;
@@ -119,12 +119,12 @@ fn both_maps_of_the_draft_vocabulary_must_agree() {
     let text = HeadWeights::load(&config, &all).unwrap_err().to_string();
     let expected = format!("disagree on whether the head scores token {token}");
     assert!(text.contains(&expected), "{text}");
-    // A file may do without.
+    // A file may leave it out.
     all.remove("t2d");
     HeadWeights::load(&config, &all).unwrap();
 }
 
-/// As the first EAGLE-3 heads were published: a PyTorch file, whose `t2d` are flags.
+/// As the first EAGLE-3 heads were published: a PyTorch file whose `t2d` holds flags.
 #[test]
 fn a_pytorch_file_holds_the_same_head() {
     for name in EAGLE3_HEADS {

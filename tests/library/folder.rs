@@ -108,7 +108,7 @@ fn several_end_tokens_are_all_known() {
     });
     change(&folder, "config.json", |config| config["eos_token_id"] = json!(6));
     let target = open_target(&spec(folder.path())).unwrap();
-    // 2 is how the template ends a turn; an id outside the vocabulary can never come.
+    // The template ends a turn with 2; an id outside the vocabulary can never occur.
     assert_eq!(target.eos, [2, 5, 6, 7]);
 }
 
@@ -128,7 +128,7 @@ fn what_names_nothing_is_explained() {
 
 #[test]
 fn a_head_may_be_a_pytorch_file() {
-    // Saved by torch with the prefix that training leaves; W_z lies transposed in the file.
+    // Saved by torch with the prefix that training leaves; W_z is transposed in the file.
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/library/data/pickled_head");
     let head = open_head(&spec(&folder)).unwrap();
     assert!(head.detail.contains("F16"), "{}", head.detail);

@@ -1,4 +1,4 @@
-//! Every weight format in GGUF files: mixed in one file, and with headers that lie.
+//! Every weight format in GGUF files: mixed in one file, and with wrong headers.
 
 use crate::support::models::small_config;
 use candle_core::quantized::GgmlDType;
@@ -11,7 +11,7 @@ use crate::support::library::load_files;
 
 const WIDTH: usize = 512;
 
-/// A model of as many matrices as there are formats, and two more.
+/// A model with two more matrices than there are formats.
 fn config() -> Config {
     Config {
         vocab: 12,
@@ -66,7 +66,7 @@ fn a_file_may_mix_all_formats() {
     let error: f32 = got.iter().zip(&exact).map(|(a, b)| (a - b).powi(2)).sum();
     let size: f32 = exact.iter().map(|b| b * b).sum();
     let relative = (error / size).sqrt();
-    // Activations of 8 bits; a block read in a wrong order leaves nothing alike.
+    // With 8-bit activations; a block read in the wrong order would leave no similarity.
     assert!(relative < 0.06, "{relative}: {got:?} for {exact:?}");
 }
 

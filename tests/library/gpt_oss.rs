@@ -1,5 +1,5 @@
-//! gpt-oss as its authors publish it, a safetensors folder with the experts in MXFP4: written from
-//! the golden GGUF file, it gives the same logits, which elsewhere are held against the reference.
+//! gpt-oss as its authors publish it, a safetensors folder with the experts in MXFP4. Written from
+//! the golden GGUF file, it gives the same logits, which another test compares with the reference.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use safetensors::tensor::{Dtype, TensorView, serialize};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Experts of a layer of the golden model, and its width.
+/// How many experts a layer of the golden model has, and its width.
 const EXPERTS: usize = 8;
 const HIDDEN: usize = 64;
 
@@ -23,8 +23,8 @@ fn golden() -> TargetFiles {
     open_target(&Spec::Gguf(arch_file("gpt-oss.gguf"))).unwrap()
 }
 
-/// `config.json` as it is published, with the golden model's numbers. Like llama.cpp it lets YaRN's
-/// ramp begin and end at whole pairs; the published one has `truncate` false.
+/// The published `config.json`, with the golden model's numbers. As in llama.cpp, YaRN's ramp
+/// begins and ends at whole pairs; in the published file `truncate` is false.
 fn config() -> Value {
     json!({
         "model_type": "gpt_oss", "hidden_act": "silu", "attention_bias": true, "vocab_size": 267,
@@ -49,8 +49,8 @@ fn plain(tensor: &RawTensor<'_>) -> Stored {
     (dtype, tensor.shape.clone(), tensor.bytes.to_vec())
 }
 
-/// Codes and scales of MXFP4 blocks of GGUF as they are published: a block's codes in order, two
-/// neighbours a byte.
+/// Codes and scales of GGUF's MXFP4 blocks in the published form: a block's codes in order, two
+/// neighbours per byte.
 fn published(blocks: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let (mut codes, mut scales) = (Vec::new(), Vec::new());
     for block in blocks.chunks_exact(17) {
@@ -172,7 +172,7 @@ fn experts_in_other_shapes_are_refused_by_name() {
         let asked = "model.layers.1.mlp.experts.0.down_proj.weight";
         assert!(files.weights.tensor(asked).is_none());
     };
-    // Blocks of 32 codes in place of 16 bytes, an expert too few, no blocks at all.
+    // Blocks of 32 codes instead of 16 bytes, one expert too few, no blocks at all.
     change(&|stored| stored.1 = vec![EXPERTS, HIDDEN / 2, 1, 32]);
     change(&|stored| stored.1 = vec![EXPERTS / 2, HIDDEN * 2, 1, 16]);
     change(&|stored| *stored = (Dtype::U8, vec![EXPERTS, HIDDEN, 0, 16], Vec::new()));

@@ -15,7 +15,7 @@ use zip::{ZipArchive, ZipWriter};
 
 const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/target");
 const PICKLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/library/data/pickled_head");
-/// Far from what any of these takes, on a loaded machine too.
+/// Far more than any of these takes, even on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn spec(folder: &Path) -> Spec {
@@ -68,7 +68,7 @@ fn a_tokenizer_is_refused_by_name() {
         let text = refusal(&target("tokenizer.json", |file| file[field] = part.clone()));
         assert!(text.contains("tokenizer.json") && text.contains(words), "{part}: {text}");
     }
-    // An index that fits and leads nowhere: whether it serves shows when it is used.
+    // An index that fits and leads nowhere: only using it shows whether it works.
     for unit in ["////", "AAAA", "gICA", "/38A", "AAQA"] {
         let map = format!("CAAAA{}", unit.repeat(8));
         let folder = target("tokenizer.json", |file| file["normalizer"] = charsmap(&map));
@@ -97,7 +97,7 @@ fn a_chat_template_is_refused_by_name() {
         let names = text.contains("tokenizer_config.json") && text.contains("limit");
         assert!(names, "{}: {text}", &source[..40]);
     }
-    // Harmless until somebody says something longer.
+    // Harmless until a message is longer.
     let source = "{% for m in messages %}{% if m.content | length > 99 %}{{ 'x' * 90000000 }}\
         {% endif %}{{ m.content }}{% endfor %}";
     let folder =
@@ -112,7 +112,7 @@ fn a_chat_template_is_refused_by_name() {
     assert!(text.contains("tokenizer_config.json") && text.contains("bytes"), "{text}");
 }
 
-/// The head that torch saved, its pickle changed.
+/// The head that torch saved, with a changed pickle.
 fn head(change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::copy(Path::new(PICKLED).join("config.json"), folder.path().join("config.json")).unwrap();
@@ -143,7 +143,7 @@ fn a_pickle_is_refused_by_name() {
     let whole = head(|pickle| pickle);
     assert!(open_head(&spec(whole.path())).is_ok());
     let laughs = || [b"\x80\x02]q\0".to_vec(), b"h\0h\0\x86q\0".repeat(40), b".".to_vec()].concat();
-    // The first tensor has 12 rows of 8: 2^31 - 1 instead.
+    // The first tensor has 12 rows of 8; here it claims 2^31 - 1.
     let giant = |pickle: Vec<u8>| {
         let at = pickle.windows(5).position(|bytes| bytes == b"K\x0cK\x08\x86").unwrap();
         [&pickle[..at], b"J\xff\xff\xff\x7f", &pickle[at + 2..]].concat()

@@ -1,5 +1,6 @@
-//! GGUF files of every architecture with false numbers in their headers: an error that names the
-//! file and the field, never a panic and never an allocation that the number asks for.
+//! GGUF files of every architecture with wrong numbers in their headers: each gives an error that
+//! names the file and the field, never a panic and never an allocation of the size that the number
+//! claims.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +29,7 @@ fn set(file: &mut [u8], key: &str, value: [u8; 4]) {
     file[at + 4..at + 8].copy_from_slice(&value);
 }
 
-/// Opens and loads a target and runs one token; what is refused on the way, in words.
+/// Opens and loads a target and runs one token; returns what was refused, in words.
 fn run(path: &Path) -> Result<(), String> {
     let files = open_target(&Spec::Gguf(path.to_owned())).map_err(|error| error.to_string())?;
     let request = LoadRequest {
@@ -44,7 +45,7 @@ fn run(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// A golden model with one number changed is refused with an error that says `says`.
+/// A golden model with one number changed is refused with an error that contains `says`.
 fn refused(name: &str, key: &str, value: [u8; 4], says: &str) {
     let mut bytes = fs::read(arch_file(&format!("{name}.gguf"))).unwrap();
     set(&mut bytes, key, value);
@@ -62,7 +63,7 @@ fn refused(name: &str, key: &str, value: [u8; 4], says: &str) {
 #[test]
 fn false_counts_and_widths_are_refused_by_field() {
     let most = u32::MAX;
-    // File, key behind the architecture, values, and what the error says.
+    // File, key after the architecture, values, and what the error says.
     let cases: [(&str, &str, &[u32], &str); 31] = [
         ("llama", "llama.block_count", &[0, 3, most], ""),
         ("llama", "llama.embedding_length", &[0, 63, most], ""),
@@ -165,7 +166,7 @@ fn a_shard_of_another_model_is_refused() {
     assert_eq!(run(&first), Ok(()));
     let second = folder.path().join(name(2));
     let sound = fs::read(&second).unwrap();
-    // Another model's shard has a layer that this one lacks, or another shape of the same layer.
+    // Another model's shard has a layer that is missing here, or another shape of the same layer.
     let layer = b"blk.1.attn_q.weight";
     let at = sound.windows(layer.len()).position(|window| window == layer).unwrap();
     let mut other = sound.clone();
@@ -182,11 +183,11 @@ fn a_shard_of_another_model_is_refused() {
     assert!(text.contains("llama-0000") && text.contains("q_proj"), "{text}");
 }
 
-/// Numbers that break what was not thought of.
+/// Numbers that break unexpected assumptions.
 const ODD: [u64; 10] = [0, 1, 2, 0x7F, 0xFF, 0xFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF, 1 << 40, u64::MAX];
 
 proptest! {
-    // More of them by way of the environment: PROPTEST_CASES.
+    // The environment variable PROPTEST_CASES runs more of them.
     #![proptest_config(ProptestConfig::default())]
 
     /// Bytes and numbers changed anywhere in a header, tensor types among them.

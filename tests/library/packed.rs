@@ -1,4 +1,4 @@
-//! Weights that were packed at an earlier start, of every architecture: the same logits.
+//! Weights that were packed at an earlier start, for every architecture: the logits are the same.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn logits(files: &TargetFiles, source: &dyn WeightSource, prompt: &[u32]) -> Vec
     target.prefill(prompt).unwrap().logits.into_iter().map(f32::to_bits).collect()
 }
 
-/// Starts without, then with nothing kept, then with what was kept.
+/// Starts without a store, then with an empty one, then with stored weights.
 fn check(files: &TargetFiles, prompt: &[u32], name: &str) {
     let folder = tempfile::tempdir().unwrap();
     let cache = PackedCache::at(folder.path().to_owned(), 1 << 30);
@@ -48,9 +48,9 @@ fn a_folder_and_a_model_in_several_files_do_too() {
     let folder = demo_copy();
     let files = open_target(&Spec::Folder(folder.path().to_owned())).unwrap();
     check(&files, &[1, 2, 3], "folder");
-    // A file that was written anew is another one.
+    // A file that was rewritten counts as a different one.
     let identity = files.weights.identity().unwrap();
-    // Windows replaces no file that is mapped.
+    // Windows does not replace a file that is mapped.
     drop(files);
     let path = folder.path().join("model.safetensors");
     let bytes = std::fs::read(&path).unwrap();
@@ -59,6 +59,6 @@ fn a_folder_and_a_model_in_several_files_do_too() {
     std::fs::write(&path, bytes).unwrap();
     let again = open_target(&Spec::Folder(folder.path().to_owned())).unwrap();
     assert_ne!(again.weights.identity().unwrap(), identity);
-    // What is part of the program lies in no file.
+    // What is part of the program is not in any file.
     assert_eq!(open_target(&Spec::Bundled).unwrap().weights.identity(), None);
 }

@@ -18,7 +18,7 @@ use dovetail::model::{LoadRequest, SplitTarget, Target};
 use dovetail::speculate::{SamplerSettings, Shape, Tree};
 use serde_json::Value;
 
-/// The model, or `None` with a line that names the test left out.
+/// The model, or `None` after printing that the test is left out.
 fn model(test: &str) -> Option<TargetFiles> {
     real_model(test).map(|path| open_target(&Spec::Gguf(path)).unwrap())
 }
@@ -84,8 +84,9 @@ fn its_greedy_tokens_are_the_float_references() {
             target.commit(&[0]);
         }
     }
-    // Activations in 8 bits move logits: the reference program on this file differs from the float
-    // reference at 6 of these 320 steps. Only where two tokens are nearly as likely may we.
+    // 8-bit activations change logits: on this file the reference program differs from the float
+    // reference at 6 of these 320 steps. We may differ only where two tokens are nearly equally
+    // likely.
     assert!(wrong.len() <= 6 && wrong.iter().all(|(_, _, gap)| *gap < 0.1), "{wrong:#?}");
 }
 
@@ -128,7 +129,8 @@ fn split_with_a_gpu_it_says_nearly_the_same() {
         })
         .collect();
     drop(whole);
-    // The CPU's products round activations to 8 bits, the GPU's do not: 0.011 was the most seen.
+    // The CPU's products round activations to 8 bits, the GPU's do not: 0.011 was the largest value
+    // seen.
     for layers in [1, 12] {
         let mut split = SplitTarget::load_on_gpu(&gpu, layers, &request, &mut |_| {}).unwrap();
         for (prompt, expected) in runs.iter().zip(&expected) {
@@ -140,8 +142,8 @@ fn split_with_a_gpu_it_says_nearly_the_same() {
     }
 }
 
-/// The table that comes with the program is found for the model, drafts from the first token on,
-/// and changes no text, greedy or sampled.
+/// The table bundled with the program is found for the model, drafts from the first token on, and
+/// does not change the text, greedy or sampled.
 #[test]
 fn its_bundled_ngrams_are_found_and_change_no_text() {
     let Some(files) = model("its_bundled_ngrams_are_found_and_change_no_text") else { return };
@@ -168,8 +170,8 @@ fn its_bundled_ngrams_are_found_and_change_no_text() {
     }
 }
 
-/// The head that comes with the program is found for the model, drafts well enough to be of use,
-/// and changes no text, greedy or sampled.
+/// The head bundled with the program is found for the model, drafts well enough to be useful, and
+/// does not change the text, greedy or sampled.
 #[test]
 fn its_bundled_head_is_found_and_changes_no_text() {
     let Some(files) = model("its_bundled_head_is_found_and_changes_no_text") else { return };

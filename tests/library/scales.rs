@@ -1,4 +1,4 @@
-//! Scales of whole tensors beside the weights, as files in NVFP4 have them.
+//! Scales of whole tensors next to the weights, as in NVFP4 files.
 
 use crate::support::gguf::Gguf;
 use crate::support::library::{arch_file, arch_recording, load_files};
@@ -6,8 +6,8 @@ use candle_core::quantized::GgmlDType;
 use candle_core::{Device, Tensor};
 use dovetail::model::Target;
 
-/// Makes a matrix greater and gives it the scales that take that back. Powers of two from 1 on
-/// change no digit of a weight, also of one below the normal half floats.
+/// Makes a matrix larger and gives it the scales that reverse this. Powers of two from 1 on change
+/// no digit of a weight, even if it is a subnormal half float.
 fn scale(file: &mut Gguf, name: &str, factors: &[f32]) {
     let weight = file.tensors[&format!("{name}.weight")].dequantize(&Device::Cpu).unwrap();
     let mut shape = vec![1; weight.rank()];
@@ -40,7 +40,7 @@ fn matrices_experts_and_fused_tensors_are_multiplied_by_their_scales() {
         for (part, factors) in scaled {
             scale(&mut file, &format!("blk.1.{part}"), &factors);
         }
-        // Scales of activations have no part in a product with floats or 8 bits.
+        // Scales of activations are not used in a product with floats or 8 bits.
         let one = Tensor::from_slice(&[3f32], 1, &Device::Cpu).unwrap();
         file.tensor("blk.0.attn_output.input_scale", &one, GgmlDType::F32);
         assert_eq!(logits(&file, name), expected, "{name}");

@@ -1,4 +1,4 @@
-//! The bundled tokenizer against spoilt copies of itself.
+//! The bundled tokenizer compared with modified copies of itself.
 
 use std::fs;
 use std::path::Path;
@@ -56,7 +56,8 @@ fn the_same_tokens_at_other_places_are_found() {
 #[test]
 fn what_the_small_model_lacks_is_spelled_and_marks_are_known_by_their_part() {
     let target = open_target(&Spec::Bundled).unwrap();
-    // Nothing longer than two letters is left, and the text begins with a mark of another name.
+    // Nothing longer than two letters is left, and the text begins with a control token that has
+    // another name.
     let small = with_tokenizer(|json| {
         json["model"]["merges"] = json!([]);
         rename(json, |piece, id| match piece.chars().count() {

@@ -1,5 +1,5 @@
-//! Models are found in stores laid out like those of the programs that keep them, each once and by
-//! its name; what is damaged is left out with its reason and stops nothing.
+//! Models are found in stores laid out like those of the programs that fill them, each once and by
+//! its name; damaged ones are left out with a reason and do not stop the search.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::support::golden::golden;
 use crate::support::library::{DEMO, arch_file};
 use dovetail::library::{Found, ModelEntry, ModelPlaces, Runs, Spec, Store, find, open_target};
 
-/// A model of a few kilobytes that calls itself `name`.
+/// A model of a few kilobytes whose name is `name`.
 fn model(name: &str) -> Vec<u8> {
     let mut file = gguf::small();
     file.set("general.name", Value::String(name.to_owned()));
@@ -61,7 +61,7 @@ impl Machine {
         }
     }
 
-    /// Ollama's manifest of a model with this blob; gives the blob's path.
+    /// Ollama's manifest of a model with this blob; returns the blob's path.
     fn ollama(&self, tag: &str, digit: char, content: &[u8]) -> PathBuf {
         let hash = digit.to_string().repeat(64);
         let blob = self.write(&format!("ollama/blobs/sha256-{hash}"), content);
@@ -84,8 +84,8 @@ impl Machine {
         blob
     }
 
-    /// A file of a repository in the hub's cache: a link to its content, and the content once more
-    /// on Windows, where links need a right.
+    /// A file of a repository in the hub's cache: a link to its content, or on Windows, where links
+    /// need a permission, a copy of the content.
     fn hub(&self, repo: &str, commit: &str, file: &str, blob: &str, content: &[u8]) {
         let folder = format!("hub/models--{}", repo.replace('/', "--"));
         self.write(&format!("{folder}/blobs/{blob}"), content);
@@ -110,7 +110,7 @@ impl Machine {
         found
     }
 
-    /// Every path with its time of change.
+    /// Every path with its modification time.
     fn listing(&self) -> BTreeMap<PathBuf, std::time::SystemTime> {
         let (mut all, mut folders) = (BTreeMap::new(), vec![self.0.path().to_owned()]);
         while let Some(folder) = folders.pop() {
@@ -127,7 +127,7 @@ impl Machine {
     }
 }
 
-/// Name, store and title of all that is not bundled.
+/// Name, store and title of everything that is not bundled.
 fn rows(found: &Found) -> Vec<(String, Store, String)> {
     let row = |model: &ModelEntry| (model.located.name.clone(), model.located.store, model.title());
     found.models[1..].iter().map(row).collect()
@@ -214,7 +214,7 @@ fn a_model_in_several_files_is_one() {
     assert!(!entry.located.name.contains("-of-"), "{}", entry.located.name);
     let bytes: u64 = shards.iter().map(|path| fs::metadata(path).unwrap().len()).sum();
     assert_eq!(entry.located.bytes, bytes);
-    // One of them missing: it is still listed, with what to do.
+    // One of them is missing: the model is still listed, with what to do.
     fs::remove_file(&entry.located.paths[0]).unwrap();
     let found = machine.find();
     assert_eq!(found.models.len(), 2);
@@ -222,7 +222,7 @@ fn a_model_in_several_files_is_one() {
     assert!(problem.contains("00001-of-") && problem.contains("check the path"), "{problem}");
 }
 
-// With links, which need a right on Windows.
+// It uses links, which need a permission on Windows.
 #[cfg(unix)]
 #[test]
 fn the_same_content_is_one_model_with_several_names() {
@@ -232,7 +232,7 @@ fn the_same_content_is_one_model_with_several_names() {
     machine.write("ollama/manifests/registry.ollama.ai/library/copy/1", manifest.unwrap());
     // Another program's link to the blob.
     machine.link(&blob, "lmstudio/linked.gguf");
-    // Two snapshots of a repository with a file in common.
+    // Two snapshots of a repository that share a file.
     machine.hub("o/r", "new", "a.gguf", "b1", &model("A"));
     machine.hub("o/r", "old", "a.gguf", "b1", &model("A"));
     machine.hub("o/r", "old", "b.gguf", "b2", &model("B"));
@@ -287,7 +287,7 @@ fn what_cannot_be_opened_is_listed_with_the_reason() {
         let problem = entry.problem().unwrap_or_else(|| panic!("{}", entry.located.name));
         assert!(problem.contains(word), "{problem}");
         assert_eq!(entry.facts.runs, None);
-        // What opens it says the same.
+        // Opening it gives the same message.
         let error = open_target(&entry.located.spec, &mut |_| {}).map(|_| ()).unwrap_err();
         assert_eq!(error.to_string(), problem);
     }
@@ -363,7 +363,7 @@ fn a_damaged_ollama_store_gives_what_is_whole() {
     machine.link("1b", &format!("ollama/manifests/{}", own("alias/1b")));
     machine.link("../good", &format!("ollama/manifests/{}", own("good/folder")));
     machine.write("ollama/manifests/.DS_Store", "x");
-    // Newer programs keep further manifests beside, and tags that are links.
+    // Newer programs store further manifests next to it, and tags that are links.
     machine.link(
         format!("../../../../manifests/{}", own("good/1b")),
         "ollama/manifests-v2/ollama.com/library/linked/1b",
@@ -394,7 +394,7 @@ fn a_damaged_ollama_store_gives_what_is_whole() {
     assert_eq!(found.skipped.len(), 13, "{text}");
 }
 
-// Windows has no modes.
+// Windows does not have modes.
 #[cfg(unix)]
 #[test]
 fn a_folder_that_cannot_be_read_is_named_and_the_rest_is_found() {

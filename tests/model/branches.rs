@@ -1,5 +1,5 @@
-//! A small model that grows a tree row by row against the target's full passes: the same bits, in
-//! whatever order the rows came and whatever was kept, read or taken back between.
+//! A small model that grows a tree row by row, compared with the target's full passes: the bits are
+//! the same for any order of the rows, and no matter what was kept, read or rolled back in between.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn full(format: Format) -> CpuTarget {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Rows: what each follows and its token.
+    /// Rows: what each row follows, and its token.
     Grow(Vec<(prop::sample::Index, u32)>),
     Keep(prop::sample::Index),
     Read(Vec<u32>),
@@ -52,8 +52,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..14)
 }
 
-/// What the small model should hold: the committed tokens, and each row in flight's parent and
-/// token.
+/// What the small model should hold: the committed tokens, and the parent and token of each row in
+/// flight.
 #[derive(Default)]
 struct Expected {
     text: Vec<u32>,
@@ -68,8 +68,8 @@ impl Expected {
         path
     }
 
-    /// Logits of every row in flight, from the target's pass over all of them at once. The last
-    /// committed token stands for the root.
+    /// The logits of every row in flight, from the target's pass over all of them at once. The last
+    /// committed token serves as the root.
     fn verified(&self, target: &mut CpuTarget) -> Vec<Vec<u32>> {
         let (root, before) = self.text.split_last().unwrap();
         target.truncate(0);
@@ -172,7 +172,8 @@ fn what_cannot_be_run_is_refused_and_nothing_is_lost() {
     assert!(small.read(&[]).unwrap().is_empty() && small.grow(&[]).unwrap().is_empty());
 }
 
-/// As many nodes as any strategy asks for, in every format: beyond the trees that grow by levels.
+/// As many nodes as any strategy requests, in every format: more than in the trees that grow by
+/// levels.
 #[test]
 fn a_tree_of_128_nodes_is_plain_decoding() {
     let config = Config {

@@ -1,4 +1,4 @@
-//! Exactness: a token's logits and feature are the same bits however the target came to them.
+//! Exactness: a token's logits and feature have the same bits however the target computed them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 const VOCAB: usize = 280;
 const CAPACITY: usize = 160;
 
-/// Wide enough for the 256-column formats, and a vocabulary that no tile divides.
+/// Wide enough for the 256-column formats, and a vocabulary that is not a multiple of a tile.
 fn config() -> Config {
     Config { vocab: VOCAB, hidden: 256, intermediate: 512, head_dim: 64, ..small_config() }
 }
@@ -75,7 +75,7 @@ fn tree_is_plain(
     target.prefill(prompt).unwrap();
     let pass = target.verify(tree).unwrap();
     for node in 0..tree.len() {
-        // Only leaves are run: the inner nodes of their paths are checked on the way.
+        // Only leaves are run, because the inner nodes of their paths are checked on the way.
         if tree.nodes().iter().skip(1).any(|n| n.parent == node) {
             continue;
         }
@@ -139,7 +139,8 @@ proptest! {
         tree_is_plain(&mut target, &prompt, &tree, chosen.index(tree.len()), next)?;
     }
 
-    /// However a text is cut into passes, and whatever was in the cache before, the bits agree.
+    /// However a text is cut into passes, and no matter what was in the cache before, the bits
+    /// agree.
     #[test]
     fn prefill_in_any_slices_is_plain_decoding(
         text in tokens(2..150),
@@ -175,7 +176,7 @@ proptest! {
     }
 }
 
-/// Greedy text of a few thousand tokens, plain and through trees whose guesses are partly right.
+/// A greedy text of a few thousand tokens, plain and through trees whose guesses are partly right.
 #[test]
 fn long_texts_agree_with_and_without_trees() {
     let argmax = |logits: &[f32]| {
@@ -200,7 +201,7 @@ fn long_texts_agree_with_and_without_trees() {
             let mut found = vec![first];
             let mut rounds = 0;
             while found.len() < text.len() {
-                // A chain of the right tokens with one wrong guess beside each, cut at a length
+                // A chain of the right tokens with one wrong guess next to each, cut at a length
                 // that changes from round to round.
                 let mut tree = Tree::root(found[found.len() - 1]);
                 let mut parent = 0;

@@ -1,5 +1,5 @@
-//! Models on a GPU: near the CPU's numbers, and among themselves the same bits however a token is
-//! come to.
+//! Models on a GPU: close to the CPU's numbers, and on one GPU the same bits however a token is
+//! computed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::support::kernels::bits;
 use crate::support::models::small_config;
 
 const CAPACITY: usize = 320;
-/// Tokens of a prompt.
+/// The length of a prompt in tokens.
 const PROMPT: usize = 150;
 
 fn config() -> Config {
@@ -54,7 +54,7 @@ fn on_cpu(config: &Config, format: Format) -> CpuTarget {
     CpuTarget::load(&request(config, &source, KvFormat::F32), &mut |_| {}).unwrap()
 }
 
-/// What families change in a block, as far as the kernels have it.
+/// What families change in a block, as far as the kernels support it.
 fn families() -> Vec<(&'static str, Config)> {
     let block = |options: BlockOptions| Config { block: options, ..config() };
     let window = SlidingWindow { size: 9, layers: vec![true, false, true] };
@@ -118,8 +118,8 @@ fn a_target_on_the_gpu_is_tapped_as_the_cpus_is() {
     }
 }
 
-/// The same kernels on the same weights, wherever these come from: one format for all blocks, and
-/// matrices in parts.
+/// The same kernels with the same weights, no matter where these come from: one format for all
+/// blocks, and matrices in parts.
 #[test]
 fn streamed_blocks_give_the_bits_of_resident_ones() {
     let binding = GpuLimits { binding: 300 << 10, ..GpuLimits::default() };
@@ -151,7 +151,7 @@ fn streamed_blocks_give_the_bits_of_resident_ones() {
     }
 }
 
-/// On the CPU activations are rounded to 8 bits, here they are not: only near.
+/// On the CPU activations are rounded to 8 bits; here they are not, so the results are only close.
 #[test]
 fn every_format_computes_near_what_the_cpu_does() {
     let Some(gpu) = gpu() else { return };
@@ -199,7 +199,7 @@ fn trees() -> impl Strategy<Value = Tree> {
     })
 }
 
-/// The deepest path of a tree against plain decoding along it, then the commit of this path.
+/// The deepest path of a tree compared with plain decoding along it, then the commit of this path.
 fn tree_is_plain(target: &mut dyn Target, config: &Config, tree: &Tree) {
     let prompt = [3, 1, 4, 1, 5, 9, 2, 6];
     target.truncate(0);
@@ -235,7 +235,7 @@ fn a_tree_is_plain_decoding_in_every_bit() {
     }
 }
 
-/// A row alone and as the last of any number of rows up to 64, and beyond a submission.
+/// A row alone and as the last of any number of rows up to 64, and of more than one submission.
 #[test]
 fn a_row_is_the_same_bits_among_any_number_of_rows() {
     let Some(gpu) = gpu() else { return };
@@ -294,7 +294,7 @@ fn prefill_in_any_slices_is_plain_decoding() {
 #[test]
 fn a_matrix_too_large_for_a_binding_is_held_in_parts() {
     let Some(gpu) = gpu() else { return };
-    // Less than the matrices of an MLP, more than all else.
+    // Less than the matrices of an MLP need, more than everything else.
     let limits = GpuLimits { binding: 300 << 10, ..GpuLimits::default() };
     let small = another_gpu(limits).unwrap();
     let expected = journey(&mut whole(&gpu, &wide(), Format::F32, KvFormat::F16), PROMPT);
@@ -302,7 +302,7 @@ fn a_matrix_too_large_for_a_binding_is_held_in_parts() {
     assert!(found == expected, "other bits");
 }
 
-/// The numbers of a drafting model's rows, whatever it runs on.
+/// The numbers of a drafting model's rows, on any device.
 fn growth(lm: &mut dyn SmallLm) -> Vec<Vec<f32>> {
     let rows = |rows: &[(Option<usize>, u32)]| -> Vec<DraftRow> {
         rows.iter().map(|&(parent, token)| DraftRow { parent, token }).collect()
@@ -311,7 +311,7 @@ fn growth(lm: &mut dyn SmallLm) -> Vec<Vec<f32>> {
     seen.push(lm.grow(&rows(&[(None, 1), (None, 2)])).unwrap().to_vec());
     seen.push(lm.grow(&rows(&[(Some(1), 3), (Some(0), 4), (Some(1), 5)])).unwrap().to_vec());
     seen.push(lm.grow(&rows(&[(Some(2), 6), (Some(4), 7)])).unwrap().to_vec());
-    // Rows 2 and 5 stay below row 1, 4 and 6 as well; then one of them is kept, at once.
+    // Rows 2 and 5 stay below row 1, as do 4 and 6; then one of them is kept, immediately.
     assert_eq!(lm.keep(&[1]), [2, 4, 5, 6]);
     assert_eq!(lm.keep(&[1]), [3]);
     seen.push(lm.grow(&rows(&[(Some(0), 9), (None, 10)])).unwrap().to_vec());
@@ -364,7 +364,8 @@ fn a_full_device_is_told_with_its_figures() {
     gpu.check().unwrap();
 }
 
-/// With more and more room: none, some, all that were asked for; what is there can be used.
+/// With more and more room: none, some, or all of the requested blocks fit; those that fit can be
+/// used.
 #[test]
 fn blocks_that_a_full_device_does_not_take_are_the_cpus() {
     let config = Config { layers: 6, ..wide() };
@@ -397,7 +398,7 @@ fn blocks_that_a_full_device_does_not_take_are_the_cpus() {
         drop(target);
         assert!(full.held() < 1 << 20, "only what is read back is kept: {}", full.held());
         if refused.is_some() {
-            // What others will need is left.
+            // Enough for others is left free.
             let left_over = fitting(1 << 20).map(|(target, _)| target.lower_layers());
             assert!(left_over.is_ok_and(|left_over| left_over <= count) || count == 1);
             assert!(fitting(room).is_err());
@@ -445,7 +446,7 @@ fn a_device_that_does_not_answer_in_time_is_told() {
     assert!(gpu.check().is_err(), "it is not asked again");
 }
 
-/// A pass is one submission, and only what is asked for goes over the bus.
+/// A pass is one submission, and only what is requested is sent over the bus.
 #[test]
 fn a_pass_is_one_submission() {
     let Some(gpu) = another_gpu(GpuLimits::default()) else { return };

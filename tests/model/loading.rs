@@ -1,5 +1,5 @@
-//! Loading: what is told on the way, what is held afterwards, and how a source that does not fit
-//! is refused.
+//! Loading: what is reported on the way, what is held afterwards, and how a source that does not
+//! fit is refused.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -139,7 +139,7 @@ fn a_source_that_does_not_fit_is_refused_with_name_and_reason() {
     for (name, change, message) in cases {
         let source = Source::new(Format::Q8_0, name, change);
         let error = load(&source, &mut |_| {}).err().unwrap().to_string();
-        // Beginnings: the rest of a packing error is the kernels' own text.
+        // Only the beginnings: the rest of a packing error is the kernels' own text.
         assert!(error.starts_with(message), "{error}\ninstead of\n{message}");
     }
 }

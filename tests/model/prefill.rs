@@ -1,6 +1,6 @@
-//! Long prompts of a target on the CPU, read on a GPU: near the CPU's own rows, the same bits
-//! whatever was read before and in whatever pieces, and never where the prompt does not have them
-//! there.
+//! Long prompts of a target on the CPU, read on a GPU: close to the CPU's own rows, the same bits
+//! no matter what was read before and in which pieces, and never on the GPU where the prompt does
+//! not require it.
 
 #![allow(clippy::single_range_in_vec_init, reason = "lists of one run are meant")]
 
@@ -46,7 +46,7 @@ fn tokens(count: usize) -> Vec<u32> {
     (0..count as u32).map(|i| (i * i + i / 7) % 70).collect()
 }
 
-/// Reads a prompt as the engine does, in pieces of at most `piece` rows that the CPU would take.
+/// Reads a prompt as the engine does, in pieces of at most `piece` rows where the CPU reads.
 fn read(target: &mut dyn Target, prompt: &[u32], asked: &[Range<usize>], piece: usize) -> Verified {
     let kept = target.begin_prompt(asked, target.len().min(prompt.len() - 1));
     target.truncate(kept);
@@ -76,7 +76,7 @@ fn rows_that_a_gpu_has_read_are_near_the_cpus() {
     let block = |options: BlockOptions| Config { block: options, ..config() };
     let window = SlidingWindow { size: 9, layers: vec![true, false] };
     for (name, config, kv_format, length) in [
-        // Two slices, a second one behind positions that come from main memory.
+        // Two slices, the second after positions that come from main memory.
         ("plain", config(), KvFormat::F32, 700),
         ("in 16 bits", config(), KvFormat::F16, 200),
         (
@@ -122,7 +122,7 @@ fn rows_that_a_gpu_has_read_are_near_the_cpus() {
         assert_close(&format!("{name}: rows"), &rows, &kv(&alone, 0..length), tolerance);
         assert_close(&format!("{name}: features"), &found.features, &expected.features, tolerance);
         assert_close(&format!("{name}: logits"), &found.logits, &expected.logits, tolerance);
-        // Weights and rows went there and back: a submission a block of each slice.
+        // Weights were sent and rows came back: one submission per block of each slice.
         let passed = gpu.traffic().since(before);
         let slices = there.div_ceil(512);
         assert!(passed.submissions as usize >= slices * config.layers, "{name}: {passed:?}");
@@ -146,7 +146,7 @@ fn states_on_the_way_are_tapped_of_rows_on_either_device() {
     assert_close("logits", &found.logits, &expected.logits, 5e-4);
 }
 
-/// One prompt, one set of bits: read in any pieces, behind any other prompt, or alone.
+/// A prompt always gives the same bits: read in any pieces, after any other prompt, or alone.
 #[test]
 fn a_prompts_rows_are_the_same_bits_whatever_was_read_before() {
     let Some(gpu) = gpu() else { return };
@@ -156,13 +156,13 @@ fn a_prompts_rows_are_the_same_bits_whatever_was_read_before() {
     let prompts: [(usize, Vec<Range<usize>>); 7] = [
         (60, vec![0..60]),
         (200, vec![0..200]),
-        // An answer of 30, then a long question.
+        // An answer of 30 tokens, then a long question.
         (430, vec![0..200, 230..430]),
         // Another answer to it.
         (430, vec![0..200, 230..430]),
         (300, vec![0..300]),
         (240, vec![0..200, 230..240]),
-        // Nothing is known of who said what.
+        // Nothing is known about who said what.
         (200, vec![]),
     ];
     let expected: Vec<(Vec<f32>, Vec<f32>)> = prompts
@@ -184,7 +184,7 @@ fn a_prompts_rows_are_the_same_bits_whatever_was_read_before() {
             assert_eq!(bits(&rows), bits(&expected.0), "{length} rows");
             assert_eq!(bits(&found.logits), bits(&expected.1), "{length} rows");
         }
-        // Whoever asks for no slices has the same rows on the same devices.
+        // A caller that does not use slices gets the same rows on the same devices.
         target.truncate(0);
         target.begin_prompt(&[0..200], 0);
         let mut at = 0;
@@ -195,13 +195,13 @@ fn a_prompts_rows_are_the_same_bits_whatever_was_read_before() {
         assert_eq!(target.computed_there(), [0..128]);
         assert_eq!(bits(&kv(target.cpu(), 0..200)), bits(&expected[1].0));
     }
-    // And the CPU's, where nothing goes to the GPU.
+    // The rows equal the CPU's where nothing goes to the GPU.
     let mut alone = on_cpu(&config, KvFormat::F32);
     alone.prefill(&text[..200]).unwrap();
     assert_eq!(bits(&kv(&alone, 0..200)), bits(&expected[6].0));
 }
 
-/// Another answer to a prompt reads none of it on the GPU again, nor does one that goes on.
+/// Neither another answer to a prompt nor a continued one reads any of it on the GPU again.
 #[test]
 fn rows_that_are_there_are_not_read_again() {
     let Some(gpu) = another_gpu(GpuLimits::default()) else { return };
@@ -210,9 +210,9 @@ fn rows_that_are_there_are_not_read_again() {
     read(&mut target, &text[..210], &[0..210], 64);
     let before = gpu.traffic();
     assert_eq!(target.begin_prompt(&[0..210], 208), 208);
-    // The next question, behind an answer of 20.
+    // The next question, after an answer of 20 tokens.
     assert_eq!(target.begin_prompt(&[0..208, 230..260], 209), 209);
-    // A message that was changed in its middle.
+    // A message that was changed in the middle.
     assert_eq!(target.begin_prompt(&[0..190], 150), 128);
     assert!(gpu.traffic().since(before).is_none());
 }
@@ -248,7 +248,7 @@ fn a_lost_gpu_leaves_the_prefix_and_a_way_back() {
     let error = target.prefill(&text[70..]).unwrap_err();
     assert!(matches!(&error, TargetError::Device(reason) if reason.contains("lost")), "{error}");
     assert_eq!((target.len(), target.computed_there()), (70, &[0..70][..]));
-    // What is committed can still be decoded behind.
+    // Decoding can continue after what is committed.
     assert_eq!(target.verify(&Tree::root(4)).unwrap().logits.len(), config.vocab);
     assert!(target.fall_back().is_ok());
     assert!(target.is_empty() && target.computed_there().is_empty() && !target.splits_prompts());
@@ -266,7 +266,7 @@ fn what_is_held_is_counted_and_a_device_without_room_is_told() {
     let before = gpu.held();
     let target = on_gpu(&gpu, &config(), KvFormat::F16);
     assert_eq!(gpu.held() - before, target.device_bytes());
-    // Two blocks of weights and the keys and values of one, whatever the model has.
+    // Two blocks of weights and the keys and values of one, however many the model has.
     let deep = on_gpu(&gpu, &Config { layers: 6, ..config() }, KvFormat::F16);
     assert!(deep.device_bytes() < target.device_bytes() + (20 << 10));
     assert_eq!(deep.streamed_bytes(), 3 * target.streamed_bytes());

@@ -1,5 +1,5 @@
-//! The same random weights through candle_transformers' own models: the options that the golden
-//! models lack (tied head, Llama-3 frequencies, Qwen2's biases, Qwen3's norms).
+//! The same random weights through candle_transformers' own models, for the options that are
+//! missing in the golden models (tied head, Llama-3 frequencies, Qwen2's biases, Qwen3's norms).
 
 use std::collections::HashMap;
 
@@ -41,7 +41,7 @@ fn candle_weights(config: &Config) -> VarBuilder<'static> {
 }
 
 /// Runs the prompt and then the answer token by token through both. `reference` takes tokens and
-/// the position of the first and gives the logits of the last.
+/// the position of the first, and returns the logits of the last.
 fn compare(config: &Config, mut reference: impl FnMut(&Tensor, usize) -> Tensor) {
     let mut target = load_target(config, &weights(config), Pool::new(2), POSITIONS, KvFormat::F32);
     let mut reference = |tokens: &[u32], at: usize| -> Vec<f32> {
@@ -115,7 +115,7 @@ fn llama_3_frequencies() {
     compare_llama(&scaled, Some(reference));
 }
 
-/// A Qwen checkpoint's `config.json` of this configuration.
+/// The `config.json` of a Qwen checkpoint with this configuration.
 fn qwen_json(config: &Config) -> serde_json::Value {
     serde_json::json!({
         "vocab_size": config.vocab, "hidden_size": config.hidden,

@@ -1,4 +1,4 @@
-//! A target split over two devices gives what the whole one gives. The other device is candle's CPU
+//! A target split over two devices gives the same as a whole one. The other device is candle's CPU
 //! here: the same code runs on a GPU.
 
 use std::sync::Arc;
@@ -47,7 +47,7 @@ fn a_split_target_computes_what_the_whole_one_does() {
     }
 }
 
-/// States below, at and above the cut, wherever that is.
+/// States below, at and above the cut, for any cut.
 #[test]
 fn a_split_target_is_tapped_as_the_whole_one_is() {
     let config = config();

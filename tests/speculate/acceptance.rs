@@ -67,7 +67,7 @@ fn processed_distributions_and_recorded_uniforms_give_the_recorded_walks() {
     let cases = json("stochastic.json");
     for (name, case) in cases["cases"].as_object().unwrap() {
         let real = |key: &str| case[key].as_f64().unwrap() as f32;
-        // The recorded code means "off" by 0.
+        // In the recorded code, 0 means "off".
         let top_p = if real("top_p") < 1e-8 { 1.0 } else { real("top_p") };
         let top_k = case["top_k"].as_u64().unwrap() as usize;
         let temperature = real("temperature");
@@ -173,10 +173,10 @@ proptest! {
         let mut sampler = Sampler::new(settings);
         let mut got = sampler.distribution(&logits, &History::new(&history));
         let mut want = textbook(&logits, &settings, &history);
-        // Probabilities that f32 can hardly hold may be 0.
+        // Probabilities that f32 can hardly represent may be 0.
         got.retain(|&(_, p)| p > 1e-30);
         want.retain(|&(_, p)| p > 1e-30);
-        // A token on the very edge of a filter may fall on either side by rounding.
+        // Rounding may put a token at the edge of a filter on either side.
         let (have, need) = (got.len(), want.len());
         prop_assert!(have.abs_diff(need) <= 1, "{} and {} tokens", have, need);
         if got.len() == want.len() {
@@ -258,7 +258,7 @@ proptest! {
     }
 }
 
-/// Chi-square of draws at many positions against the distribution; tokens expected less than five
+/// Chi-square of draws at many positions against the distribution; tokens expected fewer than five
 /// times are counted together.
 fn chi_square(settings: SamplerSettings, logits: &[f32]) -> (f64, usize) {
     const DRAWS: usize = 40_000;
@@ -303,7 +303,7 @@ fn draws_follow_the_distribution() {
     ];
     for settings in cases {
         let (sum, cells) = chi_square(settings, &logits);
-        // Mean n − 1, variance 2(n − 1): five standard deviations and the skew of few cells.
+        // Mean n − 1, variance 2(n − 1): five standard deviations, plus the skew of few cells.
         let freedom = cells as f64 - 1.0;
         let bound = freedom + 5.0 * (2.0 * freedom).sqrt() + 10.0;
         assert!(sum < bound, "{settings:?}: chi-square {sum} with {cells} cells");

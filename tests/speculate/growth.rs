@@ -1,5 +1,5 @@
-//! Growth of the draft tree: against the description in method.md, Tree growth, taken literally,
-//! and against the recorded trees.
+//! Growth of the draft tree: compared with a literal implementation of method.md, Tree growth, and
+//! with the recorded trees.
 
 use crate::support::recorded::json;
 use dovetail::speculate::{
@@ -45,8 +45,8 @@ impl Oracle for Hashed {
     }
 }
 
-/// The description taken literally: every beam row is expanded, the whole pool is kept and ranked
-/// at the end.
+/// The literal description: every beam row is expanded, and the whole pool is kept and ranked at
+/// the end.
 fn literal(shape: Shape, oracle: &dyn Oracle) -> Tree {
     struct Candidate {
         path: Vec<u32>,
@@ -85,8 +85,8 @@ fn literal(shape: Shape, oracle: &dyn Oracle) -> Tree {
 
 const ROOT: u32 = 7;
 
-/// SpecExec's search word by word (method.md, Strategies): the best unexpanded nodes of all levels,
-/// a threshold at the K-th best of everything, the end when nothing new is above it.
+/// SpecExec's search, literally (method.md, Strategies): the best unexpanded nodes of all levels, a
+/// threshold at the K-th best of everything, and the end when nothing new is above it.
 fn searched(shape: Shape, oracle: &dyn Oracle) -> Tree {
     struct Found {
         path: Vec<u32>,
@@ -134,7 +134,8 @@ fn searched(shape: Shape, oracle: &dyn Oracle) -> Tree {
     tree
 }
 
-/// Drives a growth as a drafter does, by scratch rows only; also returns the rows computed.
+/// Drives a growth as a drafter does, by scratch rows only; also returns how many rows were
+/// computed.
 fn driven(shape: Shape, oracle: &dyn Oracle) -> (Tree, usize) {
     driven_by(Method::Tree, shape, oracle)
 }
@@ -196,7 +197,7 @@ proptest! {
         let (tree, rows) = driven_by(Method::Search, shape, &oracle);
         let expected = searched(shape, &oracle);
         prop_assert_eq!(tree.len(), expected.len());
-        // Candidates that tie may be taken in another order, and then either is right.
+        // Tied candidates may be taken in another order, and both are right then.
         let score = |tree: &Tree| -> Vec<f32> {
             let decayed = |node: &Node| node.score + node.depth as f32 * SEARCH_DECAY.ln();
             let mut scores: Vec<f32> = tree.nodes().iter().map(decayed).collect();
@@ -212,7 +213,7 @@ proptest! {
 
     #[test]
     fn certain_tokens_keep_their_parents(shape in shapes(39, 5, 8)) {
-        /// Log-probability 0 all the way: every score ties.
+        /// Log-probability 0 everywhere: every score ties.
         struct Certain;
         impl Oracle for Certain {
             fn row(&self, _: &[u32]) -> Vec<f32> {
@@ -228,7 +229,7 @@ proptest! {
 
 #[test]
 fn a_search_prefers_the_shallow_of_equals_and_goes_deep_for_the_certain() {
-    /// One certain token; after the first it is one of two.
+    /// One certain token at first; after that it is one of two.
     struct Forked(bool);
     impl Oracle for Forked {
         fn row(&self, path: &[u32]) -> Vec<f32> {
@@ -239,7 +240,7 @@ fn a_search_prefers_the_shallow_of_equals_and_goes_deep_for_the_certain() {
     let shape = Shape { gamma: 128, width: 32, depth: 31 };
     let (chain, rows) = driven_by(Method::Search, shape, &Forked(false));
     assert_eq!((chain.len(), chain.height(), rows), (33, 32, 31));
-    // The two branches are worth the same, so they are equally long.
+    // The two branches have the same scores, so they have the same length.
     let shape = Shape { gamma: 41, ..shape };
     let (tree, _) = driven_by(Method::Search, shape, &Forked(true));
     assert_eq!((tree.len(), tree.height()), (41, 20));
@@ -311,7 +312,7 @@ fn depth_masks_and_leaves_of_every_recorded_tree() {
     assert_eq!(count, 130);
 }
 
-/// The recorded candidates of one step, with the log-probabilities that can be told from the
+/// The recorded candidates of one step, with the log-probabilities that can be derived from the
 /// recorded scores. A candidate in neither the beam nor the tree gets one that keeps it out.
 fn candidates(
     tokens: &Value,

@@ -1,4 +1,4 @@
-//! The bundled pair, and what it was not trained on.
+//! The bundled pair, and text that it was not trained on.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The chat in a pseudo-terminal, with a script in place of models, in a home of its own.
+//! The chat in a pseudo-terminal, with a script instead of models, in its own home folder.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use tempfile::TempDir;
 use super::program;
 use super::pty::{Ended, Pty};
 
-/// Part of what answers.jsonl answers that stands on one line of any screen.
+/// A part of the answer in answers.jsonl that fits on one line of any screen.
 pub const ANSWER: &str = "The red fox ran over the hill";
 
-/// A chat and the folder it lives in.
+/// A chat and its home folder.
 pub struct Chat {
     pub pty: Pty,
     pub home: TempDir,
@@ -44,7 +44,7 @@ impl Chat {
         self.pty.wait_for(text);
     }
 
-    /// Quits, and checks that the terminal is as before. What was saved is returned.
+    /// Quits, and checks that the terminal is as before. Returns what was saved.
     pub fn quit(mut self) -> (Ended, String) {
         self.send("\x11");
         let ended = self.pty.end();

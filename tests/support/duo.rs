@@ -35,7 +35,7 @@ impl WeightSource for Scaled {
     }
 }
 
-/// A recorded model as a drafter, its logits scaled.
+/// A recorded model as a drafter, with scaled logits.
 pub fn small(name: &str, scale: f32, pool: Arc<Pool>) -> SmallModel {
     let weights = File::golden(&format!("{name}/model.safetensors"));
     let (config, source) = (config(name), Scaled(weights, scale));
@@ -44,7 +44,7 @@ pub fn small(name: &str, scale: f32, pool: Arc<Pool>) -> SmallModel {
     SmallModel::new(name, Box::new(lm), words).with_pool(pool)
 }
 
-/// A recorded target with a recorded model to draft beside it, each on a thread of its own.
+/// A recorded target with a recorded model that drafts at the same time, each on its own thread.
 pub fn pair(target: &str, draft: &str) -> (CpuTarget, Box<dyn Drafter>) {
     let pool = Arc::new(Pool::new(2));
     let beside = Arc::new(Pool::borrowing(Arc::clone(&pool), 1));
@@ -52,7 +52,7 @@ pub fn pair(target: &str, draft: &str) -> (CpuTarget, Box<dyn Drafter>) {
     (recorded_target(target, pool, CONTEXT), Box::new(drafter))
 }
 
-/// What sequences of γ tokens in all may spend.
+/// The budget for sequences of γ tokens in all.
 pub fn sequences(gamma: usize, fixed: Option<usize>) -> Budget {
     let shape = Shape { gamma, width: 1, depth: gamma };
     Budget { method: Method::Sequences { fixed }, ..Budget::new(shape, 0) }

@@ -20,7 +20,7 @@ pub const EAGLE3_HEADS: [&str; 4] =
     ["head_eagle3", "head_ownembed", "head_speculators", "head_eagle31"];
 pub const CONTEXT: usize = 256;
 
-/// The target in f32, nothing committed.
+/// The target in f32, with nothing committed.
 pub fn eagle3_target() -> CpuTarget {
     recorded_target("eagle3/target", Arc::new(Pool::new(2)), CONTEXT)
 }
@@ -80,7 +80,7 @@ impl Eagle3Case {
         FeatureHead::new(config, kind, self.backend(backend), CONTEXT).reading(self.source.clone())
     }
 
-    /// The target, giving what the head reads.
+    /// The target, returning what the head reads.
     pub fn target(&self) -> CpuTarget {
         let mut target = eagle3_target();
         target.set_features(self.source.clone());

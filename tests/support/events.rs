@@ -1,4 +1,4 @@
-//! What a worker says, as a test hears it.
+//! A worker's events, as a test receives them.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -9,7 +9,7 @@ pub fn controls() -> SharedControls {
     SharedControls::new(Controls::default())
 }
 
-/// Where a worker's events go, and where they come out.
+/// Where a worker's events go, and where a test receives them.
 pub fn sink() -> (Sink, Receiver<Event>) {
     let (send, events) = channel();
     (Box::new(move |event| send.send(event).is_ok()), events)

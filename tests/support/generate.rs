@@ -1,4 +1,4 @@
-//! Answers of an engine: what is asked, and under which options.
+//! Answers of an engine: requests and options.
 
 use super::toy::Letters;
 use dovetail::decode::{Engine, Request, Round, RoundOptions, TokenText};
@@ -18,12 +18,12 @@ impl TokenText for Ascii {
     }
 }
 
-/// A prompt without an end but the number of tokens.
+/// A prompt whose answer is limited only by the number of tokens.
 pub fn request(prompt: &[u32], max_tokens: usize) -> Request {
     Request { prompt: prompt.to_vec(), max_tokens, ..Request::default() }
 }
 
-/// Samplers of every kind: greedy, greedy under penalties, drawn, and all filters at once.
+/// Samplers of every kind: greedy, greedy with penalties, drawn, and with all filters at once.
 pub fn samplers() -> [SamplerSettings; 4] {
     let greedy = SamplerSettings::default();
     let drawn = SamplerSettings { temperature: 1.0, frequency_penalty: 0.1, seed: 11, ..greedy };
@@ -91,7 +91,7 @@ pub fn generate(
     (tokens, rounds, answer.take_notices())
 }
 
-/// Tokens and rounds of an answer about which there is nothing to say.
+/// Tokens and rounds of an answer without notices.
 pub fn answer(
     engine: &mut Engine,
     request: &Request,

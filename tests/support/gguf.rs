@@ -1,4 +1,4 @@
-//! GGUF files as converters write them, through candle: a writer that is not ours.
+//! GGUF files as converters write them, through candle, whose writer is not ours.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,8 @@ use serde_json::json;
 pub struct Gguf {
     pub metadata: BTreeMap<String, Value>,
     pub tensors: BTreeMap<String, QTensor>,
-    /// Type and `[rows, columns]` of tensors that candle cannot write; their bytes pass as floats.
+    /// Type and `[rows, columns]` of tensors that candle cannot write; their bytes are passed as
+    /// floats.
     blocks: BTreeMap<String, (Format, [usize; 2])>,
 }
 
@@ -54,7 +55,7 @@ impl Gguf {
         self
     }
 
-    /// A matrix of these blocks, whose bytes are a multiple of 4 a row.
+    /// A matrix of these blocks; the bytes of a row are a multiple of 4.
     pub fn blocks(&mut self, name: &str, format: Format, shape: [usize; 2], bytes: &[u8]) {
         let floats = [shape[0], bytes.len() / shape[0] / 4];
         let placeholder =
@@ -110,7 +111,7 @@ impl Gguf {
         file
     }
 
-    /// SentencePiece's sort: marks, then letters that may merge.
+    /// A tokenizer of SentencePiece's kind: control tokens, then letters that may merge.
     pub fn with_letters(&mut self) -> &mut Self {
         let tokens: Vec<String> =
             ["<unk>", "<s>", "</s>", "▁", "a", "b", "▁a", "ab", "<0x41>", "<0x42>", "x", "y"]
@@ -127,14 +128,14 @@ impl Gguf {
     }
 }
 
-/// Where the two dimensions of a matrix lie in a file, its type number behind them.
+/// Where the two dimensions of a matrix are in a file; its type number follows.
 pub fn dims_of(file: &[u8], name: &str) -> usize {
     let entry = [&(name.len() as u64).to_le_bytes(), name.as_bytes(), &2u32.to_le_bytes()].concat();
     file.windows(entry.len()).position(|window| window == entry).unwrap() + entry.len()
 }
 
-/// Where the table of tensors ends: behind the name, the two dimensions, the type and the offset
-/// of the last one.
+/// Where the table of tensors ends: after the name, the two dimensions, the type and the offset of
+/// the last one.
 pub fn header_length(file: &[u8]) -> usize {
     let last = b".weight";
     let at = file.windows(last.len()).rposition(|window| window == last).unwrap();
@@ -222,7 +223,7 @@ pub fn spelling(byte: u8) -> char {
     char::from_u32(0x100 + before).unwrap()
 }
 
-/// Gives a folder a tokenizer of one token a byte, and a template that adds nothing.
+/// Gives a folder a tokenizer of one token per byte, and a template that adds nothing.
 pub fn put_byte_tokenizer(folder: &Path) {
     let ids = (0..=255).map(spelling).enumerate();
     let vocab: serde_json::Map<String, serde_json::Value> =
@@ -242,7 +243,7 @@ pub fn put_byte_tokenizer(folder: &Path) {
     fs::write(folder.join("tokenizer_config.json"), texts.to_string()).unwrap();
 }
 
-/// A golden model as a converter writes it: rows of q and k interleaved, one token a byte.
+/// A golden model as a converter writes it: rows of q and k interleaved, one token per byte.
 pub fn golden(name: &str) -> Gguf {
     let folder = Path::new(GOLDEN).join(name);
     let config = fs::read(folder.join("config.json")).unwrap();

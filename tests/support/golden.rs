@@ -1,5 +1,5 @@
 //! The recorded files of the original program (tests/golden) as candle's tensors, and what the
-//! recordings say of heads and prompts.
+//! recordings say about heads and prompts.
 
 use std::collections::HashMap;
 

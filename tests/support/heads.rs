@@ -12,7 +12,7 @@ use dovetail::model::head::{
     TensorHead,
 };
 
-/// Every backend that can be tried here.
+/// Every backend that is available here.
 pub fn backends() -> Vec<Backend> {
     let gpu = gpu().map(|_| Backend::Gpu);
     [Backend::Tensors(DType::F32), Backend::Packed].into_iter().chain(gpu).collect()

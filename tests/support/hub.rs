@@ -1,5 +1,5 @@
-//! The hub, played by a server of the test's own: its paths, redirects to a store on another
-//! host, ranges, and every way to behave badly.
+//! The hub, played by the test's own server: its paths, redirects to a store on another host,
+//! ranges, and every kind of misbehaviour.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
@@ -17,58 +17,58 @@ use tempfile::TempDir;
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// Contents up to this length lie in the repository itself, longer ones in the store.
+/// Contents up to this length are in the repository itself, longer ones in the store.
 const LARGE: usize = 10_000;
 
 /// How the server behaves.
 #[derive(Default)]
 pub struct Manners {
-    /// Bodies from the store break off after so many bytes, for as many requests as there are.
+    /// Bodies from the store break off after this many bytes, one number per request.
     pub cuts: Vec<usize>,
-    /// The break is a silence and not an end.
+    /// A break is a silence instead of an end.
     pub stalls: bool,
     /// The store ignores ranges.
     pub ignores_ranges: bool,
-    /// Paths that begin so are refused: status, X-Error-Code, whether a right token helps.
+    /// Paths that begin with this are refused: status, X-Error-Code, whether a valid token helps.
     pub refusal: Option<(&'static str, u16, &'static str, bool)>,
-    /// Names that the repository lists without having them.
+    /// Names that the repository lists but does not have.
     pub extra: Vec<&'static str>,
     /// Answers everything with a web page.
     pub stranger: bool,
-    /// Paths that hold the first are answered so, as often as there are answers: status and
-    /// `Retry-After`.
+    /// Paths that contain the first are answered with these, as often as there are answers: status
+    /// and `Retry-After`.
     pub busy: VecDeque<(&'static str, u16, String)>,
-    /// Paths that hold the first are redirected to the second.
+    /// Paths that contain the first are redirected to the second.
     pub circle: Vec<(&'static str, &'static str)>,
     /// How bodies are falsified.
     pub lie: Option<Lie>,
-    /// The ETags are no hashes.
+    /// The ETags are not hashes.
     pub nameless: bool,
 }
 
 /// How a body differs from the file.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Lie {
-    /// A hundred bytes are others.
+    /// A hundred bytes are different.
     Changed,
-    /// The last bytes are missing, and the length says so.
+    /// The last bytes are missing, and the length matches that.
     Short,
-    /// More comes, and the length says so.
+    /// More bytes come, and the length matches that.
     Long,
     /// It never ends.
     Endless,
-    /// One byte comes now and then.
+    /// A single byte comes now and then.
     Trickle,
-    /// Another part than the one asked for.
+    /// Another part than the requested one.
     Elsewhere,
 }
 
-/// A request as it came.
+/// A request as it was received.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub path: String,
     pub range: Option<u64>,
-    /// The range is a single byte.
+    /// The requested range is a single byte.
     pub probe: bool,
     pub token: Option<String>,
 }
@@ -93,7 +93,7 @@ impl Server {
                 let (manners, log) = (Arc::clone(&shared.0), Arc::clone(&shared.1));
                 let files = Arc::clone(&files);
                 std::thread::spawn(move || {
-                    // A client that has gone away is no failure of the test.
+                    // A client that has disconnected is not a failure of the test.
                     let _ = stream.and_then(|stream| answer(stream, port, &files, &manners, &log));
                 });
             }
@@ -179,7 +179,7 @@ fn answer(
     if let Some((_, name)) = path.split_once(&format!("/resolve/{COMMIT}/"))
         && let Some(content) = files.get(name)
     {
-        // Large files lie in a store on another host, as the hub's do.
+        // Large files are in a store on another host, as on the hub.
         let etag = if manners.nameless { "abc-12".to_owned() } else { etag(content) };
         if content.len() > LARGE {
             let headers = format!(
@@ -192,7 +192,7 @@ fn answer(
             return reply(&mut stream, "302 Found", &headers, b"");
         }
         let from = request.range.unwrap_or(0) as usize;
-        // `bytes=0-0` asks for one byte, to learn the size.
+        // `bytes=0-0` requests one byte, to learn the size.
         let to = if request.probe { 1 } else { content.len() };
         let headers = format!(
             "Content-Range: bytes {from}-{}/{}\r\nETag: \"{}\"\r\nX-Repo-Commit: {COMMIT}\r\n",
@@ -250,7 +250,7 @@ fn answer(
     reply(&mut stream, "404 Not Found", "X-Error-Code: EntryNotFound\r\n", b"")
 }
 
-/// What the hub says of a content: its SHA-256 where the store has it, else git's hash of it.
+/// The hub's ETag of a content: its SHA-256 if the store has it, otherwise git's hash of it.
 fn etag(content: &[u8]) -> String {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     if content.len() > LARGE {
@@ -292,7 +292,7 @@ pub fn demo(part: &str) -> HashMap<String, Vec<u8>> {
         .collect()
 }
 
-/// A repository of one file, as long as asked.
+/// A repository of one file of this length.
 pub fn one_file(length: usize) -> HashMap<String, Vec<u8>> {
     let content = (0..length).map(|i| (i * i % 251) as u8).collect();
     HashMap::from([("m.gguf".to_owned(), content)])

@@ -1,4 +1,4 @@
-//! A way through a target that touches all it can do, for comparing targets with each other.
+//! A sequence of calls that uses everything a target can do, for comparing targets with each other.
 
 use dovetail::model::{Target, Verified};
 use dovetail::speculate::Tree;
@@ -14,7 +14,8 @@ pub fn gapped_tree() -> Tree {
     tree
 }
 
-/// A prompt of so many tokens, a tree, a path with gaps, a second tree, a step back, a third.
+/// A prompt of this many tokens, a tree, a path with gaps, a second tree, a step back, a third
+/// tree.
 pub fn journey(target: &mut dyn Target, length: usize) -> Vec<Verified> {
     let prompt: Vec<u32> = (0..length as u32).map(|i| i % 70).collect();
     let mut seen = vec![target.prefill(&prompt).unwrap(), target.verify(&gapped_tree()).unwrap()];
@@ -29,7 +30,7 @@ pub fn journey(target: &mut dyn Target, length: usize) -> Vec<Verified> {
     seen
 }
 
-/// Two journeys of which `what` made the first.
+/// Compares two journeys; `what` made the first.
 pub fn assert_alike(what: &str, found: &[Verified], expected: &[Verified], tolerance: f32) {
     assert_eq!(found.len(), expected.len());
     for (i, (found, expected)) in found.iter().zip(expected).enumerate() {

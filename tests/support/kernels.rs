@@ -4,13 +4,14 @@ use std::path::Path;
 
 use dovetail::kernels::*;
 
-/// The top of the checkout, above which the crate of `tests/cross` does not stand.
+/// The top of the checkout, even when the crate of `tests/cross` runs these tests.
 pub fn top() -> &'static Path {
     let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     above.find(|folder| folder.join("tests/golden").is_dir()).unwrap()
 }
 
-/// Deterministic numbers, about normal, with a few outliers such as activations have.
+/// Deterministic numbers, roughly normally distributed, with a few outliers such as activations
+/// have.
 pub fn numbers(n: usize, seed: u64) -> Vec<f32> {
     let mut s = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..n)
@@ -31,7 +32,7 @@ pub fn bits(x: &[f32]) -> Vec<u32> {
     x.iter().map(|v| v.to_bits()).collect()
 }
 
-/// Every pool that must agree, one or several threads on each instruction set.
+/// Every pool that must agree, with one or several threads on each instruction set.
 pub fn pools() -> Vec<Pool> {
     Isa::ALL.into_iter().flat_map(|isa| [1, 3].map(|n| Pool::with_isa(n, isa))).collect()
 }

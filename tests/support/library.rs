@@ -15,7 +15,7 @@ use super::models::load_target;
 
 pub const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/target");
 
-/// A copy of the bundled target that a test may spoil.
+/// A copy of the bundled target that a test may damage.
 pub fn demo_copy() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(DEMO).unwrap() {
@@ -63,9 +63,9 @@ pub fn load_files(files: &TargetFiles, context: usize, threads: usize) -> CpuTar
     load_target(&files.config, &*files.weights, Pool::new(threads), context, KvFormat::F32)
 }
 
-/// SmolLM2-135M-Instruct in Q4_1. The file is too big to be kept here: `tests/real/fetch.sh FOLDER`
-/// brings it, and `DOVETAIL_REAL_MODEL` or `~/.cache/dovetail-tests` says where it is. `None` with
-/// a line that names the test left out where it is not there.
+/// SmolLM2-135M-Instruct in Q4_1. The file is too big to be in the repository: `tests/real/fetch.sh
+/// FOLDER` downloads it, and `DOVETAIL_REAL_MODEL` or `~/.cache/dovetail-tests` says where it is.
+/// If it is missing, prints that the test is left out and returns `None`.
 pub fn real_model(test: &str) -> Option<PathBuf> {
     const NAME: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
     let named = std::env::var_os("DOVETAIL_REAL_MODEL").map(PathBuf::from);
@@ -75,7 +75,7 @@ pub fn real_model(test: &str) -> Option<PathBuf> {
     };
     let found = named.or_else(cached).filter(|path| path.is_file());
     if found.is_none() {
-        // Past the harness, which shows nothing of a test that passes.
+        // Written past the test harness, which shows no output of a test that passes.
         let _ = writeln!(std::io::stderr(), "left out: {test} needs {NAME}");
     }
     found

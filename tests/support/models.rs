@@ -1,4 +1,4 @@
-//! The numbers of a small model, to be changed by name, and models on the CPU.
+//! The numbers of a small model, whose fields tests change, and models on the CPU.
 
 use std::sync::Arc;
 

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Pixels of one cell.
+/// The size of a cell in pixels.
 const CELL: (f64, f64) = (8.4, 18.0);
-/// Pixels around the screen.
+/// The margin around the screen in pixels.
 const MARGIN: f64 = 12.0;
 const PAPER: &str = "#181a1f";
 const INK: &str = "#dcdde1";
@@ -15,7 +15,7 @@ const SIXTEEN: [&str; 16] = [
     "#585858", "#ffaf87", "#afd7af", "#ffd7af", "#afd7ff", "#d7afd7", "#afd7d7", "#ffffff",
 ];
 
-/// What makes two neighbouring cells one run of text.
+/// What two neighbouring cells must have in common to be one run of text.
 #[derive(Clone, PartialEq)]
 struct Look {
     ink: String,
@@ -95,7 +95,7 @@ pub fn svg(screen: &vt100::Screen) -> String {
     svg
 }
 
-/// One run of cells of the same look, from column `from` to `to`.
+/// One run of cells with the same look, from column `from` to `to`.
 fn draw(svg: &mut String, row: u16, from: u16, to: u16, look: &Look, words: &str) {
     let left = MARGIN + f64::from(from) * CELL.0;
     let top = MARGIN + f64::from(row) * CELL.1;

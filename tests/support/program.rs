@@ -1,4 +1,4 @@
-//! The program in a home of its own, often with a script in place of models.
+//! The program in its own home folder, often with a script instead of models.
 
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use assert_cmd::Command;
 use portable_pty::CommandBuilder;
 
-/// What answers.jsonl answers.
+/// The answer in answers.jsonl.
 pub const HELLO: &str = "Hello! The red fox ran over the hill, and then it slept in the sun.";
 
 /// The variable that names the user's home.
@@ -18,8 +18,8 @@ pub fn script(name: &str) -> String {
     format!("{}/tests/scripts/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The environment of a program in a terminal whose home is `home`, without any of the user's
-/// variables.
+/// The environment of a program in a terminal with the home folder `home`, without any of the
+/// user's variables.
 pub fn at_home(command: &mut CommandBuilder, home: &Path) {
     command.env_clear();
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
@@ -37,7 +37,7 @@ pub fn scripted(name: &str, home: &Path) -> CommandBuilder {
     command
 }
 
-/// Lets `command`, which is no terminal's, run in the home `home`, and nowhere else.
+/// Makes `command`, which has no terminal, run in the home folder `home`, and nowhere else.
 pub fn in_home(command: &mut std::process::Command, home: &Path) {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("DOVETAIL_")) {
         command.env_remove(name);
@@ -54,7 +54,7 @@ pub fn in_home(command: &mut std::process::Command, home: &Path) {
     command.stdin(Stdio::null());
 }
 
-/// The program in a home of its own, so that no one's settings or logs take part.
+/// The program in its own home folder, so that a user's settings or logs have no effect.
 pub struct Home(tempfile::TempDir);
 
 impl Home {
@@ -72,7 +72,7 @@ impl Home {
         command
     }
 
-    /// Lets `command` run in this home, and nowhere else.
+    /// Makes `command` run in this home folder, and nowhere else.
     pub fn prepare(&self, command: &mut std::process::Command) {
         in_home(command, self.path());
     }

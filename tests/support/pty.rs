@@ -1,5 +1,5 @@
-//! A program on a pseudo-terminal, and the screen that it draws. Reads what is on the screen and
-//! not what was sent: a stream of differences says nothing to a reader.
+//! A program on a pseudo-terminal, and the screen that it draws. It reads what is on the screen and
+//! not what was sent, because a stream of differences tells a reader nothing.
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
-/// Longest wait for anything; a loaded machine is slow.
+/// The longest wait for anything; a loaded machine is slow.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Longest time for what a program wrote last to reach the screen.
+/// The longest time until a program's last output reaches the screen.
 const SETTLING: Duration = Duration::from_secs(3);
 
 struct Seen {
@@ -25,8 +25,8 @@ impl Seen {
     }
 }
 
-/// What the reader does with the program's next bytes: takes them, takes no more after them, or
-/// closes its end of the terminal.
+/// What the reader does with the program's next bytes: reads them, reads nothing more after them,
+/// or closes its end of the terminal.
 const TAKE: u8 = 0;
 const HOLD: u8 = 1;
 const CLOSE: u8 = 2;
@@ -41,7 +41,7 @@ pub struct Pty {
     before: String,
 }
 
-/// What is left of a program that has ended.
+/// The results of a program that has ended.
 pub struct Ended {
     /// Its exit code.
     pub code: u32,
@@ -106,7 +106,7 @@ impl Pty {
         let mut ended: Option<Instant> = None;
         while !wanted(&self.screen()) {
             if let Some(status) = self.child.try_wait().unwrap() {
-                // What it wrote last may still be on its way.
+                // Its last output may still be on its way.
                 let since = ended.get_or_insert_with(Instant::now).elapsed();
                 assert!(since < SETTLING, "ended ({status:?}) before {what}:\n{}", self.screen());
             }
@@ -124,8 +124,9 @@ impl Pty {
     pub fn resize(&mut self, columns: u16, rows: u16) {
         let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };
         self.master.resize(size).unwrap();
-        // The reader's emulator (vt100 0.16) subtracts below zero where a wide character, drawn for
-        // the size before, meets a single column: it gets two. The program sees the true size.
+        // If a wide character, drawn for the previous size, meets a single column, the reader's
+        // emulator (vt100 0.16) subtracts below zero. So it gets two columns; the program sees the
+        // true size.
         self.seen.lock().unwrap().parser.screen_mut().set_size(rows.max(2), columns.max(2));
     }
 
@@ -147,18 +148,18 @@ impl Pty {
         self.seen.lock().unwrap().written.clone()
     }
 
-    /// What `see` makes of the screen with its colours.
+    /// What `see` returns for the screen with its colours.
     pub fn see<T>(&self, see: impl FnOnce(&vt100::Screen) -> T) -> T {
         see(self.seen.lock().unwrap().parser.screen())
     }
 
-    /// From now on the terminal takes nothing, as one held with Ctrl+S.
+    /// From now on the terminal accepts nothing, as if held with Ctrl+S.
     pub fn hold(&self) {
         self.reader.store(HOLD, Ordering::SeqCst);
     }
 
-    /// Closes the terminal while `keys` are on their way to the program; its exit code and how long
-    /// it took to end. `keys` must have something drawn.
+    /// Closes the terminal while `keys` are on their way to the program; returns its exit code and
+    /// how long it took to end. `keys` must cause something to be drawn.
     pub fn hang_up(mut self, keys: &str) -> (u32, Duration) {
         self.reader.store(CLOSE, Ordering::SeqCst);
         self.send(keys);
@@ -167,7 +168,7 @@ impl Pty {
         wait(child)
     }
 
-    /// Waits for the end of a program that cannot give its terminal back; its exit code.
+    /// Waits for the end of a program that cannot restore its terminal; returns its exit code.
     pub fn end_unseen(self) -> u32 {
         let code = wait(self.child).0;
         self.reader.store(CLOSE, Ordering::SeqCst);
@@ -194,7 +195,7 @@ impl Pty {
             assert!(began.elapsed() < PATIENCE, "does not end:\n{}", self.screen());
             std::thread::sleep(Duration::from_millis(20));
         };
-        // What was written last is still on its way.
+        // The last output is still on its way.
         let mut last = 0;
         loop {
             std::thread::sleep(Duration::from_millis(100));
@@ -235,7 +236,7 @@ fn line_settings(master: &(dyn MasterPty + Send)) -> String {
     master.get_termios().map(|settings| format!("{:?}", settings.local_flags)).unwrap_or_default()
 }
 
-/// None: a Windows console keeps them for itself.
+/// There are none: a Windows console keeps them internally.
 #[cfg(not(unix))]
 fn line_settings(_: &(dyn MasterPty + Send)) -> String {
     String::new()

@@ -9,10 +9,10 @@ use dovetail::model::{FeatureSource, Target, TargetError, Verified};
 use dovetail::speculate::{Node, Shape, Source, Tree, argmax};
 use std::sync::atomic::Ordering;
 
-/// Width of the toy features: position, token, hash of the text so far.
+/// The width of the toy features: position, token, hash of the text so far.
 pub const HIDDEN: usize = 3;
 
-/// The logits after `text`: half of them close together, so that sampling is lively.
+/// The logits after `text`: half of them close together, so that sampling is varied.
 pub fn logits(seed: u64, vocab: usize, text: &[u32]) -> Vec<f32> {
     let mut state = text.iter().fold(seed, |state, &token| mix(state ^ u64::from(token + 1)));
     let mut next = || {
@@ -40,7 +40,7 @@ pub struct Toy {
     pub capacity: usize,
     committed: Vec<u32>,
     tree: Option<Tree>,
-    /// Passes still to be made before one fails; counts down.
+    /// How many passes are left before one fails.
     pub fails_after: Option<usize>,
 }
 
@@ -133,7 +133,7 @@ pub enum Guess {
     Wild,
     /// More nodes than allowed.
     TooMany,
-    /// A token the target does not have.
+    /// A token that the target does not have.
     Unknown,
     /// Another root.
     OtherRoot,
@@ -144,32 +144,33 @@ pub enum Guess {
 pub enum Beside {
     /// Nothing.
     Idle,
-    /// Keeps the tree it is told of and proposes it again, whatever the target said.
+    /// Keeps the tree that it receives and proposes it again, no matter what the target decided.
     Stale,
-    /// Comes back only when it is told to.
+    /// Returns only when it is stopped.
     Late,
     /// Fails when its time has come.
     Fails,
 }
 
-/// A drafter that checks what it is told.
+/// A drafter that checks its inputs.
 pub struct ToyDrafter {
     pub guess: Guess,
     pub beside: Beside,
-    /// The tree it went ahead of.
+    /// The tree ahead of which it drafted.
     stale: Option<Tree>,
     pub seed: u64,
     pub vocab: usize,
     pub capacity: usize,
-    /// Calls of `observe` and `propose` before one fails; then the reserve counts.
+    /// How many calls of `observe` and `propose` succeed before one fails; each reserve has its own
+    /// number.
     pub failures: Vec<usize>,
-    /// Times it can move to another device.
+    /// How many times it can move to another device.
     pub reserves: usize,
-    /// Who is credited with its tokens.
+    /// The source credited with its tokens.
     pub source: Option<Source>,
-    /// First token of the text (no pair tells it), then the token of every pair.
+    /// The first token of the text (which is in no pair), then the token of every pair.
     text: Vec<u32>,
-    /// What it was told of the text's first token.
+    /// The first token of the text, if it received one.
     first: Option<u32>,
 }
 
@@ -352,7 +353,7 @@ impl TokenText for Letters {
     }
 }
 
-/// What came out of an answer.
+/// The result of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     pub tokens: Vec<u32>,

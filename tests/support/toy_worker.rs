@@ -16,7 +16,7 @@ use super::events::next;
 use super::generate::plain;
 use super::toy::{Guess, Letters, Toy, ToyDrafter, decode};
 
-/// Chooses γ = 6, k = 2, D = 3 where the user does not.
+/// Chooses γ = 6, k = 2, D = 3 if the user does not.
 pub struct Fixed;
 
 impl Planner for Fixed {
@@ -38,7 +38,7 @@ impl Planner for Fixed {
     fn observe(&mut self, _: &Round) {}
 }
 
-/// What the toy says of itself.
+/// The toy's description of itself.
 pub fn ready() -> Ready {
     Ready {
         target: "toy".into(),
@@ -71,7 +71,7 @@ pub fn backend(target: Box<dyn Target>, drafter: ToyDrafter) -> Backend {
     Backend {
         engine: Engine::new(target, drafters),
         names: Arc::new(Letters),
-        // A token a byte, and no token for an exclamation mark.
+        // One token per byte, and no token for an exclamation mark.
         prompter: Box::new(|messages, _| {
             let (messages, begun) = match messages {
                 [rest @ .., begun] if begun.role == Role::Assistant => (rest, begun.content.len()),
@@ -82,7 +82,7 @@ pub fn backend(target: Box<dyn Target>, drafter: ToyDrafter) -> Backend {
                 if byte == b'!' { Err("no !".to_owned()) } else { Ok(u32::from(byte) % 30) }
             };
             let tokens = text.bytes().map(token).collect::<Result<_, _>>()?;
-            // Wrong tokens: the right ones are those that were decoded.
+            // These tokens are wrong: the right ones are those that were decoded.
             Ok(PromptTokens { tokens, opened: None, begun: vec![0; begun], asked: Vec::new() })
         }),
         eos: Vec::new(),
@@ -104,7 +104,7 @@ pub fn job(generation: u64, prompt: &str, max_tokens: usize) -> Job {
     Job { generation, messages: vec![message], max_tokens, ..Job::default() }
 }
 
-/// The events up to the end of the answer under way.
+/// The events up to the end of the current answer.
 pub fn rest(events: &Receiver<Event>) -> Vec<Event> {
     let mut all = Vec::new();
     loop {
@@ -127,7 +127,7 @@ pub fn tokens(events: &[Event]) -> Vec<u32> {
     all
 }
 
-/// The plain answer of the toy of this seed to a prompt.
+/// The plain answer of the toy with this seed to a prompt.
 pub fn wanted_of(seed: u64, prompt: &str, max_tokens: usize, sampler: SamplerSettings) -> Vec<u32> {
     let prompt = prompt.bytes().map(|byte| u32::from(byte) % 30).collect();
     let request = Request { prompt, max_tokens, ..Request::default() };

@@ -1,4 +1,4 @@
-//! A target that does something of the test's before its passes.
+//! A target that runs a closure of the test before its passes.
 
 use dovetail::model::{FeatureSource, Target, TargetError, Verified};
 use dovetail::speculate::Tree;

@@ -1,4 +1,4 @@
-//! The trainer against the original program's numbers and against the head that decoding runs.
+//! The trainer compared with the original program's numbers and with the head that decoding runs.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ fn every_exit_is_the_original_forward_pass() {
     }
 }
 
-/// What training calls a row at step s is what decoding computes for the s-th node of a chain: the
+/// For a row at step s, training computes what decoding computes for the s-th node of a chain: the
 /// same stable rows, positions, path and features fed back.
 #[test]
 fn steps_on_own_outputs_are_what_a_draft_does() {

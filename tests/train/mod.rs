@@ -1,4 +1,4 @@
-//! Training a head: its arithmetic, and a run as a whole.
+//! Training a head: its arithmetic, and a complete run.
 
 mod golden;
 mod run;

@@ -1,5 +1,5 @@
-//! `dovetail train` as a whole, on a toy target with the bundled tokenizer: from a file of chats to
-//! a head that drafts, through interruptions, bad lines and a full disk.
+//! A complete run of `dovetail train`, on a toy target with the bundled tokenizer: from a file of
+//! chats to a head that drafts, with interruptions, bad lines and a full disk.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -114,7 +114,7 @@ impl Bench {
         RunRequest { out, resume, recipe, threads: 1, device, keep_work: true, model_folders }
     }
 
-    /// The program in a home of its own.
+    /// The program in its own home folder.
     fn program(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dovetail"));
         in_home(&mut command, self.0.path());
@@ -140,7 +140,7 @@ impl Bench {
     }
 }
 
-/// Runs until `enough`, then asks for a stop.
+/// Runs until `enough`, then requests a stop.
 fn until(order: &RunRequest, enough: impl Fn(&TrainEvent<'_>) -> bool) -> End {
     let stop = AtomicBool::new(false);
     let mut record = |event: TrainEvent<'_>| {
@@ -197,7 +197,7 @@ fn the_head_is_the_best_that_was_seen_and_not_the_last() {
     let mut json: Value = serde_json::from_slice(&fs::read(&state).unwrap()).unwrap();
     let seen = json["best"]["step"].as_u64().unwrap();
     assert!((1..=3).contains(&seen), "{seen}");
-    // No later step will do as well as this.
+    // No later step will be as good as this.
     json["best"]["score"] = 99.0.into();
     fs::write(&state, json.to_string()).unwrap();
     let best = fs::read(bench.head().join("work/best/model.safetensors")).unwrap();
@@ -246,7 +246,7 @@ fn a_training_that_is_stopped_in_every_stage_comes_to_the_same_head() {
         parts.log().iter().filter_map(|entry| entry["step"]["step"].as_u64()).collect();
     assert_eq!(steps, (1..=8).collect::<Vec<_>>());
 
-    // The head is one that the program reads, and its card tells what it is.
+    // The program can read the head, and its card says what it is.
     let head = open_head(&Spec::Folder(parts.head()), &mut |_| {}).unwrap();
     assert_eq!((head.config.blocks(), head.config.elastic), (2, true));
     let card = String::from_utf8(read(&parts, "README.md")).unwrap();
@@ -270,12 +270,12 @@ fn what_does_not_belong_together_is_refused() {
     other.recipe.options.learning_rate = 0.5;
     let error = refused(&other).to_string();
     assert!(error.contains("options.learning_rate") && error.contains("0.5"), "{error}");
-    // The rate is settled when a training begins; this target is not a wide one.
+    // The rate is fixed when a training begins; this target is not a wide one.
     assert_eq!(stored(&bench.head()).unwrap(), bench.order(true).recipe.for_width(1));
     bench.write_target(2);
     let error = refused(&bench.order(true)).to_string();
     assert!(error.contains("another target: weights was"), "{error}");
-    // Nothing of it is lost: with its own target it goes on.
+    // Nothing of it is lost: with its own target it continues.
     bench.write_target(1);
     assert_eq!(until(&bench.order(true), |_| false), End::Done);
 
@@ -335,7 +335,7 @@ fn the_target_answers_questions_itself() {
     };
     let answers =
         |bench: &Bench| fs::read_to_string(bench.head().join("work/answers.jsonl")).unwrap();
-    // Stopped after the first answers, it goes on behind them.
+    // It was stopped after the first answers and continues after them.
     let bench = Bench::new();
     let stopped = order(&bench);
     assert_eq!(until(&stopped, |event| matches!(event, TrainEvent::At(2))), End::Stopped);
@@ -344,7 +344,7 @@ fn the_target_answers_questions_itself() {
     assert_eq!(until(&RunRequest { resume: true, ..stopped }, |_| false), End::Done);
     let after = answers(&bench);
     assert!(after.starts_with(&before));
-    // Which chats are answered side by side changes no answer.
+    // Which chats are answered in parallel does not change the answers.
     let other = Bench::new();
     assert_eq!(until(&order(&other), |_| false), End::Done);
     let by_line = |text: String| {
@@ -376,7 +376,7 @@ fn a_full_disk_loses_nothing() {
     assert!(bench.head().join("work/texts.jsonl").exists());
     let (code, _, err) = ended(bench.program(&["--steps=2", "--resume"]).output().unwrap());
     assert_eq!(code, 0, "{err}");
-    // A head is for others to read as far as the user's other files are.
+    // A head is readable by others in the same way as the user's other files.
     let mode = |file: &str| {
         use std::os::unix::fs::PermissionsExt;
         fs::metadata(bench.head().join(file)).unwrap().permissions().mode() & 0o777

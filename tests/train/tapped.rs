@@ -1,4 +1,4 @@
-//! Heads over tapped states: what is trained is what decoding runs, and a short training of each
+//! Heads over tapped states: training and decoding compute the same, and a short training of each
 //! kind gives a head that drafts.
 
 use std::fs;
@@ -35,7 +35,7 @@ fn values(tensor: &Tensor) -> Vec<f32> {
     tensor.flatten_all().unwrap().to_vec1().unwrap()
 }
 
-/// A target's configuration with two heads on a key head.
+/// A target's configuration with two query heads per key head.
 fn target() -> dovetail::model::Config {
     let json = json!({
         "model_type": "llama", "hidden_act": "silu", "hidden_size": 32, "intermediate_size": 64,
@@ -58,7 +58,7 @@ fn what_is_trained_is_what_decoding_runs() {
         let config = head_config_of(kind, &target, blocks, false);
         let first = (FirstWeights::Published, 7);
         let net = DraftNet::new(config, kind, Some(scored.clone()), first, &Device::Cpu).unwrap();
-        // Both sides with the weights as they are exported.
+        // Both sides use the weights as they are exported.
         let net = DraftNet::load(net.config().clone(), &net.half().unwrap(), &Device::Cpu).unwrap();
         let weights = net.head_weights().unwrap();
         assert_eq!(weights.kind(), kind);
@@ -91,7 +91,7 @@ fn what_is_trained_is_what_decoding_runs() {
             let outputs = head.outputs().unwrap();
             let last = &outputs[outputs.len() - target.hidden..];
             assert_close(&name, last, &row(0, begin - 1), tolerance);
-            // The likeliest token is that of the head's own LM head, by its number in the target.
+            // The likeliest token comes from the head's own LM head, by its id in the target.
             let best = head.rank_root(&Ranking::new(1)).unwrap()[0].0;
             let own = net.lm_head().unwrap().as_tensor().t().unwrap();
             let logits = by_step[0].1.narrow(0, begin - 1, 1).unwrap().matmul(&own).unwrap();
@@ -112,7 +112,7 @@ fn what_is_trained_is_what_decoding_runs() {
     }
 }
 
-/// The head on every backend there is, with how far its numbers may be off.
+/// The head on every backend there is, with the tolerance for its numbers.
 fn backends(weights: &HeadWeights, shared: &SharedTables) -> Vec<(Box<dyn HeadBackend>, f32)> {
     let pool = Arc::new(Pool::new(1));
     let (precision, kv) = (HeadPrecision::Stored, KvFormat::F32);
@@ -127,7 +127,8 @@ fn backends(weights: &HeadWeights, shared: &SharedTables) -> Vec<(Box<dyn HeadBa
     all
 }
 
-/// On the bundled target: the loss falls, the head is read again, drafts, and changes no text.
+/// On the bundled target: the loss falls, the head can be read again, drafts, and does not change
+/// the text.
 #[test]
 fn a_short_training_of_each_kind_gives_a_head_that_drafts() {
     for (kind, blocks) in [(FusionKind::Eagle3, 1), (FusionKind::Dgf3, 2)] {
@@ -189,7 +190,7 @@ fn a_short_training_of_each_kind_gives_a_head_that_drafts() {
             serde_json::from_slice(&fs::read(request.out.join("config.json")).unwrap()).unwrap();
         assert_eq!(json["draft_vocab_size"], 512);
 
-        // The estimate knew how wide the states are.
+        // The estimate included the width of the states.
         let on_disk = |file: &str| fs::metadata(request.out.join(file)).unwrap().len();
         let near = |a: u64, b: u64| a.abs_diff(b) < b / 10 + 8192;
         assert_eq!(expected.tokens, tokens as u64);

@@ -1,4 +1,4 @@
-//! A chat that one comes back to: the questions of an empty chat, messages that wait, the way back,
+//! A chat that is used every day: the questions of an empty chat, messages that wait, the way back,
 //! the race, other programs' files.
 
 use crate::support::chat::{ANSWER, Chat, saved};
@@ -60,7 +60,7 @@ fn the_way_back_is_told_and_leads_back() {
     }
 }
 
-/// A start in the same home, with these flags.
+/// A start in the same home folder, with these flags.
 fn again(home: &std::path::Path, flags: &[&str]) -> Pty {
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
     command.args(flags);
@@ -118,7 +118,7 @@ fn a_message_that_was_not_sent_is_there_again() {
     let ended = second.end();
     assert_eq!(ended.code, 0);
     assert!(ended.screen.contains("did not send: dovetail"), "{}", ended.screen);
-    // A new conversation begins empty: the message belongs to the other one.
+    // A new conversation begins empty: the message belongs to the other conversation.
     let mut third = again(home.path(), &[]);
     third.wait_for("│ Write a message");
     third.send("\x04");
@@ -185,7 +185,7 @@ fn a_race_is_run_and_played() {
     chat.quit();
 }
 
-/// Column and row of `words` on the screen, from 1 on, as a terminal reports the mouse.
+/// Column and row of `words` on the screen, starting at 1, as a terminal reports the mouse.
 fn cell(screen: &str, words: &str) -> (usize, usize) {
     let found = screen.lines().enumerate().find_map(|(y, row)| Some((y, row.find(words)?, row)));
     let (y, byte, row) = found.unwrap_or_else(|| panic!("no {words:?} in\n{screen}"));
@@ -194,7 +194,7 @@ fn cell(screen: &str, words: &str) -> (usize, usize) {
 
 #[test]
 fn the_mouse_goes_to_rounds_and_copies() {
-    // Over ssh the terminal's own clipboard is asked, whatever desktop there is.
+    // Over ssh, the terminal's own clipboard is used even if there is a desktop.
     let mut chat = Chat::with("answers.jsonl", 120, 36, &[("SSH_CONNECTION", "test")]).ready();
     chat.send("Where did the fox run?\r");
     chat.wait_for(" steps · ");
@@ -204,7 +204,7 @@ fn the_mouse_goes_to_rounds_and_copies() {
     chat.wait_for("looking back");
     chat.send(&format!("\x1b[<0;{x};{y}M\x1b[<32;{};{y}M\x1b[<0;{};{y}m", end + 1, end + 3));
     chat.wait_for("✓ copied");
-    // "red fox ran over", in base 64 as OSC 52 has it.
+    // "red fox ran over" in base 64, as in OSC 52.
     let sent = String::from_utf8_lossy(&chat.pty.bytes()).into_owned();
     assert!(sent.contains("\x1b]52;c;cmVkIGZveCByYW4gb3Zlcg=="), "nothing was copied");
     chat.quit();
@@ -241,7 +241,7 @@ fn a_full_disk_keeps_the_chat_open_until_it_is_left_again() {
         let (data, last) = (home.path().join("data"), home.path().join("last"));
         std::fs::create_dir_all(&last).unwrap();
         std::fs::create_dir_all(data.join("dovetail")).unwrap();
-        // Nothing can be written below a file, as on a full disk, whoever tries.
+        // Nothing can be written below a file, as on a full disk, by any user.
         std::fs::write(data.join("dovetail/sessions"), "").unwrap();
         let mut command = scripted("answers.jsonl", home.path());
         command.env("XDG_DATA_HOME", &data);
@@ -251,7 +251,7 @@ fn a_full_disk_keeps_the_chat_open_until_it_is_left_again() {
         pty.send("Where did the fox run?\r");
         pty.wait_for(" steps · ");
         pty.send(way);
-        // Broken wherever a row ends.
+        // It may be broken at the end of any row.
         pty.wait("why it does not leave", |screen| {
             let words: Vec<&str> = screen.split_whitespace().collect();
             words.join(" ").contains("Ctrl+Q again leaves without it")
@@ -269,7 +269,7 @@ fn a_full_disk_keeps_the_chat_open_until_it_is_left_again() {
         let text = std::fs::read_to_string(kept).unwrap();
         assert!(text.contains("Where did the fox run?") && text.contains(ANSWER), "{text}");
     }
-    // Nobody can be asked after a signal.
+    // There is no user to ask after a signal.
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(home.path().join("dovetail")).unwrap();
     std::fs::write(home.path().join("dovetail/sessions"), "").unwrap();

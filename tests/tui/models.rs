@@ -1,4 +1,4 @@
-//! Other models in the middle of a conversation, with the bundled ones on a pseudo-terminal.
+//! Changing models in the middle of a conversation, with the bundled ones on a pseudo-terminal.
 
 use portable_pty::CommandBuilder;
 
@@ -25,7 +25,7 @@ fn header_has(chat: &mut Chat, words: &str) {
 #[test]
 fn a_conversation_goes_on_with_another_draft_and_another_model() {
     let home = tempfile::tempdir().unwrap();
-    // The bundled target once more, as a folder of the user's.
+    // The bundled target again, as a user's folder.
     let twin = home.path().join("twin");
     std::fs::create_dir(&twin).unwrap();
     let bundled = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/target");
@@ -47,7 +47,7 @@ fn a_conversation_goes_on_with_another_draft_and_another_model() {
     header_has(&mut chat, "pld · prompt lookup");
     ask(&mut chat, "Where does it live?");
 
-    // A name that no list holds is taken as a path.
+    // A name that is not in any list is taken as a path.
     chat.send(&format!("/model {}\r", twin.display()));
     chat.wait_for("no model has these words");
     chat.send("\r");
@@ -73,7 +73,7 @@ fn a_conversation_goes_on_with_another_draft_and_another_model() {
     }
 }
 
-/// The kept KV caches in `home`.
+/// The saved KV caches in `home`.
 fn kept(home: &std::path::Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(home.join(".cache/dovetail/kv")).into_iter().flatten();
     entries.map(|entry| entry.unwrap().path()).collect()
@@ -90,7 +90,7 @@ fn what_is_kept_of_a_conversation_is_there_on_leaving_and_goes_with_it() {
         at_home(&mut command, home.path());
         Pty::start(command, 120, 40)
     };
-    // A short text is read as soon as a file is.
+    // A short text is read as quickly as a file.
     let question = "Tell me about a fox, a lantern and an old fisherman by the sea, please, and \
                     about all the boats that came home in the night, one by one. Then say what \
                     the children in the village did the next day, when the wind was gone and \

@@ -40,7 +40,7 @@ fn a_recorded_chat_is_shown_again_round_by_round_and_nothing_of_it_is_saved() {
     assert_eq!(shown.end().code, 0);
     assert_eq!(saved(elsewhere.path()), "");
 
-    // At a pace there is time to hold it, and to go on a round at a time.
+    // At this pace there is time to pause, and to continue one round at a time.
     let mut slow = replay("2s");
     slow.wait_for("● answering");
     slow.send("\x1b[15~");
@@ -68,7 +68,7 @@ fn gamma_turned_in_a_replay_is_marked_predicted_and_m_stays() {
     at_home(&mut command, home.path());
     let mut shown = Pty::start(command, 120, 40);
     shown.wait_for("● answering");
-    // γ down by some, from whatever the panel says.
+    // γ goes down by some steps, from the value in the panel.
     for _ in 0..12 {
         shown.send("\x1b[1;3B");
     }

@@ -1,4 +1,4 @@
-//! The whole program on a pseudo-terminal, with a script in place of models.
+//! The whole program on a pseudo-terminal, with a script instead of models.
 
 use crate::support::chat::{ANSWER, Chat, saved};
 
@@ -52,7 +52,7 @@ fn controls_act_in_the_middle_of_an_answer() {
     chat.pty.wait("γ to be fixed at 17", |screen| {
         screen.lines().any(|line| line.contains("tree size") && line.contains("17  fixed"))
     });
-    // From the next round on the tree has that budget.
+    // From the next round on, the tree has that budget.
     chat.wait_for("γ 17 ·");
     chat.send("\x1b[19~");
     chat.pty.wait("γ to be automatic", |screen| {
@@ -83,14 +83,14 @@ fn a_strategy_is_picked_in_the_middle_of_an_answer() {
 #[test]
 fn rounds_are_paused_and_stepped() {
     let mut chat = Chat::with("slow.jsonl", 120, 40, &[]).ready();
-    // Before there is an answer there is nothing to pause.
+    // Before there is an answer, there is nothing to pause.
     chat.send("\x1b[15~");
     chat.wait_for("there is no answer to pause");
     chat.send("Go\r");
     chat.wait_for("● answering");
     chat.send("\x1b[15~");
     chat.wait_for("‖ paused");
-    // The round in progress still comes.
+    // The round in progress still arrives.
     let mut paused_at = 0;
     loop {
         std::thread::sleep(std::time::Duration::from_millis(300));
@@ -112,7 +112,7 @@ fn rounds_are_paused_and_stepped() {
     chat.quit();
 }
 
-/// The number of rounds that the tree's title names.
+/// The number of rounds in the tree's title.
 fn latest_round(screen: &str) -> usize {
     let titles = screen.split("draft tree · round ").skip(1);
     let rounds = titles.filter_map(|title| title.split_once(" of ")?.0.parse().ok());

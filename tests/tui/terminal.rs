@@ -32,8 +32,8 @@ fn letters_are_shown_at_once_while_nothing_is_answered() {
         waits.push(began.elapsed());
     }
     waits.sort();
-    // Without a waker a letter waits for the meters' next second, half of one on average. A loaded
-    // machine is slow too, but not at every letter.
+    // Without a waker, a letter waits for the meters' next second, half a second on average. A
+    // loaded machine is slow too, but not at every letter.
     assert!(waits[waits.len() / 2] < Duration::from_millis(250), "{waits:?}");
     chat.quit();
 }
@@ -49,7 +49,7 @@ fn a_terminal_that_goes_away_amid_keys_ends_the_program_saved() {
         let (_, took) = pty.hang_up(keys);
         let saved = saved(home.path());
         assert!(saved.contains("Keep this") && saved.contains("red fox"), "{saved}");
-        // A second is the aim; the machine may be loaded.
+        // One second is the aim; the machine may be loaded.
         assert!(took < Duration::from_secs(5), "{took:?} after {keys:?}");
     }
 }
@@ -81,7 +81,7 @@ fn half_a_sequence_holds_nothing_up() {
     chat.send("Go\r");
     chat.wait_for("● answering");
     chat.wait_for("small fox");
-    // The end of this paste never comes: the answer goes on and the program can be ended.
+    // The end of this paste never comes: the answer continues and the program can be ended.
     chat.send("\x1b[200~half a paste");
     let shown = chat.pty.screen();
     chat.pty.wait("the answer to go on", |screen| screen != shown);
@@ -152,7 +152,7 @@ fn ctrl_z_goes_to_the_shell_and_fg_comes_back() {
     assert_eq!(pty.end().code, 0);
 }
 
-/// A script in the place of an editor.
+/// A script instead of an editor.
 #[cfg(unix)]
 fn editor(home: &Path, script: &str) -> String {
     let path = home.join("editor.sh");
@@ -164,7 +164,7 @@ fn editor(home: &Path, script: &str) -> String {
 #[test]
 fn the_editor_has_the_terminal_and_gives_the_text_back() {
     let folder = tempfile::tempdir().unwrap();
-    // It reads a line from the terminal, as a person types it there.
+    // It reads a line from the terminal, where a user types it.
     let script = "echo \"editing: $(cat \"$1\")\"; read line; \
                   printf ' and %s\\n' \"$line\" >> \"$1\"";
     let editor = editor(folder.path(), script);
@@ -222,7 +222,7 @@ fn without_a_shell_ctrl_z_says_why_nothing_happens() {
     chat.quit();
 }
 
-/// Starts the chat and says how it ended, which must be without a full screen.
+/// Starts the chat and returns how it ended, which must be without a full screen.
 fn without_a_screen(arguments: &[&str], environment: &[(&str, &str)]) -> (u32, String) {
     let home = tempfile::tempdir().unwrap();
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
@@ -253,7 +253,7 @@ fn a_target_that_is_none_is_told_without_a_screen() {
     let path = |name: &str| folder.path().join(name).display().to_string();
     std::fs::write(path("no-model.gguf"), "this is no model").unwrap();
     std::fs::create_dir(path("empty")).unwrap();
-    // A download that ended half-way.
+    // A download that was interrupted half-way.
     let whole = std::fs::read(arch_file("llama.gguf")).unwrap();
     std::fs::write(path("torn.gguf"), &whole[..whole.len() / 2]).unwrap();
     let names = ["missing.gguf", "missing", "no-model.gguf", "torn.gguf", "empty"];

@@ -1,5 +1,5 @@
-//! Several draft heads that cannot be cut: the one that is taken fits the target and the room, and
-//! changes no token.
+//! Several draft heads that cannot be cut: the chosen one fits the target and the room, and changes
+//! no token.
 
 use crate::support::golden::golden;
 use crate::worker::strategies::{folder, named};
@@ -77,12 +77,12 @@ fn of_several_heads_one_is_taken_and_the_reason_tells_of_all() {
         assert!(reason.contains(&format!("{name} (M = {blocks})")), "{reason}");
     }
     assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
-    // What is in use has the name of the one that was taken.
+    // The status names the chosen head.
     let taken = format!("draft_dgf_m{}", ready.blocks);
     assert!(ready.models.draft.is_some_and(|draft| draft.ends_with(&taken)), "{taken}");
 }
 
-/// A head that scores fewer tokens reads less of its LM head: more is expected of it.
+/// A head that scores fewer tokens reads less of its LM head, so more is expected of it.
 #[test]
 fn a_draft_vocabulary_is_weighed_as_what_it_costs() {
     let rates = |draft_vocab: Option<ScoredTokens>| -> Vec<f64> {
@@ -101,7 +101,7 @@ fn a_draft_vocabulary_is_weighed_as_what_it_costs() {
     let of = |setting| rates(Some(ScoredTokens::First(setting)));
     let few = of(Setting::Fixed(16));
     assert!(all.iter().zip(&few).all(|(all, few)| few > all), "{few:?} of 16, {all:?} of all");
-    // What is worked out for a vocabulary of 256 is all of it.
+    // The expectation for a vocabulary of 256 is that for the whole vocabulary.
     assert_eq!(of(Setting::Auto), of(Setting::Fixed(256)));
 }
 
@@ -157,8 +157,8 @@ fn the_text_is_the_targets_whichever_head_is_taken() {
     }
 }
 
-/// With more and more video memory: none of them, then the one that is best here, and fewer and
-/// fewer that are told to have no room.
+/// With more and more video memory: none of the heads, then the one that is best here, with fewer
+/// and fewer that have no room.
 #[test]
 fn the_room_on_a_card_decides_which_head_is_taken() {
     if adapters().is_empty() {

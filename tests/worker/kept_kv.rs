@@ -1,5 +1,5 @@
-//! A conversation that is left and opened again says what it would have said, whether its KV cache
-//! was kept or not.
+//! A conversation that is closed and opened again continues with the same text, whether its KV
+//! cache was saved or not.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -73,7 +73,7 @@ impl Program {
         (text, end.unwrap())
     }
 
-    /// Keeps the cache and waits until it is written.
+    /// Saves the cache and waits until it is written.
     fn leave(mut self, folder: &Path) -> Vec<Message> {
         self.backend.keep();
         let began = std::time::Instant::now();
@@ -96,8 +96,8 @@ const FIRST: &str = "Tell me a long story about a fox, a lantern and the old fis
     and what the children in the village said about it the next day. Let it begin in spring.";
 const SECOND: &str = "And what did the wind say then?";
 
-/// A draft head, which reads features of the target, and what reads the tokens alone; greedy and
-/// sampled.
+/// A draft head, which reads features of the target, and drafters that read only the tokens; greedy
+/// and sampled.
 fn ways() -> Vec<Settings> {
     let greedy = SamplerSettings { temperature: 0.0, ..SamplerSettings::default() };
     let sampled = SamplerSettings { temperature: 0.9, top_p: 0.95, seed: 7, ..greedy };
@@ -138,7 +138,7 @@ fn the_text_after_a_return_is_the_text_without_leaving() {
         let (text, summary) = back.ask(SECOND);
         assert_eq!(text, second.0, "{:?}", settings.strategy.map(|row| row.name));
         assert!(summary.reused_tokens > 64, "{summary:?}");
-        // Without the file the prompt is read whole, and says the same.
+        // Without the file the prompt is read completely, and the text is the same.
         let mut again = Program::start(target.path(), None, &settings);
         again.said = said;
         let (text, summary) = again.ask(SECOND);
@@ -279,7 +279,7 @@ fn leaving_waits_no_longer_than_it_may_and_leaves_nothing_half_written() {
     let began = Instant::now();
     worker.end(Duration::ZERO);
     assert!(began.elapsed() < Duration::from_millis(300), "{:?}", began.elapsed());
-    // The thread goes on to its end by itself, and writes nothing after its time.
+    // The thread runs to its end by itself, and writes nothing after that.
     while events.recv().is_ok() {}
     std::thread::sleep(Duration::from_millis(50));
     let left = std::fs::read_dir(kept.path()).into_iter().flatten().count();
@@ -293,7 +293,7 @@ fn it_goes_with_its_conversation() {
     let mut program = Program::start(target.path(), Some(kept.path()), &ways()[0]);
     program.ask(FIRST);
     program.backend.keep();
-    // Behind what is still being written.
+    // After what is still being written.
     program.backend.discard("the first");
     program.backend.keep();
     program.backend.finish(Instant::now() + Duration::from_secs(20));
@@ -305,7 +305,7 @@ fn it_goes_with_its_conversation() {
     assert!(worker.discard("it".to_owned()));
     worker.end(Duration::from_secs(20));
     assert!(files(kept.path()).is_empty(), "nothing is kept of it any more");
-    // Another one's deletion is none of its own.
+    // Deleting another conversation does not affect its own.
     let mut program = Program::start(target.path(), Some(kept.path()), &ways()[0]);
     program.ask(FIRST);
     program.backend.discard("another");

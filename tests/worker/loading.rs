@@ -1,4 +1,4 @@
-//! Other models in the place of those in use: toys on the decode thread, and the bundled ones.
+//! Replacing the models in use: toys on the decode thread, and the bundled ones.
 
 use crate::support::bundled::bundled;
 use crate::support::events::{controls, next, sink};
@@ -22,13 +22,13 @@ fn named(name: Option<&str>) -> ModelChoice {
     ModelChoice { target: name.map(str::to_owned), ..ModelChoice::default() }
 }
 
-/// A toy of this seed that says how it was named.
+/// A toy with this seed that reports the name by which it was requested.
 fn toy(seed: u64, models: &ModelChoice) -> Backend {
     let made = backend(Box::new(Toy::new(seed, 30, 2000)), knowing());
     Backend { ready: Ready { models: models.clone(), ..made.ready }, ..made }
 }
 
-/// The target that was asked for, and where.
+/// The target that was requested, and where.
 type Asked = (Option<String>, Place);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ enum Place {
     Alone,
 }
 
-/// Loads toys by name, and notes how it was asked.
+/// Loads toys by name, and records the requests.
 #[derive(Clone, Default)]
 struct Toys(Arc<Mutex<Vec<Asked>>>);
 
@@ -87,7 +87,7 @@ fn start() -> (Worker, Receiver<Event>, Toys) {
     (worker, events, toys)
 }
 
-/// The events of a load up to its end, progress left out; the end is the last.
+/// The events of a load up to its end, without progress; the end is the last.
 fn load(worker: &Worker, events: &Receiver<Event>, number: u64, name: &str) -> Vec<Event> {
     assert!(worker.load(LoadJob { load: number, models: named(Some(name)) }));
     end_of_load(events)
@@ -123,7 +123,7 @@ fn an_answer_under_way_ends_before_other_models_answer_the_next() {
     worker.generate(job(1, "hello", 30));
     while !matches!(next(&events), Event::First { .. }) {}
     worker.load(LoadJob { load: 1, models: named(Some("other")) });
-    // It is loaded while the answer is paused, and taken into use only after it.
+    // It is loaded while the answer is paused, and used only after the answer.
     while !matches!(next(&events), Event::LoadProgress { load: 1, fraction: Some(_), .. }) {}
     std::thread::sleep(Duration::from_millis(100));
     worker.controls().update(|controls| controls.paused = false);
@@ -161,7 +161,7 @@ fn a_load_stops_when_it_is_not_wanted_any_more() {
     worker.controls().update(|controls| controls.load = 2);
     assert_eq!(end_of_load(&events), [Event::NotSwapped { load: 1, error: None }]);
     answers_as(&worker, &events, 1, 3);
-    // Another load stops one on its way too.
+    // Another load also stops a load in progress.
     worker.load(LoadJob { load: 3, models: named(Some("slow")) });
     while !matches!(next(&events), Event::LoadProgress { load: 3, .. }) {}
     let ended = load(&worker, &events, 4, "other");
@@ -184,11 +184,11 @@ fn models_that_do_not_fit_beside_those_in_use_take_their_place() {
         let reason = "9 MiB are needed and 5 are free".to_owned();
         Event::Unloaded { load, reason }
     };
-    // If they cannot be loaded there either, the former ones are loaded again.
+    // If they cannot be loaded there either, the previous models are loaded again.
     let ended = load(&worker, &events, 1, "large and broken");
     assert_eq!(ended, [unloaded(1), failed(1, "a shard is missing")]);
     answers_as(&worker, &events, 1, 3);
-    // So they are if the load is stopped.
+    // The same happens if the load is stopped.
     worker.load(LoadJob { load: 2, models: named(Some("large and slow")) });
     while next(&events) != unloaded(2) {}
     while !matches!(next(&events), Event::LoadProgress { load: 2, fraction: Some(0.6), .. }) {}
@@ -227,7 +227,7 @@ fn a_worker_with_one_load_refuses_another() {
     answers_as(&worker, &events, 1, 3);
 }
 
-/// Loads the bundled models, then what `next` names.
+/// Loads the bundled models, then those in `next`.
 fn bundled_then(models: &ModelChoice) -> (Backend, Result<NewModels, LoadFailure>) {
     let settings = Settings { context: Some(512), ..Settings::default() };
     let loader = SettingsLoader::new(settings, Purpose::Text);
@@ -266,7 +266,7 @@ fn the_text_is_the_same_whichever_draft_was_loaded_on_the_way() {
     };
     let sampler = SamplerSettings::default();
     let (expected, _) = generate::answer(&mut plain.engine, &request, generate::plain(sampler));
-    // With a GPU the drafts go there; the target stays on the CPU, and so do its bits.
+    // With a GPU, the drafts go there; the target stays on the CPU, and its bits stay the same.
     let gpu = (!adapters().is_empty()).then_some(DeviceChoice::Gpu(Some(0)));
     if gpu.is_none() {
         println!("left out: drafts on a GPU, for there is none (mesa-vulkan-drivers)");
@@ -331,7 +331,7 @@ fn an_answer_of_an_earlier_run_goes_on_as_if_it_had_not_been_cut() {
     worker.generate(asked(2, vec![question.clone()], 20));
     let begun = text_of(&events);
     assert!(whole.starts_with(&begun) && begun.len() < whole.len(), "{begun:?} {whole:?}");
-    // Nothing is in the cache of another run.
+    // The cache of another run is empty.
     let (worker, events) = start();
     let messages = vec![question, Message::new(Role::Assistant, begun.clone())];
     worker.generate(asked(1, messages, 40));

@@ -1,4 +1,4 @@
-//! Rounds that the worker tells of while its target verifies them.
+//! Rounds that the worker reports while its target verifies them.
 
 use crate::support::duo::{pair, sequences};
 use crate::support::events::{controls, next};
@@ -42,8 +42,8 @@ fn a_round_is_told_while_it_is_verified_if_somebody_looks() {
     });
     let turned = shared.clone();
     let mut pass = 0;
-    // The first two passes end when they were told, the third lasts longer than those had to: by
-    // then nobody looks any more.
+    // The first two passes end when they have been reported; the third lasts longer than those had
+    // to, but by then the listener is gone.
     let verifying = move |_: &_| {
         match pass {
             0 | 1 => while wait.recv_timeout(LIMIT).expect("nothing is told") != pass {},
@@ -71,7 +71,7 @@ fn a_round_is_told_while_it_is_verified_if_somebody_looks() {
     let mut alone = Engine::new(Box::new(target), None);
     let want = answer(&mut alone, &request(&prompt, LENGTH), plain(SamplerSettings::default())).0;
     assert_eq!(tokens(&all), want);
-    // Each before the round itself, and of none but these two.
+    // Each is reported before the round itself, and only these two.
     let mut rounds = 0;
     let mut told = Vec::new();
     for event in &all {

@@ -17,7 +17,7 @@ fn job(generation: u64) -> Job {
     Job { generation, messages: Vec::new(), max_tokens: 1000, ..Job::default() }
 }
 
-/// Text, rounds and totals of the answer under way.
+/// Text, rounds and totals of the current answer.
 fn answer(events: &Receiver<Event>) -> (String, Vec<Round>, Summary) {
     let (mut text, mut rounds) = (String::new(), Vec::new());
     loop {
@@ -94,7 +94,7 @@ fn slow_motion_spaces_the_rounds_and_can_be_ended_at_once() {
     let (text, rounds, summary) = answer(&events);
     assert_eq!((text.as_str(), rounds.len()), (HELLO, 5));
     assert!(begun.elapsed() >= Duration::from_millis(4 * 80), "{:?}", begun.elapsed());
-    // What is waited is no part of any round's time.
+    // Waiting is not part of any round's time.
     assert!(summary.tokens_per_second > 100.0);
     worker.controls().update(|c| c.pace = 10_000);
     worker.generate(job(2));

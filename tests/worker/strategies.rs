@@ -1,5 +1,5 @@
-//! One promise for the whole table: whatever the strategy, the text is that of `plain`, token for
-//! token. A new row is tested by being there.
+//! One promise for the whole table: with every strategy, the text is that of `plain`, token for
+//! token. A new row is tested automatically.
 
 use std::cell::RefCell;
 use std::fs;
@@ -19,13 +19,13 @@ use dovetail::worker::{Backend, Controls, Event, Job, Purpose, Setting, SharedCo
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The rows whose models are on the CPU. With blocks of the target on a GPU the text is that of the
-/// mixture: what the blocks compute is tested on its own.
+/// The rows whose models are on the CPU. With blocks of the target on a GPU, the text is that of
+/// the mixture; the computation of those blocks is tested separately.
 fn rows() -> Vec<&'static Strategy> {
     STRATEGIES.iter().filter(|row| !row.gpu_layers && !row.streamed).collect()
 }
 
-/// A recorded model with what a folder lacks to be opened: its tokens are ASCII codes.
+/// A recorded model with the files that a folder needs to be opened: its tokens are ASCII codes.
 pub(super) fn folder(model: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for file in ["config.json", "model.safetensors"] {
@@ -39,11 +39,11 @@ pub(super) fn named(path: &Path) -> Option<String> {
     Some(path.to_str().unwrap().to_owned())
 }
 
-/// Everything a strategy could ask for, as the program loads it.
+/// Everything that a strategy could use, as the program loads it.
 struct Subject {
     backend: RefCell<Backend>,
     prompts: Vec<String>,
-    /// Kept while the models are mapped from them.
+    /// They must exist while the models are mapped from them.
     _folders: Vec<TempDir>,
 }
 
@@ -63,7 +63,7 @@ impl Subject {
         Self { backend: RefCell::new(backend), prompts, _folders: folders }
     }
 
-    /// Recorded models, the smaller one drafting for the larger.
+    /// Recorded models; the smaller one drafts for the larger.
     fn recorded() -> Self {
         let (target, small) = (folder("target_mha"), folder("target_gqa"));
         let settings = Settings {
@@ -101,7 +101,7 @@ impl Subject {
         Self::load(Settings::default(), prompts.map(str::to_owned).to_vec(), Vec::new())
     }
 
-    /// Tokens and rounds of an answer; `change` turns the controls after each round.
+    /// Tokens and rounds of an answer; `change` sets the controls after each round.
     fn answer(
         &self,
         prompt: &str,
@@ -135,8 +135,8 @@ impl Subject {
     }
 }
 
-/// Controls for a strategy. A size that automatic control would choose is held, so that what is
-/// tested depends on no clock.
+/// Controls for a strategy. A size that automatic control would choose is fixed, so that the test
+/// does not depend on a clock.
 fn controls(strategy: &'static Strategy, sampler: SamplerSettings) -> Controls {
     let held = |value| if strategy.shape.is_none() { Setting::Fixed(value) } else { Setting::Auto };
     let (gamma, width, depth) = (held(14), held(4), held(5));
@@ -181,7 +181,7 @@ fn every_row_says_what_plain_says(
     for (strategy, (trees, accepted)) in rows.iter().zip(drafted) {
         let drafts = strategy.draft != DraftKind::None;
         assert_eq!(trees > 0, drafts, "{}: {trees} trees", strategy.name);
-        // Something was right, so that what is accepted was tested.
+        // Some tokens were right, so acceptance was tested.
         assert_eq!(accepted > 0, drafts, "{}: {accepted} tokens", strategy.name);
     }
 }

@@ -167,7 +167,7 @@ fn a_continued_answer_is_the_one_that_was_never_cut() {
         let mut all = tokens(&rest(&events));
         for generation in 2..4 {
             let mut job = job(generation, "hello", 13);
-            // As the screen has it: a character that was cut in two is not shown.
+            // As on the screen: a character that was cut in two is not shown.
             let text = Letters.text(&all);
             let text = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
             job.messages.push(Message::new(Role::Assistant, text));
@@ -214,7 +214,7 @@ fn a_new_generation_stops_the_old_answer_wherever_it_is() {
     worker.controls().update(|c| c.paused = true);
     worker.generate(job(1, "hello", 60));
     while !matches!(next(&events), Event::First { .. }) {}
-    // Stopped while it waits for a step; two more are asked for, the last one counts.
+    // Stopped while it waits for a step; two more are requested, and the last one counts.
     worker.generate(job(2, "hello there", 30));
     worker.generate(job(3, "hello there again", 30));
     worker.controls().update(|c| c.paused = false);

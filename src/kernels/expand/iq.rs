@@ -81,7 +81,7 @@ fn four_bit_scales(d: f32, packed: &[u8], scales: &mut [f32]) {
     }
 }
 
-/// 98 bytes: d, 64 indices, then for every 32 columns a word with 4 × 7 signs and a scale.
+/// 98 bytes: d, 64 indices, then one word for every 32 columns with 4 × 7 signs and a scale.
 impl Blocks for Iq3Xxs {
     const FORMAT: Format = Format::Iq3Xxs;
 
@@ -127,7 +127,7 @@ fn put_moved(to: &mut [i8], levels: &[u8], down: bool) {
     }
 }
 
-/// 50 bytes: d, 32 low bytes of indices, then for every 32 columns a word with 4 × 3 more bits, a
+/// 50 bytes: d, 32 low bytes of indices, then one word for every 32 columns with 4 × 3 more bits, a
 /// 3-bit scale and the direction of the shift.
 impl Blocks for Iq1S {
     const FORMAT: Format = Format::Iq1S;

@@ -17,7 +17,7 @@ use crate::model::taps::Taps;
 use crate::model::weights::{WeightError, WeightSource};
 use crate::model::{Config, LoadError, LoadRequest, Progress, TargetError, TrafficMeter};
 
-/// How many rows a pass has when it computes logits, which are by far its widest rows.
+/// The number of rows in a pass that computes logits, which are by far its widest rows.
 pub(super) const ROWS: usize = 64;
 /// How many copies of the residual stream's rows a pass may need room for in addition to its
 /// buffers, to be read back or kept on the way.

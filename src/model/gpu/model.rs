@@ -29,7 +29,7 @@ pub(super) struct GpuModel {
     norm: Buffer,
 }
 
-/// For which rows a pass returns logits.
+/// The rows for which a pass returns logits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Logits {
     /// The last row.

@@ -1,5 +1,5 @@
-//! One product over and over, for `count.sh`: `product FORMAT TIMES` with one row, 16 outputs and
-//! 1,024 columns, on the instruction set that `DOVETAIL_ISA` names.
+//! Runs one product repeatedly, for `count.sh`: `product FORMAT TIMES` with one row, 16 outputs and
+//! 1,024 columns, on the instruction set named by `DOVETAIL_ISA`.
 
 use dovetail::kernels::*;
 

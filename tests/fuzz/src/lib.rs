@@ -1,5 +1,5 @@
 //! What the fuzz targets share: a folder for inputs that are read from a file, and what is done
-//! with a tokenizer and a template that were accepted.
+//! with an accepted tokenizer and template.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use dovetail::chat::{ChatTemplate, Message, Role};
 use dovetail::library::Tokenizer;
 
-/// Bytes of zeros that stand for weights.
+/// How many bytes of zeros replace the weights.
 const WEIGHTS: u64 = 1 << 20;
 
 /// A folder of this process.
@@ -29,8 +29,8 @@ pub fn place(name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// Writes a header into a file: as it is if its length is odd, else with zeros behind it, so that
-/// a fuzzer changes headers and not weights.
+/// Writes a header into a file: unchanged if its length is odd, otherwise followed by zeros, so
+/// that a fuzzer changes headers and not weights.
 pub fn place_header(name: &str, header: &[u8]) -> PathBuf {
     let path = folder().join(name);
     let mut file = File::create(&path).expect("the folder for temporary files takes a file");
@@ -41,7 +41,7 @@ pub fn place_header(name: &str, header: &[u8]) -> PathBuf {
     path
 }
 
-/// A short conversation, with control tokens that somebody typed.
+/// A short conversation, with control tokens that a user typed.
 pub fn conversation() -> Vec<Message> {
     let message = |role, content: &str| Message::new(role, content.to_owned());
     vec![
@@ -52,7 +52,7 @@ pub fn conversation() -> Vec<Message> {
     ]
 }
 
-/// Writes a conversation down and encodes it, as a question to a target is.
+/// Renders a conversation and encodes it, like a question to a target.
 pub fn ask(template: &ChatTemplate, tokenizer: &Tokenizer) {
     let messages = conversation();
     let controls = |text: &str| tokenizer.controls_in(text);

@@ -1,4 +1,4 @@
-//! A chat template: read, probed, and rendered with and without marks for what was said.
+//! A chat template: read, tested, and rendered with and without marks for the messages' text.
 #![no_main]
 
 use dovetail::chat::{ChatTemplate, SpecialTokens};

@@ -13,7 +13,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(files) = open_target(&Spec::Gguf(path), &mut |_| {}) {
         assert!(files.tokenizer.vocab_size() <= files.config.vocab);
         ask(&files.template, &files.tokenizer);
-        // The weights too, of every type and architecture, where there are few.
+        // The weights too, of every type and architecture, if there are few.
         if files.bytes < 1 << 20 && files.config.layers < 16 {
             let request = LoadRequest {
                 config: &files.config,

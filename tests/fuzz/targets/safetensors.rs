@@ -1,4 +1,4 @@
-//! The header of a safetensors file, as a draft head's: that needs no tokenizer.
+//! The header of a safetensors file as that of a draft head, which needs no tokenizer.
 #![no_main]
 
 use dovetail::library::{Spec, open_head};

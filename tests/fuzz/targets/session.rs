@@ -1,4 +1,4 @@
-//! A saved session: what is opened is kept when it is saved again.
+//! A saved session: everything that was opened is still there when it is saved again.
 #![no_main]
 
 use dovetail::chat::{SavedTurn, SessionStore};

@@ -1,4 +1,4 @@
-//! A `tokenizer.json`, and what is asked of a tokenizer that was accepted.
+//! A `tokenizer.json`, and the use of an accepted tokenizer.
 #![no_main]
 
 use std::sync::LazyLock;

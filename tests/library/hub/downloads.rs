@@ -1,4 +1,4 @@
-//! Downloads from a hub that behaves as the real one does, and from one whose connections break or
+//! Downloads from a hub that behaves like the real one, and from one whose connections break or
 //! that refuses.
 
 use std::fs;
@@ -21,7 +21,7 @@ fn a_repository_becomes_a_model_and_stays_one_offline() {
     let target = open_target(&Spec::Folder(folder.clone())).unwrap();
     assert_eq!(target.config, open_target(&Spec::Bundled).unwrap().config);
 
-    // Nothing is fetched twice, and nothing at all is asked offline.
+    // Nothing is downloaded twice, and nothing at all is requested offline.
     let before = server.requests("/store/").len();
     assert_eq!(fetch(&hub).unwrap().0, folder);
     assert_eq!(server.requests("/store/").len(), before);
@@ -65,12 +65,12 @@ fn a_quantisation_brings_all_shards_of_its_model() {
     assert_eq!(path.file_name().unwrap().to_str(), Some(shards[0].as_str()));
     let target = open_target(&Spec::Gguf(path.clone())).unwrap();
     assert_eq!(target.config.layers, 2);
-    // Windows removes no file that is mapped.
+    // Windows does not remove a file that is mapped.
     drop(target);
     for other in ["Q8_0", "m.gguf"] {
         assert!(server.requests("/resolve/").iter().all(|asked| !asked.path.contains(other)));
     }
-    // Any of the shards names all of them, and the cache is enough offline.
+    // Any of the shards identifies all of them, and the cache suffices offline.
     let offline = Hub { offline: true, ..hub };
     for name in ["F16", &shards[1]] {
         assert_eq!(offline.target(&id(&format!("owner/model:{name}")), &mut |_| {}).unwrap(), path);

@@ -1,5 +1,5 @@
-//! A hub that is busy, leads in circles, or sends something else than it says: it ends within the
-//! patience there is, and nothing of it is taken for a model.
+//! A hub that is busy, redirects in circles, or sends something other than it claims: the download
+//! ends within the time limit, and nothing of it is taken for a model.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use dovetail::library::Hub;
 
 const NONE: [PathBuf; 0] = [];
 
-/// Every file under `folder`, links left out.
+/// Every file under `folder`, except links.
 fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten() {
@@ -28,7 +28,7 @@ fn lying(length: usize, lie: Lie) -> Server {
     Server::start(one_file(length), Manners { lie: Some(lie), ..Manners::default() })
 }
 
-/// What is in the cache under a name that says that it is whole: nothing may be after a failure.
+/// What the cache holds under a name that marks it as complete: it must be empty after a failure.
 fn whole(server: &Server) -> Vec<PathBuf> {
     let mut files = files_below(&server.hub().cache);
     files.retain(|file| file.extension().is_none_or(|suffix| suffix != "part"));
@@ -37,7 +37,7 @@ fn whole(server: &Server) -> Vec<PathBuf> {
 
 #[test]
 fn a_content_of_another_hash_is_refused_and_removed() {
-    // A large file is known by its SHA-256, a small one by git's hash.
+    // A large file is identified by its SHA-256, a small one by git's hash.
     for (length, hash) in [(200_000, "SHA-256"), (300, "git blob SHA-1")] {
         let server = lying(length, Lie::Changed);
         let text = refusal(&server.hub());
@@ -47,7 +47,7 @@ fn a_content_of_another_hash_is_refused_and_removed() {
         assert_eq!(files_below(&server.hub().cache), NONE);
         let offline = Hub { offline: true, ..server.hub() };
         assert!(refusal(&offline).contains("not in the cache"));
-        // The error is the last of it: a sound answer is taken.
+        // After the error nothing is left: a correct answer is accepted.
         server.manners.lock().unwrap().lie = None;
         let (path, reports) = fetch(&server.hub()).unwrap();
         assert_eq!(fs::read(path).unwrap(), one_file(length)["m.gguf"]);
@@ -71,7 +71,7 @@ fn what_an_interrupted_start_left_is_checked_too() {
     assert_eq!(fs::read(fetch(&server.hub()).unwrap().0).unwrap(), files["m.gguf"]);
 }
 
-// The content is found behind its link, which needs a right on Windows.
+// The content is found through its link, which needs a permission on Windows.
 #[cfg(unix)]
 #[test]
 fn a_damaged_content_in_the_cache_is_fetched_again() {
@@ -115,7 +115,7 @@ fn a_busy_hub_is_asked_again_when_it_says() {
 
 #[test]
 fn a_hub_that_stays_busy_is_given_up_with_the_limit_named() {
-    // `/api/` asks for more than the limit, or never stops being busy.
+    // `/api/` asks for a longer wait than the limit, or never stops being busy.
     for (after, reason) in [("3600", "asks to wait 3600 s"), ("0", "asked 6 times")] {
         let busy = std::iter::repeat_n(("/api/", 429, after.to_owned()), 50).collect();
         let server = Server::start(one_file(20), Manners { busy, ..Manners::default() });
@@ -123,7 +123,7 @@ fn a_hub_that_stays_busy_is_given_up_with_the_limit_named() {
         assert!(text.contains("answers 429") && text.contains(reason), "{text}");
         assert!(server.requests("/api/").len() <= 6);
     }
-    // A model that is here is used meanwhile.
+    // A model that is already here is used meanwhile.
     let server = Server::start(one_file(20), Manners::default());
     let (path, _) = fetch(&server.hub()).unwrap();
     server.manners.lock().unwrap().busy =

@@ -1,4 +1,4 @@
-//! Downloads from a hub that behaves as the real one does, and from one that does not.
+//! Downloads from a hub that behaves like the real one, and from one that does not.
 
 mod downloads;
 mod lies;

@@ -1,4 +1,4 @@
-//! Files whose hash is known beforehand, from a server that cuts, refuses and lies.
+//! Files whose hash is known in advance, from a server that cuts off, refuses and lies.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 const LENGTH: usize = 60_000;
 
-/// A server with one file, the file as it must be, and where it is to lie.
+/// A server with one file, the expected file, and where it is to be stored.
 fn served(manners: Manners) -> (Server, PinnedFile, PinnedFiles) {
     let files: HashMap<String, Vec<u8>> = one_file(LENGTH);
     let hash = Sha256::digest(&files["m.gguf"]);
@@ -51,7 +51,7 @@ fn a_file_comes_over_broken_connections_and_only_once() {
     kept.fetch(&file, &mut |_| {}).unwrap();
     assert_eq!(server.requests("/store/").len(), 3, "it was here");
 
-    // What was damaged on the disk is seen, and fetched again.
+    // Damage on the disk is detected, and the file is downloaded again.
     fs::write(&place, vec![0; LENGTH]).unwrap();
     assert!(kept.has(&file) && !kept.is_sound(&file).unwrap());
     kept.fetch(&file, &mut |_| {}).unwrap();
@@ -75,7 +75,7 @@ fn other_content_is_refused_and_removed() {
     for (lie, words) in [
         (Lie::Changed, &[other][..]),
         (Lie::Long, &[longer]),
-        // By how much of it comes at a time.
+        // Depends on how much of it comes at a time.
         (Lie::Endless, &[other, longer]),
         (Lie::Elsewhere, &["the request was for"]),
     ] {
