@@ -1,8 +1,8 @@
 //! What past rounds say about trees that were not tried: Ω for any smaller γ, k and D.
 //!
 //! The tree of a smaller γ is the top of the larger one's ranking (method.md, Tree growth), so the
-//! rank of each accepted node says whether a smaller tree would have held it too; one run with a
-//! large γ predicts all smaller ones (method.md, Cost model).
+//! rank of each accepted node says whether a smaller tree would have contained it too. One run with
+//! a large γ predicts all smaller ones (method.md, Cost model).
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -10,7 +10,8 @@ use std::collections::{HashMap, VecDeque};
 use super::prior;
 use crate::speculate::{Budget, Shape, Tree};
 
-/// Rounds remembered for each M: long enough to average over, short enough to follow the text.
+/// How many rounds are remembered for each M: enough to average over, few enough to follow the
+/// text.
 const MEMORY: usize = 96;
 /// How many rounds the prior counts for.
 const PRIOR_ROUNDS: f64 = 6.0;
@@ -18,13 +19,13 @@ const PRIOR_ROUNDS: f64 = 6.0;
 /// One accepted node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Step {
-    /// Place in the tree's ranking by score, from 1.
+    /// Its place in the tree's ranking by score, starting at 1.
     rank: usize,
-    /// Place among its siblings, from 0.
+    /// Its place among its siblings, starting at 0.
     sibling: usize,
 }
 
-/// One round: the tree it was offered within and the accepted path, root's child first.
+/// One round: the shape of its tree and the accepted path, starting with the root's child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PastRound {
     shape: Shape,
@@ -32,7 +33,7 @@ struct PastRound {
 }
 
 impl PastRound {
-    /// Accepted nodes that a tree within `shape` would have held as well.
+    /// How many accepted nodes a tree of `shape` would have contained as well.
     fn within(&self, shape: &Shape) -> usize {
         self.path
             .iter()
@@ -47,19 +48,19 @@ impl PastRound {
     }
 }
 
-/// The rounds seen with one M.
+/// The rounds observed with one M.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AcceptanceHistory {
     entries: VecDeque<PastRound>,
 }
 
 impl AcceptanceHistory {
-    /// Rounds remembered.
+    /// How many rounds are remembered.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether nothing was seen.
+    /// Whether no round has been observed.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -75,7 +76,7 @@ impl AcceptanceHistory {
             .filter(|&&at| at > 0 && at < nodes.len())
             .map(|&at| {
                 let node = &nodes[at];
-                // Score descending, earlier node first: the order the tree was cut by.
+                // By descending score, the earlier node first: the order in which the tree was cut.
                 let before = |i: usize| {
                     nodes[i].score > node.score || (nodes[i].score == node.score && i < at)
                 };
@@ -88,8 +89,8 @@ impl AcceptanceHistory {
         self.entries.push_back(PastRound { shape, path });
     }
 
-    /// How likely an accepted path is to go one level further: from all levels seen, tempered by a
-    /// few imagined ones.
+    /// How likely an accepted path is to continue for one more level: from all levels observed,
+    /// moderated by a few imaginary ones.
     fn goes_on(&self) -> f64 {
         let right: usize = self.entries.iter().map(|entry| entry.path.len()).sum();
         let wrong = self.entries.iter().filter(|entry| !entry.reaches(entry.shape.depth)).count();
@@ -97,13 +98,13 @@ impl AcceptanceHistory {
         right / (right + wrong)
     }
 
-    /// Sum over the remembered rounds of the tokens that `budget` would have gained in them. Where
-    /// `budget` asks for more nodes or width than a round offered, what it offered is raised as the
-    /// prior rises; where it asks for more depth, a path that was still right where its tree ended
-    /// goes on as paths in this history do.
+    /// The sum, over the remembered rounds, of the tokens that `budget` would have gained in them.
+    /// If `budget` requests more nodes or width than a round offered, the round's gain is raised in
+    /// the same proportion as the prior. If it requests more depth, a path that was still right
+    /// where its tree ended is assumed to continue like other paths in this history.
     fn gains(&self, budget: &Budget) -> f64 {
         let goes_on = self.goes_on();
-        // Neighbouring rounds were mostly offered the same tree.
+        // Neighbouring rounds mostly had the same tree.
         let mut last: Option<(Shape, InCommon)> = None;
         let most = (budget.shape.gamma.max(1) - 1).min(budget.shape.depth + 1) as f64;
         self.entries
@@ -129,12 +130,12 @@ impl AcceptanceHistory {
     }
 }
 
-/// What a budget and a tree that was offered have in common.
+/// What a budget and an offered tree have in common.
 #[derive(Clone, Copy, Debug)]
 struct InCommon {
     shape: Shape,
-    /// Where the budget asks for more nodes or width: what the prior gives the budget and what it
-    /// gives the common part, both as deep as that.
+    /// If the budget requests more nodes or width: the prior's gain for the budget and for the
+    /// common part, both at the common depth.
     rise: Option<(f64, f64)>,
 }
 
@@ -158,7 +159,7 @@ pub struct AcceptanceHistories {
 }
 
 impl AcceptanceHistories {
-    /// Notes a round drafted with `budget`.
+    /// Notes a round that was drafted with `budget`.
     pub fn note(&mut self, budget: &Budget, tree: &Tree, accepted: &[usize]) {
         if self.by_blocks.len() <= budget.blocks {
             self.by_blocks.resize_with(budget.blocks + 1, AcceptanceHistory::default);
@@ -166,8 +167,8 @@ impl AcceptanceHistories {
         self.by_blocks[budget.blocks].note(budget.shape, tree, accepted);
     }
 
-    /// Forgets all but the last `keep` rounds of each M: what was learned long ago must not drown
-    /// what is about to be tried.
+    /// Forgets all except the last `keep` rounds of each M, so that old observations do not
+    /// outweigh what is about to be tried.
     pub fn fade(&mut self, keep: usize) {
         for history in &mut self.by_blocks {
             let gone = history.entries.len().saturating_sub(keep);
@@ -175,18 +176,19 @@ impl AcceptanceHistories {
         }
     }
 
-    /// Rounds remembered, all M together.
+    /// How many rounds are remembered, for all M together.
     pub fn rounds(&self) -> usize {
         self.by_blocks.iter().map(AcceptanceHistory::len).sum()
     }
 
-    /// Ω expected of `budget`: its own M's rounds, with a little of what is expected without them,
-    /// which is the best-known M's rounds carried over in the prior's proportion.
+    /// The expected Ω of `budget`: from the rounds of its own M, combined with a small weight of
+    /// the expectation without them, which comes from the rounds of the best-known M, scaled in the
+    /// prior's proportion.
     pub fn omega(&self, budget: &Budget) -> f64 {
         self.omega_from(budget, |blocks, budget| self.by_blocks[blocks].gains(budget))
     }
 
-    /// [`Self::omega`] for many budgets: what they have in common is computed once.
+    /// [`Self::omega`] for many budgets: what they have in common is computed only once.
     pub fn omegas(&self) -> impl Fn(&Budget) -> f64 + '_ {
         let known = RefCell::new(HashMap::new());
         move |budget| {
@@ -207,7 +209,7 @@ impl AcceptanceHistories {
         let (seen, rounds) =
             own.map_or((0.0, 0.0), |l| (gains(budget.blocks, budget), l.len() as f64));
         let best_known = self.by_blocks.iter().enumerate().max_by_key(|(blocks, history)| {
-            // Of equally well known ones the nearest M.
+            // Of equally well-known ones, the nearest M.
             (history.len(), usize::MAX - blocks.abs_diff(budget.blocks))
         });
         let carried = match best_known {
@@ -227,7 +229,8 @@ impl AcceptanceHistories {
 mod tests {
     use super::*;
 
-    /// A history of rounds drafted as chains of `depth` + 1 tokens, of which `right` were accepted.
+    /// A history of rounds drafted as chains of `depth` + 1 tokens; `right` lists how many of them
+    /// were accepted.
     fn chains(depth: usize, right: &[usize]) -> AcceptanceHistories {
         let mut histories = AcceptanceHistories::default();
         for &right in right {

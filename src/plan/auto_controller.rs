@@ -1,11 +1,12 @@
-//! The controller of the strategy `auto`: who drafts in each round. The draft from the context
-//! costs next to nothing and knows beforehand what it promises, so it comes first; a model drafter
-//! runs where it has lately given more tokens a millisecond than that promise; nobody drafts where
-//! nothing pays. It never decides a token. Must never read a clock.
+//! The controller of the strategy `auto`: it decides who drafts in each round. The draft from the
+//! context costs almost nothing and knows in advance what it promises, so it comes first. A model
+//! drafter runs if it has recently given more tokens per millisecond than that promise, and nothing
+//! is drafted if nothing pays. The controller never decides a token. It must never read a clock.
 //!
-//! What lost is tried again from time to time: a trial may begin once the time that it is expected
-//! to lose has been earned, at [`EARNED`] of all rounds' time. In the same way a round without a
-//! draft is slipped in where all have one: what they are compared with must not grow old.
+//! A drafter that has lost is tried again from time to time: a trial may begin once the time that
+//! it is expected to lose has been earned, at the fraction [`EARNED`] of the time of all rounds. In
+//! the same way, a round without a draft is inserted if all rounds have one, because the rate that
+//! drafts are compared with must stay current.
 
 use super::choose::Plan;
 use super::confidence_controller::ConfidenceController;
@@ -17,42 +18,46 @@ use super::pace::{Ease, Mean, Pace, Tally};
 use super::{DraftKind, Learned, VerifyTimes};
 use crate::speculate::{Budget, Shape};
 
-/// Share of the time that trials may lose.
+/// The fraction of the time that trials may lose.
 const EARNED: f64 = 0.01;
-/// Plain rounds whose time trials may lose before anything is earned, and at most at once.
+/// In plain rounds: the time that trials may lose before anything is earned, and the most that may
+/// be saved up.
 const FIRST_CREDIT: f64 = 8.0;
 const MOST_CREDIT: f64 = 16.0;
-/// Rounds that an answer has had before a trial: a short one is over before it could pay.
+/// The number of rounds in an answer before the first trial: a short answer is over before the
+/// trial could pay.
 const SETTLED: u64 = 6;
-/// Most of the time of the answer so far that a trial may lose: as much again is to be expected of
-/// the answer, in which the winner would have to bring it back.
+/// The largest fraction of the answer's time so far that a trial may lose. The rest of the answer
+/// is expected to be as long again, and in it the winner would have to make up for the loss.
 const AT_STAKE: f64 = 0.5;
-/// Rounds with a draft before one without.
+/// How many rounds with a draft precede one without.
 const DRAFTED: u64 = 8;
-/// Rounds of a trial, those left out in which the drafter first reads what it has missed.
+/// How many rounds a trial has, not counting those in which the drafter first reads what it has
+/// missed.
 const TRIAL: usize = 3;
-/// The draft from the context rests when it gives less than this share of the plain rate, if
-/// drafting takes more than this share of a plain round: there is nothing to be saved otherwise.
+/// The draft from the context pauses if its rate is below this fraction of the plain rate, provided
+/// that drafting takes more than this fraction of a plain round; otherwise pausing would save
+/// nothing.
 const RESTS_BELOW: f64 = 0.99;
 const RESTS_ABOVE: f64 = 0.02;
-/// How much of a measured time is taken over.
+/// The weight of a newly measured time.
 const NEAR: f64 = 0.1;
-/// Rounds of a rest; each that follows at once is twice as long.
+/// How many rounds the first pause has; each pause that follows immediately is twice as long.
 const FIRST_REST: u64 = 16;
 const LONGEST_REST: u64 = 128;
-/// A tree to look at is drafted by a model where it may cost this much more.
+/// A model may draft a tree for display if this takes at most this factor more.
 const SHOWN_FOR: f64 = 1.02;
 
-/// A model drafter that is to draft where it is the better one.
+/// A model drafter that drafts in rounds in which it is the better choice.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RivalPlan {
-    /// Which one.
+    /// Which drafter.
     pub kind: DraftKind,
-    /// What its tree may spend.
+    /// The budget of its tree.
     pub budget: Budget,
-    /// It drafts where the context promises fewer tokens a millisecond.
+    /// It drafts if the context promises fewer tokens per millisecond than this.
     pub rate: f64,
-    /// T_V, to know what the context promises.
+    /// T_V, for computing what the context promises.
     pub verify_times: VerifyTimes,
 }
 
@@ -60,34 +65,35 @@ pub struct RivalPlan {
 #[derive(Clone, Debug)]
 pub struct AutoController {
     context: ConfidenceController,
-    /// Rounds whose draft came from the context, be it that none of it was worth its time.
+    /// Rounds whose draft came from the context, even if none of it was worth its time.
     pace: Pace,
-    /// These rounds, those before the last rest and of other answers counting less.
+    /// The same rounds; those before the last pause and in other answers count less.
     tally: Tally,
-    /// T_D of these.
+    /// T_D of these rounds.
     draft_ms: f64,
-    /// Rounds that the draft from the context still rests.
+    /// For how many more rounds the draft from the context pauses.
     resting: u64,
     rest: u64,
     models: Vec<ModelArm>,
     /// How well models draft this text.
     ease: Ease,
-    /// The model on trial and its rounds left.
+    /// The model on trial and how many rounds it has left.
     trial: Option<(usize, usize)>,
-    /// A round without a draft as it was measured at the start, and what all passes have changed
-    /// since: what is learned is told in it. What a root alone takes is learned beside that, so a
-    /// time told in those of today would grow or shrink from start to start.
+    /// The time of a round without a draft as measured at the start, and how all passes have
+    /// changed since; what is learned is expressed in this unit. The time of a root alone is
+    /// learned separately from it, so learned times expressed in the current time would grow or
+    /// shrink from start to start.
     unit_ms: f64,
-    /// Milliseconds that trials may lose.
+    /// How many milliseconds trials may lose.
     credit_ms: f64,
-    /// Rounds since the last without a draft, and their time.
+    /// Rounds since the last one without a draft, and their time.
     drafted: (u64, f64),
     /// Rounds of this answer, and their time.
     rounds: u64,
     answer_ms: f64,
-    /// Whether a tree is wanted for its own sake.
+    /// Whether a tree is wanted for display.
     show: bool,
-    /// Positions of the text.
+    /// How many positions the text has.
     position: usize,
 }
 
@@ -116,12 +122,12 @@ impl AutoController {
         }
     }
 
-    /// With a model drafter.
+    /// Adds a model drafter.
     pub(super) fn with_model(&mut self, arm: ModelArm) {
         self.models.push(arm);
     }
 
-    /// What the draft from the context may spend: nothing while it rests.
+    /// The budget of the draft from the context: nothing while it pauses.
     pub(super) fn budget(&mut self, overrides: &TreeOverrides) -> Budget {
         let budget = self.context.budget(overrides);
         if (self.resting > 0 || self.is_plain_due()) && !overrides.gamma.is_fixed() {
@@ -153,8 +159,8 @@ impl AutoController {
         Some(RivalPlan { kind: arm.kind, budget: arm.budget(overrides), rate, verify_times })
     }
 
-    /// An answer to a prompt of `context` positions begins, of which the first `reused` are those
-    /// of the text before.
+    /// Begins an answer to a prompt of `context` positions, the first `reused` of which are those
+    /// of the previous text.
     pub(super) fn begin_answer(&mut self, context: usize, reused: usize) {
         self.pace.begin_answer();
         self.models.iter_mut().for_each(|arm| arm.begin_answer(reused));
@@ -163,7 +169,7 @@ impl AutoController {
         self.ease.fade();
         self.tell_ease();
         (self.rounds, self.answer_ms) = (0, 0.0);
-        // One that was left unfinished says nothing of this text.
+        // A trial that was not finished says nothing about this text.
         self.trial = None;
         self.position = context;
     }
@@ -172,8 +178,8 @@ impl AutoController {
     pub(super) fn observe(&mut self, round: &RoundObservation<'_>) {
         self.rounds += 1;
         self.position = round.context;
-        // Rounds with a draft and without are not timed at the same moment, and a machine's speed
-        // wavers by more than what drafting wins.
+        // Rounds with and without a draft are not timed at the same moment, and the machine's speed
+        // varies by more than drafting gains.
         let slower = self.context.observe(round);
         self.unit_ms *= slower;
         self.pace.slow_down(slower);
@@ -205,7 +211,7 @@ impl AutoController {
         }
     }
 
-    /// Tells the models how well this text can be drafted.
+    /// Informs the models how well this text can be drafted.
     fn tell_ease(&mut self) {
         let share = self.ease.share();
         self.models.iter_mut().for_each(|arm| arm.expect(share));
@@ -229,7 +235,7 @@ impl AutoController {
     }
 
     fn observe_context(&mut self, round: &RoundObservation<'_>, ms: f64) {
-        // A trial whose drafter does not draft, since it has no room or has failed, is over.
+        // A trial is over if its drafter does not draft, because it has no room or has failed.
         if let Some((at, _)) = self.trial.take() {
             self.models[at].judged(false);
         }
@@ -243,8 +249,8 @@ impl AutoController {
         self.draft_ms += NEAR * (round.draft_ms.unwrap_or(0.0) - self.draft_ms);
         let plain = self.context.times().plain_rate();
         let costs = self.draft_ms * plain > RESTS_ABOVE;
-        // A round's tokens differ so much that a few poor ones are no proof, and a rest that was
-        // begun without one loses what the draft wins.
+        // The tokens of rounds vary so much that a few poor rounds prove nothing, and a pause that
+        // begins without proof loses what the draft gains.
         let (most, bound) = (self.tally.may_have(), RESTS_BELOW * plain);
         if self.show || !costs || most.is_infinite() {
             return;
@@ -252,7 +258,7 @@ impl AutoController {
         if self.context_rate().max(most) < bound {
             self.resting = self.rest;
             self.rest = (2 * self.rest).min(LONGEST_REST);
-            // What it does after the rest counts more than what it did before.
+            // What it does after the pause counts more than what it did before.
             self.pace.begin_answer();
             self.tally.fade();
         } else if self.context_rate() >= bound {
@@ -260,7 +266,7 @@ impl AutoController {
         }
     }
 
-    /// Whether what a round without a draft loses has been earned since the last.
+    /// Whether enough time has been earned since the last round without a draft to pay for another.
     fn is_plain_due(&self) -> bool {
         let plain = self.context.times().plain_rate();
         let (rounds, time) = self.drafted;
@@ -274,21 +280,21 @@ impl AutoController {
         tokens / ms
     }
 
-    /// The model with the most tokens a millisecond.
+    /// The model with the most tokens per millisecond.
     fn best_model(&self) -> Option<(usize, f64)> {
         let rates = self.models.iter().map(|arm| arm.rate(self.position)).enumerate();
         rates.max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// Tokens a millisecond that can be had without this model.
+    /// Tokens per millisecond that are possible without this model.
     fn rate_without(&self, at: usize) -> f64 {
         let own = self.context_rate().max(self.context.times().plain_rate());
         let others = self.models.iter().enumerate().filter(|&(other, _)| other != at);
         others.map(|(_, arm)| arm.rate(self.position)).fold(own, f64::max)
     }
 
-    /// Tries the likeliest of the models that lose and have waited, if what that may lose is
-    /// earned.
+    /// Tries the most promising of the models that have lost and waited, if the time that it may
+    /// lose has been earned.
     fn begin_trial(&mut self) {
         if self.rounds < SETTLED {
             return;
@@ -306,7 +312,7 @@ impl AutoController {
         self.trial = likeliest.map(|at| (at, TRIAL));
     }
 
-    /// The budget of whoever drafts mostly, for telling whether the choice has changed.
+    /// The budget of whichever drafter drafts most, to detect whether the choice has changed.
     pub(super) fn current(&self) -> (Budget, TreeOverrides) {
         let (budget, overrides) = self.context.current();
         match self.leader() {
@@ -315,13 +321,13 @@ impl AutoController {
         }
     }
 
-    /// The model that drafts mostly, if one does.
+    /// The model that drafts most, if there is one.
     fn leader(&self) -> Option<usize> {
         let (at, rate) = self.best_model()?;
         (self.show || rate > self.rate_without(at)).then_some(at)
     }
 
-    /// Why, one sentence a line.
+    /// The reasons, one sentence per line.
     pub(super) fn reasons(&self) -> Vec<String> {
         let plain = self.context.times().plain_rate();
         let mut lines = vec![format!(
@@ -350,7 +356,7 @@ impl AutoController {
         }
     }
 
-    /// Goes on from what an earlier start has learned.
+    /// Continues from what an earlier start has learned.
     pub(super) fn recall(&mut self, learned: &Learned) {
         self.pace = learned.context.at(self.unit_ms);
         self.credit_ms = learned.credit.min(MOST_CREDIT) * self.unit_ms;

@@ -1,20 +1,20 @@
-//! The controller of `auto` against simulated drafters whose speed is known.
+//! The controller of `auto` with simulated drafters of known speed.
 
 use super::*;
 use crate::speculate::{Budget, Tree};
 use proptest::prelude::{Just, prop, prop_assert, prop_oneof, proptest};
 use proptest::strategy::Strategy as _;
 
-/// Milliseconds of a plain pass.
+/// The time of a plain pass in milliseconds.
 const PASS: f64 = 4.0;
 
-/// How drafters fare in a text: tokens and milliseconds of a round of each.
+/// How well drafters do in a text: tokens and milliseconds per round for each.
 #[derive(Clone, Copy, Debug)]
 struct Text {
     context: (f64, f64),
     head: (f64, f64),
     small: (f64, f64),
-    /// How many times as long as usual the machine takes for everything.
+    /// How many times as long as usual everything takes on the machine.
     slow: f64,
 }
 
@@ -28,7 +28,7 @@ impl Text {
         }
     }
 
-    /// Tokens a millisecond of the best that could be chosen for all of it.
+    /// Tokens per millisecond of the best single choice for the whole text.
     fn best(&self) -> f64 {
         let kinds = [DraftKind::None, DraftKind::Context, DraftKind::Head, DraftKind::Small];
         let rates = kinds.map(|kind| self.of(kind).0 / self.of(kind).1);
@@ -52,7 +52,7 @@ fn started(show: bool) -> BudgetController {
     budgets
 }
 
-/// The time and the tokens of answers in a text, and how many rounds each drafted.
+/// The time and the tokens of answers in a text, and how many rounds each drafter drafted.
 #[derive(Debug, Default)]
 struct Course {
     tokens: f64,
@@ -71,7 +71,7 @@ impl Course {
     }
 }
 
-/// Answers of `length` rounds each. Tokens of a round are whole numbers around their mean.
+/// Answers of `length` rounds each. The tokens of a round are integers around their mean.
 fn answers(budgets: &mut BudgetController, text: &Text, count: usize, length: usize) -> Course {
     let mut course = Course::default();
     let mut owed = [0.0f64; 2];
@@ -210,8 +210,9 @@ fn what_was_learned_spares_the_next_start_the_trial() {
     assert!(course.share(DraftKind::Small) > 0.95, "{course:?}");
 }
 
-/// A pass at the start is measured on a short text, and others take longer. What rests is told in
-/// the one, from start to start, and must not look the better for it.
+/// A pass at the start is measured on a short text, and later passes take longer. The rate of a
+/// drafter that pauses is stored in that unit from start to start, and must not seem better because
+/// of it.
 #[test]
 fn what_rests_looks_no_better_after_many_short_starts() {
     let text = Text { context: (1.0, 1.01 * PASS), head: POOR, small: POOR, slow: 1.3 };
@@ -252,12 +253,13 @@ proptest! {
             let begun = answers(&mut budgets, text, 2, 100);
             let course = answers(&mut budgets, text, 8, 100);
             let share = course.rate() / text.best();
-            // What was far too slow in another text is tried again only once that is earned.
+            // A drafter that was far too slow in another text is tried again only once the time has
+            // been earned.
             prop_assert!(number > 0 || share > 0.85, "{share:.3} of the best: {text:?}");
             let ms = begun.ms + course.ms;
             let ratio = (begun.tokens + course.tokens) / ms * PASS;
-            // A draft that loses four hundredths is hardly told from bad luck, and trials cost one
-            // more. A change of the text has to be noticed first.
+            // A draft that loses four percent can hardly be distinguished from bad luck, and trials
+            // cost one percent more. A change of the text has to be noticed first.
             let least = if number == 0 { 0.95 } else { 0.88 };
             prop_assert!(ratio > least, "{ratio:.3} times plain: {text:?}");
         }

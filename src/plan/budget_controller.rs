@@ -1,5 +1,5 @@
-//! What chooses a strategy's budgets round by round, whichever way it drafts, and when the user is
-//! given new reasons. It never decides a token. Must never read a clock.
+//! Chooses a strategy's budgets round by round, for every way of drafting, and decides when to give
+//! the user new reasons. It never decides a token. It must never read a clock.
 
 use super::auto_controller::{AutoController, RivalPlan};
 use super::choose::Plan;
@@ -18,9 +18,10 @@ use crate::speculate::{Budget, Method};
 #[derive(Clone, Debug)]
 pub struct BudgetController {
     rule: Rule,
-    /// What is true whatever is chosen, said before the reasons: where the draft runs, for one.
+    /// Facts that do not depend on the choice, stated before the reasons, for example where the
+    /// draft runs.
     preface: Vec<String>,
-    /// What the reasons were last given for.
+    /// The choice for which reasons were last given.
     reported: Option<(Budget, TreeOverrides)>,
 }
 
@@ -31,14 +32,14 @@ enum Rule {
     Tree(TreeController),
     /// Sequences drafted during each pass.
     Duo(DuoController),
-    /// Trees cut to what pays.
+    /// Trees cut to what pays off.
     Confidence(ConfidenceController),
-    /// Whoever pays most.
+    /// Whichever drafter pays best.
     Auto(Box<AutoController>),
 }
 
 impl BudgetController {
-    /// Starts from `plan`, in the space it was made for. Its reasons count as given.
+    /// Starts from `plan`, in the space for which it was made. Its reasons count as already given.
     pub fn new(strategy: &Strategy, plan: &Plan, space: SearchSpace, preface: Vec<String>) -> Self {
         let rule = match (strategy.sizing, strategy.method) {
             _ if strategy.draft == DraftKind::Auto => {
@@ -56,8 +57,8 @@ impl BudgetController {
         controller
     }
 
-    /// What the next round may spend: fixed values as they are, the rest as it is best. Call before
-    /// every round; changed overrides act at once.
+    /// The budget of the next round: fixed values are used unchanged, the others are chosen. Call
+    /// it before every round; changed overrides take effect at once.
     pub fn budget(&mut self, overrides: &TreeOverrides) -> Budget {
         match &mut self.rule {
             Rule::Tree(controller) => controller.budget(overrides),
@@ -67,7 +68,7 @@ impl BudgetController {
         }
     }
 
-    /// T_V to cut the drafted tree by, where that is how its size is chosen.
+    /// T_V for cutting the drafted tree, if its size is chosen in that way.
     pub fn verify_times(&self) -> Option<VerifyTimes> {
         match &self.rule {
             Rule::Confidence(controller) => controller.verify_times(),
@@ -76,7 +77,7 @@ impl BudgetController {
         }
     }
 
-    /// Lets `auto` choose a model drafter too, whose plan was made in `space`.
+    /// Lets `auto` also choose a model drafter, whose plan was made in `space`.
     pub fn with_model(&mut self, kind: DraftKind, plan: &Plan, space: SearchSpace) {
         if let Rule::Auto(controller) = &mut self.rule {
             controller.with_model(ModelArm::new(kind, plan, space));
@@ -93,7 +94,7 @@ impl BudgetController {
         }
     }
 
-    /// What the next start should know, where anything is learned for it.
+    /// What the next start should know, if anything was learned for it.
     pub fn learned(&self) -> Option<Learned> {
         match &self.rule {
             Rule::Auto(controller) => Some(controller.learned()),
@@ -101,15 +102,15 @@ impl BudgetController {
         }
     }
 
-    /// Goes on from what an earlier start has learned.
+    /// Continues from what an earlier start has learned.
     pub fn recall(&mut self, learned: &Learned) {
         if let Rule::Auto(controller) = &mut self.rule {
             controller.recall(learned);
         }
     }
 
-    /// An answer to a prompt of `context` positions begins, of which the first `reused` are those
-    /// of the text before.
+    /// Begins an answer to a prompt of `context` positions, the first `reused` of which are those
+    /// of the previous text.
     pub fn begin_answer(&mut self, context: usize, reused: usize) {
         match &mut self.rule {
             Rule::Auto(controller) => controller.begin_answer(context, reused),
@@ -129,7 +130,7 @@ impl BudgetController {
         }
     }
 
-    /// Why the current choice, one sentence a line.
+    /// The reasons for the current choice, one sentence per line.
     pub fn reasons(&self) -> Vec<String> {
         match &self.rule {
             Rule::Tree(controller) => controller.reasons(),
@@ -139,7 +140,7 @@ impl BudgetController {
         }
     }
 
-    /// The preface and [`Self::reasons`], if the choice is another than when last asked.
+    /// The preface and [`Self::reasons`], if the choice has changed since the last call.
     pub fn take_new_reasons(&mut self) -> Option<Vec<String>> {
         let now = Some(self.current());
         if std::mem::replace(&mut self.reported, now) == now {
@@ -148,12 +149,12 @@ impl BudgetController {
         Some(self.preface.iter().cloned().chain(self.reasons()).collect())
     }
 
-    /// Makes the next [`Self::take_new_reasons`] give the reasons, changed or not.
+    /// Makes the next [`Self::take_new_reasons`] return the reasons, changed or not.
     pub fn repeat_reasons(&mut self) {
         self.reported = None;
     }
 
-    /// The choice in force, and what it was made under.
+    /// The current choice, and the overrides under which it was made.
     pub fn current(&self) -> (Budget, TreeOverrides) {
         match &self.rule {
             Rule::Tree(controller) => controller.current(),

@@ -1,4 +1,4 @@
-//! The first choice: made from the machine's description, then corrected by a measurement. Must
+//! The first choice: made from the machine's description, then corrected by a measurement. It must
 //! never measure.
 
 use super::search_space::SearchSpace;
@@ -10,16 +10,16 @@ use crate::speculate::Budget;
 pub struct Plan {
     /// The choice.
     pub budget: Budget,
-    /// The times it rests on.
+    /// The times on which it is based.
     pub costs: Costs,
-    /// Tokens per second expected of it.
+    /// The expected tokens per second.
     pub expected: f64,
-    /// Why, one sentence each.
+    /// The reasons, one sentence each.
     pub reasons: Vec<String>,
 }
 
-/// The first choice, from what is known without running anything. Pure: the same inputs give the
-/// same plan.
+/// The first choice, from what is known without running anything. It is a pure function: the same
+/// inputs give the same plan.
 pub fn choose(inputs: &CostInputs, space: &SearchSpace) -> Plan {
     plan(Costs::guess(inputs), space, "Times are estimated from the machine's description.")
 }

@@ -1,43 +1,43 @@
-//! The controller of drafters that know how likely their tokens are: it keeps T_V, and each round
-//! verifies as much of the tree as pays. It never decides a token.
+//! The controller of drafters that know how likely their tokens are. It keeps T_V, and each round
+//! verifies as much of the tree as pays off. It never decides a token.
 
 use super::choose::Plan;
 use super::overrides::{Setting, TreeOverrides};
 use super::{RoundObservation, VerifyTimes};
 use crate::speculate::{Budget, Shape};
 
-/// The largest tree that is drafted for choosing from.
+/// The largest tree that is drafted to choose from.
 const GAMMA: usize = 48;
-/// Most children of a node.
+/// The most children of a node.
 const WIDTH: usize = 6;
-/// How much of a new rate the shown one takes over.
+/// The weight of a new rate in the displayed one.
 const NEAR: f64 = 0.1;
 
-/// Keeps T_V and what came of it.
+/// Keeps T_V and the results.
 #[derive(Clone, Debug)]
 pub struct ConfidenceController {
     times: VerifyTimes,
     overrides: TreeOverrides,
-    /// Mean tokens and nodes of the last rounds.
+    /// Mean number of tokens and nodes in recent rounds.
     tokens: f64,
     nodes: f64,
     rounds: u64,
 }
 
 impl ConfidenceController {
-    /// Starts from a plan's times.
+    /// Starts from the times of a plan.
     pub fn new(plan: &Plan, overrides: TreeOverrides) -> Self {
         let times = VerifyTimes::of(&plan.costs);
         Self { times, overrides, tokens: 1.0, nodes: 1.0, rounds: 0 }
     }
 
-    /// What the next round may spend at most.
+    /// The largest budget of the next round.
     pub fn budget(&mut self, overrides: &TreeOverrides) -> Budget {
         self.overrides = *overrides;
         self.current().0
     }
 
-    /// T_V to cut the tree by; `None` if the user has fixed γ.
+    /// T_V for cutting the tree; `None` if the user has fixed γ.
     pub fn verify_times(&self) -> Option<VerifyTimes> {
         (!self.overrides.gamma.is_fixed()).then_some(self.times)
     }
@@ -47,7 +47,7 @@ impl ConfidenceController {
         &self.times
     }
 
-    /// Learns from a round. Returns by what factor the machine seems to have slowed down
+    /// Learns from a round. Returns the factor by which the machine seems to have slowed down
     /// ([`VerifyTimes::learn`]).
     pub fn observe(&mut self, round: &RoundObservation<'_>) -> f64 {
         let slower = self.times.learn(round.tree.len(), round.verify_ms);
@@ -64,7 +64,7 @@ impl ConfidenceController {
         (Budget::new(shape, 0), self.overrides)
     }
 
-    /// Why, one sentence a line.
+    /// The reasons, one sentence per line.
     pub fn reasons(&self) -> Vec<String> {
         let gamma = match self.overrides.gamma {
             Setting::Fixed(gamma) => format!("γ = {gamma}: set by you."),

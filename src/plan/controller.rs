@@ -1,8 +1,8 @@
-//! The controller of draft trees: γ, k, D and M of the next round from the measured acceptance and
-//! times of those before.
+//! The controller of draft trees: it chooses γ, k, D and M of the next round from the measured
+//! acceptance and times of earlier rounds.
 //!
-//! It never decides a token: whatever it budgets, the text is the target's own. Given the same
-//! overrides and rounds it makes the same budgets (no clock, no chance).
+//! It never decides a token: with any budget, the text is the target's own. Given the same
+//! overrides and rounds, it makes the same budgets (it uses no clock and no randomness).
 
 use super::choose::Plan;
 use super::overrides::TreeOverrides;
@@ -10,35 +10,36 @@ use super::search_space::{SearchSpace, rate};
 use super::{AcceptanceHistories, Costs, DraftKind, Prefer, reasons};
 use crate::speculate::{Budget, Tree};
 
-/// Rounds between two decisions.
+/// How many rounds there are between two decisions.
 const EVERY: u64 = 8;
-/// A change must promise this much more speed than what is in use.
+/// The factor of speed that a change must promise over the current budget.
 const MARGIN: f64 = 1.05;
-/// Rounds of a probe, which tries speculation again after a stretch without it.
+/// How many rounds a probe has, which tries speculation again after a period without it.
 const PROBE: u64 = 10;
-/// Older rounds of each M that a probe is weighed against.
+/// How many older rounds of each M a probe is weighed against.
 const KEPT: usize = 4;
-/// Plain rounds before the first probe; each probe that fails doubles the wait, to at most
+/// How many plain rounds precede the first probe; each failed probe doubles the wait, up to
 /// [`LONGEST_WAIT`].
 const FIRST_WAIT: u64 = 48;
 const LONGEST_WAIT: u64 = 768;
 
-/// What a controller learns from: one round.
+/// One round, from which a controller learns.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundObservation<'a> {
     /// What the round was allowed to spend.
     pub budget: Budget,
     /// The tree that was checked.
     pub tree: &'a Tree,
-    /// Accepted nodes, root's child first.
+    /// The accepted nodes, starting with the root's child.
     pub accepted: &'a [usize],
-    /// T_D, milliseconds; `None` where it held work of earlier rounds too.
+    /// T_D in milliseconds; `None` if it included work of earlier rounds.
     pub draft_ms: Option<f64>,
     /// T_V, milliseconds.
     pub verify_ms: f64,
-    /// How long the drafter worked beside the target, the target's wait for it included.
+    /// How long the drafter worked at the same time as the target, including the time that the
+    /// target waited for it.
     pub overlap_ms: f64,
-    /// What else the round took: acceptance, commit, text.
+    /// What else took time in the round: acceptance, commit, text.
     pub other_ms: f64,
     /// Who drafted the tree.
     pub draft: DraftKind,
@@ -60,16 +61,16 @@ pub struct TreeController {
     costs: Costs,
     histories: AcceptanceHistories,
     current: Budget,
-    /// Rounds seen since the last decision.
+    /// How many rounds there were since the last decision.
     since: u64,
-    /// Plain rounds since speculation was last tried.
+    /// How many plain rounds there were since speculation was last tried.
     plain: u64,
     wait: u64,
     probe_left: u64,
 }
 
 impl TreeController {
-    /// Starts from the plan, in the space it was made for.
+    /// Starts from the plan, in the space for which it was made.
     pub fn new(plan: &Plan, space: SearchSpace) -> Self {
         Self {
             space,
@@ -83,8 +84,8 @@ impl TreeController {
         }
     }
 
-    /// What the next round may spend: fixed values as they are, the rest as it is best. Call before
-    /// every round; changed overrides act at once.
+    /// The budget of the next round: fixed values are used unchanged, the others are chosen. Call
+    /// it before every round; changed overrides take effect at once.
     pub fn budget(&mut self, overrides: &TreeOverrides) -> Budget {
         if *overrides != self.space.overrides {
             self.space.overrides = *overrides;
@@ -95,11 +96,12 @@ impl TreeController {
         self.current
     }
 
-    /// Learns from a round, speculative or not, and decides anew now and then.
+    /// Learns from a round, speculative or not, and decides again every few rounds.
     pub fn observe(&mut self, round: &RoundObservation<'_>) {
         let nodes = round.tree.len();
         self.costs.learn_verify(nodes, round.verify_ms);
-        // A tree that was asked for and not made (speculation off, draft lost) says nothing of it.
+        // A tree that was requested but not made (speculation off, draft lost) says nothing about
+        // its time.
         if let Some(ms) = round.draft_ms
             && (nodes > 1 || round.budget.shape.gamma <= 1)
         {
@@ -128,12 +130,12 @@ impl TreeController {
         }
     }
 
-    /// The choice in force and what it was made under.
+    /// The current choice and the overrides under which it was made.
     pub(super) fn current(&self) -> (Budget, TreeOverrides) {
         (self.current, self.space.overrides)
     }
 
-    /// Why the current choice, one sentence a line.
+    /// The reasons for the current choice, one sentence per line.
     pub fn reasons(&self) -> Vec<String> {
         let rounds = self.histories.rounds();
         let basis = match rounds {
@@ -150,7 +152,7 @@ impl TreeController {
         )
     }
 
-    /// Tokens per second expected of the current choice.
+    /// The expected tokens per second of the current choice.
     pub fn expected(&self) -> f64 {
         rate(&self.costs, &self.current, self.histories.omega(&self.current))
     }
@@ -159,8 +161,8 @@ impl TreeController {
         self.space.best(&self.costs, self.histories.omegas())
     }
 
-    /// Steps to a better budget next to the current one; where nothing is drafted, or nothing might
-    /// be, all are looked at.
+    /// Moves to a better budget next to the current one. If nothing is drafted, or drafting nothing
+    /// may be best, it considers all budgets.
     fn decide(&mut self) {
         self.since = 0;
         let (best, promised) = if self.space.always && self.current.shape.gamma > 1 {

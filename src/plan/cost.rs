@@ -1,9 +1,10 @@
 //! The cost model: T_V(γ) and T_D(M, tree), in milliseconds (method.md, Cost model).
 //!
 //! T_V = max(T_c, T_p) + β·min(T_c, T_p): computing γ rows and streaming the weights once overlap,
-//! but not wholly. While T_p dominates, further nodes of the tree are almost free; from where T_c
-//! dominates each costs its full share. With a tree, drafting costs 1 + D small passes, not γ:
-//! one over what was just committed, which also yields the first level, and one an expansion.
+//! but not completely. While T_p dominates, further nodes of the tree are almost free; once T_c
+//! dominates, each node costs its full share. With a tree, drafting costs 1 + D small passes, not
+//! γ: one pass over what was just committed, which also yields the first level, and one per
+//! expansion.
 
 use std::collections::BTreeMap;
 
@@ -13,22 +14,23 @@ use super::cost_inputs::{CostInputs, Throughput};
 use super::overrides::WIDTH;
 use crate::speculate::Shape;
 
-/// Share of the shorter of two overlapping times that is not hidden (β). Measured times replace it.
+/// The fraction of the shorter of two overlapping times that is not hidden (β). Measured times
+/// replace it.
 const BETA: f64 = 0.3;
 
-/// Share of a deviation that the nearest known times take over, and the others.
+/// The weight of a deviation in the nearest known times, and in the others.
 const NEAR: f64 = 0.15;
 const FAR: f64 = 0.1;
 
-/// The γ at which T_V is known or measured; between them it is interpolated.
+/// The values of γ at which T_V is known or measured; between them it is interpolated.
 pub const PROBED_GAMMAS: [usize; 6] = [1, 4, 8, 16, 32, 64];
 
-/// Milliseconds of one draft pass at the corners of what can be chosen; bilinear between them.
+/// Milliseconds of one draft pass at the corners of the range of choices; bilinear between them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LevelCost {
-    /// Smallest and largest M.
+    /// The smallest and largest M.
     pub blocks: [usize; 2],
-    /// Smallest and largest k.
+    /// The smallest and largest k.
     pub widths: [usize; 2],
     /// `ms[i][j]`: a pass of `widths[j]` rows through `blocks[i]` blocks and the LM head.
     pub ms: [[f64; 2]; 2],
@@ -42,40 +44,41 @@ impl LevelCost {
         };
         let (m, k) = (fraction(self.blocks, blocks), fraction(self.widths, width));
         let row = |i: usize| self.ms[i][0] + k * (self.ms[i][1] - self.ms[i][0]);
-        // Noise can make a measured corner cheaper than its smaller neighbour: never below 0.
+        // Noise can make a measured corner cheaper than its smaller neighbour; the result is never
+        // below 0.
         (row(0) + m * (row(1) - row(0))).max(0.0)
     }
 }
 
-/// Times of a round's parts, guessed from [`CostInputs`] or measured.
+/// The times of a round's parts, estimated from [`CostInputs`] or measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Costs {
-    /// (γ, T_V in ms), γ rising.
+    /// (γ, T_V in ms), in ascending order of γ.
     verify: Vec<(usize, f64)>,
-    /// `None` when there is no draft.
+    /// `None` if there is no draft.
     level: Option<LevelCost>,
-    /// Whether `level` rests on anything measured.
+    /// Whether `level` is based on any measurement.
     measured_draft: bool,
-    /// T_D of a round without a tree: keeping the draft's cache up with the text.
+    /// T_D of a round without a tree: keeping the draft's cache up to date with the text.
     idle_ms: f64,
 }
 
-/// What the short measurement at load found.
+/// The result of the short measurement during loading.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
-    /// (γ, T_V(γ) in ms), any order; empty if the target could not be measured.
+    /// (γ, T_V(γ) in ms), in any order; empty if the target could not be measured.
     pub verify: Vec<(usize, f64)>,
     /// T_D by M and k; `None` if there is no draft or it could not be measured.
     pub level: Option<LevelCost>,
 }
 
 impl Costs {
-    /// Times worked out from what is known of machine and models.
+    /// Times computed from what is known about the machine and the models.
     pub fn guess(inputs: &CostInputs) -> Self {
         let target = inputs.target;
         let verify = PROBED_GAMMAS.map(|gamma| {
             let weights = target.weights as f64;
-            // Seven products a layer, one for the head.
+            // Seven products per layer, one for the LM head.
             let products = 7 * target.layers + 1;
             (gamma, pass_ms(&inputs.verifier, gamma, weights, target.bytes as f64, products))
         });
@@ -89,12 +92,12 @@ impl Costs {
             });
             LevelCost { blocks, widths, ms }
         });
-        // Features can wait until a tree is wanted again, so nothing is expected of idle rounds.
+        // Features can wait until a tree is wanted again, so no time is expected in idle rounds.
         Self { verify: verify.to_vec(), level, measured_draft: false, idle_ms: 0.0 }
     }
 
-    /// The same with measured times in place of guessed ones. Guessed times of larger γ than were
-    /// measured are kept in proportion to the largest that was.
+    /// The same with measured times instead of estimated ones. For a γ larger than any that was
+    /// measured, the estimated time is scaled by the largest measured one.
     pub fn measured(mut self, found: &Measured) -> Self {
         let mut points: Vec<_> =
             found.verify.iter().copied().filter(|&(g, ms)| g >= 1 && ms > 0.0).collect();
@@ -114,8 +117,8 @@ impl Costs {
         self
     }
 
-    /// T_V alone, from (nodes, milliseconds) of passes that were recorded: the median of each size.
-    /// `None` unless there are two sizes at least.
+    /// Only T_V, from (nodes, milliseconds) of recorded passes: the median for each size. `None`
+    /// unless there are at least two sizes.
     pub fn of_passes(passes: &[(usize, f64)]) -> Option<Self> {
         let mut sizes: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
         for &(nodes, ms) in passes.iter().filter(|(nodes, ms)| *nodes > 0 && *ms > 0.0) {
@@ -144,8 +147,8 @@ impl Costs {
         (low + share * (high - low)).max(f64::MIN_POSITIVE)
     }
 
-    /// T_D of a tree of this shape in ms. A tree of the root alone costs what keeps the draft's
-    /// cache up with the text meanwhile.
+    /// T_D of a tree of this shape in ms. A tree with only the root costs the time to keep the
+    /// draft's cache up to date with the text.
     pub fn draft_ms(&self, shape: &Shape, blocks: usize) -> f64 {
         match &self.level {
             None => 0.0,
@@ -154,7 +157,7 @@ impl Costs {
         }
     }
 
-    /// What a further row of a draft pass through `blocks` blocks takes, in ms.
+    /// How long one more row of a draft pass through `blocks` blocks takes, in ms.
     pub fn row_ms(&self, blocks: usize) -> f64 {
         let [narrow, wide] = [WIDTH.least, WIDTH.most];
         self.level.as_ref().map_or(0.0, |level| {
@@ -167,8 +170,8 @@ impl Costs {
         self.verify_ms(shape.gamma) + self.draft_ms(shape, blocks)
     }
 
-    /// Learns T_V from a round that checked `nodes` nodes. Points near `nodes` move most; the rest
-    /// follow, since what slows one pass (a longer context, a busy machine) slows all.
+    /// Learns T_V from a round that checked `nodes` nodes. Points near `nodes` change most. The
+    /// others follow, because what slows one pass (a longer context, a busy machine) slows all.
     pub fn learn_verify(&mut self, nodes: usize, ms: f64) {
         let off = surprise(ms, self.verify_ms(nodes));
         let (i, j, share) = self.between(nodes);
@@ -178,8 +181,8 @@ impl Costs {
         }
     }
 
-    /// Learns T_D from a round that drafted a tree of this shape, or none (γ = 1). What was only
-    /// guessed so far is set right by the first one.
+    /// Learns T_D from a round that drafted a tree of this shape, or none (γ = 1). The first such
+    /// round replaces what was only an estimate.
     pub fn learn_draft(&mut self, shape: &Shape, blocks: usize, ms: f64) {
         if shape.gamma <= 1 {
             self.idle_ms += NEAR * (ms - self.idle_ms);
@@ -197,8 +200,8 @@ impl Costs {
         }
     }
 
-    /// The two known points around `gamma` and how far it lies towards the second (beyond the last
-    /// point the last slope goes on).
+    /// The two known points around `gamma` and how far it is towards the second (beyond the last
+    /// point, the last slope continues).
     fn between(&self, gamma: usize) -> (usize, usize, f64) {
         let last = self.verify.len() - 1;
         let high = self.verify.iter().position(|&(g, _)| g >= gamma).unwrap_or(last);
@@ -209,20 +212,21 @@ impl Costs {
     }
 }
 
-/// A larger tree never takes less time: what says so is a disturbed measurement.
+/// A larger tree never takes less time: measurements that say so were disturbed.
 fn never_less(points: &mut [(usize, f64)]) {
     for i in (1..points.len()).rev() {
         points[i - 1].1 = points[i - 1].1.min(points[i].1);
     }
 }
 
-/// By what share `seen` exceeds `expected`. Bounded: one stalled round must not turn the table
-/// over.
+/// By what fraction `seen` exceeds `expected`. It is bounded, because one stalled round must not
+/// overturn the table.
 fn surprise(seen: f64, expected: f64) -> f64 {
     if seen > 0.0 && expected > 0.0 { (seen / expected).clamp(0.5, 2.0) - 1.0 } else { 0.0 }
 }
 
-/// T = max(T_c, T_p) + β·min(T_c, T_p) of one forward pass, plus what its products lose each.
+/// T = max(T_c, T_p) + β·min(T_c, T_p) of one forward pass, plus the overhead of each of its
+/// products.
 pub(super) fn pass_ms(
     throughput: &Throughput,
     rows: usize,

@@ -1,10 +1,11 @@
-//! What the plan is a function of: the machine's throughput and the models' sizes, as plain
-//! numbers. Must never know formats or devices.
+//! What the plan depends on: the machine's throughput and the models' sizes, as plain numbers. It
+//! must not depend on formats or devices.
 
 use crate::hardware::{Cpu, Gpu};
 
-/// What a processor can do in a second, guessed from its description. The guesses only have to be
-/// right in their proportions: a short measurement at load replaces the times made of them.
+/// What a processor can do per second, estimated from its description. The estimates need only be
+/// right in proportion, because a short measurement during loading replaces the times computed from
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Throughput {
     /// Multiply-adds per second, all cores together.
@@ -16,9 +17,9 @@ pub struct Throughput {
 }
 
 impl Throughput {
-    /// A CPU used with `threads` threads: a skinny product sustains about a third of the peak of
-    /// the widest instruction set; bandwidth grows with cores until the memory channels are full
-    /// (two on a laptop, eight or more on a server, which has the cores to go with them).
+    /// A CPU used with `threads` threads. A skinny product reaches about a third of the peak of the
+    /// widest instruction set; bandwidth grows with cores until the memory channels are saturated
+    /// (two on a laptop, eight or more on a server, which has correspondingly more cores).
     pub fn of_cpu(cpu: &Cpu, threads: usize) -> Self {
         let has = |name: &str| cpu.features.contains(&name);
         let per_core = if has("AVX-512 VNNI") || has("AVX-512 BF16") || has("i8mm") {
@@ -40,39 +41,39 @@ impl Throughput {
         }
     }
 
-    /// A GPU: its bandwidth decides, since drafts are read whole for every level; a card that does
-    /// not say is taken for a weak one (a GTX 1050's 112 GB/s).
+    /// A GPU: its bandwidth decides, because a draft is read completely for every level. A card
+    /// whose bandwidth is unknown is assumed to be a weak one (a GTX 1050's 112 GB/s).
     pub fn of_gpu(gpu: Option<&Gpu>) -> Self {
         let bandwidth = gpu.and_then(|gpu| gpu.bandwidth).unwrap_or(112e9);
         Self { multiply_adds: bandwidth * 15.0, bandwidth: bandwidth * 0.7, overhead: 30e-6 }
     }
 }
 
-/// The target as the cost model sees it.
+/// The target from the cost model's point of view.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TargetSize {
-    /// Weights that every row is multiplied with (layers and head, not the embedding).
+    /// Weights that every row is multiplied with (layers and LM head, not the embedding).
     pub weights: u64,
-    /// Bytes of these weights as they lie in memory: read once a pass.
+    /// Bytes of these weights in memory, which each pass reads once.
     pub bytes: u64,
-    /// Layers, for what is lost on each product.
+    /// How many layers, for the overhead of each product.
     pub layers: usize,
 }
 
-/// The draft head as the cost model sees it.
+/// The draft head from the cost model's point of view.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DraftSize {
-    /// Weights of fusion and LM head, passed on every level whatever M is.
+    /// Weights of fusion and LM head, used on every level for any M.
     pub fixed: u64,
     /// Weights that are held but only looked up: the embedding.
     pub lookup: u64,
     /// Weights of one block.
     pub block: u64,
-    /// Bytes of a weight on the draft's device.
+    /// Bytes per weight on the draft's device.
     pub bytes_per_weight: f64,
-    /// Blocks the head has.
+    /// How many blocks the head has.
     pub blocks: usize,
-    /// Whether any first m of them can be used.
+    /// Whether any first m of its blocks can be used.
     pub elastic: bool,
 }
 
@@ -89,7 +90,7 @@ pub struct CostInputs {
     pub verifier: Throughput,
     /// The target.
     pub target: TargetSize,
-    /// The draft head and the processor it runs on; `None` when there is no draft.
+    /// The draft head and the processor on which it runs; `None` if there is no draft.
     pub draft: Option<(DraftSize, Throughput)>,
 }
 

@@ -1,9 +1,9 @@
 //! γ for drafting while the target verifies (DuoDecoding): as much as the draft can make in the
-//! time of a pass, from measured times that follow the rounds as the context grows, and from the
-//! measured acceptance rate.
+//! time of a pass. It depends on measured times, which follow the rounds as the context grows, and
+//! on the measured acceptance rate.
 //!
-//! As the controller, it never decides a token and has no clock of its own: given the same rounds
-//! it makes the same budgets.
+//! Like the other controller, it never decides a token and has no clock of its own: given the same
+//! rounds, it makes the same budgets.
 
 use super::choose::Plan;
 use super::overrides::{Setting, TreeOverrides};
@@ -11,30 +11,31 @@ use super::{Costs, RoundObservation};
 use crate::speculate::duo::{self, MOST_SEQUENCES};
 use crate::speculate::{Budget, Shape};
 
-/// Rounds between two decisions.
+/// How many rounds there are between two decisions.
 const EVERY: u64 = 8;
-/// How much of a surprise T_d takes over.
+/// The weight of a deviation in T_d.
 const NEAR: f64 = 0.15;
-/// By how much older tokens count less with every further one.
+/// The factor by which the weight of older tokens falls with every further token.
 const FADE: f64 = 0.98;
-/// Drafted tokens after which their acceptance rate is known.
+/// After how many drafted tokens their acceptance rate is considered known.
 const ENOUGH: f64 = 8.0;
-/// The acceptance rate assumed before: the largest budget in time is a loss on a CPU,
-/// where every token checked costs time, and short answers end before the rounds have shown it.
+/// The acceptance rate assumed before that. The largest budget that is ready in time is a loss on a
+/// CPU, where every checked token costs time, and short answers end before the rounds have shown
+/// it.
 const EXPECTED: f64 = 0.7;
 
-/// Chooses γ and keeps the times it rests on.
+/// Chooses γ and keeps the times on which it is based.
 #[derive(Clone, Debug)]
 pub struct DuoController {
     /// T_t.
     costs: Costs,
-    /// T_d, milliseconds a drafted token.
+    /// T_d, milliseconds per drafted token.
     step_ms: f64,
-    /// Accepted and verified drafted tokens, older ones for less: their ratio is the acceptance
-    /// rate.
+    /// Accepted and verified drafted tokens, with lower weight for older ones: their ratio is the
+    /// acceptance rate.
     right: f64,
     checked: f64,
-    /// Whether the round before accepted its whole tail.
+    /// Whether the whole tail was accepted in the previous round.
     held: bool,
     overrides: TreeOverrides,
     gamma: usize,
@@ -42,7 +43,7 @@ pub struct DuoController {
 }
 
 impl DuoController {
-    /// Starts from a plan's times: those of the draft are taken for a token each.
+    /// Starts from the times of a plan, in which the draft's time is taken as that of one token.
     pub fn new(plan: &Plan, overrides: TreeOverrides) -> Self {
         let step = Shape { gamma: 2, width: 1, depth: 0 };
         let mut controller = Self {
@@ -59,8 +60,8 @@ impl DuoController {
         controller
     }
 
-    /// What the next round may spend: γ tokens in sequences. Their width is k, or the most it may
-    /// be; their depth has room for a single one.
+    /// The budget of the next round: γ tokens in sequences. Their width is k, or its maximum; their
+    /// depth has room for a single sequence.
     pub fn budget(&mut self, overrides: &TreeOverrides) -> Budget {
         if *overrides != self.overrides {
             self.overrides = *overrides;
@@ -76,10 +77,10 @@ impl DuoController {
         let gamma = round.budget.shape.gamma;
         if overlap_ms > 0.0 && gamma > 1 && round.draft_ms.is_some() {
             let off = (overlap_ms / gamma as f64 / self.step_ms.max(f64::MIN_POSITIVE)) - 1.0;
-            // Bounded: one stalled round must not turn it over.
+            // It is bounded, because one stalled round must not overturn it.
             self.step_ms *= 1.0 + NEAR * off.clamp(-0.5, 1.0);
         }
-        // The root of a tail is a drafted token too: one that the target chose as well.
+        // The root of a tail is a drafted token too, which the target also chose.
         let right = round.accepted.len() + usize::from(nodes > 1);
         let wrong = round.accepted.len() + 1 < nodes || (nodes == 1 && self.held);
         for right in std::iter::repeat_n(1.0, right).chain(wrong.then_some(0.0)) {
@@ -93,7 +94,7 @@ impl DuoController {
         }
     }
 
-    /// The choice in force and what it was made under.
+    /// The current choice and the overrides under which it was made.
     pub(super) fn current(&self) -> (Budget, TreeOverrides) {
         let gamma = self.gamma;
         let width = self.overrides.width.or(MOST_SEQUENCES);
@@ -101,7 +102,7 @@ impl DuoController {
         (Budget::new(Shape { gamma, width, depth }, 0), self.overrides)
     }
 
-    /// Why the current choice, one sentence a line.
+    /// The reasons for the current choice, one sentence per line.
     pub fn reasons(&self) -> Vec<String> {
         let gamma = self.gamma;
         let (draft, target) = (gamma as f64 * self.step_ms, self.costs.verify_ms(gamma));
@@ -128,7 +129,7 @@ impl DuoController {
         lines
     }
 
-    /// The acceptance rate, once enough tokens were verified.
+    /// The acceptance rate, once enough tokens have been verified.
     fn acceptance_rate(&self) -> Option<f64> {
         (self.checked >= ENOUGH).then_some(self.right / self.checked)
     }
@@ -153,7 +154,7 @@ mod tests {
     use crate::plan::{choose, correct};
     use crate::speculate::Tree;
 
-    /// A target of 10 ms a pass, a tenth of it more for each node, and a draft of `step` ms a
+    /// A target with 10 ms per pass, a tenth more for each node, and a draft with `step` ms per
     /// token.
     fn plan(step: f64) -> Plan {
         let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 0.0 };
@@ -182,7 +183,7 @@ mod tests {
         tree
     }
 
-    /// Rounds in which a share of `right` in 8 tokens is right, with these times.
+    /// Rounds in which `right` of 8 tokens are right, with these times.
     fn rounds(controller: &mut DuoController, count: usize, right: usize, step: f64, pass: f64) {
         let mut next = 1;
         for i in 0..count {
@@ -217,19 +218,19 @@ mod tests {
         assert_eq!(gamma(0.5), 12);
         assert_eq!(gamma(0.9), 8);
         assert_eq!(gamma(0.01), 12);
-        // A draft as slow as its target still has to guess two tokens ahead.
+        // A draft that is as slow as its target still has to guess two tokens ahead.
         assert_eq!(gamma(20.0), 4);
     }
 
     #[test]
     fn it_follows_the_times_as_they_drift() {
         let mut controller = DuoController::new(&plan(0.5), TreeOverrides::default());
-        // The draft turns out slower beside the target.
+        // The draft turns out slower while the target runs.
         rounds(&mut controller, 200, 7, 1.5, 9.9);
         assert!((controller.step_ms - 1.5).abs() < 0.05, "{}", controller.step_ms);
         let slow = controller.gamma;
         assert!(slow <= 6, "{slow}");
-        // The context grows and with it the target's time.
+        // The context grows, and so does the target's time.
         rounds(&mut controller, 400, 7, 1.5, 60.0);
         assert!(controller.gamma > slow, "{} after {slow}", controller.gamma);
     }

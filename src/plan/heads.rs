@@ -1,23 +1,23 @@
-//! Which of several draft heads is taken, where they cannot be cut to the room there is (method.md,
-//! Draft heads). Must never weigh one itself.
+//! Which of several draft heads is chosen if they cannot be cut to the available room (method.md,
+//! Draft heads). It must never evaluate one itself.
 
-/// A head that could be taken, and what was weighed of it.
+/// A possible head and its evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeadForecast {
-    /// As the user named it.
+    /// The name that the user gave it.
     pub name: String,
-    /// M, of an elastic one the most that fit.
+    /// M; for an elastic head, the most blocks that fit.
     pub blocks: usize,
-    /// Tokens a second to expect; or why it cannot be taken, a clause.
+    /// The expected tokens per second, or a clause saying why it cannot be used.
     pub rate: Result<f64, String>,
 }
 
-/// Rates nearer to each other than this share tell nothing apart.
+/// Rates closer to each other than this fraction count as equal.
 const ALIKE: f64 = 1e-6;
 
-/// The head to take and why, in one sentence: the one that promises most tokens a second, of those
-/// that promise the same the one with most blocks, then the first. `place` is where it would run.
-/// `None` where none can be taken.
+/// The head to use and why, in one sentence: the one with the most expected tokens per second; of
+/// equal ones the one with the most blocks, then the first. `place` is where it would run. `None`
+/// if none can be used.
 pub fn best_head(heads: &[HeadForecast], place: &str) -> Option<(usize, String)> {
     let mut best: Option<(usize, usize, f64)> = None;
     for (index, head) in heads.iter().enumerate() {
@@ -83,7 +83,7 @@ mod tests {
         for (blocks, expected) in [([1, 4, 2], 1), ([2, 2, 2], 0), ([1, 2, 4], 2)] {
             assert_eq!(best_head(&same(blocks), "the CPU").unwrap().0, expected, "{blocks:?}");
         }
-        // What is nearly alike is told apart.
+        // Nearly equal rates are distinguished.
         let near = [head("x", 4, Ok(10.0)), head("y", 1, Ok(10.01))];
         assert_eq!(best_head(&near, "the CPU").unwrap().0, 1);
         assert_eq!(best_head(&[head("x", 1, Err("no"))], "the CPU"), None);

@@ -1,30 +1,31 @@
-//! How many of the target's blocks move to the GPU (method.md, Split target): as many as fit beside
-//! the draft, from the bottom up. Must never move one.
+//! How many of the target's blocks move to the GPU (method.md, Split target): as many as fit
+//! together with the draft, from the bottom up. It must never move one.
 
 use super::overrides::{DeviceChoice, Limits, Setting};
 use super::place::{DraftDevice, GpuRoom, NoRoom, Room, room};
 use crate::hardware::Machine;
 
-/// Blocks of the target that may be asked for on the GPU.
+/// How many blocks of the target may be requested on the GPU.
 pub const LAYERS: Limits = Limits { least: 0, most: 4096 };
 
-/// What the blocks take, in bytes.
+/// The size of the blocks in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerSize {
-    /// Blocks of the target.
+    /// How many blocks the target has.
     pub layers: usize,
-    /// One block on the GPU, its KV cache included.
+    /// One block on the GPU, including its KV cache.
     pub layer: u64,
-    /// Final norm and LM head, which go there with the last block.
+    /// The final norm and the LM head, which move together with the last block.
     pub head: u64,
     /// What the draft will need there.
     pub draft: u64,
-    /// What a small model will beside a part of the target; beside the whole it drafts on the CPU.
+    /// What a small model will need there next to a part of the target; next to the whole target it
+    /// drafts on the CPU.
     pub small: u64,
 }
 
 impl LayerSize {
-    /// How many blocks have room, of `most`, beside so many bytes of `room`.
+    /// How many blocks, of `most`, fit in `room` if `beside` bytes of it are taken by others.
     pub(super) fn fitting(&self, room: u64, beside: u64, most: usize) -> usize {
         let left = room.saturating_sub(beside);
         let fit = (left / self.layer.max(1)).min(most as u64) as usize;
@@ -36,21 +37,21 @@ impl LayerSize {
 /// The decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerPlacement {
-    /// Where.
+    /// The device.
     pub device: DraftDevice,
-    /// Most bytes that may be taken there.
+    /// The most bytes that may be used there.
     pub room: u64,
-    /// How many; 0 leaves the whole target on the CPU, and all of them take the LM head with them.
+    /// How many; 0 leaves the whole target on the CPU, and if all are there, the LM head is too.
     pub layers: usize,
     /// Whether any were requested.
     pub requested: bool,
-    /// Why, in one sentence.
+    /// The reason, in one sentence.
     pub reason: String,
 }
 
 impl LayerPlacement {
-    /// The same with only the first `layers` of the target's `of` blocks there, since `gpu` takes
-    /// no more.
+    /// The same placement, but with only the first `layers` of the target's `of` blocks there,
+    /// because no more fit on `gpu`.
     #[must_use]
     pub fn cut_to(&self, layers: usize, of: usize, gpu: &str) -> Self {
         let reason = format!(
@@ -60,8 +61,8 @@ impl LayerPlacement {
         Self { layers, reason, ..self.clone() }
     }
 
-    /// All `layers` blocks computed on a GPU, to which they are sent from main memory in every
-    /// pass; or on the CPU where there is no such GPU.
+    /// All `layers` blocks are computed on a GPU, to which every pass sends them from main memory;
+    /// or on the CPU if there is no such GPU.
     pub fn streamed(room: Result<GpuRoom, String>, layers: usize) -> Self {
         match room {
             Ok(GpuRoom { number, name, bytes }) => Self {
@@ -85,9 +86,9 @@ impl LayerPlacement {
     }
 }
 
-/// Decides how many blocks of the target leave the CPU. On candle's devices the last one, the final
-/// norm and the head stay: the features that the draft reads are made there. `vram` is the memory
-/// that the user says a GPU has.
+/// Decides how many blocks of the target leave the CPU. On candle's devices the last block, the
+/// final norm and the LM head stay, because the features that the draft reads are computed there.
+/// `vram` is the GPU memory that the user stated.
 pub fn place_layers(
     setting: Setting,
     (choice, vram): (DeviceChoice, Option<u64>),
@@ -114,7 +115,7 @@ pub fn place_layers(
     let asked = setting.or(most).min(most);
     let both = size.draft.saturating_add(size.small);
     let is_whole = asked == size.layers && size.fitting(room, size.draft, most) == size.layers;
-    // A small model that has no room there drafts on the CPU anyway.
+    // A small model that does not fit there drafts on the CPU anyway.
     let beside = if is_whole || both > room { size.draft } else { both };
     let layers = asked.min(size.fitting(room, beside, most));
     if layers == 0 {
@@ -181,7 +182,7 @@ mod tests {
         LayerSize { layers: 32, layer: 400 * MIB, head: 250 * MIB, draft: 2700 * MIB, small: 0 }
     }
 
-    /// With a card of our own kernels' that has so many MiB.
+    /// With a card for our own kernels that has this many MiB.
     fn placed_by_us(setting: Setting, vram: u64, size: LayerSize) -> LayerPlacement {
         let mut machine = machine(0, Vec::new());
         machine.adapters.push(Adapter {
@@ -202,7 +203,7 @@ mod tests {
 
     #[test]
     fn what_the_draft_leaves_is_filled_from_the_bottom() {
-        // Nine tenths of 8 GiB, less the context's 400 MiB and the draft: 4272 MiB.
+        // Nine tenths of 8 GiB, minus the context's 400 MiB and the draft: 4272 MiB.
         let placed = placed_on(Setting::Auto, &machine(8192 * MIB, vec!["cuda"]));
         assert_eq!((placed.device, placed.layers), (DraftDevice::Cuda, 10));
         assert!(placed.reason.starts_with("10 of the target's 32 blocks run on a card"));
@@ -237,15 +238,15 @@ mod tests {
             placed_by_us(setting, vram, LayerSize { small: small * MIB, ..size() }).layers
         };
         for (setting, vram, small, expected) in [
-            // All of it has room: the small model drafts on the CPU.
+            // Everything fits: the small model drafts on the CPU.
             (Setting::Fixed(LAYERS.most), whole, 800, 32),
             (Setting::Auto, whole, 800, 32),
-            // A part leaves it its room, asked for or not.
+            // A part of the target leaves it room, whether it was requested or not.
             (Setting::Auto, whole - 1, 800, 30),
             (Setting::Fixed(31), whole, 800, 30),
             (Setting::Fixed(8), whole, 800, 8),
             (Setting::Auto, 2700 + 800 + 10 * 400, 800, 10),
-            // Where it does not fit at all, it is no reason to leave anything.
+            // If it does not fit at all, there is no reason to leave room.
             (Setting::Auto, 2700 + 10 * 400, 8000, 10),
         ] {
             assert_eq!(layers(setting, vram, small), expected, "{setting:?} {vram} {small}");

@@ -1,20 +1,20 @@
-//! What a controller has learned of a machine with its models, for the next start. Plain data; must
-//! never know where it is kept.
+//! What a controller has learned about a machine with its models, for the next start. It is plain
+//! data and must not depend on where it is stored.
 
 use serde::{Deserialize, Serialize};
 
 use super::DraftKind;
 use super::pace::{Mean, Pace};
 
-/// What the controller of `auto` has learned. Times are in rounds without a draft: whatever else
-/// the machine does slows these and all others alike.
+/// What the controller of `auto` has learned. Times are in units of rounds without a draft: other
+/// load on the machine slows these and all others alike.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Learned {
     /// A round whose draft comes from the context.
     pub(super) context: LearnedRound,
     /// The model drafters.
     pub(super) arms: Vec<LearnedArm>,
-    /// Time that trials may lose: starts may be too short to earn one.
+    /// Time that trials may lose: a single start may be too short to earn it.
     pub(super) credit: f64,
 }
 
@@ -22,32 +22,32 @@ pub struct Learned {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct LearnedArm {
     pub(super) kind: DraftKind,
-    /// A round of it in the long run.
+    /// Its average round.
     pub(super) round: LearnedRound,
     /// Time for each token that it has missed.
     pub(super) read: f64,
-    /// Rounds since it drafted last: starts may be as short as an answer.
+    /// How many rounds ago it last drafted: a start may be as short as one answer.
     pub(super) since: u64,
 }
 
-/// A round in the long run.
+/// An average round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct LearnedRound {
     tokens: f64,
     /// Its time.
     plain_rounds: f64,
-    /// How many were seen, as far as more count for more.
+    /// How many rounds were observed, as far as more rounds carry more weight.
     seen: f64,
 }
 
 impl LearnedRound {
-    /// Of a pace on a machine where a round without a draft takes `plain_ms`.
+    /// The average round of a pace on a machine where a round without a draft takes `plain_ms`.
     pub(super) fn of(pace: &Pace, plain_ms: f64) -> Self {
         let Mean { tokens, ms } = pace.long();
         Self { tokens, plain_rounds: ms / plain_ms, seen: pace.seen() }
     }
 
-    /// What it means where a round without a draft takes `plain_ms`.
+    /// The pace that it means on a machine where a round without a draft takes `plain_ms`.
     pub(super) fn at(self, plain_ms: f64) -> Pace {
         let ms = self.plain_rounds * plain_ms;
         Pace::recalled(Mean { tokens: self.tokens, ms }, self.seen)
@@ -60,7 +60,7 @@ impl LearnedRound {
 }
 
 impl Learned {
-    /// Whether a controller can have learned this: a file may hold anything.
+    /// Whether a controller can have learned this: a file may contain anything.
     pub fn is_sound(&self) -> bool {
         let sound = |round: LearnedRound| {
             round.at(1.0).long().is_sound() && round.seen.is_finite() && round.seen >= 0.0

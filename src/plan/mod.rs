@@ -1,19 +1,20 @@
-//! Cost model, first choice of γ and M with its reasons, the live controller.
-//! Pure functions; must never know tensors.
+//! Cost model, first choice of γ and M with its reasons, the live controller. These are pure
+//! functions. It must not depend on tensors.
 //!
 //! The rule, after Dovetail (method.md, Cost model): a round costs T_D + T_V(γ) and commits Ω
-//! tokens, so of all trees and depths M that may be chosen the best is the one with the most Ω /
-//! (T_D + T_V(γ)).
-//! - **γ.** While a pass over the target is bound by reading its weights, more nodes are nearly
-//!   free; from where computing them dominates, each costs its share. Few cores: small γ; many:
-//!   large. The paper's 16 suits a CPU whose products are bound by computing from there on.
-//! - **M.** Every block sharpens the guesses, each less than the one before, and costs its time in
-//!   every draft pass. On a GPU of its own that time is small beside T_V, so M is as large as
-//!   fits; on a CPU shared with the target it is not, so M is small.
-//! - **Width and depth.** Every level of depth is another draft pass; width costs rows in each.
+//! tokens, so the best choice of tree and depth M is that with the largest Ω / (T_D + T_V(γ)).
+//! - **γ.** While a pass over the target is bound by reading its weights, more nodes are almost
+//!   free; once computing them dominates, each costs its share. So few cores need a small γ, many
+//!   cores a large one. The paper's 16 suits a CPU whose products are bound by computation from
+//!   there on.
+//! - **M.** Every block improves the guesses, each less than the previous one, and costs time in
+//!   every draft pass. If the draft has its own GPU, that time is small compared with T_V, so M is
+//!   as large as fits; on a CPU shared with the target it is not small, so M is.
+//! - **Width and depth.** Every level of depth costs another draft pass; width costs rows in each
+//!   pass.
 //!
-//! [`choose`] does this from the machine's description, [`correct`] again from times measured at
-//! load, and the [`BudgetController`] again from the rounds as they come.
+//! [`choose`] does this from the machine's description, [`correct`] repeats it with times measured
+//! during loading, and the [`BudgetController`] repeats it with the rounds as they come.
 
 mod acceptance_history;
 mod auto_controller;

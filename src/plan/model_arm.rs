@@ -1,5 +1,5 @@
-//! A model drafter as one of the choices of the strategy `auto`: its tree, its pace, and when
-//! it is tried again after it has lost. Must never know the other choices.
+//! A model drafter as one of the choices of the strategy `auto`: its tree, its pace, and when it is
+//! tried again after it has lost. It must not depend on the other choices.
 
 use super::controller::{RoundObservation, TreeController};
 use super::learned::LearnedRound;
@@ -9,15 +9,17 @@ use super::search_space::SearchSpace;
 use super::{DraftKind, LearnedArm, Plan};
 use crate::speculate::Budget;
 
-/// Tokens that a drafter reads beside its draft in next to no time; with more to read, the round's
-/// time says nothing of others.
+/// How many tokens a drafter can read along with its draft in almost no time; with more to read,
+/// the round's time says nothing about other rounds.
 const FEW: usize = 16;
-/// Most rounds over which the reading of what a drafter has missed must pay. An answer is expected
-/// to go on for as many rounds as it has had: a short one is over before the reading has paid.
+/// The most rounds over which reading what a drafter has missed must pay off. An answer is expected
+/// to continue for as many rounds as it has had: a short answer is over before the reading has paid
+/// off.
 const HORIZON: f64 = 32.0;
-/// How much of a measured time is taken over.
+/// The weight of a newly measured time.
 const NEAR: f64 = 0.25;
-/// Rounds until the first retry of a drafter that has lost; each that fails doubles the wait.
+/// How many rounds pass before a drafter that has lost is first tried again; each failed trial
+/// doubles the wait.
 const FIRST_WAIT: u64 = 24;
 const LONGEST_WAIT: u64 = 384;
 
@@ -27,7 +29,7 @@ pub(super) struct ModelArm {
     pub(super) kind: DraftKind,
     tree: TreeController,
     pace: Pace,
-    /// The share of what is accepted in the long run that this text lets expect.
+    /// The fraction of its average acceptance that is expected in this text.
     share: f64,
     /// T_D of a round in which there was little to read.
     draft_ms: f64,
@@ -35,12 +37,12 @@ pub(super) struct ModelArm {
     read_ms: f64,
     /// How often that was measured.
     readings: f64,
-    /// Positions of the text when it drafted last.
+    /// How many positions the text had when it last drafted.
     known: usize,
-    /// Whether it has drafted in this answer, and the answer's rounds so far.
+    /// Whether it has drafted in this answer, and how many rounds the answer has had.
     joined: bool,
     rounds: f64,
-    /// Rounds since it drafted last, and how many there must be before a trial.
+    /// How many rounds ago it last drafted, and how many must pass before a trial.
     since: u64,
     wait: u64,
     /// Whether it has ever drafted.
@@ -48,7 +50,7 @@ pub(super) struct ModelArm {
 }
 
 impl ModelArm {
-    /// As planned; `space` leaves it no choice but to draft.
+    /// Starts from the plan; `space` leaves it no choice but to draft.
     pub(super) fn new(kind: DraftKind, plan: &Plan, space: SearchSpace) -> Self {
         let ms = plan.costs.round_ms(&plan.budget.shape, plan.budget.blocks);
         let tokens = (plan.expected * ms / 1e3).max(1.0);
@@ -69,12 +71,12 @@ impl ModelArm {
         }
     }
 
-    /// What its tree may spend.
+    /// The budget of its tree.
     pub(super) fn budget(&mut self, overrides: &TreeOverrides) -> Budget {
         self.tree.budget(overrides)
     }
 
-    /// Its budget, and why.
+    /// Its current budget.
     pub(super) fn current(&self) -> Budget {
         self.tree.current().0
     }
@@ -83,7 +85,8 @@ impl ModelArm {
         self.tree.reasons()
     }
 
-    /// Another answer begins, to a text whose first `reused` positions are those of the one before.
+    /// Begins another answer, to a text whose first `reused` positions are those of the previous
+    /// text.
     pub(super) fn begin_answer(&mut self, reused: usize) {
         self.pace.begin_answer();
         (self.joined, self.rounds) = (false, 0.0);
@@ -99,24 +102,24 @@ impl ModelArm {
         self.read_ms *= factor;
     }
 
-    /// Expects this share of what is accepted in the long run.
+    /// Sets the fraction of its average acceptance that is expected.
     pub(super) fn expect(&mut self, share: f64) {
         self.share = share;
     }
 
-    /// Accepted tokens of a round in the long run, once that is known.
+    /// The average number of accepted tokens per round, once it is known.
     pub(super) fn accepted(&self) -> Option<f64> {
         self.pace.is_known().then(|| self.pace.long().tokens - 1.0)
     }
 
-    /// Notes that a round went by, in which somebody else drafted or nobody.
+    /// Notes that a round passed in which this drafter did not draft.
     pub(super) fn pass(&mut self) {
         self.since += 1;
         self.rounds += 1.0;
     }
 
     /// Learns from a round that it drafted for, which took `ms` in all. Returns whether the round
-    /// was like others: nothing much had to be read before.
+    /// was typical, that is, not much had to be read first.
     pub(super) fn observe(&mut self, round: &RoundObservation<'_>, ms: f64) -> bool {
         let before = round.context.saturating_sub(round.accepted.len() + 1);
         let missed = before.saturating_sub(self.known);
@@ -138,20 +141,20 @@ impl ModelArm {
         steady
     }
 
-    /// Milliseconds that it would read before its next draft, at `context` positions.
+    /// How many milliseconds it would read before its next draft, at `context` positions.
     fn reading(&self, context: usize) -> f64 {
         let missed = context.saturating_sub(self.known);
         if missed > FEW { missed as f64 * self.read_ms } else { 0.0 }
     }
 
-    /// Tokens a millisecond expected of it at `context` positions.
+    /// Its expected tokens per millisecond at `context` positions.
     pub(super) fn rate(&self, context: usize) -> f64 {
         let Mean { tokens, ms } = self.pace.expected_in(self.share);
         tokens / (ms + self.reading(context) / self.rounds.clamp(1.0, HORIZON))
     }
 
-    /// Milliseconds that `rounds` rounds of it would lose where `rate` tokens a millisecond can be
-    /// had without it.
+    /// How many milliseconds `rounds` rounds of it would lose if `rate` tokens per millisecond are
+    /// possible without it.
     pub(super) fn loss(&self, rounds: usize, rate: f64, context: usize) -> f64 {
         let Mean { tokens, ms } = self.pace.expected_in(self.share);
         let lost = rounds as f64 * (ms - tokens / rate) + self.reading(context);
@@ -163,12 +166,12 @@ impl ModelArm {
         !self.tried || self.since >= self.wait
     }
 
-    /// A trial has ended.
+    /// Ends a trial.
     pub(super) fn judged(&mut self, won: bool) {
         self.wait = if won { FIRST_WAIT } else { (2 * self.wait).min(LONGEST_WAIT) };
     }
 
-    /// For the next start; `plain_ms` is a round without a draft.
+    /// For the next start; `plain_ms` is the time of a round without a draft.
     pub(super) fn learned(&self, plain_ms: f64) -> LearnedArm {
         let round = LearnedRound::of(&self.pace, plain_ms);
         LearnedArm { kind: self.kind, round, read: self.read_ms / plain_ms, since: self.since }

@@ -1,4 +1,4 @@
-//! What is automatic and what the user has fixed. Must never know where the user set it.
+//! What is automatic and what the user has fixed. It must not depend on where the user set it.
 
 /// A value that is automatic or fixed by the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// The fixed value, or `auto` where there is none.
+    /// The fixed value, or `auto` if there is none.
     pub fn or(self, auto: usize) -> usize {
         match self {
             Self::Auto => auto,
@@ -33,8 +33,7 @@ impl std::fmt::Display for Setting {
     }
 }
 
-/// γ, M, k and D, each automatic or fixed: the record that settings, controls and controllers
-/// share.
+/// γ, M, k and D, each automatic or fixed: the record shared by settings, controls and controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeOverrides {
     /// γ.
@@ -59,7 +58,7 @@ impl Default for TreeOverrides {
     }
 }
 
-/// The least that a control can be set to and the most.
+/// The minimum and maximum of a control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Smallest value.
@@ -68,8 +67,8 @@ pub struct Limits {
     pub most: usize,
 }
 
-/// γ: 1 is plain decoding through the tree path; automatic control stays within 64, beyond which no
-/// CPU gains, and SpecExec's 128 is the largest tree of any strategy.
+/// γ: 1 is plain decoding through the tree path. Automatic control stays within 64, beyond which no
+/// CPU gains; SpecExec's 128 is the largest tree of any strategy.
 pub const GAMMA: Limits = Limits { least: 1, most: 128 };
 /// k: the published heads are used with 10.
 pub const WIDTH: Limits = Limits { least: 1, most: 10 };
@@ -78,7 +77,7 @@ pub const DEPTH: Limits = Limits { least: 0, most: 8 };
 /// M: the paper's ablation goes to 6; a deeper head is refused only by its own config.
 pub const BLOCKS: Limits = Limits { least: 1, most: 16 };
 
-/// Least milliseconds from round to round: 0 does not wait.
+/// The minimum milliseconds from one round to the next; 0 does not wait.
 pub const PACE: Limits = Limits { least: 0, most: 10_000 };
 
 /// What automatic control optimises.
@@ -87,25 +86,25 @@ pub enum Prefer {
     /// `Show` for the bundled pair in a chat, which is there to be looked at; otherwise `Speed`.
     #[default]
     Auto,
-    /// Most tokens per second, be it without speculation.
+    /// The most tokens per second, even if that means no speculation.
     Speed,
-    /// Most tokens per second among trees worth looking at.
+    /// The most tokens per second among trees worth looking at.
     Show,
 }
 
 /// Where the draft runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceChoice {
-    /// The GPU when this build can use it and the draft fits, else the CPU.
+    /// The GPU if this build can use it and the draft fits, otherwise the CPU.
     #[default]
     Auto,
     /// The CPU.
     Cpu,
-    /// A GPU by its own driver: that of this number, or the best one; or the CPU with the reason
-    /// said.
+    /// A GPU through its own driver: that of this number, or the best one; otherwise the CPU, and
+    /// the reason is reported.
     Gpu(Option<usize>),
-    /// An NVIDIA GPU, or the CPU with the reason said.
+    /// An NVIDIA GPU; otherwise the CPU, and the reason is reported.
     Cuda,
-    /// An Apple GPU, or the CPU with the reason said.
+    /// An Apple GPU; otherwise the CPU, and the reason is reported.
     Metal,
 }

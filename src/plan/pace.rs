@@ -1,14 +1,15 @@
-//! How fast rounds of one kind are: tokens a millisecond, as this answer shows it, beside what many
-//! answers have shown. Must never know what kind.
+//! How fast rounds of one kind are, in tokens per millisecond: what this answer shows, combined
+//! with what many answers have shown. It must not depend on the kind.
 
-/// Rounds that the long-run mean counts for beside those of this answer.
+/// How many rounds the long-run mean counts for against those of this answer.
 const PRIOR: f64 = 3.0;
-/// How much of what this answer has shown is left after a round: texts change.
+/// The factor by which earlier rounds of this answer lose weight with each round, because texts
+/// change.
 const FADE: f64 = 0.9;
-/// How much of it is left for the next answer.
+/// How much of that weight carries over to the next answer.
 const CARRIED: f64 = 0.4;
-/// Rounds that the long-run mean is over; in the beginning it is over all there were, and one that
-/// was only expected.
+/// How many rounds the long-run mean covers; at the start it covers all rounds so far and the
+/// expected one.
 const LONG: f64 = 32.0;
 
 /// Tokens and time.
@@ -19,7 +20,7 @@ pub(super) struct Mean {
 }
 
 impl Mean {
-    /// Whether a clock could have given it: what comes from a file may be anything.
+    /// Whether a clock could have produced it: a file may contain anything.
     pub(super) fn is_sound(self) -> bool {
         let positive = |x: f64| x.is_finite() && x > 0.0;
         positive(self.tokens) && positive(self.ms)
@@ -29,13 +30,13 @@ impl Mean {
 /// The pace of one kind of round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pace {
-    /// A round in the long run.
+    /// An average round.
     long: Mean,
-    /// Sums over this answer, the latest counting most.
+    /// Sums over this answer; the latest rounds count most.
     lately: Mean,
-    /// Rounds in `lately`, weighted alike.
+    /// How many rounds `lately` covers, with the same weights.
     rounds: f64,
-    /// Rounds in `long`.
+    /// How many rounds `long` covers.
     known: f64,
 }
 
@@ -45,12 +46,12 @@ impl Pace {
         Self { long, lately: Mean::default(), rounds: 0.0, known: 1.0 }
     }
 
-    /// Has seen so many rounds like this one, on the mean.
+    /// Starts from `seen` observed rounds with this mean.
     pub(super) fn recalled(long: Mean, seen: f64) -> Self {
         Self { known: (1.0 + seen).clamp(1.0, LONG), ..Self::new(long) }
     }
 
-    /// Rounds that the long run is over, the one left out that was only expected.
+    /// How many rounds the average covers, without the one that was only expected.
     pub(super) fn seen(&self) -> f64 {
         self.known - 1.0
     }
@@ -66,35 +67,35 @@ impl Pace {
         self.long.ms += (ms - self.long.ms) / self.known;
     }
 
-    /// The machine takes so many times as long for everything as when these rounds were timed.
+    /// Everything on the machine now takes this many times as long as when these rounds were timed.
     pub(super) fn slow_down(&mut self, factor: f64) {
         self.lately.ms *= factor;
         self.long.ms *= factor;
     }
 
-    /// Another answer begins.
+    /// Begins another answer.
     pub(super) fn begin_answer(&mut self) {
         self.lately.tokens *= CARRIED;
         self.lately.ms *= CARRIED;
         self.rounds *= CARRIED;
     }
 
-    /// Whether the long run is known, and not a guess still.
+    /// Whether the average is known and no longer a guess.
     pub(super) fn is_known(&self) -> bool {
         self.known >= LONG / 2.0
     }
 
-    /// A round in the long run.
+    /// An average round.
     pub(super) fn long(&self) -> Mean {
         self.long
     }
 
-    /// A round as it is expected now.
+    /// A round as it is currently expected.
     pub(super) fn expected(&self) -> Mean {
         self.expected_in(1.0)
     }
 
-    /// The same in a text where `share` of the draft that is accepted in the long run is.
+    /// The same in a text where the fraction `share` of the average acceptance is expected.
     pub(super) fn expected_in(&self, share: f64) -> Mean {
         let weight = PRIOR + self.rounds;
         let long = 1.0 + share * (self.long.tokens - 1.0);
@@ -105,7 +106,8 @@ impl Pace {
     }
 }
 
-/// How well drafts fare in one text beside others: what is hard for one model is hard for another.
+/// How well drafts do in this text compared with others: what is hard for one model is hard for
+/// all.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Ease {
     rounds: f64,
@@ -114,24 +116,24 @@ pub(super) struct Ease {
 }
 
 impl Ease {
-    /// Rounds as expected that count beside those of the text.
+    /// How many expected rounds count against those of the text.
     const PRIOR: f64 = 2.0;
 
-    /// Notes how many tokens of a draft were accepted, and how many are in the long run.
+    /// Notes how many tokens of a draft were accepted, and how many are accepted on average.
     pub(super) fn note(&mut self, accepted: f64, expected: f64) {
         self.rounds += 1.0;
         self.accepted += accepted;
         self.expected += expected.max(0.0);
     }
 
-    /// Another answer begins: the next text may be of another kind.
+    /// Begins another answer: the next text may be of another kind.
     pub(super) fn fade(&mut self) {
         for sum in [&mut self.rounds, &mut self.accepted, &mut self.expected] {
             *sum *= CARRIED;
         }
     }
 
-    /// The share of what is accepted in the long run that is to be expected here.
+    /// The fraction of the average acceptance that is expected here.
     pub(super) fn share(&self) -> f64 {
         if self.expected <= 0.0 {
             return 1.0;
@@ -141,13 +143,13 @@ impl Ease {
     }
 }
 
-/// What rounds of one kind have given, those of an answer each counting alike: tells a loss from
+/// The results of rounds of one kind, with equal weight within an answer: this tells a loss from
 /// bad luck.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Tally {
     rounds: f64,
     tokens: f64,
-    /// Of the tokens of each.
+    /// The sum of the squares of their tokens.
     squares: f64,
     ms: f64,
 }
@@ -166,15 +168,16 @@ impl Tally {
         self.ms *= factor;
     }
 
-    /// Another answer begins, or rounds of another kind came between: what was seen counts less.
+    /// Begins another answer, or resumes after rounds of another kind: earlier observations count
+    /// less.
     pub(super) fn fade(&mut self) {
         for sum in [&mut self.rounds, &mut self.tokens, &mut self.squares, &mut self.ms] {
             *sum *= CARRIED;
         }
     }
 
-    /// Tokens a millisecond that such rounds may well have in truth: one standard error above what
-    /// they had. Anything while there are too few to know how much they differ.
+    /// Tokens per millisecond that such rounds may truly have: one standard error above the
+    /// observed value. It is unlimited while there are too few rounds to know how much they vary.
     pub(super) fn may_have(&self) -> f64 {
         const KNOWN: f64 = 6.0;
         if self.rounds < KNOWN {
@@ -222,13 +225,13 @@ mod tests {
         assert_eq!(tally.may_have(), f64::INFINITY, "five rounds say nothing");
         tally.note(1.0, 1.0);
         assert!((tally.may_have() - 1.0).abs() < 1e-9, "{tally:?}");
-        // What was seen before shortens the proof.
+        // Earlier observations shorten the proof.
         tally.fade();
         (0..3).for_each(|_| tally.note(1.0, 1.0));
         assert_eq!(tally.may_have(), f64::INFINITY);
         tally.note(1.0, 1.0);
         assert!((tally.may_have() - 1.0).abs() < 1e-9, "{tally:?}");
-        // The same mean from rounds that differ may have been luck.
+        // The same mean from rounds that vary may have been luck.
         let mut tally = Tally::default();
         (0..4).for_each(|_| tally.note(0.5, 1.0));
         (0..4).for_each(|_| tally.note(1.5, 1.0));
@@ -252,7 +255,7 @@ mod tests {
         assert_eq!(pace.expected_in(0.5).tokens, 2.0);
         (0..40).for_each(|_| pace.note(3.0, 2.0));
         assert!(pace.expected_in(0.5).tokens > 2.7, "its own rounds weigh more: {pace:?}");
-        // A draft of which nothing was ever accepted says nothing of the text.
+        // A draft of which nothing was ever accepted says nothing about the text.
         let mut none = Ease::default();
         none.note(1.0, 0.0);
         assert_eq!(none.share(), 1.0);

@@ -1,24 +1,24 @@
-//! Where the draft runs and how many of its blocks fit there. Must never open a device.
+//! Where the draft runs and how many of its blocks fit there. It must never open a device.
 
 use super::cost_inputs::DraftSize;
 use super::overrides::DeviceChoice;
 use crate::hardware::{Adapter, AdapterKind, GpuFinding, Machine};
 
-/// A kind of device a draft can run on.
+/// A kind of device on which a draft can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DraftDevice {
     /// The CPU, which it then shares with the target.
     Cpu,
-    /// The GPU of this number, by our own shaders.
+    /// The GPU of this number, with our own shaders.
     Gpu(usize),
-    /// The first NVIDIA GPU, by CUDA.
+    /// The first NVIDIA GPU, through CUDA.
     Cuda,
-    /// The Apple GPU, by Metal's libraries.
+    /// The Apple GPU, through Metal's libraries.
     Metal,
 }
 
 impl DraftDevice {
-    /// What the buffers of a draft's pass take there beside weights and cache, in bytes.
+    /// How many bytes the buffers of a draft's pass take there, in addition to weights and cache.
     pub fn buffer_bytes(self) -> u64 {
         match self {
             Self::Gpu(_) => BUFFER_BYTES,
@@ -30,29 +30,29 @@ impl DraftDevice {
 /// The decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// Where.
+    /// The device.
     pub device: DraftDevice,
-    /// Most bytes that may be taken there.
+    /// The most bytes that may be used there.
     pub room: u64,
-    /// Blocks of the head that fit there; the whole head unless it is elastic.
+    /// How many blocks of the head fit there; the whole head unless it is elastic.
     pub blocks: usize,
-    /// Why these are not all of its blocks, a clause; `None` where they are.
+    /// Why these are not all of its blocks, as a clause; `None` if they are.
     pub limit: Option<String>,
-    /// Why, in one sentence.
+    /// The reason, in one sentence.
     pub reason: String,
-    /// Whether the user asked for something else than they get.
+    /// Whether the user does not get what they requested.
     pub refused: bool,
 }
 
-/// What a CUDA context and candle's kernels take before the first tensor, generously.
+/// How much a CUDA context and candle's kernels take before the first tensor, generously.
 const CONTEXT_BYTES: u64 = 400 << 20;
-/// What the buffers of a pass take on a GPU beside weights and cache.
+/// How much the buffers of a pass take on a GPU, in addition to weights and cache.
 const BUFFER_BYTES: u64 = 32 << 20;
 
-/// What a head takes on a device: its size there, and its KV cache for one block.
+/// The size of a head on a device, and of its KV cache for one block.
 pub type HeadSizes<'a> = &'a dyn Fn(DraftDevice) -> (DraftSize, u64);
 
-/// A device with what it has to give.
+/// A device and what it has available.
 pub(super) struct Room {
     pub(super) device: DraftDevice,
     pub(super) name: String,
@@ -61,18 +61,18 @@ pub(super) struct Room {
     told: String,
 }
 
-/// A GPU by our own shaders, with what it has to give.
+/// A GPU for our own shaders, and what it has available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuRoom {
     /// Its number.
     pub number: usize,
     /// Its name.
     pub name: String,
-    /// Bytes that may be taken there.
+    /// How many bytes may be used there.
     pub bytes: u64,
 }
 
-/// The GPU that would be taken by our own shaders, or a clause that says why there is none.
+/// The GPU that our own shaders would use, or a clause saying why there is none.
 ///
 /// # Errors
 /// The reason.
@@ -90,7 +90,8 @@ pub fn gpu_room(
     }
 }
 
-/// Why a device that the user asked for is not taken, a clause; `None` if it is, or none was.
+/// Why a device that the user requested is not used, as a clause; `None` if it is, or if none was
+/// requested.
 pub fn refused_device(
     choice: DeviceChoice,
     machine: &Machine,
@@ -99,7 +100,7 @@ pub fn refused_device(
     room(choice, machine, vram).err().filter(|none| none.refused).map(|none| none.reason)
 }
 
-/// Why none of these adapters is taken by itself.
+/// Why none of these adapters is chosen automatically.
 pub fn no_hardware(adapters: &[Adapter]) -> String {
     match adapters.first() {
         None => "no GPU: no driver (Vulkan, Metal or DirectX 12) lists one".to_owned(),
@@ -110,15 +111,15 @@ pub fn no_hardware(adapters: &[Adapter]) -> String {
     }
 }
 
-/// Why no device but the CPU is taken.
+/// Why only the CPU is used.
 pub(super) struct NoRoom {
     pub(super) reason: String,
-    /// Whether the user asked for one.
+    /// Whether the user requested another device.
     pub(super) refused: bool,
 }
 
-/// The device that is wanted and can be used; else why there is none. `vram` is the memory that the
-/// user says a GPU has.
+/// The device that is wanted and can be used; otherwise why there is none. `vram` is the GPU memory
+/// that the user stated.
 pub(super) fn room(
     choice: DeviceChoice,
     machine: &Machine,
@@ -147,7 +148,8 @@ pub(super) fn room(
         DeviceChoice::Auto | DeviceChoice::Metal if built("metal") => Ok(Room {
             device: DraftDevice::Metal,
             name: "the Apple GPU".to_owned(),
-            // Its memory is the machine's own: half of what is free leaves room for the rest.
+            // Its memory is the machine's own: half of the free memory leaves room for everything
+            // else.
             bytes: machine.memory.free / 2,
             told: String::new(),
         }),
@@ -172,8 +174,7 @@ pub(super) fn room(
     }
 }
 
-/// The adapter to take where none is named: one with memory of its own before one without, never
-/// software.
+/// The adapter to use if none is named: one with its own memory before one without, never software.
 pub fn best_adapter(adapters: &[Adapter]) -> Option<&Adapter> {
     let rank = |adapter: &&Adapter| match adapter.kind {
         AdapterKind::Discrete => 0,
@@ -206,18 +207,18 @@ fn adapter_room(adapter: &Adapter, machine: &Machine, vram: Option<u64>) -> Room
             (machine.memory.free / 2, " (with the main memory)".to_owned())
         }
         (None, Some(memory)) => (memory.free() / 10 * 9, free_of(memory.free(), memory.total)),
-        // Its driver will say when it is full.
+        // Its driver will report when it is full.
         (None, None) => (u64::MAX, " (memory unknown: say `vram = \"4GiB\"`)".to_owned()),
     };
     let (device, name) = (DraftDevice::Gpu(adapter.number), adapter.name.clone());
     Room { device, name, bytes, told }
 }
 
-/// What a reason for the CPU begins with.
+/// The beginning of a reason for the CPU.
 const ON_CPU: &str = "Drafting runs on the CPU: ";
 
 impl Placement {
-    /// A draft of so many blocks on the CPU; `reason` is a clause.
+    /// A draft of this many blocks on the CPU; `reason` is a clause.
     pub fn on_cpu(blocks: usize, reason: &str) -> Self {
         Self {
             device: DraftDevice::Cpu,
@@ -229,17 +230,17 @@ impl Placement {
         }
     }
 
-    /// Why it is on the CPU, a clause; `None` if it is not.
+    /// Why it is on the CPU, as a clause; `None` if it is not.
     pub fn why_on_cpu(&self) -> Option<&str> {
         let clause = self.reason.strip_prefix(ON_CPU)?;
         Some(clause.strip_suffix('.').unwrap_or(clause))
     }
 }
 
-/// Decides where a draft of this size runs. A GPU is taken when this build can use it and the head
-/// (of an elastic one, at least one block) fits into its free memory with a tenth to spare: then
-/// the target keeps the CPU to itself and drafting costs it nothing (method.md, Cost model).
-/// Everything else drafts on the CPU.
+/// Decides where a draft of this size runs. A GPU is used if this build can use it and the head (if
+/// elastic, at least one block) fits in its free memory with a tenth to spare. Then the target
+/// keeps the CPU to itself and drafting costs it nothing (method.md, Cost model). Otherwise the
+/// draft runs on the CPU.
 pub fn place(
     choice: DeviceChoice,
     machine: &Machine,

@@ -1,10 +1,10 @@
-//! Dovetail's equations of the cost model as code, and why a placement is taken, in sentences
-//! (method.md, Placement). Must never decide.
+//! Dovetail's equations of the cost model as code, and why a placement is chosen, in sentences
+//! (method.md, Placement). It must never decide.
 
 use super::placements::{DeviceTimes, PlacementForecast, PlacementInputs, WORTH};
 
-/// T_offload, ms: what streaming so many bytes to the GPU takes, once a token (Dovetail's baseline
-/// `offload`: P / (B_p·E_p), here with the measured speed of transfer).
+/// T_offload, ms: how long it takes to stream this many bytes to the GPU, once per token
+/// (Dovetail's baseline `offload`: P / (B_p·E_p), here with the measured transfer speed).
 pub fn offload_ms(bytes: u64, transfer: f64) -> f64 {
     bytes as f64 / transfer.max(f64::MIN_POSITIVE) * 1e3
 }
@@ -14,23 +14,24 @@ pub fn beats_offload(verify_ms: f64, omega: f64, offload_ms: f64) -> bool {
     verify_ms < omega * offload_ms
 }
 
-/// What a round takes for each token: (T_D + T_V) / Ω, ms, with all of a round's drafting in T_D.
+/// The time per token in a round: (T_D + T_V) / Ω, ms, where T_D includes all of a round's
+/// drafting.
 pub fn token_ms(draft_ms: f64, verify_ms: f64, omega: f64) -> f64 {
     (draft_ms + verify_ms) / omega
 }
 
-/// Tokens a pass and the time of a pass, ms, of a draft that works beside the target: γ tokens in
-/// sequence are verified while the next γ are drafted. Each is right with probability `a`; where
-/// one is wrong the next pass verifies the root alone.
+/// Tokens per pass and the time of a pass, ms, of a draft that works at the same time as the
+/// target: γ tokens in sequence are verified while the next γ are drafted. Each is right with
+/// probability `a`; if one is wrong, the next pass verifies only the root.
 pub fn beside_target(gamma: usize, a: f64, verify_ms: f64, step_ms: f64) -> (f64, f64) {
     let tail = a.powi(gamma as i32);
-    // A pass has drafted tokens to verify if the pass before ended as drafted.
+    // A pass has drafted tokens to verify if the previous pass ended as drafted.
     let with = a / (1.0 + a - tail * a);
     let won: f64 = (1..=gamma as i32).map(|i| a.powi(i)).sum();
     (1.0 + with * won, verify_ms.max(gamma as f64 * step_ms))
 }
 
-/// Why `best` of `rows` is taken, one sentence each; `gpu` is the device's name.
+/// Why `best` of `rows` is chosen, one sentence each; `gpu` is the device's name.
 pub fn placement_reasons(
     inputs: &PlacementInputs,
     times: &DeviceTimes,

@@ -1,6 +1,7 @@
-//! Where target and drafts should run: every placement that fits, with the tokens a second to
-//! expect of it, from times that both devices took for some of the target's own blocks (method.md,
-//! Placement). Pure functions; must never measure, and never know which device it is.
+//! Where target and drafts should run: every placement that fits, with its expected tokens per
+//! second, computed from the times that both devices took for some of the target's own blocks
+//! (method.md, Placement). These are pure functions. It must never measure, and must not depend on
+//! the device.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,37 +15,38 @@ use super::strategy::DraftKind;
 use super::{Costs, prior};
 use crate::speculate::{Budget, Shape};
 
-/// By how much a placement has to be better than the one on the CPU alone: these are estimates.
+/// By what factor a placement must beat the best one on the CPU alone, because these are estimates.
 pub(super) const WORTH: f64 = 1.05;
-/// Largest γ that drafting beside the target is weighed for.
+/// The largest γ for which drafting alongside the target is evaluated.
 const MOST_BESIDE: usize = 16;
 
-/// What a pass over γ rows takes on a device.
+/// The time of a pass over γ rows on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BlockTime {
     /// Rows.
     pub gamma: usize,
     /// One block of the target, ms.
     pub block_ms: f64,
-    /// All that is no block, ms: final norm, LM head and, on a GPU, the way there and back.
+    /// Everything outside of blocks, ms: final norm, LM head and, on a GPU, the transfer in both
+    /// directions.
     pub rest_ms: f64,
 }
 
-/// What was measured of both devices with some of the target's blocks.
+/// What was measured on both devices with some of the target's blocks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceTimes {
-    /// On the CPU, γ rising.
+    /// On the CPU, in ascending order of γ.
     pub cpu: Vec<BlockTime>,
-    /// On the GPU, the same γ.
+    /// On the GPU, for the same γ.
     pub gpu: Vec<BlockTime>,
-    /// Bytes a second from main memory to the GPU.
+    /// Bytes per second from main memory to the GPU.
     pub transfer: f64,
-    /// A submission there and an answer back, ms.
+    /// A submission to the GPU and an answer back, ms.
     pub trip_ms: f64,
 }
 
 impl DeviceTimes {
-    /// Whether these can be times at all: a file may hold anything.
+    /// Whether these are possible times at all: a file may contain anything.
     pub fn is_sound(&self) -> bool {
         let time = |ms: f64| ms.is_finite() && ms >= 0.0;
         let rising = |times: &[BlockTime]| {
@@ -67,15 +69,15 @@ impl DeviceTimes {
 pub struct DraftChoice {
     /// [`DraftKind::Head`] or [`DraftKind::Small`].
     pub kind: DraftKind,
-    /// Which of several heads it is, from 0; `None` where there is one at most.
+    /// Which of several heads it is, starting at 0; `None` if there is at most one.
     pub head: Option<usize>,
-    /// As the cost model sees it on the CPU.
+    /// Its size for the cost model on the CPU.
     pub on_cpu: DraftSize,
     /// And on the GPU.
     pub on_gpu: DraftSize,
-    /// Bytes that it takes on the GPU, caches included.
+    /// How many bytes it takes on the GPU, including caches.
     pub bytes: u64,
-    /// Fewest and most blocks that it can run with.
+    /// The fewest and the most blocks with which it can run.
     pub blocks: (usize, usize),
 }
 
@@ -84,48 +86,48 @@ pub struct DraftChoice {
 pub struct PlacementInputs {
     /// The whole target, in main memory.
     pub target: TargetSize,
-    /// Of these weights, those of one block.
+    /// How many of these weights belong to one block.
     pub block_weights: u64,
-    /// Bytes of the target's parts on the GPU; `draft` and `small` are not read.
+    /// Bytes of the target's parts on the GPU; `draft` and `small` are not used.
     pub layers: LayerSize,
-    /// Bytes that may be taken on the GPU.
+    /// How many bytes may be used on the GPU.
     pub room: u64,
-    /// The drafts there are.
+    /// The available drafts.
     pub drafts: Vec<DraftChoice>,
-    /// What the user has fixed of the tree.
+    /// The values of the tree that the user has fixed.
     pub overrides: TreeOverrides,
 }
 
-/// One way to share out target and draft, and what to expect of it.
+/// One placement of target and draft, and what to expect of it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PlacementForecast {
-    /// Who drafts; [`DraftKind::None`] if nobody.
+    /// Who drafts; [`DraftKind::None`] if nothing is drafted.
     pub draft: DraftKind,
-    /// Which of several heads drafts, from 0.
+    /// Which of several heads drafts, starting at 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<usize>,
     /// Whether the draft is on the GPU.
     pub draft_on_gpu: bool,
-    /// Blocks of the target on the GPU.
+    /// How many blocks of the target are on the GPU.
     pub layers: usize,
-    /// Blocks that the target has.
+    /// How many blocks the target has.
     pub of: usize,
     /// Whether draft and target work at the same time (DuoDecoding).
     pub beside: bool,
-    /// γ, k, D and M that it was weighed with.
+    /// γ, k, D and M with which it was evaluated.
     pub budget: Budget,
     /// T_V of this γ, ms.
     pub verify_ms: f64,
-    /// T_D, ms; of a draft beside the target what it takes in a pass.
+    /// T_D, ms; for a draft that works at the same time as the target, its time during a pass.
     pub draft_ms: f64,
-    /// Tokens a round.
+    /// Tokens per round.
     pub omega: f64,
-    /// Tokens a second.
+    /// Tokens per second.
     pub rate: f64,
 }
 
 impl PlacementForecast {
-    /// Whether nothing of it is on the GPU.
+    /// Whether no part of it is on the GPU.
     pub fn is_on_cpu(&self) -> bool {
         self.layers == 0 && !self.draft_on_gpu
     }
@@ -149,7 +151,7 @@ impl PlacementForecast {
 }
 
 impl PlacementInputs {
-    /// Every placement that fits, the first one all on the CPU without a draft.
+    /// Every placement that fits; the first has everything on the CPU and no draft.
     pub fn forecasts(&self, times: &DeviceTimes) -> Vec<PlacementForecast> {
         let mut rows = vec![self.plain(times, 0)];
         for draft in &self.drafts {
@@ -183,8 +185,8 @@ impl PlacementInputs {
         rows
     }
 
-    /// Every placement of the drafts that fits beside a target that stays where it is, with
-    /// `layers` of its blocks on the GPU. The first has no draft.
+    /// Every placement of the drafts that fits while the target stays where it is, with `layers` of
+    /// its blocks on the GPU. The first has no draft.
     pub fn forecasts_beside(&self, times: &DeviceTimes, layers: usize) -> Vec<PlacementForecast> {
         let LayerSize { layers: all, layer, head, .. } = self.layers;
         let own = layers as u64 * layer + if layers == all { head } else { 0 };
@@ -215,12 +217,12 @@ impl PlacementInputs {
         counts.into_iter().map(|layers| self.plain(times, layers)).collect()
     }
 
-    /// Blocks of the target that fit beside so many bytes.
+    /// How many blocks of the target fit next to this many bytes.
     pub(super) fn fitting(&self, beside: u64) -> usize {
         self.layers.fitting(self.room, beside, self.layers.layers)
     }
 
-    /// T_V with so many blocks on the GPU, ms by γ.
+    /// T_V with this many blocks on the GPU, ms by γ.
     fn verify(&self, times: &DeviceTimes, layers: usize) -> Vec<(usize, f64)> {
         let all = self.layers.layers;
         let pairs = times.cpu.iter().zip(&times.gpu);
@@ -237,7 +239,7 @@ impl PlacementInputs {
         total.collect()
     }
 
-    /// A device that makes these times of a block.
+    /// A device that would give these times for a block.
     fn throughput(&self, times: &[BlockTime]) -> Throughput {
         let block_bytes = self.target.bytes as f64 * self.block_weights as f64
             / self.target.weights.max(1) as f64;
@@ -251,7 +253,7 @@ impl PlacementInputs {
         }
     }
 
-    /// T_D of a draft by M and k on a device.
+    /// T_D of a draft on a device, by M and k.
     fn level(&self, times: &DeviceTimes, draft: &DraftChoice, on_gpu: bool) -> LevelCost {
         let (size, times_there, trip) = if on_gpu {
             (draft.on_gpu, &times.gpu, times.trip_ms)
@@ -360,7 +362,7 @@ impl PlacementInputs {
                 rate: omega * 1e3 / round_ms.max(f64::MIN_POSITIVE),
             }
         });
-        // There is a first.
+        // There is always a first element.
         let first = self.plain(times, layers);
         weighed.fold(
             first,
@@ -371,7 +373,7 @@ impl PlacementInputs {
     }
 }
 
-/// Where a target is with `layers` of its `of` blocks on the GPU, in words.
+/// Where a target with `layers` of its `of` blocks on the GPU is, in words.
 pub fn target_place(layers: usize, of: usize) -> String {
     match layers {
         0 => "target on the CPU".to_owned(),
@@ -380,7 +382,8 @@ pub fn target_place(layers: usize, of: usize) -> String {
     }
 }
 
-/// The placement to take: the fastest, if it is worth leaving the fastest on the CPU alone for.
+/// The placement to use: the fastest, if it is sufficiently better than the fastest on the CPU
+/// alone.
 pub fn best_placement(rows: &[PlacementForecast]) -> Option<&PlacementForecast> {
     let by_rate = |a: &&PlacementForecast, b: &&PlacementForecast| a.rate.total_cmp(&b.rate);
     let on_cpu = rows.iter().filter(|row| row.is_on_cpu()).max_by(by_rate);
@@ -391,7 +394,8 @@ pub fn best_placement(rows: &[PlacementForecast]) -> Option<&PlacementForecast> 
     }
 }
 
-/// Whether a placement is worth loading the target anew for, which stays where it is in `here`.
+/// Whether a placement is worth loading the target again, compared with those in `here`, where it
+/// stays in place.
 pub fn is_worth_moving_for(placement: &PlacementForecast, here: &PlacementForecast) -> bool {
     placement.layers != here.layers && placement.rate > here.rate * WORTH
 }

@@ -1,4 +1,4 @@
-//! Placements: what fits is weighed, the best is taken where it pays, and the reasons say so.
+//! Placements: what fits is evaluated, the best is chosen if it pays off, and the reasons say so.
 
 use super::*;
 use crate::plan::Setting;
@@ -6,7 +6,7 @@ use crate::plan::placement_reasons::{beats_offload, offload_ms, placement_reason
 
 const MIB: u64 = 1 << 20;
 
-/// Llama-2-7B in 4 bits with its head of five blocks and a small model, beside a card.
+/// Llama-2-7B in 4 bits with its head of five blocks and a small model, on a machine with a card.
 fn inputs(room: u64) -> PlacementInputs {
     let head = DraftSize {
         fixed: 198_000_000,
@@ -122,7 +122,7 @@ fn every_way_to_share_out_is_weighed() {
 fn blocks_on_a_fast_card_save_their_time_and_cost_a_trip() {
     let (inputs, times) = (inputs(3000 * MIB), times(10.0));
     let plain = |layers| inputs.plain(&times, layers).verify_ms;
-    // 33 parts of 5 ms; 18 of them a tenth; a trip.
+    // 33 parts of 5 ms; 18 of them take a tenth of that; one transfer in both directions.
     assert!((plain(0) - 165.0).abs() < 1e-6, "{}", plain(0));
     assert!((plain(18) - (75.0 + 9.0 + 0.1)).abs() < 1e-6, "{}", plain(18));
     assert!((plain(32) - (16.5 + 0.1)).abs() < 1e-6, "{}", plain(32));
@@ -147,9 +147,10 @@ fn the_paper_s_equations() {
     assert!(beats_offload(300.0, 1.0, offload) && !beats_offload(310.0, 1.0, offload));
     assert!(beats_offload(1200.0, 4.0, offload));
     assert!((token_ms(20.0, 180.0, 4.0) - 50.0).abs() < 1e-9);
-    // Nothing is right: every second pass has a tail, and no pass wins more than its own token.
+    // Nothing is right: every second pass has a tail, and every pass gains only its own token.
     assert_eq!(beside_target(4, 0.0, 100.0, 10.0), (1.0, 100.0));
-    // All is right: every pass wins γ and its own, and the slower of both decides.
+    // Everything is right: every pass gains γ and its own token, and the slower of both devices
+    // decides.
     let (omega, ms) = beside_target(4, 1.0, 30.0, 10.0);
     assert!((omega - 5.0).abs() < 1e-9 && (ms - 40.0).abs() < 1e-9);
 }
@@ -196,7 +197,7 @@ fn what_the_user_has_fixed_is_kept() {
     assert!(trees.clone().all(|row| row.budget.shape.gamma == 7));
 }
 
-/// What a slice takes is the slower of the bus and the card, block by block; it pays where even the
+/// A slice takes the time of the slower of bus and card, block by block. It pays off if even the
 /// shortest part is read faster than by the CPU.
 #[test]
 fn prompts_go_through_a_card_where_bus_and_card_beat_the_cpu() {
@@ -209,12 +210,12 @@ fn prompts_go_through_a_card_where_bus_and_card_beat_the_cpu() {
     let expected = 512e3 / (32.0 * 17.0 * 16.0);
     let fast = forecast(10.0, 12e9);
     assert!((fast.cpu - expected).abs() < 1e-6 && fast.pays, "{fast:?}");
-    // Bound by the card: 27.2 ms a block and a trip.
+    // Bound by the card: 27.2 ms per block and a transfer in both directions.
     assert!((fast.gpu - 512e3 / (32.0 * (27.2 + 0.1))).abs() < 1e-6, "{fast:?}");
-    // Bound by the bus: 160 MiB at 1 GB/s take 168 ms a block, 128 rows on the CPU 68 ms.
+    // Bound by the bus: 160 MiB at 1 GB/s take 168 ms per block, 128 rows on the CPU 68 ms.
     let slow = forecast(10.0, 1e9);
     assert!((slow.gpu - 512e3 / (32.0 * (167.77216 + 0.1))).abs() < 1e-6 && !slow.pays, "{slow:?}");
-    // A card as fast as the CPU only adds its trips.
+    // A card that is as fast as the CPU only adds its transfers.
     let same = forecast(1.0, 12e9);
     assert!(same.gpu < same.cpu && !same.pays, "{same:?}");
     assert_eq!(

@@ -1,5 +1,5 @@
 //! Whether a prompt is read faster by a GPU to which the target's blocks are streamed than by the
-//! CPU (method.md, Placement). Pure functions; must never measure.
+//! CPU (method.md, Placement). These are pure functions. It must never measure.
 
 use serde::Serialize;
 
@@ -9,18 +9,18 @@ use super::placements::{BlockTime, DeviceTimes, PlacementInputs, WORTH};
 /// What to expect of reading a prompt on both devices.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PrefillForecast {
-    /// Tokens a second on the CPU.
+    /// Tokens per second on the CPU.
     pub cpu: f64,
-    /// Tokens a second through the GPU, in slices.
+    /// Tokens per second through the GPU, in slices.
     pub gpu: f64,
-    /// Rows of a slice.
+    /// How many rows a slice has.
     pub slice: usize,
     /// Whether the shortest part that would go to the GPU is read faster there.
     pub pays: bool,
 }
 
 impl PrefillForecast {
-    /// In a sentence; `gpu` is the device's name.
+    /// The forecast as a sentence; `gpu` is the device's name.
     pub fn sentence(&self, gpu: &str) -> String {
         let Self { cpu, gpu: there, slice, .. } = self;
         format!(
@@ -31,9 +31,9 @@ impl PrefillForecast {
 }
 
 impl PlacementInputs {
-    /// What to expect of prompts in slices of `slice` rows, of which `least` are the fewest that go
-    /// to the GPU. Weights, and keys and values, go over the bus while the block before is
-    /// computed.
+    /// The forecast for prompts in slices of `slice` rows; `least` is the smallest number of rows
+    /// that goes to the GPU. Weights, keys and values are sent over the bus while the previous
+    /// block is computed.
     pub fn prefill(
         &self,
         times: &DeviceTimes,
@@ -41,7 +41,7 @@ impl PlacementInputs {
     ) -> Option<PrefillForecast> {
         let blocks = self.layers.layers as f64;
         let (cpu, gpu) = (times.cpu.last()?, times.gpu.last()?);
-        // Behind the largest measured γ every row costs as much as those before.
+        // Beyond the largest measured γ, every row costs as much as the rows before.
         let block = |at: &BlockTime, rows: usize| at.block_ms * rows as f64 / at.gamma as f64;
         let on_cpu = |rows: usize| blocks * block(cpu, rows);
         let sent = offload_ms(self.layers.layer, times.transfer);

@@ -1,24 +1,26 @@
-//! Ω before anything was seen: how many tokens a round is expected to commit.
+//! Ω before any observation: the expected number of tokens per round.
 //!
-//! The shape of the curve is an assumption, its height is the paper's: a 5-block DGF head commits
-//! 4.73 tokens a round with γ = 16, k = 10, D = 7 (Dovetail, Table III, "DGF+4": MT-bench,
-//! Llama-2-chat 7B). It is only used until rounds were measured (`super::AcceptanceHistory`).
+//! The shape of the curve is an assumption; its height is the paper's: a 5-block DGF head
+//! commits 4.73 tokens per round with γ = 16, k = 10, D = 7 (Dovetail, Table III, "DGF+4":
+//! MT-bench, Llama-2-chat 7B). It is only used until rounds have been measured
+//! (`super::AcceptanceHistory`).
 
 use crate::speculate::Budget;
 
-/// Tokens beyond the first that the paper's best head commits with its published tree.
+/// How many tokens beyond the first the paper's best head commits with its published tree.
 const PAPER_GAIN: f64 = 4.73 - 1.0;
 
-/// Tokens a round is expected to commit: 1 (the target's own choice) plus [`gain`].
+/// The expected number of tokens per round: 1 (the target's own choice) plus [`gain`].
 pub fn omega(budget: &Budget) -> f64 {
     1.0 + gain(budget)
 }
 
-/// Accepted tokens a round, the target's own choice not counted. Rises with γ (ever slower: the
-/// draft's likelier guesses come first), with k and D (until the tree is γ nodes large), with M.
+/// Accepted tokens per round, without the target's own choice. It rises with γ (ever more slowly,
+/// because the draft's likelier guesses come first), with k and D (until the tree has γ nodes), and
+/// with M.
 pub fn gain(budget: &Budget) -> f64 {
     let shape = budget.shape;
-    // A beam of k over D expansions offers no more than this many nodes.
+    // A beam of k over D expansions offers at most this many nodes.
     let pool = 1 + shape.width + shape.depth * shape.width * shape.width;
     let nodes = shape.gamma.min(pool) - 1;
     if nodes == 0 {
@@ -26,25 +28,26 @@ pub fn gain(budget: &Budget) -> f64 {
     }
     let by_nodes = (1.0 + nodes as f64 / 2.0).ln() / (1.0f64 + 15.0 / 2.0).ln();
     let unbounded = PAPER_GAIN * by_nodes * by_width(shape.width) * quality(budget.blocks);
-    // As if every level held with the same chance p: p + p² + … = unbounded, cut after D + 1 terms.
+    // As if every level were accepted with the same probability p: p + p² + … = unbounded, cut
+    // after D + 1 terms.
     let p = unbounded / (1.0 + unbounded);
     let levels = |depth: usize| 1.0 - p.powi(depth as i32 + 1);
     (unbounded * levels(shape.depth) / levels(7)).min(nodes as f64)
 }
 
-/// The chance that a token of a chain is right, by the same assumption.
+/// The probability that a token of a chain is right, under the same assumption.
 pub fn chain_acceptance(blocks: usize) -> f64 {
     let unbounded = PAPER_GAIN * by_width(1) * quality(blocks);
     unbounded / (1.0 + unbounded)
 }
 
-/// What a tree so wide gains, as a share of one with ten abreast.
+/// How much a tree of this width gains, as a fraction of a tree of width ten.
 fn by_width(width: usize) -> f64 {
     (1.0 - 0.25 / width as f64) / (1.0 - 0.25 / 10.0)
 }
 
-/// What a head of `blocks` blocks gains, as a share of one with five: each further block adds half
-/// of what the one before it added. A draft without a model is taken for a poor one.
+/// How much a head of `blocks` blocks gains, as a fraction of a head of five: each further block
+/// adds half of what the previous one added. A draft without a model counts as a poor head.
 fn quality(blocks: usize) -> f64 {
     let of = |m: usize| if m == 0 { 0.25 } else { 1.0 - 0.3 * 0.5f64.powi(m as i32 - 1) };
     of(blocks) / of(5)

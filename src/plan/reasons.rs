@@ -1,11 +1,11 @@
-//! Why a choice was made, in sentences for the controls and for `doctor`. Must never decide.
+//! Why a choice was made, in sentences for the controls and for `doctor`. It must never decide.
 
 use super::overrides::Setting;
 use super::search_space::{SearchSpace, rate};
 use super::{Costs, Prefer};
 use crate::speculate::Budget;
 
-/// Explains `budget`, one sentence a line; `basis` says where the times come from.
+/// Explains `budget`, one sentence per line; `basis` says where the times come from.
 pub(super) fn explain(
     budget: &Budget,
     space: &SearchSpace,

@@ -1,31 +1,31 @@
-//! What may be chosen from, and which of it commits most tokens a second (method.md, Cost model).
-//! Must never know where times come from.
+//! The possible choices, and which of them commits the most tokens per second (method.md, Cost
+//! model). It must not depend on where times come from.
 
 use super::overrides::{DEPTH, GAMMA, Setting, TreeOverrides, WIDTH};
 use super::{Costs, Prefer};
 use crate::speculate::{Budget, Shape};
 
-/// γ worth trying: finer where a node more or less matters.
+/// Values of γ worth trying: denser where a single node matters.
 const GAMMAS: [usize; 17] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64];
-/// k worth trying.
+/// Values of k worth trying.
 const WIDTHS: [usize; 7] = [1, 2, 3, 4, 6, 8, 10];
-/// The smallest tree that `Prefer::Show` keeps: eight nodes over four levels, three abreast.
+/// The smallest tree that `Prefer::Show` allows: eight nodes over four levels, three wide.
 const SHOWN: Shape = Shape { gamma: 8, width: 3, depth: 3 };
 
-/// What may be chosen from.
+/// The possible choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchSpace {
     /// What the user has fixed.
     pub overrides: TreeOverrides,
-    /// Smallest and largest M the head can run with; `None` without a draft.
+    /// The smallest and largest M with which the head can run; `None` without a draft.
     pub blocks: Option<(usize, usize)>,
     /// `Show` keeps a tree worth looking at; `Auto` counts as `Speed`.
     pub prefer: Prefer,
-    /// Whether drafting nothing is no choice, since somebody else decides that.
+    /// Whether drafting nothing is not a choice, because that is decided elsewhere.
     pub always: bool,
 }
 
-/// The values that may be chosen, each rising.
+/// The values that may be chosen, each in ascending order.
 struct Choices {
     gammas: Vec<usize>,
     widths: Vec<usize>,
@@ -33,7 +33,7 @@ struct Choices {
     blocks: Vec<usize>,
 }
 
-/// The value at `now` and those next to it; the nearest if it is none of them.
+/// The value at `now` and its neighbours; the nearest value if it is not one of them.
 fn around(values: &[usize], now: usize) -> &[usize] {
     let at = values.iter().position(|&value| value >= now).unwrap_or(values.len() - 1);
     &values[at.saturating_sub(1)..(at + 2).min(values.len())]
@@ -68,8 +68,8 @@ impl SearchSpace {
         })
     }
 
-    /// Every budget allowed, from small to large. Without speculation width and depth mean nothing:
-    /// such a budget comes once, with the smallest.
+    /// Every permitted budget, from small to large. Without speculation, width and depth mean
+    /// nothing: such a budget appears once, with the smallest values.
     pub fn budgets(&self) -> Vec<Budget> {
         let Some(Choices { gammas, widths, depths, blocks }) = self.choices() else {
             return vec![Budget::new(Shape { gamma: 1, width: 1, depth: 0 }, 0)];
@@ -89,9 +89,9 @@ impl SearchSpace {
         budgets
     }
 
-    /// `from` and the budgets next to it: one value a step up or down, or γ and D together, since a
-    /// deeper tree needs more nodes. A few where [`Self::budgets`] has thousands: to look at those
-    /// takes longer than the passes of a small target.
+    /// `from` and the budgets next to it: one value a step up or down, or γ and D together, because
+    /// a deeper tree needs more nodes. These are few, whereas [`Self::budgets`] has thousands:
+    /// considering all of those takes longer than the passes of a small target.
     pub fn near(&self, from: &Budget) -> Vec<Budget> {
         let Some(Choices { gammas, widths, depths, blocks }) = self.choices() else {
             return vec![*from];
@@ -108,12 +108,13 @@ impl SearchSpace {
         trees.chain(wider).chain(sharper).collect()
     }
 
-    /// The budget that commits most tokens a second, and how many. Of equals the smaller one.
+    /// The budget that commits the most tokens per second, and how many. Of equal ones, the
+    /// smaller.
     pub fn best(&self, costs: &Costs, omega: impl Fn(&Budget) -> f64) -> (Budget, f64) {
         Self::best_of(self.budgets(), costs, omega)
     }
 
-    /// [`Self::best`] of these.
+    /// [`Self::best`] among these budgets.
     pub fn best_of(
         budgets: Vec<Budget>,
         costs: &Costs,
@@ -126,11 +127,11 @@ impl SearchSpace {
                 best = Some((budget, rate));
             }
         }
-        // The space is never empty; plain decoding is what an empty one would mean.
+        // The space is never empty; if it were, this would mean plain decoding.
         best.unwrap_or((Budget::new(Shape { gamma: 1, width: 1, depth: 0 }, 0), 0.0))
     }
 
-    /// The best budget without speculation: what a gain is measured against.
+    /// The rate of the best budget without speculation, against which a gain is measured.
     pub fn plain(&self, costs: &Costs) -> f64 {
         1e3 / costs.verify_ms(1)
     }

@@ -1,8 +1,8 @@
-//! The table of strategies: who drafts, when, how the tree grows, how much is drafted.
+//! The table of strategies: who drafts, when, how the tree grows, and how much is drafted.
 //!
-//! A strategy is a row of [`STRATEGIES`] and nothing else: `--strategy`, the picker, `doctor`, the
-//! bench and the test that every text is the target's own all read this table. Pure data; which
-//! rows can run with the models at hand is decided by the worker.
+//! A strategy is only a row of [`STRATEGIES`]: `--strategy`, the picker, `doctor`, the bench, and
+//! the test that every text is the target's own all read this table. It is pure data; the worker
+//! decides which rows can run with the current models.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub enum Schedule {
     /// Draft and target take turns (Dovetail).
     #[default]
     Alternate,
-    /// Both work at the same time, the draft on what may come next (DuoDecoding).
+    /// Both work at the same time; the draft works on what may come next (DuoDecoding).
     Overlap,
 }
 
@@ -23,63 +23,65 @@ pub enum Schedule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DraftKind {
-    /// Nobody.
+    /// Nothing is drafted.
     None,
     /// The target's draft head (DGF or EAGLE).
     Head,
-    /// A small language model of its own.
+    /// A separate small language model.
     Small,
     /// The conversation itself.
     Lookup,
-    /// A text the user names (REST).
+    /// A text that the user names (REST).
     Rest,
     /// The target's own guesses in earlier passes (lookahead decoding).
     Lookahead,
     /// What followed the same phrase in the conversation.
     Suffix,
-    /// What the target held likely in the same context.
+    /// What the target considered likely in the same context.
     Recycling,
-    /// Both of these, in one tree.
+    /// The previous two, in one tree.
     Context,
-    /// Whoever of these, the head and the small model pays most in a round.
+    /// Whichever of these, the head and the small model pays best in a round.
     Auto,
 }
 
 /// How much of a drafted tree is verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sizing {
-    /// All of it: the controller sizes it beforehand, since drafting it takes time.
+    /// All of it: the controller chooses its size beforehand, because drafting it takes time.
     #[default]
     Before,
-    /// What pays by the probabilities of its nodes, which cost next to nothing to find.
+    /// The part that pays off according to the probabilities of its nodes, which cost almost
+    /// nothing to find.
     After,
 }
 
 /// One way to decode. None of them changes the text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Strategy {
-    /// As it is typed.
+    /// The name as it is typed.
     pub name: &'static str,
-    /// What it does, one line.
+    /// What it does, in one line.
     pub summary: &'static str,
     /// Who drafts.
     pub draft: DraftKind,
-    /// When.
+    /// When drafting happens.
     pub schedule: Schedule,
-    /// How candidates are looked for.
+    /// How candidates are searched for.
     pub method: Method,
-    /// The tree, where the strategy prescribes one; otherwise the controller chooses.
+    /// The tree, if the strategy prescribes one; otherwise the controller chooses.
     pub shape: Option<Shape>,
     /// How much of the drafted tree is verified.
     pub sizing: Sizing,
-    /// Whether it is about target blocks on a GPU. The others run with them too, if there are some.
+    /// Whether it is meant for target blocks on a GPU. The other strategies run with such blocks
+    /// too, if there are any.
     pub gpu_layers: bool,
-    /// Whether it is about a target whose blocks are streamed to the GPU in every pass. The others
-    /// run with such a target too.
+    /// Whether it is meant for a target whose blocks are streamed to the GPU in every pass. The
+    /// other strategies run with such a target too.
     pub streamed: bool,
 }
 
-/// The first row; the others say what they do otherwise.
+/// The first row; the others state how they differ.
 const PLAIN: Strategy = Strategy {
     name: "plain",
     summary: "the target alone, one token a pass",
@@ -158,7 +160,7 @@ pub const STRATEGIES: &[Strategy] = &[
         name: "rest",
         summary: "retrieval: what followed the last words in a text you name",
         draft: DraftKind::Rest,
-        // 64 nodes below the root, continuations of ten tokens.
+        // 64 nodes below the root, with continuations of ten tokens.
         shape: Some(Shape { gamma: 65, width: 10, depth: 9 }),
         ..PLAIN
     },
@@ -166,7 +168,7 @@ pub const STRATEGIES: &[Strategy] = &[
         name: "lookahead",
         summary: "the target's own guesses, iterated beside the text",
         draft: DraftKind::Lookahead,
-        // The root, a window of 27 nodes, seven guesses of four.
+        // The root, a window of 27 nodes, and seven guesses of four.
         shape: Some(Shape { gamma: 56, width: 7, depth: 8 }),
         ..PLAIN
     },
@@ -213,18 +215,18 @@ pub const STRATEGIES: &[Strategy] = &[
 ];
 
 impl Strategy {
-    /// The strategy of this name.
+    /// The strategy with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         STRATEGIES.iter().find(|strategy| strategy.name == name)
     }
 
-    /// What is used when nothing is asked for.
+    /// The default strategy.
     pub fn automatic() -> &'static Self {
         Self::first_with(DraftKind::Auto)
     }
 
-    /// Whether its budgets are a dynamic tree's, sized before it is drafted: those of the model
-    /// drafters that `auto` chooses from.
+    /// Whether its budgets are those of a dynamic tree that is sized before it is drafted, like
+    /// those of the model drafters that `auto` chooses from.
     pub fn is_own_tree(&self) -> bool {
         self.shape.is_none()
             && self.method == Method::Tree
@@ -232,18 +234,19 @@ impl Strategy {
             && !self.gpu_layers
     }
 
-    /// Whether the target has the GPU to itself: nothing drafts where this strategy was asked for.
+    /// Whether the target has the GPU to itself: nothing drafts there if this strategy was
+    /// requested.
     pub fn leaves_gpu_to_target(&self) -> bool {
         self.streamed || (self.gpu_layers && self.draft == DraftKind::None)
     }
 
-    /// The first strategy of the table that drafts in this way.
+    /// The first strategy in the table that drafts in this way.
     pub fn first_with(kind: DraftKind) -> &'static Self {
-        // The table's first row serves if a kind should ever be without a row.
+        // The table's first row is used if a kind should ever have no row.
         STRATEGIES.iter().find(|strategy| strategy.draft == kind).unwrap_or(&STRATEGIES[0])
     }
 
-    /// The name most like `name`, if one is near.
+    /// The most similar name, if one is close to `name`.
     pub fn nearest(name: &str) -> Option<&'static str> {
         STRATEGIES
             .iter()
@@ -255,13 +258,13 @@ impl Strategy {
             .map(|(_, name)| name)
     }
 
-    /// The names of all, for people.
+    /// All names, for display.
     pub fn names() -> String {
         STRATEGIES.iter().map(|strategy| strategy.name).collect::<Vec<_>>().join(", ")
     }
 
-    /// When is drafted: as the strategy has it, or at the same time where the user wants that and
-    /// the drafter is a model that takes time.
+    /// When drafting happens: as the strategy says, or at the same time as the target if the user
+    /// wants that and the drafter is a model that takes time.
     pub fn schedule_with(&self, overlap: bool) -> Schedule {
         match self.draft {
             DraftKind::Head | DraftKind::Small | DraftKind::Auto if overlap => Schedule::Overlap,
@@ -269,8 +272,8 @@ impl Strategy {
         }
     }
 
-    /// How candidates are looked for: as the strategy has it; a width that the user has fixed is
-    /// the number of sequences.
+    /// How candidates are searched for: as the strategy says; a width that the user has fixed
+    /// becomes the number of sequences.
     pub fn method_with(&self, user: &TreeOverrides) -> Method {
         match (self.method, user.width) {
             (Method::Sequences { fixed: None }, Setting::Fixed(k)) => {

@@ -89,7 +89,7 @@ fn the_rule_over_a_table_of_machines() {
     assert_eq!(on_small_gpu.device, DraftDevice::Cuda);
     assert_eq!(on_gpu.device, DraftDevice::Cuda);
     insta::assert_snapshot!(rows.join("\n"));
-    // The order is the claim; the snapshot only shows the figures.
+    // The order is what is claimed; the snapshot only shows the figures.
     assert!(laptop.budget.shape.gamma <= dovetail.budget.shape.gamma);
     assert!(dovetail.budget.shape.gamma <= server.budget.shape.gamma);
     assert!(laptop.budget.blocks <= dovetail.budget.blocks);
@@ -157,10 +157,10 @@ fn a_measurement_overrules_the_guess() {
     let space = space(&HEAD_7B, Prefer::Speed);
     let guess = choose(&inputs, &space);
     assert!(guess.budget.shape.gamma > 4);
-    // Every node costs a full pass: no tree can pay.
+    // Every node costs a full pass, so no tree can pay off.
     let steep = Measured { verify: vec![(1, 100.0), (8, 800.0), (16, 1600.0)], level: None };
     assert_eq!(correct(guess.clone(), &steep, &space).budget.shape.gamma, 1);
-    // All nodes are free: the largest tree pays most.
+    // All nodes are free, so the largest tree pays best.
     let flat = Measured { verify: vec![(1, 100.0), (64, 100.0)], level: None };
     assert_eq!(correct(guess.clone(), &flat, &space).budget.shape.gamma, 64);
     // Times beyond the measured ones keep their proportion, and never fall.
@@ -208,7 +208,7 @@ proptest! {
         (cores, level, gpu, bandwidth) in any_machine(),
         more in 1usize..32,
     ) {
-        // The tree's shape held: γ alone answers to the cores.
+        // The shape of the tree is fixed: only γ depends on the cores.
         let overrides = TreeOverrides {
             width: Setting::Fixed(10), depth: Setting::Fixed(7), blocks: Setting::Fixed(5),
             ..TreeOverrides::default()
@@ -272,11 +272,11 @@ proptest! {
     }
 }
 
-/// A made-up draft and target: at every node the target takes the s-th child with chance
-/// `sure·(1 - sure)^s`, and the draft knows these chances.
+/// A made-up draft and target: at every node the target takes the s-th child with probability
+/// `sure·(1 - sure)^s`, and the draft knows these probabilities.
 struct World {
     state: u64,
-    /// Chance of the likeliest child.
+    /// The probability of the likeliest child.
     sure: f64,
     verify: fn(usize) -> f64,
     level_ms: f64,
@@ -284,7 +284,7 @@ struct World {
 
 impl World {
     fn chance(&mut self) -> f64 {
-        // xorshift: enough for a simulation, and the same on every machine.
+        // xorshift: good enough for a simulation, and the same on every machine.
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;
         self.state ^= self.state << 17;
@@ -296,7 +296,7 @@ impl World {
     }
 
     fn tree(&self, shape: &Shape) -> Tree {
-        // Best-first within width and depth; a stand-in for the beam with the same nesting.
+        // Best first within width and depth; it replaces the beam with the same nesting.
         let mut tree = Tree::root(0);
         let mut open: Vec<(f64, usize, usize)> = Vec::new();
         let add = |open: &mut Vec<_>, node: usize, score: f64| {
@@ -439,7 +439,7 @@ fn it_gives_speculation_up_where_it_does_not_pay_and_takes_it_up_again() {
         budgets[100..].iter().any(|budget| budget.shape.gamma > 1),
         "it must probe now and then"
     );
-    // The text becomes easy: a probe has to notice.
+    // The text becomes easy, which a probe has to notice.
     world.sure = 0.95;
     let (budgets, _) = world.run(&mut controller, &overrides, 2000);
     assert!(budgets[1000..].iter().all(|budget| budget.shape.gamma > 1), "{:?}", budgets.last());
@@ -495,7 +495,7 @@ fn one_run_with_a_large_tree_predicts_all_smaller_ones() {
             tokens += 1 + world.walk(&tree).len();
         }
         let (truth, guess) = (tokens as f64 / 4000.0, histories.omega(&Budget::new(shape, 2)));
-        // 96 rounds know a mean of this spread to about 0.2.
+        // 96 rounds determine a mean with this spread to about 0.2.
         assert!((truth - guess).abs() < 0.45, "{shape:?}: {truth:.2} against {guess:.2}");
     }
 }

@@ -1,4 +1,4 @@
-//! How threads are split between a target and a draft that work at the same time (overlap). Must
+//! How threads are split between a target and a draft that work at the same time (overlap). It must
 //! never start a thread.
 
 use super::cost::Costs;
@@ -6,21 +6,22 @@ use super::cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};
 use crate::hardware::Cpu;
 use crate::speculate::Shape;
 
-/// The tree that a share is weighed by: the paper's.
+/// The tree with which a share is evaluated: the paper's.
 const TREE: Shape = Shape { gamma: 16, width: 10, depth: 7 };
 
-/// Threads of a draft that works beside its target. In turn both have all of them.
+/// Threads of a draft that works at the same time as its target. When they take turns, both use all
+/// threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadSplit {
-    /// Threads of the draft; the target keeps the others, at least one.
+    /// The draft's threads; the target keeps the others, at least one.
     pub draft: usize,
-    /// Why, and what is to be expected of it.
+    /// The reason, and what to expect.
     pub reason: String,
 }
 
-/// Shares `threads` out, of which `fixed` are the draft's if the user says so. Else it gets as many
-/// as let the slower of the two be done soonest; of equal shares the smallest, since what is idle
-/// in the end is better idle with the target.
+/// Divides `threads`, of which the draft gets `fixed` if the user says so. Otherwise it gets the
+/// number with which the slower of the two finishes soonest; of equal numbers the smallest, because
+/// idle threads are better left to the target.
 pub fn split_threads(
     cpu: &Cpu,
     threads: usize,
@@ -67,7 +68,7 @@ pub fn split_threads(
     ThreadSplit { draft: drafting, reason }
 }
 
-/// A draft on a GPU beside a target on the CPU: one thread is kept free to serve the GPU.
+/// A draft on a GPU with a target on the CPU: one thread is kept free to serve the GPU.
 pub fn split_threads_with_gpu(threads: usize) -> ThreadSplit {
     let rest = threads.saturating_sub(1).max(1);
     let reason = format!(
@@ -92,7 +93,7 @@ mod tests {
         }
     }
 
-    /// Llama-2-7B in 4 bits and its head of five blocks in 8.
+    /// Llama-2-7B in 4 bits and its head of five blocks in 8 bits.
     fn seven() -> (TargetSize, DraftSize) {
         let target = TargetSize { weights: 6_607_000_000, bytes: 3_716_000_000, layers: 32 };
         let draft = DraftSize {

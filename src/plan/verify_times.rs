@@ -1,51 +1,53 @@
-//! T_V by the number of nodes, small enough to go with every round's options, and the size of tree
-//! that pays: for drafters that know how likely each of their tokens is before it is verified.
+//! T_V by the number of nodes, small enough to be passed with every round's options, and the size
+//! of tree that pays off: for drafters that know how likely each of their tokens is before it is
+//! verified.
 
 use super::Costs;
 
-/// The sizes at which T_V is kept; between them it is interpolated.
+/// The sizes at which T_V is stored; between them it is interpolated.
 const SIZES: [usize; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
 
-/// T_V(γ) in milliseconds, and what a round takes besides.
+/// T_V(γ) in milliseconds, and what else takes time in a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VerifyTimes {
     ms: [f64; SIZES.len()],
-    /// Passes that each size has learned from.
+    /// How many passes each size has learned from.
     seen: [f64; SIZES.len()],
-    /// Acceptance, commit, text: in every round, whatever its tree.
+    /// Acceptance, commit, text: the same in every round, for any tree.
     other: f64,
 }
 
-/// How much of a difference all sizes take over: what slows one pass (a longer context, a busy
-/// machine) slows all.
+/// The weight of a deviation in all sizes: what slows one pass (a longer context, a busy machine)
+/// slows all.
 const COMMON: f64 = 0.1;
-/// Passes after which half of that is taken over: before a size is known, what its passes differ by
-/// is a measurement at the start that was wrong for it, and no change of the machine.
+/// The number of passes after which half of that weight applies. Before a size is known, a
+/// deviation of its passes means that its measurement at the start was wrong, not that the machine
+/// has changed.
 const KNOWN: f64 = 4.0;
-/// How much more of it the two sizes around a round's own take over, and how much more that of the
-/// root alone: its passes are rare where a draft pays, and they must not look dear for having
-/// followed the others.
+/// The additional weight in the two sizes around a round's own, and in that of the root alone: its
+/// passes are rare if a draft pays off, and it must not seem expensive because it followed the
+/// others.
 const OWN: f64 = 0.1;
 const OWN_ROOT: f64 = 0.2;
-/// How much of a round's other work is taken over.
+/// The weight of a newly measured value of a round's other work.
 const OTHER: f64 = 0.2;
 
 impl VerifyTimes {
-    /// Those of a cost model.
+    /// The times of a cost model.
     pub fn of(costs: &Costs) -> Self {
         Self { ms: SIZES.map(|gamma| costs.verify_ms(gamma)), seen: [0.0; SIZES.len()], other: 0.0 }
     }
 
-    /// Milliseconds of a pass over `nodes` nodes, the root included. Beyond the largest size kept
-    /// the last slope goes on.
+    /// Milliseconds of a pass over `nodes` nodes, including the root. Beyond the largest stored
+    /// size, the last slope continues.
     pub fn at(&self, nodes: usize) -> f64 {
         let (low, share) = around(nodes);
         (self.ms[low] + share * (self.ms[low + 1] - self.ms[low])).max(f64::MIN_POSITIVE)
     }
 
-    /// Learns from a pass over `nodes` nodes. One that was stalled counts for twice the expected
-    /// time at most. Returns by what factor all passes seem to have changed: rounds timed before it
-    /// would take so much longer now.
+    /// Learns from a pass over `nodes` nodes. A stalled pass counts as at most twice the expected
+    /// time. Returns the factor by which all passes seem to have changed: rounds that were timed
+    /// earlier would take that much longer now.
     pub fn learn(&mut self, nodes: usize, ms: f64) -> f64 {
         let off = (ms / self.at(nodes)).clamp(0.5, 2.0) - 1.0;
         if !off.is_finite() {
@@ -62,14 +64,16 @@ impl VerifyTimes {
         let own = if nodes > 1 { OWN } else { OWN_ROOT };
         let own = (own + COMMON - common).max(1.0 / (2.0 + passes));
         for at in 0..SIZES.len() {
-            // The first trees show how far those of other sizes, measured with them, are off.
+            // The first trees show how far the times of other sizes, which were measured together
+            // with theirs, are off.
             let alike = if nodes > 1 && at > 0 && self.seen[at] == 0.0 { 1.0 } else { near(at) };
             self.ms[at] *= 1.0 + off * (common + own * alike);
         }
         for at in [low, low + 1] {
             self.seen[at] += near(at);
         }
-        // More nodes never take less: of two sizes the one that is known less gives way.
+        // More nodes never take less time: of two sizes, the one that is known less well is
+        // changed.
         for at in (1..SIZES.len()).rev() {
             if self.ms[at - 1] > self.ms[at] && self.seen[at - 1] <= self.seen[at] {
                 self.ms[at - 1] = self.ms[at];
@@ -81,36 +85,37 @@ impl VerifyTimes {
         1.0 + off * common
     }
 
-    /// Learns what a round took besides drafting and verifying.
+    /// Learns how long everything else in a round takes, apart from drafting and verifying.
     pub fn learn_other(&mut self, ms: f64) {
-        // A round that was stalled says nothing of the others.
+        // A stalled round says nothing about the others.
         if (0.0..self.at(1)).contains(&ms) {
             self.other += OTHER * (ms - self.other);
         }
     }
 
-    /// Tokens a millisecond of a round that is expected to give `tokens`, verifies `nodes` nodes
+    /// Tokens per millisecond of a round that is expected to give `tokens`, verifies `nodes` nodes
     /// and has spent `spent_ms` on drafting.
     pub fn rate(&self, tokens: f64, nodes: usize, spent_ms: f64) -> f64 {
         tokens / (self.at(nodes) + self.other + spent_ms)
     }
 
-    /// Tokens a millisecond without a draft.
+    /// Tokens per millisecond without a draft.
     pub fn plain_rate(&self) -> f64 {
         self.rate(1.0, 1, 0.0)
     }
 
-    /// The probability of a path below which no further node can pay, whatever the tree: it would
-    /// bring fewer tokens than its time, at the cheapest, gives without a draft.
+    /// The path probability below which no further node can pay off in any tree: it would gain
+    /// fewer tokens than its time, at the cheapest, gives without a draft.
     pub fn least_path(&self) -> f64 {
         let steps = SIZES.windows(2).zip(self.ms.windows(2));
         let slopes = steps.map(|(size, ms)| (ms[1] - ms[0]) / (size[1] - size[0]) as f64);
         self.plain_rate() * slopes.fold(f64::INFINITY, f64::min).max(0.0)
     }
 
-    /// How many nodes to verify, the root included, of a tree whose further nodes are accepted with
-    /// probabilities `paths` (each path's, largest first): the size with the most expected tokens
-    /// per millisecond, (1 + Σ p) over T_V, `spent_ms` and the rest of a round, and what that is.
+    /// How many nodes to verify, including the root, in a tree whose further nodes are accepted
+    /// with probabilities `paths` (each path's, largest first): the size with the most expected
+    /// tokens per millisecond, which is (1 + Σ p) over T_V, `spent_ms` and the rest of a round; and
+    /// that rate.
     pub fn best_size(&self, paths: impl IntoIterator<Item = f64>, spent_ms: f64) -> (usize, f64) {
         let mut best = (1, self.rate(1.0, 1, spent_ms));
         let mut expected = 1.0;
@@ -125,7 +130,8 @@ impl VerifyTimes {
     }
 }
 
-/// The size kept at or below `nodes` that has one above it, and how far `nodes` lies towards that.
+/// The largest stored size that is at most `nodes` and not the last, and how far `nodes` is towards
+/// the next.
 fn around(nodes: usize) -> (usize, f64) {
     let above = SIZES.iter().position(|&size| size > nodes).unwrap_or(SIZES.len() - 1);
     let low = above.saturating_sub(1);
@@ -138,7 +144,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A pass of `base` ms and `step` more for each node beyond `free`.
+    /// A pass with `base` ms, and `step` more for each node beyond `free`.
     fn times(base: f64, step: f64, free: usize) -> VerifyTimes {
         VerifyTimes {
             ms: SIZES.map(|nodes| base + step * nodes.saturating_sub(free) as f64),
@@ -157,17 +163,17 @@ mod tests {
 
     #[test]
     fn a_node_is_verified_if_it_brings_more_than_the_round_does_on_average() {
-        // A tenth of a pass a node: worth it from a probability of about a tenth on.
+        // A tenth of a pass per node: worth it from a probability of about a tenth on.
         let times = times(10.0, 1.0, 1);
         let size = |paths: &[f64]| times.best_size(paths.iter().copied(), 0.0).0;
         assert_eq!(size(&[]), 1);
         assert_eq!(size(&[0.05; 5]), 1);
         assert_eq!(size(&[0.9, 0.8, 0.05, 0.04]), 3);
         assert_eq!(size(&[0.5, 0.5, 0.5]), 4);
-        // Of free nodes all are worth it.
+        // If nodes are free, all of them are worth it.
         let free = times_free();
         assert_eq!(free.best_size([0.5, 0.01, 0.01], 0.0).0, 4);
-        // What was spent on the draft is spent: then more pays.
+        // The time for the draft is already spent, so more nodes pay off.
         assert_eq!(times.best_size([0.9, 0.12, 0.12], 30.0).0, 4);
         assert_eq!(size(&[0.9, 0.12, 0.12]), 2);
     }
@@ -190,8 +196,8 @@ mod tests {
         assert!(times.at(1) > 1.0);
     }
 
-    /// Trees measured too cheap are set right without the root's time, and those of sizes that
-    /// never came go with them; later all sizes follow what slows one.
+    /// If trees were measured too cheap, the first rounds correct them without the root's time,
+    /// together with the sizes that never occurred; later, all sizes follow what slows one.
     #[test]
     fn first_passes_set_their_sizes_right_and_later_ones_all() {
         let mut times = times(10.0, 0.5, 1);
