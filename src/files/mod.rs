@@ -8,5 +8,5 @@ mod write;
 
 pub use fnv::{FNV_START, fnv1a, fnv1a_part};
 pub use read::{read_regular, read_text};
-pub use user_dirs::{UserDirs, home_dir, user_dirs};
+pub use user_dirs::{UserDirs, download_dir, home_dir, user_dirs};
 pub use write::{Access, GrowingFile, atomic_write, durable_rename, remove_leftovers};

@@ -26,6 +26,7 @@ mod shard_names;
 mod sizes;
 mod spec;
 mod stores;
+mod titles;
 mod tokenizer;
 mod transposed;
 

@@ -10,6 +10,7 @@ use super::hf_names::NamedTensors;
 use super::hub::{DownloadProgress, Hub};
 use super::pickle::PickledTensors;
 use super::safetensors::Tensors;
+use super::titles::{HeaderName, title, with_size};
 use super::{LibraryError, Recommended, Spec, Tokenizer, bundled, gguf, sizes};
 use crate::chat::{ChatTemplate, SpecialTokens};
 use crate::kernels::Format;
@@ -202,7 +203,7 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
         template,
         eos,
         bos,
-        name: format!("{} {}", printable_line(name), size.short()),
+        name: with_size(&printable_line(&title(name, HeaderName::default())), &size.short()),
         detail: size.detail(),
         bytes: size.bytes,
         formats,
@@ -233,7 +234,6 @@ pub(super) fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
 }
 
 fn target_of_gguf(path: &Path) -> Result<TargetFiles, LibraryError> {
-    let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
     let parts = gguf::open(path)?;
     check_vocabulary(&path.display().to_string(), &parts.tokenizer, &parts.config)?;
     let size = sizes::of(parts.weights.weights());
@@ -246,11 +246,7 @@ fn target_of_gguf(path: &Path) -> Result<TargetFiles, LibraryError> {
         tokenizer: parts.tokenizer,
         template: parts.template,
         bos: parts.bos,
-        name: format!(
-            "{} {}",
-            printable_line(parts.name.as_deref().unwrap_or(&stem)),
-            size.short()
-        ),
+        name: with_size(&printable_line(&parts.name), &size.short()),
         detail: size.detail(),
         bytes: size.bytes,
         formats,

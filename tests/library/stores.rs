@@ -100,6 +100,7 @@ impl Machine {
         let there = |name: &str| Some(self.at(name)).filter(|path| path.exists());
         let places = ModelPlaces {
             folders: there("models").into_iter().collect(),
+            near: [(self.at("here"), Store::Current), (self.at("got"), Store::Downloads)].into(),
             hub: there("hub").into_iter().collect(),
             lm_studio: there("lmstudio").into_iter().collect(),
             ollama: vec![self.at("ollama")],
@@ -167,7 +168,7 @@ fn every_store_is_looked_through() {
             row("demo", Store::Hub, "demo BF16"),
             row("hub-Q8_0", Store::Hub, "From the hub Q8_0"),
             row("lms.Q8_0", Store::LmStudio, "Lms Q8_0"),
-            row("qwen2.5:0.5b", Store::Ollama, "Qwen2.5 0.5B Q8_0"),
+            row("qwen2.5:0.5b", Store::Ollama, "qwen2.5:0.5b Q8_0"),
         ]
     );
     for entry in &found.models {
@@ -183,6 +184,45 @@ fn every_store_is_looked_through() {
     assert!(demo.facts.vocabulary.is_some());
     assert_eq!(demo.located.aliases, ["owner/demo"]);
     assert_eq!(found.models[3].located.aliases, ["owner/repo-GGUF:hub-Q8_0.gguf"]);
+}
+
+#[test]
+fn models_of_the_same_title_are_told_apart_by_their_names() {
+    let machine = Machine::new();
+    let content = |byte| [model("Assistant"), vec![byte]].concat();
+    machine.write("models/one-q8_0.gguf", content(1));
+    machine.write("models/two-q8_0.gguf", content(2));
+    machine.write("models/SmolLM2-135M-Instruct.Q8_0.gguf", content(3));
+    let found = machine.find();
+    assert_eq!(
+        rows(&found),
+        [
+            row("SmolLM2-135M-Instruct.Q8_0", Store::Folder, "SmolLM2 135M Instruct Q8_0"),
+            row("one-q8_0", Store::Folder, "one-q8_0"),
+            row("two-q8_0", Store::Folder, "two-q8_0"),
+        ]
+    );
+    let opened = open_target(&found.models[1].located.spec, &mut |_| {}).unwrap();
+    assert_eq!(opened.name, "SmolLM2 135M Instruct");
+}
+
+#[test]
+fn files_in_the_current_and_in_the_download_folder_are_found() {
+    let machine = Machine::new();
+    machine.write("here/near-q8_0.gguf", model("Near"));
+    machine.write("here/notes.txt", "no model");
+    machine.write("here/.hidden.gguf", model("Hidden"));
+    machine.write("here/below/far-q8_0.gguf", model("Far"));
+    machine.write("got/SmolLM2-135M-Instruct.Q8_0.GGUF", model("Smollm2 135M Mix1 Ep2"));
+    let found = machine.find();
+    assert_eq!(skipped(&found), "");
+    assert_eq!(
+        rows(&found),
+        [
+            row("near-q8_0", Store::Current, "Near Q8_0"),
+            row("SmolLM2-135M-Instruct.Q8_0", Store::Downloads, "SmolLM2 135M Instruct Q8_0"),
+        ]
+    );
 }
 
 #[test]

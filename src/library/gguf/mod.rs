@@ -21,7 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::blob::{Blob, identity_of};
-use super::shard_names::numbered;
+use super::shard_names::{all_numbered, numbered};
+use super::titles::{self, HeaderName};
 use super::transposed::transposed;
 use super::{LibraryError, Recommended, Tokenizer, Weight};
 use crate::chat::{ChatTemplate, SpecialTokens};
@@ -38,8 +39,8 @@ pub(super) struct Parts {
     /// End tokens that the file lists.
     pub(super) eos: Vec<u32>,
     pub(super) bos: Option<u32>,
-    /// The model's own name, if it has one.
-    pub(super) name: Option<String>,
+    /// The model's name as people know it.
+    pub(super) name: String,
     pub(super) sampling: Recommended,
     pub(super) weights: GgufTensors,
 }
@@ -64,6 +65,7 @@ pub(super) fn open(path: &Path) -> Result<Parts, LibraryError> {
         unk: spelled(vocabulary::token(&file, "unknown")?),
         pad: spelled(vocabulary::token(&file, "padding")?),
     };
+    let title = titles::title(&called(path), header_name(&file));
     let model_name = file.text("general.name")?.map(str::to_owned);
     let template = match file.text("tokenizer.chat_template")? {
         Some(source) => ChatTemplate::new(source, file.name(), tokens)?,
@@ -76,7 +78,7 @@ pub(super) fn open(path: &Path) -> Result<Parts, LibraryError> {
     // A recommendation of another type is none: the model can be run without it.
     let sampling = Recommended::of_gguf(|key| file.float(key).ok().flatten());
     let weights = GgufTensors::new(file, architecture, &config)?;
-    Ok(Parts { config, tokenizer, template, eos, bos, name: model_name, sampling, weights })
+    Ok(Parts { config, tokenizer, template, eos, bos, name: title, sampling, weights })
 }
 
 /// The header of a file, or of the files it is one of.
@@ -92,6 +94,23 @@ fn read(path: &Path) -> Result<GgufFile, LibraryError> {
             remedy: "rename it to `…-00001-of-0000N.gguf`, as it was published".to_owned(),
         }),
     })
+}
+
+/// What the file is called, without its ending and its number among several.
+fn called(path: &Path) -> String {
+    all_numbered(path).map_or_else(|| stem(path).into_owned(), |(stem, _)| stem.to_owned())
+}
+
+/// What the header says of the model's name. What is of another type is left out.
+fn header_name(file: &GgufFile) -> HeaderName<'_> {
+    let text = |key: &str| file.text(key).ok().flatten();
+    HeaderName {
+        whole: text("general.name"),
+        base: text("general.basename"),
+        version: text("general.version"),
+        size: text("general.size_label"),
+        finetune: text("general.finetune"),
+    }
 }
 
 fn stem(path: &Path) -> Cow<'_, str> {

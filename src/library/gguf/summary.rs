@@ -5,16 +5,17 @@ use std::path::Path;
 
 use super::config::config;
 use super::file::GgufFile;
-use super::{GgufTensors, read, vocabulary};
+use super::{GgufTensors, called, header_name, read, vocabulary};
 use crate::library::LibraryError;
 use crate::library::sizes::{self, Size, Weight, pass_bytes};
+use crate::library::titles;
 use crate::library::tokenizer::Fingerprint;
 use crate::model::Config;
 
 /// A header in short.
 #[derive(Debug, Default)]
 pub(in crate::library) struct FileSummary {
-    /// What the model calls itself.
+    /// The model's name as people know it.
     pub(in crate::library) title: Option<String>,
     /// `general.architecture`.
     pub(in crate::library) architecture: Option<String>,
@@ -43,7 +44,7 @@ pub(in crate::library) fn summary(path: &Path) -> FileSummary {
         bytes: entry.range.len() as u64,
     });
     let mut found = FileSummary {
-        title: title(text),
+        title: Some(titles::title(&called(path), header_name(&file))),
         architecture: text("general.architecture").map(str::to_owned),
         mixture: file.any_number("general.file_type").and_then(mixture),
         size: Some(sizes::of(weights)),
@@ -64,17 +65,6 @@ fn runnable(file: GgufFile) -> Result<(Config, u64), LibraryError> {
     let weights = GgufTensors::new(file, architecture, &config)?;
     let bytes = pass_bytes(&config, &weights, sizes::of(weights.weights()));
     Ok((config, bytes))
-}
-
-/// The model's own name. Its parts are preferred: as a whole it is often a folder of whoever
-/// converted the model.
-fn title<'a>(text: impl Fn(&str) -> Option<&'a str>) -> Option<String> {
-    let part = |key: &str| text(key).map(str::trim).filter(|part| !part.is_empty());
-    let Some((base, size)) = part("general.basename").zip(part("general.size_label")) else {
-        return part("general.name").map(str::to_owned);
-    };
-    let parts = [Some(base), part("general.version"), Some(size), part("general.finetune")];
-    Some(parts.into_iter().flatten().collect::<Vec<_>>().join(" ").replace('-', " "))
 }
 
 /// The name of a mixture by its number in `general.file_type` (llama.cpp's `llama_ftype`).
@@ -115,25 +105,4 @@ fn mixture(number: u64) -> Option<&'static str> {
         38 => "MXFP4_MOE",
         _ => return None,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_title_is_made_of_the_parts_of_a_name() {
-        let of = |values: &'static [(&str, &str)]| {
-            title(|key| values.iter().find(|(name, _)| *name == key).map(|(_, value)| *value))
-        };
-        let parts = &[
-            ("general.name", "models--x"),
-            ("general.basename", "Qwen2.5-Coder"),
-            ("general.size_label", "0.5B"),
-            ("general.finetune", "Instruct"),
-        ];
-        assert_eq!(of(parts).as_deref(), Some("Qwen2.5 Coder 0.5B Instruct"));
-        assert_eq!(of(&[("general.name", " Vicuna 7B ")]).as_deref(), Some("Vicuna 7B"));
-        assert_eq!(of(&[("general.basename", "x"), ("general.name", "")]), None);
-    }
 }

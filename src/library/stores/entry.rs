@@ -13,6 +13,10 @@ pub enum Store {
     Bundled,
     /// In a folder that the settings name.
     Folder,
+    /// In the folder in which the program was started.
+    Current,
+    /// In the user's folder for downloads.
+    Downloads,
     /// In the cache of the hub's programs.
     Hub,
     /// In LM Studio's folder.
@@ -26,6 +30,8 @@ impl fmt::Display for Store {
         f.pad(match self {
             Self::Bundled => "bundled",
             Self::Folder => "folder",
+            Self::Current => "this folder",
+            Self::Downloads => "downloads",
             Self::Hub => "hub cache",
             Self::LmStudio => "LM Studio",
             Self::Ollama => "Ollama",
@@ -67,9 +73,20 @@ pub struct ModelEntry {
 }
 
 impl ModelEntry {
-    /// A name to read, e.g. `Qwen2.5 0.5B Instruct Q4_K_M`.
+    /// Its name as people know it, e.g. `Qwen2.5 0.5B Instruct`.
+    pub fn short_title(&self) -> &str {
+        match (&self.facts.title, self.located.store) {
+            // It calls its files by their hashes: the tag is what people know.
+            (_, Store::Ollama) => &self.located.name,
+            (Some(title), _) => title,
+            (None, Store::Bundled) => "dovetail-demo",
+            (None, _) => &self.located.name,
+        }
+    }
+
+    /// The same with the type of its weights, e.g. `Qwen2.5 0.5B Instruct Q4_K_M`.
     pub fn title(&self) -> String {
-        let title = self.facts.title.as_deref().unwrap_or(&self.located.name);
+        let title = self.short_title();
         match &self.facts.quantisation {
             Some(kind) if !title.to_lowercase().contains(&kind.to_lowercase()) => {
                 format!("{title} {kind}")

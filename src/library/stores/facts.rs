@@ -19,7 +19,8 @@ use crate::model::head::{FusionKind, HeadConfig, TensorSource};
 /// What the headers of a model's files say. What cannot be told is absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
-    /// What the model calls itself, e.g. `Qwen2.5 0.5B Instruct`.
+    /// The model's name as people know it, e.g. `Qwen2.5 0.5B Instruct`; `None` if it has only
+    /// that of its folder.
     pub title: Option<String>,
     /// `general.architecture` of a GGUF file, `model_type` of a folder.
     pub architecture: Option<String>,

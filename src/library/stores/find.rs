@@ -11,8 +11,9 @@ use super::entry::{Located, ModelEntry, Skipped, Store};
 use super::facts::Facts;
 use super::ollama;
 use super::places::ModelPlaces;
-use super::walk::{Files, entries, walk, why};
+use super::walk::{Files, entries, ggufs_in, walk, why};
 use crate::library::folder::Folder;
+use crate::library::titles::{self, HeaderName};
 use crate::library::{Spec, bundled};
 
 /// Threads that read headers: on a disk that is not cached they wait more than they compute.
@@ -31,7 +32,22 @@ pub struct Found {
 /// what cannot be read is in [`Found::skipped`] or has a [`ModelEntry::problem`].
 pub fn find(places: &ModelPlaces) -> Found {
     let (located, skipped) = locate(places);
-    Found { models: read_all(located), skipped }
+    let mut models = read_all(located);
+    tell_apart(&mut models);
+    Found { models, skipped }
+}
+
+/// Gives models whose titles are the same their unique names as titles.
+fn tell_apart(models: &mut [ModelEntry]) {
+    let mut count: HashMap<String, usize> = HashMap::new();
+    for model in models.iter() {
+        *count.entry(model.title().to_lowercase()).or_default() += 1;
+    }
+    for model in models {
+        if count.get(&model.title().to_lowercase()).is_some_and(|&n| n > 1) {
+            model.facts.title = Some(model.located.name.clone());
+        }
+    }
 }
 
 /// Finds every model without reading a header: its names and files.
@@ -45,6 +61,12 @@ pub fn locate(places: &ModelPlaces) -> (Vec<Located>, Vec<Skipped>) {
             let reason =
                 "the folder does not exist; correct `model_folders` in the settings".to_owned();
             shelf.skipped.push(Skipped { path: root.clone(), reason });
+        }
+    }
+    for (folder, store) in &places.near {
+        for files in ggufs_in(folder, &mut shelf.skipped) {
+            let long = files.path().with_extension("").display().to_string();
+            shelf.put(Place::of(files.clone(), *store, files.stem(), long, Vec::new()));
         }
     }
     for cache in &places.hub {
@@ -265,7 +287,13 @@ fn read_all(located: Vec<Located>) -> Vec<ModelEntry> {
 fn read_one(located: &Located) -> Facts {
     match &located.spec {
         Spec::Gguf(path) => Facts::of_gguf(path),
-        Spec::Folder(path) => Facts::of_folder(&Folder::Disk(path.clone())),
+        Spec::Folder(path) => {
+            let facts = Facts::of_folder(&Folder::Disk(path.clone()));
+            // Snapshots of the hub have a commit behind the name.
+            let name = located.name.rsplit('/').next().unwrap_or_default();
+            let name = name.split('@').next().unwrap_or_default();
+            Facts { title: Some(titles::title(name, HeaderName::default())), ..facts }
+        }
         Spec::Bundled => Facts::of_folder(&bundled::TARGET),
         Spec::Hub(_) => Facts::default(),
     }

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::files::{home_dir, read_text};
+use super::entry::Store;
+use crate::files::{download_dir, home_dir, read_text};
 use crate::library::Hub;
 use crate::library::spec::expand;
 
@@ -16,6 +17,9 @@ const LONGEST: u64 = 1 << 20;
 pub struct ModelPlaces {
     /// Folders that the user names; one that is not there is reported.
     pub folders: Vec<PathBuf>,
+    /// Folders whose GGUF files are taken, and not what is below them: where the program was
+    /// started, and where downloads go.
+    pub near: Vec<(PathBuf, Store)>,
     /// Caches of the hub's programs.
     pub hub: Vec<PathBuf>,
     /// LM Studio's model folders.
@@ -31,6 +35,13 @@ impl ModelPlaces {
         let home = home_dir();
         Self {
             folders: folders.iter().map(|folder| expand(folder)).collect(),
+            near: [
+                (std::env::current_dir().ok(), Store::Current),
+                (download_dir(), Store::Downloads),
+            ]
+            .into_iter()
+            .filter_map(|(folder, store)| Some((folder?, store)))
+            .collect(),
             hub: Hub::from_env().map(|hub| hub.cache).into_iter().collect(),
             lm_studio: home.as_deref().map(lm_studio).unwrap_or_default(),
             ollama: match std::env::var_os("OLLAMA_MODELS").filter(|folder| !folder.is_empty()) {

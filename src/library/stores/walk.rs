@@ -87,6 +87,28 @@ pub(super) fn walk(root: &Path, skipped: &mut Vec<Skipped>) -> Vec<Files> {
     walk.found
 }
 
+/// The models of the GGUF files in `folder` itself; none where it cannot be read. A file that
+/// cannot be looked at goes to `skipped`.
+pub(super) fn ggufs_in(folder: &Path, skipped: &mut Vec<Skipped>) -> Vec<Files> {
+    let mut walk = Walk { skipped, seen: HashSet::new(), looked_at: 0, found: Vec::new() };
+    for entry in entries(folder).unwrap_or_default() {
+        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        if is_gguf(&entry.path()) && !is_hidden(&entry) {
+            walk.gguf(entry.path(), is_link);
+        }
+    }
+    walk.found
+}
+
+/// Whether the file is called like a GGUF file.
+fn is_gguf(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf"))
+}
+
+fn is_hidden(entry: &fs::DirEntry) -> bool {
+    entry.file_name().as_encoded_bytes().starts_with(b".")
+}
+
 /// The entries of a folder, sorted by name.
 pub(super) fn entries(folder: &Path) -> io::Result<Vec<fs::DirEntry>> {
     let mut entries: Vec<_> = fs::read_dir(folder)?.collect::<io::Result<_>>()?;
@@ -163,10 +185,10 @@ impl Walk<'_> {
                 return self.skip(folder, reason);
             }
             let path = entry.path();
-            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            if is_hidden(&entry) {
                 continue;
             }
-            let is_gguf = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf"));
+            let is_gguf = is_gguf(&path);
             let kind = match entry.file_type() {
                 Ok(kind) if kind.is_symlink() && !is_gguf => {
                     fs::metadata(&path).map(|m| m.is_dir())

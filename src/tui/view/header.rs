@@ -14,7 +14,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
     let mut left = vec![Span::styled(" dovetail", styles.accent.add_modifier(Modifier::BOLD))];
     if let Some(ready) = &state.ready {
         left.push(Span::styled("  ", styles.faint));
-        left.push(Span::styled(readable(&ready.target), styles.text));
+        left.push(Span::styled(ready.target.clone(), styles.text));
         left.push(Span::styled(" ← ", styles.faint));
         if !state.strategy().is_empty() {
             left.push(Span::styled(state.strategy(), styles.text));
@@ -44,29 +44,4 @@ fn activity(state: &ScreenState, styles: &Styles) -> Vec<Span<'static>> {
     spans.push(Span::styled(format!("{glyph} "), style));
     spans.push(Span::styled(format!("{words} "), style));
     spans
-}
-
-/// A model's name, which ends with its size, without the size where the name has it already.
-fn readable(name: &str) -> &str {
-    match name.rsplit_once(' ') {
-        Some((rest, size)) if rest.to_lowercase().contains(&size.to_lowercase()) => rest,
-        _ => name,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::readable;
-
-    #[test]
-    fn a_name_has_its_size_once() {
-        for (name, expected) in [
-            ("dovetail-demo 6M", "dovetail-demo 6M"),
-            ("Smollm2 135M Instruct 135M", "Smollm2 135M Instruct"),
-            ("qwen2.5-0.5b-instruct-q4_k_m 494M", "qwen2.5-0.5b-instruct-q4_k_m 494M"),
-            ("llama-2-7b-chat 7B", "llama-2-7b-chat"),
-        ] {
-            assert_eq!(readable(name), expected);
-        }
-    }
 }
