@@ -27,6 +27,30 @@ pub struct CataloguePair {
     pub draft: PairDraft,
     /// Licence of the target.
     pub licence: String,
+    /// Megabytes of the target's file, rounded.
+    megabytes: u64,
+    /// Weights of the target.
+    pub weights: u64,
+    /// Layers of the target.
+    pub layers: usize,
+    /// Megabytes of the small model's file, rounded; 0 where a head drafts.
+    #[serde(default)]
+    small_megabytes: u64,
+    /// Weights of the small model; 0 where a head drafts.
+    #[serde(default)]
+    pub small_weights: u64,
+}
+
+impl CataloguePair {
+    /// Bytes of the target's file, rounded.
+    pub fn target_bytes(&self) -> u64 {
+        self.megabytes * 1_000_000
+    }
+
+    /// Bytes of the small model's file, rounded; 0 where a head drafts.
+    pub fn small_bytes(&self) -> u64 {
+        self.small_megabytes * 1_000_000
+    }
 }
 
 /// What drafts for a target.
@@ -68,7 +92,7 @@ fn hub_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HubId, D::Error>
     })
 }
 
-/// All pairs, small ones first.
+/// All pairs, by family.
 #[allow(clippy::expect_used, reason = "the file is part of the binary, and a test reads it")]
 pub fn catalogue() -> &'static [CataloguePair] {
     #[derive(Deserialize)]
@@ -115,6 +139,18 @@ mod tests {
             assert!(pair.target.file.is_some(), "{}", pair.name);
             let is_small = matches!(pair.draft, PairDraft::Small(_));
             assert_eq!(pair.draft.id().file.is_some(), is_small, "{}", pair.name);
+            assert_eq!(pair.small_weights > 0, is_small, "{}", pair.name);
+            assert!(pair.layers > 10, "{}", pair.name);
+            // No type of weights is that small or that large, and the name says the model's size.
+            let bits = |bytes: u64, weights: u64| 8.0 * bytes as f64 / weights as f64;
+            let target = bits(pair.target_bytes(), pair.weights);
+            assert!((4.5..11.0).contains(&target), "{}: {target}", pair.name);
+            let small = bits(pair.small_bytes(), pair.small_weights);
+            assert!(!is_small || (4.5..11.0).contains(&small), "{}: {small}", pair.name);
+            let size = pair.title.split(' ').find_map(|word| word.strip_suffix('B')?.parse().ok());
+            let size: f64 = size.unwrap_or_else(|| panic!("no size: {}", pair.title));
+            let billions = pair.weights as f64 / 1e9;
+            assert!((billions / size - 1.0).abs() < 0.15, "{}: {billions}", pair.title);
             assert!(!pair.licence.is_empty() && !pair.title.is_empty());
             assert!(!pair.name.contains('/') && pair.name == pair.name.to_lowercase());
         }

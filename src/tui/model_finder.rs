@@ -1,17 +1,23 @@
 //! The models that the chat offers: those on this machine, with what fits and what to expect of
-//! them, and behind them those of the catalogue that can be fetched. It takes some milliseconds a
-//! model, on a thread of its own. Must never know the screen beyond its rows, nor ask the hub.
+//! them, then those of the catalogue that suit this machine and can be downloaded. It takes some
+//! milliseconds per model, on a thread of its own. Must never know the screen beyond its rows, nor
+//! ask the hub.
 
 use std::sync::{Arc, OnceLock};
 
-use super::state::{Fit, ModelPart, ModelRow};
+use super::state::{Fit, ModelPart, ModelRow, pair_models};
 use crate::hardware::{Machine, Memory};
 use crate::library::{
-    CataloguePair, HubId, ModelEntry, ModelPlaces, Runs, bundled_drafts, catalogue, find,
+    CataloguePair, HubId, ModelEntry, ModelPlaces, PairDraft, Runs, bundled_drafts, catalogue, find,
 };
 use crate::plan::Throughput;
 use crate::settings::LOOKUP;
-use crate::worker::{Forecast, Forecaster, ModelChoice};
+use crate::worker::{Forecast, Forecaster, MemoryFit, ModelChoice};
+
+/// Pairs of the catalogue that are offered: few enough to choose from.
+const OFFERED: usize = 3;
+/// Tokens per second from which an answer can be read as it comes.
+const COMFORTABLE: f64 = 5.0;
 
 /// Looks for models.
 #[derive(Clone, Debug, Default)]
@@ -25,14 +31,14 @@ pub struct ModelFinder {
 }
 
 impl ModelFinder {
-    /// Looks in these folders, beside the stores of other programs, and expects what so many
-    /// threads can do.
+    /// Looks in these folders and in the stores of other programs, and estimates speeds for so many
+    /// threads.
     pub fn new(folders: Vec<String>, threads: Option<usize>) -> Self {
         Self { folders, threads, measured: Arc::default() }
     }
 
-    /// Models that can be chosen for `part` while `current` are in use; `busy` while they are at
-    /// work.
+    /// Models that can be chosen for `part` while `current` are in use; `busy` while they are
+    /// answering.
     pub fn find(&self, part: ModelPart, current: &ModelChoice, busy: bool) -> Vec<ModelRow> {
         let found = find(&ModelPlaces::of_machine(&self.folders));
         for skipped in &found.skipped {
@@ -45,8 +51,8 @@ impl ModelFinder {
         }
     }
 
-    /// With the memory bandwidth as it was measured first: guessed while the models are at work,
-    /// which take most of it.
+    /// With the memory bandwidth as it was measured first. While the models answer they take most
+    /// of it: then it is guessed.
     fn forecaster(&self, machine: &Machine, busy: bool) -> Forecaster {
         let threads = machine.cpu.threads(self.threads);
         let throughput = match self.measured.get() {
@@ -61,8 +67,8 @@ impl ModelFinder {
     }
 }
 
-/// Every model that can be a target, and those to fetch. A head or a small model of the former
-/// target is not kept.
+/// Every model that can be a target, and those to download. A head or a small model of the target
+/// in use is not kept.
 fn targets(models: &[ModelEntry], current: &ModelChoice, forecaster: &Forecaster) -> Vec<ModelRow> {
     let here = models.iter().filter(|model| !model.is_head()).map(|model| {
         let choice = ModelChoice { target: name(model), ..ModelChoice::default() };
@@ -74,11 +80,43 @@ fn targets(models: &[ModelEntry], current: &ModelChoice, forecaster: &Forecaster
         }
     });
     let missing = |pair: &&CataloguePair| !models.iter().any(|model| is_of(model, &pair.target));
-    let to_fetch = catalogue().iter().filter(missing).map(|pair| {
-        let target = Some(pair.target.to_string());
-        to_fetch(pair, &pair.title, ModelChoice { target, ..ModelChoice::default() })
+    let offered = offered(catalogue().iter().filter(missing), forecaster);
+    let to_download = offered.into_iter().map(|(pair, forecast)| ModelRow {
+        bytes: pair.target_bytes() + pair.small_bytes(),
+        fit: if forecast.memory == MemoryFit::Tight { Fit::Alone } else { Fit::Beside },
+        speed: of_target(&forecast),
+        ..to_download(pair, &pair.title, pair_models(pair))
     });
-    here.chain(to_fetch).collect()
+    here.chain(to_download).collect()
+}
+
+/// The `pairs` that suit this machine best: the largest of those that answer at a comfortable
+/// speed, and if these are too few, the fastest of the others. The smallest download is the first.
+/// Of models with as many weights only the first is taken, and none with a head, which is large and
+/// for people who know why.
+fn offered<'a>(
+    pairs: impl Iterator<Item = &'a CataloguePair>,
+    forecaster: &Forecaster,
+) -> Vec<(&'a CataloguePair, Forecast)> {
+    let mut fitting: Vec<(&CataloguePair, Forecast)> = Vec::new();
+    for pair in pairs.filter(|pair| matches!(pair.draft, PairDraft::Small(_))) {
+        let forecast = forecaster.of_pair(pair);
+        let is_new = !fitting.iter().any(|(other, _)| other.weights == pair.weights);
+        if is_new && forecast.memory != MemoryFit::TooLarge {
+            fitting.push((pair, forecast));
+        }
+    }
+    let rate = |forecast: &Forecast| forecast.drafts.first().map_or(0.0, |draft| draft.rate);
+    fitting.sort_by(|(a, of_a), (b, of_b)| {
+        let (a_is_fast, b_is_fast) = (rate(of_a) >= COMFORTABLE, rate(of_b) >= COMFORTABLE);
+        b_is_fast.cmp(&a_is_fast).then_with(|| match a_is_fast {
+            true => b.weights.cmp(&a.weights),
+            false => rate(of_b).total_cmp(&rate(of_a)),
+        })
+    });
+    fitting.truncate(OFFERED);
+    fitting.sort_by_key(|(pair, _)| pair.target_bytes() + pair.small_bytes());
+    fitting
 }
 
 /// Heads that were made for the target in use, small models with its vocabulary, lookup, and what
@@ -127,7 +165,7 @@ fn drafts(
         aliases: LOOKUP.to_string(),
         fit: Fit::Beside,
         speed: String::new(),
-        pull: None,
+        download: false,
         refused: None,
         models: of_target(Some(LOOKUP), None),
         in_use: false,
@@ -140,8 +178,12 @@ fn drafts(
         is_its && !models.iter().any(|model| is_of(model, pair.draft.id()))
     });
     rows.extend(pairs.map(|pair| {
-        let title = pair.draft.id().to_string();
-        to_fetch(pair, &title, of_target(None, None))
+        let id = pair.draft.id().to_string();
+        let models = match pair.draft {
+            PairDraft::Head(_) => of_target(Some(&id), None),
+            PairDraft::Small(_) => of_target(None, Some(&id)),
+        };
+        ModelRow { bytes: pair.small_bytes(), ..to_download(pair, &id, models) }
     }));
     rows
 }
@@ -154,29 +196,25 @@ fn is_of(model: &ModelEntry, id: &HubId) -> bool {
     })
 }
 
-/// A pair of the catalogue, which is fetched if the user says so, outside of the chat.
-fn to_fetch(pair: &CataloguePair, title: &str, models: ModelChoice) -> ModelRow {
-    let CataloguePair { name, licence, .. } = pair;
+/// What the catalogue has for this machine: it is downloaded when the user chooses it.
+fn to_download(pair: &CataloguePair, title: &str, models: ModelChoice) -> ModelRow {
     ModelRow {
         title: title.to_string(),
         parameters: None,
         quantisation: None,
         bytes: 0,
-        place: "not on this machine".to_string(),
-        aliases: name.clone(),
+        place: pair.licence.clone(),
+        aliases: pair.name.clone(),
         fit: Fit::Beside,
         speed: String::new(),
-        pull: Some(name.clone()),
-        refused: Some(format!(
-            "{title} ({licence}) is not on this machine: `dovetail pull {name}` fetches it, and \
-             then it can be chosen here"
-        )),
+        download: true,
+        refused: None,
         models,
         in_use: false,
     }
 }
 
-/// Tokens a second of a target, plain and with its best draft.
+/// Tokens per second of a target, plain and with its best draft.
 fn of_target(forecast: &Forecast) -> String {
     let Some(plain) = forecast.plain.map(rate) else { return String::new() };
     match forecast.drafts.first().map(|best| rate(best.rate)) {
@@ -185,7 +223,7 @@ fn of_target(forecast: &Forecast) -> String {
     }
 }
 
-/// Tokens a second of a target with this draft.
+/// Tokens per second of a target with this draft.
 fn of_draft(forecast: &Forecast, draft: &ModelEntry) -> String {
     let is_it = |name: &str| draft.located.names().any(|own| own == name);
     let found =
@@ -205,7 +243,7 @@ enum ModelPartOfDraft {
 }
 
 /// How `model` can draft for `target`, if it can: a head of its sizes, or a model of the same
-/// vocabulary that reads at most half as many bytes a token.
+/// vocabulary that reads at most half as many bytes per token.
 fn goes_with(model: &ModelEntry, target: &ModelEntry) -> Option<ModelPartOfDraft> {
     let Some(Runs::Model { config, pass_bytes: all }) = &target.facts.runs else { return None };
     match model.facts.runs.as_ref()? {
@@ -244,10 +282,10 @@ fn row(model: &ModelEntry, models: ModelChoice, memory: Memory) -> ModelRow {
     };
     let too_large = || {
         let (needed, total) = (needed >> 20, memory.total >> 20);
-        format!("{} needs {needed} MiB and this machine has {total}", model.title())
+        format!("{} needs {needed} MiB of memory, and this machine has {total}", model.title())
     };
     ModelRow {
-        title: facts.title.as_ref().unwrap_or(&located.name).clone(),
+        title: model.short_title().to_owned(),
         parameters: facts.parameters,
         quantisation: facts.quantisation.clone(),
         bytes: located.bytes,
@@ -255,7 +293,7 @@ fn row(model: &ModelEntry, models: ModelChoice, memory: Memory) -> ModelRow {
         aliases: located.names().collect::<Vec<_>>().join(" "),
         fit,
         speed: String::new(),
-        pull: None,
+        download: false,
         refused: model
             .problem()
             .map(str::to_string)
@@ -280,7 +318,7 @@ mod tests {
     fn the_bundled_target_is_offered_and_in_use_at_first() {
         let found = find(&ModelPlaces::default());
         let rows = targets(&found.models, &ModelChoice::default(), &with(ROOM));
-        assert_eq!(rows.len(), 1 + catalogue().len(), "{rows:?}");
+        assert_eq!(rows.len(), 1 + OFFERED, "{rows:?}");
         assert!(rows[0].speed.starts_with('~') && rows[0].speed.contains('–'), "{rows:?}");
         assert!(rows[0].in_use && rows[0].refused.is_none() && rows[0].fit == Fit::Beside);
         let small = Memory { total: 8 << 30, free: 1000 };
@@ -290,6 +328,7 @@ mod tests {
         let rows = targets(&found.models, &ModelChoice::default(), &with(tiny));
         let why = rows[0].refused.as_deref().unwrap();
         assert!(why.contains("this machine has"), "{why}");
+        assert_eq!(rows.len(), 1, "nothing to download fits: {rows:?}");
     }
 
     #[test]
@@ -310,28 +349,61 @@ mod tests {
         assert_eq!(offered(&other).0.len(), 1);
     }
 
+    /// A machine of this speed, in tokens per second of a model of 10^9 bytes.
+    fn with_speed(rate: f64) -> Forecaster {
+        let throughput = Throughput { multiply_adds: 1e12, bandwidth: rate * 1e9, overhead: 1e-6 };
+        Forecaster { throughput, memory: Memory { total: 32 << 30, free: 16 << 30 } }
+    }
+
     #[test]
-    fn what_can_be_fetched_is_told_until_it_is_there() {
+    fn three_models_that_suit_the_machine_can_be_downloaded() {
+        let found = find(&ModelPlaces::default());
+        let of = |forecaster: &Forecaster| {
+            let rows = targets(&found.models, &ModelChoice::default(), forecaster);
+            assert!(!rows[0].download, "what is on this machine comes first");
+            rows.into_iter().filter(|row| row.download).collect::<Vec<_>>()
+        };
+        let titles = |rows: &[ModelRow]| -> Vec<String> {
+            rows.iter().map(|row| row.title.clone()).collect()
+        };
+        let (slow, fast) = (of(&with_speed(6.0)), of(&with_speed(300.0)));
+        assert_eq!(titles(&fast), ["Qwen3 8B", "Gemma 2 9B", "Gemma 3 12B"]);
+        assert!(titles(&slow).contains(&"SmolLM2 1.7B Instruct".to_string()), "{slow:?}");
+        for row in slow.iter().chain(&fast) {
+            assert!(row.refused.is_none() && row.bytes > 1 << 30, "{row:?}");
+            assert!(row.speed.starts_with('~') && row.models.draft_model.is_some(), "{row:?}");
+        }
+        assert!(fast.iter().is_sorted_by_key(|row| row.bytes));
+        assert!(fast[2].bytes > slow[2].bytes);
+        // With little memory they are smaller, and with less there is none.
+        let little = Memory { total: 3 << 30, free: 3 << 30 };
+        let rows = of(&Forecaster { memory: little, ..with_speed(300.0) });
+        assert!(!rows.is_empty() && rows.iter().all(|row| row.bytes < 3 << 30), "{rows:?}");
+    }
+
+    #[test]
+    fn what_was_downloaded_is_not_offered_again() {
         let mut models = find(&ModelPlaces::default()).models;
         let pair = &catalogue()[0];
-        let offered = |models: &[ModelEntry]| {
-            let rows = targets(models, &ModelChoice::default(), &with(ROOM));
-            rows.into_iter().find(|row| row.pull.as_ref() == Some(&pair.name))
+        let slow = with_speed(6.0);
+        let offers = |models: &[ModelEntry]| {
+            let rows = targets(models, &ModelChoice::default(), &slow);
+            rows.iter().any(|row| row.download && row.models == pair_models(pair))
         };
-        let why = offered(&models).unwrap().refused.unwrap();
-        assert!(why.contains(&format!("dovetail pull {}", pair.name)), "{why}");
-        assert!(why.contains(&pair.licence), "{why}");
-        // The target was fetched and its draft was not.
+        assert!(offers(&models));
+        // The target is here and its draft is not.
         models[0].located.aliases.push(format!("{}:a-file.gguf", pair.target.repo));
-        assert_eq!(offered(&models), None);
+        assert!(!offers(&models));
         let current = ModelChoice { target: Some(pair.target.repo.clone()), ..Default::default() };
         models[0].located.aliases.push(pair.target.repo.clone());
-        let rows = drafts(&models, &bundled_drafts(), &current, &with(ROOM));
-        let pull: Vec<_> = rows.iter().filter_map(|row| row.pull.clone()).collect();
-        assert!(pull.contains(&pair.name), "{rows:?}");
+        let offers_draft = |models: &[ModelEntry]| {
+            let rows = drafts(models, &bundled_drafts(), &current, &with(ROOM));
+            let draft = Some(pair.draft.id().to_string());
+            rows.iter().any(|row| row.download && row.models.draft_model == draft)
+        };
+        assert!(offers_draft(&models));
         models[0].located.aliases.push(pair.draft.id().repo.clone());
-        let rows = drafts(&models, &bundled_drafts(), &current, &with(ROOM));
-        assert!(!rows.iter().any(|row| row.pull.as_ref() == Some(&pair.name)), "{rows:?}");
+        assert!(!offers_draft(&models));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use super::load::sizes::{FOUR_BITS, of_head, of_small};
 use crate::hardware::{Machine, Memory};
 use crate::kernels::{Pool, Roofline};
-use crate::library::{ModelEntry, Runs, Store, bundled_drafts};
+use crate::library::{CataloguePair, ModelEntry, PairDraft, Runs, Store, bundled_drafts};
 use crate::model::Config;
 use crate::plan::{
     CostInputs, DraftSize, Prefer, SearchSpace, TargetSize, Throughput, TreeOverrides, choose,
@@ -110,6 +110,28 @@ impl Forecaster {
         drafts.sort_by(|a, b| b.rate.total_cmp(&a.rate));
         let plain = (!model.facts.expanded).then(|| self.rate(size, None));
         Some(Forecast { needed, memory: self.fit(needed), plain, drafts })
+    }
+
+    /// What to expect of a pair of the catalogue, by what it says of its models.
+    pub fn of_pair(&self, pair: &CataloguePair) -> Forecast {
+        let (target, small) = (pair.target_bytes(), pair.small_bytes());
+        let size = TargetSize { weights: pair.weights, bytes: target, layers: pair.layers };
+        let drafts = match &pair.draft {
+            PairDraft::Head(_) => Vec::new(),
+            PairDraft::Small(id) => {
+                let draft = DraftSize {
+                    fixed: pair.small_weights,
+                    bytes_per_weight: small as f64 / pair.small_weights.max(1) as f64,
+                    ..DraftSize::NOTHING
+                };
+                let rate = self.rate(size, Some((draft, (0, 0))));
+                vec![DraftForecast { name: id.to_string(), is_head: false, rate }]
+            }
+        };
+        // A twentieth for what is computed with the weights.
+        let needed = (target + small) / 20 * 21;
+        let plain = Some(self.rate(size, None));
+        Forecast { needed, memory: self.fit(needed), plain, drafts }
     }
 
     fn fit(&self, needed: u64) -> MemoryFit {
@@ -226,6 +248,18 @@ mod tests {
         assert_eq!(names, ["small"]);
         assert!(forecast.drafts[0].rate > forecast.plain.unwrap(), "{forecast:?}");
         assert_eq!(MACHINE.of(&small, &all).unwrap().drafts, []);
+    }
+
+    #[test]
+    fn a_pair_of_the_catalogue_is_slower_and_larger_with_more_weights() {
+        let of = |name: &str| MACHINE.of_pair(crate::library::pair(name).unwrap());
+        let (small, large) = (of("qwen2.5-3b"), of("qwen2.5-7b"));
+        assert!(small.needed < large.needed && small.plain > large.plain);
+        assert!(small.drafts[0].rate >= small.plain.unwrap(), "{small:?}");
+        assert_eq!((small.memory, large.memory), (MemoryFit::Fits, MemoryFit::Fits));
+        let tiny = Forecaster { memory: Memory { total: 1 << 30, free: 1 << 29 }, ..MACHINE };
+        let pair = crate::library::pair("qwen2.5-7b").unwrap();
+        assert_eq!(tiny.of_pair(pair).memory, MemoryFit::TooLarge);
     }
 
     #[test]

@@ -12,7 +12,7 @@ fn ask(chat: &mut Chat, question: &str) {
     chat.wait_for(&format!("❯ {question}"));
     chat.pty.wait("the answer", |screen| {
         let after = screen.rsplit_once(question).map_or("", |(_, after)| after);
-        after.contains(" steps · ") && screen.contains("○ ready")
+        after.contains(" instead of ") && screen.contains("○ ready")
     });
 }
 
@@ -49,14 +49,14 @@ fn a_conversation_goes_on_with_another_draft_and_another_model() {
 
     // A name that is not in any list is taken as a path.
     chat.send(&format!("/model {}\r", twin.display()));
-    chat.wait_for("no model has these words");
+    chat.wait_for("No match: Enter takes");
     chat.send("\r");
     header_has(&mut chat, "twin");
     ask(&mut chat, "And what does it eat?");
 
     // A failure leaves it in use.
     chat.send("/model no/such/model.gguf\r");
-    chat.wait_for("no model has these words");
+    chat.wait_for("No match: Enter takes");
     chat.send("\r");
     chat.wait_for("was not loaded");
     chat.send("\x1b");
@@ -98,7 +98,8 @@ fn what_is_kept_of_a_conversation_is_there_on_leaving_and_goes_with_it() {
     let mut first = start(&[]);
     first.wait_for("○ ready");
     first.send(&format!("{question}\r"));
-    first.wait("the answer", |screen| screen.contains(" steps · ") && screen.contains("○ ready"));
+    first
+        .wait("the answer", |screen| screen.contains(" instead of ") && screen.contains("○ ready"));
     first.send("\x11");
     assert_eq!(first.end().code, 0);
     let files = kept(home.path());

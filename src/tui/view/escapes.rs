@@ -52,6 +52,7 @@ fn names_and_notices_are_shown() {
     state.load = Some(ModelLoad {
         load: 1,
         title: HOSTILE.to_owned(),
+        download: false,
         stage: HOSTILE.to_owned(),
         fraction: None,
         alone: false,
@@ -67,7 +68,7 @@ fn names_and_notices_are_shown() {
         aliases: String::new(),
         fit: Fit::Beside,
         speed: String::new(),
-        pull: None,
+        download: false,
         refused: None,
         models: ModelChoice::default(),
         in_use: false,

@@ -1,7 +1,7 @@
 //! Other models: chosen, loaded beside those in use, stopped, failed.
 
-use super::job as asked;
-use crate::tui::state::{Fit, ModelPart, ModelRow, Overlay, Phase, ScreenState};
+use super::{job as asked, screen};
+use crate::tui::state::{Fit, ModelPart, ModelRow, Overlay, Phase, ScreenState, pair_models};
 use crate::tui::testing::{answer, loaded, ready, say, type_keys, unloaded};
 use crate::tui::update::{Effect, ScreenEvent, update};
 use crate::worker::{Command, Event, LoadJob, ModelChoice, Ready};
@@ -20,7 +20,7 @@ fn row(title: &str) -> ModelRow {
         aliases: String::new(),
         fit: Fit::Beside,
         speed: String::new(),
-        pull: None,
+        download: false,
         refused: None,
         models: named(title),
         in_use: false,
@@ -62,6 +62,7 @@ fn said(state: &ScreenState) -> &str {
 #[test]
 fn an_answer_keeps_its_speed_up_when_the_models_are_changed() {
     let (mut state, job) = loading();
+    state.ready.as_mut().unwrap().models = named("first.gguf");
     type_keys(&mut state, "one<enter>");
     for event in answer(1, "A first answer of several words, some of them drafted.", 8) {
         say(&mut state, event);
@@ -104,7 +105,7 @@ fn a_model_is_chosen_from_the_list_and_the_conversation_goes_on_with_it() {
     say(&mut state, progress(1, 0.25));
     say(&mut state, progress(7, 0.75));
     let words = state.load.as_ref().unwrap().words("Esc");
-    assert!(words.contains("reading Qwen 25 %") && words.contains("Esc"), "{words}");
+    assert!(words.contains("reading Qwen (25%)") && words.contains("Esc"), "{words}");
     let sent = type_keys(&mut state, "two<enter>");
     assert_eq!(job_generation(&sent), 2);
     for event in answer(2, "Second answer.", 8) {
@@ -120,7 +121,7 @@ fn a_model_is_chosen_from_the_list_and_the_conversation_goes_on_with_it() {
         (state.load.is_none(), state.ready.as_ref().unwrap().target.as_str()),
         (true, "Qwen")
     );
-    assert!(said(&state).contains("read anew"), "{}", said(&state));
+    assert!(said(&state).contains("reads the conversation"), "{}", said(&state));
     let sent = type_keys(&mut state, "three<enter>");
     assert_eq!(asked(&sent).messages.len(), 5, "the whole conversation");
 }
@@ -213,19 +214,81 @@ fn what_cannot_be_loaded_says_why_and_the_list_stays() {
     let refused = ModelRow { refused: Some(why.to_string()), ..row("Odd") };
     let used = ModelRow { in_use: true, ..row("Used") };
     found(&mut state, ModelPart::Target, vec![refused, used]);
-    for (keys, words) in [("<enter>", why), ("<down><enter>", "in use already")] {
+    for (keys, words) in [("<enter>", why), ("<down><enter>", "already in use")] {
         assert!(type_keys(&mut state, keys).is_empty());
         assert!(said(&state).contains(words), "{}", said(&state));
         assert!(matches!(state.overlay, Some(Overlay::Models(_))));
     }
     assert!(type_keys(&mut state, "nothing of it<enter>").is_empty());
-    assert!(said(&state).contains("no model has these words"), "{}", said(&state));
+    assert!(said(&state).contains("No model matches these words"), "{}", said(&state));
     // Found for a list that was closed, they are dropped.
     type_keys(&mut state, "<esc>");
     found(&mut state, ModelPart::Target, vec![row("Late")]);
     assert!(state.overlay.is_none());
     let mut starting = unloaded();
     assert!(type_keys(&mut starting, "<c-n>").is_empty() && starting.overlay.is_none());
+}
+
+/// A model of the catalogue that the list offers.
+fn offered(title: &str) -> ModelRow {
+    ModelRow { place: "Apache-2.0".to_string(), download: true, ..row(title) }
+}
+
+#[test]
+fn a_download_runs_while_the_model_in_use_answers_and_can_be_stopped() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "<c-n>");
+    found(&mut state, ModelPart::Target, vec![row("Llama"), offered("Qwen")]);
+    let job = load(&type_keys(&mut state, "<down><enter>"));
+    assert_eq!(job.models, named("Qwen"));
+    let stage = "downloading qwen.gguf: 1203 of 4081 MB, 12.3 MB/s, 3:54 left".to_string();
+    say(&mut state, Event::LoadProgress { load: job.load, stage, fraction: Some(0.29) });
+    let told = screen(&mut state);
+    for part in ["Qwen (Apache-2.0)", "1203 of 4081 MB", "12.3 MB/s", "(29%)", "Esc stops it"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    type_keys(&mut state, "one<enter>");
+    for event in answer(state.generation(), "Answered meanwhile.", 8) {
+        say(&mut state, event);
+    }
+    assert_eq!(state.chat.last_answer(), Some("Answered meanwhile."));
+    let effects = type_keys(&mut state, "<esc>");
+    assert!(matches!(&effects[..], [Effect::Apply(controls)] if controls.load != job.load));
+    assert!(state.load.is_none() && said(&state).contains("is kept"), "{}", said(&state));
+    // It continues the same conversation once it is here.
+    type_keys(&mut state, "<c-n>");
+    found(&mut state, ModelPart::Target, vec![offered("Qwen")]);
+    let job = load(&type_keys(&mut state, "<enter>"));
+    say(&mut state, swapped(&job));
+    assert_eq!(asked(&type_keys(&mut state, "two<enter>")).messages.len(), 3);
+}
+
+#[test]
+fn a_failed_download_says_why_and_how_to_continue_it() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "<c-n>");
+    found(&mut state, ModelPart::Target, vec![offered("Qwen")]);
+    let job = load(&type_keys(&mut state, "<enter>"));
+    let error = "the connection broke at 5 of 10 bytes".to_string();
+    say(&mut state, Event::NotSwapped { load: job.load, error: Some(error.clone()) });
+    let Some(Overlay::Error { title, text }) = &state.overlay else { panic!("nothing is said") };
+    assert!(title.contains("Qwen") && title.contains("not downloaded"), "{title}");
+    for part in [error.as_str(), "dovetail-demo 6M stays in use", "press Ctrl+N"] {
+        assert!(text.contains(part), "{text}");
+    }
+    type_keys(&mut state, "<esc>one<enter>");
+    assert!(state.answering(), "the demo is usable");
+}
+
+#[test]
+fn a_name_of_the_catalogue_downloads_its_pair() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "/model Qwen2.5-7B<enter>");
+    found(&mut state, ModelPart::Target, vec![row("Llama")]);
+    let job = load(&type_keys(&mut state, "<enter>"));
+    let pair = crate::library::pair("qwen2.5-7b").unwrap();
+    assert_eq!(job.models, pair_models(pair));
+    assert!(state.load.as_ref().unwrap().title.contains(&pair.licence));
 }
 
 #[test]

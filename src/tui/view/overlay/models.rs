@@ -20,38 +20,45 @@ pub(super) fn draw(
     styles: &Styles,
 ) {
     let (take, close) = (keys.take(), keys.close());
-    let path = format!("no model has these words; {take} takes a path or hub id");
+    let path = format!("No match: {take} takes what you typed as a path or hub id");
     let title = match picker.part {
         ModelPart::Target => " models ",
-        ModelPart::Draft => " drafts for this target: the text is the same ",
+        ModelPart::Draft => " drafts for this target: the text stays the same ",
     };
     let none = match (picker.searching, picker.part) {
-        (true, _) => "looking for models on this machine …",
+        (true, _) => "Looking for models on this machine …",
         (false, ModelPart::Target) => path.as_str(),
-        (false, ModelPart::Draft) => "no draft has these words",
+        (false, ModelPart::Draft) => "No draft matches these words",
     };
-    let foot = format!(" ~ estimated, plain–drafted · {take} load · {close} close ");
+    let downloads = picker.list.chosen().is_some_and(|row| row.download);
+    let does = if downloads { "download" } else { "load" };
+    let foot = format!(" ~ estimated, plain–drafted · {take} {does} · {close} close ");
     let texts = list::Texts { title, foot: &foot, none };
     list::draw(frame, areas, &picker.list, &texts, styles, |row, width| line(row, width, styles));
 }
 
 fn line(row: &ModelRow, width: u16, styles: &Styles) -> Line<'static> {
-    let mark = if row.in_use { "● " } else { "  " };
+    let mark = match (row.in_use, row.download) {
+        (true, _) => "● ",
+        (_, true) => "↓ ",
+        _ => "  ",
+    };
     let can = row.refused.is_none() && row.fit != Fit::TooLarge;
     let name = if can { styles.text } else { styles.faint };
     let left = Line::from_iter([
         Span::styled(mark, styles.accent),
         Span::styled(printable_line(&row.title).into_owned(), name),
     ]);
-    let fit = match (&row.pull, &row.refused, row.fit) {
-        (Some(name), _, _) => format!("dovetail pull {name}"),
-        (None, Some(_), _) => "cannot be opened".to_string(),
-        (None, None, Fit::Beside) => "fits".to_string(),
-        (None, None, Fit::Alone) => "fits alone".to_string(),
-        (None, None, Fit::TooLarge) => "too large".to_string(),
+    let fit = match (&row.refused, row.fit) {
+        (None, _) if row.download => "download",
+        (_, Fit::TooLarge) => "too large",
+        (Some(_), _) => "cannot be opened",
+        (None, Fit::Beside) => "fits",
+        (None, Fit::Alone) => "fits alone",
     };
+    let about = if row.download { "~" } else { "" };
     let style = if can { styles.dim } else { styles.faint };
-    let bytes = (row.bytes > 0).then(|| figures::bytes(row.bytes));
+    let bytes = (row.bytes > 0).then(|| format!("{about}{}", figures::bytes(row.bytes)));
     let told = |name: &&str| row.title.to_lowercase().contains(&name.to_lowercase());
     let quantisation = row.quantisation.as_deref().filter(|name| !told(name));
     let quantisation = quantisation.map(|name| printable_line(name).into_owned());
@@ -61,7 +68,7 @@ fn line(row: &ModelRow, width: u16, styles: &Styles) -> Line<'static> {
         quantisation.unwrap_or_default(),
         bytes.unwrap_or_default(),
         row.place.clone(),
-        fit,
+        fit.to_string(),
         speed,
     ];
     let joined = |parts: &[String]| {

@@ -109,7 +109,7 @@ fn models_are_listed_with_sizes_and_what_fits() {
         aliases: "tagged:latest".to_string(),
         fit,
         speed: "~6.1–11 tok/s".to_string(),
-        pull: None,
+        download: false,
         refused: None,
         models: ModelChoice { target: Some(title.to_string()), ..ModelChoice::default() },
         in_use: false,
@@ -127,11 +127,9 @@ fn models_are_listed_with_sizes_and_what_fits() {
         ModelRow {
             parameters: None,
             quantisation: None,
-            place: "hub".into(),
-            speed: String::new(),
-            pull: Some("qwen2.5-7b".into()),
-            refused: Some("`dovetail pull qwen2.5-7b` fetches it".into()),
-            ..row("Qwen2.5 7B Instruct", 0, Fit::Beside)
+            place: "Apache-2.0".into(),
+            download: true,
+            ..row("Qwen2.5 7B Instruct", 5_060_000_000, Fit::Beside)
         },
     ];
     let found = ScreenEvent::Models { part: ModelPart::Target, rows };
