@@ -76,7 +76,7 @@ fn first_minutes(assets: &Path) {
     wait_seconds(0.5);
     answered(&mut chat, Duration::from_secs(90));
     wait_seconds(3.0);
-    ask(&mut chat, "Tell me a story about a cat.");
+    ask(&mut chat, "Can you tell me a joke?");
     answered(&mut chat, Duration::from_secs(60));
     wait_seconds(2.0);
     // The help, then the models.

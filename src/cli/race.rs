@@ -84,7 +84,8 @@ fn measured(
             Event::Ready(ready) => {
                 let named = settings.strategy.map(|strategy| strategy.name);
                 let name = named.unwrap_or(&ready.strategy);
-                race = Race::new(if name == "plain" { "auto" } else { name });
+                let name = if name == "plain" { "auto" } else { name };
+                race = Race::new(name, ready.models.is_bundled());
                 if let Some(sampler) = ready.sampler {
                     controls.update(|controls| controls.sampler = sampler);
                 }
@@ -139,8 +140,9 @@ fn show(args: &RaceArgs, race: &Race) -> CommandResult {
         }
     }
     for (name, lane) in ["plain", "speculative"].iter().zip(&race.lanes) {
-        let (tokens, steps, seconds) = (lane.tokens(), lane.steps(), lane.total_ms() / 1e3);
-        writeln!(out, "{name:<12} {tokens} tokens in {steps} steps, {seconds:.2} s")?;
+        let (tokens, rounds, seconds) = (lane.tokens(), lane.steps(), lane.total_ms() / 1e3);
+        let time = if race.counts_rounds { String::new() } else { format!(", {seconds:.2} s") };
+        writeln!(out, "{name:<12} {tokens} tokens in {rounds} rounds{time}")?;
     }
     writeln!(out, "{}", race.result())?;
     Ok(())

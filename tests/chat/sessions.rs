@@ -136,12 +136,12 @@ fn two_windows_on_one_conversation_lose_no_turn() {
     let mut first = window("answers.jsonl", &home);
     first.send("First question\r");
     first.wait_for(ANSWER);
-    first.wait_for(" steps · ");
+    first.wait_for(" instead of ");
     let mut second = window("answers.jsonl", &home);
     second.send("/load first\r");
     second.wait_for(ANSWER);
     first.send("Said in the first\r");
-    first.wait("the answer", |screen| screen.matches(" steps · ").count() == 2);
+    first.wait("the answer", |screen| screen.matches(" instead of ").count() == 2);
     second.send("Said in the second\r");
     second.wait_for("goes on as a copy");
     quit(second);

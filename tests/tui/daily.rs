@@ -9,13 +9,13 @@ use portable_pty::CommandBuilder;
 #[test]
 fn a_digit_and_enter_begin_a_chat() {
     let mut chat = Chat::start("answers.jsonl").ready();
-    chat.wait_for("1 Tell me a story about a fox");
+    chat.wait_for("1 Tell me a story about a cat");
     chat.send("2");
-    chat.wait_for("│ What is the sun?");
+    chat.wait_for("│ Why is the sky blue?");
     chat.send("\r");
     chat.wait_for(ANSWER);
     let (_, saved) = chat.quit();
-    assert!(saved.contains("What is the sun?"), "{saved}");
+    assert!(saved.contains("Why is the sky blue?"), "{saved}");
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn a_message_waits_for_the_answer_before_it() {
 fn the_way_back_is_told_and_leads_back() {
     let mut chat = Chat::start("answers.jsonl").ready();
     chat.send("Where did the fox run?\r");
-    chat.wait_for(" steps · ");
+    chat.wait_for(" instead of ");
     chat.send("\x03");
     let Chat { pty, home } = chat;
     let ended = pty.end();
@@ -87,7 +87,7 @@ fn a_question_that_lost_its_answer_with_the_program_gets_one() {
     second.wait_for("no answer yet · Enter answers it");
     second.send("\r");
     second.wait_for(ANSWER);
-    second.wait_for(" steps · ");
+    second.wait_for(" instead of ");
     second.send("\x03");
     assert_eq!(second.end().code, 0);
     assert_eq!(saved(home.path()).matches("Where did the fox run?").count(), 2, "title and text");
@@ -111,7 +111,7 @@ fn a_message_that_was_not_sent_is_there_again() {
     second.wait_for("│ Before any question");
     second.send("\r");
     second.wait_for(ANSWER);
-    second.wait_for(" steps · ");
+    second.wait_for(" instead of ");
     second.send("Half of the nex");
     second.wait_for("│ Half of the nex");
     second.signal("TERM");
@@ -132,7 +132,7 @@ fn a_message_that_was_not_sent_is_there_again() {
     let mut fifth = again(home.path(), &["--continue"]);
     fifth.wait_for("│ Half of the next");
     fifth.send("\r");
-    fifth.wait("the second answer", |screen| screen.matches(" steps · ").count() == 1);
+    fifth.wait("the second answer", |screen| screen.matches(" instead of ").count() == 1);
     fifth.send("\x03");
     assert_eq!(fifth.end().code, 0);
     assert!(!saved(home.path()).contains("unsent"), "it was sent");
@@ -142,7 +142,7 @@ fn a_message_that_was_not_sent_is_there_again() {
 fn conversations_are_renamed_deleted_and_brought_back() {
     let mut chat = Chat::start("answers.jsonl").ready();
     chat.send("First question\r");
-    chat.wait_for(" steps · ");
+    chat.wait_for(" instead of ");
     chat.send("/new\r");
     chat.pty.wait("the chat to be empty", |screen| !screen.contains("First question"));
     chat.send("\x13");
@@ -179,7 +179,8 @@ fn a_race_is_run_and_played() {
     chat.send("\x1b[24~");
     chat.wait_for("race: the last question, twice");
     chat.wait_for("answering speculatively, to be timed");
-    chat.wait_for("× plain: the same text");
+    chat.wait_for("rounds instead of ");
+    assert!(!chat.pty.screen().contains('×'), "{}", chat.pty.screen());
     chat.send("\x1b");
     chat.pty.wait("the race to be left", |screen| !screen.contains("race: the last"));
     chat.quit();
@@ -197,7 +198,7 @@ fn the_mouse_goes_to_rounds_and_copies() {
     // Over ssh, the terminal's own clipboard is used even if there is a desktop.
     let mut chat = Chat::with("answers.jsonl", 120, 36, &[("SSH_CONNECTION", "test")]).ready();
     chat.send("Where did the fox run?\r");
-    chat.wait_for(" steps · ");
+    chat.wait_for(" instead of ");
     let screen = chat.pty.screen();
     let ((x, y), (end, _)) = (cell(&screen, "red fox"), cell(&screen, "over the hill"));
     chat.send(&format!("\x1b[<0;{x};{y}M\x1b[<0;{x};{y}m"));
@@ -249,7 +250,7 @@ fn a_full_disk_keeps_the_chat_open_until_it_is_left_again() {
         let mut pty = Pty::start(command, 100, 30);
         pty.wait_for("○ ready");
         pty.send("Where did the fox run?\r");
-        pty.wait_for(" steps · ");
+        pty.wait_for(" instead of ");
         pty.send(way);
         // It may be broken at the end of any row.
         pty.wait("why it does not leave", |screen| {
@@ -279,7 +280,7 @@ fn a_full_disk_keeps_the_chat_open_until_it_is_left_again() {
     let mut pty = Pty::start(command, 100, 30);
     pty.wait_for("○ ready");
     pty.send("Where did the fox run?\r");
-    pty.wait_for(" steps · ");
+    pty.wait_for(" instead of ");
     pty.signal("TERM");
     let ended = pty.end();
     assert_eq!(ended.code, 1);

@@ -1,6 +1,7 @@
 //! The chat in a pseudo-terminal.
 
 mod daily;
+mod first;
 mod models;
 mod picture;
 mod replay;

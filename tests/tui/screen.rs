@@ -5,10 +5,10 @@ use crate::support::chat::{ANSWER, Chat, saved};
 #[test]
 fn a_question_is_answered_and_saved() {
     let mut chat = Chat::start("answers.jsonl").ready();
-    chat.wait_for("chosen by the big model itself");
+    chat.wait_for("chosen by the target itself");
     chat.send("Where did the fox run?\r");
     chat.wait_for(ANSWER);
-    chat.wait_for(" steps · ");
+    chat.wait_for(" instead of ");
     let (ended, saved) = chat.quit();
     assert!(saved.contains("Where did the fox run?") && saved.contains(ANSWER), "{saved}");
     // Accepted tokens are underlined and coloured.
@@ -142,7 +142,7 @@ fn being_asked_to_end_saves_and_restores() {
 fn a_saved_conversation_is_loaded_again() {
     let mut chat = Chat::start("answers.jsonl").ready();
     chat.send("First question\r");
-    chat.wait_for(" steps · ");
+    chat.wait_for(" instead of ");
     chat.send("/new\r");
     chat.wait_for("Write a message, or / for commands");
     chat.pty.wait("the chat to be empty", |screen| !screen.contains("First question"));

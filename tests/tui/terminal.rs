@@ -14,7 +14,7 @@ use crate::support::pty::Pty;
 fn after_an_answer() -> Chat {
     let mut chat = Chat::start("answers.jsonl").ready();
     chat.send("Keep this\r");
-    chat.wait_for(" steps · ");
+    chat.wait_for(" instead of ");
     chat
 }
 

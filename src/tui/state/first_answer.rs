@@ -1,26 +1,26 @@
-//! The very first answer of the bundled pair, played at a pace that can be watched, with a caption
-//! in plain words. Any key gives full speed; it never comes again by itself. Must never know keys.
+//! The very first answer of the demo, played at a pace that can be watched, with a caption. Any key
+//! gives full speed; no later answer is slowed. Must never know keys.
 
 use crate::decode::Round;
 
-/// Where it stands.
+/// How far it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FirstAnswer {
-    /// There was one.
+    /// It is over.
     #[default]
     Past,
     /// The next answer is it.
     ToCome,
-    /// It is on its way; the pace before it, milliseconds.
+    /// It is on its way.
     Playing {
-        /// To be restored.
+        /// Milliseconds of the pace before it, to be restored.
         pace: usize,
     },
 }
 
 impl FirstAnswer {
-    /// Least milliseconds of a step while it plays.
-    pub const PACE: usize = 450;
+    /// Least milliseconds of a round while it plays: enough to read the caption.
+    pub const PACE: usize = 900;
 
     /// To come if the program has never answered here.
     pub fn new(first_run: bool) -> Self {
@@ -33,15 +33,17 @@ impl FirstAnswer {
     }
 }
 
-/// What a step did, in plain words.
+/// What a round did: `16 guessed, 3 right → 4 tokens in one round`. Guesses are the nodes of the
+/// tree below its root, so that they can be counted on the screen.
 pub fn caption(round: &Round) -> String {
-    let guessed = round.tree.nodes().iter().map(|node| node.depth).max().unwrap_or(0);
-    let kept = round.accepted.len();
-    let words =
-        |count: usize| if count == 1 { "1 word".to_string() } else { format!("{count} words") };
+    let (guessed, right) = (round.tree.len() - 1, round.accepted.len());
+    let tokens = match round.committed.len() {
+        1 => "1 token".to_string(),
+        tokens => format!("{tokens} tokens"),
+    };
     match guessed {
-        0 => "nothing guessed: the big model says one word itself".to_string(),
-        _ => format!("{} guessed, {kept} kept", words(guessed)),
+        0 => format!("nothing guessed → {tokens} in one round"),
+        _ => format!("{guessed} guessed, {right} right → {tokens} in one round"),
     }
 }
 
@@ -51,10 +53,13 @@ mod tests {
     use crate::tui::testing::round_of;
 
     #[test]
-    fn the_caption_counts_what_was_guessed_ahead() {
+    fn the_caption_counts_guesses_and_what_came_of_them() {
         let nodes = [("a", 0, 1.0), ("b", 0, 0.5), ("c", 1, 0.5), ("d", 0, 0.1)];
         let round = round_of(&nodes, &[1], "e");
-        assert_eq!(caption(&round), "2 words guessed, 1 kept");
-        assert!(caption(&round_of(&nodes[..1], &[], "e")).starts_with("nothing guessed"));
+        assert_eq!(caption(&round), "3 guessed, 1 right → 2 tokens in one round");
+        let none = round_of(&nodes, &[], "e");
+        assert_eq!(caption(&none), "3 guessed, 0 right → 1 token in one round");
+        let plain = round_of(&nodes[..1], &[], "e");
+        assert_eq!(caption(&plain), "nothing guessed → 1 token in one round");
     }
 }

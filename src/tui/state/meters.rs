@@ -1,5 +1,5 @@
-//! Figures of the latest answer. Tokens, rounds, times and τ are the [`Summary`]'s, which is
-//! updated every round and replaced by the worker's at the end. Must never know how they are drawn.
+//! Figures of the latest answer. Tokens, rounds, times and τ are in the [`Summary`], which every
+//! round updates and the worker's own replaces at the end. Must never know how they are drawn.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub struct Meters {
     pub first_token: Option<Duration>,
     /// How far the prompt has been read, before the first token.
     pub prefill: Option<Prefill>,
-    /// Tokens of a prompt that did not fit, without what was said before the last message.
+    /// Tokens that a prompt which did not fit has without the messages before the last one.
     pub alone: Option<usize>,
     /// Totals so far, from the first token on.
     pub summary: Option<Box<Summary>>,
@@ -38,8 +38,8 @@ pub struct Meters {
     reached: Vec<(usize, usize)>,
     /// Whether any round had more than the root to verify.
     drafted: bool,
-    /// How much faster than plain decoding it was, known or not, once other models are in use:
-    /// theirs is another pace.
+    /// How much faster than plain decoding it was, if that is known, once other models are in use:
+    /// they have another pace.
     pub settled: Option<Option<Speedup>>,
 }
 
@@ -111,7 +111,7 @@ impl Meters {
         self.total(|summary| summary.traffic)
     }
 
-    /// Whether any round was worked out by a replay's what-if, and so the figures.
+    /// Whether the what-if of a replay has predicted any round, and so the figures.
     pub fn predicted(&self) -> bool {
         self.total(|summary| summary.predicted) > 0
     }
@@ -121,7 +121,7 @@ impl Meters {
         self.total(|summary| summary.tokens_per_second)
     }
 
-    /// τ: tokens a round, prefill excluded.
+    /// τ: tokens per round, prefill excluded.
     pub fn tau(&self) -> f64 {
         self.total(|summary| summary.tau)
     }

@@ -45,7 +45,7 @@ pub use full::{CHOICES, Summarising};
 pub use input::{Completion, Input, Suggestion};
 pub use list::{FilteredList, Listed};
 pub use meters::{Meters, Prefill};
-pub use models::{Fit, ModelLoad, ModelPicker, ModelRow};
+pub use models::{Fit, ModelLoad, ModelPicker, ModelRow, pair_models};
 pub use overlay::{Overlay, QuestionPurpose, QuestionRow, Renaming, SessionList};
 pub use payoff::{Pays, PlainPace, Speedup};
 pub use pending::pending_rows;
@@ -357,10 +357,19 @@ impl ScreenState {
         self.meters = Meters::default();
     }
 
+    /// Whether the gain is told in rounds alone. The demo is so small that its speed depends on
+    /// the load of the machine more than on speculation.
+    pub fn counts_rounds(&self) -> bool {
+        self.ready.as_ref().is_some_and(|ready| ready.models.is_bundled())
+    }
+
     /// How much faster than plain decoding the latest answer is, as far as that is known.
     pub fn speedup(&self) -> Option<Speedup> {
         if let Some(settled) = self.meters.settled {
             return settled;
+        }
+        if self.counts_rounds() {
+            return None;
         }
         let pass_ms = self.ready.as_ref().and_then(|ready| ready.plain_ms);
         let for_show = self.ready.as_ref().is_some_and(|ready| ready.for_show);
@@ -371,6 +380,11 @@ impl ScreenState {
     pub fn note_pace(&mut self, round: &Round) {
         let timed = self.ready.as_ref().map_or(&[][..], |ready| &ready.verify_ms);
         self.plain.note(round, timed);
+    }
+
+    /// Whether the answer on its way is slowed, so that it can be watched.
+    pub fn slowed(&self) -> bool {
+        self.answering() && self.controls.pace > 0
     }
 
     /// Whether an answer is on its way.
@@ -426,7 +440,13 @@ impl ScreenState {
 
     /// Whether the draft tree is on the screen.
     pub fn shows_tree(&self) -> bool {
-        self.beside() || self.side == Some(Side::Tree)
+        self.beside() || self.panel_below() == Some(Side::Tree)
+    }
+
+    /// The panel below the chat on a narrow screen: the tree while the first answer plays, unless
+    /// the user has chosen another one.
+    pub fn panel_below(&self) -> Option<Side> {
+        self.side.or(self.first_answer.plays().then_some(Side::Tree))
     }
 
     /// Columns from which panels stand beside the chat.

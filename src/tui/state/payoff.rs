@@ -1,6 +1,7 @@
-//! How much faster than plain decoding an answer is. Plain rounds of this run are its measure as
-//! soon as there are enough of them, before that the passes that were timed while loading, as much
-//! slower as the latest rounds were. Must never know how it is drawn.
+//! How much faster than plain decoding an answer is. It is measured against the plain rounds of this
+//! run once there are enough of them. Until then it is estimated from the passes that were timed
+//! while loading, corrected by how much slower the latest rounds were. Must never know how it is
+//! drawn.
 
 use super::Meters;
 use crate::decode::Round;
@@ -9,18 +10,18 @@ use crate::plan::Costs;
 /// What a token takes in plain decoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PlainPace {
-    /// Milliseconds a token, the latest rounds counting most.
+    /// Milliseconds per token; the latest rounds count most.
     ms: f64,
     /// Plain rounds seen with the models in use.
     rounds: usize,
-    /// How many times as long as while loading the latest passes took, 0 before the first: a long
-    /// context and a busy machine slow all of them.
+    /// How much longer the latest passes took than while loading, as a factor; 0 before the first.
+    /// A long context and a busy machine slow all of them.
     slower: f64,
-    /// Passes that this is known from.
+    /// Passes from which this is known.
     passes: usize,
 }
 
-/// What a speed over that of plain decoding comes to, as it is written with one digit.
+/// How a speed compares with plain decoding, when the factor is written with one digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pays {
     /// It is faster.
@@ -49,7 +50,7 @@ pub struct Speedup {
     pub ratio: f64,
     /// Whether plain rounds were seen; else it is an estimate.
     pub measured: bool,
-    /// Whether trees are drafted to be looked at, be it that they cost more than they save.
+    /// Whether trees are drafted to be looked at, even if they cost more than they save.
     pub for_show: bool,
 }
 
@@ -60,28 +61,30 @@ impl Speedup {
         format!("{about}{:.1}× plain", self.ratio)
     }
 
-    /// Why it is below 1, if somebody wants it so.
+    /// Why it is below 1, where the settings ask for that.
     pub fn reason(self) -> Option<&'static str> {
-        (self.for_show && Pays::of(self.ratio) == Pays::Slower).then_some(", tree kept for show")
+        (self.for_show && Pays::of(self.ratio) == Pays::Slower)
+            .then_some(", tree kept for show")
     }
 }
 
 impl PlainPace {
     /// Plain rounds that make a measurement.
     const ENOUGH: usize = 8;
-    /// Rounds that the mean is over.
+    /// Rounds over which the mean is taken.
     const LONG: usize = 32;
     /// Passes that tell how slow the machine is now.
     const NOW: usize = 8;
-    /// How many times as long trees may take as they did while loading, on few positions, with
-    /// nothing slower: only what is beyond that is taken over, so that no gain is made of it.
+    /// Trees may take this many times as long as while loading, where there were few positions,
+    /// though nothing became slower. Only what exceeds this counts as slower, so that the estimate
+    /// promises too little rather than too much.
     const UNSURE: f64 = 1.35;
 
-    /// Notes a round: as a measurement if it was one of plain decoding, the root alone, which gives
-    /// one token. What a drafter took beside it is no part of plain decoding. `timed`: (nodes,
-    /// milliseconds) of the target's passes while loading.
+    /// Notes a round: as a measurement if it was one of plain decoding, with the root alone and one
+    /// token. The time of a drafter that ran next to it is not part of plain decoding. `timed`:
+    /// (nodes, milliseconds) of the target's passes while loading.
     pub fn note(&mut self, round: &Round, timed: &[(usize, f64)]) {
-        // Beside a drafter at work a pass takes longer.
+        // A pass takes longer while a drafter is at work.
         if round.timing.ahead_ms == 0.0
             && round.timing.verify_ms > 0.0
             && let Some(costs) = Costs::of_passes(timed)
@@ -98,28 +101,28 @@ impl PlainPace {
         self.ms += (ms - self.ms) / self.rounds.min(Self::LONG) as f64;
     }
 
-    /// What a token takes in plain decoding, and whether that was measured; `pass_ms` is what a
+    /// Milliseconds per token in plain decoding, and whether they were measured; `pass_ms` is what a
     /// pass over one token took while loading.
     fn token_ms(&self, meters: &Meters, pass_ms: Option<f64>) -> Option<(f64, bool)> {
         if self.rounds >= Self::ENOUGH {
             return Some((self.ms, true));
         }
-        // Sampling and text take their time in plain decoding too.
+        // Plain decoding needs time for sampling and text too.
         let other = meters.spent().other_ms / meters.rounds().max(1) as f64;
         let slower = (self.slower / Self::UNSURE).max(1.0);
         pass_ms.filter(|ms| *ms > 0.0).map(|ms| (ms * slower + other, false))
     }
 
-    /// Speed of the answer over plain decoding; `None` while nothing was drafted or plain
-    /// decoding's speed is not known.
+    /// How much faster than plain decoding the answer is; `None` if nothing was drafted or the speed
+    /// of plain decoding is not known.
     pub fn speedup(&self, meters: &Meters, pass_ms: Option<f64>) -> Option<Speedup> {
         if !meters.drafted() || meters.overall() <= 0.0 {
             return None;
         }
         let (ms, measured) = self.token_ms(meters, pass_ms)?;
         let ratio = meters.overall() * ms / 1e3;
-        // No round is shorter than a plain one: τ is the most there is to win. A plain pass that
-        // was timed on a machine that was busy then would promise more.
+        // No round is shorter than a plain one, so τ is the largest possible gain. A plain pass that
+        // was timed on a busy machine would promise more.
         let most = if measured { f64::INFINITY } else { meters.tau() };
         Some(Speedup { ratio: ratio.min(most), measured, for_show: false })
     }
@@ -142,7 +145,7 @@ mod tests {
         timed(round, 10.0, 38.0, 2.0)
     }
 
-    /// One token in 40 ms, beside which a drafter took 5.
+    /// One token in 40 ms, while a drafter took 5.
     fn plain() -> Round {
         timed(round_of(&[("a", 0, 1.0)], &[], "b"), 5.0, 39.0, 1.0)
     }
@@ -156,7 +159,7 @@ mod tests {
         meters.round(&drafted());
         pace.note(&drafted(), &[]);
         assert_eq!(pace.speedup(&meters, None), None, "plain decoding's speed is not known");
-        // 60 tokens a second; a plain token 30 + 2 ms.
+        // 60 tokens per second; a plain token takes 30 + 2 ms.
         let guess = pace.speedup(&meters, Some(30.0)).unwrap();
         assert!((guess.ratio - 60.0 * 0.032).abs() < 1e-9 && !guess.measured, "{guess:?}");
         assert_eq!(guess.words(), "about 1.9× plain");
@@ -171,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn no_estimate_promises_more_than_the_tokens_of_a_step() {
+    fn no_estimate_promises_more_than_the_tokens_of_a_round() {
         let (mut pace, mut meters) = (PlainPace::default(), Meters::default());
         meters.first(std::time::Duration::ZERO, Box::default());
         meters.summary.as_mut().unwrap().tokens = 1;
         meters.round(&drafted());
         pace.note(&drafted(), &[]);
         assert_eq!(meters.tau(), 3.0);
-        // Three tokens in 50 ms would be six times as fast as a token in 100.
+        // Three tokens in 50 ms would be six times as fast as one token in 100.
         let guess = pace.speedup(&meters, Some(100.0)).unwrap();
         assert_eq!(guess, Speedup { ratio: 3.0, measured: false, for_show: false });
     }
@@ -189,17 +192,17 @@ mod tests {
         meters.first(std::time::Duration::ZERO, Box::default());
         meters.summary.as_mut().unwrap().tokens = 1;
         meters.round(&drafted());
-        // Over the root and its two nodes 30 ms while loading and now 38 says nothing yet.
+        // 30 ms for the root and its two nodes while loading, and 38 ms now, say nothing yet.
         pace.note(&drafted(), &[(1, 15.0), (3, 30.0)]);
         let guess = pace.speedup(&meters, Some(15.0)).unwrap();
         assert!((guess.ratio - 60.0 * 0.017).abs() < 1e-9 && !guess.measured, "{guess:?}");
-        // 2.7 times as long says twice.
+        // 2.7 times as long counts as twice as slow.
         let timed = [(1, 14.0), (3, 38.0 / (2.0 * PlainPace::UNSURE))];
         let mut pace = PlainPace::default();
         pace.note(&drafted(), &timed);
         let guess = pace.speedup(&meters, Some(15.0)).unwrap();
         assert!((guess.ratio - 60.0 * 0.032).abs() < 1e-9 && !guess.measured, "{guess:?}");
-        // What ran beside a drafter tells nothing of a pass alone.
+        // A pass that ran next to a drafter says nothing of a pass alone.
         let mut beside = drafted();
         beside.timing = Timing { verify_ms: 380.0, ahead_ms: 5.0, ..Timing::default() };
         pace.note(&beside, &timed);
@@ -207,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_as_one_is_neither_faster_nor_slower() {
+    fn what_is_written_as_1_is_neither_faster_nor_slower() {
         for tenth in 0..40 {
             for part in [-0.049, 0.0, 0.049] {
                 let ratio = f64::from(tenth) / 10.0 + part;

@@ -37,8 +37,8 @@ impl Lane {
         self.arrivals.push(Arrival { at_ms: self.total_ms, bytes, tokens });
     }
 
-    fn step(&mut self, round: &Round) {
-        self.total_ms += round.timing.total_ms();
+    fn step(&mut self, round: &Round, ms: f64) {
+        self.total_ms += ms;
         self.steps += 1;
         self.push(&round.committed);
     }
@@ -94,12 +94,17 @@ pub struct Race {
     pub began: Option<Duration>,
     /// The strategy of the second.
     pub strategy: String,
+    /// Whether rounds are compared and not times: every round then plays for as long.
+    pub counts_rounds: bool,
 }
 
 impl Race {
+    /// Milliseconds for which a round plays where rounds are compared.
+    const ROUND_MS: f64 = 80.0;
+
     /// Neither answer is there yet.
-    pub fn new(strategy: &str) -> Self {
-        Self { strategy: strategy.to_owned(), ..Self::default() }
+    pub fn new(strategy: &str, counts_rounds: bool) -> Self {
+        Self { strategy: strategy.to_owned(), counts_rounds, ..Self::default() }
     }
 
     /// Whether an answer is still being made.
@@ -117,7 +122,10 @@ impl Race {
         let Some(lane) = self.lanes.get_mut(self.running) else { return false };
         match event {
             Event::First { token, .. } => lane.push(std::slice::from_ref(token)),
-            Event::Round { round, .. } => lane.step(round),
+            Event::Round { round, .. } => {
+                let measured = round.timing.total_ms();
+                lane.step(round, if self.counts_rounds { Self::ROUND_MS } else { measured });
+            }
             Event::Finished { .. } => {
                 self.running += 1;
                 return true;
@@ -150,12 +158,20 @@ impl Race {
 
     /// How it ended, in one line.
     pub fn result(&self) -> String {
-        let same = if self.same_text() { "the same text" } else { "the texts differ" };
+        let same = if self.same_text() { "same text" } else { "the texts differ" };
+        if self.counts_rounds {
+            let [plain, speculative] = self.lanes.each_ref().map(Lane::steps);
+            let rounds =
+                if speculative == 1 { "1 round" } else { &format!("{speculative} rounds") };
+            return format!("{rounds} instead of {plain}, {same}");
+        }
         let ratio = self.ratio();
         match Pays::of(ratio) {
-            Pays::Faster => format!("{ratio:.1}× plain: {same}, sooner"),
-            Pays::Same => format!("{ratio:.1}× plain: {same}, as soon"),
-            Pays::Slower => format!("{ratio:.1}× plain: {same}; speculation does not pay here"),
+            Pays::Faster => format!("{ratio:.1}× as fast as plain, {same}"),
+            Pays::Same => format!("as fast as plain, {same}"),
+            Pays::Slower => {
+                format!("{ratio:.1}× as fast as plain, {same}: speculation does not pay here")
+            }
         }
     }
 }
@@ -167,7 +183,7 @@ mod tests {
 
     #[test]
     fn each_lane_plays_at_its_own_times() {
-        let mut race = Race::new("auto");
+        let mut race = Race::new("auto", false);
         assert!(race.measuring() && !race.speculates());
         for lane in 0..2 {
             let ended: Vec<bool> =
@@ -183,11 +199,36 @@ mod tests {
         assert_eq!(plain.text_at(end), "one two three four five");
         assert_eq!(plain.steps_at(end), plain.steps());
         assert!(plain.text_at(end - 0.1).len() < plain.text_at(end).len());
-        assert_eq!(race.result(), "1.0× plain: the same text, as soon");
+        assert_eq!(race.result(), "as fast as plain, same text");
         race.lanes[0].total_ms *= 2.0;
-        assert_eq!(race.result(), "2.0× plain: the same text, sooner");
+        assert_eq!(race.result(), "2.0× as fast as plain, same text");
         race.lanes[0].total_ms /= 4.0;
         race.lanes[0].tokens.pop();
-        assert!(race.result().starts_with("0.5× plain: the texts differ"), "{}", race.result());
+        let result = race.result();
+        assert!(result.starts_with("0.5× as fast as plain, the texts differ"), "{result}");
+    }
+
+    #[test]
+    fn where_rounds_are_compared_no_time_counts() {
+        let mut race = Race::new("auto", true);
+        // The second answer takes three times as long a round, in half as many.
+        for (rounds, ms) in [(4, 10.0), (2, 60.0)] {
+            let events = answer(1, "one two three four five", 8);
+            let Some(Event::Round { round, .. }) =
+                events.iter().find(|event| matches!(event, Event::Round { .. }))
+            else {
+                panic!("no round")
+            };
+            let mut round = round.clone();
+            round.timing = crate::decode::Timing { verify_ms: ms, ..Default::default() };
+            race.take(&events[1]);
+            for _ in 0..rounds {
+                race.take(&Event::Round { generation: 1, round: round.clone() });
+            }
+            race.take(&events[events.len() - 1]);
+        }
+        assert_eq!(race.lanes[0].total_ms(), 2.0 * race.lanes[1].total_ms());
+        assert_eq!(race.ratio(), 2.0);
+        assert_eq!(race.result(), "2 rounds instead of 4, the texts differ");
     }
 }

@@ -2,44 +2,41 @@
 
 use super::{Focus, Phase, ScreenState};
 
-/// Of the kind that the bundled pair was trained on.
-const BUNDLED: [&str; 3] = [
-    "Tell me a story about a fox and a lantern.",
-    "What is the sun?",
-    "I had a long day. Can you cheer me up?",
-];
-/// For a model of unknown kind.
+/// For a model that the program knows nothing of.
 const GENERAL: [&str; 3] = [
     "Explain in a few sentences why the sky is blue.",
-    "Write a Python function that counts the words of a text.",
+    "Write a Python function that counts the words in a text.",
     "Plan a rainy Sunday for two, hour by hour.",
 ];
-/// For a model whose name says that it writes code.
+/// For a model that writes code, as its name says.
 const CODE: [&str; 3] = [
-    "Write a Rust function that reverses the words of a line.",
+    "Write a Rust function that reverses the words in a line.",
     "Explain what a mutex is, with a short example in Python.",
     "Write a shell script that renames *.jpeg files to *.jpg.",
 ];
 
-/// Which question is under the cursor, and which was taken by its digit.
+/// Which question is under the cursor, and which one a digit has chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Starters {
     selected: Option<usize>,
-    /// Its question stands in the message until something else is typed: the digit may have been
-    /// the beginning of a message.
+    /// Its question is in the message until something else is typed: the digit may have been the
+    /// beginning of a message.
     digit: Option<usize>,
 }
 
 impl Starters {
     /// How many there are.
     pub const COUNT: usize = 3;
+    /// For the demo, which gives each a fitting answer.
+    pub const DEMO: [&str; Self::COUNT] =
+        ["Tell me a story about a cat.", "Why is the sky blue?", "Can you tell me a joke?"];
 
     /// The question under the cursor, if there is one.
     pub fn selected(&self) -> Option<usize> {
         self.selected
     }
 
-    /// Moves the cursor round the end, from above the first.
+    /// Moves the cursor, from the last question to the first and back.
     pub fn select(&mut self, by: i64) {
         let at = match self.selected {
             None if by < 0 => Self::COUNT as i64 - 1,
@@ -51,14 +48,14 @@ impl Starters {
 }
 
 impl ScreenState {
-    /// The questions that suit the model.
+    /// Questions that suit the model.
     pub fn starters(&self) -> [&'static str; Starters::COUNT] {
         match &self.ready {
             Some(ready) if !ready.models.is_bundled() => {
                 let name = ready.target.to_lowercase();
                 if name.contains("code") { CODE } else { GENERAL }
             }
-            _ => BUNDLED,
+            _ => Starters::DEMO,
         }
     }
 
@@ -85,7 +82,7 @@ impl ScreenState {
         }
     }
 
-    /// Something is typed: after a digit it was no choice but the beginning of a message.
+    /// Something is typed: if a digit came before it, that was the beginning of a message.
     pub fn type_over_starter(&mut self) {
         let Starters { digit, .. } = std::mem::take(&mut self.begin_with);
         if let Some(at) = digit

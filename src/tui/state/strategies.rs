@@ -1,11 +1,11 @@
-//! The strategies on the screen: the selected one, those that can run, what the others lack. Must
-//! never know how a strategy drafts.
+//! The strategies on the screen: the selected one, those that can run, and what is missing for the
+//! others. Must never know how a strategy drafts.
 
 use super::ScreenState;
 use crate::plan::Strategy;
 use crate::worker::{Controls, Ready, StrategyStatus};
 
-/// The strategy's name under `controls`; empty while nothing is loaded.
+/// Name of the strategy that `controls` select; empty while nothing is loaded.
 pub fn in_force<'a>(ready: Option<&'a Ready>, controls: &Controls) -> &'a str {
     match (controls.strategy, ready) {
         (Some(strategy), _) => strategy.name,
@@ -14,7 +14,7 @@ pub fn in_force<'a>(ready: Option<&'a Ready>, controls: &Controls) -> &'a str {
     }
 }
 
-/// Status of that strategy from loading.
+/// What loading found out about that strategy.
 pub fn status<'a>(ready: Option<&'a Ready>, controls: &Controls) -> Option<&'a StrategyStatus> {
     let name = in_force(ready, controls);
     ready?.strategies.iter().find(|status| status.name == name)
@@ -45,7 +45,7 @@ impl ScreenState {
     }
 }
 
-/// The strategy `steps` further among those that can run, round the end.
+/// Selects the strategy `steps` further among those that can run; the first follows the last.
 ///
 /// # Errors
 /// There is nothing to choose from.
@@ -54,7 +54,7 @@ pub fn step(ready: Option<&Ready>, controls: &mut Controls, steps: i64) -> Resul
     let statuses = ready.map_or(&[][..], |ready| &ready.strategies);
     let names: Vec<&str> = statuses.iter().filter(can_run).map(|o| o.name.as_str()).collect();
     if names.is_empty() {
-        return Err("there is no strategy to choose yet".to_string());
+        return Err("No strategy to choose from yet".to_string());
     }
     let now = in_force(ready, controls);
     let at = names.iter().position(|name| *name == now).unwrap_or(0) as i64;
@@ -63,14 +63,14 @@ pub fn step(ready: Option<&Ready>, controls: &mut Controls, steps: i64) -> Resul
     Ok(())
 }
 
-/// Puts the strategy of this name into force.
+/// Selects the strategy of this name.
 ///
 /// # Errors
-/// There is none of this name, or it cannot run here: why, with the remedy.
+/// No strategy has this name, or it cannot run here: why, with the remedy.
 pub fn choose(ready: Option<&Ready>, controls: &mut Controls, name: &str) -> Result<(), String> {
     let strategy = Strategy::named(name).ok_or_else(|| match Strategy::nearest(name) {
-        Some(near) => format!("no strategy {name}: did you mean {near}?"),
-        None => format!("no strategy {name}; there are {}", Strategy::names()),
+        Some(near) => format!("No strategy named {name}: did you mean {near}?"),
+        None => format!("No strategy named {name}; choose one of {}", Strategy::names()),
     })?;
     let statuses = ready.map_or(&[][..], |ready| &ready.strategies);
     let missing =

@@ -37,6 +37,12 @@ impl AnswerTotals {
         }
     }
 
+    /// Rounds that plain decoding takes for the same tokens: one for each, and none for those that
+    /// come with the prefills.
+    pub fn plain_rounds(&self) -> usize {
+        self.won.round() as usize
+    }
+
     /// Committed tokens per second of decoding, prefills excluded.
     pub fn tokens_per_second(&self) -> f64 {
         if self.ms > 0.0 { self.won * 1e3 / self.ms } else { 0.0 }
@@ -62,10 +68,11 @@ mod tests {
     fn parts_add_up_and_the_rate_is_that_of_all_their_time() {
         let one = AnswerTotals::default().with(&part(101, 40, 50.0));
         assert_eq!((one.tokens, one.rounds, one.lacks_beginning), (101, 40, false));
+        assert_eq!(one.plain_rounds(), 100);
         assert!((one.tokens_per_second() - 50.0).abs() < 1e-9);
         // 100 tokens in two seconds, then 100 in one.
         let all = one.with(&part(101, 60, 100.0));
-        assert_eq!((all.tokens, all.rounds), (202, 100));
+        assert_eq!((all.tokens, all.rounds, all.plain_rounds()), (202, 100, 200));
         assert!((all.tokens_per_second() - 200.0 / 3.0).abs() < 1e-9);
         assert!(AnswerTotals::UNKNOWN.with(&part(5, 2, 1.0)).lacks_beginning);
         assert_eq!(AnswerTotals::default().tokens_per_second(), 0.0);

@@ -46,6 +46,8 @@ pub struct Turn {
     earlier: Option<AnswerTotals>,
     /// How much faster than plain decoding it came.
     pub speedup: Option<Speedup>,
+    /// Whether its gain is told in rounds: it is the demo's.
+    pub counts_rounds: bool,
     /// Its other versions.
     pub versions: OtherVersions,
     document: Document,
@@ -63,6 +65,7 @@ impl Turn {
             totals: None,
             earlier: None,
             speedup: None,
+            counts_rounds: false,
             versions: OtherVersions::default(),
             document: Document::default(),
         }

@@ -28,7 +28,7 @@ pub(super) fn begin(state: &mut ScreenState) -> Vec<Effect> {
         return Vec::new();
     }
     let name = if state.strategy() == "plain" { "auto" } else { state.strategy() };
-    state.race = Some((Race::new(name), state.controls.clone()));
+    state.race = Some((Race::new(name, state.counts_rounds()), state.controls.clone()));
     state.overlay = Some(Overlay::Race);
     run(state)
 }

@@ -88,8 +88,9 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
             state.answer_begun();
             state.meters.prefill = None;
             state.meters.summary = Some(summary.clone());
-            let speedup = state.speedup();
+            let (speedup, counts_rounds) = (state.speedup(), state.counts_rounds());
             if let Some(answer) = state.chat.open_answer() {
+                answer.counts_rounds = counts_rounds;
                 answer.count(&summary);
                 answer.speedup = speedup.map(|part| match answer.totals {
                     // All of it, as the tokens a second beside it.

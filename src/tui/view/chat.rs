@@ -17,7 +17,7 @@ use crate::chat::Role;
 use crate::decode::Origin;
 use crate::tui::actions::Action;
 use crate::tui::markdown::{SpanRole, StyledSpan, TextRow};
-use crate::tui::state::{Focus, Part, Phase, ScreenState, SeenRows, Thought, Turn};
+use crate::tui::state::{Focus, ModelPart, Part, Phase, ScreenState, SeenRows, Thought, Turn};
 use crate::tui::theme::Styles;
 
 /// Before every row: the question's mark, or as much space.
@@ -412,6 +412,24 @@ fn scrollbar(
     }
 }
 
+/// What the demo is, and the way to a model whose answers are of use; nothing for other models.
+/// In one row where it fits, else in two.
+fn what_the_demo_is(state: &ScreenState, width: usize, styles: &Styles) -> Vec<Line<'static>> {
+    let Some(ready) = state.ready.as_ref().filter(|_| state.counts_rounds()) else {
+        return Vec::new();
+    };
+    // The demo's name ends with its size.
+    let size = ready.target.rsplit(' ').next().unwrap_or_default();
+    let models = state.keys.name(Action::Models(ModelPart::Target));
+    let is = format!("Demo model, {size} parameters: it shows how guessing works.");
+    let other = format!("For real answers press {models}.");
+    let whole = format!("{is} {other}");
+    let fits = whole.width() <= width;
+    let rows = if fits { vec![whole] } else { vec![is, other] };
+    let rows = rows.into_iter().map(|row| Line::styled(row, styles.strong));
+    rows.chain([Line::default()]).collect()
+}
+
 /// The empty screen: what this is, what to type, how to read the marks.
 fn welcome(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
     let mut lines: Vec<Line<'_>> = Vec::new();
@@ -435,21 +453,22 @@ fn welcome(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styl
             Line::styled(format!("nothing is loaded: {quit} quits"), styles.error)
         }),
         _ => {
-            lines.push(text("A small draft model guesses a tree of words ahead; the big model"));
-            lines.push(text("checks the whole tree at once and keeps what it would have said."));
+            lines.extend(what_the_demo_is(state, usize::from(area.width), styles));
+            lines.push(text(
+                "A small draft model guesses the next words as a tree; the target checks",
+            ));
+            lines.push(text("every guess in one pass and keeps those it agrees with."));
             lines.push(Line::default());
             lines.push(Line::from_iter([
                 Span::styled("underlined", accepted(styles)),
-                Span::styled("  guessed by the draft, confirmed", styles.dim),
+                Span::styled("  guessed by the draft, confirmed by the target", styles.dim),
             ]));
             lines.push(Line::from_iter([
                 Span::styled("plain", styles.text),
-                Span::styled("       chosen by the big model itself", styles.dim),
+                Span::styled("       chosen by the target itself", styles.dim),
             ]));
             lines.push(Line::default());
-            lines.push(dim(
-                "Begin with one of these (↓ or its digit, then Enter), or write your own",
-            ));
+            lines.push(dim("Choose a question (↓ or its digit, then Enter), or write your own:"));
             for (at, prompt) in state.starters().into_iter().enumerate() {
                 let chosen = state.begin_with.selected() == Some(at) && state.offers_starters();
                 let style = if chosen { styles.selected } else { styles.text };

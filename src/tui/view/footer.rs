@@ -15,6 +15,8 @@ use crate::tui::theme::Styles;
 
 /// Before every row, as before an answer's.
 const GUTTER: &str = "   ";
+/// What the figures leave out, where an earlier run of the program wrote the beginning.
+const SINCE: &str = " since it continued";
 /// Between two parts of a row.
 const BETWEEN: &str = " · ";
 
@@ -100,13 +102,16 @@ fn words(turn: &Turn) -> Vec<String> {
             let all = turn.totals.unwrap_or_else(|| AnswerTotals::default().with(summary));
             let mut words = vec![match all.rounds {
                 0 => count(all.tokens),
-                rounds => format!("{} in {}", count(all.tokens), figures::many(rounds, "step")),
+                rounds => format!("{} in {}", count(all.tokens), figures::many(rounds, "round")),
             }];
+            if turn.counts_rounds && all.plain_rounds() > all.rounds {
+                words[0].push_str(&format!(" instead of {}", all.plain_rounds()));
+            }
             if all.lacks_beginning {
-                words[0].push_str(" since it went on");
+                words[0].push_str(SINCE);
             }
             words.extend(finish_words(summary.finish).map(str::to_string));
-            if all.rounds > 0 {
+            if all.rounds > 0 && !turn.counts_rounds {
                 words.push(format!("{} tok/s", figures::rate(all.tokens_per_second())));
             }
             if all.predicted > 0 {
@@ -116,7 +121,7 @@ fn words(turn: &Turn) -> Vec<String> {
         }
         Some(AnswerOutcome::Stopped) => {
             let all = turn.totals.unwrap_or_default();
-            let since = if all.lacks_beginning { " since it went on" } else { "" };
+            let since = if all.lacks_beginning { SINCE } else { "" };
             vec![format!("{}{since}", count(all.tokens)), "stopped".to_string()]
         }
         Some(AnswerOutcome::Failed) => vec!["failed".to_string()],

@@ -11,7 +11,7 @@ use super::rows::{cut, draw_rows};
 use crate::printable::printable_line;
 use crate::tui::actions::Action;
 use crate::tui::markdown::{Logical, Look, wrap};
-use crate::tui::state::{Focus, ScreenState, Suggestion, caption};
+use crate::tui::state::{Focus, ScreenState, Suggestion};
 use crate::tui::theme::Styles;
 
 /// Most rows of text before it scrolls.
@@ -95,12 +95,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
     }
 }
 
-/// On the upper edge: the caption of the very first answer, or what the message is.
+/// On the upper edge: how the slow first answer gets its full speed, or what the message is.
 fn title(state: &ScreenState) -> String {
     if state.first_answer.plays() {
-        let what = state.rounds.latest().map(caption).unwrap_or_default();
-        let comma = if what.is_empty() { "" } else { " · " };
-        return format!(" {what}{comma}any key: full speed ");
+        return " slowed for watching · any key: full speed ".to_string();
     }
     if state.editing.is_some() {
         let (send, leave) = (state.keys.name(Action::Send), state.keys.name(Action::Escape));

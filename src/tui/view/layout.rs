@@ -33,7 +33,7 @@ pub fn areas(screen: Rect, state: &ScreenState) -> Areas {
     areas.body = left;
     areas.column = left;
     if state.beside() {
-        beside(&mut left, &mut areas, state.focus);
+        beside(&mut left, &mut areas, state);
         areas.column = left;
         write(&mut left, &mut areas, state);
     } else {
@@ -41,7 +41,7 @@ pub fn areas(screen: Rect, state: &ScreenState) -> Areas {
             areas.strip = take_bottom(&mut left, 2);
         }
         write(&mut left, &mut areas, state);
-        below(&mut left, &mut areas, state.side);
+        below(&mut left, &mut areas, state.panel_below());
     }
     if screen.height >= 30 {
         take_top(&mut left, 1);
@@ -58,8 +58,8 @@ fn write(left: &mut Rect, areas: &mut Areas, state: &ScreenState) {
 }
 
 /// Panels stand at the right.
-fn beside(left: &mut Rect, areas: &mut Areas, focus: Focus) {
-    let controls = CONTROLS + if focus == Focus::Controls { MEANING } else { 0 };
+fn beside(left: &mut Rect, areas: &mut Areas, state: &ScreenState) {
+    let controls = CONTROLS + if state.focus == Focus::Controls { MEANING } else { 0 };
     if left.width >= TWO_COLUMNS {
         let mut right = take_right(left, COLUMN);
         areas.controls = Some(take_bottom(&mut right, controls));
@@ -77,7 +77,8 @@ fn beside(left: &mut Rect, areas: &mut Areas, focus: Focus) {
     let mut right = take_right(left, COLUMN + 2);
     areas.controls = Some(take_bottom(&mut right, controls));
     // The tree keeps at least eight rows, the meters at least four.
-    let wanted = if focus == Focus::Tree { FEW_METERS } else { METERS };
+    let watched = state.focus == Focus::Tree || state.first_answer.plays();
+    let wanted = if watched { FEW_METERS } else { METERS };
     let meters = wanted.min(right.height.saturating_sub(8)).max(4).min(right.height);
     areas.meters = Some(take_bottom(&mut right, meters));
     areas.tree = Some(right);

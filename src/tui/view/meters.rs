@@ -35,12 +35,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
     }
 }
 
-/// From this width acceptance by depth stands beside the speed.
+/// From this width on, acceptance by depth is next to the speed.
 const ABREAST: u16 = 66;
-/// Columns that the speed then takes: those of the times with their names.
+/// Columns of the speed there: as many as the times need with their names.
 const SPEED: u16 = 40;
 
-/// Everything below each other. What does not fit is left out from the depths, then the end.
+/// One part below the other. Where there is no room, first depths are left out, then the end.
 fn stacked(frame: &mut Frame<'_>, inner: Rect, state: &ScreenState, styles: &Styles) {
     let width = inner.width;
     let mut rows = speed(state, width, styles);
@@ -86,10 +86,13 @@ fn speed(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>>
         Span::styled(figures::rate(meters.now()), big),
         Span::styled(" tok/s now", styles.dim),
     ]);
-    let overall = Line::from_iter([
-        Span::styled(figures::rate(meters.overall()), big),
-        Span::styled(" this answer", styles.dim),
-    ]);
+    let overall = match state.slowed() {
+        true => Line::styled(payoff::SLOWED, styles.warning),
+        false => Line::from_iter([
+            Span::styled(figures::rate(meters.overall()), big),
+            Span::styled(" this answer", styles.dim),
+        ]),
+    };
     let spark = figures::spark(meters.rates(), usize::from(width));
     let first = meters
         .first_token
@@ -103,7 +106,7 @@ fn speed(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>>
         0 => context.holds.to_string(),
         used => format!("{} of {}", used.min(context.holds), context.holds),
     });
-    let (tau, words) = payoff::tokens_a_step(meters);
+    let (tau, words) = payoff::tokens_per_round(meters);
     let tau = Line::from_iter([
         Span::styled(tau, styles.text),
         Span::styled(format!("{words} (τ)"), styles.dim),
@@ -115,7 +118,7 @@ fn speed(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>>
     let done = format!(
         "{} in {}",
         figures::many(meters.tokens(), "token"),
-        figures::many(meters.rounds(), "step")
+        figures::many(meters.rounds(), "round")
     );
     vec![
         ends(now, overall, width),
@@ -130,14 +133,15 @@ fn speed(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>>
     ]
 }
 
-/// Acceptance by depth, one row a depth.
+/// Acceptance by depth, one row per depth.
 fn depths(state: &ScreenState, width: u16, room: usize, styles: &Styles) -> Vec<Line<'static>> {
     let shares: Vec<f64> = state.meters.acceptance().collect();
     if room == 0 {
         return Vec::new();
     }
     if shares.is_empty() {
-        let words = ["accepted by depth: from the first round", "by depth: from the first round"];
+        let words =
+            ["accepted by depth: from the first round", "by depth: from the first round"];
         let fits = words.into_iter().find(|words| words.len() <= usize::from(width));
         let line = Line::styled(fits.unwrap_or(words[1]), styles.dim);
         return vec![cut(line, usize::from(width))];
@@ -193,7 +197,7 @@ fn split(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>>
         legend.push_span(Span::styled(" ms", styles.dim));
         legend
     };
-    // The unit is worth more than the space between two parts, and than their names.
+    // The unit matters more than the space between two parts and than their names.
     let legends = [legend("  ", true), legend(" ", true), legend("  ", false)];
     let fits = legends.iter().find(|legend| legend.width() <= usize::from(width));
     let legend = fits.unwrap_or(&legends[2]).clone();
@@ -204,7 +208,7 @@ fn split(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>>
     rows
 }
 
-/// What the draft did while the target verified, and how long each of them had nothing to do.
+/// How long the draft worked while the target verified, and how long each of them was idle.
 fn beside(spent: &Timing, rounds: usize, styles: &Styles) -> Line<'static> {
     let mean = |ms: f64| figures::short(ms / rounds.max(1) as f64);
     let mut line = Line::default();
@@ -249,11 +253,11 @@ fn machine(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static
 
 fn gpu(state: &ScreenState, usage: &Usage, width: u16, styles: &Styles) -> Vec<Line<'static>> {
     let Some(gpu) = usage.gpu else {
-        // "no NVIDIA GPU: why"; the details overlay has room for the reason.
+        // "no NVIDIA GPU: why"; the details have room for the reason.
         let fits = state.gpu.chars().count() + 7 <= usize::from(width);
         let words = if fits { &state.gpu } else { state.gpu.split(':').next().unwrap_or_default() };
         let name = Line::from(figure("gpu   ", words.to_string(), styles));
-        // Nobody tells of a card's memory but its driver; our own bytes are known.
+        // Only a card's driver knows how its memory is used; our own bytes are known.
         let ours = state.ready.as_ref().map_or(0, |ready| ready.vram_used);
         let held = format!("ours {}", figures::bytes(ours));
         let vram = (ours > 0).then(|| Line::from(figure("vram  ", held, styles)));

@@ -14,9 +14,7 @@ pub(super) fn lines(styles: &Styles) -> Vec<Line<'static>> {
     let own = |words: &'static str| Span::styled(words, styles.target);
     let text = |words: &'static str| Span::styled(words, styles.text);
     let mut rows = vec![
-        Line::from_iter([dim(
-            "  the text      the draft guesses ahead      the big model checks it",
-        )]),
+        Line::from_iter([dim("  the text      the draft guesses ahead      the target checks it")]),
         Line::from_iter([
             faint("                ┌ "),
             kept("little"),
@@ -43,17 +41,19 @@ pub(super) fn lines(styles: &Styles) -> Vec<Line<'static>> {
         Line::from_iter([faint("                └ "), lost("red")]),
         Line::default(),
         Line::from_iter([dim(
-            "  6 guessed, 2 kept, 1 of its own: 3 tokens in one step instead of one.",
+            "  6 guessed, 2 right, 1 of the target's own: 3 tokens in one round, not 1.",
         )]),
-        Line::from_iter([dim("  The text is what the big model alone would say; only sooner.")]),
+        Line::from_iter([dim(
+            "  The text is exactly what the target writes alone; it only comes sooner.",
+        )]),
         Line::default(),
     ];
     for (sign, words) in [
-        ("γ", "tree size: tokens that are checked at once"),
-        ("M", "draft blocks: layers of the draft that are in use"),
-        ("k", "tree width: guesses side by side at each level"),
-        ("D", "tree depth: how many tokens ahead"),
-        ("τ", "tokens a step, on the mean: what speculation wins"),
+        ("γ", "tree size: tokens that the target checks in one pass"),
+        ("M", "draft blocks: layers of the draft in use"),
+        ("k", "tree width: guesses at each level"),
+        ("D", "tree depth: tokens guessed ahead"),
+        ("τ", "average tokens per round; above 1 is the gain"),
     ] {
         rows.push(Line::from_iter([
             Span::styled(format!("  {sign}  "), styles.accent),

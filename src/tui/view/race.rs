@@ -48,7 +48,11 @@ fn outcome(race: &Race, ms: f64, styles: &Styles) -> (String, Style) {
         return (format!("answering {which}, to be timed … {tokens} tokens"), styles.dim);
     }
     if ms < race.length_ms() {
-        return ("each at its own measured time; the same seed".to_string(), styles.dim);
+        let words = match race.counts_rounds {
+            true => "both play at one pace: the number of rounds counts",
+            false => "each at its own measured speed; same seed",
+        };
+        return (words.to_string(), styles.dim);
     }
     (race.result(), payoff::of(race.ratio(), styles).add_modifier(Modifier::BOLD))
 }
@@ -68,11 +72,14 @@ fn rows(
     let columns = usize::from(width).saturating_sub(2);
     let bar = figures::bar(tokens as f64 / all as f64, columns);
     let style = if there { styles.accepted } else { styles.accent };
-    let time = figures::time(ms.min(lane.total_ms()));
+    let time = match race.counts_rounds {
+        true => String::new(),
+        false => figures::time(ms.min(lane.total_ms())),
+    };
     let counts = format!(
         "{} in {}",
         figures::many(tokens, "token"),
-        figures::many(lane.steps_at(ms), "step")
+        figures::many(lane.steps_at(ms), "round")
     );
     let counts = Line::styled(counts, styles.dim);
     let mut rows = vec![

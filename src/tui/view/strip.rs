@@ -58,7 +58,9 @@ fn meters(state: &ScreenState, width: u16, styles: &Styles) -> Line<'static> {
         Span::styled(figures::rate(meters.now()), styles.strong),
         Span::styled(" tok/s  ", styles.dim),
     ]);
-    if let Some(speedup) = state.speedup() {
+    if state.slowed() {
+        left.push_span(Span::styled(format!("{}  ", payoff::SLOWED), styles.warning));
+    } else if let Some(speedup) = state.speedup() {
         let words = format!("{}  ", speedup.words());
         left.push_span(Span::styled(words, payoff::style(speedup, styles)));
     }
@@ -67,7 +69,7 @@ fn meters(state: &ScreenState, width: u16, styles: &Styles) -> Line<'static> {
         format!("{spark:<12}"),
         styles.accent.remove_modifier(Modifier::BOLD),
     ));
-    let (tau, words) = payoff::tokens_a_step(meters);
+    let (tau, words) = payoff::tokens_per_round(meters);
     left.push_span(Span::styled(format!("  {tau}"), styles.strong));
     left.push_span(Span::styled(words, styles.dim));
     let spent = meters.spent();

@@ -11,7 +11,9 @@ use super::figures;
 use super::frames::{focused, panel};
 use super::rows::{cut, draw_rows, ends};
 use crate::decode::Round;
-use crate::tui::state::{Focus, NodeOutcome, ScreenState, TreeRow, pending_rows, tree_rows};
+use crate::tui::state::{
+    Focus, NodeOutcome, ScreenState, TreeRow, caption, pending_rows, tree_rows,
+};
 use crate::tui::theme::Styles;
 
 /// Cells of a probability's bar.
@@ -60,14 +62,19 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
     let below = Line::styled(format!(" {} ", spent(round)), styles.dim);
     let mode = Line::from(mode).right_aligned();
     let block = folded(panel(title, focus, styles).title(mode).title_bottom(below));
-    let inner = block.inner(area);
+    let mut inner = block.inner(area);
     frame.render_widget(block, area);
+    if state.first_answer.plays() && inner.height > 2 {
+        let words = cut(Line::styled(caption(round), styles.strong), usize::from(inner.width));
+        draw_rows(frame, Rect { height: 1, ..inner }, [words]);
+        inner = Rect { y: inner.y + 2, height: inner.height - 2, ..inner };
+    }
     let rows = tree_rows(round, state.rounds.fold, usize::from(inner.height));
     if !round.speculative {
         let words = if state.controls.speculate {
-            "nothing is drafted: one token a round"
+            "nothing is drafted: one token per round"
         } else {
-            "speculation is off: one token a round"
+            "speculation is off: one token per round"
         };
         draw_rows(frame, inner, [Line::styled(words, styles.dim)]);
         return;
@@ -94,7 +101,7 @@ fn draw_nodes(
 fn empty(styles: &Styles) -> Vec<Line<'static>> {
     [
         (NodeOutcome::Accepted, "guessed by the draft and confirmed"),
-        (NodeOutcome::Target, "the target's own word, where the path ends"),
+        (NodeOutcome::Target, "the target's own next token"),
         (NodeOutcome::Rejected, "guessed, but not what the target chose"),
     ]
     .into_iter()

@@ -143,7 +143,7 @@ fn tokens_are_counted_once() {
     let mut terminal = Terminal::new(TestBackend::new(200, 50)).unwrap();
     let said = terminal.draw(|frame| view::draw(frame, &mut state)).unwrap().buffer.clone();
     let said: String = said.content.iter().map(|cell| cell.symbol()).collect();
-    let counted = format!("{tokens} tokens in {} steps", summary.rounds);
+    let counted = format!("{tokens} tokens in {} rounds", summary.rounds);
     assert_eq!(said.matches(&counted).count(), 2, "below the answer and in the meters: {said}");
 }
 
@@ -244,7 +244,10 @@ fn the_keys_that_end_the_slow_answer_do_no_more_than_that() {
         // Whatever stands in the message already, and wherever the keys go.
         state.input.set("next");
         let effects = type_keys(&mut state, key);
-        assert_eq!(effects, [Effect::Apply(state.controls.clone())], "{key}");
+        // The tree leaves the screen with the slow answer, which the worker is told too.
+        assert_eq!(effects.last(), Some(&Effect::Apply(state.controls.clone())), "{key}");
+        assert!(effects.iter().all(|effect| matches!(effect, Effect::Apply(_))), "{effects:?}");
+        assert!(state.controls.pace == 0 && !state.controls.watched, "{key}");
         assert_eq!((state.input.text().as_str(), state.queue.len()), ("next", 0), "{key}");
         assert!(state.answering() && !state.controls.paused, "{key}");
         // From then on they are themselves.
@@ -267,7 +270,7 @@ fn what_comes_at_once_ends_the_slow_answer_and_enter_sends_it() {
         state.first_answer = FirstAnswer::ToCome;
         type_keys(&mut state, "one<enter>");
         let effects = update(&mut state, event, Duration::ZERO);
-        assert!(matches!(&effects[..], [Effect::Apply(controls)] if controls.pace == 0));
+        assert!(matches!(&effects[..], [Effect::Apply(controls), ..] if controls.pace == 0));
         type_keys(&mut state, "<enter>");
         assert_eq!(
             (state.queue.as_slice(), state.input.is_empty()),

@@ -261,8 +261,11 @@ fn the_line_below_an_answer_that_went_on_counts_all_its_parts() {
     cut(&mut state, first);
     type_keys(&mut state, "<enter>");
     cut(&mut state, then);
-    let both = format!("{} tokens in {} steps", one.0 + two.0, one.1 + two.1);
-    assert_eq!(below(&mut state), both);
+    // The first token of each part comes with its prefill, whether or not anything is drafted.
+    let told = |tokens: usize, rounds: usize, prefills: usize| {
+        format!("{tokens} tokens in {rounds} rounds instead of {}", tokens - prefills)
+    };
+    assert_eq!(below(&mut state), told(one.0 + two.0, one.1 + two.1, 2));
     // Stopped in the middle of the next part: its first token and round are counted too.
     type_keys(&mut state, "<enter>");
     for event in answer(state.generation(), then, 8).into_iter().take(2) {
@@ -274,9 +277,9 @@ fn the_line_below_an_answer_that_went_on_counts_all_its_parts() {
     let mut again = reloaded(&state);
     type_keys(&mut again, "<enter>");
     answered(&mut again, then);
-    assert_eq!(below(&mut again), format!("{} tokens in {} steps since it went on", two.0, two.1));
+    assert_eq!(below(&mut again), format!("{} since it continued", told(two.0, two.1, 1)));
     // Another version is another answer.
     type_keys(&mut again, "<c-r>");
     answered(&mut again, first);
-    assert_eq!(below(&mut again), format!("{} tokens in {} steps", one.0, one.1));
+    assert_eq!(below(&mut again), told(one.0, one.1, 1));
 }

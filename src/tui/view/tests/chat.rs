@@ -96,8 +96,10 @@ fn what_the_user_typed_is_shown_as_it_was_typed() {
 #[test]
 fn the_rows_below_an_answer_are_never_cut() {
     let mut state = loaded(120, 36);
-    state.ready.as_mut().unwrap().for_show = true;
-    state.ready.as_mut().unwrap().plain_ms = Some(1.0);
+    let ready = state.ready.as_mut().unwrap();
+    ready.models.target = Some("q.gguf".to_string());
+    ready.for_show = true;
+    ready.plain_ms = Some(1.0);
     type_keys(&mut state, "Tell me a story<enter>");
     let mut events = answer(1, &"many words ".repeat(70), 8);
     if let Some(Event::Finished { summary, .. }) = events.last_mut() {
@@ -118,6 +120,30 @@ fn the_rows_below_an_answer_are_never_cut() {
     }
     type_keys(&mut state, "What then?");
     assert!(!text(&drawn(&mut state)).contains("Enter continues"), "it sends what is written");
+}
+
+#[test]
+fn of_the_demo_only_rounds_are_compared() {
+    for (target, is_demo) in [(None, true), (Some("q.gguf".to_string()), false)] {
+        let mut state = loaded(120, 36);
+        state.ready.as_mut().unwrap().models.target = target;
+        type_keys(&mut state, "Tell me a story<enter>");
+        let text_of_it = "Once upon a time a fox lived by the sea with her two cubs.";
+        answer(1, text_of_it, 8).into_iter().for_each(|event| drop(say(&mut state, event)));
+        let summary = state.meters.summary.clone().unwrap();
+        let counts = format!("{} tokens in {} rounds", summary.tokens, summary.rounds);
+        let gain = format!("{counts} instead of {}", summary.tokens - 1);
+        for (width, height) in [(120, 36), (80, 24)] {
+            state.size = (width, height);
+            let screen = text(&drawn(&mut state));
+            assert!(screen.contains(&counts) && screen.contains(" tok/s"), "{screen}");
+            assert_eq!(screen.contains(&gain), is_demo, "{screen}");
+            assert_eq!(screen.contains("× plain"), !is_demo, "{screen}");
+            let below = screen.lines().find(|row| row.contains(&counts)).unwrap();
+            let below = below.split('│').next().unwrap();
+            assert_eq!(below.contains("tok/s"), !is_demo, "{below}");
+        }
+    }
 }
 
 #[test]

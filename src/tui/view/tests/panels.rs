@@ -9,8 +9,8 @@ use super::{answering, check, drawn, text};
 use crate::decode::{AheadRecord, AheadToken, Round, Timing};
 use crate::model::Traffic;
 use crate::speculate::{Budget, SamplerSettings, Shape};
-use crate::tui::state::Speedup;
-use crate::tui::testing::{loaded, pending, round_of, say, type_keys};
+use crate::tui::state::{FirstAnswer, Speedup};
+use crate::tui::testing::{answer, loaded, pending, round_of, say, type_keys};
 use crate::tui::theme::{self, ThemeName};
 use crate::tui::update::{Button, ScreenEvent, update};
 use crate::worker::Event;
@@ -25,6 +25,34 @@ fn tree_of_64_nodes() {
     let mut state = answering(80, 24, 64);
     type_keys(&mut state, "<f2>");
     check("tree_80", &mut state);
+}
+
+#[test]
+fn the_first_answer_plays_next_to_a_large_tree_with_a_caption() {
+    for (name, width, height) in [("first_answer_80", 80, 24), ("first_answer_120", 120, 36)] {
+        let mut state = loaded(width, height);
+        state.first_answer = FirstAnswer::ToCome;
+        type_keys(&mut state, "Tell me a story about a fox.<enter>");
+        let said = "Once upon a time there was a little fox who lived by the sea.";
+        for event in answer(1, said, 16).into_iter().take(4) {
+            say(&mut state, event);
+        }
+        assert!(state.controls.watched, "the tree is on the screen");
+        check(name, &mut state);
+        // At full speed the screen is as always.
+        type_keys(&mut state, " ");
+        let screen = text(&drawn(&mut state));
+        assert!(!screen.contains("slowed") && !screen.contains("in one round"), "{screen}");
+        assert_eq!(screen.contains("draft tree"), width == 120, "{screen}");
+    }
+}
+
+#[test]
+fn a_pace_that_the_user_has_set_is_told_next_to_the_rate() {
+    let mut state = answering(80, 24, 16);
+    assert!(!text(&drawn(&mut state)).contains("slowed"));
+    state.controls.pace = 200;
+    assert!(text(&drawn(&mut state)).contains(" tok/s  slowed for watching"));
 }
 
 #[test]
@@ -106,7 +134,7 @@ fn what_a_replay_works_out_is_marked_predicted() {
     let summary = state.meters.summary.clone().unwrap();
     say(&mut state, Event::Finished { generation: 2, summary });
     let screen = text(&drawn(&mut state));
-    assert!(screen.contains(" tok/s · predicted"), "{screen}");
+    assert!(screen.contains(" rounds instead of 54 · predicted"), "{screen}");
 }
 
 #[test]
