@@ -1,5 +1,5 @@
-//! One answer from a job to its last event: the code that the thread, `run` and `bench` share. Must
-//! never know who receives the events.
+//! One answer, from a job to its last event: the code that the thread, `run` and `bench` share. It
+//! must not depend on who receives the events.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,17 +15,17 @@ use crate::decode::{
 use crate::plan::{DraftKind, Schedule};
 use crate::speculate::SamplerSettings;
 
-/// The numbers in the planner's reasons move with every round; they are sent again after this long,
-/// and when an answer has ended.
+/// The numbers in the planner's reasons change with every round; they are sent again after this
+/// time, and when an answer has ended.
 const REASONS_AGE: Duration = Duration::from_secs(1);
 
-/// When a round that is being verified is told of: what came of the one before is to be seen until
-/// then, and a screen shows no more than 30 frames a second.
+/// When a round that is being verified is reported: until then the result of the previous round
+/// stays visible, and a screen shows at most 30 frames per second.
 const TELL_TIMES: TellTimes =
     TellTimes { after: Duration::from_millis(100), every: Duration::from_millis(33) };
 
-/// Takes events while the decode thread works for the target; on the drafter's thread, which it
-/// must not block.
+/// Receives events while the decode thread works for the target. It is called on the drafter's
+/// thread, which it must not block.
 pub(super) type Watcher = Arc<dyn Fn(Event) + Send + Sync>;
 
 /// Why an answer ended without a summary.
@@ -42,9 +42,9 @@ impl From<DecodeError> for AnswerError {
 }
 
 impl Backend {
-    /// Makes the answer `job` and sends every step to `sink`; the last event is `Finished` or
-    /// `Failed`. Stops between prefill slices and rounds once `Controls::generation` is not the
-    /// job's: set it before. Returns `false` if `sink` did: the receiver is gone.
+    /// Generates the answer to `job` and sends every step to `sink`; the last event is `Finished`
+    /// or `Failed`. Stops between prefill slices and rounds when `Controls::generation` is not the
+    /// job's, so set it first. Returns `false` if `sink` did, that is, if the receiver is gone.
     pub fn answer(
         &mut self,
         job: &Job,
@@ -54,7 +54,7 @@ impl Backend {
         self.answer_watched(job, controls, sink, None)
     }
 
-    /// As [`Self::answer`], with `watcher` told of rounds while the target verifies them and
+    /// As [`Self::answer`], but also reports rounds to `watcher` while the target verifies them and
     /// `Controls::watched` is set.
     pub(super) fn answer_watched(
         &mut self,
@@ -106,7 +106,7 @@ impl Backend {
         let mut thoughts = Thoughts::new(opened);
         let begun = match job.messages.last().filter(|last| last.role == Role::Assistant) {
             Some(message) => {
-                // Other tokens may spell the same text: those that were decoded go before.
+                // Other tokens may spell the same text; those that were decoded take precedence.
                 let kept = self.engine.text_after(&tokens).and_then(|kept| {
                     Some(&kept[..Begun::length_of(message, kept, names, opened)?])
                 });
@@ -173,7 +173,7 @@ impl Backend {
             let chosen = planning.elapsed();
             answer.watch(listener.clone().filter(|_| now.watched));
             let mut round = answer.step(&options)?;
-            // Before the thoughts lose their text: a model may think in circles too.
+            // Before the thoughts lose their text, because a model may also think in circles.
             let repeats = noticed(&mut repetition, &round.committed);
             thoughts.split(&mut round.committed, round.finish.is_some(), names);
             let learning = Instant::now();
@@ -198,7 +198,7 @@ impl Backend {
 }
 
 /// The conversation without what was said before the last message: its system prompt, and the last
-/// question with what there is of the answer to it.
+/// question with the beginning of the answer to it, if there is one.
 fn alone(messages: &[Message]) -> Vec<Message> {
     let asked = messages.iter().rposition(|message| message.role == Role::User).unwrap_or(0);
     let kept = |(at, message): &(usize, &Message)| *at >= asked || message.role == Role::System;
@@ -229,7 +229,7 @@ fn noticed(repetition: &mut RepetitionDetector, tokens: &[Committed]) -> bool {
     tokens.iter().any(|next| repetition.push(next.token, &next.text))
 }
 
-/// What to change where an answer repeats itself.
+/// What to change if an answer repeats itself.
 fn repetition_remedy(sampler: &SamplerSettings) -> String {
     let SamplerSettings { temperature, repetition_penalty, .. } = sampler;
     let penalty = (repetition_penalty + 0.1).max(1.1);

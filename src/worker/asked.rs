@@ -1,5 +1,5 @@
-//! Which tokens of a prompt are no part of an answer: a target may read these on another device
-//! than it answers on. Must never know devices.
+//! Which tokens of a prompt are not part of an answer: a target may read these on another device
+//! than the one on which it answers. It must not depend on devices.
 
 use std::ops::Range;
 
@@ -8,10 +8,10 @@ use crate::chat::{Message, Role};
 /// The text of some messages; with `true`, up to where an answer begins. `None` if there is none.
 pub(super) type Render<'a> = &'a dyn Fn(&[Message], bool) -> Option<String>;
 
-/// Runs of the tokens of `text`, the prompt for `messages`, that no answer is part of. `places` are
-/// the bytes of each token. A run ends where its answer began and begins where the answer before
-/// it ended, both as far as the template still writes what it wrote then: so a run is the same in
-/// the prompts of all answers that follow it.
+/// The runs of the tokens of `text`, the prompt for `messages`, that are not part of an answer.
+/// `places` are the bytes of each token. A run begins where the previous answer ended and ends
+/// where the next answer began, in both cases as far as the template still writes what it wrote
+/// then. So a run is the same in the prompts of all later answers.
 pub(super) fn asked(
     messages: &[Message],
     text: &str,
@@ -30,7 +30,7 @@ pub(super) fn asked(
     let answers = messages.iter().enumerate();
     for (at, _) in answers.filter(|(_, message)| message.role == Role::Assistant) {
         let (before, behind) = (render(&messages[..at], true), render(&messages[..=at], false));
-        // A template that does not take a part of a conversation leaves what follows unknown.
+        // If a template does not accept a part of a conversation, what follows is unknown.
         let (Some(before), Some(behind)) = (before, behind) else { return runs };
         let end = common(&before).max(begin);
         runs.push(tokens(begin..end));
@@ -48,7 +48,7 @@ mod tests {
         Message::new(role, content.to_owned())
     }
 
-    /// Roles in one letter; `<think>` opens an answer and is left out once it is given.
+    /// Roles as one letter; `<think>` opens an answer and is left out once the answer is complete.
     fn write(messages: &[Message], generate: bool) -> String {
         let turn = |message: &Message| match message.role {
             Role::Assistant => format!("A:{};", message.content),
@@ -58,7 +58,7 @@ mod tests {
         if generate { text + "A:<think>" } else { text }
     }
 
-    /// A token a byte.
+    /// One token per byte.
     fn places(text: &str) -> Vec<Range<usize>> {
         (0..text.len()).map(|at| at..at + 1).collect()
     }
@@ -94,7 +94,7 @@ mod tests {
     fn a_token_that_reaches_into_an_answer_is_part_of_it() {
         let talk = [said(Role::User, "one"), said(Role::Assistant, "two"), said(Role::User, "x")];
         let text = write(&talk, true);
-        // `:t` is one token: the answer's beginning and what stands before it.
+        // `:t` is one token: the beginning of the answer and what precedes it.
         let at = text.find(":two").unwrap();
         let mut places = places(&text);
         places[at].end += 1;

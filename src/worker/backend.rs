@@ -1,5 +1,5 @@
-//! What an answer is made with: an engine, its tokenizer and its planner, whatever they consist of.
-//! Must never know threads.
+//! What generates an answer: an engine, its tokenizer and its planner. It must not depend on
+//! threads.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,42 +14,42 @@ use crate::draft::Budget;
 use crate::library::Tokenizer;
 use crate::plan::{Strategy, VerifyTimes};
 
-/// A conversation as the target takes it.
+/// A conversation in the form that the target reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PromptTokens {
     /// The whole prompt.
     pub tokens: Vec<u32>,
-    /// The block of thoughts that the answer begins in.
+    /// The block of thoughts in which the answer begins.
     pub opened: Option<Opened>,
-    /// The beginning of the answer, where there is one, as the tokenizer divides it.
+    /// The beginning of the answer, if there is one, as the tokenizer divides it.
     pub begun: Vec<u32>,
-    /// Runs of the prompt that are no part of an answer, where anybody asks for them.
+    /// The runs of the prompt that are not part of an answer, if they are needed.
     pub asked: Vec<Range<usize>>,
 }
 
-/// From a conversation, and whether the model is to think, to the prompt; the error is for the
-/// user.
+/// From a conversation, and whether the model should think, to the prompt; the error is shown to
+/// the user.
 pub type Prompter = Box<dyn Fn(&[Message], Option<bool>) -> Result<PromptTokens, String> + Send>;
 
 /// How the next round is drafted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundPlan {
-    /// The strategy in use.
+    /// The current strategy.
     pub strategy: &'static Strategy,
-    /// Its drafter's index in the engine; `None` for the target alone.
+    /// The index of its drafter in the engine; `None` for the target alone.
     pub drafter: Option<usize>,
-    /// What the round may spend.
+    /// The budget of the round.
     pub budget: Budget,
-    /// T_V to cut the drafted tree to what pays; `None`: all of it is verified.
+    /// T_V for cutting the drafted tree to what pays off; `None` if all of it is verified.
     pub verify_times: Option<VerifyTimes>,
-    /// A drafter for rounds in which the first one's tree promises less.
+    /// A drafter for rounds in which the first drafter's tree promises less.
     pub rival: Option<Rival>,
 }
 
-/// Resolves what the user leaves automatic. It never decides a token.
+/// Decides what the user leaves automatic. It never decides a token.
 pub trait Planner: Send {
-    /// An answer to a prompt of `context` tokens begins, the first `reused` of which are those of
-    /// the text before.
+    /// Begins an answer to a prompt of `context` tokens, the first `reused` of which are those of
+    /// the previous text.
     fn begin_answer(&mut self, context: usize, reused: usize) {
         let _ = (context, reused);
     }
@@ -59,11 +59,12 @@ pub trait Planner: Send {
     fn observe(&mut self, round: &Round);
     /// Learns that an answer has ended.
     fn answered(&mut self) {}
-    /// Reasons for its choice, one sentence each, if they have changed since the last call.
+    /// The reasons for its choice, one sentence each, if they have changed since the last call.
     fn take_new_reasons(&mut self) -> Option<Vec<String>> {
         None
     }
-    /// Makes the next [`Planner::take_new_reasons`] give them, since their numbers have moved on.
+    /// Makes the next [`Planner::take_new_reasons`] return them, because their numbers have
+    /// changed.
     fn repeat_reasons(&mut self) {}
 }
 
@@ -81,32 +82,32 @@ pub struct Backend {
     pub stop: Vec<String>,
     /// Chooses each round's tree.
     pub planner: Box<dyn Planner>,
-    /// For the screen.
+    /// What the screen shows.
     pub ready: Ready,
     /// Notices for the user.
     pub notices: Vec<String>,
-    /// What other drafters for its target are loaded with; `None` where there are no others.
+    /// What other drafters for its target need to be loaded; `None` if there are no others.
     pub shared: Option<SharedTarget>,
-    /// Keeps the KV caches of conversations for later; `None` keeps none.
+    /// Saves the KV caches of conversations for later; `None` saves none.
     pub kept: Option<KvKeeper>,
 }
 
 impl Backend {
-    /// Keeps the text of the last answer with its KV cache for later, if that is wanted.
+    /// Saves the text of the last answer with its KV cache for later, if that is wanted.
     pub fn keep(&mut self) {
         if let Some(keeper) = &mut self.kept {
             keeper.keep(&self.engine);
         }
     }
 
-    /// Keeps nothing of the saved conversation of this name any more.
+    /// Discards what was saved of the conversation with this name.
     pub fn discard(&mut self, conversation: &str) {
         if let Some(keeper) = &mut self.kept {
             keeper.discard(conversation);
         }
     }
 
-    /// Keeps what [`Self::keep`] would, and waits until it is written, at most until `until`.
+    /// Saves what [`Self::keep`] would, and waits until it is written, but not beyond `until`.
     pub fn finish(&mut self, until: Instant) {
         let Some(keeper) = &mut self.kept else { return };
         keeper.end_by(until);
@@ -114,8 +115,8 @@ impl Backend {
         keeper.finish(until);
     }
 
-    /// Takes other drafters for the same target. The caches begin anew: the drafters have observed
-    /// nothing of the text.
+    /// Uses other drafters for the same target. The caches start empty, because the drafters have
+    /// observed nothing of the text.
     pub(super) fn replace_drafts(&mut self, drafts: LoadedDrafts) {
         let LoadedDrafts { drafters, planning, ready, notices, shared } = drafts;
         self.engine.replace_drafters(drafters);
@@ -143,7 +144,8 @@ impl From<Loaded> for Backend {
                 .map_err(|error| error.to_string())?;
             let bytes = prompt.text.len() + begun.map_or(0, |begun| begun.content.len());
             let least = encoder.least_tokens(bytes);
-            // Splitting megabytes into tokens takes seconds and gigabytes: not only to refuse them.
+            // Tokenizing megabytes takes seconds and gigabytes of memory, which must not be spent
+            // only to refuse the text.
             if least > context {
                 return Err(format!(
                     "the prompt has {bytes} bytes, at least {least} tokens, but the context holds \
@@ -160,7 +162,7 @@ impl From<Loaded> for Backend {
             };
             let begun = match begun {
                 Some(begun) => {
-                    // Whatever it spells is text: what was said holds no control token.
+                    // Whatever it spells is text: messages contain no control tokens.
                     let said = std::iter::once(0..begun.content.len()).collect();
                     let prompt = Prompt { text: begun.content.clone(), said };
                     let tokens = encoder.encode_prompt(&prompt, false);

@@ -1,6 +1,6 @@
 //! The controls that the user changes while the worker runs. Values overwrite each other, so they
-//! are shared state and not a queue; the worker reads them before every round. Must never know who
-//! changes them.
+//! are shared state and not a queue; the worker reads them before every round. It must not depend
+//! on who changes them.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,15 +13,15 @@ pub use crate::plan::Setting;
 /// One snapshot of everything that can be changed live.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Controls {
-    /// Speculation on or off; the text is the same either way.
+    /// Speculation on or off; the text is the same in both cases.
     pub speculate: bool,
-    /// The strategy; `None` is the one chosen while loading.
+    /// The strategy; `None` means the one chosen during loading.
     pub strategy: Option<&'static Strategy>,
-    /// Whether the drafter drafts ahead while the target verifies, where it can.
+    /// Whether the drafter drafts ahead while the target verifies, if it can.
     pub overlap: bool,
     /// Whether drafts are ranked with the target's own noise when sampling.
     pub coupled: bool,
-    /// Least milliseconds from round to round, for watching; 0 does not wait.
+    /// The minimum milliseconds from one round to the next, for watching; 0 does not wait.
     pub pace: usize,
     /// γ, M, k and D, each automatic or fixed.
     pub tree: TreeOverrides,
@@ -29,21 +29,21 @@ pub struct Controls {
     pub sampler: SamplerSettings,
     /// Whether rounds wait for a step.
     pub paused: bool,
-    /// Whether somebody looks at the draft tree: rounds are then told of while the target still
-    /// verifies them, too.
+    /// Whether the draft tree is on display: rounds are then also reported while the target still
+    /// verifies them.
     pub watched: bool,
-    /// Rounds granted so far while paused; the screen adds one a step.
+    /// How many rounds have been granted so far while paused; the screen adds one per step.
     pub steps: u64,
-    /// Number of the answer that is wanted: the worker stops any other. 0 before the first.
+    /// The number of the wanted answer: the worker stops any other. 0 before the first.
     pub generation: u64,
-    /// Number of the load that is wanted: the worker stops any other. 0 before the first.
+    /// The number of the wanted load: the worker stops any other. 0 before the first.
     pub load: u64,
-    /// By when the thread has to have ended, where what it holds is to be kept then.
+    /// When the thread must have ended, if what it holds is to be saved by then.
     pub leave_by: Option<Instant>,
 }
 
 impl Default for Controls {
-    /// Everything automatic, greedy, running, no answer wanted yet.
+    /// Everything automatic, greedy, running, no wanted answer yet.
     fn default() -> Self {
         Self {
             speculate: true,
@@ -63,7 +63,7 @@ impl Default for Controls {
     }
 }
 
-/// The controls behind a lock, with a condition variable that wakes a paused worker.
+/// The controls in a lock, with a condition variable that wakes a paused worker.
 #[derive(Clone, Debug)]
 pub struct SharedControls(Arc<(Mutex<Controls>, Condvar)>);
 
@@ -84,21 +84,22 @@ impl SharedControls {
         self.0.1.notify_all();
     }
 
-    /// Blocks while `hold` is true, which is checked again after every update.
+    /// Blocks while `hold` returns true, which is checked again after every update.
     pub fn wait_while(&self, hold: impl Fn(&Controls) -> bool) -> Controls {
         let guard = self.lock();
         let guard = self.0.1.wait_while(guard, |c| hold(c)).unwrap_or_else(PoisonError::into_inner);
         guard.clone()
     }
 
-    /// Blocks for `limit` at most while `hold` is true, which is checked after every update.
+    /// Blocks while `hold` returns true, which is checked after every update, but at most for
+    /// `limit`.
     pub fn wait_while_for(&self, limit: Duration, hold: impl Fn(&Controls) -> bool) {
         let guard = self.lock();
         let _ = self.0.1.wait_timeout_while(guard, limit, |c| hold(c));
     }
 
     fn lock(&self) -> MutexGuard<'_, Controls> {
-        // A panic while holding the lock leaves plain values behind: still usable.
+        // A panic while the lock is held leaves plain values, which are still usable.
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,7 @@
-//! What to expect of a model before it is loaded: whether it fits the memory, how fast it should be
-//! alone, and with what on this machine could draft for it. Estimates of the cost model (method.md,
-//! Cost model) from headers, the machine's description and its measured memory bandwidth. Must
-//! never open a model.
+//! What to expect of a model before it is loaded: whether it fits in memory, how fast it should be
+//! alone, and how fast with the drafts on this machine. These are estimates of the cost model
+//! (method.md, Cost model) from headers, the machine's description and its measured memory
+//! bandwidth. It must never open a model.
 
 use super::load::sizes::{FOUR_BITS, of_head, of_small};
 use crate::hardware::{Machine, Memory};
@@ -13,45 +13,45 @@ use crate::plan::{
 };
 use crate::settings::Settings;
 
-/// A small model has at most this share of the target's weights: a larger one takes about as long
-/// to draft as the target takes to answer.
+/// A small model has at most this fraction (1/n) of the target's weights: a larger one takes about
+/// as long to draft as the target takes to answer.
 const SMALL: u64 = 3;
 
 /// Whether a model fits the memory of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryFit {
-    /// Into what is free.
+    /// It fits in the free memory.
     Fits,
-    /// Only if other programs give some back.
+    /// Only if other programs release some memory.
     Tight,
-    /// Not at all.
+    /// It does not fit at all.
     TooLarge,
-    /// The machine does not say how much it has.
+    /// The machine does not say how much memory it has.
     Unknown,
 }
 
 /// What to expect of a target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forecast {
-    /// Bytes of weights and of a context of the usual length.
+    /// Bytes of the weights and of a context of the usual length.
     pub needed: u64,
     /// Whether they fit.
     pub memory: MemoryFit,
-    /// Tokens a second without a draft; `None` where the cost model does not know the format.
+    /// Tokens per second without a draft; `None` if the cost model does not know the format.
     pub plain: Option<f64>,
-    /// What could draft for it, the best first.
+    /// The possible drafts for it, the best first.
     pub drafts: Vec<DraftForecast>,
 }
 
 /// What to expect of a draft.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DraftForecast {
-    /// The name by which `--draft` or `--draft-model` takes it.
+    /// The name by which `--draft` or `--draft-model` accepts it.
     pub name: String,
-    /// It is a draft head and no small model.
+    /// Whether it is a draft head, not a small model.
     pub is_head: bool,
-    /// Tokens a second with it, by the expected acceptance; not below [`Forecast::plain`], since
-    /// the controller leaves a draft that does not pay.
+    /// Tokens per second with it, at the expected acceptance; not below [`Forecast::plain`],
+    /// because the controller stops using a draft that does not pay off.
     pub rate: f64,
 }
 
@@ -65,8 +65,8 @@ pub struct Forecaster {
 }
 
 impl Forecaster {
-    /// Measures the memory bandwidth, in about a third of a second; without the memory for that it
-    /// is guessed from the machine's description.
+    /// Measures the memory bandwidth in about a third of a second. If there is not enough memory
+    /// for that, the bandwidth is estimated from the machine's description.
     pub fn measure(machine: &Machine, threads: usize) -> Self {
         let guessed = Throughput::of_cpu(&machine.cpu, threads);
         let measured = Roofline::measure_reading(&Pool::new(threads)).inspect_err(|error| {
@@ -79,7 +79,7 @@ impl Forecaster {
         Self { throughput: Throughput { bandwidth, ..guessed }, memory: machine.memory }
     }
 
-    /// What to expect of `model`, with the drafts among `all`; `None` if it is no target.
+    /// What to expect of `model`, with the drafts among `all`; `None` if it is not a target.
     pub fn of(&self, model: &ModelEntry, all: &[ModelEntry]) -> Option<Forecast> {
         let Some(Runs::Model { config, pass_bytes }) = &model.facts.runs else { return None };
         let needed = model.located.bytes + context_bytes(config);
@@ -143,7 +143,8 @@ impl Forecaster {
         }
     }
 
-    /// The size of a draft and the blocks it runs with, if it can draft for the target.
+    /// The size of a draft and the numbers of blocks with which it runs, if it can draft for the
+    /// target.
     fn fitting(
         &self,
         target: &ModelEntry,
@@ -171,7 +172,7 @@ impl Forecaster {
         }
     }
 
-    /// Tokens a second with the best tree of the draft, or without one.
+    /// Tokens per second with the best tree of the draft, or without one.
     fn rate(&self, target: TargetSize, draft: Option<(DraftSize, (usize, usize))>) -> f64 {
         let inputs = CostInputs {
             verifier: self.throughput,
@@ -208,7 +209,7 @@ mod tests {
         find(&ModelPlaces::default()).models.remove(0)
     }
 
-    /// A model of the family of `model`, `times` as wide and deep in what counts.
+    /// A model of the same family as `model`, `times` as wide and deep where it matters.
     fn scaled(model: &ModelEntry, name: &str, times: u64) -> ModelEntry {
         let mut model = model.clone();
         model.located.name = name.to_owned();
@@ -230,7 +231,7 @@ mod tests {
         assert_eq!(forecast.drafts.len(), 2);
         assert!(forecast.drafts.iter().any(|draft| draft.is_head));
         assert!(forecast.drafts.iter().all(|draft| draft.rate >= plain * 0.999), "{forecast:?}");
-        // Half the bandwidth: a target that is bound by it is slower.
+        // At half the bandwidth, a target that is bound by it is slower.
         let throughput = Throughput { bandwidth: 1e10, ..MACHINE.throughput };
         let slower = Forecaster { throughput, ..MACHINE }.of(&bundled(), &[]).unwrap();
         assert!(slower.plain.unwrap() < plain);

@@ -1,5 +1,5 @@
-//! When the next round may begin: pause, single steps, pace, cancellation. Must never know what a
-//! round does.
+//! When the next round may begin: pause, single steps, pace, cancellation. It must not depend on
+//! what a round does.
 
 use super::{Controls, SharedControls};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(super) struct RoundGate {
     generation: u64,
-    /// Steps of `Controls::steps` that were taken or are past.
+    /// How many steps of `Controls::steps` have been used or have passed.
     used: u64,
     /// When the last round began; `None` before the first.
     began: Option<Instant>,
@@ -20,26 +20,25 @@ impl RoundGate {
         Self { generation, used: controls.get().steps, began: None }
     }
 
-    /// Waits while rounds are paused and none is granted. `None` once the answer is not wanted any
-    /// more.
+    /// Waits while rounds are paused and none is granted. `None` if the answer is no longer wanted.
     pub(super) fn pass(&mut self, controls: &SharedControls) -> Option<Controls> {
         let (generation, used) = (self.generation, self.used);
         let now =
             controls.wait_while(|c| c.generation == generation && c.paused && c.steps <= used);
-        // Steps pressed while rounds run freely grant nothing later.
+        // Steps requested while rounds run freely do not count later.
         self.used = if now.paused { used + 1 } else { now.steps };
         self.began = Some(Instant::now());
         (now.generation == generation).then_some(now)
     }
 
-    /// Sleeps for `time` unless the answer is stopped before.
+    /// Sleeps for `time` unless the answer is stopped earlier.
     pub(super) fn sleep(&self, controls: &SharedControls, time: Duration) {
         let generation = self.generation;
         controls.wait_while_for(time, |c| c.generation == generation);
     }
 
-    /// Waits until the last round has lasted as long as the pace asks, unless the answer is stopped
-    /// before. A changed pace counts at once.
+    /// Waits until the last round has lasted as long as the pace requires, unless the answer is
+    /// stopped earlier. A changed pace takes effect at once.
     pub(super) fn keep_pace(&self, controls: &SharedControls) {
         let Some(began) = self.began else { return };
         loop {
@@ -54,7 +53,7 @@ impl RoundGate {
         }
     }
 
-    /// Whether the answer is not wanted any more.
+    /// Whether the answer is no longer wanted.
     pub(super) fn cancelled(&self, controls: &SharedControls) -> bool {
         controls.get().generation != self.generation
     }

@@ -1,15 +1,15 @@
-//! The owner's side of a worker thread: commands, cancellation, end. Must never know what runs on
-//! the thread.
+//! The owner's side of a worker thread: commands, cancellation, end. It must not depend on what
+//! runs on the thread.
 
 use super::{Command, Event, Job, LoadJob, SharedControls};
 use std::fmt;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Where events go. It must not block; `false` says that the receiver is gone.
+/// Where events go. It must not block; `false` means that the receiver is gone.
 pub type Sink = Box<dyn FnMut(Event) -> bool + Send>;
 
-/// Hands a command on; `false` if the worker has ended.
+/// Passes on a command; `false` if the worker has ended.
 pub(super) type Post = Box<dyn Fn(Command) -> bool + Send>;
 
 /// A worker thread. Dropping it stops the answer and the load in progress and ends the thread.
@@ -20,11 +20,11 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Runs `body` on a thread of its own, which `post` hands commands to. It ends when `post` is
+    /// Runs `body` on a separate thread, to which `post` passes commands. It ends when `post` is
     /// dropped.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system refuses to start a thread.
     pub(super) fn start(
         name: &str,
         controls: SharedControls,
@@ -36,7 +36,7 @@ impl Worker {
         Ok(Self { post: Some(post), controls, thread: Some(thread) })
     }
 
-    /// The same worker, with `tap` told of every command before it is handed on.
+    /// The same worker, but `tap` receives every command before it is passed on.
     pub fn tapped(mut self, tap: Box<dyn Fn(&Command) + Send>) -> Self {
         if let Some(post) = self.post.take() {
             self.post = Some(Box::new(move |command| {
@@ -47,8 +47,8 @@ impl Worker {
         self
     }
 
-    /// Requests an answer, which stops any other. `false` if the
-    /// worker has ended (its last event said why).
+    /// Requests an answer, which stops any other. `false` if the worker has ended (its last event
+    /// said why).
     pub fn generate(&self, job: Job) -> bool {
         self.controls.update(|controls| controls.generation = job.generation);
         self.post.as_ref().is_some_and(|post| post(Command::Generate(job)))
@@ -60,8 +60,7 @@ impl Worker {
         self.post.as_ref().is_some_and(|post| post(Command::Load(job)))
     }
 
-    /// Nothing is kept any more of the saved conversation of this name. `false` if the worker has
-    /// ended.
+    /// Discards what was saved of the conversation with this name. `false` if the worker has ended.
     pub fn discard(&self, conversation: String) -> bool {
         self.post.as_ref().is_some_and(|post| post(Command::Discard(conversation)))
     }
@@ -76,18 +75,18 @@ impl Worker {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Stops the answer in progress and waits until the thread has ended: for the rest of the
-    /// current round or prefill slice.
+    /// Stops the answer in progress and waits until the thread has ended, at most for the rest of
+    /// the current round or prefill slice.
     pub fn join(mut self) {
         self.disconnect();
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was reported as an event already.
+            // A panic of the thread has already been reported as an event.
             let _ = thread.join();
         }
     }
 
-    /// Stops the answer in progress, lets the thread keep what it holds, and waits until it has
-    /// ended, for `limit` at most; what is not written by then is given up.
+    /// Stops the answer in progress, lets the thread save what it holds, and waits until it has
+    /// ended, at most for `limit`; what has not been written by then is given up.
     pub fn end(mut self, limit: Duration) {
         let until = Instant::now() + limit;
         self.controls.update(|controls| controls.leave_by = Some(until));
@@ -99,7 +98,7 @@ impl Worker {
 
     fn disconnect(&mut self) {
         self.post = None;
-        // Wakes a paused worker too; 0 is no answer's generation.
+        // Wakes a paused worker too; 0 is not the generation of any answer.
         self.controls.update(|controls| {
             controls.generation = 0;
             controls.load = 0;

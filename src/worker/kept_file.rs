@@ -1,6 +1,7 @@
-//! What was learned or measured of a model on this machine, kept in a small file for the next
+//! What was learned or measured about a model on this machine, stored in a small file for the next
 //! start: read when the models are loaded, written when there is something new. A file that is
-//! damaged, of other models or of an older version is as good as none. Must never know what it is.
+//! damaged, belongs to other models or has an older version is ignored. It must not depend on the
+//! contents.
 
 use std::fs;
 use std::io::Write;
@@ -12,14 +13,14 @@ use serde::{Deserialize, Serialize};
 use crate::files::{Access, FNV_START, atomic_write, fnv1a, read_text, user_dirs};
 use crate::plan::{DeviceTimes, Learned};
 
-/// No such file is larger.
+/// The largest size of such a file.
 const MOST_BYTES: u64 = 1 << 16;
 
-/// What can be kept.
+/// What can be stored.
 pub(super) trait Kept: Serialize + DeserializeOwned + Clone + PartialEq {
-    /// Changes with everything that makes old files misleading.
+    /// Changes whenever old files would become misleading.
     const VERSION: u32;
-    /// Whether it can be what it says: a file may hold anything.
+    /// Whether the values are possible: a file may contain anything.
     fn is_sound(&self) -> bool;
 }
 
@@ -43,9 +44,9 @@ impl Kept for DeviceTimes {
 #[derive(Clone, Debug)]
 pub(super) struct KeptFile<T> {
     path: PathBuf,
-    /// Everything that it holds for.
+    /// Describes what the file is valid for.
     of: String,
-    /// What the file holds, as far as we know.
+    /// What the file contains, as far as we know.
     written: Option<T>,
 }
 
@@ -63,7 +64,7 @@ impl<T: Kept> KeptFile<T> {
         Self { path, of, written: None }
     }
 
-    /// What it holds, if that is of use.
+    /// Its contents, if they can be used.
     pub(super) fn read(&mut self) -> Option<T> {
         let text = read_text(&self.path, MOST_BYTES).ok()?;
         let found: Option<Content<T>> = serde_json::from_str(&text).ok();
@@ -77,7 +78,7 @@ impl<T: Kept> KeptFile<T> {
         self.written.clone()
     }
 
-    /// Keeps `new`. A file that cannot be written is left: no answer depends on it.
+    /// Stores `new`. If the file cannot be written, this is ignored: no answer depends on it.
     pub(super) fn write(&mut self, new: T) {
         if self.written.as_ref() == Some(&new) || !new.is_sound() {
             return;
@@ -94,7 +95,7 @@ impl<T: Kept> KeptFile<T> {
     }
 }
 
-/// The folder of such files, e.g. `~/.cache/dovetail/learned`; none without a home.
+/// The folder for such files, e.g. `~/.cache/dovetail/learned`; `None` without a home folder.
 pub fn learned_folder() -> Option<PathBuf> {
     let dirs = user_dirs()?;
     Some(dirs.cache_dir().join("learned"))
@@ -125,7 +126,7 @@ mod tests {
         assert_eq!(again("another"), None);
         file.write(learned(2.5));
         assert_eq!(again("a target"), Some(learned(2.5)));
-        // A file of other models under this name: two that have one hash.
+        // A file of other models under this name, because both have the same hash.
         let mut other = KeptFile::<Learned>::new(&inside, "another".to_owned());
         fs::copy(&file.path, &other.path).unwrap();
         assert_eq!(other.read(), None);
@@ -148,7 +149,7 @@ mod tests {
             again.write(learned(3.0));
             assert_eq!(again.read(), Some(learned(3.0)));
         }
-        // A place that cannot be written to is no failure.
+        // A place that cannot be written to is not a failure.
         let mut nowhere = KeptFile::<Learned>::new(&file.path.join("below"), "a target".to_owned());
         nowhere.write(learned(1.5));
         assert_eq!(

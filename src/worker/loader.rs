@@ -1,5 +1,5 @@
-//! Loads the models that the settings name, and others in their place later. Must never know what
-//! they are used for.
+//! Loads the models that the settings name, and others instead of them later. It must not depend on
+//! what they are used for.
 
 use super::backend::Backend;
 use super::load::{Purpose, StartError, load, load_beside, load_drafts};
@@ -15,13 +15,13 @@ pub struct SettingsLoader {
 }
 
 impl SettingsLoader {
-    /// For these settings, which are checked.
+    /// Loads according to these settings, which have been checked.
     pub fn new(settings: Settings, purpose: Purpose) -> Self {
         Self { settings, purpose }
     }
 
-    /// The settings with other models. What was set for the former ones is left out: a strategy
-    /// that needs their drafter, and flags that would be said to have no effect.
+    /// The settings with other models. What was set for the previous models is left out: a strategy
+    /// that needs their drafter, and flags that would be reported as having no effect.
     fn with(&self, models: &ModelChoice) -> Settings {
         let ModelChoice { target, draft, draft_model } = models.clone();
         let (draft, strategy) = (HeadChoice::named(draft.as_deref()), None);

@@ -1,9 +1,9 @@
-//! The decode thread: protocol, controls, loop, cancellation. Must never know widgets.
+//! The decode thread: protocol, controls, loop, cancellation. It must not depend on widgets.
 //!
-//! [`load`] makes the parts, [`Backend`] drives them through one answer, [`spawn`] puts both on a
-//! thread behind [`Command`]s and [`Event`]s. `run` and `bench` call [`Backend::answer`]
-//! themselves. [`Forecaster`] estimates, before any model is loaded, how fast each would be here.
-//! [`scripted`] speaks the same protocol without models.
+//! [`load`] makes the parts, [`Backend`] runs them through one answer, and [`spawn`] puts both on a
+//! thread that is controlled by [`Command`]s and sends [`Event`]s. `run` and `bench` call
+//! [`Backend::answer`] themselves. [`Forecaster`] estimates, before any model is loaded, how fast
+//! each would be on this machine. [`scripted`] uses the same protocol without models.
 
 mod answer;
 mod asked;

@@ -1,5 +1,5 @@
 //! Commands to the worker and events from it. Ordered events go through channels; values that
-//! overwrite each other go through [`super::SharedControls`]. Must never know widgets.
+//! overwrite each other go through [`super::SharedControls`]. It must not depend on widgets.
 
 use crate::chat::Message;
 use crate::decode::{PendingRound, Round, Summary};
@@ -8,39 +8,40 @@ use crate::plan::{DraftKind, LevelCost};
 use crate::speculate::SamplerSettings;
 use serde::{Deserialize, Serialize};
 
-/// One answer to make.
+/// An answer to generate.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Job {
-    /// Number of the answer, rising; events of an older one are dropped.
+    /// The ascending number of the answer; events of an older answer are dropped.
     pub generation: u64,
-    /// The conversation up to and including the user's last message; if the beginning of an answer
-    /// follows it, the answer goes on from there.
+    /// The conversation up to and including the user's last message. If the beginning of an answer
+    /// follows it, the answer continues from there.
     pub messages: Vec<Message>,
-    /// Most tokens of the answer.
+    /// The most tokens of the answer.
     pub max_tokens: usize,
-    /// Whether the model is to think before it answers; `None` leaves it to the template.
+    /// Whether the model should think before it answers; `None` leaves that to the template.
     pub thinking: Option<bool>,
-    /// Whether nothing is left of what was decoded before, neither in caches nor with the drafters:
-    /// an answer that is made again would else be drafted from the first one.
+    /// Whether everything decoded before is forgotten, both in caches and in the drafters.
+    /// Otherwise an answer that is generated again would be drafted from the first one.
     pub afresh: bool,
-    /// Name of the saved conversation that it belongs to: its KV cache is kept under it, and goes
-    /// with it. `None` keeps none.
+    /// The name of the saved conversation that it belongs to: its KV cache is saved under this name
+    /// and deleted with it. `None` saves none.
     pub conversation: Option<String>,
 }
 
-/// The models of a session, as flags name them.
+/// The models of a session, as named by flags.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelChoice {
-    /// The target; `None` is the bundled one.
+    /// The target; `None` means the bundled one.
     pub target: Option<String>,
-    /// A draft head, or `lookup`; `None` is the bundled one where the target is, else `lookup`.
+    /// A draft head, or `lookup`; `None` means the bundled one for the bundled target, otherwise
+    /// `lookup`.
     pub draft: Option<String>,
     /// A small language model to draft with.
     pub draft_model: Option<String>,
 }
 
 impl ModelChoice {
-    /// Whether the target is the bundled one, which has a name as well.
+    /// Whether the target is the bundled one, which also has a name.
     pub fn is_bundled(&self) -> bool {
         self.target.as_deref().is_none_or(|target| target == "bundled")
     }
@@ -49,21 +50,21 @@ impl ModelChoice {
 /// Other models to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadJob {
-    /// Every load has a number of its own, rising.
+    /// Every load has its own ascending number.
     pub load: u64,
     /// What is to be loaded.
     pub models: ModelChoice,
 }
 
-/// To the worker. Dropping the sender ends it.
+/// Commands to the worker. Dropping the sender ends it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Make this answer; stopped by `Controls::generation` becoming another number.
+    /// Generates this answer; stopped when `Controls::generation` becomes another number.
     Generate(Job),
-    /// Load these models while those in use go on, and take them into use between two answers;
-    /// stopped by `Controls::load` becoming another number.
+    /// Loads these models while the current ones continue, and starts using them between two
+    /// answers; stopped when `Controls::load` becomes another number.
     Load(LoadJob),
-    /// The saved conversation of this name was deleted: nothing is kept of it any more.
+    /// The saved conversation with this name was deleted: nothing saved of it is kept.
     Discard(String),
 }
 
@@ -72,48 +73,49 @@ pub enum Command {
 pub struct StrategyStatus {
     /// Its name in the table.
     pub name: String,
-    /// Its drafter's own description; `None` where there is none.
+    /// Its drafter's own description; `None` if it has none.
     pub draft: Option<String>,
-    /// Which M can be chosen under it.
+    /// Which M can be chosen with it.
     pub depths: Depths,
-    /// Why M ends below the blocks that its head has, a clause; `None` where it does not.
+    /// Why M ends below the number of blocks that its head has, as a clause; `None` if it does not.
     #[serde(default)]
     pub limit: Option<String>,
-    /// Trained weights of its drafter with 1, 2, … blocks, what it shares with the target left out;
-    /// a single number where there are no blocks, none where there is no model.
+    /// Trained weights of its drafter with 1, 2, … blocks, without what it shares with the target;
+    /// a single number if there are no blocks, none if there is no model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<u64>,
-    /// What it lacks to run here, with the remedy.
+    /// What is missing for it to run here, and what to do.
     pub missing: Option<String>,
 }
 
 /// What was loaded and chosen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ready {
-    /// Name of the target for the title, e.g. `dovetail-demo 6M`.
+    /// The target's name for the title, e.g. `dovetail-demo 6M`.
     pub target: String,
     /// Size and format, e.g. `6.1 M parameters, bf16, 12 MB`.
     pub target_detail: String,
-    /// The drafter's own description; `None` when there is no draft model.
+    /// The drafter's own description; `None` if there is no draft model.
     pub draft: Option<String>,
     /// Which M can be chosen.
     pub depths: Depths,
-    /// KV capacity in tokens.
+    /// The capacity of the KV cache in tokens.
     pub context: usize,
-    /// Tokens the model was made for: `--context` goes no further. 0 if that is not known.
+    /// The context for which the model was made, in tokens, which `--context` cannot exceed. 0 if
+    /// it is unknown.
     #[serde(default)]
     pub most_context: usize,
-    /// What `Auto` starts with.
+    /// The initial value of `Auto`.
     pub gamma: usize,
-    /// What `Auto` starts with.
+    /// The initial value of `Auto`.
     pub blocks: usize,
-    /// What `Auto` starts with.
+    /// The initial value of `Auto`.
     pub width: usize,
-    /// What `Auto` starts with.
+    /// The initial value of `Auto`.
     pub depth: usize,
-    /// Why these were chosen, one sentence a line.
+    /// Why these were chosen, one sentence per line.
     pub reasons: Vec<String>,
-    /// VRAM held by our draft, bytes; 0 without a GPU.
+    /// How many bytes of VRAM our draft uses; 0 without a GPU.
     pub vram_used: u64,
     /// The GPU that reads long prompts for a target on the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,36 +126,36 @@ pub struct Ready {
     /// All strategies, in the order of the table.
     #[serde(default)]
     pub strategies: Vec<StrategyStatus>,
-    /// How tokens are sampled until the user changes it: what the user set, else what the
-    /// model's files recommend. `None` leaves the controls as they are.
+    /// How tokens are sampled until the user changes it: what the user set, otherwise what the
+    /// model's files recommend. `None` leaves the controls unchanged.
     #[serde(default)]
     pub sampler: Option<SamplerSettings>,
-    /// Whether the target's template can be told to switch its thoughts on or off.
+    /// Whether the target's template can switch its thoughts on or off.
     #[serde(default)]
     pub switches_thinking: bool,
-    /// Milliseconds of the target's pass over one token, as measured while loading; `None` if it
-    /// was not.
+    /// Milliseconds of the target's pass over one token, as measured during loading; `None` if it
+    /// was not measured.
     #[serde(default)]
     pub plain_ms: Option<f64>,
-    /// (nodes, milliseconds) of the target's passes, as measured while loading.
+    /// (nodes, milliseconds) of the target's passes, as measured during loading.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verify_ms: Vec<(usize, f64)>,
-    /// What the passes of each kind of draft take, as measured while loading.
+    /// The times of the passes of each kind of draft, as measured during loading.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub draft_levels: Vec<(DraftKind, LevelCost)>,
-    /// Whether trees are drafted to be looked at, be it that they cost more than they save.
+    /// Whether trees are drafted for display, even if they cost more than they save.
     #[serde(default)]
     pub for_show: bool,
-    /// What was asked for.
+    /// The requested models.
     #[serde(default)]
     pub models: ModelChoice,
 }
 
-/// From the worker, in order. Rounds are small and an answer is bounded, so the channel is
+/// Events from the worker, in order. Rounds are small and an answer is bounded, so the channel is
 /// unbounded: the worker never waits for the screen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// Models are being loaded; `fraction` from 0 to 1 where it is known.
+    /// Models are being loaded; `fraction` is from 0 to 1 if it is known.
     Loading {
         /// What is being done, e.g. `reading model.gguf`.
         stage: String,
@@ -166,19 +168,19 @@ pub enum Event {
     Prefill {
         /// The answer.
         generation: u64,
-        /// Tokens done, those taken over from the cache included.
+        /// How many tokens are done, including those reused from the cache.
         done: usize,
         /// Tokens of the prompt.
         total: usize,
     },
-    /// The context does not hold the prompt; `Failed` follows.
+    /// The prompt does not fit in the context; `Failed` follows.
     TooLong {
         /// The answer.
         generation: u64,
         /// Tokens of the prompt.
         total: usize,
-        /// Tokens that it would have without what was said before the last message; `None` if that
-        /// is not known.
+        /// How many tokens it would have without what was said before the last message; `None` if
+        /// that is unknown.
         alone: Option<usize>,
     },
     /// The prompt's last logits gave the first token (it precedes round 0).
@@ -190,9 +192,9 @@ pub enum Event {
         /// Totals so far: prompt and reused tokens, prefill time.
         summary: Box<Summary>,
     },
-    /// The target verifies a tree while sequences are drafted ahead (DuoDecoding): how far they
-    /// are. Only while `Controls::watched`, of passes that take long, and not more often than a
-    /// screen shows. It may be late: what `Round` says of the same round counts.
+    /// The target verifies a tree while sequences are drafted ahead (DuoDecoding): their state so
+    /// far. Only while `Controls::watched`, for passes that take long, and not more often than a
+    /// screen shows. It may arrive late: the `Round` event of the same round takes precedence.
     Verifying {
         /// The answer.
         generation: u64,
@@ -213,46 +215,46 @@ pub enum Event {
         /// Its totals.
         summary: Box<Summary>,
     },
-    /// Automatic control changed its choice: the reasons, one sentence a line, in place of
+    /// Automatic control changed its choice: the reasons, one sentence per line, which replace
     /// `Ready::reasons`.
     Reasons(Vec<String>),
-    /// Something changed that the user should know; work goes on.
+    /// Something changed that the user should know; the work continues.
     Notice(String),
-    /// Of a record that is shown again: how what follows was sampled.
+    /// Replay of a record: how what follows was sampled.
     Sampled(SamplerSettings),
-    /// Other models are being loaded while those in use go on.
+    /// Other models are being loaded while the current ones continue.
     LoadProgress {
         /// The load.
         load: u64,
         /// What is being done.
         stage: String,
-        /// From 0 to 1, where it is known.
+        /// From 0 to 1, if it is known.
         fraction: Option<f32>,
     },
-    /// The models in use were let go, since others do not fit beside them: nothing can be asked
-    /// until `Swapped`, or until `NotSwapped` says that they were loaded again.
+    /// The current models were unloaded, because the others do not fit in addition. No question can
+    /// be answered until `Swapped`, or until `NotSwapped` reports that they were loaded again.
     Unloaded {
         /// The load.
         load: u64,
         /// Why, with both sizes.
         reason: String,
     },
-    /// Other models are in use from now on.
+    /// Other models are used from now on.
     Swapped {
         /// The load.
         load: u64,
         /// What was loaded and chosen.
         ready: Box<Ready>,
     },
-    /// Other models were not loaded: those in use go on.
+    /// Other models were not loaded: the current ones continue.
     NotSwapped {
         /// The load.
         load: u64,
-        /// Why, with the remedy; `None` if it was stopped.
+        /// Why, and what to do; `None` if it was stopped.
         error: Option<String>,
     },
     /// An answer failed (`Some`) or the models could not be loaded (`None`). The text names the
-    /// value, the file and the remedy.
+    /// value, the file and what to do.
     Failed {
         /// The answer, if it was one.
         generation: Option<u64>,
@@ -262,7 +264,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whose answer it belongs to; `None` if to none.
+    /// The answer that it belongs to; `None` if it belongs to none.
     pub fn generation(&self) -> Option<u64> {
         match self {
             Self::Prefill { generation, .. }
@@ -277,7 +279,7 @@ impl Event {
             | Self::Reasons(_)
             | Self::Notice(_)
             | Self::Sampled(_) => None,
-            // Loads have numbers of their own.
+            // Loads have separate numbers.
             Self::LoadProgress { .. }
             | Self::Unloaded { .. }
             | Self::Swapped { .. }

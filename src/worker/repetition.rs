@@ -1,43 +1,44 @@
-//! Notices an answer that runs in circles: the same tokens over and over. Must never change a
-//! token.
+//! Detects an answer that repeats the same tokens over and over. It must never change a token.
 //!
-//! Only exact repetition counts: a block of up to [`LONGEST`] tokens, right behind itself at least
-//! [`COPIES`] times. Lists, code and tables differ from line to line; what does not (rules of
-//! dashes, rows of zeros or of empty cells) has few letters, and is not counted.
+//! Only exact repetition counts: a block of up to [`LONGEST`] tokens that occurs at least
+//! [`COPIES`] times in direct succession. Lists, code and tables differ from line to line. Text
+//! that does not (rules of dashes, rows of zeros or of empty cells) has few letters and is not
+//! counted.
 
-/// Longest block, in tokens.
+/// The longest block, in tokens.
 const LONGEST: usize = 128;
-/// Fewest copies of a block.
+/// The fewest copies of a block.
 const COPIES: usize = 4;
-/// Fewest tokens of all copies together.
+/// The fewest tokens of all copies together.
 const TOKENS: usize = 96;
-/// As many for a block of one or two tokens, of which arrays are full.
+/// The same for a block of one or two tokens, which are common in arrays.
 const SHORT_TOKENS: usize = 192;
-/// Least share of a block's visible characters that are letters.
+/// The minimum fraction of a block's visible characters that are letters.
 const LETTERS: f64 = 0.6;
 
 /// Watches one answer.
 #[derive(Clone, Debug)]
 pub(super) struct RepetitionDetector {
-    /// The last [`LONGEST`] tokens, a ring.
+    /// The last [`LONGEST`] tokens, as a ring.
     recent: Vec<u32>,
     /// Letters and visible characters of each of them.
     shape: Vec<(usize, usize)>,
-    /// By period, from 1: how many tokens in a row equal the one so far before them.
+    /// For each period, starting at 1, how many consecutive tokens equal the token one period
+    /// earlier.
     runs: [usize; LONGEST],
     count: usize,
     found: bool,
 }
 
 impl RepetitionDetector {
-    /// For an answer without a token.
+    /// For an answer without tokens.
     pub(super) fn new() -> Self {
         let (recent, shape) = (vec![0; LONGEST], vec![(0, 0); LONGEST]);
         Self { recent, shape, runs: [0; LONGEST], count: 0, found: false }
     }
 
-    /// Takes the next token and the text that it added. `true` at the first token at which the
-    /// answer repeats itself, and never again.
+    /// Takes the next token and the text that it added. Returns `true` at the first token at which
+    /// the answer repeats itself, and never again.
     pub(super) fn push(&mut self, token: u32, text: &str) -> bool {
         for (i, run) in self.runs.iter_mut().enumerate() {
             let period = i + 1;
@@ -75,8 +76,8 @@ mod tests {
     use crate::library::{Spec, open_target};
     use proptest::prelude::*;
 
-    /// How many tokens it takes until the repetition of `block` behind `before` is noticed, of at
-    /// most `most`.
+    /// After how many tokens, of at most `most`, the repetition of `block` after `before` is
+    /// detected.
     fn noticed(before: &[u32], block: &[u32], most: usize) -> Option<usize> {
         let mut detector = RepetitionDetector::new();
         for &token in before {
@@ -86,7 +87,7 @@ mod tests {
         tokens.position(|&token| detector.push(token, "word ")).map(|at| at + 1)
     }
 
-    /// Whether the bundled model's tokens of `text` alarm.
+    /// Whether the bundled model's tokens of `text` count as repetition.
     fn alarms(text: &str) -> bool {
         let tokenizer = open_target(&Spec::Bundled, &mut |_| {}).unwrap().tokenizer;
         let mut detector = RepetitionDetector::new();

@@ -1,10 +1,10 @@
-//! A worker without models: it plays a recorded trace through the same protocol, with pauses,
-//! steps and cancellation, so that screens, pseudo-terminals and pipes can be tested exactly.
+//! A worker without models: it plays a recorded trace through the same protocol, with pauses, steps
+//! and cancellation, so that screens, pseudo-terminals and pipes can be tested exactly.
 //!
 //! A script is a file of JSON lines in the format of [`Line`], each with an optional `delay_ms`
-//! before it. What precedes the first answer is played at once. An answer is the lines up to its
-//! `summary` (or `failed`); answers are played in turn, from the first again after the last. Empty
-//! lines and lines that begin with `#` are skipped.
+//! before it. What precedes the first answer is played immediately. An answer is the lines up to
+//! its `summary` (or `failed`); answers are played in turn, starting again with the first after the
+//! last. Empty lines and lines that begin with `#` are skipped.
 
 use super::gate::RoundGate;
 use super::record::{Record, WhatIf};
@@ -16,7 +16,7 @@ use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// Most bytes of a script.
+/// The most bytes of a script.
 const LONGEST: u64 = 64_000_000;
 
 /// A line and how long it takes.
@@ -33,7 +33,7 @@ struct Timed {
 pub struct Script {
     opening: Vec<Timed>,
     answers: Vec<Vec<Timed>>,
-    /// Of a record: how its rounds are shown.
+    /// For a record: how its rounds are shown.
     replay: Option<Replay>,
 }
 
@@ -41,11 +41,11 @@ pub struct Script {
 #[derive(Clone, Debug, PartialEq)]
 struct Replay {
     what_if: WhatIf,
-    /// Whether something else gives the pace than the rounds' own times.
+    /// Whether the pace is set by something other than the rounds' own times.
     paced: bool,
-    /// What was said of what the record cannot answer: each sentence once.
+    /// The reports so far about what the record cannot answer; each sentence is given once.
     said: Vec<String>,
-    /// At which the present answer was recorded.
+    /// The temperature at which the current answer was recorded.
     temperature: f32,
 }
 
@@ -60,10 +60,10 @@ pub enum ScriptError {
         /// Why.
         source: std::io::Error,
     },
-    /// A line is not what it should be.
+    /// A line has the wrong form.
     #[error("line {line} of the script is not a line of a record: {source}")]
     Line {
-        /// From 1.
+        /// Starting at 1.
         line: usize,
         /// Why.
         source: serde_json::Error,
@@ -71,7 +71,7 @@ pub enum ScriptError {
     /// The last answer has no end.
     #[error("the script's last answer does not end with a `summary` or `failed` line")]
     Unfinished,
-    /// The system gives no thread.
+    /// The system refuses to start a thread.
     #[error("cannot start the worker thread: {0}")]
     Thread(#[from] std::io::Error),
 }
@@ -104,16 +104,16 @@ impl Script {
         Self::of(all)
     }
 
-    /// The script of a record, with the times of its rounds unless `paced`, where something else
-    /// gives the pace. γ turned in it changes the rounds: see [`WhatIf`].
+    /// The script of a record, with the times of its rounds unless `paced`, in which case something
+    /// else sets the pace. Changing γ in it changes the rounds: see [`WhatIf`].
     ///
     /// # Errors
-    /// None: an answer that is cut off ends there with an error of its own.
+    /// None: an answer that was cut off ends there with an error of its own.
     pub fn of_record(record: &Record, paced: bool) -> Result<Self, ScriptError> {
         let delay = |line: &Line| match line {
             _ if paced => 0.0,
             Line::First { summary, .. } => summary.prefill_ms,
-            // A round takes its time when it is known which one it is.
+            // A round takes its time once it is known which round it is.
             _ => 0.0,
         };
         let timed = |line: &Line| Timed { delay_ms: delay(line), line: line.clone() };
@@ -127,7 +127,7 @@ impl Script {
         Ok(Self { replay, ..Self::of(lines)? })
     }
 
-    /// Splits lines into what precedes the first answer, and answers.
+    /// Splits lines into those before the first answer, and answers.
     fn of(lines: Vec<Timed>) -> Result<Self, ScriptError> {
         let mut script = Self::default();
         let mut answer = Vec::new();
@@ -216,7 +216,7 @@ impl Player {
         true
     }
 
-    /// What a line of a record tells of how what follows it was sampled.
+    /// What a line of a record says about how the following lines were sampled.
     fn sampled(&mut self, line: &Line) -> Option<Event> {
         let sampler = match line {
             Line::Question(question) => question.sampler,
@@ -227,13 +227,13 @@ impl Player {
         Some(Event::Sampled(sampler))
     }
 
-    /// There are no models to change; `false` if nobody listens any more.
+    /// There are no models to change; `false` if the receiver is gone.
     fn refuse(&mut self, job: &LoadJob) -> bool {
         let error = Some("a replay cannot change models".to_owned());
         (self.sink)(Event::NotSwapped { load: job.load, error })
     }
 
-    /// One answer; `false` if nobody listens any more.
+    /// One answer; `false` if the receiver is gone.
     fn answer(&mut self, job: &Job, lines: &[Timed]) -> bool {
         let generation = job.generation;
         let mut gate = RoundGate::new(generation, &self.controls);
@@ -258,7 +258,7 @@ impl Player {
                     continue;
                 }
                 Line::Summary { summary: last, .. } => {
-                    // What was recorded is not what was shown, if any of it was predicted.
+                    // If any part was predicted, the recorded totals are not those that were shown.
                     let counted = Summary { finish: last.finish, ..summary.clone() };
                     let shown = if summary.predicted > 0 { Box::new(counted) } else { last };
                     Event::Finished { generation, summary: shown }
@@ -280,8 +280,9 @@ impl Player {
         true
     }
 
-    /// A recorded round under the present controls: with speculation off it becomes one round a
-    /// token, of a record also others with another γ. `false` if it was not wanted any more.
+    /// A recorded round under the current controls: with speculation off it becomes one round per
+    /// token, and for a record also different rounds with another γ. `false` if it was no longer
+    /// wanted.
     fn rounds(
         &mut self,
         gate: &mut RoundGate,
@@ -333,10 +334,11 @@ impl Player {
     }
 }
 
-/// Said once a replay.
+/// Reported once per replay.
 const PREDICTED: &str = "what if: recorded candidates, times from the cost model";
 
-/// Said with it, for every temperature: at another the target would have drawn other tokens.
+/// Reported with it, for every temperature: at another temperature the target would have drawn
+/// other tokens.
 fn holds_for(temperature: f32) -> String {
     format!("what if: the target's choices, valid only at temperature {temperature:.2}")
 }
@@ -356,7 +358,7 @@ fn played(recorded: &Round, done: usize, controls: &Controls, index: usize) -> R
     if controls.speculate && done == 0 {
         return round;
     }
-    // The token before the next one is the last token committed, the root of a tree of its own.
+    // The token before the next one is the last committed token, the root of its own tree.
     let (root, label) = match done.checked_sub(1).map(|last| &recorded.committed[last]) {
         Some(last) => (last.token, last.text.clone()),
         None => {
@@ -380,6 +382,6 @@ fn played(recorded: &Round, done: usize, controls: &Controls, index: usize) -> R
 }
 
 fn milliseconds(value: f64) -> Duration {
-    // A delay that is negative or out of range is no delay.
+    // A delay that is negative or out of range counts as none.
     Duration::try_from_secs_f64(value / 1e3).unwrap_or_default()
 }

@@ -1,5 +1,6 @@
-//! One planner for every strategy: each has its own controller, with its own costs and acceptance
-//! history, so that what is learned under one does not distort another. Must never decide a token.
+//! One planner for every strategy. Each strategy has its own controller, with its own costs and
+//! acceptance history, so that what is learned with one does not distort another. It must never
+//! decide a token.
 
 use super::kept_file::KeptFile;
 use super::{Controls, Planner, RoundPlan};
@@ -12,30 +13,30 @@ use crate::speculate::Budget;
 pub struct StrategyController {
     /// The row of the table.
     pub strategy: &'static Strategy,
-    /// Its drafter's index in the engine; `None` for the target alone.
+    /// The index of its drafter in the engine; `None` for the target alone.
     pub drafter: Option<usize>,
     /// Chooses its budgets.
     pub budgets: BudgetController,
 }
 
-/// The strategies that can run here and which of them is in use.
+/// The strategies that can run here, and the current one.
 #[derive(Clone, Debug)]
 pub struct StrategyPlanner {
     controllers: Vec<StrategyController>,
     /// The engine's drafters, in order.
     drafters: Vec<DraftKind>,
-    /// Used when none is requested.
+    /// The strategy used if none is requested.
     default: usize,
     current: usize,
-    /// Whether no round has been run since the strategy was switched to.
+    /// Whether no round has been run since switching to the strategy.
     fresh: bool,
-    /// Where what was learned is kept, if it is.
+    /// Where what was learned is stored, if it is.
     learned: Option<KeptFile<Learned>>,
 }
 
 impl StrategyPlanner {
-    /// Plans for `controllers`, of which `default` is used when none is requested, and an engine
-    /// with these `drafters`. There must be a controller.
+    /// Plans for `controllers`, of which `default` is used if none is requested, and an engine with
+    /// these `drafters`. There must be at least one controller.
     pub fn new(
         controllers: Vec<StrategyController>,
         drafters: Vec<DraftKind>,
@@ -46,7 +47,7 @@ impl StrategyPlanner {
         Self { controllers, drafters, default, current: default, fresh: true, learned: None }
     }
 
-    /// Goes on from what `file` holds, and keeps in it what is learned from now on.
+    /// Continues from the contents of `file`, and stores in it what is learned from now on.
     pub(super) fn with_learned(mut self, mut file: KeptFile<Learned>) -> Self {
         if let Some(learned) = file.read() {
             self.controllers.iter_mut().for_each(|each| each.budgets.recall(&learned));
@@ -57,7 +58,7 @@ impl StrategyPlanner {
 
     fn wanted(&self, strategy: Option<&'static Strategy>) -> usize {
         let Some(strategy) = strategy else { return self.default };
-        // The screen offers none that is missing, and loading refuses it.
+        // The screen does not offer strategies that cannot run, and loading refuses them.
         let at = self
             .controllers
             .iter()
@@ -94,8 +95,8 @@ impl Planner for StrategyPlanner {
     }
 
     fn observe(&mut self, round: &Round) {
-        // A drafter that was just switched to, or that is new to the text, first reads what it has
-        // missed; `auto` counts that itself, for each of its drafters.
+        // A drafter that was just switched to, or for which the text is new, first reads what it
+        // has missed; `auto` accounts for that itself, for each of its drafters.
         let fresh = std::mem::replace(&mut self.fresh, false) || round.index == 0;
         let controller = &mut self.controllers[self.current];
         let steady = !fresh || controller.strategy.draft == DraftKind::Auto;

@@ -1,5 +1,5 @@
-//! Other models, loaded on a thread of their own while those in use go on answering. Must never
-//! know what a model consists of.
+//! Other models, loaded on a separate thread while the current ones continue to answer. It must not
+//! depend on what a model consists of.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::Receiver;
@@ -11,16 +11,16 @@ use super::protocol::{Event, LoadJob, ModelChoice};
 use super::{SharedControls, Sink};
 use crate::decode::panic_message;
 
-/// Told of the stage of loading and how far it is, 0 to 1, where that is known.
+/// Receives the stage of loading and its progress, 0 to 1, if that is known.
 pub type Loading<'a> = &'a mut dyn FnMut(&str, Option<f32>);
 
 /// Where other models go.
 #[derive(Clone, Copy)]
 pub enum Room<'a> {
-    /// Beside those in use: refused where both do not fit. The target in use, if any, is kept where
-    /// it is among those wanted.
+    /// Next to the current models: refused if both do not fit. The current target, if any, stays
+    /// where it is if it is among those wanted.
     Beside(Option<&'a SharedTarget>),
-    /// In the place of those that were in use.
+    /// Instead of the previous models.
     Alone,
 }
 
@@ -28,24 +28,24 @@ pub enum Room<'a> {
 pub enum NewModels {
     /// A target with its drafters.
     All(Box<Backend>),
-    /// Other drafters for the target in use.
+    /// Other drafters for the current target.
     Drafts(Box<LoadedDrafts>),
 }
 
 /// Why other models were not loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadFailure {
-    /// They do not fit beside those in use: a sentence with both sizes.
+    /// They do not fit next to the current models: a sentence with both sizes.
     NoRoom(String),
-    /// For the user, with the remedy.
+    /// A message for the user, with what to do.
     Failed(String),
-    /// They are not wanted any more.
+    /// They are no longer wanted.
     Stopped,
 }
 
 /// Loads models for the decode thread.
 pub trait Loader: Send + Sync + 'static {
-    /// The models to begin with; the error is for the user.
+    /// The initial models; the error is shown to the user.
     fn first(&self, progress: Loading<'_>) -> Result<Backend, String>;
 
     /// Other models.
@@ -68,14 +68,14 @@ impl SharedSink {
 
     /// Sends an event; `false` if the receiver is gone.
     pub(super) fn send(&self, event: Event) -> bool {
-        // A sink that panicked before is as good as any: it has no state of ours.
+        // A sink that panicked earlier can still be used: it has no state of ours.
         let mut sink = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (*sink)(event)
     }
 }
 
-/// The same for a thread that must not keep the sink: its end tells the receiver that decoding has
-/// ended.
+/// The same for a thread that must not keep the sink alive, because the end of the sink tells the
+/// receiver that decoding has ended.
 #[derive(Clone)]
 pub(super) struct WeakSink(Weak<Mutex<Sink>>);
 
@@ -90,11 +90,11 @@ impl WeakSink {
     }
 }
 
-/// Unwinds a load that is not wanted any more.
+/// Unwinds a load that is no longer wanted.
 struct NotWanted;
 
-/// Runs `load` until it ends or `Controls::load` becomes another number than the job's: its
-/// progress is reported, and where it is reported it can be stopped.
+/// Runs `load` until it ends or `Controls::load` is no longer the job's number. Its progress is
+/// reported, and at each report it can be stopped.
 pub(super) fn stoppable<T>(
     job: u64,
     controls: &SharedControls,
@@ -105,7 +105,7 @@ pub(super) fn stoppable<T>(
     let mut progress = |stage: &str, fraction| {
         let event = Event::LoadProgress { load: job, stage: stage.to_owned(), fraction };
         if !wanted() || !send(event) {
-            // Neither a panic nor reported as one: loading has no way of its own to stop.
+            // Neither a panic nor reported as one: loading has no other way to be stopped.
             resume_unwind(Box::new(NotWanted));
         }
     };
@@ -127,17 +127,17 @@ pub(super) fn stoppable<T>(
     }
 }
 
-/// What came of a load.
+/// The result of a load.
 pub(super) type LoadOutcome = (LoadJob, Result<NewModels, LoadFailure>);
 
-/// The target in use, as the load thread sees it.
+/// The current target, as the load thread sees it.
 pub(super) type TargetInUse = Arc<Mutex<Option<SharedTarget>>>;
 
-/// Loads other models, one after the other, while those in use answer. Each begins when `jobs` has
-/// it and hands what came of it to `done`; the thread ends with `jobs`.
+/// Loads other models, one after the other, while the current ones answer. It takes each load from
+/// `jobs` and passes the result to `done`; the thread ends with `jobs`.
 ///
 /// # Errors
-/// If the system gives no thread.
+/// If the system refuses to start a thread.
 pub(super) fn start_load_thread(
     loader: Arc<dyn Loader>,
     controls: SharedControls,

@@ -1,4 +1,5 @@
-//! Thoughts of the tokens of one answer, told from its text. Must never know where they are shown.
+//! The thoughts in the tokens of one answer, separated from its text. It must not depend on where
+//! they are shown.
 
 use crate::chat::{Message, Opened, Split, ThoughtSplitter};
 use crate::decode::{Committed, Origin, TextStream, TokenText};
@@ -41,7 +42,7 @@ pub(super) struct Begun<'a> {
 }
 
 impl<'a> Begun<'a> {
-    /// Behind a prompt that may have opened a block of thoughts.
+    /// After a prompt that may have opened a block of thoughts.
     fn new(names: &'a dyn TokenText, opened: Option<Opened>) -> Self {
         let (thoughts, stream) = (Thoughts::new(opened), TextStream::new(&[]));
         Self { thoughts, stream, names, text: String::new(), thought: String::new() }
@@ -63,7 +64,8 @@ impl<'a> Begun<'a> {
         self.thought.push_str(next.thought.as_deref().unwrap_or_default());
     }
 
-    /// How many of `tokens` say what `message` does: more may have been decoded than were shown.
+    /// How many of `tokens` make up the text of `message`: more may have been decoded than were
+    /// shown.
     pub(super) fn length_of(
         message: &Message,
         tokens: &[u32],
@@ -97,7 +99,7 @@ mod tests {
     use super::*;
     use crate::decode::Origin;
 
-    /// Token 0 is special and called `[THINK]`, 1 `[/THINK]`, others have no name.
+    /// Token 0 is special and called `[THINK]`, 1 `[/THINK]`; others have no name.
     struct Names;
 
     impl TokenText for Names {

@@ -1,6 +1,6 @@
-//! The decode thread: loads, then makes one answer after the other, and takes other models into
-//! use between two of them. It never waits for the screen, and a panic in it becomes an event. Must
-//! never know where models come from.
+//! The decode thread: it loads models, then generates one answer after the other, and switches to
+//! other models between two answers. It never waits for the screen, and a panic in it becomes an
+//! event. It must not depend on where models come from.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,18 +17,18 @@ use super::swap::{
 use super::{Backend, Command, Event, Job, SharedControls, Sink, Worker};
 use crate::decode::panic_message;
 
-/// Time without a task after which the KV cache of the last answer is kept.
+/// How long the thread is idle before the KV cache of the last answer is saved.
 const IDLE: Duration = Duration::from_millis(700);
 
-/// Name of the thread, by which its panics are told apart.
+/// The name of the thread, which identifies its panics.
 pub const THREAD: &str = "dovetail-decode";
 
-/// Starts the decode thread with models that stay: another load is refused. `load` runs on it; its
-/// error is for the user and ends the thread. Events: `Loading` as `load` reports it, then `Ready`
-/// or `Failed { generation: None }`, then those of the answers.
+/// Starts the decode thread with models that stay: another load is refused. `load` runs on the
+/// thread; its error is shown to the user and ends the thread. Events: `Loading` as reported by
+/// `load`, then `Ready` or `Failed { generation: None }`, then those of the answers.
 ///
 /// # Errors
-/// If the system gives no thread.
+/// If the system refuses to start a thread.
 pub fn spawn(
     controls: SharedControls,
     sink: Sink,
@@ -38,10 +38,10 @@ pub fn spawn(
 }
 
 /// Starts the decode thread with models that `loader` can replace: as [`spawn`], and after
-/// [`Command::Load`] `LoadProgress`, perhaps `Unloaded`, then `Swapped` or `NotSwapped`.
+/// [`Command::Load`] come `LoadProgress`, possibly `Unloaded`, then `Swapped` or `NotSwapped`.
 ///
 /// # Errors
-/// If the system gives no thread.
+/// If the system refuses to start a thread.
 pub fn spawn_with(
     controls: SharedControls,
     sink: Sink,
@@ -51,7 +51,7 @@ pub fn spawn_with(
     let (tasks, waiting) = channel();
     let (loads, jobs) = channel();
     let answers = tasks.clone();
-    // An answer under way keeps this thread from its tasks: loads have a thread that takes them.
+    // An answer in progress keeps this thread from its tasks, so another thread takes loads.
     let post = Box::new(move |command| match command {
         Command::Generate(job) => answers.send(Task::Generate(job)).is_ok(),
         Command::Load(job) => loads.send(job).is_ok(),
@@ -59,7 +59,8 @@ pub fn spawn_with(
     });
     Worker::start(THREAD, controls, post, move |controls| {
         let sink = SharedSink::new(sink);
-        // Dropped before the sink: who hears that the thread has ended can send it nothing more.
+        // Dropped before the sink, so that a receiver that learns of the thread's end can send it
+        // nothing more.
         let (waiting, jobs) = (waiting, jobs);
         let loaded = catch_unwind(AssertUnwindSafe(|| {
             loader.first(&mut |stage, fraction| {
@@ -91,7 +92,7 @@ pub fn spawn_with(
 enum Task {
     /// An answer.
     Generate(Job),
-    /// Nothing is kept of a conversation any more.
+    /// Discards what was saved of a conversation.
     Discard(String),
     /// A load has ended.
     Loaded(Box<LoadOutcome>),
@@ -115,8 +116,8 @@ where
     }
 }
 
-/// The decode thread while models are loaded. Where a method returns a flag, it is whether the
-/// thread goes on.
+/// The decode thread with its loaded models. If a method returns a flag, it says whether the thread
+/// continues.
 struct DecodeThread {
     loader: Arc<dyn Loader>,
     controls: SharedControls,
@@ -134,7 +135,7 @@ impl DecodeThread {
         while go_on {
             let task = match waiting.recv_timeout(IDLE) {
                 Err(RecvTimeoutError::Timeout) => {
-                    // Nobody waits for this thread.
+                    // No other code waits for this thread here.
                     self.guarded(Backend::keep);
                     waiting.recv()
                 }
@@ -161,7 +162,7 @@ impl DecodeThread {
         }
     }
 
-    /// From now on other drafters are loaded for this target.
+    /// From now on, other drafters are loaded for this target.
     fn publish_target(&self) {
         let target = self.backend.shared.clone();
         *self.target.lock().unwrap_or_else(PoisonError::into_inner) = target;
@@ -172,7 +173,7 @@ impl DecodeThread {
         notices.into_iter().all(|notice| self.sink.send(Event::Notice(notice)))
     }
 
-    /// Keeps the conversation's KV cache; a panic there is no end of the thread.
+    /// Saves the conversation's KV cache; a panic there does not end the thread.
     fn guarded(&mut self, keep: impl FnOnce(&mut Backend)) {
         let kept = catch_unwind(AssertUnwindSafe(|| keep(&mut self.backend)));
         if let Err(panic) = kept {
@@ -184,7 +185,7 @@ impl DecodeThread {
         let Self { backend, controls, sink, .. } = self;
         let told = WeakSink::of(sink);
         let watcher: Watcher = Arc::new(move |event| {
-            // Whether anybody listens is asked when the round has ended.
+            // Whether the receiver still exists is checked when the round has ended.
             told.send(event);
         });
         let answered = catch_unwind(AssertUnwindSafe(|| {
@@ -192,13 +193,13 @@ impl DecodeThread {
         }));
         answered.unwrap_or_else(|panic| {
             let error = internal(panic.as_ref());
-            // Whatever the caches hold now is not to be built upon.
+            // The caches may now contain anything, so they are not used any more.
             let usable = catch_unwind(AssertUnwindSafe(|| self.backend.engine.forget())).is_ok();
             self.sink.send(Event::Failed { generation: Some(job.generation), error }) && usable
         })
     }
 
-    /// Takes what was loaded into use, or goes on with what is there. `None` ends the thread.
+    /// Starts using what was loaded, or continues with the current models. `None` ends the thread.
     fn finish_load(self, job: &LoadJob, result: Result<NewModels, LoadFailure>) -> Option<Self> {
         let load = job.load;
         match result {
@@ -235,8 +236,8 @@ impl DecodeThread {
         self.sink.send(Event::NotSwapped { load, error }).then_some(self)
     }
 
-    /// Lets the models in use go before it loads others, since both do not fit; if those cannot be
-    /// loaded, or are not wanted any more, it loads the former ones again.
+    /// Unloads the current models before it loads others, because both do not fit. If those cannot
+    /// be loaded, or are no longer wanted, it loads the previous models again.
     fn load_alone(self, job: &LoadJob, reason: String) -> Option<Self> {
         let Self { loader, controls, sink, target, backend } = self;
         let load = job.load;
@@ -245,7 +246,7 @@ impl DecodeThread {
         }
         let former = backend.ready.models.clone();
         drop(backend);
-        // Its matrices are shared with this.
+        // It shares the models' matrices.
         *target.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let alone = |models: &ModelChoice, progress: Loading<'_>| match loader.load(
             models,
@@ -284,7 +285,7 @@ impl DecodeThread {
     }
 }
 
-/// Nothing is loaded any more: the thread ends.
+/// No model is loaded any more, so the thread ends.
 fn failed(sink: &SharedSink, error: String) -> Option<DecodeThread> {
     sink.send(Event::Failed { generation: None, error });
     None

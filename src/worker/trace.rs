@@ -1,5 +1,5 @@
-//! The line format of traces: what `run --json` writes and a scripted worker plays. Must never know
-//! files.
+//! The line format of traces, which `run --json` writes and a scripted worker plays. It must not
+//! depend on files.
 
 use super::record::{Question, RecordHead};
 use super::{Event, Ready};
@@ -7,17 +7,17 @@ use crate::decode::{Committed, Round, Summary};
 use crate::speculate::SamplerSettings;
 use serde::{Deserialize, Serialize};
 
-/// One JSON line, told apart by its `type`.
+/// One JSON line; its `type` says which.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Line {
     /// The first line of a record.
     Record(RecordHead),
-    /// Of a record: what is asked. The lines of its answer follow.
+    /// In a record: a question. The lines of its answer follow.
     Question(Box<Question>),
-    /// Of a record: the sampler was turned in the middle of an answer.
+    /// In a record: the sampler was changed in the middle of an answer.
     Sampler {
-        /// To what.
+        /// The new settings.
         sampler: SamplerSettings,
     },
     /// Models are being loaded.
@@ -47,12 +47,12 @@ pub enum Line {
     Round(Box<Round>),
     /// The end of an answer.
     Summary {
-        /// The whole text, less the thoughts.
+        /// The complete text, without the thoughts.
         text: String,
-        /// What was thought before it; `None` without thoughts.
+        /// The thoughts before it; `None` without thoughts.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         thought: Option<String>,
-        /// Strategy of the last round.
+        /// The strategy of the last round.
         #[serde(default)]
         strategy: String,
         /// γ of the last round.
@@ -73,14 +73,14 @@ pub enum Line {
         /// What.
         text: String,
     },
-    /// An answer failed, or the models could not be loaded if there was none.
+    /// An answer failed, or the models could not be loaded if there was no answer.
     Failed {
         /// The message for the user.
         error: String,
     },
 }
 
-/// Turns the events of one answer into lines: remembers what the last line sums up.
+/// Turns the events of one answer into lines; it remembers what the last line sums up.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     text: String,
@@ -91,7 +91,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// The line for `event`; none for what is not over yet.
+    /// The line for `event`; `None` for something that is not finished yet.
     pub fn line(&mut self, event: &Event) -> Option<Line> {
         Some(match event {
             Event::Verifying { .. } => return None,

@@ -1,6 +1,6 @@
-//! The folder of kept KV caches, by the names of its files alone: which target and which saved
-//! conversation a file belongs to. What goes with a conversation needs no model. Must never know
-//! what is in a file.
+//! The folder of saved KV caches, using only the names of its files: the target and the saved
+//! conversation that a file belongs to. Deleting the files of a conversation needs no model. It
+//! must not depend on what is in a file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,31 +8,31 @@ use std::path::{Path, PathBuf};
 use crate::files::user_dirs;
 use crate::library::checksum;
 
-/// Ending of the files' names.
+/// The extension of the files.
 pub(super) const ENDING: &str = "kv";
 
-/// The folder of such files, e.g. `~/.cache/dovetail/kv`; none without a home.
+/// The folder for such files, e.g. `~/.cache/dovetail/kv`; `None` without a home folder.
 pub fn kv_folder() -> Option<PathBuf> {
     Some(user_dirs()?.cache_dir().join("kv"))
 }
 
-/// The part of a name that says which conversation it is, and tells nothing of it.
+/// The part of a name that identifies the conversation without revealing anything about it.
 fn part(conversation: &str) -> String {
     format!("{:016x}", checksum(conversation.as_bytes()))
 }
 
-/// Name of the file of a target, a saved conversation and a text.
+/// The name of the file for a target, a saved conversation and a text.
 pub(super) fn name_of(target: &str, conversation: &str, text: u64) -> String {
     format!("{:016x}-{}-{text:016x}.{ENDING}", checksum(target.as_bytes()), part(conversation))
 }
 
-/// A name as the files of a target and a saved conversation have.
+/// A name such as the files of a target and a saved conversation have.
 #[cfg(test)]
 pub fn kept_kv_name(target: &str, conversation: &str) -> String {
     name_of(target, conversation, 0)
 }
 
-/// The part of a file's name that says which conversation it is; `None` if it is not named so.
+/// The part of a file's name that identifies the conversation; `None` if the name has another form.
 fn conversation_of(path: &Path) -> Option<&str> {
     let (name, ending) = path.file_name()?.to_str()?.rsplit_once('.')?;
     let mut parts = name.split('-').filter(|_| ending == ENDING);
@@ -42,7 +42,7 @@ fn conversation_of(path: &Path) -> Option<&str> {
     }
 }
 
-/// Whether the file belongs to the saved conversation of this name.
+/// Whether the file belongs to the saved conversation with this name.
 pub(super) fn is_of(path: &Path, conversation: &str) -> bool {
     conversation_of(path) == Some(&part(conversation))
 }
@@ -58,12 +58,12 @@ fn remove(folder: &Path, goes: impl Fn(&Path) -> bool) {
     }
 }
 
-/// Removes what is kept in `folder` of the saved conversation of this name, whatever the target.
+/// Removes what `folder` holds for the saved conversation with this name, for any target.
 pub fn discard_kept(folder: &Path, conversation: &str) {
     remove(folder, |path| is_of(path, conversation));
 }
 
-/// Removes what is kept in `folder` of conversations other than those of these names.
+/// Removes what `folder` holds for conversations other than those with these names.
 pub fn discard_others(folder: &Path, conversations: &[String]) {
     let known: Vec<String> = conversations.iter().map(|name| part(name)).collect();
     let is_known = |path: &Path| {
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(there().len(), 4);
         discard_kept(folder.path(), "third");
         assert!(there().iter().filter(|name| name.ends_with("kv")).count() == 3);
-        // Another program's file, and one of an earlier version that names no conversation.
+        // A file of another program, and one of an earlier version that names no conversation.
         file("0123456789abcdef-0123456789abcdef.kv".to_string());
         discard_others(folder.path(), &["second".to_string()]);
         assert_eq!(there().len(), 4);

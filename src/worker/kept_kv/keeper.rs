@@ -1,5 +1,5 @@
-//! Keeps what an engine holds, on a thread of its own, and finds it again. Must never know how a
-//! file is laid out.
+//! Saves what an engine holds, on a separate thread, and finds it again. It must not depend on the
+//! layout of a file.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -13,26 +13,26 @@ use crate::library::checksum;
 
 /// What the thread does next.
 enum Task {
-    /// Writes the text of the conversation of this name.
+    /// Writes the text of the conversation with this name.
     Write(KeptText, String),
-    /// Removes what is kept of it.
+    /// Removes what was saved of it.
     Discard(String),
 }
 
 /// Writes what an engine holds of saved conversations, and finds it again.
 pub struct KvKeeper {
     store: Arc<KvStore>,
-    /// `None` once nothing more is kept.
+    /// `None` once nothing more is saved.
     tasks: Option<Sender<Task>>,
     thread: JoinHandle<()>,
-    /// Checksum of the tokens that were handed over last.
+    /// The checksum of the tokens that were last passed to the thread.
     last: Option<u64>,
-    /// Name of the conversation that the engine holds; `None` if it is not saved.
+    /// The name of the conversation that the engine holds; `None` if it is not saved.
     conversation: Option<String>,
 }
 
 impl KvKeeper {
-    /// Starts the thread; `None` if the system gives none.
+    /// Starts the thread; `None` if the system refuses.
     pub fn start(store: KvStore) -> Option<Self> {
         let store = Arc::new(store);
         let (tasks, waiting) = channel::<Task>();
@@ -42,7 +42,7 @@ impl KvKeeper {
             while let Some(task) = next {
                 let newer = waiting.try_recv().ok();
                 match (task, &newer) {
-                    // Only the latest is worth its time.
+                    // Only the latest is worth the time.
                     (Task::Write(..), Some(Task::Write(..))) => {}
                     (Task::Write(text, conversation), _) => {
                         if let Err(error) = theirs.write(text, &conversation) {
@@ -62,7 +62,7 @@ impl KvKeeper {
         Some(Self { store, tasks: Some(tasks), thread, last: None, conversation: None })
     }
 
-    /// Takes up what is kept of the text that `prompt` begins with, if that is more than `engine`
+    /// Resumes the saved text with which `prompt` begins, if that is longer than what `engine`
     /// holds of it.
     pub(in crate::worker) fn recall(&mut self, engine: &mut Engine, prompt: &[u32]) {
         let held = engine.committed().iter().zip(prompt).take_while(|(a, b)| a == b).count();
@@ -74,7 +74,8 @@ impl KvKeeper {
         }
     }
 
-    /// What the engine holds from now on belongs to the saved conversation of this name, if to any.
+    /// Declares that what the engine holds from now on belongs to the saved conversation with this
+    /// name, if any.
     pub(in crate::worker) fn begin(&mut self, conversation: Option<&str>) {
         if self.conversation.as_deref() != conversation {
             self.conversation = conversation.map(str::to_owned);
@@ -82,7 +83,7 @@ impl KvKeeper {
         }
     }
 
-    /// Keeps what `engine` holds, unless that was done, or is of no saved conversation.
+    /// Saves what `engine` holds, unless that has been done or it belongs to no saved conversation.
     pub(in crate::worker) fn keep(&mut self, engine: &Engine) {
         let tokens = engine.committed();
         let new = self.last != Some(sum(tokens));
@@ -95,28 +96,28 @@ impl KvKeeper {
         }
     }
 
-    /// Removes what is kept of the conversation of this name, and keeps no more of it.
+    /// Removes what was saved of the conversation with this name, and saves no more of it.
     pub(in crate::worker) fn discard(&mut self, conversation: &str) {
         if self.conversation.as_deref() == Some(conversation) {
             self.conversation = None;
         }
-        // Behind what is being written of it.
+        // After what is currently being written of it.
         self.tell(Task::Discard(conversation.to_owned()));
     }
 
     fn tell(&self, task: Task) {
         if let Some(tasks) = &self.tasks {
-            // The thread ends with this sender alone.
+            // The thread ends only with this sender.
             let _ = tasks.send(task);
         }
     }
 
-    /// From now on what is not written by then is given up.
+    /// What has not been written by `until` is given up.
     pub(in crate::worker) fn end_by(&self, until: Instant) {
         self.store.end_by(until);
     }
 
-    /// Waits until everything is written, at most until `until`.
+    /// Waits until everything is written, but not beyond `until`.
     pub(in crate::worker) fn finish(&mut self, until: Instant) {
         self.tasks = None;
         while !self.thread.is_finished() && Instant::now() < until {

@@ -1,9 +1,9 @@
-//! The KV caches of recent conversations on the disk, so that a conversation that is opened again
-//! is not read again. A file decides how soon an answer begins, and never what it says: it is used
-//! only for the very target that made it (files, configuration, precision, context, machine and
-//! version), for a prompt that begins with its tokens, and with every byte as it was written.
-//! Whatever is wrong, the prompt is read as ever. It goes with the conversation that it belongs to.
-//! Must never know conversations but by name: a prompt's own tokens say which file is its.
+//! The KV caches of recent conversations on disk, so that a conversation that is opened again need
+//! not be read again. A file decides how soon an answer begins, never what it says. It is used only
+//! for the target that made it (files, configuration, precision, context, machine and version), for
+//! a prompt that begins with its tokens, and if every byte is as it was written. If anything is
+//! wrong, the prompt is read as usual. The file is deleted together with its conversation.
+//! Conversations are only known by name: a prompt's own tokens decide which file belongs to it.
 
 mod folder;
 mod keeper;

@@ -1,5 +1,5 @@
-//! The files of kept KV caches: written, found by the tokens that a prompt begins with, checked in
-//! every byte. Must never know who decodes.
+//! The files of saved KV caches: written, found by the tokens with which a prompt begins, and
+//! checked in every byte. It must not depend on who decodes.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -12,26 +12,26 @@ use crate::decode::KeptText;
 use crate::files::{Access, GrowingFile, remove_leftovers};
 use crate::library::checksum;
 
-/// Begins every file; another layout begins otherwise.
+/// The beginning of every file; another layout begins differently.
 const MAGIC: &[u8; 8] = b"dovekv1\n";
-/// Tokens that it must spare: fewer are read as soon.
+/// The minimum number of tokens in a file: fewer are read just as quickly.
 pub(super) const LEAST: usize = 64;
-/// Most bytes of one conversation: the copy that is written must not fill the memory.
+/// The most bytes of one conversation: the copy that is written must not fill the memory.
 const MOST_OF_ONE: u64 = 1_000_000_000;
-/// Bytes that are written at once: between two the end of the program is heeded.
+/// How many bytes are written at once; between two chunks the end of the program is noticed.
 const CHUNK: usize = 4 << 20;
-/// Most bytes of a file's head: a long context's tokens and the target's description.
+/// The most bytes of a file's head: the tokens of a long context and the target's description.
 const LONGEST_HEAD: u64 = 64_000_000;
 
-/// The kept caches of one target.
+/// The saved caches of one target.
 #[derive(Clone, Debug)]
 pub struct KvStore {
     folder: PathBuf,
-    /// Everything that decides the numbers of its cache.
+    /// Everything that determines the numbers in its cache.
     of: String,
-    /// Most bytes of all files of the folder.
+    /// The most bytes of all files in the folder.
     most: u64,
-    /// By when a file has to be written, once the program is being left.
+    /// When a file must have been written, once the program is being closed.
     until: Arc<OnceLock<Instant>>,
 }
 
@@ -40,19 +40,19 @@ struct Head {
     tokens: Vec<u32>,
     kv: u64,
     features: u64,
-    /// Of the rows.
+    /// The checksum of the rows.
     sum: u64,
 }
 
 impl KvStore {
     /// At most `most` bytes in `folder`, for the target that `of` describes.
     pub fn new(folder: PathBuf, of: String, most: u64) -> Self {
-        // What killed programs left behind.
+        // Files left by killed programs.
         remove_leftovers(&folder);
         Self { folder, of, most, until: Arc::default() }
     }
 
-    /// Most bytes of one conversation's rows.
+    /// The most bytes of one conversation's rows.
     pub(super) fn most_of_one(&self) -> usize {
         usize::try_from((self.most / 2).min(MOST_OF_ONE)).unwrap_or(usize::MAX)
     }
@@ -73,8 +73,8 @@ impl KvStore {
         entries.map(|entry| entry.path()).filter(ours).collect()
     }
 
-    /// The kept text that has most in common with `prompt`, if that is clearly more than `have`
-    /// tokens.
+    /// The saved text that has the most in common with `prompt`, if that is clearly more than
+    /// `have` tokens.
     pub fn find(&self, prompt: &[u32], have: usize) -> Option<KeptText> {
         let heads = self.files().into_iter().filter_map(|path| {
             let head = self.open(&path).map_err(|why| useless(&path, &why)).ok()?.1;
@@ -84,21 +84,21 @@ impl KvStore {
         let (_, path) = heads.max_by_key(|(alike, _)| *alike)?;
         match self.read(&path) {
             Ok(kept) => {
-                // The least recently used go first.
+                // The least recently used files are removed first.
                 let touched = File::options().write(true).open(&path);
                 let _ = touched.and_then(|file| file.set_modified(SystemTime::now()));
                 Some(kept)
             }
             Err(why) => {
                 useless(&path, &why);
-                // It is ours, and it is of no use to anybody.
+                // It is ours, and it cannot be used.
                 let _ = fs::remove_file(&path);
                 None
             }
         }
     }
 
-    /// A file and its head; it stands behind that.
+    /// A file, positioned after its head, and the head.
     fn open(&self, path: &Path) -> Result<(File, Head), String> {
         let broken = |error: io::Error| error.to_string();
         let mut file = File::open(path).map_err(broken)?;
@@ -140,7 +140,7 @@ impl KvStore {
         Ok(KeptText { tokens: head.tokens, features: features.collect(), kv: rows })
     }
 
-    /// From now on a file that is not written by then is given up.
+    /// A file that has not been written by then is given up.
     pub(super) fn end_by(&self, until: Instant) {
         let _ = self.until.set(until);
     }
@@ -154,7 +154,7 @@ impl KvStore {
         }
     }
 
-    /// Keeps `text` of the saved conversation of this name, in the place of what is kept of the
+    /// Saves `text` of the saved conversation with this name, replacing what was saved of the
     /// conversation and of the text's beginnings, and makes room for it.
     pub(super) fn write(&self, text: KeptText, conversation: &str) -> io::Result<()> {
         self.check_time()?;
@@ -166,7 +166,7 @@ impl KvStore {
         fs::create_dir_all(&self.folder)?;
         let path = self.folder.join(name_of(&self.of, conversation, checksum(&head)));
         self.make_room(rows.len() as u64 + head.len() as u64, &path);
-        // Its name comes last, and its checksums tell whether every byte reached the disk.
+        // It gets its name last, and its checksums tell whether every byte reached the disk.
         let mut growing = GrowingFile::create(&path, Access::Private)?;
         let file = growing.file();
         file.write_all(MAGIC)?;
@@ -187,8 +187,7 @@ impl KvStore {
         Ok(())
     }
 
-    /// Removes the least recently used files, of whatever target, until `bytes` fit beside the
-    /// others.
+    /// Removes the least recently used files, of any target, until `bytes` fit next to the others.
     fn make_room(&self, bytes: u64, path: &Path) {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
@@ -281,11 +280,11 @@ mod tests {
         assert_eq!(store.find(&other.tokens, 0), Some(other.clone()));
         assert_eq!(store.find(&text(400, 0).tokens, 290), None, "it would spare next to nothing");
         assert_eq!(store.find(&[9; 400], 0), None);
-        // A text that goes on takes the place of its beginning.
+        // A text that continues replaces its beginning.
         store.write(text(350, 3), "three").unwrap();
         assert_eq!(store.files().len(), 2);
         assert_eq!(store.find(&text(400, 0).tokens, 0), Some(text(350, 3)));
-        // So does another text of one conversation: what was deleted from it is gone.
+        // So does another text of the same conversation: what was deleted from it is gone.
         store.write(text(100, 4), "two").unwrap();
         assert_eq!(store.files().len(), 2);
         assert_eq!(store.find(&other.tokens, 0), Some(text(350, 3)), "as far as it goes");
@@ -299,7 +298,8 @@ mod tests {
         let path = store.files().remove(0);
         let whole = fs::read(&path).unwrap();
         let prompt = text(400, 0).tokens;
-        // Another target's file under a name of ours: two descriptions of one checksum.
+        // Another target's file under a name of ours, because both descriptions have the same
+        // checksum.
         let other = KvStore { of: "another target".to_string(), ..store.clone() };
         other.write(text(300, 4), "one").unwrap();
         let theirs = fs::read(other.files().remove(0)).unwrap();
@@ -335,7 +335,7 @@ mod tests {
         for first in 0..6 {
             store.write(begun(first), &format!("the {first}th")).unwrap();
             std::thread::sleep(std::time::Duration::from_millis(15));
-            // The first one stays in use.
+            // The first one remains recently used.
             assert!(store.find(&begun(0).tokens, 0).is_some());
         }
         let size: u64 = store.files().iter().map(|path| path.metadata().unwrap().len()).sum();

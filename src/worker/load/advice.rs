@@ -1,5 +1,5 @@
-//! Where target and drafts should run, as it was worked out before they are loaded. Must never
-//! know how.
+//! Where target and drafts should run, as computed before they are loaded. It must not depend on
+//! how.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use crate::plan::{DraftKind, PlacementForecast, PrefillForecast};
 
 /// The placement to load.
 pub(super) struct Advice {
-    /// The one to take, among those that the settings leave open.
+    /// The placement to use, among those that the settings allow.
     pub(super) best: PlacementForecast,
-    /// Every placement that was weighed; none where this one was asked for.
+    /// Every placement that was evaluated; none if this one was requested.
     pub(super) rows: Vec<PlacementForecast>,
-    /// Bytes that its draft takes on the GPU, if it goes there.
+    /// How many bytes its draft takes on the GPU, if it goes there.
     pub(super) draft_bytes: u64,
     /// What to expect of prompts on either device, if the target stays on the CPU.
     pub(super) prefill: Option<PrefillForecast>,
-    /// Why, one sentence each.
+    /// The reasons, one sentence each.
     pub(super) reasons: Vec<String>,
     /// Kept open from the measurement to the load.
     pub(super) _gpu: Option<Arc<Gpu>>,
@@ -27,7 +27,7 @@ pub(super) struct Advice {
 pub(super) struct TakenHead {
     /// Which of the files' heads, if they have any.
     pub(super) index: usize,
-    /// Why, a sentence, where there was a choice.
+    /// The reason, in a sentence, if there was a choice.
     pub(super) reason: Option<String>,
 }
 

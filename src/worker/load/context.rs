@@ -1,5 +1,5 @@
 //! What every model is loaded with: the settings, the machine, threads, context length and devices.
-//! Must never know a model's tensors.
+//! It must not depend on a model's tensors.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -20,22 +20,22 @@ use crate::plan::{
 };
 use crate::settings::{KvPrecision, Settings};
 
-/// Why a draft stays on the CPU although there is a GPU, a clause.
+/// Why a draft stays on the CPU although there is a GPU, as a clause.
 pub(super) const ELSEWHERE: &str = "that is expected to be the fastest here";
 
 /// A device of a placement, opened.
 pub(super) enum OpenedDevice {
-    /// By candle.
+    /// With candle.
     Candle(Device),
-    /// By our own shaders.
+    /// With our own shaders.
     Gpu(Arc<Gpu>),
 }
 
-/// Opens the device of a placement, of which so many bytes may be taken; `None` for the CPU.
+/// Opens the device of a placement, of which this many bytes may be used; `None` for the CPU.
 pub(super) type OpenDevice = fn(DraftDevice, u64) -> Result<Option<OpenedDevice>, String>;
 
-/// The device; `None` for the CPU. Of candle's only what this build was compiled with is ever
-/// placed.
+/// The device; `None` for the CPU. Of candle's devices, only those for which this build was
+/// compiled are ever placed.
 pub(super) fn open_device(kind: DraftDevice, room: u64) -> Result<Option<OpenedDevice>, String> {
     let candle = |device: candle_core::Result<Device>| match device {
         Ok(device) => Ok(Some(OpenedDevice::Candle(device))),
@@ -52,18 +52,18 @@ pub(super) fn open_device(kind: DraftDevice, room: u64) -> Result<Option<OpenedD
 /// GPUs that models are on, by their numbers.
 static OPENED: Mutex<Vec<(usize, Weak<Gpu>)>> = Mutex::new(Vec::new());
 
-/// Bytes that models in use hold on the GPU of this number.
+/// How many bytes the current models hold on the GPU of this number.
 pub(super) fn held_on(number: usize) -> u64 {
     let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
     let same = opened.iter().find(|entry| entry.0 == number);
     same.and_then(|(_, gpu)| gpu.upgrade()).map_or(0, |gpu| gpu.held())
 }
 
-/// The GPU of this number: one device for all models that are on it at a time, so that its bytes
-/// are counted together, within the room that it was first opened with.
+/// The GPU of this number: one device for all models that are on it at a time, so that their bytes
+/// are counted together, within the room with which it was first opened.
 fn open_gpu(number: usize, room: u64) -> Result<Arc<Gpu>, String> {
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-    // One that was lost is opened anew.
+    // A device that was lost is opened again.
     opened.retain(|(_, gpu)| gpu.upgrade().is_some_and(|gpu| gpu.check().is_ok()));
     let same = |entry: &&(usize, Weak<Gpu>)| entry.0 == number;
     if let Some(gpu) = opened.iter().find(same).and_then(|(_, gpu)| gpu.upgrade()) {
@@ -85,7 +85,7 @@ pub(super) struct LoadContext<'a> {
     pub(super) pool: Arc<Pool>,
     /// What the CPU can do with them.
     pub(super) cpu: Throughput,
-    /// KV positions of the target.
+    /// How many KV positions the target has.
     pub(super) context: usize,
     pub(super) open_device: OpenDevice,
     /// Where things should run, if that is left to the plan and could be measured.
@@ -96,8 +96,8 @@ pub(super) struct LoadContext<'a> {
 }
 
 impl<'a> LoadContext<'a> {
-    /// The context, with the threads of `pool` where the target has some already; and a notice
-    /// where the length asked for is more than the target was made for.
+    /// The context, with the threads of `pool` if the target already has some; and a notice if the
+    /// requested length is more than the target was made for.
     pub(super) fn new(
         settings: &'a Settings,
         machine: &'a Machine,
@@ -125,8 +125,8 @@ impl<'a> LoadContext<'a> {
         (ctx, notice)
     }
 
-    /// Threads for a draft model of this size: those of the target while they take turns, its own
-    /// share of the cores while it works beside it; and the reason.
+    /// The threads for a draft model of this size, and the reason: the target's threads if they
+    /// take turns, its own share of the cores if it works at the same time as the target.
     pub(super) fn draft_pool(
         &self,
         target: TargetSize,
@@ -142,7 +142,7 @@ impl<'a> LoadContext<'a> {
         (Arc::new(Pool::borrowing(Arc::clone(&self.pool), draft)), reason)
     }
 
-    /// Why drafts stay on the CPU whatever the GPU has room for, a clause.
+    /// Why drafts stay on the CPU even if the GPU has room, as a clause.
     pub(super) fn drafts_on_cpu(&self) -> Option<&'static str> {
         let alone = self.settings.strategy.is_some_and(|row| row.leaves_gpu_to_target());
         alone.then_some("the target has the GPU to itself")
@@ -153,8 +153,8 @@ impl<'a> LoadContext<'a> {
         self.files.heads.get(self.taken.index)
     }
 
-    /// What a head is weighed as: with the draft vocabulary that the user asked for, if it has none
-    /// of its own.
+    /// The configuration with which a head is evaluated: with the draft vocabulary that the user
+    /// requested, if it has none of its own.
     pub(super) fn config_of(&self, head: &HeadFiles) -> HeadConfig {
         let (own, vocab) = (head.config.draft_vocab, head.config.body.vocab);
         let wished = self.settings.draft_vocab.as_ref();
@@ -162,12 +162,13 @@ impl<'a> LoadContext<'a> {
         HeadConfig { draft_vocab, ..head.config.clone() }
     }
 
-    /// What a head takes on a device at most.
+    /// The most bytes that a head takes on a device.
     pub(super) fn head_bytes(&self, head: &HeadFiles, device: DraftDevice) -> u64 {
         sizes::most_head_bytes(&self.config_of(head), self.context, device)
     }
 
-    /// What drafts are to take on a device: as is advised, or all that may go there.
+    /// How many bytes drafts will take on a device: those of the advised draft, or of all that may
+    /// go there.
     pub(super) fn draft_bytes(&self, device: DraftDevice) -> DraftBytes {
         if let Some(advice) = &self.advice {
             return DraftBytes { draft: advice.draft_bytes, small: 0 };
@@ -177,7 +178,7 @@ impl<'a> LoadContext<'a> {
         }
         let buffers = device.buffer_bytes();
         let head = self.head().map(|head| self.head_bytes(&head.files, device) + buffers);
-        // Candle's devices hold draft heads only.
+        // Candle's devices hold only draft heads.
         let by_us = matches!(device, DraftDevice::Gpu(_));
         let small = self.files.small.as_ref().filter(|_| by_us);
         let small = small.map(|small| sizes::of_draft(small, self.context, device) + buffers);
@@ -189,7 +190,7 @@ impl<'a> LoadContext<'a> {
         self.threads
     }
 
-    /// Elements of a KV cache.
+    /// The number format of a KV cache.
     pub(super) fn kv(&self) -> KvFormat {
         match self.settings.kv {
             KvPrecision::F32 => KvFormat::F32,
@@ -198,7 +199,7 @@ impl<'a> LoadContext<'a> {
     }
 }
 
-/// KV positions to allocate: as many as were asked for, if the model was made for them.
+/// How many KV positions to allocate: as many as requested, if the model was made for them.
 fn positions(settings: &Settings, files: &ModelFiles) -> (usize, Option<String>) {
     let most = files.target.config.max_positions;
     match settings.context {
@@ -212,7 +213,7 @@ fn positions(settings: &Settings, files: &ModelFiles) -> (usize, Option<String>)
     }
 }
 
-/// Reports the loading of a model a percent at a time: more would only redraw the screen.
+/// Reports the loading of a model percent by percent: more would only redraw the screen.
 pub(super) fn percents(
     name: &str,
     progress: &mut dyn FnMut(&str, Option<f32>),

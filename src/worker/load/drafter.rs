@@ -1,5 +1,5 @@
-//! A loaded drafter with what the planner and the screen need to know about it. Must never know how
-//! it was loaded.
+//! A loaded drafter with what the planner and the screen need to know about it. It must not depend
+//! on how it was loaded.
 
 use crate::draft::Drafter;
 use crate::plan::{DraftKind, DraftSize, Strategy, Throughput};
@@ -8,32 +8,32 @@ use crate::plan::{DraftKind, DraftSize, Strategy, Throughput};
 pub(super) struct LoadedDrafter {
     pub(super) kind: DraftKind,
     pub(super) drafter: Box<dyn Drafter>,
-    /// Whether `drafter` holds memory of a GPU's own.
+    /// Whether `drafter` uses a GPU's own memory.
     pub(super) on_gpu: bool,
     pub(super) size: DraftSize,
-    /// Trained weights beside those of the blocks; what is the target's own left out.
+    /// Trained weights outside of the blocks, without those that belong to the target.
     pub(super) own_weights: u64,
     pub(super) throughput: Throughput,
-    /// Fewest and most blocks that can be used.
+    /// The fewest and the most blocks that can be used.
     pub(super) blocks: (usize, usize),
-    /// Why the most are fewer than the head has, a clause.
+    /// Why the most are fewer than the head has, as a clause.
     pub(super) limit: Option<String>,
-    /// Where it runs and why, a sentence.
+    /// Where it runs and why, in a sentence.
     pub(super) reason: String,
-    /// Its threads while it works beside the target and why, a sentence; `None` where it never
-    /// does.
+    /// Its threads while it works at the same time as the target and why, in a sentence; `None` if
+    /// it never does.
     pub(super) beside: Option<String>,
-    /// Set when the user asked for something else.
+    /// Set if the user requested something else.
     pub(super) notice: Option<String>,
 }
 
 impl LoadedDrafter {
-    /// Reasons that hold for every budget, one sentence each.
+    /// Reasons that apply to every budget, one sentence each.
     pub(super) fn preface(&self) -> Vec<String> {
         std::iter::once(&self.reason).chain(&self.beside).cloned().collect()
     }
 
-    /// Trained weights with 1, 2, … blocks; a single number where there are none to choose from.
+    /// Trained weights with 1, 2, … blocks; a single number if there are none to choose from.
     pub(super) fn parameters(&self) -> Vec<u64> {
         let most = self.blocks.1.max(1) as u64;
         let with = |blocks| self.own_weights + blocks * self.size.block;
@@ -51,7 +51,7 @@ impl LoadedDrafter {
     }
 }
 
-/// The drafters that a strategy uses: its own, or all that `auto` chooses from, its own last.
+/// The drafters that a strategy uses: its own, or all that `auto` chooses from, with its own last.
 pub(super) fn drafters_of<'a>(
     strategy: &Strategy,
     drafters: &'a [LoadedDrafter],

@@ -1,4 +1,4 @@
-//! Errors of loading: each names the remedy. Must never know how models are loaded.
+//! Errors of loading; each says what to do. It must not depend on how models are loaded.
 
 use crate::library::LibraryError;
 use crate::model;
@@ -7,13 +7,13 @@ use crate::model::head::HeadError;
 /// Why the models cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A file, or target and head that do not belong together.
+    /// A file cannot be used, or target and head do not belong together.
     #[error(transparent)]
     Library(#[from] LibraryError),
-    /// The target.
+    /// The target cannot be loaded.
     #[error(transparent)]
     Target(#[from] model::LoadError),
-    /// The draft head.
+    /// The draft head cannot be loaded.
     #[error("{origin}: {source}")]
     Head {
         /// Its file or folder.
@@ -21,7 +21,7 @@ pub enum StartError {
         /// What is wrong with it.
         source: HeadError,
     },
-    /// None of several heads goes with the target.
+    /// None of several heads fits the target.
     #[error("none of the draft heads fits {target}: {refused} Choose another with --draft")]
     NoHead {
         /// The target.
@@ -29,28 +29,28 @@ pub enum StartError {
         /// What is wrong with each, in sentences.
         refused: String,
     },
-    /// The text that a draft vocabulary is to be made of.
+    /// The text from which a draft vocabulary is to be made cannot be used.
     #[error(
         "`draft_vocab` is \"{value}\": {reason}; use a text file (--draft-vocab text:FILE), a \
          number of tokens, auto or all"
     )]
     DraftVocab {
-        /// What was asked for.
+        /// The requested value.
         value: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// The strategy asked for cannot run.
+    /// The requested strategy cannot run.
     #[error("the strategy `{name}` needs {missing}; available strategies: {available}")]
     Strategy {
         /// The strategy.
         name: &'static str,
-        /// What it lacks, with the remedy.
+        /// What is missing, and what to do.
         missing: String,
         /// Strategies that can run.
         available: String,
     },
-    /// The models do not fit beside those in use.
+    /// The models do not fit next to those in use.
     #[error(
         "{name} needs {} MiB of memory in addition to the models in use, but only {} MiB are free",
         needed >> 20,
@@ -64,22 +64,22 @@ pub enum StartError {
         /// Bytes that are free.
         free: u64,
     },
-    /// The target in use should run elsewhere with other drafts.
+    /// The target in use should run on another device with other drafts.
     #[error(
         "with this draft, {layers} of the target's {of} blocks should run on {gpu} instead of \
          {before}"
     )]
     Moves {
-        /// Blocks that belong on the GPU.
+        /// How many blocks belong on the GPU.
         layers: usize,
-        /// Blocks that the target has.
+        /// How many blocks the target has.
         of: usize,
         /// The GPU.
         gpu: String,
-        /// Blocks that are there.
+        /// How many blocks are there.
         before: usize,
     },
-    /// The target is larger than the machine.
+    /// The target does not fit in the machine's memory.
     #[error(
         "{name} needs {} MiB of memory, but this machine has {} MiB; use a smaller model or one \
          with fewer bits per weight",
@@ -89,9 +89,9 @@ pub enum StartError {
     Memory {
         /// The target.
         name: String,
-        /// Bytes it needs.
+        /// How many bytes it needs.
         needed: u64,
-        /// Bytes there are.
+        /// How many bytes there are.
         total: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! The files that the settings name, opened and checked against each other and the machine. Must
+//! The files that the settings name, opened and checked against each other and the machine. It must
 //! never read a weight.
 
 use super::error::StartError;
@@ -11,23 +11,23 @@ use crate::settings::{HeadChoice, KvPrecision, Settings};
 /// The models of a session on disk.
 pub(super) struct ModelFiles {
     pub(super) target: TargetFiles,
-    /// Draft heads that fit the target, one of which will be taken.
+    /// Draft heads that fit the target, one of which will be used.
     pub(super) heads: Vec<NamedHead>,
-    /// How many others were named that do not.
+    /// How many other heads were named that do not fit.
     pub(super) refused_heads: usize,
     /// A small language model that drafts.
     pub(super) small: Option<TargetFiles>,
     /// Whether the target is the bundled one.
     bundled: bool,
-    /// Whether the head was not named, but made for the target.
+    /// Whether the head was not named, but found because it was made for the target.
     pub(super) recognised: bool,
-    /// What is wrong with other heads, a sentence each.
+    /// What is wrong with other heads, one sentence each.
     pub(super) notices: Vec<String>,
 }
 
 /// A draft head on disk.
 pub(super) struct NamedHead {
-    /// As the user named it; `None` where they did not.
+    /// The name that the user gave; `None` if they gave none.
     pub(super) given: Option<String>,
     pub(super) files: HeadFiles,
 }
@@ -40,7 +40,7 @@ impl NamedHead {
 }
 
 impl ModelFiles {
-    /// Opens what `settings` name, fetching it first where it is on the hub.
+    /// Opens what `settings` name, downloading it first if it is on the hub.
     pub(super) fn open(
         settings: &Settings,
         progress: &mut dyn FnMut(&str, Option<f32>),
@@ -92,7 +92,7 @@ impl ModelFiles {
         Ok(Self { target, heads, refused_heads, small, bundled, recognised, notices })
     }
 
-    /// Opens the target alone, again.
+    /// Opens only the target, again.
     pub(super) fn open_target(settings: &Settings) -> Result<TargetFiles, StartError> {
         let named = |given: &str| library::find_spec(given, &settings.model_folders);
         let spec = settings.target.as_deref().map_or(Ok(Spec::Bundled), named)?;
@@ -110,7 +110,8 @@ impl ModelFiles {
         self.bundled && settings.draft == HeadChoice::Own
     }
 
-    /// Refuses models that do not fit beside those in use: their weights and the target's cache.
+    /// Refuses models that do not fit next to those in use, counting their weights and the target's
+    /// cache.
     pub(super) fn check_room(
         &self,
         settings: &Settings,
@@ -127,13 +128,13 @@ impl ModelFiles {
         room(&self.target.name, self.target.bytes + self.draft_bytes() + cache, machine)
     }
 
-    /// Refuses drafters that do not fit beside the models in use.
+    /// Refuses drafters that do not fit next to the models in use.
     pub(super) fn check_room_for_drafts(&self, machine: &Machine) -> Result<(), StartError> {
         let small = self.small.as_ref().map(|small| small.name.as_str());
         room(small.unwrap_or("the draft head"), self.draft_bytes(), machine)
     }
 
-    /// Bytes of the drafters' weights, with the smallest of several heads.
+    /// Bytes of the drafters' weights; of several heads, the smallest counts.
     fn draft_bytes(&self) -> u64 {
         let small = self.small.as_ref().map_or(0, |small| small.bytes);
         let bytes = |head: &NamedHead| {
@@ -142,8 +143,8 @@ impl ModelFiles {
         small + self.heads.iter().map(bytes).min().unwrap_or(0)
     }
 
-    /// Refuses models that can only be run by swapping. Free memory is not asked for: caches are
-    /// given back, and mapped weights need not be resident twice.
+    /// Refuses models that could only run by swapping. It does not check free memory: the system
+    /// can reclaim caches, and mapped weights need not be resident twice.
     pub(super) fn check_memory(&self, machine: &Machine) -> Result<(), StartError> {
         let total = machine.memory.total;
         for files in self.small.iter().chain([&self.target]) {
@@ -156,8 +157,8 @@ impl ModelFiles {
     }
 }
 
-/// Of several heads those that fit the target, with a sentence about each of the others. One alone
-/// is not asked whom it was made for.
+/// Of several heads, those that fit the target, with a sentence about each of the others. A single
+/// head is not checked for its target.
 fn fitting(
     target: &TargetFiles,
     all: Vec<(Spec, NamedHead)>,
@@ -189,8 +190,8 @@ fn fitting(
     Ok((heads, refused))
 }
 
-/// Refuses what needs more memory than is free. A machine that does not say how much that is gets
-/// the benefit of the doubt.
+/// Refuses what needs more memory than is free. If the machine does not say how much that is, it is
+/// assumed to be enough.
 fn room(name: &str, needed: u64, machine: &Machine) -> Result<(), StartError> {
     let free = machine.memory.free;
     if machine.memory.total > 0 && needed > free {

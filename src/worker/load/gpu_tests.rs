@@ -1,4 +1,4 @@
-//! Loading where there is a GPU, in most places Vulkan's software device in the guise of a card.
+//! Loading with a GPU, which in most places is Vulkan's software device in the role of a card.
 
 use super::tests::machine;
 use super::*;
@@ -9,7 +9,8 @@ use crate::plan::{DeviceChoice, DraftDevice, LayerSize, Setting};
 use crate::settings::{HeadChoice, PrefillDevice, SettingValue};
 use context::OpenedDevice;
 
-/// The machine with its first GPU in the guise of a card: software is not taken by itself.
+/// The machine with its first GPU in the role of a card, because a software device is not chosen
+/// automatically.
 fn with_card() -> Option<Machine> {
     let Some(adapter) = adapters().first() else {
         println!("left out: everything on a GPU, for there is none (mesa-vulkan-drivers)");
@@ -19,8 +20,8 @@ fn with_card() -> Option<Machine> {
     Some(Machine { adapters: vec![card], ..machine() })
 }
 
-/// Measured once and kept; what is kept decides. Whether this machine's GPU pays is not for a test
-/// to say, so the second and third start find other times in the file.
+/// Placements are measured once and stored, and the stored times decide. A test cannot know whether
+/// this machine's GPU pays off, so the second and third start find other times in the file.
 #[test]
 fn placements_are_measured_once_and_the_best_is_taken() {
     let Some(machine) = with_card() else { return };
@@ -56,7 +57,7 @@ fn placements_are_measured_once_and_the_best_is_taken() {
         let reasons = loaded.ready.reasons.join(" ");
         assert_eq!(loaded.ready.vram_used > 0, on_gpu, "{reasons}");
         assert_eq!(reasons.contains("The whole target runs on"), on_gpu, "{reasons}");
-        // With the target on the card, drafts are anywhere: theirs are no such far-off times.
+        // With the target on the card, drafts can be anywhere: their times do not differ that much.
         let drafts_stay = reasons.contains("expected to be the fastest here");
         assert!(on_gpu || drafts_stay, "the drafts: {reasons}");
         assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
@@ -84,7 +85,7 @@ fn the_table_of_placements_names_all_that_fit() {
     let found = found.unwrap_or_else(|error| panic!("{error}"));
     let found = found.unwrap_or_else(|reason| panic!("{reason}"));
     let named = |words: &str| found.rows.iter().filter(|row| row.name().contains(words)).count();
-    // The bundled target, its head and its small model fit any device.
+    // The bundled target, its head and its small model fit on any device.
     assert_eq!((named("plain, "), named("duo: "), named("draft head on the GPU")), (2, 2, 2));
     assert!(found.rows.contains(&found.best) && found.reasons.len() == 3);
     assert!(found.rows.iter().all(|row| row.rate.is_finite() && row.rate > 0.0));
@@ -112,8 +113,8 @@ fn the_target_alone_may_have_the_gpu_in_two_ways() {
     }
 }
 
-/// What is kept of a measurement decides; the strategy keeps the target on the CPU, whose passes
-/// over one row are the faster ones.
+/// The stored measurement decides; the strategy keeps the target on the CPU, whose passes over one
+/// row are faster.
 #[test]
 fn long_prompts_go_to_a_card_where_that_is_expected_to_pay() {
     let Some(machine) = with_card() else { return };
@@ -160,7 +161,7 @@ fn long_prompts_go_to_a_card_where_that_is_expected_to_pay() {
     }
 }
 
-/// The first GPU, opened for nobody else: others would share the room.
+/// The first GPU, opened separately, because others would share the room.
 fn own_device(device: DraftDevice, room: u64) -> Result<Option<OpenedDevice>, String> {
     if device == DraftDevice::Cpu {
         return Ok(None);
@@ -195,8 +196,8 @@ fn prompts_that_cannot_go_to_a_gpu_stay_and_the_reason_is_said() {
     assert!(small.starts_with("The CPU reads the prompts: the GPU's memory is full"), "{small}");
 }
 
-/// Has the file of kept times say that one block and the rest of a pass take so many ms on CPU and
-/// card, however many rows there are.
+/// Writes stored times in which one block and the rest of a pass take this many ms on CPU and card,
+/// for any number of rows.
 fn keep_times(folder: &std::path::Path, of: [[f64; 2]; 2]) {
     let mut files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let read = |path: &std::path::PathBuf| std::fs::read_to_string(path).unwrap();
@@ -214,8 +215,8 @@ fn keep_times(folder: &std::path::Path, of: [[f64; 2]; 2]) {
     std::fs::write(&file, content.to_string()).unwrap();
 }
 
-/// A target on the CPU that drafts are changed for: by the kept times they go where they would go
-/// at a start, and where the target would go elsewhere with them it is to be loaded anew.
+/// The drafts of a target on the CPU are changed: with the stored times they go where they would go
+/// at a start, and if the target would then go elsewhere, it has to be loaded again.
 #[test]
 fn other_drafts_go_where_a_start_would_have_them() {
     let Some(machine) = with_card() else { return };
@@ -229,7 +230,7 @@ fn other_drafts_go_where_a_start_would_have_them() {
     };
     drop(start(&lookup));
     let slow_card = [[1e-3, 1e-3], [50.0, 50.0]];
-    // A block is nothing there, but every pass of the whole target takes a second.
+    // A block costs nothing there, but every pass of the whole target takes a second.
     let card_for_drafts = [[5.0, 1.0], [1e-4, 1e3]];
     let fast_card = [[50.0, 50.0], [1e-4, 1e-4]];
     keep_times(folder.path(), slow_card);
@@ -252,7 +253,7 @@ fn other_drafts_go_where_a_start_would_have_them() {
             there,
             "{reasons}"
         );
-        // A start with the same draft says the same.
+        // A start with the same draft gives the same result.
         let first = start(&settings).ready;
         assert_eq!((first.vram_used > 0, first.strategy), (there, ready.strategy));
     }
@@ -263,12 +264,12 @@ fn other_drafts_go_where_a_start_would_have_them() {
     let moved = start(&settings);
     assert!(moved.ready.vram_used > 0 && moved.shared.gpu_layers > 0);
 
-    // Who has said where things run is not asked to move them.
+    // If the user has said where things run, they are not asked to move them.
     let held = Settings { device: DeviceChoice::Gpu(Some(0)), ..settings.clone() };
     assert!(drafts(&held).is_ok_and(|drafts| drafts.ready.vram_used > 0));
 }
 
-/// A card that others have filled since it was asked how much it has.
+/// A card that other programs have filled since it reported its memory.
 fn half_of_what_it_said(device: DraftDevice, room: u64) -> Result<Option<OpenedDevice>, String> {
     own_device(device, room / 2)
 }
@@ -276,7 +277,7 @@ fn half_of_what_it_said(device: DraftDevice, room: u64) -> Result<Option<OpenedD
 #[test]
 fn blocks_that_a_full_card_does_not_take_stay_on_the_cpu() {
     let Some(card) = with_card() else { return };
-    // No draft is to have room beside the target.
+    // Drafts are to have no room next to the target.
     let mut settings = Settings {
         context: Some(512),
         draft: HeadChoice::Lookup,
@@ -297,11 +298,11 @@ fn blocks_that_a_full_card_does_not_take_stay_on_the_cpu() {
             loaded.unwrap_or_else(|error| panic!("{error}"));
         let (layers, reasons) = (shared.gpu_layers, ready.reasons.join(" "));
         assert!(ready.vram_used <= mib << 20);
-        // What is there can be run.
+        // The part that is there can run.
         assert!(!ready.verify_ms.is_empty(), "{reasons}");
         there.push(layers);
         match notices.as_slice() {
-            // By its size alone no more was put there.
+            // The size alone was not a reason to put more there.
             [] => assert!(layers == all || reasons.contains("(you asked for "), "{reasons}"),
             [notice] if layers == 0 => {
                 assert!(notice.starts_with("The whole target stays on the CPU"), "{notice}");
@@ -324,8 +325,8 @@ fn blocks_that_a_full_card_does_not_take_stay_on_the_cpu() {
     assert!(some && cut > 0, "all or nothing: {there:?}, {cut}");
 }
 
-/// Beside a part of the target a small model has its room, as a head has; beside the whole it
-/// drafts on the CPU.
+/// A part of the target leaves room for a small model, as for a head; if the whole target is there,
+/// the small model drafts on the CPU.
 #[test]
 fn blocks_of_the_target_leave_room_for_a_small_model() {
     let Some(card) = with_card() else { return };

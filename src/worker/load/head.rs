@@ -1,5 +1,5 @@
-//! Loads the draft head on its device: the one that was planned, or the CPU if that one fails. Must
-//! never choose the device, which the plan does.
+//! Loads the draft head on its device: the planned one, or the CPU if that fails. It must never
+//! choose the device; the plan does.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(super) fn load(
     of_weights(ctx, target, files, (weights, scored)).map_err(refused)
 }
 
-/// The head with these weights; what became of the wish for a draft vocabulary.
+/// The head with these weights, and what became of the requested draft vocabulary.
 fn of_weights(
     ctx: &LoadContext<'_>,
     target: &SharedTarget,
@@ -97,7 +97,7 @@ fn of_weights(
         reason = format!("{reason} {}", tapped(eagle3, source.states()));
     }
     let limit = placed.limit.filter(|_| on_gpu);
-    // From here on the head is the part that was uploaded, also if the GPU fails later.
+    // From here on the head is the part that was uploaded, even if the GPU fails later.
     let config = &weights.config.clone();
     let bytes_per_weight = match placed.device {
         _ if !on_gpu => FOUR_BITS,
@@ -132,8 +132,8 @@ fn of_weights(
     })
 }
 
-/// Where a head would go by the room there is, whatever is expected of it; `tied_head` is the
-/// target's.
+/// Where a head would go according to the available room, independent of its expected speed;
+/// `tied_head` is the target's.
 pub(super) fn room_for(
     ctx: &LoadContext<'_>,
     config: &HeadConfig,
@@ -152,7 +152,7 @@ pub(super) fn room_for(
     place(ctx.settings.device, ctx.machine, ctx.settings.vram, &on_device)
 }
 
-/// The head with the draft vocabulary that the user asked for, and what became of that.
+/// The head with the draft vocabulary that the user requested, and what became of that.
 fn scoring(
     ctx: &LoadContext<'_>,
     wished: &ScoredTokens,

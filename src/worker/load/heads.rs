@@ -1,5 +1,5 @@
-//! Takes one of several draft heads: the best by the plan of those that have room where drafts run.
-//! Must never load a weight.
+//! Chooses one of several draft heads: the best, according to the plan, of those that have room
+//! where drafts run. It must never load a weight.
 
 use super::advice::TakenHead;
 use super::context::LoadContext;
@@ -12,8 +12,8 @@ use crate::plan::{
     Throughput, best_head,
 };
 
-/// Of the heads that fit the target the one to take, where the advice has drafts run or, without
-/// any, where the settings have them run.
+/// The head to use, of those that fit the target: where the advice has drafts run or, without any
+/// advice, where the settings have them run.
 pub(super) fn taken(ctx: &LoadContext<'_>) -> TakenHead {
     let heads = &ctx.files.heads;
     if let [only] = heads.as_slice() {
@@ -25,7 +25,7 @@ pub(super) fn taken(ctx: &LoadContext<'_>) -> TakenHead {
     }
     let advice = ctx.advice.as_ref();
     if let Some(given) = advice.filter(|advice| advice.rows.is_empty()) {
-        // Whoever asks for a placement asks for its head.
+        // A requested placement includes its head.
         return TakenHead { index: given.best.head.unwrap_or(0), reason: None };
     }
     let placed: Vec<Placement> = heads.iter().map(|head| room_for(ctx, head)).collect();
@@ -41,7 +41,7 @@ pub(super) fn taken(ctx: &LoadContext<'_>) -> TakenHead {
         .map(|(index, head)| forecast(ctx, index, head, on_gpu))
         .collect();
     if forecasts.iter().all(|head| head.rate.is_err()) {
-        // None has room in main memory: whether that is so will be seen.
+        // If none has room in main memory, loading will show whether that is true.
         let weighed = heads.iter().zip(&placed).zip(&mut forecasts);
         for (index, ((head, placed), forecast)) in weighed.enumerate() {
             forecast.rate = rate(ctx, index, (head, placed), on_gpu);
@@ -54,7 +54,7 @@ pub(super) fn taken(ctx: &LoadContext<'_>) -> TakenHead {
     }
 }
 
-/// Where a head would go by the room there is.
+/// Where a head would go according to the available room.
 fn room_for(ctx: &LoadContext<'_>, head: &NamedHead) -> Placement {
     let tied_head = ctx.files.target.config.tied_head;
     head::room_for(ctx, &ctx.config_of(&head.files), (kind(head), tied_head))
@@ -89,7 +89,8 @@ fn forecast(
     }
 }
 
-/// Tokens a second: by the advice's own times if there are any, else by the machine's description.
+/// Tokens per second: from the advice's own times if there are any, otherwise from the machine's
+/// description.
 fn rate(
     ctx: &LoadContext<'_>,
     index: usize,

@@ -1,5 +1,5 @@
-//! Reads earlier chats for the drafters, where the user lets them (`history`). Nothing of them is
-//! written anywhere. Must never draft.
+//! Reads earlier chats for the drafters, if the user allows it (`history`). Nothing of them is
+//! written anywhere. It must never draft.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use super::context::LoadContext;
 use crate::chat::{Role, SessionStore};
 use crate::draft::History;
 
-/// Most bytes of text: the newest chats first. About half a million tokens, which take 4 MB and a
-/// fraction of a second to sort.
+/// The most bytes of text, the newest chats first: about half a million tokens, which take 4 MB and
+/// a fraction of a second to sort.
 const MOST: usize = 2_000_000;
 
 /// The saved conversations as tokens of the target; `None` if they are not to be read or there are
-/// none. One that cannot be read is left out.
+/// none. A conversation that cannot be read is left out.
 pub(super) fn history(
     ctx: &LoadContext<'_>,
     progress: &mut dyn FnMut(&str, Option<f32>),
@@ -35,7 +35,7 @@ pub(super) fn history(
     (!tokens.is_empty()).then(|| Arc::new(History::new(tokens)))
 }
 
-/// What was said in the chats of `store`, the newest chat first, whole messages of at most `most`
+/// The messages in the chats of `store`, the newest chat first, as whole messages of at most `most`
 /// bytes in all.
 fn texts(store: &SessionStore, most: usize) -> Vec<String> {
     let mut left = most;

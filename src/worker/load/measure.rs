@@ -1,8 +1,8 @@
-//! The short measurement at load: T_V(γ) and T_D by M and width, on the models themselves. Must
-//! never choose a budget.
+//! The short measurement during loading: T_V(γ) and T_D by M and width, on the models themselves.
+//! It must never choose a budget.
 //!
-//! Bounded: what would not fit into the time left is not begun, and the plan keeps its estimate
-//! for it.
+//! It is bounded: a measurement that would not fit in the remaining time is not begun, and the plan
+//! keeps its estimate for it.
 
 use std::time::{Duration, Instant};
 
@@ -11,17 +11,17 @@ use crate::model::{Target, TargetError};
 use crate::plan::{LevelCost, Measured, WIDTH};
 use crate::speculate::{Shape, Tree};
 
-/// Time for the target, and for each draft.
+/// The time for the target, and for each draft.
 const LIMIT: Duration = Duration::from_millis(600);
-/// Committed positions before the measured pass: enough for attention to take part.
+/// Committed positions before the measured pass: enough that attention contributes.
 const PREFIX: usize = 16;
-/// γ in the order of their importance to the plan.
+/// Values of γ in the order of their importance to the plan.
 const GAMMAS: [usize; 8] = [1, 16, 2, 8, 4, 3, 32, 64];
-/// Depth of the trees that are drafted for the measurement.
+/// The depth of the trees that are drafted for the measurement.
 const DEPTH: usize = 3;
 
-/// Measures `target` and, in their order, drafters with the fewest and most blocks that each can
-/// run. Leaves nothing behind in any.
+/// Measures `target` and, in their order, drafters with the fewest and the most blocks that each
+/// can run. Leaves no trace in any of them.
 pub(super) fn measure(
     target: &mut dyn Target,
     drafters: Vec<(&mut dyn Drafter, (usize, usize))>,
@@ -49,7 +49,7 @@ pub(super) fn measure(
     (found, levels)
 }
 
-/// T_V of `gammas` behind what is committed, ms, as far as `limit` lasts.
+/// T_V for `gammas` after what is committed, ms, as far as `limit` allows.
 pub(super) fn verify_times(
     target: &mut dyn Target,
     token: u32,
@@ -60,7 +60,7 @@ pub(super) fn verify_times(
     let mut found: Vec<(usize, f64)> = Vec::new();
     for &gamma in gammas {
         let room = target.capacity().saturating_sub(target.len());
-        // At worst every node costs as much as a pass of its own.
+        // At worst every node costs as much as a separate pass.
         let single = found.first().map_or(0.0, |&(_, ms)| ms);
         let left = limit.saturating_sub(began.elapsed()).as_secs_f64() * 1e3;
         if gamma > room || (gamma > 1 && single * gamma as f64 / 2.0 > left) {
@@ -96,7 +96,7 @@ fn level_times(
     let began = Instant::now();
     let widths = [WIDTH.least, WIDTH.most];
     let mut ms = [[0.0; 2]; 2];
-    // Features may be of any text: the pairs only have to be there.
+    // The features may belong to any text: the pairs only have to exist.
     drafter.begin(prompt.first().copied().unwrap_or_default());
     drafter.observe(features, prompt).ok()?;
     let last = &features[features.len() / prompt.len() * (prompt.len() - 1)..];
@@ -108,7 +108,8 @@ fn level_times(
             }
             let shape = Shape { gamma: 64, width, depth: DEPTH };
             let budget = Budget::new(shape, blocks);
-            // Another root each time: a drafter may keep what it has drafted for a text.
+            // Another root each time, because a drafter may remember what it has drafted for a
+            // text.
             let mut root = 0;
             let mut round = || {
                 root = u32::from(root == 0);
@@ -116,7 +117,7 @@ fn level_times(
                 drafter.observe(last, &[root])?;
                 drafter.propose(&DraftRequest::new(root, budget)).map(|_| ())
             };
-            // The first pass of an M fills its cache; the best of the rest counts.
+            // The first pass with an M fills its cache; the best of the others counts.
             round().ok()?;
             ms[i][j] = best_of(3, began + LIMIT, round).ok()? / (1 + DEPTH) as f64;
         }
@@ -124,7 +125,7 @@ fn level_times(
     Some(LevelCost { blocks: [fewest, most], widths, ms })
 }
 
-/// The shortest of up to `times` runs in ms, only one of which may begin after `until`.
+/// The shortest of up to `times` runs in ms; only one run may begin after `until`.
 fn best_of<E>(
     times: usize,
     until: Instant,

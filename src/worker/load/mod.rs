@@ -1,12 +1,12 @@
 //! From settings to an engine's parts: opens the models, checks that they fit each other and the
 //! machine, loads the drafters on their devices, measures for about a second and plans every
-//! strategy that can run. A target without a head of its own drafts by prompt lookup, which costs
-//! nothing. Must never make a token.
+//! strategy that can run. A target without its own head drafts by prompt lookup, which costs
+//! nothing. It must never generate a token.
 //!
 //! From the bottom up: `error`, `files`, `advice`, `scored_tokens`, `context`, `sizes` and
 //! `packed`; `prefill`; `target` and `shared_target`; `drafter`, with its makers `head`, `small`,
-//! `texts` and the `history` that these draw on; `measure`; `placements`; `heads`; `strategies`;
-//! `planned`; and [`load`]. No file uses one above it.
+//! `texts` and the `history` that these use; `measure`; `placements`; `heads`; `strategies`;
+//! `planned`; and [`load`]. No file uses one that is listed after it.
 
 mod advice;
 mod context;
@@ -60,9 +60,9 @@ pub use shared_target::SharedTarget;
 
 /// Everything an answer needs.
 pub struct Loaded {
-    /// The target, nothing committed.
+    /// The target, with nothing committed.
     pub target: Box<dyn Target>,
-    /// The available drafters, nothing observed.
+    /// The available drafters, which have observed nothing.
     pub drafters: Vec<Box<dyn Drafter>>,
     /// Text to tokens and back.
     pub tokenizer: Tokenizer,
@@ -74,9 +74,9 @@ pub struct Loaded {
     pub stop: Vec<String>,
     /// Chooses each round's tree, under every strategy that can run here.
     pub planning: StrategyPlanner,
-    /// For the screen.
+    /// What the screen shows.
     pub ready: Ready,
-    /// The target's tensor formats with their bytes in its files, the most first.
+    /// The target's tensor formats with their bytes in its files, the largest first.
     pub formats: Vec<(Format, u64)>,
     /// Where the target's packed weights came from.
     pub packed_from: PackedFrom,
@@ -84,29 +84,30 @@ pub struct Loaded {
     pub sampling: Vec<SampledBy>,
     /// Notices for the user.
     pub notices: Vec<String>,
-    /// What does not run where the plan has it, a sentence; `None` where all does.
+    /// What does not run where the plan has it, in a sentence; `None` if everything does.
     pub misplaced: Option<String>,
-    /// T_V by γ, ms, as measured at load; nothing if that failed.
+    /// T_V by γ, ms, as measured during loading; empty if that failed.
     pub verify_times: Vec<(usize, f64)>,
-    /// T_D by M and k of the drafters that were measured at load.
+    /// T_D by M and k of the drafters that were measured during loading.
     pub levels: Vec<(DraftKind, LevelCost)>,
-    /// What other drafters for this target are loaded with.
+    /// What other drafters for this target need to be loaded.
     pub shared: SharedTarget,
-    /// Where KV caches of its conversations are kept; `None` where they cannot be, or are not to.
+    /// Where KV caches of its conversations are saved; `None` if they cannot or should not be
+    /// saved.
     pub kept: Option<KvStore>,
 }
 
-/// Other drafters for a target in use, and what changes with them.
+/// Other drafters for the current target, and what changes with them.
 pub struct LoadedDrafts {
-    /// The drafters that can be had, nothing observed.
+    /// The available drafters, which have observed nothing.
     pub drafters: Vec<Box<dyn Drafter>>,
     /// Chooses each round's tree, under every strategy that can run with them.
     pub planning: StrategyPlanner,
-    /// For the screen.
+    /// What the screen shows.
     pub ready: Ready,
     /// Notices for the user.
     pub notices: Vec<String>,
-    /// The target as it was given, with the name that it has now.
+    /// The target as it was passed in, with its current name.
     pub shared: SharedTarget,
 }
 
@@ -119,12 +120,12 @@ pub enum Purpose {
     Text,
 }
 
-/// Loads what `settings` name. `progress` is called with the stage and how far it is, 0 to 1, where
+/// Loads what `settings` name. `progress` is called with the stage and its progress, 0 to 1, if
 /// that is known.
 ///
 /// # Errors
-/// [`StartError`]. A draft that cannot go on the GPU is no error: it goes on the CPU and `notices`
-/// says why.
+/// [`StartError`]. A draft that cannot go on the GPU is not an error: it goes on the CPU and
+/// `notices` says why.
 pub fn load(
     settings: &Settings,
     machine: &Machine,
@@ -134,7 +135,7 @@ pub fn load(
     load_on(settings, machine, purpose, context::open_device, progress)
 }
 
-/// [`load`] with target and draft where `placement` has them, drafting as it does: for measuring
+/// [`load`] with target and draft where `placement` has them, and with its drafting: for measuring
 /// what is expected of it.
 ///
 /// # Errors
@@ -156,7 +157,7 @@ pub fn load_placed(
     load_files(settings, machine, how, files, context::open_device, progress)
 }
 
-/// [`load`] beside models that are in use.
+/// [`load`] next to models that are in use.
 ///
 /// # Errors
 /// [`StartError`]; [`StartError::NoRoom`] if both do not fit.
@@ -171,11 +172,13 @@ pub fn load_beside(
     load_files(settings, machine, (purpose, Placing::Known), files, context::open_device, progress)
 }
 
-/// Loads other drafters for `target`, which is in use and among what `settings` name. Nothing is
-/// measured: the target is at work, and the times of its drafter become known in the first rounds.
+/// Loads other drafters for `target`, which is in use and is the one that `settings` name. Nothing
+/// is measured, because the target is working; the times of its drafter become known in the first
+/// rounds.
 ///
 /// # Errors
-/// As for [`load_beside`]; [`StartError::Moves`] if the target should be placed anew for them.
+/// As for [`load_beside`]; [`StartError::Moves`] if the target should move to another placement for
+/// them.
 pub fn load_drafts(
     settings: &Settings,
     machine: &Machine,
@@ -202,7 +205,7 @@ pub fn load_drafts(
     })
 }
 
-/// [`load`] with devices that `open_device` opens.
+/// [`load`] with devices opened by `open_device`.
 fn load_on(
     settings: &Settings,
     machine: &Machine,
@@ -279,8 +282,9 @@ fn load_files(
     })
 }
 
-/// Where KV caches are kept, described by everything that decides their numbers. A target on a GPU
-/// has its rows there, and one that comes from no file cannot be told from another.
+/// Where KV caches are saved, with a description of everything that determines their numbers. A
+/// target on a GPU has its rows there, and a target that does not come from a file cannot be
+/// identified.
 fn kept_kv(ctx: &LoadContext<'_>, target: &LoadedTarget) -> Option<KvStore> {
     let folder = ctx.settings.kept_kv.clone().filter(|_| ctx.settings.kv_disk > 0)?;
     let files = &ctx.files.target;
@@ -302,9 +306,9 @@ fn kept_kv(ctx: &LoadContext<'_>, target: &LoadedTarget) -> Option<KvStore> {
     Some(KvStore::new(folder, of, ctx.settings.kv_disk as u64 * 1_000_000_000))
 }
 
-/// Measures both devices with some of the target's blocks, or reads what was kept of an earlier
-/// measurement in the settings' folder for that. Loads no model. The inner error says why nothing
-/// can be placed.
+/// Measures both devices with some of the target's blocks, or reads an earlier measurement from the
+/// folder that the settings have for it. It loads no model. The inner error says why nothing can be
+/// placed.
 ///
 /// # Errors
 /// [`StartError`].
@@ -321,8 +325,8 @@ pub fn placements(
     Ok(found.map(|(found, ..)| found))
 }
 
-/// The notice that the device which was asked for is not taken, where nothing that goes there has
-/// said so.
+/// The notice that the requested device is not used, unless one of the parts that would go there
+/// has already said so.
 fn refused_device(ctx: &LoadContext<'_>, said: &[String]) -> Option<String> {
     let settings = ctx.settings;
     let reason = plan::refused_device(settings.device, ctx.machine, settings.vram)?;
@@ -357,7 +361,7 @@ fn load_drafters(
     Ok(all)
 }
 
-/// Times of the target and of the drafters that `strategy` uses, as far as they take any.
+/// Times of the target and of the drafters that `strategy` uses, if they take any.
 fn measure(
     ctx: &LoadContext<'_>,
     target: &mut LoadedTarget,

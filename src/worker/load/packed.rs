@@ -1,5 +1,5 @@
-//! Loads weights from those that were packed before, where the settings want packed weights to be
-//! kept. Must never know what is loaded of them.
+//! Loads weights from those packed at an earlier start, if the settings want packed weights to be
+//! stored. It must not depend on what is loaded from them.
 
 use super::context::LoadContext;
 use crate::library::{PackedCache, PackedWeights, TargetFiles};
@@ -8,19 +8,19 @@ use crate::model::WeightSource;
 /// Where packed weights came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PackedFrom {
-    /// The model's files; they are not kept.
+    /// The model's files; they are not stored.
     Files,
-    /// The model's files, and they are kept for the next start.
+    /// The model's files, and they are stored for the next start.
     FilesAndKept,
-    /// The cache folder, where an earlier start kept them.
+    /// The cache folder, where an earlier start stored them.
     Cache,
 }
 
-/// What was loaded, and how its weights were packed.
+/// What was loaded, and where its packed weights came from.
 pub(super) struct WithPacked<T> {
     pub(super) loaded: T,
     pub(super) from: PackedFrom,
-    /// Why they could not be kept, if so.
+    /// Why they could not be stored, if so.
     pub(super) not_kept: Option<String>,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn with_packed<T, E>(
         return Ok(WithPacked { loaded: load(source)?, from, not_kept });
     };
     let loaded = load(&packed)?;
-    // Asked after loading, which gives up what turns out to be damaged.
+    // Checked after loading, which gives up weights that turn out to be damaged.
     let (reads, keeps) = (packed.reads(), packed.keeps());
     let not_kept = packed.finish();
     let from = match (reads, keeps && not_kept.is_none()) {

@@ -1,5 +1,5 @@
 //! Measures both devices with some of the target's own blocks, once for a machine and a model, and
-//! asks the plan where target and drafts should run. Must never place anything itself.
+//! lets the plan decide where target and drafts should run. It must never place anything itself.
 
 use std::sync::Arc;
 
@@ -21,15 +21,15 @@ use crate::plan::{
 };
 use crate::worker::kept_file::KeptFile;
 
-/// γ that are measured, in the order of their importance.
+/// The values of γ that are measured, in the order of their importance.
 const GAMMAS: [usize; 4] = [1, 16, 4, 32];
-/// Milliseconds for the passes of one target.
+/// The time in milliseconds for the passes of one target.
 const LIMIT_MS: u64 = 350;
 /// Positions of its cache.
 const CONTEXT: usize = 96;
 /// Committed positions before the measured passes.
 const PREFIX: usize = 16;
-/// Blocks of more bytes are measured by two of them, smaller ones by more.
+/// If a block has more bytes than this, two blocks are measured; if less, more of them.
 const LARGE_BLOCK: u64 = 64 << 20;
 
 /// What to expect of every placement of target and drafts on a GPU.
@@ -43,27 +43,27 @@ pub struct Placements {
     pub rows: Vec<PlacementForecast>,
     /// The target alone with more and more of its blocks on the GPU.
     pub by_layers: Vec<PlacementForecast>,
-    /// The best of those that go with the settings' strategy.
+    /// The best of those that fit the settings' strategy.
     pub best: PlacementForecast,
     /// What to expect of reading prompts on either device.
     pub prefill: Option<PrefillForecast>,
-    /// Why, one sentence each.
+    /// The reasons, one sentence each.
     pub reasons: Vec<String>,
 }
 
 /// Who decides where things run.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Placing {
-    /// The plan, which may measure: no other models are at work.
+    /// The plan, which may measure because no other models are working.
     Measured,
-    /// The plan, by times that are known already.
+    /// The plan, using times that are already known.
     Known,
-    /// Whoever asks for this placement.
+    /// The caller, who requests this placement.
     Given(PlacementForecast),
 }
 
-/// The advice for a load in which the user has left open where things run; `None` where they have
-/// not, where there is no GPU, or where it cannot be measured.
+/// The advice for a load in which the user has left open where things run; `None` if they have not,
+/// if there is no GPU, or if it cannot be measured.
 pub(super) fn advise(
     ctx: &LoadContext<'_>,
     placing: Placing,
@@ -88,12 +88,12 @@ pub(super) fn advise(
     Some(Advice { best, rows, draft_bytes, prefill, reasons, _gpu: gpu })
 }
 
-/// [`advise`] for other drafts of a target that is in use: where they should run while it stays
-/// where it is.
+/// [`advise`] for other drafts of the current target: where they should run while it stays where it
+/// is.
 ///
 /// # Errors
-/// [`StartError::Moves`] where another placement of the target is worth loading it anew for, and
-/// [`StartError::NoRoom`] where the drafts in use take the room that the others need.
+/// [`StartError::Moves`] if another placement of the target is worth loading it again for, and
+/// [`StartError::NoRoom`] if the current drafts take the room that the others need.
 pub(super) fn advise_drafts(
     ctx: &LoadContext<'_>,
     target: &SharedTarget,
@@ -105,7 +105,7 @@ pub(super) fn advise_drafts(
     }
     let room = gpu_room(settings.device, ctx.machine, settings.vram);
     let Ok(room) = room else { return Ok(None) };
-    // What we hold there will be the target's and the new drafts'; `vram` counts it in.
+    // What we hold there will belong to the target and the new drafts; `vram` includes it.
     let (free, held) = (room.bytes, held_on(room.number));
     let (free, bytes) = match settings.vram {
         Some(vram) => (vram.saturating_sub(held), vram),
@@ -136,8 +136,8 @@ pub(super) fn advise_drafts(
     Ok(Some(Advice { best, rows, draft_bytes, prefill, reasons, _gpu: gpu }))
 }
 
-/// What to expect of every placement on the GPU that has this room, and that GPU if it was opened.
-/// `alone`: no other models are at work, so that times mean something.
+/// What to expect of every placement on the GPU with this room, and that GPU if it was opened.
+/// `alone` means that no other models are working, so that times are meaningful.
 ///
 /// # Errors
 /// Why none can be measured.
@@ -181,7 +181,7 @@ pub(super) fn forecast(
     Ok((found, inputs, gpu))
 }
 
-/// Which numbers several heads have in the names of placements, a sentence.
+/// Which numbers several heads have in the names of placements, in a sentence.
 fn numbered(heads: &[NamedHead]) -> Option<String> {
     let called = |(index, head): (usize, &NamedHead)| {
         format!(
@@ -195,14 +195,14 @@ fn numbered(heads: &[NamedHead]) -> Option<String> {
     (all.len() > 1).then(|| format!("In these names, {}.", all.join(", ")))
 }
 
-/// Bytes that a placement's draft takes on the GPU, if it goes there.
+/// How many bytes a placement's draft takes on the GPU, if it goes there.
 fn draft_bytes(inputs: &PlacementInputs, placement: &PlacementForecast) -> u64 {
     let mut drafts = inputs.drafts.iter();
     let own = drafts.find(|draft| (draft.kind, draft.head) == (placement.draft, placement.head));
     own.filter(|_| placement.draft_on_gpu).map_or(0, |draft| draft.bytes)
 }
 
-/// Whether a placement goes with the strategy that was asked for.
+/// Whether a placement fits the requested strategy.
 fn is_open(row: &PlacementForecast, strategy: Option<&'static Strategy>) -> bool {
     let Some(strategy) = strategy else { return true };
     let beside = strategy.schedule == Schedule::Overlap;
@@ -214,7 +214,7 @@ fn is_open(row: &PlacementForecast, strategy: Option<&'static Strategy>) -> bool
     }
 }
 
-/// What does not run where the advice has it, a sentence.
+/// What does not run where the advice has it, in a sentence.
 pub(super) fn misplaced(
     ctx: &LoadContext<'_>,
     target: &LoadedTarget,
@@ -234,7 +234,7 @@ pub(super) fn misplaced(
     is_elsewhere.then(|| draft.notice.as_ref().unwrap_or(&draft.reason).clone())
 }
 
-/// Where the times of this machine and target are kept, if they are.
+/// Where the times of this machine and target are stored, if they are.
 fn kept(ctx: &LoadContext<'_>, room: &GpuRoom) -> Option<KeptFile<DeviceTimes>> {
     let folder = ctx.settings.learned.as_ref()?;
     let adapter = ctx.machine.adapters.get(room.number)?;
@@ -305,7 +305,7 @@ fn inputs(ctx: &LoadContext<'_>, room: &GpuRoom) -> PlacementInputs {
     }
 }
 
-/// Times of a block on both devices, from passes over one block and over some more.
+/// Times of a block on both devices, from passes over one block and over several.
 fn measure(ctx: &LoadContext<'_>, gpu: &Arc<Gpu>) -> Result<DeviceTimes, String> {
     let files = &ctx.files.target;
     let block_bytes = files.bytes / files.config.layers.max(1) as u64;
@@ -329,7 +329,7 @@ fn measure(ctx: &LoadContext<'_>, gpu: &Arc<Gpu>) -> Result<DeviceTimes, String>
     if times.is_sound() { Ok(times) } else { Err("a pass took no measurable time".to_owned()) }
 }
 
-/// T_V of the target cut behind its first `layers` blocks, on the GPU if one is given.
+/// T_V of the target with only its first `layers` blocks, on the GPU if one is given.
 fn passes(
     ctx: &LoadContext<'_>,
     layers: usize,
@@ -353,13 +353,15 @@ fn passes(
     Ok(verify_times(target.as_mut(), token, &GAMMAS, limit))
 }
 
-/// What a block takes and what the rest does, from passes through one block and through `more`.
+/// How long a block takes and how long the rest, from passes through one block and through `more`
+/// blocks.
 fn parted(one: &[(usize, f64)], many: &[(usize, f64)], more: usize) -> Vec<BlockTime> {
     let at = |gamma: usize| one.iter().find(|(g, _)| *g == gamma).map(|(_, ms)| *ms);
     let both = many.iter().filter_map(|&(gamma, many)| Some((gamma, at(gamma)?, many)));
     let mut times: Vec<BlockTime> = both
         .map(|(gamma, one, many)| {
-            // Noise may make the longer pass the shorter one: a block takes some part of it.
+            // Noise may make the longer pass the shorter one, so a block takes at least some part
+            // of it.
             let least = many / (20 * more) as f64;
             let block_ms = ((many - one) / (more - 1) as f64).max(least);
             BlockTime { gamma, block_ms, rest_ms: (one - block_ms).max(0.0) }

@@ -1,5 +1,5 @@
-//! Plans every strategy that can run with what was loaded, and says what is planned. Must never
-//! load or measure.
+//! Plans every strategy that can run with what was loaded, and reports the plan. It must never load
+//! or measure.
 
 use super::Purpose;
 use super::context::LoadContext;
@@ -13,7 +13,7 @@ use crate::worker::kept_file::KeptFile;
 use crate::worker::protocol::{ModelChoice, Ready, StrategyStatus};
 use crate::worker::strategy_planner::StrategyPlanner;
 
-/// What is planned for a target and its drafters, whichever of them was loaded now.
+/// The plan for a target and its drafters, whichever of them was loaded just now.
 pub(super) struct Planned {
     pub(super) planning: StrategyPlanner,
     pub(super) ready: Ready,
@@ -84,13 +84,14 @@ pub(super) fn planned(
     Planned { planning, ready, notices }
 }
 
-/// The draft in use as flags name it: of several heads the one that was taken.
+/// The current draft as flags name it; of several heads, the one in use.
 fn draft_name(ctx: &LoadContext<'_>) -> Option<String> {
     let given = ctx.head().and_then(|head| head.given.as_deref());
     given.or(ctx.settings.draft.name()).map(str::to_owned)
 }
 
-/// All that decides how fast rounds are: what was learned of others is of no use.
+/// Everything that determines how fast rounds are: what was learned about other models cannot be
+/// used.
 fn learned_of(ctx: &LoadContext<'_>, shared: &SharedTarget, drafters: &[LoadedDrafter]) -> String {
     let TargetFiles { name, detail, bytes, tokenizer, .. } = &ctx.files.target;
     let cpu = &ctx.machine.cpu.name;
@@ -141,7 +142,7 @@ fn ready(
     }
 }
 
-/// Each sentence once: two drafts may have the same to say.
+/// Each sentence once, because two drafts may say the same.
 fn once(sentences: impl Iterator<Item = String>) -> Vec<String> {
     let mut all = Vec::new();
     for sentence in sentences {

@@ -1,5 +1,5 @@
-//! Puts the reading of long prompts on a GPU, where the user wants that or it is expected to pay
-//! and there is room. Must never measure.
+//! Has a GPU read long prompts, if the user wants that or it is expected to pay off, and if there
+//! is room. It must never measure.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::settings::PrefillDevice;
 
 /// A target on the CPU, whose prompts a GPU may read.
 pub(super) enum Prefilled {
-    /// It does.
+    /// The GPU reads them.
     There(Box<PrefillTarget>),
-    /// It does not; why, a sentence, where the user has asked for it.
+    /// The GPU does not; with the reason, in a sentence, if the user has requested it.
     Here(Box<CpuTarget>, Option<String>),
 }
 
-/// `cpu` with a GPU that reads its long prompts, if one is to.
+/// `cpu` with a GPU that reads its long prompts, if there should be one.
 pub(super) fn prefilled(
     ctx: &LoadContext<'_>,
     cpu: CpuTarget,
@@ -83,7 +83,7 @@ fn device(ctx: &LoadContext<'_>) -> Result<(Arc<Gpu>, GpuRoom), String> {
     let (settings, machine) = (ctx.settings, ctx.machine);
     let room = gpu_room(settings.device, machine, settings.vram)?;
     let files = &ctx.files.target;
-    // What was free before the target was loaded has to take it twice.
+    // What was free before the target was loaded must hold it twice.
     let twice = files.bytes + (files.bytes as f64 * sizes::WIDENED) as u64;
     let free = machine.memory.free;
     if machine.memory.total > 0 && twice > free {

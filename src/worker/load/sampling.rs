@@ -1,6 +1,6 @@
-//! How tokens are sampled: what the user set, else what the model's files recommend, else a common
-//! choice, each value with its origin. Real models repeat themselves under greedy decoding; the
-//! bundled one is shown greedy. Must never sample.
+//! How tokens are sampled: what the user set, otherwise what the model's files recommend, otherwise
+//! a common choice; each value has its origin. Real models repeat themselves under greedy decoding;
+//! the bundled one is shown greedy. It must never sample.
 
 use crate::library::Recommended;
 use crate::settings::{Given, SettingValue, Settings};
@@ -9,7 +9,7 @@ use crate::speculate::SamplerSettings;
 /// For a model whose files recommend nothing.
 const COMMON: [(&str, f64); 2] = [("sampler.temperature", 0.7), ("sampler.top_p", 0.95)];
 
-/// One value of the sampler and where it came from.
+/// A value of the sampler and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampledBy {
     /// E.g. `top_p`.
@@ -25,11 +25,11 @@ pub struct SampledBy {
 pub(super) struct Sampling {
     pub(super) sampler: SamplerSettings,
     pub(super) origins: Vec<SampledBy>,
-    /// What of the recommendation cannot be used.
+    /// Which parts of the recommendation cannot be used.
     pub(super) notices: Vec<String>,
 }
 
-/// The sampler for a model that recommends `found`; `None` for one that is decoded greedily.
+/// The sampler for a model that recommends `found`; `None` for a model that is decoded greedily.
 pub(super) fn sampling(settings: &Settings, found: Option<&Recommended>) -> Sampling {
     let mut merged = settings.clone();
     let mut origins: Vec<(&str, String)> = Vec::new();

@@ -1,5 +1,5 @@
-//! The draft vocabulary that the user asked for: the tokenizer's first merges, or what a text is
-//! made of. Must never know heads.
+//! The draft vocabulary that the user requested: the tokenizer's first merges, or the tokens of a
+//! text. It must not depend on heads.
 
 use super::error::StartError;
 use crate::library::{TargetFiles, text_tokens};
@@ -7,15 +7,15 @@ use crate::model::head::DraftVocabulary;
 use crate::plan::Setting;
 use crate::settings::ScoredTokens;
 
-/// An automatic draft vocabulary is the first sixth of the target's: tokenizers merge what is
-/// frequent first.
+/// An automatic draft vocabulary is the first sixth of the target's: tokenizers merge frequent
+/// pairs first.
 const AUTO_SHARE: usize = 6;
-/// It is a multiple of this.
+/// Its size is a multiple of this.
 const AUTO_GRAIN: usize = 1024;
-/// And not less than this.
+/// And it is not smaller than this.
 const AUTO_LEAST: usize = 4096;
 
-/// As many tokens of `vocab` as `wished` lets a head score at most, beside those that end a turn.
+/// The most tokens of `vocab` that `wished` lets a head score, not counting those that end a turn.
 pub(super) fn most_scored(wished: &ScoredTokens, vocab: usize) -> usize {
     match wished {
         ScoredTokens::First(Setting::Fixed(count)) => (*count).min(vocab),
@@ -25,8 +25,8 @@ pub(super) fn most_scored(wished: &ScoredTokens, vocab: usize) -> usize {
     }
 }
 
-/// The tokens of `target` that `wished` says, with those that end a turn, and what they are, the
-/// end of a sentence.
+/// The tokens of `target` that `wished` requests, with those that end a turn; and what they are, as
+/// the end of a sentence.
 pub(super) fn scored_tokens(
     wished: &ScoredTokens,
     target: &TargetFiles,

@@ -1,5 +1,5 @@
-//! What drafters are loaded with of the target they draft for: enough to load others for it later,
-//! while it is in use. Must never know a drafter.
+//! What drafters need of the target they draft for: enough to load others for it later, while it is
+//! in use. It must not depend on a drafter.
 
 use std::sync::Arc;
 
@@ -10,10 +10,11 @@ use crate::kernels::Pool;
 use crate::model::head::SharedTables;
 use crate::plan::{Measured, TargetSize};
 
-/// A loaded target as its drafters see it. Cheap to clone: the matrices are shared.
+/// A loaded target from the point of view of its drafters. It is cheap to clone, because the
+/// matrices are shared.
 #[derive(Clone)]
 pub struct SharedTarget {
-    /// The target as flags name it; `None` is the bundled one.
+    /// The target as flags name it; `None` means the bundled one.
     pub(super) name: Option<String>,
     /// Its compute threads, which drafters borrow.
     pub(super) pool: Arc<Pool>,
@@ -21,30 +22,30 @@ pub struct SharedTarget {
     pub(super) tables: SharedTables,
     /// Whether its LM head is its embedding.
     pub(super) tied_head: bool,
-    /// As the cost model sees it.
+    /// Its size for the cost model.
     pub(super) size: TargetSize,
-    /// Its measured times; nothing before they are measured.
+    /// Its measured times; empty before they are measured.
     pub(super) measured: Measured,
-    /// What a strategy lacks that needs blocks of it on a GPU.
+    /// What is missing for a strategy that needs blocks of it on a GPU.
     pub(super) missing_gpu_layers: Option<String>,
-    /// What a strategy lacks that needs its blocks streamed to a GPU.
+    /// What is missing for a strategy that needs its blocks streamed to a GPU.
     pub(super) missing_streaming: Option<String>,
     /// Where it runs, if that is worth a sentence.
     pub(super) reason: Option<String>,
-    /// Blocks of it on a GPU.
+    /// How many of its blocks are on a GPU.
     pub(super) gpu_layers: usize,
-    /// Whether where it runs was left to the plan.
+    /// Whether the plan decided where it runs.
     pub(super) left_open: bool,
     /// Bytes on the GPU.
     pub(super) device_bytes: u64,
-    /// Whether nothing of it is left for the CPU to compute.
+    /// Whether the CPU computes no part of it.
     pub(super) is_on_gpu: bool,
-    /// The GPU that reads its long prompts, where that is all it does for it.
+    /// The GPU that reads its long prompts, if that is all that it does for the target.
     pub(super) prompts_on: Option<String>,
 }
 
 impl SharedTarget {
-    /// Of `target`, not measured yet.
+    /// For `target`, without measured times.
     pub(super) fn of(ctx: &LoadContext<'_>, target: &LoadedTarget) -> Self {
         Self {
             name: ctx.settings.target.clone(),
@@ -64,12 +65,12 @@ impl SharedTarget {
         }
     }
 
-    /// Whether both are one target, loaded once.
+    /// Whether both are the same target, loaded once.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.pool, &other.pool)
     }
 
-    /// Whether it is the target that flags name so.
+    /// Whether it is the target with this name in flags.
     pub fn is(&self, name: Option<&str>) -> bool {
         let bundled = |name: Option<&str>| name.is_none_or(|name| name == "bundled");
         self.name.as_deref() == name || (bundled(self.name.as_deref()) && bundled(name))

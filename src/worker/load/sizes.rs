@@ -1,24 +1,24 @@
-//! Sizes of models on their devices, as placement and the cost model take them. Must never measure.
+//! Sizes of models on their devices, for placement and for the cost model. It must never measure.
 
 use crate::library::TargetFiles;
 use crate::model::head::{FusionKind, HeadConfig};
 use crate::model::{Config, CpuTarget};
 use crate::plan::{DraftDevice, DraftSize, LayerSize, TargetSize};
 
-/// Bytes of a weight on a GPU.
+/// Bytes per weight on a GPU.
 pub(super) const HALF: f64 = 2.0;
-/// Bytes of a head's weight on a GPU by our own shaders: a code, and its part of a run's scale.
+/// Bytes per weight of a head on a GPU with our own shaders: a code, and its part of a run's scale.
 pub(super) const CODES: f64 = 36.0 / 32.0;
-/// How much more than in its file a weight of the target takes there at most: Q6_K's has 10 bits in
-/// the place of 6.6.
+/// The most by which a weight of the target is larger there than in its file: a weight in Q6_K
+/// takes 10 bits instead of 6.6.
 pub(super) const WIDENED: f64 = 1.55;
-/// Slots of a head's cache behind the context, for the rows of a tree.
+/// Slots of a head's cache after the context, for the rows of a tree.
 const TREE_ROWS: usize = 1024;
-/// Bytes of a head's weight on the CPU: a code, and its part of a block's scale.
+/// Bytes per weight of a head on the CPU: a code, and its part of a block's scale.
 pub(in crate::worker) const FOUR_BITS: f64 = 20.0 / 32.0;
 
-/// Bytes of one block's keys and values on a device in half precision: on candle's room that grows
-/// by doubling, on ours the context and a tree.
+/// Bytes of one block's keys and values on a device in half precision: for candle, room that grows
+/// by doubling; for our shaders, the context and a tree.
 pub(super) fn device_cache(config: &Config, capacity: usize, device: DraftDevice) -> u64 {
     let slots = match device {
         DraftDevice::Gpu(_) => capacity + TREE_ROWS,
@@ -27,9 +27,9 @@ pub(super) fn device_cache(config: &Config, capacity: usize, device: DraftDevice
     4 * (config.kv_width() * slots) as u64
 }
 
-/// The target as the cost model sees it.
+/// The target's size for the cost model.
 pub(super) fn of_target(files: &TargetFiles, target: &CpuTarget) -> TargetSize {
-    // What the CPU computes; of a target that is elsewhere, the whole.
+    // The part that the CPU computes; for a target on another device, the whole.
     let layers = match target.layers() {
         0 => files.config.layers,
         some => some,
@@ -41,7 +41,7 @@ pub(super) fn of_target(files: &TargetFiles, target: &CpuTarget) -> TargetSize {
     }
 }
 
-/// The target's blocks as placement sees them, beside no draft.
+/// The target's blocks for placement, without a draft.
 pub(super) fn of_layers(files: &TargetFiles, context: usize, device: DraftDevice) -> LayerSize {
     let config = &files.config;
     let head_weights = (config.vocab * config.hidden) as u64;
@@ -51,7 +51,7 @@ pub(super) fn of_layers(files: &TargetFiles, context: usize, device: DraftDevice
         DraftDevice::Gpu(_) => {
             let lookup = if config.tied_head { 0 } else { head_weights };
             let stored = files.bytes as f64 / (linear + lookup).max(1) as f64;
-            // Never wider than 16 bits, but where the file is.
+            // Never wider than 16 bits, unless the file is.
             (stored * WIDENED).min(stored.max(HALF))
         }
         _ => HALF,
@@ -66,18 +66,18 @@ pub(super) fn of_layers(files: &TargetFiles, context: usize, device: DraftDevice
     }
 }
 
-/// What a small model takes on a device, in bytes, KV cache included.
+/// How many bytes a small model takes on a device, including its KV cache.
 pub(super) fn of_draft(files: &TargetFiles, context: usize, device: DraftDevice) -> u64 {
     let size = of_layers(files, context, device);
     size.layers as u64 * size.layer + size.head
 }
 
-/// What drafts are to take on a device, in bytes.
+/// How many bytes drafts will take on a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct DraftBytes {
-    /// What is to be there in any case.
+    /// What will be there in any case.
     pub draft: u64,
-    /// A small model, which is beside a whole target's on the CPU.
+    /// A small model, which runs on the CPU if the whole target is on the device.
     pub small: u64,
 }
 
@@ -87,7 +87,7 @@ impl DraftBytes {
     }
 }
 
-/// A head with its share of the target (method.md, Draft heads).
+/// A head with what it shares with the target (method.md, Draft heads).
 pub(in crate::worker) fn of_head(
     config: &HeadConfig,
     kind: FusionKind,
@@ -106,8 +106,8 @@ pub(in crate::worker) fn of_head(
     }
 }
 
-/// Weights of a head that were trained, less those of its blocks: what it shares with the target is
-/// not its own.
+/// How many weights of a head were trained, without those of its blocks and without what it shares
+/// with the target.
 pub(super) fn own_weights(config: &HeadConfig, kind: FusionKind) -> u64 {
     let own_head = if shares_lm_head(config, kind) { 0 } else { scored(config) };
     fusion(config, kind) + own_head
@@ -120,7 +120,7 @@ fn fusion(config: &HeadConfig, kind: FusionKind) -> u64 {
         FusionKind::Dgf => 4 * square,
         FusionKind::Eagle => 2 * square,
         FusionKind::Dgf3 => 4 * square + (body.hidden * config.feature_width()) as u64,
-        // `fc`, and attention that reads the token's embedding too.
+        // `fc`, and attention that also reads the token's embedding.
         FusionKind::Eagle3 => {
             let attention = body.q_width() + 2 * body.kv_width();
             (body.hidden * (config.feature_width() + attention)) as u64
@@ -150,12 +150,12 @@ pub(in crate::worker) fn of_small(config: &Config, bytes: u64) -> DraftSize {
     }
 }
 
-/// What a head takes on a device at most, KV cache included; on the CPU while it is loaded, before
-/// it is packed.
+/// The most that a head takes on a device, including its KV cache; on the CPU, while it is loaded
+/// and not yet packed.
 pub(super) fn most_head_bytes(config: &HeadConfig, context: usize, device: DraftDevice) -> u64 {
     let body = &config.body;
     let (h, blocks) = (body.hidden as u64, config.blocks() as u64);
-    // DGF's fusion is the widest of one feature; an EAGLE-3 head's attention is wider, too.
+    // DGF's fusion is the widest with one feature; an EAGLE-3 head's attention is wider as well.
     let taps = config.eagle3.as_ref().map_or(0, |own| 3 * own.feature_width() as u64);
     // Our own shaders leave the embedding in main memory.
     let (embedding, bytes_per_weight) = match device {

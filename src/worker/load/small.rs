@@ -1,5 +1,5 @@
-//! Loads a small language model to draft with: compares its vocabulary with the target's, sets its
-//! context and gives the cost model its size. Must never draft.
+//! Loads a small language model for drafting: compares its vocabulary with the target's, sets its
+//! context and computes its size for the cost model. It must never draft.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::library::{self, TargetFiles};
 use crate::model::{CpuDraft, GpuDraft, LoadError, LoadRequest, SharedVocabulary, SmallLm};
 use crate::plan::{self, DeviceChoice, DraftDevice, DraftKind, DraftSize, Placement, Throughput};
 
-/// Makes a drafter of the model in `files`. Its context is the target's, or as much of it as the
+/// Makes a drafter from the model in `files`. Its context is the target's, or as much of it as the
 /// model was made for.
 ///
 /// # Errors
-/// [`StartError`] if nothing of the vocabularies is shared, a weight is missing or there is no
+/// [`StartError`] if the vocabularies share nothing, a weight is missing or there is not enough
 /// memory.
 pub(super) fn load(
     ctx: &LoadContext<'_>,
@@ -33,14 +33,14 @@ pub(super) fn load(
     let placed = place(ctx, target, files);
     let gpu = match (ctx.open_device)(placed.device, placed.room) {
         Ok(Some(OpenedDevice::Gpu(gpu))) => Some(gpu),
-        // Candle's devices hold draft heads only.
+        // Candle's devices hold only draft heads.
         _ => None,
     };
     let mut refused = None;
     let on_gpu = match &gpu {
         None => None,
         Some(gpu) => {
-            // Nothing of it is packed for the CPU: nothing could be kept.
+            // Nothing of it is packed for the CPU, so nothing could be stored.
             let (pool, kv, source) = (Arc::clone(&ctx.pool), ctx.kv(), files.weights.as_ref());
             let request = LoadRequest { config, source, pool, capacity, kv };
             match GpuDraft::load(gpu, &request, &mut percents(&files.name, progress)) {
@@ -93,8 +93,8 @@ pub(super) fn load(
     })
 }
 
-/// Where it goes: to a GPU that is asked for or has memory of its own, unless the target is there
-/// as a whole, for then the CPU is free.
+/// Where it goes: to a GPU that was requested or has its own memory, unless the whole target is
+/// there, because then the CPU is free.
 fn place(ctx: &LoadContext<'_>, target: &SharedTarget, files: &TargetFiles) -> Placement {
     let advised = ctx.advice.as_ref().map(|advice| advice.puts_on_gpu(DraftKind::Small));
     if let Some(reason) = ctx.drafts_on_cpu() {
@@ -106,7 +106,7 @@ fn place(ctx: &LoadContext<'_>, target: &SharedTarget, files: &TargetFiles) -> P
     let choice =
         if target.is_on_gpu && advised.is_none() { DeviceChoice::Cpu } else { ctx.settings.device };
     let size = |device: DraftDevice| {
-        // As bytes, whatever the weights.
+        // In bytes, independent of the weights.
         let whole = DraftSize {
             fixed: sizes::of_draft(files, ctx.context, device),
             lookup: 0,
@@ -120,7 +120,7 @@ fn place(ctx: &LoadContext<'_>, target: &SharedTarget, files: &TargetFiles) -> P
     plan::place(choice, ctx.machine, ctx.settings.vram, &size)
 }
 
-/// For a user who asked for a GPU.
+/// For a user who requested a GPU.
 fn notice(ctx: &LoadContext<'_>) -> Option<String> {
     let drafts = ctx.settings.strategy.is_some_and(|row| row.draft == DraftKind::Small);
     let elsewhere = matches!(ctx.settings.device, DeviceChoice::Cuda | DeviceChoice::Metal);
@@ -131,7 +131,7 @@ fn notice(ctx: &LoadContext<'_>) -> Option<String> {
     })
 }
 
-/// Where it runs and what it has in common with the target.
+/// Where it runs, and what it shares with the target.
 fn reason(
     ctx: &LoadContext<'_>,
     files: &TargetFiles,

@@ -1,4 +1,4 @@
-//! Which strategies can run with what was loaded, and the plan of each. Must never load.
+//! Which strategies can run with what was loaded, and the plan of each. It must never load.
 
 use super::context::LoadContext;
 use super::drafter::{LoadedDrafter, drafter_of, drafters_of};
@@ -14,7 +14,7 @@ use crate::speculate::Method;
 use crate::worker::protocol::StrategyStatus;
 use crate::worker::strategy_planner::StrategyController;
 
-/// Every strategy, with what it lacks where it cannot run.
+/// Every strategy, with what is missing if it cannot run.
 fn statuses(
     ctx: &LoadContext<'_>,
     target: &SharedTarget,
@@ -46,7 +46,7 @@ fn statuses(
     STRATEGIES.iter().map(status).collect()
 }
 
-/// Every strategy, and the one to begin with.
+/// Every strategy, and the initial one.
 pub(super) fn available(
     ctx: &LoadContext<'_>,
     target: &SharedTarget,
@@ -54,7 +54,7 @@ pub(super) fn available(
 ) -> Result<(Vec<StrategyStatus>, &'static Strategy), StartError> {
     let statuses = statuses(ctx, target, drafters);
     let strategy = initial(ctx.settings, &statuses)?;
-    // A draft beside the target is a strategy of its own.
+    // Drafting at the same time as the target is a separate strategy.
     let beside = ctx.advice.as_ref().is_some_and(|advice| advice.best.beside);
     let duo = STRATEGIES.iter().find(|row| row.schedule == Schedule::Overlap);
     match duo.filter(|_| beside && strategy.draft == DraftKind::Auto) {
@@ -63,7 +63,7 @@ pub(super) fn available(
     }
 }
 
-/// The strategy to begin with, if it can run.
+/// The initial strategy, if it can run.
 fn initial(
     settings: &Settings,
     statuses: &[StrategyStatus],
@@ -82,7 +82,7 @@ fn initial(
     Err(StartError::Strategy { name: strategy.name, missing, available })
 }
 
-/// The notice where the user fixed a number of blocks that the head cannot run with.
+/// The notice if the user fixed a number of blocks with which the head cannot run.
 pub(super) fn other_blocks(settings: &Settings, head: &LoadedDrafter) -> Option<String> {
     let Setting::Fixed(blocks) = settings.controls.blocks else { return None };
     let (least, most) = head.blocks;
@@ -109,7 +109,7 @@ pub(super) struct PlanInputs<'a> {
 }
 
 impl PlanInputs<'_> {
-    /// Every strategy that lacks nothing, ready to run.
+    /// Every strategy that can run, with its controller.
     pub(super) fn controllers(
         &self,
         statuses: &[StrategyStatus],
@@ -119,8 +119,8 @@ impl PlanInputs<'_> {
         rows.map(|(row, _)| self.controller(row, drafters)).collect()
     }
 
-    /// A strategy ready to run. Only the drafters of the first are measured: the others' times are
-    /// estimated until their first rounds are measured.
+    /// A strategy with its controller. Only the drafters of the first are measured: the others'
+    /// times are estimated until their first rounds are measured.
     fn controller(
         &self,
         strategy: &'static Strategy,
@@ -131,7 +131,7 @@ impl PlanInputs<'_> {
         StrategyController { strategy, drafter, budgets }
     }
 
-    /// The controller of a strategy's budgets, with the plan it starts from.
+    /// The controller of a strategy's budgets, with the plan from which it starts.
     fn budgets(&self, strategy: &Strategy, drafters: &[LoadedDrafter]) -> (BudgetController, Plan) {
         let (plan, space) = self.plan_in_space(strategy, drafter_of(strategy, drafters), false);
         let used = drafters_of(strategy, drafters);
@@ -152,7 +152,7 @@ impl PlanInputs<'_> {
         let (budgets, plan) = self.budgets(strategy, drafters);
         let sequences = matches!(strategy.method, Method::Sequences { .. });
         if sequences || strategy.sizing == Sizing::After {
-            // What the times rest on is said last.
+            // The basis of the times comes last.
             let basis = plan.reasons.last().cloned();
             let reasons = budgets.reasons().into_iter().chain(basis).collect();
             return Plan { budget: budgets.current().0, reasons, ..plan };

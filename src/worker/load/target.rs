@@ -1,5 +1,5 @@
-//! Loads the target: on the CPU, or with its first blocks on a GPU where the user wants that and
-//! they fit. Must never know drafters.
+//! Loads the target: on the CPU, or with its first blocks on a GPU if the user wants that and they
+//! fit. It must not depend on drafters.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ pub(super) struct LoadedTarget {
     placed: LayerPlacement,
     /// Whether its blocks were to be streamed.
     streamed: bool,
-    /// What is expected of long prompts on a GPU, a sentence, where that is known.
+    /// What is expected of long prompts on a GPU, in a sentence, if that is known.
     expected: Option<String>,
-    /// What the user asked for and did not get.
+    /// What the user requested and did not get.
     pub(super) notices: Vec<String>,
     /// Where its packed weights came from.
     pub(super) packed_from: PackedFrom,
@@ -37,18 +37,18 @@ enum Parts {
     Whole(Box<CpuTarget>),
     /// The same, with a GPU that reads long prompts.
     Prefilled(Box<PrefillTarget>),
-    /// Its first blocks elsewhere.
+    /// Its first blocks are on another device.
     Split(Box<SplitTarget>),
     /// All of it on a GPU.
     OnGpu(Box<GpuTarget>),
-    /// All of it computed on a GPU, to which its blocks are sent in every pass.
+    /// All of it is computed on a GPU, to which every pass sends its blocks.
     Streamed(Box<GpuTarget>),
 }
 
-/// A target whose first blocks were put on a device: as many as it takes.
+/// A target whose first blocks were put on a device: as many as fit.
 struct Put {
     parts: Parts,
-    /// How many that are where it takes fewer, the device's name and what it says.
+    /// If fewer fit, how many, the device's name and its message.
     fewer: Option<(usize, String, model::LoadError)>,
 }
 
@@ -59,8 +59,8 @@ impl From<Parts> for Put {
 }
 
 impl Parts {
-    /// The first `layers` blocks on `device`, or the whole target where these are all. Blocks that
-    /// one of our own devices does not take stay on the CPU.
+    /// Puts the first `layers` blocks on `device`, or the whole target if these are all. Blocks
+    /// that do not fit on one of our own devices stay on the CPU.
     fn load(
         device: OpenedDevice,
         (layers, spare, streamed): (usize, u64, bool),
@@ -106,7 +106,8 @@ impl LoadedTarget {
     ) -> Result<Self, StartError> {
         let placed = place(ctx);
         if placed.layers > 0 {
-            // Blocks that go elsewhere are not packed for the CPU: nothing whole could be kept.
+            // Blocks that go to another device are not packed for the CPU, so the complete weights
+            // could not be stored.
             return Self::load_from(ctx, placed, ctx.files.target.weights.as_ref(), progress);
         }
         let load = |source: &dyn WeightSource| Self::load_from(ctx, placed, source, progress);
@@ -116,7 +117,7 @@ impl LoadedTarget {
         Ok(loaded.with_prefill(ctx, progress))
     }
 
-    /// With a GPU that reads its long prompts, if one is to.
+    /// Adds a GPU that reads its long prompts, if there should be one.
     fn with_prefill(
         mut self,
         ctx: &LoadContext<'_>,
@@ -193,7 +194,7 @@ impl LoadedTarget {
         Ok(Self { parts, placed, streamed, expected, notices, packed_from })
     }
 
-    /// The part on the CPU, which has embedding and head.
+    /// The part on the CPU, which has the embedding and the LM head.
     pub(super) fn cpu(&self) -> &CpuTarget {
         match &self.parts {
             Parts::Whole(target) => target,
@@ -212,11 +213,11 @@ impl LoadedTarget {
         }
     }
 
-    /// The target for decoding. What is on a GPU can come back to the CPU.
+    /// The target for decoding. Parts on a GPU can return to the CPU.
     pub(super) fn into_target(self, ctx: &LoadContext<'_>) -> Box<dyn Target> {
         let target: Box<dyn Target> = match self.parts {
             Parts::Whole(target) => return target,
-            // It comes back by itself.
+            // It returns by itself.
             Parts::Prefilled(target) => return target,
             Parts::Split(target) => target,
             Parts::OnGpu(target) | Parts::Streamed(target) => target,
@@ -234,17 +235,17 @@ impl LoadedTarget {
         }
     }
 
-    /// Blocks that are computed on a GPU.
+    /// How many blocks are computed on a GPU.
     pub(super) fn gpu_layers(&self) -> usize {
         self.cpu().config().layers - self.cpu().layers()
     }
 
-    /// Whether its KV cache is in main memory alone.
+    /// Whether its KV cache is only in main memory.
     pub(super) fn keeps_kv_here(&self) -> bool {
         matches!(self.parts, Parts::Whole(_) | Parts::Prefilled(_))
     }
 
-    /// The GPU that reads its long prompts, where that is all it does for it.
+    /// The GPU that reads its long prompts, if that is all that it does for the target.
     pub(super) fn prompts_on(&self) -> Option<&str> {
         match &self.parts {
             Parts::Prefilled(target) => target.gpu_name(),
@@ -252,7 +253,7 @@ impl LoadedTarget {
         }
     }
 
-    /// Whether nothing of it is left for the CPU to compute.
+    /// Whether the CPU computes no part of it.
     pub(super) fn is_on_gpu(&self) -> bool {
         matches!(self.parts, Parts::OnGpu(_) | Parts::Streamed(_))
     }
@@ -281,7 +282,7 @@ impl LoadedTarget {
         }
     }
 
-    /// What a strategy lacks that needs blocks of the target on a GPU, with the remedy.
+    /// What is missing for a strategy that needs blocks of the target on a GPU, and what to do.
     pub(super) fn missing_gpu_layers(&self) -> Option<String> {
         match self.parts {
             Parts::Split(_) | Parts::OnGpu(_) => None,
@@ -295,7 +296,8 @@ impl LoadedTarget {
         }
     }
 
-    /// What a strategy lacks that needs the target's blocks streamed to a GPU, with the remedy.
+    /// What is missing for a strategy that needs the target's blocks streamed to a GPU, and what to
+    /// do.
     pub(super) fn missing_streaming(&self) -> Option<String> {
         match self.parts {
             Parts::Streamed(_) => None,
@@ -310,7 +312,7 @@ impl LoadedTarget {
     }
 }
 
-/// Notes that a device took fewer blocks than were placed there, and tells it.
+/// Notes and reports that fewer blocks fit on a device than were placed there.
 fn cut(
     placed: &mut LayerPlacement,
     of: usize,
@@ -328,8 +330,8 @@ fn cut(
     )
 }
 
-/// Loads the same target on the CPU from its files, which are opened again: as they are needed
-/// only if a device fails, nothing is held for that.
+/// Loads the same target on the CPU from its files, which are opened again: they are needed only if
+/// a device fails, so nothing is held for that.
 fn way_back(ctx: &LoadContext<'_>) -> TargetFallback {
     let (settings, pool) = (ctx.settings.clone(), Arc::clone(&ctx.pool));
     let (capacity, kv) = (ctx.context, ctx.kv());
@@ -346,7 +348,7 @@ fn streams(ctx: &LoadContext<'_>) -> bool {
     ctx.settings.strategy.is_some_and(|row| row.streamed)
 }
 
-/// How many blocks of the target go to the GPU, beside what the draft will take there.
+/// How many blocks of the target go to the GPU, next to what the draft will take there.
 fn place(ctx: &LoadContext<'_>) -> LayerPlacement {
     let files = ctx.files;
     let settings = ctx.settings;
@@ -365,7 +367,7 @@ fn place(ctx: &LoadContext<'_>) -> LayerPlacement {
     let needs_some = settings.strategy.is_some_and(|row| row.gpu_layers);
     let setting = match settings.gpu_layers {
         Setting::Fixed(0) if needs_some => Setting::Auto,
-        // Nobody has asked for any, and nothing says that they pay.
+        // None were requested, and nothing says that they pay off.
         Setting::Auto if !needs_some && !settings.given.contains_key("gpu_layers") => {
             Setting::Fixed(0)
         }

@@ -172,8 +172,8 @@ fn a_named_small_model_drafts_and_the_bundled_target_stays_greedy() {
 }
 
 /// A machine whose card has room for the bundled head's first `blocks` blocks, and a build that can
-/// use it; with the bytes of that room. There is a little more, since the pair shares its embedding
-/// with the LM head: at this context less than a block with its cache.
+/// use it; with the bytes of that room. There is a little more room, because the pair shares its
+/// embedding with the LM head: with this context it is less than a block with its cache.
 fn card_for(blocks: usize, context: usize) -> (Machine, u64) {
     let mut head = match library::open_head(&Spec::Bundled, &mut |_| {}) {
         Ok(head) => head,
@@ -181,7 +181,7 @@ fn card_for(blocks: usize, context: usize) -> (Machine, u64) {
     };
     head.config.body.layers = blocks;
     let room = sizes::most_head_bytes(&head.config, context, DraftDevice::Cuda);
-    // A tenth is left free, and 400 MiB are the driver's.
+    // A tenth is left free, and 400 MiB are for the driver.
     let free = (room + (400 << 20)).div_ceil(9) * 10;
     let gpu = GpuFinding::Found(Gpu {
         name: "a small card".into(),
@@ -193,7 +193,7 @@ fn card_for(blocks: usize, context: usize) -> (Machine, u64) {
     (Machine { gpu, built_with: vec!["cuda"], ..machine() }, room)
 }
 
-/// The card is played by memory that candle's CPU device takes.
+/// The role of the card is played by memory that candle's CPU device uses.
 fn on_card(settings: &Settings, machine: &Machine) -> Loaded {
     let open: OpenDevice = |device, _| {
         Ok((device == DraftDevice::Cuda).then_some(candle_core::Device::Cpu))
@@ -277,7 +277,7 @@ fn other_drafts_share_the_targets_threads_matrices_and_times() {
     assert!(!target.measured.verify.is_empty() && target.measured.level.is_none());
     let (drafts, loaded) = (drafts.ready, loaded.ready);
     assert_eq!((drafts.target, drafts.context), (loaded.target, loaded.context));
-    // Where their memory is missing, they are refused like a target.
+    // If there is no memory for them, they are refused like a target.
     let mut full = machine();
     full.memory.free = 1000;
     let refused = load_drafts(&settings, &full, Purpose::Text, target, &mut |_, _| {}).err();

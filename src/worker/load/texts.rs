@@ -1,5 +1,5 @@
-//! The drafters without weights: they draft from the conversation, from a text of the user's and
-//! from the target's own guesses. Must never draft.
+//! The drafters without weights: they draft from the conversation, from a text of the user and from
+//! the target's own guesses. It must never draft.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -55,11 +55,11 @@ pub(super) fn lookahead(ctx: &LoadContext<'_>) -> LoadedDrafter {
     without_weights(ctx, DraftKind::Lookahead, drafter, reason)
 }
 
-/// An n-gram table, and what it is in a sentence with a space before it.
+/// An n-gram table, and its description in a sentence with a leading space.
 pub(super) type Ngrams = (Arc<NgramTable>, String);
 
-/// The n-gram table that the settings name, or the one that was made for the target; `None` if
-/// there is none.
+/// The n-gram table that the settings name, or the one made for the target; `None` if there is
+/// none.
 pub(super) fn ngrams(
     ctx: &LoadContext<'_>,
     progress: &mut dyn FnMut(&str, Option<f32>),
@@ -84,7 +84,7 @@ pub(super) fn ngrams(
     }))
 }
 
-/// With separators, as in sentences: `493,476`.
+/// With thousands separators, as in sentences: `493,476`.
 fn thousands(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -132,7 +132,7 @@ pub(super) fn context(
     without_weights(ctx, kind, Box::new(drafter), reason)
 }
 
-/// A drafter that needs next to no computing.
+/// A drafter that needs almost no computation.
 fn without_weights(
     ctx: &LoadContext<'_>,
     kind: DraftKind,

@@ -1,8 +1,8 @@
 //! Recorded runs: a file of trace lines with each question before its answer, so that a run can be
-//! shown again without models and its text checked with them. Must never know a screen.
+//! shown again without models and its text checked with them. It must not depend on a screen.
 //!
-//! The first line is [`RecordHead`]; then come the lines of [`super::Line`] as they happened, a
-//! [`Question`] before each answer, and a line where the sampler was turned in the middle of one.
+//! The first line is [`RecordHead`]; then come the [`super::Line`]s in order, with a [`Question`]
+//! before each answer, and a line where the sampler was changed in the middle of an answer.
 
 mod read;
 mod verify;
@@ -22,37 +22,37 @@ use serde::{Deserialize, Serialize};
 use crate::chat::Message;
 use crate::speculate::SamplerSettings;
 
-/// The format that is written. Format 2 added [`crate::decode::Round::ahead`], the sequences of
-/// DuoDecoding, [`crate::decode::Round::outcomes`], and the passes that were timed while loading.
+/// The current format. Format 2 added [`crate::decode::Round::ahead`], the sequences of
+/// DuoDecoding, [`crate::decode::Round::outcomes`], and the passes that were timed during loading.
 pub const FORMAT: u32 = 2;
 
-/// The oldest format that is read: what it lacks is optional.
+/// The oldest format that is read: what is missing in it is optional.
 pub const OLDEST_FORMAT: u32 = 1;
 
-/// The first line of a record: what decides the text beside model and question.
+/// The first line of a record: what determines the text in addition to model and question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordHead {
     /// [`FORMAT`].
     pub format: u32,
     /// Version of the program.
     pub program: String,
-    /// Precision of the target's KV cache, as the settings name it.
+    /// The precision of the target's KV cache, as in the settings.
     pub kv: String,
-    /// Blocks of the target on a GPU, as the settings name them.
+    /// Blocks of the target on a GPU, as in the settings.
     pub gpu_layers: String,
-    /// Texts of the user's that end an answer.
+    /// The user's texts that end an answer.
     #[serde(default)]
     pub stop: Vec<String>,
 }
 
-/// What was asked.
+/// A question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     /// The conversation up to and including the user's last message.
     pub messages: Vec<Message>,
-    /// Most tokens of the answer.
+    /// The most tokens of the answer.
     pub max_tokens: usize,
-    /// Whether the model was to think.
+    /// Whether the model should think.
     #[serde(default)]
     pub thinking: Option<bool>,
     /// How it was sampled.

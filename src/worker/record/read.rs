@@ -1,5 +1,5 @@
-//! Reads a record and checks that it is one that was written: the format, every line, and that the
-//! tokens of each round follow from its tree and from the round before. Must never know models.
+//! Reads a record and checks it: the format, every line, and that the tokens of each round follow
+//! from its tree and from the previous round. It must not depend on models.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use crate::decode::Round;
 use crate::files::read_text;
 use crate::worker::{Line, Ready};
 
-/// Most bytes of a record.
+/// The most bytes of a record.
 const LONGEST: u64 = 1_000_000_000;
 
-/// Why a file is no record that can be used.
+/// Why a file is not a usable record.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// It cannot be read.
@@ -22,7 +22,7 @@ pub enum RecordError {
         /// Why.
         source: std::io::Error,
     },
-    /// Its first line is not a record's.
+    /// Its first line is not that of a record.
     #[error(
         "{} is not a record: its first line is not from `dovetail run --record FILE` or `dovetail \
          chat --record FILE`",
@@ -40,15 +40,15 @@ pub enum RecordError {
         path: PathBuf,
         /// Its format.
         found: u32,
-        /// Who wrote it.
+        /// The version that wrote it.
         program: String,
     },
-    /// A line that was not written so.
+    /// A line that does not have the written form.
     #[error("{}:{line}: {reason}", path.display())]
     Line {
         /// The file.
         path: PathBuf,
-        /// From 1.
+        /// Starting at 1.
         line: usize,
         /// What is wrong.
         reason: String,
@@ -64,31 +64,32 @@ pub struct Record {
     pub ready: Option<Ready>,
     /// The answers in order.
     pub answers: Vec<RecordedAnswer>,
-    /// Every line but the first, in order, for a replay.
+    /// Every line except the first, in order, for a replay.
     pub lines: Vec<Line>,
-    /// Whether another target than that of `ready` is in use.
+    /// Whether a target other than that of `ready` is in use.
     swapped: bool,
 }
 
 /// An answer of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedAnswer {
-    /// What was asked.
+    /// The question.
     pub question: Question,
-    /// Line of the question, from 1.
+    /// The line of the question, starting at 1.
     pub line: usize,
-    /// Its tokens, the first one included.
+    /// Its tokens, including the first one.
     pub tokens: Vec<u32>,
     /// Their texts.
     pub texts: Vec<String>,
-    /// The token after the last, which the target had chosen already, if there is one.
+    /// The token after the last, which the target had already chosen, if there is one.
     next: Option<u32>,
     rounds: usize,
-    /// Whether it came to its own end: neither stopped nor failed nor cut off with the file.
+    /// Whether it reached its own end: it was not stopped, did not fail and was not cut off with
+    /// the file.
     pub complete: bool,
     /// Whether the record has its last line.
     pub ended: bool,
-    /// Whether the sampler was turned on the way, so that no one setting gives the text.
+    /// Whether the sampler was changed during the answer, so that no single setting gives the text.
     pub turned: bool,
     /// Whether another target had been loaded by then.
     pub swapped: bool,
@@ -193,7 +194,7 @@ impl Record {
 }
 
 impl RecordedAnswer {
-    /// Checks a round against itself and the one before, and takes its tokens.
+    /// Checks a round against itself and the previous one, and takes its tokens.
     fn round(&mut self, round: &Round) -> Result<(), String> {
         check(round)?;
         if round.index != self.rounds {
@@ -243,7 +244,7 @@ pub(super) fn check(round: &Round) -> Result<(), String> {
         ahead.check(round)?;
     }
     round.outcomes.iter().try_for_each(|outcome| outcome.check(round))?;
-    // What the path holds beyond is cut only at the end of an answer.
+    // What follows on the path is cut only at the end of an answer.
     let whole = committed.len() == round.accepted.len() + 1;
     if !whole && round.finish.is_none() {
         return Err("tokens of the accepted path are missing".to_owned());
@@ -251,7 +252,7 @@ pub(super) fn check(round: &Round) -> Result<(), String> {
     Ok(())
 }
 
-/// The first line, told apart from other files and from other formats.
+/// The first line, distinguished from other files and from other formats.
 fn head(path: &Path, line: &str) -> Result<RecordHead, RecordError> {
     let none = || RecordError::None(path.to_owned());
     let value: serde_json::Value = serde_json::from_str(line).map_err(|_| none())?;

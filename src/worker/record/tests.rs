@@ -1,4 +1,4 @@
-//! What is written is read again, and what was not written so is refused by line.
+//! What is written can be read again, and anything else is refused with its line.
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -12,7 +12,7 @@ use crate::speculate::Tree;
 use crate::worker::scripted::Script;
 use crate::worker::{Controls, Event, Job, Line, SharedControls};
 
-/// What the script's first answer says.
+/// The first answer in the script.
 const HELLO: &str = "Hello! The red fox ran over the hill, and then it slept in the sun.";
 const SCRIPT: &str = include_str!("../../../tests/scripts/answers.jsonl");
 
@@ -68,7 +68,7 @@ fn a_record_is_read_as_it_was_written_and_played_again() {
     let first = &record.answers[0];
     assert_eq!(first.texts.concat().trim(), HELLO);
 
-    // The replay says the same.
+    // The replay gives the same.
     let (sender, events) = mpsc::channel();
     let controls = SharedControls::new(Default::default());
     let sink = Box::new(move |event| sender.send(event).is_ok());
@@ -115,7 +115,7 @@ fn a_smaller_gamma_in_a_replay_takes_more_steps_to_the_same_text() {
     let folder = tempfile::tempdir().unwrap();
     let text = written(folder.path());
     let mut record = read(folder.path(), &text).unwrap();
-    // The script times no pass alone; a real program does.
+    // The script times no separate pass; a real program does.
     record.ready.as_mut().unwrap().plain_ms = Some(6.0);
     let mut asked = Controls { generation: 1, ..Controls::default() };
     asked.tree.gamma = Setting::Fixed(2);
@@ -187,7 +187,7 @@ fn sequences_are_kept_and_records_without_them_are_read() {
     let text = written(folder.path());
     let old = text.replacen("\"format\":2", "\"format\":1", 1);
     assert_eq!(read(folder.path(), &old).unwrap().head.format, 1);
-    // A tail of one token that held, and then the second sequence's first token.
+    // A tail of one token that was accepted, then the first token of the second sequence.
     let mut tree = Tree::root(1);
     tree.push(0, 2, -0.1);
     let lines: Vec<Line> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -225,7 +225,7 @@ fn what_is_cut_off_is_said() {
     assert!(Script::of_record(&record, true).is_ok());
 }
 
-/// A tree of one node that was drafted ahead, for another token than the round's own.
+/// A tree of one node that was drafted ahead, for a token other than the round's own.
 fn outcome(round: &Round, node: usize, came: bool) -> AheadOutcome {
     let (tree, labels) = (Tree::root(round.bonus + 1), vec!["x".to_owned()]);
     AheadOutcome { node, log_prob: -0.5, tree, labels, came }

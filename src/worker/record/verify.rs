@@ -1,10 +1,11 @@
-//! Decodes a recorded question plainly again and compares the tokens. Must never know files.
+//! Decodes a recorded question again without speculation and compares the tokens. It must not
+//! depend on files.
 
 use super::RecordedAnswer;
 use crate::plan::Strategy;
 use crate::worker::{Backend, Controls, Event, Job, SharedControls};
 
-/// What became of checking an answer.
+/// The result of checking an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// Every recorded token is the target's.
@@ -12,23 +13,23 @@ pub enum Finding {
         /// How many.
         tokens: usize,
     },
-    /// A token is not.
+    /// A token differs.
     Differs {
-        /// Which one, from 0.
+        /// Which one, starting at 0.
         at: usize,
         /// Its recorded text; `None` if the record ends before it.
         recorded: Option<String>,
-        /// What the target says there; `None` if it ends before it.
+        /// The target's token there; `None` if its answer ends before it.
         plain: Option<String>,
     },
     /// It could not be decoded again.
     Failed(String),
-    /// The user wants no more.
+    /// The user stopped it.
     Stopped,
 }
 
 /// Decodes the question of `answer` without speculation. `generation` must be new to `controls`;
-/// setting another there stops it.
+/// setting another number there stops it.
 pub fn verify_answer(
     backend: &mut Backend,
     controls: &SharedControls,
@@ -48,7 +49,7 @@ pub fn verify_answer(
     let job = Job {
         generation,
         messages: question.messages.clone(),
-        // What was cut off is compared as far as it goes.
+        // An answer that was cut off is compared as far as it goes.
         max_tokens: if answer.complete { question.max_tokens } else { answer.tokens.len().max(1) },
         thinking: question.thinking,
         ..Job::default()

@@ -1,11 +1,12 @@
-//! What-if: the rounds of a record under another γ. A smaller tree keeps the best of the recorded
-//! candidates, the walk takes the recorded tokens as far as they are in it, and the round goes on
-//! from there with what was recorded below. The text stays, since the target chose it; steps and
-//! times are predicted. Must never know models.
+//! What-if: the rounds of a record with another γ. A smaller tree keeps the best of the recorded
+//! candidates. The walk takes the recorded tokens as far as they are in it, and the next round
+//! continues there with what was recorded below. The text stays the same, because the target chose
+//! it; steps and times are predicted. It must not depend on models.
 //!
-//! Exact is the first tree of a recorded round: a smaller γ would have kept the same nodes
-//! (method.md, Tree growth). A tree that begins within a recorded one has only what is below its
-//! root there, less than the draft would have found, so that the steps are rather too many.
+//! The first tree of a recorded round is exact: a smaller γ would have kept the same nodes
+//! (method.md, Tree growth). A tree that begins inside a recorded one contains only what is below
+//! its root there, which is less than the draft would have found, so the number of steps is rather
+//! too high.
 
 use super::Record;
 use crate::decode::{Origin, Round, Timing};
@@ -17,10 +18,10 @@ use crate::worker::{Controls, Line};
 /// Predicts the rounds of one record.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WhatIf {
-    /// T_V by the passes that were timed while loading, else by the record's own; `None` if they
-    /// were all of one size.
+    /// T_V from the passes that were timed during loading, otherwise from the record's own; `None`
+    /// if all of them had the same size.
     costs: Option<Costs>,
-    /// T_D's passes by who drafts, where they were timed while loading.
+    /// The times of T_D's passes for each kind of draft, if they were timed during loading.
     levels: Vec<(DraftKind, LevelCost)>,
 }
 
@@ -29,19 +30,20 @@ pub struct WhatIf {
 pub struct NextRound {
     /// Recorded, or predicted.
     pub round: Round,
-    /// What was asked for and cannot be answered from the record, a sentence each.
+    /// What was requested and cannot be answered from the record, one sentence each.
     pub refused: Vec<String>,
 }
 
 impl WhatIf {
-    /// With the cost model of the passes that were timed while loading, else of the record's own.
+    /// With the cost model of the passes that were timed during loading, otherwise of the record's
+    /// own.
     pub fn new(record: &Record) -> Self {
         let ready = record.ready.as_ref();
         let alone = ready.and_then(|ready| ready.plain_ms).map(|ms| (1, ms));
-        // Passes that were timed together tell best how their sizes compare.
+        // Passes that were timed together show best how their sizes compare.
         let timed = ready.and_then(|ready| Costs::of_passes(&ready.verify_ms));
         let rounds = record.lines.iter().filter_map(|line| match line {
-            // Beside a drafter at work a pass takes longer.
+            // While a drafter works at the same time, a pass takes longer.
             Line::Round(round) if round.timing.ahead_ms == 0.0 => {
                 Some((round.tree.len(), round.timing.verify_ms))
             }
@@ -52,9 +54,8 @@ impl WhatIf {
         Self { costs: timed.or_else(|| Costs::of_passes(&passes)), levels }
     }
 
-    /// What follows in `recorded` after `done` of its tokens under `controls`: the round as it was,
-    /// as far as they do not ask for another, else a predicted one. Its index is the recorded
-    /// one's.
+    /// What follows in `recorded` after `done` of its tokens under `controls`: the round as it was
+    /// if they do not require another one, otherwise a predicted round. It has the recorded index.
     pub fn next(&self, recorded: &Round, done: usize, controls: &Controls) -> NextRound {
         let mut refused = stays(recorded, controls);
         let own = recorded.budget.shape.gamma.max(recorded.tree.len());
@@ -89,7 +90,7 @@ impl WhatIf {
         Some(format!("γ is unchanged: {words}"))
     }
 
-    /// What a draft of `gamma` nodes takes of the time that the recorded one took; all of it where
+    /// The fraction of the recorded draft's time that a draft of `gamma` nodes takes; all of it if
     /// no passes were timed.
     fn draft_share(&self, recorded: &Round, gamma: usize) -> f64 {
         let drafts = crate::plan::Strategy::named(&recorded.strategy).map(|found| found.draft);
@@ -171,8 +172,8 @@ impl WhatIf {
     }
 }
 
-/// Rows of the draft's passes for a tree of `gamma` nodes: one over what was committed, then those
-/// that were worth expanding at each level (method.md, Tree growth), as far as the recorded
+/// The rows of the draft's passes for a tree of `gamma` nodes: one for what was committed, then
+/// those that were worth expanding at each level (method.md, Tree growth), as far as the recorded
 /// tree still has them.
 fn draft_passes(recorded: &Round, gamma: usize) -> Vec<usize> {
     let shape = recorded.budget.shape;
@@ -192,7 +193,7 @@ fn draft_passes(recorded: &Round, gamma: usize) -> Vec<usize> {
     passes
 }
 
-/// What no record can answer, of what is asked for. Short, so that it fits a line of the screen.
+/// Which requested changes no record can answer. Short, so that it fits on a line of the screen.
 fn stays(recorded: &Round, controls: &Controls) -> Vec<String> {
     let tree = &controls.tree;
     let shape = recorded.budget.shape;
@@ -220,7 +221,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// A round of nodes by label, parent and probability, numbered by their places, with the
-    /// accepted path and `e`, token 900, behind it.
+    /// accepted path and then `e`, token 900.
     fn round_of(nodes: &[(&str, usize, f32)], path: &[usize]) -> Round {
         let mut tree = Tree::root(0);
         for (token, (_, parent, probability)) in (0..).zip(nodes).skip(1) {
@@ -274,7 +275,7 @@ mod tests {
         round_of(&nodes, &[1, 2, 3])
     }
 
-    /// All rounds that stand in for one under these controls.
+    /// All rounds that replace one round under these controls.
     fn played(recorded: &Round, controls: &[Controls]) -> Vec<Round> {
         let (mut done, mut all) = (0, Vec::new());
         while done < recorded.committed.len() {
@@ -290,13 +291,13 @@ mod tests {
     fn a_smaller_tree_keeps_the_best_nodes_and_takes_more_steps() {
         let rounds = played(&recorded(), &[controls(3)]);
         let labels: Vec<Vec<String>> = rounds.iter().map(|round| round.labels.clone()).collect();
-        // a and b are the best two of the root's; below b there is c.
+        // a and b are the two best below the root; below b there is c.
         assert_eq!(labels, [vec!["<s>", "a", "b"], vec!["c"]]);
         let won: Vec<usize> = rounds.iter().map(|round| round.accepted.len()).collect();
         assert_eq!(won, [2, 0]);
         assert_eq!((rounds[0].bonus, rounds[0].bonus_label.as_str()), (3, "c"));
         assert!(rounds.iter().all(|round| round.predicted));
-        // T_V of 3 nodes and of 1, on the recorded pass over 5.
+        // T_V of 3 nodes and of 1, scaled from the recorded pass over 5.
         let near = |ms: f64, want: f64| (ms - want).abs() < 1e-9;
         assert!(near(rounds[0].timing.verify_ms, 30.0 * 13.0 / 15.0), "{:?}", rounds[0].timing);
         assert!(near(rounds[1].timing.verify_ms, 30.0 * 11.0 / 15.0), "{:?}", rounds[1].timing);
@@ -311,7 +312,7 @@ mod tests {
     #[test]
     fn a_smaller_tree_is_drafted_in_fewer_rows() {
         let recorded = recorded();
-        // All but c were worth expanding; of the best one alone a was.
+        // All except c were worth expanding; of the best node alone, a was.
         assert_eq!(draft_passes(&recorded, 5), [1, 2, 1]);
         assert_eq!(draft_passes(&recorded, 3), [1, 1]);
         // A pass of n rows takes n ms.

@@ -1,5 +1,6 @@
-//! Writes a record while a worker runs: questions by the worker's commands, the rest by its events.
-//! Must never hold the worker up for longer than a write takes, nor end it where one fails.
+//! Writes a record while a worker runs: questions from the worker's commands, the rest from its
+//! events. It must never delay the worker for longer than a write takes, and never end it if a
+//! write fails.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -16,13 +17,13 @@ use crate::worker::{Command, Event, Job, Line, Recorder, SharedControls, Sink};
 /// Why nothing can be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
-    /// There is such a file.
+    /// The file already exists.
     #[error(
         "the record {} already exists; choose another file with --record",
         .0.display()
     )]
     Exists(PathBuf),
-    /// It cannot be made.
+    /// The file cannot be created.
     #[error("cannot create the record {}: {source}", path.display())]
     Make {
         /// The file.
@@ -41,12 +42,12 @@ pub struct Recording {
     controls: SharedControls,
     /// Questions whose answers have not begun.
     asked: BTreeMap<u64, Question>,
-    /// The answer in progress and how it was sampled last.
+    /// The answer in progress and how it was last sampled.
     answer: Option<(u64, SamplerSettings)>,
 }
 
 impl Recording {
-    /// Makes the file, which must not exist, with its first line.
+    /// Creates the file, which must not exist, with its first line.
     ///
     /// # Errors
     /// [`RecordingError`].
@@ -85,15 +86,15 @@ impl Recording {
         Ok(recording)
     }
 
-    /// A question was put to the worker.
+    /// Notes a question to the worker.
     fn ask(&mut self, job: &Job) {
         let Job { generation, messages, max_tokens, thinking, .. } = job.clone();
-        // Set before the worker is asked.
+        // Set before the worker receives the question.
         let sampler = self.controls.get().sampler;
         self.asked.insert(generation, Question { messages, max_tokens, thinking, sampler });
     }
 
-    /// Writes an event. If that fails, the record ends here and a notice for the user comes back.
+    /// Writes an event. If that fails, the record ends here and a notice for the user is returned.
     fn take(&mut self, event: &Event) -> Option<Event> {
         self.file.as_ref()?;
         let written = self.lines(event).iter().try_for_each(|line| self.write(line));
@@ -125,15 +126,16 @@ impl Recording {
 
     fn write(&mut self, line: &Line) -> io::Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
-        // One call a line: a program that is killed leaves whole lines.
+        // One call per line, so that a killed program leaves whole lines.
         file.write_all(json_line(line)?.as_bytes())
     }
 }
 
-/// What tells a recording of the commands that are put to a worker.
+/// Passes the commands to a worker on to a recording.
 pub type CommandTap = Box<dyn Fn(&Command) + Send>;
 
-/// `sink`, with all that goes into it recorded first; and what tells the recording of commands.
+/// `sink`, with everything that goes into it recorded first; and the tap that passes commands to
+/// the recording.
 pub fn recorded(recording: Recording, mut sink: Sink) -> (Sink, CommandTap) {
     let recording = Arc::new(Mutex::new(recording));
     let shared = Arc::clone(&recording);
