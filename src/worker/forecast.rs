@@ -13,8 +13,8 @@ use crate::plan::{
 };
 use crate::settings::Settings;
 
-/// A small model has at most this fraction (1/n) of the target's weights: a larger one takes about
-/// as long to draft as the target takes to answer.
+/// A small model has at most 1/n of the target's weights: a larger one takes about as long to draft
+/// as the target takes to answer.
 const SMALL: u64 = 3;
 
 /// Whether a model fits the memory of the machine.

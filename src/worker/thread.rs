@@ -135,7 +135,7 @@ impl DecodeThread {
         while go_on {
             let task = match waiting.recv_timeout(IDLE) {
                 Err(RecvTimeoutError::Timeout) => {
-                    // No other code waits for this thread here.
+                    // There is no other task, so the time is used for saving.
                     self.guarded(Backend::keep);
                     waiting.recv()
                 }
