@@ -1,4 +1,5 @@
-//! The bytes of a file: mapped from disk, or part of the binary. Must never know what they mean.
+//! The bytes of a file: mapped from disk, or part of the binary. It must not depend on what they
+//! mean.
 
 use std::fs::File;
 use std::ops::{Deref, Range};
@@ -19,7 +20,7 @@ pub(crate) struct Blob {
 
 #[derive(Debug)]
 enum Data {
-    /// The map, and when the file was changed last where the system says so.
+    /// The map, and when the file was last changed, if the system says so.
     Mapped(Mmap, Option<SystemTime>),
     Built(&'static [u8]),
 }
@@ -28,7 +29,7 @@ impl Blob {
     /// Maps a file. Nothing of it is read yet.
     pub(crate) fn open(path: &Path) -> Result<Self, LibraryError> {
         let failed = |source| LibraryError::io(path, source);
-        // Checked before it is opened: opening a pipe waits for a writer.
+        // Checked before it is opened, because opening a pipe waits for a writer.
         let kind = std::fs::metadata(path).map_err(failed)?;
         if !kind.is_file() {
             let reason = "it is not a regular file";
@@ -36,16 +37,16 @@ impl Blob {
         }
         let file = File::open(path).map_err(failed)?;
         // SAFETY: the map is only read. If another program shortens the file meanwhile, reading
-        // stops the process (SIGBUS), as with every mapped model; copying 4 GB to prevent that
-        // would cost the start in seconds that the map is for.
+        // stops the process (SIGBUS), as with every mapped model. Copying 4 GB to prevent that
+        // would make the start seconds longer, which the map is meant to avoid.
         #[allow(unsafe_code)]
         let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
         let modified = file.metadata().and_then(|metadata| metadata.modified()).ok();
         Ok(Self { name: path.display().to_string(), data: Data::Mapped(map, modified) })
     }
 
-    /// What tells the file from others without reading all of it: path, size, when it was changed,
-    /// and a checksum of its first `header` bytes. `None` if that is not known.
+    /// What identifies the file without reading all of it: path, size, time of change, and a
+    /// checksum of its first `header` bytes. `None` if that is not known.
     pub(crate) fn identity(&self, header: usize) -> Option<String> {
         let Data::Mapped(map, Some(modified)) = &self.data else { return None };
         let path = absolute(&self.name).ok()?;
@@ -64,7 +65,7 @@ impl Blob {
         &self.name
     }
 
-    /// Lets the memory behind `range` go; reading it again reads the file again.
+    /// Releases the memory of `range`; reading it again reads the file again.
     pub(crate) fn release(&self, range: Range<usize>) {
         #[cfg(unix)]
         if let Data::Mapped(map, _) = &self.data {
@@ -78,7 +79,7 @@ impl Blob {
                     range.len(),
                 )
             };
-            // Only memory is at stake: the pages stay if the system does not take the advice.
+            // Only memory is affected: the pages stay if the system does not follow the advice.
             if let Err(error) = advised {
                 tracing::debug!(file = self.name, %error, "could not release pages");
             }
@@ -88,8 +89,8 @@ impl Blob {
     }
 }
 
-/// What tells the files of a model from others; `tensors` is where each one begins, by the number
-/// of its file.
+/// What identifies the files of a model; `tensors` is where the tensors of each file begin, by the
+/// number of the file.
 pub(crate) fn identity_of(
     files: &[Blob],
     tensors: impl Iterator<Item = (usize, usize)>,

@@ -1,5 +1,5 @@
-//! The models that are part of the binary: `assets/demo/`, and heads for other targets. Must never
-//! know how files are read.
+//! The models that are part of the binary: `assets/demo/`, and heads for other targets. It must not
+//! depend on how files are read.
 
 use super::folder::Folder;
 
@@ -27,8 +27,8 @@ pub(super) const TARGET: Folder = Folder::Built(
 pub(super) const HEAD: Folder =
     Folder::Built("bundled draft head", files!("demo", "head": "config.json", "model.safetensors"));
 
-/// Heads for targets that are not part of the binary, each in a folder of `assets/heads/` with a
-/// `target.json` that says for which.
+/// Heads for targets that are not part of the binary, each in a folder of `assets/heads/` whose
+/// `target.json` names the target.
 pub(super) const HEADS: &[Folder] = &[Folder::Built(
     "bundled: SmolLM2-135M-Instruct",
     files!("heads", "smollm2-135m-instruct": "config.json", "model.safetensors", "target.json"),
@@ -45,7 +45,7 @@ pub(super) const SMALL: Folder = Folder::Built(
     ],
 );
 
-/// N-gram tables of models that people have, by name: `assets/ngrams/`.
+/// N-gram tables of popular models, by name: `assets/ngrams/`.
 pub(super) const NGRAMS: &[(&str, &[u8])] = &[(
     "bundled: SmolLM2-135M-Instruct",
     include_bytes!("../../assets/ngrams/smollm2-135m-instruct.ngrams"),

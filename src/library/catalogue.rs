@@ -1,5 +1,5 @@
 //! The short catalogue of targets and what drafts for them: `assets/catalogue.toml`, part of the
-//! binary. Must never fetch anything.
+//! binary. It must never download anything.
 
 use std::sync::OnceLock;
 
@@ -9,20 +9,20 @@ use serde::de::{Deserializer, Error};
 use super::HubId;
 
 const FILE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/catalogue.toml"));
-/// Likeness from which a name is suggested, 0 to 1.
+/// The similarity from which a name is suggested, 0 to 1.
 const ALIKE: f64 = 0.5;
 
-/// A target and what drafts for it.
+/// A target, and the draft for it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct CataloguePair {
-    /// What `dovetail pull` takes.
+    /// The name that `dovetail pull` takes.
     pub name: String,
-    /// To be read.
+    /// The name for display.
     pub title: String,
     /// The target on the hub.
     #[serde(deserialize_with = "hub_id")]
     pub target: HubId,
-    /// What drafts for it.
+    /// The draft.
     #[serde(flatten)]
     pub draft: PairDraft,
     /// Licence of the target.
@@ -33,10 +33,10 @@ pub struct CataloguePair {
     pub weights: u64,
     /// Layers of the target.
     pub layers: usize,
-    /// Megabytes of the small model's file, rounded; 0 where a head drafts.
+    /// Megabytes of the small model's file, rounded; 0 if a head drafts.
     #[serde(default)]
     small_megabytes: u64,
-    /// Weights of the small model; 0 where a head drafts.
+    /// Weights of the small model; 0 if a head drafts.
     #[serde(default)]
     pub small_weights: u64,
 }
@@ -47,7 +47,7 @@ impl CataloguePair {
         self.megabytes * 1_000_000
     }
 
-    /// Bytes of the small model's file, rounded; 0 where a head drafts.
+    /// Bytes of the small model's file, rounded; 0 if a head drafts.
     pub fn small_bytes(&self) -> u64 {
         self.small_megabytes * 1_000_000
     }
@@ -103,10 +103,10 @@ pub fn catalogue() -> &'static [CataloguePair] {
     PAIRS.get_or_init(|| toml::from_str::<File>(FILE).expect("a valid catalogue").pair)
 }
 
-/// The pair of this name, or the names that are near.
+/// The pair with this name, or the similar names.
 ///
 /// # Errors
-/// The near names; none if none is.
+/// The similar names; empty if there are none.
 pub fn pair(name: &str) -> Result<&'static CataloguePair, Vec<&'static str>> {
     let wanted = name.to_lowercase();
     if let Some(pair) = catalogue().iter().find(|pair| pair.name == wanted) {
@@ -141,7 +141,7 @@ mod tests {
             assert_eq!(pair.draft.id().file.is_some(), is_small, "{}", pair.name);
             assert_eq!(pair.small_weights > 0, is_small, "{}", pair.name);
             assert!(pair.layers > 10, "{}", pair.name);
-            // No type of weights is that small or that large, and the name says the model's size.
+            // No type of weights is that small or that large, and the name states the model's size.
             let bits = |bytes: u64, weights: u64| 8.0 * bytes as f64 / weights as f64;
             let target = bits(pair.target_bytes(), pair.weights);
             assert!((4.5..11.0).contains(&target), "{}: {target}", pair.name);

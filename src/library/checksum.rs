@@ -1,13 +1,13 @@
-//! A checksum that keeps up with memory, to tell a damaged file from a whole one. Nobody's secret
-//! depends on it: who can change a file of this program's can change the program.
+//! A checksum that is as fast as memory, to distinguish a damaged file from a complete one. No
+//! secret depends on it: an attacker who can change this program's files can change the program.
 
-/// Words that are mixed side by side, since each step waits for the one before it.
+/// How many words are mixed in parallel, because each step waits for the previous one.
 const SIDES: usize = 8;
-/// Any odd number with bits all over.
+/// Any odd number with well-spread bits.
 const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The checksum of `bytes`. A step can be undone, so that every change of one word, torn or emptied
-/// part changes it.
+/// The checksum of `bytes`. Every step is reversible, so every change of a single word changes it,
+/// and so does a torn or emptied part.
 pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     let mut sides: [u64; SIDES] = std::array::from_fn(|i| mix(FACTOR, i as u64));
     let (words, rest) = bytes.as_chunks::<8>();
@@ -24,7 +24,7 @@ pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     sides.into_iter().chain(end).fold(FACTOR, mix)
 }
 
-/// The shift brings high bits, which a product leaves high, into the low ones.
+/// The shift moves high bits, which a product leaves high, to the low ones.
 fn mix(sum: u64, word: u64) -> u64 {
     let product = (sum ^ word).wrapping_mul(FACTOR);
     product ^ product >> 32
@@ -43,7 +43,7 @@ mod tests {
         for bit in 0..8 * bytes.len() {
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert_ne!(checksum(&bytes), whole, "bit {bit}");
-            // The same bit of the next word that is mixed behind it.
+            // The same bit of the next word that is mixed after it.
             if let Some(next) = (bit / 8 + 64 < bytes.len()).then_some(bit / 8 + 64) {
                 bytes[next] ^= 1 << (bit % 8);
                 assert_ne!(checksum(&bytes), whole, "bit {bit} of two words");

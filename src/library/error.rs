@@ -1,5 +1,5 @@
-//! Errors of opening a model: each names the file, the value and the remedy. Must never know how
-//! models are run.
+//! Errors of opening a model: each names the file, the value and what to do. It must not depend on
+//! how models are run.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub enum LibraryError {
         /// The system's reason.
         source: io::Error,
     },
-    /// A file that belongs to a model is not there.
+    /// A file that belongs to a model is missing.
     #[error("{origin}: {file} is missing; {remedy}")]
     Missing {
         /// Folder or repository.
@@ -49,10 +49,10 @@ pub enum LibraryError {
         what: String,
         /// Its value.
         found: String,
-        /// What to take instead.
+        /// What to use instead.
         remedy: String,
     },
-    /// The model's numbers cannot be run.
+    /// A model with these numbers cannot be run.
     #[error("{origin}: {source}")]
     Config {
         /// The file.
@@ -60,7 +60,7 @@ pub enum LibraryError {
         /// Field, value and reason.
         source: ConfigError,
     },
-    /// Tokenizer and weights are not of one model.
+    /// Tokenizer and weights belong to different models.
     #[error(
         "{origin}: the tokenizer has {tokenizer} tokens, but the model has only {model}; download \
          both from the same repository"
@@ -73,7 +73,7 @@ pub enum LibraryError {
         /// Rows of the embedding.
         model: usize,
     },
-    /// A small model whose vocabulary has nothing in common with the target's.
+    /// A small model whose vocabulary shares nothing with the target's.
     #[error(
         "{small} cannot draft for {target}: their vocabularies have no tokens in common; use a \
          small model of the target's family"
@@ -84,7 +84,7 @@ pub enum LibraryError {
         /// The small model.
         small: String,
     },
-    /// Draft head and target do not fit.
+    /// Draft head and target do not fit together.
     #[error("{origin}: {source}")]
     Misfit {
         /// The head's file or folder.
@@ -109,7 +109,7 @@ pub enum LibraryError {
         /// The models.
         names: String,
     },
-    /// A name that neither the disk nor the models on this machine have.
+    /// A name that is neither on the disk nor among the models on this machine.
     #[error(
         "no model named \"{given}\" (not a file, a folder or an installed model){near}; \
          `dovetail models` lists the installed models; for one of the hub, use \
@@ -118,15 +118,15 @@ pub enum LibraryError {
     Unknown {
         /// What was given.
         given: String,
-        /// Similar names, with what introduces them; empty if there are none.
+        /// Similar names with an introduction; empty if there are none.
         near: String,
     },
-    /// A `--target` or `--draft` value that names no model.
+    /// A `--target` or `--draft` value that does not name a model.
     #[error("cannot use `{given}` as a model: {reason}")]
     Spec {
         /// What was given.
         given: String,
-        /// What is wrong, and what would be right.
+        /// What is wrong, and which values would be right.
         reason: String,
     },
 }

@@ -1,5 +1,5 @@
-//! The fingerprint of a target: tells whether a draft head, or a training that is resumed, belongs
-//! to it. Must never read a whole model.
+//! The fingerprint of a target, which tells whether a draft head or a resumed training belongs to
+//! it. It must never read a whole model.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,33 +7,34 @@ use super::TargetFiles;
 use crate::files::{FNV_START, fnv1a_part};
 use crate::model::weights::{WeightSource, tensors};
 
-/// Bytes hashed at either end of a tensor: a model of 14 GB need not be read whole.
+/// How many bytes are hashed at each end of a tensor, so that a model of 14 GB need not be read
+/// completely.
 const SAMPLE: usize = 4096;
 
-/// The difference that a file of the same model may have.
+/// The difference that another file of the same model may have.
 const WEIGHTS: &str = "weights";
 
 /// What identifies a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetFingerprint {
-    /// Its name, for people.
+    /// Its display name.
     pub name: String,
     /// H.
     pub hidden: usize,
     /// V.
     pub vocab: usize,
-    /// Of shapes, formats and the ends of all weights, hexadecimal.
+    /// The hash of shapes, formats and the ends of all weights, hexadecimal.
     pub weights: String,
-    /// Of the vocabulary, hexadecimal.
+    /// The hash of the vocabulary, hexadecimal.
     pub tokenizer: String,
-    /// Of the values of all norms, hexadecimal. Quantising a model leaves them as they are and
-    /// training it does not, so they tell the model whatever its file. `None` in a fingerprint of
-    /// an older version, and of a model whose norms are missing or packed.
+    /// The hash of the values of all norms, hexadecimal. Quantising a model leaves them unchanged
+    /// and training it does not, so they identify the model in any file. `None` in a fingerprint of
+    /// an older version, and for a model whose norms are missing or packed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub norms: Option<String>,
 }
 
-/// In what a target differs from a fingerprint.
+/// How a target differs from a fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetDifference {
     /// What differs.
@@ -81,14 +82,15 @@ impl TargetFingerprint {
         }
     }
 
-    /// Whether `now` is the same model, if perhaps in another file: quantised in another way.
+    /// Whether `now` is the same model, possibly in another file with another quantisation.
     pub fn is_model_of(&self, now: &Self) -> bool {
         let difference = self.difference(now).map(|difference| difference.what);
         difference
             .is_none_or(|what| what == WEIGHTS && self.norms.is_some() && self.norms == now.norms)
     }
 
-    /// The first difference of `now` from this one, as files; its name is none.
+    /// The first difference of `now` from this one, compared as files; a different name does not
+    /// count.
     pub fn difference(&self, now: &Self) -> Option<TargetDifference> {
         let sides = |side: &Self| {
             [
@@ -144,8 +146,8 @@ mod tests {
         let finetuned = TargetFingerprint { weights: "0".into(), ..bundled.clone() };
         assert_eq!(bundled.difference(&finetuned).unwrap().what, "weights");
 
-        // Quantised anew it is the same model; trained on, or with other words, it is not; and a
-        // fingerprint without norms vouches for its own file alone.
+        // Quantised again, it is the same model. After training, or with other tokens, it is not. A
+        // fingerprint without norms only identifies its own file.
         assert!(bundled.norms.is_some() && bundled.is_model_of(&finetuned));
         let trained = TargetFingerprint { norms: Some("0".into()), ..finetuned.clone() };
         assert!(!bundled.is_model_of(&trained));
@@ -155,7 +157,7 @@ mod tests {
         assert!(!old(&bundled).is_model_of(&old(&trained)));
     }
 
-    /// Norms as F32 and matrices packed, as a GGUF file has them, beside bfloat16.
+    /// Norms in F32 and packed matrices, as in a GGUF file, compared with bfloat16.
     #[test]
     fn the_norms_tell_a_model_in_any_format() {
         struct Widened<'a>(&'a dyn WeightSource, f32);

@@ -1,5 +1,5 @@
-//! The files of a model by name: a folder on disk, or the bundled pair's part of the binary. Must
-//! never know their formats.
+//! The files of a model by name: a folder on disk, or the bundled pair's part of the binary. It
+//! must not depend on their formats.
 
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ impl Folder {
         }
     }
 
-    /// A file, if it is there.
+    /// A file, if it exists.
     pub(super) fn blob(&self, file: &str) -> Result<Option<Blob>, LibraryError> {
         match self {
             Self::Disk(folder) => {
@@ -48,7 +48,7 @@ impl Folder {
         }
     }
 
-    /// A file that must be there; `remedy` says where to get it.
+    /// A file that is required; `remedy` says where to get it.
     pub(super) fn need(&self, file: &str, remedy: &'static str) -> Result<Blob, LibraryError> {
         self.blob(file)?.ok_or_else(|| LibraryError::Missing {
             origin: self.name(),
@@ -57,7 +57,7 @@ impl Folder {
         })
     }
 
-    /// A JSON file, if it is there.
+    /// A JSON file, if it exists.
     pub(super) fn json(&self, file: &str) -> Result<Option<Value>, LibraryError> {
         self.blob(file)?.map(|blob| json(&blob)).transpose()
     }

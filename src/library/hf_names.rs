@@ -1,6 +1,6 @@
-//! The names that families give their tensors in safetensors files, where they differ from what the
-//! model asks for. Fused tensors are taken apart here, so that the model knows no fusion.
-//! Must never read weights.
+//! The names that families give their tensors in safetensors files, if they differ from what the
+//! model requests. Fused tensors are split here, so that the model does not deal with fusion. It
+//! must never read weights.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,36 +10,36 @@ use super::safetensors::Tensors;
 use super::transposed::transposed;
 use crate::model::{Config, LatentAttention, RawTensor, WeightSource, weights};
 
-/// A checkpoint's tensors by the names the model asks for.
+/// A checkpoint's tensors by the names that the model requests.
 #[derive(Debug)]
 pub(super) struct NamedTensors {
     tensors: Tensors,
     family: String,
-    /// Widths of q, k and v, of which the fused tensor has the rows in this order.
+    /// The widths of q, k and v, whose rows the fused tensor has in this order.
     qkv: [usize; 3],
-    /// Width of gate and of up.
+    /// The width of gate and of up.
     mlp: usize,
     latent: Option<LatentAttention>,
 }
 
-/// Where a tensor is: the name in the file and, of a fused one, its rows.
+/// Where a tensor is: the name in the file and, for a fused tensor, its rows.
 type Stored = (String, Option<Range<usize>>);
 
 impl NamedTensors {
-    /// `family` is `model_type` of the checkpoint's `config.json`.
+    /// `family` is the `model_type` in the checkpoint's `config.json`.
     pub(super) fn new(tensors: Tensors, family: &str, config: &Config) -> Self {
         let qkv = [config.q_width(), config.kv_width(), config.kv_width()];
         let (mlp, latent) = (config.intermediate, config.block.latent.clone());
         Self { tensors, family: family.to_owned(), qkv, mlp, latent }
     }
 
-    /// What is in it, for a line about the model.
+    /// Its contents, for a line about the model.
     pub(super) fn tensors(&self) -> &Tensors {
         &self.tensors
     }
 
-    /// The rows of `kv_b_proj` that hold a head's keys, transposed to what the model asks for, or
-    /// its values.
+    /// The rows of `kv_b_proj` that hold a head's keys, transposed as the model requests, or its
+    /// values.
     fn latent(&self, name: &str) -> Option<(String, Range<usize>, bool)> {
         let latent = self.latent.as_ref()?;
         let (layer, part) = name.strip_suffix(".weight")?.split_once(".self_attn.")?;
@@ -123,7 +123,7 @@ impl NamedTensors {
         (self.family == "gpt_oss").then(|| Part::named(name)).flatten()
     }
 
-    /// The name in the file: models that also see put their text part below a name of its own.
+    /// The name in the file: models that also take images have a prefix for their text model.
     fn spelled(&self, name: String) -> String {
         if self.tensors.has(&name) { name } else { format!("language_model.{name}") }
     }
@@ -166,8 +166,8 @@ impl WeightSource for NamedTensors {
     }
 }
 
-/// Some rows of a tensor; the tensor as it is if it has not so many, which the model refuses by its
-/// shape.
+/// Some rows of a tensor; the unchanged tensor if it has fewer rows, which the model then refuses
+/// by its shape.
 fn rows_of(tensor: RawTensor<'_>, rows: Range<usize>) -> Option<RawTensor<'_>> {
     let total = *tensor.shape.first()?;
     if rows.end > total || total == 0 {
@@ -193,7 +193,7 @@ mod tests {
     use crate::model::config_for_tests;
     use safetensors::tensor::{Dtype, TensorView, serialize};
 
-    /// Bytes of the mapping of this file that are in memory; `None` where the system does not say.
+    /// How many bytes of this file's mapping are in memory; `None` if the system does not say.
     fn resident(file: &Path) -> Option<usize> {
         let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
         let of_file = maps.split_once(file.to_str()?)?.1;

@@ -1,6 +1,5 @@
 //! Finding and opening models: GGUF, safetensors, tokenizer, hub download, the bundled pair, what
-//! is on this machine; and the text that retrieval drafts from.
-//! Must never know decoding.
+//! is on this machine; and the text from which retrieval drafts. It must not depend on decoding.
 
 mod blob;
 mod bundled;

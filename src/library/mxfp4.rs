@@ -1,7 +1,7 @@
-//! The experts of gpt-oss as its authors publish them: for each layer one tensor of all experts'
-//! codes in MXFP4 (`…_blocks`), one of their scales (`…_scales`) and one of their biases, with the
-//! rows of gate and up by turns. Taken apart here into the matrices that the model asks for, block
-//! by block in the order of GGUF. Must never compute a weight.
+//! The experts of gpt-oss as its authors publish them. Each layer has one tensor with all experts'
+//! codes in MXFP4 (`…_blocks`), one with their scales (`…_scales`) and one with their biases; the
+//! rows of gate and up alternate. Here they are split into the matrices that the model requests,
+//! block by block in the order of GGUF. It must never compute a weight.
 
 use std::borrow::Cow;
 
@@ -15,16 +15,16 @@ const CODES: usize = 16;
 /// A matrix or a bias of one expert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Name in the file, without `_blocks`, `_scales` or `_bias`.
+    /// The name in the file, without `_blocks`, `_scales` or `_bias`.
     stored: String,
     expert: usize,
-    /// First row and distance between rows, within the expert's.
+    /// The first row and the distance between rows, within the expert's.
     rows: (usize, usize),
     is_bias: bool,
 }
 
 impl Part {
-    /// The part that the model asks for as `model.layers.3.mlp.experts.5.up_proj.weight`.
+    /// The part that the model requests as `model.layers.3.mlp.experts.5.up_proj.weight`.
     pub(super) fn named(name: &str) -> Option<Self> {
         let (layer, rest) = name.split_once(".mlp.experts.")?;
         let (expert, part) = rest.split_once('.')?;
@@ -49,7 +49,7 @@ impl Part {
     }
 }
 
-/// The tensor of a part; `None` if the file has it not, or not in the published shape.
+/// The tensor of a part; `None` if the file does not have it in the published shape.
 pub(super) fn tensor(tensors: &Tensors, part: &Part) -> Option<RawTensor<'static>> {
     if part.is_bias { bias(tensors, part) } else { matrix(tensors, part) }
 }
@@ -77,8 +77,8 @@ fn matrix(tensors: &Tensors, part: &Part) -> Option<RawTensor<'static>> {
     Some(RawTensor { format: Format::Mxfp4, shape, bytes: Cow::Owned(bytes) })
 }
 
-/// Codes that lie two neighbours a byte, as GGUF has them: byte i holds code i and, above it, code
-/// i + 16.
+/// Rearranges codes with two neighbours per byte to GGUF's order: byte i holds code i and, above
+/// it, code i + 16.
 fn halves(codes: &[u8; CODES]) -> [u8; CODES] {
     let code = |i: usize| codes[i / 2] >> (4 * (i % 2)) & 15;
     std::array::from_fn(|i| code(i) | code(i + CODES) << 4)
@@ -94,8 +94,8 @@ fn bias(tensors: &Tensors, part: &Part) -> Option<RawTensor<'static>> {
     Some(RawTensor { format: all.format, shape, bytes: Cow::Owned(bytes) })
 }
 
-/// Lets go the memory of an expert's part once nothing else is read there: gate and up lie
-/// together, and up comes second.
+/// Releases the memory of an expert's part once nothing else is read there: gate and up are stored
+/// together, and up is read second.
 pub(super) fn release(tensors: &Tensors, part: &Part) {
     if !part.is_bias && part.rows != (0, 2) {
         for kind in ["blocks", "scales"] {

@@ -1,5 +1,5 @@
 //! Files of n-gram tables: written by `dovetail ngrams`, read for the model that they were made
-//! for. Must never know how a table is made or what drafts from it.
+//! for. It must not depend on how a table is made or what drafts from it.
 //!
 //! A file is a line of JSON ([`NgramHeader`]), then the table's parts, little endian: `[slots]`
 //! checks of 4 bytes, `[slots, 4]` tokens of 2 or 4 bytes, `[slots, 4]` costs of 1 byte.
@@ -14,31 +14,31 @@ use super::{LibraryError, TargetFiles, bundled};
 use crate::files::{Access, atomic_write, user_dirs};
 use crate::speculate::ngrams::{KEPT, NgramTable};
 
-/// What the first line begins with.
+/// The beginning of the first line.
 const KIND: &str = "dovetail n-grams 1";
-/// Far above any header's line.
+/// Far longer than the line of any header.
 const LONGEST_HEADER: usize = 4096;
 /// Vocabularies up to this size have tokens of two bytes.
 const NARROW: usize = 1 << 16;
 
-/// What stands before a table.
+/// What precedes a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NgramHeader {
     /// What the file is, and the version of its layout.
     kind: String,
     /// The model that it was made for.
     pub made_for: NgramOwner,
-    /// Places of texts that it was made from.
+    /// From how many places in texts it was made.
     pub places: usize,
-    /// Slots of the table.
+    /// How many slots the table has.
     slots: usize,
 }
 
-/// A model by what all its files have in common, however they are quantised: a table is of use
-/// for each of them.
+/// A model, identified by what all its files have in common, however they are quantised: a table
+/// can be used with each of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NgramOwner {
-    /// Its name, for people; does not count.
+    /// Its display name, which is not compared.
     pub name: String,
     /// H.
     pub hidden: usize,
@@ -46,7 +46,7 @@ pub struct NgramOwner {
     pub layers: usize,
     /// V.
     pub vocab: usize,
-    /// Of the vocabulary, hexadecimal.
+    /// The hash of the vocabulary, hexadecimal.
     pub tokenizer: String,
 }
 
@@ -57,7 +57,7 @@ impl NgramOwner {
         Self { tokenizer, ..Self::without_tokenizer(files) }
     }
 
-    /// All that is known at once.
+    /// Everything that is known immediately.
     fn without_tokenizer(files: &TargetFiles) -> Self {
         Self {
             name: files.name.clone(),
@@ -76,7 +76,7 @@ impl NgramOwner {
 /// A table with its header and the name of its file.
 #[derive(Debug)]
 pub struct NgramFile {
-    /// For people.
+    /// Its display name.
     pub name: String,
     /// What it is.
     pub header: NgramHeader,
@@ -84,7 +84,7 @@ pub struct NgramFile {
     pub table: NgramTable,
 }
 
-/// Writes a table, whole or not at all.
+/// Writes a table, completely or not at all.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -111,7 +111,7 @@ pub fn write_ngrams(
     })
 }
 
-/// The table in the file at `path`, which has to be made for `target`.
+/// The table in the file at `path`, which must have been made for `target`.
 ///
 /// # Errors
 /// [`LibraryError`] if it cannot be read, is damaged, or was made for another model.
@@ -130,7 +130,7 @@ pub fn open_ngrams(path: &Path, target: &TargetFiles) -> Result<NgramFile, Libra
 }
 
 /// The table that was made for `target`, among those in the user's data folder and the bundled
-/// ones; a file that cannot be read is logged and passed over.
+/// ones; a file that cannot be read is logged and skipped.
 pub fn find_ngrams(target: &TargetFiles) -> Option<NgramFile> {
     let own = ngrams_folder().and_then(|folder| std::fs::read_dir(folder).ok());
     let mut paths: Vec<PathBuf> = own
@@ -154,7 +154,7 @@ pub fn find_ngrams(target: &TargetFiles) -> Option<NgramFile> {
     })
 }
 
-/// How the names of files of tables end.
+/// The file extension of tables.
 pub const NGRAMS_END: &str = "ngrams";
 
 /// Where tables are found without being named; `None` if the system has no folder for data.
@@ -163,7 +163,7 @@ pub fn ngrams_folder() -> Option<PathBuf> {
 }
 
 fn fits(header: &NgramHeader, target: &TargetFiles) -> bool {
-    // The vocabulary is gone through last: it takes a while.
+    // The vocabulary is compared last, because that takes a while.
     header.made_for.has_shape_of(&NgramOwner::without_tokenizer(target))
         && header.made_for.tokenizer == target.tokenizer.vocabulary_hash()
 }

@@ -1,5 +1,5 @@
-//! From what the user named to a model that can be built: target, small model or draft head. Must
-//! never read weights.
+//! From what the user named to a model that can be built: target, small model or draft head. It
+//! must never read weights.
 
 use std::path::Path;
 
@@ -34,15 +34,15 @@ pub struct TargetFiles {
     pub eos: Vec<u32>,
     /// The token that begins a text.
     pub bos: Option<u32>,
-    /// For the title, e.g. `dovetail-demo 6M`.
+    /// The title, e.g. `dovetail-demo 6M`.
     pub name: String,
     /// E.g. `6.1 M parameters, BF16, 12 MB`.
     pub detail: String,
     /// Bytes of all weights.
     pub bytes: u64,
-    /// Every tensor format with its bytes, the most first.
+    /// Every tensor format with its bytes, the largest first.
     pub formats: Vec<(Format, u64)>,
-    /// Sampling settings that its own files recommend.
+    /// Sampling settings that the model's own files recommend.
     pub sampling: Recommended,
 }
 
@@ -60,10 +60,10 @@ pub struct HeadFiles {
     pub bytes: u64,
 }
 
-/// Opens a target; `report` gets a download's progress.
+/// Opens a target; `report` receives a download's progress.
 ///
 /// # Errors
-/// [`LibraryError`] with file, value and remedy.
+/// [`LibraryError`] with the file, the value and what to do.
 pub fn open_target(
     spec: &Spec,
     report: &mut dyn FnMut(&DownloadProgress),
@@ -78,7 +78,7 @@ pub fn open_target(
         Spec::Hub(id) => {
             let path = Hub::from_env()?.target(id, report)?;
             if path.is_dir() {
-                // The folder is called by its commit.
+                // The folder is named after its commit.
                 let name = id.repo.rsplit('/').next().unwrap_or(&id.repo);
                 target_in(&Folder::Disk(path), name)
             } else {
@@ -88,10 +88,10 @@ pub fn open_target(
     }
 }
 
-/// Opens a small language model that drafts for a target; `report` gets a download's progress.
+/// Opens a small language model that drafts for a target; `report` receives a download's progress.
 ///
 /// # Errors
-/// [`LibraryError`] with file, value and remedy.
+/// [`LibraryError`] with the file, the value and what to do.
 pub fn open_small(
     spec: &Spec,
     report: &mut dyn FnMut(&DownloadProgress),
@@ -102,10 +102,10 @@ pub fn open_small(
     }
 }
 
-/// Opens a draft head; `report` gets a download's progress.
+/// Opens a draft head; `report` receives a download's progress.
 ///
 /// # Errors
-/// [`LibraryError`] with file, value and remedy.
+/// [`LibraryError`] with the file, the value and what to do.
 pub fn open_head(
     spec: &Spec,
     report: &mut dyn FnMut(&DownloadProgress),
@@ -127,17 +127,17 @@ pub fn open_head(
     }
 }
 
-/// Whether a head was made for a target like this one: to be asked before weights are read.
+/// Checks that a head was made for a target like this one; called before weights are read.
 ///
 /// # Errors
-/// [`LibraryError::Misfit`] with both sides' figures.
+/// [`LibraryError::Misfit`] with the figures of both.
 pub fn check_fit(target: &Config, head: &HeadFiles) -> Result<(), LibraryError> {
     let misfit = |source| LibraryError::Misfit { origin: head.name.clone(), source };
     head.config.fits_target(target).map_err(misfit)
 }
 
 /// What the vocabularies of a target and a small model have in common. Their tokens that begin a
-/// text are read as the same one, however they are called.
+/// text are treated as the same token, even if their names differ.
 ///
 /// # Errors
 /// [`LibraryError::NothingShared`] if no text of the small model can be proposed.
@@ -225,7 +225,7 @@ pub(super) fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
             (Box::new(tensors), size)
         }
     };
-    // What is no head at all is told when its tensors are taken.
+    // If it is not a head at all, this is reported when its tensors are read.
     let names = tensors.names();
     let kind = FusionKind::of(names.iter().map(String::as_str)).unwrap_or(FusionKind::Eagle);
     let config = HeadConfig::of_kind(&settings, kind)
@@ -254,7 +254,7 @@ fn target_of_gguf(path: &Path) -> Result<TargetFiles, LibraryError> {
     })
 }
 
-/// A tokenizer with more tokens than the model has rows would ask for rows that are not there.
+/// A tokenizer with more tokens than the model has rows would request rows that do not exist.
 fn check_vocabulary(
     origin: &str,
     tokenizer: &Tokenizer,
@@ -270,7 +270,8 @@ fn check_vocabulary(
     Ok(())
 }
 
-/// The model's template: a file of its own, else in `tokenizer_config.json`, else a built-in one.
+/// The model's template: in its own file, otherwise in `tokenizer_config.json`, otherwise a
+/// built-in one.
 fn template_in(folder: &Folder, texts: &Value, name: &str) -> Result<ChatTemplate, LibraryError> {
     let token = |field| special(texts, field).unwrap_or_default();
     let tokens = SpecialTokens {
@@ -293,7 +294,7 @@ fn template_in(folder: &Folder, texts: &Value, name: &str) -> Result<ChatTemplat
     Ok(template?)
 }
 
-/// The template itself, or of several named ones the one for plain conversation.
+/// The template itself, or, of several named ones, the one for plain conversation.
 fn chosen_template(field: &Value) -> Option<&str> {
     let named = |item: &Value, name: &str| item["name"] == name;
     match field {
@@ -307,7 +308,7 @@ fn chosen_template(field: &Value) -> Option<&str> {
     }
 }
 
-/// A special token's text: a string, or an object that holds it.
+/// A special token's text: a string, or an object that contains it.
 fn special(texts: &Value, field: &str) -> Option<String> {
     let value = &texts[field];
     value.as_str().or_else(|| value["content"].as_str()).map(str::to_owned)
@@ -322,7 +323,7 @@ fn ids(value: &Value) -> Vec<u32> {
     }
 }
 
-/// The end-of-sequence tokens, with the one by which the template ends a turn: Llama 3's
+/// The end-of-sequence tokens, including the one with which the template ends a turn: Llama 3's
 /// `<|eot_id|>` and ChatML's `<|im_end|>` are often missing from the lists.
 fn end_tokens(
     listed: Vec<u32>,
@@ -334,7 +335,7 @@ fn end_tokens(
     let after = template.end_of_turn().unwrap_or_default();
     let turn = tokenizer.added_prefix(after.trim_start());
     all.extend(turn.filter(|&token| tokenizer.is_special(token)));
-    // Where an answer is several messages on channels, this ends one of them.
+    // If an answer consists of several messages on channels, this ends one of them.
     if ["<|channel|>", "<|return|>"].into_iter().all(|token| tokenizer.id(token).is_some()) {
         all.retain(|&token| Some(token) != tokenizer.id("<|end|>"));
     }

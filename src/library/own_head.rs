@@ -1,6 +1,6 @@
-//! The draft head that was made for a target: found by the fingerprint that lies in the head's
-//! folder, among the heads of this program and those in the user's data folder. Must never open a
-//! head's weights.
+//! The draft head that was made for a target: found by the fingerprint in the head's folder, among
+//! the heads of this program and those in the user's data folder. It must never open a head's
+//! weights.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use super::open::head_in;
 use super::{HeadFiles, LibraryError, TargetFiles};
 use crate::files::{Access, atomic_write, user_dirs};
 
-/// The file in a head's folder that holds the fingerprints of the targets it was made for: a list,
-/// for one head may serve several files of a model.
+/// The file in a head's folder with the fingerprints of the targets for which it was made. It is a
+/// list, because one head may serve several files of a model.
 const FILE: &str = "target.json";
-/// Heads of the user's own, in the data folder.
+/// The user's own heads, in the data folder.
 const HEADS: &str = "heads";
 
 /// What was found for a target.
@@ -23,11 +23,11 @@ const HEADS: &str = "heads";
 pub struct OwnHead {
     /// The head, if there is one.
     pub head: Option<HeadFiles>,
-    /// What is wrong with others, a sentence each.
+    /// What is wrong with others, one sentence each.
     pub notices: Vec<String>,
 }
 
-/// The head that was made for `target`: the user's own before one of this program.
+/// The head that was made for `target`: the user's own takes precedence over one of this program.
 pub fn own_head(target: &TargetFiles) -> OwnHead {
     let folder = user_dirs().map(|dirs| dirs.data_dir().join(HEADS));
     find(target, folder.as_deref(), bundled::HEADS)
@@ -46,11 +46,10 @@ pub fn made_for(folder: &Path, target: &TargetFingerprint) -> Result<(), Library
         .map_err(failed)
 }
 
-/// The model that the head in `folder` was made for, if its folder says that this is another one
-/// than `target`.
+/// The model for which the head in `folder` was made, if its folder says that this is not `target`.
 ///
 /// # Errors
-/// [`LibraryError`] if what the folder says cannot be read.
+/// [`LibraryError`] if the note in the folder cannot be read.
 pub fn made_for_another(
     folder: &Path,
     target: &TargetFiles,
@@ -64,7 +63,7 @@ pub fn made_for_another(
 
 fn find(target: &TargetFiles, folder: Option<&Path>, built: &[Folder]) -> OwnHead {
     let mut found = OwnHead::default();
-    // What it takes to know the target is spent only where a head of its size is there.
+    // The target is only fingerprinted if there is a head of its size.
     let mut own: Option<TargetFingerprint> = None;
     let users = folder.map(folders).unwrap_or_default().into_iter().map(Folder::Disk);
     for head in users.chain(built.iter().cloned()) {
@@ -104,14 +103,14 @@ fn find(target: &TargetFiles, folder: Option<&Path>, built: &[Folder]) -> OwnHea
     found
 }
 
-/// The targets that a head was made for; none if its folder does not say.
+/// The targets for which a head was made; none if its folder does not say.
 fn fingerprints(head: &Folder) -> Result<Vec<TargetFingerprint>, LibraryError> {
     let Some(blob) = head.blob(FILE)? else { return Ok(Vec::new()) };
     serde_json::from_value(json(&blob)?)
         .map_err(|error| LibraryError::damaged(blob.name(), "fingerprint", error.to_string()))
 }
 
-/// The folders in `folder`, by name. One that cannot be read has none.
+/// The folders in `folder`, by name. A folder that cannot be read has none.
 fn folders(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut all: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|p| p.is_dir()).collect();
@@ -128,7 +127,7 @@ mod tests {
         open_target(&Spec::Bundled, &mut |_| {}).unwrap()
     }
 
-    /// A folder of heads, with the bundled one under each of these names.
+    /// A folder of heads that contains the bundled one under each of these names.
     fn heads(names: &[&str]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for name in names {
@@ -168,7 +167,7 @@ mod tests {
         note("e-this", &own);
         assert_eq!(name(&find()).as_deref(), Some("d-this"));
 
-        // A damaged note takes its head out, is named, and harms no other.
+        // A damaged note excludes its head, is reported, and affects no other head.
         let damaged = folder.path().join("d-this").join(FILE);
         for text in ["[{\"name\": \"x\"", "{}", "[{\"hidden\": 256}]"] {
             fs::write(&damaged, text).unwrap();
@@ -177,11 +176,11 @@ mod tests {
             let [notice] = &found.notices[..] else { panic!("{:?}", found.notices) };
             assert!(notice.contains("d-this") && notice.contains("delete its"), "{notice}");
         }
-        // One that serves several files of a model.
+        // A head that serves several files of a model.
         let other = TargetFingerprint { norms: None, weights: "1".repeat(16), ..own.clone() };
         fs::write(&damaged, serde_json::to_vec(&[other, own]).unwrap()).unwrap();
         assert_eq!(name(&find()).as_deref(), Some("d-this"));
-        // A head that cannot be opened is named too.
+        // A head that cannot be opened is reported too.
         fs::remove_file(folder.path().join("d-this/config.json")).unwrap();
         let found = find();
         assert_eq!(name(&found).as_deref(), Some("e-this"));
@@ -198,7 +197,7 @@ mod tests {
         let built = [Folder::Built("the bundled head", files.leak())];
         let found = find(&target, None, &built);
         assert_eq!(found.head.map(|head| head.name).as_deref(), Some("the bundled head"));
-        // The user's own goes before it.
+        // The user's own head takes precedence over it.
         let folder = heads(&["mine"]);
         made_for(&folder.path().join("mine"), &TargetFingerprint::of(&target)).unwrap();
         let found = find(&target, Some(folder.path()), &built);

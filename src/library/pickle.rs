@@ -1,7 +1,7 @@
-//! Draft heads that were published as PyTorch files. candle reads the pickle: of its programs it
-//! knows only those that rebuild tensors. Flags (the `t2d` of an EAGLE-3 head), for which it has no
-//! storage, are told to it as bytes, as which they lie in the file. Must never run a program of the
-//! file.
+//! Draft heads published as PyTorch files. candle reads the pickle: of its programs it knows only
+//! those that rebuild tensors. It has no storage for flags (the `t2d` of an EAGLE-3 head), so they
+//! are presented to it as bytes, which is how the file stores them. It must never run a program in
+//! the file.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::kernels::Format;
 use crate::model::head::TensorSource;
 
 const FILE: &str = "pytorch_model.bin";
-/// What lists the tensors of an archive.
+/// The file that lists the tensors of an archive.
 const LIST: &str = "data.pkl";
 
 /// The tensors of a PyTorch file.
@@ -52,7 +52,8 @@ impl PickledTensors {
         let tensors = caught(|| listed(path))
             .ok_or_else(|| damaged("the candle library crashed on it".to_owned()))?
             .map_err(|error| damaged(error.to_string()))?;
-        // PyTorch does not compress: room is made for no more than the file can fill.
+        // PyTorch does not compress, so memory is allocated only for as much as the file can
+        // contain.
         for info in tensors.values() {
             if bytes(info).is_none_or(|bytes| bytes > size) {
                 let (name, shape) = (&info.name, info.layout.dims());
@@ -67,7 +68,7 @@ impl PickledTensors {
         Ok(Self { path: path.to_owned(), tensors })
     }
 
-    /// What is in it, for a line about the head.
+    /// Its contents, for a line about the head.
     pub(super) fn weights(&self) -> impl Iterator<Item = Weight> {
         self.tensors.values().filter_map(|info| {
             let elements = info.layout.shape().elem_count() as u64;
@@ -108,7 +109,7 @@ impl PickledTensors {
     }
 }
 
-/// Bytes of a tensor; `None` if there is no such number.
+/// Bytes of a tensor; `None` if they overflow.
 fn bytes(info: &TensorInfo) -> Option<u64> {
     let mut dims = info.layout.dims().iter();
     let element = info.dtype.size_in_bytes() as u64;
@@ -119,8 +120,8 @@ fn opened(path: &Path) -> candle_core::Result<ZipArchive<BufReader<File>>> {
     ZipArchive::new(BufReader::new(File::open(path)?)).map_err(Error::wrap)
 }
 
-/// The tensors that an archive lists, by name. What is stored in a way that nothing here reads is
-/// left out: if it is needed, it will be missed by name.
+/// The tensors that an archive lists, by name. Tensors stored in a way that is not supported here
+/// are left out: if one is needed, its name is reported as missing.
 fn listed(path: &Path) -> candle_core::Result<BTreeMap<String, TensorInfo>> {
     let mut archive = opened(path)?;
     let mut tensors = BTreeMap::new();

@@ -1,17 +1,18 @@
-//! Looks at the pickle of a PyTorch file before candle reads it. candle reserves what a length in
-//! the pickle claims, copies an object whenever it is named again, and calls itself for each level
-//! of nesting; so the pickle is walked here with sizes in place of objects.
+//! Checks the pickle of a PyTorch file before candle reads it. candle allocates the size that a
+//! length in the pickle claims, copies an object whenever it is named again, and recurses for each
+//! level of nesting. So the pickle is walked here with sizes instead of objects.
 
 use std::collections::HashMap;
 use std::io::{Read, Seek};
 
 use zip::ZipArchive;
 
-/// Bytes of a pickle: names and shapes, no weights. A head of a thousand tensors has a tenth.
+/// The most bytes of a pickle, which holds names and shapes, no weights. A head of a thousand
+/// tensors has a tenth.
 const LONGEST: u64 = 4 << 20;
-/// Objects, counted as often as they are named.
+/// The most objects, counted as often as they are named.
 const MOST: u64 = 8 << 20;
-/// Objects in objects.
+/// The deepest nesting of objects.
 const DEEPEST: u64 = 200;
 
 /// An object's size and depth.
@@ -21,7 +22,7 @@ struct PickledObject {
     depth: u64,
 }
 
-/// Whether the pickles in an archive can be read safely; else what is wrong.
+/// Checks that the pickles in an archive can be read safely; otherwise returns what is wrong.
 pub(super) fn check(file: impl Read + Seek) -> Result<(), String> {
     let mut archive = ZipArchive::new(file).map_err(|error| error.to_string())?;
     for index in 0..archive.len() {
@@ -47,7 +48,7 @@ pub(super) fn check(file: impl Read + Seek) -> Result<(), String> {
     Ok(())
 }
 
-/// The operations that candle knows, on sizes. What it refuses itself is left to it.
+/// The operations that candle knows, applied to sizes. What candle refuses itself is left to it.
 fn walk(pickle: &[u8]) -> Result<(), String> {
     let mut rest = pickle;
     let mut stack: Vec<Option<PickledObject>> = Vec::new();
@@ -57,7 +58,7 @@ fn walk(pickle: &[u8]) -> Result<(), String> {
         let at = pickle.len() - rest.len();
         let [operation] = taken(&mut rest, 1, at)? else { return Ok(()) };
         let new = PickledObject { objects: 1, depth: 1 };
-        // What the operation leaves on the stack; `None` for nothing new.
+        // What the operation leaves on the stack; `None` if nothing new.
         let left = match operation {
             b'.' => return Ok(()),
             0x80 => {
@@ -156,13 +157,13 @@ fn sum(a: PickledObject, b: PickledObject) -> PickledObject {
     PickledObject { objects: a.objects.saturating_add(b.objects), depth: a.depth.max(b.depth) }
 }
 
-/// Takes `count` objects off the stack and puts one around them.
+/// Takes `count` objects off the stack and wraps them in one.
 fn around(stack: &mut Vec<Option<PickledObject>>, count: usize) -> PickledObject {
     let held = (0..count).filter_map(|_| stack.pop().flatten()).fold(PickledObject::default(), sum);
     PickledObject { objects: held.objects.saturating_add(1), depth: held.depth + 1 }
 }
 
-/// Takes `count` objects off the stack into the one below them.
+/// Takes `count` objects off the stack into the object below them.
 fn joined(stack: &mut Vec<Option<PickledObject>>, count: usize) -> PickledObject {
     let held = around(stack, count);
     let into = stack.pop().flatten().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Tensors in safetensors files: one file or several shards, mapped.
 //!
-//! The header is read here and not by the `safetensors` crate: that one adds the sizes a header
-//! claims without a check for overflow, and its errors name neither tensor nor value.
+//! The header is read here and not by the `safetensors` crate, because that crate adds the sizes in
+//! a header without checking for overflow, and its errors name neither tensor nor value.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -23,7 +23,7 @@ const LONGEST_HEADER: u64 = 32 << 20;
 const SINGLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
 
-/// The tensors of one model, over one file or several.
+/// The tensors of one model, in one file or several.
 #[derive(Debug)]
 pub(super) struct Tensors {
     origin: String,
@@ -39,18 +39,18 @@ struct TensorEntry {
     range: Range<usize>,
 }
 
-/// What a tensor is made of.
+/// The type of a tensor's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Element {
     /// Weights.
     Weight(Format),
     /// Token ids in 64 bits: a head's draft vocabulary.
     TokenId,
-    /// A byte a token of the target: whether it is in the draft vocabulary.
+    /// One byte for each token of the target: whether it is in the draft vocabulary.
     Flag,
-    /// Two codes of four bits a byte, of matrices in MXFP4.
+    /// Two codes of four bits per byte, of matrices in MXFP4.
     Fp4Codes,
-    /// The scales of 32 such codes, a byte each.
+    /// The scales of 32 such codes, one byte each.
     Fp4Scales,
 }
 
@@ -65,7 +65,7 @@ impl Element {
 }
 
 impl Tensors {
-    /// Opens the weights in `folder`, or gives `None` if it has none in this format.
+    /// Opens the weights in `folder`, or returns `None` if it has none in this format.
     pub(super) fn open(folder: &Folder) -> Result<Option<Self>, LibraryError> {
         if let Some(file) = folder.blob(SINGLE)? {
             return Self::read(folder.name(), vec![file]).map(Some);
@@ -103,7 +103,7 @@ impl Tensors {
         Ok(Self { origin, files, tensors })
     }
 
-    /// What is in it, for a line about the model.
+    /// Its contents, for a line about the model.
     pub(super) fn weights(&self) -> impl Iterator<Item = Weight> {
         self.tensors.values().filter_map(|entry| {
             let held = || entry.shape.iter().map(|&n| n as u64).product::<u64>();
@@ -117,7 +117,7 @@ impl Tensors {
         })
     }
 
-    /// Whether there is a tensor of this name.
+    /// Whether there is a tensor with this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
     }
@@ -129,7 +129,7 @@ impl Tensors {
             .then(|| (entry.shape.as_slice(), self.bytes(entry)))
     }
 
-    /// Lets go the memory of a tensor, or of these rows of it.
+    /// Releases the memory of a tensor, or of these rows of it.
     pub(super) fn release_rows(&self, name: &str, rows: Option<Range<usize>>) {
         let Some(entry) = self.tensors.get(name) else { return };
         let mut range = entry.range.clone();
@@ -209,7 +209,7 @@ fn shards(index: &Blob) -> Result<HashMap<String, String>, LibraryError> {
     }
 }
 
-/// The entries of one file, with ranges that were found to lie inside it.
+/// The entries of one file, with ranges that have been checked to lie inside it.
 fn header(file: &Blob, number: usize) -> Result<Vec<(String, TensorEntry)>, LibraryError> {
     let damaged = |place: &str, problem: String| LibraryError::damaged(file.name(), place, problem);
     let Some((length, rest)) = file.split_first_chunk() else {
@@ -302,8 +302,8 @@ fn entry(value: Value, data: usize, name: &str) -> Result<Option<TensorEntry>, W
     Ok(Some(TensorEntry { file: 0, element, shape: header.shape, range: start..end }))
 }
 
-/// Buffers that checkpoints hold beside their weights. `t2d` is one where it is not of flags: it
-/// says what `d2t` says.
+/// Buffers that checkpoints hold in addition to their weights. `t2d` is one unless it consists of
+/// flags: it contains the same information as `d2t`.
 fn is_buffer(name: &str) -> bool {
     [".inv_freq", ".position_ids", ".masked_bias", ".attn.bias", "t2d"]
         .iter()
@@ -320,7 +320,7 @@ mod tests {
     use safetensors::tensor::{Dtype, TensorView, serialize};
     use serde_json::json;
 
-    /// Two weights and a buffer, as the reference library writes them.
+    /// Two weights and a buffer, as written by the reference library.
     fn sound() -> Vec<u8> {
         let floats: Vec<u8> = (0..6u8).flat_map(|i| f32::from(i).to_le_bytes()).collect();
         let halves: Vec<u8> =
@@ -437,7 +437,7 @@ mod tests {
 
     #[test]
     fn sizes_that_overflow_in_sum_are_refused() {
-        // Each size alone is sound; their sum wraps around to the size of the file.
+        // Each size alone is valid; their sum wraps around to the size of the file.
         let quarter = 1u64 << 62;
         let shape = [quarter / 4];
         let tensor = |from: u64, to: u64| {

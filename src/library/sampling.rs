@@ -1,13 +1,12 @@
-//! Sampling settings that a model's own files recommend. Must never check ranges, which the
-//! settings own.
+//! Sampling settings that a model's own files recommend. It must never check ranges, which belong
+//! to the settings.
 
 use serde_json::Value;
 
 /// Sampling values that came with a model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recommended {
-    /// Keys of the settings and their values, as they were found: ranges are the settings' to
-    /// check.
+    /// Keys of the settings and their values, unchanged: the settings check their ranges.
     pub values: Vec<(&'static str, f64)>,
     /// Their source, for display.
     pub origin: &'static str,
@@ -23,8 +22,9 @@ const NAMES: [(&str, &str, &str); 5] = [
 ];
 
 impl Recommended {
-    /// From a `generation_config.json`. Where that says to sample and names no temperature, it
-    /// means 1, as transformers has it; where it says not to, the likeliest token is taken.
+    /// From a `generation_config.json`. If it says to sample and gives no temperature, the
+    /// temperature is 1, as in transformers; if it says not to sample, the likeliest token is
+    /// taken.
     pub(super) fn of_json(config: &Value) -> Self {
         let found = NAMES.iter().filter_map(|&(key, name, _)| Some((key, config[name].as_f64()?)));
         let mut values: Vec<_> = found.collect();

@@ -1,24 +1,24 @@
-//! The names of a model's files where it comes in several: `NAME-00001-of-00003.gguf`. Must never
-//! know what they hold.
+//! The names of a model's files if it comes in several: `NAME-00001-of-00003.gguf`. It must not
+//! depend on what they hold.
 
 use std::path::{Path, PathBuf};
 
-/// More shards than any model has: a lying count must not make us look for a million files.
+/// More shards than any model has: a wrong count must not make us look for a million files.
 pub(super) const MOST_SHARDS: u64 = 4096;
 
 /// The parts of such a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ShardName<'a> {
-    /// What is common to all.
+    /// What all names have in common.
     pub(super) stem: &'a str,
-    /// Which one it is, from 1.
+    /// The number of this file, starting at 1.
     pub(super) number: u64,
-    /// How many there are.
+    /// How many files there are.
     pub(super) count: u64,
 }
 
 impl<'a> ShardName<'a> {
-    /// The parts of a file's name; `None` if it is not called like one of several.
+    /// The parts of a file's name; `None` if it does not have the form of one of several.
     pub(super) fn parse(name: &'a str) -> Option<Self> {
         let (rest, count) = name.strip_suffix(".gguf")?.rsplit_once("-of-")?;
         let (stem, number) = rest.rsplit_once('-')?;
@@ -30,15 +30,15 @@ impl<'a> ShardName<'a> {
     }
 }
 
-/// The path of file `number` (from 1) of the model that `path` is a file of; `None` if it is not
-/// called like one of several.
+/// The path of file `number` (starting at 1) of the model to which `path` belongs; `None` if its
+/// name does not have the form of one of several.
 pub(super) fn numbered(path: &Path, number: u64) -> Option<PathBuf> {
     let ShardName { stem, count, .. } = ShardName::parse(path.file_name()?.to_str()?)?;
     Some(path.with_file_name(format!("{stem}-{number:05}-of-{count:05}.gguf")))
 }
 
-/// The paths of all files of the model that `path` is a file of, and its name without numbers;
-/// `None` if it is not called like one of several, or its number is impossible.
+/// The paths of all files of the model to which `path` belongs, and its name without numbers;
+/// `None` if its name does not have the form of one of several, or its number is impossible.
 pub(super) fn all_numbered(path: &Path) -> Option<(&str, Vec<PathBuf>)> {
     let ShardName { stem, number, count } = ShardName::parse(path.file_name()?.to_str()?)?;
     let possible = (1..=count).contains(&number) && count <= MOST_SHARDS;

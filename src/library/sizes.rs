@@ -1,11 +1,11 @@
-//! Size and format of a model, in numbers and in words. Must never know how files are read.
+//! Size and format of a model, in numbers and in words. It must not depend on how files are read.
 
 use std::collections::HashMap;
 
 use crate::kernels::Format;
 use crate::model::{Config, WeightSource, weights};
 
-/// One tensor's share.
+/// One tensor's contribution.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Weight {
     pub(super) format: Format,
@@ -13,16 +13,16 @@ pub(super) struct Weight {
     pub(super) bytes: u64,
 }
 
-/// The whole model's.
+/// The whole model's size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     pub(super) parameters: u64,
     pub(super) bytes: u64,
-    /// The format of most bytes.
+    /// The format with the most bytes.
     pub(super) format: Option<Format>,
 }
 
-/// Every format with its bytes, the most first.
+/// Every format with its bytes, the largest first.
 pub(super) fn formats(weights: impl Iterator<Item = Weight>) -> Vec<(Format, u64)> {
     let mut by_format: HashMap<Format, u64> = HashMap::new();
     for weight in weights {
@@ -44,8 +44,9 @@ pub(super) fn of(weights: impl Iterator<Item = Weight>) -> Size {
     size
 }
 
-/// Bytes of weights that a pass over one row reads: those of the products, as they lie in the
-/// files. Of a mixture of experts the row uses some, which count by the mean bytes of a weight.
+/// Bytes of weights that a pass over one row reads: those of the products, as stored in the files.
+/// In a mixture of experts a row uses only some experts, which count with the mean bytes per
+/// weight.
 pub(super) fn pass_bytes(config: &Config, source: &dyn WeightSource, size: Size) -> u64 {
     let looked_up = if config.tied_head { None } else { source.tensor(weights::EMBEDDING) };
     let (count, bytes) = looked_up.map_or((0, 0), |table| {

@@ -1,4 +1,4 @@
-//! What a `--target` or `--draft` value names. Must never read more of it than its first bytes.
+//! What a `--target` or `--draft` value names. It must never read more of it than its first bytes.
 
 use std::fmt;
 use std::fs::File;
@@ -15,16 +15,16 @@ pub enum Spec {
     Bundled,
     /// A folder of Hugging Face files.
     Folder(PathBuf),
-    /// A GGUF file, whatever its name.
+    /// A GGUF file with any name.
     Gguf(PathBuf),
     /// A repository on the hub, or one model of it.
     Hub(HubId),
 }
 
 impl Spec {
-    /// Reads a value: `bundled`, a folder, a GGUF file, or
-    /// `owner/name[@revision][:file or quantisation]` on the hub. What exists on the disk is meant
-    /// before what might be on the hub.
+    /// Reads a value: `bundled`, a folder, a GGUF file, or `owner/name[@revision][:file or
+    /// quantisation]` on the hub. What exists on the disk takes precedence over what might be on
+    /// the hub.
     ///
     /// # Errors
     /// [`LibraryError::Spec`] or [`LibraryError::Unknown`] if it can be none of these.
@@ -39,7 +39,7 @@ impl Spec {
         } else if is_gguf && (path.exists() || !given.contains(':')) {
             Ok(Self::Gguf(path))
         } else if path.is_file() && begins_as_gguf(&path) {
-            // Stores call files by their hashes.
+            // Stores name files by their hashes.
             Ok(Self::Gguf(path))
         } else if path.exists() {
             let reason = "it is not a folder or a .gguf file; for safetensors, use their folder";
@@ -68,7 +68,7 @@ fn begins_as_gguf(path: &Path) -> bool {
     read.is_ok() && &magic == b"GGUF"
 }
 
-/// `~/` as the shell reads it, which it does not in a settings file.
+/// Expands `~/` as the shell does, because a settings file is not read by a shell.
 pub(super) fn expand(given: &str) -> PathBuf {
     match (given.strip_prefix("~/"), home_dir()) {
         (Some(rest), Some(home)) => home.join(rest),

@@ -1,7 +1,7 @@
-//! Names of models as people know them: those under which they are published. Must never read a
+//! Names of models as users know them: those under which they are published. It must never read a
 //! file.
 
-/// Types of weights and what else names a conversion and not the model, in lower case.
+/// Types of weights and other words that describe a conversion and not the model, in lower case.
 const CONVERSIONS: [&str; 14] = [
     "f16", "f32", "bf16", "fp16", "fp32", "fp8", "mxfp4", "gguf", "ggml", "ggmlv3", "imatrix",
     "imat", "i1", "ud",
@@ -13,7 +13,7 @@ const TRAINING: [&str; 11] =
 const SPELLINGS: [&str; 8] =
     ["SmolLM", "TinyLlama", "CodeLlama", "DeepSeek", "StarCoder", "OLMo", "EXAONE", "GPT"];
 
-/// What a GGUF header says of a model's name; absent what it does not.
+/// What a GGUF header says about a model's name, as far as it says it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HeaderName<'a> {
     /// `general.name`.
@@ -28,36 +28,36 @@ pub(super) struct HeaderName<'a> {
     pub(super) finetune: Option<&'a str>,
 }
 
-/// The name of the model whose file (without its ending), folder or tag is `called`.
+/// The name of the model whose file (without its extension), folder or tag is `called`.
 ///
-/// A file's name that says how large the model is comes first: under it the model was published,
-/// and people look for it. Headers often hold the folder of a training run in its place (`Smollm2
-/// 135M 8k Lc100K Mix1 Ep2`); they name the models whose file does not, as `ggml-model-q4_0` or a
-/// hash.
+/// A file's name that states how large the model is takes precedence: the model was published under
+/// it, and users look for it. Headers often contain the folder of a training run instead (`Smollm2
+/// 135M 8k Lc100K Mix1 Ep2`). They are used if the file's name does not name the model, as with
+/// `ggml-model-q4_0` or a hash.
 pub(super) fn title(called: &str, header: HeaderName<'_>) -> String {
-    // Ollama's tags are names already.
+    // Ollama's tags are already names.
     if called.contains(':') {
         return called.to_owned();
     }
     published(called).or_else(|| of_header(header)).unwrap_or_else(|| without_type(called))
 }
 
-/// The name followed by `size`, unless a size is part of it.
+/// The name followed by `size`, unless it already contains a size.
 pub(super) fn with_size(title: &str, size: &str) -> String {
     let has_size = title.split([' ', '-', '_', ':']).any(is_size);
     if has_size { title.to_owned() } else { format!("{title} {size}") }
 }
 
-/// The name in the form in which models are published, which says how large the model is; `None`
-/// where it has another.
+/// The name in the form in which models are published, which states how large the model is; `None`
+/// if it has another form.
 fn published(name: &str) -> Option<String> {
     let words = words(name);
     let is_published = words.iter().any(|word| is_size(word));
     is_published.then(|| words.into_iter().map(respelled).collect::<Vec<_>>().join(" "))
 }
 
-/// What the header calls the model. Its parts are preferred: as a whole the name is often a folder
-/// of the person who converted the model.
+/// What the header calls the model. Its parts are preferred, because the whole name is often a
+/// folder of the person who converted the model.
 fn of_header(header: HeaderName<'_>) -> Option<String> {
     let said = |part: Option<&'_ str>| {
         let part = part.map(str::trim).filter(|part| !part.is_empty())?;
@@ -74,7 +74,7 @@ fn of_header(header: HeaderName<'_>) -> Option<String> {
     Some(published(&parts).unwrap_or(parts))
 }
 
-/// The words of a name, those of its conversion left out.
+/// The words of a name, without those of its conversion.
 fn words(name: &str) -> Vec<&str> {
     let parts = name.split(['-', ' ', '/']).flat_map(undotted);
     let parts = parts.filter(|part| !is_conversion(part));
@@ -95,7 +95,7 @@ fn undotted(part: &str) -> Vec<&str> {
     pieces
 }
 
-/// Whether it names a type of weights, as `Q4_K_M` does, or a kind of file.
+/// Whether it is a type of weights, such as `Q4_K_M`, or a kind of file.
 fn is_conversion(part: &str) -> bool {
     let part = part.to_lowercase();
     let code = ["iq", "tq", "q"].iter().find_map(|prefix| part.strip_prefix(prefix));

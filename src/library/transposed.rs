@@ -1,13 +1,13 @@
-//! A matrix with rows and columns exchanged, for files that hold one the other way round. Must
-//! never know which.
+//! A matrix with rows and columns exchanged, for files that store it the other way round. It must
+//! not depend on which matrix it is.
 
 use std::borrow::Cow;
 
 use crate::kernels::{Format, Matrix, Pool};
 use crate::model::RawTensor;
 
-/// The matrix `tensor` transposed, as floats: blocks along a row cannot be cut into columns.
-/// `None` if it is no matrix, or cannot be read.
+/// The matrix `tensor` transposed, as floats, because blocks along a row cannot be cut into
+/// columns. `None` if it is not a matrix, or cannot be read.
 pub(super) fn transposed(tensor: &RawTensor<'_>) -> Option<RawTensor<'static>> {
     let &[rows, columns] = tensor.shape.as_slice() else { return None };
     let matrix = Matrix::pack(tensor.format, rows, columns, &tensor.bytes, &Pool::new(1)).ok()?;

@@ -1,8 +1,8 @@
-//! A sorted text on disk. Must never know how it was sorted.
+//! A sorted text on disk. It must not depend on how it was sorted.
 //!
 //! The file is a head of eight little-endian u64 words, then the tokens and then their order as
-//! little-endian u32. The head holds the key and a checksum of the body, so that neither a file of
-//! another text nor one truncated by a crash or a full disk is ever used: it is replaced.
+//! little-endian u32. The head holds the key and a checksum of the body, so that a file of another
+//! text, or a file truncated by a crash or a full disk, is never used but replaced.
 
 use std::fs;
 use std::hash::Hasher;
@@ -16,7 +16,7 @@ use crate::speculate::suffixes::{self, SortedText, Suffixes};
 
 /// `dovesort` in ASCII.
 const MAGIC: u64 = u64::from_le_bytes(*b"dovesort");
-/// Changes with everything that makes old files useless.
+/// Changes whenever old files become useless.
 const VERSION: u64 = 1;
 const WORD: usize = 4;
 const HEAD: usize = 8 * 8;
@@ -47,14 +47,14 @@ impl Key {
     }
 }
 
-/// The standard library's hash, which may change with its version: then the cache is replaced.
+/// The standard library's hash, which may change with its version; the cache is then replaced.
 fn hash(text: &str) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     hasher.write(text.as_bytes());
     hasher.finish()
 }
 
-/// FNV-1a by words: quick, and any torn or emptied part of a file changes it.
+/// FNV-1a by words: it is quick, and any torn or emptied part of a file changes it.
 fn sum(words: impl Iterator<Item = u32>) -> u64 {
     words.fold(0xCBF2_9CE4_8422_2325, |sum, word| {
         (sum ^ u64::from(word)).wrapping_mul(0x0000_0100_0000_01B3)
@@ -69,7 +69,8 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// The file, if it is there, whole and of `key`. All of it is read once to know that.
+    /// The file, if it exists, is complete and has the key `key`. All of it is read once to check
+    /// that.
     pub(super) fn open(path: &Path, key: &Key) -> Option<Self> {
         let blob = Blob::open(path).ok()?;
         let head = blob.get(..HEAD)?;
@@ -112,11 +113,11 @@ fn bytes(head: &[u64; 8]) -> Vec<u8> {
     head.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Keeps `sorted` in `path`. The file appears whole or not at all.
+/// Stores `sorted` at `path`. The file appears completely or not at all.
 pub(super) fn write(path: &Path, key: &Key, sorted: &SortedText) -> io::Result<()> {
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
     fs::create_dir_all(folder)?;
-    // A sorted text is large: temporary files of killed programs are removed.
+    // A sorted text is large, so temporary files of killed programs are removed.
     remove_leftovers(folder);
     let words = || sorted.tokens.iter().chain(&sorted.order).copied();
     atomic_write(path, Access::Private, |file| {

@@ -1,5 +1,5 @@
-//! The text that retrieval drafts from: read, split into tokens, sorted, and kept sorted in the
-//! user's cache folder. Must never know what is drafted from it.
+//! The text from which retrieval drafts: read, split into tokens, sorted, and stored sorted in the
+//! user's cache folder. It must not depend on what is drafted from it.
 
 mod cache;
 mod read;
@@ -10,10 +10,10 @@ use super::{LibraryError, Tokenizer};
 use crate::speculate::suffixes::{self, SortedText, Suffixes};
 use cache::Kept;
 
-/// Texts of fewer bytes are not kept: sorting them takes a tenth of a second.
+/// Texts with fewer bytes are not stored: sorting them takes a tenth of a second.
 const WORTH_KEEPING: usize = 1 << 18;
 
-/// A text ready to be looked up, mapped from the cache or in memory.
+/// A text that is ready for lookups, mapped from the cache or in memory.
 pub struct Datastore {
     store: Box<dyn Suffixes>,
     name: String,
@@ -29,13 +29,13 @@ pub fn text_tokens(path: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32>, Libra
 }
 
 impl Datastore {
-    /// The text in the file `path` as `tokenizer` splits it. It is sorted once and kept in
-    /// `folder` ([`Self::cache_folder`]), for this text and this tokenizer, unless it is short; a
-    /// damaged cache file is replaced. `report` gets the stage and its progress, 0 to 1.
+    /// The text in the file `path`, split by `tokenizer`. Unless it is short, it is sorted once and
+    /// stored in `folder` ([`Self::cache_folder`]), for this text and this tokenizer; a damaged
+    /// cache file is replaced. `report` receives the stage and its progress, 0 to 1.
     ///
     /// # Errors
-    /// [`LibraryError`] if the file cannot be read or is no text. A cache
-    /// that cannot be written is no error: see [`Self::take_notice`].
+    /// [`LibraryError`] if the file cannot be read or is not a text. A cache that cannot be written
+    /// is not an error: see [`Self::take_notice`].
     pub fn open(
         path: &Path,
         tokenizer: &Tokenizer,
@@ -94,7 +94,7 @@ impl Datastore {
         Ok(Self { store, name, notice })
     }
 
-    /// Folder of the cache, e.g. `~/.cache/dovetail/retrieval`; none without a home.
+    /// The folder of the cache, e.g. `~/.cache/dovetail/retrieval`; `None` without a home folder.
     pub fn cache_folder() -> Option<PathBuf> {
         let dirs = crate::files::user_dirs()?;
         Some(dirs.cache_dir().join("retrieval"))
@@ -105,7 +105,7 @@ impl Datastore {
         &self.name
     }
 
-    /// A notice for the user, given once.
+    /// A notice for the user, returned only once.
     pub fn take_notice(&mut self) -> Option<String> {
         self.notice.take()
     }

@@ -1,4 +1,4 @@
-//! From a text file to tokens. Must never know how they are sorted.
+//! From a text file to tokens. It must not depend on how they are sorted.
 
 use std::any::Any;
 use std::num::NonZero;
@@ -7,19 +7,19 @@ use std::path::Path;
 use crate::files::read_text;
 use crate::library::{LibraryError, Tokenizer, TokenizerError};
 
-/// Bytes split into tokens at once: enough that the cuts between them do not matter, little enough
-/// that progress is seen and memory stays small.
+/// How many bytes are split into tokens at once: enough that the cuts between them do not matter,
+/// few enough that progress is visible and memory use stays small.
 const PIECE: usize = 1 << 18;
 
-/// Longest text: its tokens, of at least a byte each, are counted by 32 bits.
+/// The longest text: its tokens, of at least one byte each, are counted in 32 bits.
 const LONGEST: u64 = u32::MAX as u64;
 
-/// The whole file. Text that is not UTF-8 is refused rather than guessed at.
+/// The whole file. A file that is not UTF-8 is refused, because its encoding would be a guess.
 pub(super) fn text(path: &Path) -> Result<String, LibraryError> {
     read_text(path, LONGEST).map_err(|source| LibraryError::io(path, source))
 }
 
-/// The tokens of `text`, cut between lines where there are any; on all cores, since splitting takes
+/// The tokens of `text`, cut between lines if there are any; on all cores, because splitting takes
 /// most of the time.
 pub(super) fn tokens(
     text: &str,
@@ -50,13 +50,13 @@ pub(super) fn tokens(
     Ok(tokens)
 }
 
-/// A panic on another thread is a panic here.
+/// A panic on another thread becomes a panic here.
 fn resume<T>(panic: Box<dyn Any + Send>) -> T {
     std::panic::resume_unwind(panic)
 }
 
-/// Length of the next piece of `text`: up to the end of the last line that begins in it and fits,
-/// else of the last character; at least one character.
+/// The length of the next piece of `text`: up to the end of the last line that begins in it and
+/// fits, otherwise of the last character; at least one character.
 fn cut(text: &str) -> usize {
     if text.len() <= PIECE {
         return text.len();

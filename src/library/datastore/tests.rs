@@ -1,7 +1,7 @@
 use super::*;
 use std::cell::RefCell;
 
-/// One token a byte.
+/// One token per byte.
 fn tokenizer(special: &str) -> Tokenizer {
     let mut vocab = serde_json::Map::new();
     for byte in b' '..=b'~' {
@@ -77,7 +77,7 @@ impl Place {
 
 const TEXT: &str = "to be or not to be,\nthat is the question\nor not\n";
 
-/// What a store says of itself: tokens, order, and where a phrase is.
+/// The contents of a store: tokens, order, and where a phrase is.
 fn contents(store: Datastore) -> (Vec<u32>, Vec<usize>, Vec<usize>) {
     let store = store.into_suffixes();
     let tokens: Vec<u32> = (0..store.len()).map(|at| store.token(at)).collect();
@@ -101,9 +101,9 @@ fn a_text_is_sorted_once_and_then_mapped() {
     let second = place.open();
     assert!(!place.sorted());
     assert_eq!(contents(second), first);
-    // No unfinished file is left behind.
+    // No unfinished file remains.
     assert_eq!(place.kept().len(), 1);
-    // A text as short as this would not have been kept, and is the same.
+    // A text this short would not have been stored, and gives the same result.
     let (unused, tokenizer) = (place.folder.path().join("unused"), tokenizer("<a>"));
     let store = Datastore::open(&place.text(), &tokenizer, Some(&unused), &mut |_, _| {}).unwrap();
     assert_eq!(contents(store), first);
@@ -117,7 +117,7 @@ fn a_long_text_is_split_as_it_stands_and_kept() {
     let tokenizer = tokenizer("<a>");
     let open = || Datastore::open(&place.text(), &tokenizer, Some(&place.cache()), &mut |_, _| {});
     let first = contents(open().unwrap());
-    // One token a byte, so that any piece lost or out of place shows.
+    // One token per byte, so that any lost or misplaced piece is detected.
     assert!(tokenizer.text(&first.0) == text);
     assert_eq!(place.kept().len(), 1);
     assert!(contents(open().unwrap()) == first);
@@ -167,7 +167,7 @@ fn a_damaged_file_is_made_anew() {
 fn a_cache_that_cannot_be_written_is_done_without() {
     let place = Place::new(TEXT);
     let want = contents(place.open());
-    // A file where the folder should be: as good as a full disk.
+    // A file in place of the folder has the same effect as a full disk.
     let blocked = place.folder.path().join("blocked");
     std::fs::write(&blocked, "").unwrap();
     let mut store = place.open_with(&tokenizer("<a>"), &blocked.join("cache")).unwrap();

@@ -1,5 +1,5 @@
 //! The table of architectures: what each does differently from Llama, read from a file's metadata.
-//! The one place that knows them by name.
+//! This is the only place that knows them by name.
 
 use super::fields::ArchitectureFields;
 use crate::kernels::Activation;
@@ -16,7 +16,8 @@ pub(super) struct Architecture {
     pub(super) name: &'static str,
     /// How q and k are stored.
     pub(super) layout: RopeLayout,
-    /// What the post-attention norm of a file is: that of attention's output, or the MLP's input.
+    /// What a file means by the post-attention norm: the norm of attention's output, or of the
+    /// MLP's input.
     pub(super) post_attention_norm_is_mlp_input: bool,
     /// The options of its blocks.
     options: fn(&ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError>,
@@ -30,7 +31,7 @@ const fn row(
     Architecture { name, layout, post_attention_norm_is_mlp_input: false, options }
 }
 
-/// All families that can be run. Mistral's and Mixtral's files say `llama`.
+/// All families that can be run. The files of Mistral and Mixtral say `llama`.
 pub(super) const ARCHITECTURES: &[Architecture] = &[
     row("llama", RopeLayout::Interleaved, plain),
     row("qwen2", RopeLayout::Halves, plain),
@@ -51,7 +52,7 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
 ];
 
 impl Architecture {
-    /// The row of this name.
+    /// The row with this name.
     pub(super) fn named(name: &str) -> Option<&'static Self> {
         ARCHITECTURES.iter().find(|architecture| architecture.name == name)
     }
@@ -62,7 +63,7 @@ impl Architecture {
         fields: &ArchitectureFields<'_>,
     ) -> Result<BlockOptions, LibraryError> {
         let mut options = (self.options)(fields)?;
-        // Here 0 stands for none; an architecture that alternates has a window.
+        // Here 0 means none; an architecture that alternates has a window.
         if options.window.is_none() && fields.optional(WINDOW)? != Some(0) {
             options.window = window(fields, |_| true)?;
         }
@@ -100,7 +101,7 @@ fn olmo2(_: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError> {
     })
 }
 
-/// What Gemma 2 and 3 have in common. `largest` is the number of layers of the one size whose
+/// What Gemma 2 and 3 have in common. `largest` is the number of layers of the only size whose
 /// queries are scaled by the width and not by the head.
 fn gemma(fields: &ArchitectureFields<'_>, largest: usize) -> Result<BlockOptions, LibraryError> {
     let (hidden, heads) = (fields.size("embedding_length")?, fields.size("attention.head_count")?);
@@ -160,8 +161,8 @@ fn gpt_oss(fields: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError
 
 fn deepseek2(fields: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError> {
     let rope_dim = fields.size("rope.dimension_count")?;
-    // Files from before 2025 hold keys and values in one tensor, and the widths of a head under
-    // the keys of other architectures.
+    // Files from before 2025 hold keys and values in one tensor, and the widths of a head under the
+    // keys of other architectures.
     let whole = fields.any_tensor("attn_kv_b.weight");
     let (key, value) = match whole {
         true => ("attention.key_length", "attention.value_length"),
@@ -175,7 +176,7 @@ fn deepseek2(fields: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryErr
         rope_dim,
         value_dim: fields.size(value)?,
     };
-    // YaRN's temperature is in the scale of the scores here and not in cosines and sines.
+    // Here YaRN's temperature is in the scale of the scores, not in cosines and sines.
     let factor = fields.float("rope.scaling.factor")?.unwrap_or(1.0).max(1.0);
     let multiplier = fields.float("rope.scaling.yarn_log_multiplier")?.unwrap_or(0.0);
     let temperature = 1.0 + libm::log(factor) * multiplier;
@@ -188,7 +189,7 @@ fn deepseek2(fields: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryErr
     })
 }
 
-/// The file's sliding window, in the layers that `pattern` names unless the file names them.
+/// The file's sliding window, in the layers given by `pattern` unless the file lists them.
 fn window(
     fields: &ArchitectureFields<'_>,
     pattern: impl Fn(usize) -> bool,
@@ -197,7 +198,7 @@ fn window(
     if size == 0 {
         return Err(fields.wrong(WINDOW, size, "it must be positive; is the file damaged?"));
     }
-    // A false count is refused by the check of the configuration.
+    // The check of the configuration refuses a wrong count.
     let layers = fields.size("block_count")?.min(1 << 12);
     let layers = match fields.flags("attention.sliding_window_pattern")? {
         Some(listed) => listed,
@@ -228,7 +229,7 @@ fn experts(fields: &ArchitectureFields<'_>) -> Result<Option<Experts>, LibraryEr
         intermediate,
         dense_layers: fields.optional("leading_dense_block_count")?.unwrap_or(0),
         gating,
-        // Mixtral and Qwen3 have no such key and always do.
+        // Mixtral and Qwen3 have no such key and always do this.
         normalised: fields
             .flag("expert_weights_norm")?
             .unwrap_or(fields.architecture != "deepseek2"),

@@ -1,4 +1,4 @@
-//! From metadata to the transformer's numbers. Must never know an architecture by name.
+//! From metadata to the transformer's numbers. It must not depend on the name of an architecture.
 
 use super::architectures::{ARCHITECTURES, Architecture};
 use super::fields::ArchitectureFields;

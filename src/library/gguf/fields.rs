@@ -1,4 +1,4 @@
-//! Typed reading of the metadata keys that begin with the architecture's name. Must never know
+//! Typed access to the metadata keys that begin with the architecture's name. It must not depend on
 //! what an architecture does with them.
 
 use super::file::GgufFile;
@@ -20,7 +20,7 @@ impl ArchitectureFields<'_> {
 
     pub(super) fn optional(&self, key: &str) -> Result<Option<usize>, LibraryError> {
         let value = self.file.number(&self.key(key))?;
-        // What does not fit is refused by the check of the configuration.
+        // The check of the configuration refuses what does not fit.
         Ok(value.map(|value| usize::try_from(value).unwrap_or(usize::MAX)))
     }
 
@@ -47,7 +47,7 @@ impl ArchitectureFields<'_> {
         self.file.flag(&self.key(key))
     }
 
-    /// A list of flags; a number is a period of which the last is off.
+    /// A list of flags; a number is a period, of which the last layer is off.
     pub(super) fn flags(&self, key: &str) -> Result<Option<Vec<bool>>, LibraryError> {
         let key = self.key(key);
         let layers = self.size("block_count")?.min(1 << 12);

@@ -1,5 +1,5 @@
-//! The file as a whole: header, metadata, tensor table. Checked once, so that everything behind
-//! it can trust the ranges.
+//! The file as a whole: header, metadata, tensor table. It is checked once, so that everything else
+//! can trust the ranges.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,16 +16,16 @@ use crate::library::shard_names::MOST_SHARDS;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TensorEntry {
     pub(super) format: Format,
-    /// `[rows, columns]`: the file writes the row's length first.
+    /// `[rows, columns]`: the file gives the row's length first.
     pub(super) shape: Vec<usize>,
-    /// Which of the model's files has it.
+    /// Which of the model's files contains it.
     pub(super) file: usize,
     /// Its bytes in that file.
     pub(super) range: Range<usize>,
 }
 
 impl TensorEntry {
-    /// The rows `at` of a matrix, or `None` if it has not so many.
+    /// The rows `at` of a matrix, or `None` if it has fewer.
     pub(super) fn rows(&self, at: Range<usize>) -> Option<Self> {
         let &[rows, cols] = self.shape.as_slice() else { return None };
         if at.end > rows || at.start >= at.end {
@@ -58,7 +58,7 @@ impl TensorEntry {
     }
 }
 
-/// A model in GGUF of version 2 or 3: one file, or several of which the first has the metadata.
+/// A model in GGUF of version 2 or 3: one file, or several, of which the first has the metadata.
 #[derive(Debug)]
 pub(super) struct GgufFile {
     blobs: Vec<Blob>,
@@ -70,8 +70,8 @@ const MOST_DIMENSIONS: u32 = 4;
 const DEFAULT_ALIGNMENT: u64 = 32;
 
 impl GgufFile {
-    /// Reads a model whose first or only file is `blob`; `shard` opens file number n (from 1) of
-    /// a model in several.
+    /// Reads a model whose first or only file is `blob`; `shard` opens file number n (starting
+    /// at 1) of a model in several files.
     pub(super) fn read(
         blob: Blob,
         shard: impl Fn(u64, u64) -> Result<Blob, LibraryError>,
@@ -119,7 +119,7 @@ impl GgufFile {
         Ok(Self { metadata, tensors, blobs: vec![blob] })
     }
 
-    /// Refuses a file that is not number `number` (from 0) of `count`.
+    /// Refuses a file that is not number `number` (starting at 0) of `count`.
     fn expect_shard(&self, number: u64, count: u64) -> Result<(), LibraryError> {
         let (no, of) = (self.number("split.no")?, self.number("split.count")?);
         if (no, of) == (Some(number), Some(count)) {
@@ -151,7 +151,7 @@ impl GgufFile {
         &self.tensors
     }
 
-    /// Something of `key`, if the file has the key; a value of another type is an error.
+    /// The value of `key`, if the file has it; a value of another type is an error.
     pub(super) fn get<'a, T>(
         &'a self,
         key: &str,
@@ -190,7 +190,7 @@ impl GgufFile {
         })
     }
 
-    /// The number of `key`, if it is there and is one.
+    /// The number under `key`, if it exists and is a number.
     pub(super) fn any_number(&self, key: &str) -> Option<u64> {
         self.metadata.get(key).and_then(Value::as_u64)
     }
@@ -210,7 +210,7 @@ impl GgufFile {
         self.get(key, "a list of strings", |value| value.strings(&self.blobs[0]))
     }
 
-    /// How many texts the list of `key` has, and those at `at`.
+    /// How many texts the list under `key` has, and those at `at`.
     pub(super) fn texts_at(
         &self,
         key: &str,
@@ -224,7 +224,7 @@ impl GgufFile {
     }
 }
 
-/// Magic and version; gives the numbers of tensors and of values.
+/// Magic and version; returns how many tensors and values there are.
 fn read_counts(reader: &mut Reader<'_>) -> Result<(u64, u64), LibraryError> {
     let magic = reader.take(4, 1, "magic")?;
     if magic != b"GGUF" {
@@ -268,7 +268,7 @@ fn alignment(metadata: &BTreeMap<String, Value>, blob: &Blob) -> Result<u64, Lib
     })
 }
 
-/// The table and, behind it, where its data begins.
+/// The table, and where the data after it begins.
 fn read_tensors(
     reader: &mut Reader<'_>,
     count: u64,
@@ -340,7 +340,7 @@ fn read_tensors(
 }
 
 /// Shape with the rows first, and bytes; `None` if a dimension is 0, does not fit the format's
-/// blocks, or the size is beyond all numbers.
+/// blocks, or the size overflows.
 fn size_of(extents: &[u64], format: Format) -> Option<(Vec<usize>, u64)> {
     let (&row, rest) = extents.split_first()?;
     let block = format.block() as u64;

@@ -1,7 +1,8 @@
 //! GGUF files: everything a target needs in one mapped file.
 //!
-//! The parser is our own: a header may come from anyone, so every length in it is checked against
-//! the bytes that are there, and nothing is allocated by what it claims. Must never know kernels.
+//! The parser is our own: a header may come from an untrusted source, so every length in it is
+//! checked against the existing bytes, and no allocation depends on an unchecked length. It must
+//! not depend on kernels.
 
 mod architectures;
 mod config;
@@ -31,7 +32,7 @@ use architectures::Architecture;
 use file::{GgufFile, TensorEntry};
 pub(super) use summary::summary;
 
-/// What a file holds beside its weights.
+/// What a file holds in addition to its weights.
 pub(super) struct Parts {
     pub(super) config: Config,
     pub(super) tokenizer: Tokenizer,
@@ -39,13 +40,13 @@ pub(super) struct Parts {
     /// End tokens that the file lists.
     pub(super) eos: Vec<u32>,
     pub(super) bos: Option<u32>,
-    /// The model's name as people know it.
+    /// The model's name as users know it.
     pub(super) name: String,
     pub(super) sampling: Recommended,
     pub(super) weights: GgufTensors,
 }
 
-/// Opens a file as a target, or the files it is one of (`-00001-of-00003.gguf`).
+/// Opens a file as a target, together with its other shards (`-00001-of-00003.gguf`).
 pub(super) fn open(path: &Path) -> Result<Parts, LibraryError> {
     let name = stem(path);
     let file = read(path)?;
@@ -75,13 +76,13 @@ pub(super) fn open(path: &Path) -> Result<Parts, LibraryError> {
         }
     };
     let tokenizer = vocabulary.build(file.name())?;
-    // A recommendation of another type is none: the model can be run without it.
+    // A recommendation of another type is ignored, because the model can be run without it.
     let sampling = Recommended::of_gguf(|key| file.float(key).ok().flatten());
     let weights = GgufTensors::new(file, architecture, &config)?;
     Ok(Parts { config, tokenizer, template, eos, bos, name: title, sampling, weights })
 }
 
-/// The header of a file, or of the files it is one of.
+/// The header of a file, together with its other shards.
 fn read(path: &Path) -> Result<GgufFile, LibraryError> {
     let first = numbered(path, 1);
     let blob = Blob::open(first.as_deref().unwrap_or(path))?;
@@ -96,12 +97,12 @@ fn read(path: &Path) -> Result<GgufFile, LibraryError> {
     })
 }
 
-/// What the file is called, without its ending and its number among several.
+/// The name of the file, without its extension and its number among several.
 fn called(path: &Path) -> String {
     all_numbered(path).map_or_else(|| stem(path).into_owned(), |(stem, _)| stem.to_owned())
 }
 
-/// What the header says of the model's name. What is of another type is left out.
+/// What the header says about the model's name. Values of another type are left out.
 fn header_name(file: &GgufFile) -> HeaderName<'_> {
     let text = |key: &str| file.text(key).ok().flatten();
     HeaderName {
@@ -120,12 +121,12 @@ fn stem(path: &Path) -> Cow<'_, str> {
 /// The tensors of a file by their Hugging Face names.
 #[derive(Debug)]
 pub(super) struct GgufTensors {
-    /// One file, or all of a model in several.
+    /// One file, or all files of a model.
     blobs: Vec<Blob>,
     tensors: BTreeMap<String, TensorEntry>,
-    /// Those that the file holds with rows and columns exchanged.
+    /// The tensors that the file stores with rows and columns exchanged.
     transposed: BTreeSet<String>,
-    /// What whole tensors are multiplied by.
+    /// The factors of whole tensors.
     scales: BTreeMap<String, f32>,
 }
 
@@ -154,7 +155,7 @@ impl GgufTensors {
                     scales.place(&name, parts.iter(), &blobs[entry.file])?;
                     tensors.extend(parts);
                 }
-                // A part that is left out would change every answer without a word.
+                // A missing part would silently change every answer.
                 None => {
                     return Err(LibraryError::Unsupported {
                         origin: blobs[entry.file].name().to_owned(),
@@ -169,7 +170,7 @@ impl GgufTensors {
         Ok(Self { blobs, tensors, transposed, scales })
     }
 
-    /// What is in it, for a line about the model.
+    /// Its contents, for a line about the model.
     pub(super) fn weights(&self) -> impl Iterator<Item = Weight> {
         self.tensors.values().map(|entry| Weight {
             format: entry.format,

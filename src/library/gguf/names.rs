@@ -1,14 +1,14 @@
-//! GGUF's tensor names and the names the model asks for, which are Hugging Face's where
-//! families agree. Fused tensors are taken apart here, so that the model knows no fusion.
+//! GGUF's tensor names and the names that the model requests, which are Hugging Face's where
+//! families agree. Fused tensors are split here, so that the model does not deal with fusion.
 
 use super::architectures::Architecture;
 use super::file::TensorEntry;
 use super::rope_scaling::{ROPE_FACTORS, ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT};
 use crate::model::{Config, weights};
 
-/// Tensors without a part in the model's products: read elsewhere, or of no use.
+/// Tensors that are not used in the model's products: they are read elsewhere, or not needed.
 pub(super) fn is_aside(name: &str) -> bool {
-    // NVFP4's scales of activations are for engines that hold those in FP4 too.
+    // NVFP4's scales of activations are for engines that hold activations in FP4 too.
     let aside = ["attn_rot_embd.weight", ".input_scale"];
     [ROPE_FACTORS, ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT]
         .into_iter()
@@ -16,8 +16,8 @@ pub(super) fn is_aside(name: &str) -> bool {
         .any(|aside| name.ends_with(aside))
 }
 
-/// What the model calls a tensor of the file, or the parts it is made of; `None` if no model of
-/// the family has it or it has not the shape to be taken apart.
+/// The model's name for a tensor of the file, or the parts into which it is split; `None` if no
+/// model of the family has it or its shape cannot be split.
 pub(super) fn canonical(
     name: &str,
     entry: &TensorEntry,
@@ -42,7 +42,7 @@ pub(super) fn canonical(
     let (part, kind) = part.rsplit_once('.')?;
     let kind = kind_of(kind)?;
     if let Some(part) = simple(part, architecture) {
-        // Fused gate and up: gate first.
+        // Fused gate and up: gate comes first.
         if part == "mlp.up_proj" && entry.shape.first() == Some(&(2 * config.intermediate)) {
             return split(entry, &[("gate", config.intermediate), ("up", config.intermediate)])
                 .map(|parts| named(parts, |part| layered(&format!("mlp.{part}_proj.{kind}"))));
@@ -78,12 +78,12 @@ pub(super) fn canonical(
     )
 }
 
-/// A matrix of the model: its name and where its rows lie in the file.
+/// A matrix of the model: its name and where its rows are in the file.
 pub(super) type Named = (String, TensorEntry);
 
-/// The parts of DeepSeek's `kv_b_proj`, which files from before 2025 hold whole: for every head the
-/// rows of its keys, which the model asks for transposed, then those of its values. `None` for
-/// other tensors and other shapes.
+/// The parts of DeepSeek's `kv_b_proj`, which files from before 2025 store as one tensor: for every
+/// head the rows of its keys, which the model requests transposed, then those of its values. `None`
+/// for other tensors and other shapes.
 pub(super) fn latent_parts(
     name: &str,
     entry: &TensorEntry,
@@ -150,14 +150,14 @@ fn simple(part: &str, architecture: &Architecture) -> Option<&'static str> {
     })
 }
 
-/// The row ranges of a fused tensor, in order; `None` if they do not make it up.
+/// The row ranges of a fused tensor, in order; `None` if they do not add up to it.
 fn split<'a>(
     entry: &TensorEntry,
     widths: &[(&'a str, usize)],
 ) -> Option<Vec<(&'a str, TensorEntry)>> {
     let mut at = 0;
     let mut parts = Vec::new();
-    // A fused bias is a vector: one row for each of its numbers.
+    // A fused bias is a vector: each of its numbers counts as a row.
     let matrix = match *entry.shape.as_slice() {
         [length] => TensorEntry { shape: vec![length, 1], ..entry.clone() },
         _ => entry.clone(),

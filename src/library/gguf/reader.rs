@@ -1,11 +1,11 @@
-//! Reads little-endian fields one after another and never past the end: every claimed length is
-//! checked against the bytes that are there before it is used. Must never know metadata.
+//! Reads little-endian fields one after the other and never past the end: every length is checked
+//! against the existing bytes before it is used. It must not depend on metadata.
 
 use std::ops::Range;
 
 use crate::library::LibraryError;
 
-/// A place in a file.
+/// A position in a file.
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(self.array(what)?))
     }
 
-    /// A length and as many bytes.
+    /// A length and that many bytes.
     pub(super) fn string(&mut self, what: &str) -> Result<&'a [u8], LibraryError> {
         let length = self.u64(what)?;
         self.take(length, 1, what)
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
         self.origin
     }
 
-    /// The next offset that is a multiple of `alignment`; it may lie behind the end.
+    /// The next offset that is a multiple of `alignment`; it may be past the end.
     pub(super) fn aligned(&self, alignment: u64) -> u64 {
         (self.at as u64).next_multiple_of(alignment)
     }

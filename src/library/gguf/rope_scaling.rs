@@ -1,5 +1,5 @@
-//! The scaling of rotary positions, from a file's metadata and its tensors of divisors. Must never
-//! know how the rotation is computed.
+//! The scaling of rotary positions, from a file's metadata and its tensors of divisors. It must not
+//! depend on how the rotation is computed.
 
 use super::fields::ArchitectureFields;
 use super::file::GgufFile;
@@ -14,8 +14,8 @@ pub(super) const ROPE_FACTORS_LONG: &str = "rope_factors_long.weight";
 /// Divisors for short contexts (Phi-3).
 pub(super) const ROPE_FACTORS_SHORT: &str = "rope_factors_short.weight";
 
-/// The scaling of a file's rotary positions. Latent attention has YaRN's temperature in the scale
-/// of its scores and not here.
+/// The scaling of a file's rotary positions. For latent attention, YaRN's temperature is in the
+/// scale of its scores and not here.
 pub(super) fn rope_scaling(
     fields: &ArchitectureFields<'_>,
     latent: bool,

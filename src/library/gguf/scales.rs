@@ -1,6 +1,6 @@
-//! Scales of whole tensors, as files in NVFP4 have them: beside `blk.0.attn_q.weight` stands
+//! Scales of whole tensors, as in NVFP4 files: next to `blk.0.attn_q.weight` there is
 //! `blk.0.attn_q.scale` with one number, or one for each expert, by which the product is
-//! multiplied. Must never know what a tensor is for.
+//! multiplied. It must not depend on what a tensor is for.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::library::blob::Blob;
 
 const ENDING: &str = ".scale";
 
-/// The scales of a file by the names of the tensors they belong to, without `.weight`.
+/// The scales of a file by the names of the tensors to which they belong, without `.weight`.
 pub(super) type Scales = BTreeMap<String, Vec<f32>>;
 
-/// Takes the scales out of a file's tensors.
+/// Extracts the scales from a file's tensors.
 pub(super) fn take(
     tensors: &mut BTreeMap<String, TensorEntry>,
     blobs: &[Blob],
@@ -43,7 +43,7 @@ pub(super) fn take(
     Ok(scales)
 }
 
-/// Scales on their way to the names that the model asks for.
+/// Scales that are being assigned to the names that the model requests.
 pub(super) struct Placed {
     open: Scales,
     placed: BTreeMap<String, f32>,
@@ -54,8 +54,7 @@ impl Placed {
         Self { open: scales, placed: BTreeMap::new() }
     }
 
-    /// Gives the scales of tensor `name` to what it was taken apart into: one to all, or one to
-    /// each.
+    /// Assigns the scales of tensor `name` to its parts: one scale to all, or one to each.
     pub(super) fn place<'a>(
         &mut self,
         name: &str,
@@ -75,7 +74,7 @@ impl Placed {
         Ok(())
     }
 
-    /// All of them, if none is left over: one that is ignored would change every answer.
+    /// All scales, if none is left over: an ignored scale would change every answer.
     pub(super) fn finish(self, blob: &Blob) -> Result<BTreeMap<String, f32>, LibraryError> {
         match self.open.into_keys().next() {
             Some(of) => Err(LibraryError::damaged(

@@ -1,5 +1,5 @@
-//! What a file's header says of its model, for a list of models: as much as can be told, and why
-//! the model cannot be opened where it cannot.
+//! What a file's header says about its model, for a list of models: as much as possible, and why
+//! the model cannot be opened if so.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::model::Config;
 /// A header in short.
 #[derive(Debug, Default)]
 pub(in crate::library) struct FileSummary {
-    /// The model's name as people know it.
+    /// The model's name as users know it.
     pub(in crate::library) title: Option<String>,
     /// `general.architecture`.
     pub(in crate::library) architecture: Option<String>,
@@ -31,7 +31,7 @@ pub(in crate::library) struct FileSummary {
     pub(in crate::library) problem: Option<LibraryError>,
 }
 
-/// Reads the header of a file, or of the files it is one of.
+/// Reads the header of a file, together with its other shards.
 pub(in crate::library) fn summary(path: &Path) -> FileSummary {
     let file = match read(path) {
         Ok(file) => file,
@@ -58,7 +58,7 @@ pub(in crate::library) fn summary(path: &Path) -> FileSummary {
     found
 }
 
-/// The configuration of a file that can be run, and the bytes a pass reads.
+/// The configuration of a file that can be run, and the number of bytes that a pass reads.
 fn runnable(file: GgufFile) -> Result<(Config, u64), LibraryError> {
     let (config, architecture) = config(&file)?;
     vocabulary::is_sentence_piece(&file)?;

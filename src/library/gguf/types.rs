@@ -1,8 +1,8 @@
-//! Tensor types by the numbers of the format. Must never know how a type is unpacked.
+//! Tensor types by their numbers in the format. It must not depend on how a type is unpacked.
 
 use crate::kernels::Format;
 
-/// The format of a number, or the name of a type that holds no weights.
+/// The format with a number, or the name of a type that holds no weights.
 pub(super) fn format_of(number: u32) -> Result<Format, String> {
     Format::from_ggml(number).ok_or_else(|| {
         let name = match number {

@@ -1,12 +1,12 @@
-//! Metadata values. Arrays stay in the file until they are asked for: a vocabulary is read once,
-//! and a false length costs nothing.
+//! Metadata values. Arrays stay in the file until they are requested: a vocabulary is read only
+//! once, and a wrong length costs nothing.
 
 use std::ops::Range;
 
 use super::reader::Reader;
 use crate::library::LibraryError;
 
-/// Types by the numbers of the format.
+/// Types by their numbers in the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueKind {
     U8,
@@ -44,7 +44,7 @@ impl ValueKind {
         KINDS.get(number as usize).copied()
     }
 
-    /// Bytes of an item; strings and arrays have no fixed size.
+    /// Bytes per item; strings and arrays have no fixed size.
     fn size(self) -> Option<u64> {
         match self {
             Self::U8 | Self::I8 | Self::Bool => Some(1),
@@ -133,7 +133,7 @@ impl Value {
     /// The items of an array of strings in `file`; `None` for any other value.
     pub(super) fn strings(&self, file: &[u8]) -> Option<Vec<String>> {
         let (count, range) = match self {
-            // Writers that do not know what an empty list would hold give it any kind.
+            // Writers that do not know what an empty list would contain give it any kind.
             Self::Array(_, 0, _) => return Some(Vec::new()),
             Self::Array(ValueKind::String, count, range) => (count, range),
             _ => return None,
@@ -157,7 +157,7 @@ impl Value {
         Some((*count, found))
     }
 
-    /// A whole number, however it is stored.
+    /// An integer, however it is stored.
     pub(super) fn as_u64(&self) -> Option<u64> {
         match *self {
             Self::Unsigned(value) => Some(value),

@@ -1,4 +1,4 @@
-//! The tokenizer in a file's metadata. Must never split a text.
+//! The tokenizer in a file's metadata. It must never split a text.
 
 use super::file::GgufFile;
 use super::values::Value;
@@ -22,7 +22,8 @@ pub(super) fn vocabulary(file: &GgufFile) -> Result<Vocabulary, LibraryError> {
         }
     };
     let kinds = kinds(file, tokens.len(), sentence_piece)?;
-    // What a family does when its file is silent: SentencePiece models begin with their mark.
+    // What a family does if its file does not say: SentencePiece models begin with their begin
+    // token.
     let adds_bos = file.flag("tokenizer.ggml.add_bos_token")?.unwrap_or(sentence_piece);
     let adds_eos = file.flag("tokenizer.ggml.add_eos_token")?.unwrap_or(false);
     let begin = if adds_bos { token(file, "bos")? } else { None };
@@ -30,7 +31,7 @@ pub(super) fn vocabulary(file: &GgufFile) -> Result<Vocabulary, LibraryError> {
     Ok(Vocabulary { tokens, kinds, scheme, begin, end })
 }
 
-/// Whether the tokenizer is SentencePiece's; else it is byte-level BPE. Others are an error.
+/// Whether the tokenizer is SentencePiece's; otherwise it is byte-level BPE. Others are an error.
 pub(super) fn is_sentence_piece(file: &GgufFile) -> Result<bool, LibraryError> {
     match needed(file, "tokenizer.ggml.model", GgufFile::text)? {
         "llama" => Ok(true),
@@ -75,7 +76,7 @@ fn kinds(
     };
     let mut kinds: Vec<TokenKind> = listed.iter().take(tokens).map(kind).collect();
     kinds.resize(tokens, TokenKind::Normal);
-    // A file may leave out the types, or those of its marks.
+    // A file may leave out the types, or those of its control tokens.
     for role in ["bos", "eos", "eot", "eom", "padding"] {
         let id = token(file, role)?.and_then(|id| usize::try_from(id).ok());
         if let Some(kind @ TokenKind::Normal) = id.and_then(|id| kinds.get_mut(id)) {

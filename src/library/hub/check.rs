@@ -1,5 +1,5 @@
-//! Verifies downloads by the content's hash, which the hub states in the file's `ETag`. Must never
-//! know how the bytes were fetched.
+//! Verifies downloads by the content's hash, which the hub states in the file's `ETag`. It must not
+//! depend on how the bytes were downloaded.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,20 +9,20 @@ use sha1::Sha1;
 use sha2::digest::Digest as _;
 use sha2::{Sha256, digest};
 
-/// Bytes read at a time.
+/// How many bytes are read at a time.
 const CHUNK: usize = 1 << 20;
 
-/// The hash that a file's content must have.
+/// The expected hash of a file's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Hash {
-    /// Of a file in large file storage: the content's SHA-256 in hex.
+    /// For a file in large file storage: the content's SHA-256 in hex.
     Sha256(String),
-    /// Of a file in the git repository itself: the SHA-1 of its git blob in hex.
+    /// For a file in the git repository itself: the SHA-1 of its git blob in hex.
     GitBlob(String),
 }
 
 impl Hash {
-    /// Reads an `ETag`, told apart by its length; `None` if it is no hash.
+    /// Reads an `ETag`, whose length identifies the kind of hash; `None` if it is not a hash.
     pub(super) fn from_etag(etag: &str) -> Option<Self> {
         let etag = etag.trim_start_matches("W/").trim_matches('"').to_ascii_lowercase();
         if !etag.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -35,7 +35,7 @@ impl Hash {
         }
     }
 
-    /// For people.
+    /// Its display name.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Sha256(_) => "SHA-256",
@@ -50,7 +50,7 @@ impl Hash {
         }
     }
 
-    /// The hash of the same sort that the content of `file` has.
+    /// The hash of the same kind for the content of `file`.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -85,7 +85,7 @@ mod tests {
 
     /// SHA-256 of `hello\n`.
     const SHA256: &str = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
-    /// What `git hash-object` says of a file with `hello\n`.
+    /// The output of `git hash-object` for a file with `hello\n`.
     const GIT: &str = "ce013625030ba8dba906f756967f9e9ca394464a";
 
     #[test]

@@ -1,4 +1,4 @@
-//! Downloads one repository's files into the cache. Must never know what the files hold.
+//! Downloads one repository's files into the cache. It must not depend on what the files hold.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::progress::{DownloadMeter, DownloadProgress};
 use super::transfer::{Missing, TransferFailure, transfer};
 use super::{Hub, HubError, HubId, place};
 
-/// A download under way.
+/// A download in progress.
 pub(super) struct Download<'a> {
     pub(super) hub: &'a Hub,
     pub(super) id: &'a HubId,
@@ -21,7 +21,7 @@ pub(super) struct Download<'a> {
 }
 
 impl Download<'_> {
-    /// Fetches what is wanted and not there; gives the folder, or the (first) GGUF file.
+    /// Downloads the wanted files that are missing; returns the folder, or the (first) GGUF file.
     pub(super) fn run(
         &self,
         wanted: Wanted<'_>,
@@ -44,9 +44,9 @@ impl Download<'_> {
         let folder = self.cache.pointer_path(&info.sha);
         let mut missing = Vec::new();
         for name in &files {
-            // `exists` follows the link, so a link without its content is fetched again.
+            // `exists` follows the link, so a link without its content is downloaded again.
             if !folder.join(name).exists() {
-                // By the commit: the branch may move while we fetch.
+                // By the commit, because the branch may move during the download.
                 let url = format!("{endpoint}/{repo}/resolve/{}/{name}", info.sha);
                 let about =
                     self.client.about(&url).map_err(|failure| self.explain(failure, &url))?;
@@ -63,7 +63,7 @@ impl Download<'_> {
         Ok(place(&folder, &files))
     }
 
-    /// Fetches the content of one file.
+    /// Downloads the content of one file.
     fn fetch(
         &self,
         file: &Missing,
@@ -112,7 +112,8 @@ fn disk(path: &Path, source: std::io::Error) -> HubError {
     HubError::Disk { path: path.to_owned(), source }
 }
 
-/// Makes the content `blob` appear as `file`: by a relative link, or a copy where there are none.
+/// Makes the content `blob` appear as `file`: through a relative link, or a copy if links are not
+/// possible.
 fn link(blob: &Path, file: &Path) -> std::io::Result<()> {
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder)?;
@@ -122,7 +123,8 @@ fn link(blob: &Path, file: &Path) -> std::io::Result<()> {
     }
     #[cfg(unix)]
     {
-        // snapshots/<commit>/<file> → ../../blobs/<etag>, one step more for each folder in a name.
+        // snapshots/<commit>/<file> → ../../blobs/<etag>, with one more step for each folder in a
+        // name.
         let (Some(root), Some(content)) = (blob.parent().and_then(Path::parent), blob.file_name())
         else {
             return Err(std::io::ErrorKind::InvalidInput.into());

@@ -1,14 +1,14 @@
-//! Errors of downloads: each names the remedy. Must never know HTTP clients.
+//! Errors of downloads: each says what to do. It must not depend on HTTP clients.
 
 use std::io;
 use std::path::PathBuf;
 
 use super::HubId;
 
-/// Why a model could not be fetched.
+/// Why a model could not be downloaded.
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
-    /// No repository of this name, or one that is hidden from us.
+    /// There is no repository with this name, or it is hidden from us.
     #[error(
         "{repo}: the repository does not exist, or is private; check its owner and name{}",
         hidden(*token)
@@ -25,7 +25,7 @@ pub enum HubError {
         /// The repository with the revision.
         repo: HubId,
     },
-    /// Its owner asks for consent first.
+    /// Its owner requires consent first.
     #[error(
         "{repo}: this model needs your consent to its terms; accept them on {page}, {}",
         if *token {
@@ -53,15 +53,15 @@ pub enum HubError {
         /// What the hub says.
         message: String,
     },
-    /// The repository does not hold what is asked of it.
+    /// The repository does not contain the requested files.
     #[error("{repo}: {reason}")]
     Files {
         /// The repository.
         repo: HubId,
-        /// What is missing and what could be asked for.
+        /// What is missing, and what could be requested.
         reason: String,
     },
-    /// Another answer than a file.
+    /// An answer other than a file.
     #[error("{repo}: the hub responded {status} ({message}); {}", later(*status))]
     Status {
         /// The repository.
@@ -71,10 +71,10 @@ pub enum HubError {
         /// What the hub says.
         message: String,
     },
-    /// Something else answers in the hub's place.
+    /// Something other than the hub answers.
     #[error("{url}: this response is not from the hub: {reason}; check HF_ENDPOINT and any proxy")]
     Protocol {
-        /// What was asked.
+        /// What was requested.
         url: String,
         /// What is wrong with the answer.
         reason: String,
@@ -87,7 +87,7 @@ pub enum HubError {
         /// What failed.
         reason: String,
     },
-    /// The connection broke again and again.
+    /// The connection broke repeatedly.
     #[error(
         "{file}: the connection broke at {done} of {total} bytes: {reason}; start again to \
          continue from there"
@@ -102,7 +102,7 @@ pub enum HubError {
         /// What failed.
         reason: String,
     },
-    /// Another content than the hub's came.
+    /// The content differs from the hub's.
     #[error(
         "{file}: its {hash} is {found} instead of {expected}; the download was damaged and has \
          been deleted. Start again; if it fails again, check any proxy and HF_ENDPOINT"
@@ -112,12 +112,12 @@ pub enum HubError {
         file: String,
         /// Which hash.
         hash: &'static str,
-        /// What the hub says.
+        /// The hash that the hub states.
         expected: String,
-        /// What came.
+        /// The hash of what was received.
         found: String,
     },
-    /// Offline, and not in the cache.
+    /// We are offline, and it is not in the cache.
     #[error(
         "{repo}: it is not in the cache ({}), and HF_HUB_OFFLINE forbids downloads; unset \
          HF_HUB_OFFLINE to download it",
@@ -140,7 +140,7 @@ pub enum HubError {
         /// The system's reason.
         source: io::Error,
     },
-    /// No place for the cache.
+    /// There is no place for the cache.
     #[error("no home folder for downloaded models; set HF_HOME to a folder that you can write to")]
     NoCache,
 }
@@ -161,7 +161,7 @@ fn later(status: u16) -> &'static str {
     }
 }
 
-/// What the hub says beside the status.
+/// What the hub says in addition to the status.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) status: u16,

@@ -1,21 +1,21 @@
-//! Which files of a repository make a model. Must never know how they are fetched.
+//! Which files of a repository make up a model. It must not depend on how they are downloaded.
 
 use std::collections::BTreeSet;
 
 use super::gguf_models::{GgufModel, models};
 
-/// What is wanted of a repository.
+/// What is wanted from a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted<'a> {
-    /// A target: safetensors with what belongs to them, or the only GGUF model.
+    /// A target: safetensors with the files that belong to them, or the only GGUF model.
     Target,
     /// A draft head.
     Head,
-    /// This file, or the GGUF model of this quantisation, with all its shards.
+    /// This file, or the GGUF model with this quantisation, with all its shards.
     File(&'a str),
 }
 
-/// The files to fetch of all that are there, or why there are none.
+/// Which of the existing files to download, or why there are none.
 pub(super) fn choose(present: &[String], wanted: Wanted<'_>) -> Result<Vec<String>, String> {
     let has = |name: &str| present.iter().any(|file| file == name);
     let named = |names: &[&str]| -> Vec<String> {
@@ -74,10 +74,10 @@ pub(super) fn choose(present: &[String], wanted: Wanted<'_>) -> Result<Vec<Strin
     }
 }
 
-/// The files of the GGUF model that `asked` names: a file, or a quantisation.
+/// The files of the GGUF model named by `asked`: a file, or a quantisation.
 fn gguf(present: &[String], asked: &str) -> Result<Vec<String>, String> {
     let models = models(present);
-    // A file's own name goes before a quantisation of that name.
+    // A file's own name takes precedence over a quantisation of that name.
     let file = models.iter().find(|model| model.files.contains(&asked));
     if let Some(model) = file {
         return model.all();
@@ -104,7 +104,7 @@ fn gguf(present: &[String], asked: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// How to name one of several models, and what there is.
+/// How to name one of several models, and which models exist.
 fn choices(models: &[GgufModel<'_>]) -> String {
     let names: BTreeSet<&str> = models.iter().map(|model| model.quantisation).collect();
     if names.len() == models.len() && !names.contains("") {
@@ -129,7 +129,7 @@ fn shards(present: &[String]) -> Vec<String> {
     files
 }
 
-/// Whether a name stays within a folder, and does nothing to a terminal.
+/// Whether a name stays within a folder, and has no effect on a terminal.
 pub(super) fn is_tame(name: &str) -> bool {
     !name.is_empty()
         && !name.contains(|c: char| c.is_control() || c == '\\' || c == ':')

@@ -1,5 +1,5 @@
-//! The models among a repository's GGUF files: their quantisations, as the files are named, and the
-//! shards of each. Must never know how they are fetched.
+//! The models among a repository's GGUF files: their quantisations, taken from the file names, and
+//! the shards of each. It must not depend on how they are downloaded.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use crate::library::shard_names::ShardName;
 /// A model: one file, or all its shards in order.
 #[derive(Debug)]
 pub(super) struct GgufModel<'a> {
-    /// As the name says it, e.g. `Q4_K_M`; empty if it does not.
+    /// As in the name, e.g. `Q4_K_M`; empty if the name has none.
     pub(super) quantisation: &'a str,
     pub(super) files: Vec<&'a str>,
-    /// The files there should be.
+    /// How many files there should be.
     count: u64,
 }
 
 /// The models of a repository, by name. Image projectors (`mmproj`) and importance matrices are
-/// files of their own and no models.
+/// separate files and not models.
 pub(super) fn models(present: &[String]) -> Vec<GgufModel<'_>> {
     let mut models: BTreeMap<(&str, u64), Vec<(u64, &str)>> = BTreeMap::new();
     for file in present.iter().filter(|file| is_model(file)) {
@@ -34,12 +34,12 @@ pub(super) fn models(present: &[String]) -> Vec<GgufModel<'_>> {
 }
 
 impl GgufModel<'_> {
-    /// Whether this is what `asked` names: a file of it, or its quantisation.
+    /// Whether `asked` names this model: one of its files, or its quantisation.
     pub(super) fn is(&self, asked: &str) -> bool {
         self.files.contains(&asked) || self.quantisation.eq_ignore_ascii_case(asked)
     }
 
-    /// The files to fetch, or which one is not there.
+    /// The files to download, or which file is missing.
     pub(super) fn all(&self) -> Result<Vec<String>, String> {
         if self.files.len() as u64 != self.count {
             let (first, have, count) = (self.files[0], self.files.len(), self.count);
@@ -54,19 +54,19 @@ fn is_model(file: &str) -> bool {
     name.ends_with(".gguf") && !name.starts_with("mmproj") && !name.contains("imatrix")
 }
 
-/// The quantisation in a file's name: its last part of that form.
+/// The quantisation in a file's name: its last part with that form.
 fn quantisation(file: &str) -> Option<&str> {
     let name = file.rsplit('/').next()?;
     let name = name.strip_suffix(".gguf").unwrap_or(name);
     let mut found = None;
     let mut start = 0;
     for part in name.split(['-', '.']) {
-        // `name_Q4_K_M`: at the part's beginning, or behind an underscore.
+        // `name_Q4_K_M`: at the beginning of the part, or after an underscore.
         let behind = part.match_indices('_').map(|(at, _)| at + 1);
         if let Some(at) = std::iter::once(0).chain(behind).find(|&at| is_quantisation(&part[at..]))
         {
             let begin = start + at;
-            // Unsloth's `UD-Q4_K_XL` beside `Q4_K_XL`.
+            // Unsloth's `UD-Q4_K_XL` as opposed to `Q4_K_XL`.
             let dynamic = if name[..begin].ends_with("UD-") { "UD-".len() } else { 0 };
             found = Some(begin - dynamic..start + part.len());
         }

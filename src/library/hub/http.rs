@@ -1,5 +1,5 @@
-//! The hub's few requests. hf-hub's own downloader has no time limits, does not check sizes and
-//! drops the hub's reasons, so the transfer is done here; its cache layout is hf-hub's.
+//! The few requests to the hub. hf-hub's own downloader has no time limits, does not check sizes
+//! and drops the hub's reasons, so the transfer is done here; the cache layout is hf-hub's.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -17,17 +17,18 @@ use super::error::Refusal;
 use super::patience::{Steady, Waits, is_busy, retry_after};
 use super::progress::{DownloadMeter, DownloadProgress};
 
-/// Redirects that are followed.
+/// How many redirects are followed.
 const MOST_REDIRECTS: u32 = 10;
 
-/// Bytes of the longest list of files that is read.
+/// The most bytes of a list of files that are read.
 const MOST_JSON: u64 = 32 << 20;
 
 /// An HTTP client for the hub.
 pub(super) struct Client {
     /// Follows redirects; the token stays with the hub's own host.
     following: Agent,
-    /// Shows redirects: the hub says a file's size and hash on the way to its store.
+    /// Does not follow redirects: the hub states a file's size and hash in the redirect to its
+    /// store.
     staying: Agent,
     token: Option<String>,
     patience: Duration,
@@ -35,29 +36,29 @@ pub(super) struct Client {
     busy: Duration,
 }
 
-/// Why a request gave nothing.
+/// Why a request failed.
 #[derive(Debug)]
 pub(super) enum HttpFailure {
     /// The hub answered with an error status.
     Refused(Refusal),
-    /// No answer, or a broken one: may work at the next try.
+    /// No answer, or a broken one: the next attempt may work.
     Broken(String),
-    /// The answer is not the hub's.
+    /// The answer does not come from the hub.
     Strange(String),
-    /// The disk.
+    /// The disk failed.
     Disk(std::io::Error),
 }
 
 /// What the hub says about a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct About {
-    /// What its content must hash to.
+    /// The expected hash of its content.
     pub(super) hash: Hash,
     pub(super) size: u64,
 }
 
 impl Client {
-    /// A client of `hub`, as patient as it says.
+    /// A client of `hub`, with its time limits.
     pub(super) fn new(hub: &Hub) -> Self {
         let &Hub { patience, pause, busy, .. } = hub;
         let agent = |redirects| {
@@ -83,7 +84,7 @@ impl Client {
         self.token.is_some()
     }
 
-    /// The answer to a request, asked again while the hub says that it is busy.
+    /// The answer to a request, which is repeated while the hub says that it is busy.
     fn get(&self, agent: &Agent, url: &str, range: &str) -> Result<Response<Body>, HttpFailure> {
         let mut waits = Waits::new(self.pause, self.busy);
         loop {
@@ -146,7 +147,8 @@ impl Client {
         const ONE_BYTE: &str = "bytes=0-0";
         let mut url = url.to_owned();
         let mut response = self.get(&self.staying, &url, ONE_BYTE)?;
-        // A renamed repository is a redirect within the hub; one to the store has the answers.
+        // A renamed repository causes a redirect within the hub; a redirect to the store has the
+        // answers.
         let mut history: Vec<Uri> = url.parse().into_iter().collect();
         while let Some(place) = header(response.headers(), "location") {
             if !place.starts_with('/') || place.starts_with("//") {
@@ -182,10 +184,10 @@ impl Client {
         Ok(About { hash, size })
     }
 
-    /// Fetches the rest of a file behind what `part` holds of it.
+    /// Downloads the rest of a file after what `part` already holds of it.
     ///
-    /// Bytes are written at their own offsets and never appended, so that two programs fetching
-    /// the same file write the same.
+    /// Bytes are written at their own offsets and never appended, so that two programs that
+    /// download the same file write the same.
     pub(super) fn fetch(
         &self,
         url: &str,
@@ -214,7 +216,7 @@ impl Client {
         if response.status() == 206 {
             check_range(response.headers(), at, size)?;
         } else if at > 0 {
-            // The whole file comes: what was there is written again.
+            // The whole file comes, so what was there is written again.
             restart(&mut file, &mut at, meter)?;
         }
         let too_long = || {
@@ -263,7 +265,7 @@ fn whole_size(headers: &HeaderMap) -> Option<String> {
     header(headers, "content-range")?.rsplit_once('/').map(|(_, size)| size.to_owned())
 }
 
-/// Whether a part of a file is the part that was asked for.
+/// Checks that a part of a file is the requested part.
 fn check_range(headers: &HeaderMap, at: u64, size: u64) -> Result<(), HttpFailure> {
     let Some(range) = header(headers, "content-range") else { return Ok(()) };
     let from = range.strip_prefix("bytes ").and_then(|range| range.split('-').next());
@@ -286,8 +288,8 @@ fn within(url: &str, path: &str) -> Option<Uri> {
     format!("{}://{}{path}", uri.scheme()?, uri.authority()?).parse().ok()
 }
 
-/// What is wrong with redirects that lead nowhere, with their addresses. Queries are left out:
-/// they are long, and a store's carry signatures.
+/// What is wrong with redirects that lead nowhere, with their addresses. Queries are left out,
+/// because they are long and a store's contain signatures.
 fn astray(history: &[Uri]) -> String {
     let address = |uri: &Uri| {
         let (scheme, host) = (uri.scheme_str().unwrap_or_default(), uri.host().unwrap_or_default());

@@ -1,5 +1,5 @@
-//! Models from the Hugging Face hub, in the cache that its own programs share. Must never know
-//! model formats.
+//! Models from the Hugging Face hub, in the cache shared with its own programs. It must not depend
+//! on model formats.
 
 mod check;
 mod download;
@@ -39,7 +39,7 @@ pub struct HubId {
 }
 
 impl HubId {
-    /// Reads an id; `None` if the text has not the form of one.
+    /// Reads an id; `None` if the text does not have that form.
     pub fn parse(text: &str) -> Option<Self> {
         let (rest, file) = match text.split_once(':') {
             Some((rest, file)) => (rest, Some(file)),
@@ -76,7 +76,7 @@ impl fmt::Display for HubId {
     }
 }
 
-/// Where the hub is and what it may be asked.
+/// Where the hub is and how it may be used.
 #[derive(Clone, Debug)]
 pub struct Hub {
     /// Address, without a slash at the end.
@@ -87,18 +87,18 @@ pub struct Hub {
     pub token: Option<String>,
     /// Use the cache only.
     pub offline: bool,
-    /// How long the hub may keep silent before the connection counts as broken.
+    /// How long the hub may be silent before the connection counts as broken.
     pub patience: Duration,
-    /// How long to wait before the first new try; each further one waits twice as long.
+    /// How long to wait before the first retry; each further one waits twice as long.
     pub pause: Duration,
-    /// How long one request waits in all for a hub that says it is busy (429, 502, 503, 504), by
-    /// its `Retry-After` or by `pause`.
+    /// How long one request waits in all for a hub that says that it is busy (429, 502, 503, 504),
+    /// by its `Retry-After` or by `pause`.
     pub busy: Duration,
 }
 
 impl Hub {
-    /// As the hub's own programs read the environment: `HF_ENDPOINT`, `HF_HUB_CACHE`, `HF_HOME`,
-    /// `HF_TOKEN` (else the file that `hf auth login` leaves), `HF_HUB_OFFLINE`.
+    /// From the environment, as the hub's own programs read it: `HF_ENDPOINT`, `HF_HUB_CACHE`,
+    /// `HF_HOME`, `HF_TOKEN` (otherwise the file that `hf auth login` writes), `HF_HUB_OFFLINE`.
     ///
     /// # Errors
     /// [`HubError::NoCache`].
@@ -125,10 +125,10 @@ impl Hub {
         })
     }
 
-    /// Fetches a target; gives its folder, or its GGUF file (the first of its shards).
+    /// Downloads a target; returns its folder, or its GGUF file (the first of its shards).
     ///
     /// # Errors
-    /// [`HubError`] with the remedy.
+    /// [`HubError`] with what to do.
     pub fn target(
         &self,
         id: &HubId,
@@ -140,10 +140,10 @@ impl Hub {
         }
     }
 
-    /// Fetches a draft head; gives its folder.
+    /// Downloads a draft head; returns its folder.
     ///
     /// # Errors
-    /// [`HubError`] with the remedy.
+    /// [`HubError`] with what to do.
     pub fn head(
         &self,
         id: &HubId,
@@ -164,7 +164,7 @@ impl Hub {
             return cached().ok_or_else(offline);
         }
         match self.download(id, wanted, report) {
-            // A model that is here is usable without the hub.
+            // A model that is already here can be used without the hub.
             Err(error @ (HubError::Unreachable { .. } | HubError::Status { .. })) => {
                 cached().ok_or(error)
             }
@@ -172,7 +172,7 @@ impl Hub {
         }
     }
 
-    /// What the cache has of a repository, if it is all that is wanted.
+    /// What the cache has of a repository, if that is everything that is wanted.
     fn cached(&self, id: &HubId, wanted: Wanted<'_>) -> Option<PathBuf> {
         let cache = self.repo(id);
         let revision = id.revision.as_deref().unwrap_or("main");
@@ -205,7 +205,7 @@ fn folder_name(id: &HubId) -> String {
     Repo::model(id.repo.clone()).folder_name()
 }
 
-/// The GGUF file, the first if it comes in shards, else the folder.
+/// The GGUF file, or the first if it comes in shards, otherwise the folder.
 fn place(folder: &Path, files: &[String]) -> PathBuf {
     match files {
         [first, ..] if first.ends_with(".gguf") => folder.join(first),

@@ -1,30 +1,31 @@
-//! Time limits of requests: retries while the hub is busy, and the least rate of a transfer. Must
-//! never know what is fetched.
+//! Time limits of requests: retries while the hub is busy, and the minimum rate of a transfer. It
+//! must not depend on what is downloaded.
 
 use std::io::{self, Read};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Answers that ask to come again: too many requests, bad gateway, unavailable, gateway timeout.
+/// Answers that ask the client to try again: too many requests, bad gateway, unavailable, gateway
+/// timeout.
 const BUSY: [u16; 4] = [429, 502, 503, 504];
 
-/// Requests of a busy hub before it is given up, whatever time they took.
+/// How many requests a busy hub gets before we give up, no matter how long they took.
 const TRIES: u32 = 6;
 
-/// Bytes a second below which a connection counts as broken: a server that sends one byte now and
-/// then would hold us for ever otherwise.
+/// The bytes per second below which a connection counts as broken: otherwise a server that sends
+/// one byte now and then would hold us for ever.
 const SLOWEST: f64 = 1024.0;
 
-/// Whether the answer asks to come again.
+/// Whether the answer asks the client to try again.
 pub(super) fn is_busy(status: u16) -> bool {
     BUSY.contains(&status)
 }
 
-/// Fewest bytes that a connection brings within `patience`.
+/// The fewest bytes that a connection must deliver within `patience`.
 pub(super) fn least_bytes(patience: Duration) -> u64 {
     (SLOWEST * patience.as_secs_f64()) as u64
 }
 
-/// The waiting for one request.
+/// The waiting times of one request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waits {
     pause: Duration,
@@ -34,15 +35,15 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// `pause` before the second try, twice as long before each further one, `limit` in all.
+    /// `pause` before the second attempt, twice as long before each further one, `limit` in all.
     pub(super) fn new(pause: Duration, limit: Duration) -> Self {
         Self { pause, limit, waited: Duration::ZERO, tries: 0 }
     }
 
-    /// How long to wait before the next try, never shorter than the hub asks.
+    /// How long to wait before the next attempt, never less than the hub asks for.
     ///
     /// # Errors
-    /// Why there is no next try.
+    /// Why there is no next attempt.
     pub(super) fn next(&mut self, asked: Option<Duration>) -> Result<Duration, String> {
         self.tries += 1;
         let wait = (self.pause * 2u32.pow(self.tries - 1)).max(asked.unwrap_or_default());
@@ -71,8 +72,7 @@ pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     Some(until.duration_since(now).unwrap_or_default())
 }
 
-/// A body that has to keep coming: reading fails once less came within `patience` than
-/// [`least_bytes`].
+/// A body that must keep coming: reading fails if less than [`least_bytes`] came within `patience`.
 pub(super) struct Steady<R> {
     body: R,
     patience: Duration,
@@ -113,7 +113,7 @@ mod tests {
         let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
         assert_eq!(retry_after(" 120 ", now), Some(120 * SECOND));
         assert_eq!(retry_after("Sun, 06 Nov 1994 08:50:07 GMT", now), Some(30 * SECOND));
-        // The date has passed: at once.
+        // The date has passed, so retry at once.
         assert_eq!(retry_after("Sun, 06 Nov 1994 08:00:00 GMT", now), Some(Duration::ZERO));
         for none in ["", "soon", "-3", "1.5"] {
             assert_eq!(retry_after(none, now), None, "{none}");
@@ -151,7 +151,7 @@ mod tests {
         let mut body = Steady::new(Trickle(Duration::from_millis(5)), Duration::from_millis(20));
         let error = io::copy(&mut body, &mut io::sink()).unwrap_err();
         assert!(error.to_string().starts_with("received only "), "{error}");
-        // What comes fast enough is left alone.
+        // A transfer that is fast enough is not disturbed.
         let mut body = Steady::new(io::repeat(0).take(1 << 20), Duration::ZERO);
         assert_eq!(io::copy(&mut body, &mut io::sink()).unwrap(), 1 << 20);
     }

@@ -1,5 +1,5 @@
-//! Single files whose address, length and SHA-256 are known beforehand, kept in a folder under
-//! their hashes. Must never know what they hold.
+//! Single files whose address, length and SHA-256 are known in advance, stored in a folder under
+//! their hashes. It must not depend on what they hold.
 
 use std::fs;
 use std::io;
@@ -12,14 +12,14 @@ use super::http::{About, Client};
 use super::progress::{DownloadMeter, DownloadProgress};
 use super::transfer::{Missing, TransferFailure, transfer};
 
-/// A file as it must be.
+/// The expected file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinnedFile {
-    /// For people.
+    /// Its display name.
     pub name: String,
-    /// Where it can be had.
+    /// Where it can be downloaded.
     pub url: String,
-    /// Of its content, in lower-case hex.
+    /// The SHA-256 of its content, in lower-case hex.
     pub sha256: String,
     /// Bytes.
     pub size: u64,
@@ -28,23 +28,23 @@ pub struct PinnedFile {
 /// A folder of such files.
 #[derive(Clone, Debug)]
 pub struct PinnedFiles {
-    /// Where they lie.
+    /// Where they are stored.
     pub folder: PathBuf,
-    /// How long a server may keep silent before the connection counts as broken.
+    /// How long a server may be silent before the connection counts as broken.
     pub patience: Duration,
-    /// How long to wait before the first new try; each further one waits twice as long.
+    /// How long to wait before the first retry; each further one waits twice as long.
     pub pause: Duration,
-    /// How long one request waits in all for a server that says it is busy.
+    /// How long one request waits in all for a server that says that it is busy.
     pub busy: Duration,
 }
 
-/// Why a file could not be fetched.
+/// Why a file could not be downloaded.
 #[derive(Debug, thiserror::Error)]
 pub enum PinnedError {
-    /// The server answers with something else than the file.
+    /// The server answers with something other than the file.
     #[error("{url}: the server responded {status} ({message}); {}", missing_or_later(*status))]
     Refused {
-        /// What was asked.
+        /// What was requested.
         url: String,
         /// HTTP status.
         status: u16,
@@ -54,18 +54,18 @@ pub enum PinnedError {
     /// The answer cannot be the file.
     #[error("{url}: this is not the file: {reason}; check any proxy and --mirror")]
     Strange {
-        /// What was asked.
+        /// What was requested.
         url: String,
         /// What is wrong.
         reason: String,
     },
-    /// The connection broke again and again, or there was none.
+    /// The connection broke repeatedly, or there was none.
     #[error(
         "{url}: the connection broke at {done} of {total} bytes: {reason}; check the network and \
          start again to continue from there"
     )]
     Cut {
-        /// What was asked.
+        /// What was requested.
         url: String,
         /// Bytes on the disk.
         done: u64,
@@ -74,20 +74,20 @@ pub enum PinnedError {
         /// What failed.
         reason: String,
     },
-    /// Other content came.
+    /// Different content was received.
     #[error(
         "{url}: its SHA-256 is {found} instead of {expected}; it is another file, or the download \
          was damaged, and it has been deleted; check any proxy and --mirror"
     )]
     Changed {
-        /// What was asked.
+        /// What was requested.
         url: String,
-        /// What was to come.
+        /// The expected hash.
         expected: String,
-        /// What came.
+        /// The hash of what was received.
         found: String,
     },
-    /// The disk.
+    /// The disk failed.
     #[error("cannot write {}: {source}", path.display())]
     Disk {
         /// File or folder.
@@ -106,7 +106,7 @@ fn missing_or_later(status: u16) -> &'static str {
 }
 
 impl PinnedFiles {
-    /// Those in `folder`, fetched with the patience that the hub's downloads have.
+    /// The files in `folder`, downloaded with the time limits of the hub's downloads.
     pub fn at(folder: PathBuf) -> Self {
         Self {
             folder,
@@ -116,7 +116,7 @@ impl PinnedFiles {
         }
     }
 
-    /// Where a file lies once it is here.
+    /// Where a file is stored after it has been downloaded.
     pub fn place(&self, file: &PinnedFile) -> PathBuf {
         self.folder.join(&file.sha256)
     }
@@ -127,7 +127,7 @@ impl PinnedFiles {
             .is_ok_and(|about| about.is_file() && about.len() == file.size)
     }
 
-    /// Whether what lies in its place is the file, by its hash.
+    /// Whether what is stored in its place is the file, judged by its hash.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -136,11 +136,11 @@ impl PinnedFiles {
         Ok(expected.of(&self.place(file))? == expected)
     }
 
-    /// Fetches a file unless it is here, and gives its place; what an earlier try brought is kept,
-    /// other content than the promised is not.
+    /// Downloads a file unless it is here, and returns its place. What an earlier attempt
+    /// downloaded is kept; content that differs from the expected one is not.
     ///
     /// # Errors
-    /// [`PinnedError`] with the remedy.
+    /// [`PinnedError`] with what to do.
     pub fn fetch(
         &self,
         file: &PinnedFile,
@@ -156,7 +156,7 @@ impl PinnedFiles {
         moved.map(|()| place).map_err(|failure| explain(file, failure))
     }
 
-    /// A server that is told nothing of the user's: tokens are the hub's alone.
+    /// A server that receives nothing of the user's: tokens are only for the hub.
     fn server(&self) -> Hub {
         let &Self { patience, pause, busy, .. } = self;
         let cache = self.folder.clone();

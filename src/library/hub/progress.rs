@@ -1,4 +1,4 @@
-//! Progress of a download: bytes, rate, time left. Must never know where it is shown.
+//! Progress of a download: bytes, rate, remaining time. It must not depend on where it is shown.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 /// One report of a download.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DownloadProgress {
-    /// The file that is being fetched.
+    /// The file that is being downloaded.
     pub file: String,
-    /// It is there as a whole and its hash is being computed.
+    /// Whether it has been received completely and its hash is being computed.
     pub checking: bool,
-    /// Bytes of all files that are there, those of an earlier try included.
+    /// Bytes of all files that are here, including those of an earlier attempt.
     pub done: u64,
     /// Bytes of all files.
     pub total: u64,
-    /// Over the last seconds; 0 before it can be told.
+    /// Over the last seconds; 0 before it is known.
     pub bytes_per_second: f64,
-    /// At that rate; `None` before it can be told.
+    /// At that rate; `None` before it is known.
     pub seconds_left: Option<f64>,
 }
 
 impl DownloadProgress {
-    /// Share of all bytes, 0 to 1.
+    /// The fraction of all bytes, 0 to 1.
     pub fn fraction(&self) -> f32 {
         if self.total == 0 { 1.0 } else { (self.done as f64 / self.total as f64) as f32 }
     }
@@ -49,12 +49,12 @@ impl fmt::Display for DownloadProgress {
     }
 }
 
-/// Counts bytes and reports now and then.
+/// Counts bytes and reports from time to time.
 pub(super) struct DownloadMeter {
     file: String,
     done: u64,
     total: u64,
-    /// Times and bytes done then, the last few seconds of them.
+    /// Times, and how many bytes were done then, for the last few seconds.
     samples: VecDeque<(Instant, u64)>,
 }
 
@@ -66,28 +66,28 @@ impl DownloadMeter {
         Self { file: String::new(), done: 0, total, samples: VecDeque::new() }
     }
 
-    /// A file begins, of which `there` bytes lie on the disk already.
+    /// Starts a file, of which `there` bytes are already on the disk.
     pub(super) fn begin(&mut self, file: &str, there: u64, now: Instant) -> DownloadProgress {
         file.clone_into(&mut self.file);
         self.done += there;
-        // Bytes that were there say nothing about the rate.
+        // Bytes that were already there say nothing about the rate.
         self.samples.clear();
         self.samples.push_back((now, self.done));
         self.report(now)
     }
 
-    /// Bytes turned out to be useless and are fetched again.
+    /// Notes that bytes turned out to be useless and are downloaded again.
     pub(super) fn lose(&mut self, bytes: u64) {
         self.done = self.done.saturating_sub(bytes);
         self.samples.clear();
     }
 
-    /// The file has come and is being checked.
+    /// Notes that the file has been received and is being checked.
     pub(super) fn checking(&self, now: Instant) -> DownloadProgress {
         DownloadProgress { checking: true, ..self.report(now) }
     }
 
-    /// More bytes; a report if one is due.
+    /// Adds bytes; returns a report if one is due.
     pub(super) fn add(&mut self, bytes: u64, now: Instant) -> Option<DownloadProgress> {
         self.done += bytes;
         let due = self

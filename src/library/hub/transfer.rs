@@ -1,5 +1,5 @@
-//! The content of one file, over as many connections as it takes, checked by its hash before it
-//! appears under its name. Must never know what asked for it.
+//! The content of one file, over as many connections as needed, checked by its hash before it
+//! appears under its name. It must not depend on what requested it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use super::patience::least_bytes;
 use super::progress::{DownloadMeter, DownloadProgress};
 use crate::files::durable_rename;
 
-/// Tries in a row that bring next to nothing before a download is given up.
+/// How many consecutive attempts that bring almost nothing are made before a download is given up.
 const TRIES: u32 = 5;
 
 /// A file that is not here yet.
 pub(super) struct Missing {
-    /// For people.
+    /// Its display name.
     pub(super) name: String,
     pub(super) url: String,
     pub(super) about: About,
@@ -30,16 +30,16 @@ pub(super) enum TransferFailure {
     Refused(Refusal),
     /// The answer cannot be the file.
     Strange(String),
-    /// The connection broke again and again.
+    /// The connection broke repeatedly.
     Cut { done: u64, reason: String },
-    /// Other content came; it has been removed. `found` is its hash.
+    /// Different content was received and has been removed. `found` is its hash.
     Changed { found: String },
-    /// The disk.
+    /// The disk failed.
     Disk { path: PathBuf, source: std::io::Error },
 }
 
-/// Fetches the content of `file` to `place`, going on where an earlier try was cut, and verifies
-/// it; content that differs from what was promised is removed.
+/// Downloads the content of `file` to `place`, continuing where an earlier attempt stopped, and
+/// verifies it; content that differs from the expected one is removed.
 pub(super) fn transfer(
     client: &Client,
     hub: &Hub,
@@ -56,7 +56,7 @@ pub(super) fn transfer(
     if place.exists() && size(place) == total {
         report(&meter.begin(&file.name, total, Instant::now()));
         match check(file, place, meter, report) {
-            // The part of an earlier download is damaged: it is fetched again.
+            // The part from an earlier download is damaged, so it is downloaded again.
             Err(TransferFailure::Changed { found }) => {
                 tracing::warn!(file = file.name, found, "downloading a damaged file again");
                 meter.lose(total);

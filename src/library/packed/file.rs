@@ -1,10 +1,11 @@
 //! The file of one model's packed weights: a head, the matrices, and an index of them with
-//! checksums of every part. Must never know which file is whose, nor how matrices are packed.
+//! checksums of every part. It must not depend on which file belongs to what, or on how matrices
+//! are packed.
 //!
 //! The head is six little-endian u64 words and their checksum: magic, version of this file and of
-//! the packed layout, a word in the byte order of the machine (the layout is in it too), and place,
-//! length and checksum of the index. Matrices begin at multiples of [`ALIGNMENT`]. The head is
-//! written last.
+//! the packed layout, a word in the byte order of the machine (the layout is in it too), and the
+//! place, length and checksum of the index. Matrices begin at multiples of [`ALIGNMENT`]. The head
+//! is written last.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,12 +20,12 @@ use crate::library::checksum::checksum;
 
 /// `dovepack` in ASCII.
 const MAGIC: u64 = u64::from_le_bytes(*b"dovepack");
-/// Of this file without the layout of the matrices; with it, it makes files of other versions
-/// useless.
+/// The version of this file without the layout of the matrices; together with that layout's version
+/// it makes files of other versions useless.
 const VERSION: u64 = 1;
 const WORDS: usize = 6;
 const HEAD: usize = 8 * (WORDS + 1);
-/// A page: what systems read at once.
+/// A page, which is what systems read at once.
 const ALIGNMENT: u64 = 4096;
 /// Far above the index of any model (about 1 MB for 100 GB).
 const LONGEST_INDEX: u64 = 256 << 20;
@@ -40,7 +41,7 @@ struct Index {
 struct Entry {
     format: String,
     shape: [usize; 2],
-    /// Where it begins.
+    /// Where the matrix begins.
     at: u64,
     /// The checksum of each part of [`Matrix::PART`] bytes.
     parts: Vec<u64>,
@@ -53,7 +54,7 @@ pub(super) struct PackedFile {
     index: Index,
 }
 
-/// Why a file is of no use. None of these is an error to a user.
+/// Why a file cannot be used. None of these is an error for a user.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Useless {
     #[error(transparent)]
@@ -102,7 +103,7 @@ impl PackedFile {
         Ok(Self { file, index })
     }
 
-    /// The matrix `name`, if it is there, of this format and shape, and undamaged.
+    /// The matrix `name`, if it exists, has this format and shape, and is undamaged.
     pub(super) fn matrix(
         &self,
         name: &str,
@@ -122,14 +123,14 @@ impl PackedFile {
         })
     }
 
-    /// Says that it was used now.
+    /// Notes that it was used now.
     pub(super) fn touch(&self) {
         // At worst it is removed sooner.
         let _ = self.file.set_modified(std::time::SystemTime::now());
     }
 }
 
-/// A file in the making.
+/// A file that is being written.
 #[derive(Debug)]
 pub(super) struct PackedWriter {
     file: GrowingFile,
@@ -138,14 +139,14 @@ pub(super) struct PackedWriter {
 }
 
 impl PackedWriter {
-    /// Begins the file that `path` will be, for weights packed from `source`.
+    /// Starts the file that will be at `path`, for weights packed from `source`.
     pub(super) fn create(path: &Path, source: &str) -> io::Result<Self> {
         let file = GrowingFile::create(path, Access::Private)?;
         let index = Index { source: source.to_owned(), ..Index::default() };
         Ok(Self { file, at: ALIGNMENT, index })
     }
 
-    /// One that takes no byte.
+    /// A file that accepts no bytes.
     #[cfg(all(test, target_os = "linux"))]
     pub(super) fn on_full_disk(path: &Path) -> io::Result<Self> {
         let file = GrowingFile::on_full_disk(path)?;
@@ -194,18 +195,18 @@ fn version_word() -> u64 {
     VERSION << 32 | u64::from(LAYOUT_VERSION)
 }
 
-/// The same bytes make another number on a machine of the other byte order.
+/// The same bytes give another number on a machine with the other byte order.
 fn order_word() -> u64 {
     u64::from_ne_bytes([1, 2, 3, 4, 5, 6, 7, 8])
 }
 
-/// Reads all of `to` from `place` on, from several threads at once.
+/// Fills `to` from `place` on; several threads may call it at once.
 #[cfg(unix)]
 fn read_at(file: &File, place: u64, to: &mut [u8]) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, to, place)
 }
 
-/// Reads all of `to` from `place` on, from several threads at once.
+/// Fills `to` from `place` on; several threads may call it at once.
 #[cfg(windows)]
 fn read_at(file: &File, mut place: u64, mut to: &mut [u8]) -> io::Result<()> {
     while !to.is_empty() {

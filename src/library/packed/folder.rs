@@ -1,5 +1,5 @@
-//! The folder of packed weights: how many bytes there may be, and which go first. Must never know
-//! what a file holds.
+//! The folder of packed weights: how many bytes it may hold, and which files are removed first. It
+//! must not depend on what a file holds.
 
 use std::fs;
 use std::io;
@@ -9,14 +9,14 @@ use std::time::SystemTime;
 use super::PackedCache;
 use crate::files::remove_leftovers;
 
-/// The end of every file's name.
+/// The extension of every file.
 pub(super) const ENDING: &str = "packed";
 
-/// Makes room for `bytes` in the file at `path`, beside which nothing else of it counts: removes
-/// those that were used longest ago, and what killed programs left.
+/// Makes room for `bytes` in the file at `path`, whose current contents do not count: removes the
+/// least recently used files, and those left by killed programs.
 ///
 /// # Errors
-/// It is more than is allowed, or the folder cannot be made.
+/// It is more than allowed, or the folder cannot be created.
 pub(super) fn make_room(cache: &PackedCache, bytes: u64, path: &Path) -> io::Result<()> {
     let PackedCache { folder, most } = cache;
     if bytes > *most {

@@ -1,14 +1,15 @@
-//! Packed weights kept on the disk between starts: packing a model takes seconds, reading what was
-//! packed takes less. Whatever is wrong with a kept file, the weights are then packed as ever, and
-//! the file is made anew: it decides how long a start takes, and never what is said.
+//! Packed weights stored on the disk between starts: packing a model takes seconds, and reading
+//! what was packed takes less. If anything is wrong with a stored file, the weights are packed as
+//! usual and the file is written again: it decides how long a start takes, and never what the model
+//! says.
 //!
-//! What is checked at a start: that the file was packed from this very source (path, size, time of
-//! change and header of each of its files, and the model's configuration), by this version of the
-//! layout; the checksum of every part of every matrix, as it is read; and that the first, middle
-//! and last rows of every matrix are what packing the source gives now.
+//! A start checks that the file was packed from the same source (path, size, time of change and
+//! header of each of its files, and the model's configuration) by this version of the layout; the
+//! checksum of every part of every matrix, as it is read; and that the first, middle and last rows
+//! of every matrix equal what packing the source gives now.
 //!
-//! Matrices are read into memory of their own and not used where the system maps them: a pass over
-//! large pages is faster, and a file that vanishes while it is in use harms nobody.
+//! Matrices are read into separate memory instead of being used where the system maps them: a pass
+//! over large pages is faster, and a file that disappears while it is in use does no harm.
 
 mod file;
 mod folder;
@@ -21,7 +22,7 @@ use crate::kernels::{Format, Matrix, Pool};
 use crate::model::{Config, PackedStore, RawTensor, WeightSource};
 use file::{PackedFile, PackedWriter};
 
-/// Where packed weights are kept, and how many.
+/// Where packed weights are stored, and how many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackedCache {
     folder: PathBuf,
@@ -34,14 +35,14 @@ impl PackedCache {
         Self { folder, most }
     }
 
-    /// At most `most` bytes in the user's cache folder; `None` if the system has none.
+    /// At most `most` bytes in the user's cache folder; `None` if the system has no such folder.
     pub fn in_cache_folder(most: u64) -> Option<Self> {
         let dirs = crate::files::user_dirs()?;
         Some(Self::at(dirs.cache_dir().join("packed"), most))
     }
 }
 
-/// A source whose packed weights are kept.
+/// A source whose packed weights are stored.
 pub struct PackedWeights<'a> {
     source: &'a dyn WeightSource,
     cache: &'a PackedCache,
@@ -54,20 +55,20 @@ enum State {
     Reading(Box<PackedFile>),
     /// They are written.
     Writing(PackedWriter),
-    /// Neither, for a reason that the user should know, or for none.
+    /// Neither, with a reason that the user should know, if there is one.
     Off(Option<String>),
 }
 
 impl<'a> PackedWeights<'a> {
-    /// Keeps what `source` packs to for a model of `config`, about `bytes`, in `cache`, or reads
-    /// what was kept there. `None` if the source is no file.
+    /// Stores what `source` packs to for a model of `config`, about `bytes`, in `cache`, or reads
+    /// what was stored there. `None` if the source is not a file.
     pub fn new(
         source: &'a dyn WeightSource,
         config: &Config,
         bytes: u64,
         cache: &'a PackedCache,
     ) -> Option<Self> {
-        // The configuration says in which order rows are packed.
+        // The configuration determines the order in which rows are packed.
         let key = format!("{}{config:?}", source.identity()?);
         let name = format!("{:016x}.{}", checksum(key.as_bytes()), folder::ENDING);
         let path = cache.folder.join(name);
@@ -93,12 +94,13 @@ impl<'a> PackedWeights<'a> {
         matches!(*self.state.borrow(), State::Reading(_))
     }
 
-    /// Whether they are being kept for the next start.
+    /// Whether they are being stored for the next start.
     pub fn keeps(&self) -> bool {
         matches!(*self.state.borrow(), State::Writing(_))
     }
 
-    /// To be called once all weights were packed or read. Says why they could not be kept, if so.
+    /// Must be called once all weights have been packed or read. Returns why they could not be
+    /// stored, if so.
     pub fn finish(self) -> Option<String> {
         match self.state.into_inner() {
             State::Reading(file) => {
@@ -114,7 +116,7 @@ impl<'a> PackedWeights<'a> {
         }
     }
 
-    /// What was kept is of no use; the next start makes it anew.
+    /// What was stored cannot be used; the next start writes it again.
     fn give_up(&self, name: &str, why: &str) {
         tracing::warn!(file = %self.path.display(), name, why, "deleting packed weights");
         if let Err(error) = std::fs::remove_file(&self.path) {

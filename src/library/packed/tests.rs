@@ -1,4 +1,5 @@
-//! Packed weights over three starts: whatever happened to the kept file, the logits are the same.
+//! Packed weights over three starts: no matter what happened to the stored file, the logits are the
+//! same.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,7 @@ use super::*;
 use crate::kernels::KvFormat;
 use crate::model::{CpuTarget, LoadRequest, RandomWeights, Target, config_for_tests};
 
-/// Random weights that claim to be of a file.
+/// Random weights that claim to come from a file.
 struct OfFile(RandomWeights, &'static str);
 
 impl WeightSource for OfFile {
@@ -40,7 +41,7 @@ fn logits(source: &dyn WeightSource) -> Vec<u32> {
     target.prefill(&[1, 2, 3]).unwrap().logits.into_iter().map(f32::to_bits).collect()
 }
 
-/// What a start gives: logits, whether the kept file was begun to be read, and the notice.
+/// The result of a start: logits, whether it started to read the stored file, and the notice.
 fn start(source: &dyn WeightSource, cache: &PackedCache) -> (Vec<u32>, bool, Option<String>) {
     let packed = PackedWeights::new(source, &config(), 1, cache).unwrap();
     let reads = packed.reads();
@@ -88,7 +89,7 @@ fn a_damaged_file_is_never_used_and_made_anew() {
         fs::write(&path, bytes).unwrap();
         let (found, _, notice) = start(&source, &cache);
         assert_eq!((&found, notice), (&wanted, None), "case {case}");
-        // Where a matrix was damaged this start removed the file and the next writes it.
+        // If a matrix was damaged, this start removed the file and the next writes it.
         start(&source, &cache);
         assert_eq!(start(&source, &cache), (wanted.clone(), true, None), "case {case}");
         assert_eq!(fs::read(&path).unwrap().len(), whole.len());
@@ -101,19 +102,19 @@ fn what_was_packed_from_something_else_is_not_used() {
     let cache = PackedCache::at(folder.path().to_owned(), 1 << 30);
     start(&source(Format::Q4K, 7, "model"), &cache);
     let kept = files(folder.path()).remove(0);
-    // Another model whose file has come under this name.
+    // Another model whose file now has this name.
     let other = source(Format::Q4K, 8, "another");
     start(&other, &cache);
     let name = files(folder.path()).into_iter().find(|path| *path != kept).unwrap();
     fs::copy(&kept, &name).unwrap();
     let (found, reads, _) = start(&other, &cache);
     assert_eq!((found, reads), (logits(&other), false));
-    // Weights that changed while path, size and time stayed: rows are compared.
+    // Weights that changed while path, size and time stayed the same: rows are compared.
     let changed = source(Format::Q4K, 9, "model");
     let (found, reads, _) = start(&changed, &cache);
     assert_eq!((found, reads), (logits(&changed), true));
     assert!(!kept.exists(), "it is removed");
-    // Weights that lie in no file are not kept.
+    // Weights that are not in a file are not stored.
     let config = config();
     let nowhere = RandomWeights::new(&config, Format::F16, 1);
     assert!(PackedWeights::new(&nowhere, &config, 1, &cache).is_none());
@@ -157,14 +158,14 @@ fn those_used_longest_ago_make_room() {
     start(&source(Format::Q4K, 3, "third"), &cache);
     assert!(of_first.exists() && !of_second.exists());
     assert_eq!(files(folder.path()).len(), 2);
-    // What is more than all that is allowed is not kept, and removes nothing.
+    // What exceeds the limit is not stored, and removes nothing.
     let small = PackedCache::at(folder.path().to_owned(), size / 2);
     let fourth = source(Format::Q4K, 4, "fourth");
     let packed = PackedWeights::new(&fourth, &config(), size, &small).unwrap();
     assert_eq!(logits(&packed), logits(&fourth));
     assert!(packed.finish().unwrap().contains("`pack_cache` allows"));
     assert_eq!(files(folder.path()).len(), 2);
-    // Not even where it was thought to be less.
+    // Not even if it was expected to be less.
     let (found, _, notice) = start(&fourth, &small);
     assert_eq!(found, logits(&fourth));
     assert!(notice.unwrap().contains("`pack_cache` allows"));

@@ -1,4 +1,4 @@
-//! A model on this machine, as a list shows it. Must never read a file.
+//! A model on this machine, as a list shows it. It must never read a file.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::library::Spec;
 /// Where a model was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Store {
-    /// In the program.
+    /// Part of the program.
     Bundled,
     /// In a folder that the settings name.
     Folder,
@@ -39,12 +39,12 @@ impl fmt::Display for Store {
     }
 }
 
-/// A model on this machine whose headers were not read yet.
+/// A model on this machine whose headers have not been read yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {
-    /// What `--target` takes: unique among all that were found.
+    /// The value for `--target`, unique among everything that was found.
     pub name: String,
-    /// Other names it answers to: hub ids, further tags of the same content.
+    /// Other names for it: hub ids, further tags of the same content.
     pub aliases: Vec<String>,
     /// Where it was found.
     pub store: Store,
@@ -52,7 +52,7 @@ pub struct Located {
     pub spec: Spec,
     /// Its files (GGUF), or its folder.
     pub paths: Vec<PathBuf>,
-    /// Bytes of its weights' files.
+    /// Bytes of its weight files.
     pub bytes: u64,
 }
 
@@ -73,10 +73,10 @@ pub struct ModelEntry {
 }
 
 impl ModelEntry {
-    /// Its name as people know it, e.g. `Qwen2.5 0.5B Instruct`.
+    /// Its name as users know it, e.g. `Qwen2.5 0.5B Instruct`.
     pub fn short_title(&self) -> &str {
         match (&self.facts.title, self.located.store) {
-            // It calls its files by their hashes: the tag is what people know.
+            // It names its files by their hashes; users know the tag.
             (_, Store::Ollama) => &self.located.name,
             (Some(title), _) => title,
             (None, Store::Bundled) => "dovetail-demo",
@@ -100,7 +100,7 @@ impl ModelEntry {
         matches!(self.facts.runs, Some(Runs::Head { .. }))
     }
 
-    /// Why this program cannot open it, with the remedy; `None` if it can.
+    /// Why this program cannot open it, and what to do; `None` if it can.
     pub fn problem(&self) -> Option<&str> {
         self.facts.problem.as_deref()
     }
@@ -111,7 +111,7 @@ impl ModelEntry {
 pub struct Skipped {
     /// File or folder.
     pub path: PathBuf,
-    /// Why, with the remedy where there is one.
+    /// The reason, and what to do if possible.
     pub reason: String,
 }
 

@@ -1,5 +1,5 @@
-//! What the headers of a model's files say, whatever their format. Must never know where the files
-//! were found, nor read a weight.
+//! What the headers of a model's files say, in any format. It must not depend on where the files
+//! were found, and must never read a weight.
 
 use std::path::Path;
 
@@ -16,25 +16,26 @@ use crate::library::{LibraryError, gguf};
 use crate::model::Config;
 use crate::model::head::{FusionKind, HeadConfig, TensorSource};
 
-/// What the headers of a model's files say. What cannot be told is absent.
+/// What the headers of a model's files say. What is unknown is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
-    /// The model's name as people know it, e.g. `Qwen2.5 0.5B Instruct`; `None` if it has only
-    /// that of its folder.
+    /// The model's name as users know it, e.g. `Qwen2.5 0.5B Instruct`; `None` if it has only that
+    /// of its folder.
     pub title: Option<String>,
     /// `general.architecture` of a GGUF file, `model_type` of a folder.
     pub architecture: Option<String>,
-    /// Weights in all.
+    /// The number of weights.
     pub parameters: Option<u64>,
-    /// The mixture of types (`Q4_K_M`), or the type of most bytes (`BF16`).
+    /// The mixture of types (`Q4_K_M`), or the type with the most bytes (`BF16`).
     pub quantisation: Option<String>,
-    /// Its type of most bytes is expanded in every product, which makes it many times slower.
+    /// Whether the type with the most bytes is expanded in every product, which makes it many times
+    /// slower.
     pub expanded: bool,
-    /// A model that can be run, and how.
+    /// How the model is run, if it can be.
     pub runs: Option<Runs>,
     /// Its vocabulary.
     pub vocabulary: Option<Fingerprint>,
-    /// Why it cannot be opened, with the remedy.
+    /// Why it cannot be opened, and what to do.
     pub problem: Option<String>,
 }
 
@@ -58,7 +59,7 @@ pub enum Runs {
 }
 
 impl Facts {
-    /// Of a GGUF file, or of the files it is one of.
+    /// For a GGUF file, together with its other shards.
     pub(super) fn of_gguf(path: &Path) -> Self {
         let found = gguf::summary(path);
         let format = found.size.and_then(|size| size.format);
@@ -77,7 +78,7 @@ impl Facts {
         .sized(found.size)
     }
 
-    /// Of a folder with a `config.json`: a model or a draft head.
+    /// For a folder with a `config.json`: a model or a draft head.
     pub(in crate::library) fn of_folder(folder: &Folder) -> Self {
         let mut facts = Self::default();
         if let Err(problem) = facts.read_folder(folder) {

@@ -1,4 +1,4 @@
-//! All models on this machine, of every store, each once and with a name of its own.
+//! All models on this machine, from every store, each once and with a unique name.
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,20 +16,20 @@ use crate::library::folder::Folder;
 use crate::library::titles::{self, HeaderName};
 use crate::library::{Spec, bundled};
 
-/// Threads that read headers: on a disk that is not cached they wait more than they compute.
+/// The number of threads that read headers: on a disk that is not cached they mostly wait.
 const READERS: usize = 8;
 
 /// What is on this machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
-    /// Every model, those that cannot be opened included. The bundled one is the first.
+    /// Every model, including those that cannot be opened. The bundled one is the first.
     pub models: Vec<ModelEntry>,
     /// What was left out, and why.
     pub skipped: Vec<Skipped>,
 }
 
-/// Finds every model and reads its headers. Takes milliseconds a model; nothing is written, and
-/// what cannot be read is in [`Found::skipped`] or has a [`ModelEntry::problem`].
+/// Finds every model and reads its headers. This takes milliseconds per model. Nothing is written,
+/// and what cannot be read is in [`Found::skipped`] or has a [`ModelEntry::problem`].
 pub fn find(places: &ModelPlaces) -> Found {
     let (located, skipped) = locate(places);
     let mut models = read_all(located);
@@ -37,7 +37,7 @@ pub fn find(places: &ModelPlaces) -> Found {
     Found { models, skipped }
 }
 
-/// Gives models whose titles are the same their unique names as titles.
+/// Gives models with equal titles their unique names as titles.
 fn tell_apart(models: &mut [ModelEntry]) {
     let mut count: HashMap<String, usize> = HashMap::new();
     for model in models.iter() {
@@ -111,12 +111,12 @@ fn bundled_target() -> Place {
     Place { located, long: "bundled".to_owned(), key: None }
 }
 
-/// A model with what tells it apart.
+/// A model and what distinguishes it.
 struct Place {
     located: Located,
-    /// The name that it gets if another has the same.
+    /// The name that it gets if another model has the same name.
     long: String,
-    /// The true path of its files.
+    /// The real path of its files.
     key: Option<PathBuf>,
 }
 
@@ -139,7 +139,7 @@ struct Shelf {
 }
 
 impl Shelf {
-    /// Takes a model; files that are there already only get further names.
+    /// Adds a model; files that were already added only get further names.
     fn put(&mut self, place: Place) {
         let known = place.key.as_ref().and_then(|key| self.by_key.get(key)).copied();
         if let Some(known) = known.and_then(|at| self.places.get_mut(at)) {
@@ -164,7 +164,7 @@ impl Shelf {
     }
 }
 
-/// The path from `root` to a model, its file's ending left out.
+/// The path from `root` to a model, without its file's extension.
 fn below(root: &Path, files: &Files) -> String {
     let folder = match files {
         Files::Gguf(_) => files.path().parent(),
@@ -176,11 +176,11 @@ fn below(root: &Path, files: &Files) -> String {
 }
 
 /// The hub's cache: `models--OWNER--NAME/snapshots/COMMIT/…` are links into `blobs`, and `refs`
-/// says which commit a branch is at.
+/// contains the commit of each branch.
 fn hub_cache(cache: &Path, shelf: &mut Shelf) {
     let repos = match entries(cache) {
         Ok(repos) => repos,
-        // Nothing was ever fetched.
+        // Nothing was ever downloaded.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
         Err(error) => {
             return shelf.skipped.push(Skipped { path: cache.to_owned(), reason: why(&error) });
@@ -204,7 +204,7 @@ fn hub_cache(cache: &Path, shelf: &mut Shelf) {
                 continue;
             }
         };
-        // The branch first: what older snapshots have in common with it is listed by its name.
+        // The branch comes first: what older snapshots share with it is listed under its name.
         commits.sort_by_key(|commit| commit.file_name() != main.trim());
         for commit in commits {
             let name = commit.file_name().to_string_lossy().into_owned();
@@ -236,8 +236,8 @@ fn snapshot(root: &Path, id: &str, shelf: &mut Shelf) {
     }
 }
 
-/// Gives models that are called alike their longer names, or their paths where these are alike
-/// too. The common name stays an alias: who types it is shown them all.
+/// Gives models with the same name their longer names, or their paths if these are the same too.
+/// The shared name stays an alias: a user who types it is shown all of them.
 fn named_apart(mut places: Vec<Place>) -> Vec<Located> {
     let path = |place: &Place| {
         let path = place.located.paths.first();
@@ -289,7 +289,7 @@ fn read_one(located: &Located) -> Facts {
         Spec::Gguf(path) => Facts::of_gguf(path),
         Spec::Folder(path) => {
             let facts = Facts::of_folder(&Folder::Disk(path.clone()));
-            // Snapshots of the hub have a commit behind the name.
+            // Snapshots of the hub have a commit after the name.
             let name = located.name.rsplit('/').next().unwrap_or_default();
             let name = name.split('@').next().unwrap_or_default();
             Facts { title: Some(titles::title(name, HeaderName::default())), ..facts }

@@ -1,9 +1,10 @@
 //! The models on this machine: in folders that the user names, the hub's cache, LM Studio's folders
-//! and Ollama's store. Only names and headers are read, and nothing is ever written.
+//! and Ollama's store. It reads only names and headers, and never writes anything.
 //!
-//! [`ModelPlaces`] says where to look, [`find`] gives every model once ([`ModelEntry`]) with what
-//! its headers say ([`Facts`]) and, where this program cannot open it, why. What is damaged is left
-//! out with a reason ([`Skipped`]) and stops nothing. [`find_spec`] takes what a user types.
+//! [`ModelPlaces`] says where to look, [`find`] returns every model once ([`ModelEntry`]) with what
+//! its headers say ([`Facts`]) and, if this program cannot open it, why. Anything damaged is left
+//! out with a reason ([`Skipped`]) and does not stop the search. [`find_spec`] takes what a user
+//! types.
 //!
 //! ```no_run
 //! use dovetail::library::{ModelPlaces, find};

@@ -1,4 +1,4 @@
-//! From what a user types to a model on this machine: by name, or the beginning of one.
+//! From what a user types to a model on this machine: by its name, or the beginning of its name.
 
 use std::path::Path;
 
@@ -7,17 +7,17 @@ use super::find::locate;
 use super::places::ModelPlaces;
 use crate::library::{LibraryError, Spec};
 
-/// Names that an error lists.
+/// How many names an error lists.
 const MOST_LISTED: usize = 8;
-/// Likeness from which a name is suggested, 0 to 1.
+/// The similarity from which a name is suggested, 0 to 1.
 const ALIKE: f64 = 0.5;
 
 /// What `given` names: a file, a folder, `bundled`, a model on this machine by its name or the
-/// beginning of one, or a repository on the hub. `folders` are those that the settings name.
+/// beginning of one, or a repository on the hub. `folders` are those in the settings.
 ///
 /// # Errors
-/// [`LibraryError::Ambiguous`] with the models that fit, [`LibraryError::Unknown`] with names that
-/// are alike.
+/// [`LibraryError::Ambiguous`] with the matching models, [`LibraryError::Unknown`] with similar
+/// names.
 pub fn find_spec(given: &str, folders: &[String]) -> Result<Spec, LibraryError> {
     let located = || locate(&ModelPlaces::of_machine(folders)).0;
     match Spec::parse(given) {
@@ -37,7 +37,7 @@ pub fn find_spec(given: &str, folders: &[String]) -> Result<Spec, LibraryError> 
         }
         Ok(spec) => Ok(spec),
         Err(error) if is_name(given) => match named(given, &located()) {
-            // That a file is not a model says more than that a name is unknown.
+            // That a file is not a model is more informative than that a name is unknown.
             Err(LibraryError::Unknown { .. }) if matches!(error, LibraryError::Spec { .. }) => {
                 Err(error)
             }
@@ -47,7 +47,7 @@ pub fn find_spec(given: &str, folders: &[String]) -> Result<Spec, LibraryError> 
     }
 }
 
-/// The error with what the user typed in place of the name that was looked for.
+/// The error with what the user typed instead of the name that was looked up.
 fn as_typed(error: LibraryError, typed: &str) -> LibraryError {
     let given = typed.to_owned();
     match error {
@@ -57,7 +57,7 @@ fn as_typed(error: LibraryError, typed: &str) -> LibraryError {
     }
 }
 
-/// Whether it may be a name: paths are meant as such.
+/// Whether it may be a name: paths are always paths.
 fn is_name(given: &str) -> bool {
     let near = ["./", "../", ".\\", "..\\", "~"];
     // A root with or without a drive (`C:\`) on Windows.
@@ -66,11 +66,11 @@ fn is_name(given: &str) -> bool {
         && !near.iter().any(|start| given.starts_with(start))
 }
 
-/// The model of this name, or the only one whose name begins so. Capitals do not count.
+/// The model with this name, or the only one whose name begins with it, ignoring case.
 ///
 /// # Errors
-/// [`LibraryError::Ambiguous`] with the models that fit, [`LibraryError::Unknown`] with names that
-/// are alike.
+/// [`LibraryError::Ambiguous`] with the matching models, [`LibraryError::Unknown`] with similar
+/// names.
 pub fn named<'a>(given: &str, models: &'a [Located]) -> Result<&'a Located, LibraryError> {
     let wanted = given.to_lowercase();
     let having = |fits: &dyn Fn(&str) -> bool| -> Vec<&'a Located> {
@@ -109,7 +109,7 @@ fn none(given: &str, models: &[Located]) -> LibraryError {
             if name.contains(&wanted) {
                 1.0
             } else {
-                // A name that is cut short is meant by its beginning.
+                // A shortened name is compared with the beginnings of names.
                 let start: String = name.chars().take(wanted.chars().count()).collect();
                 let whole = strsim::normalized_damerau_levenshtein(&wanted, &name);
                 whole.max(strsim::normalized_damerau_levenshtein(&wanted, &start))

@@ -1,9 +1,9 @@
-//! Ollama's store: manifests by name and tag, which list the blobs of a model by their hashes.
-//! Only read. Must never know other stores.
+//! Ollama's store: manifests by name and tag, which list the blobs of a model by their hashes. The
+//! store is only read. It must not depend on other stores.
 //!
 //! `manifests/REGISTRY/NAMESPACE/NAME/TAG` is JSON with `layers`, each with a media type and a
-//! digest; the one of type `….image.model` is a GGUF file at `blobs/sha256-…`. Newer programs keep
-//! further manifests in a second folder beside it, and call their registry otherwise.
+//! digest; the layer of type `….image.model` is a GGUF file at `blobs/sha256-…`. Newer programs
+//! store further manifests in a second folder next to it, under another registry name.
 
 use std::fs;
 use std::io;
@@ -15,25 +15,25 @@ use super::entry::Skipped;
 use super::walk::{entries, why};
 use crate::files::read_text;
 
-/// Most bytes of a manifest; they have about 1000.
+/// The most bytes of a manifest; they have about 1000.
 const LONGEST: u64 = 1 << 20;
-/// The registries of its own library.
+/// The registries of Ollama's own library.
 const OWN: [&str; 2] = ["registry.ollama.ai", "ollama.com"];
 const MODEL: &str = "application/vnd.ollama.image.model";
 const ADAPTER: &str = "application/vnd.ollama.image.adapter";
-/// Folders from `manifests` down to the tags.
+/// How many folders there are from `manifests` down to the tags.
 const DEPTH: usize = 4;
 
-/// A name and the file behind it.
+/// A name and its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tagged {
-    /// As `ollama list` writes it, e.g. `qwen2.5:0.5b`.
+    /// As in `ollama list`, e.g. `qwen2.5:0.5b`.
     pub(super) name: String,
     /// The GGUF file.
     pub(super) blob: PathBuf,
 }
 
-/// All models of a store, in the order of their names.
+/// All models in a store, in the order of their names.
 pub(super) fn models(store: &Path, skipped: &mut Vec<Skipped>) -> Vec<Tagged> {
     let mut search = Search { store, found: Vec::new(), skipped };
     match entries(store) {
@@ -65,7 +65,7 @@ impl Search<'_> {
         self.skipped.push(Skipped { path: path.to_owned(), reason: reason.into() });
     }
 
-    /// Goes down to the tags; `above` has the names of the folders on the way.
+    /// Walks down to the tags; `above` has the names of the folders on the way.
     fn tags(&mut self, folder: &Path, above: &mut Vec<String>) {
         let entries = match entries(folder) {
             Ok(entries) => entries,
@@ -76,7 +76,7 @@ impl Search<'_> {
             if name.starts_with('.') {
                 continue;
             }
-            // A tag may be a link to a manifest among the blobs; a folder is never one.
+            // A tag may be a link to a manifest among the blobs; a folder is never a link.
             match fs::metadata(&path) {
                 Ok(metadata) if !metadata.is_dir() => match blob(self.store, &path) {
                     Ok(blob) => self.found.push(Tagged { name: readable(above, &name), blob }),
@@ -94,7 +94,7 @@ impl Search<'_> {
     }
 }
 
-/// `qwen2.5:0.5b`, with namespace and registry where they are not Ollama's own.
+/// `qwen2.5:0.5b`, with namespace and registry if they are not Ollama's own.
 fn readable(above: &[String], tag: &str) -> String {
     let own = |part: &String| part == "library" || OWN.contains(&part.as_str());
     let kept = above.iter().enumerate().filter(|(i, part)| *i + 1 == above.len() || !own(part));

@@ -1,4 +1,4 @@
-//! Where models are looked for on this machine. Must never look into them.
+//! Where models are searched for on this machine. It must not depend on what is in these places.
 
 use std::path::{Path, PathBuf};
 
@@ -9,16 +9,16 @@ use crate::files::{download_dir, home_dir, read_text};
 use crate::library::Hub;
 use crate::library::spec::expand;
 
-/// Most bytes of LM Studio's files that are read.
+/// The most bytes of LM Studio's files that are read.
 const LONGEST: u64 = 1 << 20;
 
-/// Folders to look into. They are read, never written.
+/// Folders to search. They are read, never written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelPlaces {
-    /// Folders that the user names; one that is not there is reported.
+    /// Folders that the user names; a missing one is reported.
     pub folders: Vec<PathBuf>,
-    /// Folders whose GGUF files are taken, and not what is below them: where the program was
-    /// started, and where downloads go.
+    /// Folders of which only the GGUF files themselves are used, not their subfolders: where the
+    /// program was started, and where downloads go.
     pub near: Vec<(PathBuf, Store)>,
     /// Caches of the hub's programs.
     pub hub: Vec<PathBuf>,
@@ -29,8 +29,8 @@ pub struct ModelPlaces {
 }
 
 impl ModelPlaces {
-    /// Where the programs of this machine keep models, as they read the environment, and the
-    /// `folders` that the settings name (`~/` is the user's own).
+    /// Where the programs of this machine store models, as they read the environment, and the
+    /// `folders` in the settings (`~/` is the user's home).
     pub fn of_machine(folders: &[String]) -> Self {
         let home = home_dir();
         Self {
@@ -59,7 +59,7 @@ fn ollama(home: Option<&Path>) -> Vec<PathBuf> {
     own.into_iter().chain(service).collect()
 }
 
-/// LM Studio's home is named by a file in the user's, else it is where the program has kept it;
+/// LM Studio's home folder is named in a file in the user's home, otherwise it is the default one;
 /// its settings may name another folder for models.
 fn lm_studio(home: &Path) -> Vec<PathBuf> {
     let named = read_text(&home.join(".lmstudio-home-pointer"), LONGEST).ok();
@@ -100,7 +100,7 @@ mod tests {
         fs::write(at("big/lms/settings.json"), settings.to_string()).unwrap();
         let all = ["big/models", "big/lms/models", ".cache/lm-studio/models"].map(at);
         assert_eq!(lm_studio(home), all);
-        // A damaged file is no reason to find nothing.
+        // A damaged file is not a reason to find nothing.
         fs::write(at("big/lms/settings.json"), "{").unwrap();
         assert_eq!(lm_studio(home), all[1..]);
     }

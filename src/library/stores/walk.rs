@@ -1,5 +1,5 @@
-//! Looks for models in a folder and those below it: GGUF files, and folders of Hugging Face files.
-//! Opens no file. Must never know whose folder it is.
+//! Searches for models in a folder and its subfolders: GGUF files, and folders of Hugging Face
+//! files. It opens no file. It must not depend on whose folder it is.
 
 use std::collections::HashSet;
 use std::fs;
@@ -9,25 +9,25 @@ use std::path::{Path, PathBuf};
 use super::entry::Skipped;
 use crate::library::shard_names::all_numbered;
 
-/// Folders below the one that is named; LM Studio and the hub need four.
+/// How many levels of subfolders are searched; LM Studio and the hub need four.
 const DEEPEST: usize = 12;
-/// Entries that are looked at: more than any store has, and soon read.
+/// How many entries are examined: more than any store has, and quick to read.
 const MOST_ENTRIES: usize = 200_000;
-/// Files of weights by which a folder with a `config.json` is a model.
+/// Weight files that make a folder with a `config.json` a model.
 const WEIGHTS: [&str; 3] =
     ["model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"];
 
-/// Files of one model.
+/// The files of one model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Files {
-    /// A GGUF file, or all of a model in several.
+    /// A GGUF file, or all files of a model in several.
     Gguf(Vec<PathBuf>),
     /// A folder, and a file in it that holds weights or lists them.
     Folder(PathBuf, PathBuf),
 }
 
 impl Files {
-    /// A path by which the same files are known again.
+    /// A path that identifies the same files again.
     pub(super) fn key(&self) -> Option<PathBuf> {
         let first = match self {
             Self::Gguf(paths) => paths.first()?,
@@ -36,7 +36,7 @@ impl Files {
         fs::canonicalize(first).ok()
     }
 
-    /// Bytes of the files with weights that are there.
+    /// Bytes of the existing weight files.
     pub(super) fn bytes(&self) -> u64 {
         let size = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
         match self {
@@ -54,7 +54,7 @@ impl Files {
         }
     }
 
-    /// The name of the file without its ending and number, or of the folder.
+    /// The name of the file without its extension and number, or of the folder.
     pub(super) fn stem(&self) -> String {
         let text = |name: Option<&std::ffi::OsStr>| {
             name.unwrap_or_default().to_string_lossy().into_owned()
@@ -70,7 +70,7 @@ impl Files {
         }
     }
 
-    /// Where it lies: its (first) file, or its folder.
+    /// Where it is: its (first) file, or its folder.
     pub(super) fn path(&self) -> &Path {
         match self {
             Self::Gguf(paths) => paths.first().map_or(Path::new(""), PathBuf::as_path),
@@ -79,16 +79,16 @@ impl Files {
     }
 }
 
-/// All models in `root` and below it, in the order of their paths. What cannot be looked at goes
-/// to `skipped`.
+/// All models in `root` and below it, in the order of their paths. What cannot be examined goes to
+/// `skipped`.
 pub(super) fn walk(root: &Path, skipped: &mut Vec<Skipped>) -> Vec<Files> {
     let mut walk = Walk { skipped, seen: HashSet::new(), looked_at: 0, found: Vec::new() };
     walk.folder(root, 0);
     walk.found
 }
 
-/// The models of the GGUF files in `folder` itself; none where it cannot be read. A file that
-/// cannot be looked at goes to `skipped`.
+/// The models of the GGUF files directly in `folder`; none if it cannot be read. A file that cannot
+/// be examined goes to `skipped`.
 pub(super) fn ggufs_in(folder: &Path, skipped: &mut Vec<Skipped>) -> Vec<Files> {
     let mut walk = Walk { skipped, seen: HashSet::new(), looked_at: 0, found: Vec::new() };
     for entry in entries(folder).unwrap_or_default() {
@@ -100,7 +100,7 @@ pub(super) fn ggufs_in(folder: &Path, skipped: &mut Vec<Skipped>) -> Vec<Files> 
     walk.found
 }
 
-/// Whether the file is called like a GGUF file.
+/// Whether the file's name is that of a GGUF file.
 fn is_gguf(path: &Path) -> bool {
     path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf"))
 }
@@ -123,7 +123,7 @@ pub(super) fn why(error: &io::Error) -> String {
             "a link to something that no longer exists; remove it".to_owned()
         }
         io::ErrorKind::PermissionDenied => "no permission to read it".to_owned(),
-        // The kind of links in a circle has no stable name yet.
+        // The error kind for links in a circle has no stable name yet.
         _ if is_circle(error) => "a link that leads back to itself; remove it".to_owned(),
         _ => error.to_string(),
     }
@@ -141,7 +141,7 @@ fn is_circle(_: &io::Error) -> bool {
 
 struct Walk<'a> {
     skipped: &'a mut Vec<Skipped>,
-    /// Folders by their true paths.
+    /// Folders by their real paths.
     seen: HashSet<PathBuf>,
     looked_at: usize,
     found: Vec<Files>,
@@ -221,7 +221,7 @@ impl Walk<'_> {
         }
         match all_numbered(&path) {
             Some((_, all)) if all.len() > 1 => {
-                // Its other files are found too: the model is listed once.
+                // Its other files are found too, but the model is listed only once.
                 let files = Files::Gguf(all);
                 if !self.found.contains(&files) {
                     self.found.push(files);

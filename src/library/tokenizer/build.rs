@@ -1,4 +1,4 @@
-//! A [`Tokenizer`] from a bare [`Vocabulary`]. Must never know files.
+//! A [`Tokenizer`] from a bare [`Vocabulary`]. It must not depend on files.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ impl Vocabulary {
         Tokenizer::new(tokenizer, around(self.begin), around(self.end), origin)
     }
 
-    /// The tokens of a kind that are matched in a text before it is cut into words.
+    /// The tokens of a kind that are matched in a text before it is split into words.
     fn added(&self, kind: TokenKind, special: bool) -> Vec<AddedToken> {
         let of_kind = self.tokens.iter().zip(&self.kinds).filter(|(_, other)| **other == kind);
         of_kind
@@ -56,7 +56,7 @@ impl Vocabulary {
     }
 }
 
-/// A part of the library, from its JSON form: that is the form its users know.
+/// A part of the library, from its JSON form, which its users know.
 fn part<T: DeserializeOwned>(json: &Value, origin: &str) -> Result<T, TokenizerError> {
     T::deserialize(json).map_err(|error| TokenizerError::Unreadable {
         origin: origin.to_owned(),

@@ -1,4 +1,4 @@
-//! GPT-2's byte-level BPE on the `tokenizers` library: how the families that GGUF files name cut
+//! GPT-2's byte-level BPE on the `tokenizers` library: how the families that GGUF files name split
 //! a text into words.
 
 use serde_json::{Value, json};
@@ -7,13 +7,13 @@ use tokenizers::models::bpe::BPE;
 use super::TokenizerError;
 use super::vocabulary::{Vocabulary, bpe};
 
-/// How a text is cut into the words within which merging happens.
+/// How a text is split into the words within which merging happens.
 pub(super) struct Words {
     /// The library's JSON form.
     pub(super) pre_tokenizer: Value,
-    /// Whether a word that is a token is that token, whatever the merges say.
+    /// Whether a word that is a token is always that token, independent of the merges.
     pub(super) whole_words: bool,
-    /// Whether the text is put in Unicode's composed form (NFC) first.
+    /// Whether the text is first converted to Unicode's composed form (NFC).
     pub(super) composed: bool,
 }
 
@@ -25,7 +25,7 @@ const QWEN_2: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*",
     r"|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
-/// GPT-4o's (o200k): Tekken's words with a contraction at the end, numbers of three digits.
+/// GPT-4o's (o200k): Tekken's words with a contraction at the end, and numbers of three digits.
 const GPT_4O: &str = concat!(
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+",
@@ -57,7 +57,7 @@ const TEKKEN: &str = concat!(
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}",
     r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
-/// What llama.cpp does for a file that names no rule: one cut after another.
+/// What llama.cpp does for a file that names no rule: one split after the other.
 const DEFAULT: [&str; 4] = [
     r"[\p{P}\$\+<=>\^~\|]+",
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)",
@@ -123,7 +123,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// All bytes, a mark, and merges that would join everything if words did not stop them.
+    /// All bytes, a control token, and merges that would join everything if words did not stop
+    /// them.
     fn tokenizer(pre: &str) -> Tokenizer {
         let mut tokens: Vec<String> = (0..=255u8).map(|byte| char_of(byte).to_string()).collect();
         let merges = [
@@ -131,7 +132,7 @@ mod tests {
             "c A", "! Ċ", "Ġ Ġ",
         ];
         tokens.extend(merges.iter().map(|merge| merge.replace(' ', "")));
-        tokens.push("xyz".to_owned()); // a word without merges
+        tokens.push("xyz".to_owned()); // A word without merges.
         tokens.push("<|end|>".to_owned());
         let mut kinds = vec![TokenKind::Normal; tokens.len()];
         *kinds.last_mut().unwrap() = TokenKind::Control;

@@ -1,6 +1,6 @@
-//! Looks at a `tokenizer.json` before the `tokenizers` library reads it: the library reserves
-//! what a number in the file claims, and takes some damaged parts for sound ones. Must never know
-//! what the parts do beyond how large they can make a text.
+//! Checks a `tokenizer.json` before the `tokenizers` library reads it: the library allocates the
+//! size that a number in the file claims, and accepts some damaged parts. It must not depend on
+//! what the parts do, except how large they can make a text.
 
 use std::fmt;
 
@@ -8,17 +8,17 @@ use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// Bytes of a file; the largest that is published has an eighth.
+/// The most bytes of a file; the largest published one has an eighth.
 const LONGEST: usize = 256 << 20;
-/// Ids of tokens, sixteen times the largest vocabulary that is published.
+/// The most ids of tokens, sixteen times the largest published vocabulary.
 const MOST_IDS: u64 = 1 << 22;
-/// Steps of a normalizer or pre-tokenizer.
+/// The most steps of a normalizer or pre-tokenizer.
 const MOST_STEPS: usize = 64;
 /// How many times longer they may make a text.
 const MOST_GROWTH: u64 = 1 << 12;
-/// Bytes of a text that is put into others.
+/// The most bytes of a text that is inserted into others.
 const LONGEST_CONTENT: usize = 64;
-/// Bytes of a pattern.
+/// The most bytes of a pattern.
 const LONGEST_PATTERN: usize = 16 << 10;
 
 #[derive(Deserialize)]
@@ -47,7 +47,7 @@ struct Model {
     vocab: Vocab,
 }
 
-/// One more than the largest id.
+/// The largest id plus one.
 #[derive(Default)]
 struct Vocab(u64);
 
@@ -81,7 +81,7 @@ impl<'de> Deserialize<'de> for Vocab {
     }
 }
 
-/// Whether the library can be given this file; else what is wrong with it.
+/// Checks that this file can be passed to the library; otherwise returns what is wrong with it.
 pub(super) fn check(json: &[u8]) -> Result<(), String> {
     if json.len() > LONGEST {
         return Err(format!("it has {} bytes, and the limit is {LONGEST}", json.len()));
@@ -167,8 +167,8 @@ impl Steps {
     }
 }
 
-/// SentencePiece's table of characters begins with the bytes of its index, four a unit; the texts
-/// follow it.
+/// SentencePiece's table of characters begins with the number of bytes in its index, which has four
+/// bytes per unit; the texts follow it.
 fn check_charsmap(base64: &str) -> Result<(), String> {
     let digits = base64.trim_end_matches('=');
     let length = digits.len() * 3 / 4;

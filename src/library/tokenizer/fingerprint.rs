@@ -1,6 +1,6 @@
-//! Which vocabulary a model has, told from a part of it: enough to find models that can draft for
-//! each other without building their tokenizers. Whether they do is compared token by token when
-//! they are loaded.
+//! Which vocabulary a model has, judged by a part of it: enough to find models that can draft for
+//! each other without building their tokenizers. Whether they really can is checked token by token
+//! when they are loaded.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,23 +9,23 @@ use std::ops::Range;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Equal for vocabularies of one tokenizer: control tokens and padding, in which the sizes of a
-/// family differ, lie outside of what is looked at.
+/// It is equal for vocabularies of the same tokenizer: control tokens and padding, in which the
+/// sizes of a family differ, are outside of the compared part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint(u64);
 
 impl Fingerprint {
-    /// Ids that are looked at. Below lie bytes and control tokens, which all BPE vocabularies
-    /// have in common, or a family's versions have not.
+    /// The compared ids. Below them are bytes and control tokens, which all BPE vocabularies share,
+    /// or in which the versions of a family differ.
     pub(in crate::library) const SAMPLED: Range<u64> = 1000..5000;
 
-    /// Of the tokens with these ids, of `count` in all. `None` if there are none: too small a
-    /// vocabulary is no language model's.
+    /// The fingerprint of the tokens with these ids, of `count` in all. `None` if there are none:
+    /// such a small vocabulary does not belong to a language model.
     pub(in crate::library) fn of<'a>(
         count: u64,
         tokens: impl Iterator<Item = (u64, &'a str)>,
     ) -> Option<Self> {
-        // The order does not count: a JSON object has none.
+        // The order does not matter, because a JSON object has none.
         let (mut sum, mut any) = (count.min(Self::SAMPLED.end), false);
         for (id, token) in tokens.filter(|(id, _)| Self::SAMPLED.contains(id)) {
             let mut hasher = DefaultHasher::new();
@@ -36,7 +36,7 @@ impl Fingerprint {
         any.then_some(Self(sum))
     }
 
-    /// Of the text of a `tokenizer.json`.
+    /// The fingerprint from the text of a `tokenizer.json`.
     pub(in crate::library) fn of_json(json: &[u8]) -> Option<Self> {
         let file: File = serde_json::from_slice(json).ok()?;
         let Vocab { count, tokens } = file.model.vocab;
@@ -54,7 +54,7 @@ struct Model {
     vocab: Vocab,
 }
 
-/// The sampled part of a vocabulary: an object of ids, or a list of tokens with their scores.
+/// The compared part of a vocabulary: an object of ids, or a list of tokens with their scores.
 struct Vocab {
     count: u64,
     tokens: Vec<(u64, String)>,

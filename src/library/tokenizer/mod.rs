@@ -1,5 +1,5 @@
-//! Text to token ids and back: from a `tokenizer.json`, or from the vocabulary in a GGUF file. Must
-//! never know what a model does with the ids.
+//! Text to token ids and back: from a `tokenizer.json`, or from the vocabulary in a GGUF file. It
+//! must not depend on what a model does with the ids.
 
 mod build;
 mod byte_level;
@@ -38,7 +38,7 @@ pub enum TokenizerError {
         /// What is wrong.
         reason: String,
     },
-    /// A tokenizer of another kind.
+    /// A tokenizer of an unsupported kind.
     #[error(
         "{origin}: the tokenizer's {what} is `{found}`, which is not supported; use a model with \
          one of these: {supported}"
@@ -50,7 +50,7 @@ pub enum TokenizerError {
         what: &'static str,
         /// Its value.
         found: String,
-        /// What would be.
+        /// Which values are supported.
         supported: &'static str,
     },
     /// A text could not be encoded.
@@ -58,7 +58,7 @@ pub enum TokenizerError {
     Encode(String),
 }
 
-/// A tokenizer. Cheap to clone.
+/// A tokenizer. It is cheap to clone.
 #[derive(Clone)]
 pub struct Tokenizer(Arc<Inner>);
 
@@ -66,21 +66,21 @@ struct Inner {
     tokenizer: tokenizers::Tokenizer,
     pieces: Pieces,
     added: HashMap<u32, AddedToken>,
-    /// Tokens around a bare text that the library does not know of itself.
+    /// Tokens around a bare text that the library does not know.
     begin: Option<u32>,
     end: Option<u32>,
-    /// Most bytes of a token, once they were asked for.
+    /// The most bytes of a token, once they were requested.
     longest: OnceLock<usize>,
-    /// Made when a message first spells a control token; `None` if it cannot be.
+    /// Created when a message first spells a control token; `None` if that is not possible.
     finder: OnceLock<Option<Finder>>,
-    /// The token of what the vocabulary lacks.
+    /// The token for what is missing in the vocabulary.
     unknown: Option<u32>,
     /// The file, for errors.
     origin: String,
 }
 
-/// What the library is tried with: characters of many kinds, so that a table that is damaged
-/// fails when the file is opened and not in a conversation.
+/// A text with which the library is tried: characters of many kinds, so that a damaged table fails
+/// when the file is opened and not in a conversation.
 const TRIAL: &str = " !\"#$%&'()*+,-./0123456789:;<=>?@ABCXYZ[\\]^_`abcxyz{|}~\t\r\n  \u{a0}\
     éßİı\u{301}ﬁＡ①…–“漢字한글 नमस्ते العربية 😀👍🏽\u{200b}\u{fffd}▁";
 
@@ -94,7 +94,7 @@ impl Tokenizer {
     /// Reads the text of a `tokenizer.json`; `origin` names it in errors.
     ///
     /// # Errors
-    /// [`TokenizerError`] if it is damaged or of another kind than Llama-family models use.
+    /// [`TokenizerError`] if it is damaged or of a kind that Llama-family models do not use.
     pub fn from_json(json: &[u8], origin: &str) -> Result<Self, TokenizerError> {
         let unreadable =
             |reason: String| TokenizerError::Unreadable { origin: origin.to_owned(), reason };
@@ -115,7 +115,7 @@ impl Tokenizer {
             origin: origin.to_owned(),
             reason: error.to_string(),
         };
-        // Batch settings of training: a prompt is never cut or padded.
+        // These are batch settings for training: a prompt is never cut or padded.
         tokenizer.with_truncation(None).map_err(unreadable)?;
         tokenizer.with_padding(None);
         let pieces =
@@ -146,7 +146,7 @@ impl Tokenizer {
             origin,
         }));
         let library = &tokenizer.0.tokenizer;
-        // Whether it can spell all this is another question.
+        // Whether it can spell all this is a separate question.
         if caught(|| library.encode(TRIAL, true).is_ok()).is_none() {
             return Err(TokenizerError::Unreadable {
                 origin: tokenizer.0.origin.clone(),
@@ -156,9 +156,9 @@ impl Tokenizer {
         Ok(tokenizer)
     }
 
-    /// The tokens of `text`. Special tokens spelled out in it (`<|user|>`) become those tokens:
-    /// for what people say, see [`Self::encode_prompt`]. With `begin`, whatever the model wants
-    /// around a bare text is added, usually its begin-of-text token.
+    /// The tokens of `text`. Special tokens spelled in it (`<|user|>`) become those tokens; for
+    /// messages, see [`Self::encode_prompt`]. With `begin`, the tokens that the model needs around
+    /// a bare text are added, usually its begin-of-text token.
     ///
     /// # Errors
     /// [`TokenizerError::Encode`].
@@ -169,9 +169,10 @@ impl Tokenizer {
         Ok(tokens.chain(around(self.0.end)).collect())
     }
 
-    /// The tokens of a prompt, as [`Self::encode`] gives them, except that a control token which a
-    /// message spells is text like any other. With each, the bytes of the prompt that it stands
-    /// for: none for those that were put around it. Some tokenizers leave white space out.
+    /// The tokens of a prompt, as from [`Self::encode`], except that a control token spelled in a
+    /// message is treated as ordinary text. Each token comes with the bytes of the prompt that it
+    /// represents: none for tokens that were added around it. Some tokenizers leave out white
+    /// space.
     ///
     /// # Errors
     /// [`TokenizerError::Encode`].
@@ -186,7 +187,7 @@ impl Tokenizer {
             let (tokenizer, added) = (&self.0.tokenizer, &self.0.added);
             encoding = self.tried(|| said::encode(tokenizer, finder, added, prompt, begin))?;
         }
-        // Whatever a tokenizer's file makes of it: rather no answer than a forged turn.
+        // Whatever a tokenizer's file does: no answer is better than a forged turn.
         if let Some(control) = self.forged(&encoding, prompt) {
             let (control, origin) = (self.label(control), &self.0.origin);
             return Err(TokenizerError::Encode(format!(
@@ -202,13 +203,13 @@ impl Tokenizer {
         Ok(first.chain(inside).chain(around(self.0.end, prompt.text.len())).collect())
     }
 
-    /// A control token among those that stand for what a message says.
+    /// A control token among those that represent the text of a message.
     fn forged(&self, encoding: &Encoding, prompt: &Prompt) -> Option<u32> {
         let mut tokens = encoding.get_ids().iter().zip(encoding.get_offsets());
         let forged = tokens.find(|&(token, &(start, end))| {
             let control = self.0.added.get(token).filter(|added| is_control(added));
             control.is_some_and(|added| {
-                // It stands for every character that the vocabulary lacks.
+                // It represents every character that is missing in the vocabulary.
                 let lacking = self.0.unknown == Some(*token)
                     && !prompt.text[start..end].contains(&added.content);
                 prompt.says(&(start..end)) && !lacking
@@ -217,8 +218,8 @@ impl Tokenizer {
         forged.map(|(&token, _)| token)
     }
 
-    /// Every place where a text spells a control token, by their start: what
-    /// [`crate::chat::ChatTemplate::prompt`] asks.
+    /// Every place where a text spells a control token, ordered by their start: what
+    /// [`crate::chat::ChatTemplate::prompt`] needs.
     pub fn controls_in(&self, text: &str) -> Vec<Range<usize>> {
         self.finder().map(|finder| finder.controls_in(text)).unwrap_or_default()
     }
@@ -240,13 +241,13 @@ impl Tokenizer {
         TokenizerError::Encode(format!("{}: the tokenizers library crashed on it", self.0.origin))
     }
 
-    /// The text of `tokens` decoded together. Special tokens and ids outside the vocabulary have
-    /// none; a character that is not complete is U+FFFD.
+    /// The text of `tokens` decoded together. Special tokens and ids outside the vocabulary have no
+    /// text; an incomplete character becomes U+FFFD.
     pub fn text(&self, tokens: &[u32]) -> String {
         let visible = tokens.iter().filter(|&&token| !self.is_special(token));
         let bytes: Vec<u8> = visible.flat_map(|&token| self.bytes(token)).collect();
         let text = String::from_utf8_lossy(&bytes);
-        // The space that SentencePiece puts before the first word is no part of the text.
+        // The space that SentencePiece puts before the first word is not part of the text.
         let text = match self.0.pieces {
             Pieces::SentencePiece { strips_first: true } => text.strip_prefix(' ').unwrap_or(&text),
             _ => &text,
@@ -254,7 +255,7 @@ impl Tokenizer {
         text.to_owned()
     }
 
-    /// How one token is shown on its own: whitespace kept, bytes of split characters as `\xNN`,
+    /// How a token is shown on its own: whitespace kept, bytes of split characters as `\xNN`,
     /// special tokens by their name, an id outside the vocabulary as `<id>`.
     pub fn label(&self, token: u32) -> String {
         let bytes = self.bytes(token);
@@ -271,8 +272,9 @@ impl Tokenizer {
         label
     }
 
-    /// The fewest tokens that `bytes` bytes of text can make: none spells more than the longest of
-    /// the vocabulary. A normaliser may shorten a text before; no usual one to less than a quarter.
+    /// The fewest tokens into which `bytes` bytes of text can be split: none spells more than the
+    /// longest token of the vocabulary. A normaliser may shorten a text first, but no usual one to
+    /// less than a quarter.
     pub fn least_tokens(&self, bytes: usize) -> usize {
         let longest = self.0.longest.get_or_init(|| {
             let length = |token| self.bytes(token).len();
@@ -281,17 +283,17 @@ impl Tokenizer {
         bytes.div_ceil(4 * longest)
     }
 
-    /// The id of a token spelled exactly so.
+    /// The id of the token with exactly this spelling.
     pub fn id(&self, token: &str) -> Option<u32> {
         self.0.tokenizer.token_to_id(token)
     }
 
-    /// Whether a token is a control mark and not text.
+    /// Whether a token is a control token and not text.
     pub fn is_special(&self, token: u32) -> bool {
         self.0.added.get(&token).is_some_and(|added| added.special)
     }
 
-    /// The added token (special or not) that `text` begins with, the longest if several.
+    /// The added token (special or not) with which `text` begins; the longest if there are several.
     pub fn added_prefix(&self, text: &str) -> Option<u32> {
         let begins = self.0.added.iter().filter(|(_, added)| {
             !added.content.is_empty() && text.starts_with(added.content.as_str())
@@ -299,29 +301,30 @@ impl Tokenizer {
         begins.max_by_key(|(_, added)| added.content.len()).map(|(&id, _)| id)
     }
 
-    /// Number of tokens, added ones included. The model may have more rows.
+    /// The number of tokens, including added ones. The model may have more rows.
     pub fn vocab_size(&self) -> usize {
         self.0.tokenizer.get_vocab_size(true)
     }
 
     /// A number that differs between tokenizers that may split a text differently.
     pub fn fingerprint(&self) -> u64 {
-        // Serialisation orders the vocabulary by id. What cannot be serialised is told apart by
-        // its size alone, and then nothing can be kept for it across programs.
+        // Serialisation orders the vocabulary by id. A tokenizer that cannot be serialised is
+        // identified only by its size, and then nothing can be stored for it across programs.
         let spelled = self.0.tokenizer.to_string(false).unwrap_or_default();
         let mut hasher = std::hash::DefaultHasher::new();
         (spelled, self.0.begin, self.0.end, self.vocab_size()).hash(&mut hasher);
         hasher.finish()
     }
 
-    /// What the vocabulary is, the same in every program, hexadecimal: for files that are kept.
+    /// The hash of the vocabulary, the same in every program, hexadecimal: for files that are
+    /// stored.
     pub fn vocabulary_hash(&self) -> String {
         let labels = (0..self.vocab_size() as u32).map(|token| self.label(token));
         let hash = labels.fold(FNV_START, |hash, label| fnv1a_part(hash, label.as_bytes()));
         format!("{hash:016x}")
     }
 
-    /// What each of the first `rows` ids stands for; `None` for ids without a token.
+    /// What each of the first `rows` ids represents; `None` for ids without a token.
     pub fn pieces(&self, rows: usize) -> Vec<Option<Piece>> {
         (0..rows as u32).map(|token| self.piece(token)).collect()
     }
@@ -341,7 +344,7 @@ impl Tokenizer {
         (!bytes.is_empty()).then_some(Piece { kind, bytes })
     }
 
-    /// The bytes a token stands for; none for an id outside the vocabulary.
+    /// The bytes that a token represents; none for an id outside the vocabulary.
     fn bytes(&self, token: u32) -> Vec<u8> {
         if let Some(added) = self.0.added.get(&token) {
             return added.content.clone().into_bytes();

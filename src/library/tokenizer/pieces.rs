@@ -1,5 +1,5 @@
-//! How the tokens of a vocabulary spell bytes. The `tokenizers` library decodes whole sequences
-//! only; a label needs one token, and a character split over tokens needs its bytes.
+//! How the tokens of a vocabulary spell bytes. The `tokenizers` library only decodes whole
+//! sequences; a label needs a single token, and a character split over tokens needs its bytes.
 
 use tokenizers::DecoderWrapper;
 
@@ -18,7 +18,7 @@ pub(super) enum Pieces {
 const SPACE: char = '▁';
 
 impl Pieces {
-    /// The spelling that a decoder undoes, or the name of a decoder that undoes another one.
+    /// The spelling that a decoder reverses, or the name of a decoder that reverses another one.
     pub(super) fn of(decoder: Option<&DecoderWrapper>) -> Result<Self, String> {
         match decoder {
             None => Err("none".to_owned()),
@@ -57,7 +57,7 @@ impl Pieces {
         match self {
             Self::ByteLevel => {
                 let bytes: Option<Vec<u8>> = token.chars().map(byte_of).collect();
-                // As the library does: what is not spelled in bytes stands for itself.
+                // As in the library: what is not spelled in bytes represents itself.
                 bytes.unwrap_or_else(|| token.as_bytes().to_vec())
             }
             Self::SentencePiece { .. } => match byte_token(token) {
@@ -80,7 +80,7 @@ pub(super) fn byte_token(token: &str) -> Option<u8> {
     if two_digits { u8::from_str_radix(digits, 16).ok() } else { None }
 }
 
-/// Whether GPT-2 lets a byte stand for itself; the others follow from U+0100 on, in order.
+/// Whether GPT-2 spells a byte as itself; the others follow from U+0100 on, in order.
 fn is_itself(byte: u8) -> bool {
     matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF)
 }

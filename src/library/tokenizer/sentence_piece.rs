@@ -1,14 +1,14 @@
 //! SentencePiece's BPE on the `tokenizers` library.
 //!
 //! SentencePiece merges the neighbours whose union has the highest score. The library merges by
-//! rank in a list; so every way to put a token together is listed, ordered by the token's score.
+//! rank in a list, so every way to compose a token is listed, ordered by the token's score.
 
 use serde_json::{Value, json};
 use tokenizers::models::bpe::BPE;
 
 use super::vocabulary::{TokenKind, Vocabulary, bpe};
 
-/// Longer tokens are listed with no parts: SentencePiece itself learns none above 16 characters,
+/// Longer tokens are listed without parts: SentencePiece itself learns none above 16 characters,
 /// and the work is quadratic in the length that a file claims.
 const LONGEST_MERGED: usize = 256;
 
@@ -34,8 +34,8 @@ pub(super) fn model(vocabulary: &Vocabulary, scores: &[f32]) -> tokenizers::Resu
             }
         }
     }
-    // Several ways to one token are equal to SentencePiece; the longer left part first, as
-    // Hugging Face lists them.
+    // For SentencePiece, several ways to compose a token are equal; the longer left part comes
+    // first, as Hugging Face lists them.
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then(b.2.len().cmp(&a.2.len())));
     let merges = ranked.into_iter().map(|(_, _, l, r)| (l.to_owned(), r.to_owned())).collect();
     bpe(vocabulary, merges, |builder| {
@@ -47,13 +47,13 @@ pub(super) fn model(vocabulary: &Vocabulary, scores: &[f32]) -> tokenizers::Resu
     })
 }
 
-/// What stands around the model.
+/// The parts around the model.
 pub(super) struct Parts {
     pub(super) normalizer: Value,
     pub(super) decoder: Value,
 }
 
-/// Spaces become `▁` and back; with `space_first`, one goes before the first word.
+/// Spaces become `▁` and back; with `space_first`, one is put before the first word.
 pub(super) fn parts(space_first: bool) -> Parts {
     let mut normalizers = Vec::new();
     let mut decoders = vec![
@@ -78,7 +78,8 @@ mod tests {
     use super::super::vocabulary::Scheme;
     use super::*;
 
-    /// Llama 2's shape in small: marks, bytes, then pieces with falling scores.
+    /// The structure of Llama 2's on a small scale: control tokens, bytes, then pieces with falling
+    /// scores.
     fn vocabulary(space_first: bool) -> Vocabulary {
         let mut tokens = vec!["<unk>".to_owned(), "<s>".to_owned(), "</s>".to_owned()];
         let mut kinds = vec![TokenKind::Unknown, TokenKind::Control, TokenKind::Control];
@@ -138,7 +139,7 @@ mod tests {
         let mut wild = vocabulary(true);
         wild.tokens.push("▁".repeat(100_000));
         wild.kinds.push(TokenKind::Normal);
-        wild.tokens.push("the".into()); // without a score or a kind
+        wild.tokens.push("the".into()); // Without a score or a kind.
         if let Scheme::SentencePiece { scores, .. } = &mut wild.scheme {
             scores[260] = f32::NAN;
             scores[261] = f32::INFINITY;

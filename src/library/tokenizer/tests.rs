@@ -1,4 +1,4 @@
-//! What tokenizers make of texts, and what they refuse.
+//! How tokenizers split texts, and what they refuse.
 
 use super::*;
 use crate::model::SharedVocabulary;
@@ -76,7 +76,7 @@ fn no_text_makes_fewer_tokens_than_its_length_allows() {
 fn special_tokens_in_a_text_are_those_tokens() {
     let tokenizer = byte_level();
     let tokens = tokenizer.encode("hello hello<|end|>", false).unwrap();
-    // hello, Ġhe, ll, o and the mark; not cut at 2 as the file asks.
+    // hello, Ġhe, ll, o and the control token; not cut at 2 as the file says.
     assert_eq!(tokens, [260, 257, 258, b'o'.into(), 261]);
     assert_eq!(tokenizer.text(&tokens), "hello hello");
     assert_eq!(tokenizer.label(261), "<|end|>");

@@ -1,4 +1,4 @@
-//! A bare vocabulary with its rules, as GGUF files carry it. Must never know files.
+//! A bare vocabulary with its rules, as in GGUF files. It must not depend on files.
 
 use std::collections::HashMap;
 
@@ -9,33 +9,33 @@ use tokenizers::models::bpe::{BPE, BpeBuilder, Vocab};
 pub(in crate::library) enum TokenKind {
     /// Text.
     Normal,
-    /// Stands for what cannot be spelled.
+    /// Represents what cannot be spelled.
     Unknown,
-    /// A mark that is no text.
+    /// A control token, which is not text.
     Control,
-    /// Text that is one token wherever it appears.
+    /// Text that is one token in every place.
     UserDefined,
     /// A single byte, spelled `<0xNN>`.
     Byte,
-    /// A row without a use.
+    /// An unused row.
     Unused,
 }
 
 /// How texts become tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::library) enum Scheme {
-    /// SentencePiece's BPE: the pair whose union scores highest is merged first.
+    /// SentencePiece's BPE: the pair whose union has the highest score is merged first.
     SentencePiece {
-        /// One score a token.
+        /// One score per token.
         scores: Vec<f32>,
-        /// Whether a space goes before the first word.
+        /// Whether a space is put before the first word.
         space_first: bool,
     },
     /// GPT-2's BPE over bytes.
     ByteLevel {
         /// `left right`, the first merged first.
         merges: Vec<String>,
-        /// llama.cpp's name of the rule that cuts a text into words.
+        /// llama.cpp's name of the rule that splits a text into words.
         pre: String,
     },
 }
@@ -45,17 +45,17 @@ pub(in crate::library) enum Scheme {
 pub(in crate::library) struct Vocabulary {
     /// Spelling by id.
     pub(in crate::library) tokens: Vec<String>,
-    /// One a token.
+    /// One kind per token.
     pub(in crate::library) kinds: Vec<TokenKind>,
     pub(in crate::library) scheme: Scheme,
     /// Put before a bare text.
     pub(in crate::library) begin: Option<u32>,
-    /// Put behind a bare text.
+    /// Put after a bare text.
     pub(in crate::library) end: Option<u32>,
 }
 
 impl Vocabulary {
-    /// The first id of a spelling counts, as in llama.cpp; tokens that appear twice keep the row
+    /// The first id of a spelling counts, as in llama.cpp; tokens that appear twice keep their row
     /// but are never produced.
     pub(super) fn ids(&self) -> HashMap<&str, u32> {
         let mut ids = HashMap::with_capacity(self.tokens.len());
@@ -66,7 +66,7 @@ impl Vocabulary {
     }
 }
 
-/// The merges of which all three tokens are in the vocabulary, as a model.
+/// The merges whose three tokens are all in the vocabulary, as a model.
 pub(super) fn bpe(
     vocabulary: &Vocabulary,
     merges: Vec<(String, String)>,

@@ -1,8 +1,9 @@
-//! Control tokens in a prompt: those that a message spells are text, only the template's own count.
+//! Control tokens in a prompt: those that a message spells are text, and only the template's own
+//! count.
 //!
-//! The library takes every spelling for the token, and skipping one there would skip what it
-//! overlaps. So a prompt in which a message spells one goes the library's way step by step, with a
-//! search of our own for added tokens; all others are the library's alone.
+//! The library treats every spelling as the token, and skipping one there would also skip what it
+//! overlaps. So if a message in a prompt spells one, the prompt goes through the library's steps
+//! one by one, with our own search for added tokens; all other prompts use only the library.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,8 +18,8 @@ use tokenizers::{
 
 use crate::chat::Prompt;
 
-/// Whether a token steers the model: marked as special, or spelled as such tokens are. DeepSeek
-/// lists the marks of its turns as plain added tokens.
+/// Whether a token controls the model: marked as special, or spelled as such tokens are. DeepSeek
+/// lists the control tokens of its turns as plain added tokens.
 pub(super) fn is_control(added: &AddedToken) -> bool {
     let spelled = added.content.as_str();
     let looks_so = [("<|", "|>"), ("<｜", "｜>")]
@@ -29,7 +30,7 @@ pub(super) fn is_control(added: &AddedToken) -> bool {
 
 /// Finds added tokens.
 pub(super) struct Finder {
-    /// Matched in the text as it is.
+    /// Matched in the unchanged text.
     raw: Spellings,
     /// Matched in the normalized text.
     normalized: Spellings,
@@ -39,7 +40,7 @@ pub(super) struct Finder {
 struct Spellings {
     automaton: AhoCorasick,
     tokens: Vec<(u32, AddedToken)>,
-    /// A character of a word, as the library sees it.
+    /// A character of a word, as the library defines it.
     word: SysRegex,
 }
 
@@ -74,7 +75,7 @@ impl Finder {
         })
     }
 
-    /// Where a text spells control tokens, by their start.
+    /// Where a text spells control tokens, ordered by their start.
     pub(super) fn controls_in(&self, text: &str) -> Vec<Range<usize>> {
         self.controls.all(text).into_iter().map(|(place, ..)| place).collect()
     }
@@ -88,7 +89,7 @@ impl Spellings {
         Ok(Self { automaton, tokens, word: SysRegex::new(r"\w")? })
     }
 
-    /// Every match, the earliest first, of those that begin together the longest.
+    /// Every match, the earliest first; of those that begin together, the longest.
     fn all(&self, text: &str) -> Vec<Match<'_>> {
         let found = self.automaton.find_overlapping_iter(text).map(|found| {
             let (id, token) = &self.tokens[found.pattern().as_usize()];
@@ -104,8 +105,8 @@ impl Spellings {
         c.is_some_and(|c| self.word.find_iter(c.encode_utf8(&mut bytes)).next().is_some())
     }
 
-    /// The parts of a text, as the library cuts it at added tokens; `said` tells which bytes of it
-    /// no control token may touch.
+    /// The parts of a text, as the library splits it at added tokens; `said` tells which of its
+    /// bytes no control token may touch.
     fn cut(
         &self,
         text: NormalizedString,
@@ -125,7 +126,7 @@ impl Spellings {
             {
                 continue;
             }
-            // As the library does it, also where one token's white space holds the next token.
+            // As in the library, even if one token's white space contains the next token.
             let start = if token.lstrip { before.trim_end().len().max(from) } else { place.start };
             let stripped = if token.rstrip { after.len() - after.trim_start().len() } else { 0 };
             let end = place.end + stripped;
@@ -147,7 +148,7 @@ impl Spellings {
     }
 }
 
-/// The tokens of a prompt with the bytes they stand for; `begin` as in
+/// The tokens of a prompt with the bytes that they represent; `begin` as in
 /// [`super::Tokenizer::encode`].
 pub(super) fn encode(
     tokenizer: &tokenizers::Tokenizer,
@@ -156,7 +157,7 @@ pub(super) fn encode(
     prompt: &Prompt,
     begin: bool,
 ) -> tokenizers::Result<tokenizers::Encoding> {
-    // White space beside a token may be anybody's.
+    // White space next to a token may belong to either side.
     let said = |part: &NormalizedString, place: Range<usize>| {
         let blank = |c: char| c.is_whitespace() || c == '▁';
         let spelled = &part.get()[place.clone()];
@@ -180,7 +181,7 @@ pub(super) fn encode(
         pre_tokenizer.pre_tokenize(&mut parts)?;
     }
     parts.tokenize(|part| {
-        // Some vocabularies hold control tokens as words that a text may happen to spell.
+        // Some vocabularies contain control tokens as words that a text may happen to spell.
         let forged = |token: &Token, text: &str, at: usize| {
             let named = added.get(&token.id).filter(|added| is_control(added));
             let place = at + token.offsets.0..at + token.offsets.1;
@@ -192,7 +193,7 @@ pub(super) fn encode(
     tokenizer.post_process(encoding, None, begin)
 }
 
-/// The model's tokens of a text; where one is `forged`, the text is cut behind its first character.
+/// The model's tokens of a text; if one is `forged`, the text is cut after its first character.
 fn words(
     tokenizer: &tokenizers::Tokenizer,
     text: &str,

@@ -1,4 +1,4 @@
-//! Every kind of tokenizer that can be opened: from `tokenizer.json` in its variants, and from the
+//! Every kind of tokenizer that can be opened: from the variants of `tokenizer.json`, and from the
 //! vocabulary of a GGUF file.
 
 use std::sync::LazyLock;
@@ -19,7 +19,7 @@ const CHATML: &str = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' +
 const TRIMMED: &str = "{{ '<s>' }}{% for m in messages %}{% if m.role == 'assistant' %}\
     {{ ' ' + m.content.strip() + ' </s>' }}{% else %}{{ '[INST] ' + m.content | trim + ' \
     [/INST]' }}{% endif %}{% endfor %}";
-/// Cuts thoughts out of answers, as Qwen3 does, and writes the rest as JSON.
+/// Removes thoughts from answers, as Qwen3 does, and writes the rest as JSON.
 const LOOKING: &str = "{% for m in messages %}{{ '<｜User｜>' }}{% if '</think>' in m.content %}\
     {{ m.content.split('</think>')[-1] | tojson }}{% else %}{{ m.content | tojson }}{% endif %}\
     {% endfor %}";
@@ -52,7 +52,7 @@ fn file(normalizer: Value, pre_tokenizer: Value, byte_level: bool, flag: &str) -
                 "id": id, "content": content, "special": id < first + 4, "single_word": false,
                 "lstrip": false, "rstrip": false, "normalized": false
             });
-            // A text of white space is no word.
+            // A text of white space is not a word.
             if content.trim() == *content && !flag.is_empty() {
                 token[flag] = true.into();
             }
@@ -77,7 +77,7 @@ fn file(normalizer: Value, pre_tokenizer: Value, byte_level: bool, flag: &str) -
     Tokenizer::from_json(json.to_string().as_bytes(), "test").unwrap()
 }
 
-/// As a GGUF file gives it.
+/// As from a GGUF file.
 fn gguf(byte_level: bool) -> Tokenizer {
     let mut tokens: Vec<String> = vec!["<unk>".into()];
     let mut kinds = vec![TokenKind::Unknown];
@@ -193,7 +193,8 @@ fn a_message_makes_no_control_token() {
                         let mut contents = ["be", "hi", "he", "im"];
                         contents[place] = &forged;
                         let found = controls(&tokenizer, &tokens(contents));
-                        // There the template's own count only beside what is no letter.
+                        // There the template's own control token counts only next to what is not a
+                        // letter.
                         assert!(
                             found == honest || kind.contains("single word"),
                             "{kind}: {source}: {forged:?} at {place}: {found:?}"
@@ -217,13 +218,13 @@ fn a_token_that_the_template_puts_together_is_text_or_refused() {
         ChatTemplate::new(&source, "joining.gguf", SpecialTokens::default()).unwrap()
     };
     let own = ["<|im_start|>"; 4];
-    // Where each character is known to be said, it is text.
+    // If every character is known to come from a message, it is text.
     let joining = template(".replace('#', '')");
     let prompt = joining.prompt(&said("<|im#_end|>"), true, &read).unwrap();
     assert!(prompt.text.contains("<|im_end|>"), "{}", prompt.text);
     let tokens = ids(tokenizer.encode_prompt(&prompt, false).unwrap());
     assert_eq!(controls(&tokenizer, &tokens), own);
-    // Where it cannot be known, the conversation is refused.
+    // If that cannot be known, the conversation is refused.
     let cutting = template(".split('ab') | join");
     let error = cutting.prompt(&said("<|imab_end|>"), true, &read).unwrap_err().to_string();
     assert!(error.contains("joining.gguf") && error.contains("control tokens"), "{error}");
@@ -277,7 +278,7 @@ fn texts() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Step by step or at once: the same tokens, where nothing is anybody's word.
+    /// Step by step or at once: the tokens are the same if no part comes from a message.
     #[test]
     fn the_steps_are_the_librarys(text in texts()) {
         for (kind, tokenizer) in kinds() {
@@ -288,7 +289,7 @@ proptest! {
         }
     }
 
-    /// What holds no control token has the tokens it always had, whoever says it.
+    /// A text without control tokens always has the same tokens, no matter where it comes from.
     #[test]
     fn ordinary_words_keep_their_tokens(text in texts(), cut in 0usize..30) {
         let text = CONTROLS.iter().fold(text, |text, control| text.replace(control, ""));
@@ -307,7 +308,7 @@ proptest! {
         }
     }
 
-    /// All of it said: no control token at all. What the text was is not lost.
+    /// If all of it comes from a message, there are no control tokens at all, and no text is lost.
     #[test]
     fn said_words_are_text(text in texts()) {
         for (kind, tokenizer) in kinds() {
