@@ -1,5 +1,5 @@
-//! Panics of the libraries that read files which come from anywhere: they become errors and nothing
-//! else, neither lines on the terminal nor the end of a thread. Must never know which library.
+//! Panics of the libraries that read files from untrusted sources: they become errors, without
+//! lines on the terminal or the end of a thread. It must not depend on the library.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,8 +9,8 @@ thread_local! {
     static CATCHING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What `work` gives, or `None` if it panics. Only for reading: whatever `work` was about to change
-/// must be given up with it.
+/// The result of `work`, or `None` if it panics. Only for reading: anything that `work` was about
+/// to change must be discarded with it.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {

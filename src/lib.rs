@@ -2,16 +2,16 @@
 //!
 //! A small draft model proposes a tree of tokens, the big target model on the CPU checks the whole
 //! tree in one forward pass and keeps the longest right path. The text is the target's own, token
-//! for token; only sooner.
+//! for token, but it arrives sooner.
 //!
-//! How that works, with its notation and the papers it comes from, is written in [`method`].
+//! [`method`] describes how that works, with its notation and the papers it comes from.
 //!
-//! The crate is a house of floors. A module imports only from floors below its own, which a test
+//! The crate is divided into floors. A module imports only from floors below its own, which a test
 //! checks against this table:
 //!
 //! | floor | module | owns |
 //! |---|---|---|
-//! | 7 | [`cli`] | one file a command, exit codes |
+//! | 7 | [`cli`] | one file per command, exit codes |
 //! | 6 | [`tui`] | the screen: state, update, view, keymap, terminal |
 //! | 6 | [`bench`](mod@bench) | measurements and their tables |
 //! | 5 | [`worker`] | the decode thread, its protocol and controls |
@@ -32,8 +32,8 @@
 //! | 0 | [`files`] | files written whole or not at all, read within limits |
 //! | 0 | [`guide`] | the guide's pages, compiled in |
 //!
-//! A token's way: keyboard → `tui::update` → `worker::Command` → `worker` → `decode`
-//! (draft → tree → target → accept) → `worker::Event` → `tui::state` → `tui::view`.
+//! The path of a token: keyboard → `tui::update` → `worker::Command` → `worker` → `decode` (draft →
+//! tree → target → accept) → `worker::Event` → `tui::state` → `tui::view`.
 
 pub mod bench;
 pub mod caught;

@@ -1,5 +1,5 @@
 //! Text that is safe to write on a terminal: control characters from files and models are replaced
-//! by visible ones. Must never know where the text comes from or where it goes.
+//! by visible ones. It must not depend on where the text comes from or where it goes.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     replaced(text, |c| is_control(c) && !matches!(c, '\n' | '\t'), picture)
 }
 
-/// As [`printable`], line feeds and tabs included: for a name or a title on one line.
+/// As [`printable`], including line feeds and tabs: for a name or a title on one line.
 pub fn printable_line(text: &str) -> Cow<'_, str> {
     replaced(text, is_control, picture)
 }
@@ -36,7 +36,7 @@ fn is_control(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Writes what stands for a control character.
+/// Writes the replacement of a control character.
 type Replacement = fn(char, &mut String);
 
 fn picture(c: char, out: &mut String) {

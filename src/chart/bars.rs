@@ -1,4 +1,4 @@
-//! Horizontal bar charts, plain or stacked. Must never know what is measured.
+//! Horizontal bar charts, plain or stacked. It must not depend on what is measured.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -26,7 +26,7 @@ pub struct Bars {
 /// One bar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
-    /// Label beside the bar.
+    /// The label next to the bar.
     pub name: String,
     /// Length of each part in the order of [`Bars::parts`]; a length of 0 or less is not drawn.
     pub values: Vec<f64>,
@@ -52,7 +52,7 @@ impl Bars {
         if longest <= 0.0 {
             return Err(ChartError::Empty(self.title.clone()));
         }
-        // Bars start at 0, so their axis is linear; the label behind the longest bar needs room.
+        // Bars start at 0, so their axis is linear; the label after the longest bar needs room.
         let axis = Axis::linear(self.value.label.clone());
         let value = Scale::new(&axis, std::iter::once(longest * 1.12), 6, false);
         let legend: Vec<&str> = self.parts.iter().map(String::as_str).collect();
@@ -130,7 +130,7 @@ mod tests {
         {
             assert!(svg.contains(words), "{words} is missing from\n{svg}");
         }
-        // The first rectangle of a colour is the legend's.
+        // The first rectangle of a colour belongs to the legend.
         let verify = widths(&svg, 1);
         assert_eq!(verify.len(), 3, "{svg}");
         let ratio = f64::from(verify[2]) / f64::from(verify[1]);

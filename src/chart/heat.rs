@@ -1,5 +1,5 @@
-//! Heat maps: a rectangle of values, more of a colour where they are larger. Must never know what
-//! is measured.
+//! Heat maps: a rectangle of values, in a stronger colour where they are larger. It must not depend
+//! on what is measured.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -10,7 +10,7 @@ use super::style;
 
 /// Height of a row, in pixels.
 const ROW: u32 = 34;
-/// Colour of the least value and of the most, as shares of the full colour.
+/// The colours of the smallest and of the largest value, as fractions of the full colour.
 const FAINT: f64 = 0.08;
 const FULL: f64 = 0.85;
 
@@ -32,7 +32,7 @@ pub struct Heat {
 }
 
 impl Heat {
-    /// The chart as SVG text, every value written into its field and the largest framed.
+    /// The chart as SVG text, with every value written in its field and the largest framed.
     ///
     /// # Errors
     /// [`ChartError`].
@@ -47,7 +47,7 @@ impl Heat {
         let height = 44 + 60 + 12 + self.rows.len() as u32 * ROW;
         style::sheet(&self.title, &[], height, |sheet| {
             let names = self.rows.iter().map(|name| style::text_width(name)).max().unwrap_or(0);
-            // Rows begin at the top, so as columns they begin at the right.
+            // Rows begin at the top, so when they serve as columns they begin at the right.
             let columns = Rows(self.columns.iter().rev().cloned().collect());
             let count = self.columns.len();
             let mut plot = ChartBuilder::on(sheet)

@@ -7,7 +7,7 @@ use super::style::{self, Plot, Sheet};
 use super::{Axis, ChartError};
 
 const HEIGHT: u32 = 420;
-/// Curves of more points than this are drawn without markers.
+/// Curves with more points than this are drawn without markers.
 const MARKED: usize = 80;
 
 /// One or more curves.

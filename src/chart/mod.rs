@@ -1,5 +1,6 @@
-//! Curves, bars and heat maps as SVG text that reads well on light and on dark paper. Owns colours,
-//! ticks and the legend; the drawing is plotters'. Must never know what is measured.
+//! Curves, bars and heat maps as SVG text that reads well on light and on dark paper. It owns
+//! colours, ticks and the legend; plotters does the drawing. It must not depend on what is
+//! measured.
 
 mod bars;
 mod heat;
@@ -27,7 +28,7 @@ pub enum ChartError {
     Write {
         /// The file.
         path: String,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
 }
@@ -37,17 +38,17 @@ pub enum ChartError {
 pub struct Axis {
     /// What is counted, with its unit: `T_V, ms`.
     pub label: String,
-    /// Whether equal steps are doublings; values must then be above 0.
+    /// Whether equal distances are doublings; values must then be above 0.
     pub doublings: bool,
 }
 
 impl Axis {
-    /// Equal steps are equal differences.
+    /// An axis on which equal distances are equal differences.
     pub fn linear(label: impl Into<String>) -> Self {
         Self { label: label.into(), doublings: false }
     }
 
-    /// Equal steps are doublings, as for γ from 1 to 64.
+    /// An axis on which equal distances are doublings, as for γ from 1 to 64.
     pub fn doublings(label: impl Into<String>) -> Self {
         Self { label: label.into(), doublings: true }
     }

@@ -1,4 +1,4 @@
-//! From values to positions on an axis: range, ticks and tick labels. Must never know what is
+//! From values to positions on an axis: range, ticks and tick labels. It must not depend on what is
 //! measured.
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
@@ -10,7 +10,7 @@ use super::Axis;
 #[derive(Clone, Debug)]
 pub(super) struct Scale {
     doublings: bool,
-    /// Range, in positions and not in values.
+    /// The range, in positions and not in values.
     range: Range<f64>,
     /// Positions of the ticks.
     ticks: Vec<f64>,
@@ -18,8 +18,9 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// Covers `values` (finite ones, at least one); from 0 if it shows differences, so that heights
-    /// compare. About `most` ticks. `whole`: the range ends with a tick.
+    /// Covers `values` (finite ones, at least one); starts at 0 if it shows differences, so that
+    /// heights can be compared. There are about `most` ticks. If `whole`, the range ends with a
+    /// tick.
     pub(super) fn new(
         axis: &Axis,
         values: impl Iterator<Item = f64> + Clone,
@@ -102,7 +103,7 @@ impl ValueFormatter<f64> for Scale {
     }
 }
 
-/// An axis of names, the first one at the top; row i lies around i + 0.5.
+/// An axis of names, the first one at the top; row i is around i + 0.5.
 #[derive(Clone, Debug)]
 pub(super) struct Rows(pub(super) Vec<String>);
 
@@ -138,7 +139,7 @@ fn place(doublings: bool, value: f64) -> f64 {
     if doublings { value.log2() } else { value }
 }
 
-/// A step of 1, 2 or 5 times a power of ten that divides `span` into at most `most` parts or so.
+/// A step of 1, 2 or 5 times a power of ten that divides `span` into about `most` parts at most.
 fn nice(span: f64, most: usize) -> f64 {
     let rough = span / most.max(1) as f64;
     let power = 10f64.powf(rough.log10().floor());

@@ -1,5 +1,5 @@
-//! Colours, fonts and the page that both kinds of chart are drawn on. Colours are those of a light
-//! background; a CSS rule replaces them on a dark one. Must never know what is measured.
+//! Colours, fonts and the page on which both kinds of chart are drawn. The colours are for a light
+//! background; a CSS rule replaces them on a dark one. It must not depend on what is measured.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -7,7 +7,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::ChartError;
 
-/// Colour on a light and on a dark background.
+/// The colour on a light and on a dark background.
 type Shade = (RGBColor, RGBColor);
 
 const PAPER: Shade = (RGBColor(255, 255, 255), RGBColor(13, 17, 23));
@@ -41,7 +41,7 @@ pub(super) fn colour(index: usize) -> RGBColor {
     PALETTE[index % PALETTE.len()].0
 }
 
-/// Whether the colours have been used once, so that something else must tell series apart.
+/// Whether the colours have been used once, so that something else must distinguish the series.
 pub(super) fn second_turn(index: usize) -> bool {
     index / PALETTE.len() % 2 == 1
 }
@@ -58,12 +58,12 @@ pub(super) fn grid() -> RGBColor {
     GRID.0
 }
 
-/// `size` is about 1.24 times that of the letters, which is the backend's way.
+/// `size` is about 1.24 times that of the letters, as the backend requires.
 fn letters(size: u32, colour: &'static RGBColor) -> TextStyle<'static> {
     TextStyle::from((FONT, size)).color(colour)
 }
 
-/// Pixels that a text takes, roughly: a reader's font is not known.
+/// How many pixels a text takes, roughly: a reader's font is not known.
 pub(super) fn text_width(text: &str) -> u32 {
     text.chars().count() as u32 * 7
 }
