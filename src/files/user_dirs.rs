@@ -76,7 +76,8 @@ pub fn home_dir() -> Option<PathBuf> {
     std::env::home_dir().filter(|home| !home.as_os_str().is_empty())
 }
 
-/// Where the user's programs put downloads: as the system says, else `Downloads` in the home.
+/// Where the user's programs put downloads: where the system says, otherwise `Downloads` in the
+/// home folder.
 pub fn download_dir() -> Option<PathBuf> {
     let dirs = directories::UserDirs::new();
     let named = dirs.and_then(|dirs| dirs.download_dir().map(Path::to_owned));

@@ -6,7 +6,7 @@ use super::lanes::LANES;
 
 impl KvCache {
     /// The first `count` slots of a layer, one after the other. Each slot is the keys of all heads
-    /// and then their values, every number as it lies in memory.
+    /// and then their values, every number as it is in memory.
     ///
     /// # Panics
     /// If there is no such layer, or it has fewer slots.

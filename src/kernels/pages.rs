@@ -18,7 +18,7 @@ const LINE: usize = 64;
     context"
 )]
 pub struct OutOfMemory {
-    /// Bytes asked for.
+    /// The requested bytes.
     pub bytes: usize,
 }
 

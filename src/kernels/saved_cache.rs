@@ -1,4 +1,4 @@
-//! The committed positions of a KV cache as bytes, and back. The numbers are stored as they lie in
+//! The committed positions of a KV cache as bytes, and back. The numbers are stored as they are in
 //! memory, so a restored cache has the same bits. It must not depend on where the bytes go.
 
 use super::cache::KvCache;

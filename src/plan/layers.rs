@@ -41,7 +41,8 @@ pub struct LayerPlacement {
     pub device: DraftDevice,
     /// The most bytes that may be used there.
     pub room: u64,
-    /// How many; 0 leaves the whole target on the CPU, and if all are there, the LM head is too.
+    /// How many blocks; 0 leaves the whole target on the CPU, and if all of them are there, the LM
+    /// head is too.
     pub layers: usize,
     /// Whether any were requested.
     pub requested: bool,

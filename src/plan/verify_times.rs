@@ -104,8 +104,8 @@ impl VerifyTimes {
         self.rate(1.0, 1, 0.0)
     }
 
-    /// The path probability below which no further node can pay off in any tree: it would gain
-    /// fewer tokens than its time, at the cheapest, gives without a draft.
+    /// The path probability below which no further node can pay off in any tree: its time, even at
+    /// the cheapest, would give more tokens without a draft than the node gains.
     pub fn least_path(&self) -> f64 {
         let steps = SIZES.windows(2).zip(self.ms.windows(2));
         let slopes = steps.map(|(size, ms)| (ms[1] - ms[0]) / (size[1] - size[0]) as f64);

@@ -78,7 +78,7 @@ impl Expanded {
     }
 }
 
-/// Writes rows, as they lie in a file, into a zeroed tile: `[block][row][bytes]`.
+/// Writes rows, as they are stored in a file, into a zeroed tile: `[block][row][bytes]`.
 pub(super) fn write_tile<B: Blocks>(rows: &[&[u8]], tile: &mut [u8]) {
     for (lane, row) in rows.iter().enumerate() {
         let blocks = tile.chunks_exact_mut(LANES * B::BYTES);

@@ -122,7 +122,7 @@ impl Layout {
         inputs.div_ceil(self.columns).checked_mul(self.bytes)
     }
 
-    /// Writes up to sixteen rows, as they lie in a file, into a zeroed tile.
+    /// Writes up to sixteen rows, as they are stored in a file, into a zeroed tile.
     pub(super) fn write(&self, rows: &[&[u8]], tile: &mut [u8]) {
         (self.write)(rows, tile);
     }
@@ -193,7 +193,7 @@ fn read_floats<W: Plain<SIZE>, const SIZE: usize>(tile: &[u8], lane: usize, out:
     }
 }
 
-/// Floats as they lie in memory.
+/// Floats as they are in memory.
 trait Plain<const SIZE: usize> {
     fn value(bytes: [u8; SIZE]) -> f32;
 }

@@ -100,7 +100,7 @@ impl NgramTable {
         None
     }
 
-    /// An empty table of so many slots.
+    /// An empty table with this many slots.
     fn with_slots(slots: usize) -> Self {
         Self {
             checks: vec![0; slots],

@@ -13,7 +13,7 @@ use crate::worker::kept_file::KeptFile;
 use crate::worker::protocol::{ModelChoice, Ready, StrategyStatus};
 use crate::worker::strategy_planner::StrategyPlanner;
 
-/// The plan for a target and its drafters, whichever of them was loaded just now.
+/// The plan for a target and its drafters, whichever of them has just been loaded.
 pub(super) struct Planned {
     pub(super) planning: StrategyPlanner,
     pub(super) ready: Ready,
