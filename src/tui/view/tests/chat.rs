@@ -123,6 +123,23 @@ fn the_rows_below_an_answer_are_never_cut() {
 }
 
 #[test]
+fn the_empty_chat_says_what_the_demo_is_and_nothing_of_other_models() {
+    let is = "Demo model, 6M parameters: it shows how guessing works.";
+    let other = "For real answers press Ctrl+N.";
+    for (width, height, rows) in [(200, 50, 1), (80, 24, 2), (40, 24, 2)] {
+        let mut state = loaded(width, height);
+        let screen = text(&drawn(&mut state));
+        let told =
+            screen.lines().filter(|row| row.contains("Demo mod") || row.contains("For real"));
+        assert_eq!(told.count(), rows, "{screen}");
+        assert_eq!(screen.contains(&format!("{is} {other}")), rows == 1, "{screen}");
+        state.ready.as_mut().unwrap().models.target = Some("q.gguf".to_string());
+        let screen = text(&drawn(&mut state));
+        assert!(!screen.contains("Demo") && !screen.contains("For real answers"), "{screen}");
+    }
+}
+
+#[test]
 fn of_the_demo_only_rounds_are_compared() {
     for (target, is_demo) in [(None, true), (Some("q.gguf".to_string()), false)] {
         let mut state = loaded(120, 36);
