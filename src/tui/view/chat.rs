@@ -11,7 +11,7 @@ use unicode_width::UnicodeWidthStr;
 use super::figures;
 use super::footer;
 use super::frames::focused;
-use super::rows::{draw_rows, marked};
+use super::rows::{draw_rows, marked, wrapped};
 use super::thought;
 use crate::chat::Role;
 use crate::decode::Origin;
@@ -413,7 +413,7 @@ fn scrollbar(
 }
 
 /// What the demo is, and the way to a model whose answers are of use; nothing for other models.
-/// In one row where it fits, else in two.
+/// In one row where it fits, else each sentence in rows of its own.
 fn what_the_demo_is(state: &ScreenState, width: usize, styles: &Styles) -> Vec<Line<'static>> {
     let Some(ready) = state.ready.as_ref().filter(|_| state.counts_rounds()) else {
         return Vec::new();
@@ -424,9 +424,9 @@ fn what_the_demo_is(state: &ScreenState, width: usize, styles: &Styles) -> Vec<L
     let is = format!("Demo model, {size} parameters: it shows how guessing works.");
     let other = format!("For real answers press {models}.");
     let whole = format!("{is} {other}");
-    let fits = whole.width() <= width;
-    let rows = if fits { vec![whole] } else { vec![is, other] };
-    let rows = rows.into_iter().map(|row| Line::styled(row, styles.strong));
+    let sentences = if whole.width() <= width { vec![whole] } else { vec![is, other] };
+    let room = u16::try_from(width).unwrap_or(u16::MAX).max(1);
+    let rows = sentences.iter().flat_map(|words| wrapped(words, room, styles.strong));
     rows.chain([Line::default()]).collect()
 }
 
