@@ -22,7 +22,12 @@ pub fn script(name: &str) -> String {
 /// user's variables.
 pub fn at_home(command: &mut CommandBuilder, home: &Path) {
     command.env_clear();
-    command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    // A build that is hardly optimised needs larger stacks.
+    for name in ["PATH", "RUST_MIN_STACK"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
     command.env("TERM", "xterm-256color");
     command.env(HOME, home);
     command.env("SSH_CONNECTION", "no desktop");
