@@ -32,8 +32,8 @@ fn the_demo_says_what_it_is_and_its_first_answer_can_be_watched() {
     chat.wait("the whole answer", |screen| {
         screen.contains(" instead of ") && !screen.contains("draft tree")
     });
-    chat.send("2\r");
-    chat.wait_for("Why is the sky blue?");
+    chat.send("Why is the sky blue?\r");
+    chat.wait_for("❯ Why is the sky blue?");
     chat.wait("the second answer", |screen| screen.matches(" instead of ").count() == 2);
     assert!(!chat.screen().contains("slowed"), "{}", chat.screen());
     chat.send("\x11");

@@ -12,7 +12,7 @@ fn ask(chat: &mut Chat, question: &str) {
     chat.wait_for(&format!("❯ {question}"));
     chat.pty.wait("the answer", |screen| {
         let after = screen.rsplit_once(question).map_or("", |(_, after)| after);
-        after.contains(" instead of ") && screen.contains("○ ready")
+        after.contains(" rounds") && screen.contains("○ ready")
     });
 }
 
@@ -99,7 +99,7 @@ fn what_is_kept_of_a_conversation_is_there_on_leaving_and_goes_with_it() {
     first.wait_for("○ ready");
     first.send(&format!("{question}\r"));
     first
-        .wait("the answer", |screen| screen.contains(" instead of ") && screen.contains("○ ready"));
+        .wait("the answer", |screen| screen.contains(" rounds · ") && screen.contains("○ ready"));
     first.send("\x11");
     assert_eq!(first.end().code, 0);
     let files = kept(home.path());

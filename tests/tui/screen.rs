@@ -59,7 +59,7 @@ fn controls_act_in_the_middle_of_an_answer() {
         screen.lines().any(|line| line.contains("tree size") && line.contains("auto"))
     });
     chat.send("\x1b[18~");
-    chat.wait_for("speculation is off: one token a round");
+    chat.wait_for("speculation is off: one token per round");
     chat.quit();
 }
 

@@ -1,7 +1,7 @@
-//! How much faster than plain decoding an answer is. It is measured against the plain rounds of this
-//! run once there are enough of them. Until then it is estimated from the passes that were timed
-//! while loading, corrected by how much slower the latest rounds were. Must never know how it is
-//! drawn.
+//! How much faster than plain decoding an answer is. It is measured against the plain rounds of
+//! this run once there are enough of them. Until then it is estimated from the passes that were
+//! timed while loading, corrected by how much slower the latest rounds were. Must never know how it
+//! is drawn.
 
 use super::Meters;
 use crate::decode::Round;
@@ -101,8 +101,8 @@ impl PlainPace {
         self.ms += (ms - self.ms) / self.rounds.min(Self::LONG) as f64;
     }
 
-    /// Milliseconds per token in plain decoding, and whether they were measured; `pass_ms` is what a
-    /// pass over one token took while loading.
+    /// Milliseconds per token in plain decoding, and whether they were measured; `pass_ms` is what
+    /// a pass over one token took while loading.
     fn token_ms(&self, meters: &Meters, pass_ms: Option<f64>) -> Option<(f64, bool)> {
         if self.rounds >= Self::ENOUGH {
             return Some((self.ms, true));
@@ -113,16 +113,16 @@ impl PlainPace {
         pass_ms.filter(|ms| *ms > 0.0).map(|ms| (ms * slower + other, false))
     }
 
-    /// How much faster than plain decoding the answer is; `None` if nothing was drafted or the speed
-    /// of plain decoding is not known.
+    /// How much faster than plain decoding the answer is; `None` if nothing was drafted or the
+    /// speed of plain decoding is not known.
     pub fn speedup(&self, meters: &Meters, pass_ms: Option<f64>) -> Option<Speedup> {
         if !meters.drafted() || meters.overall() <= 0.0 {
             return None;
         }
         let (ms, measured) = self.token_ms(meters, pass_ms)?;
         let ratio = meters.overall() * ms / 1e3;
-        // No round is shorter than a plain one, so τ is the largest possible gain. A plain pass that
-        // was timed on a busy machine would promise more.
+        // No round is shorter than a plain one, so τ is the largest possible gain. A plain pass
+        // that was timed on a busy machine would promise more.
         let most = if measured { f64::INFINITY } else { meters.tau() };
         Some(Speedup { ratio: ratio.min(most), measured, for_show: false })
     }
