@@ -1,20 +1,21 @@
-//! Every key of the program: one table for dispatch, the hints line, the help overlay and the
-//! README, and what the settings change of it. Reads the state to know where keys go; must never
-//! change it.
+//! Every key of the program: one table for dispatch, the hints line, the help and the guide, and
+//! what the settings change of it. Reads the state to know where keys go; must never change it.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::state::{Dial, Focus, Overlay, ScreenState, Suggestion};
 
+mod groups;
 mod in_force;
 mod names;
 mod press;
 mod table;
 
 pub use super::actions::Action;
+pub use groups::{HelpKeys, KeyGroup, first_keys, help};
 pub use in_force::{KeyProblem, Keymap};
 pub use press::KeyPress;
-pub use table::BINDINGS;
+pub use table::{BINDINGS, EDITING};
 
 use Action as A;
 use Scope as S;
@@ -64,8 +65,8 @@ impl Scope {
         match self {
             Self::Global => "Everywhere",
             Self::Input => "Message",
-            Self::Completion => "Command list",
-            Self::Starters => "Empty chat",
+            Self::Completion => "Suggestions",
+            Self::Starters => "New chat",
             Self::Panel => "In any panel",
             Self::Chat => "Conversation",
             Self::Tree => "Draft tree",
@@ -90,6 +91,8 @@ pub struct Binding {
     /// Its place in the hints line (small first) and its one or two words there; rank 0 is left
     /// out.
     pub hint: (u8, &'static str),
+    /// Its place among the keys that a beginner needs, from 1 on; 0 is none.
+    pub first: u8,
 }
 
 /// The scopes in which keys are looked up, nearest first.
@@ -133,14 +136,13 @@ pub fn writes(state: &ScreenState, event: &KeyEvent) -> bool {
     plain
         && match (&state.overlay, event.code) {
             (
-                Some(
-                    Overlay::Sessions(_)
-                    | Overlay::Models(_)
-                    | Overlay::Questions { .. }
-                    | Overlay::Help { .. },
-                ),
+                Some(Overlay::Sessions(_) | Overlay::Models(_) | Overlay::Questions { .. }),
                 KeyCode::Char(_) | KeyCode::Backspace,
             ) => true,
+            // A page that it has opened is read, not searched.
+            (Some(Overlay::Help(help)), KeyCode::Char(_) | KeyCode::Backspace) => {
+                help.open.is_none()
+            }
             (Some(Overlay::Error { .. }), KeyCode::Char(c)) => !c.is_control(),
             _ => false,
         }
@@ -159,7 +161,13 @@ pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
     let mut hints: Vec<(String, &'static str)> = Vec::new();
     for (row, keys) in rows {
         let word = match row.action {
-            A::Pause if state.controls.paused => "go on",
+            A::Pause if state.controls.paused => "continue",
+            A::OverlayClose
+                if matches!(&state.overlay, Some(Overlay::Help(help))
+                if help.open.is_some()) =>
+            {
+                "back"
+            }
             A::Send => send_word(state),
             A::OverlayClose if state.race.as_ref().is_some_and(|(race, _)| race.measuring()) => {
                 "stop"
@@ -253,7 +261,7 @@ fn useful(state: &ScreenState, row: &Binding) -> bool {
             matches!(
                 state.overlay,
                 Some(
-                    Overlay::Help { .. }
+                    Overlay::Help(_)
                         | Overlay::Sessions(_)
                         | Overlay::Models(_)
                         | Overlay::Questions { .. }
@@ -266,42 +274,18 @@ fn useful(state: &ScreenState, row: &Binding) -> bool {
     }
 }
 
-/// The keys of one scope, for the help: keys and what they do.
-pub fn help(keymap: &Keymap, scope: Scope) -> Vec<(String, &'static str)> {
-    let mut rows: Vec<(String, &'static str)> = Vec::new();
-    for (row, keys) in keymap.rows().filter(|(row, _)| row.scope == scope) {
-        let keys: Vec<String> = keys.iter().map(|key| key.name()).collect();
-        match rows.last_mut() {
-            Some(last) if row.help.is_empty() => last.0 = format!("{}  {}", last.0, keys.join(" ")),
-            _ => rows.push((keys.join(" "), row.help)),
-        }
-    }
-    rows
-}
-
-/// The table of the README: the keys that are in force unless the settings change them, and the
+/// The table of the guide: the keys that are in force unless the settings change them, and the
 /// names by which they do.
 pub fn markdown_table() -> String {
     let mut table =
         String::from("| Where | Key | What it does | In `[keys]` |\n|---|---|---|---|\n");
-    let code = |words: Vec<String>| -> String {
+    let code = |words: &[String]| -> String {
         words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" ")
     };
     for scope in Scope::ALL {
-        let mut rows: Vec<(Vec<String>, &'static str, Vec<String>)> = Vec::new();
-        for row in BINDINGS.iter().filter(|row| row.scope == scope) {
-            let keys = row.keys.iter().map(|key| key.name());
-            match rows.last_mut() {
-                Some(last) if row.help.is_empty() => {
-                    last.0.extend(keys);
-                    last.2.push(row.name());
-                }
-                _ => rows.push((keys.collect(), row.help, vec![row.name()])),
-            }
-        }
-        for (keys, help, names) in rows {
-            let (title, keys, names) = (scope.title(), code(keys), code(names));
-            table += &format!("| {title} | {keys} | {help} | {names} |\n");
+        for row in help(&Keymap::default(), scope) {
+            let (title, keys, names) = (scope.title(), code(&row.keys), code(&row.names));
+            table += &format!("| {title} | {keys} | {} | {names} |\n", row.words);
         }
     }
     table

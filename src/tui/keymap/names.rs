@@ -25,7 +25,7 @@ fn place(scope: Scope) -> &'static str {
     }
 }
 
-/// One of two words, for a step back or on.
+/// One of two words, for a step back or forward.
 fn way(by: i8, back: &'static str, on: &'static str) -> &'static str {
     if by < 0 { back } else { on }
 }
@@ -103,6 +103,8 @@ fn action(action: Action) -> String {
         A::Complete => "complete",
         A::Dismiss | A::OverlayClose => "close",
         A::OverlayRow(by @ (-1 | 1)) => way(by, "up", "down"),
+        A::OverlayRow(i8::MIN) => "first",
+        A::OverlayRow(i8::MAX) => "last",
         A::OverlayRow(by) => way(by, "page_up", "page_down"),
         A::OverlayTake => "take",
     };

@@ -73,7 +73,7 @@ impl KeyPress {
         let (modifiers, name) = modifiers(text.trim());
         let shift = modifiers.contains(KeyModifiers::SHIFT);
         let code = code(name).ok_or_else(|| {
-            format!("\"{text}\" is no key: write ctrl+x, alt+enter, shift+tab, f5, pgup or ?")
+            format!("\"{text}\" is not a key; write ctrl+x, alt+enter, shift+tab, f5, pgup or ?")
         })?;
         let chord = modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
         match code {

@@ -8,6 +8,7 @@ mod find;
 mod first_answer;
 mod folds;
 mod full;
+pub mod help;
 mod input;
 mod list;
 mod lit;
@@ -42,6 +43,7 @@ pub use dials::{DialRanges, DialView, Dials};
 pub use find::Find;
 pub use first_answer::{FirstAnswer, caption};
 pub use full::{CHOICES, Summarising};
+pub use help::{Help, HelpPage, HelpRow, HelpSection};
 pub use input::{Completion, Input, Suggestion};
 pub use list::{FilteredList, Listed};
 pub use meters::{Meters, Prefill};
@@ -63,6 +65,7 @@ pub use versions::OtherVersions;
 pub use super::actions::{Dial, ModelPart};
 
 use super::keymap::Keymap;
+use super::markdown::Document;
 use super::theme::ThemeName;
 
 /// What the worker is doing, as far as the screen knows.
@@ -222,6 +225,8 @@ pub struct ScreenState {
     pub side: Option<Side>,
     /// The overlay.
     pub overlay: Option<Overlay>,
+    /// The page of the guide that the help has opened, laid out.
+    pub guide_page: Document,
     /// Other models on their way.
     pub load: Option<ModelLoad>,
     /// What is said in passing.
@@ -283,6 +288,7 @@ impl ScreenState {
             focus: Focus::Input,
             side: None,
             overlay: None,
+            guide_page: Document::default(),
             load: None,
             toasts: Toasts::default(),
             theme: config.theme,

@@ -1,5 +1,6 @@
 //! Overlays: help, details, failures and lists. Must never know how they are drawn.
 
+use super::help::Help;
 use super::list::{FilteredList, Listed};
 use super::models::ModelPicker;
 use crate::chat::{Role, SessionHead};
@@ -55,13 +56,8 @@ pub enum QuestionPurpose {
 /// An overlay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Overlay {
-    /// Keys and commands; the first row seen.
-    Help {
-        /// First row seen.
-        top: usize,
-        /// Words that rows must have.
-        words: String,
-    },
+    /// Keys, commands and the guide.
+    Help(Help),
     /// What was loaded, what was chosen and why.
     Details,
     /// Something failed.

@@ -10,7 +10,7 @@ use super::{conversation, files, focus, models, race, replay, sessions};
 use crate::plan::TreeOverrides;
 use crate::tui::keymap::Action;
 use crate::tui::state::{
-    Focus, Overlay, Phase, QuestionPurpose, ScreenState, Side, Suggestion, Tone,
+    Focus, Help, Overlay, Phase, QuestionPurpose, ScreenState, Side, Suggestion, Tone,
 };
 use crate::tui::theme;
 
@@ -32,7 +32,7 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
         Action::Interrupt if !state.input.is_blank() => put_aside(state),
         Action::DeleteOrQuit if !state.input.is_empty() => state.input.delete(),
         Action::Interrupt | Action::DeleteOrQuit | Action::Quit => return quit(state),
-        Action::Help => state.overlay = Some(Overlay::Help { top: 0, words: String::new() }),
+        Action::Help => state.overlay = Some(Overlay::Help(Help::default())),
         Action::Details => state.overlay = Some(Overlay::Details),
         Action::Tree => focus::show(state, Side::Tree),
         Action::Meters => focus::show(state, Side::Meters),
@@ -152,6 +152,9 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
         Action::OverlayTake => return overlay_take(state),
         Action::OverlayClose if state.renaming.take().is_some() => {}
         Action::OverlayClose => match state.overlay.take() {
+            Some(Overlay::Help(help)) if help.open.is_some() => {
+                state.overlay = Some(Overlay::Help(Help { open: None, ..help }));
+            }
             Some(Overlay::Full { .. }) => take_back(state),
             Some(Overlay::Race) => return race::close(state),
             _ => {}

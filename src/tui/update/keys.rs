@@ -40,13 +40,10 @@ fn handled(state: &mut ScreenState, event: KeyEvent) -> Vec<Effect> {
                     sessions::write(state, event.code);
                 }
                 Some(Overlay::Sessions(list)) if writes => filter(list, event.code),
-                Some(Overlay::Help { top, words }) if writes => {
-                    *top = 0;
-                    match event.code {
-                        KeyCode::Char(c) if !c.is_control() => words.push(c),
-                        _ => drop(words.pop()),
-                    }
-                }
+                Some(Overlay::Help(help)) if writes => help.search(|words| match event.code {
+                    KeyCode::Char(c) if !c.is_control() => words.push(c),
+                    _ => drop(words.pop()),
+                }),
                 Some(Overlay::Questions { list, .. }) if writes => filter(list, event.code),
                 Some(Overlay::Models(picker)) if writes => filter(&mut picker.list, event.code),
                 // A failure came up while something was typed: no character of it is lost.

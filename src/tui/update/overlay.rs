@@ -6,26 +6,35 @@ use super::answer::{save, stop};
 use super::controls::choose;
 use super::event::Effect;
 use super::{conversation, full, models, race, sessions};
+use crate::tui::markdown::Document;
 use crate::tui::state::{CHOICES, FilteredList, Listed, Overlay, ScreenState};
 
 /// Moves in an overlay.
 pub(super) fn overlay_row(state: &mut ScreenState, by: i8) {
     match &mut state.overlay {
-        // The view limits it to the number of rows.
-        Some(Overlay::Help { top, .. }) => *top = top.saturating_add_signed(isize::from(by)),
+        Some(Overlay::Help(help)) => help.step(all_the_way(by), &state.keys),
         Some(Overlay::Strategies { selected }) => {
             let last = state.ready.as_ref().map_or(0, |ready| ready.strategies.len());
-            let to = selected.saturating_add_signed(isize::from(by));
+            let to = selected.saturating_add_signed(all_the_way(by));
             *selected = to.min(last.saturating_sub(1));
         }
-        Some(Overlay::Sessions(list)) => list.select(isize::from(by)),
-        Some(Overlay::Models(picker)) => picker.list.select(isize::from(by)),
-        Some(Overlay::Questions { list, .. }) => list.select(isize::from(by)),
+        Some(Overlay::Sessions(list)) => list.select(all_the_way(by)),
+        Some(Overlay::Models(picker)) => picker.list.select(all_the_way(by)),
+        Some(Overlay::Questions { list, .. }) => list.select(all_the_way(by)),
         Some(Overlay::Full { selected }) => {
-            let to = selected.saturating_add_signed(isize::from(by));
+            let to = selected.saturating_add_signed(all_the_way(by));
             *selected = to.min(CHOICES.len() - 1);
         }
         _ => {}
+    }
+}
+
+/// As many rows as that; the least and the most go to the first row and the last.
+fn all_the_way(by: i8) -> isize {
+    match by {
+        i8::MIN => isize::MIN,
+        i8::MAX => isize::MAX,
+        rows => isize::from(rows),
     }
 }
 
@@ -57,6 +66,15 @@ pub(super) fn overlay_take(state: &mut ScreenState) -> Vec<Effect> {
             }
         },
         Some(Overlay::Full { selected }) => full::choose(state, selected),
+        Some(Overlay::Help(mut help)) => {
+            // A row of the list opens its page, if it has one; on a page, back to the list.
+            let is_page = help.open.take().is_some();
+            if is_page || help.take(&state.keys) {
+                state.guide_page = Document::default();
+                state.overlay = Some(Overlay::Help(help));
+            }
+            Vec::new()
+        }
         Some(Overlay::Race) => {
             race::again(state);
             Vec::new()

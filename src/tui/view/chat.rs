@@ -11,7 +11,7 @@ use unicode_width::UnicodeWidthStr;
 use super::figures;
 use super::footer;
 use super::frames::focused;
-use super::rows::{draw_rows, marked, wrapped};
+use super::rows::{draw_rows, looks, marked, wrapped};
 use super::thought;
 use crate::chat::Role;
 use crate::decode::Origin;
@@ -349,27 +349,16 @@ fn place(text: &str, at: usize, byte: usize) -> usize {
 
 fn style(piece: &StyledSpan, marks: bool, base: Style, styles: &Styles) -> Style {
     let look = piece.look;
-    let mut style = match look.role {
-        SpanRole::Markup => return styles.faint,
-        SpanRole::Text => base,
-        SpanRole::Heading => base.add_modifier(Modifier::BOLD),
-        SpanRole::Code => base.patch(styles.literal),
-        SpanRole::Keyword => base.patch(styles.keyword),
-        SpanRole::Literal | SpanRole::Number => base.patch(styles.literal),
-        SpanRole::Comment => base.patch(styles.dim),
-    };
+    let mut style = looks(look, base, styles);
+    if look.role == SpanRole::Markup {
+        return style;
+    }
     if marks && piece.origin == Some(Origin::Accepted) {
         // In code, colours belong to the syntax: there the underline alone tells the origin.
         style = match look.role {
             SpanRole::Text | SpanRole::Heading => style.patch(accepted(styles)),
             _ => style.add_modifier(Modifier::UNDERLINED),
         };
-    }
-    if look.strong {
-        style = style.add_modifier(Modifier::BOLD);
-    }
-    if look.emphasis {
-        style = style.add_modifier(Modifier::ITALIC);
     }
     style
 }

@@ -1,120 +1,135 @@
-//! The help: every key and every command, from their tables. Must never name a key itself.
+//! The help: its list and the pages that it opens. Must never name a key itself.
 
 use ratatui::Frame;
-use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::areas::Areas;
 use super::frames::{centred, panel};
 use super::picture;
-use super::rows::draw_rows;
-use crate::tui::commands::COMMANDS;
-use crate::tui::keymap::{self, Keymap, Scope};
-use crate::tui::state::{Overlay, ScreenState};
+use super::rows::{draw_rows, foot, spans, wrapped};
+use crate::tui::markdown::Origins;
+use crate::tui::state::{HelpPage, HelpRow, HelpSection, Overlay, ScreenState, help};
 use crate::tui::theme::Styles;
 
-/// Width of one column of text.
-const COLUMN: u16 = 74;
-/// Width of a key or a command in it.
-const KEY: usize = 29;
+/// A row is no wider than one can read at ease.
+const WIDEST: u16 = 92;
+/// Columns of the frame: its lines, and a space next to each.
+const FRAME: u16 = 4;
 
 pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState, styles: &Styles) {
-    let area = areas.body;
-    let Some(Overlay::Help { words, .. }) = &state.overlay else { return };
-    let sections = found(sections(&state.keys, styles), words);
-    let title = match words.as_str() {
-        "" => " help · type to search ".to_string(),
-        words => format!(" help · {words}▏ "),
+    let width = WIDEST.min(areas.body.width);
+    let columns = width.saturating_sub(FRAME).max(1);
+    let Some(Overlay::Help(help)) = &state.overlay else { return };
+    let open = help.open;
+    let title = match (open, help.words.as_str()) {
+        (Some(page), _) => format!(" help · {} ", page.title()),
+        (None, "") => " help · type to search ".to_string(),
+        (None, words) => format!(" help · {words}▏ "),
     };
-    let two = area.width >= 2 * COLUMN + 6;
-    let columns = if two { balance(sections) } else { vec![sections.concat()] };
-    let rows = columns.iter().map(Vec::len).max().unwrap_or(0);
-    let width = COLUMN * columns.len() as u16 + 4;
-    let height = u16::try_from(rows).unwrap_or(u16::MAX).saturating_add(2);
-    let rect = centred(frame, areas, area, width, height);
+    let (lines, cursor) = match open {
+        Some(page) => (page_lines(state, page, columns, styles), None),
+        None => {
+            let sections = help.sections(&state.keys);
+            let (lines, places) = list(&sections, Some(help.selected), columns, styles);
+            (lines, places.get(help.selected).cloned())
+        }
+    };
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let rect = centred(frame, areas, areas.body, width, height);
     let fit = usize::from(rect.height.saturating_sub(2));
-    let last = rows.saturating_sub(fit);
-    let Some(Overlay::Help { top, .. }) = &mut state.overlay else { return };
-    *top = (*top).min(last);
-    let top = *top;
-    let mut block = panel(title, true, styles);
-    if last > 0 {
-        let words = format!(" {}–{} of {rows} ", top + 1, (top + fit).min(rows));
-        block = block.title_bottom(Line::styled(words, styles.dim).right_aligned());
+    let keys = &state.keys;
+    let mut words = match open {
+        Some(_) => vec![format!("{} back", keys.close())],
+        None => vec![format!("{} open", keys.take()), format!("{} close", keys.close())],
+    };
+    let Some(Overlay::Help(help)) = &mut state.overlay else { return };
+    let top = if open.is_some() { &mut help.page_top } else { &mut help.top };
+    if let Some(cursor) = cursor {
+        // The first row is seen with what is above it.
+        let above = if help.selected == 0 { 0 } else { cursor.start };
+        *top = (*top).min(above).max(cursor.end.saturating_sub(fit));
     }
+    *top = (*top).min(lines.len().saturating_sub(fit));
+    let top = *top;
+    if lines.len() > fit {
+        words.insert(0, format!("{}–{} of {}", top + 1, top + fit, lines.len()));
+    }
+    let block = panel(title, true, styles)
+        .title_bottom(Line::styled(foot(&words, rect.width), styles.dim).right_aligned());
     let inner = block.inner(rect);
     frame.render_widget(block, rect);
-    for (index, column) in columns.iter().enumerate() {
-        let x = inner.x + index as u16 * COLUMN;
-        let area = Rect { x, width: COLUMN, ..inner }.intersection(inner);
-        draw_rows(frame, area, column.iter().skip(top).cloned());
-    }
+    draw_rows(frame, inner, lines.into_iter().skip(top));
 }
 
-type Section = Vec<Line<'static>>;
-
-fn sections(keys: &Keymap, styles: &Styles) -> Vec<Section> {
-    let row = |key: String, help: &'static str| {
-        Line::from_iter([
-            Span::styled(format!("{key:<KEY$} "), styles.accent),
-            Span::styled(help, styles.text),
-        ])
-    };
-    let section = |title: &'static str, rows: Vec<Line<'static>>| {
-        let mut lines = vec![Line::styled(title, styles.strong)];
-        lines.extend(rows);
-        lines.push(Line::default());
-        lines
-    };
-    let mut sections: Vec<Section> = Scope::ALL
-        .into_iter()
-        .map(|scope| {
-            let rows =
-                keymap::help(keys, scope).into_iter().map(|(keys, help)| row(keys, help)).collect();
-            section(scope.title(), rows)
-        })
-        .collect();
-    let commands = COMMANDS
-        .iter()
-        .map(|command| row(format!("/{} {}", command.name, command.argument), command.help))
-        .collect();
-    sections.insert(2, section("Commands", commands));
-    sections.insert(0, section("How one step works", picture::lines(styles)));
-    sections
-}
-
-/// The rows that have every one of `words`, upper case or lower, below their titles.
-fn found(sections: Vec<Section>, words: &str) -> Vec<Section> {
-    if words.trim().is_empty() {
-        return sections;
-    }
-    let words = words.to_lowercase();
-    let has = |line: &Line<'_>| {
-        let text = line.to_string().to_lowercase();
-        words.split_whitespace().all(|word| text.contains(word))
-    };
-    let kept = sections.into_iter().filter_map(|section| {
-        let mut rows = section.into_iter();
-        let title = rows.next()?;
-        let mut found: Section = rows.filter(|row| has(row)).collect();
-        if found.is_empty() {
-            return None;
+/// The lines of a page, which for a topic are kept from frame to frame.
+fn page_lines(
+    state: &mut ScreenState,
+    page: HelpPage,
+    columns: u16,
+    styles: &Styles,
+) -> Vec<Line<'static>> {
+    match page {
+        HelpPage::Round => picture::lines(columns, styles),
+        HelpPage::Keys(group) => list(&help::keys_of(&state.keys, group), None, columns, styles).0,
+        HelpPage::Commands => list(&[help::commands()], None, columns, styles).0,
+        HelpPage::Topic(topic) => {
+            let text = topic.with_addresses();
+            let rows = state.guide_page.lay_out(&text, &Origins::default(), usize::from(columns));
+            rows.iter().map(|row| Line::from_iter(spans(row, styles))).collect()
         }
-        found.insert(0, title);
-        found.push(Line::default());
-        Some(found)
-    });
-    let kept: Vec<Section> = kept.collect();
-    if kept.is_empty() { vec![vec![Line::from("no key or command has these words")]] } else { kept }
+    }
 }
 
-/// Two columns of about the same height, in reading order.
-fn balance(sections: Vec<Section>) -> Vec<Section> {
-    let all: usize = sections.iter().map(Vec::len).sum();
-    let mut columns = vec![Section::new(), Section::new()];
-    for section in sections {
-        let column = usize::from(columns[0].len() + section.len() / 2 > all / 2);
-        columns[column].extend(section);
+/// The lines of sections, the row at `selected` lit, and where each row's lines are.
+fn list(
+    sections: &[HelpSection],
+    selected: Option<usize>,
+    columns: u16,
+    styles: &Styles,
+) -> (Vec<Line<'static>>, Vec<std::ops::Range<usize>>) {
+    let rows = sections.iter().flat_map(|section| &section.rows);
+    let widest = rows.map(|row| Line::from(row.name.as_str()).width()).max().unwrap_or(0);
+    let names = u16::try_from(widest).unwrap_or(u16::MAX).min(columns * 2 / 5).max(1);
+    let mut lines = Vec::new();
+    let mut places = Vec::new();
+    if sections.is_empty() {
+        lines.push(Line::styled("No key, command or topic has these words.", styles.dim));
     }
-    columns
+    for (index, section) in sections.iter().enumerate() {
+        if index > 0 {
+            lines.push(Line::default());
+        }
+        lines.push(Line::styled(section.title, styles.strong));
+        for row in &section.rows {
+            let begin = lines.len();
+            let lit = selected == Some(places.len());
+            lines.extend(
+                entry(row, names, columns, styles)
+                    .into_iter()
+                    .map(|line| if lit { line.patch_style(styles.selected) } else { line }),
+            );
+            places.push(begin..lines.len());
+        }
+    }
+    (lines, places)
+}
+
+/// A row in two columns, each wrapped.
+fn entry(row: &HelpRow, names: u16, columns: u16, styles: &Styles) -> Vec<Line<'static>> {
+    let style = if row.opens.is_some() { styles.strong } else { styles.accent };
+    let mut left = wrapped(&row.name, names, style).into_iter();
+    let room = columns.saturating_sub(names + 2).max(1);
+    let mut right = wrapped(&row.words, room, styles.text).into_iter();
+    let mut lines = Vec::new();
+    loop {
+        let (name, words) = (left.next(), right.next());
+        if name.is_none() && words.is_none() {
+            return lines;
+        }
+        let mut line = name.unwrap_or_default();
+        let gap = usize::from(names + 2).saturating_sub(line.width());
+        line.push_span(Span::raw(" ".repeat(gap)));
+        line.spans.extend(words.unwrap_or_default().spans);
+        lines.push(line);
+    }
 }

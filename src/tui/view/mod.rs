@@ -61,7 +61,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut ScreenState) {
     hints::draw(frame, areas.hints, state, &styles);
     input::draw_suggestions(frame, &areas, state, &styles);
     match &state.overlay {
-        Some(Overlay::Help { .. }) => help::draw(frame, &areas, state, &styles),
+        Some(Overlay::Help(_)) => help::draw(frame, &areas, state, &styles),
         Some(_) => overlay::draw(frame, &areas, state, &styles),
         None => {}
     }

@@ -4,12 +4,13 @@ use std::ops::Range;
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-use crate::tui::markdown::{Logical, Look, wrap};
+use crate::tui::markdown::{Logical, Look, SpanRole, StyledSpan, wrap};
+use crate::tui::theme::Styles;
 
 /// Draws `rows` from the top of `area`, as many as fit.
 pub(super) fn draw_rows<'a>(
@@ -107,6 +108,34 @@ pub(super) fn foot(parts: &[String], width: u16) -> String {
         }
         kept.remove(kept.len() - 2);
     }
+}
+
+/// The style of a span of Markdown whose running text is `base`.
+pub(super) fn looks(look: Look, base: Style, styles: &Styles) -> Style {
+    let mut style = match look.role {
+        SpanRole::Markup => return styles.faint,
+        SpanRole::Text => base,
+        SpanRole::Heading => base.add_modifier(Modifier::BOLD),
+        SpanRole::Code => base.patch(styles.literal),
+        SpanRole::Keyword => base.patch(styles.keyword),
+        SpanRole::Literal | SpanRole::Number => base.patch(styles.literal),
+        SpanRole::Comment => base.patch(styles.dim),
+    };
+    if look.strong {
+        style = style.add_modifier(Modifier::BOLD);
+    }
+    if look.emphasis {
+        style = style.add_modifier(Modifier::ITALIC);
+    }
+    style
+}
+
+/// The spans of a row of Markdown.
+pub(super) fn spans(row: &[StyledSpan], styles: &Styles) -> Vec<Span<'static>> {
+    let span = |piece: &StyledSpan| {
+        Span::styled(piece.text.clone(), looks(piece.look, styles.text, styles))
+    };
+    row.iter().map(span).collect()
 }
 
 /// `text` in rows of at most `width` columns.

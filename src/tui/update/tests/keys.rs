@@ -6,7 +6,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use crate::tui::keymap::{BINDINGS, lookup};
+use crate::tui::keymap::{BINDINGS, EDITING, lookup};
 use crate::tui::state::{Focus, Overlay, ScreenState, SessionList, Side, Tone};
 use crate::tui::testing::{loaded, type_keys, unloaded};
 use crate::tui::update::{Effect, ScreenEvent, update};
@@ -90,6 +90,30 @@ fn a_slash_in_a_panel_begins_a_command() {
         assert_eq!(state.controls.sampler.temperature, 0.7);
         type_keys(&mut state, "<up><up>");
         assert_eq!(state.input.text(), "half a thought");
+    }
+}
+
+#[test]
+fn every_key_of_the_text_field_does_something() {
+    for row in EDITING {
+        for key in row.keys {
+            let mut state = loaded(80, 24);
+            type_keys(&mut state, "earlier<enter><esc>");
+            state.input.set("one two three");
+            for _ in 0..4 {
+                state.input.step(false);
+            }
+            type_keys(&mut state, "x");
+            // From the message before, there is one after.
+            if row.keys.iter().position(|other| other == key) == Some(1) && row.keys[0] != *key {
+                update(&mut state, ScreenEvent::Key(row.keys[0].event()), Duration::ZERO);
+            }
+            assert_eq!(lookup(&state, &key.event()), None, "{} is in the table", key.name());
+            let seen = |state: &ScreenState| (state.input.text(), state.input.area().cursor());
+            let before = seen(&state);
+            update(&mut state, ScreenEvent::Key(key.event()), Duration::ZERO);
+            assert_ne!(seen(&state), before, "{} does nothing", key.name());
+        }
     }
 }
 

@@ -244,7 +244,7 @@ fn a_drag_to_the_edge_scrolls() {
 fn nothing_is_selected_below_a_box_or_outside_the_conversation() {
     let mut state = answered(120, 36);
     type_keys(&mut state, "<f1>");
-    assert!(drag(&mut state, "How one step", "6 guessed").is_empty());
+    assert!(drag(&mut state, "The first keys", "send the message").is_empty());
     assert_eq!(state.selection, None);
     type_keys(&mut state, "<esc>");
     assert!(drag(&mut state, "draft tree", "small").is_empty());

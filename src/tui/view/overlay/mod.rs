@@ -36,6 +36,6 @@ pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, st
         Some(Overlay::Strategies { selected }) => {
             strategies::draw(frame, areas, state, *selected, styles);
         }
-        Some(Overlay::Help { .. }) | None => {}
+        Some(Overlay::Help(_)) | None => {}
     }
 }

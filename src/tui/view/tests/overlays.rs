@@ -5,22 +5,66 @@ use std::time::Duration;
 use super::{answering, check, drawn, text};
 use crate::chat::SessionHead;
 use crate::plan::STRATEGIES;
-use crate::tui::state::{Fit, Focus, ModelPart, ModelRow, Overlay, SessionList};
+use crate::tui::state::{Fit, Focus, ModelPart, ModelRow, Overlay, ScreenState, SessionList};
 use crate::tui::testing::{loaded, say, type_keys};
 use crate::tui::update::{Effect, ScreenEvent, update};
 use crate::worker::{Event, ModelChoice};
 
 #[test]
 fn help_and_details() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "<f1>");
-    check("help_80", &mut state);
+    for (name, width) in [("help_40", 40), ("help_80", 80)] {
+        let mut state = loaded(width, 24);
+        type_keys(&mut state, "<f1>");
+        check(name, &mut state);
+    }
     let mut state = loaded(200, 50);
     type_keys(&mut state, "<f1>");
     check("help_200", &mut state);
     let mut state = answering(80, 24, 16);
     type_keys(&mut state, "/stats<enter>");
     check("details_80", &mut state);
+}
+
+/// Opens the row of the help that these words find first.
+fn open_help(state: &mut ScreenState, words: &str) -> String {
+    type_keys(state, &format!("<f1>{words}<enter>"));
+    text(&drawn(state))
+}
+
+#[test]
+fn the_help_opens_pages_and_goes_back() {
+    for (width, height) in [(40, 12), (80, 24), (200, 50)] {
+        let mut state = loaded(width, height);
+        let screen = open_help(&mut state, "exactness");
+        assert!(screen.contains("help · Exactness"), "{screen}");
+        // It is read to its end, and back to its beginning.
+        let last = state.guide_page.rows().last().unwrap().clone();
+        let last: String = last.iter().map(|span| span.text.as_str()).collect();
+        type_keys(&mut state, "<end>");
+        let screen = text(&drawn(&mut state));
+        assert!(screen.contains(last.trim()), "{last}: {screen}");
+        type_keys(&mut state, "<home>jk<pgdn>q");
+        let screen = text(&drawn(&mut state));
+        assert!(screen.contains("help · exactness▏"), "the list as it was: {screen}");
+        type_keys(&mut state, "<esc>");
+        assert_eq!(state.overlay, None);
+    }
+}
+
+#[test]
+fn the_help_lists_the_keys_of_the_text_field() {
+    let mut state = loaded(80, 24);
+    let mut screen = open_help(&mut state, "");
+    // The row below the cursor has no page: the box is closed.
+    assert_eq!(state.overlay, None, "{screen}");
+    type_keys(&mut state, "<f1><pgdn><down>");
+    screen = text(&drawn(&mut state));
+    assert!(screen.contains("Writing"), "{screen}");
+    type_keys(&mut state, "<enter>");
+    screen = text(&drawn(&mut state));
+    for words in ["help · Writing", "↑ ↓", "Ctrl+W", "Ctrl+U", "undo", "Home End"] {
+        assert!(screen.contains(words), "{words}: {screen}");
+    }
 }
 
 #[test]
