@@ -9,7 +9,7 @@ use super::bench::BenchArgs;
 use super::ngrams::NgramsArgs;
 use super::replay::ReplayArgs;
 use super::settings_file::SettingsFile;
-use super::shared_args::SharedArgs;
+use super::shared_args::{SharedArgs, help};
 use super::train::TrainArgs;
 use super::verify::VerifyArgs;
 use crate::settings::{Override, SettingValue};
@@ -23,8 +23,9 @@ use crate::tui::Opening;
     version,
     disable_help_subcommand = true,
     args_conflicts_with_subcommands = true,
-    after_help = "Guide: `dovetail help` lists its topics.\nExit codes: 0 done, 1 failed, 2 wrong flags or settings, 3 a model could not be \
-                  loaded, 130 interrupted.\nEnvironment: DOVETAIL_TARGET, DOVETAIL_DRAFT, \
+    after_help = "`dovetail help` lists the topics of the guide.\nExit codes: 0 done, 1 failed, 2 \
+                  wrong flags or settings, 3 a model could not be loaded, 130 \
+                  interrupted.\nEnvironment: DOVETAIL_TARGET, DOVETAIL_DRAFT, \
                   DOVETAIL_DRAFT_MODEL, DOVETAIL_STRATEGY, DOVETAIL_DEVICE, DOVETAIL_VRAM, \
                   DOVETAIL_GPU_LAYERS, DOVETAIL_PREFILL, DOVETAIL_THREADS, DOVETAIL_CONFIG, \
                   DOVETAIL_LOG (log filter), NO_COLOR, HF_HOME, HF_ENDPOINT, HF_TOKEN."
@@ -101,15 +102,12 @@ pub struct ChatArgs {
         help_heading = "Conversation"
     )]
     pub resume: Option<String>,
-    /// Colours: dark, light or mono [default: dark, or mono if NO_COLOR is set].
-    #[arg(long, value_name = "NAME", help_heading = "Screen")]
+    #[arg(long, help = help("screen.theme"), value_name = "NAME", help_heading = "Screen")]
     pub theme: Option<String>,
     /// Do not mark where each token came from.
     #[arg(long, help_heading = "Screen")]
     pub no_marks: bool,
-    /// Minimum time per round, for example 0.5s or 500ms, up to 10s, so that you can watch a fast
-    /// model [default: 0].
-    #[arg(long, value_name = "TIME", help_heading = "Screen")]
+    #[arg(long, help = help("controls.pace"), value_name = "TIME", help_heading = "Screen")]
     pub pace: Option<String>,
     /// Record the session in a new file, for `dovetail replay` and `dovetail verify`.
     #[arg(long, value_name = "FILE", help_heading = "Program")]

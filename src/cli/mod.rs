@@ -8,6 +8,8 @@ mod chat;
 mod doctor;
 mod download_bar;
 mod exit;
+#[cfg(test)]
+mod generated;
 mod help;
 mod interrupt;
 mod logging;

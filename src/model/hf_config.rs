@@ -3,13 +3,13 @@
 
 use serde_json::Value;
 
-use super::hf_families::Family;
+use super::hf_families::{ARCHITECTURES, Family};
 use super::hf_fields::{Fields, number};
 use super::rope::{RopeScaling, yarn_temperature};
 use super::{Config, ConfigError, RopeLayout};
 
 impl Config {
-    /// Reads the `config.json` of a checkpoint of one of the families in `Family::ALL`.
+    /// Reads the `config.json` of a checkpoint of one of the families in [`ARCHITECTURES`].
     ///
     /// # Errors
     /// [`ConfigError`] if a field is missing or malformed, or asks for something that is not
@@ -81,7 +81,7 @@ impl Config {
 
 fn family(fields: &Fields<'_>) -> Result<Family, ConfigError> {
     let known = || {
-        let names: Vec<&str> = Family::ALL.iter().map(|(name, _)| *name).collect();
+        let names: Vec<&str> = ARCHITECTURES.iter().map(|row| row.model_type).collect();
         format!("the supported types are {}", names.join(", "))
     };
     let Some(value) = fields.get("model_type") else {

@@ -1,5 +1,6 @@
 //! The families of Hugging Face checkpoints: what each does differently from Llama, according to
-//! the fields of its `config.json`. This is the only place in `model` that knows families by name.
+//! the fields of its `config.json`. This is the only place in `model` that knows families by name,
+//! with the names that GGUF files use.
 
 use serde_json::Value;
 
@@ -29,36 +30,52 @@ pub(super) enum Family {
     DeepSeekV3,
 }
 
-/// The values of `model_type` that can be run.
-#[cfg(test)]
-pub(crate) fn model_types() -> impl Iterator<Item = &'static str> {
-    Family::ALL.into_iter().map(|(name, _)| name)
+/// An architecture and its names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArchitectureRow {
+    /// The models, as people call them.
+    pub title: &'static str,
+    /// `general.architecture` of a GGUF file.
+    pub gguf: &'static str,
+    /// `model_type` of a `config.json`.
+    pub model_type: &'static str,
+    family: Family,
 }
 
-impl Family {
-    /// All families by `model_type`.
-    pub(super) const ALL: [(&str, Self); 16] = [
-        ("llama", Self::Llama),
-        ("mistral", Self::Mistral),
-        ("mixtral", Self::Mixtral),
-        ("qwen2", Self::Qwen2),
-        ("qwen3", Self::Qwen3),
-        ("qwen3_moe", Self::Qwen3Moe),
-        ("smollm3", Self::SmolLm3),
-        ("granite", Self::Granite),
-        ("olmo2", Self::Olmo2),
-        ("phi3", Self::Phi3),
-        ("gemma2", Self::Gemma2),
-        ("gemma3_text", Self::Gemma3),
-        ("starcoder2", Self::StarCoder2),
-        ("gpt_oss", Self::GptOss),
-        ("deepseek_v2", Self::DeepSeekV2),
-        ("deepseek_v3", Self::DeepSeekV3),
-    ];
+const fn row(
+    title: &'static str,
+    gguf: &'static str,
+    model_type: &'static str,
+    family: Family,
+) -> ArchitectureRow {
+    ArchitectureRow { title, gguf, model_type, family }
+}
 
+/// Every architecture that can be run, by both of its names. GGUF files of Mistral and Mixtral
+/// are those of Llama.
+pub const ARCHITECTURES: &[ArchitectureRow] = &[
+    row("Llama 2 and 3, Vicuna, TinyLlama, SmolLM2", "llama", "llama", Family::Llama),
+    row("Mistral", "llama", "mistral", Family::Mistral),
+    row("Mixtral", "llama", "mixtral", Family::Mixtral),
+    row("Qwen2", "qwen2", "qwen2", Family::Qwen2),
+    row("Qwen3", "qwen3", "qwen3", Family::Qwen3),
+    row("Qwen3-MoE", "qwen3moe", "qwen3_moe", Family::Qwen3Moe),
+    row("SmolLM3", "smollm3", "smollm3", Family::SmolLm3),
+    row("Granite", "granite", "granite", Family::Granite),
+    row("OLMo 2", "olmo2", "olmo2", Family::Olmo2),
+    row("Phi-3", "phi3", "phi3", Family::Phi3),
+    row("Gemma 2", "gemma2", "gemma2", Family::Gemma2),
+    row("Gemma 3, its text part", "gemma3", "gemma3_text", Family::Gemma3),
+    row("StarCoder2", "starcoder2", "starcoder2", Family::StarCoder2),
+    row("gpt-oss", "gpt-oss", "gpt_oss", Family::GptOss),
+    row("DeepSeek V2", "deepseek2", "deepseek_v2", Family::DeepSeekV2),
+    row("DeepSeek V3", "deepseek2", "deepseek_v3", Family::DeepSeekV3),
+];
+
+impl Family {
     /// The family of a `model_type`.
     pub(super) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, family)| family)
+        ARCHITECTURES.iter().find(|row| row.model_type == name).map(|row| row.family)
     }
 
     /// The width of a head if `config.json` does not give it, independent of the hidden size.

@@ -39,8 +39,7 @@ pub(crate) use config::tests::small as config_for_tests;
 pub use config::{Config, ConfigError, RopeLayout};
 pub use cpu::{CpuBatch, CpuDraft, CpuTarget, PassTiming, Progress};
 pub use gpu::{Gpu, GpuDraft, GpuError, GpuLimits, GpuTarget, Traffic, TrafficMeter};
-#[cfg(test)]
-pub(crate) use hf_families::model_types;
+pub use hf_families::{ARCHITECTURES, ArchitectureRow};
 pub use load_error::LoadError;
 pub use load_request::LoadRequest;
 pub use prefill::PrefillTarget;

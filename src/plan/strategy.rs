@@ -61,8 +61,10 @@ pub enum Sizing {
 pub struct Strategy {
     /// The name as it is typed.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// What drafts and how, in a line.
     pub summary: &'static str,
+    /// The paper or program that it comes from; empty if that is none.
+    pub origin: &'static str,
     /// Who drafts.
     pub draft: DraftKind,
     /// When drafting happens.
@@ -84,7 +86,8 @@ pub struct Strategy {
 /// The first row; the others state how they differ.
 const PLAIN: Strategy = Strategy {
     name: "plain",
-    summary: "the target alone, one token a pass",
+    summary: "the target alone, one token per pass",
+    origin: "",
     draft: DraftKind::None,
     schedule: Schedule::Alternate,
     method: Method::Tree,
@@ -99,7 +102,8 @@ pub const STRATEGIES: &[Strategy] = &[
     PLAIN,
     Strategy {
         name: "auto",
-        summary: "whatever drafter pays most, round by round",
+        summary: "each round, the fastest source: context, model or nothing",
+        origin: "",
         draft: DraftKind::Auto,
         schedule: Schedule::Alternate,
         method: Method::Tree,
@@ -111,32 +115,36 @@ pub const STRATEGIES: &[Strategy] = &[
     Strategy {
         name: "dovetail",
         summary: "the draft head's dynamic tree, sized for this machine",
+        origin: "Dovetail",
         draft: DraftKind::Head,
         ..PLAIN
     },
     Strategy {
         name: "eagle2-60",
         summary: "EAGLE-2's tree of 60 nodes, grown by the draft head",
+        origin: "EAGLE-2",
         draft: DraftKind::Head,
         shape: Some(Shape { gamma: 60, width: 10, depth: 5 }),
         ..PLAIN
     },
     Strategy {
         name: "small-model",
-        summary: "a small language model's dynamic tree",
+        summary: "a small model's dynamic tree",
         draft: DraftKind::Small,
         ..PLAIN
     },
     Strategy {
         name: "sps",
-        summary: "a small language model's chain of five tokens",
+        summary: "a small model's chain of five tokens",
+        origin: "speculative sampling",
         draft: DraftKind::Small,
         shape: Some(Shape { gamma: 6, width: 1, depth: 4 }),
         ..PLAIN
     },
     Strategy {
         name: "duo",
-        summary: "DuoDecoding: a small model drafts while the target checks",
+        summary: "DuoDecoding: a small model drafts as the target verifies",
+        origin: "DuoDecoding",
         draft: DraftKind::Small,
         schedule: Schedule::Overlap,
         method: Method::Sequences { fixed: None },
@@ -144,7 +152,8 @@ pub const STRATEGIES: &[Strategy] = &[
     },
     Strategy {
         name: "specexec",
-        summary: "a small language model's best-first search, 128 nodes",
+        summary: "a small model's best-first search, 128 nodes",
+        origin: "SpecExec",
         draft: DraftKind::Small,
         method: Method::Search,
         shape: Some(Shape { gamma: 128, width: 32, depth: 31 }),
@@ -152,13 +161,15 @@ pub const STRATEGIES: &[Strategy] = &[
     },
     Strategy {
         name: "pld",
-        summary: "prompt lookup: what followed the last words before",
+        summary: "prompt lookup: what followed the same words earlier",
+        origin: "prompt lookup decoding",
         draft: DraftKind::Lookup,
         ..PLAIN
     },
     Strategy {
         name: "rest",
-        summary: "retrieval: what followed the last words in a text you name",
+        summary: "retrieval: what followed the last words in a text of yours",
+        origin: "REST",
         draft: DraftKind::Rest,
         // 64 nodes below the root, with continuations of ten tokens.
         shape: Some(Shape { gamma: 65, width: 10, depth: 9 }),
@@ -166,7 +177,8 @@ pub const STRATEGIES: &[Strategy] = &[
     },
     Strategy {
         name: "lookahead",
-        summary: "the target's own guesses, iterated beside the text",
+        summary: "the target's own guesses, refined in every pass",
+        origin: "lookahead decoding",
         draft: DraftKind::Lookahead,
         // The root, a window of 27 nodes, and seven guesses of four.
         shape: Some(Shape { gamma: 56, width: 7, depth: 8 }),
@@ -174,21 +186,23 @@ pub const STRATEGIES: &[Strategy] = &[
     },
     Strategy {
         name: "suffix",
-        summary: "what followed the same phrase before, from a suffix tree",
+        summary: "what followed the same phrase earlier, from a suffix tree",
+        origin: "SAM decoding, SuffixDecoding",
         draft: DraftKind::Suffix,
         sizing: Sizing::After,
         ..PLAIN
     },
     Strategy {
         name: "recycling",
-        summary: "token recycling: what the target held likely before",
+        summary: "token recycling: what the target found likely before",
+        origin: "token recycling",
         draft: DraftKind::Recycling,
         sizing: Sizing::After,
         ..PLAIN
     },
     Strategy {
         name: "context",
-        summary: "suffix and recycling in one tree, as much as pays",
+        summary: "suffix and recycling in one tree, as much of it as pays",
         draft: DraftKind::Context,
         sizing: Sizing::After,
         ..PLAIN
@@ -196,18 +210,21 @@ pub const STRATEGIES: &[Strategy] = &[
     Strategy {
         name: "offload",
         summary: "the target alone on the GPU, its blocks streamed each pass",
+        origin: "the papers' baseline",
         streamed: true,
         ..PLAIN
     },
     Strategy {
         name: "partial-plain",
         summary: "the target alone, as many of its blocks on the GPU as fit",
+        origin: "Dovetail's partial offload",
         gpu_layers: true,
         ..PLAIN
     },
     Strategy {
         name: "partial",
-        summary: "the draft head's tree, target blocks in what VRAM is left",
+        summary: "the draft head's tree, target blocks in the remaining VRAM",
+        origin: "Dovetail's partial offload",
         draft: DraftKind::Head,
         gpu_layers: true,
         ..PLAIN
@@ -215,6 +232,35 @@ pub const STRATEGIES: &[Strategy] = &[
 ];
 
 impl Strategy {
+    /// What it needs in addition to the target; empty if nothing.
+    pub fn needs(&self) -> &'static str {
+        match self.draft {
+            _ if self.streamed => "a GPU",
+            DraftKind::Head if self.gpu_layers => "a draft head and a GPU",
+            _ if self.gpu_layers => "a GPU",
+            DraftKind::Head => "a draft head",
+            DraftKind::Small => "a small model",
+            DraftKind::Rest => "a text (`--rest-text`)",
+            DraftKind::None
+            | DraftKind::Lookup
+            | DraftKind::Lookahead
+            | DraftKind::Suffix
+            | DraftKind::Recycling
+            | DraftKind::Context
+            | DraftKind::Auto => "",
+        }
+    }
+
+    /// The table of the guide.
+    pub fn markdown_table() -> String {
+        let mut table = String::from("| Name | What it does | Needs | From |\n|---|---|---|---|\n");
+        for row in STRATEGIES {
+            let Self { name, summary, origin, .. } = row;
+            table += &format!("| `{name}` | {summary} | {} | {origin} |\n", row.needs());
+        }
+        table
+    }
+
     /// The strategy with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         STRATEGIES.iter().find(|strategy| strategy.name == name)

@@ -8,7 +8,7 @@ use crate::plan::{DeviceChoice, DraftKind, Setting, Strategy};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Contradiction {
     /// Speculation is off and a strategy was asked for.
-    #[error("--plain and --strategy {strategy} contradict each other; leave one of them out")]
+    #[error("--plain and --strategy {strategy} contradict each other; leave one out")]
     Plain {
         /// The strategy.
         strategy: &'static str,
@@ -24,8 +24,8 @@ pub enum Contradiction {
 }
 
 impl Settings {
-    /// The strategy to begin with: the one asked for, else prompt lookup where that was named as
-    /// the draft, else the one that chooses among all drafters there are.
+    /// The strategy to begin with: the one asked for, else prompt lookup if the draft names it, else
+    /// the one that chooses among all drafters there are.
     pub fn initial_strategy(&self) -> &'static Strategy {
         match (self.strategy, &self.draft) {
             (Some(strategy), _) => strategy,
@@ -34,7 +34,7 @@ impl Settings {
         }
     }
 
-    /// Whether it is left to the plan where target and drafts run.
+    /// Whether the plan decides where target and drafts run.
     pub fn leaves_placement_open(&self) -> bool {
         let asks_for_blocks = self.strategy.is_some_and(|row| row.gpu_layers || row.streamed);
         self.device == DeviceChoice::Auto
@@ -48,19 +48,19 @@ impl Settings {
         let bundled = self.target.as_deref().is_none_or(|target| target == "bundled");
         match (kind, &self.draft) {
             (DraftKind::Head, HeadChoice::Lookup) => {
-                Some("a draft head, and `draft` is `lookup`: name a head with --draft instead")
+                Some("a draft head, but `draft` is `lookup`; name a head with --draft")
             }
             (DraftKind::Head, HeadChoice::None) => {
-                Some("a draft head, and `draft` is `none`: name a head with --draft instead")
+                Some("a draft head, but `draft` is `none`; name a head with --draft")
             }
             (DraftKind::Head, HeadChoice::Own) if !bundled => {
-                Some("a draft head for this target: name one with --draft")
+                Some("a draft head for this target; name one with --draft")
             }
             (DraftKind::Small, _) if !bundled && self.draft_model.is_none() => {
-                Some("a small language model: name one with --draft-model")
+                Some("a small language model; name one with --draft-model")
             }
             (DraftKind::Rest, _) if self.rest_text.is_none() => {
-                Some("a text to draft from: name one with --rest-text")
+                Some("a text to draft from; name one with --rest-text")
             }
             _ => None,
         }
@@ -87,16 +87,16 @@ impl Settings {
         }
     }
 
-    /// What was asked for on the command line and has no effect, a sentence each. A settings file
-    /// may hold more than one run uses.
+    /// What the command line asks for without effect, one sentence each. A settings file may hold
+    /// more than one run uses.
     pub fn without_effect(&self) -> Vec<String> {
         let strategy = self.initial_strategy();
         let (name, kind) = (strategy.name, strategy.draft);
         let mut all = Vec::new();
         if !self.speculate {
             let off = match self.flag("speculate") {
-                Some(flag) => format!("with {flag}"),
-                None => "while `speculate` is false in the settings".to_owned(),
+                Some(flag) => format!("{flag} turns speculation off"),
+                None => "`speculate` is false in the settings".to_owned(),
             };
             let keys = [
                 "strategy",
@@ -114,8 +114,8 @@ impl Settings {
             let keys = keys.into_iter().filter(|key| *key != "strategy" || kind != DraftKind::None);
             let flags: Vec<&str> = keys.filter_map(|key| self.flag(key)).collect();
             if !flags.is_empty() {
-                let flags = flags.join(", ");
-                all.push(format!("Nothing is drafted {off}: {flags} has no effect until it is."));
+                let have = if flags.len() == 1 { "has" } else { "have" };
+                all.push(format!("{} {have} no effect: {off}.", flags.join(", ")));
             }
             return all;
         }
@@ -148,7 +148,7 @@ impl Settings {
         if let Some(flag) = self.flag("overlap")
             && !matches!(kind, DraftKind::Head | DraftKind::Small | DraftKind::Auto)
         {
-            all.push(format!("{flag} has no effect: the strategy `{name}` runs no draft model."));
+            all.push(format!("{flag} has no effect: the strategy `{name}` uses no draft model."));
         }
         all
     }

@@ -49,7 +49,7 @@ pub fn apply_file(settings: &mut Settings, path: &Path) -> Result<(), SettingsEr
 fn key_changes(table: &DeTable<'_>) -> Result<Vec<LocatedKeys>, Located> {
     let Some(value) = table.get(KEYS) else { return Ok(Vec::new()) };
     let DeValue::Table(changes) = value.get_ref() else {
-        let expects = "a table of what keys do and the keys that are to do it".to_owned();
+        let expects = "a table of actions, each with its keys".to_owned();
         let found = convert(value.get_ref()).to_string();
         return Err((value.span(), Problem::Value { key: KEYS.to_owned(), expects, found }));
     };

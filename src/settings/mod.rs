@@ -1,13 +1,15 @@
 //! The TOML settings file and the flags, merged once into checked [`Settings`].
 //!
 //! Precedence: flags, then environment, then the file, then the defaults here. Every source goes
-//! through the one table of `keys`, so a value is checked the same way wherever it comes from,
+//! through the one table of `table`, so a value is checked the same way wherever it comes from,
 //! and an error names the place, the key and the remedy.
 
 mod check;
 mod file;
 mod head_choice;
 mod keys;
+mod table;
+mod takes;
 mod value;
 
 use std::collections::BTreeMap;
@@ -21,7 +23,8 @@ pub use crate::plan::{DeviceChoice, Prefer};
 pub use check::Contradiction;
 pub use file::{apply_file, default_path};
 pub use head_choice::{HeadChoice, LOOKUP, NO_HEAD};
-pub use keys::{KEYS, SettingKey};
+pub use keys::SettingKey;
+pub use table::KEYS;
 pub use value::SettingValue;
 
 /// Colours of the screen.
@@ -274,7 +277,7 @@ pub enum Problem {
     /// No such key.
     #[error("unknown key `{key}`{}", suggestion.as_ref().map_or_else(
         || format!("; the keys are {}", keys::list()),
-        |near| format!(": did you mean `{near}`?")))]
+        |near| format!(" (did you mean `{near}`?)")))]
     UnknownKey {
         /// The dotted key.
         key: String,
@@ -284,7 +287,7 @@ pub enum Problem {
     /// No such strategy.
     #[error("unknown strategy `{name}`{}", suggestion.map_or_else(
         || format!("; the strategies are {}", Strategy::names()),
-        |near| format!(": did you mean `{near}`?")))]
+        |near| format!(" (did you mean `{near}`?)")))]
     UnknownStrategy {
         /// What was given.
         name: String,
@@ -346,7 +349,7 @@ pub enum SettingsError {
         problem: Problem,
     },
     /// A flag's value is wrong.
-    #[error("{flag}: {problem}; see `dovetail help`")]
+    #[error("{flag}: {problem}; see `dovetail help settings`")]
     InFlag {
         /// The flag, e.g. `--gamma`.
         flag: String,
@@ -360,9 +363,7 @@ fn read_remedy(error: &std::io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::PermissionDenied => "correct its permissions",
         ErrorKind::InvalidData => "save it as UTF-8",
-        ErrorKind::IsADirectory | ErrorKind::InvalidInput | ErrorKind::FileTooLarge => {
-            "move it away"
-        }
+        ErrorKind::IsADirectory | ErrorKind::InvalidInput | ErrorKind::FileTooLarge => "remove it",
         _ => "make it readable",
     }
 }

@@ -8,8 +8,8 @@ use super::{A, Action, BINDINGS, Binding, KeyPress, S, Scope};
 pub enum KeyProblem {
     /// No such action.
     #[error("unknown action `{name}`{}", near.as_ref().map_or_else(
-        || "; the last column of the README's table of keys has them all".to_string(),
-        |near| format!(": did you mean `{near}`?")))]
+        || "; `dovetail help keys` lists the names".to_string(),
+        |near| format!(" (did you mean `{near}`?)")))]
     Unknown {
         /// What was given.
         name: String,
@@ -25,7 +25,7 @@ pub enum KeyProblem {
         why: String,
     },
     /// The key writes a character where the action works.
-    #[error("`{action}`: {key} would be missing from what you write: add ctrl or alt")]
+    #[error("`{action}`: without ctrl or alt, {key} could no longer be typed; add one")]
     Writes {
         /// The action.
         action: String,
@@ -33,7 +33,9 @@ pub enum KeyProblem {
         key: String,
     },
     /// Another action has the key, where both work.
-    #[error("`{action}`: {key} is `{other}` already: choose another, or give `{other}` another")]
+    #[error(
+        "`{action}`: {key} is already `{other}`; choose another key, or give `{other}` another"
+    )]
     Taken {
         /// The action.
         action: String,

@@ -85,12 +85,12 @@ impl KeyPress {
                 let control = modifiers.contains(KeyModifiers::CONTROL);
                 if control && shift {
                     return Err(format!(
-                        "terminals do not tell \"{text}\" from the same without shift: leave it out"
+                        "terminals cannot tell \"{text}\" from the key without shift; leave it out"
                     ));
                 }
-                // These are what terminals send for Tab, Enter and Esc.
+                // Terminals send these for Tab, Enter and Esc.
                 if let Some(same) = same_as(c).filter(|_| control) {
-                    return Err(format!("terminals send \"{text}\" for {same}: choose another"));
+                    return Err(format!("in a terminal, \"{text}\" is {same}; choose another key"));
                 }
                 let c = match (shift, chord) {
                     (true, _) => c.to_ascii_uppercase(),
