@@ -86,7 +86,7 @@ fn flags_agree_with_the_table_of_settings() {
         let name = key.flag.trim_start_matches('-');
         let arg = command.get_arguments().find(|arg| arg.get_long() == Some(name));
         let arg = arg.unwrap_or_else(|| panic!("{} is not a flag of the chat", key.flag));
-        // A flag that may stand alone takes no word after it.
+        // A flag with an optional value takes it after `=`.
         let valued = arg.get_action().takes_values() && !arg.is_require_equals_set();
         let words = if valued { vec![key.flag, "x"] } else { vec![key.flag] };
         let given = Cli::try_parse_from([&["dovetail"][..], &words].concat()).unwrap();

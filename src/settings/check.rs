@@ -7,7 +7,7 @@ use crate::plan::{DeviceChoice, DraftKind, Setting, Strategy};
 /// Settings that cannot hold at once.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Contradiction {
-    /// Speculation is off and a strategy was asked for.
+    /// Speculation is off, yet the flags name a strategy.
     #[error("--plain and --strategy {strategy} contradict each other; leave one out")]
     Plain {
         /// The strategy.
@@ -18,7 +18,7 @@ pub enum Contradiction {
     Lacking {
         /// The strategy.
         strategy: &'static str,
-        /// What it lacks, with the remedy.
+        /// What is missing, with the remedy.
         missing: &'static str,
     },
 }
@@ -79,7 +79,7 @@ impl Settings {
         {
             return Err(Contradiction::Plain { strategy: strategy.name });
         }
-        // A head that nobody named may be recognised by its target, once that is open.
+        // Without a name, the head may be found by its target once that is open.
         let open = strategy.draft == DraftKind::Head && self.draft == HeadChoice::Own;
         match self.lacks(strategy.draft).filter(|_| !open) {
             Some(missing) => Err(Contradiction::Lacking { strategy: strategy.name, missing }),
@@ -167,7 +167,7 @@ mod tests {
     use super::super::{Override, SettingValue, load};
     use super::*;
 
-    /// The settings behind flags, each with its key and value.
+    /// The settings that flags give, each flag with its key and value.
     fn flags(given: &[(&'static str, &'static str, &str)]) -> Settings {
         let empty = tempfile::NamedTempFile::new().unwrap();
         let overrides: Vec<Override> = given

@@ -67,7 +67,7 @@ fn key_changes(table: &DeTable<'_>) -> Result<Vec<LocatedKeys>, Located> {
         };
         all.push((name.span(), name.get_ref().to_string(), keys));
     }
-    // As they stand in the file.
+    // In the order of the file.
     all.sort_by_key(|(span, ..)| span.start);
     Ok(all)
 }

@@ -1,8 +1,8 @@
 //! The TOML settings file and the flags, merged once into checked [`Settings`].
 //!
 //! Precedence: flags, then environment, then the file, then the defaults here. Every source goes
-//! through the one table of `table`, so a value is checked the same way wherever it comes from,
-//! and an error names the place, the key and the remedy.
+//! through the one table in `table`, so a value is checked in the same way for all of them, and an
+//! error names the place, the key and the remedy.
 
 mod check;
 mod file;
@@ -91,9 +91,9 @@ pub struct KeyChange {
     pub keys: Vec<String>,
     /// The file.
     pub path: PathBuf,
-    /// Where it stands there, from 1 on.
+    /// Its line, from 1.
     pub line: usize,
-    /// From 1 on, in characters.
+    /// Its column, from 1, in characters.
     pub column: usize,
 }
 
@@ -110,7 +110,7 @@ impl KeyChange {
 pub enum Given {
     /// The settings file.
     File,
-    /// A flag, or the environment variable behind it.
+    /// A flag, or its environment variable.
     Flag(&'static str),
 }
 
@@ -125,7 +125,7 @@ pub struct Settings {
     pub draft_vocab: Option<ScoredTokens>,
     /// A small language model to draft with; `None` is the bundled one where there is one.
     pub draft_model: Option<String>,
-    /// Folders in which models are looked for, beside the stores of other programs.
+    /// Folders to search for models, in addition to those of other programs.
     pub model_folders: Vec<String>,
     /// A text file that drafts are looked up in.
     pub rest_text: Option<PathBuf>,
@@ -149,7 +149,7 @@ pub struct Settings {
     pub kv: KvPrecision,
     /// Compute threads; `None` is one a physical core, of the fast ones where they differ.
     pub threads: Option<usize>,
-    /// Threads of a draft that runs beside verification; `None` shares the cores out.
+    /// Threads of a draft that runs during verification; `None` divides the cores.
     pub draft_threads: Option<usize>,
     /// Where the draft runs.
     pub device: DeviceChoice,
@@ -158,8 +158,8 @@ pub struct Settings {
     pub vram: Option<u64>,
     /// Most gigabytes of packed weights to keep on the disk; 0 keeps none.
     pub pack_cache: usize,
-    /// Blocks of the target that run on the GPU: none, a number, or as many as fit; if nobody has
-    /// set it, as many as pay.
+    /// Blocks of the target that run on the GPU: none, a number, or as many as fit; if it is not set,
+    /// as many as pay.
     pub gpu_layers: Setting,
     /// Where long prompts of a target on the CPU are read.
     pub prefill: PrefillDevice,
@@ -167,7 +167,7 @@ pub struct Settings {
     pub prefer: Prefer,
     /// Whether speculation starts switched on.
     pub speculate: bool,
-    /// Whether a draft goes on while the target verifies, where it can.
+    /// Whether drafting continues while the target verifies, if it can.
     pub overlap: bool,
     /// Whether drafts are ranked with the target's own noise when sampling.
     pub coupled: bool,
@@ -200,13 +200,13 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Context that is allocated when nothing is asked for: a long chat, not all of a 128 k window.
+    /// Context that is allocated by default: a long chat, not all of a 128 k window.
     pub const AUTO_CONTEXT: usize = 4096;
 
-    /// Gigabytes of KV caches that are kept where no number is given: some conversations.
+    /// Gigabytes of KV caches to keep by default: some conversations.
     pub const KV_DISK: usize = 4;
 
-    /// Gigabytes of packed weights that are kept where no number is given: a few models.
+    /// Gigabytes of packed weights to keep if no number is given: a few models.
     pub const PACK_CACHE: usize = 32;
 
     /// Sets one value by its dotted key, as file, flags and the screen's `/set` do.
@@ -368,7 +368,7 @@ fn read_remedy(error: &std::io::Error) -> &'static str {
     }
 }
 
-/// One value from the command line (or the environment variable behind a flag).
+/// One value from the command line, or from the environment variable of a flag.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Override {
     /// The flag as typed, e.g. `--gamma`.

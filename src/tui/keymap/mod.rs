@@ -129,8 +129,8 @@ pub fn lookup(state: &ScreenState, event: &KeyEvent) -> Option<Action> {
     })
 }
 
-/// Whether the key writes although an overlay is open, whatever it does in other overlays: in the
-/// filter of a list, or in the message that a failure has interrupted.
+/// Whether the key writes although an overlay is open, even if it has an action in other overlays:
+/// in the filter of a list, or in the message that a failure has interrupted.
 pub fn writes(state: &ScreenState, event: &KeyEvent) -> bool {
     let plain = !event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
     plain
@@ -182,7 +182,7 @@ pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
             Some(both) => state.keys.both(row.scope, both),
             None => keys.first().map(|key| key.name()).unwrap_or_default(),
         };
-        // A nearer scope has this key, or its hint was told already.
+        // A nearer scope has this key, or its hint is there already.
         if hints.iter().any(|hint| hint.0 == name) {
             continue;
         }

@@ -11,7 +11,7 @@ use crate::tui::markdown::Origins;
 use crate::tui::state::{HelpPage, HelpRow, HelpSection, Overlay, ScreenState, help};
 use crate::tui::theme::Styles;
 
-/// A row is no wider than one can read at ease.
+/// Longer rows are hard to read.
 const WIDEST: u16 = 92;
 /// Columns of the frame: its lines, and a space next to each.
 const FRAME: u16 = 4;
