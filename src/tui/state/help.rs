@@ -199,8 +199,9 @@ mod tests {
             assert!(grouped.contains(&name), "{name} is in no group");
             assert!(names(&found(&keys, row.words)).contains(&name), "{name} is not found");
         }
-        assert!(names(&found(&keys, "temperature")).contains(&"/temperature X".to_string()));
+        let warm = names(&found(&keys, "temperature"));
+        assert!(warm.iter().any(|name| name.starts_with("/temperature")), "{warm:?}");
         assert!(names(&found(&keys, "settings")).contains(&"Settings".to_string()));
-        assert_eq!(found(&keys, "zzz"), []);
+        assert!(found(&keys, "zzz").is_empty());
     }
 }
