@@ -1,7 +1,8 @@
 //! `dovetail help`: the pages of the guide and the commands' own help. Must never name a flag.
 
 use anyhow::anyhow;
-use clap::{Command, CommandFactory};
+use clap::builder::StyledStr;
+use clap::{CommandFactory, Parser};
 
 use super::args::Cli;
 use super::exit::{Code, CommandResult, Failure};
@@ -22,8 +23,7 @@ pub fn help(words: &[String]) -> CommandResult {
             laid_out(&page(topic.with_addresses()), width).iter().map(|row| styled(row)).collect()
         });
     }
-    let command = command(words).ok_or_else(|| unknown(&words.join(" ")))?;
-    let text = command.clone().render_long_help();
+    let text = command_help(words).ok_or_else(|| unknown(&words.join(" ")))?;
     pager::show(&text.to_string(), |_| text.ansi().to_string())
 }
 
@@ -32,12 +32,12 @@ pub(super) fn laid_out(text: &str, width: usize) -> Vec<TextRow> {
     Document::default().lay_out(text, &Origins::default(), width).to_vec()
 }
 
-/// The command that these words call.
-fn command(words: &[String]) -> Option<Command> {
-    let mut root = Cli::command();
-    root.build();
-    let found = words.iter().try_fold(&root, |command, word| command.find_subcommand(word))?;
-    Some(found.clone())
+/// The help of the command that these words call, as its `--help` prints it.
+fn command_help(words: &[String]) -> Option<StyledStr> {
+    let root = Cli::command();
+    words.iter().try_fold(&root, |command, word| command.find_subcommand(word))?;
+    let line = ["dovetail"].into_iter().chain(words.iter().map(String::as_str)).chain(["--help"]);
+    Some(Cli::try_parse_from(line).err()?.render())
 }
 
 /// The commands that have help.
@@ -137,11 +137,10 @@ mod tests {
     fn commands_are_found_by_their_words() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         for found in ["run", "bench quality", "man"] {
-            assert!(command(&words(found)).is_some(), "{found}");
+            let help = command_help(&words(found)).unwrap().to_string();
+            assert!(help.contains(&format!("Usage: dovetail {found}")), "{help}");
         }
-        assert!(command(&words("run quality")).is_none());
-        let help = command(&words("run")).unwrap().render_long_help().to_string();
-        assert!(help.contains("Usage: dovetail run"), "{help}");
+        assert!(command_help(&words("run quality")).is_none());
     }
 
     #[test]
