@@ -11,7 +11,7 @@ use unicode_width::UnicodeWidthStr;
 use super::figures;
 use super::footer;
 use super::frames::focused;
-use super::rows::{draw_rows, looks, marked, wrapped};
+use super::rows::{draw_rows, marked, role_style, stressed, wrapped};
 use super::thought;
 use crate::chat::Role;
 use crate::decode::Origin;
@@ -349,7 +349,7 @@ fn place(text: &str, at: usize, byte: usize) -> usize {
 
 fn style(piece: &StyledSpan, marks: bool, base: Style, styles: &Styles) -> Style {
     let look = piece.look;
-    let mut style = looks(look, base, styles);
+    let mut style = role_style(look.role, base, styles);
     if look.role == SpanRole::Markup {
         return style;
     }
@@ -360,7 +360,7 @@ fn style(piece: &StyledSpan, marks: bool, base: Style, styles: &Styles) -> Style
             _ => style.add_modifier(Modifier::UNDERLINED),
         };
     }
-    style
+    stressed(look, style)
 }
 
 /// Style of accepted tokens in the text: bold is left to the text's own emphasis.

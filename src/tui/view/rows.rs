@@ -110,30 +110,31 @@ pub(super) fn foot(parts: &[String], width: u16) -> String {
     }
 }
 
-/// The style of a span of Markdown whose running text is `base`.
-pub(super) fn looks(look: Look, base: Style, styles: &Styles) -> Style {
-    let mut style = match look.role {
-        SpanRole::Markup => return styles.faint,
+/// The style of a role of Markdown if running text has the style `base`.
+pub(super) fn role_style(role: SpanRole, base: Style, styles: &Styles) -> Style {
+    match role {
+        SpanRole::Markup => styles.faint,
         SpanRole::Text => base,
         SpanRole::Heading => base.add_modifier(Modifier::BOLD),
         SpanRole::Code => base.patch(styles.literal),
         SpanRole::Keyword => base.patch(styles.keyword),
         SpanRole::Literal | SpanRole::Number => base.patch(styles.literal),
         SpanRole::Comment => base.patch(styles.dim),
-    };
-    if look.strong {
-        style = style.add_modifier(Modifier::BOLD);
     }
-    if look.emphasis {
-        style = style.add_modifier(Modifier::ITALIC);
-    }
-    style
+}
+
+/// The style with what the text stresses.
+pub(super) fn stressed(look: Look, style: Style) -> Style {
+    let bold = if look.strong { Modifier::BOLD } else { Modifier::empty() };
+    let italic = if look.emphasis { Modifier::ITALIC } else { Modifier::empty() };
+    style.add_modifier(bold | italic)
 }
 
 /// The spans of a row of Markdown.
 pub(super) fn spans(row: &[StyledSpan], styles: &Styles) -> Vec<Span<'static>> {
     let span = |piece: &StyledSpan| {
-        Span::styled(piece.text.clone(), looks(piece.look, styles.text, styles))
+        let style = stressed(piece.look, role_style(piece.look.role, styles.text, styles));
+        Span::styled(piece.text.clone(), style)
     };
     row.iter().map(span).collect()
 }
