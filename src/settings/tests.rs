@@ -45,8 +45,8 @@ fn a_typo_is_named_with_its_position_and_the_nearest_key() {
     let cases = [
         (
             "max_tokens = 5\n\n[sampler]\n  temprature = 0.7\n",
-            "DIR/settings.toml:4:3: unknown key `sampler.temprature`: did you mean \
-             `sampler.temperature`?; correct the line or delete it",
+            "DIR/settings.toml:4:3: unknown key `sampler.temprature` (did you mean \
+             `sampler.temperature`?); correct the line or delete it",
         ),
         (
             "gamma = 16\n",
