@@ -9,7 +9,7 @@ use super::bench::BenchArgs;
 use super::ngrams::NgramsArgs;
 use super::replay::ReplayArgs;
 use super::settings_file::SettingsFile;
-use super::shared_args::{SharedArgs, help};
+use super::shared_args::{SharedArgs, help, set, set_text};
 use super::train::TrainArgs;
 use super::verify::VerifyArgs;
 use crate::settings::{Override, SettingValue};
@@ -200,18 +200,9 @@ impl ChatArgs {
     /// What the flags set, in the settings' own keys.
     pub fn overrides(&self) -> Vec<Override> {
         let mut all = self.shared.overrides();
-        if let Some(pace) = &self.pace {
-            let value = SettingValue::text(pace);
-            all.push(Override { flag: "--pace", key: "controls.pace", value });
-        }
-        if let Some(theme) = &self.theme {
-            let value = SettingValue::text(theme);
-            all.push(Override { flag: "--theme", key: "screen.theme", value });
-        }
-        if self.no_marks {
-            let value = SettingValue::Switch(false);
-            all.push(Override { flag: "--no-marks", key: "screen.marks", value });
-        }
+        all.extend(set_text("controls.pace", self.pace.as_ref()));
+        all.extend(set_text("screen.theme", self.theme.as_ref()));
+        all.extend(self.no_marks.then(|| set("screen.marks", SettingValue::Switch(false))));
         all
     }
 }

@@ -18,7 +18,8 @@ fn code(text: &str) -> String {
 
 fn settings() -> String {
     let mut table = String::from(
-        "| Key | What it sets | Values | Default | Flag | In the chat |\n|---|---|---|---|---|---|\n",
+        "| Key | What it sets | Values | Default | Flag | In the chat |\n\
+         |---|---|---|---|---|---|\n",
     );
     for key in KEYS {
         let SettingKey { name, what, more, default, flag, live, .. } = key;

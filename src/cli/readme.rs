@@ -61,7 +61,9 @@ fn every_command_parses() {
     let commands: Vec<_> = texts().into_iter().flat_map(commands).collect();
     assert!(commands.len() >= 10, "{commands:?}");
     for command in commands {
-        if let Err(error) = Cli::try_parse_from(&command) {
+        // A command may be named without what it needs.
+        let bare = command.len() == 2 && Cli::command().find_subcommand(&command[1]).is_some();
+        if !bare && let Err(error) = Cli::try_parse_from(&command) {
             panic!("{command:?}: {error}");
         }
     }

@@ -10,6 +10,7 @@ use super::backend;
 use super::chat::{keymap, no_screen};
 use super::exit::{Code, CommandResult, Failure};
 use super::settings_file::{SettingsFile, no_color};
+use super::shared_args::{set, set_text};
 use crate::chat::Role;
 use crate::settings::{Override, SettingValue};
 use crate::tui::{self, ModelFinder, NotOpened, ScreenConfig, state::StateConfig};
@@ -88,17 +89,9 @@ pub fn replay(args: &ReplayArgs) -> CommandResult {
 impl ReplayArgs {
     fn overrides(&self) -> Vec<Override> {
         let mut all = Vec::new();
-        let texts =
-            [("--pace", "controls.pace", &self.pace), ("--theme", "screen.theme", &self.theme)];
-        for (flag, key, value) in texts {
-            if let Some(value) = value {
-                all.push(Override { flag, key, value: SettingValue::text(value) });
-            }
-        }
-        if self.no_marks {
-            let value = SettingValue::Switch(false);
-            all.push(Override { flag: "--no-marks", key: "screen.marks", value });
-        }
+        all.extend(set_text("controls.pace", self.pace.as_ref()));
+        all.extend(set_text("screen.theme", self.theme.as_ref()));
+        all.extend(self.no_marks.then(|| set("screen.marks", SettingValue::Switch(false))));
         all
     }
 }

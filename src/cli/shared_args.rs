@@ -200,69 +200,78 @@ impl SharedArgs {
     /// What the flags set, in the settings' own keys.
     pub fn overrides(&self) -> Vec<Override> {
         let texts = [
-            ("--target", "target", &self.target),
-            ("--draft-vocab", "draft_vocab", &self.draft_vocab),
-            ("--draft-model", "draft_model", &self.draft_model),
-            ("--rest-text", "rest_text", &self.rest_text),
-            ("--ngrams", "ngrams", &self.ngrams),
-            ("--context", "context", &self.context),
-            ("--kv", "kv", &self.kv),
-            ("--device", "device", &self.device),
-            ("--vram", "vram", &self.vram),
-            ("--gpu-layers", "gpu_layers", &self.gpu_layers),
-            ("--prefill", "prefill", &self.prefill),
-            ("--pack-cache", "pack_cache", &self.pack_cache),
-            ("--threads", "threads", &self.threads),
-            (strategy_by(self.strategy.as_deref()), "strategy", &self.strategy),
-            ("--draft-threads", "draft_threads", &self.draft_threads),
-            ("--gamma", "controls.gamma", &self.gamma),
-            ("--blocks", "controls.blocks", &self.blocks),
-            ("--width", "controls.width", &self.width),
-            ("--depth", "controls.depth", &self.depth),
-            ("--prefer", "prefer", &self.prefer),
-            ("--temperature", "sampler.temperature", &self.temperature),
-            ("--top-k", "sampler.top_k", &self.top_k),
-            ("--top-p", "sampler.top_p", &self.top_p),
-            ("--min-p", "sampler.min_p", &self.min_p),
-            ("--repetition-penalty", "sampler.repetition_penalty", &self.repetition_penalty),
-            ("--presence-penalty", "sampler.presence_penalty", &self.presence_penalty),
-            ("--frequency-penalty", "sampler.frequency_penalty", &self.frequency_penalty),
-            ("--seed", "sampler.seed", &self.seed),
-            ("--max-tokens", "max_tokens", &self.max_tokens),
-            ("--system", "system", &self.system),
-            ("--think", "thinking", &self.think),
+            ("target", &self.target),
+            ("draft_vocab", &self.draft_vocab),
+            ("draft_model", &self.draft_model),
+            ("rest_text", &self.rest_text),
+            ("ngrams", &self.ngrams),
+            ("context", &self.context),
+            ("kv", &self.kv),
+            ("device", &self.device),
+            ("vram", &self.vram),
+            ("gpu_layers", &self.gpu_layers),
+            ("prefill", &self.prefill),
+            ("pack_cache", &self.pack_cache),
+            ("threads", &self.threads),
+            ("draft_threads", &self.draft_threads),
+            ("controls.gamma", &self.gamma),
+            ("controls.blocks", &self.blocks),
+            ("controls.width", &self.width),
+            ("controls.depth", &self.depth),
+            ("prefer", &self.prefer),
+            ("sampler.temperature", &self.temperature),
+            ("sampler.top_k", &self.top_k),
+            ("sampler.top_p", &self.top_p),
+            ("sampler.min_p", &self.min_p),
+            ("sampler.repetition_penalty", &self.repetition_penalty),
+            ("sampler.presence_penalty", &self.presence_penalty),
+            ("sampler.frequency_penalty", &self.frequency_penalty),
+            ("sampler.seed", &self.seed),
+            ("max_tokens", &self.max_tokens),
+            ("system", &self.system),
+            ("thinking", &self.think),
         ];
-        let mut all: Vec<Override> = texts
-            .into_iter()
-            .filter_map(|(flag, key, value)| {
-                let value = SettingValue::text(value.as_ref()?);
-                Some(Override { flag, key, value })
-            })
-            .collect();
-        let switches = [
-            (self.plain, "--plain", "speculate", false),
-            (self.overlap, "--overlap", "overlap", true),
-            (self.no_coupled, "--no-coupled", "coupled", false),
-        ];
-        for (_, flag, key, to) in switches.into_iter().filter(|switch| switch.0) {
-            all.push(Override { flag, key, value: SettingValue::Switch(to) });
+        let mut all: Vec<Override> =
+            texts.into_iter().filter_map(|(key, value)| set_text(key, value.as_ref())).collect();
+        if let Some(strategy) = set_text("strategy", self.strategy.as_ref()) {
+            let flag = if exported(self.strategy.as_deref()) { VARIABLE } else { strategy.flag };
+            all.push(Override { flag, ..strategy });
         }
-        for (flag, key, list) in [("--draft", "draft", &self.draft), ("--stop", "stop", &self.stop)]
-        {
+        let switches = [
+            (self.plain, "speculate", false),
+            (self.overlap, "overlap", true),
+            (self.no_coupled, "coupled", false),
+        ];
+        let given = switches.into_iter().filter(|(given, ..)| *given);
+        all.extend(given.map(|(_, key, to)| set(key, SettingValue::Switch(to))));
+        for (key, list) in [("draft", &self.draft), ("stop", &self.stop)] {
             let value = match list.as_slice() {
                 [] => continue,
                 [one] if key == "draft" => SettingValue::text(one),
                 some => SettingValue::List(some.to_vec()),
             };
-            all.push(Override { flag, key, value });
+            all.push(set(key, value));
         }
         all
     }
 }
 
-/// Who set the strategy: what is exported for all runs contradicts no flag.
-fn strategy_by(given: Option<&str>) -> &'static str {
-    const VARIABLE: &str = "DOVETAIL_STRATEGY";
+/// What the flag of `key` sets.
+pub(super) fn set(key: &'static str, value: SettingValue) -> Override {
+    let flag = SettingKey::named(key).map_or("", |row| row.flag);
+    Override { flag, key, value }
+}
+
+/// The same for a flag that may not be given.
+pub(super) fn set_text(key: &'static str, text: Option<&String>) -> Option<Override> {
+    text.map(|text| set(key, SettingValue::text(text)))
+}
+
+/// The variable that sets the strategy for all runs.
+const VARIABLE: &str = "DOVETAIL_STRATEGY";
+
+/// Whether the strategy comes from that variable, which contradicts no flag.
+fn exported(given: Option<&str>) -> bool {
     let exported = std::env::var(VARIABLE).ok();
-    if exported.is_some() && exported.as_deref() == given { VARIABLE } else { "--strategy" }
+    exported.is_some() && exported.as_deref() == given
 }

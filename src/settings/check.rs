@@ -24,8 +24,8 @@ pub enum Contradiction {
 }
 
 impl Settings {
-    /// The strategy to begin with: the one asked for, else prompt lookup if the draft names it, else
-    /// the one that chooses among all drafters there are.
+    /// The strategy to begin with: the one asked for, else prompt lookup if the draft names it,
+    /// else the one that chooses among all drafters there are.
     pub fn initial_strategy(&self) -> &'static Strategy {
         match (self.strategy, &self.draft) {
             (Some(strategy), _) => strategy,

@@ -158,8 +158,8 @@ pub struct Settings {
     pub vram: Option<u64>,
     /// Most gigabytes of packed weights to keep on the disk; 0 keeps none.
     pub pack_cache: usize,
-    /// Blocks of the target that run on the GPU: none, a number, or as many as fit; if it is not set,
-    /// as many as pay.
+    /// Blocks of the target that run on the GPU: none, a number, or as many as fit; by default, as
+    /// many as pay.
     pub gpu_layers: Setting,
     /// Where long prompts of a target on the CPU are read.
     pub prefill: PrefillDevice,

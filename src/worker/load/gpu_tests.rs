@@ -188,7 +188,8 @@ fn prompts_that_cannot_go_to_a_gpu_stay_and_the_reason_is_said() {
     full.memory.free = 20 << 20;
     let main = told(&asked, &full);
     assert!(
-        main.contains("main memory would hold the target twice") && main.contains("20 MiB are free"),
+        main.contains("main memory would hold the target twice")
+            && main.contains("20 MiB are free"),
         "{main}"
     );
     let little = Settings { vram: Some(8 << 20), ..asked };
