@@ -16,6 +16,7 @@
 //! | 6 | [`bench`](mod@bench) | measurements and their tables |
 //! | 5 | [`worker`] | the decode thread, its protocol and controls |
 //! | 5 | [`train`] | the draft-head trainer: net, losses, optimiser, checkpoints |
+//! | 4 | [`messages`] | the plan's reasons as sentences |
 //! | 4 | [`decode`] | one round, the loop over rounds, the [`decode::Round`] record |
 //! | 3 | [`draft`] | the [`draft::Drafter`] trait and its members |
 //! | 3 | [`library`] | models on disk and on the hub, tokenizer, the bundled pair |
@@ -47,6 +48,7 @@ pub mod guide;
 pub mod hardware;
 pub mod kernels;
 pub mod library;
+pub mod messages;
 pub mod method;
 pub mod model;
 pub mod plan;

@@ -11,6 +11,7 @@ use super::exit::{Code, CommandResult, Failure};
 use super::settings_file::no_color;
 use crate::chat::SessionStore;
 use crate::hardware::{GpuFinding, Machine};
+use crate::messages;
 use crate::plan::{DeviceChoice, best_adapter, no_hardware};
 use crate::printable::printable_line;
 use crate::settings::Settings;
@@ -122,7 +123,9 @@ fn gpu_name(choice: DeviceChoice, machine: &Machine) -> String {
         (None, GpuFinding::Absent { reason }, None) if machine.adapters.is_empty() => {
             return reason.clone();
         }
-        (None, GpuFinding::Absent { .. }, None) => return no_hardware(&machine.adapters),
+        (None, GpuFinding::Absent { .. }, None) => {
+            return messages::obstacle(&no_hardware(&machine.adapters));
+        }
     };
     if choice == DeviceChoice::Cpu { format!("{there}, not taken") } else { there.clone() }
 }
@@ -158,7 +161,7 @@ mod tests {
         let auto = DeviceChoice::Auto;
         assert_eq!(gpu_name(auto, &machine), "no NVIDIA GPU: no driver");
         machine.adapters = vec![adapter(0, AdapterKind::Software)];
-        assert!(gpu_name(auto, &machine).starts_with("no GPU: card 0 is software"));
+        assert!(gpu_name(auto, &machine).starts_with("no GPU found except card 0"));
         assert_eq!(gpu_name(DeviceChoice::Gpu(Some(0)), &machine), "card 0");
         machine.adapters.push(adapter(1, AdapterKind::Discrete));
         assert_eq!(gpu_name(auto, &machine), "card 1");

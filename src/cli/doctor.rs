@@ -14,6 +14,7 @@ use crate::chat::{Message, Role};
 use crate::draft::Depths;
 use crate::hardware::{Adapter, GpuFinding, Machine};
 use crate::kernels::{Format, Storage};
+use crate::messages;
 use crate::plan::{Strategy, best_adapter};
 use crate::printable::printable_line;
 use crate::settings::{self, Settings};
@@ -258,7 +259,7 @@ fn placement_table(found: &Result<Placements, String>) -> String {
         );
     }
     report.title("Why");
-    let prompts = prefill.map(|prefill| prefill.sentence(gpu));
+    let prompts = prefill.map(|prefill| messages::long_prompt(&prefill, gpu));
     for reason in reasons.iter().chain(&prompts) {
         let _ = writeln!(report.0, "  {}", printable_line(reason));
     }

@@ -419,12 +419,12 @@ mod tests {
         let huge = u64::MAX / 4;
         let cases = [
             (vec![], "offset 0: only 0 bytes"),
-            (u64::MAX.to_le_bytes().to_vec(), "18446744073709551615 bytes is claimed"),
+            (u64::MAX.to_le_bytes().to_vec(), "should have 18446744073709551615 bytes"),
             ([&40u64.to_le_bytes()[..], b"{}"].concat(), "should have 40 bytes, but only 2 follow"),
             ([&2u64.to_le_bytes()[..], b"[]"].concat(), "header at offset 8"),
-            (tensor("F32", json!([4]), json!([0, 17])), "bytes 0 to 17 are claimed"),
-            (tensor("F32", json!([4]), json!([8, 4])), "bytes 8 to 4 are claimed"),
-            (tensor("F32", json!([5]), json!([0, 16])), "shape [5] of F32 does not fill"),
+            (tensor("F32", json!([4]), json!([0, 17])), "it should be at bytes 0 to 17"),
+            (tensor("F32", json!([4]), json!([8, 4])), "it should be at bytes 8 to 4"),
+            (tensor("F32", json!([5]), json!([0, 16])), "shape [5] of F32 does not match"),
             (tensor("F32", json!([huge, huge]), json!([0, 16])), "does not match"),
             (tensor("F32", json!([-4]), json!([0, 16])), "tensor `w`"),
             (tensor("F8_E4M3", json!([16]), json!([0, 16])), "F8_E4M3, which is not supported"),

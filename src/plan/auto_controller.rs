@@ -15,6 +15,7 @@ use super::learned::LearnedRound;
 use super::model_arm::ModelArm;
 use super::overrides::TreeOverrides;
 use super::pace::{Ease, Mean, Pace, Tally};
+use super::reason::Reason;
 use super::{DraftKind, Learned, VerifyTimes};
 use crate::speculate::{Budget, Shape};
 
@@ -327,24 +328,19 @@ impl AutoController {
         (self.show || rate > self.rate_without(at)).then_some(at)
     }
 
-    /// The reasons, one sentence per line.
-    pub(super) fn reasons(&self) -> Vec<String> {
-        let plain = self.context.times().plain_rate();
-        let mut lines = vec![format!(
-            "Each round is drafted by whoever gives the most tokens a second: the context lately \
-             {}, nobody {}.",
-            per_second(self.context_rate()),
-            per_second(plain),
-        )];
-        for arm in &self.models {
-            let rate = per_second(arm.rate(self.position));
-            lines.push(format!("{} {rate} tokens/s.", name(arm.kind)));
-        }
+    /// The reasons.
+    pub(super) fn reasons(&self) -> Vec<Reason> {
+        let rate = |arm: &ModelArm| (arm.kind, 1e3 * arm.rate(self.position));
+        let mut reasons = vec![Reason::Sources {
+            context: 1e3 * self.context_rate(),
+            models: self.models.iter().map(rate).collect(),
+            plain: 1e3 * self.context.times().plain_rate(),
+        }];
         match self.leader() {
-            Some(at) => lines.extend(self.models[at].reasons()),
-            None => lines.extend(self.context.reasons()),
+            Some(at) => reasons.extend(self.models[at].reasons()),
+            None => reasons.extend(self.context.reasons()),
         }
-        lines
+        reasons
     }
 
     /// What the next start should know.
@@ -366,15 +362,4 @@ impl AutoController {
         }
         self.trial = None;
     }
-}
-
-fn name(kind: DraftKind) -> &'static str {
-    match kind {
-        DraftKind::Head => "The draft head:",
-        _ => "The small model:",
-    }
-}
-
-fn per_second(rate: f64) -> String {
-    format!("{:.0}", 1e3 * rate)
 }

@@ -44,7 +44,7 @@ fn started(show: bool) -> BudgetController {
     let measured = Measured { verify: vec![(1, PASS), (64, 4.0 * PASS)], level: None };
     let plan = |space: &SearchSpace| correct(choose(&inputs, space), &measured, space);
     let auto = super::Strategy::automatic();
-    let mut budgets = BudgetController::new(auto, &plan(&space), space, Vec::new());
+    let mut budgets = BudgetController::new(auto, &plan(&space), space);
     let space = SearchSpace { always: true, ..space };
     for kind in [DraftKind::Head, DraftKind::Small] {
         budgets.with_model(kind, &plan(&space), space);

@@ -8,6 +8,7 @@ use super::controller::{RoundObservation, TreeController};
 use super::duo_controller::DuoController;
 use super::model_arm::ModelArm;
 use super::overrides::TreeOverrides;
+use super::reason::Reason;
 use super::search_space::SearchSpace;
 use super::strategy::{DraftKind, Sizing, Strategy};
 use super::verify_times::VerifyTimes;
@@ -18,9 +19,6 @@ use crate::speculate::{Budget, Method};
 #[derive(Clone, Debug)]
 pub struct BudgetController {
     rule: Rule,
-    /// Facts that do not depend on the choice, stated before the reasons, for example where the
-    /// draft runs.
-    preface: Vec<String>,
     /// The choice for which reasons were last given.
     reported: Option<(Budget, TreeOverrides)>,
 }
@@ -40,7 +38,7 @@ enum Rule {
 
 impl BudgetController {
     /// Starts from `plan`, in the space for which it was made. Its reasons count as already given.
-    pub fn new(strategy: &Strategy, plan: &Plan, space: SearchSpace, preface: Vec<String>) -> Self {
+    pub fn new(strategy: &Strategy, plan: &Plan, space: SearchSpace) -> Self {
         let rule = match (strategy.sizing, strategy.method) {
             _ if strategy.draft == DraftKind::Auto => {
                 let show = space.prefer == Prefer::Show;
@@ -52,7 +50,7 @@ impl BudgetController {
             (_, Method::Sequences { .. }) => Rule::Duo(DuoController::new(plan, space.overrides)),
             (_, Method::Tree | Method::Search) => Rule::Tree(TreeController::new(plan, space)),
         };
-        let mut controller = Self { rule, preface, reported: None };
+        let mut controller = Self { rule, reported: None };
         controller.reported = Some(controller.current());
         controller
     }
@@ -130,8 +128,8 @@ impl BudgetController {
         }
     }
 
-    /// The reasons for the current choice, one sentence per line.
-    pub fn reasons(&self) -> Vec<String> {
+    /// The reasons for the current choice.
+    pub fn reasons(&self) -> Vec<Reason> {
         match &self.rule {
             Rule::Tree(controller) => controller.reasons(),
             Rule::Duo(controller) => controller.reasons(),
@@ -140,13 +138,13 @@ impl BudgetController {
         }
     }
 
-    /// The preface and [`Self::reasons`], if the choice has changed since the last call.
-    pub fn take_new_reasons(&mut self) -> Option<Vec<String>> {
+    /// [`Self::reasons`], if the choice is another than when last asked.
+    pub fn take_new_reasons(&mut self) -> Option<Vec<Reason>> {
         let now = Some(self.current());
         if std::mem::replace(&mut self.reported, now) == now {
             return None;
         }
-        Some(self.preface.iter().cloned().chain(self.reasons()).collect())
+        Some(self.reasons())
     }
 
     /// Makes the next [`Self::take_new_reasons`] return the reasons, changed or not.
@@ -168,24 +166,27 @@ impl BudgetController {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{CostInputs, Prefer, Setting, choose};
+    use crate::plan::{CostInputs, GammaReason, Prefer, Setting, choose};
 
     #[test]
-    fn reasons_are_given_once_for_each_choice_behind_their_preface() {
+    fn reasons_are_given_once_for_each_choice() {
         let inputs = CostInputs::for_tests();
         let overrides = TreeOverrides::default();
         let space =
             SearchSpace { overrides, blocks: Some((0, 0)), prefer: Prefer::Speed, always: false };
         let plan = choose(&inputs, &space);
         for strategy in ["pld", "duo", "context"].map(|name| Strategy::named(name).unwrap()) {
-            let preface = vec!["Drafting runs somewhere.".to_owned()];
-            let mut controller = BudgetController::new(strategy, &plan, space, preface);
+            let mut controller = BudgetController::new(strategy, &plan, space);
             assert_eq!(controller.take_new_reasons(), None, "they were given with the plan");
             let fixed = TreeOverrides { gamma: Setting::Fixed(5), ..overrides };
             assert_eq!(controller.budget(&fixed).shape.gamma, 5);
             let reasons = controller.take_new_reasons().unwrap();
-            assert_eq!(reasons[0], "Drafting runs somewhere.");
-            assert!(reasons[1].starts_with("γ = 5: set by you"), "{reasons:?}");
+            let fixed = match reasons[0] {
+                Reason::Gamma(5, GammaReason::Fixed) => true,
+                Reason::DuoGamma { gamma: 5, fixed, .. } => fixed,
+                _ => false,
+            };
+            assert!(fixed, "{reasons:?}");
             assert_eq!(controller.take_new_reasons(), None, "nothing has changed since");
             controller.repeat_reasons();
             assert_eq!(controller.take_new_reasons(), Some(reasons));

@@ -3,6 +3,7 @@
 
 use super::choose::Plan;
 use super::overrides::{Setting, TreeOverrides};
+use super::reason::{GammaReason, Reason};
 use super::{RoundObservation, VerifyTimes};
 use crate::speculate::{Budget, Shape};
 
@@ -64,22 +65,15 @@ impl ConfidenceController {
         (Budget::new(shape, 0), self.overrides)
     }
 
-    /// The reasons, one sentence per line.
-    pub fn reasons(&self) -> Vec<String> {
+    /// The reasons.
+    pub fn reasons(&self) -> Vec<Reason> {
         let gamma = match self.overrides.gamma {
-            Setting::Fixed(gamma) => format!("γ = {gamma}: set by you."),
+            Setting::Fixed(gamma) => Reason::Gamma(gamma, GammaReason::Fixed),
             Setting::Auto => {
-                let [one, eight] = [1, 8].map(|nodes| self.times.at(nodes));
-                format!(
-                    "γ: each round verifies the tokens that are likely enough for their time (T_V \
-                     is {one:.1} ms for one, {eight:.1} ms for eight)."
-                )
+                Reason::GammaByTime { one_ms: self.times.at(1), eight_ms: self.times.at(8) }
             }
         };
-        let learned = match self.rounds {
-            0 => "No round has been seen yet.".to_owned(),
-            _ => format!("Of late {:.1} nodes a round gave {:.1} tokens.", self.nodes, self.tokens),
-        };
-        vec![gamma, learned]
+        let lately = (self.rounds > 0).then_some((self.nodes, self.tokens));
+        vec![gamma, Reason::Lately(lately)]
     }
 }

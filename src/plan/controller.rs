@@ -6,6 +6,7 @@
 
 use super::choose::Plan;
 use super::overrides::TreeOverrides;
+use super::reason::{Basis, Reason};
 use super::search_space::{SearchSpace, rate};
 use super::{AcceptanceHistories, Costs, DraftKind, Prefer, reasons};
 use crate::speculate::{Budget, Tree};
@@ -135,21 +136,11 @@ impl TreeController {
         (self.current, self.space.overrides)
     }
 
-    /// The reasons for the current choice, one sentence per line.
-    pub fn reasons(&self) -> Vec<String> {
-        let rounds = self.histories.rounds();
-        let basis = match rounds {
-            0 => "No round with a tree has been seen yet.".to_owned(),
-            1 => "Learned from the last round with a tree.".to_owned(),
-            n => format!("Learned from the last {n} rounds with a tree."),
-        };
-        reasons::explain(
-            &self.current,
-            &self.space,
-            &self.costs,
-            |p| self.histories.omega(p),
-            &basis,
-        )
+    /// The reasons for the current choice.
+    pub fn reasons(&self) -> Vec<Reason> {
+        let basis = Basis::Rounds(self.histories.rounds());
+        let omega = |budget: &Budget| self.histories.omega(budget);
+        reasons::explain(&self.current, &self.space, &self.costs, omega, basis)
     }
 
     /// The expected tokens per second of the current choice.

@@ -6,7 +6,8 @@
 //! rounds, it makes the same budgets.
 
 use super::choose::Plan;
-use super::overrides::{Setting, TreeOverrides};
+use super::overrides::TreeOverrides;
+use super::reason::Reason;
 use super::{Costs, RoundObservation};
 use crate::speculate::duo::{self, MOST_SEQUENCES};
 use crate::speculate::{Budget, Shape};
@@ -102,31 +103,17 @@ impl DuoController {
         (Budget::new(Shape { gamma, width, depth }, 0), self.overrides)
     }
 
-    /// The reasons for the current choice, one sentence per line.
-    pub fn reasons(&self) -> Vec<String> {
+    /// The reasons for the current choice.
+    pub fn reasons(&self) -> Vec<Reason> {
         let gamma = self.gamma;
-        let (draft, target) = (gamma as f64 * self.step_ms, self.costs.verify_ms(gamma));
-        let beside =
-            format!("drafting {gamma} tokens takes {draft:.1} ms, checking them {target:.1} ms");
-        let mut lines = vec![match self.overrides.gamma {
-            Setting::Fixed(_) => format!("γ = {gamma}: set by you; {beside}."),
-            Setting::Auto => format!("γ = {gamma}: {beside}, at the same time."),
-        }];
-        lines.push(match self.overrides.width {
-            Setting::Fixed(k) => {
-                format!("{k} sequences share them, as you asked (or a divisor of γ).")
-            }
-            Setting::Auto => {
-                "One to eight sequences share them, as sure as the draft is.".to_owned()
-            }
-        });
-        lines.push(match self.acceptance_rate() {
-            Some(right) => {
-                format!("Acceptance rate of the drafted tokens lately: {:.0} %.", right * 100.0)
-            }
-            None => "No drafted token has been verified yet.".to_owned(),
-        });
-        lines
+        let gamma = Reason::DuoGamma {
+            gamma,
+            fixed: self.overrides.gamma.is_fixed(),
+            draft_ms: gamma as f64 * self.step_ms,
+            verify_ms: self.costs.verify_ms(gamma),
+        };
+        let sequences = Reason::DuoSequences(self.overrides.width.fixed());
+        vec![gamma, sequences, Reason::Acceptance(self.acceptance_rate())]
     }
 
     /// The acceptance rate, once enough tokens have been verified.
@@ -149,7 +136,8 @@ impl DuoController {
 mod tests {
     use super::*;
     use crate::plan::{
-        CostInputs, DraftSize, LevelCost, Measured, Prefer, SearchSpace, TargetSize, Throughput,
+        CostInputs, DraftSize, LevelCost, Measured, Prefer, SearchSpace, Setting, TargetSize,
+        Throughput,
     };
     use crate::plan::{choose, correct};
     use crate::speculate::Tree;
@@ -261,8 +249,12 @@ mod tests {
         rounds(&mut controller, 50, 2, 0.5, 9.9);
         assert_eq!(controller.budget(&fixed).shape, shape);
         let reasons = controller.reasons();
-        assert!(reasons[0].starts_with("γ = 20: set by you; drafting 20 tokens takes 10.0 ms"));
-        assert!(reasons[1].starts_with("3 sequences share them"));
+        assert!(
+            matches!(reasons[0], Reason::DuoGamma { gamma: 20, fixed: true, draft_ms, .. }
+                if (draft_ms - 10.0).abs() < 0.05),
+            "{reasons:?}"
+        );
+        assert_eq!(reasons[1], Reason::DuoSequences(Some(3)));
         let free = controller.budget(&TreeOverrides::default()).shape;
         assert_eq!((free.width, free.depth), (MOST_SEQUENCES, free.gamma - 2));
     }

@@ -3,6 +3,7 @@
 
 use super::overrides::{DeviceChoice, Limits, Setting};
 use super::place::{DraftDevice, GpuRoom, NoRoom, Room, room};
+use super::reason::{Obstacle, Reason};
 use crate::hardware::Machine;
 
 /// How many blocks of the target may be requested on the GPU.
@@ -35,7 +36,7 @@ impl LayerSize {
 }
 
 /// The decision.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LayerPlacement {
     /// The device.
     pub device: DraftDevice,
@@ -46,8 +47,8 @@ pub struct LayerPlacement {
     pub layers: usize,
     /// Whether any were requested.
     pub requested: bool,
-    /// The reason, in one sentence.
-    pub reason: String,
+    /// Why.
+    pub reason: Reason,
 }
 
 impl LayerPlacement {
@@ -55,33 +56,27 @@ impl LayerPlacement {
     /// because no more fit on `gpu`.
     #[must_use]
     pub fn cut_to(&self, layers: usize, of: usize, gpu: &str) -> Self {
-        let reason = format!(
-            "{layers} of the target's {of} blocks run on {gpu} (it takes no more): the text is \
-             that of this mixture."
-        );
+        let reason = Reason::TargetCut { gpu: gpu.to_owned(), layers, of };
         Self { layers, reason, ..self.clone() }
     }
 
     /// All `layers` blocks are computed on a GPU, to which every pass sends them from main memory;
     /// or on the CPU if there is no such GPU.
-    pub fn streamed(room: Result<GpuRoom, String>, layers: usize) -> Self {
+    pub fn streamed(room: Result<GpuRoom, Obstacle>, layers: usize) -> Self {
         match room {
             Ok(GpuRoom { number, name, bytes }) => Self {
                 device: DraftDevice::Gpu(number),
                 room: bytes,
                 layers,
                 requested: true,
-                reason: format!(
-                    "The target's blocks are streamed from main memory to {name}: the text is \
-                     that of this device."
-                ),
+                reason: Reason::TargetStreamed { gpu: name },
             },
-            Err(reason) => Self {
+            Err(why) => Self {
                 device: DraftDevice::Cpu,
                 room: 0,
                 layers: 0,
                 requested: true,
-                reason: format!("The whole target stays on the CPU: {reason}."),
+                reason: Reason::TargetOnCpu(why),
             },
         }
     }
@@ -96,15 +91,15 @@ pub fn place_layers(
     machine: &Machine,
     size: &dyn Fn(DraftDevice) -> LayerSize,
 ) -> LayerPlacement {
-    let stay = |reason: String| LayerPlacement {
+    let stay = |why: Obstacle| LayerPlacement {
         device: DraftDevice::Cpu,
         room: 0,
         layers: 0,
         requested: setting != Setting::Fixed(0),
-        reason: format!("The whole target stays on the CPU: {reason}."),
+        reason: Reason::TargetOnCpu(why),
     };
     if setting == Setting::Fixed(0) {
-        return stay("as you asked".to_owned());
+        return stay(Obstacle::Chosen);
     }
     let Room { device, name, bytes: room, .. } = match room(choice, machine, vram) {
         Ok(found) => found,
@@ -120,32 +115,16 @@ pub fn place_layers(
     let beside = if is_whole || both > room { size.draft } else { both };
     let layers = asked.min(size.fitting(room, beside, most));
     if layers == 0 {
-        return stay(format!(
-            "one of its blocks needs {} MiB beside the draft's {} and {name} has {} to give",
-            size.layer >> 20,
-            beside >> 20,
-            room >> 20
-        ));
+        let (block, draft) = (size.layer, beside);
+        return stay(Obstacle::BlockTooLarge { block, draft, gpu: name, room });
     }
-    let wanted = if setting.is_fixed() && layers < setting.or(0).min(size.layers) {
-        format!(" (you asked for {})", setting.or(0).min(size.layers))
+    let (gpu, of) = (name, size.layers);
+    let reason = if by_us && layers == of {
+        Reason::TargetOnGpu { gpu }
     } else {
-        String::new()
-    };
-    let reason = match device {
-        DraftDevice::Gpu(_) if layers == size.layers => {
-            format!("The whole target runs on {name}: the text is that of this device.")
-        }
-        DraftDevice::Gpu(_) => format!(
-            "{layers} of the target's {} blocks run on {name}{wanted}: the text is that of this \
-             mixture.",
-            size.layers
-        ),
-        _ => format!(
-            "{layers} of the target's {} blocks run on {name} in half precision{wanted}: the text \
-             is that of this mixture.",
-            size.layers
-        ),
+        let asked = setting.or(0).min(of);
+        let asked = (setting.is_fixed() && layers < asked).then_some(asked);
+        Reason::TargetSplit { gpu, layers, of, asked, half: !by_us }
     };
     LayerPlacement { device, room, layers, requested: true, reason }
 }
@@ -207,12 +186,20 @@ mod tests {
         // Nine tenths of 8 GiB, minus the context's 400 MiB and the draft: 4272 MiB.
         let placed = placed_on(Setting::Auto, &machine(8192 * MIB, vec!["cuda"]));
         assert_eq!((placed.device, placed.layers), (DraftDevice::Cuda, 10));
-        assert!(placed.reason.starts_with("10 of the target's 32 blocks run on a card"));
+        assert!(
+            matches!(&placed.reason, Reason::TargetSplit { gpu, layers: 10, of: 32, asked: None, half: true } if gpu == "a card"),
+            "{:?}",
+            placed.reason
+        );
         let asked = placed_on(Setting::Fixed(4), &machine(8192 * MIB, vec!["cuda"]));
         assert_eq!(asked.layers, 4);
         let greedy = placed_on(Setting::Fixed(20), &machine(8192 * MIB, vec!["cuda"]));
         assert_eq!(greedy.layers, 10);
-        assert!(greedy.reason.contains("(you asked for 20)"), "{}", greedy.reason);
+        assert!(
+            matches!(greedy.reason, Reason::TargetSplit { asked: Some(20), .. }),
+            "{:?}",
+            greedy.reason
+        );
     }
 
     #[test]
@@ -226,10 +213,14 @@ mod tests {
         let all = |vram: u64| placed_by_us(Setting::Fixed(LAYERS.most), vram, size());
         let whole = all(2700 + 32 * 400 + 250);
         assert_eq!((whole.device, whole.layers), (DraftDevice::Gpu(0), 32));
-        assert!(whole.reason.starts_with("The whole target runs on a Radeon"), "{}", whole.reason);
+        assert_eq!(whole.reason, Reason::TargetOnGpu { gpu: "a Radeon".to_owned() });
         let almost = all(2700 + 32 * 400 + 249);
         assert_eq!(almost.layers, 31);
-        assert!(almost.reason.contains("(you asked for 32)"), "{}", almost.reason);
+        assert!(
+            matches!(almost.reason, Reason::TargetSplit { asked: Some(32), half: false, .. }),
+            "{:?}",
+            almost.reason
+        );
     }
 
     #[test]
@@ -255,16 +246,22 @@ mod tests {
     }
 
     #[test]
-    fn without_room_or_card_or_build_the_reason_is_said() {
+    fn without_room_or_card_or_build_there_is_a_reason() {
         let small = placed_on(Setting::Auto, &machine(3000 * MIB, vec!["cuda"]));
         assert_eq!(small.layers, 0);
-        assert!(small.reason.contains("needs 400 MiB beside the draft's 2700"), "{}", small.reason);
+        let why = Reason::TargetOnCpu(Obstacle::BlockTooLarge {
+            block: 400 * MIB,
+            draft: 2700 * MIB,
+            gpu: "a card".to_owned(),
+            room: 3000 * MIB / 10 * 9 - (400 << 20),
+        });
+        assert_eq!(small.reason, why);
         let unlisted = placed_on(Setting::Auto, &machine(8192 * MIB, Vec::new()));
-        assert!(unlisted.reason.contains("no Vulkan driver"), "{}", unlisted.reason);
+        assert_eq!(unlisted.reason, Reason::TargetOnCpu(Obstacle::NoVulkan("a card".to_owned())));
         let reason = "no NVIDIA GPU: the driver is not installed".to_owned();
         let bare = Machine { gpu: GpuFinding::Absent { reason }, ..machine(0, vec!["cuda"]) };
         let absent = placed_on(Setting::Auto, &bare);
         assert_eq!((absent.device, absent.layers), (DraftDevice::Cpu, 0));
-        assert!(absent.reason.contains("no GPU: no driver"), "{}", absent.reason);
+        assert_eq!(absent.reason, Reason::TargetOnCpu(Obstacle::NoGpu));
     }
 }

@@ -38,6 +38,7 @@ mod placement_reasons;
 mod placements;
 mod prefill;
 mod prior;
+mod reason;
 mod reasons;
 mod search_space;
 mod strategy;
@@ -74,6 +75,7 @@ pub use placements::{
     is_worth_moving_for, target_place,
 };
 pub use prefill::PrefillForecast;
+pub use reason::{Basis, BlocksReason, GammaReason, GpuMemory, Obstacle, OverlapEffect, Reason};
 pub use search_space::{SearchSpace, rate};
 pub use strategy::{DraftKind, STRATEGIES, Schedule, Sizing, Strategy};
 pub use thread_split::{ThreadSplit, split_threads, split_threads_with_gpu};

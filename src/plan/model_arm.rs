@@ -5,6 +5,7 @@ use super::controller::{RoundObservation, TreeController};
 use super::learned::LearnedRound;
 use super::overrides::TreeOverrides;
 use super::pace::{Mean, Pace};
+use super::reason::Reason;
 use super::search_space::SearchSpace;
 use super::{DraftKind, LearnedArm, Plan};
 use crate::speculate::Budget;
@@ -81,7 +82,7 @@ impl ModelArm {
         self.tree.current().0
     }
 
-    pub(super) fn reasons(&self) -> Vec<String> {
+    pub(super) fn reasons(&self) -> Vec<Reason> {
         self.tree.reasons()
     }
 

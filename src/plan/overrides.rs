@@ -18,6 +18,14 @@ impl Setting {
         }
     }
 
+    /// The fixed value, if there is one.
+    pub fn fixed(self) -> Option<usize> {
+        match self {
+            Self::Auto => None,
+            Self::Fixed(value) => Some(value),
+        }
+    }
+
     /// Whether the user has fixed it.
     pub fn is_fixed(self) -> bool {
         matches!(self, Self::Fixed(_))

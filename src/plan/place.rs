@@ -2,6 +2,7 @@
 
 use super::cost_inputs::DraftSize;
 use super::overrides::DeviceChoice;
+use super::reason::{GpuMemory, Obstacle, Reason};
 use crate::hardware::{Adapter, AdapterKind, GpuFinding, Machine};
 
 /// A kind of device on which a draft can run.
@@ -28,7 +29,7 @@ impl DraftDevice {
 }
 
 /// The decision.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Placement {
     /// The device.
     pub device: DraftDevice,
@@ -36,10 +37,8 @@ pub struct Placement {
     pub room: u64,
     /// How many blocks of the head fit there; the whole head unless it is elastic.
     pub blocks: usize,
-    /// Why these are not all of its blocks, as a clause; `None` if they are.
-    pub limit: Option<String>,
-    /// The reason, in one sentence.
-    pub reason: String,
+    /// Why.
+    pub reason: Reason,
     /// Whether the user does not get what they requested.
     pub refused: bool,
 }
@@ -57,8 +56,7 @@ pub(super) struct Room {
     pub(super) device: DraftDevice,
     pub(super) name: String,
     pub(super) bytes: u64,
-    /// Its memory in words.
-    told: String,
+    memory: GpuMemory,
 }
 
 /// A GPU for our own shaders, and what it has available.
@@ -72,7 +70,7 @@ pub struct GpuRoom {
     pub bytes: u64,
 }
 
-/// The GPU that our own shaders would use, or a clause saying why there is none.
+/// The GPU that our own shaders would use, or why there is none.
 ///
 /// # Errors
 /// The reason.
@@ -80,40 +78,38 @@ pub fn gpu_room(
     choice: DeviceChoice,
     machine: &Machine,
     vram: Option<u64>,
-) -> Result<GpuRoom, String> {
+) -> Result<GpuRoom, Obstacle> {
     match room(choice, machine, vram) {
         Ok(Room { device: DraftDevice::Gpu(number), name, bytes, .. }) => {
             Ok(GpuRoom { number, name, bytes })
         }
-        Ok(Room { name, .. }) => Err(format!("{name} is used by candle's libraries")),
+        Ok(Room { name, .. }) => Err(Obstacle::UsedByCandle(name)),
         Err(NoRoom { reason, .. }) => Err(reason),
     }
 }
 
-/// Why a device that the user requested is not used, as a clause; `None` if it is, or if none was
-/// requested.
+/// Why a device that the user requested is not used; `None` if it is, or if none was requested.
 pub fn refused_device(
     choice: DeviceChoice,
     machine: &Machine,
     vram: Option<u64>,
-) -> Option<String> {
+) -> Option<Obstacle> {
     room(choice, machine, vram).err().filter(|none| none.refused).map(|none| none.reason)
 }
 
 /// Why none of these adapters is chosen automatically.
-pub fn no_hardware(adapters: &[Adapter]) -> String {
+pub fn no_hardware(adapters: &[Adapter]) -> Obstacle {
     match adapters.first() {
-        None => "no GPU: no driver (Vulkan, Metal or DirectX 12) lists one".to_owned(),
-        Some(adapter) => format!(
-            "no GPU: {} is software, which is taken only where it is named (gpu:{})",
-            adapter.name, adapter.number
-        ),
+        None => Obstacle::NoGpu,
+        Some(adapter) => {
+            Obstacle::SoftwareOnly { name: adapter.name.clone(), number: adapter.number }
+        }
     }
 }
 
 /// Why only the CPU is used.
 pub(super) struct NoRoom {
-    pub(super) reason: String,
+    pub(super) reason: Obstacle,
     /// Whether the user requested another device.
     pub(super) refused: bool,
 }
@@ -126,11 +122,11 @@ pub(super) fn room(
     vram: Option<u64>,
 ) -> Result<Room, NoRoom> {
     let built = |name: &str| machine.built_with.contains(&name);
-    let none = |reason: String, refused: bool| Err(NoRoom { reason, refused });
+    let none = |reason: Obstacle, refused: bool| Err(NoRoom { reason, refused });
     let best = best_adapter(&machine.adapters);
     let on = |adapter: &Adapter| Ok(adapter_room(adapter, machine, vram));
     match choice {
-        DeviceChoice::Cpu => none("as you asked".into(), false),
+        DeviceChoice::Cpu => none(Obstacle::Chosen, false),
         DeviceChoice::Gpu(Some(number)) => match machine.adapters.get(number) {
             Some(adapter) => on(adapter),
             None => none(no_adapter(number, &machine.adapters), true),
@@ -140,10 +136,10 @@ pub(super) fn room(
             None => none(no_hardware(&machine.adapters), true),
         },
         DeviceChoice::Metal if !built("metal") => {
-            none("this build has no Metal (build with --features metal)".into(), true)
+            none(Obstacle::NotBuilt { library: "Metal", feature: "metal" }, true)
         }
         DeviceChoice::Cuda if !built("cuda") => {
-            none("this build has no CUDA (build with --features cuda)".into(), true)
+            none(Obstacle::NotBuilt { library: "CUDA", feature: "cuda" }, true)
         }
         DeviceChoice::Auto | DeviceChoice::Metal if built("metal") => Ok(Room {
             device: DraftDevice::Metal,
@@ -151,23 +147,21 @@ pub(super) fn room(
             // Its memory is the machine's own: half of the free memory leaves room for everything
             // else.
             bytes: machine.memory.free / 2,
-            told: String::new(),
+            memory: GpuMemory::Unsaid,
         }),
         DeviceChoice::Auto | DeviceChoice::Metal | DeviceChoice::Cuda => match &machine.gpu {
             GpuFinding::Found(gpu) if built("cuda") => Ok(Room {
                 device: DraftDevice::Cuda,
                 name: gpu.name.clone(),
                 bytes: (gpu.vram_free / 10 * 9).saturating_sub(CONTEXT_BYTES),
-                told: free_of(gpu.vram_free, gpu.vram_total),
+                memory: GpuMemory::Known { free: gpu.vram_free, total: gpu.vram_total },
             }),
             GpuFinding::Absent { reason } if choice == DeviceChoice::Cuda => {
-                none(reason.clone(), true)
+                none(Obstacle::NoNvidia(reason.clone()), true)
             }
             finding => match (best, finding) {
                 (Some(adapter), _) => on(adapter),
-                (None, GpuFinding::Found(gpu)) => {
-                    none(format!("{} has no Vulkan driver that it can be used by", gpu.name), false)
-                }
+                (None, GpuFinding::Found(gpu)) => none(Obstacle::NoVulkan(gpu.name.clone()), false),
                 (None, GpuFinding::Absent { .. }) => none(no_hardware(&machine.adapters), false),
             },
         },
@@ -187,53 +181,44 @@ pub fn best_adapter(adapters: &[Adapter]) -> Option<&Adapter> {
     usable.min_by_key(rank)
 }
 
-fn no_adapter(number: usize, adapters: &[Adapter]) -> String {
-    let there: Vec<String> =
-        adapters.iter().map(|adapter| format!("gpu:{} {}", adapter.number, adapter.name)).collect();
-    match there.as_slice() {
-        [] => format!("there is no gpu:{number}, nor any other"),
-        some => format!("there is no gpu:{number}, only {}", some.join(", ")),
-    }
-}
-
-fn free_of(free: u64, total: u64) -> String {
-    format!(" ({} of {} MiB free)", free >> 20, total >> 20)
+fn no_adapter(number: usize, adapters: &[Adapter]) -> Obstacle {
+    let others = adapters.iter().map(|adapter| (adapter.number, adapter.name.clone())).collect();
+    Obstacle::NoSuchGpu { number, others }
 }
 
 fn adapter_room(adapter: &Adapter, machine: &Machine, vram: Option<u64>) -> Room {
-    let (bytes, told) = match (vram, adapter.memory) {
-        (Some(vram), _) => (vram, format!(" ({} MiB as you said)", vram >> 20)),
-        (None, _) if adapter.shares_memory() => {
-            (machine.memory.free / 2, " (with the main memory)".to_owned())
+    let (bytes, memory) = match (vram, adapter.memory) {
+        (Some(vram), _) => (vram, GpuMemory::Given(vram)),
+        (None, _) if adapter.shares_memory() => (machine.memory.free / 2, GpuMemory::Shared),
+        (None, Some(memory)) => {
+            let free = memory.free();
+            (free / 10 * 9, GpuMemory::Known { free, total: memory.total })
         }
-        (None, Some(memory)) => (memory.free() / 10 * 9, free_of(memory.free(), memory.total)),
         // Its driver will report when it is full.
-        (None, None) => (u64::MAX, " (memory unknown: say `vram = \"4GiB\"`)".to_owned()),
+        (None, None) => (u64::MAX, GpuMemory::Unknown),
     };
     let (device, name) = (DraftDevice::Gpu(adapter.number), adapter.name.clone());
-    Room { device, name, bytes, told }
+    Room { device, name, bytes, memory }
 }
 
-/// The beginning of a reason for the CPU.
-const ON_CPU: &str = "Drafting runs on the CPU: ";
-
 impl Placement {
-    /// A draft of this many blocks on the CPU; `reason` is a clause.
-    pub fn on_cpu(blocks: usize, reason: &str) -> Self {
+    /// A draft of this many blocks on the CPU.
+    pub fn on_cpu(blocks: usize, why: Obstacle) -> Self {
         Self {
             device: DraftDevice::Cpu,
             room: 0,
             blocks,
-            limit: None,
-            reason: format!("{ON_CPU}{reason}."),
+            reason: Reason::DraftOnCpu(why),
             refused: false,
         }
     }
 
-    /// Why it is on the CPU, as a clause; `None` if it is not.
-    pub fn why_on_cpu(&self) -> Option<&str> {
-        let clause = self.reason.strip_prefix(ON_CPU)?;
-        Some(clause.strip_suffix('.').unwrap_or(clause))
+    /// Why it is on the CPU; `None` if it is not.
+    pub fn why_on_cpu(&self) -> Option<&Obstacle> {
+        match &self.reason {
+            Reason::DraftOnCpu(why) => Some(why),
+            _ => None,
+        }
     }
 }
 
@@ -248,21 +233,19 @@ pub fn place(
     sizes: HeadSizes<'_>,
 ) -> Placement {
     let all = sizes(DraftDevice::Cpu).0.blocks;
-    let cpu =
-        |reason: String, refused: bool| Placement { refused, ..Placement::on_cpu(all, &reason) };
+    let cpu = |why: Obstacle, refused: bool| Placement { refused, ..Placement::on_cpu(all, why) };
     let room = match room(choice, machine, vram) {
         Ok(room) => room,
         Err(NoRoom { reason, refused }) => return cpu(reason, refused),
     };
-    let Room { device, name, bytes, told } = room;
+    let Room { device, name, bytes, memory } = room;
     let (draft, cache_bytes) = sizes(device);
     if device == DraftDevice::Metal {
         return Placement {
             device,
             room: bytes,
             blocks: draft.blocks,
-            limit: None,
-            reason: "Drafting runs on the Apple GPU, which shares the main memory.".into(),
+            reason: Reason::DraftOnAppleGpu,
             refused: false,
         };
     }
@@ -274,26 +257,16 @@ pub fn place(
     let least = if draft.elastic { 1 } else { draft.blocks };
     let Some(blocks) = (least..=draft.blocks).rev().find(|&blocks| need(blocks) <= bytes) else {
         let context = if device == DraftDevice::Cuda { CONTEXT_BYTES } else { 0 };
-        let reason = format!(
-            "the draft needs {} MiB of video memory and {name} has {} MiB to give{told}",
-            (need(least) + context) >> 20,
-            bytes >> 20
-        );
-        return cpu(reason, !matches!(choice, DeviceChoice::Auto));
+        let needed = need(least) + context;
+        let why = Obstacle::DraftTooLarge { needed, gpu: name, room: bytes, memory };
+        return cpu(why, !matches!(choice, DeviceChoice::Auto));
     };
-    let limit = (blocks < draft.blocks)
-        .then(|| format!("{name} has room for {blocks} of the head's {} blocks", draft.blocks));
-    let fit = if blocks < draft.blocks {
-        format!(", where {blocks} of its {} blocks fit", draft.blocks)
-    } else {
-        String::new()
-    };
+    let fit = (blocks < draft.blocks).then_some((blocks, draft.blocks));
     Placement {
         device,
         room: bytes,
         blocks,
-        limit,
-        reason: format!("Drafting runs on {name}{fit}{told}, so the CPU only verifies."),
+        reason: Reason::DraftOnGpu { gpu: name, memory, fit },
         refused: false,
     }
 }

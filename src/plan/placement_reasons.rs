@@ -1,7 +1,8 @@
-//! Dovetail's equations of the cost model as code, and why a placement is chosen, in sentences
-//! (method.md, Placement). It must never decide.
+//! Dovetail's equations of the cost model as code, and why a placement is chosen (method.md,
+//! Placement). It must never decide.
 
 use super::placements::{DeviceTimes, PlacementForecast, PlacementInputs, WORTH};
+use super::reason::Reason;
 
 /// T_offload, ms: how long it takes to stream this many bytes to the GPU, once per token
 /// (Dovetail's baseline `offload`: P / (B_p·E_p), here with the measured transfer speed).
@@ -31,55 +32,46 @@ pub fn beside_target(gamma: usize, a: f64, verify_ms: f64, step_ms: f64) -> (f64
     (1.0 + with * won, verify_ms.max(gamma as f64 * step_ms))
 }
 
-/// Why `best` of `rows` is chosen, one sentence each; `gpu` is the device's name.
+/// Why `best` of `rows` is chosen; `gpu` is the device's name.
 pub fn placement_reasons(
     inputs: &PlacementInputs,
     times: &DeviceTimes,
     rows: &[PlacementForecast],
     best: &PlacementForecast,
     gpu: &str,
-) -> Vec<String> {
-    let mut lines = Vec::new();
+) -> Vec<Reason> {
+    let gpu = || gpu.to_owned();
+    let mut reasons = Vec::new();
     if let (Some(cpu), Some(card)) = (times.cpu.first(), times.gpu.first()) {
-        lines.push(format!(
-            "A block of the target takes {:.2} ms on the CPU and {:.2} ms on {gpu}, where {} of {} \
-             fit without a draft.",
-            cpu.block_ms,
-            card.block_ms,
-            inputs.fitting(0),
-            inputs.layers.layers
-        ));
+        reasons.push(Reason::BlockTimes {
+            cpu_ms: cpu.block_ms,
+            gpu_ms: card.block_ms,
+            gpu: gpu(),
+            fit: inputs.fitting(0),
+            of: inputs.layers.layers,
+        });
     }
     let on_cpu = rows.iter().filter(|row| row.is_on_cpu());
-    let own = on_cpu.max_by(|a, b| a.rate.total_cmp(&b.rate));
-    lines.push(match own {
-        Some(own) if own != best => format!(
-            "Expected of \"{}\": {:.1} tokens/s, against {:.1} at best on the CPU alone (\"{}\").",
-            best.name(),
-            best.rate,
-            own.rate,
-            own.name()
-        ),
-        _ => format!(
-            "Expected of \"{}\": {:.1} tokens/s; nothing on {gpu} is expected to give {:.0} % \
-             more.",
-            best.name(),
-            best.rate,
-            (WORTH - 1.0) * 100.0
-        ),
+    let own = on_cpu.max_by(|a, b| a.rate.total_cmp(&b.rate)).filter(|own| *own != best);
+    reasons.push(Reason::Placed {
+        name: best.name(),
+        rate: best.rate,
+        on_cpu: own.map(|own| (own.name(), own.rate)),
+        gpu: gpu(),
+        worth: WORTH - 1.0,
     });
     let offload = offload_ms(inputs.target.bytes, times.transfer);
-    let verdict = if beats_offload(best.verify_ms, best.omega, offload) { "less" } else { "more" };
-    lines.push(format!(
-        "To stream the target to {gpu} would take {offload:.0} ms a token (T_offload, at {:.1} \
-         GB/s); a token takes {:.1} ms here, and T_V = {:.1} ms is {verdict} than Ω·T_offload.",
-        times.transfer / 1e9,
-        if best.beside {
+    reasons.push(Reason::Offload {
+        gpu: gpu(),
+        offload_ms: offload,
+        transfer: times.transfer,
+        token_ms: if best.beside {
             1e3 / best.rate
         } else {
             token_ms(best.draft_ms, best.verify_ms, best.omega)
         },
-        best.verify_ms
-    ));
-    lines
+        verify_ms: best.verify_ms,
+        beats: beats_offload(best.verify_ms, best.omega, offload),
+    });
+    reasons
 }

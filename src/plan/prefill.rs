@@ -19,17 +19,6 @@ pub struct PrefillForecast {
     pub pays: bool,
 }
 
-impl PrefillForecast {
-    /// The forecast as a sentence; `gpu` is the device's name.
-    pub fn sentence(&self, gpu: &str) -> String {
-        let Self { cpu, gpu: there, slice, .. } = self;
-        format!(
-            "Expected of a long prompt: {there:.0} tokens/s through {gpu} in slices of {slice}, \
-             {cpu:.0} on the CPU."
-        )
-    }
-}
-
 impl PlacementInputs {
     /// The forecast for prompts in slices of `slice` rows; `least` is the smallest number of rows
     /// that goes to the GPU. Weights, keys and values are sent over the bus while the previous

@@ -1,20 +1,21 @@
-//! Why a choice was made, in sentences for the controls and for `doctor`. It must never decide.
+//! Why a budget was chosen, for the controls and for `doctor`. It must never decide.
 
 use super::overrides::Setting;
+use super::reason::{Basis, BlocksReason, GammaReason, Reason};
 use super::search_space::{SearchSpace, rate};
 use super::{Costs, Prefer};
 use crate::speculate::Budget;
 
-/// Explains `budget`, one sentence per line; `basis` says where the times come from.
+/// Explains `budget`; `basis` says where the times come from.
 pub(super) fn explain(
     budget: &Budget,
     space: &SearchSpace,
     costs: &Costs,
     omega: impl Fn(&Budget) -> f64,
-    basis: &str,
-) -> Vec<String> {
+    basis: Basis,
+) -> Vec<Reason> {
     let Some((fewest, most)) = space.blocks else {
-        return vec!["There is no draft model: the target decodes alone.".into()];
+        return vec![Reason::NoDraft];
     };
     let mut lines = Vec::new();
     let plain = space.plain(costs);
@@ -26,20 +27,13 @@ pub(super) fn explain(
         }
         lines.push(tree_line(budget, space, costs));
         let held = space.overrides.gamma.is_fixed();
-        if expected < plain && space.prefer == Prefer::Show && !held {
-            lines.push(format!(
-                "Plain decoding would give about {plain:.0} tokens/s, this tree {expected:.0}: it \
-                 is kept so that there is a tree to look at (`prefer = \"speed\"` drops it)."
-            ));
+        lines.push(if expected < plain && space.prefer == Prefer::Show && !held {
+            Reason::KeptForShow { tree: expected, plain }
         } else {
-            lines.push(format!(
-                "Expected: {:.1} tokens a round, about {expected:.0} tokens/s against {plain:.0} \
-                 without speculation.",
-                omega(budget)
-            ));
-        }
+            Reason::Expected { tokens: omega(budget), rate: expected, plain }
+        });
     }
-    lines.push(basis.to_owned());
+    lines.push(Reason::Basis(basis));
     lines
 }
 
@@ -48,25 +42,18 @@ fn gamma_line(
     space: &SearchSpace,
     costs: &Costs,
     omega: impl Fn(&Budget) -> f64,
-) -> String {
+) -> Reason {
     let gamma = budget.shape.gamma;
-    if space.overrides.gamma.is_fixed() {
-        return format!("γ = {gamma}: set by you.");
-    }
-    if gamma <= 1 {
+    let why = if space.overrides.gamma.is_fixed() {
+        GammaReason::Fixed
+    } else if gamma <= 1 {
         let trees = SearchSpace { prefer: Prefer::Show, ..*space };
         let (_, tree) = trees.best(costs, omega);
-        return format!(
-            "γ = 1: no tree pays here: a small one would give about {tree:.0} tokens/s, plain \
-             decoding gives {:.0}.",
-            space.plain(costs)
-        );
-    }
-    let ratio = costs.verify_ms(gamma) / costs.verify_ms(1);
-    format!(
-        "γ = {gamma}: checking {gamma} nodes takes {ratio:.1} times as long as one token; further \
-         nodes would cost more time than they are likely to save."
-    )
+        GammaReason::NoTree { tree, plain: space.plain(costs) }
+    } else {
+        GammaReason::Enough(costs.verify_ms(gamma) / costs.verify_ms(1))
+    };
+    Reason::Gamma(gamma, why)
 }
 
 fn blocks_line(
@@ -75,39 +62,24 @@ fn blocks_line(
     fewest: usize,
     most: usize,
     costs: &Costs,
-) -> String {
-    let m = budget.blocks;
-    if fewest == most {
-        return format!("M = {m}: this head has a fixed number of blocks.");
-    }
-    if setting.is_fixed() {
-        return format!("M = {m} of {most}: set by you.");
-    }
-    let (less, more) = (costs.draft_ms(&budget.shape, fewest), costs.draft_ms(&budget.shape, most));
-    let each = (more - less) / (most - fewest) as f64;
-    let why = if m == most {
-        "all of them guess better than fewer and are worth it"
+) -> Reason {
+    let why = if fewest == most {
+        BlocksReason::Only
+    } else if setting.is_fixed() {
+        BlocksReason::Fixed
     } else {
-        "a further one would cost more than its better guesses save"
+        let ms = |blocks| costs.draft_ms(&budget.shape, blocks);
+        BlocksReason::Each((ms(most) - ms(fewest)) / (most - fewest) as f64)
     };
-    format!("M = {m} of {most}: each block adds {each:.2} ms to a round's draft; {why}.")
+    Reason::Blocks { blocks: budget.blocks, most, why }
 }
 
-fn tree_line(budget: &Budget, space: &SearchSpace, costs: &Costs) -> String {
+fn tree_line(budget: &Budget, space: &SearchSpace, costs: &Costs) -> Reason {
     let shape = budget.shape;
-    let whose = match (space.overrides.width.is_fixed(), space.overrides.depth.is_fixed()) {
-        (true, true) => " (set by you)",
-        (true, false) => " (width set by you)",
-        (false, true) => " (depth set by you)",
-        (false, false) => "",
-    };
-    format!(
-        "Width {}, depth {}{whose}: {} draft passes a round, {:.1} ms beside {:.1} ms of \
-         verification.",
-        shape.width,
-        shape.depth,
-        shape.depth + 1,
-        costs.draft_ms(&shape, budget.blocks),
-        costs.verify_ms(shape.gamma)
-    )
+    Reason::Tree {
+        shape,
+        fixed: (space.overrides.width.is_fixed(), space.overrides.depth.is_fixed()),
+        draft_ms: costs.draft_ms(&shape, budget.blocks),
+        verify_ms: costs.verify_ms(shape.gamma),
+    }
 }

@@ -98,10 +98,37 @@ fn the_rule_over_a_table_of_machines() {
 }
 
 #[test]
-fn reasons_are_sentences_with_the_figures_chosen() {
+fn reasons_hold_the_figures_chosen() {
     let machine = machine(cpu(8, &["AVX2"]), Some((4 * GIB, 128e9)), &["cuda"]);
     let (plan, placed) = plan_on(&machine, TARGET_7B, HEAD_7B);
-    insta::assert_snapshot!([vec![placed.reason], plan.reasons].concat().join("\n"));
+    assert!(
+        matches!(&placed.reason, Reason::DraftOnGpu { gpu, fit: None, .. } if gpu == "TestForce 1")
+    );
+    let shape = plan.budget.shape;
+    let [gamma, blocks, tree, expected, basis] = &plan.reasons[..] else {
+        panic!("{:?}", plan.reasons)
+    };
+    let enough = |ratio: f64| ratio > 1.0 && ratio < shape.gamma as f64;
+    assert!(
+        matches!(gamma, Reason::Gamma(gamma, GammaReason::Enough(ratio))
+            if *gamma == shape.gamma && enough(*ratio)),
+        "{gamma:?}"
+    );
+    assert!(
+        matches!(blocks, Reason::Blocks { blocks, most: 5, why: BlocksReason::Each(ms) }
+            if *blocks == plan.budget.blocks && *ms > 0.0),
+        "{blocks:?}"
+    );
+    let Reason::Tree { shape: told, fixed: (false, false), draft_ms, verify_ms } = *tree else {
+        panic!("{tree:?}")
+    };
+    assert!(told == shape && draft_ms > 0.0 && verify_ms > draft_ms, "{tree:?}");
+    assert!(
+        matches!(expected, Reason::Expected { rate, plain, .. }
+            if *rate == plan.expected && rate > plain),
+        "{expected:?}"
+    );
+    assert_eq!(*basis, Reason::Basis(Basis::Estimated));
 }
 
 #[test]
@@ -111,28 +138,45 @@ fn placement_says_what_stands_in_the_way() {
         (placed.device, placed.blocks, placed.refused, placed.reason)
     };
     let fixed = DraftSize { elastic: false, ..HEAD_7B };
-    let cases = [
-        on(DeviceChoice::Auto, None, &["cuda"], HEAD_7B),
-        on(DeviceChoice::Cuda, None, &["cuda"], HEAD_7B),
-        on(DeviceChoice::Auto, Some((8 * GIB, 1e11)), &[], HEAD_7B),
-        on(DeviceChoice::Cuda, Some((8 * GIB, 1e11)), &[], HEAD_7B),
-        on(DeviceChoice::Cpu, Some((8 * GIB, 1e11)), &["cuda"], HEAD_7B),
-        on(DeviceChoice::Auto, Some((8 * GIB, 1e11)), &["cuda"], HEAD_7B),
-        on(DeviceChoice::Auto, Some((2 * GIB, 1e11)), &["cuda"], HEAD_7B),
-        on(DeviceChoice::Auto, Some((2 * GIB, 1e11)), &["cuda"], fixed),
-        on(DeviceChoice::Auto, Some((GIB / 2, 1e11)), &["cuda"], HEAD_7B),
-        on(DeviceChoice::Auto, None, &["metal"], HEAD_7B),
-        on(DeviceChoice::Metal, None, &[], HEAD_7B),
-    ];
-    insta::assert_snapshot!(
-        cases
-            .iter()
-            .map(|(device, blocks, refused, reason)| {
-                format!("{device:?} {blocks}{}: {reason}", if *refused { " (refused)" } else { "" })
-            })
-            .collect::<Vec<_>>()
-            .join("\n")
-    );
+    let on_cpu =
+        |refused: bool, why: Obstacle| (DraftDevice::Cpu, 5, refused, Reason::DraftOnCpu(why));
+    let gpu = || "TestForce 1".to_owned();
+    let memory = |free: u64, total: u64| GpuMemory::Known { free: free << 20, total: total << 20 };
+    let on_cuda = |blocks: usize, memory: GpuMemory| {
+        let fit = (blocks < 5).then_some((blocks, 5));
+        (DraftDevice::Cuda, blocks, false, Reason::DraftOnGpu { gpu: gpu(), memory, fit })
+    };
+    let not_built = |library, feature| on_cpu(true, Obstacle::NotBuilt { library, feature });
+    let absent = "no NVIDIA GPU: the driver is not installed".to_owned();
+    for (wish, vram, built, head, expected) in [
+        (DeviceChoice::Auto, None, &["cuda"][..], HEAD_7B, on_cpu(false, Obstacle::NoGpu)),
+        (DeviceChoice::Cuda, None, &["cuda"], HEAD_7B, on_cpu(true, Obstacle::NoNvidia(absent))),
+        (DeviceChoice::Auto, Some(8 * GIB), &[], HEAD_7B, on_cpu(false, Obstacle::NoVulkan(gpu()))),
+        (DeviceChoice::Cuda, Some(8 * GIB), &[], HEAD_7B, not_built("CUDA", "cuda")),
+        (DeviceChoice::Cpu, Some(8 * GIB), &["cuda"], HEAD_7B, on_cpu(false, Obstacle::Chosen)),
+        (DeviceChoice::Auto, Some(8 * GIB), &["cuda"], HEAD_7B, on_cuda(5, memory(7936, 8192))),
+        (DeviceChoice::Auto, Some(2 * GIB), &["cuda"], HEAD_7B, on_cuda(1, memory(1792, 2048))),
+        (
+            DeviceChoice::Auto,
+            None,
+            &["metal"],
+            HEAD_7B,
+            (DraftDevice::Metal, 5, false, Reason::DraftOnAppleGpu),
+        ),
+        (DeviceChoice::Metal, None, &[], HEAD_7B, not_built("Metal", "metal")),
+    ] {
+        assert_eq!(on(wish, vram.map(|vram| (vram, 1e11)), built, head), expected, "{wish:?}");
+    }
+    for (vram, head) in [(2 * GIB, fixed), (GIB / 2, HEAD_7B)] {
+        let (device, blocks, refused, reason) =
+            on(DeviceChoice::Auto, Some((vram, 1e11)), &["cuda"], head);
+        assert_eq!((device, blocks, refused), (DraftDevice::Cpu, 5, false));
+        assert!(
+            matches!(reason, Reason::DraftOnCpu(Obstacle::DraftTooLarge { needed, room, .. })
+                if needed > room),
+            "{reason:?}"
+        );
+    }
 }
 
 #[test]
@@ -147,7 +191,7 @@ fn without_a_draft_there_is_only_plain_decoding() {
     };
     let plan = choose(&inputs, &space);
     assert_eq!((plan.budget.shape.gamma, plan.budget.blocks), (1, 0));
-    assert_eq!(plan.reasons, ["There is no draft model: the target decodes alone."]);
+    assert_eq!(plan.reasons, [Reason::NoDraft]);
 }
 
 #[test]
@@ -192,8 +236,9 @@ fn show_keeps_a_tree_where_none_pays_and_says_so() {
             && show.budget.shape.depth >= 3
             && show.budget.shape.width >= 3
     );
-    assert!(show.reasons.iter().any(|line| line.contains("Plain decoding would give")));
-    assert!(speed.reasons[0].starts_with("γ = 1: no tree pays here"));
+    let shown = show.reasons.iter().any(|reason| matches!(reason, Reason::KeptForShow { .. }));
+    assert!(shown, "{:?}", show.reasons);
+    assert!(matches!(speed.reasons[0], Reason::Gamma(1, GammaReason::NoTree { .. })));
 }
 
 fn any_machine() -> impl Strategy<Value = (usize, usize, bool, f64)> {
@@ -458,7 +503,7 @@ fn show_never_drops_the_tree_and_a_changed_wish_acts_at_once() {
     };
     let budget = controller.budget(&held);
     assert_eq!((budget.shape.gamma, budget.shape.width), (5, 2));
-    assert_eq!(controller.reasons()[0], "γ = 5: set by you.");
+    assert_eq!(controller.reasons()[0], Reason::Gamma(5, GammaReason::Fixed));
     assert!(controller.budget(&TreeOverrides::default()).shape.gamma >= 8);
 }
 

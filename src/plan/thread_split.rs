@@ -3,6 +3,7 @@
 
 use super::cost::Costs;
 use super::cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};
+use super::reason::{OverlapEffect, Reason};
 use crate::hardware::Cpu;
 use crate::speculate::Shape;
 
@@ -11,12 +12,12 @@ const TREE: Shape = Shape { gamma: 16, width: 10, depth: 7 };
 
 /// Threads of a draft that works at the same time as its target. When they take turns, both use all
 /// threads.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ThreadSplit {
     /// The draft's threads; the target keeps the others, at least one.
     pub draft: usize,
     /// The reason, and what to expect.
-    pub reason: String,
+    pub reason: Reason,
 }
 
 /// Divides `threads`, of which the draft gets `fixed` if the user says so. Otherwise it gets the
@@ -46,36 +47,23 @@ pub fn split_threads(
         Some(fixed) => fixed.clamp(1, most),
         None => (1..=most).min_by(|&a, &b| slower(a).total_cmp(&slower(b))).unwrap_or(1),
     };
-    let whose = if fixed.is_some() { ", as you asked," } else { "" };
     let (verify, draft) = costs(threads, threads);
     let (in_turn, at_best) = (verify + draft, slower(drafting));
     let effect = if threads == 1 {
-        "with one thread for both it saves nothing".to_owned()
+        OverlapEffect::OneThread
     } else if at_best < in_turn {
-        let saved = 100.0 * (1.0 - at_best / in_turn);
-        format!(
-            "where the tree was drafted ahead it saves about {saved:.0} % of a round, elsewhere \
-             it costs"
-        )
+        OverlapEffect::Saves(100.0 * (1.0 - at_best / in_turn))
     } else {
-        "it saves nothing here, since each is slowed by as much as it no longer waits".to_owned()
+        OverlapEffect::Nothing
     };
-    let rest = threads.saturating_sub(drafting).max(1);
-    let reason = format!(
-        "Drafting ahead (`overlap`) has {drafting} of {threads} threads{whose} and leaves {rest} \
-         to verification; {effect}."
-    );
+    let reason =
+        Reason::ThreadsShared { draft: drafting, threads, chosen: fixed.is_some(), effect };
     ThreadSplit { draft: drafting, reason }
 }
 
 /// A draft on a GPU with a target on the CPU: one thread is kept free to serve the GPU.
 pub fn split_threads_with_gpu(threads: usize) -> ThreadSplit {
-    let rest = threads.saturating_sub(1).max(1);
-    let reason = format!(
-        "Drafting ahead (`overlap`) keeps 1 of {threads} threads free to serve the GPU and leaves \
-         {rest} to verification."
-    );
-    ThreadSplit { draft: 1, reason }
+    ThreadSplit { draft: 1, reason: Reason::ThreadForGpu { threads } }
 }
 
 #[cfg(test)]
@@ -107,14 +95,21 @@ mod tests {
         (target, draft)
     }
 
+    fn effect(split: &ThreadSplit) -> OverlapEffect {
+        match split.reason {
+            Reason::ThreadsShared { effect, .. } => effect,
+            ref other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn two_cores_are_one_and_one_and_save_nothing() {
         let (target, draft) = seven();
         let split = split_threads(&cpu(2), 2, None, target, draft);
         assert_eq!(split.draft, 1);
-        insta::assert_snapshot!(split.reason, @"Drafting ahead (`overlap`) has 1 of 2 threads and \
-            leaves 1 to verification; it saves nothing here, since each is slowed by as much as it \
-            no longer waits.");
+        let effect = OverlapEffect::Nothing;
+        let reason = Reason::ThreadsShared { draft: 1, threads: 2, chosen: false, effect };
+        assert_eq!(split.reason, reason);
     }
 
     #[test]
@@ -122,7 +117,7 @@ mod tests {
         let (target, draft) = seven();
         let found = split_threads(&cpu(16), 16, None, target, draft);
         assert!((2..=8).contains(&found.draft), "{found:?}");
-        assert!(found.reason.contains("where the tree was drafted ahead"), "{found:?}");
+        assert!(matches!(effect(&found), OverlapEffect::Saves(_)), "{found:?}");
         let tiny = DraftSize { fixed: 1_000_000, block: 500_000, ..draft };
         assert_eq!(split_threads(&cpu(16), 16, None, target, tiny).draft, 1);
     }
@@ -132,10 +127,9 @@ mod tests {
         let (target, draft) = seven();
         let split = |threads, fixed| split_threads(&cpu(8), threads, Some(fixed), target, draft);
         assert_eq!([split(8, 3).draft, split(8, 8).draft, split(1, 4).draft], [3, 7, 1]);
-        assert!(split(8, 3).reason.contains("3 of 8 threads, as you asked, and leaves 5"));
-        assert!(split(1, 1).reason.contains("one thread for both"));
+        assert!(matches!(split(8, 3).reason, Reason::ThreadsShared { chosen: true, .. }));
+        assert_eq!(effect(&split(1, 1)), OverlapEffect::OneThread);
         assert_eq!(split_threads_with_gpu(1).draft, 1);
-        assert!(split_threads_with_gpu(6).reason.contains("leaves 5"));
     }
 
     proptest! {

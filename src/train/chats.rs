@@ -24,7 +24,7 @@ pub enum ChatFault {
     #[error("the chat is empty")]
     Empty,
     /// A role other than system, user and assistant.
-    #[error("message {message}: the role `{role}` is unknown")]
+    #[error("message {message}: unknown role `{role}`")]
     Role {
         /// Which message, starting at 1.
         message: usize,

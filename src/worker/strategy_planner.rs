@@ -5,6 +5,7 @@
 use super::kept_file::KeptFile;
 use super::{Controls, Planner, RoundPlan};
 use crate::decode::{Rival, Round};
+use crate::messages;
 use crate::plan::{BudgetController, DraftKind, Learned, RivalPlan, RoundObservation, Strategy};
 use crate::speculate::Budget;
 
@@ -17,6 +18,8 @@ pub struct StrategyController {
     pub drafter: Option<usize>,
     /// Chooses its budgets.
     pub budgets: BudgetController,
+    /// What is true of every choice, one sentence each: where the draft runs, for one.
+    pub preface: Vec<String>,
 }
 
 /// The strategies that can run here, and the current one.
@@ -123,7 +126,9 @@ impl Planner for StrategyPlanner {
     }
 
     fn take_new_reasons(&mut self) -> Option<Vec<String>> {
-        self.controllers[self.current].budgets.take_new_reasons()
+        let StrategyController { budgets, preface, .. } = &mut self.controllers[self.current];
+        let reasons = messages::reasons(&budgets.take_new_reasons()?);
+        Some(preface.iter().cloned().chain(reasons).collect())
     }
 
     fn repeat_reasons(&mut self) {
@@ -154,8 +159,8 @@ mod tests {
         };
         let plan = correct(choose(&inputs, &space), &Default::default(), &space);
         let preface = vec![format!("{name} it is.")];
-        let budgets = BudgetController::new(strategy, &plan, space, preface);
-        StrategyController { strategy, drafter, budgets }
+        let budgets = BudgetController::new(strategy, &plan, space);
+        StrategyController { strategy, drafter, budgets, preface }
     }
 
     #[test]

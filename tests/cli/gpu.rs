@@ -98,7 +98,7 @@ fn doctor_prints_the_placements_of_a_device() {
     for words in ["tokens/s", "plain, target on the CPU", "duo: ", "(best)", "T_offload"] {
         assert!(out.contains(words), "{words} is missing from\n{out}");
     }
-    assert!(table("cpu").contains("all on the CPU: as you asked"));
+    assert!(table("cpu").contains("all on the CPU: you chose the CPU"));
 }
 
 /// The same device gives the same text, whether blocks stay there or are sent in every pass.
@@ -168,7 +168,7 @@ fn a_bench_of_the_gpu_sets_what_was_measured_beside_what_was_expected() {
     }
     assert!(found["times"]["transfer"].as_f64().unwrap() > 0.0);
     let (code, _, err) = outcome(&mut Home::new().command(&["bench", "gpu", "--device", "cpu"]));
-    assert_eq!((code, err.contains("as you asked")), (1, true), "{err}");
+    assert_eq!((code, err.contains("you chose the CPU")), (1, true), "{err}");
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn doctor_says_where_long_prompts_are_read() {
     let out = doctor(&["--prefill", "gpu"]);
     assert!(out.contains("The CPU reads the prompts: no GPU"), "{out}");
     let out = doctor(&["--placements", "--device", "gpu:0"]);
-    assert!(out.contains("Expected of a long prompt: "), "{out}");
+    assert!(out.contains("Expected for a long prompt: "), "{out}");
 }
 
 /// What was read on another device may give another text if two tokens are nearly equally likely;

@@ -69,12 +69,13 @@ fn of_several_heads_one_is_taken_and_the_reason_tells_of_all() {
     let (settings, _target) = settings(heads(&ALL));
     let loaded = loaded(&settings).unwrap_or_else(|error| panic!("{error}"));
     let ready = loaded.ready;
-    let reason = ready.reasons.iter().find(|line| line.contains("Of 3 draft heads "));
+    let reason = ready.reasons.iter().find(|line| line.contains("Using draft head "));
     let reason = reason.unwrap_or_else(|| panic!("{:?}", ready.reasons));
     for (name, blocks) in [("draft_dgf_m1", 1), ("draft_dgf_m2", 2), ("draft_dgf_m4", 4)] {
-        let taken = format!("{name} (M = {blocks}) is taken");
-        assert_eq!(reason.contains(&taken), ready.blocks == blocks, "{reason}");
-        assert!(reason.contains(&format!("{name} (M = {blocks})")), "{reason}");
+        let taken = format!("Using draft head {name} (of 3, M = {blocks}): ");
+        let is_taken = ready.blocks == blocks;
+        assert_eq!(reason.contains(&taken), is_taken, "{reason}");
+        assert_eq!(reason.contains(&format!("{name} (M = {blocks}) ")), !is_taken, "{reason}");
     }
     assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
     // The status names the chosen head.
@@ -90,11 +91,12 @@ fn a_draft_vocabulary_is_weighed_as_what_it_costs() {
         let loaded = loaded(&Settings { draft_vocab, ..settings });
         let ready = loaded.unwrap_or_else(|error| panic!("{error}")).ready;
         let told = ready.reasons.join(" ");
-        let (_, told) = told.split_once("Of 3 draft heads ").unwrap();
-        let (taken, rest) = told.split_once(" tokens/s are expected of it on the CPU, ").unwrap();
+        let (_, told) = told.split_once("Using draft head ").unwrap();
+        let (taken, rest) = told.split_once(" tokens/s expected on the CPU. Others: ").unwrap();
         let first = taken.rsplit(' ').next();
-        let others = rest.split(", ").map(|other| other.split(' ').next().unwrap());
-        first.into_iter().chain(others.take(2)).map(|rate| rate.parse().unwrap()).collect()
+        let others = rest.split(") ").skip(1).map(|rate| rate.split([';', ' ']).next().unwrap());
+        let rates = first.into_iter().chain(others.take(2));
+        rates.map(|rate| rate.trim_end_matches('.').parse().unwrap()).collect()
     };
     let all = rates(None);
     assert_eq!(all.len(), 3);
@@ -113,7 +115,10 @@ fn heads_of_other_targets_are_refused_by_name_with_the_reason() {
     let notice = &one.notices[0];
     assert!(notice.contains("head_eagle3: the draft head does not fit the target"), "{notice}");
     let told = one.ready.reasons.join(" ");
-    assert!(told.contains("only") && told.contains("draft_dgf_m2 fits the target"), "{told}");
+    assert!(
+        told.contains("Using draft head ") && told.contains("draft_dgf_m2, the only"),
+        "{told}"
+    );
 
     // A head of the same shape, whose folder says that it was made for another model.
     let other = tempfile::tempdir().unwrap();

@@ -237,7 +237,7 @@ fn pipes_devices_folders_and_giants_are_refused_at_once() {
         ("pipe", "it is a pipe"),
         ("device", "it is a device"),
         ("folder", "it is a folder"),
-        ("giant", "at most 64 MB are read"),
+        ("giant", "the limit is 64 MB"),
     ] {
         let error = store.find(name).unwrap_err().to_string();
         assert!(error.contains(what) && error.contains(&format!("{name}.json")), "{error}");

@@ -162,7 +162,7 @@ mod tests {
         let several = ["m.Q4_0.gguf", "m.Q8_0-00001-of-00002.gguf", "m.Q8_0-00002-of-00002.gguf"];
         assert_eq!(choice(&several[1..], Wanted::Target).unwrap(), several[1..]);
         let several = choice(&several, Wanted::Target).unwrap_err();
-        assert!(several.contains("owner/name:QUANTISATION, of: Q4_0, Q8_0"), "{several}");
+        assert!(several.contains("owner/name:QUANTISATION from Q4_0, Q8_0"), "{several}");
         let several = choice(&["a.gguf", "b.gguf"], Wanted::Target).unwrap_err();
         assert!(several.contains("owner/name:file") && several.contains("a.gguf, b.gguf"));
         assert!(choice(&["a.bin"], Wanted::Target).is_err());
@@ -191,9 +191,12 @@ mod tests {
         assert_eq!(choice("q4_k_m").unwrap(), ["m-Q4_K_M.gguf"]);
         assert_eq!(choice("Q8_0").unwrap(), ["m-q8_0.gguf"]);
         let absent = choice("Q5_K_M").unwrap_err();
-        assert!(absent.contains("no quantisation Q5_K_M") && absent.contains("m-q8_0"), "{absent}");
+        assert!(
+            absent.contains("no file or quantisation Q5_K_M") && absent.contains("m-q8_0"),
+            "{absent}"
+        );
         let twice = choice("F16").unwrap_err();
-        assert!(twice.contains("of: b-f16.gguf, x/a-f16.gguf"), "{twice}");
+        assert!(twice.contains("from b-f16.gguf, x/a-f16.gguf"), "{twice}");
     }
 
     #[test]

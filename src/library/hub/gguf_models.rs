@@ -129,6 +129,6 @@ mod tests {
         assert_eq!(models[2].all().unwrap(), shards);
         assert!(models[2].is("q8_0") && models[2].is(shards[1]) && !models[2].is("Q4_0"));
         let text = models[0].all().unwrap_err();
-        assert!(text.contains("only 1 of the 2 shards of m-Q2_K-00001-of-00002.gguf"), "{text}");
+        assert!(text.contains("only 1 of the 2 parts of m-Q2_K-00001-of-00002.gguf"), "{text}");
     }
 }

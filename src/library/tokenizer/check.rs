@@ -226,10 +226,10 @@ mod tests {
             (json!(vec![replace(json!({"String": "a"}), "aa"); 40]), "times longer"),
             (json!(vec![json!({"type": "Lowercase"}); 99]), "steps"),
             // An index of 4 GiB - 4, of nothing, of three bytes, and of more than there is.
-            (charsmap("/P///wAAAAAAAAAA"), "claims an index of 4294967292"),
-            (charsmap("AAAAAAAAAAAAAAAA"), "claims an index of 0"),
-            (charsmap("AwAAAAAAAAAAAAAA"), "claims an index of 3"),
-            (charsmap("DAAAAAAAAAAAAAA="), "claims an index of 12"),
+            (charsmap("/P///wAAAAAAAAAA"), "too few for its index of 4294967292"),
+            (charsmap("AAAAAAAAAAAAAAAA"), "too few for its index of 0"),
+            (charsmap("AwAAAAAAAAAAAAAA"), "too few for its index of 3"),
+            (charsmap("DAAAAAAAAAAAAAA="), "too few for its index of 12"),
             (charsmap(""), "only 0 bytes"),
             (charsmap("????????????????"), "base64"),
         ] {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::model::Gpu;
-use crate::plan::{DraftKind, PlacementForecast, PrefillForecast};
+use crate::plan::{DraftKind, PlacementForecast, PrefillForecast, Reason};
 
 /// The placement to load.
 pub(super) struct Advice {
@@ -27,8 +27,8 @@ pub(super) struct Advice {
 pub(super) struct TakenHead {
     /// Which of the files' heads, if they have any.
     pub(super) index: usize,
-    /// The reason, in a sentence, if there was a choice.
-    pub(super) reason: Option<String>,
+    /// Why, where there was a choice.
+    pub(super) reason: Option<Reason>,
 }
 
 impl Advice {

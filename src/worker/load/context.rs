@@ -12,16 +12,14 @@ use super::sizes::{self, DraftBytes};
 use crate::hardware::{Machine, adapters};
 use crate::kernels::{KvFormat, Pool};
 use crate::library::HeadFiles;
+use crate::messages;
 use crate::model::head::HeadConfig;
 use crate::model::{self, Gpu, GpuLimits};
 use crate::plan::{
-    DraftDevice, DraftSize, TargetSize, ThreadSplit, Throughput, split_threads,
+    DraftDevice, DraftSize, Obstacle, TargetSize, ThreadSplit, Throughput, split_threads,
     split_threads_with_gpu,
 };
 use crate::settings::{KvPrecision, Settings};
-
-/// Why a draft stays on the CPU although there is a GPU, as a clause.
-pub(super) const ELSEWHERE: &str = "that is expected to be the fastest here";
 
 /// A device of a placement, opened.
 pub(super) enum OpenedDevice {
@@ -139,13 +137,13 @@ impl<'a> LoadContext<'a> {
             let held = self.settings.draft_threads;
             split_threads(&self.machine.cpu, self.threads, held, target, draft)
         };
-        (Arc::new(Pool::borrowing(Arc::clone(&self.pool), draft)), reason)
+        (Arc::new(Pool::borrowing(Arc::clone(&self.pool), draft)), messages::reason(&reason))
     }
 
-    /// Why drafts stay on the CPU even if the GPU has room, as a clause.
-    pub(super) fn drafts_on_cpu(&self) -> Option<&'static str> {
+    /// Why drafts stay on the CPU whatever the GPU has room for.
+    pub(super) fn drafts_on_cpu(&self) -> Option<Obstacle> {
         let alone = self.settings.strategy.is_some_and(|row| row.leaves_gpu_to_target());
-        alone.then_some("the target has the GPU to itself")
+        alone.then_some(Obstacle::TargetHasGpu)
     }
 
     /// The head to load, if there is one.

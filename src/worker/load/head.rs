@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use candle_core::DType;
 
-use super::context::{ELSEWHERE, LoadContext, OpenedDevice};
+use super::context::{LoadContext, OpenedDevice};
 use super::drafter::LoadedDrafter;
 use super::error::StartError;
 use super::scored_tokens::scored_tokens;
@@ -14,11 +14,14 @@ use super::sizes::{self, CODES, FOUR_BITS, HALF};
 use crate::draft::FeatureHead;
 use crate::kernels::KvFormat;
 use crate::library::HeadFiles;
+use crate::messages;
 use crate::model::head::{
     Eagle3Config, FusionKind, GpuHead, HeadBackend, HeadConfig, HeadError, HeadPrecision,
     HeadWeights, PackedHead, SharedTables, Taps, TensorHead,
 };
-use crate::plan::{DraftDevice, DraftKind, DraftSize, Placement, Throughput, place};
+use crate::plan::{
+    DraftDevice, DraftKind, DraftSize, Obstacle, Placement, Reason, Throughput, place,
+};
 use crate::settings::ScoredTokens;
 
 /// The head in `files`, for `target`, on the device that was planned.
@@ -55,10 +58,10 @@ fn of_weights(
     let advised = ctx.advice.as_ref().map(|advice| advice.puts_on_gpu(DraftKind::Head));
     let placed = match (ctx.drafts_on_cpu(), advised) {
         (Some(reason), _) => Placement::on_cpu(config.blocks(), reason),
-        (None, Some(false)) => Placement::on_cpu(config.blocks(), ELSEWHERE),
+        (None, Some(false)) => Placement::on_cpu(config.blocks(), Obstacle::CpuIsFaster),
         _ => room_for(ctx, config, (kind, target.tied_head)),
     };
-    let mut reason = placed.reason;
+    let mut reason = messages::reason(&placed.reason);
     let mut notice = placed.refused.then(|| reason.clone());
 
     let on_device = match (ctx.open_device)(placed.device, placed.room) {
@@ -81,14 +84,14 @@ fn of_weights(
         }
     };
     if placed.device != DraftDevice::Cpu && on_device.is_none() {
-        reason = "Drafting runs on the CPU: the GPU failed.".to_owned();
+        reason = messages::reason(&Reason::DraftOnCpu(Obstacle::Failed));
     }
     let on_gpu = on_device.is_some();
     if ctx.files.recognised {
         reason = format!("{reason} The draft head {} was trained for this model.", files.name);
     }
     if let Some(taken) = &ctx.taken.reason {
-        reason = format!("{reason} {taken}");
+        reason = format!("{reason} {}", messages::reason(taken));
     }
     if let Some(scored) = scored {
         reason = format!("{reason} {scored}");
@@ -96,7 +99,7 @@ fn of_weights(
     if let Some(eagle3) = &config.eagle3 {
         reason = format!("{reason} {}", tapped(eagle3, source.states()));
     }
-    let limit = placed.limit.filter(|_| on_gpu);
+    let limit = messages::cut(&placed.reason).filter(|_| on_gpu);
     // From here on the head is the part that was uploaded, even if the GPU fails later.
     let config = &weights.config.clone();
     let bytes_per_weight = match placed.device {

@@ -8,8 +8,8 @@ use super::sizes::{self, CODES, FOUR_BITS, HALF};
 use super::{head, placements};
 use crate::model::head::FusionKind;
 use crate::plan::{
-    self, CostInputs, DraftDevice, DraftKind, HeadForecast, Placement, Prefer, SearchSpace,
-    Throughput, best_head,
+    self, CostInputs, DraftDevice, DraftKind, HeadForecast, Obstacle, Placement, Prefer, Reason,
+    SearchSpace, Throughput, best_head,
 };
 
 /// The head to use, of those that fit the target: where the advice has drafts run or, without any
@@ -18,9 +18,7 @@ pub(super) fn taken(ctx: &LoadContext<'_>) -> TakenHead {
     let heads = &ctx.files.heads;
     if let [only] = heads.as_slice() {
         let alone = ctx.files.refused_heads > 0;
-        let reason = alone.then(|| {
-            format!("Of the draft heads that were named only {} fits the target.", only.called())
-        });
+        let reason = alone.then(|| Reason::OnlyHead(only.called().to_owned()));
         return TakenHead { index: 0, reason };
     }
     let advice = ctx.advice.as_ref();
@@ -47,8 +45,7 @@ pub(super) fn taken(ctx: &LoadContext<'_>) -> TakenHead {
             forecast.rate = rate(ctx, index, (head, placed), on_gpu);
         }
     }
-    let place = if on_gpu { "the GPU" } else { "the CPU" };
-    match best_head(&forecasts, place) {
+    match best_head(&forecasts, on_gpu) {
         Some((index, reason)) => TakenHead { index, reason: Some(reason) },
         None => TakenHead::default(),
     }
@@ -76,9 +73,9 @@ fn forecast(
     let free = ctx.machine.memory.free;
     let needed = ctx.head_bytes(&head.files, DraftDevice::Cpu);
     let refused = if on_gpu {
-        placed.why_on_cpu().map(str::to_owned)
+        placed.why_on_cpu().cloned()
     } else if ctx.machine.memory.total > 0 && needed > free {
-        Some(format!("it needs {} MiB of memory and {} are free", needed >> 20, free >> 20))
+        Some(Obstacle::MainMemory { needed, free })
     } else {
         None
     };
@@ -96,7 +93,7 @@ fn rate(
     index: usize,
     (head, placed): (&NamedHead, &Placement),
     on_gpu: bool,
-) -> Result<f64, String> {
+) -> Result<f64, Obstacle> {
     if let Some(advice) = &ctx.advice {
         let best = &advice.best;
         let alike = advice.rows.iter().filter(|row| {
@@ -104,9 +101,7 @@ fn rate(
             own && row.draft_on_gpu == on_gpu && (row.layers == 0) == (best.layers == 0)
         });
         let rates = alike.map(|row| row.rate);
-        return rates.max_by(f64::total_cmp).ok_or_else(|| {
-            "with all of its blocks it has no room beside the target's there".to_owned()
-        });
+        return rates.max_by(f64::total_cmp).ok_or(Obstacle::NoRoomNextToTarget);
     }
     let config = &ctx.config_of(&head.files);
     let most = if on_gpu { placed.blocks } else { config.blocks() };

@@ -40,6 +40,7 @@ use crate::draft::Drafter;
 use crate::hardware::Machine;
 use crate::kernels::Format;
 use crate::library::{TargetFiles, Tokenizer};
+use crate::messages;
 use crate::model::Target;
 use crate::plan::{
     self, DraftKind, LevelCost, Measured, PlacementForecast, STRATEGIES, Schedule, Strategy,
@@ -321,6 +322,7 @@ pub fn placements(
     files.check_memory(machine)?;
     let (ctx, _) = LoadContext::new(settings, machine, &files, context::open_device, None);
     let room = plan::gpu_room(settings.device, machine, settings.vram);
+    let room = room.map_err(|why| messages::obstacle(&why));
     let found = room.and_then(|room| placements::forecast(&ctx, room, true, progress));
     Ok(found.map(|(found, ..)| found))
 }
@@ -329,9 +331,11 @@ pub fn placements(
 /// has already said so.
 fn refused_device(ctx: &LoadContext<'_>, said: &[String]) -> Option<String> {
     let settings = ctx.settings;
-    let reason = plan::refused_device(settings.device, ctx.machine, settings.vram)?;
-    let is_new = !said.iter().any(|notice| notice.contains(&reason));
-    is_new.then(|| format!("Everything runs on the CPU: {reason}."))
+    let why = plan::refused_device(settings.device, ctx.machine, settings.vram)?;
+    let why = messages::obstacle(&why);
+    // A notice may begin with the reason.
+    let says = |notice: &String| notice.to_lowercase().contains(&why.to_lowercase());
+    (!said.iter().any(says)).then(|| format!("Everything runs on the CPU: {why}."))
 }
 
 /// Every drafter that the settings make available, each loaded once for all strategies that share

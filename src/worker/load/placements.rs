@@ -12,6 +12,7 @@ use super::measure::verify_times;
 use super::shared_target::SharedTarget;
 use super::sizes::{self, CODES, FOUR_BITS};
 use super::target::LoadedTarget;
+use crate::messages;
 use crate::model::head::FusionKind;
 use crate::model::{CpuTarget, Gpu, GpuTarget, LoadError, LoadRequest, PrefillTarget, Target};
 use crate::plan::{
@@ -80,7 +81,8 @@ pub(super) fn advise(
         return None;
     }
     let alone = matches!(placing, Placing::Measured);
-    let found = room().and_then(|room| forecast(ctx, room, alone, progress));
+    let room = room().map_err(|why| messages::obstacle(&why));
+    let found = room.and_then(|room| forecast(ctx, room, alone, progress));
     let found = found.inspect_err(|reason| tracing::info!("cannot measure placements: {reason}"));
     let (Placements { best, rows, prefill, reasons, .. }, inputs, gpu) = found.ok()?;
     let draft_bytes = draft_bytes(&inputs, &best);
@@ -130,7 +132,8 @@ pub(super) fn advise_drafts(
         let name = format!("the draft on {}", found.gpu);
         return Err(StartError::NoRoom { name, needed, free });
     }
-    let mut reasons = placement_reasons(&inputs, &found.times, &here, &best, &found.gpu);
+    let reasons = placement_reasons(&inputs, &found.times, &here, &best, &found.gpu);
+    let mut reasons = messages::reasons(&reasons);
     reasons.extend(numbered(&ctx.files.heads));
     let (rows, draft_bytes, prefill) = (here, needed, None);
     Ok(Some(Advice { best, rows, draft_bytes, prefill, reasons, _gpu: gpu }))
@@ -171,7 +174,8 @@ pub(super) fn forecast(
     let open: Vec<PlacementForecast> =
         rows.iter().copied().filter(|row| is_open(row, settings.strategy)).collect();
     let best = *best_placement(&open).ok_or("no placement is possible")?;
-    let mut reasons = placement_reasons(&inputs, &times, &open, &best, &room.name);
+    let reasons = placement_reasons(&inputs, &times, &open, &best, &room.name);
+    let mut reasons = messages::reasons(&reasons);
     reasons.extend(numbered(&ctx.files.heads));
     let GpuRoom { name, .. } = room;
     let by_layers = inputs.by_layers(&times);

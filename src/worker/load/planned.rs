@@ -8,6 +8,7 @@ use super::shared_target::SharedTarget;
 use super::strategies::{self, PlanInputs};
 use crate::draft::Depths;
 use crate::library::TargetFiles;
+use crate::messages;
 use crate::plan::{DraftKind, LevelCost, Plan, Prefer, Strategy};
 use crate::worker::kept_file::KeptFile;
 use crate::worker::protocol::{ModelChoice, Ready, StrategyStatus};
@@ -64,7 +65,10 @@ pub(super) fn planned(
         draft_levels: plan_inputs.levels.clone(),
         plain_ms: target.measured.verify.iter().find(|(rows, _)| *rows == 1).map(|(_, ms)| *ms),
         reasons: once(
-            advised.chain(target.reason.iter().cloned()).chain(preface).chain(plan.reasons.clone()),
+            advised
+                .chain(target.reason.iter().cloned())
+                .chain(preface)
+                .chain(messages::reasons(&plan.reasons)),
         ),
         models: ModelChoice {
             target: settings.target.clone(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::context::{LoadContext, OpenedDevice, percents};
 use super::sizes;
+use crate::messages;
 use crate::model::{CpuTarget, Gpu, LoadError, LoadRequest, PrefillTarget};
 use crate::plan::{DraftDevice, GpuRoom, gpu_room};
 use crate::settings::PrefillDevice;
@@ -81,7 +82,8 @@ pub(super) fn prefilled(
 /// The GPU, if the main memory has room for what is sent there.
 fn device(ctx: &LoadContext<'_>) -> Result<(Arc<Gpu>, GpuRoom), String> {
     let (settings, machine) = (ctx.settings, ctx.machine);
-    let room = gpu_room(settings.device, machine, settings.vram)?;
+    let room = gpu_room(settings.device, machine, settings.vram);
+    let room = room.map_err(|why| messages::obstacle(&why))?;
     let files = &ctx.files.target;
     // What was free before the target was loaded must hold it twice.
     let twice = files.bytes + (files.bytes as f64 * sizes::WIDENED) as u64;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::context::{ELSEWHERE, LoadContext, OpenedDevice, percents};
+use super::context::{LoadContext, OpenedDevice, percents};
 use super::drafter::LoadedDrafter;
 use super::error::StartError;
 use super::packed::{WithPacked, with_packed};
@@ -12,7 +12,9 @@ use super::sizes;
 use crate::draft::SmallModel;
 use crate::library::{self, TargetFiles};
 use crate::model::{CpuDraft, GpuDraft, LoadError, LoadRequest, SharedVocabulary, SmallLm};
-use crate::plan::{self, DeviceChoice, DraftDevice, DraftKind, DraftSize, Placement, Throughput};
+use crate::plan::{
+    self, DeviceChoice, DraftDevice, DraftKind, DraftSize, Obstacle, Placement, Throughput,
+};
 
 /// Makes a drafter from the model in `files`. Its context is the target's, or as much of it as the
 /// model was made for.
@@ -101,7 +103,7 @@ fn place(ctx: &LoadContext<'_>, target: &SharedTarget, files: &TargetFiles) -> P
         return Placement::on_cpu(0, reason);
     }
     if advised == Some(false) {
-        return Placement::on_cpu(0, ELSEWHERE);
+        return Placement::on_cpu(0, Obstacle::CpuIsFaster);
     }
     let choice =
         if target.is_on_gpu && advised.is_none() { DeviceChoice::Cpu } else { ctx.settings.device };

@@ -128,15 +128,16 @@ impl PlanInputs<'_> {
     ) -> StrategyController {
         let budgets = self.budgets(strategy, drafters).0;
         let drafter = drafters.iter().position(|drafter| drafter.kind == strategy.draft);
-        StrategyController { strategy, drafter, budgets }
+        let used = drafters_of(strategy, drafters);
+        let preface = used.iter().flat_map(|drafter| drafter.preface()).collect();
+        StrategyController { strategy, drafter, budgets, preface }
     }
 
     /// The controller of a strategy's budgets, with the plan from which it starts.
     fn budgets(&self, strategy: &Strategy, drafters: &[LoadedDrafter]) -> (BudgetController, Plan) {
         let (plan, space) = self.plan_in_space(strategy, drafter_of(strategy, drafters), false);
         let used = drafters_of(strategy, drafters);
-        let preface = used.iter().flat_map(|drafter| drafter.preface()).collect();
-        let mut budgets = BudgetController::new(strategy, &plan, space, preface);
+        let mut budgets = BudgetController::new(strategy, &plan, space);
         let models = used.iter().filter(|drafter| drafter.kind != strategy.draft);
         for drafter in models {
             let own = |row: &&Strategy| row.draft == drafter.kind && row.is_own_tree();

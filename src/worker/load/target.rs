@@ -11,11 +11,14 @@ use super::files::ModelFiles;
 use super::packed::{PackedFrom, WithPacked, with_packed};
 use super::prefill::{Prefilled, prefilled};
 use super::sizes::{self, DraftBytes};
+use crate::messages;
 use crate::model::{
     self, CpuTarget, DeviceLayers, GpuTarget, LoadRequest, PrefillTarget, RecoverableTarget,
     SplitTarget, Target, TargetFallback, WeightSource,
 };
-use crate::plan::{DraftDevice, LayerPlacement, LayerSize, Setting, gpu_room, place_layers};
+use crate::plan::{
+    DraftDevice, LayerPlacement, LayerSize, Reason, Setting, gpu_room, place_layers,
+};
 
 /// A target on its devices.
 pub(super) struct LoadedTarget {
@@ -128,7 +131,7 @@ impl LoadedTarget {
                 Prefilled::There(target) => {
                     let forecast = ctx.advice.as_ref().and_then(|advice| advice.prefill);
                     let gpu = target.gpu_name().unwrap_or_default();
-                    self.expected = forecast.map(|forecast| forecast.sentence(gpu));
+                    self.expected = forecast.map(|forecast| messages::long_prompt(&forecast, gpu));
                     Parts::Prefilled(target)
                 }
                 Prefilled::Here(target, notice) => {
@@ -156,7 +159,8 @@ impl LoadedTarget {
             capacity: ctx.context,
             kv: ctx.kv(),
         };
-        let mut notice = (placed.requested && placed.layers == 0).then(|| placed.reason.clone());
+        let mut notice =
+            (placed.requested && placed.layers == 0).then(|| messages::reason(&placed.reason));
         match (ctx.open_device)(placed.device, placed.room) {
             Ok(Some(device)) if placed.layers > 0 => {
                 let how = (placed.layers, ctx.draft_bytes(placed.device).sum(), streams(ctx));
@@ -273,12 +277,21 @@ impl LoadedTarget {
                     expected.unwrap_or_default()
                 ))
             }
-            Parts::Split(_) | Parts::OnGpu(_) => Some(self.placed.reason.clone()),
+            Parts::Split(_) | Parts::OnGpu(_) => Some(messages::reason(&self.placed.reason)),
             Parts::Streamed(ref target) => Some(format!(
                 "{} Each pass transfers {} MiB.",
-                self.placed.reason,
+                messages::reason(&self.placed.reason),
                 target.streamed_bytes() >> 20
             )),
+        }
+    }
+
+    /// Why nothing of it is on a GPU, a clause.
+    fn why_not_placed(&self) -> String {
+        match (&self.placed.reason, self.notices.first()) {
+            (Reason::TargetOnCpu(why), _) => messages::obstacle(why),
+            (_, Some(failed)) => failed.trim_end_matches('.').to_owned(),
+            (other, None) => messages::reason(other).trim_end_matches('.').to_owned(),
         }
     }
 
@@ -287,8 +300,7 @@ impl LoadedTarget {
         match self.parts {
             Parts::Split(_) | Parts::OnGpu(_) => None,
             Parts::Whole(_) | Parts::Prefilled(_) if self.placed.requested => {
-                let reason = self.placed.reason.trim_end_matches('.');
-                Some(format!("target blocks on a GPU ({reason})"))
+                Some(format!("target blocks on a GPU: {}", self.why_not_placed()))
             }
             Parts::Whole(_) | Parts::Prefilled(_) | Parts::Streamed(_) => {
                 Some("target blocks on a GPU: start with --gpu-layers auto".to_owned())
@@ -302,8 +314,7 @@ impl LoadedTarget {
         match self.parts {
             Parts::Streamed(_) => None,
             Parts::Whole(_) if self.streamed => {
-                let reason = self.notices.first().unwrap_or(&self.placed.reason);
-                Some(format!("a GPU to stream to ({})", reason.trim_end_matches('.')))
+                Some(format!("a GPU to stream to: {}", self.why_not_placed()))
             }
             _ => {
                 Some("a target that is streamed to a GPU: start with --strategy offload".to_owned())

@@ -46,8 +46,13 @@ fn the_bundled_pair_is_shown_with_a_tree_in_a_chat() {
     assert!(ready.gamma >= 8 && ready.depth >= 3 && ready.width >= 3, "{ready:?}");
     assert_eq!(ready.context, loaded.target.capacity());
     assert!(ready.draft.as_ref().is_some_and(|draft| draft.contains("DGF")), "{ready:?}");
-    assert!(ready.reasons[0].starts_with("Drafting runs on the CPU: no GPU"));
-    assert!(ready.reasons.iter().any(|line| line.starts_with("Each round is drafted by")));
+    assert!(ready.reasons[0].starts_with("No GPU found ("));
+    assert!(
+        ready
+            .reasons
+            .iter()
+            .any(|line| line.starts_with("Each round uses the fastest source: conversation "))
+    );
     assert!(loaded.notices.is_empty());
     assert_eq!(loaded.target.len(), 0, "the measurement leaves nothing behind");
     assert_eq!(stages.first().map(String::as_str), Some("opening the model"));
@@ -59,7 +64,7 @@ fn a_gpu_that_is_not_there_moves_the_draft_to_the_cpu_and_says_so() {
     let settings = Settings { device: DeviceChoice::Cuda, ..Settings::default() };
     let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(loaded.notices.len(), 1, "{:?}", loaded.notices);
-    assert!(loaded.notices[0].starts_with("Drafting runs on the CPU:"), "{:?}", loaded.notices);
+    assert!(loaded.notices[0].ends_with("; drafting on the CPU."), "{:?}", loaded.notices);
     assert_eq!(loaded.ready.vram_used, 0);
 }
 
@@ -72,7 +77,11 @@ fn blocks_of_the_target_stay_on_the_cpu_where_there_is_no_gpu_and_the_reason_is_
         let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(loaded.notices.len(), 1, "{:?}", loaded.notices);
         let notice = &loaded.notices[0];
-        assert!(notice.starts_with("The whole target stays on the CPU: no GPU"), "{notice}");
+        assert!(
+            notice.starts_with("No GPU found (")
+                && notice.ends_with("; the target runs on the CPU."),
+            "{notice}"
+        );
     }
 }
 
@@ -114,7 +123,7 @@ fn what_cannot_be_run_is_refused_with_the_remedy() {
     let draft = HeadChoice::named(Some(golden));
     let settings = Settings { draft, ..Settings::default() };
     let error = refused(&settings);
-    assert!(error.contains("does not fit the target: hidden size"), "{error}");
+    assert!(error.contains("does not fit the target: its hidden size"), "{error}");
 
     let mut small = machine();
     small.memory.total = 1 << 20;
@@ -215,7 +224,8 @@ fn only_the_blocks_that_video_memory_has_room_for_are_uploaded() {
         assert!(ready.blocks <= blocks);
         let dovetail = ready.strategies.iter().find(|status| status.name == "dovetail");
         let limit = dovetail.and_then(|status| status.limit.as_deref());
-        let said = ready.reasons[0].contains(&format!("where {blocks} of its 4 blocks fit"));
+        let said =
+            ready.reasons[0].contains(&format!("{blocks} of the head's 4 blocks, as many as fit"));
         if blocks < 4 {
             let expected = format!("a small card has room for {blocks} of the head's 4 blocks");
             assert_eq!((limit, said), (Some(expected.as_str()), true), "{:?}", ready.reasons);
@@ -260,7 +270,7 @@ fn models_that_do_not_fit_beside_those_in_use_are_refused_with_both_sizes() {
     let refused =
         refused.map(|error| (matches!(error, StartError::NoRoom { .. }), error.to_string()));
     let Some((true, error)) = refused else { panic!("{refused:?}") };
-    assert!(error.contains("beside the models in use, and 1 are free"), "{error}");
+    assert!(error.contains("in addition to the models in use, but only 1 MiB are free"), "{error}");
     assert!(load(&settings, &full, Purpose::Text, &mut |_, _| {}).is_ok(), "alone they fit");
     assert!(load_beside(&settings, &machine(), Purpose::Text, &mut |_, _| {}).is_ok());
 }
@@ -291,6 +301,6 @@ fn a_device_that_is_not_there_is_told_also_where_nothing_would_go_there() {
         let settings = Settings { device, draft, ..Settings::default() };
         let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(loaded.notices.len(), 1, "{:?}", loaded.notices);
-        assert!(loaded.notices[0].contains("there is no gpu:7"), "{:?}", loaded.notices);
+        assert!(loaded.notices[0].contains("gpu:7 does not exist"), "{:?}", loaded.notices);
     }
 }

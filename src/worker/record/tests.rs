@@ -251,7 +251,7 @@ fn edits_by_hand_are_found_by_line() {
     type Edit = fn(&mut Round);
     let edits: [(Edit, &str); 13] = [
         (|r| r.committed[0].token += 1, "committed"),
-        (|r| r.index = 7, "round 7 where 0 was due"),
+        (|r| r.index = 7, "round 7 instead of 0"),
         (|r| r.bonus += 1, "committed"),
         (|r| r.accepted.reverse(), "not a child"),
         (|r| r.accepted[0] = 9_999, "not a child"),

@@ -1,0 +1,297 @@
+//! Reasons as sentences: the only place that writes them in English. Must never decide anything.
+
+use crate::plan::{
+    Basis, BlocksReason, DraftKind, GammaReason, GpuMemory, Obstacle, OverlapEffect,
+    PrefillForecast, Reason,
+};
+
+mod heads;
+#[cfg(test)]
+mod tests;
+
+/// The text of a part of the target that is not on the CPU.
+const MAY_DIFFER: &str = "the text can differ slightly from the CPU's";
+
+/// One sentence.
+pub fn reason(reason: &Reason) -> String {
+    match reason {
+        Reason::DraftOnCpu(why) => on_cpu("drafting", why),
+        Reason::DraftOnGpu { gpu, memory, fit } => {
+            let memory = of_memory(memory);
+            match fit {
+                None => format!("Drafting on {gpu}{memory}; the CPU only verifies."),
+                Some((fit, of)) => format!(
+                    "Drafting on {gpu}{memory} with {fit} of the head's {of} blocks, as many as \
+                     fit; the CPU only verifies."
+                ),
+            }
+        }
+        Reason::DraftOnAppleGpu => {
+            "Drafting on the Apple GPU, which shares the main memory.".to_owned()
+        }
+        Reason::TargetOnCpu(why) => on_cpu("the target runs", why),
+        Reason::TargetOnGpu { gpu } => format!("The whole target runs on {gpu}; {MAY_DIFFER}."),
+        Reason::TargetSplit { gpu, layers, of, asked, half } => {
+            let half = if *half { " in half precision" } else { "" };
+            let asked = asked.map_or_else(String::new, |asked| format!(" (you chose {asked})"));
+            format!("{layers} of the target's {of} blocks run on {gpu}{half}{asked}; {MAY_DIFFER}.")
+        }
+        Reason::TargetCut { gpu, layers, of } => format!(
+            "{layers} of the target's {of} blocks run on {gpu}, which has no room for more; \
+             {MAY_DIFFER}."
+        ),
+        Reason::TargetStreamed { gpu } => {
+            format!("The target's blocks are streamed from main memory to {gpu}; {MAY_DIFFER}.")
+        }
+        Reason::BlockTimes { cpu_ms, gpu_ms, gpu, fit, of } => format!(
+            "One block of the target takes {cpu_ms:.2} ms on the CPU and {gpu_ms:.2} ms on {gpu}, \
+             where {fit} of {of} fit without a draft."
+        ),
+        Reason::Placed { name, rate, on_cpu: Some((other, slower)), .. } => format!(
+            "Expected with \"{name}\": {rate:.1} tokens/s, compared with {slower:.1} on the CPU \
+             alone (\"{other}\")."
+        ),
+        Reason::Placed { name, rate, on_cpu: None, gpu, worth } => format!(
+            "Expected with \"{name}\": {rate:.1} tokens/s; no placement on {gpu} is expected to be \
+             {:.0} % faster.",
+            worth * 100.0
+        ),
+        Reason::Offload { gpu, offload_ms, transfer, token_ms, verify_ms, beats } => format!(
+            "Streaming the target to {gpu} would take {offload_ms:.0} ms per token (T_offload, at \
+             {:.1} GB/s). A token takes {token_ms:.1} ms here, and T_V = {verify_ms:.1} ms is {} \
+             than Ω·T_offload.",
+            transfer / 1e9,
+            if *beats { "less" } else { "more" }
+        ),
+        Reason::HeadChosen { heads, taken, on_gpu } => heads::chosen(heads, *taken, *on_gpu),
+        Reason::OnlyHead(name) => {
+            format!("Using draft head {name}, the only one of these that fits the target.")
+        }
+        &Reason::ThreadsShared { draft, threads, chosen, effect } => {
+            let chosen = if chosen { ", as you chose," } else { "" };
+            format!(
+                "Drafting ahead (`overlap`) uses {draft} of {threads} threads{chosen} and leaves \
+                 {} for verification; {}.",
+                threads.saturating_sub(draft).max(1),
+                of_overlap(effect)
+            )
+        }
+        Reason::ThreadForGpu { threads } => format!(
+            "Drafting ahead (`overlap`) keeps 1 of {threads} threads free to serve the GPU and \
+             leaves {} for verification.",
+            threads.saturating_sub(1).max(1)
+        ),
+        Reason::NoDraft => "There is no draft model; the target decodes alone.".to_owned(),
+        &Reason::Gamma(gamma, why) => match why {
+            GammaReason::Fixed => format!("γ = {gamma}, as you chose."),
+            GammaReason::NoTree { tree, plain } => format!(
+                "γ = {gamma}: no tree pays off here. A small one would give about {tree:.0} \
+                 tokens/s, plain decoding gives {plain:.0}."
+            ),
+            GammaReason::Enough(ratio) => format!(
+                "γ = {gamma}: verifying {gamma} nodes takes {ratio:.1} times as long as one token; \
+                 more nodes would probably cost more time than they save."
+            ),
+        },
+        Reason::Blocks { blocks, most, why } => match why {
+            BlocksReason::Only => format!("M = {blocks}: this head has a fixed number of blocks."),
+            BlocksReason::Fixed => format!("M = {blocks} of {most}, as you chose."),
+            BlocksReason::Each(ms) => format!(
+                "M = {blocks} of {most}: each block adds {ms:.2} ms to the draft of a round; {}.",
+                if blocks == most {
+                    "all of them improve the guesses enough to pay off"
+                } else {
+                    "one more would cost more time than its better guesses save"
+                }
+            ),
+        },
+        Reason::Tree { shape, fixed, draft_ms, verify_ms } => {
+            let chosen = match fixed {
+                (true, true) => " (as you chose)",
+                (true, false) => " (you chose the width)",
+                (false, true) => " (you chose the depth)",
+                (false, false) => "",
+            };
+            format!(
+                "Width {}, depth {}{chosen}: the {} draft passes of a round take {draft_ms:.1} ms, \
+                 verification takes {verify_ms:.1} ms.",
+                shape.width,
+                shape.depth,
+                shape.depth + 1
+            )
+        }
+        Reason::KeptForShow { tree, plain } => format!(
+            "Plain decoding would give about {plain:.0} tokens/s and this tree gives {tree:.0}; it \
+             stays so that you can watch a tree (`prefer = \"speed\"` removes it)."
+        ),
+        Reason::Expected { tokens, rate, plain } => format!(
+            "Expected: {tokens:.1} tokens per round and about {rate:.0} tokens/s, compared with \
+             {plain:.0} without speculation."
+        ),
+        Reason::Basis(basis) => of_basis(*basis),
+        Reason::Sources { context, models, plain } => {
+            let models = models.iter().map(|(kind, rate)| {
+                let name = if *kind == DraftKind::Head { "draft head" } else { "small model" };
+                format!("{name} {rate:.0} tok/s, ")
+            });
+            format!(
+                "Each round uses the fastest source: conversation {context:.0} tok/s, {}none \
+                 {plain:.0} tok/s.",
+                models.collect::<String>()
+            )
+        }
+        Reason::DuoGamma { gamma, fixed, draft_ms, verify_ms } => {
+            let chosen = if *fixed { ", as you chose" } else { "" };
+            format!(
+                "γ = {gamma}{chosen}: drafting {gamma} tokens takes {draft_ms:.1} ms, and \
+                 verifying them at the same time {verify_ms:.1} ms."
+            )
+        }
+        Reason::DuoSequences(Some(k)) => {
+            format!("They form {k} sequences, as you chose (or a divisor of γ).")
+        }
+        Reason::DuoSequences(None) => {
+            "They form one to eight sequences, depending on how certain the draft is.".to_owned()
+        }
+        Reason::Acceptance(Some(right)) => {
+            format!("{:.0} % of the recently drafted tokens were accepted.", right * 100.0)
+        }
+        Reason::Acceptance(None) => "No drafted token has been verified yet.".to_owned(),
+        Reason::GammaByTime { one_ms, eight_ms } => format!(
+            "γ: each round verifies the tokens that are likely enough for their time (T_V is \
+             {one_ms:.1} ms for one, {eight_ms:.1} ms for eight)."
+        ),
+        Reason::Lately(Some((nodes, tokens))) => {
+            format!("Recently, {nodes:.1} nodes per round gave {tokens:.1} tokens.")
+        }
+        Reason::Lately(None) => "There has been no round yet.".to_owned(),
+    }
+}
+
+/// Several, one sentence each.
+pub fn reasons(all: &[Reason]) -> Vec<String> {
+    all.iter().map(reason).collect()
+}
+
+/// A clause that says why, e.g. after a colon.
+pub fn obstacle(why: &Obstacle) -> String {
+    match why {
+        Obstacle::Chosen => "you chose the CPU".to_owned(),
+        Obstacle::CpuIsFaster => "the CPU is expected to be the fastest here".to_owned(),
+        Obstacle::TargetHasGpu => "this strategy leaves the GPU to the target".to_owned(),
+        Obstacle::NoGpu => "no GPU found (Vulkan, Metal or DirectX 12)".to_owned(),
+        Obstacle::SoftwareOnly { name, number } => {
+            format!("no GPU found except {name}, which is software (gpu:{number} selects it)")
+        }
+        Obstacle::NoSuchGpu { number, others } if others.is_empty() => {
+            format!("gpu:{number} does not exist, and there is no other GPU")
+        }
+        Obstacle::NoSuchGpu { number, others } => {
+            let others: Vec<String> =
+                others.iter().map(|(number, name)| format!("gpu:{number} {name}")).collect();
+            format!("gpu:{number} does not exist (available: {})", others.join(", "))
+        }
+        Obstacle::NotBuilt { library, feature } => {
+            format!("this build does not support {library} (build it with --features {feature})")
+        }
+        Obstacle::NoNvidia(reason) => reason.clone(),
+        Obstacle::NoVulkan(gpu) => format!("{gpu} has no Vulkan driver"),
+        Obstacle::UsedByCandle(gpu) => format!("{gpu} is used through candle's libraries"),
+        Obstacle::Failed => "the GPU failed".to_owned(),
+        Obstacle::DraftTooLarge { needed, gpu, room, memory } => format!(
+            "the draft needs {} MiB of GPU memory, but {gpu} has {} MiB available{}",
+            needed >> 20,
+            room >> 20,
+            of_memory(memory)
+        ),
+        Obstacle::BlockTooLarge { block, draft, gpu, room } => format!(
+            "one block of the target needs {} MiB in addition to the draft's {} MiB, but {gpu} has {} \
+             MiB available",
+            block >> 20,
+            draft >> 20,
+            room >> 20
+        ),
+        Obstacle::MainMemory { needed, free } => {
+            format!("it needs {} MiB of memory, but only {} MiB are free", needed >> 20, free >> 20)
+        }
+        Obstacle::NoRoomNextToTarget => {
+            "its blocks do not fit on the GPU next to those of the target".to_owned()
+        }
+    }
+}
+
+/// What to expect of a long prompt, a sentence.
+pub fn long_prompt(forecast: &PrefillForecast, gpu: &str) -> String {
+    let PrefillForecast { cpu, gpu: there, slice, .. } = forecast;
+    format!(
+        "Expected for a long prompt: {there:.0} tokens/s through {gpu} in slices of {slice}, \
+         {cpu:.0} on the CPU."
+    )
+}
+
+/// Why fewer blocks of a head are used than it has, a clause; `None` where all are.
+pub fn cut(reason: &Reason) -> Option<String> {
+    let (gpu, fit, of) = reason.cut()?;
+    Some(format!("{gpu} has room for {fit} of the head's {of} blocks"))
+}
+
+/// That `what` happens on the CPU, and why.
+fn on_cpu(what: &str, why: &Obstacle) -> String {
+    match why {
+        Obstacle::Chosen => capitalised(&format!("{what} on the CPU, as you chose.")),
+        Obstacle::CpuIsFaster => {
+            capitalised(&format!("{what} on the CPU, which is expected to be the fastest here."))
+        }
+        other => capitalised(&format!("{}; {what} on the CPU.", obstacle(other))),
+    }
+}
+
+/// `gpu:0` is a name that commands take: it keeps its case.
+fn capitalised(sentence: &str) -> String {
+    match sentence.strip_prefix(|first: char| first.is_ascii_lowercase()) {
+        Some(rest) if !sentence.starts_with("gpu:") => {
+            sentence[..sentence.len() - rest.len()].to_ascii_uppercase() + rest
+        }
+        _ => sentence.to_owned(),
+    }
+}
+
+/// In brackets after a GPU's name.
+fn of_memory(memory: &GpuMemory) -> String {
+    match memory {
+        GpuMemory::Known { free, total } => {
+            format!(" ({} of {} MiB free)", free >> 20, total >> 20)
+        }
+        GpuMemory::Given(bytes) => format!(" ({} MiB, as you set)", bytes >> 20),
+        GpuMemory::Shared => " (shares the main memory)".to_owned(),
+        GpuMemory::Unknown => " (memory unknown; set it with `vram = \"4GiB\"`)".to_owned(),
+        GpuMemory::Unsaid => String::new(),
+    }
+}
+
+fn of_overlap(effect: OverlapEffect) -> String {
+    match effect {
+        OverlapEffect::OneThread => "with a single thread for both, it saves nothing".to_owned(),
+        OverlapEffect::Saves(share) => format!(
+            "it saves about {share:.0} % of a round whose tree was drafted ahead, and costs time \
+             in the others"
+        ),
+        OverlapEffect::Nothing => {
+            "it saves nothing here, since each side slows down by as much as it waits less"
+                .to_owned()
+        }
+    }
+}
+
+fn of_basis(basis: Basis) -> String {
+    match basis {
+        Basis::Estimated => "The times are estimated from the machine's description.".to_owned(),
+        Basis::Measured => "The times were measured while loading.".to_owned(),
+        Basis::DraftMeasured => {
+            "The draft's times were measured while loading; the target's are estimated.".to_owned()
+        }
+        Basis::Rounds(0) => "There has been no round with a tree yet.".to_owned(),
+        Basis::Rounds(1) => "Learned from the last round with a tree.".to_owned(),
+        Basis::Rounds(rounds) => format!("Learned from the last {rounds} rounds with a tree."),
+    }
+}

@@ -1,0 +1,162 @@
+use super::*;
+use crate::plan::HeadForecast;
+use crate::speculate::Shape;
+
+const MIB: u64 = 1 << 20;
+
+fn card() -> String {
+    "TestForce 1".to_owned()
+}
+
+fn head(name: &str, blocks: usize, rate: Result<f64, Obstacle>) -> HeadForecast {
+    HeadForecast { name: name.to_owned(), blocks, rate }
+}
+
+/// One of each kind of reason, and of each way to say it.
+fn all() -> Vec<Reason> {
+    let shape = Shape { gamma: 16, width: 10, depth: 7 };
+    let memory = GpuMemory::Known { free: 3840 * MIB, total: 4096 * MIB };
+    let on_gpu =
+        |memory: &GpuMemory, fit| Reason::DraftOnGpu { gpu: card(), memory: memory.clone(), fit };
+    let split = |asked, half| Reason::TargetSplit { gpu: card(), layers: 10, of: 32, asked, half };
+    let threads = |chosen, effect| Reason::ThreadsShared { draft: 2, threads: 8, chosen, effect };
+    let blocks = |blocks, why| Reason::Blocks { blocks, most: 5, why };
+    let tree = |fixed| Reason::Tree { shape, fixed, draft_ms: 59.7, verify_ms: 302.2 };
+    let placed = |on_cpu| Reason::Placed {
+        name: "draft head on the GPU, target on the CPU".to_owned(),
+        rate: 12.34,
+        on_cpu,
+        gpu: card(),
+        worth: 0.1,
+    };
+    let plain = ("plain, target on the CPU".to_owned(), 9.0);
+    let heads = vec![
+        head("a", 1, Ok(30.0)),
+        head("b", 2, Ok(42.04)),
+        head("d", 4, Err(Obstacle::MainMemory { needed: 9 * MIB, free: 8 * MIB })),
+    ];
+    let duo = |fixed| Reason::DuoGamma { gamma: 8, fixed, draft_ms: 10.0, verify_ms: 11.0 };
+    let offload = |beats| Reason::Offload {
+        gpu: card(),
+        offload_ms: 340.0,
+        transfer: 12e9,
+        token_ms: 80.0,
+        verify_ms: 150.0,
+        beats,
+    };
+    let gamma = |gamma, why| Reason::Gamma(gamma, why);
+    vec![
+        on_gpu(&memory, None),
+        on_gpu(&memory, Some((2, 5))),
+        on_gpu(&GpuMemory::Given(4096 * MIB), None),
+        on_gpu(&GpuMemory::Shared, None),
+        on_gpu(&GpuMemory::Unknown, None),
+        Reason::DraftOnAppleGpu,
+        Reason::TargetOnCpu(Obstacle::NoGpu),
+        Reason::TargetOnGpu { gpu: card() },
+        split(None, false),
+        split(Some(20), true),
+        Reason::TargetCut { gpu: card(), layers: 10, of: 32 },
+        Reason::TargetStreamed { gpu: card() },
+        Reason::BlockTimes { cpu_ms: 5.0, gpu_ms: 0.5, gpu: card(), fit: 12, of: 32 },
+        placed(Some(plain)),
+        placed(None),
+        offload(true),
+        offload(false),
+        Reason::HeadChosen { heads, taken: 1, on_gpu: true },
+        Reason::OnlyHead("b".to_owned()),
+        threads(false, OverlapEffect::Saves(12.3)),
+        threads(true, OverlapEffect::Nothing),
+        threads(false, OverlapEffect::OneThread),
+        Reason::ThreadForGpu { threads: 8 },
+        Reason::NoDraft,
+        gamma(5, GammaReason::Fixed),
+        gamma(1, GammaReason::NoTree { tree: 11.0, plain: 14.0 }),
+        gamma(4, GammaReason::Enough(1.2)),
+        blocks(5, BlocksReason::Only),
+        blocks(3, BlocksReason::Fixed),
+        blocks(5, BlocksReason::Each(0.12)),
+        blocks(2, BlocksReason::Each(20.14)),
+        tree((false, false)),
+        tree((true, false)),
+        tree((false, true)),
+        tree((true, true)),
+        Reason::KeptForShow { tree: 11.0, plain: 14.0 },
+        Reason::Expected { tokens: 2.2, rate: 6.0, plain: 4.0 },
+        Reason::Basis(Basis::Estimated),
+        Reason::Basis(Basis::Measured),
+        Reason::Basis(Basis::DraftMeasured),
+        Reason::Basis(Basis::Rounds(0)),
+        Reason::Basis(Basis::Rounds(1)),
+        Reason::Basis(Basis::Rounds(40)),
+        Reason::Sources { context: 11.0, models: Vec::new(), plain: 9.0 },
+        Reason::Sources {
+            context: 11.0,
+            models: vec![(DraftKind::Head, 14.0), (DraftKind::Small, 12.0)],
+            plain: 9.0,
+        },
+        duo(false),
+        duo(true),
+        Reason::DuoSequences(Some(3)),
+        Reason::DuoSequences(None),
+        Reason::Acceptance(Some(0.7)),
+        Reason::Acceptance(None),
+        Reason::GammaByTime { one_ms: 60.0, eight_ms: 75.0 },
+        Reason::Lately(Some((6.5, 2.4))),
+        Reason::Lately(None),
+    ]
+}
+
+#[test]
+fn every_reason_is_a_sentence() {
+    let said = reasons(&all());
+    for sentence in &said {
+        let first = sentence.chars().next();
+        assert!(first.is_some_and(|first| !first.is_lowercase() || first == 'γ'), "{sentence}");
+        assert!(sentence.ends_with('.'), "{sentence}");
+    }
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[test]
+fn every_obstacle_says_why_the_cpu_drafts() {
+    let others = vec![(0, card()), (1, "another".to_owned())];
+    let memory = GpuMemory::Known { free: 1792 * MIB, total: 2048 * MIB };
+    let (needed, room) = (3273 * MIB, 1212 * MIB);
+    let obstacles = [
+        Obstacle::Chosen,
+        Obstacle::CpuIsFaster,
+        Obstacle::TargetHasGpu,
+        Obstacle::NoGpu,
+        Obstacle::SoftwareOnly { name: "llvmpipe".to_owned(), number: 0 },
+        Obstacle::NoSuchGpu { number: 7, others: Vec::new() },
+        Obstacle::NoSuchGpu { number: 7, others },
+        Obstacle::NotBuilt { library: "CUDA", feature: "cuda" },
+        Obstacle::NoNvidia("no NVIDIA GPU: the driver is not installed".to_owned()),
+        Obstacle::NoVulkan(card()),
+        Obstacle::UsedByCandle(card()),
+        Obstacle::Failed,
+        Obstacle::DraftTooLarge { needed, gpu: card(), room, memory },
+        Obstacle::BlockTooLarge { block: 400 * MIB, draft: needed, gpu: card(), room },
+        Obstacle::MainMemory { needed, free: room },
+        Obstacle::NoRoomNextToTarget,
+    ];
+    let said = obstacles.map(|why| reason(&Reason::DraftOnCpu(why)));
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[test]
+fn what_is_expected_of_prompts_and_cut_heads_is_said() {
+    let forecast = PrefillForecast { cpu: 59.0, gpu: 586.0, slice: 512, pays: true };
+    insta::assert_snapshot!(
+        long_prompt(&forecast, "a card"),
+        @"Expected for a long prompt: 586 tokens/s through a card in slices of 512, 59 on the CPU."
+    );
+    let memory = GpuMemory::Unsaid;
+    let placed = |fit| Reason::DraftOnGpu { gpu: card(), memory: memory.clone(), fit };
+    assert_eq!(cut(&placed(None)), None);
+    insta::assert_snapshot!(
+        cut(&placed(Some((2, 4)))).unwrap(),
+        @"TestForce 1 has room for 2 of the head's 4 blocks"
+    );
+}
