@@ -39,7 +39,7 @@ fn what_a_mirror_has_in_their_place_is_refused() {
 
     server.manners.lock().unwrap().stranger = false;
     let (code, _, err) = outcome(&mut home.command(&fetch));
-    assert!(code == 1 && err.contains("answers 404"), "{code}: {err}");
+    assert!(code == 1 && err.contains("responded 404"), "{code}: {err}");
     let asked = server.requests("/openai/human-eval/6d43fb98");
     assert!(asked[0].path.ends_with("/data/HumanEval.jsonl.gz"), "{asked:?}");
 

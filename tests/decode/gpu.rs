@@ -369,7 +369,7 @@ fn a_target_whose_gpu_is_lost_ends_the_answer_with_what_was_said() {
         }
         gpu.destroy();
         let error = answer.step(&options(2)).unwrap_err().to_string();
-        assert!(error.contains("the target's device failed: it is lost"), "{error}");
+        assert!(error.contains("the target's device failed: the GPU was lost"), "{error}");
         assert_eq!(tokens, want[..tokens.len()], "{placement:?}");
     }
 }

@@ -97,7 +97,7 @@ fn tensors_that_do_not_match_the_config_are_listed_as_the_file_calls_them() {
     let text = problems("head_speculators", json!({"transformer_layer_config": nested}));
     assert!(text.contains("`layers.0.mlp.up_proj.weight` is [72, 64]"), "{text}");
     let text = problems("head_eagle31", json!({"fc_norm": false}));
-    assert!(text.contains("`fc_norm.1.weight` [64] is unknown"), "{text}");
+    assert!(text.contains("`fc_norm.1.weight` [64] is not a tensor of a draft head"), "{text}");
 }
 
 /// The tensors of the plain head, by name.

@@ -74,7 +74,7 @@ fn another_architecture_is_refused_by_name() {
 fn a_tokenizer_with_more_tokens_than_rows_is_refused() {
     let folder = demo_copy();
     change(&folder, "config.json", |config| config["vocab_size"] = json!(100));
-    assert!(refusal(&folder).contains("the model only 100"));
+    assert!(refusal(&folder).contains("the model has only 100"));
 }
 
 #[test]

@@ -179,8 +179,8 @@ fn the_room_on_a_card_decides_which_head_is_taken() {
         let ready = loaded.unwrap_or_else(|error| panic!("{error}")).ready;
         let told = ready.reasons.join(" ");
         let there = ready.vram_used > 0;
-        assert_eq!(told.contains("are expected of it on the GPU"), there, "{told}");
-        let left_out = told.matches("of video memory and").count();
+        assert_eq!(told.contains("tokens/s expected on the GPU"), there, "{told}");
+        let left_out = told.matches("of GPU memory, but").count();
         if there {
             assert_eq!(ready.blocks, 1, "{told}");
             told_of.push(left_out);

@@ -223,6 +223,6 @@ fn what_a_strategy_lacks_is_named_with_the_remedy() {
         let loaded = load(&settings, &Machine::probe(), Purpose::Text, &mut |_, _| {});
         let error = loaded.err().expect("it cannot run").to_string();
         assert!(error.contains(name) && error.contains(remedy), "{error}");
-        assert!(error.contains("take one of plain, auto, small-model"), "{error}");
+        assert!(error.contains("available strategies: plain, auto, small-model"), "{error}");
     }
 }

@@ -106,7 +106,7 @@ mod tests {
         chat.replace(open);
         let all = conversations(&four, 6);
         assert_eq!(all[0], chat.messages());
-        assert!(all[0][1].content.contains("in short: short)"), "{:?}", all[0]);
+        assert!(all[0][1].content.contains("conversation so far: short)"), "{:?}", all[0]);
     }
 
     #[test]

@@ -131,7 +131,7 @@ fn what_cannot_be_run_is_refused_with_the_remedy() {
         Err(error) => error.to_string(),
         Ok(_) => panic!("it cannot fit"),
     };
-    assert!(error.contains("and this machine has 1; take a smaller model"), "{error}");
+    assert!(error.contains("but this machine has 1 MiB; use a smaller model"), "{error}");
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn a_quantisation_brings_all_shards_of_its_model() {
     let server = Server::start(files, Manners::default());
     let hub = server.hub();
     let text = hub.target(&id("owner/model:Q4_K_M"), &mut |_| {}).unwrap_err().to_string();
-    assert!(text.contains("no quantisation Q4_K_M") && text.contains(&shards[0]), "{text}");
+    assert!(text.contains("no file or quantisation Q4_K_M") && text.contains(&shards[0]), "{text}");
     assert!(server.requests("/resolve/").is_empty(), "nothing is fetched for it");
 
     let path = hub.target(&id("owner/model:f16"), &mut |_| {}).unwrap();

@@ -120,7 +120,7 @@ fn a_hub_that_stays_busy_is_given_up_with_the_limit_named() {
         let busy = std::iter::repeat_n(("/api/", 429, after.to_owned()), 50).collect();
         let server = Server::start(one_file(20), Manners { busy, ..Manners::default() });
         let text = refusal(&server.hub());
-        assert!(text.contains("answers 429") && text.contains(reason), "{text}");
+        assert!(text.contains("responded 429") && text.contains(reason), "{text}");
         assert!(server.requests("/api/").len() <= 6);
     }
     // A model that is already here is used meanwhile.

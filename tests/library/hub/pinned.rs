@@ -94,7 +94,7 @@ fn what_the_server_says_is_told_with_the_remedy() {
     let (_server, file, kept) = served(Manners::default());
     let elsewhere = PinnedFile { url: format!("{}x", file.url), ..file.clone() };
     let error = said(&kept, &elsewhere);
-    assert!(error.contains("answers 404") && error.contains("--mirror"), "{error}");
+    assert!(error.contains("responded 404") && error.contains("--mirror"), "{error}");
     let nowhere = PinnedFile { url: "http://127.0.0.1:1/x".to_owned(), ..file };
     let error = said(&kept, &nowhere);
     assert!(error.contains("check the network"), "{error}");
