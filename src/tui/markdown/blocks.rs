@@ -1,8 +1,11 @@
-//! Markdown to logical lines, one group a top-level block. Must never know the width of the screen.
+//! Markdown to logical lines, one group a top-level block. Must never break a line: only tables are
+//! fitted to the width here, since their lines depend on each other.
 
 use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+
+use unicode_width::UnicodeWidthStr;
 
 use super::code::Highlighter;
 use super::table::MarkdownTable;
@@ -17,11 +20,11 @@ pub struct MarkdownBlock {
     pub lines: Vec<Logical>,
 }
 
-/// Parses `text[base..]`; `base` must be the start of a block.
+/// Parses `text[base..]`, with tables for `width` columns; `base` must be the start of a block.
 pub fn parse(
-    text: &str,
-    base: usize,
+    (text, base): (&str, usize),
     origins: &Origins,
+    width: usize,
     code: &mut Highlighter,
 ) -> Vec<MarkdownBlock> {
     let source = &text[base..];
@@ -29,6 +32,7 @@ pub fn parse(
         source,
         base,
         origins,
+        width,
         code,
         blocks: Vec::new(),
         line: Logical::default(),
@@ -59,6 +63,8 @@ struct Builder<'a> {
     source: &'a str,
     base: usize,
     origins: &'a Origins,
+    /// Columns of the screen.
+    width: usize,
     code: &'a mut Highlighter,
     blocks: Vec<MarkdownBlock>,
     line: Logical,
@@ -212,7 +218,9 @@ impl Builder<'_> {
             }
             TagEnd::TableHead => self.look.strong = false,
             TagEnd::Table => {
-                for line in self.table.take().into_iter().flat_map(MarkdownTable::lines) {
+                let lead: usize = self.prefixes.iter().map(|prefix| prefix.rest.width()).sum();
+                let room = self.width.saturating_sub(lead);
+                for line in self.table.take().into_iter().flat_map(|table| table.lines(room)) {
                     self.begin();
                     self.line.append(&line);
                     self.flush();

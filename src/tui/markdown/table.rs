@@ -1,9 +1,11 @@
-//! Tables: columns as wide as their widest cell, a rule below the head. Must never know colours.
+//! Tables, fitted to the width of the chat: columns as wide as their widest cell where that fits,
+//! else with text wrapped inside cells, else one record per row. Must never know colours.
 
 use pulldown_cmark::Alignment;
+use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-use super::wrap::{Logical, Tag};
+use super::wrap::{Logical, Tag, wrap};
 use super::{Look, SpanRole};
 
 /// A table under construction.
@@ -15,6 +17,11 @@ pub struct MarkdownTable {
 
 /// Style of the decoration.
 const MARKUP: Tag = (Look { role: SpanRole::Markup, strong: false, emphasis: false }, None);
+
+/// Between two columns.
+const BETWEEN: &str = " │ ";
+/// A column that has to be wrapped is at least this wide: below that, words fall apart.
+const LEAST: usize = 8;
 
 impl MarkdownTable {
     /// A table of these columns.
@@ -34,35 +41,85 @@ impl MarkdownTable {
         }
     }
 
-    /// The table's lines, without what stands before them.
-    pub fn lines(self) -> Vec<Logical> {
-        let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.text.width()).max().unwrap_or(0).max(1)
+    /// The table's lines for `room` columns, without what stands before them.
+    pub fn lines(self, room: usize) -> Vec<Logical> {
+        match self.widths(room) {
+            Some(widths) => self.grid(&widths),
+            None => self.records(),
+        }
+    }
+
+    /// The columns' widths; `None` if one would be too narrow to read.
+    fn widths(&self, room: usize) -> Option<Vec<usize>> {
+        let columns = self.alignments.len();
+        let most = |of: fn(&str) -> usize| -> Vec<usize> {
+            let cells = |column: usize| self.rows.iter().filter_map(move |row| row.get(column));
+            (0..columns)
+                .map(|column| cells(column).map(|cell| of(&cell.text)).max().unwrap_or(0).max(1))
+                .collect()
         };
-        let widths: Vec<usize> = (0..self.alignments.len()).map(width).collect();
+        let wanted = most(UnicodeWidthStr::width);
+        let room = room.checked_sub(BETWEEN.width() * columns.saturating_sub(1))?;
+        if wanted.iter().sum::<usize>() <= room {
+            return Some(wanted);
+        }
+        // Words stay whole where there is room for that.
+        let fair = room / columns.max(1);
+        let words = most(longest_word);
+        let whole: Vec<usize> = wanted
+            .iter()
+            .zip(&words)
+            .map(|(&wanted, &word)| wanted.min(LEAST.max(word.min(fair))))
+            .collect();
+        let least: Vec<usize> = wanted.iter().map(|&wanted| wanted.min(LEAST)).collect();
+        let mut widths =
+            [whole, least].into_iter().find(|widths| widths.iter().sum::<usize>() <= room)?;
+        // The rest goes where it is needed.
+        let mut rest = room - widths.iter().sum::<usize>();
+        let mut needs: usize = wanted.iter().sum::<usize>() - widths.iter().sum::<usize>();
+        for (width, wanted) in widths.iter_mut().zip(&wanted) {
+            let need = wanted - *width;
+            let share = rest * need / needs.max(1);
+            *width += share;
+            rest -= share;
+            needs -= need;
+        }
+        Some(widths)
+    }
+
+    /// Columns next to each other, a rule below the head.
+    fn grid(&self, widths: &[usize]) -> Vec<Logical> {
         let mut lines = Vec::with_capacity(self.rows.len() + 1);
-        for row in &self.rows {
-            let mut line = Logical::default();
-            for (column, &width) in widths.iter().enumerate() {
-                let cell = row.get(column);
-                let spare = width - cell.map_or(0, |cell| cell.text.width());
-                let before = match self.alignments[column] {
-                    Alignment::None | Alignment::Left => 0,
-                    Alignment::Center => spare / 2,
-                    Alignment::Right => spare,
-                };
-                line.push(&" ".repeat(before), MARKUP);
-                if let Some(cell) = cell {
-                    line.append(cell);
+        for (index, row) in self.rows.iter().enumerate() {
+            let cells: Vec<Vec<Logical>> = widths
+                .iter()
+                .enumerate()
+                .map(|(column, &width)| row.get(column).map_or(Vec::new(), |cell| fit(cell, width)))
+                .collect();
+            let height = cells.iter().map(Vec::len).max().unwrap_or(0).max(1);
+            for at in 0..height {
+                let mut line = Logical::default();
+                for (column, (cell, &width)) in cells.iter().zip(widths).enumerate() {
+                    if column > 0 {
+                        line.push(BETWEEN, MARKUP);
+                    }
+                    let part = cell.get(at);
+                    let used = part.map_or(0, |part| part.text.width());
+                    let spare = width.saturating_sub(used);
+                    let before = match self.alignments[column] {
+                        Alignment::None | Alignment::Left => 0,
+                        Alignment::Center => spare / 2,
+                        Alignment::Right => spare,
+                    };
+                    line.push(&" ".repeat(before), MARKUP);
+                    if let Some(part) = part {
+                        line.append(part);
+                    }
+                    line.push(&" ".repeat(spare - before), MARKUP);
                 }
-                line.push(&" ".repeat(spare - before), MARKUP);
-                if column + 1 < widths.len() {
-                    line.push(" │ ", MARKUP);
-                }
+                lines.push(line);
             }
-            lines.push(line);
-            if lines.len() == 1 {
+            if index == 0 {
                 let rules: Vec<String> = widths.iter().map(|&width| "─".repeat(width)).collect();
                 let mut rule = Logical::default();
                 rule.push(&rules.join("─┼─"), MARKUP);
@@ -71,4 +128,55 @@ impl MarkdownTable {
         }
         lines
     }
+
+    /// One record per row: each value behind the head of its column, a blank line between records.
+    fn records(&self) -> Vec<Logical> {
+        let Some((head, rows)) = self.rows.split_first() else { return Vec::new() };
+        if rows.is_empty() {
+            // The first record is still being written.
+            return head.clone();
+        }
+        let mut lines: Vec<Logical> = Vec::new();
+        for row in rows {
+            if !lines.is_empty() {
+                lines.push(Logical::default());
+            }
+            for (column, value) in row.iter().enumerate().filter(|(_, cell)| !cell.text.is_empty())
+            {
+                let mut line = Logical::default();
+                if let Some(head) = head.get(column).filter(|head| !head.text.is_empty()) {
+                    line.append(head);
+                    line.push(": ", MARKUP);
+                }
+                line.append(value);
+                lines.push(line);
+            }
+        }
+        lines
+    }
+}
+
+/// A cell in rows of at most `width` columns.
+fn fit(cell: &Logical, width: usize) -> Vec<Logical> {
+    let line = |row: Vec<super::StyledSpan>| {
+        let mut line = Logical::default();
+        for span in row {
+            line.push_from(&span.text, (span.look, span.origin), span.at);
+        }
+        line
+    };
+    wrap(cell, width).into_iter().map(line).collect()
+}
+
+/// Columns of the longest part that is not broken between two characters. Text of wide characters
+/// is broken between any two.
+fn longest_word(text: &str) -> usize {
+    let (mut longest, mut word) = (0, 0);
+    for grapheme in text.graphemes(true) {
+        let width = grapheme.width();
+        let breaks = width > 1 || grapheme.chars().all(char::is_whitespace);
+        word = if breaks { 0 } else { word + width };
+        longest = longest.max(word).max(width);
+    }
+    longest
 }

@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use unicode_width::UnicodeWidthStr;
 
 use super::*;
 
@@ -67,6 +68,105 @@ fn tables_are_aligned_in_columns() {
     );
     // Until its second line is there it is a line like any other.
     assert_eq!(rows("| a | b |", 40), ["| a | b |"]);
+}
+
+const PLANETS: &str = "\
+| Planet | Beschreibung | 直径 |
+|:--|:--|--:|
+| Mars | The red planet, named after the Roman god of war | 6779 km |
+| 木星 | 太陽系で最も大きな惑星であり、大赤斑がある | 139820 km |
+";
+
+#[test]
+fn a_table_as_wide_as_the_chat_stays_one_row_per_row() {
+    assert_eq!(
+        rows(PLANETS, 100),
+        [
+            "Planet │ Beschreibung                                     │      直径",
+            "───────┼──────────────────────────────────────────────────┼──────────",
+            "Mars   │ The red planet, named after the Roman god of war │   6779 km",
+            "木星   │ 太陽系で最も大きな惑星であり、大赤斑がある       │ 139820 km",
+        ]
+    );
+}
+
+#[test]
+fn a_wider_table_wraps_inside_its_cells() {
+    assert_eq!(
+        rows(PLANETS, 60),
+        [
+            "Planet │ Beschreibung                            │      直径",
+            "───────┼─────────────────────────────────────────┼──────────",
+            "Mars   │ The red planet, named after the Roman   │   6779 km",
+            "       │ god of war                              │",
+            "木星   │ 太陽系で最も大きな惑星であり、大赤斑が  │ 139820 km",
+            "       │ ある                                    │",
+        ]
+    );
+    assert_eq!(
+        rows(PLANETS, 40),
+        [
+            "Planet │ Beschreibung        │      直径",
+            "───────┼─────────────────────┼──────────",
+            "Mars   │ The red planet,     │   6779 km",
+            "       │ named after the     │",
+            "       │ Roman god of war    │",
+            "木星   │ 太陽系で最も大きな  │ 139820 km",
+            "       │ 惑星であり、大赤斑  │",
+            "       │ がある              │",
+        ]
+    );
+}
+
+#[test]
+fn a_table_of_too_many_columns_becomes_a_record_per_row() {
+    let text = "> | Name | Founded in | 人口 | Known for |\n> |-|-|-|-|\n\
+        > | Rome the eternal | long ago | 二百八十万人 | the Forum |\n\
+        > | Oslo in Norway | 1040 or so || its fjord |\n";
+    assert_eq!(
+        rows(text, 30),
+        [
+            "▏ Name: Rome the eternal",
+            "▏ Founded in: long ago",
+            "▏ 人口: 二百八十万人",
+            "▏ Known for: the Forum",
+            "▏ ",
+            "▏ Name: Oslo in Norway",
+            "▏ Founded in: 1040 or so",
+            "▏ Known for: its fjord",
+        ]
+    );
+    let head = text.lines().take(2).collect::<Vec<_>>().join("\n");
+    assert_eq!(rows(&head, 16), ["▏ Name", "▏ Founded in", "▏ 人口", "▏ Known for"]);
+}
+
+#[test]
+fn origins_survive_wrapping_inside_cells_and_records() {
+    let (text, origins) = origins_of(&[
+        ("| First col | Second col |\n|-|-|\n| one two", Origin::Target),
+        (" three four | five six", Origin::Accepted),
+        (" seven eight |\n", Origin::Target),
+    ]);
+    for width in [24, 14] {
+        let mut document = Document::default();
+        let rows = document.lay_out(&text, &origins, width);
+        let of = |word: &str| {
+            let mut spans = rows.iter().flatten();
+            let span = spans.find(|span| span.text.contains(word)).unwrap();
+            let at = span.at.unwrap() + span.text.find(word).unwrap();
+            assert_eq!(&text[at..at + word.len()], word, "it says where it stands");
+            span.origin
+        };
+        for (word, origin) in [
+            ("one", Origin::Target),
+            ("three", Origin::Accepted),
+            ("five", Origin::Accepted),
+            ("eight", Origin::Target),
+        ] {
+            assert_eq!(of(word), Some(origin), "{word} at {width}");
+        }
+        assert!(plain(rows).iter().all(|row| row.width() <= width), "{:#?}", plain(rows));
+    }
 }
 
 #[test]
