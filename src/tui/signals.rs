@@ -48,10 +48,10 @@ pub enum Signal {
     /// Save and end (SIGINT), unless another program has the terminal.
     Interrupt,
     /// Stop until [`Self::Continue`] (SIGTSTP).
-    #[cfg_attr(not(unix), allow(dead_code, reason = "job control is Unix's"))]
+    #[cfg_attr(not(unix), allow(dead_code, reason = "job control needs Unix"))]
     Stop,
     /// Go on (SIGCONT).
-    #[cfg_attr(not(unix), allow(dead_code, reason = "job control is Unix's"))]
+    #[cfg_attr(not(unix), allow(dead_code, reason = "job control needs Unix"))]
     Continue,
     /// The terminal has another size (SIGWINCH).
     Resize,
@@ -167,7 +167,7 @@ fn deadline(limit: Duration, code: i32) {
     };
     // Without a thread there is no deadline; everything else still ends the process.
     if let Err(error) = std::thread::Builder::new().name("dovetail-deadline".into()).spawn(end) {
-        tracing::warn!("no thread for the deadline: {error}");
+        tracing::warn!("cannot start a thread for the deadline: {error}");
     }
 }
 
@@ -179,10 +179,12 @@ fn deadline(limit: Duration, code: i32) {
 #[cfg(unix)]
 pub fn stop_job() -> Result<(), String> {
     if !has_shell() {
-        return Err("cannot suspend: no shell with job control started this".to_string());
+        return Err(
+            "Cannot suspend: the program was not started by a shell with job control".to_string()
+        );
     }
     rustix::process::kill_current_process_group(rustix::process::Signal::TSTP)
-        .map_err(|error| format!("cannot suspend: {error}"))
+        .map_err(|error| format!("Cannot suspend: {error}"))
 }
 
 /// Asks the whole foreground job to stop.
@@ -191,7 +193,7 @@ pub fn stop_job() -> Result<(), String> {
 /// This system has no jobs.
 #[cfg(not(unix))]
 pub fn stop_job() -> Result<(), String> {
-    Err("cannot suspend: this system has no job control".to_string())
+    Err("Cannot suspend: this system has no job control".to_string())
 }
 
 /// Stops this process at once, until SIGCONT.

@@ -216,7 +216,7 @@ fn an_editor_that_fails_or_is_interrupted_loses_nothing() {
 fn without_a_shell_ctrl_z_says_why_nothing_happens() {
     let mut chat = Chat::start("answers.jsonl").ready();
     chat.send("\x1a");
-    chat.wait_for("cannot suspend");
+    chat.wait_for("Cannot suspend");
     chat.send("still here");
     chat.wait_for("still here");
     chat.quit();

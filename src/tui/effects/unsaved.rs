@@ -43,18 +43,18 @@ impl fmt::Display for Lost {
             let path = printable_line(&path);
             write!(
                 f,
-                "\nThe conversation is in {path}; in the chat /import {path} brings it back"
+                "\nThe conversation is in {path}: type /import {path} in the chat to get it back"
             )?;
         }
         if let Some(path) = &self.message {
             let path = path.display().to_string();
-            write!(f, "\nThe message that you did not send is in {}", printable_line(&path))?;
+            write!(f, "\nYour unsent message is in {}", printable_line(&path))?;
         }
         if let Some(why) = &self.failed {
-            write!(f, "\nNor could it be kept elsewhere: {}", printable_line(why))?;
+            write!(f, "\nIt could not be written elsewhere either: {}", printable_line(why))?;
         }
         for text in &self.unsent {
-            write!(f, "\nThe message that you did not send:\n{}", printable(text))?;
+            write!(f, "\nYour unsent message:\n{}", printable(text))?;
         }
         Ok(())
     }

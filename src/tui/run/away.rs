@@ -32,7 +32,7 @@ impl App {
             let _ = results.send(ScreenEvent::Edited(editor::edited(&editor, file)));
         };
         let thread = std::thread::Builder::new().name("dovetail-editor".into()).spawn(edit);
-        thread.map(drop).map_err(|error| format!("no thread for the editor: {error}"))
+        thread.map(drop).map_err(|error| format!("cannot start a thread for the editor: {error}"))
     }
 
     /// Takes the terminal back from the editor.
@@ -49,7 +49,7 @@ impl App {
         self.suspended = false;
         self.changed = true;
         if let Err(error) = self.screen.retake() {
-            tracing::warn!("the terminal cannot be taken again: {error}");
+            tracing::warn!("cannot take the terminal back: {error}");
         }
     }
 }

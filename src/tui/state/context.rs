@@ -53,10 +53,10 @@ impl ContextUsage {
         let (long, short) = if self.can_grow() {
             (", or start with a larger --context", ", a larger --context")
         } else {
-            ("; the model holds no more", "")
+            ("; the model has no room for more", "")
         };
         [
-            format!("{full}, {count} tokens: /when-full makes room, /new begins anew{long}"),
+            format!("{full}, {count} tokens: /when-full makes room, /new starts over{long}"),
             format!("{full}, {count}: /when-full, /new{short}"),
             format!("{full}: /when-full, /new{short}"),
             format!("{full}: /when-full, /new"),
@@ -71,46 +71,46 @@ impl ContextUsage {
     pub fn refusal(self, key: Option<String>) -> String {
         let Self { used, holds, most, alone } = self;
         let grow = if !self.can_grow() {
-            format!("The model holds no more than {holds} tokens.")
+            format!("This model has room for {holds} tokens at most.")
         } else if most == 0 {
-            "--context N, given at the start, holds more; /load then brings this conversation back."
+            "Or start with a larger --context N and bring this conversation back with /load."
                 .to_string()
         } else {
             format!(
-                "--context N, given at the start, holds up to {most} tokens with this model; /load \
-                 then brings this conversation back."
+                "Or start with --context N, up to {most} tokens with this model, and bring this \
+                 conversation back with /load."
             )
         };
         let alone = alone.filter(|_| self.never_fits());
         let what = match (alone, &key) {
             (Some(alone), None) => format!(
-                "This message alone has {alone} tokens, the context holds {holds}: there would be \
-                 no room for it if all the rest were forgotten. Nothing is lost: the message is \
-                 back where it was written."
+                "This message alone has {alone} tokens, and the context holds {holds}: it would \
+                 not fit even if everything before it were forgotten. Nothing is lost: the message \
+                 is back in the input box."
             ),
             (Some(alone), Some(_)) => format!(
-                "The last question and its answer alone have {alone} tokens, the context holds \
-                 {holds}: there is no room to go on. Nothing is lost."
+                "The last question and its answer alone have {alone} tokens, and the context \
+                 holds {holds}: there is no room to continue. Nothing is lost."
             ),
             (None, None) => format!(
-                "The conversation with this message has {used} tokens, the context holds {holds}. \
-                 Nothing is lost: the message is back where it was written."
+                "With this message the conversation has {used} tokens, and the context holds \
+                 {holds}. Nothing is lost: the message is back in the input box."
             ),
             (None, Some(_)) => format!(
-                "The conversation has {used} tokens, the context holds {holds}: there is no room \
-                 for the answer to go on. Nothing is lost."
+                "The conversation has {used} tokens, and the context holds {holds}: the answer \
+                 has no room to continue. Nothing is lost."
             ),
         };
         let room = match (alone, key) {
             (Some(_), None) => "Shorten it, or send it in parts.".to_string(),
             (Some(_), Some(_)) => {
-                "/new begins a new conversation; this one stays saved.".to_string()
+                "/new starts a new conversation; this one stays saved.".to_string()
             }
             (None, key) => format!(
-                "/when-full forget or summarise makes room as far as something was said before: \
-                 then {} again.\n\
-                 /new begins a new conversation; this one stays saved.",
-                key.unwrap_or_else(|| "send it".to_string())
+                "To make room, drop the oldest exchanges with /when-full forget (or summarise), \
+                 then {}.\n\
+                 /new starts a new conversation; this one stays saved.",
+                key.map_or_else(|| "send it again".to_string(), |key| format!("press {key} again"))
             ),
         };
         format!("{what}\n\n{room}\n{grow}")
@@ -167,7 +167,7 @@ mod tests {
         for alone in [None, Some(1200)] {
             let full = ContextUsage { alone, ..context(1500) };
             let words = full.refusal(Some("Enter".to_string()));
-            assert!(words.contains("to go on") && !words.contains("written"), "{words}");
+            assert!(words.contains("to continue") && !words.contains("input box"), "{words}");
             assert!(words.contains("--context") && words.contains("/new"), "{words}");
             // Nothing that is forgotten would help the second.
             assert_eq!(words.contains("/when-full") && words.contains("Enter"), alone.is_none());
@@ -181,7 +181,7 @@ mod tests {
             let words = most.warning(width).unwrap();
             assert!(!words.contains("--context") && words.chars().count() <= width, "{words}");
         }
-        assert!(most.refusal(None).contains("no more than 1000"));
+        assert!(most.refusal(None).contains("1000 tokens at most"));
     }
 
     #[test]

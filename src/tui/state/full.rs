@@ -10,17 +10,17 @@ pub const CHOICES: [(WhenFull, &str, &str); 3] = [
     (
         WhenFull::Forget,
         "forget the oldest exchanges",
-        "The model is no longer given them; they stay on the screen and in the file.",
+        "The model no longer sees them; they stay on the screen and in the file.",
     ),
     (
         WhenFull::Summarise,
         "summarise the oldest exchanges",
-        "The model itself says in short what they were about, and goes on from that.",
+        "The model writes a short summary of them and continues from that.",
     ),
     (
         WhenFull::Stop,
         "stop here",
-        "A message comes back where it was written; /new begins anew, this one stays saved.",
+        "Your message returns to the input box; /new starts over and keeps this chat saved.",
     ),
 ];
 

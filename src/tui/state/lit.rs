@@ -27,12 +27,12 @@ impl ScreenState {
     /// Why there is none.
     pub fn show_round_of(&mut self, turn: usize, at: usize) -> Result<(), &'static str> {
         let said = self.chat.turns().get(turn).filter(|turn| turn.role == Role::Assistant);
-        let said = said.ok_or("only answers have rounds")?;
+        let said = said.ok_or("Only answers have rounds")?;
         if said.written.is_none() || said.written != self.rounds.of() {
-            return Err("only the rounds of the latest answer are kept");
+            return Err("Only the rounds of the latest answer are kept");
         }
         if !self.rounds.show_byte(at) {
-            return Err("this word has no round yet");
+            return Err("This word has no round yet");
         }
         Ok(())
     }

@@ -91,9 +91,11 @@ fn go_to_match(state: &mut ScreenState, counts: &[usize]) {
             state.chat.go_to(row);
             let end = state.keys.name(Action::Escape);
             let of = figures::many(find.found, "row");
-            state.say(format!("match {number} of {of}; /find goes to the one above, {end} ends"));
+            state.say(format!(
+                "Match {number} of {of} · /find goes to the one above, {end} ends the search"
+            ));
         }
-        None => state.complain("these words are not in the conversation"),
+        None => state.complain("No match found"),
     }
     state.chat.find = Some(find);
 }
@@ -439,7 +441,7 @@ fn welcome(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styl
         }
         Phase::Broken => lines.push({
             let quit = state.keys.name(Action::Quit);
-            Line::styled(format!("nothing is loaded: {quit} quits"), styles.error)
+            Line::styled(format!("No model is loaded; {quit} quits"), styles.error)
         }),
         _ => {
             lines.extend(what_the_demo_is(state, usize::from(area.width), styles));

@@ -140,7 +140,7 @@ fn an_answer_that_filled_the_context_goes_on_when_there_is_room() {
         assert_eq!(job(&effects).messages.last().unwrap().content, "Half a sentence");
         refuse(&mut state, 101);
         assert_eq!(state.overlay, Some(Overlay::Full { selected: 0 }));
-        assert!(screen(&mut state).contains("no room to go on"));
+        assert!(screen(&mut state).contains("no room to continue"));
         assert!(!screen(&mut state).contains("With this message"));
         let mut effects = type_keys(&mut state, choice);
         if summarised {
@@ -164,13 +164,13 @@ fn an_answer_without_room_says_why_it_cannot_go_on_and_goes_on_in_a_larger_conte
     type_keys(&mut state, "<enter>");
     refuse(&mut state, 101);
     let Some(Overlay::Error { text, .. }) = &state.overlay else { panic!("nothing is said") };
-    assert!(text.contains("go on") && text.contains("--context"), "{text}");
+    assert!(text.contains("no room to continue") && text.contains("--context"), "{text}");
     assert!(state.input.is_empty());
     assert_eq!(texts(&state)[1].1, "Half a sentence");
     // After the next start it is marked, and has room.
     let mut again = reloaded(&state);
     let shown = screen(&mut again);
-    assert!(shown.contains("interrupted") && shown.contains("Enter continues"), "{shown}");
+    assert!(shown.contains("context full") && shown.contains("Enter for ways to go on"), "{shown}");
     type_keys(&mut again, "<enter>");
     answered(&mut again, " and its end.");
     assert_eq!(texts(&again)[1].1, "Half a sentence and its end.");

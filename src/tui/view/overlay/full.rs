@@ -25,11 +25,11 @@ pub(super) fn draw(
         let (used, holds) = (context.used, context.holds);
         let words = match state.goes_on {
             true => format!(
-                "The conversation has {used} tokens, the context holds {holds}: the answer has no \
-                 room to go on."
+                "The conversation has {used} tokens, and the context holds {holds}: the answer has \
+                 no room to continue."
             ),
             false => format!(
-                "With this message the conversation has {used} tokens, the context holds {holds}."
+                "With this message the conversation has {used} tokens; the context holds {holds}."
             ),
         };
         rows.extend(wrapped(&words, room, styles.text));
@@ -51,10 +51,10 @@ pub(super) fn draw(
     let height = u16::try_from(rows.len() + 2).unwrap_or(u16::MAX);
     let rect = centred(frame, areas, area, width, height);
     let (take, close) = (state.keys.take(), state.keys.close());
-    let back = if state.goes_on { "leave it" } else { "message back" };
+    let back = if state.goes_on { "cancel" } else { "take the message back" };
     let parts = [
         format!("{take} choose"),
-        "once for this conversation".to_string(),
+        "remembered for this chat".to_string(),
         format!("{close} {back}"),
     ];
     let foot = Line::styled(foot(&parts, width), styles.dim).right_aligned();

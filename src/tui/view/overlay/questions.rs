@@ -20,12 +20,12 @@ pub(super) fn draw(
     styles: &Styles,
 ) {
     let (title, does) = match purpose {
-        QuestionPurpose::Edit => (" write a message anew ", "edit"),
-        QuestionPurpose::Branch => (" branch off behind the answer to ", "branch"),
+        QuestionPurpose::Edit => (" edit an earlier message ", "edit"),
+        QuestionPurpose::Branch => (" branch off after the answer to ", "branch"),
         QuestionPurpose::Copy => (" copy a message ", "copy"),
     };
     let foot = format!(" {} {does} · {} close ", keys.take(), keys.close());
-    let texts = list::Texts { title, foot: &foot, none: "no message has these words" };
+    let texts = list::Texts { title, foot: &foot, none: "No match found" };
     list::draw(frame, areas, list, &texts, styles, |row, _| {
         Line::from_iter([
             Span::styled(format!("{:>3} ", row.number), styles.dim),

@@ -35,18 +35,14 @@ pub(super) fn draw(
         format!("{close} close"),
     ];
     let foot = foot(&parts, box_width);
-    let texts = list::Texts {
-        title: " saved conversations ",
-        foot: &foot,
-        none: "no title, date or message has these words",
-    };
+    let texts = list::Texts { title: " saved conversations ", foot: &foot, none: "No match found" };
     let width = usize::from(box_width.saturating_sub(4));
     let below = match &state.renaming {
         Some(renaming) => vec![Line::from_iter([
             Span::styled("new title: ", styles.dim),
             Span::styled(renaming.title.clone(), styles.strong),
             Span::styled("▏", styles.accent),
-            Span::styled(format!("  {take} keeps it, {close} does not"), styles.dim),
+            Span::styled(format!("  {take} saves it, {close} cancels"), styles.dim),
         ])],
         None if areas.column.height >= TALL => preview(list, width, styles),
         None => Vec::new(),

@@ -149,7 +149,7 @@ fn what_goes_over_the_bus_shows_in_meters_and_details() {
     assert!(screen.contains("bus    6.0 submissions, 24 kB up"), "{screen}");
     type_keys(&mut state, "/stats<enter>");
     let screen = text(&drawn(&mut state));
-    assert!(screen.contains("6.0 submissions, 24 kB up, 0.9 kB down a round"), "{screen}");
+    assert!(screen.contains("6.0 submissions, 24 kB up, 0.9 kB down per round"), "{screen}");
 }
 
 #[test]
