@@ -74,8 +74,7 @@ impl Exchange {
         if !messages.iter().any(|message| message.role == Role::User) {
             return Err("it has no message from a user".to_owned());
         }
-        let turn = |message| SavedTurn { message, interrupted: false };
-        Ok(messages.into_iter().map(turn).collect::<Vec<_>>().into())
+        Ok(messages.into_iter().map(SavedTurn::whole).collect::<Vec<_>>().into())
     }
 }
 
@@ -158,7 +157,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn said(role: Role, content: &str) -> SavedTurn {
-        SavedTurn { message: Message::new(role, content), interrupted: false }
+        SavedTurn::whole(Message::new(role, content))
     }
 
     const ALL: [Exchange; 3] = [Exchange::Markdown, Exchange::Json, Exchange::ShareGpt];

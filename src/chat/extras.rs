@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::answer_end::AnswerEnd;
+use super::models::AnsweredBy;
 use super::session::SavedTurn;
 use super::{Message, Role};
 
@@ -27,6 +29,9 @@ pub struct Version {
     /// Whether it was stopped before its end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
+    /// How it ended and what it took, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<AnswerEnd>,
 }
 
 /// What is done when the context is full.
@@ -111,11 +116,13 @@ pub struct SavedChat {
     pub turns: Vec<SavedTurn>,
     /// Everything else.
     pub extras: Extras,
+    /// The models that answered last; `None` if that is not known.
+    pub answered_by: Option<AnsweredBy>,
 }
 
 impl From<Vec<SavedTurn>> for SavedChat {
     fn from(turns: Vec<SavedTurn>) -> Self {
-        Self { turns, extras: Extras::default() }
+        Self { turns, ..Self::default() }
     }
 }
 

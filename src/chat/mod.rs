@@ -1,11 +1,13 @@
 //! Conversation, chat template, thoughts, saved sessions. It owns roles, rendering and the format
 //! of saved conversations. It must not depend on models.
 
+mod answer_end;
 mod clock;
 mod exchange;
 mod extras;
 mod jinja;
 mod json;
+mod models;
 mod prompt;
 mod session;
 mod session_error;
@@ -15,8 +17,10 @@ mod thoughts;
 
 use serde::{Deserialize, Serialize};
 
+pub use answer_end::{AnswerEnd, AnswerTotals, Cut};
 pub use exchange::Exchange;
 pub use extras::{BranchOf, Extras, Forgotten, SavedChat, Version, Versions, WhenFull};
+pub use models::{AnsweredBy, ModelChoice};
 pub use prompt::{FindControls, Prompt};
 pub use session::{SavedMessage, SavedTurn, Session};
 pub use session_error::SessionError;

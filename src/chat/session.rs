@@ -3,10 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::answer_end::AnswerEnd;
 use super::extras::{Extras, SavedChat};
+use super::models::{AnsweredBy, ModelChoice};
 use super::{Message, Role, clock};
 
-/// A message, and whether it was cut off.
+/// A message, and how it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedTurn {
     /// Who said what.
@@ -14,6 +16,15 @@ pub struct SavedTurn {
     /// Whether the answer was cut off before its end: by the user, by the end of the program, by
     /// the limit of its length or because the context was full.
     pub interrupted: bool,
+    /// How an answer ended and what it took, if that is known.
+    pub end: Option<AnswerEnd>,
+}
+
+impl SavedTurn {
+    /// A whole message.
+    pub fn whole(message: Message) -> Self {
+        Self { message, interrupted: false, end: None }
+    }
 }
 
 /// One message as it is written to the file, and when it was said.
@@ -27,6 +38,9 @@ pub struct SavedMessage {
     /// As in [`SavedTurn`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
+    /// As in [`SavedTurn`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<AnswerEnd>,
 }
 
 impl SavedMessage {
@@ -47,6 +61,9 @@ pub struct Session {
     /// The target that answered, by name.
     #[serde(default)]
     pub target: String,
+    /// The models that answered, as flags name them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub models: Option<ModelChoice>,
     /// The messages in order, system message included.
     pub messages: Vec<SavedMessage>,
     /// What it holds in addition to the messages.
@@ -63,6 +80,7 @@ impl Session {
             created: now,
             updated: now,
             target: target.to_owned(),
+            models: None,
             messages: Vec::new(),
             extras: Extras::default(),
         }
@@ -90,8 +108,15 @@ impl Session {
         self.extras = extras;
     }
 
+    /// Notes which models gave the last answer.
+    pub(super) fn update_models(&mut self, by: AnsweredBy) {
+        self.target = by.target;
+        self.models = by.models;
+    }
+
     /// Appends a message with time `at`, or the current time.
-    fn push(&mut self, SavedTurn { message, interrupted }: SavedTurn, at: Option<u64>) {
+    fn push(&mut self, turn: SavedTurn, at: Option<u64>) {
+        let SavedTurn { message, interrupted, end } = turn;
         const LONGEST_TITLE: usize = 60;
         if self.title.is_empty() && message.role == Role::User {
             let line = message.content.lines().map(str::trim).find(|line| !line.is_empty());
@@ -101,21 +126,24 @@ impl Session {
             self.updated = clock::now();
             self.updated
         });
-        self.messages.push(SavedMessage { message, at, interrupted });
+        self.messages.push(SavedMessage { message, at, interrupted, end });
     }
 
     /// The conversation without its times.
     pub fn turns(&self) -> Vec<SavedTurn> {
         let turn = |entry: &SavedMessage| {
-            let (message, interrupted) = (entry.message.clone(), entry.interrupted);
-            SavedTurn { message, interrupted }
+            let SavedMessage { message, interrupted, end, .. } = entry.clone();
+            SavedTurn { message, interrupted, end }
         };
         self.messages.iter().map(turn).collect()
     }
 
     /// The conversation without its times, and what it holds in addition.
     pub fn chat(&self) -> SavedChat {
-        SavedChat { turns: self.turns(), extras: self.extras.clone() }
+        let by =
+            AnsweredBy { target: self.target.clone(), models: self.models.clone(), gone: false };
+        let answered_by = (!by.target.is_empty()).then_some(by);
+        SavedChat { turns: self.turns(), extras: self.extras.clone(), answered_by }
     }
 
     /// Whether the messages of `other` are a prefix of those of `self`, and nothing that `other`
@@ -152,8 +180,7 @@ mod tests {
     use super::*;
 
     fn said(role: Role, content: &str) -> SavedTurn {
-        let message = Message::new(role, content.to_owned());
-        SavedTurn { message, interrupted: false }
+        SavedTurn::whole(Message::new(role, content.to_owned()))
     }
 
     #[test]

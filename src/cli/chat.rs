@@ -9,19 +9,19 @@ use super::args::ChatArgs;
 use super::backend;
 use super::exit::{Code, CommandResult, Failure};
 use super::settings_file::no_color;
-use crate::chat::SessionStore;
+use crate::chat::{ModelChoice, SessionMatch, SessionStore};
 use crate::hardware::{GpuFinding, Machine};
 use crate::messages;
 use crate::plan::{DeviceChoice, best_adapter, no_hardware};
 use crate::printable::printable_line;
-use crate::settings::Settings;
+use crate::settings::{HeadChoice, Settings};
 use crate::tui::keymap::Keymap;
-use crate::tui::{self, Left, ModelFinder, NotOpened, ScreenConfig, state::StateConfig};
+use crate::tui::{self, Left, ModelFinder, NotOpened, Opening, ScreenConfig, state::StateConfig};
 use crate::worker::{Purpose, kv_folder};
 
 /// Shows the screen until the user leaves.
 pub fn chat(args: &ChatArgs) -> CommandResult {
-    let settings = backend::settings(&args.shared, &args.overrides())?;
+    let mut settings = backend::settings(&args.shared, &args.overrides())?;
     let on_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
     if let Some(why) = no_screen(on_terminal, std::env::var_os("TERM").as_deref()) {
         let remedy = "for one answer use `dovetail run \"prompt\"` (see `dovetail run --help`)";
@@ -48,18 +48,22 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
         replay: false,
     };
     let models = ModelFinder::new(settings.model_folders.clone(), settings.threads);
+    let open = args.opening();
+    if let (Some(store), Some(open)) = (&store, &open) {
+        take_models(&mut settings, saved_models(store, open), &models);
+    }
     let start = |controls, sink| {
         let record = args.record.as_deref();
         backend::start_recorded(&args.shared, settings, Purpose::Chat, controls, sink, record)
     };
-    let (open, questions) = (args.opening(), Vec::new());
+    let questions = Vec::new();
     let config = ScreenConfig { state, store, kept_kv: kv_folder(), models, open, questions };
     let left = tui::run(config, controls, start);
     let left = left.map_err(|error| {
         let code = if error.is::<NotOpened>() { Code::Model } else { Code::Failed };
         Failure::new(code, error)
     })?;
-    for line in way_back(&left) {
+    for line in way_back(&left, &flags_needed(args, &left)) {
         // The terminal may be gone with the program.
         let _ = writeln!(io::stdout(), "{line}");
     }
@@ -79,19 +83,85 @@ pub(super) fn keymap(settings: &Settings) -> anyhow::Result<Keymap> {
     })
 }
 
-/// How to come back to what was left, a line each.
-fn way_back(left: &Left) -> Vec<String> {
+/// The settings that name models.
+const MODEL_KEYS: [&str; 3] = ["target", "draft", "draft_model"];
+
+/// The models of the conversation to begin with, if it is one that is known before the screen.
+fn saved_models(store: &SessionStore, opening: &Opening) -> Option<ModelChoice> {
+    let open = match opening {
+        Opening::Latest => store.load(&store.list().ok()?.sessions.first()?.id).ok()?,
+        Opening::Titled(words) => match store.find(words).ok()? {
+            SessionMatch::One(open) => *open,
+            SessionMatch::Several(_) => return None,
+        },
+        Opening::Listed => return None,
+    };
+    open.session().models.clone()
+}
+
+/// Takes the conversation's own models, if they are still there and the user has named none.
+fn take_models(settings: &mut Settings, saved: Option<ModelChoice>, finder: &ModelFinder) {
+    if MODEL_KEYS.iter().any(|key| settings.given.contains_key(key)) {
+        return;
+    }
+    if let Some(models) = saved.and_then(|models| finder.here(&models)) {
+        settings.target = models.target;
+        settings.draft = HeadChoice::named(models.draft.as_deref());
+        settings.draft_model = models.draft_model;
+    }
+}
+
+/// The flags that bring the models of the conversation back: needed where the settings file or the
+/// environment names others, which would be taken without them.
+fn flags_needed(args: &ChatArgs, left: &Left) -> String {
+    let Some(models) = &left.models else { return String::new() };
+    let in_file = args
+        .shared
+        .file
+        .settings(&[])
+        .is_ok_and(|file| MODEL_KEYS.iter().any(|key| file.given.contains_key(key)));
+    let in_environment = ["DOVETAIL_TARGET", "DOVETAIL_DRAFT", "DOVETAIL_DRAFT_MODEL"]
+        .iter()
+        .any(|name| std::env::var_os(name).is_some());
+    if in_file || in_environment { flags_of(models) } else { String::new() }
+}
+
+/// These models as flags.
+fn flags_of(models: &ModelChoice) -> String {
+    let target = Some(models.target.as_deref().unwrap_or("bundled"));
+    let flags = [
+        ("--target", target),
+        ("--draft", models.draft.as_deref()),
+        ("--draft-model", models.draft_model.as_deref()),
+    ];
+    let flag = |(flag, value): (&str, Option<&str>)| Some(format!(" {flag} {}", quoted(value?)));
+    flags.into_iter().filter_map(flag).collect()
+}
+
+/// As a shell reads it as one word.
+fn quoted(word: &str) -> String {
+    let word = printable_line(word);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@+~".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.into_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+/// How to come back to what was left, a line each; `flags` bring its models.
+fn way_back(left: &Left, flags: &str) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(title) = left.title.as_ref().filter(|_| left.lost.is_none()) {
-        let title = printable_line(title);
-        let quoted = title.replace('\'', "'\\''");
-        let with = if left.unsent { ", with the message that you did not send" } else { "" };
+        let with = if left.unsent { ", with your unsent message" } else { "" };
+        let (title, quoted) = (printable_line(title), quoted(title));
         lines.push(format!(
-            "“{title}” is saved{with}: dovetail --continue, or later dovetail --resume '{quoted}'"
+            "“{title}” is saved{with}. Continue it with: dovetail --continue{flags}, or later \
+             dovetail --resume {quoted}{flags}"
         ));
     }
     if left.unsent_alone {
-        lines.push("dovetail begins with the message that you did not send".to_string());
+        lines.push("The next chat starts with your unsent message".to_string());
     }
     lines
 }
@@ -134,6 +204,7 @@ fn gpu_name(choice: DeviceChoice, machine: &Machine) -> String {
 mod tests {
     use super::*;
     use crate::hardware::{Adapter, AdapterKind, Cpu, Memory};
+    use crate::settings::SettingValue;
 
     #[test]
     fn a_gpu_that_is_left_alone_is_not_denied() {
@@ -171,14 +242,45 @@ mod tests {
     #[test]
     fn the_way_back_can_be_pasted_into_a_shell() {
         let title = Some("What's \u{1b}new?".to_string());
-        let words = way_back(&Left { title: title.clone(), ..Left::default() });
+        let words = way_back(&Left { title: title.clone(), ..Left::default() }, "");
         assert!(words[0].ends_with(r"--resume 'What'\''s ␛new?'"), "{words:?}");
-        assert!(!words[0].contains("not send"), "{words:?}");
-        let words = way_back(&Left { title, unsent: true, ..Left::default() });
-        assert!(words[0].contains("did not send: dovetail --continue"), "{words:?}");
-        let words = way_back(&Left { unsent_alone: true, ..Left::default() });
-        assert_eq!(words, ["dovetail begins with the message that you did not send"]);
-        assert!(way_back(&Left::default()).is_empty());
+        assert!(words[0].contains("dovetail --continue, or"), "{words:?}");
+        assert!(!words[0].contains("unsent"), "{words:?}");
+        let words = way_back(&Left { title, unsent: true, ..Left::default() }, " --target x");
+        assert!(
+            words[0].contains("unsent message. Continue it with: dovetail --continue --target x,"),
+            "{words:?}"
+        );
+        let words = way_back(&Left { unsent_alone: true, ..Left::default() }, "");
+        assert_eq!(words, ["The next chat starts with your unsent message"]);
+        assert!(way_back(&Left::default(), "").is_empty());
+    }
+
+    #[test]
+    fn a_conversation_brings_its_models_unless_the_user_names_some() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("my model.gguf");
+        std::fs::write(&file, "GGUF").unwrap();
+        let (finder, name) = (ModelFinder::new(Vec::new(), None), file.to_str().unwrap());
+        let models = ModelChoice { target: Some(name.into()), ..ModelChoice::default() };
+        let drafted = ModelChoice { draft_model: Some("gone.gguf".into()), ..models.clone() };
+        let taken = |settings: &Settings, saved: &ModelChoice| {
+            let mut settings = settings.clone();
+            take_models(&mut settings, Some(saved.clone()), &finder);
+            (settings.target, settings.draft_model)
+        };
+        let none = Settings::default();
+        assert_eq!(taken(&none, &models), (models.target.clone(), None));
+        assert_eq!(taken(&none, &drafted), (models.target.clone(), None), "without its draft");
+        let gone = ModelChoice { target: Some("gone.gguf".into()), ..ModelChoice::default() };
+        assert_eq!(taken(&none, &gone), (None, None));
+        let mut own = Settings::default();
+        own.set("target", &SettingValue::text("bundled")).unwrap();
+        assert_eq!(taken(&own, &models), (Some("bundled".into()), None));
+        // What is printed at the end can be pasted.
+        let words = flags_of(&ModelChoice { draft: Some("lookup".into()), ..models });
+        assert_eq!(words, format!(" --target '{name}' --draft lookup"));
+        assert_eq!(flags_of(&ModelChoice::default()), " --target bundled");
     }
 
     #[test]

@@ -84,7 +84,7 @@ fn job(settings: &Settings, prompt: String) -> Job {
     Job {
         generation: GENERATION,
         messages,
-        max_tokens: settings.max_tokens,
+        max_tokens: settings.max_tokens.or(Job::ROOM_LEFT),
         thinking: settings.thinking,
         ..Job::default()
     }

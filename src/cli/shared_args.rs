@@ -176,7 +176,7 @@ pub struct SharedArgs {
     #[arg(long, help = help("sampler.seed"), value_name = "N", help_heading = "Sampling")]
     pub seed: Option<String>,
 
-    #[arg(long, help = help("max_tokens"), value_name = "N", help_heading = "Answer")]
+    #[arg(long, help = help("max_tokens"), value_name = "N|auto", help_heading = "Answer")]
     pub max_tokens: Option<String>,
     #[arg(long, help = help("system"), value_name = "TEXT", help_heading = "Answer")]
     pub system: Option<String>,

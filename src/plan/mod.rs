@@ -61,7 +61,7 @@ pub use layers::{LAYERS, LayerPlacement, LayerSize, place_layers};
 pub use learned::Learned;
 use learned::LearnedArm;
 pub use overrides::{
-    BLOCKS, DEPTH, DeviceChoice, GAMMA, Limits, PACE, Prefer, Setting, TreeOverrides, WIDTH,
+    ANSWER, BLOCKS, DEPTH, DeviceChoice, GAMMA, Limits, PACE, Prefer, Setting, TreeOverrides, WIDTH,
 };
 pub use place::{
     DraftDevice, GpuRoom, HeadSizes, Placement, best_adapter, gpu_room, no_hardware, place,

@@ -88,6 +88,9 @@ pub const BLOCKS: Limits = Limits { least: 1, most: 16 };
 /// The minimum milliseconds from one round to the next; 0 does not wait.
 pub const PACE: Limits = Limits { least: 0, most: 10_000 };
 
+/// Tokens of an answer; automatic is as many as the context has room for.
+pub const ANSWER: Limits = Limits { least: 1, most: 1_000_000 };
+
 /// What automatic control optimises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prefer {

@@ -138,7 +138,7 @@ pub struct Settings {
     /// System prompt; `None` sends none.
     pub system: Option<String>,
     /// Most tokens of an answer.
-    pub max_tokens: usize,
+    pub max_tokens: Setting,
     /// Whether the model thinks before it answers; `None` leaves it to the model's template.
     pub thinking: Option<bool>,
     /// Texts that end an answer; not shown.
@@ -239,7 +239,7 @@ impl Default for Settings {
             history: false,
             strategy: None,
             system: None,
-            max_tokens: 512,
+            max_tokens: Setting::Auto,
             thinking: None,
             stop: Vec::new(),
             context: None,

@@ -4,7 +4,7 @@
 use super::keys::{SettingKey, key};
 use super::takes::{self, Takes};
 use super::{KvPrecision, PrefillDevice, ThemeName};
-use crate::plan::{BLOCKS, DEPTH, GAMMA, Prefer, WIDTH};
+use crate::plan::{ANSWER, BLOCKS, DEPTH, GAMMA, Prefer, WIDTH};
 
 const MODEL: &str = "a GGUF file, a folder, a hub id or the name of a model on this machine";
 const HEAD: &str = "a file, a folder, a hub id or an installed head's name, a list of these, \
@@ -103,10 +103,11 @@ pub const KEYS: &[SettingKey] = {
             .live("/system"),
         key(
             "max_tokens",
-            Whole(1, 1_000_000, |s, n| s.max_tokens = n),
+            Automatic(ANSWER, |s| &mut s.max_tokens),
             "Maximum number of tokens in an answer",
-            "512",
+            "auto",
         )
+        .more("`auto` is the room left in the context; a race and `bench` have limits of their own.")
         .flag("--max-tokens")
         .live("/max-tokens"),
         key(

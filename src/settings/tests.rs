@@ -21,7 +21,7 @@ fn a_file_sets_every_kind_of_value() {
     .unwrap();
     let mut expected = Settings {
         target: Some("models/a.gguf".into()),
-        max_tokens: 64,
+        max_tokens: Setting::Fixed(64),
         stop: vec!["END".into(), "\n\n".into()],
         speculate: false,
         kv: KvPrecision::F16,
@@ -85,7 +85,7 @@ fn flags_win_over_the_file_and_no_color_lies_between() {
     let flags =
         [flag("--max-tokens", "max_tokens", "9"), flag("--gamma", "controls.gamma", "auto")];
     let settings = load(Some(&path), &flags, false).unwrap();
-    assert_eq!((settings.max_tokens, settings.context), (9, Some(100)));
+    assert_eq!((settings.max_tokens, settings.context), (Setting::Fixed(9), Some(100)));
     assert_eq!(settings.theme, ThemeName::Light);
     assert_eq!(load(Some(&path), &flags, true).unwrap().theme, ThemeName::Mono);
     let dark = [flag("--theme", "screen.theme", "dark")];

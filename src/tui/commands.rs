@@ -157,7 +157,12 @@ pub const COMMANDS: &[SlashCommand] = &[
         "thoughts: whether to have, to show them",
         SlashAction::Think,
     ),
-    command("max-tokens", "N", "longest answer", SlashAction::Setting("max_tokens")),
+    command(
+        "max-tokens",
+        "N|auto",
+        "longest answer; auto is the room left in the context",
+        SlashAction::Setting("max_tokens"),
+    ),
     command("speculate", "[on|off]", "speculation; the text is the same", SlashAction::Speculate),
     command("strategy", "[name]", "how is drafted; without a name, a list", SlashAction::Strategy),
     command(

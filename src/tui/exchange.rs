@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn nothing_is_overwritten_and_lines_are_added() {
         let folder = tempfile::tempdir().unwrap();
-        let turn = SavedTurn { message: Message::new(Role::User, "Hi"), interrupted: false };
+        let turn = SavedTurn::whole(Message::new(Role::User, "Hi"));
         let path = |name: &str| folder.path().join(name).display().to_string();
         for name in ["a.md", "a.json"] {
             export(&path(name), std::slice::from_ref(&turn)).unwrap();

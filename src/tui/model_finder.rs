@@ -8,10 +8,11 @@ use std::sync::{Arc, OnceLock};
 use super::state::{Fit, ModelPart, ModelRow, pair_models};
 use crate::hardware::{Machine, Memory};
 use crate::library::{
-    CataloguePair, HubId, ModelEntry, ModelPlaces, PairDraft, Runs, bundled_drafts, catalogue, find,
+    CataloguePair, Hub, HubId, ModelEntry, ModelPlaces, PairDraft, Runs, Spec, bundled_drafts,
+    catalogue, find, find_spec,
 };
 use crate::plan::Throughput;
-use crate::settings::LOOKUP;
+use crate::settings::{HeadChoice, LOOKUP};
 use crate::worker::{Forecast, Forecaster, MemoryFit, ModelChoice};
 
 /// Pairs of the catalogue that are offered: few enough to choose from.
@@ -49,6 +50,29 @@ impl ModelFinder {
             ModelPart::Target => targets(&found.models, current, &forecaster),
             ModelPart::Draft => drafts(&found.models, &bundled_drafts(), current, &forecaster),
         }
+    }
+
+    /// What is still on this machine of these models: `None` without their target, without a draft
+    /// where that is gone.
+    pub fn here(&self, models: &ModelChoice) -> Option<ModelChoice> {
+        let is_here = |named: &str| match find_spec(named, &self.folders) {
+            Ok(Spec::Bundled) => true,
+            Ok(Spec::Folder(path) | Spec::Gguf(path)) => path.exists(),
+            Ok(Spec::Hub(id)) => Hub::from_env().is_ok_and(|hub| hub.has(&id)),
+            Err(_) => false,
+        };
+        if !models.target.as_deref().is_none_or(is_here) {
+            return None;
+        }
+        let is_draft = |named: &String| match HeadChoice::named(Some(named)) {
+            HeadChoice::Named(names) => names.iter().all(|name| is_here(name)),
+            HeadChoice::Own | HeadChoice::Lookup | HeadChoice::None => true,
+        };
+        Some(ModelChoice {
+            target: models.target.clone(),
+            draft: models.draft.clone().filter(is_draft),
+            draft_model: models.draft_model.clone().filter(|named| is_here(named)),
+        })
     }
 
     /// With the memory bandwidth as it was measured first. While the models answer they take most

@@ -13,7 +13,7 @@ use crate::decode::{
 use crate::draft::{Budget, Depths};
 use crate::hardware::Usage;
 use crate::model::Traffic;
-use crate::plan::{DraftKind, STRATEGIES, Strategy};
+use crate::plan::{DraftKind, STRATEGIES, Setting, Strategy};
 use crate::speculate::{Shape, Tree};
 use crate::worker::{Controls, Event, ModelChoice, Ready, StrategyStatus};
 
@@ -128,7 +128,7 @@ pub fn unloaded() -> ScreenState {
         colours: true,
         marks: true,
         system: None,
-        max_tokens: 512,
+        max_tokens: Setting::Auto,
         thinking: None,
         gpu: "no NVIDIA GPU: the driver is not installed".to_string(),
         mouse: false,

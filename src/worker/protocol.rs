@@ -2,6 +2,7 @@
 //! overwrite each other go through [`super::SharedControls`]. It must not depend on widgets.
 
 use crate::chat::Message;
+pub use crate::chat::ModelChoice;
 use crate::decode::{PendingRound, Round, Summary};
 use crate::draft::Depths;
 use crate::plan::{DraftKind, LevelCost};
@@ -16,7 +17,7 @@ pub struct Job {
     /// The conversation up to and including the user's last message. If the beginning of an answer
     /// follows it, the answer continues from there.
     pub messages: Vec<Message>,
-    /// The most tokens of the answer.
+    /// The most tokens of the answer; [`Self::ROOM_LEFT`] for as many as the context has room for.
     pub max_tokens: usize,
     /// Whether the model should think before it answers; `None` leaves that to the template.
     pub thinking: Option<bool>,
@@ -28,23 +29,9 @@ pub struct Job {
     pub conversation: Option<String>,
 }
 
-/// The models of a session, as named by flags.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ModelChoice {
-    /// The target; `None` means the bundled one.
-    pub target: Option<String>,
-    /// A draft head, or `lookup`; `None` means the bundled one for the bundled target, otherwise
-    /// `lookup`.
-    pub draft: Option<String>,
-    /// A small language model to draft with.
-    pub draft_model: Option<String>,
-}
-
-impl ModelChoice {
-    /// Whether the target is the bundled one, which also has a name.
-    pub fn is_bundled(&self) -> bool {
-        self.target.as_deref().is_none_or(|target| target == "bundled")
-    }
+impl Job {
+    /// More tokens than any context has room for.
+    pub const ROOM_LEFT: usize = u32::MAX as usize;
 }
 
 /// Other models to load.

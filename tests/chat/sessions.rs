@@ -16,7 +16,7 @@ use crate::support::pty::Pty;
 /// Set in a child process: the folder in which it saves.
 const CHILD: &str = "DOVETAIL_TEST_SAVES";
 fn question(content: String) -> SavedTurn {
-    SavedTurn { message: Message::new(Role::User, content), interrupted: false }
+    SavedTurn::whole(Message::new(Role::User, content))
 }
 
 /// `command` changed so that it runs `test` of this binary as a child process.
@@ -181,7 +181,7 @@ fn a_killed_window_leaves_its_question_and_an_ended_one_marks_its_answer() {
     let mut last = window("slow.jsonl", &home);
     last.send("/load remember\r");
     last.wait_for("small fox");
-    last.wait_for("   interrupted");
+    last.wait_for(" · stopped");
     quit(last);
 }
 

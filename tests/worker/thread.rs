@@ -39,6 +39,18 @@ fn rounds(events: &[Event]) -> Vec<&Round> {
 }
 
 #[test]
+fn an_answer_without_a_limit_ends_where_the_context_does() {
+    const CONTEXT: usize = 60;
+    let (worker, events) = start(|| backend(Box::new(Toy::new(3, 30, CONTEXT)), knowing()));
+    assert!(worker.generate(job(1, "Q", Job::ROOM_LEFT)));
+    let all = rest(&events);
+    let Some(Event::Finished { summary, .. }) = all.last() else { panic!("{all:?}") };
+    assert_eq!(summary.finish, Some(Finish::ContextFull));
+    // The last token needs no place of its own: nothing follows it.
+    assert_eq!(summary.prompt_tokens + tokens(&all).len(), CONTEXT + 1);
+}
+
+#[test]
 fn a_thought_that_the_prompt_opened_is_told_from_the_answer() {
     let opened = || Prompt { text: "Q<think>\n".into(), said: Vec::new() }.opened_thought();
     let (worker, events) = start(move || Backend {

@@ -51,9 +51,12 @@ impl OpenSession {
 
     /// Takes the current conversation; see [`Session::update`].
     pub fn update(&mut self, chat: impl Into<SavedChat>) {
-        let SavedChat { turns, extras } = chat.into();
+        let SavedChat { turns, extras, answered_by } = chat.into();
         self.session.update(turns);
         self.session.update_extras(extras);
+        if let Some(by) = answered_by {
+            self.session.update_models(by);
+        }
     }
 
     /// The name of its file without `.json`.

@@ -3,7 +3,7 @@ use crate::chat::{Message, Role, SavedTurn};
 
 fn said(role: Role, content: &str) -> SavedTurn {
     let message = Message::new(role, content.to_owned());
-    SavedTurn { message, interrupted: false }
+    SavedTurn::whole(message)
 }
 
 fn talk() -> Vec<SavedTurn> {

@@ -18,7 +18,7 @@ use crate::cli::backend;
 use crate::cli::exit::{Code, CommandResult, Failure, report};
 use crate::cli::interrupt;
 use crate::hardware::Machine;
-use crate::plan::{Strategy, TreeOverrides};
+use crate::plan::{Setting, Strategy, TreeOverrides};
 use crate::printable::printable_line;
 use crate::settings::{HeadChoice, SettingValue, Settings};
 use crate::worker::{self, Backend, Controls, Purpose, Ready, SharedControls, StartError};
@@ -63,8 +63,9 @@ impl<'a> BenchSession<'a> {
         let mut overrides = args.shared.overrides();
         overrides.retain(|over| over.key != "sampler.temperature");
         let mut settings = backend::settings(&args.shared, &overrides)?;
-        if args.shared.max_tokens.is_none() {
-            settings.max_tokens = MAX_TOKENS;
+        // The settings file speaks of chats; here only a flag counts.
+        if args.shared.max_tokens.is_none() || settings.max_tokens == Setting::Auto {
+            settings.max_tokens = Setting::Fixed(MAX_TOKENS);
         }
         let temperatures = match (args.shared.temperature.as_deref(), temperatures) {
             (None, Some(own)) => own.to_vec(),
@@ -283,7 +284,7 @@ impl<'a> BenchSession<'a> {
             contenders,
             sets: self.sets.clone(),
             temperatures: self.temperatures.clone(),
-            max_tokens: self.settings.max_tokens,
+            max_tokens: self.settings.max_tokens.or(MAX_TOKENS),
             system: self.settings.system.clone(),
             batch,
         };
@@ -319,7 +320,7 @@ impl<'a> BenchSession<'a> {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             environment: Environment::new(&self.machine, threads),
             models: Models::from(ready),
-            max_tokens: self.settings.max_tokens,
+            max_tokens: self.settings.max_tokens.or(MAX_TOKENS),
             seed: self.settings.sampler.seed,
             settings,
             notes: Vec::new(),

@@ -69,10 +69,7 @@ mod tests {
         let roles = [Role::User, Role::Assistant].into_iter().cycle();
         let texts = ["q1", "a1", "q2", "a2", "q3", "a3"];
         let system = std::iter::once((Role::System, "s"));
-        let turn = |(role, text): (Role, &str)| SavedTurn {
-            message: Message::new(role, text),
-            interrupted: false,
-        };
+        let turn = |(role, text): (Role, &str)| SavedTurn::whole(Message::new(role, text));
         session.update(system.chain(roles.zip(texts)).map(turn).collect());
         session.extras = Extras { forgotten, ..Extras::default() };
         session

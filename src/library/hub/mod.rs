@@ -125,6 +125,12 @@ impl Hub {
         })
     }
 
+    /// Whether the cache has a target or a draft head of this repository.
+    pub fn has(&self, id: &HubId) -> bool {
+        let target = id.file.as_deref().map_or(Wanted::Target, Wanted::File);
+        [target, Wanted::Head].into_iter().any(|wanted| self.cached(id, wanted).is_some())
+    }
+
     /// Downloads a target; returns its folder, or its GGUF file (the first of its shards).
     ///
     /// # Errors

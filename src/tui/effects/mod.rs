@@ -12,7 +12,8 @@ use super::run::Opening;
 use super::state::ModelPart;
 use super::update::ScreenEvent;
 use crate::chat::{
-    BranchOf, OpenSession, Saved, SavedChat, SessionError, SessionHead, SessionMatch, SessionStore,
+    AnsweredBy, BranchOf, OpenSession, Saved, SavedChat, SessionError, SessionHead, SessionMatch,
+    SessionStore,
 };
 use crate::worker::{Command, ModelChoice, SharedControls, Worker, discard_kept, discard_others};
 
@@ -25,6 +26,8 @@ pub use unsaved::Lost;
 pub struct Left {
     /// Title of the conversation that was open, if it is saved.
     pub title: Option<String>,
+    /// The models that answered in it.
+    pub models: Option<ModelChoice>,
     /// Whether a message that was not sent is kept with it.
     pub unsent: bool,
     /// Whether one is kept for the next conversation.
@@ -112,7 +115,7 @@ impl EffectRunner {
         match thread.spawn(find) {
             Ok(_) => None,
             Err(error) => {
-                tracing::warn!("no thread to look for models: {error}");
+                tracing::warn!("cannot start a thread to look for models: {error}");
                 nothing
             }
         }
@@ -151,6 +154,9 @@ impl EffectRunner {
             return Ok(None);
         }
         chat.extras.branch_of = self.branch_of.clone();
+        if let Some(models) = chat.answered_by.as_mut().and_then(|by| by.models.as_mut()) {
+            make_absolute(models);
+        }
         let unsent = chat.extras.unsent.clone();
         let session = self.session.get_or_insert_with(|| OpenSession::new(target));
         session.update(chat);
@@ -176,7 +182,7 @@ impl EffectRunner {
                 self.unsaved.message = None;
             }
             Err(error) => {
-                let why = format!("{} takes no file: {error}", store.folder().display());
+                let why = format!("cannot write to {}: {error}", store.folder().display());
                 self.unsaved.message = text.map(|text| (text, why));
             }
         }
@@ -186,7 +192,8 @@ impl EffectRunner {
     /// folder of last resort.
     pub fn left(&mut self, last: &Path) -> Left {
         let lost = self.lost(last);
-        Left { title: self.title(), lost, ..self.left.clone() }
+        let models = self.session.as_ref().and_then(|open| open.session().models.clone());
+        Left { title: self.title(), models, lost, ..self.left.clone() }
     }
 
     /// Remembers that the program has answered here.
@@ -337,7 +344,10 @@ impl EffectRunner {
         };
         match store.find(words) {
             Ok(SessionMatch::One(session)) => {
-                let chat = session.session().chat();
+                let mut chat = session.session().chat();
+                if let Some(by) = &mut chat.answered_by {
+                    self.look_for(by);
+                }
                 self.leave_open();
                 self.branch_of = chat.extras.branch_of.clone();
                 self.session = Some(*session);
@@ -345,6 +355,16 @@ impl EffectRunner {
             }
             Ok(SessionMatch::Several(sessions)) => ScreenEvent::Sessions(Ok(sessions)),
             Err(error) => ScreenEvent::Loaded(Err(error.to_string())),
+        }
+    }
+
+    /// Notes whether the models are still there. A draft that is not is left out.
+    fn look_for(&self, by: &mut AnsweredBy) {
+        if let (Some((finder, _)), Some(models)) = (&self.models, &by.models) {
+            match finder.here(models) {
+                Some(here) => by.models = Some(here),
+                None => by.gone = true,
+            }
         }
     }
 
@@ -371,6 +391,21 @@ impl EffectRunner {
             }
         }
         terminal(text).map_err(|error| format!("cannot reach a clipboard: {error}"))
+    }
+}
+
+/// Files named relative to this folder are found from another one too.
+fn make_absolute(models: &mut ModelChoice) {
+    let ModelChoice { target, draft, draft_model } = models;
+    for named in [target, draft, draft_model].into_iter().flatten() {
+        let path = Path::new(named.as_str());
+        if path.is_relative()
+            && path.exists()
+            && let Ok(path) = std::path::absolute(path)
+            && let Some(path) = path.to_str()
+        {
+            *named = path.to_string();
+        }
     }
 }
 

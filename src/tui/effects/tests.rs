@@ -6,7 +6,7 @@ use crate::worker::scripted::Script;
 
 fn said(role: Role, content: &str) -> SavedTurn {
     let message = Message::new(role, content);
-    SavedTurn { message, interrupted: false }
+    SavedTurn::whole(message)
 }
 
 fn runner(folder: &std::path::Path) -> EffectRunner {
@@ -38,6 +38,40 @@ fn a_conversation_is_one_file_until_forgotten() {
     assert_eq!(runner.list().unwrap().len(), 2);
     assert_eq!(loaded(runner.load(&list[0].id)).unwrap(), talk);
     assert!(loaded(runner.load("nothing")).unwrap_err().contains("nothing"));
+}
+
+#[test]
+fn a_conversation_keeps_the_models_that_answered_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("qwen.gguf");
+    std::fs::write(&file, "GGUF").unwrap();
+    let (results, _) = tokio::sync::mpsc::unbounded_channel();
+    let mut runner = runner(folder.path()).with_models(ModelFinder::default(), results);
+    let named = |name: &str| ModelChoice { target: Some(name.into()), ..ModelChoice::default() };
+    let by = |models: ModelChoice| {
+        let target = "Qwen".to_string();
+        Some(AnsweredBy { target, models: Some(models), gone: false })
+    };
+    let chat = |answered_by| SavedChat {
+        answered_by,
+        ..vec![said(Role::User, "Hi"), said(Role::Assistant, "Hello!")].into()
+    };
+    let opened = |runner: &mut EffectRunner| match runner.open(Opening::Latest) {
+        ScreenEvent::Loaded(Ok(chat)) => chat.answered_by,
+        other => panic!("not loaded: {other:?}"),
+    };
+    let model = named(file.to_str().unwrap());
+    runner.save("demo", chat(by(ModelChoice::default()))).unwrap();
+    runner.save("demo", chat(by(model.clone()))).unwrap();
+    assert_eq!(runner.left(folder.path()).models, Some(model.clone()));
+    assert_eq!(opened(&mut runner), by(model.clone()));
+    std::fs::remove_file(&file).unwrap();
+    assert!(opened(&mut runner).is_some_and(|by| by.gone && by.models == Some(model)));
+    // A file of this folder is found from other folders too.
+    runner.save("demo", chat(by(named("Cargo.toml")))).unwrap();
+    let absolute = std::env::current_dir().unwrap().join("Cargo.toml");
+    let saved = runner.left(folder.path()).models.unwrap();
+    assert_eq!(saved, named(absolute.to_str().unwrap()));
 }
 
 #[test]

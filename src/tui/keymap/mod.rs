@@ -130,7 +130,7 @@ pub fn lookup(state: &ScreenState, event: &KeyEvent) -> Option<Action> {
 }
 
 /// Whether the key writes although an overlay is open, even if it has an action in other overlays:
-/// in the filter of a list, or in the message that a failure has interrupted.
+/// in the filter of a list, or in the message that a box has interrupted.
 pub fn writes(state: &ScreenState, event: &KeyEvent) -> bool {
     let plain = !event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
     plain
@@ -143,7 +143,7 @@ pub fn writes(state: &ScreenState, event: &KeyEvent) -> bool {
             (Some(Overlay::Help(help)), KeyCode::Char(_) | KeyCode::Backspace) => {
                 help.open.is_none()
             }
-            (Some(Overlay::Error { .. }), KeyCode::Char(c)) => !c.is_control(),
+            (Some(Overlay::Error { .. } | Overlay::Reopened), KeyCode::Char(c)) => !c.is_control(),
             _ => false,
         }
 }
@@ -266,6 +266,7 @@ fn useful(state: &ScreenState, row: &Binding) -> bool {
                         | Overlay::Models(_)
                         | Overlay::Questions { .. }
                         | Overlay::Full { .. }
+                        | Overlay::Reopened
                         | Overlay::Strategies { .. }
                 )
             )

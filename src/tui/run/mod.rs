@@ -250,12 +250,14 @@ impl App {
             }
             Effect::Apply(controls) => self.runner.controls.update(|shared| *shared = controls),
             Effect::Save { turns, extras, asked } => {
-                let chat = SavedChat { turns, extras };
+                let answered_by = self.state.chat.answered_by.clone();
+                let answered_by = answered_by.or_else(|| self.state.in_use());
+                let chat = SavedChat { turns, extras, answered_by };
                 let result = self.runner.save(target(&self.state), chat).transpose();
                 return match result {
                     Some(result) => Some(ScreenEvent::Saved { asked, result }),
                     None if asked => {
-                        let result = Err("there is nothing to save yet".to_string());
+                        let result = Err("There is nothing to save yet".to_string());
                         Some(ScreenEvent::Saved { asked, result })
                     }
                     None => None,
@@ -374,7 +376,7 @@ impl App {
             let _ = results.send(work());
         };
         if let Err(error) = std::thread::Builder::new().name("dovetail-files".into()).spawn(work) {
-            tracing::warn!("no thread to read files: {error}");
+            tracing::warn!("cannot start a thread to read files: {error}");
         }
     }
 }
@@ -413,7 +415,7 @@ async fn work(app: &mut App, sources: Sources) -> anyhow::Result<()> {
             biased;
             Some(signal) = signals.recv() => app.signal(signal),
             result = app.screen.written() => if let Err(error) = result {
-                tracing::warn!("the terminal takes nothing any more: {error}");
+                tracing::warn!("the terminal accepts no more output: {error}");
                 app.take(ScreenEvent::Terminate);
             },
             input = keys.recv() => match input {
@@ -458,7 +460,7 @@ fn sample_usage() -> UnboundedReceiver<Usage> {
     };
     // Without a thread the meters stay empty; everything else works.
     if let Err(error) = std::thread::Builder::new().name("dovetail-meters".into()).spawn(watch) {
-        tracing::warn!("no thread for the meters: {error}");
+        tracing::warn!("cannot start a thread for the meters: {error}");
     }
     receiver
 }

@@ -4,6 +4,7 @@ use portable_pty::CommandBuilder;
 
 use super::*;
 use crate::chat::Message;
+use crate::plan::Setting;
 use crate::tui::testing::{controls, unloaded};
 use crate::worker::scripted::Script;
 
@@ -110,7 +111,7 @@ fn state_config() -> StateConfig {
         colours: true,
         marks: true,
         system: None,
-        max_tokens: 64,
+        max_tokens: Setting::Fixed(64),
         thinking: None,
         gpu: "no NVIDIA GPU".to_string(),
         mouse: true,

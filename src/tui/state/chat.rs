@@ -6,7 +6,7 @@ use super::find::Find;
 use super::selection::SeenRows;
 use super::turn::{AnswerOutcome, Turn};
 use super::versions::OtherVersions;
-use crate::chat::{Extras, Forgotten, Message, Role, SavedChat, SavedTurn, WhenFull};
+use crate::chat::{AnsweredBy, Extras, Forgotten, Message, Role, SavedChat, SavedTurn, WhenFull};
 use crate::decode::Committed;
 
 /// The conversation.
@@ -23,6 +23,8 @@ pub struct Chat {
     pub(super) remembered: Option<Forgotten>,
     /// Words that are looked for.
     pub find: Option<Find>,
+    /// The models that gave its last answer; `None` before the first.
+    pub answered_by: Option<AnsweredBy>,
     /// The preset that it is led by.
     pub preset: Option<String>,
     /// What is done when the context is full; `None` asks.
@@ -62,14 +64,15 @@ impl Chat {
         *self = Self { shows_thoughts: self.shows_thoughts, ..Self::default() };
         let Extras { versions, forgotten, when_full, preset, .. } = chat.extras;
         self.preset = preset;
+        self.answered_by = chat.answered_by;
         let mut versions = versions.into_iter().peekable();
-        for (at, SavedTurn { message, interrupted }) in chat.turns.into_iter().enumerate() {
+        for (at, said) in chat.turns.into_iter().enumerate() {
             let others = versions.next_if(|others| others.message == at);
-            if message.role == Role::System {
-                self.system = Some(message.content);
+            if said.message.role == Role::System {
+                self.system = Some(said.message.content);
                 continue;
             }
-            let mut turn = Turn::loaded(message, interrupted);
+            let mut turn = Turn::loaded(said);
             turn.versions = others.map(OtherVersions::loaded).unwrap_or_default();
             self.turns.push(turn);
         }
@@ -124,7 +127,7 @@ impl Chat {
     /// Why there is none.
     pub fn switch_version(&mut self, by: i8) -> Result<(usize, usize), &'static str> {
         let answer = self.turns.last_mut().filter(|turn| turn.role == Role::Assistant);
-        let answer = answer.ok_or("there is no answer yet")?;
+        let answer = answer.ok_or("There is no answer yet")?;
         answer.switch(by)?;
         Ok(answer.versions.place())
     }
@@ -263,7 +266,7 @@ impl Chat {
         let mut turns: Vec<SavedTurn> = Vec::new();
         if let Some(system) = &self.system {
             let message = Message::new(Role::System, system);
-            turns.push(SavedTurn { message, interrupted: false });
+            turns.push(SavedTurn::whole(message));
         }
         for turn in said {
             match turns.last_mut() {

@@ -32,8 +32,10 @@ mod versions;
 
 use std::time::Duration;
 
+use crate::chat::AnsweredBy;
 use crate::decode::{PendingRound, Round};
 use crate::hardware::Usage;
+use crate::plan::Setting;
 use crate::speculate::SamplerSettings;
 use crate::worker::{Controls, Ready};
 
@@ -139,8 +141,8 @@ pub struct StateConfig {
     pub marks: bool,
     /// System prompt.
     pub system: Option<String>,
-    /// Most tokens of an answer.
-    pub max_tokens: usize,
+    /// Most tokens of an answer; automatic is the room left in the context.
+    pub max_tokens: Setting,
     /// Whether the model is to think; `None` leaves it to its template.
     pub thinking: Option<bool>,
     /// Why there is no GPU, or its name: one line of the meters.
@@ -215,8 +217,8 @@ pub struct ScreenState {
     pub notices: Vec<String>,
     /// The controls panel.
     pub dials: Dials,
-    /// Most tokens of an answer.
-    pub max_tokens: usize,
+    /// Most tokens of an answer; automatic is the room left in the context.
+    pub max_tokens: Setting,
     /// Whether the model is to think; `None` leaves it to its template.
     pub thinking: Option<bool>,
     /// Where keys go.
@@ -391,6 +393,13 @@ impl ScreenState {
     /// Whether the answer on its way is slowed, so that it can be watched.
     pub fn slowed(&self) -> bool {
         self.answering() && self.controls.pace > 0
+    }
+
+    /// The models in use; `None` before they are loaded.
+    pub fn in_use(&self) -> Option<AnsweredBy> {
+        let ready = self.ready.as_deref()?;
+        let (target, models) = (ready.target.clone(), Some(ready.models.clone()));
+        Some(AnsweredBy { target, models, gone: false })
     }
 
     /// Whether an answer is on its way.

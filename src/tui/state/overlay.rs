@@ -85,6 +85,8 @@ pub enum Overlay {
         /// The place of the cursor among [`super::CHOICES`].
         selected: usize,
     },
+    /// The conversation that was opened had another model: whether to load it.
+    Reopened,
     /// The strategies; the one under the cursor.
     Strategies {
         /// Its place in the list.

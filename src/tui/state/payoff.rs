@@ -63,8 +63,7 @@ impl Speedup {
 
     /// Why it is below 1, where the settings ask for that.
     pub fn reason(self) -> Option<&'static str> {
-        (self.for_show && Pays::of(self.ratio) == Pays::Slower)
-            .then_some(", tree kept for show")
+        (self.for_show && Pays::of(self.ratio) == Pays::Slower).then_some(", tree kept for show")
     }
 }
 

@@ -217,11 +217,11 @@ pub fn first_byte(turns: &[Turn], selection: &Selection) -> Option<(usize, usize
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chat::{Message, Role};
+    use crate::chat::{Message, Role, SavedTurn};
     use proptest::prelude::*;
 
     fn turn(role: Role, text: &str, width: usize) -> Turn {
-        let mut turn = Turn::loaded(Message::new(role, text), false);
+        let mut turn = Turn::loaded(SavedTurn::whole(Message::new(role, text)));
         turn.rows(width);
         turn
     }

@@ -1,38 +1,22 @@
-//! What an answer took, all its parts together: one that was cut off goes on in another job, whose
-//! totals begin anew. Must never know how it is drawn.
+//! Adds up what an answer takes. Must never know how it is drawn.
 
 use crate::decode::Summary;
 
-/// What an answer took.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct AnswerTotals {
-    /// Its tokens.
-    pub tokens: usize,
-    /// Target passes after the prefills.
-    pub rounds: usize,
-    /// Rounds that were not decoded but predicted, in a replay.
-    pub predicted: usize,
-    /// Tokens that rounds gave: the others are the prefills'.
-    won: f64,
-    /// Milliseconds of all rounds.
-    ms: f64,
-    /// Whether what it took before it went on is not known: that was in another run.
-    pub lacks_beginning: bool,
-}
+pub use crate::chat::AnswerTotals;
 
 impl AnswerTotals {
-    /// Those of an answer of another run.
-    pub const UNKNOWN: Self =
-        Self { tokens: 0, rounds: 0, predicted: 0, won: 0.0, ms: 0.0, lacks_beginning: true };
-
     /// With another part.
     pub fn with(self, part: &Summary) -> Self {
+        let decoded = part.tau * part.rounds as f64;
+        // So that one part alone has the rate that its summary says.
+        let seconds =
+            if part.tokens_per_second > 0.0 { decoded / part.tokens_per_second } else { 0.0 };
         Self {
             tokens: self.tokens + part.tokens,
             rounds: self.rounds + part.rounds,
             predicted: self.predicted + part.predicted,
-            won: self.won + part.tau * part.rounds as f64,
-            ms: self.ms + milliseconds(part),
+            decoded: self.decoded + decoded.round() as usize,
+            micros: self.micros + (seconds * 1e6).round() as u64,
             lacks_beginning: self.lacks_beginning,
         }
     }
@@ -40,19 +24,19 @@ impl AnswerTotals {
     /// Rounds that plain decoding takes for the same tokens: one for each, and none for those that
     /// come with the prefills.
     pub fn plain_rounds(&self) -> usize {
-        self.won.round() as usize
+        self.decoded
     }
 
-    /// Committed tokens per second of decoding, prefills excluded.
-    pub fn tokens_per_second(&self) -> f64 {
-        if self.ms > 0.0 { self.won * 1e3 / self.ms } else { 0.0 }
+    /// As a summary of one part.
+    pub(super) fn summary(&self) -> Summary {
+        Summary {
+            tokens: self.tokens,
+            rounds: self.rounds,
+            tau: self.decoded as f64 / self.rounds.max(1) as f64,
+            tokens_per_second: self.tokens_per_second(),
+            ..Summary::default()
+        }
     }
-}
-
-/// Milliseconds of the rounds, so that one part alone has the rate that its summary says.
-fn milliseconds(part: &Summary) -> f64 {
-    let won = part.tau * part.rounds as f64;
-    if part.tokens_per_second > 0.0 { won * 1e3 / part.tokens_per_second } else { 0.0 }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::payoff::Speedup;
 use super::thought::Thought;
 use super::totals::AnswerTotals;
 use super::versions::OtherVersions;
-use crate::chat::{Message, Role, SavedTurn};
+use crate::chat::{AnswerEnd, Cut, Message, Role, SavedTurn};
 use crate::decode::{Committed, Finish, Summary};
 use crate::tui::markdown::{Document, Origins, TextRow};
 
@@ -40,7 +40,7 @@ pub struct Turn {
     pub origins: Origins,
     /// `None` while it is being written.
     pub outcome: Option<AnswerOutcome>,
-    /// What all of it took, once it has ended; `None` if it was not written in this run.
+    /// What all of it took, once it has ended; `None` if that is not known.
     pub totals: Option<AnswerTotals>,
     /// What it took before it went on; `None` if it did not.
     earlier: Option<AnswerTotals>,
@@ -82,10 +82,22 @@ impl Turn {
     }
 
     /// A message of a file.
-    pub(super) fn loaded(message: Message, interrupted: bool) -> Self {
-        let outcome = if interrupted { AnswerOutcome::Interrupted } else { AnswerOutcome::Loaded };
+    pub(super) fn loaded(saved: SavedTurn) -> Self {
+        let SavedTurn { message, interrupted, end } = saved;
+        let outcome = match end {
+            Some(AnswerEnd { cut: Some(Cut::Stopped), .. }) => AnswerOutcome::Stopped,
+            Some(end) => AnswerOutcome::Finished(Box::new(finished(&end))),
+            None if interrupted => AnswerOutcome::Interrupted,
+            None => AnswerOutcome::Loaded,
+        };
         let mut turn = Self::new(message.role, message.content, Some(outcome));
         turn.thought = message.thought.map(Thought::saved);
+        turn.totals = end.map(|end| end.totals);
+        turn.counts_rounds = end.is_some_and(|end| end.counts_rounds);
+        turn.speedup = end.and_then(|end| {
+            let ratio = f64::from(end.percent_of_plain?) / 100.0;
+            Some(Speedup { ratio, measured: !end.estimated, for_show: false })
+        });
         turn
     }
 
@@ -93,7 +105,33 @@ impl Turn {
     pub(super) fn saved(&self) -> SavedTurn {
         let thought = self.thought_text().map(str::to_string);
         let message = Message { thought, ..Message::new(self.role, &self.text) };
-        SavedTurn { message, interrupted: self.interrupted() }
+        SavedTurn { message, interrupted: self.interrupted(), end: self.end() }
+    }
+
+    /// How it ended, as it goes to the file.
+    fn end(&self) -> Option<AnswerEnd> {
+        let (cut, totals) = match self.outcome.as_ref()? {
+            AnswerOutcome::Finished(summary) => {
+                let cut = match summary.finish {
+                    Some(Finish::MaxTokens) => Some(Cut::Limit(summary.tokens)),
+                    Some(Finish::ContextFull) => Some(Cut::ContextFull),
+                    Some(Finish::Cancelled) => Some(Cut::Stopped),
+                    Some(Finish::Eos | Finish::StopString) | None => None,
+                };
+                (cut, self.totals.unwrap_or_else(|| AnswerTotals::default().with(summary)))
+            }
+            AnswerOutcome::Stopped => (Some(Cut::Stopped), self.totals?),
+            AnswerOutcome::Failed | AnswerOutcome::Loaded | AnswerOutcome::Interrupted => {
+                return None;
+            }
+        };
+        Some(AnswerEnd {
+            cut,
+            totals,
+            percent_of_plain: self.speedup.map(|speedup| (speedup.ratio * 100.0).round() as u32),
+            estimated: self.speedup.is_some_and(|speedup| !speedup.measured),
+            counts_rounds: self.counts_rounds,
+        })
     }
 
     /// The text of its thoughts.
@@ -174,12 +212,23 @@ fn cut_off(summary: &Summary) -> bool {
     matches!(summary.finish, Some(Finish::MaxTokens | Finish::ContextFull | Finish::Cancelled))
 }
 
+/// The summary of an answer of an earlier run.
+fn finished(end: &AnswerEnd) -> Summary {
+    let summary = end.totals.summary();
+    match end.cut {
+        Some(Cut::Limit(tokens)) => Summary { finish: Some(Finish::MaxTokens), tokens, ..summary },
+        Some(Cut::ContextFull) => Summary { finish: Some(Finish::ContextFull), ..summary },
+        Some(Cut::Stopped) => Summary { finish: Some(Finish::Cancelled), ..summary },
+        None => Summary { finish: Some(Finish::Eos), ..summary },
+    }
+}
+
 /// The finish in words, where it is worth saying.
-pub fn finish_words(finish: Option<Finish>) -> Option<&'static str> {
-    match finish? {
+pub fn finish_words(summary: &Summary) -> Option<String> {
+    match summary.finish? {
         Finish::Eos | Finish::StopString => None,
-        Finish::MaxTokens => Some("token limit reached"),
-        Finish::ContextFull => Some("context full"),
-        Finish::Cancelled => Some("stopped"),
+        Finish::MaxTokens => Some(format!("stopped at the limit of {} tokens", summary.tokens)),
+        Finish::ContextFull => Some("context full".to_string()),
+        Finish::Cancelled => Some("stopped".to_string()),
     }
 }

@@ -31,8 +31,8 @@ impl OtherVersions {
             .iter()
             .chain(self.after.iter().rev())
             .map(|turn| {
-                let SavedTurn { message, interrupted } = turn.saved();
-                Version { message, interrupted }
+                let SavedTurn { message, interrupted, end } = turn.saved();
+                Version { message, interrupted, end }
             })
             .collect();
         let at = self.before.len();
@@ -44,7 +44,9 @@ impl OtherVersions {
         let mut others: Vec<Turn> = versions
             .others
             .into_iter()
-            .map(|Version { message, interrupted }| Turn::loaded(message, interrupted))
+            .map(|Version { message, interrupted, end }| {
+                Turn::loaded(SavedTurn { message, interrupted, end })
+            })
             .collect();
         let mut after = others.split_off(versions.at.min(others.len()));
         after.reverse();
@@ -70,17 +72,17 @@ impl Turn {
     /// There is none on that side.
     pub(super) fn switch(&mut self, by: i8) -> Result<(), &'static str> {
         if matches!(self.outcome, None | Some(AnswerOutcome::Failed)) {
-            return Err("the answer is still being written");
+            return Err("The answer is still being written");
         }
         let mut versions = std::mem::take(&mut self.versions);
         let (from, to, none) = if by > 0 {
             (
                 &mut versions.after,
                 &mut versions.before,
-                "this is the latest version: /regenerate asks for another",
+                "This is the latest version; /regenerate writes another",
             )
         } else {
-            (&mut versions.before, &mut versions.after, "this is the first version")
+            (&mut versions.before, &mut versions.after, "This is the first version")
         };
         let Some(other) = from.pop() else {
             self.versions = versions;

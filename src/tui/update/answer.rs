@@ -15,7 +15,7 @@ pub(super) fn ask(state: &mut ScreenState) -> Vec<Effect> {
     let job = Job {
         generation: state.controls.generation,
         messages: state.chat.messages(),
-        max_tokens: state.max_tokens,
+        max_tokens: state.max_tokens.or(Job::ROOM_LEFT),
         thinking: state.thinking,
         ..Job::default()
     };

@@ -46,8 +46,8 @@ fn handled(state: &mut ScreenState, event: KeyEvent) -> Vec<Effect> {
                 }),
                 Some(Overlay::Questions { list, .. }) if writes => filter(list, event.code),
                 Some(Overlay::Models(picker)) if writes => filter(&mut picker.list, event.code),
-                // A failure came up while something was typed: no character of it is lost.
-                Some(Overlay::Error { .. }) if writes => {
+                // It came up while something was typed: no character of it is lost.
+                Some(Overlay::Error { .. } | Overlay::Reopened) if writes => {
                     state.overlay = None;
                     state.focus = Focus::Input;
                     write(state, event);

@@ -248,6 +248,7 @@ fn loaded(state: &mut ScreenState, result: Result<SavedChat, String>) -> Vec<Eff
                 Some(text) => leaving::found(state, text),
                 None => state.say("conversation loaded"),
             }
+            models::reopened(state);
             effects.extend(state.chat.preset.clone().map(Effect::TakePreset));
             effects
         }

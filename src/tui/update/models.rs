@@ -4,6 +4,7 @@
 use super::controls::apply;
 use super::event::Effect;
 use super::replay;
+use crate::chat::AnsweredBy;
 use crate::library::pair;
 use crate::tui::keymap::Action;
 use crate::tui::state::{
@@ -106,6 +107,37 @@ fn load(state: &mut ScreenState, chosen: Chosen) -> Vec<Effect> {
     let mut effects = apply(state);
     effects.push(Effect::Send(Command::Load(LoadJob { load, models })));
     effects
+}
+
+/// Offers the models of the conversation that was opened, if others are in use; says so if they
+/// are not there any more.
+pub(super) fn reopened(state: &mut ScreenState) {
+    let (Some(ready), Some(by)) = (&state.ready, &state.chat.answered_by) else { return };
+    let same = match &by.models {
+        Some(models) => models.same_target(&ready.models) || by.target == ready.target,
+        None => by.target == ready.target,
+    };
+    if same || state.replay {
+        return;
+    }
+    let (former, now) = (&by.target, &ready.target);
+    if by.gone {
+        state.refuse(format!("{former} is not on this machine any more; {now} continues"));
+    } else if by.models.is_none() {
+        state.refuse(format!("This chat used {former}; {now} continues it"));
+    } else if state.overlay.is_none() {
+        state.overlay = Some(Overlay::Reopened);
+    }
+}
+
+/// Loads the models of the conversation that was opened.
+pub(super) fn load_former(state: &mut ScreenState) -> Vec<Effect> {
+    match state.chat.answered_by.clone() {
+        Some(AnsweredBy { target, models: Some(models), .. }) => {
+            load(state, Chosen { title: target, models, download: false })
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Stops the load under way.

@@ -75,6 +75,7 @@ pub(super) fn overlay_take(state: &mut ScreenState) -> Vec<Effect> {
             }
             Vec::new()
         }
+        Some(Overlay::Reopened) => models::load_former(state),
         Some(Overlay::Race) => {
             race::again(state);
             Vec::new()

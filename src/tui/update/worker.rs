@@ -23,6 +23,7 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
             let sampler = ready.sampler;
             state.ready = Some(ready);
             state.phase = Phase::Idle;
+            models::reopened(state);
             match sampler {
                 Some(sampler) => {
                     state.take_sampler(sampler);
@@ -61,6 +62,7 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
         Event::First { token, summary, .. } => {
             state.answer_begun();
             state.chat.forgot();
+            state.chat.answered_by = state.in_use();
             state.meters.first(state.now, summary);
             let of = state.generation();
             state.chat.extend(&[token], of);

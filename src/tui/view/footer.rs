@@ -110,7 +110,7 @@ fn words(turn: &Turn) -> Vec<String> {
             if all.lacks_beginning {
                 words[0].push_str(SINCE);
             }
-            words.extend(finish_words(summary.finish).map(str::to_string));
+            words.extend(finish_words(summary));
             if all.rounds > 0 && !turn.counts_rounds {
                 words.push(format!("{} tok/s", figures::rate(all.tokens_per_second())));
             }

@@ -62,10 +62,7 @@ mod tests {
 
     fn save(store: &SessionStore, texts: &[(Role, &str)]) {
         let mut open = OpenSession::new("a model");
-        let turn = |&(role, text): &(Role, &str)| SavedTurn {
-            message: Message::new(role, text),
-            interrupted: false,
-        };
+        let turn = |&(role, text): &(Role, &str)| SavedTurn::whole(Message::new(role, text));
         open.update(texts.iter().map(turn).collect::<Vec<_>>());
         store.save(&mut open).unwrap();
     }

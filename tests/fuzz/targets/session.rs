@@ -13,7 +13,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(mut open) = store.load("input") {
         let mut turns = open.session().turns();
         let message = conversation().remove(0);
-        turns.push(SavedTurn { message, interrupted: true });
+        turns.push(SavedTurn { interrupted: true, ..SavedTurn::whole(message) });
         open.update(turns);
         let saved = store.save(&mut open).expect("what was opened can be saved");
         assert!(!saved.copied, "nobody else wrote there");

@@ -12,7 +12,7 @@ use crate::tui::state::{AnswerOutcome, FirstAnswer, Focus, Overlay, Phase, Scree
 use crate::tui::testing::{answer, loaded, say, type_keys};
 use crate::tui::update::{Effect, ScreenEvent, update};
 use crate::tui::view;
-use crate::worker::Event;
+use crate::worker::{Event, Job};
 
 #[test]
 fn controls_are_applied_before_a_question_is_sent() {
@@ -20,7 +20,7 @@ fn controls_are_applied_before_a_question_is_sent() {
     let effects = type_keys(&mut state, "hello<enter>");
     assert!(matches!(&effects[0], Effect::Apply(controls) if controls.generation == 1));
     let sent = job(&effects);
-    assert_eq!((sent.generation, sent.max_tokens), (1, 512));
+    assert_eq!((sent.generation, sent.max_tokens), (1, Job::ROOM_LEFT));
     assert_eq!(sent.messages.len(), 1);
     assert!(state.input.is_empty());
     for event in answer(1, "Once upon a time there was a fox.", 16) {

@@ -1,10 +1,11 @@
 //! Slash commands and their suggestions.
 
+use super::job;
 use crate::chat::WhenFull;
 use crate::tui::commands::COMMANDS;
 use crate::tui::state::{Overlay, Tone};
 use crate::tui::testing::{loaded, type_keys};
-use crate::worker::Setting;
+use crate::worker::{Job, Setting};
 
 #[test]
 fn commands_set_what_they_name_and_keep_their_text_when_wrong() {
@@ -15,7 +16,12 @@ fn commands_set_what_they_name_and_keep_their_text_when_wrong() {
     assert_eq!(state.controls.tree.gamma, Setting::Auto);
     type_keys(&mut state, "/top-p 0.9<enter>/max-tokens 9<enter>");
     assert_eq!(state.controls.sampler.top_p, 0.9);
-    assert_eq!(state.max_tokens, 9);
+    assert_eq!(state.max_tokens, Setting::Fixed(9));
+    let sent = type_keys(&mut state, "one<enter><esc><c-u>");
+    assert_eq!(job(&sent).max_tokens, 9);
+    type_keys(&mut state, "/max-tokens auto<enter>");
+    let sent = type_keys(&mut state, "two<enter><esc><c-u>");
+    assert_eq!(job(&sent).max_tokens, Job::ROOM_LEFT);
     type_keys(&mut state, "/system Be brief.<enter>");
     assert_eq!(state.chat.system.as_deref(), Some("Be brief."));
     type_keys(&mut state, "/gamma 999<enter>");

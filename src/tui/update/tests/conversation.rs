@@ -192,11 +192,11 @@ fn words_are_found_from_the_end_up() {
     type_keys(&mut state, "/find FOX<enter>");
     let shown = screen(&mut state);
     assert!(shown.contains("▸  A fox again."), "{shown}");
-    assert!(state.toasts.shown().unwrap().text.starts_with("match 2 of 2 rows"));
+    assert!(state.toasts.shown().unwrap().text.starts_with("Match 2 of 2 rows"));
     type_keys(&mut state, "/find<enter>");
     let shown = screen(&mut state);
     assert!(shown.contains("▸❯ one fox") && shown.matches('▸').count() == 1, "{shown}");
-    assert!(state.toasts.shown().unwrap().text.starts_with("match 1 of 2 rows"));
+    assert!(state.toasts.shown().unwrap().text.starts_with("Match 1 of 2 rows"));
     type_keys(&mut state, "<esc>");
     assert!(state.chat.find.is_none() && state.chat.follows());
     type_keys(&mut state, "/find cat<enter>");
@@ -273,8 +273,19 @@ fn the_line_below_an_answer_that_went_on_counts_all_its_parts() {
     }
     type_keys(&mut state, "<esc>");
     assert_eq!(below(&mut state), format!("{} tokens", one.0 + two.0 + 1));
-    // What an earlier run counted is not known.
+    // After the next start it continues with the figures of before.
     let mut again = reloaded(&state);
+    assert_eq!(below(&mut again), format!("{} tokens", one.0 + two.0 + 1));
+    type_keys(&mut again, "<enter>");
+    answered(&mut again, then);
+    let (tokens, rounds) = (one.0 + 2 * two.0 + 1, one.1 + 2 * two.1);
+    assert_eq!(below(&mut again), told(tokens, rounds, 4));
+    // An earlier version of the program saved none.
+    let mut turns = state.chat.saved_turns();
+    turns[1].end = None;
+    let mut again = loaded(80, 24);
+    let now = again.now;
+    update(&mut again, ScreenEvent::Loaded(Ok(turns.into())), now);
     type_keys(&mut again, "<enter>");
     answered(&mut again, then);
     assert_eq!(below(&mut again), format!("{} since it continued", told(two.0, two.1, 1)));

@@ -101,7 +101,7 @@ fn ctrl_d_deletes_and_with_nothing_written_quits() {
 fn it_is_there_again_with_its_conversation_and_on_its_own() {
     let unsent = || {
         let extras = Extras { unsent: Some("half\na mess".to_string()), ..Extras::default() };
-        SavedChat { turns: vec![saved("one", false)], extras }
+        SavedChat { extras, ..vec![saved("one", false)].into() }
     };
     let mut state = loaded(80, 24);
     let now = state.now;

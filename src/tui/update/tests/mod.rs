@@ -46,7 +46,7 @@ pub(super) fn texts(state: &ScreenState) -> Vec<(Role, String)> {
 /// A question; with `interrupted`, an answer that lacks its end.
 pub(super) fn saved(content: &str, interrupted: bool) -> SavedTurn {
     let role = if interrupted { Role::Assistant } else { Role::User };
-    SavedTurn { message: Message::new(role, content), interrupted }
+    SavedTurn { interrupted, ..SavedTurn::whole(Message::new(role, content)) }
 }
 
 /// A whole answer to the question under way.
@@ -81,7 +81,11 @@ pub(super) fn talk() -> ScreenState {
 
 /// What is saved, and read again.
 pub(super) fn reloaded(state: &ScreenState) -> ScreenState {
-    let chat = SavedChat { turns: state.chat.saved_turns(), extras: state.chat.extras() };
+    let chat = SavedChat {
+        turns: state.chat.saved_turns(),
+        extras: state.chat.extras(),
+        ..SavedChat::default()
+    };
     let mut other = loaded(80, 24);
     let now = other.now;
     update(&mut other, ScreenEvent::Loaded(Ok(chat)), now);

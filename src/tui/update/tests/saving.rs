@@ -1,9 +1,12 @@
 //! Conversations are saved on every way out and come back as they were.
 
-use super::saved;
-use crate::tui::state::{AnswerOutcome, Overlay, Phase};
+use super::{saved, screen};
+use crate::chat::Session;
+use crate::decode::Finish;
+use crate::tui::state::{AnswerOutcome, Overlay, Phase, ScreenState};
 use crate::tui::testing::{answer, loaded, say, type_keys};
 use crate::tui::update::{Effect, ScreenEvent, update};
+use crate::worker::Event;
 
 #[test]
 fn a_new_conversation_keeps_the_old_one_saved() {
@@ -60,6 +63,45 @@ fn a_question_is_saved_before_its_answer_comes() {
     }
     let effects = type_keys(&mut state, "<c-r>");
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::Save { .. })), "{effects:?}");
+}
+
+#[test]
+fn an_answer_comes_back_with_its_figures_and_why_it_was_cut() {
+    for (finish, says) in [
+        (Finish::Eos, "tokens in"),
+        (Finish::MaxTokens, "stopped at the limit of 9 tokens"),
+        (Finish::ContextFull, "context full"),
+    ] {
+        let mut state = loaded(100, 24);
+        type_keys(&mut state, "go<enter>");
+        let mut events = answer(1, "Half of an answer is better than none.", 8);
+        if let Some(Event::Finished { summary, .. }) = events.last_mut() {
+            summary.finish = Some(finish);
+            summary.tokens = 9;
+        }
+        events.into_iter().for_each(|event| drop(say(&mut state, event)));
+        let below = |state: &mut ScreenState| -> Vec<String> {
+            let shown = screen(state);
+            let rows = shown
+                .lines()
+                .map(|row| row.trim_matches(['"', ' ']))
+                .skip_while(|row| !row.contains("tokens in"));
+            rows.take_while(|row| !row.is_empty()).map(str::to_string).collect()
+        };
+        let before = below(&mut state);
+        assert!(before.concat().contains(says), "{before:?}");
+        // Through the file.
+        let mut session = Session::new("demo");
+        session.update(state.chat.saved_turns());
+        let text = serde_json::to_string(&session).unwrap();
+        let session: Session = serde_json::from_str(&text).unwrap();
+        let mut again = loaded(100, 24);
+        let now = again.now;
+        update(&mut again, ScreenEvent::Loaded(Ok(session.chat())), now);
+        again.overlay = None;
+        assert_eq!(below(&mut again), before);
+        assert_eq!(again.chat.saved_turns(), state.chat.saved_turns());
+    }
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! The list of saved conversations, files of other programs, presets.
 
-use super::saved;
-use crate::chat::{Role, SessionHead};
+use super::{answered, saved, screen};
+use crate::chat::{AnsweredBy, ModelChoice, Role, SavedChat, SessionHead};
 use crate::speculate::SamplerSettings;
 use crate::tui::presets::Preset;
 use crate::tui::state::{Overlay, ScreenState};
-use crate::tui::testing::{answer, loaded, say, type_keys};
+use crate::tui::testing::{answer, loaded, ready, say, type_keys, unloaded};
 use crate::tui::update::{Effect, ScreenEvent, update};
+use crate::worker::{Command, Event, LoadJob};
 
 fn listed() -> ScreenState {
     let mut state = loaded(80, 24);
@@ -25,6 +26,88 @@ fn listed() -> ScreenState {
 fn tell(state: &mut ScreenState, event: ScreenEvent) -> Vec<Effect> {
     let now = state.now;
     update(state, event, now)
+}
+
+fn named(target: &str) -> ModelChoice {
+    ModelChoice { target: Some(target.to_string()), ..ModelChoice::default() }
+}
+
+/// A conversation that Qwen has answered.
+fn of_qwen() -> SavedChat {
+    let target = "Qwen 1.5B".to_string();
+    let by = AnsweredBy { target, models: Some(named("/models/qwen.gguf")), gone: false };
+    SavedChat { answered_by: Some(by), ..vec![saved("Hi", false), saved("Hello", true)].into() }
+}
+
+fn told(state: &ScreenState) -> String {
+    state.toasts.shown().map(|toast| toast.text.clone()).unwrap_or_default()
+}
+
+#[test]
+fn a_conversation_of_another_model_offers_to_load_it() {
+    let mut state = loaded(80, 24);
+    tell(&mut state, ScreenEvent::Loaded(Ok(of_qwen())));
+    assert_eq!(state.overlay, Some(Overlay::Reopened));
+    let shown = screen(&mut state);
+    for words in ["This chat used Qwen 1.5B.", "dovetail-demo 6M is loaded", "Enter loads Qwen"] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    let effects = type_keys(&mut state, "<enter>");
+    let job = LoadJob { load: 1, models: named("/models/qwen.gguf") };
+    assert_eq!(effects.last(), Some(&Effect::Send(Command::Load(job))));
+    assert!(state.overlay.is_none());
+    // With the same model nothing is asked, whatever its file is called here.
+    let mut state = loaded(80, 24);
+    state.ready.as_mut().unwrap().target = "Qwen 1.5B".to_string();
+    tell(&mut state, ScreenEvent::Loaded(Ok(of_qwen())));
+    assert_eq!(state.overlay, None);
+    let mut chat = of_qwen();
+    chat.answered_by = state.in_use();
+    tell(&mut state, ScreenEvent::Loaded(Ok(chat)));
+    assert_eq!(state.overlay, None);
+}
+
+#[test]
+fn who_stays_with_the_present_model_writes_on_and_the_conversation_is_its_own_then() {
+    for keys in ["<esc>And y", "And y"] {
+        let mut state = loaded(80, 24);
+        tell(&mut state, ScreenEvent::Loaded(Ok(of_qwen())));
+        type_keys(&mut state, keys);
+        assert_eq!((state.overlay.is_none(), state.input.text()), (true, "And y".to_string()));
+        type_keys(&mut state, "ou?<enter>");
+        assert_eq!(state.chat.answered_by, of_qwen().answered_by, "no other has answered yet");
+        answered(&mut state, "I am the demo.");
+        assert_eq!(state.chat.answered_by, state.in_use());
+    }
+}
+
+#[test]
+fn a_conversation_that_is_opened_first_asks_once_the_models_are_there() {
+    let mut state = unloaded();
+    tell(&mut state, ScreenEvent::Loaded(Ok(of_qwen())));
+    assert_eq!(state.overlay, None);
+    say(&mut state, Event::Ready(Box::new(ready())));
+    assert_eq!(state.overlay, Some(Overlay::Reopened));
+    let mut state = unloaded();
+    tell(&mut state, ScreenEvent::Loaded(Ok(of_qwen())));
+    let own = Box::new(crate::worker::Ready { models: named("/models/qwen.gguf"), ..ready() });
+    say(&mut state, Event::Ready(own));
+    assert_eq!(state.overlay, None, "its own model was loaded");
+}
+
+#[test]
+fn a_model_that_is_gone_or_unknown_is_named_and_nothing_is_offered() {
+    let mut gone = of_qwen();
+    gone.answered_by.as_mut().unwrap().gone = true;
+    let mut old = of_qwen();
+    old.answered_by.as_mut().unwrap().models = None;
+    for (chat, words) in [(gone, "Qwen 1.5B is not on this machine"), (old, "used Qwen 1.5B")] {
+        let mut state = loaded(80, 24);
+        tell(&mut state, ScreenEvent::Loaded(Ok(chat)));
+        assert_eq!(state.overlay, None);
+        let told = told(&state);
+        assert!(told.contains(words) && told.contains("dovetail-demo 6M"), "{told}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod list;
 mod models;
 mod questions;
 mod race;
+mod reopened;
 mod sessions;
 mod strategies;
 mod text;
@@ -31,6 +32,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, st
             questions::draw(frame, areas, list, *purpose, &state.keys, styles);
         }
         Some(Overlay::Race) => race::draw(frame, areas, state, styles),
+        Some(Overlay::Reopened) => reopened::draw(frame, areas, state, styles),
         Some(Overlay::Full { selected }) => full::draw(frame, areas, state, *selected, styles),
         Some(Overlay::Models(picker)) => models::draw(frame, areas, picker, &state.keys, styles),
         Some(Overlay::Strategies { selected }) => {

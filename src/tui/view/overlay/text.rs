@@ -7,6 +7,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::WIDTH;
+use crate::plan::Setting;
 use crate::tui::keymap::Keymap;
 use crate::tui::state::{Dial, DialRanges, ScreenState};
 use crate::tui::theme::Styles;
@@ -118,7 +119,13 @@ pub(super) fn details(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState,
             sampler.top_k, sampler.top_p, sampler.min_p, sampler.seed
         ),
     ));
-    lines.push(row("answers", format!("at most {} tokens", state.max_tokens)));
+    lines.push(row(
+        "answers",
+        match state.max_tokens {
+            Setting::Auto => "as long as the context has room".to_string(),
+            Setting::Fixed(most) => format!("at most {most} tokens"),
+        },
+    ));
     lines.push(row("gpu", state.gpu.clone()));
     if let Some(summary) = &state.meters.summary {
         lines.push(Line::default());
@@ -144,7 +151,8 @@ pub(super) fn details(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState,
             ),
         ));
         if !summary.traffic.is_none() {
-            lines.push(row("bus", format!("{} a round", summary.traffic.a_round(summary.rounds))));
+            lines
+                .push(row("bus", format!("{} per round", summary.traffic.a_round(summary.rounds))));
         }
     }
     boxed(frame, areas, ("details", lines), &state.keys, styles);

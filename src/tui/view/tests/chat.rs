@@ -114,7 +114,7 @@ fn the_rows_below_an_answer_are_never_cut() {
         let below: Vec<&str> = below.into_iter().take_while(|line| !line.is_empty()).collect();
         assert!(below.len() >= rows, "{width}: {below:#?}");
         let words = below.join(" · ");
-        for part in ["tokens in", "token limit reached", "tok/s", "kept for show", "continues"] {
+        for part in ["tokens in", "at the limit of", "tok/s", "kept for show", "continues"] {
             assert!(words.contains(part), "{width}: {part} is cut: {words}");
         }
     }
