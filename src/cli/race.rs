@@ -47,17 +47,19 @@ pub fn race(args: &RaceArgs) -> CommandResult {
     let sink = Box::new(move |event| sender.send(Next::Event(event)).is_ok());
     let all = settings.clone();
     let worker = backend::start(&args.shared, all, Purpose::Text, controls.clone(), sink)?;
-    let race = measured(&settings, &prompt, &worker, &controls, &next)?;
-    show(args, &race)
+    let mut stage = Stage::on_terminal();
+    let race = measured(&settings, &prompt, &worker, &controls, &next, stage.as_mut())?;
+    show(args, &race, stage)
 }
 
-/// Both answers, one after the other.
+/// Both answers, one after the other; on the stage as they come.
 fn measured(
     settings: &Settings,
     prompt: &str,
     worker: &Worker,
     controls: &SharedControls,
     next: &mpsc::Receiver<Next>,
+    mut stage: Option<&mut Stage>,
 ) -> Result<Race, Failure> {
     let mut race = Race::default();
     let mut generation = 0;
@@ -95,10 +97,19 @@ fn measured(
                 let code = if generation.is_none() { Code::Model } else { Code::Failed };
                 return Err(Failure::new(code, anyhow!("{error}")));
             }
-            Event::Notice(text) => report(&format!("note: {text}")),
+            Event::Notice(text) => {
+                report(&format!("note: {text}"));
+                if let Some(stage) = &mut stage {
+                    // The next frame stands below it.
+                    stage.drawn = None;
+                }
+            }
             event => {
                 if race.take(event) && race.measuring() {
                     asked = ask(&race);
+                }
+                if let Some(stage) = stage.as_mut().filter(|stage| stage.is_due()) {
+                    stage.draw(&race, 0.0)?;
                 }
             }
         }
@@ -112,35 +123,62 @@ fn measured(
 fn job(settings: &Settings, prompt: &str, generation: u64) -> Job {
     let system = settings.system.iter().map(|text| Message::new(Role::System, text));
     let messages = system.chain([Message::new(Role::User, prompt)]).collect();
-    let (max_tokens, thinking) = (settings.max_tokens, settings.thinking);
+    let (max_tokens, thinking) = (settings.max_tokens.or(Race::LONGEST), settings.thinking);
     Job { generation, messages, max_tokens, thinking, afresh: true, conversation: None }
 }
 
-/// Plays it on a terminal, and tells the result; into a recording, if one is asked for.
-fn show(args: &RaceArgs, race: &Race) -> CommandResult {
-    let mut out = io::stdout().lock();
+/// Rows of the terminal that a race is drawn on, over and over.
+struct Stage {
+    columns: u16,
+    rows: u16,
+    drawn: Option<Instant>,
+}
+
+impl Stage {
+    /// On the terminal, if stdout is one.
+    fn on_terminal() -> Option<Self> {
+        let (columns, rows) = io::stdout()
+            .is_terminal()
+            .then(|| crossterm::terminal::size().unwrap_or((COLUMNS, ROWS + 2)))?;
+        let rows = ROWS.min(rows.saturating_sub(1)).max(4);
+        Some(Self { columns: columns.min(124), rows, drawn: None })
+    }
+
+    /// Draws the race as it is after `ms`, over the frame before.
+    fn draw(&mut self, race: &Race, ms: f64) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        let frame = race_frame(race, ms, self.columns, self.rows, !no_color());
+        let up = self.drawn.map(|_| format!("\x1b[{}A", self.rows)).unwrap_or_default();
+        self.drawn = Some(Instant::now());
+        write!(out, "{up}{frame}").and_then(|()| out.flush())
+    }
+
+    /// Whether the next frame is due.
+    fn is_due(&self) -> bool {
+        self.drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME)
+    }
+}
+
+/// Plays it on the stage, or prints its figures where there is none; into a recording, if one is
+/// asked for.
+fn show(args: &RaceArgs, race: &Race, stage: Option<Stage>) -> CommandResult {
     if let Some(path) = &args.cast {
         record(path, race).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    if io::stdout().is_terminal() {
-        let (columns, rows) = crossterm::terminal::size().unwrap_or((COLUMNS, ROWS + 2));
-        let rows = ROWS.min(rows.saturating_sub(1)).max(4);
+    if let Some(mut stage) = stage {
         let began = Instant::now();
-        let mut drawn = false;
         loop {
             let ms = began.elapsed().as_secs_f64() * 1e3;
-            let frame = race_frame(race, ms, columns.min(124), rows, !no_color());
-            let up = if drawn { format!("\x1b[{rows}A") } else { String::new() };
-            write!(out, "{up}{frame}").and_then(|()| out.flush())?;
-            drawn = true;
+            stage.draw(race, ms)?;
             if ms >= race.length_ms() {
                 return Ok(());
             }
             std::thread::sleep(FRAME);
         }
     }
+    let mut out = io::stdout().lock();
     for (name, lane) in ["plain", "speculative"].iter().zip(&race.lanes) {
-        let (tokens, rounds, seconds) = (lane.tokens(), lane.steps(), lane.total_ms() / 1e3);
+        let (tokens, rounds, seconds) = (lane.tokens(), lane.rounds(), lane.total_ms() / 1e3);
         let time = if race.counts_rounds { String::new() } else { format!(", {seconds:.2} s") };
         writeln!(out, "{name:<12} {tokens} tokens in {rounds} rounds{time}")?;
     }

@@ -20,7 +20,7 @@ fn both_answers_are_the_same_text_and_the_play_is_recorded() {
     assert_eq!((plain[0], plain[1]), (speculative[0], plain[0] - 1), "{out}");
     assert!(speculative[1] < plain[1], "{out}");
     // The demo's times say nothing.
-    let result = format!("{} rounds instead of {}, same text", speculative[1], plain[1]);
+    let result = format!("Same text, {} rounds instead of {}", speculative[1], plain[1]);
     assert!(lines[2] == result && !out.contains('×') && !out.contains(" s\n"), "{out}");
     let cast = std::fs::read_to_string(cast).unwrap();
     let mut events = cast.lines();

@@ -106,7 +106,7 @@ fn a_message_that_was_not_sent_is_there_again() {
     chat.send(" question\x11");
     let Chat { pty, home } = chat;
     let ended = pty.end();
-    assert!(ended.screen.contains("begins with the message"), "{}", ended.screen);
+    assert!(ended.screen.contains("starts with your unsent"), "{}", ended.screen);
     let mut second = again(home.path(), &[]);
     second.wait_for("│ Before any question");
     second.send("\r");
@@ -117,7 +117,7 @@ fn a_message_that_was_not_sent_is_there_again() {
     second.signal("TERM");
     let ended = second.end();
     assert_eq!(ended.code, 0);
-    assert!(ended.screen.contains("did not send: dovetail"), "{}", ended.screen);
+    assert!(ended.screen.contains("unsent message. Continue it"), "{}", ended.screen);
     // A new conversation begins empty: the message belongs to the other conversation.
     let mut third = again(home.path(), &[]);
     third.wait_for("│ Write a message");
@@ -132,7 +132,7 @@ fn a_message_that_was_not_sent_is_there_again() {
     let mut fifth = again(home.path(), &["--continue"]);
     fifth.wait_for("│ Half of the next");
     fifth.send("\r");
-    fifth.wait("the second answer", |screen| screen.matches(" instead of ").count() == 1);
+    fifth.wait("the second answer", |screen| screen.matches(" instead of ").count() == 2);
     fifth.send("\x03");
     assert_eq!(fifth.end().code, 0);
     assert!(!saved(home.path()).contains("unsent"), "it was sent");
@@ -178,7 +178,8 @@ fn a_race_is_run_and_played() {
     chat.wait_for("○ ready");
     chat.send("\x1b[24~");
     chat.wait_for("race: the last question, twice");
-    chat.wait_for("answering speculatively, to be timed");
+    chat.wait_for("timing plain …");
+    chat.wait_for("timing speculative");
     chat.wait_for("rounds instead of ");
     assert!(!chat.pty.screen().contains("× as fast"), "{}", chat.pty.screen());
     chat.send("\x1b");

@@ -435,11 +435,8 @@ impl ScreenState {
     /// When the screen changes by itself next: a line that was said in passing disappears.
     pub fn deadline(&self) -> Option<Duration> {
         const FRAME: Duration = Duration::from_millis(33);
-        let playing = self
-            .race
-            .as_ref()
-            .filter(|(race, _)| race.began.is_some() && race.elapsed(self.now) < race.length_ms());
-        let frame = playing.map(|_| self.now + FRAME);
+        let playing = self.race.as_ref().is_some_and(|(race, _)| race.playing(self.now));
+        let frame = playing.then(|| self.now + FRAME);
         [self.toasts.deadline(), frame].into_iter().flatten().min()
     }
 

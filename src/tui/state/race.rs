@@ -15,10 +15,10 @@ pub struct Lane {
     text: String,
     tokens: Vec<u32>,
     total_ms: f64,
-    steps: usize,
+    rounds: usize,
 }
 
-/// What one step brought.
+/// What one round brought.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Arrival {
     at_ms: f64,
@@ -37,13 +37,13 @@ impl Lane {
         self.arrivals.push(Arrival { at_ms: self.total_ms, bytes, tokens });
     }
 
-    fn step(&mut self, round: &Round, ms: f64) {
+    fn round(&mut self, round: &Round, ms: f64) {
         self.total_ms += ms;
-        self.steps += 1;
+        self.rounds += 1;
         self.push(&round.committed);
     }
 
-    /// Steps that have ended `ms` after the first token.
+    /// Rounds that have ended `ms` after the first token.
     fn ended(&self, ms: f64) -> usize {
         self.arrivals.partition_point(|arrival| arrival.at_ms <= ms)
     }
@@ -62,12 +62,12 @@ impl Lane {
         self.at(ms).map_or(0, |arrival| arrival.tokens)
     }
 
-    /// Its steps then; the first token came before them.
-    pub fn steps_at(&self, ms: f64) -> usize {
+    /// Its rounds then; the first token came before them.
+    pub fn rounds_at(&self, ms: f64) -> usize {
         self.ended(ms).saturating_sub(1)
     }
 
-    /// Milliseconds from the first token to the last.
+    /// Milliseconds from the first token to the last that came so far.
     pub fn total_ms(&self) -> f64 {
         self.total_ms
     }
@@ -77,9 +77,9 @@ impl Lane {
         self.tokens.len()
     }
 
-    /// Steps of the whole answer.
-    pub fn steps(&self) -> usize {
-        self.steps
+    /// Rounds of the whole answer.
+    pub fn rounds(&self) -> usize {
+        self.rounds
     }
 }
 
@@ -92,6 +92,8 @@ pub struct Race {
     running: usize,
     /// When the play began.
     pub began: Option<Duration>,
+    /// Whether its end is shown at once.
+    pub skipped: bool,
     /// The strategy of the second.
     pub strategy: String,
     /// Whether rounds are compared and not times: every round then plays for as long.
@@ -99,6 +101,8 @@ pub struct Race {
 }
 
 impl Race {
+    /// Most tokens of each answer where nothing else is asked for: a race is to be watched.
+    pub const LONGEST: usize = 256;
     /// Milliseconds for which a round plays where rounds are compared.
     const ROUND_MS: f64 = 80.0;
 
@@ -110,6 +114,11 @@ impl Race {
     /// Whether an answer is still being made.
     pub fn measuring(&self) -> bool {
         self.running < 2
+    }
+
+    /// Whether the answer of this lane is the one being made.
+    pub fn is_running(&self, lane: usize) -> bool {
+        self.running == lane
     }
 
     /// Whether the answer that is being made is to be speculative.
@@ -124,7 +133,7 @@ impl Race {
             Event::First { token, .. } => lane.push(std::slice::from_ref(token)),
             Event::Round { round, .. } => {
                 let measured = round.timing.total_ms();
-                lane.step(round, if self.counts_rounds { Self::ROUND_MS } else { measured });
+                lane.round(round, if self.counts_rounds { Self::ROUND_MS } else { measured });
             }
             Event::Finished { .. } => {
                 self.running += 1;
@@ -135,8 +144,22 @@ impl Race {
         false
     }
 
+    /// Whether the play goes on at the time `now`.
+    pub fn playing(&self, now: Duration) -> bool {
+        self.began.is_some() && self.elapsed(now) < self.length_ms()
+    }
+
+    /// Plays it from the start.
+    pub fn play(&mut self, now: Duration) {
+        self.began = Some(now);
+        self.skipped = false;
+    }
+
     /// Milliseconds of the play at the time `now`.
     pub fn elapsed(&self, now: Duration) -> f64 {
+        if self.skipped {
+            return self.length_ms();
+        }
         self.began.map_or(0.0, |began| now.saturating_sub(began).as_secs_f64() * 1e3)
     }
 
@@ -158,20 +181,17 @@ impl Race {
 
     /// How it ended, in one line.
     pub fn result(&self) -> String {
-        let same = if self.same_text() { "same text" } else { "the texts differ" };
+        let text = if self.same_text() { "Same text" } else { "Different texts" };
         if self.counts_rounds {
-            let [plain, speculative] = self.lanes.each_ref().map(Lane::steps);
-            let rounds =
-                if speculative == 1 { "1 round" } else { &format!("{speculative} rounds") };
-            return format!("{rounds} instead of {plain}, {same}");
+            let [plain, speculative] = self.lanes.each_ref().map(Lane::rounds);
+            let rounds = if speculative == 1 { "round" } else { "rounds" };
+            return format!("{text}, {speculative} {rounds} instead of {plain}");
         }
         let ratio = self.ratio();
         match Pays::of(ratio) {
-            Pays::Faster => format!("{ratio:.1}× as fast as plain, {same}"),
-            Pays::Same => format!("as fast as plain, {same}"),
-            Pays::Slower => {
-                format!("{ratio:.1}× as fast as plain, {same}: speculation does not pay here")
-            }
+            Pays::Faster => format!("{text}, {ratio:.1}× as fast as plain"),
+            Pays::Same => format!("{text}, same speed"),
+            Pays::Slower => format!("{text}, {ratio:.1}× as fast as plain: no gain here"),
         }
     }
 }
@@ -194,24 +214,24 @@ mod tests {
         let [plain, speculative] = &race.lanes;
         assert_eq!(plain, speculative);
         assert_eq!(plain.text_at(0.0), "one");
-        assert_eq!((plain.tokens_at(0.0), plain.steps_at(0.0)), (1, 0));
+        assert_eq!((plain.tokens_at(0.0), plain.rounds_at(0.0)), (1, 0));
         let end = race.length_ms();
         assert_eq!(plain.text_at(end), "one two three four five");
-        assert_eq!(plain.steps_at(end), plain.steps());
+        assert_eq!(plain.rounds_at(end), plain.rounds());
         assert!(plain.text_at(end - 0.1).len() < plain.text_at(end).len());
-        assert_eq!(race.result(), "as fast as plain, same text");
+        assert_eq!(race.result(), "Same text, same speed");
         race.lanes[0].total_ms *= 2.0;
-        assert_eq!(race.result(), "2.0× as fast as plain, same text");
+        assert_eq!(race.result(), "Same text, 2.0× as fast as plain");
         race.lanes[0].total_ms /= 4.0;
         race.lanes[0].tokens.pop();
         let result = race.result();
-        assert!(result.starts_with("0.5× as fast as plain, the texts differ"), "{result}");
+        assert!(result.starts_with("Different texts, 0.5× as fast as plain: no gain"), "{result}");
     }
 
     #[test]
     fn where_rounds_are_compared_no_time_counts() {
         let mut race = Race::new("auto", true);
-        // The second answer takes three times as long a round, in half as many.
+        // The second answer takes six times as long per round, in half as many.
         for (rounds, ms) in [(4, 10.0), (2, 60.0)] {
             let events = answer(1, "one two three four five", 8);
             let Some(Event::Round { round, .. }) =
@@ -229,6 +249,6 @@ mod tests {
         }
         assert_eq!(race.lanes[0].total_ms(), 2.0 * race.lanes[1].total_ms());
         assert_eq!(race.ratio(), 2.0);
-        assert_eq!(race.result(), "2 rounds instead of 4, the texts differ");
+        assert_eq!(race.result(), "Different texts, 2 rounds instead of 4");
     }
 }

@@ -9,9 +9,6 @@ use crate::tui::actions::Action;
 use crate::tui::state::{Overlay, Phase, Race, ScreenState};
 use crate::worker::{Command, Event, Job};
 
-/// Most tokens of each answer: a race is to be watched.
-const LONGEST: usize = 256;
-
 /// Begins one on the last question.
 pub(super) fn begin(state: &mut ScreenState) -> Vec<Effect> {
     if !state.chat.can_regenerate() {
@@ -51,7 +48,7 @@ fn run(state: &mut ScreenState) -> Vec<Effect> {
     let job = Job {
         generation: state.controls.generation,
         messages,
-        max_tokens: state.max_tokens.min(LONGEST),
+        max_tokens: state.max_tokens.or(Race::LONGEST).min(Race::LONGEST),
         thinking: state.thinking,
         afresh: true,
         conversation: None,
@@ -71,7 +68,7 @@ pub(super) fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
     if race.measuring() {
         return run(state);
     }
-    race.began = Some(state.now);
+    race.play(state.now);
     restore(state)
 }
 
@@ -93,10 +90,14 @@ pub(super) fn failed(state: &mut ScreenState, error: String) -> Vec<Effect> {
     effects
 }
 
-/// Plays it once more.
+/// Skips to the end of the play, or plays it once more.
 pub(super) fn again(state: &mut ScreenState) {
     if let Some((race, _)) = state.race.as_mut().filter(|(race, _)| !race.measuring()) {
-        race.began = Some(state.now);
+        if race.playing(state.now) {
+            race.skipped = true;
+        } else {
+            race.play(state.now);
+        }
     }
     state.overlay = Some(Overlay::Race);
 }

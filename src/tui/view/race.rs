@@ -27,7 +27,18 @@ pub fn draw(buffer: &mut Buffer, area: Rect, race: &Race, ms: f64, styles: &Styl
     let titles = ["plain".to_string(), format!("speculative · {}", race.strategy)];
     for (at, (lane, title)) in race.lanes.iter().zip(titles).enumerate() {
         let x = area.x + at as u16 * (width + GAP);
-        let rows = rows(race, lane, title, ms, width, lanes.height, styles);
+        // While it is timed, what came so far is shown as it comes.
+        let ms = if race.measuring() { lane.total_ms() } else { ms };
+        let title = if race.is_running(at) { format!("timing {title} …") } else { title };
+        // Of the first one it is not known yet how long it will be.
+        let all = match (race.measuring(), at) {
+            (true, 0) => None,
+            (true, _) => Some(race.lanes[0].tokens()),
+            (false, _) => Some(lane.tokens()),
+        };
+        let there = !race.measuring() && ms >= lane.total_ms();
+        let told = (title, all, there, race.counts_rounds);
+        let rows = rows(lane, told, ms, (width, lanes.height), styles);
         put(buffer, Rect { x, width, ..lanes }, rows);
     }
     let (words, style) = outcome(race, ms, styles);
@@ -43,43 +54,41 @@ fn put(buffer: &mut Buffer, area: Rect, rows: Vec<Line<'_>>) {
 
 fn outcome(race: &Race, ms: f64, styles: &Styles) -> (String, Style) {
     if race.measuring() {
-        let which = if race.speculates() { "speculatively" } else { "plain" };
-        let tokens: usize = race.lanes.iter().map(Lane::tokens).sum();
-        return (format!("answering {which}, to be timed … {tokens} tokens"), styles.dim);
+        let words = "timing both answers, one after the other, with the same seed";
+        return (words.to_string(), styles.dim);
     }
     if ms < race.length_ms() {
         let words = match race.counts_rounds {
-            true => "both play at one pace: the number of rounds counts",
-            false => "each at its own measured speed; same seed",
+            true => "replay: one pace for both, the number of rounds counts",
+            false => "replay: each answer at the pace that was measured",
         };
         return (words.to_string(), styles.dim);
     }
     (race.result(), payoff::of(race.ratio(), styles).add_modifier(Modifier::BOLD))
 }
 
+/// A lane after `ms`, with its title, the tokens that it is to have if that is known, whether it has
+/// arrived, and whether rounds are compared instead of times.
 fn rows(
-    race: &Race,
     lane: &Lane,
-    title: String,
+    (title, all, there, counts_rounds): (String, Option<usize>, bool, bool),
     ms: f64,
-    width: u16,
-    height: u16,
+    (width, height): (u16, u16),
     styles: &Styles,
 ) -> Vec<Line<'static>> {
-    let all = lane.tokens().max(1);
     let tokens = lane.tokens_at(ms);
-    let there = !race.measuring() && ms >= lane.total_ms();
+    let share = all.map_or(0.0, |all| tokens as f64 / all.max(1) as f64);
     let columns = usize::from(width).saturating_sub(2);
-    let bar = figures::bar(tokens as f64 / all as f64, columns);
+    let bar = figures::bar(share, columns);
     let style = if there { styles.accepted } else { styles.accent };
-    let time = match race.counts_rounds {
+    let time = match counts_rounds {
         true => String::new(),
         false => figures::time(ms.min(lane.total_ms())),
     };
     let counts = format!(
         "{} in {}",
         figures::many(tokens, "token"),
-        figures::many(lane.steps_at(ms), "round")
+        figures::many(lane.rounds_at(ms), "round")
     );
     let counts = Line::styled(counts, styles.dim);
     let mut rows = vec![
@@ -92,12 +101,10 @@ fn rows(
         ends(counts, Line::styled(time, if there { styles.strong } else { styles.text }), width),
         Line::default(),
     ];
-    if !race.measuring() {
-        let text = printable(lane.text_at(ms)).into_owned();
-        let said = wrapped(&text, width, styles.text);
-        let room = usize::from(height).saturating_sub(rows.len());
-        let skip = said.len().saturating_sub(room);
-        rows.extend(said.into_iter().skip(skip));
-    }
+    let text = printable(lane.text_at(ms)).into_owned();
+    let said = wrapped(&text, width, styles.text);
+    let room = usize::from(height).saturating_sub(rows.len());
+    let skip = said.len().saturating_sub(room);
+    rows.extend(said.into_iter().skip(skip));
     rows
 }

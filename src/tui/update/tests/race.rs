@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{job, texts};
+use super::{job, screen, texts};
 use crate::tui::state::{Overlay, Phase, ScreenState};
 use crate::tui::testing::{answer, loaded, say, type_keys};
 use crate::tui::update::{Effect, ScreenEvent, update};
@@ -54,10 +54,36 @@ fn the_question_is_answered_plain_then_speculatively_and_played() {
     let end = state.now + Duration::from_secs(30);
     update(&mut state, ScreenEvent::Tick, end);
     assert_eq!(state.deadline(), None);
+    assert!(screen(&mut state).contains("Enter play again"));
     type_keys(&mut state, "<enter>");
     assert!(state.deadline().is_some(), "once more");
+    assert!(screen(&mut state).contains("Enter skip"));
+    type_keys(&mut state, "<enter>");
+    assert_eq!(state.deadline(), None, "its end is shown at once");
+    let shown = screen(&mut state);
+    assert_eq!(shown.matches("The same text twice over.").count(), 2, "{shown}");
+    assert!(shown.contains("Same text, 2 rounds instead of 2"), "{shown}");
     type_keys(&mut state, "<esc>");
     assert!(state.race.is_none() && state.overlay.is_none());
+}
+
+#[test]
+fn each_answer_is_shown_while_it_is_timed() {
+    let mut state = asked();
+    type_keys(&mut state, "<f12>");
+    assert!(screen(&mut state).contains("timing plain …"));
+    let events = answer(state.generation(), "The same text twice over.", 8);
+    events[..3].iter().for_each(|event| drop(say(&mut state, event.clone())));
+    let shown = screen(&mut state);
+    assert!(shown.contains("The same text") && !shown.contains("over."), "{shown}");
+    events[3..].iter().for_each(|event| drop(say(&mut state, event.clone())));
+    let shown = screen(&mut state);
+    assert!(shown.contains("timing speculative") && !shown.contains("timing plain"), "{shown}");
+    assert_eq!(shown.matches("twice over.").count(), 1, "{shown}");
+    let events = answer(state.generation(), "The same text twice over.", 8);
+    events[..3].iter().for_each(|event| drop(say(&mut state, event.clone())));
+    let shown = screen(&mut state);
+    assert_eq!(shown.matches("The same text").count(), 2, "{shown}");
 }
 
 #[test]

@@ -16,7 +16,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, st
     let (take, close) = (state.keys.take(), state.keys.close());
     let foot = match run.measuring() {
         true => format!(" {close} stop "),
-        false => format!(" {take} once more · {close} close "),
+        false if run.playing(state.now) => format!(" {take} skip · {close} close "),
+        false => format!(" {take} play again · {close} close "),
     };
     let foot = Line::styled(foot, styles.dim).right_aligned();
     let block = panel(" race: the last question, twice ", true, styles).title_bottom(foot);
