@@ -107,7 +107,9 @@ pub const KEYS: &[SettingKey] = {
             "Maximum number of tokens in an answer",
             "auto",
         )
-        .more("`auto` is the room left in the context; a race and `bench` have limits of their own.")
+        .more(
+            "`auto` is the room left in the context; a race and `bench` have limits of their own.",
+        )
         .flag("--max-tokens")
         .live("/max-tokens"),
         key(
