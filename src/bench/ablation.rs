@@ -87,12 +87,12 @@ impl Variants {
             let controls = with_tree(&base, |tree| tree.gamma = Setting::Fixed(gamma));
             (format!("γ={gamma}"), Some(gamma as f64), controls)
         });
-        self.sweep("Nodes of the tree", "γ, nodes with the root", gammas);
+        self.sweep("Nodes of the tree", "γ, nodes including the root", gammas);
         let widths = WIDTHS.map(|width| {
             let controls = with_tree(&base, |tree| tree.width = Setting::Fixed(width));
             (format!("width {width}"), Some(width as f64), controls)
         });
-        self.sweep("Width of the tree", "children a node", widths);
+        self.sweep("Width of the tree", "children per node", widths);
         let depths = DEPTHS.map(|depth| {
             let controls = with_tree(&base, |tree| tree.depth = Setting::Fixed(depth));
             (format!("depth {depth}"), Some(depth as f64), controls)

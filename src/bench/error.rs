@@ -30,7 +30,7 @@ pub enum MeasureError {
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The machine's roofline could not be measured.
-    #[error("measuring the machine's roofline: {0}")]
+    #[error("cannot measure the machine's roofline: {0}")]
     Roofline(#[from] OutOfMemory),
     /// A pass failed.
     #[error(transparent)]
@@ -39,6 +39,6 @@ pub enum MeasureError {
     #[error("candle: {0}")]
     Candle(#[from] candle_core::Error),
     /// The result could not be written.
-    #[error("the result could not be written: {0}")]
+    #[error("cannot write the result: {0}")]
     Write(#[from] std::io::Error),
 }

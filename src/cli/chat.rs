@@ -24,7 +24,8 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
     let mut settings = backend::settings(&args.shared, &args.overrides())?;
     let on_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
     if let Some(why) = no_screen(on_terminal, std::env::var_os("TERM").as_deref()) {
-        let remedy = "for one answer use `dovetail run \"prompt\"` (see `dovetail run --help`)";
+        let remedy = "for a single answer, use `dovetail run \"prompt\"` (see `dovetail run \
+                      --help`)";
         return Err(Failure::new(Code::Usage, anyhow!("{why}; {remedy}")));
     }
     let keys = keymap(&settings).map_err(|error| Failure::new(Code::Usage, error))?;
@@ -197,7 +198,7 @@ fn gpu_name(choice: DeviceChoice, machine: &Machine) -> String {
             return messages::obstacle(&no_hardware(&machine.adapters));
         }
     };
-    if choice == DeviceChoice::Cpu { format!("{there}, not taken") } else { there.clone() }
+    if choice == DeviceChoice::Cpu { format!("{there}, not used") } else { there.clone() }
 }
 
 #[cfg(test)]

@@ -94,12 +94,12 @@ fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
     report.row("cores", format!("{} physical{fast}, {} threads", cpu.physical, cpu.logical));
     report.row("features", list(&cpu.features));
     let memory = machine.memory;
-    report.row("memory", format!("{} in all, {} free", gb(memory.total), gb(memory.free)));
+    report.row("memory", format!("{} total, {} free", gb(memory.total), gb(memory.free)));
     match &machine.gpu {
         GpuFinding::Found(gpu) => {
             report.row("GPU", &gpu.name);
             let (total, free) = (gb(gpu.vram_total), gb(gpu.vram_free));
-            report.row("VRAM", format!("{total} in all, {free} free"));
+            report.row("VRAM", format!("{total} total, {free} free"));
             report.row("driver", &gpu.driver);
         }
         GpuFinding::Absent { reason } => report.row("GPU", reason),
@@ -108,27 +108,27 @@ fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
         let Adapter { number, name, kind, interface, driver, .. } = adapter;
         let memory = match adapter.memory {
             Some(memory) => {
-                format!("{} in all, {} free", gb(memory.total), gb(memory.free()))
+                format!("{} total, {} free", gb(memory.total), gb(memory.free()))
             }
-            None if adapter.shares_memory() => "the main memory".to_owned(),
-            None => "memory unknown (setting `vram`)".to_owned(),
+            None if adapter.shares_memory() => "shares the main memory".to_owned(),
+            None => "memory unknown (set it with --vram)".to_owned(),
         };
         let kind = kind.name();
         let line = format!("{name}, {kind}, {interface}, {driver}; {memory}");
         report.row(&format!("gpu:{number}"), line);
     }
-    report.row("taken", taken(&machine.adapters));
+    report.row("default GPU", taken(&machine.adapters));
     report.title("Build");
     report.row("version", env!("CARGO_PKG_VERSION"));
-    let libraries = machine.built_with.iter().map(|name| format!(", {name} by candle"));
-    let own = "Vulkan, Metal or DirectX 12 by our shaders".to_owned();
+    let libraries = machine.built_with.iter().map(|name| format!(", {name} (candle)"));
+    let own = "Vulkan, Metal or DirectX 12 (Dovetail's own shaders)".to_owned();
     report.row("GPU support", libraries.fold(own, |all, more| all + &more));
     report.title("Files");
     let settings_file = config.or_else(settings::default_path).map(|path| {
-        let there = if path.exists() { "" } else { " (not there: defaults)" };
+        let there = if path.exists() { "" } else { " (does not exist; defaults apply)" };
         format!("{}{there}", path.display())
     });
-    let nowhere = || "this system has no place for it".to_owned();
+    let nowhere = || "none on this system".to_owned();
     report.row("settings", settings_file.unwrap_or_else(nowhere));
     let log = logging::folder().map(|path| path.display().to_string());
     report.row("log", log.unwrap_or_else(nowhere));
@@ -139,14 +139,13 @@ fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
 fn taken(adapters: &[Adapter]) -> String {
     match (best_adapter(adapters), adapters) {
         (Some(best), _) => format!(
-            "gpu:{} by itself: the first {} one, and memory of its own comes before the main \
-             memory's",
+            "gpu:{} by default: the first {} GPU (GPUs with memory of their own come first)",
             best.number,
             best.kind.name()
         ),
-        (None, []) => "no GPU: no driver (Vulkan, Metal or DirectX 12) lists one".to_owned(),
+        (None, []) => "none: no GPU found (Vulkan, Metal or DirectX 12)".to_owned(),
         (None, some) => format!(
-            "no GPU by itself: software is taken only where it is named (--device gpu:{})",
+            "none by default: a software GPU is used only if you name it (--device gpu:{})",
             some[0].number
         ),
     }
@@ -163,12 +162,17 @@ fn kernels(formats: &[(Format, u64)]) -> Vec<(&'static str, String)> {
         formats.iter().filter(|(format, _)| wanted(*format)).map(megabytes).collect()
     };
     let ways = [
-        ("kernels", of(false), "each with a kernel of its own; at most 5 % above the file"),
+        (
+            "kernels",
+            of(false),
+            "each with its own kernel; at most 5 % larger in memory than in the \
+                                file",
+        ),
         (
             "expanded",
             of(true),
-            "expanded whenever they are used; as small as the file, and many times slower than \
-             formats with a kernel of their own",
+            "expanded each time they are used; as small as the file, but many times slower than \
+             formats with their own kernel",
         ),
     ];
     let used = ways.into_iter().filter(|(_, formats, _)| !formats.is_empty());
@@ -180,9 +184,9 @@ fn packed_from(from: PackedFrom) -> Option<&'static str> {
     match from {
         PackedFrom::Files => None,
         PackedFrom::FilesAndKept => {
-            Some("packed from the model's files, and kept in the pack cache for the next start")
+            Some("packed from the model's files and saved in the pack cache for the next start")
         }
-        PackedFrom::Cache => Some("read from the pack cache, as an earlier start packed them"),
+        PackedFrom::Cache => Some("read from the pack cache"),
     }
 }
 
@@ -219,7 +223,7 @@ fn chosen(loaded: &Loaded) -> String {
     for status in &ready.strategies {
         let summary = Strategy::named(&status.name).map(|row| row.summary).unwrap_or_default();
         let words = match &status.missing {
-            Some(missing) => format!("not here: it needs {missing}"),
+            Some(missing) => format!("unavailable, needs {missing}"),
             None if status.name == ready.strategy => format!("{summary} (in use)"),
             None => summary.to_owned(),
         };
@@ -298,8 +302,8 @@ fn traffic(loaded: Loaded, settings: &Settings) -> String {
         }
         true
     });
-    let mut report = Report(String::from("\nBus to the GPU\n"));
-    report.row("a round", words);
+    let mut report = Report(String::from("\nTraffic on the GPU's bus\n"));
+    report.row("per round", words);
     report.0
 }
 

@@ -95,8 +95,9 @@ fn list(
         head: head.map(str::to_owned).to_vec(),
         rows: opens.map(row).collect(),
         notes: vec![format!(
-            "plain and drafted are tokens a second, estimated from the files' headers and {} GB/s \
-             of memory bandwidth, as measured now. `dovetail models NAME` says more of one.",
+            "plain and drafted: tokens per second, estimated from the files' headers and the \
+             memory bandwidth measured now, {} GB/s. `dovetail models NAME` shows more about one \
+             model.",
             gb_s(forecaster)
         )],
     };
@@ -116,11 +117,11 @@ fn list(
         model.problem().map(|problem| format!("{}: {problem}", model.located.name))
     });
     section("Cannot be opened", problems.collect())?;
-    section("Left out", found.skipped.iter().map(ToString::to_string).collect())?;
+    section("Skipped", found.skipped.iter().map(ToString::to_string).collect())?;
     let pairs = catalogue().iter().map(|pair| {
         format!("{:<18} {} ({}), {}", pair.name, pair.title, pair.licence, pair.draft.id())
     });
-    section("To fetch, with what drafts for it: dovetail pull NAME", pairs.collect())?;
+    section("To download, each with its draft: dovetail pull NAME", pairs.collect())?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
@@ -169,30 +170,30 @@ fn details((model, forecast): &Expected<'_>, forecaster: &Forecaster) -> String 
     let Some(forecast) = forecast else { return text };
     row(
         "memory",
-        &format!(
-            "{} with a context of the usual length: {}",
-            bytes(forecast.needed),
-            fit(forecast.memory)
-        ),
+        &format!("{} with the default context: {}", bytes(forecast.needed), fit(forecast.memory)),
     );
     match forecast.plain {
         Some(plain) => {
             row(
                 "plain",
                 &format!(
-                    "{} tokens a second, estimated with {} GB/s of memory bandwidth",
+                    "{} tokens per second, estimated with {} GB/s of memory bandwidth",
                     rate(plain),
                     gb_s(forecaster)
                 ),
             );
         }
-        None => row("plain", "not estimated: its format is expanded in use, which is slow"),
+        None => row(
+            "plain",
+            "not estimated: its format is expanded each time it is used, which is \
+                              slow",
+        ),
     }
     for draft in &forecast.drafts {
         row(
             "drafted",
             &format!(
-                "{} tokens a second, estimated: {}",
+                "{} tokens per second, estimated: {}",
                 rate(draft.rate),
                 command(located, draft)
             ),
@@ -265,7 +266,7 @@ fn type_of(model: &ModelEntry) -> &str {
 fn fit(memory: MemoryFit) -> &'static str {
     match memory {
         MemoryFit::Fits => "fits",
-        MemoryFit::Tight => "fits if others end",
+        MemoryFit::Tight => "fits if other programs close",
         MemoryFit::TooLarge => "too large",
         MemoryFit::Unknown => "unknown",
     }

@@ -21,45 +21,47 @@ use crate::train::run::{RunError, TrainEvent};
 /// Flags of `ngrams`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The better the texts are the model's own, the more of its drafts are right: \
-    answers that it gave itself are best. Chats are JSON lines as `train` reads them."
+    after_help = "Answers that the model itself gave work best: the closer the texts are to its \
+                  own, the more of the drafts it accepts. The file has the same format as for \
+                  `dovetail train`."
 )]
 pub struct NgramsArgs {
-    /// Target model: a GGUF file, a folder or a hub id [default: the bundled one].
+    /// Target model: a GGUF file, a folder, a hub id or the name of a model on this machine
+    /// [default: the bundled model].
     #[arg(long, value_name = "MODEL", env = "DOVETAIL_TARGET", help_heading = "What")]
     pub target: Option<String>,
-    /// Chats to count, a JSONL file.
+    /// File of chats to count (JSON lines).
     #[arg(long, value_name = "FILE", help_heading = "What")]
     pub data: PathBuf,
-    /// Where the table goes [default: in the data folder, where it is found without being named].
+    /// File for the table [default: a file in the data folder, which Dovetail finds by itself].
     #[arg(long, value_name = "FILE", help_heading = "What")]
     pub out: Option<PathBuf>,
 
-    /// Use at most N chats, drawn by the seed [default: all].
+    /// Use at most N chats, drawn at random by the seed [default: all].
     #[arg(long, value_name = "N", help_heading = "Chats")]
     pub limit: Option<usize>,
     /// System message for chats that have none.
     #[arg(long, value_name = "TEXT", help_heading = "Chats")]
     pub system: Option<String>,
-    /// Share of the chats to measure with.
+    /// Share of the chats to measure with, 0 to below 1.
     #[arg(long, value_name = "X", default_value_t = 0.03, help_heading = "Chats")]
     pub held_out: f64,
-    /// Tokens of a chat to use; the rest is cut off.
+    /// Tokens to use of each chat, at least 2; the rest is cut off.
     #[arg(long, value_name = "N", default_value_t = 2048, help_heading = "Chats")]
     pub window: usize,
-    /// What chats are drawn by.
+    /// Random seed for drawing chats.
     #[arg(long, value_name = "N", default_value_t = 42, help_heading = "Chats")]
     pub seed: u64,
 
-    /// Contexts that are kept, those that tell most; one takes 19 bytes on disk, or 28 of a
-    /// vocabulary above 65536 tokens.
+    /// Number of contexts to store, the most informative first; each takes 19 bytes on disk, or 28
+    /// if the vocabulary has more than 65536 tokens.
     #[arg(long, value_name = "N", default_value_t = 500_000, help_heading = "Table")]
     pub contexts: usize,
 
-    /// Compute threads [default: one a fast core].
+    /// Compute threads [default: one per fast core].
     #[arg(long, value_name = "N", env = "DOVETAIL_THREADS", help_heading = "Machine")]
     pub threads: Option<usize>,
-    /// Where the settings are, which may name folders of models.
+    /// The settings file, which may name folders of models.
     #[command(flatten)]
     pub file: SettingsFile,
 }
@@ -112,18 +114,19 @@ pub fn ngrams(args: &NgramsArgs) -> CommandResult {
     };
     let mut print = stdout()?;
     if made.refused > 0 {
-        report(&format!("{} lines could not be used", made.refused));
+        report(&format!("{} lines could not be used and were skipped", made.refused));
     }
     writeln!(
         print,
-        "{} contexts of {} tokens of answers in {} chats.",
+        "{} contexts from {} answer tokens in {} chats.",
         made.contexts, made.places, made.chats
     )?;
     if made.held > 0 {
         let share = |right: usize| 100.0 * right as f64 / made.held as f64;
         writeln!(
             print,
-            "Of {} tokens held out the first guess is right for {:.1} %, one of four for {:.1} %.",
+            "On {} held-out tokens, the first guess is right {:.1} % of the time, one of the first \
+             four {:.1} %.",
             made.held,
             share(made.right.0),
             share(made.right.1)
@@ -131,14 +134,14 @@ pub fn ngrams(args: &NgramsArgs) -> CommandResult {
     }
     let used = match &args.out {
         Some(out) => format!("use it with: --ngrams {}", out.display()),
-        None => "it is used from now on".to_owned(),
+        None => "Dovetail uses it from now on".to_owned(),
     };
     Ok(writeln!(print, "The table is in {}; {used}", out.display())?)
 }
 
 /// A file of the data folder, named after the model.
 fn default_place(model: &str) -> Result<PathBuf, Failure> {
-    let none = || anyhow!("this system has no folder for data; name a file with --out");
+    let none = || anyhow!("this system has no data folder; name a file with --out");
     let folder = ngrams_folder().ok_or_else(none)?;
     let failed =
         |error| anyhow!("cannot make {}: {error}; name a file with --out", folder.display());

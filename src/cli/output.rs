@@ -19,7 +19,7 @@ pub struct Output<W: Write> {
 /// It was closed when the program began: what is written would be lost.
 pub fn stdout() -> io::Result<Output<StdoutLock<'static>>> {
     if closed() {
-        let reason = "standard output is closed: there is nowhere to write to";
+        let reason = "standard output is closed, so the result cannot be written";
         return Err(io::Error::new(io::ErrorKind::NotConnected, reason));
     }
     Ok(Output::new(io::stdout().lock(), io::stdout().is_terminal()))

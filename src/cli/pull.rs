@@ -32,11 +32,12 @@ pub fn pull(args: &PullArgs) -> CommandResult {
 fn unknown(given: &str, near: &[&str]) -> Failure {
     let near = match near {
         [] => String::new(),
-        near => format!(" (near: {})", near.join(", ")),
+        near => format!("; similar: {}", near.join(", ")),
     };
     let message = format!(
-        "`{given}` is no pair of the catalogue{near}; `dovetail models` lists them, or give a hub \
-         id: owner/name, with @revision, :file.gguf or :Q4_K_M behind it if needed"
+        "no pair named \"{given}\"{near}. `dovetail models` lists the pairs. To download a single \
+         model, give its hub id: owner/name, if needed followed by @revision, :file.gguf or \
+         :Q4_K_M"
     );
     Failure::new(Code::Model, anyhow!(message))
 }

@@ -79,7 +79,10 @@ fn measured(
         let event = match next.recv() {
             Ok(Next::Event(event)) => event,
             Ok(Next::Interrupt) => return Err(Failure::quiet(Code::Interrupted)),
-            Err(_) => return Err(anyhow!("the worker ended without an answer").into()),
+            Err(_) => {
+                let text = "the model stopped without an answer; the log file may say why";
+                return Err(anyhow!(text).into());
+            }
         };
         let mut asked = true;
         match &event {
@@ -114,7 +117,8 @@ fn measured(
             }
         }
         if !asked {
-            return Err(anyhow!("the worker ended before the answer").into());
+            let text = "the model stopped before the answer; the log file may say why";
+            return Err(anyhow!(text).into());
         }
     }
     Ok(race)

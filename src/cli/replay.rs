@@ -20,20 +20,20 @@ use crate::worker::scripted::Script;
 /// Flags of `replay`.
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
-    /// A file of `run --record` or `chat --record`.
+    /// A file written by `dovetail run --record` or `dovetail chat --record`.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Least time from round to round, e.g. 0.5s; 0 shows it as fast as it can be drawn [default:
-    /// as fast as it was].
+    /// Minimum time per round, for example 0.5s, up to 10s; 0 plays as fast as the screen can draw
+    /// [default: the recorded speed].
     #[arg(long, value_name = "TIME")]
     pub pace: Option<String>,
-    /// Colours: dark, light or mono.
+    /// Colours: dark, light or mono [default: dark, or mono if NO_COLOR is set].
     #[arg(long, value_name = "NAME")]
     pub theme: Option<String>,
     /// Do not mark where each token came from.
     #[arg(long)]
     pub no_marks: bool,
-    /// Where the settings are.
+    /// The settings file.
     #[command(flatten)]
     pub settings: SettingsFile,
 }
@@ -45,11 +45,11 @@ pub fn replay(args: &ReplayArgs) -> CommandResult {
     let record = Record::read(&args.file).map_err(|error| usage(error.into()))?;
     let script = Script::of_record(&record, args.pace.is_some()).map_err(anyhow::Error::from)?;
     if record.answers.is_empty() {
-        return Err(usage(anyhow!("{} holds no answer to show", args.file.display())));
+        return Err(usage(anyhow!("{} contains no answer to show", args.file.display())));
     }
     let on_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
     if let Some(why) = no_screen(on_terminal, std::env::var_os("TERM").as_deref()) {
-        return Err(usage(anyhow!("{why}; `dovetail verify` checks a record without one")));
+        return Err(usage(anyhow!("{why}; `dovetail verify` checks a record without a screen")));
     }
     let asked = |answer: &crate::worker::record::RecordedAnswer| {
         let messages = answer.question.messages.iter().rev();

@@ -52,7 +52,13 @@ pub fn run(args: &RunArgs) -> CommandResult {
         let event = match next.recv() {
             Ok(Next::Event(event)) => event,
             Ok(Next::Interrupt) => break Err(Failure::quiet(Code::Interrupted)),
-            Err(_) => break Err(anyhow!("the worker ended without an answer").into()),
+            Err(_) => {
+                break Err(anyhow!(
+                    "the model stopped without an answer; the log file may say \
+                                         why"
+                )
+                .into());
+            }
         };
         if let Event::Ready(ready) = &event
             && let Some(job) = job.take()
@@ -61,7 +67,10 @@ pub fn run(args: &RunArgs) -> CommandResult {
                 controls.update(|controls| controls.sampler = sampler);
             }
             if !worker.generate(job) {
-                break Err(anyhow!("the worker ended before the answer").into());
+                break Err(anyhow!(
+                    "the model stopped before the answer; the log file may say why"
+                )
+                .into());
             }
         }
         match output.take(event) {
@@ -95,7 +104,7 @@ fn job(settings: &Settings, prompt: String) -> Job {
 fn prompt(parts: &[String], piped: bool, stdin: &mut dyn Read) -> Result<String, Failure> {
     let usage = |text: &str| Failure::new(Code::Usage, anyhow!("{text}"));
     if parts.is_empty() && !piped {
-        return Err(usage("no prompt: give one (`dovetail run \"…\"`) or pipe it in"));
+        return Err(usage("there is no prompt; give one (`dovetail run \"…\"`) or pipe it in"));
     }
     let placed = parts.iter().any(|part| part == "-");
     let behind = (piped && !placed).then_some("-");
@@ -107,11 +116,14 @@ fn prompt(parts: &[String], piped: bool, stdin: &mut dyn Read) -> Result<String,
             stdin.read_to_end(&mut bytes).context("cannot read stdin")?;
             if bytes.len() as u64 > MOST_PIPED {
                 let most = MOST_PIPED >> 20;
-                let text = format!("more than {most} MiB are piped in: no context holds them");
+                let text = format!(
+                    "the piped input is longer than {most} MiB; no model's context \
+                                    is that large"
+                );
                 return Err(usage(&text));
             }
             let text = String::from_utf8(bytes)
-                .map_err(|_| usage("what is piped in is not UTF-8 text; convert it first"))?;
+                .map_err(|_| usage("the piped input is not UTF-8 text; convert it first"))?;
             texts.push(text.trim_end().to_owned());
         } else {
             texts.push(part.to_owned());

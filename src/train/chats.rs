@@ -15,10 +15,10 @@ use crate::chat::{Message, Role};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChatFault {
     /// Cut off in the middle, or not JSON.
-    #[error("not JSON, or torn: {0}")]
+    #[error("not valid JSON, or cut off: {0}")]
     Torn(String),
     /// It has none of the known fields.
-    #[error("no `messages`, `conversations` or `turns` in it")]
+    #[error("it has no `messages`, `conversations` or `turns`")]
     NoChat,
     /// A chat without any text.
     #[error("the chat is empty")]
@@ -38,13 +38,13 @@ pub enum ChatFault {
         message: usize,
     },
     /// It has only questions.
-    #[error("nobody answers in it; --self-answers has the target answer")]
+    #[error("it contains no answer; with --self-answers the target answers")]
     NoAnswer,
     /// The target's template does not accept it.
     #[error("{0}")]
     Template(String),
     /// The window ends before the first answer.
-    #[error("the first answer begins at token {begins}, behind the window of {window}")]
+    #[error("the first answer begins at token {begins}, after the window of {window} tokens")]
     Window {
         /// Where the answer begins.
         begins: usize,
@@ -180,7 +180,7 @@ mod tests {
         );
         insta::assert_snapshot!(
             why(r#"{"text": "a book"}"#),
-            @"no `messages`, `conversations` or `turns` in it"
+            @"it has no `messages`, `conversations` or `turns`"
         );
         insta::assert_snapshot!(why(r#"{"messages": []}"#), @"the chat is empty");
         insta::assert_snapshot!(

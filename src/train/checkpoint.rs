@@ -86,7 +86,7 @@ pub(super) fn save(
         tensors.insert(format!("{SECOND}{name}"), second.clone());
     }
     let state = serde_json::to_string(&state)
-        .map_err(|error| damaged(path, format!("its state cannot be written: {error}")))?;
+        .map_err(|error| damaged(path, format!("cannot write its state: {error}")))?;
     save_tensors(path, tensors, Some(HashMap::from([(STATE.to_owned(), state)])))
 }
 
@@ -123,7 +123,15 @@ pub(super) fn load(path: &Path, device: &Device) -> Result<Checkpoint, TrainErro
             Some(second) if shape == Some(first.dims()) && shape == Some(second.dims()) => {
                 moments.insert(name, Moments { first, second });
             }
-            _ => return Err(damaged(path, format!("the moments of `{name}` do not fit"))),
+            _ => {
+                return Err(damaged(
+                    path,
+                    format!(
+                        "the moments of `{name}` do not match its \
+                                                   weights"
+                    ),
+                ));
+            }
         }
     }
     let adam = AdamW { steps: state.optimiser_steps, moments };

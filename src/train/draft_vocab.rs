@@ -34,7 +34,7 @@ impl std::str::FromStr for DraftVocabSize {
             "all" => Ok(Self::All),
             _ => match text.parse() {
                 Ok(count) if count > 0 => Ok(Self::Tokens(count)),
-                _ => Err("it must be `auto`, `all` or a count of tokens".to_owned()),
+                _ => Err("it must be `auto`, `all` or a number of tokens".to_owned()),
             },
         }
     }

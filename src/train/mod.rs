@@ -43,7 +43,7 @@ pub use trainer::Trainer;
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
     /// An option is outside of its sensible range.
-    #[error("training option `{name}` is {value}: {reason}")]
+    #[error("training option `{name}` is {value}, but must be {reason}")]
     Option {
         /// Its name, as on the command line.
         name: &'static str,
@@ -62,8 +62,8 @@ pub enum TrainError {
     },
     /// The examples are not those with which the training began.
     #[error(
-        "the training began with {} examples of {} tokens and now there are {} of {}; go on with \
-         the same data, or begin anew",
+        "the training started with {} examples of {} tokens, but now there are {} examples of {} \
+         tokens; continue with the same data, or start over with a new --out",
         before.0, before.1, now.0, now.1
     )]
     Changed {
@@ -74,8 +74,7 @@ pub enum TrainError {
     },
     /// The loss became infinite or not a number.
     #[error(
-        "the loss of step {step} is not a number: the training diverged; a --lr below {rate} may \
-         help"
+        "the training diverged: the loss of step {step} is not a number; try an --lr below {rate}"
     )]
     Diverged {
         /// The step that failed.
@@ -84,7 +83,7 @@ pub enum TrainError {
         rate: f64,
     },
     /// A checkpoint cannot be used.
-    #[error("checkpoint {}: {reason}; begin anew without --resume", path.display())]
+    #[error("cannot use the checkpoint {}: {reason}; start over without --resume", path.display())]
     Checkpoint {
         /// The file.
         path: PathBuf,

@@ -158,10 +158,10 @@ impl Options {
         };
         let Self { betas, used, .. } = self;
         for (name, value, sound, reason) in [
-            ("length", format!("{:?}", self.length), length, "it must be more than none"),
+            ("length", format!("{:?}", self.length), length, "above 0"),
             ("batch-tokens", self.batch_tokens.to_string(), self.batch_tokens > 0, "at least 1"),
             ("accumulate", self.accumulate.to_string(), self.accumulate > 0, "at least 1"),
-            ("window", self.window.to_string(), self.window >= 3, "a pair needs 3 tokens"),
+            ("window", self.window.to_string(), self.window >= 3, "at least 3"),
             ("lr", self.learning_rate.to_string(), positive(self.learning_rate), "above 0"),
             ("beta1", betas.0.to_string(), share(betas.0) && betas.0 < 1.0, "0 to below 1"),
             ("beta2", betas.1.to_string(), share(betas.1) && betas.1 < 1.0, "0 to below 1"),
@@ -172,7 +172,7 @@ impl Options {
             ("vloss", self.vloss.to_string(), not_negative(self.vloss), "0 or more"),
             ("ploss", self.ploss.to_string(), not_negative(self.ploss), "0 or more"),
             ("used-share", used.share.to_string(), share(used.share), "0 to 1"),
-            ("used-steps", used.steps.to_string(), used.steps <= 16, "16 at most"),
+            ("used-steps", used.steps.to_string(), used.steps <= 16, "at most 16"),
             ("used-decay", used.decay.to_string(), positive(used.decay), "above 0"),
         ] {
             if !sound {

@@ -45,7 +45,7 @@ pub enum ShardError {
         source: io::Error,
     },
     /// A file that is not a shard, or belongs to another run.
-    #[error("{}: {reason}; delete it and go on with --resume", path.display())]
+    #[error("cannot use {}: {reason}; delete it and continue with --resume", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -68,9 +68,9 @@ impl ShardError {
 
 fn remedy(error: &io::Error) -> &'static str {
     if is_full(error) {
-        "make room and go on with --resume"
+        "free some disk space and continue with --resume"
     } else {
-        "mend that and go on with --resume"
+        "correct that and continue with --resume"
     }
 }
 

@@ -73,7 +73,8 @@ impl Trainer {
         )?;
         if kind.taps() && options.vloss != 0.0 {
             let (name, value) = ("vloss", options.vloss.to_string());
-            let reason = "a head over tapped states estimates no features; take 0";
+            let reason = "0, since a head over three layers of the target does not predict \
+                          features";
             return Err(TrainError::Option { name, value, reason });
         }
         let adam = AdamW::default();
@@ -363,7 +364,7 @@ impl Trainer {
             order = plan(examples, seed, position.epoch, batch_tokens, window);
         }
         let Some(next) = order.get(position.cursor).cloned() else {
-            let reason = "no example has the three tokens that a pair needs".into();
+            let reason = "every example has fewer than three tokens".into();
             return Err(TrainError::Example { index: 0, reason });
         };
         position.cursor += 1;

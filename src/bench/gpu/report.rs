@@ -208,7 +208,7 @@ impl GpuReport {
             head: ["", "block CPU", "block GPU", "rest CPU", "rest GPU"].map(Into::into).to_vec(),
             rows: rows.collect(),
             notes: vec![format!(
-                "To the GPU: {:.2} GB/s; a submission and its answer {:.3} ms.",
+                "To the GPU: {:.2} GB/s; a submission and its reply take {:.3} ms.",
                 self.times.transfer / 1e9,
                 self.times.trip_ms
             )],
@@ -258,11 +258,11 @@ impl GpuReport {
             row.failed.as_ref().map(|reason| format!("{}: {}", row.name, printable(reason)))
         });
         let more = (self.left_out > 0).then(|| {
-            format!("{} further placements were left out, for time (--seconds).", self.left_out)
+            format!("{} further placements were left out to save time (--seconds).", self.left_out)
         });
         let head = ["", "expected", "tokens/s", "τ", "T_V(1)", "T_V(4)", "T_V(16)"];
         Table {
-            title: "Placements: tokens a second expected and measured, T_V in ms".to_owned(),
+            title: "Placements: tokens per second expected and measured, T_V in ms".to_owned(),
             head: head.map(Into::into).to_vec(),
             rows: rows.collect(),
             notes: failures.chain(more).collect(),
@@ -283,7 +283,7 @@ impl GpuReport {
             prompt.failed.as_ref().map(|why| format!("{}: {}", prompt.name, printable(why)))
         });
         (!self.prompts.is_empty()).then(|| Table {
-            title: "Reading a prompt: tokens a second expected and measured".to_owned(),
+            title: "Reading a prompt: tokens per second expected and measured".to_owned(),
             head: ["", "tokens", "expected", "tokens/s"].map(Into::into).to_vec(),
             rows: rows.collect(),
             notes: failures.collect(),

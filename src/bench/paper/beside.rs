@@ -41,7 +41,7 @@ pub fn tables(theirs: &PublishedTable, ours: &Ours<'_>) -> Vec<Table> {
 fn notes(theirs: &PublishedTable, ours: &Ours<'_>) -> Vec<String> {
     let cells: Vec<&str> = theirs.cells.iter().map(|cell| meaning(theirs, *cell)).collect();
     let mut notes = vec![format!(
-        "A cell: {}. `-` was not measured here, or is lost of the paper's table.",
+        "Each cell: {}. `-`: not measured here, or illegible in the paper's table.",
         cells.join("; ")
     )];
     notes.push(format!("Theirs: {}.", theirs.source));
@@ -51,9 +51,9 @@ fn notes(theirs: &PublishedTable, ours: &Ours<'_>) -> Vec<String> {
     notes.extend(ours.notes.iter().cloned());
     if is_of_memory(theirs) {
         notes.push(
-            "Every row ran in a process of its own. RAM and video memory are its peaks, in units \
-             of 10⁹ bytes; video memory as the driver tells, asked every 20 ms, else what was put \
-             there."
+            "Every row ran in its own process. RAM and video memory are peaks, in units of 10⁹ \
+             bytes; video memory is what the driver reported every 20 ms or, without such a \
+             report, what was allocated there."
                 .to_owned(),
         );
     }
@@ -69,9 +69,9 @@ fn meaning(theirs: &PublishedTable, cell: Cell) -> &'static str {
     match cell {
         Cell::SpeedUp if is_of_memory(theirs) => "speed-up over CPU-only",
         Cell::SpeedUp => "speed-up over plain decoding of the same prompts",
-        Cell::Tau => "τ, tokens a pass of the target",
-        Cell::TokensS => "tokens a second",
-        Cell::PeakMemoryGb => "the most video memory, GB",
+        Cell::Tau => "τ, tokens per pass of the target",
+        Cell::TokensS => "tokens per second",
+        Cell::PeakMemoryGb => "peak video memory, GB",
     }
 }
 

@@ -100,17 +100,21 @@ impl PaperFigure {
                         ]
                     })
                     .collect(),
-                notes: vec!["Speed-up: over the target alone as the settings place it.".to_owned()],
+                notes: vec![
+                    "Speed-up: compared with the target alone, placed as the settings say."
+                        .to_owned(),
+                ],
             },
             Self::DuoLengths => Table {
                 title: format!(
-                    "DuoDecoding, Figure 1: {CHAIN} tokens drafted and checked; T = {t}"
+                    "DuoDecoding, Figure 1: {CHAIN} tokens drafted and verified; T = {t}"
                 ),
-                head: words(&["words", "tokens of the prompt", "draft ms", "check ms", "ratio"]),
+                head: words(&["words", "tokens in the prompt", "draft ms", "verify ms", "ratio"]),
                 rows: lengths(grid).iter().map(length_row).collect(),
                 notes: vec![format!(
-                    "A small model drafts a chain of {CHAIN}, the target checks it in one pass \
-                     (with its root {} nodes). Ratio: check over draft; below 1 the target waits.",
+                    "A small model drafts a chain of {CHAIN}, and the target verifies it in one \
+                     pass ({} nodes including the root). Ratio: verify over draft; below 1 the \
+                     target waits.",
                     CHAIN + 1
                 )],
             },
@@ -132,7 +136,7 @@ impl PaperFigure {
                 let head = [&["contender"], grid.sets.as_slice(), &["paper"]].concat();
                 Table {
                     title: format!(
-                        "DuoDecoding, Figure 3: time to the first token over plain's; T = {t}"
+                        "DuoDecoding, Figure 3: time to the first token relative to plain; T = {t}"
                     ),
                     head: words(&head),
                     rows: drafting.map(row).collect(),
@@ -143,7 +147,7 @@ impl PaperFigure {
                 }
             }
             Self::DuoWaiting => Table {
-                title: format!("DuoDecoding, Figure 4: how long either side waits; T = {t}"),
+                title: format!("DuoDecoding, Figure 4: how long each side waits; T = {t}"),
                 head: words(&["contender", "target waits", "draft waits", "round ms"]),
                 rows: drafting(grid)
                     .map(|(name, f)| {
@@ -157,7 +161,8 @@ impl PaperFigure {
                     })
                     .collect(),
                 notes: vec![
-                    "Shares of a round; acceptance and commit are neither's waiting.".to_owned(),
+                    "Shares of a round; acceptance and commit count as waiting for neither side."
+                        .to_owned(),
                 ],
             },
             Self::DuoCounts => counts_table(grid),
@@ -185,7 +190,7 @@ impl PaperFigure {
                     };
                     let bars = grid.strategies.iter().map(bar).collect();
                     let title = format!("Placement with and without speculation, T = {t}");
-                    ("placement", bar_chart(title, "tokens a second", &["tokens/s"], bars)?)
+                    ("placement", bar_chart(title, "tokens per second", &["tokens/s"], bars)?)
                 }
                 Self::DuoLengths => {
                     let points = lengths(grid);
@@ -194,12 +199,12 @@ impl PaperFigure {
                         points: points.iter().map(|(_, at, f)| (*at, value(f))).collect(),
                     };
                     let lines = Lines {
-                        title: format!("{CHAIN} tokens drafted and checked, T = {t}"),
-                        x: "tokens of the prompt".into(),
+                        title: format!("{CHAIN} tokens drafted and verified, T = {t}"),
+                        x: "tokens in the prompt".into(),
                         y: "ms".into(),
                         series: vec![
                             series("draft", |f| f.draft_ms),
-                            series("T_V, check", |f| f.verify_ms),
+                            series("T_V, verify", |f| f.verify_ms),
                         ],
                     };
                     ("lengths", lines.svg()?)
@@ -213,7 +218,10 @@ impl PaperFigure {
                     };
                     let bars = grid.strategies.iter().map(|name| bar(name)).collect();
                     let title = format!("Time to the first token, mean of the sets, T = {t}");
-                    ("first-token", bar_chart(title, "times plain", &["times plain"], bars)?)
+                    (
+                        "first-token",
+                        bar_chart(title, "relative to plain", &["relative to plain"], bars)?,
+                    )
                 }
                 Self::DuoWaiting => {
                     let bar = |(name, f): (&str, Figures)| {
@@ -221,7 +229,7 @@ impl PaperFigure {
                         Bar { name: name.to_owned(), values: vec![target, draft] }
                     };
                     let bars = drafting(grid).map(bar).collect();
-                    let title = format!("How long either side waits, T = {t}");
+                    let title = format!("How long each side waits, T = {t}");
                     let parts = ["target", "draft"];
                     ("waiting", bar_chart(title, "% of a round", &parts, bars)?)
                 }

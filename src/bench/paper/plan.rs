@@ -103,7 +103,7 @@ impl PaperTable {
                     None => PaperRow { published, line: Err(what.to_owned()) },
                 }
             };
-        let eagle = "a head of EAGLE-1 or 2 for this target: name one with --eagle-head";
+        let eagle = "an EAGLE-1 or EAGLE-2 head for this target: name one with --eagle-head";
         let second = "a second small model: name one with --second-draft-model";
         let plain = || PLAIN.to_owned();
         match self {
@@ -199,21 +199,22 @@ pub fn matching_sets(columns: &[String], sets: Vec<PromptSet>) -> (Vec<PromptSet
             continue;
         };
         if set.name != *column {
-            notes.push(format!("`{}` stands for {column}.", set.name));
+            notes.push(format!("`{}` is used for {column}.", set.name));
         }
         found.push(PromptSet { name: column.clone(), prompts: set.prompts.clone() });
     }
     if !missing.is_empty() {
         let mut fetch: Vec<String> = Vec::new();
         for file in missing.iter().filter_map(|set| offering(set)) {
-            let command = format!("`dovetail bench fetch {}`, or ", file.name);
+            let command = format!("run `dovetail bench fetch {}`, or ", file.name);
             if !fetch.contains(&command) {
                 fetch.push(command);
             }
         }
         let fetch = fetch.concat();
         notes.push(format!(
-            "No prompts for {}: {fetch}name files or a folder with {}.jsonl with --prompts.",
+            "There are no prompts for {}: {fetch}name files, or a folder that contains {}.jsonl, \
+             with --prompts.",
             missing.join(", "),
             missing[0]
         ));

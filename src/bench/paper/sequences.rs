@@ -35,10 +35,11 @@ pub(super) fn counts_table(grid: &Grid<'_>) -> Table {
         head: words(&["set", "rounds"]).into_iter().chain(columns).collect(),
         rows: rows.iter().map(row).collect(),
         notes: vec![
-            "Shares of the rounds. k is chosen by the draft's confidence and made a divisor of \
-             the budget."
+            "Shares of the rounds. The draft's confidence determines k, which is then rounded to a \
+             divisor of the budget."
                 .to_owned(),
-            "The paper's bars do not survive; its text says that k = 1 is the commonest."
+            "The values of the paper's bars are not available; its text says that k = 1 is the \
+             most common."
                 .to_owned(),
         ],
     }
@@ -69,9 +70,9 @@ pub(super) fn choices_table(grid: &Grid<'_>, published: &Published) -> Table {
     let judged: usize = choices(grid).choices.iter().flatten().sum();
     let mut all = vec![
         format!(
-            "Shares of the {judged} rounds whose tail held, after which the target chose among \
-             the first tokens. Predicted: k as it was drafted. Actual: k = 1 where the target \
-             chose the first token of the draft's favourite."
+            "Shares of the {judged} rounds whose whole tail was accepted, so that the target chose \
+             among the first tokens. Predicted: the k that was drafted. Actual: k = 1 if the \
+             target chose the token that the draft ranked first."
         ),
         format!("Theirs: {source}."),
     ];

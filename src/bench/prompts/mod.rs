@@ -59,18 +59,18 @@ pub struct PromptSet {
 pub enum PromptError {
     /// Neither a bundled set nor a file.
     #[error(
-        "`{}` is neither a file or folder of prompts nor a set; these are bundled: {}; these can \
-         be fetched: {}",
+        "no prompt set named `{}` (not a file, a folder or a known set); bundled sets: {}; sets to \
+         download: {}",
         .0, bundled_names().join(", "), catalogue::names().join(", ")
     )]
     Unknown(String),
     /// A set of the catalogue that is not here.
-    #[error("the prompts `{0}` are not on this machine: `dovetail bench fetch {0}` fetches them")]
+    #[error("the prompts `{0}` are not on this machine; `dovetail bench fetch {0}` downloads them")]
     NotFetched(String),
     /// A fetched file that has been changed.
     #[error(
-        "the prompts `{name}` in {} are not what was fetched; `dovetail bench fetch {name}` \
-         fetches them again",
+        "the prompts `{name}` in {} were changed after the download; `dovetail bench fetch {name}` \
+         downloads them again",
         path.display()
     )]
     Damaged {
@@ -80,7 +80,7 @@ pub enum PromptError {
         path: PathBuf,
     },
     /// Two sets that the tables could not tell apart.
-    #[error("two of the sets are called `{0}`; leave one of them out")]
+    #[error("two of the sets are named `{0}`; leave one of them out")]
     Twice(String),
     /// A file or folder that cannot be read.
     #[error("cannot read the prompts {}: {source}", path.display())]
@@ -103,7 +103,7 @@ pub enum PromptError {
         reason: String,
     },
     /// No prompt at all.
-    #[error("{0} holds no prompts")]
+    #[error("{0} contains no prompts")]
     Empty(String),
 }
 

@@ -41,8 +41,8 @@ impl CandleModel {
                 Self::Gemma3(quantized_gemma3::ModelWeights::from_gguf(content, file, cpu)?)
             }
             other => candle_core::bail!(
-                "it is not compared for the architecture `{other}`, only for llama, qwen2, qwen3, \
-                 phi3 and gemma3; leave --against away"
+                "cannot compare the architecture `{other}`, only llama, qwen2, qwen3, phi3 and \
+                 gemma3; leave out --against"
             ),
         })
     }

@@ -70,7 +70,7 @@ pub fn run(spec: &Spec, options: &QualityOptions, out: &mut dyn Write) -> Result
         return Err(MeasureError::Options(reason));
     }
     if options.against_candle && !cfg!(feature = "candle-models") {
-        let reason = "this build has none of candle-transformers' models; build it with \
+        let reason = "this build does not include candle-transformers' models; build it with \
                       `cargo build --release --features candle-models`";
         return Err(MeasureError::Options(reason.to_owned()));
     }
@@ -86,7 +86,10 @@ pub fn run(spec: &Spec, options: &QualityOptions, out: &mut dyn Write) -> Result
     let window = options.window.min(files.config.max_positions);
     let windows = windows(&files.tokenizer, &text, window)?;
     if windows.is_empty() {
-        let reason = format!("the text {name} has no two tokens: there is nothing to score");
+        let reason = format!(
+            "the text {name} has fewer than two tokens, so there is nothing to \
+                              score"
+        );
         return Err(MeasureError::Options(reason));
     }
     let mut reference = open_reference(spec, options.against_candle)?;
@@ -119,7 +122,7 @@ fn open_reference(
         _ if !wanted => Ok(None),
         Spec::Gguf(path) => Ok(Some(Box::new(candle::CandleModel::open(path)?))),
         other => Err(MeasureError::Options(format!(
-            "--against candle needs a GGUF file on this machine, and the target is {other}"
+            "--against candle needs a GGUF file on this machine, but the target is {other}"
         ))),
     }
 }

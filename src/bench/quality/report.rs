@@ -84,11 +84,15 @@ impl QualityReport {
         writeln!(out, "perplexity         {:.3}", self.perplexity)?;
         writeln!(out, "time               {:.2} s, {:.0} tokens/s", self.seconds, self.tokens_s)?;
         if let Some(candle) = &self.candle {
-            writeln!(out, "\nagainst candle-transformers' own model of the file, token by token")?;
+            writeln!(
+                out,
+                "\ncompared token by token with candle-transformers' model of the same \
+                           file"
+            )?;
             writeln!(out, "its perplexity     {:.3}", candle.perplexity)?;
             writeln!(out, "its time           {:.2} s", candle.seconds)?;
             let (mean, largest) = (candle.mean_kl, candle.largest_kl);
-            writeln!(out, "mean KL            {mean:.5} nats a token, at most {largest:.4}")?;
+            writeln!(out, "mean KL            {mean:.5} nats per token, at most {largest:.4}")?;
             writeln!(out, "equal best tokens  {:.1} %", 100.0 * candle.same_best)?;
         }
         Ok(())

@@ -53,7 +53,7 @@ pub enum AcceptanceError {
     Record(#[from] RecordError),
     /// It has no rounds that tell.
     #[error(
-        "{}: no round of it was drafted as a tree of a fixed size; record one with `dovetail run \
+        "{} contains no round with a draft tree of a fixed size; record one with `dovetail run \
          --record FILE --strategy dovetail --gamma 64 --width 10 --depth 7 --blocks M`",
         .0.display()
     )]

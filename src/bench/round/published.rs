@@ -26,7 +26,7 @@ pub(super) struct PublishedAcceptance {
 
 /// There is no such profile.
 #[derive(Debug, thiserror::Error)]
-#[error("`{PREFIX}{name}` is no published acceptance; there are {known}")]
+#[error("there is no published acceptance named `{PREFIX}{name}`; choose from {known}")]
 pub struct NotPublished {
     name: String,
     known: String,
@@ -54,7 +54,7 @@ impl PublishedAcceptance {
         let points: Vec<(usize, f64)> = rows.filter_map(point).collect();
         let settings = table.settings.as_deref().unwrap_or("settings unknown");
         let source = format!(
-            "{PREFIX}{name}: τ of {}, {}; {settings}; only γ = {GAMMA} is told",
+            "{PREFIX}{name}: τ of {}, {}; {settings}; published only for γ = {GAMMA}",
             table.title, table.source
         );
         Ok(Self { points, source })

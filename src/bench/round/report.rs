@@ -49,7 +49,7 @@ fn times(prediction: &Prediction) -> Table {
         row
     };
     Table {
-        title: "Times of a round, measured; tokens a second, predicted".to_owned(),
+        title: "Times of a round, measured; tokens per second, predicted".to_owned(),
         head: [
             symbol(prediction),
             "γ",
@@ -114,7 +114,7 @@ fn map(prediction: &Prediction, sources: &[String]) -> Option<Table> {
     )];
     notes.extend(sources.iter().map(|source| format!("Acceptance: {source}.")));
     Some(Table {
-        title: "Tokens a second to expect".to_owned(),
+        title: "Expected tokens per second".to_owned(),
         head: [String::new()].into_iter().chain(head).collect(),
         rows: turned.iter().map(row).collect(),
         notes,
@@ -138,7 +138,7 @@ fn checked(checks: &[Check]) -> Option<Table> {
     let symbol = checks.first().map_or("M", |check| check.turned.symbol());
     let worst = checks.iter().map(|check| check.error().abs()).fold(0.0, f64::max);
     (!checks.is_empty()).then(|| Table {
-        title: "Decoded for real".to_owned(),
+        title: "Decoded to check the prediction".to_owned(),
         head: [
             symbol,
             "γ",
@@ -154,7 +154,8 @@ fn checked(checks: &[Check]) -> Option<Table> {
         .to_vec(),
         rows: checks.iter().map(row).collect(),
         notes: vec![format!(
-            "The recorded questions, each with every setting in turn. Largest error: {:.0} %.",
+            "Each recorded question was decoded with every setting in turn. Largest error: {:.0} \
+             %.",
             100.0 * worst
         )],
     })
@@ -172,8 +173,8 @@ pub fn chart(prediction: &Prediction) -> Result<Option<(String, String)>, ChartE
     let value = |gamma, turned| prediction.at(gamma, turned).and_then(|point| point.tokens_s);
     let row = |&turned: &Turned| gammas.iter().map(|&gamma| value(gamma, turned)).collect();
     let heat = Heat {
-        title: "Tokens a second to expect".to_owned(),
-        x: "γ, nodes with the root".to_owned(),
+        title: "Expected tokens per second".to_owned(),
+        x: "γ, nodes including the root".to_owned(),
         y: match turned.first() {
             Some(Turned::Width(_)) => "width k".to_owned(),
             _ => "blocks M".to_owned(),

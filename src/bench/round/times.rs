@@ -109,7 +109,8 @@ pub fn measure(
         }));
     }
     if all.is_empty() {
-        let reason = "no number of sequences divides any γ; give --widths 1,2 or --gammas 8,12";
+        let reason = "none of the numbers of sequences divides any γ; give --widths 1,2 or \
+                      --gammas 8,12";
         return Err(MeasureError::Options(reason.to_owned()));
     }
     Ok(all)

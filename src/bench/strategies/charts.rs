@@ -29,9 +29,9 @@ pub fn charts(results: &Results) -> Result<Vec<(String, String)>, ChartError> {
                 .collect(),
         };
         let speed = |name: &str| grid.mean_speed_up(name).unwrap_or(0.0);
-        add("speed-up", bars("Speed-up, mean of the sets", "times plain", &speed).svg()?);
+        add("speed-up", bars("Speed-up, mean of the sets", "relative to plain", &speed).svg()?);
         let tau = |name: &str| grid.mean_tau(name);
-        add("tau", bars("τ, mean of the sets", "tokens a target pass", &tau).svg()?);
+        add("tau", bars("τ, mean of the sets", "tokens per target pass", &tau).svg()?);
         add("time", time_split(&format!("Where a round's time goes, T = {t}"), &figures).svg()?);
         let drafted = figures.iter().filter(|(name, f)| *name != PLAIN && !f.accepted.is_empty());
         let series: Vec<Series> = drafted
@@ -45,7 +45,7 @@ pub fn charts(results: &Results) -> Result<Vec<(String, String)>, ChartError> {
         if !series.is_empty() {
             let lines = Lines {
                 title: format!("Acceptance by depth, T = {t}"),
-                x: "tokens of the draft that were right, at least".into(),
+                x: "accepted draft tokens, at least".into(),
                 y: "% of rounds".into(),
                 series,
             };
@@ -90,7 +90,7 @@ pub fn sweep_charts(results: &Results) -> Result<Vec<(String, String)>, ChartErr
             let gain = Lines {
                 title: format!("{title}: speed-up and τ, T = {t}"),
                 x: x.clone(),
-                y: "times plain; tokens a pass".into(),
+                y: "relative to plain; tokens per pass".into(),
                 series: vec![
                     curve("speed-up", &|name| grid.mean_speed_up(name).unwrap_or(f64::NAN)),
                     curve("τ", &|name| grid.mean_tau(name)),
@@ -124,7 +124,7 @@ fn time_split(title: &str, figures: &[(&str, Figures)]) -> Bars {
     };
     Bars {
         title: title.to_owned(),
-        value: Axis::linear("ms a round"),
+        value: Axis::linear("ms per round"),
         parts: ["draft", "verify", "other", "wait for the draft"].map(str::to_owned).to_vec(),
         bars: figures.iter().map(bar).collect(),
     }

@@ -22,14 +22,14 @@ pub fn compare(a: &Results, b: &Results) -> Comparison {
     let mut notes = differences(a, b);
     let left_out = a.answers.len() + b.answers.len() - ours.len() - theirs.len();
     if left_out > 0 {
-        notes.push(format!("{left_out} answers are in one file only and are left out."));
+        notes.push(format!("{left_out} answers are in only one of the files and are left out."));
     }
     let other_text = ours
         .iter()
         .filter(|answer| find(&theirs, answer).is_some_and(|t| t.digest != answer.digest));
     let other_text = other_text.count();
     if other_text > 0 {
-        notes.push(format!("{other_text} of {} answers have another text in B.", ours.len()));
+        notes.push(format!("{other_text} of {} answers have a different text in B.", ours.len()));
     }
     let tables = Grid::of(&ours)
         .iter()
@@ -89,7 +89,7 @@ fn table(a: &Grid<'_>, b: &Grid<'_>) -> Table {
         .map(str::to_owned)
         .to_vec(),
         rows: a.strategies.iter().map(row).collect(),
-        notes: vec![format!("{} answers of each run.", a.count())],
+        notes: vec![format!("{} answers from each run.", a.count())],
     }
 }
 

@@ -23,7 +23,7 @@ pub enum ContenderError {
         missing: String,
     },
     /// Its head has other blocks.
-    #[error("`{name}`: {asked} blocks are asked for and the head {has}")]
+    #[error("`{name}` asks for {asked} blocks, but the head {has}")]
     Blocks {
         /// As given.
         name: String,
@@ -33,7 +33,10 @@ pub enum ContenderError {
         has: String,
     },
     /// Its budget lies below the least.
-    #[error("`{name}`: its own budget is γ = {own}, which is {less} too little for that")]
+    #[error(
+        "`{name}`: its own budget is γ = {own}, so this setting would be {less} below the \
+             minimum"
+    )]
     Budget {
         /// As given.
         name: String,
@@ -206,8 +209,8 @@ fn contender(
     {
         let limit = status.and_then(|status| status.limit.clone());
         let has = limit.unwrap_or_else(|| match (least, most) {
-            (_, 0) => "has none to choose from".to_owned(),
-            (least, most) if least == most => format!("runs with all of its {most}"),
+            (_, 0) => "has no blocks to choose from".to_owned(),
+            (least, most) if least == most => format!("always uses all of its {most} blocks"),
             (_, most) => format!("has {most}"),
         });
         return Err(ContenderError::Blocks { name, asked, has });

@@ -30,19 +30,19 @@ pub(super) fn differences(a: &Results, b: &Results) -> Vec<String> {
     };
     let target = |r: &Results| format!("{} ({})", r.models.target, r.models.target_detail);
     [
-        ("the kind of run", a.kind.clone(), b.kind.clone()),
+        ("kind of run", a.kind.clone(), b.kind.clone()),
         ("version", a.version.clone(), b.version.clone()),
         ("processor", a.environment.cpu.clone(), b.environment.cpu.clone()),
         ("threads", a.environment.threads.to_string(), b.environment.threads.to_string()),
         ("GPU", gpu(a), gpu(b)),
         ("target", target(a), target(b)),
         ("drafts", drafts(a), drafts(b)),
-        ("most tokens of an answer", a.max_tokens.to_string(), b.max_tokens.to_string()),
+        ("maximum tokens per answer", a.max_tokens.to_string(), b.max_tokens.to_string()),
         ("seed", a.seed.to_string(), b.seed.to_string()),
         ("settings", a.settings.join(" "), b.settings.join(" ")),
     ]
     .into_iter()
     .filter(|(_, a, b)| a != b)
-    .map(|(what, a, b)| format!("Not the same {what}: A has {a}, B has {b}."))
+    .map(|(what, a, b)| format!("Different {what}: A has {a}, B has {b}."))
     .collect()
 }

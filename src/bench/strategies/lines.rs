@@ -180,9 +180,9 @@ impl ContenderLine {
         let name = parts.next().unwrap_or_default().trim();
         let row = Strategy::named(name).ok_or_else(|| {
             let known = Strategy::names();
-            let near = Strategy::nearest(name).map(|near| format!(": did you mean `{near}`?"));
+            let near = Strategy::nearest(name).map(|near| format!("; did you mean `{near}`?"));
             let near = near.unwrap_or_else(|| format!("; the strategies are {known}"));
-            format!("`{name}` is no strategy{near}")
+            format!("there is no strategy `{name}`{near}")
         })?;
         let mut line = Self::of(row);
         for variant in parts {
@@ -191,7 +191,10 @@ impl ContenderLine {
                 UNCOUPLED => line.uncoupled = true,
                 other => {
                     let known = format!("`+{OVERLAP}` or `+{UNCOUPLED}`");
-                    return Err(format!("`+{other}` is no variant; {known} may follow a name"));
+                    return Err(format!(
+                        "there is no variant `+{other}`; a name can be followed by \
+                                        {known}"
+                    ));
                 }
             }
         }
@@ -206,13 +209,16 @@ impl ContenderLine {
     /// Takes `name=value`.
     fn take(&mut self, setting: &str) -> Result<(), String> {
         let Some((written, value)) = setting.split_once('=') else {
-            return Err(format!("`{setting}` is no setting; one is written name=value"));
+            return Err(format!("`{setting}` is not a setting; write name=value"));
         };
         let (written, value) = (written.trim(), value.trim());
         if written == LABEL {
             if value.is_empty() || value == super::PLAIN || self.row.name == super::PLAIN {
                 let plain = super::PLAIN;
-                return Err(format!("`{LABEL}` takes a name; `{plain}` is the target alone"));
+                return Err(format!(
+                    "`{LABEL}` needs a name other than `{plain}`, which is the \
+                                    target alone"
+                ));
             }
             value.clone_into(&mut self.name);
             self.labelled = true;
@@ -247,10 +253,10 @@ fn unknown(written: &str) -> String {
     let names = || NAMES.iter().map(|row| row.0).chain([LABEL]);
     let near = names().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     match near.filter(|near| likeness(near) >= 0.5) {
-        Some(near) => format!("`{written}` is no setting: did you mean `{near}`?"),
+        Some(near) => format!("there is no setting `{written}`; did you mean `{near}`?"),
         None => {
             let known = names().collect::<Vec<_>>().join(", ");
-            format!("`{written}` is no setting; these are: {known}")
+            format!("there is no setting `{written}`; the settings are {known}")
         }
     }
 }
@@ -290,7 +296,7 @@ pub fn contender_lines(origin: &str, text: &str) -> Vec<Result<ContenderLine, Li
                 }
                 // Settings of what is left out anyway.
                 Some(Err(_)) => {}
-                None => found.push(Err(error("a setting without a strategy before it".into()))),
+                None => found.push(Err(error("a setting needs a strategy before it".into()))),
             }
         }
     }

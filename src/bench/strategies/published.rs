@@ -10,8 +10,8 @@ pub(super) fn beside(models: &Models) -> Option<String> {
     let name = models.target.to_lowercase().replace(['_', ' '], "-");
     let theirs = ["llama-2-7b-chat", "llama2-chat-7b", "llama2-7b-chat"];
     theirs.iter().any(|target| name.contains(target)).then(|| {
-        "The Dovetail paper's own figures for Llama-2-7B-chat, target in f32 on the CPU, draft of \
-         five blocks on the GPU: 2.25× with τ 4.73, and 2.77× with τ 5.90."
+        "The Dovetail paper reports for Llama-2-7B-chat, with the target in f32 on the CPU and a \
+         draft of five blocks on the GPU: 2.25× with τ 4.73, and 2.77× with τ 5.90."
             .to_owned()
     })
 }

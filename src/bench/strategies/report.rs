@@ -44,9 +44,9 @@ fn by_set(grid: &Grid<'_>) -> Table {
         head: head("strategy", &grid.sets, &["mean"]),
         rows: grid.strategies.iter().map(row).collect(),
         notes: vec![
-            "Speed-up: tokens a second over those of plain, measured in turn with it in this run. \
-             τ: tokens a target pass, prefill and its token left out. Mean: of the sets, each \
-             alike."
+            "Speed-up: tokens per second relative to plain, measured in turn in this run. τ: \
+             tokens per target pass, without the prefill and its token. Mean: every set counts the \
+             same."
                 .to_owned(),
         ],
     }
@@ -60,12 +60,13 @@ fn rates(grid: &Grid<'_>) -> Table {
         let times = times(grid.mean_speed_up(strategy));
         std::iter::once(strategy.to_owned()).chain(sets).chain([mean, times]).collect()
     };
-    let beside = "Contenders with models or a placement of their own took turns with plain on \
-                  these: their speed-up is beside that; plain's own row is of the first.";
-    let notes = ["Decoding alone, by the clock; the prefill is under TTFT."].into_iter();
+    let beside = "Contenders with their own models or placement took turns with plain on the same \
+                  ones, and their speed-up is relative to that. The row of plain shows the first \
+                  placement.";
+    let notes = ["Decoding only, by wall-clock time; TTFT contains the prefill."].into_iter();
     let notes = notes.chain(grid.has_batches().then_some(beside));
     Table {
-        title: format!("Tokens a second; T = {}", grid.temperature),
+        title: format!("Tokens per second; T = {}", grid.temperature),
         head: head("strategy", &grid.sets, &["mean", "speed-up"]),
         rows: grid.strategies.iter().map(row).collect(),
         notes: notes.map(str::to_owned).collect(),
@@ -83,7 +84,7 @@ fn first_tokens(grid: &Grid<'_>) -> Table {
     };
     Table {
         title: format!(
-            "Time to the first token beside plain's, and in ms; T = {}",
+            "Time to the first token, relative to plain and in ms; T = {}",
             grid.temperature
         ),
         head: head("strategy", &grid.sets, &[]),
@@ -113,16 +114,16 @@ fn costs(temperature: f32, figures: &[(&str, Figures)]) -> Table {
     let first = ["drafted", "τ", "draft ms", "verify ms", "plan ms", "other ms"];
     let mut notes = vec![
         "Means over rounds. Drafted: nodes below the root. Plan: choosing drafter and tree. TTFT: \
-         median, first turns. Memory: the process's peak; contenders that share a process each \
-         hold what the others have loaded (`--isolated` gives each a process)."
+         median of the first turns. Memory: the peak of the process, which includes what other \
+         contenders in it have loaded (`--isolated` runs each in its own process)."
             .to_owned(),
     ];
     if beside {
         notes.push(
-            "Ahead: of the verification, the drafter at work beside it. Wait: the target waiting \
-             for it afterwards. Drafted ahead: rounds whose tree was drafted meanwhile. Idle: \
-             share of a round in which that side had nothing to do, acceptance and commit left \
-             out."
+            "Ahead: how long the drafter worked during verification. Wait: how long the target \
+             then waited for the drafter. Drafted ahead: rounds whose tree was drafted during the \
+             verification before. Idle: share of a round in which that side had nothing to do, \
+             without acceptance and commit."
                 .to_owned(),
         );
     }
@@ -151,7 +152,9 @@ fn depths(temperature: f32, figures: &[(&str, Figures)]) -> Option<Table> {
         title: format!("Acceptance by depth; T = {temperature}"),
         head: head("strategy", &names, &[]),
         rows: drafting().map(row).collect(),
-        notes: vec!["Share of rounds in which so many tokens of the draft were right.".to_owned()],
+        notes: vec![
+            "Share of rounds in which at least this many draft tokens were accepted.".to_owned(),
+        ],
     })
 }
 
@@ -170,10 +173,10 @@ fn credits(temperature: f32, figures: &[(&str, Figures)]) -> Option<Table> {
     };
     let names: Vec<&str> = sources.iter().map(|source| source.name()).collect();
     (!sources.is_empty()).then(|| Table {
-        title: format!("Accepted tokens by who proposed them; T = {temperature}"),
+        title: format!("Accepted tokens by the source that proposed them; T = {temperature}"),
         head: head("strategy", &names, &[]),
         rows: figures.iter().filter(|(strategy, _)| *strategy != PLAIN).map(row).collect(),
-        notes: vec!["A token that several proposed counts for each.".to_owned()],
+        notes: vec!["A token proposed by several sources counts for each of them.".to_owned()],
     })
 }
 
@@ -222,16 +225,22 @@ pub fn sweep_tables(results: &Results) -> Vec<Table> {
 pub fn lossless_check(answers: &[AnswerRecord]) -> (String, bool) {
     let differing: Vec<&AnswerRecord> = answers.iter().filter(|a| a.differs_at.is_some()).collect();
     if differing.is_empty() {
-        let text = format!("All {} answers are plain's own, token for token.", answers.len());
+        let text = format!(
+            "All {} answers are identical to plain decoding, token for token.",
+            answers.len()
+        );
         return (text, true);
     }
-    let mut text =
-        format!("NOT LOSSLESS: {} of {} answers are not plain's:", differing.len(), answers.len());
+    let mut text = format!(
+        "NOT LOSSLESS: {} of {} answers differ from plain decoding:",
+        differing.len(),
+        answers.len()
+    );
     for answer in differing.iter().take(NAMED) {
         let AnswerRecord { strategy, set, id, turn, temperature, differs_at, .. } = answer;
         let at = differs_at.unwrap_or_default();
         text += &format!(
-            "\n  {strategy} on {set} {id}, turn {turn}, T = {temperature}: from token {at} on"
+            "\n  {strategy} on {set} {id}, turn {turn}, T = {temperature}: from token {at}"
         );
     }
     if differing.len() > NAMED {

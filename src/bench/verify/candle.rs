@@ -89,6 +89,8 @@ fn dtype(format: Format) -> Result<GgmlDType> {
         Format::Q4K => GgmlDType::Q4K,
         Format::Q5K => GgmlDType::Q5K,
         Format::Q6K => GgmlDType::Q6K,
-        other => candle_core::bail!("it has no product for {other}; leave --against away"),
+        other => {
+            candle_core::bail!("it has no product for the format {other}; leave out --against")
+        }
     })
 }

@@ -119,7 +119,7 @@ pub fn measure_target(
     let positions = options.positions()?;
     if target.capacity() < positions {
         return Err(MeasureError::Options(format!(
-            "this context and γ need {positions} positions, the model was loaded for {}",
+            "this context and γ need {positions} positions, but the model was loaded for {}",
             target.capacity()
         )));
     }

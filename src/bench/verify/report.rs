@@ -157,15 +157,12 @@ impl Report {
         if let Some(rate) = self.prefill_tokens_s {
             writeln!(out, "\nprefill: {rate:.0} tokens/s")?;
         }
-        writeln!(
-            out,
-            "\nMedians of passes that took turns. ratio: time over that of the first γ."
-        )?;
+        writeln!(out, "\nMedians of passes run in turn. ratio: time relative to the first γ.")?;
         if candle {
             writeln!(
                 out,
-                "candle's products: the linear layers alone, on a part of the layers over and \
-                 over; in brackets its time over that of our products."
+                "candle's products: only the linear layers, repeated on some of the layers; in \
+                 brackets, their time relative to our products."
             )?;
         }
         Ok(())

@@ -15,26 +15,27 @@ use crate::cli::shared_args::SharedArgs;
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "`--temperature` takes a list here (0,1) and `--max-tokens` is 128 unless given. \
-                  Ctrl-C keeps what was measured.\nExit codes: 0 done, 1 an answer was not the \
-                  target's own, a strategy failed or was left out, 2 wrong flags, 3 a model could \
-                  not be loaded, 130 interrupted."
+    after_help = "`--temperature` takes a list here (0,1), and `--max-tokens` is 128 by default. \
+                  Ctrl-C ends the run and keeps the results so far.\nExit codes: 0 done, 1 an \
+                  answer was not the target's own or a strategy failed or was left out, 2 wrong \
+                  flags, 3 a model could not be loaded, 130 interrupted."
 )]
 pub struct BenchArgs {
-    /// Another measurement.
+    /// A different measurement.
     #[command(subcommand)]
     pub command: Option<BenchCommand>,
-    /// Strategies to run [default: all that can run here]; plain is always among them. Each may
-    /// have settings of its own: `dovetail:gamma=16,k=10,d=7,m=5,head=PATH;sps:draft-model=PATH`.
-    /// There are gamma, k, d, m, head, draft-model, draft-vocab, draft-threads, rest-text, ngrams,
-    /// gpu-layers, device, vram and label; `m=all` takes all blocks, `gamma=c+1` one more than the
-    /// strategy would choose itself.
+    /// Strategies to compare, separated by `;` [default: all that can run here]. The target alone
+    /// (`plain`) is always included. Each may have its own settings:
+    /// `dovetail:gamma=16,k=10,d=7,m=5,head=PATH;sps:draft-model=PATH`. The settings are gamma, k,
+    /// d, m, head, draft-model, draft-vocab, draft-threads, rest-text, ngrams, gpu-layers, device,
+    /// vram and label; `m=all` uses every block, `gamma=c+1` one node more than the strategy
+    /// chooses itself.
     #[arg(long, value_name = "NAME[:SETTING=VALUE,…];…", help_heading = "Bench")]
     pub strategies: Option<String>,
-    /// A file of such strategies, one a line; `#` begins a comment.
+    /// File with one such strategy per line; `#` starts a comment.
     #[arg(long, value_name = "FILE", help_heading = "Bench")]
     pub contenders: Option<PathBuf>,
-    /// Run every strategy in a process of its own, so that its memory is its own.
+    /// Run each strategy in its own process, so that its memory is measured separately.
     #[arg(long, help_heading = "Bench")]
     pub isolated: bool,
     /// Flags shared by these runs.
@@ -45,49 +46,53 @@ pub struct BenchArgs {
 /// The other measurements.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// Time one pass of the target over the nodes of a tree, T_V(γ), beside the machine's limits.
+    /// Time one pass of the target over the nodes of a tree, T_V(γ), and compare it with the
+    /// machine's limits.
     Verify(Box<VerifyArgs>),
-    /// Score a text with the target: perplexity, and how near it is to another implementation.
+    /// Score a text with the target: its perplexity, and its distance from another implementation.
     Quality(Box<QualityArgs>),
-    /// Vary one setting at a time: blocks of the draft head, γ, width and depth of the tree.
+    /// Vary one setting at a time: blocks of the draft head, nodes γ, width and depth of the tree.
     Ablation(Box<AblationArgs>),
-    /// Measure what a GPU is worth here: a block on both devices, the bus, drafts, and placements
-    /// of target and draft with what was expected of them. Takes about a minute.
+    /// Measure what a GPU gains here: one block on each device, the bus, drafting, and placements
+    /// of target and draft, predicted and measured. Takes about a minute.
     Gpu(Box<GpuArgs>),
-    /// A table or a figure of the papers on this machine, with theirs and the ratio.
+    /// Repeat a table or a figure of the papers on this machine and show the published values and
+    /// the ratio.
     Paper(Box<PaperArgs>),
     /// Time rounds over γ × M, on models or on random weights of a 7B or 13B shape, and predict
-    /// tokens a second from recorded acceptance.
+    /// tokens per second from recorded acceptance.
     Round(Box<RoundArgs>),
-    /// Fetch prompt sets that are not part of the program: Spec-Bench, whole HumanEval and GSM8K.
+    /// Download prompt sets that are not part of the program: Spec-Bench, the complete HumanEval
+    /// and GSM8K.
     Fetch(FetchArgs),
-    /// Set two files of `--save` side by side.
+    /// Compare two files written by `--save`.
     Compare(CompareArgs),
-    /// Show files of `--save` again, several as one run: a long table can be measured in parts.
+    /// Show files written by `--save` again; several files count as one run, so a long table can be
+    /// measured in parts.
     Show(ShowArgs),
 }
 
 /// Flags shared by the runs over prompts.
 #[derive(Clone, Debug, Args)]
 pub struct CourseArgs {
-    /// Prompt sets: bundled ones, fetched ones (see `bench fetch`: spec-bench, or one of its sets
-    /// such as spec-bench/qa), files or folders of `{"id","category","turns"}` lines [default: all
-    /// bundled ones: everyday, mt_bench, humaneval, gsm8k, instructions, summarization].
+    /// Prompt sets: bundled sets, downloaded sets (see `bench fetch`: spec-bench, or one of its
+    /// sets such as spec-bench/qa), files or folders of `{"id","category","turns"}` lines [default:
+    /// every bundled set: everyday, mt_bench, humaneval, gsm8k, instructions, summarization].
     #[arg(long, value_name = "SET|FILE,…", value_delimiter = ',', help_heading = "Bench")]
     pub prompts: Vec<String>,
-    /// At most so many prompts of each set, spread evenly.
+    /// Maximum number of prompts per set, spread evenly over the set [default: all].
     #[arg(long, value_name = "N", help_heading = "Bench")]
     pub limit: Option<usize>,
-    /// Write the tables as Markdown.
+    /// Print the tables as Markdown.
     #[arg(long, conflicts_with = "json", help_heading = "Bench")]
     pub markdown: bool,
-    /// Write one JSON object with a record of every answer instead of the tables.
+    /// Print one JSON object with a record of every answer, instead of the tables.
     #[arg(long, help_heading = "Bench")]
     pub json: bool,
-    /// Write the charts into this folder.
+    /// Draw the charts into this folder.
     #[arg(long, value_name = "FOLDER", help_heading = "Bench")]
     pub svg: Option<PathBuf>,
-    /// Write the JSON object to this file too, for `bench compare`.
+    /// Also write the JSON object to this file, for `bench compare`.
     #[arg(long, value_name = "FILE", help_heading = "Bench")]
     pub save: Option<PathBuf>,
     /// Flags shared with the chat.
@@ -108,7 +113,7 @@ impl CourseArgs {
 /// Flags of `bench ablation`.
 #[derive(Debug, Args)]
 pub struct AblationArgs {
-    /// Another draft head to set beside the first; may be given several times.
+    /// Another draft head to compare with the first; repeat the flag for several.
     #[arg(long, value_name = "MODEL", help_heading = "Bench")]
     pub also: Vec<String>,
     /// Flags shared by these runs.
@@ -122,10 +127,10 @@ pub struct CompareArgs {
     /// The first file.
     #[arg(value_name = "A.json")]
     pub a: PathBuf,
-    /// The second file: ratios are B over A.
+    /// The second file; ratios are B over A.
     #[arg(value_name = "B.json")]
     pub b: PathBuf,
-    /// Write the tables as Markdown.
+    /// Print the tables as Markdown.
     #[arg(long)]
     pub markdown: bool,
 }
@@ -136,13 +141,13 @@ pub struct ShowArgs {
     /// The files.
     #[arg(value_name = "FILE.json", required = true)]
     pub files: Vec<PathBuf>,
-    /// Write the tables as Markdown.
+    /// Print the tables as Markdown.
     #[arg(long)]
     pub markdown: bool,
-    /// Write the charts into this folder.
+    /// Draw the charts into this folder.
     #[arg(long, value_name = "FOLDER")]
     pub svg: Option<PathBuf>,
-    /// Write all of them as one file.
+    /// Write all results to one file.
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
 }
@@ -150,34 +155,35 @@ pub struct ShowArgs {
 /// Flags of `bench verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// A model's own weights: a GGUF file, a folder, a hub id or `bundled`.
+    /// Time this model's own weights: a GGUF file, a folder, a hub id, the name of a model on this
+    /// machine or `bundled`.
     #[arg(long, value_name = "MODEL", conflicts_with_all = ["shape", "format"])]
     pub model: Option<String>,
-    /// Random weights in the shape of a known model: 1b, 7b or 13b.
+    /// Time random weights in the shape of a known model: 1b, 7b or 13b.
     #[arg(long, value_name = "NAME", default_value = "1b")]
     pub shape: String,
-    /// Format of the random weights, e.g. q4_k, q8_0 or bf16.
+    /// Format of the random weights, for example q4_k, q8_0 or bf16.
     #[arg(long, value_name = "NAME", default_value = "q4_k")]
     pub format: String,
     /// Numbers of nodes to time.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16,24,32")]
     pub gammas: Vec<usize>,
-    /// Tokens in front of the tree.
+    /// Tokens of context before the tree.
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub context: usize,
-    /// Compute threads [default: one a fast core].
+    /// Compute threads [default: one per fast core].
     #[arg(long, value_name = "N", env = "DOVETAIL_THREADS")]
     pub threads: Option<usize>,
-    /// Run the same products through another library too, in turn.
+    /// Also time the same products in another library, in turn with ours.
     #[arg(long, value_name = "LIBRARY")]
     pub against: Option<Rival>,
-    /// End within 40 seconds, with fewer repetitions.
+    /// Finish within 40 seconds, with fewer repetitions.
     #[arg(long)]
     pub quick: bool,
-    /// One JSON object instead of the table.
+    /// Print one JSON object instead of the table.
     #[arg(long)]
     pub json: bool,
-    /// Where the settings are, which may name folders of models.
+    /// The settings file, which may name folders of models.
     #[command(flatten)]
     pub file: SettingsFile,
 }
@@ -185,10 +191,10 @@ pub struct VerifyArgs {
 /// Flags of `bench gpu`.
 #[derive(Debug, Args)]
 pub struct GpuArgs {
-    /// Begin no further placement after so many seconds.
+    /// Start no further placement after this many seconds.
     #[arg(long, value_name = "N", default_value_t = 60, help_heading = "Bench")]
     pub seconds: u64,
-    /// One JSON object instead of the tables.
+    /// Print one JSON object instead of the tables.
     #[arg(long, help_heading = "Bench")]
     pub json: bool,
     /// Flags shared with the chat.
@@ -199,30 +205,31 @@ pub struct GpuArgs {
 /// Flags of `bench quality`.
 #[derive(Debug, Args)]
 pub struct QualityArgs {
-    /// The model: a GGUF file, a folder, a hub id or `bundled`.
+    /// The model: a GGUF file, a folder, a hub id, the name of a model on this machine or
+    /// `bundled`.
     #[arg(long, value_name = "MODEL", env = "DOVETAIL_TARGET", default_value = "bundled")]
     pub target: String,
-    /// A UTF-8 text to score [default: a bundled one of 200 tokens].
+    /// UTF-8 text to score [default: a bundled text of 200 tokens].
     #[arg(long, value_name = "FILE")]
     pub text: Option<PathBuf>,
-    /// Tokens of a window; each window is scored on its own.
+    /// Tokens per window, at least 2; each window is scored separately.
     #[arg(long, value_name = "N", default_value_t = 512)]
     pub window: usize,
-    /// Compute threads [default: one a fast core].
+    /// Compute threads [default: one per fast core].
     #[arg(long, value_name = "N", env = "DOVETAIL_THREADS")]
     pub threads: Option<usize>,
-    /// Compare with another library's own model of the same GGUF file, token by token.
+    /// Compare with another library's model of the same GGUF file, token by token.
     #[arg(long, value_name = "LIBRARY")]
     pub against: Option<Rival>,
-    /// One JSON object instead of the lines of text.
+    /// Print one JSON object instead of lines of text.
     #[arg(long)]
     pub json: bool,
-    /// Where the settings are, which may name folders of models.
+    /// The settings file, which may name folders of models.
     #[command(flatten)]
     pub file: SettingsFile,
 }
 
-/// What a measurement can be set beside.
+/// What a measurement can be compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Rival {
     /// candle: its quantised product, or candle-transformers' models.

@@ -17,11 +17,11 @@ const ALL: &str = "all";
 /// Flags of `bench fetch`.
 #[derive(Debug, Args)]
 pub struct FetchArgs {
-    /// Files of the catalogue, or all [default: none, list them].
+    /// Files to download, or all [default: list them].
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-    /// Another server that has the files by repository, commit and path; they are checked all the
-    /// same.
+    /// Another server that has the files by repository, commit and path; their checksums are still
+    /// verified.
     #[arg(long, value_name = "URL", default_value = SERVER)]
     pub mirror: String,
 }
@@ -29,7 +29,13 @@ pub struct FetchArgs {
 /// Fetches what is named, or lists what there is.
 pub(super) fn fetch(args: &FetchArgs) -> CommandResult {
     let kept = fetched_sets().ok_or_else(|| {
-        Failure::new(Code::Failed, anyhow!("no home folder for the cache: set HOME to one"))
+        Failure::new(
+            Code::Failed,
+            anyhow!(
+                "there is no home folder for the cache; set HOME to a \
+                                            folder"
+            ),
+        )
     })?;
     if args.names.is_empty() {
         return Ok(list(&kept).write(TableStyle::Plain, &mut stdout()?)?);
@@ -41,8 +47,7 @@ pub(super) fn fetch(args: &FetchArgs) -> CommandResult {
         if found.is_empty() {
             let known: Vec<&str> = catalogue().iter().map(|file| file.name.as_str()).collect();
             let known = known.join(", ");
-            let error =
-                anyhow!("`{name}` is no file of the catalogue; there are {known} and {ALL}");
+            let error = anyhow!("`{name}` is not in the catalogue; choose from {known} and {ALL}");
             return Err(Failure::new(Code::Usage, error));
         }
         wanted.extend(found);
@@ -78,12 +83,12 @@ fn list(kept: &PinnedFiles) -> Table {
     };
     let mut notes: Vec<String> = catalogue().iter().map(about).collect();
     notes.push(
-        "`dovetail bench fetch NAME` fetches one; `dovetail bench --prompts NAME` takes all its \
-         sets, `--prompts NAME/SET` one."
+        "`dovetail bench fetch NAME` downloads a file. `dovetail bench --prompts NAME` uses all of \
+         its sets, `--prompts NAME/SET` a single set."
             .to_owned(),
     );
     Table {
-        title: "Prompt sets that can be fetched".to_owned(),
+        title: "Prompt sets to download".to_owned(),
         head: ["name", "prompts", "size", "here"].map(str::to_owned).to_vec(),
         rows: catalogue().iter().map(row).collect(),
         notes,

@@ -70,7 +70,7 @@ fn read(path: &Path) -> Result<Results, Failure> {
         .with_context(|| format!("cannot read {name}"))
         .map_err(|error| Failure::new(Code::Usage, error))?;
     serde_json::from_str(&text)
-        .with_context(|| format!("{name} is no file that `dovetail bench --save` wrote"))
+        .with_context(|| format!("{name} was not written by `dovetail bench --save`"))
         .map_err(|error| Failure::new(Code::Usage, error))
 }
 
@@ -121,7 +121,7 @@ fn print(
     writeln!(
         out,
         "dovetail {version}: {} ({}) {drafts}; {}, {} threads, {}, {gpu}; at most {max_tokens} \
-         tokens an answer{}{}.\n",
+         tokens per answer{}{}.\n",
         models.target,
         models.target_detail,
         environment.cpu,
@@ -137,7 +137,7 @@ fn print(
         writeln!(out, "{note}")?;
     }
     if !results.complete {
-        writeln!(out, "Stopped early: only prompts that every strategy has answered are counted.")?;
+        writeln!(out, "Stopped early: only prompts that every strategy answered are counted.")?;
     }
     writeln!(out, "{}", lossless_check(&results.answers).0)
 }

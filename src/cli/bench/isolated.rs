@@ -30,7 +30,15 @@ pub(super) fn run(
     line: &ContenderLine,
 ) -> Result<Ran, NotRun> {
     let not_run = |code, reason: String| NotRun { code, reason };
-    let failed = |error: std::io::Error| not_run(Code::Failed, format!("no process: {error}"));
+    let failed = |error: std::io::Error| {
+        not_run(
+            Code::Failed,
+            format!(
+                "cannot start a process: \
+                                                                        {error}"
+            ),
+        )
+    };
     // The sets as they are here: files may be named differently from the folder they came from.
     let folder = tempfile::tempdir().map_err(failed)?;
     for (number, set) in sets.iter().enumerate() {

@@ -21,17 +21,18 @@ const A_LENGTH: usize = 2;
 /// Flags of `bench paper`.
 #[derive(Clone, Debug, Args)]
 pub struct PaperArgs {
-    /// A table: 1, 2 or 3 of Dovetail, duo-1 to duo-4 of DuoDecoding.
+    /// Table to repeat: 1, 2 or 3 of the Dovetail paper, duo-1 to duo-4 of the DuoDecoding paper.
     #[arg(long, value_name = "TABLE", required_unless_present = "figure", help_heading = "Paper")]
     pub table: Option<String>,
-    /// A figure: 1 of Dovetail (placement), duo-1 (drafting beside checking, by length), duo-3
-    /// (time to the first token), duo-4 (waiting) or duo-5 (number of sequences) of DuoDecoding.
+    /// Figure to repeat: 1 of the Dovetail paper (placement); duo-1 (drafting during verification,
+    /// by prompt length), duo-3 (time to the first token), duo-4 (waiting) or duo-5 (number of
+    /// sequences) of the DuoDecoding paper.
     #[arg(long, value_name = "FIGURE", conflicts_with = "table", help_heading = "Paper")]
     pub figure: Option<String>,
-    /// A head of EAGLE-1 or 2 for the target: a folder, a file or a hub id.
+    /// EAGLE-1 or EAGLE-2 head for the target: a folder, a file or a hub id.
     #[arg(long, value_name = "MODEL", help_heading = "Paper")]
     pub eagle_head: Option<String>,
-    /// A second small model, beside the one of `--draft-model`.
+    /// Second small model, in addition to --draft-model.
     #[arg(long, value_name = "MODEL", help_heading = "Paper")]
     pub second_draft_model: Option<String>,
     /// Flags shared by these runs.
@@ -85,7 +86,7 @@ fn run_table(args: &PaperArgs, table: PaperTable, published: &Published) -> Comm
     let theirs = published
         .tables
         .get(table.name())
-        .ok_or_else(|| anyhow!("table {} is not among the published ones", table.name()))?;
+        .ok_or_else(|| anyhow!("there are no published values for table {}", table.name()))?;
     let models = PaperModels {
         eagle_head: args.eagle_head.clone(),
         second_small: args.second_draft_model.clone(),

@@ -164,7 +164,7 @@ impl<'a> BenchSession<'a> {
             return Failure::quiet(Code::Interrupted);
         };
         // Each reason was said already.
-        Failure::new(first.code, anyhow!("nobody is left to measure"))
+        Failure::new(first.code, anyhow!("no strategy is left to measure"))
     }
 
     fn run_batches(
@@ -290,7 +290,7 @@ impl<'a> BenchSession<'a> {
         };
         let bar = ProgressBar::new(plan.answers() as u64).with_style(
             ProgressStyle::with_template(
-                "{bar:24} {pos}/{len} answers, {elapsed} gone, {eta} left  {msg}",
+                "{bar:24} {pos}/{len} answers, {elapsed} elapsed, {eta} left  {msg}",
             )
             .map_err(|error| Failure::from(anyhow::Error::from(error)))?,
         );
@@ -344,7 +344,13 @@ impl<'a> BenchSession<'a> {
             return Err(Failure::quiet(Code::Interrupted));
         }
         if results.answers.is_empty() {
-            return Err(Failure::new(Code::Failed, anyhow!("no prompt could be answered")));
+            return Err(Failure::new(
+                Code::Failed,
+                anyhow!(
+                    "no prompt could be answered; see the \
+                                                           notes"
+                ),
+            ));
         }
         if !self.left_out.is_empty() {
             // Each was said already.

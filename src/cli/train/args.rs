@@ -14,71 +14,75 @@ use crate::train::{DraftVocabSize, Elastic, Length, MaskRule};
 /// Flags of `train`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Presets: `quick` is for a small target, two cores and a quarter of an hour; \
-    `paper` has the published figures (AdamW at 3e-5 for 200,000 steps, full windows) with a depth \
-    drawn each step and a last phase on the head's own outputs; `published` is the paper's recipe \
-    without these: five blocks, the last exit alone, 50 epochs in batches of 16 windows.\n\
-    Chats, one JSON object a line: {\"messages\": [{\"role\": …, \"content\": …}, …]}, ShareGPT's \
-    {\"conversations\": [{\"from\": …, \"value\": …}, …]}, or with --self-answers also {\"turns\": \
-    [question, …]}."
+    after_help = "Presets: `quick` suits a small target, two cores and a quarter of an hour. \
+                  `paper` uses the published values (AdamW at 3e-5 for 200,000 steps, full \
+                  windows), draws a depth at random in each step and ends with a phase on the \
+                  head's own outputs. `published` is the paper's recipe without these two changes: \
+                  five blocks, only the last exit, 50 epochs in batches of 16 windows.\nChats, one \
+                  JSON object per line: {\"messages\": [{\"role\": …, \"content\": …}, …]}, \
+                  ShareGPT's {\"conversations\": [{\"from\": …, \"value\": …}, …]} or, with \
+                  --self-answers, also {\"turns\": [question, …]}."
 )]
 pub struct TrainArgs {
-    /// Target model: a GGUF file, a folder or a hub id [default: the bundled one].
+    /// Target model: a GGUF file, a folder, a hub id or the name of a model on this machine
+    /// [default: the bundled model].
     #[arg(long, value_name = "MODEL", env = "DOVETAIL_TARGET", help_heading = "What")]
     pub target: Option<String>,
-    /// Chats to learn from, a JSONL file.
+    /// File of chats to learn from (JSON lines).
     #[arg(long, value_name = "FILE", required_unless_present = "resume", help_heading = "What")]
     pub data: Option<PathBuf>,
-    /// Folder for the head: a new or empty one.
+    /// Folder for the head; it must be new or empty.
     #[arg(long, value_name = "FOLDER", help_heading = "What")]
     pub out: PathBuf,
-    /// Go on with the training in --out; other flags need not be repeated.
+    /// Continue the training in --out; other flags need not be repeated.
     #[arg(long, help_heading = "What")]
     pub resume: bool,
-    /// Say what the training will take, by a sample of it, and make nothing.
+    /// Estimate from a sample how long the training will take and how much memory and disk it
+    /// needs, then stop.
     #[arg(long, conflicts_with = "resume", help_heading = "What")]
     pub dry_run: bool,
-    /// Keep features and checkpoint of the finished training in OUT/work.
+    /// Keep the features and the checkpoint of the finished training in OUT/work.
     #[arg(long, help_heading = "What")]
     pub keep_work: bool,
 
-    /// Use at most N chats, drawn by the seed [default: all].
+    /// Use at most N chats, drawn at random by the seed [default: all].
     #[arg(long, value_name = "N", help_heading = "Chats")]
     pub limit: Option<usize>,
     /// System message for chats that have none.
     #[arg(long, value_name = "TEXT", help_heading = "Chats")]
     pub system: Option<String>,
-    /// Let the target answer the questions itself: the head then learns from its own texts.
+    /// Let the target answer the questions itself, so that the head learns from the target's own
+    /// text.
     #[arg(long, help_heading = "Chats")]
     pub self_answers: bool,
-    /// Most tokens of an answer of its own [default: 256].
+    /// Maximum number of tokens in each answer of the target [default: 256].
     #[arg(long, value_name = "N", help_heading = "Chats")]
     pub answer_tokens: Option<usize>,
-    /// Share of the chats to measure with [default: 0.05].
+    /// Share of the chats to measure with, 0 to below 1 [default: 0.05].
     #[arg(long, value_name = "X", help_heading = "Chats")]
     pub held_out: Option<f64>,
-    /// Tokens of a chat to use; the rest is cut off [quick: 512, paper: 2048].
+    /// Tokens to use of each chat; the rest is cut off [quick: 512, paper: 2048].
     #[arg(long, value_name = "N", help_heading = "Chats")]
     pub window: Option<usize>,
 
-    /// M: blocks of the head [quick: 2, paper: 4].
+    /// Blocks of the head (M), 1 to 16 [quick: 2, paper: 4].
     #[arg(long, value_name = "N", help_heading = "Head")]
     pub blocks: Option<usize>,
-    /// Fusion: the paper's dgf, or eagle's linear layer; eagle3 (one block) and dgf3 read three
-    /// layers of the target and have an LM head of their own [default: dgf].
+    /// How the head fuses its inputs: the paper's dgf, or eagle's linear layer; eagle3 (one block)
+    /// and dgf3 read three layers of the target and have their own LM head [default: dgf].
     #[arg(long, value_name = "NAME", help_heading = "Head")]
     pub kind: Option<KindArg>,
-    /// Which blocks' outputs are trained: all, one drawn each step, or off for the last alone, as
-    /// in the paper [default: drawn].
+    /// Which blocks' outputs are trained: all, one drawn at random in each step, or off for only
+    /// the last block, as in the paper [default: drawn].
     #[arg(long, value_name = "WHICH", help_heading = "Head")]
     pub elastic: Option<ElasticArg>,
 
     /// Tokens that the head scores: auto for those that cover what the target says, all, or the N
-    /// it says most often [default: auto].
+    /// most frequent [default: auto].
     #[arg(long, value_name = "N|auto|all", help_heading = "Head")]
     pub draft_vocab: Option<DraftVocabSize>,
 
-    /// Where the other figures come from.
+    /// Recipe that the other values come from.
     #[arg(
         long,
         value_name = "NAME",
@@ -87,7 +91,7 @@ pub struct TrainArgs {
         help_heading = "Training"
     )]
     pub preset: Preset,
-    /// Train for so many minutes [quick: 8].
+    /// Train for this many minutes [quick: 8].
     #[arg(
         long,
         value_name = "X",
@@ -95,73 +99,74 @@ pub struct TrainArgs {
         help_heading = "Training"
     )]
     pub minutes: Option<f64>,
-    /// Train for so many steps [paper: 200000].
+    /// Train for this many steps [paper: 200000].
     #[arg(long, value_name = "N", conflicts_with = "epochs", help_heading = "Training")]
     pub steps: Option<u64>,
-    /// Train for so many passes over the chats.
+    /// Train for this many passes over the chats.
     #[arg(long, value_name = "X", help_heading = "Training")]
     pub epochs: Option<f64>,
-    /// Tokens of a batch [quick: 512, paper: 8192].
+    /// Tokens per batch [quick: 512, paper: 8192].
     #[arg(long, value_name = "N", help_heading = "Training")]
     pub batch_tokens: Option<usize>,
-    /// Batches whose gradients make one step [default: 1].
+    /// Batches whose gradients are added up for one step [default: 1].
     #[arg(long, value_name = "N", help_heading = "Training")]
     pub accumulate: Option<usize>,
-    /// Peak learning rate [quick: 2e-3, less for a target wider than 256; paper: 3e-5].
+    /// Peak learning rate [quick: 2e-3, lower for a target wider than 256; paper: 3e-5].
     #[arg(long, value_name = "X", help_heading = "Training")]
     pub lr: Option<f64>,
-    /// Steps of warm-up [quick: 20, paper: 500].
+    /// Warm-up steps [quick: 20, paper: 500].
     #[arg(long, value_name = "N", help_heading = "Training")]
     pub warmup: Option<u64>,
-    /// AdamW's first decay [default: 0.9].
+    /// First decay rate of AdamW, β₁ [default: 0.9].
     #[arg(long, value_name = "X", help_heading = "Training")]
     pub beta1: Option<f64>,
-    /// AdamW's second decay [default: 0.95].
+    /// Second decay rate of AdamW, β₂ [default: 0.95].
     #[arg(long, value_name = "X", help_heading = "Training")]
     pub beta2: Option<f64>,
-    /// AdamW's ε [default: 1e-8].
+    /// Epsilon of AdamW [default: 1e-8].
     #[arg(long, value_name = "X", help_heading = "Training")]
     pub epsilon: Option<f64>,
     /// Weight decay [default: 0.01].
     #[arg(long, value_name = "X", help_heading = "Training")]
     pub weight_decay: Option<f64>,
-    /// Cut gradients to ± this, element by element [default: 0.5].
+    /// Clip each gradient element to ± this value [default: 0.5].
     #[arg(long, value_name = "X", help_heading = "Training")]
     pub clip: Option<f64>,
-    /// Width of the noise on features [default: 0.2].
+    /// Width of the noise added to features [default: 0.2].
     #[arg(long, value_name = "X", help_heading = "Training")]
     pub noise: Option<f64>,
-    /// Weight of SmoothL1; 0 for eagle3 and dgf3, which estimate no features [default: 1].
+    /// Weight of the SmoothL1 loss; 0 for eagle3 and dgf3, which do not predict features [default:
+    /// 1].
     #[arg(long, value_name = "X", help_heading = "Training")]
     pub vloss: Option<f64>,
-    /// Weight of the cross-entropy [quick: 1, paper: 0.1].
+    /// Weight of the cross-entropy loss [quick: 1, paper: 0.1].
     #[arg(long, value_name = "X", help_heading = "Training")]
     pub ploss: Option<f64>,
     /// Share of the training, at its end, in which the head reads its own outputs; 0 for none, as
     /// in the paper [default: 0.5].
     #[arg(long, value_name = "X", help_heading = "Training")]
     pub used_share: Option<f64>,
-    /// Steps on its own outputs then [default: 2].
+    /// Steps on its own outputs in that part [default: 2].
     #[arg(long, value_name = "N", help_heading = "Training")]
     pub used_steps: Option<usize>,
-    /// Weight of each such step against the one before [default: 0.8].
+    /// Weight of each such step relative to the previous one [default: 0.8].
     #[arg(long, value_name = "X", help_heading = "Training")]
     pub used_decay: Option<f64>,
-    /// Which tokens have a loss: aligned with what is predicted, or as published, two late
-    /// [default: aligned].
+    /// Which tokens count in the loss: aligned with what a draft predicts, or as published, two
+    /// tokens late [default: aligned].
     #[arg(long, value_name = "RULE", help_heading = "Training")]
     pub mask: Option<MaskArg>,
-    /// Seed of the weights, the order and the noise [default: 42].
+    /// Random seed for weights, order and noise [default: 42].
     #[arg(long, value_name = "N", help_heading = "Training")]
     pub seed: Option<u64>,
-    /// Held-out prompts to decode with the finished head; 0 for none [default: 16].
+    /// Number of held-out prompts to decode with the finished head; 0 for none [default: 16].
     #[arg(long, value_name = "N", help_heading = "Training")]
     pub decode: Option<usize>,
 
-    /// Compute threads of the target [default: one a fast core].
+    /// Compute threads of the target [default: one per fast core].
     #[arg(long, value_name = "N", env = "DOVETAIL_THREADS", help_heading = "Machine")]
     pub threads: Option<usize>,
-    /// Where the head learns.
+    /// Device that trains the head.
     #[arg(
         long,
         value_name = "DEVICE",
@@ -170,17 +175,17 @@ pub struct TrainArgs {
         help_heading = "Machine"
     )]
     pub device: DeviceArg,
-    /// Where the settings are, which may name folders of models.
+    /// The settings file, which may name folders of models.
     #[command(flatten)]
     pub file: SettingsFile,
 }
 
-/// A set of figures.
+/// A set of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Preset {
-    /// A small target, two cores, a quarter of an hour.
+    /// For a small target, two cores and a quarter of an hour.
     Quick,
-    /// The published figures with our changes.
+    /// The published values with our changes.
     Paper,
     /// The paper's recipe without our changes.
     Published,
@@ -191,38 +196,38 @@ pub enum Preset {
 pub enum KindArg {
     /// Dynamic gated fusion.
     Dgf,
-    /// EAGLE's.
+    /// EAGLE's linear layer.
     Eagle,
-    /// EAGLE-3's: three tapped states of the target, one block, an LM head of its own.
+    /// EAGLE-3's: three layers of the target, one block, its own LM head.
     Eagle3,
-    /// Dynamic gated fusion over three tapped states, with an LM head of its own.
+    /// Dynamic gated fusion over three layers of the target, with its own LM head.
     Dgf3,
 }
 
 /// Which outputs are trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ElasticArg {
-    /// Every block's in every step.
+    /// The outputs of every block in each step.
     All,
-    /// One drawn each step.
+    /// The output of one block, drawn at random in each step.
     Drawn,
-    /// The last block's alone.
+    /// The output of the last block only.
     Off,
 }
 
-/// Which tokens have a loss.
+/// Which tokens count in the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum MaskArg {
-    /// What a draft will have to predict.
+    /// The tokens that a draft predicts.
     Aligned,
-    /// The published trainer's.
+    /// The tokens that the published trainer uses.
     Published,
 }
 
 /// A device by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DeviceArg {
-    /// A GPU that this build can use, else the CPU.
+    /// A GPU if this build can use one, otherwise the CPU.
     Auto,
     /// The CPU.
     Cpu,

@@ -47,7 +47,7 @@ pub fn train(args: &TrainArgs) -> CommandResult {
     let stop = Arc::new(AtomicBool::new(false));
     let requested = Arc::clone(&stop);
     interrupt::watch(move || {
-        report("stopping: the training is being saved; Ctrl-C again ends at once");
+        report("stopping and saving the training; press Ctrl-C again to quit at once");
         requested.store(true, Ordering::Relaxed);
         true
     });
@@ -63,14 +63,14 @@ pub fn train(args: &TrainArgs) -> CommandResult {
     match end.map_err(failure)? {
         End::Done => Ok(writeln!(
             stdout()?,
-            "The head is in {out}, its card is {out}/README.md. \
-             Try it: dovetail --target {} --draft {out}",
+            "The head is in {out}, and {out}/README.md describes it. Try it: dovetail --target {} \
+             --draft {out}",
             request.recipe.target,
             out = request.out.display(),
         )?),
         End::Stopped => {
             let out = request.out.display();
-            report(&format!("stopped; go on with: dovetail train --resume --out {out}"));
+            report(&format!("stopped; continue with: dovetail train --resume --out {out}"));
             Err(Failure::quiet(Code::Interrupted))
         }
     }

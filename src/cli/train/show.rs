@@ -112,7 +112,7 @@ impl Show {
     fn end(&mut self, spent: &Spent) {
         self.clear();
         let [stage, amount, time, rate, memory] = spent.figures();
-        self.say(&format!("{stage}: {amount} in {time}, {rate}, most memory {memory}"));
+        self.say(&format!("{stage}: {amount} in {time}, {rate}, peak memory {memory}"));
     }
 
     fn step(&mut self, step: &StepReport) {
@@ -138,7 +138,7 @@ impl Show {
         const SHOWN: usize = 5;
         self.refused += 1;
         if self.refused <= SHOWN {
-            self.say(&format!("line {line} is no use: {why}"));
+            self.say(&format!("line {line} skipped: {why}"));
         }
     }
 
@@ -187,13 +187,13 @@ fn accuracies(measures: &[Measure]) -> String {
 /// What a training will take, for a person to judge.
 pub(super) fn estimate_lines(found: &Estimate) -> Vec<String> {
     let time = |seconds: f64| HumanDuration(Duration::from_secs_f64(seconds)).to_string();
-    let mut lines = vec![format!("chats: {} of {} tokens", found.chats, found.tokens)];
+    let mut lines = vec![format!("chats: {} with {} tokens", found.chats, found.tokens)];
     lines.extend(found.stages.iter().map(|share| {
         let rate = share.tokens as f64 / share.seconds.max(1e-9);
         let name = share.stage.name();
         format!("{name}: {} tokens, {rate:.0}/s, {}", share.tokens, time(share.seconds))
     }));
-    lines.push(format!("in all: {}", time(found.seconds())));
+    lines.push(format!("total: {}", time(found.seconds())));
     lines.push(format!(
         "on disk: features {}, checkpoint {}, head {}",
         size(found.features),
@@ -207,8 +207,8 @@ pub(super) fn estimate_lines(found: &Estimate) -> Vec<String> {
 fn chats_line(chats: &Chats) -> String {
     let Chats { lines, used, held, cut, tokens, answers, refused, .. } = chats;
     format!(
-        "{used} of {lines} chats, {held} held out, {cut} cut at the window, {refused} of no use; \
-         {tokens} tokens, {answers} of them the assistant's"
+        "{used} of {lines} chats used, {held} of them held out, {cut} cut at the window, {refused} \
+         skipped; {tokens} tokens, {answers} of them the assistant's"
     )
 }
 
@@ -217,8 +217,8 @@ fn held_line(found: &[Measure], tau: Option<f64>) -> String {
     let (vloss, ploss) = first.map_or((0.0, 0.0), |measure| (measure.vloss, measure.ploss));
     let tau = tau.map_or_else(String::new, |tau| format!(", τ {tau:.2}"));
     format!(
-        "held out: SmoothL1 {vloss:.3}, cross-entropy {ploss:.3}, top 1/2/3 by own outputs {} %\
-         {tau}",
+        "held out: SmoothL1 {vloss:.3}, cross-entropy {ploss:.3}, top 1/2/3 after 0, 1, … own \
+         outputs {} %{tau}",
         accuracies(found)
     )
 }
@@ -229,7 +229,7 @@ fn decoded_lines(decoded: &DecodeEval) -> Vec<String> {
         m => format!("{m} blocks: τ {:.2}, {:.0} tokens/s", row.tau(), row.speed()),
     };
     let same = format!(
-        "held-out prompts: {}, the same text as plain decoding: {}",
+        "held-out prompts: {}, same text as plain decoding: {}",
         decoded.prompts, decoded.same
     );
     std::iter::once(same).chain(decoded.rows.iter().map(row)).collect()

@@ -30,20 +30,22 @@ mod given;
 mod likeness;
 
 /// Why what a conversation's file has does not tell what an answer was given.
-const OTHERS: &str = "the instructions were changed after it, and those it was given are not kept";
-const FORGOTTEN: &str = "the beginning of the conversation was forgotten, and how much of it the \
-                         model was given for this answer is not kept";
+const OTHERS: &str = "the system prompt was changed after this answer, and the file does not \
+                      contain the earlier one";
+const FORGOTTEN: &str = "the beginning of the conversation no longer fitted the context, and the \
+                         file does not say how much of it the model saw for this answer";
 /// Most bytes of a saved conversation.
 const LONGEST: u64 = 64_000_000;
 
 /// Flags of `verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// A file of `run --record` or `chat --record`, or a conversation that the chat has saved.
+    /// A file written by `dovetail run --record` or `dovetail chat --record`, or a conversation
+    /// saved by the chat.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Flags shared with the chat: the target if it lies elsewhere now and, for a conversation,
-    /// the sampler that it was written with.
+    /// Flags shared with the chat: the target if it has moved and, for a conversation, the sampler
+    /// that it was written with.
     #[command(flatten)]
     pub shared: SharedArgs,
 }
@@ -76,7 +78,12 @@ fn verify_record(args: &VerifyArgs, mut settings: Settings, record: &Record) -> 
     let usage = |error: anyhow::Error| Failure::new(Code::Usage, error);
     let name = args.file.display();
     let ready = record.ready.as_ref();
-    let ready = ready.ok_or_else(|| usage(anyhow!("{name} ends before the models were loaded")))?;
+    let ready = ready.ok_or_else(|| {
+        usage(anyhow!(
+            "{name} ends before the models were loaded, so \
+                                                   there is nothing to check"
+        ))
+    })?;
     if args.shared.target.is_none() {
         settings.target.clone_from(&ready.models.target);
     }
@@ -190,8 +197,8 @@ impl Checker {
         Err(Failure::new(
             Code::Usage,
             anyhow!(
-                "it was written by {name}{detail}, and {ours} ({our_detail}) was loaded; name the \
-                 same model with --target"
+                "{name}{detail} wrote it, but {ours} ({our_detail}) was loaded; name the original \
+                 model with --target"
             ),
         ))
     }
@@ -207,7 +214,7 @@ impl Checker {
         Err(Failure::new(
             Code::Usage,
             anyhow!(
-                "its long prompts were read on {theirs}, and here they are read on {ours}; name \
+                "its long prompts were read on {theirs}, but here they are read on {ours}; name \
                  the same GPU with --device"
             ),
         ))
@@ -216,15 +223,16 @@ impl Checker {
     fn answer(&mut self, answer: &RecordedAnswer) -> Verdict {
         let cut = match (answer.ended, answer.complete) {
             (true, true) => "",
-            (true, false) => ", then stopped",
-            (false, _) => ", then the record is cut off",
+            (true, false) => " (it was stopped there)",
+            (false, _) => " (the record ends there)",
         };
         if answer.turned {
-            let text = "not checked: the sampler was turned while it was written".to_owned();
+            let text =
+                "not checked: the sampler settings were changed during this answer".to_owned();
             return Verdict { text, same: None };
         }
         if answer.swapped {
-            let text = "not checked: another target had been loaded by then".to_owned();
+            let text = "not checked: another target was loaded before this answer".to_owned();
             return Verdict { text, same: None };
         }
         if answer.tokens.is_empty() {
@@ -282,11 +290,15 @@ impl Checker {
             match likeness {
                 Likeness::Same if !entry.interrupted => return own(""),
                 Likeness::Same | Likeness::TargetGoesOn if entry.interrupted => {
-                    return own(", then stopped");
+                    return own(" (it was stopped there)");
                 }
-                Likeness::Same | Likeness::TargetGoesOn => return own(", then cut off"),
+                Likeness::Same | Likeness::TargetGoesOn => return own(" (it was cut off there)"),
                 Likeness::AnswerGoesOn if finish == Some(Finish::ContextFull) => {
-                    failed = Some("its context has no room for all of it: give --context".into());
+                    failed = Some(
+                        "the context is too short for the whole answer; set a longer one \
+                                   with --context"
+                            .into(),
+                    );
                 }
                 // What came after the target's end is not the target's.
                 Likeness::AnswerGoesOn => parted = parted.max(Some(count)),
@@ -295,12 +307,13 @@ impl Checker {
         }
         let text = match (parted, failed) {
             (_, Some(error)) => format!("not checked: {error}"),
-            (_, None) if given.other_instructions => format!("cannot be told: {OTHERS}"),
-            (_, None) if given.conversations.len() > 1 => format!("cannot be told: {FORGOTTEN}"),
+            (_, None) if given.other_instructions => format!("unknown: {OTHERS}"),
+            (_, None) if given.conversations.len() > 1 => format!("unknown: {FORGOTTEN}"),
             (at, None) => {
                 let text = format!(
                     "character {} is not what the target says with this sampler on these devices; \
-                     a conversation keeps neither: give the flags that it was written with",
+                     a conversation file stores neither, so repeat the flags that it was written \
+                     with",
                     at.unwrap_or_default()
                 );
                 return Verdict { text, same: Some(false) };
@@ -365,7 +378,9 @@ impl Checker {
         }
         let target = &self.backend.ready.target;
         match (answers, self.differing, self.untold) {
-            (0, ..) => Err(Failure::new(Code::Usage, anyhow!("there is no answer to check"))),
+            (0, ..) => {
+                Err(Failure::new(Code::Usage, anyhow!("the file contains no answer to check")))
+            }
             (answers, 0, 0) => {
                 let all = match answers {
                     1 => "The answer is".to_owned(),
@@ -375,7 +390,8 @@ impl Checker {
                 Ok(())
             }
             (_, 0, untold) => {
-                let error = anyhow!("{untold} of {answers} answers could not be checked wholly");
+                let error =
+                    anyhow!("{untold} of {answers} answers could not be checked completely");
                 Err(Failure::new(Code::Failed, error))
             }
             (_, differing, _) => {

@@ -34,19 +34,16 @@ fn about(text: &mut String, state: &State, date: &str) -> std::fmt::Result {
     let kind = match recipe.kind {
         FusionKind::Dgf => "dynamic gated fusion (DGF)",
         FusionKind::Eagle => "EAGLE's linear fusion",
-        FusionKind::Eagle3 => "EAGLE-3's fusion of tapped states",
-        FusionKind::Dgf3 => "dynamic gated fusion over tapped states",
+        FusionKind::Eagle3 => "EAGLE-3's fusion of three layers of the target",
+        FusionKind::Dgf3 => "dynamic gated fusion over three layers of the target",
     };
     let blocks = match (recipe.blocks, recipe.options.elastic) {
         (1, _) => "one block".to_owned(),
-        (n, Elastic::Off) => format!("{n} blocks, usable only all together"),
-        (n, _) => format!("{n} blocks, usable after each of them"),
+        (n, Elastic::Off) => format!("{n} blocks, which must all be used"),
+        (n, _) => format!("{n} blocks, of which the first m can be used alone"),
     };
     writeln!(text, "# Draft head for {}\n", target.name)?;
-    writeln!(
-        text,
-        "A head that drafts for this target in speculative decoding: {kind}, {blocks}."
-    )?;
+    writeln!(text, "This head drafts for the target in speculative decoding: {kind}, {blocks}.")?;
     writeln!(text, "Made by `dovetail train` {} on {date}. Use:\n", env!("CARGO_PKG_VERSION"))?;
     writeln!(text, "```sh\ndovetail --target {} --draft THIS-FOLDER\n```\n", recipe.target)?;
     writeln!(text, "| target | |\n|---|---|")?;
@@ -66,12 +63,15 @@ fn data(text: &mut String, state: &State) -> std::fmt::Result {
     writeln!(text, "| of these cut at {window} tokens | {} |", chats.cut)?;
     writeln!(text, "| tokens | {} |", chats.tokens)?;
     writeln!(text, "| of these the assistant's | {} |", chats.answers)?;
-    writeln!(text, "| lines of no use | {} |", chats.refused)?;
+    writeln!(text, "| lines skipped | {} |", chats.refused)?;
     if state.recipe.self_answers {
-        writeln!(text, "\nThe answers are the target's own, half of them greedy.")?;
+        writeln!(
+            text,
+            "\nThe target wrote the answers itself, half of them with greedy decoding."
+        )?;
     }
     if !chats.faults.is_empty() {
-        writeln!(text, "\nOf no use, the first of them:\n")?;
+        writeln!(text, "\nThe first lines that were skipped:\n")?;
         for (line, why) in chats.faults.iter().take(10) {
             writeln!(text, "- line {line}: {why}")?;
         }
@@ -89,7 +89,8 @@ fn training(text: &mut String, state: &State) -> std::fmt::Result {
     let used = if used.share > 0.0 && used.steps > 0 {
         let share = 100.0 * used.share;
         format!(
-            "{} steps in the last {share:.0} %, each weighing {} of the one before",
+            "{} steps in the last {share:.0} % of the training, each with {} times the weight of \
+             the previous one",
             used.steps, used.decay
         )
     } else {
@@ -98,7 +99,7 @@ fn training(text: &mut String, state: &State) -> std::fmt::Result {
     let elastic = match options.elastic {
         Elastic::Off => "only the last block",
         Elastic::AllExits => "every block",
-        Elastic::Drawn => "a block drawn each step",
+        Elastic::Drawn => "one block drawn in each step",
     };
     writeln!(text, "\n## Training\n\n![loss](loss.svg)\n\n| | |\n|---|---|")?;
     writeln!(text, "| length | {length} |")?;
@@ -116,7 +117,7 @@ fn training(text: &mut String, state: &State) -> std::fmt::Result {
     writeln!(text, "| outputs trained | {elastic} |")?;
     writeln!(text, "| on its own outputs | {used} |")?;
     writeln!(text, "| seed | {} |", options.seed)?;
-    writeln!(text, "\n| stage | amount | time | rate | most memory |\n|---|---|---|---|---|")?;
+    writeln!(text, "\n| stage | amount | time | rate | peak memory |\n|---|---|---|---|---|")?;
     for spent in &state.stages {
         writeln!(text, "| {} |", spent.figures().join(" | "))?;
     }
@@ -128,9 +129,9 @@ fn measures(text: &mut String, state: &State) -> std::fmt::Result {
         writeln!(text, "\n## Held-out chats\n")?;
         writeln!(
             text,
-            "How often the target's likeliest token is the head's first choice, or among its \
-             first two or three, where it reads the target's features (0) and its own outputs \
-             once or more in a row.\n"
+            "How often the target's most likely token is the head's first choice, or among its \
+             first two or three. Own outputs: how many steps in a row the head has read its own \
+             outputs instead of the target's features.\n"
         )?;
         writeln!(
             text,
@@ -150,9 +151,9 @@ fn measures(text: &mut String, state: &State) -> std::fmt::Result {
     writeln!(text, "\n## Decoding\n")?;
     writeln!(
         text,
-        "Greedy, tree of 16 nodes with the root, width 10, depth 7, each way in turn on each \
-         held-out prompt. τ = committed tokens / target passes. Prompts whose text was plain \
-         decoding's at every m: {} of {}.\n",
+        "Greedy decoding with a tree of 16 nodes including the root, width 10 and depth 7; each \
+         row in turn on each held-out prompt. τ = committed tokens / target passes. Prompts whose \
+         text is identical to plain decoding at every m: {} of {}.\n",
         decoded.same, decoded.prompts
     )?;
     writeln!(text, "| blocks | τ | tokens/s | tokens |\n|---|---|---|---|")?;

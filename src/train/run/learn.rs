@@ -139,8 +139,8 @@ fn keep_best(
         Some(Best { step, held, .. }) => {
             if step < last {
                 run.note(&format!(
-                    "the head is the one of step {step}, which did better on held-out chats than \
-                     that of step {last}, the last"
+                    "using the head of step {step}, which did better on the held-out chats than \
+                     the last one, of step {last}"
                 ));
             }
             run.dir.take_best()?;
@@ -164,7 +164,7 @@ pub(super) fn draft_vocab(run: &mut RunContext<'_>, texts: &[Text]) -> Option<Dr
     let (size, vocab) = (run.state.recipe.draft_vocab, run.files.config.vocab);
     let (tokens, share) = draft_vocabulary(size, said.copied(), &run.files.eos, vocab)?;
     run.note(&format!(
-        "the head scores {} of {vocab} tokens, which are {:.1} % of what the assistant says",
+        "the head scores {} of {vocab} tokens, which cover {:.1} % of the assistant's text",
         tokens.len(),
         1e2 * share
     ));

@@ -123,7 +123,8 @@ pub enum RunError {
     },
     /// The folder contains a training.
     #[error(
-        "{} holds a training already; go on with it with --resume, or name a new folder with --out",
+        "{} already contains a training; continue it with --resume, or name a new folder with \
+         --out",
         out.display()
     )]
     Unfinished {
@@ -132,7 +133,7 @@ pub enum RunError {
     },
     /// There is no training to resume.
     #[error(
-        "{} holds no training to go on with; begin one without --resume",
+        "{} contains no training to continue; start one without --resume",
         out.display()
     )]
     Nothing {
@@ -141,8 +142,8 @@ pub enum RunError {
     },
     /// The recipe is different.
     #[error(
-        "the training in {} was begun with {name} {before}, not {now}; leave the flag out, or \
-         begin anew with another --out", out.display()
+        "the training in {} was started with {name} {before}, not {now}; leave out the flag, or \
+         start over with another --out", out.display()
     )]
     Recipe {
         /// The folder.
@@ -156,8 +157,8 @@ pub enum RunError {
     },
     /// The target is different.
     #[error(
-        "this training was begun with another target: {what} was {before} and is {now} in {name}; \
-         go on with the same one, or begin anew with another --out"
+        "this training was started with another target: {what} was {before}, but is {now} in \
+         {name}; continue with the same target, or start over with another --out"
     )]
     Changed {
         /// What differs.
@@ -170,7 +171,7 @@ pub enum RunError {
         now: String,
     },
     /// The state of a training cannot be used.
-    #[error("{}: {reason}; begin anew with another --out", path.display())]
+    #[error("cannot use {}: {reason}; start over with another --out", path.display())]
     State {
         /// The file.
         path: PathBuf,
@@ -187,7 +188,7 @@ pub enum RunError {
     },
     /// There is too little to learn from.
     #[error(
-        "{}: {usable} of {lines} lines can be used, and at least 2 are needed{fault}",
+        "{}: {usable} of {lines} lines can be used, but at least 2 are needed{fault}",
         path.display()
     )]
     NoChats {
@@ -202,7 +203,7 @@ pub enum RunError {
     },
     /// The result cannot be written.
     #[error(
-        "cannot write {}: {source}; name another file with --out, or make room",
+        "cannot write {}: {source}; name another file with --out, or free some disk space",
         path.display()
     )]
     Write {
@@ -213,8 +214,8 @@ pub enum RunError {
     },
     /// The disk is too small.
     #[error(
-        "{} needs {} of disk and {} are free; take fewer chats with --limit, a shorter --window, \
-         or an --out on a larger disk, or make room and go on with --resume",
+        "{} needs {} of disk space, but only {} is free; use fewer chats (--limit), a shorter \
+         --window or an --out on a larger disk, or free some space and continue with --resume",
         out.display(), size(*needed), size(*free)
     )]
     Room {
@@ -226,7 +227,7 @@ pub enum RunError {
         free: u64,
     },
     /// The device does not exist, or this build cannot use it.
-    #[error("cannot train on {wish:?}: {reason}; take --device cpu")]
+    #[error("cannot train on {wish:?}: {reason}; use --device cpu")]
     Device {
         /// What was requested.
         wish: DeviceChoice,
@@ -234,7 +235,7 @@ pub enum RunError {
         reason: String,
     },
     /// The curve could not be drawn.
-    #[error("no curve of the loss: {0}")]
+    #[error("cannot draw the loss curve: {0}")]
     Curve(String),
     /// It was stopped.
     #[error("stopped")]

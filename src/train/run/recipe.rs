@@ -145,7 +145,7 @@ impl Recipe {
     pub fn check(&self) -> Result<(), TrainError> {
         let (name, value) = ("blocks", self.blocks.to_string());
         if self.kind == FusionKind::Eagle3 && self.blocks != 1 {
-            let reason = "an EAGLE-3 head has one block; take --kind dgf3 for more";
+            let reason = "1, since an EAGLE-3 head has one block; use --kind dgf3 for more";
             return Err(TrainError::Option { name, value, reason });
         }
         self.options.clone().checked().map(|_| ())

@@ -22,12 +22,12 @@ use crate::worker::record::Question;
 /// Flags of `bench round`.
 #[derive(Debug, Args)]
 pub struct RoundArgs {
-    /// Random weights in the shape of a known model, with a DGF head of that size on the CPU: 1b,
-    /// 7b or 13b [default: the models that the other flags name].
+    /// Use random weights in the shape of a known model, with a DGF head of matching size on the
+    /// CPU: 1b, 7b or 13b [default: the models that the other flags name].
     #[arg(long, value_name = "NAME", help_heading = "Round")]
     pub shape: Option<String>,
-    /// A small model of random weights drafts for that target, on the CPU: 68m, 160m, 1b, … Its
-    /// strategy is that of --strategy: sps [default], duo, small-model or specexec.
+    /// Draft for that target with a small model of random weights on the CPU: 68m, 160m, 1b, … Its
+    /// strategy comes from --strategy: sps (the default), duo, small-model or specexec.
     #[arg(
         long,
         value_name = "NAME",
@@ -39,15 +39,15 @@ pub struct RoundArgs {
     /// Format of the random weights.
     #[arg(long, value_name = "NAME", default_value = "q4_k", help_heading = "Round")]
     pub format: String,
-    /// Blocks of the head: a list or a range such as 1..5 [default: 1..5 with --shape, else what
-    /// the head has].
+    /// Blocks of the head (M): a list, or a range such as 1..5 [default: 1..5 with --shape,
+    /// otherwise all that the head has].
     #[arg(long = "head-blocks", value_name = "M,…|A..B", help_heading = "Round")]
     pub head_blocks: Option<String>,
-    /// Widths k of a small model's trees, or numbers of its sequences: a list or a range [default:
-    /// 1 of sps, 32 of specexec, 1,2,3,4 of duo, 1,2,4,10 of small-model].
+    /// Widths k of a small model's trees, or numbers of sequences: a list or a range [default: 1
+    /// for sps, 32 for specexec, 1,2,3,4 for duo, 1,2,4,10 for small-model].
     #[arg(long, value_name = "K,…|A..B", conflicts_with = "head_blocks", help_heading = "Round")]
     pub widths: Option<String>,
-    /// Numbers of nodes; of duo's sequences the tokens that they share.
+    /// Numbers of nodes γ; for duo, the tokens shared by its sequences.
     #[arg(
         long,
         value_name = "N,…",
@@ -56,22 +56,22 @@ pub struct RoundArgs {
         help_heading = "Round"
     )]
     pub gammas: Vec<usize>,
-    /// Records that say how much is accepted, of fixed large trees: `dovetail run --record FILE
-    /// --strategy dovetail --gamma 64 --width 10 --depth 7 --blocks M`; of small models with
-    /// `--strategy small-model` (or specexec, for itself). Or what the Dovetail paper prints for
-    /// heads at γ = 16: paper:mt_bench or paper:humaneval.
+    /// Acceptance to predict from. Either records of large fixed trees, made with `dovetail run
+    /// --record FILE --strategy dovetail --gamma 64 --width 10 --depth 7 --blocks M` (for small
+    /// models with `--strategy small-model`, or specexec for itself), or the Dovetail paper's
+    /// figures for heads at γ = 16: paper:mt_bench or paper:humaneval.
     #[arg(long, value_name = "FILE,…|paper:SET", value_delimiter = ',', help_heading = "Round")]
     pub accept: Vec<PathBuf>,
-    /// Decode the recorded questions at five of the settings and print the error.
+    /// Decode the recorded questions with five of the settings and print the prediction error.
     #[arg(long, requires = "accept", conflicts_with = "shape", help_heading = "Round")]
     pub check: bool,
-    /// Tokens in front of the random models' rounds.
+    /// Tokens of context before the rounds of random models.
     #[arg(long, value_name = "N", default_value_t = 256, help_heading = "Round")]
     pub prompt_tokens: usize,
-    /// Write the tables as Markdown.
+    /// Print the tables as Markdown.
     #[arg(long, conflicts_with = "json", help_heading = "Round")]
     pub markdown: bool,
-    /// One JSON object instead of the tables.
+    /// Print one JSON object instead of the tables.
     #[arg(long, help_heading = "Round")]
     pub json: bool,
     /// Draw the heat map into this folder.
@@ -135,12 +135,13 @@ fn acceptance(args: &RoundArgs) -> anyhow::Result<(AcceptanceProfile, Vec<Questi
     if let Some(name) = names.clone().next() {
         if args.accept.len() > 1 {
             return Err(anyhow!(
-                "--accept: what is published is of other models than a record; name one of them"
+                "--accept: published figures and records come from different models; give only one \
+                 of them"
             ));
         }
         if args.check {
             return Err(anyhow!(
-                "--check decodes the questions of a record; name one with --accept"
+                "--check decodes the questions of a record; name a record with --accept"
             ));
         }
         let profile = AcceptanceProfile::published(&published()?, name).context("--accept")?;
@@ -167,7 +168,12 @@ fn draw(folder: &std::path::Path, prediction: &Prediction) -> anyhow::Result<()>
 
 /// `1,2,4` or `1..5`, both ends included, from 0 to `most`.
 fn numbers(flag: &str, text: &str, most: usize) -> anyhow::Result<Vec<usize>> {
-    let wrong = || anyhow!("{flag}: `{text}` is neither a list such as 1,2,4 nor 1..5");
+    let wrong = || {
+        anyhow!(
+            "{flag}: `{text}` is not a list such as 1,2,4 or a range such as 1..5, \
+                            up to {most}"
+        )
+    };
     let number = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong());
     let all: Vec<usize> = match text.split_once("..") {
         Some((first, last)) => (number(first)?..=number(last)?).collect(),

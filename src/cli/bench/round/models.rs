@@ -60,7 +60,7 @@ pub(super) fn random(
     let small = args.draft_shape.as_deref();
     let small = small.map(|name| known_shape("--draft-shape", name)).transpose()?;
     let format = Format::from_name(&args.format)
-        .ok_or_else(|| usage(anyhow!("--format: `{}` is no format of weights", args.format)))?;
+        .ok_or_else(|| usage(anyhow!("--format: `{}` is not a format of weights", args.format)))?;
     let settings = backend::settings(&args.shared, &args.shared.overrides())?;
     let machine = Machine::probe();
     let threads = settings.threads.unwrap_or(machine.cpu.physical).max(1);
@@ -121,7 +121,7 @@ pub(super) fn random(
         None => "a DGF head".to_owned(),
     };
     let subject = format!(
-        "{} shape, {}, with {draft} on the CPU, all of random weights; {} tokens in front, {} \
+        "{} shape, {}, with {draft} on the CPU, all with random weights; {} tokens of context, {} \
          threads{}.",
         known.name(),
         format.described(),
@@ -146,17 +146,19 @@ fn strategy_of_random(
     if strategy.draft != drafts {
         let name = strategy.name;
         let remedy = match small {
-            Some(_) => "take sps, duo, small-model or specexec",
-            None => "take dovetail, or a small model with --draft-shape",
+            Some(_) => "use sps, duo, small-model or specexec",
+            None => "use dovetail, or name a small model with --draft-shape",
         };
-        return Err(usage(anyhow!("--strategy: `{name}` is not drafted so: {remedy}")));
+        return Err(usage(anyhow!(
+            "--strategy: `{name}` does not draft with such a model; {remedy}"
+        )));
     }
     let depends = matches!(strategy.method, Method::Search) || strategy.is_own_tree();
     if small.is_some() && depends && profile.sources.is_empty() {
         let name = strategy.name;
         return Err(usage(anyhow!(
-            "--strategy: how deep the trees of `{name}` go depends on the text; give a record with \
-             --accept, or take sps or duo"
+            "--strategy: the depth of the trees of `{name}` depends on the text; give a record \
+             with --accept, or use sps or duo"
         )));
     }
     Ok(strategy)
@@ -178,7 +180,7 @@ fn widths(args: &RoundArgs, strategy: &Strategy) -> Result<Vec<Turned>, Failure>
         (None, _, None) => WIDTHS.to_vec(),
     };
     if all.contains(&0) {
-        return Err(usage(anyhow!("--widths: 0 candidates are no tree; the least is 1")));
+        return Err(usage(anyhow!("--widths: the smallest width is 1, not 0")));
     }
     Ok(all.into_iter().map(Turned::Width).collect())
 }
@@ -220,7 +222,7 @@ pub(super) fn loaded(
     let controls = Controls { strategy: Some(strategy), ..Controls::default() };
     let drafter = backend.planner.choose(&controls).drafter.ok_or_else(|| {
         usage(anyhow!(
-            "--strategy: `{}` drafts nothing, so there is no round to time",
+            "--strategy: `{}` does not draft, so there is no round to time",
             strategy.name
         ))
     })?;
@@ -263,7 +265,7 @@ pub(super) fn loaded(
             shared.update(|controls| controls.generation = 0);
             true
         });
-        bar.set_message("decoding for real");
+        bar.set_message("decoding to check");
         bar.tick();
         let wanted = || !stop.load(Ordering::Relaxed);
         let settings = check_settings(&prediction, profile);
@@ -288,7 +290,7 @@ pub(super) fn loaded(
         _ => format!("{} of {}", strategy.name, ready.draft.as_deref().unwrap_or("the text")),
     };
     let subject = format!(
-        "{} ({}) with {draft}; {} tokens in front{}.",
+        "{} ({}) with {draft}; {} tokens of context{}.",
         ready.target,
         ready.target_detail,
         request.prompt.len(),
@@ -308,9 +310,10 @@ fn blocks(args: &RoundArgs, depths: Depths) -> Result<Vec<usize>, Failure> {
         None => (least..=most).collect(),
     };
     match blocks.iter().find(|blocks| !(least..=most).contains(blocks)) {
-        Some(blocks) => {
-            Err(usage(anyhow!("--head-blocks: {blocks}, and the draft has {least} to {most}")))
-        }
+        Some(blocks) => Err(usage(anyhow!(
+            "--head-blocks: the draft can use {least} to {most} blocks, not \
+                               {blocks}"
+        ))),
         None => Ok(blocks),
     }
 }
