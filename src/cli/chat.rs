@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(gpu_name(DeviceChoice::Gpu(Some(0)), &machine), "card 0");
         machine.adapters.push(adapter(1, AdapterKind::Discrete));
         assert_eq!(gpu_name(auto, &machine), "card 1");
-        assert_eq!(gpu_name(DeviceChoice::Cpu, &machine), "card 1, not taken");
+        assert_eq!(gpu_name(DeviceChoice::Cpu, &machine), "card 1, not used");
     }
 
     #[test]

@@ -317,8 +317,11 @@ mod tests {
             [(Format::Q4_1, 84_900_000), (Format::Iq2Xs, 7_300_000), (Format::F32, 140_000)];
         let rows = kernels(&mixed);
         assert_eq!(rows.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["kernels", "expanded"]);
-        assert!(rows[0].1.starts_with("Q4_1 85 MB, F32 0.1 MB (each with a kernel"), "{rows:?}");
-        assert!(rows[1].1.starts_with("IQ2_XS 7.3 MB (expanded whenever"), "{rows:?}");
+        assert!(
+            rows[0].1.starts_with("Q4_1 85 MB, F32 0.1 MB (each with its own kernel"),
+            "{rows:?}"
+        );
+        assert!(rows[1].1.starts_with("IQ2_XS 7.3 MB (expanded each time"), "{rows:?}");
         assert_eq!(kernels(&mixed[..1]).len(), 1);
     }
 }

@@ -2,6 +2,7 @@
 //! can be fetched. Must never load a model, nor ask the hub.
 
 use std::io::Write;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -11,7 +12,8 @@ use super::output::stdout;
 use crate::bench::{Table, TableStyle};
 use crate::hardware::Machine;
 use crate::library::{
-    CataloguePair, Found, Located, ModelEntry, ModelPlaces, Runs, Store, catalogue, find, named,
+    CataloguePair, Found, HubId, Located, ModelEntry, ModelPlaces, Runs, Spec, Store, catalogue,
+    find, model_at, named,
 };
 use crate::printable::{json_line, printable_line};
 use crate::worker::{DraftForecast, Forecast, Forecaster, MemoryFit};
@@ -24,24 +26,13 @@ pub fn models(args: &ModelsArgs) -> CommandResult {
     let settings = args.file.settings(&[])?;
     let mut out = stdout()?;
     let found = find(&ModelPlaces::of_machine(&settings.model_folders));
-    let one = match &args.name {
-        Some(name) => {
-            let located: Vec<Located> =
-                found.models.iter().map(|model| model.located.clone()).collect();
-            let wanted = named(name, &located).map_err(|error| Failure::new(Code::Model, error))?;
-            Some(wanted.name.clone())
-        }
-        None => None,
-    };
+    let one = args.name.as_deref().map(|name| wanted(name, &found.models)).transpose()?;
     let machine = Machine::probe();
     let threads = machine.cpu.threads(settings.threads);
     let forecaster = Forecaster::measure(&machine, threads);
-    let shown = found
-        .models
-        .iter()
-        .filter(|model| one.as_ref().is_none_or(|name| model.located.name == *name));
+    let shown = one.as_ref().map_or(&found.models[..], std::slice::from_ref);
     let expected: Vec<Expected<'_>> =
-        shown.map(|model| (model, forecaster.of(model, &found.models))).collect();
+        shown.iter().map(|model| (model, forecaster.of(model, &found.models))).collect();
     let text = match (&one, args.json) {
         (None, true) => json_line(&json!({
             "models": expected.iter().map(as_json).collect::<Vec<_>>(),
@@ -60,6 +51,22 @@ pub fn models(args: &ModelsArgs) -> CommandResult {
         (Some(_), false) => expected.iter().map(|one| details(one, &forecaster)).collect(),
     };
     Ok(out.write_all(text.as_bytes())?)
+}
+
+/// The model that `given` names, as `--target` would: a file, a folder, or a listed model.
+fn wanted(given: &str, found: &[ModelEntry]) -> Result<ModelEntry, Failure> {
+    let failed = |error| Failure::new(Code::Model, error);
+    match Spec::parse(given) {
+        Ok(Spec::Gguf(path) | Spec::Folder(path)) if path.exists() => Ok(model_at(&path, found)),
+        Err(error) if Path::new(given).exists() => Err(failed(error)),
+        _ => {
+            let located: Vec<Located> = found.iter().map(|model| model.located.clone()).collect();
+            let named = named(given, &located).map_err(failed)?;
+            // It is one of those it was given, and their names differ.
+            let at = located.iter().position(|other| other.name == named.name).unwrap_or_default();
+            Ok(found[at].clone())
+        }
+    }
 }
 
 /// Bytes a second from memory, in 10⁹.
@@ -118,8 +125,11 @@ fn list(
     });
     section("Cannot be opened", problems.collect())?;
     section("Skipped", found.skipped.iter().map(ToString::to_string).collect())?;
-    let pairs = catalogue().iter().map(|pair| {
-        format!("{:<18} {} ({}), {}", pair.name, pair.title, pair.licence, pair.draft.id())
+    let pairs = catalogue().iter().flat_map(|pair| {
+        let CataloguePair { name, title, target, draft, licence, .. } = pair;
+        let below = |of: &str, id: &HubId| format!("{:<18} {of:<6} {id}", "");
+        let first = format!("{name:<18} {title} ({licence})");
+        [first, below("target", target), below("draft", draft.id())]
     });
     section("To download, each with its draft: dovetail pull NAME", pairs.collect())?;
     Ok(String::from_utf8_lossy(&text).into_owned())

@@ -20,7 +20,7 @@ pub fn pull(args: &PullArgs) -> CommandResult {
     }
     let pair = pair(&args.model).map_err(|near| unknown(&args.model, &near))?;
     let CataloguePair { target, draft, licence, .. } = pair;
-    report(&format!("{}: {target} ({licence}) and {}", pair.title, draft.id()));
+    report(&format!("{}: target {target} ({licence}), draft {}", pair.title, draft.id()));
     writeln!(out, "{}", fetch(target, false)?.display())?;
     let is_head = matches!(draft, PairDraft::Head(_));
     writeln!(out, "{}", fetch(draft.id(), is_head)?.display())?;
@@ -32,7 +32,7 @@ pub fn pull(args: &PullArgs) -> CommandResult {
 fn unknown(given: &str, near: &[&str]) -> Failure {
     let near = match near {
         [] => String::new(),
-        near => format!("; similar: {}", near.join(", ")),
+        near => format!("; similar names: {}", near.join(", ")),
     };
     let message = format!(
         "no pair named \"{given}\"{near}. `dovetail models` lists the pairs. To download a single \

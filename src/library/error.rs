@@ -101,6 +101,12 @@ pub enum LibraryError {
     /// The hub.
     #[error(transparent)]
     Hub(#[from] HubError),
+    /// A language model where a draft head is wanted.
+    #[error("`{given}` is a language model, not a draft head; name it with --draft-model instead")]
+    NotAHead {
+        /// The file, the folder or the hub id.
+        given: String,
+    },
     /// The beginning of several names.
     #[error("`{given}` matches several models: {names}; type more of the name")]
     Ambiguous {

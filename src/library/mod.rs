@@ -51,6 +51,6 @@ pub use sampling::Recommended;
 pub use spec::Spec;
 pub use stores::{
     Facts, Found, Located, ModelEntry, ModelPlaces, Runs, Skipped, Store, bundled_drafts, find,
-    find_spec, locate, named,
+    find_spec, locate, model_at, named,
 };
 pub use tokenizer::{Fingerprint, Tokenizer, TokenizerError};

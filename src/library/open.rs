@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::folder::{Folder, json};
+use super::gguf::FileSummary;
 use super::hf_names::NamedTensors;
 use super::hub::{DownloadProgress, Hub};
 use super::pickle::PickledTensors;
@@ -113,16 +114,25 @@ pub fn open_head(
     match spec {
         Spec::Bundled => head_in(&bundled::HEAD),
         Spec::Folder(path) => head_in(&Folder::Disk(path.clone())),
-        Spec::Gguf(path) => Err(LibraryError::Spec {
-            given: path.display().to_string(),
-            reason: "a draft head is a folder with config.json and model.safetensors or \
-                pytorch_model.bin; to draft with a small GGUF model, use --draft-model"
-                .to_owned(),
-        }),
+        Spec::Gguf(path) => Err(no_head_in_gguf(path)),
         Spec::Hub(id) => {
             let mut head = head_in(&Folder::Disk(Hub::from_env()?.head(id, report)?))?;
             head.name = id.to_string();
             Ok(head)
+        }
+    }
+}
+
+/// Why no draft head can be opened from a GGUF file: it holds a language model, or cannot be read.
+fn no_head_in_gguf(path: &Path) -> LibraryError {
+    let given = path.display().to_string();
+    match gguf::summary(path) {
+        FileSummary { config: Some(_), .. } => LibraryError::NotAHead { given },
+        FileSummary { problem: Some(problem @ LibraryError::Io { .. }), .. } => problem,
+        _ => {
+            let reason = "a draft head is a folder with config.json and model.safetensors or \
+                     pytorch_model.bin, and this GGUF file is not a language model either";
+            LibraryError::Spec { given, reason: reason.to_owned() }
         }
     }
 }
@@ -227,7 +237,12 @@ pub(super) fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
     };
     // If it is not a head at all, this is reported when its tensors are read.
     let names = tensors.names();
-    let kind = FusionKind::of(names.iter().map(String::as_str)).unwrap_or(FusionKind::Eagle);
+    let kind = FusionKind::of(names.iter().map(String::as_str));
+    let embeds = names.iter().any(|name| name == "model.embed_tokens.weight");
+    if kind.is_none() && embeds && Config::from_hf_json(&settings).is_ok() {
+        return Err(LibraryError::NotAHead { given: folder.name() });
+    }
+    let kind = kind.unwrap_or(FusionKind::Eagle);
     let config = HeadConfig::of_kind(&settings, kind)
         .map_err(|source| LibraryError::Config { origin: file.name().to_owned(), source })?;
     Ok(HeadFiles { config, tensors, name: folder.name(), detail: size.detail(), bytes: size.bytes })

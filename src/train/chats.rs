@@ -176,7 +176,7 @@ mod tests {
         let why = |line: &str| one(line).unwrap_err().to_string();
         insta::assert_snapshot!(
             why(r#"{"messages": [{"role": "us"#),
-            @"not JSON, or torn: EOF while parsing a string at line 1 column 26"
+            @"not valid JSON, or cut off: EOF while parsing a string at line 1 column 26"
         );
         insta::assert_snapshot!(
             why(r#"{"text": "a book"}"#),
@@ -189,13 +189,13 @@ mod tests {
         );
         insta::assert_snapshot!(
             why(r#"{"messages": [{"role": "tool", "content": "3"}]}"#),
-            @"message 1: unknown role `tool`"
+            @"message 1: the role `tool` is unknown"
         );
         insta::assert_snapshot!(
             why(r#"{"conversations": [{"from": "human", "value": " "}]}"#),
             @"message 1 has no text"
         );
-        insta::assert_snapshot!(why(r#"{"messages": [7]}"#), @"message 1: unknown role ``");
+        insta::assert_snapshot!(why(r#"{"messages": [7]}"#), @"message 1: the role `` is unknown");
         assert!(matches!(parse(b"\xff\xfe\n"), Err(ChatFault::Torn(_))));
     }
 

@@ -152,13 +152,13 @@ impl Options {
         let share = |x: f64| (0.0..=1.0).contains(&x);
         let positive = |x: f64| x.is_finite() && x > 0.0;
         let not_negative = |x: f64| x.is_finite() && x >= 0.0;
-        let length = match self.length {
-            Length::Steps(steps) => steps > 0,
-            Length::Minutes(minutes) => positive(minutes),
+        let (unit, length, has_length) = match self.length {
+            Length::Steps(steps) => ("steps", steps.to_string(), steps > 0),
+            Length::Minutes(minutes) => ("minutes", minutes.to_string(), positive(minutes)),
         };
         let Self { betas, used, .. } = self;
         for (name, value, sound, reason) in [
-            ("length", format!("{:?}", self.length), length, "above 0"),
+            (unit, length, has_length, "above 0"),
             ("batch-tokens", self.batch_tokens.to_string(), self.batch_tokens > 0, "at least 1"),
             ("accumulate", self.accumulate.to_string(), self.accumulate > 0, "at least 1"),
             ("window", self.window.to_string(), self.window >= 3, "at least 3"),
@@ -197,11 +197,11 @@ mod tests {
     #[test]
     fn an_unsound_figure_is_named() {
         let error = Options { clip: f64::NAN, ..Options::default() }.checked().unwrap_err();
-        insta::assert_snapshot!(error, @"training option `clip` is NaN: above 0");
+        insta::assert_snapshot!(error, @"training option `clip` is NaN, but must be above 0");
         let short = Options { length: Length::Minutes(0.0), ..Options::default() };
         insta::assert_snapshot!(
             short.checked().unwrap_err(),
-            @"training option `length` is Minutes(0.0): it must be more than none"
+            @"training option `minutes` is 0, but must be above 0"
         );
     }
 }

@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(text.answers.last().unwrap().end, 32);
         let turns = [(Role::User, long.as_str()), (Role::Assistant, "Hi")];
         let error = Renderer::new(&files, 32, None).text(1, &chat(&turns)).unwrap_err();
-        assert!(error.to_string().contains("behind the window of 32"), "{error}");
+        assert!(error.to_string().contains("after the window of 32"), "{error}");
     }
 
     #[test]

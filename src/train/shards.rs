@@ -411,7 +411,7 @@ mod tests {
         let full = || io::Error::from(io::ErrorKind::StorageFull);
         let error = whole(&path, |file| file.write_all(b"half").and(Err(full()))).unwrap_err();
         assert!(error.to_string().contains("a.bin"), "{error}");
-        assert!(error.to_string().contains("make room"), "{error}");
+        assert!(error.to_string().contains("free some disk space"), "{error}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

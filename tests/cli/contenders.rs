@@ -28,7 +28,7 @@ fn those_that_cannot_take_part_are_named_and_the_others_run() {
     let (code, out, err) = outcome(&mut home.command(&[&QUICK[..], &flags].concat()));
     assert_eq!(code, 1, "{err}");
     for words in
-        ["did you mean `dovetail`", "draft_dgf_m1`", "/no/such", "`dovetail:m=9`: 9 blocks"]
+        ["did you mean `dovetail`", "draft_dgf_m1`", "/no/such", "`dovetail:m=9` asks for M = 9"]
     {
         let line = err.lines().find(|line| line.contains(words));
         assert!(line.is_some_and(|line| line.starts_with("left out: ")), "{words}: {err}");
@@ -90,8 +90,8 @@ fn a_table_of_a_paper_has_theirs_and_ours() {
     let (code, out, err) = outcome(&mut home.command(&[&table[..], &quick].concat()));
     // The bundled head has four blocks: rows with more blocks are left out.
     assert_eq!(code, 1, "{err}");
-    assert!(err.contains("left out: `w/ DGF + 4`: 5 blocks are asked for"), "{err}");
-    assert!(err.contains("left out: `w/o both` needs a head of EAGLE-1 or 2"), "{err}");
+    assert!(err.contains("left out: `w/ DGF + 4` asks for M = 5"), "{err}");
+    assert!(err.contains("left out: `w/o both` needs an EAGLE-1 or EAGLE-2 head"), "{err}");
     for words in ["Table III", "L parameters", "ours/paper", "2.62× 5.38", "--eagle-head"] {
         assert!(out.contains(words), "{words}: {out}");
     }
@@ -101,7 +101,9 @@ fn a_table_of_a_paper_has_theirs_and_ours() {
     let table = ["bench", "paper", "--table", "duo-3", "--prompts", "mt_bench,gsm8k"];
     let (code, out, err) = outcome(&mut home.command(&[&table[..], &quick].concat()));
     assert!(matches!(code, 0 | 1), "{err}");
-    for words in ["c+2", "98.71", "`gsm8k` stands for math.", "No prompts for translation"] {
+    for words in
+        ["c+2", "98.71", "`gsm8k` is used for math.", "There are no prompts for translation"]
+    {
         assert!(out.contains(words), "{words}: {out}");
     }
     for (flags, words) in [

@@ -70,7 +70,10 @@ fn an_ngram_table_is_made_found_named_and_left_out() {
     let (text, found) = summary(&home, &flags);
     assert_eq!((text, by_table(&found)), (plain.clone(), 0), "there is none yet");
     let (code, out, err) = outcome(&mut home.command(&["ngrams", "--data", data]));
-    assert!(code == 0 && out.contains("in 3 chats.") && out.contains("used from now on"), "{out}");
+    assert!(
+        code == 0 && out.contains("in 3 chats.") && out.contains("uses it from now on"),
+        "{out}"
+    );
     assert!(err.contains("1 lines could not be used"), "{err}");
     let (text, found) = summary(&home, &flags);
     assert_eq!(text, plain);
@@ -81,7 +84,7 @@ fn an_ngram_table_is_made_found_named_and_left_out() {
     let named = named.to_str().unwrap();
     let measured = ["ngrams", "--data", data, "--out", named, "--held-out", "0.4"];
     let (code, out, _) = outcome(&mut home.command(&measured));
-    assert!(code == 0 && out.contains("tokens held out") && out.contains("--ngrams"), "{out}");
+    assert!(code == 0 && out.contains("held-out tokens") && out.contains("--ngrams"), "{out}");
     let (text, found) = summary(&home, &[&flags[..], &["--ngrams", named]].concat());
     assert_eq!(text, plain);
     assert!(by_table(&found) > 20, "{found}");

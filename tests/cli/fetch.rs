@@ -44,7 +44,7 @@ fn what_a_mirror_has_in_their_place_is_refused() {
     assert!(asked[0].path.ends_with("/data/HumanEval.jsonl.gz"), "{asked:?}");
 
     let (code, _, err) = outcome(&mut home.command(&["bench", "fetch", "humaneval"]));
-    assert!(code == 2 && err.contains("there are spec-bench, humaneval-full"), "{code}: {err}");
+    assert!(code == 2 && err.contains("choose from spec-bench, humaneval-full"), "{code}: {err}");
 }
 
 #[test]

@@ -59,9 +59,9 @@ fn doctor_says_what_a_round_sends_over_the_bus() {
         out
     };
     let out = doctor("gpu:0");
-    let (_, bus) = out.split_once("Bus to the GPU\n").unwrap_or_else(|| panic!("{out}"));
+    let (_, bus) = out.split_once("Traffic on the GPU's bus\n").unwrap_or_else(|| panic!("{out}"));
     assert!(bus.contains(" submissions, ") && bus.contains(" kB down (mean of "), "{bus}");
-    assert!(!doctor("cpu").contains("Bus to the GPU"));
+    assert!(!doctor("cpu").contains("Traffic on the GPU's bus"));
 }
 
 #[test]

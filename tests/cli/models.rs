@@ -66,10 +66,17 @@ fn models_are_listed_with_what_to_expect_of_them() {
         ("demo-target", ["MB", "BF16", "fits"]),
         ("tiny:1b", ["kB", "Q8_0", "fits"]),
         ("broken-one: ", ["GGUF", "magic", ""]),
-        ("qwen2.5-7b ", ["Apache-2.0", "0.5B", ""]),
+        ("qwen2.5-7b ", ["Qwen2.5 7B Instruct", "Apache-2.0", ""]),
     ] {
         let line = line(name);
         assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+    }
+    // A pair says which repository is the target's and which the draft's.
+    let pair = out.split("qwen2.5-7b ").nth(1).unwrap();
+    let mut repositories = pair.lines().skip(1).map(|line| line.split_whitespace());
+    for (of, id) in [("target", "2.5-7B-Instruct-GGUF"), ("draft", "2.5-0.5B-Instruct-GGUF")] {
+        let words: Vec<&str> = repositories.next().unwrap().collect();
+        assert!(words[0] == of && words[1].contains(id), "{words:?}");
     }
     let slashes = out.replace(std::path::MAIN_SEPARATOR, "/");
     assert!(slashes.contains("tiny/gone: its blob ") && out.contains("estimated"), "{out}");
@@ -94,7 +101,7 @@ fn one_model_is_shown_in_full_and_a_wrong_name_is_answered_with_near_ones() {
     let home = home();
     let (code, out, err) = outcome(&mut command(&home, &["models", "DEMO-t"]));
     assert_eq!((code, err.as_str()), (0, ""));
-    for part in ["demo-target", "parameters", "BF16", "context", "tokens a second", "my models"] {
+    for part in ["demo-target", "parameters", "BF16", "context", "tokens per second", "my models"] {
         assert!(out.contains(part), "{out} lacks {part}");
     }
     let (code, out, _) = outcome(&mut command(&home, &["models", "tiny:1", "--json"]));
@@ -113,6 +120,65 @@ fn one_model_is_shown_in_full_and_a_wrong_name_is_answered_with_near_ones() {
         );
         let typed = args.last().unwrap();
         assert!(err.contains(&format!("no model named \"{typed}\"")), "{err}");
+    }
+}
+
+#[test]
+fn a_file_or_folder_is_shown_like_a_named_model() {
+    let home = home();
+    let shown = |path: &Path| {
+        let (code, out, err) =
+            outcome(&mut command(&home, &["models", &path.display().to_string()]));
+        assert_eq!((code, err.as_str()), (0, ""), "{out}");
+        out
+    };
+    // No store has it.
+    let alone = home.path().join("elsewhere/model.gguf");
+    fs::create_dir_all(alone.parent().unwrap()).unwrap();
+    fs::write(&alone, gguf::small().bytes()).unwrap();
+    let out = shown(&alone);
+    for part in ["elsewhere", "llama", "Q8_0", "64 tokens", "tokens per second"] {
+        assert!(out.contains(part), "{out} lacks {part}");
+    }
+    // A listed one keeps its name.
+    let folder = home.path().join("my models/demo-target");
+    assert!(shown(&folder).contains("name         demo-target\n"));
+    let (_, out, _) = outcome(&mut command(&home, &["models", alone.to_str().unwrap(), "--json"]));
+    let one: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(one["name"], json!(alone.to_str().unwrap()));
+    // What is no model says why; what does not exist is a name that nothing has.
+    let text = home.path().join("elsewhere/notes.txt");
+    fs::write(&text, "no model").unwrap();
+    for (path, part) in [(text, ".gguf"), (home.path().join("no.gguf"), "dovetail models")] {
+        let typed = path.display().to_string();
+        let (code, out, err) = outcome(&mut command(&home, &["models", &typed]));
+        assert_eq!((code, out.as_str()), (3, ""));
+        assert!(err.contains(part) && err.contains(&typed), "{err}");
+    }
+}
+
+#[test]
+fn a_language_model_as_a_draft_head_is_refused_with_the_flag_for_it() {
+    let home = home();
+    for draft in ["tiny:1b", "demo-target"] {
+        let args = ["run", "Hello", "--target", "demo-target", "--draft", draft];
+        let (code, out, err) = outcome(&mut command(&home, &args));
+        assert_eq!((code, out.as_str()), (3, ""), "{err}");
+        let said = format!("`{draft}` is a language model");
+        assert!(err.contains(&said) && err.contains("--draft-model"), "{err}");
+    }
+}
+
+#[test]
+fn a_base_model_answers_with_a_warning_and_an_instruct_model_without() {
+    let home = home();
+    for (name, warned) in [("base", true), ("small-instruct", false)] {
+        let path = home.path().join(format!("{name}.gguf"));
+        fs::write(&path, gguf::small().bytes()).unwrap();
+        let target = path.display().to_string();
+        let (code, _, err) = outcome(&mut command(&home, &["run", "a", "--target", &target]));
+        assert_eq!(code, 0, "{err}");
+        assert_eq!(err.contains("probably a base model"), warned, "{name}: {err}");
     }
 }
 
@@ -174,7 +240,7 @@ fn packed_weights_are_kept_where_the_user_wants_it() {
     assert!(doctor(&["--pack-cache"]).contains("read from the pack cache"));
     assert!(!doctor(&[]).contains("pack cache"));
     fs::remove_dir_all(cache.join("dovetail/packed")).unwrap();
-    assert!(doctor(&["--pack-cache"]).contains("kept in the pack cache for the next start"));
+    assert!(doctor(&["--pack-cache"]).contains("saved in the pack cache for the next start"));
     // If nothing can be stored, that is reported and the answer is the same.
     fs::remove_dir_all(cache.join("dovetail")).unwrap();
     fs::write(cache.join("dovetail"), "in the way").unwrap();
@@ -214,5 +280,5 @@ fn a_pair_of_the_catalogue_is_fetched_and_then_found() {
 
     let (code, _, err) = outcome(&mut command(&home, &["pull", "lama3-8b-eagle"]));
     assert_eq!(code, 3);
-    assert!(err.contains("near: llama3-8b-eagle"), "{err}");
+    assert!(err.contains("similar names: llama3-8b-eagle"), "{err}");
 }

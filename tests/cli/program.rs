@@ -360,7 +360,7 @@ fn strategies_are_run_against_plain_and_say_so_in_every_form() {
         "| everyday |",
         "| plain ",
         "| dovetail ",
-        "are plain's own, token for token.",
+        "identical to plain decoding, token for token.",
     ] {
         assert!(out.contains(words), "{words} is missing from\n{out}");
     }

@@ -39,7 +39,7 @@ fn a_recorded_answer_is_the_target_s_own() {
     std::fs::write(&path, lines[..lines.len() - 1].join("\n")).unwrap();
     let (code, out, err) = outcome(&mut home.command(&["verify", &path]));
     assert_eq!(code, 1, "{out}{err}");
-    assert!(out.contains("then the record is cut off"), "{out}");
+    assert!(out.contains("(the record ends there)"), "{out}");
     std::fs::write(&path, &text[..text.len() - 20]).unwrap();
     let (code, _, err) = outcome(&mut home.command(&["verify", &path]));
     assert!(code == 2 && err.contains("in the middle of a line"), "{err}");
@@ -67,10 +67,10 @@ fn a_conversation_is_checked_by_its_text() {
     };
     // The limit cut it off, and nothing in the file says so.
     let (code, out, err) = session(answer.trim(), false);
-    assert!(code == 0 && out.contains("the target's own, then cut off"), "{out}{err}");
+    assert!(code == 0 && out.contains("the target's own (it was cut off there)"), "{out}{err}");
     let begun: String = answer.trim().chars().take(4).collect();
     let (code, out, _) = session(&begun, true);
-    assert!(code == 0 && out.contains("the target's own, then stopped"), "{out}");
+    assert!(code == 0 && out.contains("the target's own (it was stopped there)"), "{out}");
     let (code, out, _) = session(&format!("{} Indeed.", answer.trim()), false);
     assert!(code == 1 && out.contains("is not what the target says"), "{out}");
     // Continued after the limit, to the end.
@@ -121,8 +121,8 @@ fn a_conversation_that_was_forgotten_in_part_is_checked_with_what_was_left() {
     let other = "No star at all.";
     let forgotten = serde_json::json!({"messages": 2});
     let (code, out, err) = verify(&river, other, forgotten.clone());
-    assert!(code == 1 && out.contains("answer 2: cannot be told"), "{out}{err}");
-    assert!(err.contains("could not be checked wholly"), "{err}");
+    assert!(code == 1 && out.contains("answer 2: unknown"), "{out}{err}");
+    assert!(err.contains("could not be checked completely"), "{err}");
     // The first answer was certainly given the whole beginning.
     let (code, out, _) = verify(other, &sun, forgotten);
     assert!(code == 1 && out.contains("answer 1: character 1 is not what"), "{out}");
@@ -146,8 +146,8 @@ fn an_answer_to_other_instructions_cannot_be_told() {
         outcome(&mut home.command(&["verify", path]))
     };
     let (code, out, err) = verify("No star at all.", 6);
-    assert!(code == 1 && out.contains("cannot be told: the instructions"), "{out}{err}");
-    assert!(err.contains("could not be checked wholly"), "{err}");
+    assert!(code == 1 && out.contains("unknown: the system prompt"), "{out}{err}");
+    assert!(err.contains("could not be checked completely"), "{err}");
     // They are as old as the answer, so they are the ones that it was given.
     let (code, out, _) = verify("No star at all.", 5);
     assert!(code == 1 && out.contains("is not what the target says"), "{out}");

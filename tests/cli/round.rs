@@ -44,7 +44,7 @@ fn a_record_gives_the_acceptance_of_smaller_trees() {
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("M = 4"), "every number of blocks: {out}");
     for words in
-        ["T_D ms", "Tokens a second to expect", "Best draft: γ = ", "within 5 %", "accept.jsonl"]
+        ["T_D ms", "Expected tokens per second", "Best draft: γ = ", "within 5 %", "accept.jsonl"]
     {
         assert!(out.contains(words), "{words}: {out}");
     }

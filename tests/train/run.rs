@@ -303,18 +303,18 @@ fn bad_lines_are_named_and_survived() {
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("The head is in"), "{out}");
     for told in [
-        "line 1 is no use: not JSON, or torn",
-        "line 2 is no use: the chat is empty",
-        "line 3 is no use: message 1: unknown role `oracle`",
-        "line 4 is no use: the first answer begins at token",
-        "24 of 28 chats, 1 held out, 0 cut at the window, 4 of no use",
+        "line 1 skipped: not valid JSON, or cut off",
+        "line 2 skipped: the chat is empty",
+        "line 3 skipped: message 1: the role `oracle` is unknown",
+        "line 4 skipped: the first answer begins at token",
+        "24 of 28 chats used, 1 of them held out, 0 cut at the window, 4 skipped",
         "training: ",
-        "the same text as plain decoding: 1",
+        "same text as plain decoding: 1",
     ] {
         assert!(err.contains(told), "{told} is missing from\n{err}");
     }
     let card = fs::read_to_string(bench.head().join("README.md")).unwrap();
-    assert!(card.contains("- line 3: message 1: unknown role `oracle`"), "{card}");
+    assert!(card.contains("- line 3: message 1: the role `oracle` is unknown"), "{card}");
     assert!(!bench.head().join("work").exists());
     let (code, _, err) = ended(bench.program(&[]).output().unwrap());
     assert_eq!(code, 2, "{err}");
@@ -401,6 +401,6 @@ fn an_interrupt_says_how_to_go_on() {
     let output = child.wait_with_output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{err}");
-    assert!(err.contains("go on with: dovetail train --resume --out"), "{err}");
+    assert!(err.contains("continue with: dovetail train --resume --out"), "{err}");
     assert!(bench.head().join("work/checkpoint.safetensors").exists());
 }

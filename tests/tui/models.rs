@@ -98,8 +98,7 @@ fn what_is_kept_of_a_conversation_is_there_on_leaving_and_goes_with_it() {
     let mut first = start(&[]);
     first.wait_for("○ ready");
     first.send(&format!("{question}\r"));
-    first
-        .wait("the answer", |screen| screen.contains(" rounds · ") && screen.contains("○ ready"));
+    first.wait("the answer", |screen| screen.contains(" rounds · ") && screen.contains("○ ready"));
     first.send("\x11");
     assert_eq!(first.end().code, 0);
     let files = kept(home.path());

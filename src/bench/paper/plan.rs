@@ -276,7 +276,7 @@ mod tests {
         let (found, notes) = matching_sets(&columns, sets);
         let names: Vec<&str> = found.iter().map(|set| set.name.as_str()).collect();
         assert_eq!(names, ["mt_bench", "alpaca", "code"]);
-        assert!(notes.contains(&"`instructions` stands for alpaca.".to_owned()), "{notes:?}");
+        assert!(notes.contains(&"`instructions` is used for alpaca.".to_owned()), "{notes:?}");
         let last = notes.last().unwrap();
         assert!(last.contains("qa.jsonl") && last.contains("bench fetch spec-bench`"), "{last}");
     }

@@ -264,13 +264,13 @@ mod tests {
         assert!(load(&[good.display().to_string()], None).is_err());
         let twice = ["mt_bench".to_owned(), "mt_bench".to_owned()];
         let error = load(&twice, None).unwrap_err().to_string();
-        assert!(error.contains("two of the sets are called `mt_bench`"), "{error}");
+        assert!(error.contains("two of the sets are named `mt_bench`"), "{error}");
         let error = load(&["alpaka".to_owned()], None).unwrap_err().to_string();
         assert!(
             error.contains("alpaka") && error.contains("humaneval, ") && error.contains(EDITS),
             "{error}"
         );
-        assert!(error.contains("can be fetched: spec-bench, humaneval-full"), "{error}");
+        assert!(error.contains("sets to download: spec-bench, humaneval-full"), "{error}");
     }
 
     #[test]
@@ -280,11 +280,14 @@ mod tests {
         let names = ["spec-bench/qa".to_owned()];
         let said = |kept| load_with(&names, None, kept).unwrap_err().to_string();
         for kept in [None, Some(&kept)] {
-            assert!(said(kept).ends_with("`dovetail bench fetch spec-bench` fetches them"));
+            assert!(said(kept).ends_with("`dovetail bench fetch spec-bench` downloads them"));
         }
         let file = catalogue()[0].pinned(SERVER);
         std::fs::write(kept.place(&file), vec![b' '; file.size as usize]).unwrap();
         let error = said(Some(&kept));
-        assert!(error.contains("are not what was fetched") && error.contains("again"), "{error}");
+        assert!(
+            error.contains("were changed after the download") && error.contains("again"),
+            "{error}"
+        );
     }
 }

@@ -116,7 +116,7 @@ mod tests {
         part.complete = false;
         whole.join(part);
         assert_eq!((whole.answers.len(), whole.complete), (5, false));
-        assert_eq!(whole.notes, ["Not the same threads: A has 2, B has 7."]);
+        assert_eq!(whole.notes, ["Different threads: A has 2, B has 7."]);
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
         for words in [
             "processor: A has a processor, B has another",
             "128, B has 64",
-            "1 answers are in one",
+            "1 answers are in only one",
             "1 of 4",
         ] {
             assert!(notes.iter().any(|note| note.contains(words)), "{words}: {notes:?}");

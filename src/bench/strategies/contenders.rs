@@ -23,7 +23,7 @@ pub enum ContenderError {
         missing: String,
     },
     /// Its head has other blocks.
-    #[error("`{name}` asks for {asked} blocks, but the head {has}")]
+    #[error("`{name}` asks for M = {asked}, but the head {has}")]
     Blocks {
         /// As given.
         name: String,
@@ -211,7 +211,7 @@ fn contender(
         let has = limit.unwrap_or_else(|| match (least, most) {
             (_, 0) => "has no blocks to choose from".to_owned(),
             (least, most) if least == most => format!("always uses all of its {most} blocks"),
-            (_, most) => format!("has {most}"),
+            (_, most) => format!("has only {most}"),
         });
         return Err(ContenderError::Blocks { name, asked, has });
     }
@@ -367,9 +367,10 @@ mod tests {
         let reasons: Vec<String> = left_out.iter().map(ToString::to_string).collect();
         let expected = [
             "`dovetail` needs a head: name one with --draft",
-            "`eagle2-60:m=3`: 3 blocks are asked for and the head has 2",
-            "`duo:gamma=c-3`: its own budget is γ = 3, which is 1 too little for that",
-            "`sps:m=1`: 1 blocks are asked for and the head has none to choose from",
+            "`eagle2-60:m=3` asks for M = 3, but the head has only 2",
+            "`duo:gamma=c-3`: its own budget is γ = 3, so this setting would be 1 below the \
+             minimum",
+            "`sps:m=1` asks for M = 1, but the head has no blocks to choose from",
         ];
         assert_eq!(reasons, expected);
         assert_eq!(left_out[0].name(), "dovetail");

@@ -401,11 +401,11 @@ mod tests {
         assert_eq!(all.iter().filter(|line| line.is_ok()).count(), 1);
         let errors = errors(text);
         for (error, words) in errors.iter().zip([
-            "`dovetial` is no strategy: did you mean `dovetail`?",
-            "`gama` is no setting: did you mean `gamma`?",
+            "there is no strategy `dovetial`; did you mean `dovetail`?",
+            "there is no setting `gama`; did you mean `gamma`?",
             "`k` must be a whole number from 1 to 10, or \"auto\", not \"11\"",
             "`draft-model` must be",
-            "`overlap` is no setting",
+            "`overlap` is not a setting",
             "without a strategy",
         ]) {
             assert!(error.contains(words), "{error}");

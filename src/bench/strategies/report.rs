@@ -347,7 +347,7 @@ pub(in crate::bench) mod tests {
         let mut answers = sample();
         assert_eq!(
             lossless_check(&answers),
-            ("All 4 answers are plain's own, token for token.".to_owned(), true)
+            ("All 4 answers are identical to plain decoding, token for token.".to_owned(), true)
         );
         answers[3].differs_at = Some(17);
         let (text, lossless) = lossless_check(&answers);

@@ -26,6 +26,14 @@ const VICUNA: &str = "\
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{ ' ASSISTANT:' }}{%- endif -%}";
 
+/// Whether a model of this name was trained to chat, by the words that publishers put there.
+pub(super) fn says_chat(model_name: &str) -> bool {
+    let name = model_name.to_lowercase();
+    let mut words = name.split(|c: char| !c.is_alphanumeric());
+    ["vicuna", "instruct", "chat"].iter().any(|word| name.contains(word))
+        || words.any(|word| word == "it")
+}
+
 /// The source for a model of this name, and the text that ends its answers: Vicuna's format if the
 /// name says so, otherwise plain lines.
 pub(super) fn source_for(model_name: &str) -> (&'static str, &'static str) {

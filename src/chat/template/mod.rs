@@ -38,6 +38,7 @@ pub struct ChatTemplate {
     system: SystemRole,
     stops: Vec<String>,
     adds_bos: bool,
+    for_base_model: bool,
     thinking: Option<bool>,
 }
 
@@ -64,6 +65,7 @@ impl ChatTemplate {
             system: SystemRole::Kept,
             stops: Vec::new(),
             adds_bos: false,
+            for_base_model: false,
             thinking: None,
         };
         template.system = template.probe_system()?;
@@ -80,7 +82,14 @@ impl ChatTemplate {
         let mut template = Self::new(source, "dovetail's built-in format", tokens)?;
         template.stops = vec![stop.to_owned()];
         template.adds_bos = true;
+        template.for_base_model = !built_in::says_chat(model_name);
         Ok(template)
+    }
+
+    /// Whether the model is probably a base model, which continues a text instead of answering: it
+    /// carries no template, and its name does not say that it was trained to chat.
+    pub fn is_for_base_model(&self) -> bool {
+        self.for_base_model
     }
 
     /// Strings that end an answer in addition to the end-of-sequence tokens; none for a model's own
@@ -297,6 +306,24 @@ mod tests {
             let error = ChatTemplate::new(source, "test", SpecialTokens::default()).unwrap_err();
             assert!(matches!(error, TemplateError::Syntax { .. }), "{source}: {error}");
         }
+    }
+
+    #[test]
+    fn a_model_without_a_template_is_a_base_model_unless_its_name_says_chat() {
+        let is_base = |name| {
+            ChatTemplate::built_in(name, SpecialTokens::default()).unwrap().is_for_base_model()
+        };
+        for name in ["Llama-2-7b", "Qwen2.5-0.5B", "gpt2", "Deity 1B", ""] {
+            assert!(is_base(name), "{name}");
+        }
+        for name in
+            ["vicuna-7b-v1.3", "Llama-2-7b-chat-hf", "SmolLM2-135M-Instruct", "gemma-2-2b-it"]
+        {
+            assert!(!is_base(name), "{name}");
+        }
+        // Its own template was made to chat, whatever its name.
+        let own = ChatTemplate::new("{{ messages }}", "test", SpecialTokens::default()).unwrap();
+        assert!(!own.is_for_base_model());
     }
 
     #[test]

@@ -275,10 +275,10 @@ mod tests {
         assert_eq!(
             estimate_lines(&found),
             [
-                "chats: 68000 of 40000000 tokens",
+                "chats: 68000 with 40000000 tokens",
                 "features: 40000000 tokens, 50/s, 9 days",
                 "training: 2000000000 tokens, 200/s, 17 weeks",
-                "in all: 18 weeks",
+                "total: 18 weeks",
                 "on disk: features 327.0 GB, checkpoint 9.6 GB, head 800.0 MB",
                 "memory: 21.0 GB",
             ]

@@ -30,7 +30,7 @@ use crate::chat::{ChatTemplate, SpecialTokens};
 use crate::model::{Config, RawTensor, WeightSource};
 use architectures::Architecture;
 use file::{GgufFile, TensorEntry};
-pub(super) use summary::summary;
+pub(super) use summary::{FileSummary, summary};
 
 /// What a file holds in addition to its weights.
 pub(super) struct Parts {

@@ -50,6 +50,20 @@ fn tell_apart(models: &mut [ModelEntry]) {
     }
 }
 
+/// The model in a file or folder: as `found` lists it, else read now and named by its path.
+pub fn model_at(path: &Path, found: &[ModelEntry]) -> ModelEntry {
+    if let Ok(place) = fs::canonicalize(path) {
+        let is_there = |own: &PathBuf| fs::canonicalize(own).is_ok_and(|own| own == place);
+        let listed = found.iter().find(|model| model.located.paths.iter().any(is_there));
+        if let Some(listed) = listed {
+            return listed.clone();
+        }
+    }
+    let name = path.display().to_string();
+    let place = Place::of(Files::at(path), Store::Folder, name.clone(), name, Vec::new());
+    ModelEntry { facts: read_one(&place.located), located: place.located }
+}
+
 /// Finds every model without reading a header: its names and files.
 pub fn locate(places: &ModelPlaces) -> (Vec<Located>, Vec<Skipped>) {
     let mut shelf = Shelf::default();

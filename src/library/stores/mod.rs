@@ -28,6 +28,6 @@ mod walk;
 
 pub use entry::{Located, ModelEntry, Skipped, Store};
 pub use facts::{Facts, Runs};
-pub use find::{Found, bundled_drafts, find, locate};
+pub use find::{Found, bundled_drafts, find, locate, model_at};
 pub use names::{find_spec, named};
 pub use places::ModelPlaces;

@@ -27,6 +27,18 @@ pub(super) enum Files {
 }
 
 impl Files {
+    /// Those at a path that was named, whether or not they are a model.
+    pub(super) fn at(path: &Path) -> Self {
+        if path.is_dir() {
+            let weights = WEIGHTS.iter().map(|name| path.join(name)).find(|file| file.exists());
+            return Self::Folder(path.to_owned(), weights.unwrap_or_else(|| path.join(WEIGHTS[0])));
+        }
+        match all_numbered(path) {
+            Some((_, all)) if all.len() > 1 => Self::Gguf(all),
+            _ => Self::Gguf(vec![path.to_owned()]),
+        }
+    }
+
     /// A path that identifies the same files again.
     pub(super) fn key(&self) -> Option<PathBuf> {
         let first = match self {

@@ -140,8 +140,7 @@ fn depths(state: &ScreenState, width: u16, room: usize, styles: &Styles) -> Vec<
         return Vec::new();
     }
     if shares.is_empty() {
-        let words =
-            ["accepted by depth: from the first round", "by depth: from the first round"];
+        let words = ["accepted by depth: from the first round", "by depth: from the first round"];
         let fits = words.into_iter().find(|words| words.len() <= usize::from(width));
         let line = Line::styled(fits.unwrap_or(words[1]), styles.dim);
         return vec![cut(line, usize::from(width))];

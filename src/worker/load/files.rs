@@ -61,7 +61,13 @@ impl ModelFiles {
                 let mut all = Vec::new();
                 for name in names {
                     let spec = named(name)?;
-                    let files = library::open_head(&spec, &mut fetching)?;
+                    let files = match library::open_head(&spec, &mut fetching) {
+                        // As the user typed it: a store may call the file by its hash.
+                        Err(LibraryError::NotAHead { .. }) => {
+                            return Err(LibraryError::NotAHead { given: name.clone() }.into());
+                        }
+                        opened => opened?,
+                    };
                     all.push((spec, NamedHead { given: Some(name.clone()), files }));
                 }
                 let count = all.len();

@@ -253,6 +253,13 @@ fn load_files(
             files.target.name
         ));
     }
+    if files.target.template.is_for_base_model() {
+        notices.push(format!(
+            "{} is probably a base model (it has no chat template): it continues text instead of \
+             answering. For a chat, use an instruct model.",
+            files.target.name
+        ));
+    }
     notices.extend(sampled.notices);
     notices.extend(planned.notices);
     notices.extend(target.notices.iter().cloned());
