@@ -79,6 +79,12 @@ fn first_minutes(assets: &Path) {
     ask(&mut chat, "Can you tell me a joke?");
     answered(&mut chat, Duration::from_secs(60));
     wait_seconds(2.0);
+    // The race, which counts rounds.
+    chat.send("\x1b[24~");
+    chat.wait_for("Same text, ");
+    wait_seconds(3.0);
+    chat.send("\x1b");
+    wait_seconds(1.0);
     // The help, then the models.
     for keys in ["\x1bOP", "\x0e"] {
         chat.send(keys);
