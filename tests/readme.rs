@@ -63,9 +63,9 @@ fn links_lead_to_files_and_sections_that_are_there() {
         seen += check_links(&root.join(format!("assets/docs/{}.md", topic.name)));
     }
     assert!(seen >= 15, "{seen} links");
-    let race = std::fs::read_to_string(root.join("assets/race.cast")).unwrap();
-    assert!(README.contains("(assets/race.cast)") && race.len() < 200_000);
-    assert!(race.starts_with("{\"") && race.contains("plain: the same text"));
+    let cast = std::fs::read_to_string(root.join("assets/first-minutes.cast")).unwrap();
+    assert!(README.contains("(assets/first-minutes.cast)") && cast.len() < 500_000);
+    assert!(cast.starts_with("{\"") && cast.contains("Demo model"), "it shows the demo");
 }
 
 #[test]
