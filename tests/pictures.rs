@@ -104,24 +104,28 @@ fn screen(assets: &Path, model: &str) {
     let home = tempfile::tempdir().unwrap();
     let model = std::fs::canonicalize(model).unwrap();
     let target = model.to_str().unwrap();
-    let flags = ["--target", target, "--temperature", "0", "--max-tokens", "160"];
+    let flags = ["--target", target, "--temperature", "0", "--max-tokens", "320"];
     let mut chat = start(home.path(), &flags, 132, 40);
     let limit = Duration::from_secs(300);
     chat.wait_within(limit, "the model", |screen| screen.contains("○ ready"));
     for question in [
         "Write a stack class in Python with push, pop and peek.",
-        "Add a method that tells its size, and show the whole class again.",
+        "Add a method that returns its size, and show the whole class again.",
     ] {
         ask(&mut chat, question);
         answered(&mut chat, limit);
     }
-    // Looks back at a round in the middle of the answer, whose tree is full.
+    // Looks back at a round in whose tree many guesses were accepted and some were not.
     chat.send("\t");
-    for _ in 0..8 {
+    for _ in 0..100 {
         chat.send("\x1b[D");
         wait_seconds(0.2);
+        let screen = chat.screen();
+        if screen.matches('●').count() >= 5 && screen.matches('×').count() >= 4 {
+            break;
+        }
     }
-    wait_seconds(1.0);
+    wait_seconds(0.5);
     std::fs::write(assets.join("screen.svg"), chat.see(picture::svg)).unwrap();
     chat.send("\x11");
     chat.end();
