@@ -12,21 +12,20 @@ use crate::settings::{KEYS, SettingKey};
 use crate::tui::commands::{COMMANDS, SlashAction};
 use crate::tui::keymap::{self, BINDINGS};
 
-fn code(text: &str) -> String {
-    if text.is_empty() { String::new() } else { format!("`{text}`") }
-}
-
 fn settings() -> String {
-    let mut table = String::from(
-        "| Key | What it sets | Values | Default | Flag | In the chat |\n\
-         |---|---|---|---|---|---|\n",
-    );
+    // Two columns, so that a row also reads well in a narrow terminal.
+    let mut table = String::from("| Key | What it sets |\n|---|---|\n");
     for key in KEYS {
         let SettingKey { name, what, more, default, flag, live, .. } = key;
         let what = format!("{what}. {more}");
-        let (what, values) = (what.trim_end(), key.values());
-        let (flag, live) = (code(flag), code(live));
-        table += &format!("| `{name}` | {what} | {values} | {default} | {flag} | {live} |\n");
+        let mut cell = format!("{} Values: {}. ", what.trim_end(), key.values());
+        cell += &format!("Default: {default}.");
+        for (title, name) in [("Flag", flag), ("In the chat", live)] {
+            if !name.is_empty() {
+                cell += &format!(" {title}: `{name}`.");
+            }
+        }
+        table += &format!("| `{name}` | {cell} |\n");
     }
     table
 }
