@@ -109,7 +109,7 @@ fn a_table_of_a_paper_has_theirs_and_ours() {
     for (flags, words) in [
         (&["--table", "9"][..], "duo-3, duo-4"),
         (&["--figure", "9"], "duo-5"),
-        (&["--table", "duo-3", "--prompts", "everyday"], "No prompts for mt_bench"),
+        (&["--table", "duo-3", "--prompts", "everyday"], "no prompts for mt_bench"),
     ] {
         let (code, _, err) = outcome(&mut home.command(&[&["bench", "paper"], flags].concat()));
         assert!(code == 2 && err.contains(words), "{flags:?}: {err}");
@@ -122,7 +122,7 @@ fn a_figure_of_a_paper_is_drawn() {
     let svg = home.path().join("svg");
     let flags = ["--limit", "1", "--max-tokens", "6", "--svg", svg.to_str().unwrap()];
     for (flag, figure, words, file) in [
-        ("--figure", "duo-1", "check ms", "lengths-t0.svg"),
+        ("--figure", "duo-1", "verify ms", "lengths-t0.svg"),
         ("--figure", "duo-4", "target waits", "waiting-t0.svg"),
         ("--figure", "duo-5", "k = 1", "sequences-t0.svg"),
         ("--table", "duo-4", "34.8 %", "choices-t0.svg"),

@@ -406,7 +406,7 @@ mod tests {
             "`k` must be a whole number from 1 to 10, or \"auto\", not \"11\"",
             "`draft-model` must be",
             "`overlap` is not a setting",
-            "without a strategy",
+            "needs a strategy before it",
         ]) {
             assert!(error.contains(words), "{error}");
         }
