@@ -444,7 +444,7 @@ mod tests {
         let [head, small] = bundled_drafts();
         assert!(matches!(goes_with(&head, target), Some(ModelPartOfDraft::Head)));
         assert!(matches!(goes_with(&small, target), Some(ModelPartOfDraft::Small)));
-        assert!(goes_with(target, target).is_none(), "it is no smaller than itself");
-        assert!(goes_with(target, &head).is_none(), "a head is no target");
+        assert!(goes_with(target, target).is_none(), "it has the size of the target");
+        assert!(goes_with(target, &head).is_none(), "a head cannot be a target");
     }
 }

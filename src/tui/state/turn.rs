@@ -42,11 +42,11 @@ pub struct Turn {
     pub outcome: Option<AnswerOutcome>,
     /// What all of it took, once it has ended; `None` if that is not known.
     pub totals: Option<AnswerTotals>,
-    /// What it took before it went on; `None` if it did not.
+    /// What it took before it continued; `None` if it did not.
     earlier: Option<AnswerTotals>,
     /// How much faster than plain decoding it came.
     pub speedup: Option<Speedup>,
-    /// Whether its gain is told in rounds: it is the demo's.
+    /// Whether the row below it compares rounds, as for the demo, and not speeds.
     pub counts_rounds: bool,
     /// Its other versions.
     pub versions: OtherVersions,
@@ -139,8 +139,8 @@ impl Turn {
         self.thought.as_ref().map(|thought| thought.text.as_str())
     }
 
-    /// Whether it ended before the model had finished, so that it can go on after the next start
-    /// too.
+    /// Whether it ended before the model had finished, so that it can continue after the next
+    /// start of the program too.
     pub(super) fn interrupted(&self) -> bool {
         match &self.outcome {
             None
@@ -152,7 +152,7 @@ impl Turn {
         }
     }
 
-    /// Whether it is an answer that ended before the model had finished, and can go on.
+    /// Whether it is an answer that ended before the model had finished, and can continue.
     pub fn goes_on(&self) -> bool {
         let cut = match &self.outcome {
             Some(AnswerOutcome::Stopped | AnswerOutcome::Interrupted) => true,
