@@ -283,6 +283,6 @@ fn what_is_held_is_counted_and_a_device_without_room_is_told() {
     let request = LoadRequest { config: &config, source: &source, pool, capacity: CAPACITY, kv };
     let loaded = PrefillTarget::load(on_cpu(&own, kv), &gpu, &request, &mut |_| {});
     let (target, error) = *loaded.err().unwrap();
-    assert!(error.to_string().contains("no attention sinks"), "{error}");
+    assert!(error.to_string().contains("do not support attention sinks"), "{error}");
     assert_eq!(target.capacity(), CAPACITY, "the target is as it was");
 }
