@@ -206,7 +206,7 @@ fn a_drafter_that_fails_or_panics_ahead_is_reported_once_and_changes_no_token() 
             };
             let then = match reserves {
                 0 => "decoding continues without a draft",
-                _ => "drafting goes on with toy (Knowing)",
+                _ => "drafting continues with toy (Knowing)",
             };
             assert_eq!(notices, [format!("{what}; {then}")]);
             assert_eq!(summary.tau > 3.0, reserves == 1, "{}", summary.tau);
