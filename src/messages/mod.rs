@@ -205,8 +205,8 @@ pub fn obstacle(why: &Obstacle) -> String {
             of_memory(memory)
         ),
         Obstacle::BlockTooLarge { block, draft, gpu, room } => format!(
-            "one block of the target needs {} MiB in addition to the draft's {} MiB, but {gpu} has {} \
-             MiB available",
+            "one block of the target needs {} MiB in addition to the draft's {} MiB, but {gpu} has \
+             {} MiB available",
             block >> 20,
             draft >> 20,
             room >> 20

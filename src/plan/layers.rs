@@ -187,7 +187,11 @@ mod tests {
         let placed = placed_on(Setting::Auto, &machine(8192 * MIB, vec!["cuda"]));
         assert_eq!((placed.device, placed.layers), (DraftDevice::Cuda, 10));
         assert!(
-            matches!(&placed.reason, Reason::TargetSplit { gpu, layers: 10, of: 32, asked: None, half: true } if gpu == "a card"),
+            matches!(
+                &placed.reason,
+                Reason::TargetSplit { gpu, layers: 10, of: 32, asked: None, half: true }
+                    if gpu == "a card"
+            ),
             "{:?}",
             placed.reason
         );

@@ -30,7 +30,7 @@ pub fn draw(buffer: &mut Buffer, area: Rect, race: &Race, ms: f64, styles: &Styl
         // While it is timed, what came so far is shown as it comes.
         let ms = if race.measuring() { lane.total_ms() } else { ms };
         let title = if race.is_running(at) { format!("timing {title} …") } else { title };
-        // Of the first one it is not known yet how long it will be.
+        // The length of the first answer is not known yet.
         let all = match (race.measuring(), at) {
             (true, 0) => None,
             (true, _) => Some(race.lanes[0].tokens()),
@@ -67,7 +67,7 @@ fn outcome(race: &Race, ms: f64, styles: &Styles) -> (String, Style) {
     (race.result(), payoff::of(race.ratio(), styles).add_modifier(Modifier::BOLD))
 }
 
-/// A lane after `ms`, with its title, the tokens that it is to have if that is known, whether it has
+/// A lane after `ms`: its title, the tokens that it will have if that is known, whether it has
 /// arrived, and whether rounds are compared instead of times.
 fn rows(
     lane: &Lane,
