@@ -20,6 +20,59 @@ pub fn status<'a>(ready: Option<&'a Ready>, controls: &Controls) -> Option<&'a S
     ready?.strategies.iter().find(|status| status.name == name)
 }
 
+/// The strategies that most people need, first in the list, and what people call them.
+const FIRST: [(&str, &str); 3] =
+    [("auto", "Automatic"), ("plain", "Off"), ("small-model", "Draft model")];
+
+/// What people call a strategy.
+pub fn title(name: &str) -> &str {
+    FIRST.iter().find(|first| first.0 == name).map_or(name, |first| first.1)
+}
+
+/// Where a strategy is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StrategyGroup {
+    /// Among those that most people need, in this place.
+    First(usize),
+    /// Among the others that are Dovetail's own.
+    Own,
+    /// Among those that follow a published method.
+    More,
+    /// Among those that cannot run here.
+    Unavailable,
+}
+
+impl StrategyGroup {
+    fn of(status: &StrategyStatus) -> Self {
+        let origin = Strategy::named(&status.name).map_or("", |row| row.origin);
+        let published = !origin.is_empty() && !origin.starts_with("Dovetail");
+        match FIRST.iter().position(|first| first.0 == status.name) {
+            _ if status.missing.is_some() => Self::Unavailable,
+            Some(place) => Self::First(place),
+            None if published => Self::More,
+            None => Self::Own,
+        }
+    }
+
+    /// The heading before its strategies, if it has one.
+    pub fn heading(self) -> Option<&'static str> {
+        match self {
+            Self::First(_) | Self::Own => None,
+            Self::More => Some("More"),
+            Self::Unavailable => Some("Not available here"),
+        }
+    }
+}
+
+/// A strategy as it is listed.
+#[derive(Clone, Copy, Debug)]
+pub struct StrategyRow<'a> {
+    /// Where it is listed.
+    pub group: StrategyGroup,
+    /// Its status from loading.
+    pub status: &'a StrategyStatus,
+}
+
 impl ScreenState {
     /// Name of the strategy in force; empty while nothing is loaded.
     pub fn strategy(&self) -> &str {
@@ -39,9 +92,19 @@ impl ScreenState {
         self.ready.as_ref().map_or(&[], |ready| &ready.strategies)
     }
 
-    /// The place of the strategy in force among [`Self::statuses`].
+    /// All strategies as they are listed: those that most people need first, those that cannot run
+    /// here last.
+    pub fn listed_strategies(&self) -> Vec<StrategyRow<'_>> {
+        let row = |status| StrategyRow { group: StrategyGroup::of(status), status };
+        let mut rows: Vec<_> = self.statuses().iter().map(row).collect();
+        rows.sort_by_key(|row| row.group);
+        rows
+    }
+
+    /// The place of the strategy in force among [`Self::listed_strategies`].
     pub fn chosen(&self) -> usize {
-        self.statuses().iter().position(|status| status.name == self.strategy()).unwrap_or(0)
+        let mut rows = self.listed_strategies().into_iter();
+        rows.position(|row| row.status.name == self.strategy()).unwrap_or(0)
     }
 }
 
@@ -63,11 +126,13 @@ pub fn step(ready: Option<&Ready>, controls: &mut Controls, steps: i64) -> Resul
     Ok(())
 }
 
-/// Selects the strategy of this name.
+/// Puts the strategy of this name, or of this title, into force.
 ///
 /// # Errors
 /// No strategy has this name, or it cannot run here: why, with the remedy.
 pub fn choose(ready: Option<&Ready>, controls: &mut Controls, name: &str) -> Result<(), String> {
+    let titled = FIRST.iter().find(|first| first.1.eq_ignore_ascii_case(name));
+    let name = titled.map_or(name, |first| first.0);
     let strategy = Strategy::named(name).ok_or_else(|| match Strategy::nearest(name) {
         Some(near) => format!("No strategy named {name}: did you mean {near}?"),
         None => format!("No strategy named {name}; choose one of {}", Strategy::names()),
@@ -76,7 +141,7 @@ pub fn choose(ready: Option<&Ready>, controls: &mut Controls, name: &str) -> Res
     let missing =
         statuses.iter().find(|status| status.name == name).and_then(|o| o.missing.as_ref());
     if let Some(missing) = missing {
-        return Err(format!("{name} needs {missing}"));
+        return Err(format!("{} needs {missing}", title(name)));
     }
     controls.strategy = Some(strategy);
     Ok(())
@@ -104,6 +169,30 @@ mod tests {
     }
 
     #[test]
+    fn those_that_most_people_need_come_first_and_those_that_cannot_run_last() {
+        let mut state = crate::tui::testing::loaded(80, 24);
+        let ready = state.ready.as_mut().unwrap();
+        let plain = ready.strategies[0].clone();
+        let status = |row: &Strategy| StrategyStatus {
+            name: row.name.to_string(),
+            missing: ["small-model", "rest"].contains(&row.name).then(|| "a model".to_string()),
+            ..plain.clone()
+        };
+        ready.strategies = crate::plan::STRATEGIES.iter().map(status).collect();
+        let listed = |state: &ScreenState| -> Vec<String> {
+            state.listed_strategies().iter().map(|row| row.status.name.clone()).collect()
+        };
+        let names = listed(&state);
+        assert_eq!(names[..3], ["auto", "plain", "dovetail"]);
+        assert_eq!(names[names.len() - 2..], ["small-model", "rest"]);
+        let place = |name: &str| names.iter().position(|other| other == name).unwrap();
+        assert!(place("context") < place("duo") && place("partial") < place("eagle2-60"));
+        state.ready.as_mut().unwrap().strategies.iter_mut().for_each(|row| row.missing = None);
+        assert_eq!(listed(&state)[..3], ["auto", "plain", "small-model"]);
+        assert_eq!(title("small-model"), "Draft model");
+    }
+
+    #[test]
     fn a_strategy_that_cannot_run_says_why() {
         let (ready, mut controls) = (ready(), controls());
         let refused =
@@ -112,6 +201,8 @@ mod tests {
         assert!(refused(&mut controls, "magic").contains("plain, auto, dovetail"));
         assert!(refused(&mut controls, "rest").contains("--rest-text"));
         assert_eq!(controls.strategy, None);
+        choose(Some(&ready), &mut controls, "off").unwrap();
+        assert_eq!(in_force(Some(&ready), &controls), "plain");
         choose(Some(&ready), &mut controls, "pld").unwrap();
         assert_eq!(
             status(Some(&ready), &controls).unwrap().draft.as_deref(),

@@ -1,4 +1,4 @@
-//! The strategies, each with what it does, or what it lacks. Must never know how one drafts.
+//! The strategies, each with what it does, or what it needs. Must never know how one drafts.
 
 use ratatui::Frame;
 use ratatui::text::{Line, Span};
@@ -7,6 +7,7 @@ use unicode_width::UnicodeWidthStr;
 use super::WIDTH;
 use crate::plan::Strategy;
 use crate::tui::state::ScreenState;
+use crate::tui::state::strategies::{StrategyRow, title};
 use crate::tui::theme::Styles;
 use crate::tui::view::areas::Areas;
 use crate::tui::view::frames::{centred, panel};
@@ -22,34 +23,54 @@ pub(super) fn draw(
     let area = areas.column;
     let width = WIDTH.min(area.width.saturating_sub(2));
     let most = area.height.saturating_sub(2).max(3);
-    let statuses = state.statuses();
-    let height = u16::try_from(statuses.len() + 2).unwrap_or(most).min(most);
+    let listed = state.listed_strategies();
+    let name_width = listed.iter().map(|row| title(&row.status.name).width()).max().unwrap_or(0);
+    let mut rows: Vec<Line<'_>> = Vec::new();
+    let mut cursor = 0;
+    let mut heading = None;
+    for (at, row) in listed.iter().enumerate() {
+        if row.group.heading() != heading {
+            heading = row.group.heading();
+            rows.extend(heading.map(|words| Line::styled(format!("  {words}"), styles.strong)));
+        }
+        let line = line(row, at == state.chosen(), name_width + 2, styles);
+        let line = ends(line, Line::default(), width.saturating_sub(4));
+        if at == selected {
+            cursor = rows.len();
+        }
+        rows.push(if at == selected { line.patch_style(styles.selected) } else { line });
+    }
+    let height = u16::try_from(rows.len() + 2).unwrap_or(most).min(most);
     let rect = centred(frame, areas, area, width, height);
-    let foot = format!(" {} take · {} close ", state.keys.take(), state.keys.close());
+    let foot = format!(" {} select · {} close ", state.keys.take(), state.keys.close());
     let foot = Line::styled(foot, styles.dim).right_aligned();
-    let block = panel(" strategies: the text is the same ", true, styles).title_bottom(foot);
+    let block =
+        panel(" strategies · the text is always the same ", true, styles).title_bottom(foot);
     let inner = block.inner(rect);
     frame.render_widget(block, rect);
-    let fit = usize::from(inner.height).max(1);
-    let top = (selected + 1).saturating_sub(fit);
-    let name_width = statuses.iter().map(|status| status.name.width()).max().unwrap_or(0) + 2;
-    let rows = statuses.iter().enumerate().skip(top).take(fit).map(|(index, status)| {
-        let (words, style) = match &status.missing {
-            Some(missing) => (format!("needs {missing}"), styles.faint),
-            None => {
-                let row = Strategy::named(&status.name);
-                (row.map(|row| row.summary).unwrap_or_default().to_string(), styles.dim)
-            }
-        };
-        let name = if status.missing.is_some() { styles.faint } else { styles.text };
-        let mark = if index == state.chosen() { "●" } else { " " };
-        let line = Line::from_iter([
-            Span::styled(format!("{mark} "), styles.accent),
-            Span::styled(format!("{:<name_width$}", status.name), name),
-            Span::styled(words, style),
-        ]);
-        let line = ends(line, Line::default(), inner.width);
-        if index == selected { line.patch_style(styles.selected) } else { line }
-    });
-    draw_rows(frame, inner, rows);
+    let top = (cursor + 1).saturating_sub(usize::from(inner.height).max(1));
+    draw_rows(frame, inner, rows.into_iter().skip(top));
+}
+
+/// What a strategy does, or what it needs.
+fn line(
+    row: &StrategyRow<'_>,
+    in_force: bool,
+    name_width: usize,
+    styles: &Styles,
+) -> Line<'static> {
+    let name = row.status.name.as_str();
+    let (words, title_style, style) = match &row.status.missing {
+        Some(missing) => (format!("needs {missing}"), styles.faint, styles.faint),
+        None => {
+            let summary = Strategy::named(name).map(|row| row.summary).unwrap_or_default();
+            (summary.to_string(), styles.text, styles.dim)
+        }
+    };
+    let mark = if in_force { "●" } else { " " };
+    Line::from_iter([
+        Span::styled(format!("{mark} "), styles.accent),
+        Span::styled(format!("{:<name_width$}", title(name)), title_style),
+        Span::styled(words, style),
+    ])
 }
