@@ -5,7 +5,9 @@ use super::keys::{SettingKey, key};
 use super::takes::{self, Takes};
 use super::{KvPrecision, PrefillDevice, ThemeName};
 use crate::plan::{ANSWER, BLOCKS, DEPTH, GAMMA, Prefer, WIDTH};
+use crate::speculate::SamplerSettings;
 
+const HOTTEST: f64 = SamplerSettings::HOTTEST as f64;
 const MODEL: &str = "a GGUF file, a folder, a hub id or the name of a model on this machine";
 const HEAD: &str = "a file, a folder, a hub id or an installed head's name, a list of these, \
                     \"lookup\" or \"none\"";
@@ -277,7 +279,7 @@ pub const KEYS: &[SettingKey] = {
         .live("/pace"),
         key(
             "sampler.temperature",
-            Number(0.0, 5.0, |s| &mut s.sampler.temperature),
+            Number(0.0, HOTTEST, |s| &mut s.sampler.temperature),
             "Sampling temperature",
             "what the model recommends, else 0.7; 0 for the bundled model",
         )

@@ -59,6 +59,9 @@ impl Default for SamplerSettings {
 }
 
 impl SamplerSettings {
+    /// The highest temperature that can be chosen: beyond it any model writes noise.
+    pub const HOTTEST: f32 = 2.0;
+
     /// Whether the likeliest token is always taken.
     pub fn is_greedy(&self) -> bool {
         self.temperature <= GREEDY || self.temperature.is_nan()

@@ -1,26 +1,24 @@
 //! The slash commands: one table for completion, help and dispatch. Must never know the state that
 //! they change.
 
-use super::actions::{Action, Dial, ModelPart};
+use super::actions::{Action, ModelPart};
 
 /// What a command does; its argument is given when it is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlashAction {
     /// The same as a key.
     Key(Action),
-    /// Sets a dial: a number or `auto`.
-    Dial(Dial),
-    /// Sets a key of the settings for this run.
+    /// Shows or sets a key of the settings for this run.
     Setting(&'static str),
-    /// Sets the system prompt.
+    /// Shows, sets or deletes the system prompt.
     System,
     /// Begins a new conversation.
     New,
-    /// Lists saved conversations, or loads the one named.
+    /// Lists saved conversations, or opens the one named.
     Load,
     /// Saves now.
     Save,
-    /// What is done when the context is full.
+    /// Shows or sets what is done when the context is full.
     WhenFull,
     /// Copies the last answer, another message, or code of the answer.
     Copy,
@@ -32,23 +30,23 @@ pub enum SlashAction {
     Export,
     /// Reads one from a file.
     Import,
-    /// Takes, keeps or lists presets.
+    /// Applies, saves or lists presets.
     Preset,
-    /// Switches the colours.
+    /// Shows or sets the colours.
     Theme,
-    /// Switches speculation.
+    /// Shows or switches speculation.
     Speculate,
-    /// Shows or folds thoughts, or switches them.
+    /// Shows or folds thoughts, or switches thinking.
     Think,
-    /// Takes a strategy, or lists them.
+    /// Selects a strategy, or lists them.
     Strategy,
     /// Lists models to choose from, those first whose names have these words.
     Models(ModelPart),
-    /// Switches drafting while the target verifies.
+    /// Shows or switches drafting while the target verifies.
     Overlap,
-    /// Switches ranking with the target's noise.
+    /// Shows or switches ranking with the target's noise.
     Coupled,
-    /// Whether the mouse is the program's.
+    /// Shows or switches whether the chat handles the mouse.
     Mouse,
 }
 
@@ -57,6 +55,8 @@ pub enum SlashAction {
 pub struct SlashCommand {
     /// Without the slash.
     pub name: &'static str,
+    /// Other names, as other programs have them.
+    pub aliases: &'static [&'static str],
     /// What follows it, for people; empty if nothing does.
     pub argument: &'static str,
     /// What it does, in a few words.
@@ -65,137 +65,98 @@ pub struct SlashCommand {
     pub action: SlashAction,
 }
 
+impl SlashCommand {
+    const fn also(self, aliases: &'static [&'static str]) -> Self {
+        Self { aliases, ..self }
+    }
+
+    /// All its names, its own first.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        std::iter::once(self.name).chain(self.aliases.iter().copied())
+    }
+
+    /// The first of its names that begins like this.
+    pub fn name_like(&self, begin: &str) -> Option<&'static str> {
+        self.names().find(|name| name.starts_with(begin))
+    }
+
+    /// Whether `text` is the command without an argument, by any of its names.
+    pub fn is_written_out(&self, text: &str) -> bool {
+        text.strip_prefix('/').is_some_and(|word| self.names().any(|name| name == word))
+    }
+}
+
 const fn command(
     name: &'static str,
     argument: &'static str,
     help: &'static str,
     action: SlashAction,
 ) -> SlashCommand {
-    SlashCommand { name, argument, help, action }
+    SlashCommand { name, aliases: &[], argument, help, action }
 }
 
+use Action as A;
+use SlashAction as Does;
+
 /// All commands, in the order of the help.
+#[rustfmt::skip] // A row per command.
 pub const COMMANDS: &[SlashCommand] = &[
-    command("help", "", "keys and commands", SlashAction::Key(Action::Help)),
-    command("new", "", "a new conversation; this one stays saved", SlashAction::New),
-    command("load", "[name]", "a saved conversation", SlashAction::Load),
-    command("save", "", "save now (every answer is saved anyway)", SlashAction::Save),
-    command(
-        "sessions",
-        "",
-        "saved conversations: find, rename, delete",
-        SlashAction::Key(Action::Sessions),
-    ),
-    command(
-        "editor",
-        "",
-        "write the message in $VISUAL or $EDITOR",
-        SlashAction::Key(Action::Editor),
-    ),
-    command("file", "PATH", "put a text file into the message", SlashAction::File),
-    command("export", "FILE", "write this one to .md, .json or .jsonl", SlashAction::Export),
-    command("import", "FILE", "read one from .md, .json or .jsonl", SlashAction::Import),
-    command("preset", "[NAME|save NAME]", "system prompt and sampler by name", SlashAction::Preset),
-    command("system", "[text]", "system prompt; without text, remove it", SlashAction::System),
-    command(
-        "regenerate",
-        "",
-        "answer the last question again",
-        SlashAction::Key(Action::Regenerate),
-    ),
-    command(
-        "continue",
-        "",
-        "go on with an answer that was cut off",
-        SlashAction::Key(Action::GoOn),
-    ),
-    command("edit", "", "write one of your messages anew", SlashAction::Key(Action::EditQuestion)),
-    command("branch", "", "go on from an earlier message", SlashAction::Key(Action::Branch)),
-    command(
-        "delete",
-        "",
-        "the last question and its answer",
-        SlashAction::Key(Action::DeleteExchange),
-    ),
-    command("undo", "", "bring back what was deleted", SlashAction::Key(Action::Undelete)),
-    command(
-        "when-full",
-        "forget|summarise|stop|ask",
-        "what a full context does",
-        SlashAction::WhenFull,
-    ),
-    command("copy", "[N|code [N]]", "the last answer, message N, or code", SlashAction::Copy),
-    command("find", "[words]", "go to words; without, the match above", SlashAction::Find),
-    command("gamma", "N|auto", "γ: most nodes of the draft tree", SlashAction::Dial(Dial::Gamma)),
-    command("blocks", "N|auto", "M: blocks of the draft head", SlashAction::Dial(Dial::Blocks)),
-    command("width", "N|auto", "k: width of the draft tree", SlashAction::Dial(Dial::Width)),
-    command("depth", "N|auto", "D: depth of the draft tree", SlashAction::Dial(Dial::Depth)),
-    command("temperature", "X", "0 is greedy", SlashAction::Setting("sampler.temperature")),
-    command(
-        "top-k",
-        "N",
-        "keep the N likeliest tokens; 0 keeps all",
-        SlashAction::Setting("sampler.top_k"),
-    ),
-    command("top-p", "X", "keep this share of probability", SlashAction::Setting("sampler.top_p")),
-    command(
-        "min-p",
-        "X",
-        "keep tokens this near the likeliest",
-        SlashAction::Setting("sampler.min_p"),
-    ),
-    command(
-        "repetition-penalty",
-        "X",
-        "divide the logits of used tokens by X",
-        SlashAction::Setting("sampler.repetition_penalty"),
-    ),
-    command("seed", "N", "one seed gives one text", SlashAction::Setting("sampler.seed")),
-    command(
-        "think",
-        "[on|off|show|hide]",
-        "thoughts: whether to have, to show them",
-        SlashAction::Think,
-    ),
-    command(
-        "max-tokens",
-        "N|auto",
-        "longest answer; auto is the room left in the context",
-        SlashAction::Setting("max_tokens"),
-    ),
-    command("speculate", "[on|off]", "speculation; the text is the same", SlashAction::Speculate),
-    command("strategy", "[name]", "how is drafted; without a name, a list", SlashAction::Strategy),
-    command(
-        "model",
-        "[name]",
-        "another model, in this chat",
-        SlashAction::Models(ModelPart::Target),
-    ),
-    command("draft", "[name]", "another draft for it", SlashAction::Models(ModelPart::Draft)),
-    command("overlap", "[on|off]", "draft on while the target verifies", SlashAction::Overlap),
-    command("coupled", "[on|off]", "rank drafts with the target's noise", SlashAction::Coupled),
-    command(
-        "pace",
-        "TIME",
-        "least time a round: 0.5s, 500ms",
-        SlashAction::Setting("controls.pace"),
-    ),
-    command(
-        "race",
-        "",
-        "the last question plain and speculatively",
-        SlashAction::Key(Action::Race),
-    ),
-    command("pause", "", "hold after every round, or go on", SlashAction::Key(Action::Pause)),
-    command("stats", "", "what was loaded and chosen, and why", SlashAction::Key(Action::Details)),
-    command("theme", "[name]", "colours: dark, light, mono", SlashAction::Theme),
-    command(
-        "mouse",
-        "[on|off]",
-        "wheel, click, selection; off: the terminal's own",
-        SlashAction::Mouse,
-    ),
-    command("quit", "", "save and leave", SlashAction::Key(Action::Quit)),
+    command("help", "", "show keys and commands", Does::Key(A::Help)),
+    command("new", "", "start a new conversation, save this one", Does::New).also(&["clear"]),
+    command("load", "[name]", "open a saved conversation", Does::Load),
+    command("save", "", "save now (every answer is saved anyway)", Does::Save),
+    command("sessions", "", "find, rename or delete conversations", Does::Key(A::Sessions)),
+    command("editor", "", "write the message in $VISUAL or $EDITOR", Does::Key(A::Editor)),
+    command("file", "PATH", "add a text file to the message", Does::File),
+    command("export", "FILE", "save as .md, .json or .jsonl", Does::Export),
+    command("import", "FILE", "read a conversation from such a file", Does::Import),
+    command("preset", "[NAME|save NAME]", "system prompt and sampler, by name", Does::Preset),
+    command("system", "[TEXT|clear]", "show, set or delete the system prompt", Does::System),
+    command("regenerate", "", "answer the last question again", Does::Key(A::Regenerate))
+        .also(&["retry"]),
+    command("continue", "", "continue an answer that was cut off", Does::Key(A::GoOn)),
+    command("edit", "", "edit an earlier message", Does::Key(A::EditQuestion)),
+    command("branch", "", "branch off from an earlier message", Does::Key(A::Branch)),
+    command("delete", "", "delete the last question and answer", Does::Key(A::DeleteExchange)),
+    command("undo", "", "restore what was deleted", Does::Key(A::Undelete)),
+    command("when-full", "[forget|summarise|stop|ask]", "what a full context does", Does::WhenFull),
+    command("copy", "[N|code [N]]", "copy the last answer, message N or code", Does::Copy),
+    command("find", "[words]", "find words; alone, the match above", Does::Find),
+    command("gamma", "[N|auto]", "γ: most nodes in the draft tree",
+        Does::Setting("controls.gamma")),
+    command("blocks", "[N|auto]", "M: blocks of the draft head in use",
+        Does::Setting("controls.blocks")),
+    command("width", "[N|auto]", "k: width of the draft tree", Does::Setting("controls.width")),
+    command("depth", "[N|auto]", "D: depth of the draft tree", Does::Setting("controls.depth")),
+    command("temperature", "[X]", "0 always takes the likeliest token",
+        Does::Setting("sampler.temperature")),
+    command("top-k", "[N]", "keep the N likeliest tokens; 0 keeps all",
+        Does::Setting("sampler.top_k")),
+    command("top-p", "[X]", "keep the likeliest tokens up to this share",
+        Does::Setting("sampler.top_p")),
+    command("min-p", "[X]", "drop tokens below X times the likeliest",
+        Does::Setting("sampler.min_p")),
+    command("repetition-penalty", "[X]", "make repeated tokens less likely",
+        Does::Setting("sampler.repetition_penalty")),
+    command("seed", "[N]", "the same seed gives the same text", Does::Setting("sampler.seed")),
+    command("think", "[on|off|auto|show|hide]", "let the model think; show or fold thoughts",
+        Does::Think),
+    command("max-tokens", "[N|auto]", "longest answer; auto: what the context holds",
+        Does::Setting("max_tokens")),
+    command("speculate", "[on|off]", "speculation; it never changes the text", Does::Speculate),
+    command("strategy", "[name]", "choose how tokens are drafted", Does::Strategy),
+    command("model", "[name]", "change the model in this chat", Does::Models(ModelPart::Target)),
+    command("draft", "[name]", "change what drafts for it", Does::Models(ModelPart::Draft)),
+    command("overlap", "[on|off]", "draft while the target verifies", Does::Overlap),
+    command("coupled", "[on|off]", "rank drafts with the target's noise", Does::Coupled),
+    command("pace", "[TIME]", "shortest time per round: 0.5s, 500ms",
+        Does::Setting("controls.pace")),
+    command("race", "", "race the last answer against plain decoding", Does::Key(A::Race)),
+    command("pause", "", "pause after every round, or resume", Does::Key(A::Pause)),
+    command("stats", "", "show what was loaded and chosen, and why", Does::Key(A::Details)),
+    command("theme", "[name]", "colours: dark, light, mono", Does::Theme),
+    command("mouse", "[on|off]", "wheel, clicks and selection in the chat", Does::Mouse),
+    command("quit", "", "save and quit", Does::Key(A::Quit)).also(&["exit"]),
 ];
 
 /// What the user typed after a slash: the command and its argument.
@@ -203,26 +164,38 @@ pub const COMMANDS: &[SlashCommand] = &[
 /// # Errors
 /// There is no such command; names the nearest.
 pub fn parse(line: &str) -> Result<(&'static SlashCommand, &str), String> {
-    let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let (word, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let argument = argument.trim();
-    let exact = COMMANDS.iter().find(|command| command.name == name);
-    let mut begun = COMMANDS.iter().filter(|command| command.name.starts_with(name));
+    let exact = COMMANDS.iter().find(|command| command.names().any(|name| name == word));
+    let mut begun = COMMANDS.iter().filter_map(|command| Some((command, command.name_like(word)?)));
     let command = match (exact, begun.next(), begun.next()) {
         (Some(command), _, _) => command,
-        (None, Some(only), None) if !name.is_empty() => only,
-        (None, Some(first), Some(second)) if !name.is_empty() => {
-            return Err(format!("/{name} could be /{} or /{}", first.name, second.name));
+        (None, Some((only, _)), None) if !word.is_empty() => only,
+        (None, Some((_, first)), Some((_, second))) if !word.is_empty() => {
+            return Err(format!("/{word} could be /{first} or /{second}: type more of it"));
         }
-        _ => {
-            return Err(format!(
-                "no command /{name}; /help lists them. To say it to the model, begin with a space"
-            ));
-        }
+        _ => return Err(unknown(word)),
     };
     if command.argument.is_empty() && !argument.is_empty() {
-        return Err(format!("/{} takes nothing after it", command.name));
+        return Err(format!("/{word} takes nothing after it"));
     }
     Ok((command, argument))
+}
+
+/// There is no such command: the nearest one, if one is near, and how to say it to the model.
+fn unknown(word: &str) -> String {
+    let near = COMMANDS
+        .iter()
+        .flat_map(SlashCommand::names)
+        .map(|name| (strsim::normalized_damerau_levenshtein(word, name), name))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .filter(|(likeness, _)| *likeness >= 0.6);
+    let remedy = match near {
+        Some((_, near)) => format!("did you mean /{near}?"),
+        None => "/help lists all commands.".to_string(),
+    };
+    let word: String = word.chars().take(40).collect();
+    format!("No command /{word}: {remedy} To send it as a message, type a space before it")
 }
 
 #[cfg(test)]
@@ -235,18 +208,46 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_may_be_shortened() {
-        for (index, command) in COMMANDS.iter().enumerate() {
-            assert!(COMMANDS[index + 1..].iter().all(|other| other.name != command.name));
-            assert_eq!(parse(command.name).unwrap().0, command);
+        let mut names: Vec<&str> = COMMANDS.iter().flat_map(SlashCommand::names).collect();
+        for command in COMMANDS {
+            for name in command.names() {
+                assert_eq!(parse(name).unwrap().0, command);
+            }
         }
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
         assert_eq!(parse("ga 8").unwrap(), (command_named("gamma"), "8"));
         assert_eq!(parse("system  Be brief. ").unwrap().1, "Be brief.");
     }
 
     #[test]
     fn errors_name_a_remedy() {
-        assert!(parse("foo").unwrap_err().contains("begin with a space"));
+        let unknown = parse("foo").unwrap_err();
+        assert!(unknown.contains("/help") && unknown.contains("a space before it"), "{unknown}");
+        assert!(parse("gama 3").unwrap_err().contains("did you mean /gamma?"));
         assert!(parse("s").unwrap_err().contains("/save or /sessions"));
-        assert!(parse("quit now").unwrap_err().contains("takes nothing"));
+        assert!(parse("quit now").unwrap_err().contains("/quit takes nothing"));
+    }
+
+    #[test]
+    fn the_names_of_other_programs_work_too() {
+        for (typed, name) in [
+            ("clear", "new"),
+            ("exit", "quit"),
+            ("quit", "quit"),
+            ("help", "help"),
+            ("retry", "regenerate"),
+            ("cl", "new"),
+        ] {
+            assert_eq!(parse(typed).unwrap().0, command_named(name), "{typed}");
+        }
+        // Two names of one command are not two commands.
+        assert_eq!(
+            parse("re").unwrap_err(),
+            "/re could be /regenerate or /repetition-penalty: type more of it"
+        );
+        assert!(parse("ex").unwrap_err().contains("/export or /exit"));
     }
 }

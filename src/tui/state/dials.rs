@@ -4,6 +4,7 @@
 use super::{Rounds, strategies};
 use crate::draft::{Budget, Depths};
 use crate::plan::{BLOCKS, DEPTH, GAMMA, Limits, PACE, WIDTH};
+use crate::speculate::SamplerSettings;
 use crate::tui::actions::Dial;
 use crate::worker::{Controls, Ready, Setting};
 
@@ -40,11 +41,10 @@ impl Dials {
     }
 }
 
-/// Most of the temperature dial; `/temperature` goes further.
-const HOTTEST: f32 = 2.0;
+const HOTTEST: f32 = SamplerSettings::HOTTEST;
 const STEP: f32 = 0.1;
 
-/// Steps of the pace dial, milliseconds a round; `/pace` knows all between.
+/// Steps of the pace dial, milliseconds per round; `/pace` takes all between.
 const PACES: [usize; 8] = [0, 50, 100, 200, 500, 1000, 2000, 5000];
 
 /// What the value and the range of a dial depend on.
@@ -68,7 +68,7 @@ impl<'a> DialRanges<'a> {
         };
         let elastic = dial != Dial::Blocks || self.ready.is_none() || self.elastic(controls);
         let fixed = choice.is_fixed() && elastic;
-        // Whoever drafted last may have no blocks.
+        // What drafted last may have no blocks.
         let shown = |value: &usize| *value > 0 || dial != Dial::Blocks;
         let value = match choice {
             Setting::Auto => {
@@ -149,7 +149,7 @@ impl<'a> DialRanges<'a> {
             && at as i64 + steps > limits.most as i64
             && let Some(limit) = self.limit(controls)
         {
-            return Err(format!("M ends at {}: {limit}", limits.most));
+            return Err(format!("M goes up to {} here: {limit}", limits.most));
         }
         let to = (at as i64 + steps).clamp(limits.least as i64, limits.most as i64) as usize;
         *slot(dial, controls) = Setting::Fixed(to);
@@ -207,12 +207,12 @@ impl<'a> DialRanges<'a> {
 
     fn why_no_choice(&self, controls: &Controls) -> String {
         match self.depths(controls) {
-            Some(Depths::Fixed(0)) => "no draft head is in use: M has no meaning here".to_string(),
-            Some(Depths::Fixed(1)) => "this head has one block: M cannot be chosen".to_string(),
+            Some(Depths::Fixed(0)) => "No draft head is in use, so M has no effect".to_string(),
+            Some(Depths::Fixed(1)) => "This head has one block, so M cannot be changed".to_string(),
             Some(Depths::Fixed(blocks)) => {
-                format!("this head runs with all of its {blocks} blocks: M cannot be chosen")
+                format!("This head always runs all of its {blocks} blocks, so M cannot be changed")
             }
-            _ => "M cannot be chosen".to_string(),
+            _ => "M cannot be changed".to_string(),
         }
     }
 }
@@ -273,7 +273,7 @@ mod tests {
         let mut controls = controls();
         strategies::choose(Some(&ready), &mut controls, "pld").unwrap();
         let why = dials.adjust(Dial::Blocks, 1, &mut controls).unwrap_err();
-        assert!(why.contains("no draft head is in use"), "{why}");
+        assert!(why.contains("No draft head is in use"), "{why}");
         assert_eq!(dials.view(Dial::Strategy, &controls).value, "pld");
     }
 
@@ -291,7 +291,7 @@ mod tests {
         dials.adjust(Dial::Blocks, 1, &mut controls).unwrap();
         assert_eq!(controls.tree.blocks, Setting::Fixed(2));
         let why = dials.adjust(Dial::Blocks, 1, &mut controls).unwrap_err();
-        assert_eq!(why, "M ends at 2: a card has room for 2 of the head's 4 blocks");
+        assert_eq!(why, "M goes up to 2 here: a card has room for 2 of the head's 4 blocks");
         dials.adjust(Dial::Blocks, -1, &mut controls).unwrap();
         assert_eq!(controls.tree.blocks, Setting::Fixed(1));
         // A typed value exceeds the number of blocks.

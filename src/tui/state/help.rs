@@ -146,8 +146,12 @@ pub fn keys_of(keys: &Keymap, group: KeyGroup) -> Vec<HelpSection> {
 
 /// The commands with what they do.
 pub fn commands() -> HelpSection {
+    let names = |command: &SlashCommand| {
+        let names: Vec<String> = command.names().map(|name| format!("/{name}")).collect();
+        names.join(", ")
+    };
     let row = |command: &SlashCommand| HelpRow {
-        name: format!("/{} {}", command.name, command.argument).trim_end().to_string(),
+        name: format!("{} {}", names(command), command.argument).trim_end().to_string(),
         words: command.help.to_string(),
         opens: None,
     };

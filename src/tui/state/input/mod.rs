@@ -28,7 +28,7 @@ pub struct Completion {
 pub enum Suggestion {
     /// A command.
     Command(&'static SlashCommand),
-    /// A path, as it is written behind its sign.
+    /// A path, as it is written after its sign.
     Path(String),
 }
 
@@ -109,8 +109,8 @@ impl Input {
         self.area.lines().iter().all(|line| line.trim().is_empty())
     }
 
-    /// What is written and was not sent, be it that an earlier message is looked at meanwhile; else
-    /// what was put aside and not sent since.
+    /// What is written and was not sent, also while an earlier message is shown; else the message
+    /// that was put aside and not sent since.
     pub fn unsent(&self) -> Option<String> {
         let shown = self.recalled.and_then(|at| self.history.get(at)).map(Written::whole);
         let before = self.recalled.map(|_| self.unsent.whole());
@@ -137,7 +137,7 @@ impl Input {
         self.edited();
     }
 
-    /// Messages that were not answered stand before what is written, each as it was written itself:
+    /// Messages that were not answered come before what is written, each as it was written itself:
     /// with marks for its long texts.
     pub fn take_back(&mut self, messages: &[String]) {
         let as_written = |said: &String| {
@@ -158,7 +158,7 @@ impl Input {
     /// finds it.
     pub fn sent_as(&mut self, message: Option<&str>) {
         let mut written = self.written();
-        // A command is no message.
+        // A command is not a message.
         if !written.text.starts_with('/') {
             self.aside = None;
         }
@@ -179,7 +179,7 @@ impl Input {
         if !self.is_empty() {
             let text = self.text();
             self.sent();
-            // A command is no message: `up` finds it, and nobody waits for an answer to it.
+            // A command is not a message: `up` finds it, and it waits for no answer.
             if !text.starts_with('/') && !text.trim().is_empty() {
                 self.aside = Some(text);
             }
@@ -192,7 +192,7 @@ impl Input {
         self.history.push(Written::from(text.as_str()));
     }
 
-    /// Inserts pasted text as it is, in one step of undo; a long one stands as a mark.
+    /// Inserts pasted text as it is, in one step of undo; a long one appears as a mark.
     pub fn paste(&mut self, text: &str) {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         if Folds::wants(&text) {
@@ -204,7 +204,7 @@ impl Input {
         }
     }
 
-    /// Inserts a text that stands as the mark `name` until it is sent.
+    /// Inserts a text that appears as the mark `name` until it is sent.
     pub fn fold(&mut self, name: &str, text: String) {
         let mark = self.folds.add(name, text);
         self.area.insert_str(mark);
@@ -328,18 +328,21 @@ impl Input {
         line.split_at(at)
     }
 
-    /// Commands that begin as the input does, first the one that is written out; none once an
-    /// argument is being written.
+    /// The command that is being written, without its slash; `None` once an argument is.
+    pub fn command_word(&self) -> Option<&str> {
+        let [line] = self.area.lines() else { return None };
+        line.strip_prefix('/').filter(|word| !word.contains(char::is_whitespace))
+    }
+
+    /// Commands one of whose names begins as the input does, first the one that is written out;
+    /// none once an argument is being written.
     pub fn suggestions(&self) -> Vec<&'static SlashCommand> {
-        let lines = self.area.lines();
-        let [line] = lines else { return Vec::new() };
-        let Some(word) = line.strip_prefix('/') else { return Vec::new() };
-        if self.completion.dismissed || word.contains(char::is_whitespace) {
+        let Some(word) = self.command_word().filter(|_| !self.completion.dismissed) else {
             return Vec::new();
-        }
-        let mut found: Vec<_> =
-            COMMANDS.iter().filter(|command| command.name.starts_with(word)).collect();
-        found.sort_by_key(|command| command.name != word);
+        };
+        let begun = |command: &&SlashCommand| command.name_like(word).is_some();
+        let mut found: Vec<_> = COMMANDS.iter().filter(begun).collect();
+        found.sort_by_key(|command| command.names().all(|name| name != word));
         found
     }
 
@@ -395,7 +398,7 @@ impl Input {
         self.completion.dismissed = true;
     }
 
-    /// Writes the path under the cursor; a folder's goes on with what is in it.
+    /// Writes the path under the cursor; after a folder its contents can be chosen.
     fn complete_path(&mut self) -> bool {
         let chosen = self.offered().into_iter().nth(self.completion.selected);
         let Some(Suggestion::Path(path)) = chosen else { return false };
@@ -412,8 +415,9 @@ impl Input {
     /// Writes the suggestion under the cursor; `false` if there is none.
     pub fn complete(&mut self) -> bool {
         let Some(command) = self.suggestion() else { return self.complete_path() };
+        let name = self.command_word().and_then(|word| command.name_like(word));
         let space = if command.argument.is_empty() { "" } else { " " };
-        self.set(&format!("/{}{space}", command.name));
+        self.set(&format!("/{}{space}", name.unwrap_or(command.name)));
         self.completion.dismissed = true;
         true
     }

@@ -2,13 +2,16 @@
 
 use super::job;
 use crate::chat::WhenFull;
-use crate::tui::commands::COMMANDS;
-use crate::tui::state::{Overlay, Tone};
+use crate::draft::Depths;
+use crate::settings::SettingKey;
+use crate::tui::commands::{COMMANDS, SlashAction};
+use crate::tui::state::{Dial, DialRanges, Overlay, ScreenState, Tone};
 use crate::tui::testing::{loaded, type_keys};
+use crate::tui::update::Effect;
 use crate::worker::{Job, Setting};
 
 #[test]
-fn commands_set_what_they_name_and_keep_their_text_when_wrong() {
+fn commands_set_what_they_name_and_are_remembered_when_wrong() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "/gamma 24<enter>");
     assert_eq!(state.controls.tree.gamma, Setting::Fixed(24));
@@ -25,15 +28,137 @@ fn commands_set_what_they_name_and_keep_their_text_when_wrong() {
     type_keys(&mut state, "/system Be brief.<enter>");
     assert_eq!(state.chat.system.as_deref(), Some("Be brief."));
     type_keys(&mut state, "/gamma 999<enter>");
-    assert_eq!(state.input.text(), "/gamma 999");
+    assert!(state.input.is_empty() && state.input.unsent().is_none());
     assert!(
         state
             .toasts
             .shown()
             .is_some_and(|toast| toast.tone == Tone::Wrong && toast.text.contains("128"))
     );
-    type_keys(&mut state, "<c-u>/mouse<enter>");
+    type_keys(&mut state, "<up>");
+    assert_eq!(state.input.text(), "/gamma 999", "to be corrected");
+    type_keys(&mut state, "<c-u>/mouse on<enter>");
     assert!(state.mouse);
+}
+
+/// What is said after a command alone.
+fn said(state: &mut ScreenState, command: &str) -> String {
+    type_keys(state, &format!("{command}<enter>"));
+    let toast = state.toasts.shown().unwrap_or_else(|| panic!("{command} says nothing"));
+    assert_eq!(toast.tone, Tone::Done, "{command}: {}", toast.text);
+    toast.text.clone()
+}
+
+#[test]
+fn a_setting_alone_shows_its_value_and_what_it_takes() {
+    let mut state = loaded(80, 24);
+    for command in COMMANDS {
+        let SlashAction::Setting(key) = command.action else { continue };
+        let (tree, sampler) = (state.controls.tree, state.controls.sampler);
+        let text = said(&mut state, &format!("/{} ", command.name));
+        let (value, takes) = text.split_once(" · ").unwrap();
+        let value = value.split_once(": ").unwrap().1;
+        assert!(!value.is_empty(), "{text}");
+        let values = SettingKey::named(key).unwrap().values();
+        assert_eq!(takes, format!("/{} takes {values}", command.name));
+        assert_eq!((state.controls.tree, state.controls.sampler), (tree, sampler));
+    }
+    assert!(said(&mut state, "/gamma").starts_with("Tree size: 16, automatic · "));
+    type_keys(&mut state, "/gamma 24<enter>/temperature 0.5<enter>");
+    assert!(said(&mut state, "/gamma").starts_with("Tree size: 24, fixed · "));
+    assert!(said(&mut state, "/temperature").starts_with("Temperature: 0.50, sampled · "));
+}
+
+#[test]
+fn a_switch_alone_shows_its_state() {
+    let mut state = loaded(80, 24);
+    for (command, says) in [
+        ("/speculate", "is on · /speculate off"),
+        ("/overlap", "is off · /overlap on"),
+        ("/coupled", "is on · /coupled off"),
+        ("/mouse", "is off · /mouse on"),
+        ("/theme", "Theme: dark · /theme takes dark, light, mono"),
+        ("/think", "as the model decides, thoughts folded · /think takes on, off"),
+    ] {
+        let before = state.controls.clone();
+        let (theme, mouse) = (state.theme, state.mouse);
+        let text = said(&mut state, command);
+        assert!(text.contains(says), "{text}");
+        assert_eq!(state.controls, before, "{command}");
+        assert_eq!((state.theme, state.mouse, state.chat.shows_thoughts), (theme, mouse, false));
+    }
+    type_keys(&mut state, "/strategy<enter>");
+    assert!(matches!(state.overlay, Some(Overlay::Strategies { .. })));
+}
+
+#[test]
+fn the_system_prompt_is_shown_and_deleted_only_on_request() {
+    let mut state = loaded(80, 24);
+    assert!(said(&mut state, "/system").contains("/system TEXT sets one"));
+    type_keys(&mut state, "/system Be brief.<enter>/system<enter>");
+    assert_eq!(state.chat.system.as_deref(), Some("Be brief."));
+    assert_eq!(state.overlay, Some(Overlay::System { top: 0 }));
+    assert!(super::screen(&mut state).contains("Be brief."));
+    type_keys(&mut state, "<esc>/system clear<enter>");
+    assert_eq!(state.chat.system, None);
+}
+
+#[test]
+fn the_temperature_has_one_range() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "/temperature 5<enter>");
+    let toast = state.toasts.shown().unwrap();
+    assert_eq!(toast.text, "/temperature takes a number from 0 to 2, not 5");
+    assert_eq!(state.controls.sampler.temperature, 0.0);
+    let dials = DialRanges::new(state.ready.as_deref(), &state.rounds);
+    assert_eq!(dials.view(Dial::Temperature, &state.controls).range, "0–2");
+    type_keys(&mut state, "/temperature 2<enter><f4><tab>T");
+    assert_eq!(state.controls.sampler.temperature, 2.0);
+}
+
+#[test]
+fn errors_name_commands_and_not_keys_of_the_settings() {
+    for command in COMMANDS {
+        let SlashAction::Setting(key) = command.action else { continue };
+        let mut state = loaded(80, 24);
+        type_keys(&mut state, &format!("/{} wrong<enter>", command.name));
+        let toast = state.toasts.shown().unwrap();
+        assert_eq!(toast.tone, Tone::Wrong, "{}", toast.text);
+        assert!(toast.text.starts_with(&format!("/{} takes ", command.name)), "{}", toast.text);
+        assert!(!toast.text.contains(key), "{}", toast.text);
+    }
+}
+
+#[test]
+fn a_head_without_a_choice_of_blocks_says_so_and_nothing_changes() {
+    let mut state = loaded(80, 24);
+    let ready = state.ready.as_mut().unwrap();
+    for status in &mut ready.strategies {
+        status.depths = Depths::Fixed(3);
+    }
+    for argument in ["", " 2"] {
+        type_keys(&mut state, &format!("/blocks{argument}<enter>"));
+        let toast = state.toasts.shown().unwrap();
+        assert!(toast.text.contains("all of its 3 blocks"), "{}", toast.text);
+        assert_eq!(state.controls.tree.blocks, Setting::Auto);
+    }
+}
+
+#[test]
+fn other_names_of_a_command_are_completed_and_run() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "/cl");
+    let screen = super::screen(&mut state);
+    assert!(screen.contains("/clear ") && screen.contains("/new: "), "{screen}");
+    type_keys(&mut state, "<tab>");
+    assert_eq!(state.input.text(), "/clear");
+    type_keys(&mut state, "<c-u>one<enter><esc><c-u>/exi");
+    assert!(matches!(type_keys(&mut state, "<enter>").last(), Some(Effect::Quit { .. })));
+    let mut state = super::talk();
+    type_keys(&mut state, "/clear<enter>");
+    assert!(state.chat.turns().is_empty());
+    let mut state = super::talk();
+    super::job(&type_keys(&mut state, "/retry<enter>"));
 }
 
 #[test]
@@ -42,12 +167,12 @@ fn suggestions_complete_and_run() {
     type_keys(&mut state, "/ga<tab>");
     assert_eq!(state.input.text(), "/gamma ");
     type_keys(&mut state, "<c-u>/sta<enter>");
-    assert_eq!(state.overlay, Some(Overlay::Details));
+    assert_eq!(state.overlay, Some(Overlay::Details { top: 0 }));
     type_keys(&mut state, "<esc>/<down><down><enter>");
     assert_eq!(state.input.text(), "/load ");
 }
 
-/// One may begin as another does: `/edit` is not `/editor`.
+/// Although `/editor` begins like `/edit`.
 #[test]
 fn a_command_that_is_written_out_is_the_one_that_is_run() {
     for command in COMMANDS {
@@ -61,14 +186,14 @@ fn a_command_that_is_written_out_is_the_one_that_is_run() {
 fn commands_confirm_what_they_did() {
     let mut state = loaded(80, 24);
     for (command, says) in [
-        ("/mouse on", "the chat's"),
-        ("/mouse off", "the terminal's"),
-        ("/theme light", "theme: light"),
+        ("/mouse on", "The chat handles"),
+        ("/mouse off", "The terminal handles"),
+        ("/theme light", "Theme: light"),
         ("/think show", "shown"),
         ("/think hide", "folded"),
-        ("/when-full", "when the context is full: ask"),
-        ("/when-full forget", "when the context is full: forget"),
-        ("/when-full ", "when the context is full: forget"),
+        ("/when-full", "A full context: ask"),
+        ("/when-full forget", "A full context: forget"),
+        ("/when-full ", "A full context: forget"),
     ] {
         type_keys(&mut state, &format!("{command}<enter>"));
         let said = state.toasts.shown().map(|toast| (toast.tone, toast.text.as_str()));

@@ -1,0 +1,108 @@
+//! Commands that set a value: alone they show it and what they take. They go through the table of
+//! the settings, so that a range is the same in the file, in a flag and here. Must never do IO.
+
+use super::controls::apply;
+use super::event::Effect;
+use crate::settings::{Problem, SettingKey, SettingValue, Settings};
+use crate::tui::commands::SlashCommand;
+use crate::tui::state::{Dial, DialRanges, ScreenState};
+
+/// Shows the value of `key`, or sets it.
+///
+/// # Errors
+/// It does not take this value, or the models at hand leave no choice.
+pub(super) fn run(
+    state: &mut ScreenState,
+    command: &SlashCommand,
+    key: &str,
+    argument: &str,
+) -> Result<Vec<Effect>, String> {
+    let dial = Dial::ALL.into_iter().find(|dial| key_of(*dial) == key);
+    let name = capitalised(dial.map_or(command.name, Dial::name));
+    if argument.is_empty() {
+        if dial == Some(Dial::Blocks) {
+            dials(state).adjust(Dial::Blocks, 0, &mut state.controls.clone())?;
+        }
+        let takes = SettingKey::named(key).map(SettingKey::values).unwrap_or_default();
+        state.say(format!("{name}: {} · /{} takes {takes}", value(state, key, dial), command.name));
+        return Ok(Vec::new());
+    }
+    let mut settings = Settings {
+        sampler: state.controls.sampler,
+        max_tokens: state.max_tokens,
+        pace: state.controls.pace,
+        controls: state.controls.tree,
+        ..Settings::default()
+    };
+    settings.set(key, &SettingValue::text(argument)).map_err(|problem| match problem {
+        Problem::Value { expects, .. } => {
+            format!("/{} takes {expects}, not {argument}", command.name)
+        }
+        other => other.to_string(),
+    })?;
+    let mut controls = state.controls.clone();
+    controls.sampler = settings.sampler;
+    controls.pace = settings.pace;
+    controls.tree = settings.controls;
+    // A head without a choice is reported, instead of ignoring the command.
+    if dial == Some(Dial::Blocks) && argument != "auto" {
+        dials(state).adjust(Dial::Blocks, 0, &mut controls)?;
+    }
+    state.controls = controls;
+    state.max_tokens = settings.max_tokens;
+    let set = value(state, key, dial);
+    let asked = settings.controls.blocks;
+    state.say(match dial {
+        Some(Dial::Blocks) if state.controls.tree.blocks != asked => {
+            format!("{name}: {}, as many as this head has", state.controls.tree.blocks)
+        }
+        _ => format!("{name}: {set}"),
+    });
+    Ok(apply(state))
+}
+
+fn dials(state: &ScreenState) -> DialRanges<'_> {
+    DialRanges::new(state.ready.as_deref(), &state.rounds)
+}
+
+/// The key of the settings that a dial turns.
+fn key_of(dial: Dial) -> &'static str {
+    match dial {
+        Dial::Gamma => "controls.gamma",
+        Dial::Blocks => "controls.blocks",
+        Dial::Width => "controls.width",
+        Dial::Depth => "controls.depth",
+        Dial::Temperature => "sampler.temperature",
+        Dial::Strategy => "strategy",
+        Dial::Pace => "controls.pace",
+    }
+}
+
+/// The present value, for people.
+fn value(state: &ScreenState, key: &str, dial: Option<Dial>) -> String {
+    let sampler = &state.controls.sampler;
+    let Some(dial) = dial else {
+        return match key {
+            "sampler.top_k" => sampler.top_k.to_string(),
+            "sampler.top_p" => sampler.top_p.to_string(),
+            "sampler.min_p" => sampler.min_p.to_string(),
+            "sampler.repetition_penalty" => sampler.repetition_penalty.to_string(),
+            "sampler.seed" => sampler.seed.to_string(),
+            "max_tokens" => state.max_tokens.to_string(),
+            _ => String::new(),
+        };
+    };
+    let view = dials(state).view(dial, &state.controls);
+    match (view.value.as_str(), view.state) {
+        ("–", "auto") => "automatic".to_string(),
+        (value, "auto") => format!("{value}, automatic"),
+        (value, "") => value.to_string(),
+        (value, "ms") => format!("{value} ms"),
+        (value, how) => format!("{value}, {how}"),
+    }
+}
+
+fn capitalised(words: &str) -> String {
+    let mut chars = words.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
