@@ -1,8 +1,12 @@
-//! Answers from the question to the end: asked for, stopped, given anew. Must never do IO.
+//! Answers from the question to the end: asked for, stopped, given again. Must never do IO.
 
 use super::event::Effect;
+use crate::tui::actions::Action;
 use crate::tui::state::{AnswerOutcome, FirstAnswer, Phase, ScreenState};
 use crate::worker::{Command, Job};
+
+/// Why something has to wait for the model.
+pub(super) const STILL_LOADING: &str = "The model is still loading";
 
 /// Asks for an answer to the conversation as it stands; the chat already holds its empty answer.
 pub(super) fn ask(state: &mut ScreenState) -> Vec<Effect> {
@@ -39,7 +43,7 @@ fn begin_first_answer(state: &mut ScreenState) -> Vec<Effect> {
     vec![Effect::Answered]
 }
 
-/// The first answer goes on at full speed, or has ended; `true` if it was on its way.
+/// The first answer continues at full speed, or has ended; `true` if it was under way.
 pub(super) fn end_first_answer(state: &mut ScreenState) -> bool {
     let FirstAnswer::Playing { pace } = state.first_answer else { return false };
     state.first_answer = FirstAnswer::Past;
@@ -47,9 +51,9 @@ pub(super) fn end_first_answer(state: &mut ScreenState) -> bool {
     true
 }
 
-/// Sends the next message that waits.
+/// Sends the next message that waits, if it can be answered now.
 pub(super) fn send_queued(state: &mut ScreenState) -> Vec<Effect> {
-    if state.queue.is_empty() {
+    if state.queue.is_empty() || state.phase != Phase::Idle {
         return Vec::new();
     }
     let text = state.queue.remove(0);
@@ -59,41 +63,55 @@ pub(super) fn send_queued(state: &mut ScreenState) -> Vec<Effect> {
     effects
 }
 
-/// Messages that wait come back to where they were written.
-fn return_queued(state: &mut ScreenState) {
+/// Messages that wait come back to where they were written; `false` if there are none.
+pub(super) fn return_queued(state: &mut ScreenState) -> bool {
     let texts = std::mem::take(&mut state.queue);
     if !texts.is_empty() {
         state.input.take_back(&texts);
     }
+    !texts.is_empty()
 }
 
 pub(super) fn regenerate(state: &mut ScreenState) -> Vec<Effect> {
     if !state.chat.can_regenerate() {
-        state.complain("there is no question to answer yet");
+        state.complain("There is no question to answer yet");
         return Vec::new();
     }
     let mut effects = stop(state);
     if state.phase != Phase::Idle {
-        state.refuse("nothing can answer now");
+        refuse_now(state);
         return effects;
     }
     if state.chat.is_unanswered() {
         // There is no other text that this one could be like.
     } else if state.controls.sampler.temperature > 0.0 {
-        // One seed gives one text: another one needs another seed.
+        // The same seed would give the same text.
         state.controls.sampler.seed = state.controls.sampler.seed.wrapping_add(1);
-        state.say(format!("seed {}", state.controls.sampler.seed));
+        state.say(format!("Seed {}", state.controls.sampler.seed));
     } else {
-        state.refuse("temperature is 0: the same text again");
+        state.refuse("The temperature is 0, so the text will be the same");
     }
     state.chat.reopen();
     effects.extend(ask(state));
     effects
 }
 
+/// Says why nothing is answered now.
+pub(super) fn refuse_now(state: &mut ScreenState) {
+    let stop = state.keys.name(Action::Escape);
+    match state.phase {
+        Phase::Answering { .. } => {
+            state.refuse_while_answering(format!("An answer is under way · {stop} stops it"));
+        }
+        Phase::Loading { .. } => state.refuse(STILL_LOADING),
+        Phase::Idle | Phase::Broken => state.refuse("No model is loaded that could answer"),
+    }
+}
+
 /// Ends the running answer: its later events are dropped.
 pub(super) fn stop(state: &mut ScreenState) -> Vec<Effect> {
     if !state.answering() {
+        return_queued(state);
         return Vec::new();
     }
     state.controls.generation += 1;
@@ -120,10 +138,10 @@ pub(super) fn save_as(state: &ScreenState, asked: bool) -> Effect {
     Effect::Save { turns: state.chat.saved_turns(), extras: state.chat.extras(), asked }
 }
 
-/// Goes on with an answer that was cut off, or answers the last question if it has none.
+/// Continues an answer that was cut off, or answers the last question if it has none.
 pub(super) fn go_on(state: &mut ScreenState) -> Vec<Effect> {
     if state.phase != Phase::Idle {
-        state.refuse("nothing can answer now");
+        refuse_now(state);
     } else if state.chat.can_go_on() {
         state.chat.go_on();
         return ask(state);
@@ -131,7 +149,7 @@ pub(super) fn go_on(state: &mut ScreenState) -> Vec<Effect> {
         state.chat.reopen();
         return ask(state);
     } else {
-        state.refuse("the last answer has its end: there is nothing to continue");
+        state.refuse("The last answer is complete: there is nothing to continue");
     }
     Vec::new()
 }

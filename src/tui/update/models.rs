@@ -1,6 +1,7 @@
 //! Other models in the chat: the list to choose from, and a load or download from its start to its
 //! end. Must never do IO.
 
+use super::answer::{STILL_LOADING, return_queued, send_queued};
 use super::controls::apply;
 use super::event::Effect;
 use super::replay;
@@ -19,7 +20,7 @@ pub(super) fn open(state: &mut ScreenState, part: ModelPart, filter: &str) -> Ve
         return Vec::new();
     }
     let Some(ready) = &state.ready else {
-        state.refuse("The models are still loading");
+        state.refuse(STILL_LOADING);
         return Vec::new();
     };
     let models = ready.models.clone();
@@ -153,6 +154,7 @@ pub(super) fn stop_load(state: &mut ScreenState) -> Vec<Effect> {
     } else {
         state.load = None;
     }
+    return_queued(state);
     state.controls.load += 1;
     let target = state.ready.as_ref().map_or("", |ready| &ready.target).to_string();
     state.say(format!("{what}; {target} stays in use"));
@@ -198,20 +200,27 @@ pub(super) fn swapped(state: &mut ScreenState, ready: Box<Ready>) -> Vec<Effect>
     if let Some(sampler) = sampler {
         state.take_sampler(sampler);
     }
-    let name = if part { state.draft().unwrap_or("nothing").to_string() } else { target };
-    let verb = if part { "drafts now" } else { "answers now" };
-    let again = "it reads the conversation with your next message";
+    let now = match (part, state.draft()) {
+        (true, Some(draft)) => format!("{draft} drafts now"),
+        (true, None) => "Nothing drafts now".to_string(),
+        (false, _) => format!("{target} answers now"),
+    };
     state.say(match part || state.chat.turns().is_empty() {
-        true => format!("{name} {verb}"),
-        false => format!("{name} {verb}; {again}"),
+        true => now,
+        false => format!("{now}; it reads the conversation with your next message"),
     });
-    apply(state)
+    let mut effects = apply(state);
+    effects.extend(send_queued(state));
+    effects
 }
 
-/// Other models were not loaded: those in use continue.
+/// Other models were not loaded: those in use stay. What waits was meant for the others.
 pub(super) fn not_swapped(state: &mut ScreenState, load: u64, error: Option<String>) {
     let Some(now) = state.load.take_if(|now| now.load == load) else { return };
     loading_ended(state);
+    if !state.answering() {
+        return_queued(state);
+    }
     if let Some(error) = error {
         let target = state.ready.as_ref().map_or("", |ready| &ready.target);
         let mut text = format!("{error}\n\n{target} stays in use, with the whole conversation.");

@@ -1,6 +1,6 @@
 //! Events of the worker. Those of an answer that was stopped are dropped. Must never do IO.
 
-use super::answer::{end_first_answer, save, send_queued, take_back};
+use super::answer::{end_first_answer, return_queued, save, send_queued, take_back};
 use super::controls::apply;
 use super::event::Effect;
 use super::{full, models, race};
@@ -24,13 +24,19 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
             state.ready = Some(ready);
             state.phase = Phase::Idle;
             models::reopened(state);
-            match sampler {
+            if state.overlay == Some(Overlay::Reopened) {
+                // Which model answers is to be chosen before anything is sent.
+                return_queued(state);
+            }
+            let mut effects = match sampler {
                 Some(sampler) => {
                     state.take_sampler(sampler);
                     apply(state)
                 }
                 None => Vec::new(),
-            }
+            };
+            effects.extend(send_queued(state));
+            effects
         }
         Event::Prefill { .. }
         | Event::TooLong { .. }
@@ -95,7 +101,7 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
                 answer.counts_rounds = counts_rounds;
                 answer.count(&summary);
                 answer.speedup = speedup.map(|part| match answer.totals {
-                    // All of it, as the tokens a second beside it.
+                    // All of it, as the tokens per second next to it.
                     Some(all) if summary.tokens_per_second > 0.0 => {
                         let share = all.tokens_per_second() / summary.tokens_per_second;
                         Speedup { ratio: part.ratio * share, ..part }
@@ -148,6 +154,7 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
                 state.restore_answer();
                 take_back(state);
             }
+            return_queued(state);
             state.overlay = Some(Overlay::Error { title: "Not loaded".to_string(), text: error });
             if asked { vec![save(state)] } else { Vec::new() }
         }
@@ -179,7 +186,7 @@ fn failed(state: &mut ScreenState, error: String) -> Vec<Effect> {
     vec![save(state)]
 }
 
-/// The decode thread ended, though nobody asked it to.
+/// The decode thread ended by itself.
 pub fn gone(state: &mut ScreenState, reason: Option<String>) -> Vec<Effect> {
     if state.quitting || state.phase == Phase::Broken {
         return Vec::new();
@@ -188,11 +195,12 @@ pub fn gone(state: &mut ScreenState, reason: Option<String>) -> Vec<Effect> {
     state.meters.prefill = None;
     state.chat.close(AnswerOutcome::Failed);
     state.restore_answer();
+    return_queued(state);
     let reason = reason.unwrap_or_else(|| "it gave no reason".to_string());
     let quit = state.keys.name(Action::Quit);
     let text = format!(
-        "The decode thread ended: {reason}\n\nThe conversation is saved. Quit with {quit}, start \
-         again and /load it."
+        "The decode thread ended: {reason}\n\nThe conversation is saved. Quit with {quit} and \
+         start again with --continue."
     );
     state.overlay = Some(Overlay::Error { title: "Decoding stopped".to_string(), text });
     vec![save(state)]

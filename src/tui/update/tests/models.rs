@@ -167,15 +167,63 @@ fn a_failed_load_says_why_and_changes_nothing() {
 }
 
 #[test]
-fn while_the_former_model_is_let_go_nothing_is_asked() {
+fn a_message_sent_while_the_first_model_loads_waits_for_it() {
+    let mut state = unloaded();
+    assert!(type_keys(&mut state, "one<enter>two<enter>").is_empty());
+    assert!(state.input.is_empty() && said(&state).contains("once the model is loaded"));
+    let sent = say(&mut state, Event::Ready(Box::new(ready())));
+    assert_eq!(asked(&sent).messages[0].content, "one");
+    assert_eq!(state.queue, ["two"], "it waits for the answer");
+    // Esc or Ctrl+C brings it back.
+    for key in ["<esc>", "<c-c>"] {
+        let mut state = unloaded();
+        type_keys(&mut state, &format!("one<enter>{key}"));
+        assert_eq!(state.input.text(), "one");
+        assert!(say(&mut state, Event::Ready(Box::new(ready()))).is_empty());
+    }
+    // So does a failure.
+    let mut state = unloaded();
+    type_keys(&mut state, "one<enter>");
+    say(&mut state, Event::Failed { generation: None, error: "no file".into() });
+    assert_eq!((&state.phase, state.input.text()), (&Phase::Broken, "one".to_string()));
+    let mut state = unloaded();
+    type_keys(&mut state, "one<enter>");
+    let now = state.now;
+    update(&mut state, ScreenEvent::WorkerGone(None), now);
+    assert_eq!(state.input.text(), "one");
+    // It belongs to the conversation that it was written in.
+    let mut state = unloaded();
+    type_keys(&mut state, "one<enter>/new<enter>");
+    assert_eq!((state.queue.len(), state.input.text()), (0, "one".to_string()));
+}
+
+#[test]
+fn a_message_for_another_model_waits_for_it_and_comes_back_if_it_fails() {
+    let waiting = || {
+        let (mut state, job) = loading();
+        say(&mut state, Event::Unloaded { load: job.load, reason: "no room".into() });
+        assert!(type_keys(&mut state, "one<enter>").is_empty());
+        assert_eq!(state.queue, ["one"]);
+        (state, job)
+    };
+    let (mut state, job) = waiting();
+    let sent = say(&mut state, swapped(&job));
+    assert_eq!(asked(&sent).messages[0].content, "one");
+    let (mut state, job) = waiting();
+    say(&mut state, Event::NotSwapped { load: job.load, error: Some("no file".into()) });
+    assert_eq!((&state.phase, state.input.text()), (&Phase::Idle, "one".to_string()));
+}
+
+#[test]
+fn while_the_former_model_is_unloaded_nothing_is_asked() {
     let (mut state, job) = loading();
     let reason = "Qwen needs 9000 MiB beside the models in use, and 5000 are free".to_string();
     say(&mut state, Event::Unloaded { load: job.load, reason });
     assert!(said(&state).contains("9000 MiB"), "{}", said(&state));
     assert!(type_keys(&mut state, "one<enter>").is_empty());
-    assert_eq!(state.input.text(), "one");
-    // Stopped, it waits for the former model.
+    // Stopped, it comes back and the former model is loaded again.
     type_keys(&mut state, "<esc>");
+    assert_eq!(state.input.text(), "one");
     assert!(matches!(state.phase, Phase::Loading { .. }) && state.load.is_some());
     say(&mut state, Event::NotSwapped { load: job.load, error: None });
     assert_eq!((&state.phase, state.load.is_none()), (&Phase::Idle, true));

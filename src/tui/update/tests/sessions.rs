@@ -86,8 +86,12 @@ fn a_conversation_that_is_opened_first_asks_once_the_models_are_there() {
     let mut state = unloaded();
     tell(&mut state, ScreenEvent::Loaded(Ok(of_qwen())));
     assert_eq!(state.overlay, None);
-    say(&mut state, Event::Ready(Box::new(ready())));
+    type_keys(&mut state, "And you?<enter>");
+    let effects = say(&mut state, Event::Ready(Box::new(ready())));
     assert_eq!(state.overlay, Some(Overlay::Reopened));
+    let sends = |effect: &Effect| matches!(effect, Effect::Send(_));
+    assert!(!effects.iter().any(sends), "the model is chosen first: {effects:?}");
+    assert_eq!((state.queue.len(), state.input.text()), (0, "And you?".to_string()));
     let mut state = unloaded();
     tell(&mut state, ScreenEvent::Loaded(Ok(of_qwen())));
     let own = Box::new(crate::worker::Ready { models: named("/models/qwen.gguf"), ..ready() });
@@ -132,12 +136,12 @@ fn a_conversation_gets_another_title() {
 #[test]
 fn a_deleted_conversation_comes_back() {
     let mut state = listed();
-    assert!(type_keys(&mut state, "<c-u>").is_empty());
+    assert!(type_keys(&mut state, "<c-r>").is_empty());
     let effects = type_keys(&mut state, "<del>");
     assert_eq!(effects, [Effect::DeleteSession("1".to_string()), Effect::List]);
     tell(&mut state, ScreenEvent::SessionDeleted(Ok("1".to_string())));
     tell(&mut state, ScreenEvent::Sessions(Ok(Vec::new())));
-    let effects = type_keys(&mut state, "<c-u>");
+    let effects = type_keys(&mut state, "<c-r>");
     assert_eq!(effects, [Effect::RestoreSession("1".to_string()), Effect::List]);
 }
 
@@ -145,7 +149,7 @@ fn a_deleted_conversation_comes_back() {
 fn export_and_import_name_a_file() {
     let mut state = loaded(80, 24);
     assert!(type_keys(&mut state, "/export a.md<enter>").is_empty(), "there is nothing yet");
-    type_keys(&mut state, "<c-u>one<enter>");
+    type_keys(&mut state, "one<enter>");
     for event in answer(1, "First.", 8) {
         say(&mut state, event);
     }
@@ -181,7 +185,7 @@ fn a_preset_is_kept_taken_and_remembered_by_the_conversation() {
     let sampler = SamplerSettings { temperature: 1.2, ..state.controls.sampler };
     let preset = Preset { system: Some("You rhyme.".to_string()), sampler };
     assert_eq!(effects, [Effect::SavePreset("poet".to_string(), preset.clone())]);
-    type_keys(&mut state, "/system<enter>/temperature 0<enter>");
+    type_keys(&mut state, "/system clear<enter>/temperature 0<enter>");
     let effects = type_keys(&mut state, "/preset poet<enter>");
     assert_eq!(effects, [Effect::TakePreset("poet".to_string())]);
     let effects = tell(&mut state, ScreenEvent::PresetFound(Ok(("poet".to_string(), preset))));
