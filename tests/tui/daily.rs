@@ -24,7 +24,7 @@ fn a_message_waits_for_the_answer_before_it() {
     chat.send("First\r");
     chat.wait_for("● answering");
     chat.send("Second\r");
-    chat.wait_for("1 message to be sent");
+    chat.wait_for("Sent when this answer ends");
     chat.pty.wait("the second to be asked", |screen| {
         screen.contains("❯ Second") && !screen.contains("to be sent")
     });
@@ -37,7 +37,7 @@ fn the_way_back_is_told_and_leads_back() {
     let mut chat = Chat::start("answers.jsonl").ready();
     chat.send("Where did the fox run?\r");
     chat.wait_for(" instead of ");
-    chat.send("\x03");
+    chat.send("\x03\x03");
     let Chat { pty, home } = chat;
     let ended = pty.end();
     assert_eq!(ended.code, 0);
@@ -55,7 +55,7 @@ fn the_way_back_is_told_and_leads_back() {
             pty.send("\r");
         }
         pty.wait_for(ANSWER);
-        pty.send("\x03");
+        pty.send("\x03\x03");
         assert_eq!(pty.end().code, 0, "{flags:?}");
     }
 }
@@ -88,7 +88,7 @@ fn a_question_that_lost_its_answer_with_the_program_gets_one() {
     second.send("\r");
     second.wait_for(ANSWER);
     second.wait_for(" instead of ");
-    second.send("\x03");
+    second.send("\x03\x03");
     assert_eq!(second.end().code, 0);
     assert_eq!(saved(home.path()).matches("Where did the fox run?").count(), 2, "title and text");
 }
@@ -133,7 +133,7 @@ fn a_message_that_was_not_sent_is_there_again() {
     fifth.wait_for("│ Half of the next");
     fifth.send("\r");
     fifth.wait("the second answer", |screen| screen.matches(" instead of ").count() == 2);
-    fifth.send("\x03");
+    fifth.send("\x03\x03");
     assert_eq!(fifth.end().code, 0);
     assert!(!saved(home.path()).contains("unsent"), "it was sent");
 }
@@ -151,7 +151,7 @@ fn conversations_are_renamed_deleted_and_brought_back() {
     chat.wait_for("First question!!");
     chat.send("\x1b[3~");
     chat.wait_for("0 of 0");
-    chat.send("\x15");
+    chat.send("\x12");
     chat.wait_for("First question!!");
     chat.send("\r");
     chat.wait_for(ANSWER);
@@ -159,9 +159,9 @@ fn conversations_are_renamed_deleted_and_brought_back() {
     std::fs::create_dir(&folder).unwrap();
     let file = folder.join("talk.md");
     chat.send(&format!("/export {}\r", file.display()));
-    chat.wait_for("exported to");
+    chat.wait_for("Exported to");
     chat.send(&format!("/import {}\r", file.display()));
-    chat.wait_for("imported");
+    chat.wait_for("Imported");
     let home = chat.home.path().to_owned();
     let copies = saved(&home).matches("First question!!").count();
     assert!(copies >= 1, "the one that was there stays");
@@ -205,7 +205,7 @@ fn the_mouse_goes_to_rounds_and_copies() {
     chat.send(&format!("\x1b[<0;{x};{y}M\x1b[<0;{x};{y}m"));
     chat.wait_for("looking back");
     chat.send(&format!("\x1b[<0;{x};{y}M\x1b[<32;{};{y}M\x1b[<0;{};{y}m", end + 1, end + 3));
-    chat.wait_for("✓ copied");
+    chat.wait_for("✓ Copied");
     // "red fox ran over" in base 64, as in OSC 52.
     let sent = String::from_utf8_lossy(&chat.pty.bytes()).into_owned();
     assert!(sent.contains("\x1b]52;c;cmVkIGZveCByYW4gb3Zlcg=="), "nothing was copied");
@@ -227,7 +227,10 @@ fn a_file_is_named_in_the_message_and_sent_with_it() {
     });
     chat.send("and @gone.txt\r");
     chat.wait_for("gone.txt");
-    chat.wait_for("message as it is written");
+    chat.pty.wait("what sending again does", |screen| {
+        let words: Vec<&str> = screen.split_whitespace().collect();
+        words.join(" ").contains("Enter again sends the message as it is")
+    });
     chat.send(&"\x7f".repeat("and @gone.txt".len()));
     chat.send("\r");
     chat.wait_for(ANSWER);
@@ -238,7 +241,7 @@ fn a_file_is_named_in_the_message_and_sent_with_it() {
 #[cfg(unix)]
 #[test]
 fn a_full_disk_keeps_the_chat_open_until_it_is_left_again() {
-    for way in ["\x11", "\x03", "\x04", "/quit\r"] {
+    for way in ["\x11", "\x03\x03", "\x04", "/quit\r"] {
         let home = tempfile::tempdir().unwrap();
         let (data, last) = (home.path().join("data"), home.path().join("last"));
         std::fs::create_dir_all(&last).unwrap();
@@ -256,7 +259,7 @@ fn a_full_disk_keeps_the_chat_open_until_it_is_left_again() {
         // It may be broken at the end of any row.
         pty.wait("why it does not leave", |screen| {
             let words: Vec<&str> = screen.split_whitespace().collect();
-            words.join(" ").contains("Ctrl+Q again leaves without it")
+            words.join(" ").contains("Ctrl+Q again quits without saving it")
         });
         pty.send(way);
         let ended = pty.end();

@@ -63,7 +63,7 @@ fn a_conversation_goes_on_with_another_draft_and_another_model() {
     chat.pty.wait("the box to close", |screen| !screen.contains("was not loaded"));
     header_has(&mut chat, "twin");
     ask(&mut chat, "Thank you.");
-    chat.send("\x03");
+    chat.send("\x03\x03");
     let Chat { pty, home } = chat;
     assert_eq!(pty.end().code, 0);
     let saved = saved(home.path());
@@ -106,7 +106,7 @@ fn what_is_kept_of_a_conversation_is_there_on_leaving_and_goes_with_it() {
     assert!(files[0].extension().is_some_and(|ending| ending == "kv"));
     let mut second = start(&["--continue"]);
     second.wait_for("○ ready");
-    second.wait_for("conversation loaded");
+    second.wait_for("Conversation loaded");
     second.send("/new\r");
     second.wait("the chat to be empty", |screen| !screen.contains("old fisherman"));
     second.send("\x13");

@@ -15,10 +15,10 @@ fn a_recorded_chat_is_shown_again_round_by_round_and_nothing_of_it_is_saved() {
     let mut chat = Pty::start(command, 120, 40);
     chat.wait_for("○ ready");
     chat.send("/where is the fox\r");
-    chat.send("\x15Where did the fox run?\r");
+    chat.send("Where did the fox run?\r");
     chat.wait_for(ANSWER);
     chat.wait_for("○ ready");
-    chat.send("\x03");
+    chat.send("\x03\x03");
     assert_eq!(chat.end().code, 0);
 
     let elsewhere = tempfile::tempdir().unwrap();
@@ -33,10 +33,10 @@ fn a_recorded_chat_is_shown_again_round_by_round_and_nothing_of_it_is_saved() {
     shown.wait_for(ANSWER);
     shown.wait_for("○ ready");
     shown.send("And then?\r");
-    shown.wait_for("a record has no model");
+    shown.wait_for("Replay: read only, since");
     shown.wait_for("│ And then?");
     assert_eq!(shown.screen().matches(ANSWER).count(), 1, "{}", shown.screen());
-    shown.send("\x15\x03");
+    shown.send("\x15\x03\x03");
     assert_eq!(shown.end().code, 0);
     assert_eq!(saved(elsewhere.path()), "");
 
@@ -75,7 +75,7 @@ fn gamma_turned_in_a_replay_is_marked_predicted_and_m_stays() {
     shown.wait_for("what if: recorded candidates");
     shown.wait_for(" predicted ");
     shown.send("/blocks 2\r");
-    shown.wait_for("a record has no model");
+    shown.wait_for("Replay: read only");
     assert!(!shown.screen().contains("draft blocks: 2"), "{}", shown.screen());
     shown.send("\x11");
     assert_eq!(shown.end().code, 0);

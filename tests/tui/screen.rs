@@ -70,7 +70,7 @@ fn a_strategy_is_picked_in_the_middle_of_an_answer() {
     chat.send("Go\r");
     chat.wait_for("● answering");
     chat.send("\x10");
-    chat.wait_for("strategies: the text is the same");
+    chat.wait_for("strategies · the text is always the same");
     chat.wait_for("needs a text to draft from");
     chat.send("j\r");
     chat.wait_for("← pld · prompt lookup");
@@ -85,7 +85,7 @@ fn rounds_are_paused_and_stepped() {
     let mut chat = Chat::with("slow.jsonl", 120, 40, &[]).ready();
     // Before there is an answer, there is nothing to pause.
     chat.send("\x1b[15~");
-    chat.wait_for("there is no answer to pause");
+    chat.wait_for("No answer is under way to pause");
     chat.send("Go\r");
     chat.wait_for("● answering");
     chat.send("\x1b[15~");
@@ -106,7 +106,7 @@ fn rounds_are_paused_and_stepped() {
         chat.send("\x1b[17~");
         chat.wait_for(&format!("round {round} of {round}"));
     }
-    chat.send("\x1bOQ\x1b[D");
+    chat.send("\x1bOQ\t\x1b[D");
     chat.wait_for(&format!("round {} of {}", paused_at + 1, paused_at + 2));
     chat.wait_for("looking back");
     chat.quit();
@@ -206,7 +206,7 @@ fn thoughts_are_folded_until_they_are_asked_for_and_saved_apart() {
     chat.send("/think hide\r");
     chat.wait_for("tokens ▸");
     chat.send("/think off\r");
-    chat.wait_for("without thoughts");
+    chat.wait_for("without thinking");
     let (_, saved) = chat.quit();
     assert!(saved.contains(r#""content": "Over the hill.""#), "{saved}");
     assert!(saved.contains(r#""thought": "They ask where the fox ran."#), "{saved}");

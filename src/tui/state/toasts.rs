@@ -74,6 +74,12 @@ impl Toasts {
         self.replace(text, tone, Ends::Answered, now);
     }
 
+    /// Shows what holds until then: a key that is to be pressed again.
+    pub fn say_until(&mut self, text: &str, until: Duration) {
+        self.put_back_notice();
+        self.show(text, Tone::Told, Ends::Sent, until);
+    }
+
     /// A message is sent: what was said about the one before does not count any more.
     pub fn sent(&mut self, now: Duration) {
         self.end_if(now, |ends| ends != Ends::Never);
@@ -113,10 +119,15 @@ impl Toasts {
         }
     }
 
-    fn replace(&mut self, text: &str, tone: Tone, ends: Ends, now: Duration) {
+    /// What is shown is replaced; a notice comes back later.
+    fn put_back_notice(&mut self) {
         if let Some(Toast { ends: Ends::Never, text, .. }) = self.shown.take() {
             self.waiting.push_front(text);
         }
+    }
+
+    fn replace(&mut self, text: &str, tone: Tone, ends: Ends, now: Duration) {
+        self.put_back_notice();
         let time = if tone == Tone::Wrong { 2 * Self::TIME } else { Self::TIME };
         self.show(text, tone, ends, now + time);
     }

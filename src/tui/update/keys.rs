@@ -9,7 +9,7 @@ use super::controls::apply;
 use super::event::Effect;
 use super::overlay::filter;
 use super::sessions;
-use crate::tui::keymap;
+use crate::tui::keymap::{self, Action};
 use crate::tui::state::{Focus, Overlay, ScreenState};
 
 /// A key was pressed.
@@ -19,8 +19,8 @@ pub(super) fn key(state: &mut ScreenState, event: KeyEvent) -> Vec<Effect> {
     }
     state.selection = None;
     if end_first_answer(state) {
-        // Whatever key it is gives full speed, and does what it does; those that are pressed as
-        // any key do no more, or a space would stand in the message and Esc would stop the answer.
+        // Every key gives full speed and does what it does. The keys that people press as "any key"
+        // do no more, or a space would get into the message and Esc would stop the answer.
         let mut effects = apply(state);
         if !matches!(event.code, KeyCode::Char(' ') | KeyCode::Enter | KeyCode::Esc) {
             effects.extend(handled(state, event));
@@ -31,7 +31,11 @@ pub(super) fn key(state: &mut ScreenState, event: KeyEvent) -> Vec<Effect> {
 }
 
 fn handled(state: &mut ScreenState, event: KeyEvent) -> Vec<Effect> {
-    match keymap::lookup(state, &event) {
+    let action = keymap::lookup(state, &event);
+    if action != Some(Action::Interrupt) {
+        state.quits_until = None;
+    }
+    match action {
         Some(action) => act(state, action),
         None => {
             let writes = keymap::writes(state, &event);
@@ -60,8 +64,8 @@ fn handled(state: &mut ScreenState, event: KeyEvent) -> Vec<Effect> {
     }
 }
 
-/// Whatever is written while the first answer plays slowly gives full speed, as any key does: the
-/// key behind it is not that one any more.
+/// Text that comes while the first answer plays slowly gives full speed, as any key does: the key
+/// after it is not that one any more.
 pub(super) fn full_speed(state: &mut ScreenState) -> Vec<Effect> {
     if end_first_answer(state) { apply(state) } else { Vec::new() }
 }
@@ -78,6 +82,7 @@ pub(super) fn typed(state: &mut ScreenState, keys: Vec<KeyEvent>) -> Vec<Effect>
     match keys.iter().map(text).collect::<Option<String>>() {
         Some(text) if writes => {
             let effects = full_speed(state);
+            state.quits_until = None;
             state.type_over_starter();
             state.input.paste(&text);
             effects
@@ -112,7 +117,7 @@ fn write(state: &mut ScreenState, event: KeyEvent) {
             input.area_mut().undo();
             input.edited();
         }
-        // A control character that no one asked for is not text.
+        // A control character is not text.
         KeyCode::Char(c) if plain && c.is_control() => {}
         _ => {
             input.area_mut().input(event);

@@ -1,5 +1,7 @@
-//! Leaving, and the message that was not sent by then: it is kept with the conversation, or on its
-//! own where nothing was asked yet, and is there again. Must never do IO.
+//! Leaving, and the message that was not sent by then: it is saved with the conversation, or on its
+//! own before the first question, and appears at the next start. Must never do IO.
+
+use std::time::Duration;
 
 use super::answer::stop;
 use super::event::Effect;
@@ -21,7 +23,22 @@ pub(super) fn quit(state: &mut ScreenState) -> Vec<Effect> {
     effects
 }
 
-/// Saves what can be saved and leaves: nobody can be asked.
+/// How long the key that quits waits for its second press.
+const TWICE: Duration = Duration::from_secs(2);
+
+/// Leaves if the key was pressed a moment ago already: once is easily too often.
+pub(super) fn quit_if_pressed_twice(state: &mut ScreenState) -> Vec<Effect> {
+    if state.quits_until.take().is_some_and(|until| state.now < until) {
+        return quit(state);
+    }
+    let until = state.now + TWICE;
+    state.quits_until = Some(until);
+    let key = state.keys.name(Action::Interrupt);
+    state.toasts.say_until(&format!("Press {key} again to quit"), until);
+    Vec::new()
+}
+
+/// Saves what can be saved and leaves: after a signal there is no time for questions.
 pub(super) fn terminate(state: &mut ScreenState) -> Vec<Effect> {
     state.leaves_anyway = true;
     quit(state)
@@ -32,10 +49,10 @@ pub(super) fn refused(state: &mut ScreenState, why: &str) {
     state.quitting = false;
     state.leaves_anyway = true;
     let quit = state.keys.name(Action::Quit);
-    state.complain(format!("{why}; {quit} again leaves without it"));
+    state.complain(format!("{why} · {quit} again quits without saving it"));
 }
 
-/// Keeps everything that would else be lost with the program.
+/// Saves everything that would be lost with the program.
 pub fn left(state: &ScreenState) -> [Effect; 2] {
     let asked = state.chat.turns().iter().any(|turn| turn.role == Role::User);
     let (with_it, alone) = match (state.input.unsent(), asked) {
@@ -53,24 +70,23 @@ pub fn left(state: &ScreenState) -> [Effect; 2] {
 pub(super) fn found(state: &mut ScreenState, text: String) {
     if state.input.is_blank() {
         state.input.set(&text);
-        // Nobody is choosing a command or a path yet.
+        // No command or path is being chosen yet.
         state.input.dismiss();
         state.focus = Focus::Input;
         state.say(match text.starts_with('/') {
-            true => "here is the command that you did not run",
-            false => "here is the message that you did not send",
+            true => "This command was not run",
+            false => "This message was not sent",
         });
     } else {
         state.input.remember(text);
-        state.say("↑ shows the message that you did not send here");
+        state.say("↑ shows the message that was not sent here");
     }
 }
 
-/// Puts the message aside.
+/// Clears the message and keeps it in the history.
 pub(super) fn put_aside(state: &mut ScreenState) {
     state.editing = None;
     state.input.stash();
     state.focus = Focus::Input;
-    let again = state.keys.name(Action::Interrupt);
-    state.say(format!("put aside: ↑ brings it back; {again} again quits"));
+    state.say("Message cleared · ↑ brings it back");
 }

@@ -1,6 +1,10 @@
 //! Leaving loses nothing that was typed: `Ctrl+C` ends the nearest thing, and a message that was
 //! not sent is kept and there again.
 
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
 use super::saved;
 use crate::chat::{Extras, SavedChat};
 use crate::tui::state::{AnswerOutcome, Focus, Overlay, ScreenState};
@@ -52,22 +56,61 @@ fn ctrl_c_ends_the_nearest_thing_and_leaves_last() {
     type_keys(&mut state, "<tab>");
     assert!(type_keys(&mut state, "<c-c>").is_empty());
     assert!(state.input.is_empty() && state.focus == Focus::Input);
-    assert!(said(&state).contains("↑ brings it back; Ctrl+C again quits"), "{}", said(&state));
+    assert!(said(&state).contains("↑ brings it back"), "{}", said(&state));
     type_keys(&mut state, "<up>");
     assert_eq!(state.input.text(), "a thought");
     type_keys(&mut state, "<c-c>");
+    assert!(type_keys(&mut state, "<c-c>").is_empty());
     assert_eq!(kept(&type_keys(&mut state, "<c-c>")), (Some("a thought"), None));
+}
+
+#[test]
+fn ctrl_c_quits_only_if_it_is_pressed_again_at_once() {
+    let press = |state: &mut ScreenState, at: u64| {
+        let key = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        update(state, ScreenEvent::Key(key), Duration::from_millis(at))
+    };
+    let mut state = loaded(80, 24);
+    assert!(press(&mut state, 1000).is_empty());
+    assert_eq!(said(&state), "Press Ctrl+C again to quit");
+    assert_eq!(state.deadline(), Some(Duration::from_millis(3000)));
+    // Too late, it has to be pressed twice again.
+    update(&mut state, ScreenEvent::Tick, Duration::from_millis(3000));
+    assert_eq!(said(&state), "");
+    assert!(press(&mut state, 3001).is_empty());
+    kept(&press(&mut state, 5000));
+    // What is done between the two counts as a change of mind.
+    for keys in ["a<bs>", "<f2>", "<tab><esc>", "a<c-c>"] {
+        let mut state = loaded(80, 24);
+        press(&mut state, 0);
+        type_keys(&mut state, keys);
+        assert!(press(&mut state, 1).is_empty(), "{keys}");
+        assert_eq!(said(&state), "Press Ctrl+C again to quit", "{keys}");
+    }
+    let mut state = loaded(80, 24);
+    press(&mut state, 0);
+    let typed = "ab".chars().map(|c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE));
+    update(&mut state, ScreenEvent::Typed(typed.collect()), Duration::ZERO);
+    assert!(press(&mut state, 1).is_empty() && press(&mut state, 2).is_empty());
+    // A notice that the question replaced comes back.
+    let mut state = loaded(80, 24);
+    state.notice("the GPU is lost".to_string());
+    press(&mut state, 0);
+    update(&mut state, ScreenEvent::Tick, Duration::from_secs(2));
+    assert_eq!(said(&state), "the GPU is lost");
 }
 
 #[test]
 fn what_was_not_sent_is_kept_on_every_way_out() {
     for (written, way, wanted) in [
         ("half a mess", "<c-q>", Some("half a mess")),
-        ("half a mess", "<c-c><c-c>", Some("half a mess")),
+        ("half a mess", "<c-c><c-c><c-c>", Some("half a mess")),
         ("half a mess<c-c>", "<c-d>", Some("half a mess")),
         ("half a mess<c-c>", "/quit<enter>", Some("half a mess")),
-        ("", "<c-c>", None),
-        ("  ", "<c-c>", None),
+        ("", "<c-c><c-c>", None),
+        ("  ", "<c-c><c-c>", None),
+        ("/gamma 999<enter>", "<c-q>", None),
+        ("half a mess<c-c>/gamma 999<enter>", "<c-q>", Some("half a mess")),
         ("half<c-c>", "whole<enter><c-q>", None),
     ] {
         let mut state = loaded(80, 24);
@@ -108,7 +151,7 @@ fn it_is_there_again_with_its_conversation_and_on_its_own() {
     state.focus = Focus::Tree;
     update(&mut state, ScreenEvent::Loaded(Ok(unsent())), now);
     assert_eq!((state.input.text().as_str(), state.focus), ("half\na mess", Focus::Input));
-    assert!(said(&state).contains("did not send"), "{}", said(&state));
+    assert!(said(&state).contains("was not sent"), "{}", said(&state));
     // Left again as it is, it is kept again; sent, it is not.
     assert_eq!(kept(&type_keys(&mut state, "<c-q>")), (Some("half\na mess"), None));
     // What is being written is not written over.
@@ -140,7 +183,7 @@ fn ctrl_c_closes_a_list_and_stops_a_load() {
 #[test]
 fn what_cannot_be_saved_is_said_before_it_is_left() {
     let why = "cannot save the conversation to x: No space left on device";
-    for way in ["<c-c>", "<c-q>", "/quit<enter>", "<c-d>", "<f1><c-q>"] {
+    for way in ["<c-c><c-c>", "<c-q>", "/quit<enter>", "<c-d>", "<f1><c-q>"] {
         let mut state = answered();
         let quits = |state: &mut ScreenState, way: &str| match type_keys(state, way).last() {
             Some(Effect::Quit { anyway }) => *anyway,
@@ -155,7 +198,7 @@ fn what_cannot_be_saved_is_said_before_it_is_left() {
         assert!(!quits(&mut state, way), "{way}");
         refused(&mut state);
         assert!(!state.quitting && state.overlay.is_none(), "{way}");
-        assert!(said(&state).contains("Ctrl+Q again leaves without it"), "{}", said(&state));
+        assert!(said(&state).contains("Ctrl+Q again quits without saving it"), "{}", said(&state));
         assert!(quits(&mut state, way), "{way} again leaves");
         // Another answer would be lost as well, which has to be said again.
         let mut state = answered();

@@ -24,8 +24,8 @@ fn a_new_conversation_keeps_the_old_one_saved() {
 
 #[test]
 fn every_way_out_saves_first() {
-    // Ctrl+C stops first, which brings the question back, and puts that aside.
-    for way in ["<c-c><c-c><c-c>", "<c-q>", "/quit<enter>", "<c-d>"] {
+    // Ctrl+C stops first, which brings the question back, clears that, and then quits.
+    for way in ["<c-c><c-c><c-c><c-c>", "<c-q>", "/quit<enter>", "<c-d>"] {
         let mut state = loaded(80, 24);
         type_keys(&mut state, "one<enter>");
         let effects = type_keys(&mut state, way);
