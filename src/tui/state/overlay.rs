@@ -45,9 +45,9 @@ impl Listed for QuestionRow {
 /// What a message is chosen for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuestionPurpose {
-    /// To be written anew.
+    /// To be edited.
     Edit,
-    /// To go on behind its answer in another conversation.
+    /// To continue after its answer in another conversation.
     Branch,
     /// To be copied.
     Copy,
@@ -59,7 +59,15 @@ pub enum Overlay {
     /// Keys, commands and the guide.
     Help(Help),
     /// What was loaded, what was chosen and why.
-    Details,
+    Details {
+        /// First row seen.
+        top: usize,
+    },
+    /// The system prompt.
+    System {
+        /// First row seen.
+        top: usize,
+    },
     /// Something failed.
     Error {
         /// In two or three words.
@@ -89,7 +97,7 @@ pub enum Overlay {
     Reopened,
     /// The strategies; the one under the cursor.
     Strategies {
-        /// Its place in the list.
+        /// Its place in [`super::ScreenState::listed_strategies`].
         selected: usize,
     },
 }

@@ -11,20 +11,38 @@ use crate::tui::state::{CHOICES, FilteredList, Listed, Overlay, ScreenState};
 
 /// Moves in an overlay.
 pub(super) fn overlay_row(state: &mut ScreenState, by: i8) {
+    let by = all_the_way(by);
+    let strategies = state.statuses().len();
     match &mut state.overlay {
-        Some(Overlay::Help(help)) => help.step(all_the_way(by), &state.keys),
+        Some(Overlay::Help(help)) => help.step(by, &state.keys),
+        // The view limits it to the number of rows.
+        Some(Overlay::Details { top } | Overlay::System { top }) => {
+            *top = top.saturating_add_signed(by);
+        }
         Some(Overlay::Strategies { selected }) => {
-            let last = state.ready.as_ref().map_or(0, |ready| ready.strategies.len());
-            let to = selected.saturating_add_signed(all_the_way(by));
-            *selected = to.min(last.saturating_sub(1));
+            *selected = selected.saturating_add_signed(by).min(strategies.saturating_sub(1));
         }
-        Some(Overlay::Sessions(list)) => list.select(all_the_way(by)),
-        Some(Overlay::Models(picker)) => picker.list.select(all_the_way(by)),
-        Some(Overlay::Questions { list, .. }) => list.select(all_the_way(by)),
+        Some(Overlay::Sessions(list)) => list.select(by),
+        Some(Overlay::Models(picker)) => picker.list.select(by),
+        Some(Overlay::Questions { list, .. }) => list.select(by),
         Some(Overlay::Full { selected }) => {
-            let to = selected.saturating_add_signed(all_the_way(by));
-            *selected = to.min(CHOICES.len() - 1);
+            *selected = selected.saturating_add_signed(by).min(CHOICES.len() - 1);
         }
+        Some(Overlay::Error { .. } | Overlay::Race | Overlay::Reopened) | None => {}
+    }
+}
+
+/// Deletes what was typed: the title that is being written, or the words of a filter.
+pub(super) fn overlay_clear(state: &mut ScreenState) {
+    if let Some(renaming) = &mut state.renaming {
+        renaming.title.clear();
+        return;
+    }
+    match &mut state.overlay {
+        Some(Overlay::Help(help)) if help.open.is_none() => help.search(String::clear),
+        Some(Overlay::Sessions(list)) => list.filter_by(String::new()),
+        Some(Overlay::Models(picker)) => picker.list.filter_by(String::new()),
+        Some(Overlay::Questions { list, .. }) => list.filter_by(String::new()),
         _ => {}
     }
 }
@@ -81,7 +99,7 @@ pub(super) fn overlay_take(state: &mut ScreenState) -> Vec<Effect> {
             Vec::new()
         }
         Some(Overlay::Strategies { selected }) => {
-            let name = state.statuses().get(selected).map(|status| status.name.clone());
+            let name = state.listed_strategies().get(selected).map(|row| row.status.name.clone());
             match name.map(|name| choose(state, &name)) {
                 Some(Ok(effects)) => effects,
                 Some(Err(why)) => {

@@ -38,7 +38,7 @@ fn names_and_notices_are_shown() {
     assert!(drawn(&mut state).contains(SHOWN), "reasons");
     say(&mut state, Event::Notice(HOSTILE.to_owned()));
     assert!(drawn(&mut state).contains(SHOWN));
-    state.overlay = Some(Overlay::Details);
+    state.overlay = Some(Overlay::Details { top: 0 });
     assert!(drawn(&mut state).matches(SHOWN).count() > 1);
     say(&mut state, Event::Failed { generation: None, error: HOSTILE.to_owned() });
     assert!(drawn(&mut state).contains(SHOWN));

@@ -1,4 +1,5 @@
-//! Boxes over the panels, one file each. Must never change the state.
+//! Boxes over the panels, one file each. All they change of the state is the first row seen, which
+//! they limit to the rows there are.
 
 mod full;
 mod list;
@@ -21,12 +22,14 @@ pub(super) use text::reasons;
 /// A box is no wider than a comfortable row.
 const WIDTH: u16 = 76;
 
-pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, styles: &Styles) {
+pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState, styles: &Styles) {
     match &state.overlay {
         Some(Overlay::Error { title, text }) => {
             text::error(frame, areas, (title, text), &state.keys, styles);
         }
-        Some(Overlay::Details) => text::details(frame, areas, state, styles),
+        Some(Overlay::Details { .. } | Overlay::System { .. }) => {
+            text::scrolled(frame, areas, state, styles);
+        }
         Some(Overlay::Sessions(list)) => sessions::draw(frame, areas, state, list, styles),
         Some(Overlay::Questions { list, purpose }) => {
             questions::draw(frame, areas, list, *purpose, &state.keys, styles);

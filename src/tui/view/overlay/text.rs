@@ -1,5 +1,5 @@
-//! Boxes of text: failures, details and the reasons for automatic values. Must never change the
-//! state.
+//! Boxes of text: failures, details, the system prompt and the reasons for automatic values. All
+//! they change of the state is the first row seen.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -8,8 +8,9 @@ use ratatui::text::{Line, Span};
 
 use super::WIDTH;
 use crate::plan::Setting;
+use crate::printable::printable;
 use crate::tui::keymap::Keymap;
-use crate::tui::state::{Dial, DialRanges, ScreenState};
+use crate::tui::state::{Dial, DialRanges, Overlay, ScreenState};
 use crate::tui::theme::Styles;
 use crate::tui::view::areas::Areas;
 use crate::tui::view::figures;
@@ -30,21 +31,31 @@ fn point(text: &str, width: u16, styles: &Styles, style: Style) -> Vec<Line<'sta
     rows
 }
 
+/// Draws `text` from row `top` on, or from the last row that leaves no room below the end; returns
+/// the first row drawn.
 fn boxed(
     frame: &mut Frame<'_>,
     areas: &Areas,
     (title, text): (&str, Vec<Line<'_>>),
+    top: usize,
     keys: &Keymap,
     styles: &Styles,
-) {
+) -> usize {
+    let all = text.len();
     let height = u16::try_from(text.len()).unwrap_or(u16::MAX).saturating_add(2);
     let rect = centred(frame, areas, areas.column, columns(areas.column) + 4, height);
-    let foot = format!(" {} close ", keys.close());
+    let fit = usize::from(rect.height.saturating_sub(2));
+    let top = top.min(all.saturating_sub(fit));
+    let place =
+        if fit < all { format!("{}–{} of {all} · ", top + 1, top + fit) } else { String::new() };
+    let foot = format!(" {place}{} close ", keys.close());
     let foot = Line::styled(foot, styles.dim).right_aligned();
     let block = panel(format!(" {title} "), true, styles).title_bottom(foot);
     let inner = block.inner(rect);
     frame.render_widget(block, rect);
-    draw_rows(frame, inner, text.into_iter().map(|line| cut(line, usize::from(inner.width))));
+    let rows = text.into_iter().skip(top).map(|line| cut(line, usize::from(inner.width)));
+    draw_rows(frame, inner, rows);
+    top
 }
 
 pub(super) fn error(
@@ -57,7 +68,29 @@ pub(super) fn error(
     let lines = wrapped(text, columns(areas.column), styles.text);
     let mut red = *styles;
     red.accent = styles.error;
-    boxed(frame, areas, (title, lines), keys, &red);
+    boxed(frame, areas, (title, lines), 0, keys, &red);
+}
+
+/// The details or the system prompt, as far down as they are scrolled.
+pub(super) fn scrolled(
+    frame: &mut Frame<'_>,
+    areas: &Areas,
+    state: &mut ScreenState,
+    styles: &Styles,
+) {
+    let width = columns(areas.column);
+    let (title, lines, from) = match &state.overlay {
+        Some(Overlay::Details { top }) => ("details", details(state, width, styles), *top),
+        Some(Overlay::System { top }) => {
+            let prompt = state.chat.system.as_deref().unwrap_or_default();
+            ("system prompt", wrapped(&printable(prompt), width, styles.text), *top)
+        }
+        _ => return,
+    };
+    let seen = boxed(frame, areas, (title, lines), from, &state.keys, styles);
+    if let Some(Overlay::Details { top } | Overlay::System { top }) = &mut state.overlay {
+        *top = seen;
+    }
 }
 
 /// Reasons for the automatic values, as a panel.
@@ -75,33 +108,41 @@ pub(in crate::tui::view) fn reasons(
     draw_rows(frame, inner, rows);
 }
 
-pub(super) fn details(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, styles: &Styles) {
-    let row = |label: &str, value: String| {
-        Line::from_iter([
-            Span::styled(format!("{label:<12}"), styles.dim),
-            Span::styled(value, styles.text),
-        ])
-    };
+/// Columns before a value.
+const LABEL: u16 = 12;
+
+/// A label and its value, in as many rows as that needs.
+fn row(label: &str, value: &str, width: u16, styles: &Styles) -> Vec<Line<'static>> {
+    let mut rows = wrapped(value, width.saturating_sub(LABEL).max(1), styles.text);
+    for (at, row) in rows.iter_mut().enumerate() {
+        let label = if at == 0 { label } else { "" };
+        row.spans.insert(0, Span::styled(format!("{label:<0$}", usize::from(LABEL)), styles.dim));
+    }
+    rows
+}
+
+fn details(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>> {
+    let row = |label: &str, value: String| row(label, &value, width, styles);
     let mut lines = Vec::new();
     if let Some(ready) = &state.ready {
-        lines.push(row("target", ready.target.clone()));
-        lines.push(row("", ready.target_detail.clone()));
+        lines.extend(row("target", ready.target.clone()));
+        lines.extend(row("", ready.target_detail.clone()));
         if !state.strategy().is_empty() {
-            lines.push(row("strategy", state.strategy().to_string()));
+            lines.extend(row("strategy", state.strategy().to_string()));
         }
-        lines.push(row("draft", state.draft().unwrap_or("none").to_string()));
-        lines.push(row("context", format!("{} tokens", ready.context)));
+        lines.extend(row("draft", state.draft().unwrap_or("none").to_string()));
+        lines.extend(row("context", format!("{} tokens", ready.context)));
         lines.push(Line::default());
         lines.push(Line::styled("Why these values", styles.strong));
         for reason in &ready.reasons {
-            lines.extend(point(reason, columns(areas.column), styles, styles.text));
+            lines.extend(point(reason, width, styles, styles.text));
         }
         lines.push(Line::default());
     }
     if !state.notices.is_empty() {
         lines.push(Line::styled("Notices", styles.strong));
         for notice in &state.notices {
-            lines.extend(point(notice, columns(areas.column), styles, styles.text));
+            lines.extend(point(notice, width, styles, styles.text));
         }
         lines.push(Line::default());
     }
@@ -111,36 +152,36 @@ pub(super) fn details(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState,
         let view = context.view(dial, &state.controls);
         format!("{} {} {}", dial.sign(), view.value, view.state)
     });
-    lines.push(row("controls", dials.join("  ")));
-    lines.push(row(
+    lines.extend(row("controls", dials.join("  ")));
+    lines.extend(row(
         "sampler",
         format!(
             "top-k {}  top-p {}  min-p {}  seed {}",
             sampler.top_k, sampler.top_p, sampler.min_p, sampler.seed
         ),
     ));
-    lines.push(row(
+    lines.extend(row(
         "answers",
         match state.max_tokens {
             Setting::Auto => "as long as the context has room".to_string(),
             Setting::Fixed(most) => format!("at most {most} tokens"),
         },
     ));
-    lines.push(row("gpu", state.gpu.clone()));
+    lines.extend(row("gpu", state.gpu.clone()));
     if let Some(summary) = &state.meters.summary {
         lines.push(Line::default());
         lines.push(Line::styled("This answer", styles.strong));
         let reused =
             format!("{} tokens, {} from the cache", summary.prompt_tokens, summary.reused_tokens);
-        lines.push(row("prompt", format!("{reused}, {}", figures::time(summary.prefill_ms))));
+        lines.extend(row("prompt", format!("{reused}, {}", figures::time(summary.prefill_ms))));
         if !summary.accepted_by.is_empty() {
             let each = summary.accepted_by.iter();
             let each: Vec<_> =
                 each.map(|(source, count)| format!("{} {count}", source.name())).collect();
-            lines.push(row("accepted", each.join(", ")));
+            lines.extend(row("accepted", each.join(", ")));
         }
         let meters = &state.meters;
-        lines.push(row(
+        lines.extend(row(
             "decoding",
             format!(
                 "{} tokens, {} rounds, τ {:.2}, {} tok/s",
@@ -151,9 +192,11 @@ pub(super) fn details(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState,
             ),
         ));
         if !summary.traffic.is_none() {
-            lines
-                .push(row("bus", format!("{} per round", summary.traffic.a_round(summary.rounds))));
+            lines.extend(row(
+                "bus",
+                format!("{} per round", summary.traffic.a_round(summary.rounds)),
+            ));
         }
     }
-    boxed(frame, areas, ("details", lines), &state.keys, styles);
+    lines
 }

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use unicode_width::UnicodeWidthStr;
+
 use super::{answering, check, drawn, text};
 use crate::chat::SessionHead;
-use crate::plan::STRATEGIES;
+use crate::plan::{STRATEGIES, Strategy};
 use crate::tui::state::{Fit, Focus, ModelPart, ModelRow, Overlay, ScreenState, SessionList};
 use crate::tui::testing::{loaded, say, type_keys};
 use crate::tui::update::{Effect, ScreenEvent, update};
-use crate::worker::{Event, ModelChoice};
+use crate::worker::{Event, ModelChoice, StrategyStatus};
 
 #[test]
 fn help_and_details() {
@@ -65,6 +67,119 @@ fn the_help_lists_the_keys_of_the_text_field() {
     for words in ["help · Writing", "↑ ↓", "Ctrl+W", "Ctrl+U", "undo", "Home End"] {
         assert!(screen.contains(words), "{words}: {screen}");
     }
+}
+
+#[test]
+fn the_details_scroll_to_their_end() {
+    let mut state = answering(80, 24, 16);
+    let ready = state.ready.as_mut().unwrap();
+    ready.reasons = (0..40).map(|n| format!("Reason {n}.")).collect();
+    ready.target_detail = "a long description of the target ".repeat(4) + "ends here";
+    type_keys(&mut state, "/stats<enter>");
+    let screen = text(&drawn(&mut state));
+    assert!(screen.contains(" 1–") && !screen.contains("This answer"), "{screen}");
+    assert!(screen.contains("ends here"), "it is wrapped: {screen}");
+    for keys in ["<end>", "<pgdn><pgdn><pgdn><pgdn><pgdn>"] {
+        type_keys(&mut state, keys);
+        let screen = text(&drawn(&mut state));
+        assert!(screen.contains(" tok/s ") && screen.contains("decoding "), "{screen}");
+        let top = |state: &ScreenState| match state.overlay {
+            Some(Overlay::Details { top }) => top,
+            _ => panic!("the details are closed"),
+        };
+        let end = top(&state);
+        type_keys(&mut state, "<down>");
+        drawn(&mut state);
+        assert_eq!(top(&state), end, "there is nothing below the end");
+        type_keys(&mut state, "<up>");
+        drawn(&mut state);
+        assert_eq!(top(&state), end - 1);
+        type_keys(&mut state, "<home>");
+        assert_eq!(top(&state), 0);
+    }
+    type_keys(&mut state, "<esc>");
+    assert!(state.overlay.is_none());
+}
+
+#[test]
+fn a_long_system_prompt_scrolls_too() {
+    let mut state = loaded(80, 24);
+    let words: Vec<String> = (0..400).map(|n| format!("word{n}")).collect();
+    state.chat.system = Some(words.join(" "));
+    type_keys(&mut state, "/system<enter>");
+    assert!(!text(&drawn(&mut state)).contains("word399"));
+    type_keys(&mut state, "<end>");
+    assert!(text(&drawn(&mut state)).contains("word399"));
+}
+
+#[test]
+fn what_was_typed_in_a_list_is_deleted_by_one_key() {
+    let head = |title: &str| SessionHead { title: title.to_string(), ..SessionHead::default() };
+    let heads = vec![head("A fox and a lantern"), head("What is the sun?")];
+    let lists: [fn(&mut ScreenState, Vec<SessionHead>); 4] = [
+        |state, heads| state.overlay = Some(Overlay::Sessions(SessionList::new(heads))),
+        |state, _| drop(type_keys(state, "<c-n>")),
+        |state, _| drop(type_keys(state, "<a-e>")),
+        |state, _| drop(type_keys(state, "<f1>")),
+    ];
+    for open in lists {
+        let mut state = answering(80, 24, 16);
+        type_keys(&mut state, "<esc>");
+        open(&mut state, heads.clone());
+        assert!(state.overlay.is_some());
+        let before = text(&drawn(&mut state));
+        type_keys(&mut state, "zzzz");
+        assert_ne!(text(&drawn(&mut state)), before);
+        type_keys(&mut state, "<c-u>");
+        assert_eq!(text(&drawn(&mut state)), before);
+    }
+    // A title that is being written as well.
+    let mut state = loaded(80, 24);
+    state.overlay = Some(Overlay::Sessions(SessionList::new(heads)));
+    type_keys(&mut state, "<f2><c-u>New");
+    assert_eq!(state.renaming.as_ref().map(|renaming| renaming.title.as_str()), Some("New"));
+}
+
+#[test]
+fn strategies_are_listed_by_use_and_those_that_cannot_run_are_dim() {
+    let mut state = loaded(100, 40);
+    let ready = state.ready.as_mut().unwrap();
+    let plain = ready.strategies[0].clone();
+    let status = |row: &Strategy| StrategyStatus {
+        name: row.name.to_string(),
+        missing: (row.name == "rest").then(|| "a text".to_string()),
+        ..plain.clone()
+    };
+    ready.strategies = STRATEGIES.iter().map(status).collect();
+    type_keys(&mut state, "<c-p>");
+    let buffer = drawn(&mut state);
+    let screen = text(&buffer);
+    let place = |words: &str| {
+        let found = screen.lines().position(|row| row.contains(words));
+        found.unwrap_or_else(|| panic!("no {words}: {screen}"))
+    };
+    let dovetail = Strategy::named("dovetail").unwrap().summary;
+    let duo = "DuoDecoding: a small model";
+    let order = ["  Automatic ", "  Off ", "  Draft model ", dovetail, "  More", duo];
+    for (before, after) in order.iter().zip(&order[1..]) {
+        assert!(place(before) < place(after), "{before}, {after}: {screen}");
+    }
+    let last = place("  Not available here");
+    assert!(place(duo) < last && last < place("needs a text"), "{screen}");
+    let colour = |words: &str| {
+        let y = place(words);
+        let row = screen.lines().nth(y).unwrap();
+        buffer[(row[..row.find(words).unwrap()].width() as u16, y as u16)].fg
+    };
+    assert_ne!(colour("needs a text"), colour("Off "));
+    // Headings are not chosen.
+    for _ in 0..STRATEGIES.len() {
+        type_keys(&mut state, "<down>");
+    }
+    let chosen = state.listed_strategies().last().unwrap().status.name.clone();
+    assert_eq!(chosen, "rest");
+    type_keys(&mut state, "<enter>");
+    assert!(state.toasts.shown().unwrap().text.contains("rest needs a text"));
 }
 
 #[test]
