@@ -10,9 +10,10 @@ pub enum Action {
     Newline,
     /// Opens the message in the user's editor.
     Editor,
-    /// Stops the answer; else leaves a panel; else closes it.
+    /// Leaves a panel; else stops the answer or the load; else closes what is open.
     Escape,
-    /// Stops the answer or the load; else puts the message aside; else saves and leaves.
+    /// Stops the answer or the load; else clears the message; else saves and leaves, if it is
+    /// pressed twice.
     Interrupt,
     /// Saves and leaves if nothing is written; else deletes a character.
     DeleteOrQuit,
@@ -22,11 +23,11 @@ pub enum Action {
     Help,
     /// Shows what was loaded and chosen, and why.
     Details,
-    /// Shows or focuses the tree.
+    /// Shows or hides the tree.
     Tree,
-    /// Shows or focuses the meters.
+    /// Shows or hides the meters.
     Meters,
-    /// Shows or focuses the controls.
+    /// Shows or hides the controls.
     Controls,
     /// Focuses the next panel.
     FocusNext,
@@ -60,15 +61,15 @@ pub enum Action {
     Suspend,
     /// Answers the last question again.
     Regenerate,
-    /// Goes on with an answer that was cut off.
+    /// Continues an answer that was cut off.
     GoOn,
-    /// Lists the user's messages, to write one anew.
+    /// Lists the user's messages, to edit one.
     EditQuestion,
-    /// Lists the user's messages, to branch off behind one.
+    /// Lists the user's messages, to branch off after one.
     Branch,
     /// Deletes the last question with its answer.
     DeleteExchange,
-    /// Brings back what was deleted last.
+    /// Restores what was deleted last.
     Undelete,
     /// Shows another version of the last answer.
     Version(i8),
@@ -80,7 +81,7 @@ pub enum Action {
     RenameSession,
     /// Deletes the one under the cursor.
     DeleteSession,
-    /// Brings back the one that was deleted last.
+    /// Restores the one that was deleted last.
     RestoreSession,
     /// Copies the last answer.
     Copy,
@@ -124,6 +125,8 @@ pub enum Action {
     Dismiss,
     /// Moves in an overlay.
     OverlayRow(i8),
+    /// Deletes what was typed in an overlay.
+    OverlayClear,
     /// Takes what is under the cursor of an overlay.
     OverlayTake,
     /// Closes the overlay.
@@ -133,7 +136,7 @@ pub enum Action {
 /// One dial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dial {
-    /// Who drafts, and how.
+    /// How is drafted.
     Strategy,
     /// γ.
     Gamma,
@@ -145,7 +148,7 @@ pub enum Dial {
     Depth,
     /// T.
     Temperature,
-    /// Least time from round to round.
+    /// Shortest time per round.
     Pace,
 }
 
@@ -180,15 +183,17 @@ impl Dial {
     /// What turning it does, in a sentence.
     pub fn meaning(self) -> &'static str {
         match self {
-            Self::Strategy => "Who guesses ahead, and how. The text is the same with every one.",
-            Self::Pace => "The least time a step takes, to watch a model that is too fast.",
+            Self::Strategy => "How tokens are guessed ahead. The text is always the same.",
+            Self::Pace => "The shortest time per round, so that you can watch a fast model.",
             Self::Gamma => {
-                "How many tokens the big model checks at once: more guesses, slower steps."
+                "How many tokens the big model checks at once: more guesses, slower rounds."
             }
-            Self::Blocks => "Layers of the draft in use: more guess better, fewer guess faster.",
-            Self::Width => "How many guesses stand side by side at each level of the tree.",
+            Self::Blocks => {
+                "Layers of the draft head in use: more guess better, fewer guess faster."
+            }
+            Self::Width => "How many alternatives each level of the tree has at most.",
             Self::Depth => "How many tokens ahead the draft guesses at most.",
-            Self::Temperature => "0 always takes the likeliest token; higher is freer.",
+            Self::Temperature => "0 always takes the likeliest token; higher varies more.",
         }
     }
 

@@ -161,7 +161,7 @@ pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
     let mut hints: Vec<(String, &'static str)> = Vec::new();
     for (row, keys) in rows {
         let word = match row.action {
-            A::Pause if state.controls.paused => "continue",
+            A::Pause if state.controls.paused => "resume",
             A::OverlayClose
                 if matches!(&state.overlay, Some(Overlay::Help(help))
                 if help.open.is_some()) =>
@@ -201,7 +201,7 @@ fn send_word(state: &ScreenState) -> &'static str {
         Some(Suggestion::Path(_)) => "complete",
         // It is written out first if something has to follow it.
         Some(Suggestion::Command(command)) => {
-            let whole = state.input.text() == format!("/{}", command.name);
+            let whole = command.is_written_out(&state.input.text());
             if whole || command.argument.is_empty() { "run" } else { "complete" }
         }
         None if state.input.text().starts_with('/') => "run",
@@ -238,7 +238,8 @@ fn useful(state: &ScreenState, row: &Binding) -> bool {
         A::Newline => !state.input.is_empty(),
         // Else it ends something nearer than the program.
         A::Interrupt => !state.answering() && state.load.is_none() && state.input.is_blank(),
-        A::Escape => state.answering() || state.load.is_some(),
+        // In a panel it only leads back, which the message says.
+        A::Escape => !panels && (state.answering() || state.load.is_some()),
         A::Step => state.controls.paused && (row.scope == S::Panel) == panels,
         A::Pause => state.answering() && (row.scope == S::Panel) == panels,
         A::Auto => {
@@ -262,6 +263,8 @@ fn useful(state: &ScreenState, row: &Binding) -> bool {
                 state.overlay,
                 Some(
                     Overlay::Help(_)
+                        | Overlay::Details { .. }
+                        | Overlay::System { .. }
                         | Overlay::Sessions(_)
                         | Overlay::Models(_)
                         | Overlay::Questions { .. }

@@ -106,6 +106,7 @@ fn action(action: Action) -> String {
         A::OverlayRow(i8::MIN) => "first",
         A::OverlayRow(i8::MAX) => "last",
         A::OverlayRow(by) => way(by, "page_up", "page_down"),
+        A::OverlayClear => "clear",
         A::OverlayTake => "take",
     };
     word.to_string()

@@ -103,7 +103,7 @@ pub const BINDINGS: &[Binding] = &[
         S::Global,
         &[key(C::Esc)],
         A::Escape,
-        "stop the answer or the loading; leave a panel",
+        "leave a panel; stop the answer or the loading",
         (11, "stop"),
     )
     .first(5),
@@ -111,7 +111,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Global, &[f(2)], A::Tree, "show or hide the draft tree", (20, "tree")).first(10),
     bind(S::Global, &[f(3)], A::Meters, "show or hide the meters", (21, "meters")),
     bind(S::Global, &[f(4)], A::Controls, "show or hide the controls", (22, "controls")),
-    bind(S::Global, &[f(5)], A::Pause, "pause after each round, or continue", (23, "pause")),
+    bind(S::Global, &[f(5)], A::Pause, "pause after each round, or resume", (23, "pause")),
     bind(S::Global, &[f(6)], A::Step, "run one round, then pause", (9, "step")),
     bind(
         S::Global,
@@ -142,7 +142,13 @@ pub const BINDINGS: &[Binding] = &[
         NO,
     ),
     bind(S::Global, &[alt(C::Left)], A::Adjust(Dial::Blocks, -1), "", NO),
-    bind(S::Global, &[key(C::Tab)], A::FocusNext, "next panel, previous panel", (14, "panels")),
+    bind(
+        S::Global,
+        &[key(C::Tab)],
+        A::FocusNext,
+        "keyboard to the next panel, to the previous one",
+        (14, "panels"),
+    ),
     bind(S::Global, &[key(C::BackTab)], A::FocusBack, "", NO),
     bind(S::Global, &[key(C::PageUp)], A::Page(false), "scroll the conversation", NO).first(6),
     bind(S::Global, &[key(C::PageDown)], A::Page(true), "", NO),
@@ -276,7 +282,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Chat, &[char('y'), char('c')], A::Copy, "copy the last answer", (3, "copy")),
     bind(S::Chat, &[char('r')], A::Regenerate, "answer the last question again", (4, "again")),
     // any panel
-    bind(S::Panel, &[char(' ')], A::Pause, "pause, or continue", (5, "pause")),
+    bind(S::Panel, &[char(' ')], A::Pause, "pause, or resume", (5, "pause")),
     bind(S::Panel, &[char('n'), key(C::Enter)], A::Step, "run one round", (6, "step")),
     bind(S::Panel, &[char('g')], A::Adjust(Dial::Gamma, -1), "lower γ (tree size), raise it", NO),
     bind(S::Panel, &[char('G')], A::Adjust(Dial::Gamma, 1), "", (7, "γ up")),
@@ -331,7 +337,7 @@ pub const BINDINGS: &[Binding] = &[
         "delete; it can be restored for a week",
         (4, "delete"),
     ),
-    bind(S::Sessions, &[ctrl('u')], A::RestoreSession, "restore the last one deleted", (5, "undo")),
+    bind(S::Sessions, &[ctrl('r')], A::RestoreSession, "restore the last one deleted", (5, "undo")),
     // overlays
     bind(
         S::Overlay,
@@ -345,6 +351,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Overlay, &[key(C::PageDown), char(' ')], A::OverlayRow(10), "", NO),
     bind(S::Overlay, &[key(C::Home)], A::OverlayRow(i8::MIN), "first row, last row", NO),
     bind(S::Overlay, &[key(C::End)], A::OverlayRow(i8::MAX), "", NO),
+    bind(S::Overlay, &[ctrl('u')], A::OverlayClear, "delete what was typed", NO),
     bind(S::Overlay, &[key(C::Enter)], A::OverlayTake, "open the row, or close", NO),
     bind(
         S::Overlay,

@@ -106,7 +106,20 @@ pub enum Focus {
     Controls,
 }
 
-/// A panel that a narrow screen shows below the chat.
+impl Focus {
+    /// What the keys go to, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Input => "the message",
+            Self::Chat => "the conversation",
+            Self::Tree => "the tree panel",
+            Self::Meters => "the meters panel",
+            Self::Controls => "the controls panel",
+        }
+    }
+}
+
+/// A panel that a key shows: below the chat on a narrow screen, larger on a wide one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The draft tree.
@@ -170,7 +183,7 @@ pub struct ScreenState {
     pub ready: Option<Box<Ready>>,
     /// The conversation.
     pub chat: Chat,
-    /// The question that is being written anew: its place among the turns.
+    /// The question that is being edited: its place among the turns.
     pub editing: Option<usize>,
     /// A title being written in the list of conversations.
     pub renaming: Option<Renaming>,
@@ -223,7 +236,7 @@ pub struct ScreenState {
     pub thinking: Option<bool>,
     /// Where keys go.
     pub focus: Focus,
-    /// The panel a narrow screen shows below the chat.
+    /// The panel that a key has shown.
     pub side: Option<Side>,
     /// The overlay.
     pub overlay: Option<Overlay>,
@@ -247,6 +260,8 @@ pub struct ScreenState {
     pub selection: Option<Selection>,
     /// Whether a record is shown, behind which there is no model.
     pub replay: bool,
+    /// Until when the key that was pressed to quit does so if it is pressed again.
+    pub quits_until: Option<Duration>,
     /// Whether the program is about to end.
     pub quitting: bool,
     /// Whether it was said that leaving loses what cannot be saved.
@@ -300,6 +315,7 @@ impl ScreenState {
             keys: config.keys,
             selection: None,
             replay: config.replay,
+            quits_until: None,
             quitting: false,
             leaves_anyway: false,
         }

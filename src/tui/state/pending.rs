@@ -123,7 +123,7 @@ mod tests {
         // Of another answer.
         assert_eq!(shown(&mut state, vec![pending(2, 2), pending(1, 2)]), [none, Some(2)]);
         // Looking back, and on.
-        type_keys(&mut state, "<f2><left>");
+        type_keys(&mut state, "<f2><tab><left>");
         assert_eq!(state.pending(), None);
         type_keys(&mut state, "<right>");
         assert!(state.pending().is_some());

@@ -1,10 +1,10 @@
 //! Actions, whichever key or command they come from. Must never know which key it was.
 
-use super::answer::{ask, go_on, regenerate, save, stop, take_back};
+use super::answer::{STILL_LOADING, ask, go_on, regenerate, return_queued, save, stop, take_back};
 use super::controls::{adjust, apply, speculate, with_dials};
 use super::event::Effect;
-use super::leaving::{put_aside, quit};
-use super::overlay::{overlay_row, overlay_take};
+use super::leaving::{put_aside, quit, quit_if_pressed_twice};
+use super::overlay::{overlay_clear, overlay_row, overlay_take};
 use super::slash::{self, Ran};
 use super::{conversation, files, focus, models, race, replay, sessions};
 use crate::plan::TreeOverrides;
@@ -27,13 +27,11 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
         }
         Action::Escape => return escape(state),
         Action::Editor => return vec![Effect::Edit(state.input.text())],
-        // The nearest thing that can be ended.
-        Action::Interrupt if state.answering() || state.load.is_some() => return escape(state),
-        Action::Interrupt if !state.input.is_blank() => put_aside(state),
+        Action::Interrupt => return interrupt(state),
         Action::DeleteOrQuit if !state.input.is_empty() => state.input.delete(),
-        Action::Interrupt | Action::DeleteOrQuit | Action::Quit => return quit(state),
+        Action::DeleteOrQuit | Action::Quit => return quit(state),
         Action::Help => state.overlay = Some(Overlay::Help(Help::default())),
-        Action::Details => state.overlay = Some(Overlay::Details),
+        Action::Details => state.overlay = Some(Overlay::Details { top: 0 }),
         Action::Tree => focus::show(state, Side::Tree),
         Action::Meters => focus::show(state, Side::Meters),
         Action::Controls => focus::show(state, Side::Controls),
@@ -43,7 +41,7 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
         Action::BeginCommand => begin_command(state),
         // Paused beforehand, the next answer would stop after one round for no visible reason.
         Action::Pause | Action::Step if !state.answering() => {
-            state.refuse("there is no answer to pause");
+            state.refuse("No answer is under way to pause");
         }
         Action::Pause => {
             state.controls.paused = !state.controls.paused;
@@ -59,7 +57,7 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
         }
         Action::Strategies => {
             if state.statuses().is_empty() {
-                state.refuse("there is no strategy to choose yet");
+                state.refuse(STILL_LOADING);
             } else {
                 state.overlay = Some(Overlay::Strategies { selected: state.chosen() });
             }
@@ -68,7 +66,7 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
         Action::Speculate => return speculate(state, !state.controls.speculate),
         Action::Auto => {
             state.controls.tree = TreeOverrides::default();
-            state.say("γ, M, k and D are automatic");
+            state.say("γ, M, k and D are automatic again");
             return apply(state);
         }
         Action::Marks => state.marks = !state.marks,
@@ -77,14 +75,14 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
             // Else nothing would tell that the key did anything.
             if state.chat.turns().iter().all(|turn| turn.thought.is_none()) {
                 state.say(match state.chat.shows_thoughts {
-                    true => "what a reasoning model thinks will be shown",
-                    false => "what a reasoning model thinks will be folded",
+                    true => "Thoughts will be shown",
+                    false => "Thoughts will be folded",
                 });
             }
         }
         Action::Theme => {
             state.theme = theme::next(state.theme);
-            state.say(format!("theme: {}", theme::name(state.theme)));
+            state.say(format!("Theme: {}", theme::name(state.theme)));
         }
         Action::Redraw => return vec![Effect::Redraw],
         Action::Suspend => return vec![Effect::Suspend],
@@ -105,7 +103,7 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
             return match state.chat.last_answer() {
                 Some(text) => vec![Effect::Copy(text.to_string())],
                 None => {
-                    state.complain("there is no answer to copy yet");
+                    state.complain("There is no answer to copy yet");
                     Vec::new()
                 }
             };
@@ -149,6 +147,7 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
         Action::Suggestion(by) => state.input.select(i64::from(by)),
         Action::Dismiss => state.input.dismiss(),
         Action::OverlayRow(by) => overlay_row(state, by),
+        Action::OverlayClear => overlay_clear(state),
         Action::OverlayTake => return overlay_take(state),
         Action::OverlayClose if state.renaming.take().is_some() => {}
         Action::OverlayClose => match state.overlay.take() {
@@ -170,19 +169,20 @@ fn send(state: &mut ScreenState) -> Vec<Effect> {
         state.input.complete();
         return Vec::new();
     }
-    if let Some(command) = state.input.suggestion() {
-        let typed = state.input.text() == format!("/{}", command.name);
-        if !typed {
-            state.input.complete();
-            if !command.argument.is_empty() {
-                return Vec::new();
-            }
+    if let Some(command) = state.input.suggestion()
+        && !command.is_written_out(&state.input.text())
+    {
+        state.input.complete();
+        if !command.argument.is_empty() {
+            return Vec::new();
         }
     }
     state.toasts.sent(state.now);
     let text = state.input.text();
     if let Some(line) = text.trim_end().strip_prefix('/') {
         let line = line.to_string();
+        // Arrow up brings it back, also if it is refused: it is not a message that waits.
+        state.input.sent();
         return match slash::run(state, &line) {
             Ok(Ran::Effects(effects)) => effects,
             Ok(Ran::Key(action)) => act(state, action),
@@ -212,16 +212,13 @@ fn send(state: &mut ScreenState) -> Vec<Effect> {
 pub(super) fn send_message(state: &mut ScreenState, text: &str) -> Vec<Effect> {
     match &state.phase {
         Phase::Idle => {}
-        Phase::Answering { .. } => {
-            return queue(state, text);
-        }
-        Phase::Loading { .. } => {
-            state.refuse("the models are still being loaded");
+        Phase::Answering { .. } | Phase::Loading { .. } => {
+            queue(state, text);
             return Vec::new();
         }
         Phase::Broken => {
             let quit = state.keys.name(Action::Quit);
-            state.complain(format!("nothing can answer: quit with {quit} and start again"));
+            state.complain(format!("No model is loaded · quit with {quit} and start again"));
             return Vec::new();
         }
     }
@@ -236,32 +233,39 @@ pub(super) fn send_message(state: &mut ScreenState, text: &str) -> Vec<Effect> {
 }
 
 /// As it was typed, with the indentation of its first line. The one space before a slash that keeps
-/// a message from being a command is no part of it.
+/// a message from being a command is not part of it.
 fn message(text: &str) -> String {
     let text = text.trim_end().trim_start_matches('\n');
     text.strip_prefix(' ').filter(|rest| rest.starts_with('/')).unwrap_or(text).to_string()
 }
 
-/// The message is sent once the answer under way has ended.
-fn queue(state: &mut ScreenState, text: &str) -> Vec<Effect> {
-    if state.editing.is_some() {
-        let (stop, send) = (state.keys.name(Action::Escape), state.keys.name(Action::Send));
-        let words = format!("an answer is on its way: {stop} stops it, then {send} sends");
-        state.refuse_while_answering(words);
-        return Vec::new();
+/// The message is sent once the answer under way has ended, or once the model is loaded.
+fn queue(state: &mut ScreenState, text: &str) {
+    let stop = state.keys.name(Action::Escape);
+    let answering = state.answering();
+    match (state.editing.is_some(), answering) {
+        (true, true) => {
+            let send = state.keys.name(Action::Send);
+            let words = format!("An answer is under way · {stop} stops it, then {send} sends");
+            return state.refuse_while_answering(words);
+        }
+        (true, false) => return state.refuse(STILL_LOADING),
+        (false, _) => {}
     }
     let text = message(text);
     state.input.sent_as(Some(&text));
     state.queue.push(text);
-    let stop = state.keys.name(Action::Escape);
-    let words =
-        format!("sent when this answer has ended; {stop} stops it and brings the message back");
-    state.toasts.say_of_answer(&words, Tone::Done, state.now);
-    Vec::new()
+    if answering {
+        let words =
+            format!("Sent when this answer ends · {stop} stops it and brings the message back");
+        state.toasts.say_of_answer(&words, Tone::Done, state.now);
+    } else {
+        state.say(format!("Sent once the model is loaded · {stop} brings the message back"));
+    }
 }
 
 /// A slash in a panel: the message begins as a command. One that is being written is put aside: a
-/// slash behind it would be part of it.
+/// slash after it would be part of it.
 fn begin_command(state: &mut ScreenState) {
     state.focus = Focus::Input;
     if !state.input.is_empty() {
@@ -270,19 +274,45 @@ fn begin_command(state: &mut ScreenState) {
     state.input.set("/");
 }
 
-fn escape(state: &mut ScreenState) -> Vec<Effect> {
+/// Ends what the program is working on, if there is something.
+fn end_work(state: &mut ScreenState) -> Option<Vec<Effect>> {
     if state.answering() {
         let effects = stop(state);
         take_back(state);
-        return effects;
+        return Some(effects);
     }
     if state.load.is_some() {
-        return models::stop_load(state);
+        return Some(models::stop_load(state));
+    }
+    // What waits for the first model comes back.
+    return_queued(state).then(Vec::new)
+}
+
+/// Ends the nearest thing: work under way, the message, the program.
+fn interrupt(state: &mut ScreenState) -> Vec<Effect> {
+    if let Some(effects) = end_work(state) {
+        state.quits_until = None;
+        return effects;
+    }
+    if state.input.is_blank() {
+        return quit_if_pressed_twice(state);
+    }
+    state.quits_until = None;
+    put_aside(state);
+    Vec::new()
+}
+
+fn escape(state: &mut ScreenState) -> Vec<Effect> {
+    // In a panel the key only leads back: it must not cost an answer.
+    if state.focus != Focus::Input {
+        state.focus = Focus::Input;
+        return Vec::new();
+    }
+    if let Some(effects) = end_work(state) {
+        return effects;
     }
     if state.chat.find.take().is_some() {
         state.chat.follow();
-    } else if state.focus != Focus::Input {
-        state.focus = Focus::Input;
     } else if state.editing.take().is_some() {
         state.input.stash();
     } else if !state.chat.follows() {

@@ -1,41 +1,48 @@
 //! Which panel is shown and where keys go. Must never know what the panels hold.
 
+use crate::tui::keymap::Action;
 use crate::tui::state::{Focus, ScreenState, Side};
 
-/// Shows a panel and puts the focus there; pressed again, goes back.
+/// Shows a panel; pressed again, hides it. The keyboard stays with the message, or goes back to it:
+/// only [`step`] moves it to a panel, so that a sentence never turns a dial.
 pub(super) fn show(state: &mut ScreenState, side: Side) {
-    let there = state.focus == side.focus() && (state.wide() || state.side == Some(side));
-    if there {
-        state.focus = Focus::Input;
-        state.side = None;
-    } else {
-        state.side = Some(side);
-        // Meters have nothing to move: where they are beside the chat, they need no focus.
-        if side == Side::Meters {
-            state.focus = Focus::Input;
-            if !state.wide() {
-                state.focus = Focus::Meters;
-            }
-        } else {
-            state.focus = side.focus();
-        }
+    state.focus = Focus::Input;
+    if state.side.take() == Some(side) {
+        return;
+    }
+    state.side = Some(side);
+    if ring(state).contains(&side.focus()) {
+        let (next, panel) = (state.keys.name(Action::FocusNext), side.focus().name());
+        state.say(format!("{next} moves the keyboard to {panel}"));
     }
 }
 
-/// Goes to the next panel (1) or the one before (-1), round the end.
-pub(super) fn step(state: &mut ScreenState, by: i64) {
-    let ring: &[Focus] = if state.wide() {
+/// The places that the keyboard goes through. Meters have nothing to move: they are one of them
+/// only where they replace another panel.
+fn ring(state: &ScreenState) -> &'static [Focus] {
+    if state.wide() {
         &[Focus::Input, Focus::Tree, Focus::Controls, Focus::Chat]
     } else {
         &[Focus::Input, Focus::Tree, Focus::Meters, Focus::Controls, Focus::Chat]
-    };
+    }
+}
+
+/// Goes to the next panel (1), from the message to the one that is shown, or to the one before
+/// (-1), round the end.
+pub(super) fn step(state: &mut ScreenState, by: i64) {
+    let ring = ring(state);
+    // Nothing said before may cover where the keys go now.
+    state.toasts.sent(state.now);
+    let shown = state.side.map(Side::focus).filter(|panel| ring.contains(panel));
     let at = ring.iter().position(|focus| *focus == state.focus).unwrap_or(0) as i64;
-    state.focus = ring[(at + by).rem_euclid(ring.len() as i64) as usize];
+    state.focus = match shown {
+        Some(panel) if state.focus == Focus::Input && by > 0 => panel,
+        _ => ring[(at + by).rem_euclid(ring.len() as i64) as usize],
+    };
     state.side = match state.focus {
         Focus::Tree => Some(Side::Tree),
         Focus::Meters => Some(Side::Meters),
         Focus::Controls => Some(Side::Controls),
-        Focus::Chat => None,
-        Focus::Input => None,
+        Focus::Chat | Focus::Input => None,
     };
 }

@@ -7,16 +7,17 @@ use ratatui::text::{Line, Span};
 use super::areas::Areas;
 use super::figures;
 use super::frames::{focused, panel};
-use super::rows::{cut, draw_rows};
+use super::rows::{cut, draw_rows, foot};
 use crate::printable::printable_line;
 use crate::tui::actions::Action;
+use crate::tui::commands::SlashCommand;
 use crate::tui::markdown::{Logical, Look, wrap};
 use crate::tui::state::{Focus, ScreenState, Suggestion};
 use crate::tui::theme::Styles;
 
 /// Most rows of text before it scrolls.
 const TALLEST: u16 = 8;
-/// Cells of the bar that says how full the context is.
+/// Cells of the bar that shows how full the context is.
 const BAR: usize = 10;
 /// Suggestions shown at once.
 const SUGGESTIONS: usize = 8;
@@ -47,10 +48,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
         return;
     }
     let focus = focused(state, Focus::Input);
+    let elsewhere = elsewhere(state);
     let inner = if area.height < 3 {
         area
     } else {
-        let title = title(state);
+        let title = match &elsewhere {
+            Some(parts) => Line::styled(foot(parts, area.width), styles.warning),
+            None => Line::from(title(state)),
+        };
         let mut block = panel(title, focus, styles);
         let room = usize::from(area.width.saturating_sub(6));
         if let Some(context) = state.context()
@@ -72,15 +77,19 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
         return;
     }
     frame.render_widget(state.input.area(), inner);
+    if elsewhere.is_some() {
+        frame.buffer_mut().set_style(inner, styles.faint);
+    }
     if state.input.is_empty() {
         let words = if state.replay {
-            "A record: nothing can be asked"
+            "Replay: read only"
         } else if state.chat.turns().is_empty() {
             "Write a message, or / for commands"
         } else {
             "Write a message"
         };
-        let line = cut(Line::styled(words, styles.dim), usize::from(inner.width));
+        let style = if elsewhere.is_some() { styles.faint } else { styles.dim };
+        let line = cut(Line::styled(words, style), usize::from(inner.width));
         frame.render_widget(line, Rect { height: 1, ..inner });
     }
     if focus {
@@ -95,6 +104,15 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
     }
 }
 
+/// Where keys go, if not to the message, and how they come back.
+fn elsewhere(state: &ScreenState) -> Option<[String; 2]> {
+    let back = state.keys.name(Action::Escape);
+    (state.focus != Focus::Input).then(|| {
+        let panel = state.focus.name();
+        [format!("Keys go to {panel}"), format!("{back} returns to the message")]
+    })
+}
+
 /// On the upper edge: how the slow first answer gets its full speed, or what the message is.
 fn title(state: &ScreenState) -> String {
     if state.first_answer.plays() {
@@ -102,7 +120,7 @@ fn title(state: &ScreenState) -> String {
     }
     if state.editing.is_some() {
         let (send, leave) = (state.keys.name(Action::Send), state.keys.name(Action::Escape));
-        return format!(" writing a message anew: {send} sends it, {leave} leaves it ");
+        return format!(" Editing a message · {send} sends it, {leave} cancels ");
     }
     match state.queue.len() {
         0 => String::new(),
@@ -110,7 +128,19 @@ fn title(state: &ScreenState) -> String {
     }
 }
 
-/// The suggestions stand above the input.
+/// A command under the name that is being written.
+fn suggested(command: &SlashCommand, state: &ScreenState, styles: &Styles) -> Line<'static> {
+    let word = state.input.command_word().unwrap_or_default();
+    let name = command.name_like(word).unwrap_or(command.name);
+    let usage = format!("/{name} {}", command.argument);
+    let own = if name == command.name { String::new() } else { format!("/{}: ", command.name) };
+    Line::from_iter([
+        Span::styled(format!("{usage:<25} "), styles.accent),
+        Span::styled(format!("{own}{}", command.help), styles.dim),
+    ])
+}
+
+/// The suggestions appear above the input.
 pub(super) fn draw_suggestions(
     frame: &mut Frame<'_>,
     areas: &Areas,
@@ -142,13 +172,7 @@ pub(super) fn draw_suggestions(
     frame.render_widget(block, rect);
     let lines = all.iter().enumerate().skip(top).take(rows).map(|(index, suggestion)| {
         let line = match suggestion {
-            Suggestion::Command(command) => {
-                let usage = format!("/{} {}", command.name, command.argument);
-                Line::from_iter([
-                    Span::styled(format!("{usage:<26}"), styles.accent),
-                    Span::styled(command.help, styles.dim),
-                ])
-            }
+            Suggestion::Command(command) => suggested(command, state, styles),
             Suggestion::Path(path) => {
                 Line::styled(format!("@{}", printable_line(path)), styles.accent)
             }

@@ -77,7 +77,7 @@ fn beside(left: &mut Rect, areas: &mut Areas, state: &ScreenState) {
     let mut right = take_right(left, COLUMN + 2);
     areas.controls = Some(take_bottom(&mut right, controls));
     // The tree keeps at least eight rows, the meters at least four.
-    let watched = state.focus == Focus::Tree || state.first_answer.plays();
+    let watched = state.side == Some(Side::Tree) || state.first_answer.plays();
     let wanted = if watched { FEW_METERS } else { METERS };
     let meters = wanted.min(right.height.saturating_sub(8)).max(4).min(right.height);
     areas.meters = Some(take_bottom(&mut right, meters));

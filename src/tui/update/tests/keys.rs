@@ -6,7 +6,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use crate::tui::keymap::{BINDINGS, EDITING, lookup};
+use crate::tui::keymap::{Action, BINDINGS, EDITING, Scope, hints, lookup};
 use crate::tui::state::{Focus, Overlay, ScreenState, SessionList, Side, Tone};
 use crate::tui::testing::{loaded, type_keys, unloaded};
 use crate::tui::update::{Effect, ScreenEvent, update};
@@ -58,16 +58,84 @@ fn history_begins_above_the_first_row_of_the_screen() {
 }
 
 #[test]
-fn narrow_panels_open_and_close_by_the_same_key() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "<f2>");
-    assert_eq!((state.side, state.focus), (Some(Side::Tree), Focus::Tree));
-    type_keys(&mut state, "<f3>");
-    assert_eq!((state.side, state.focus), (Some(Side::Meters), Focus::Meters));
-    type_keys(&mut state, "i<f3>");
-    assert_eq!(state.focus, Focus::Meters);
-    type_keys(&mut state, "<f3>");
-    assert_eq!((state.side, state.focus), (None, Focus::Input));
+fn panels_open_and_close_by_the_same_key() {
+    for (width, height) in [(80, 24), (120, 40)] {
+        let mut state = loaded(width, height);
+        type_keys(&mut state, "<f2>");
+        assert_eq!(state.side, Some(Side::Tree));
+        type_keys(&mut state, "<f3>");
+        assert_eq!(state.side, Some(Side::Meters));
+        type_keys(&mut state, "<f3>");
+        assert_eq!((state.side, state.focus), (None, Focus::Input));
+    }
+}
+
+/// Whatever the keys are: those that show a panel leave the keyboard with the message, or a
+/// sentence would turn dials.
+#[test]
+fn no_key_that_shows_a_panel_takes_the_keyboard() {
+    let mut shown = 0;
+    for (width, height) in [(80, 24), (120, 40), (200, 50)] {
+        for row in BINDINGS.iter().filter(|row| matches!(row.scope, Scope::Input | Scope::Global)) {
+            let mut state = loaded(width, height);
+            let moves = matches!(row.action, Action::FocusNext | Action::FocusBack);
+            for key in row.keys.iter().filter(|_| !moves) {
+                update(&mut state, ScreenEvent::Key(key.event()), Duration::ZERO);
+                let shows = state.side.is_some();
+                shown += usize::from(shows);
+                assert!(!shows || state.focus == Focus::Input, "{:?}", row.action);
+            }
+            if state.side.is_some() {
+                let before = state.controls.clone();
+                type_keys(&mut state, "tell me more about water please");
+                assert_eq!(state.input.text(), "tell me more about water please");
+                assert_eq!(state.controls.tree, before.tree, "{:?}", row.action);
+                assert_eq!(state.controls.speculate, before.speculate, "{:?}", row.action);
+                // From another panel as well.
+                type_keys(&mut state, "<tab><tab>");
+                assert_ne!(state.focus, Focus::Input);
+                for key in row.keys {
+                    update(&mut state, ScreenEvent::Key(key.event()), Duration::ZERO);
+                    assert_eq!(state.focus, Focus::Input, "{:?}", row.action);
+                }
+            }
+        }
+    }
+    assert_eq!(shown, 9, "three panels on three screens");
+}
+
+#[test]
+fn tab_moves_the_keyboard_to_the_panel_that_is_shown() {
+    for (width, height) in [(80, 24), (120, 40)] {
+        let mut state = loaded(width, height);
+        type_keys(&mut state, "<f4>");
+        let said = state.toasts.shown().map(|toast| toast.text.clone()).unwrap_or_default();
+        assert!(said.contains("Tab") && said.contains("controls"), "{said}");
+        type_keys(&mut state, "<tab>");
+        assert_eq!(state.focus, Focus::Controls);
+        assert_eq!(state.toasts.shown(), None, "it would cover where the keys go");
+        type_keys(&mut state, "<tab>");
+        assert_eq!(state.focus, Focus::Chat);
+        type_keys(&mut state, "<tab>");
+        assert_eq!(state.focus, Focus::Input);
+        type_keys(&mut state, "<backtab>");
+        assert_eq!(state.focus, Focus::Chat);
+    }
+}
+
+#[test]
+fn esc_leaves_a_panel_and_stops_an_answer_only_from_the_message() {
+    for focus in [Focus::Chat, Focus::Tree, Focus::Meters, Focus::Controls] {
+        let mut state = loaded(80, 24);
+        type_keys(&mut state, "one<enter>");
+        state.focus = focus;
+        assert!(!hints(&state).contains(&("Esc".to_string(), "stop")));
+        type_keys(&mut state, "<esc>");
+        assert_eq!((state.focus, state.answering()), (Focus::Input, true), "{focus:?}");
+        assert!(hints(&state).contains(&("Esc".to_string(), "stop")));
+        type_keys(&mut state, "<esc>");
+        assert!(!state.answering());
+    }
 }
 
 #[test]
@@ -131,7 +199,7 @@ fn every_key_of_the_table_is_reached_somewhere() {
     completing.input.set("/");
     models.push(completing);
     let mut helped = unloaded();
-    helped.overlay = Some(Overlay::Details);
+    helped.overlay = Some(Overlay::Details { top: 0 });
     models.push(helped);
     let mut listed = loaded(80, 24);
     listed.overlay = Some(Overlay::Sessions(SessionList::new(Vec::new())));

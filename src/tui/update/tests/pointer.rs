@@ -73,7 +73,7 @@ fn lit(state: &ScreenState) -> Option<String> {
 fn each_round_lights_up_its_own_words() {
     let mut state = answered(120, 36);
     assert_eq!(lit(&state), None, "nobody looks at rounds");
-    type_keys(&mut state, "<f2><home>");
+    type_keys(&mut state, "<f2><tab><home>");
     let mut said = TEXT.split(' ').next().unwrap().to_string();
     for at in 0..state.rounds.len() {
         let (shown, round) = state.rounds.shown().unwrap();
@@ -95,7 +95,7 @@ fn an_answer_under_way_is_not_lit_unless_somebody_looks_back() {
     for event in events.into_iter().take(5) {
         say(&mut state, event);
     }
-    type_keys(&mut state, "<f2>");
+    type_keys(&mut state, "<f2><tab>");
     assert_eq!(lit(&state), None);
     type_keys(&mut state, "<left>");
     assert!(lit(&state).is_some());
@@ -107,7 +107,7 @@ fn words_out_of_sight_are_scrolled_into_it() {
     let long: String = (0..400).map(|n| format!("word{n} ")).collect();
     asked(&mut state, "Count", long.trim());
     drawn(&mut state);
-    type_keys(&mut state, "<f2><home>");
+    type_keys(&mut state, "<f2><tab><home>");
     let first = lit(&state).unwrap().trim().to_string();
     let screen = drawn(&mut state).join("\n");
     assert!(screen.contains(&first), "{first}:\n{screen}");
@@ -134,6 +134,7 @@ fn a_click_on_a_word_goes_to_its_round() {
             assert_eq!(effects.len(), usize::from(!state.beside()), "{effects:?}");
             assert!(lit(&state).unwrap().contains(word), "{word}: {:?}", lit(&state));
             assert_eq!((state.focus, state.side), (Focus::Tree, Some(Side::Tree)));
+            assert!(drawn(&mut state).join("\n").contains("Keys go to the tree panel"));
             assert_eq!(state.selection, None);
         }
     }
@@ -166,9 +167,9 @@ fn the_rounds_of_another_version_are_not_lit() {
     for event in answer(generation, "Another text of the same length, more or less.", 6) {
         say(&mut state, event);
     }
-    type_keys(&mut state, "<f2><left>");
+    type_keys(&mut state, "<f2><tab><left>");
     assert!(lit(&state).is_some());
-    type_keys(&mut state, "<esc><a-,><f2>");
+    type_keys(&mut state, "<esc><a-,><tab>");
     assert_eq!(lit(&state), None, "its rounds are not kept");
 }
 

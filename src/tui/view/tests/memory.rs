@@ -29,7 +29,7 @@ fn turn(state: &mut ScreenState, terminal: &mut Terminal<TestBackend>, number: u
             terminal.draw(|frame| draw(frame, state)).unwrap();
         }
     }
-    type_keys(state, "<f2><left><left><esc>");
+    type_keys(state, "<f2><tab><left><left><esc>");
     terminal.draw(|frame| draw(frame, state)).unwrap();
 }
 

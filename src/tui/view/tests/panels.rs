@@ -9,7 +9,7 @@ use super::{answering, check, drawn, text};
 use crate::decode::{AheadRecord, AheadToken, Round, Timing};
 use crate::model::Traffic;
 use crate::speculate::{Budget, SamplerSettings, Shape};
-use crate::tui::state::{FirstAnswer, Speedup};
+use crate::tui::state::{FirstAnswer, ScreenState, Speedup};
 use crate::tui::testing::{answer, loaded, pending, round_of, say, type_keys};
 use crate::tui::theme::{self, ThemeName};
 use crate::tui::update::{Button, ScreenEvent, update};
@@ -18,7 +18,7 @@ use crate::worker::Event;
 #[test]
 fn tree_of_64_nodes() {
     let mut state = answering(120, 40, 64);
-    type_keys(&mut state, "<f2>");
+    type_keys(&mut state, "<f2><tab>");
     check("tree_120", &mut state);
     type_keys(&mut state, "f<pgdn>");
     check("tree_all_120", &mut state);
@@ -58,7 +58,7 @@ fn a_pace_that_the_user_has_set_is_told_next_to_the_rate() {
 #[test]
 fn paused_and_looking_back() {
     let mut state = answering(120, 40, 16);
-    type_keys(&mut state, "<f5><f2><left><left>");
+    type_keys(&mut state, "<f5><f2><tab><left><left>");
     check("look_back_120", &mut state);
 }
 
@@ -67,8 +67,58 @@ fn panels_below_the_chat() {
     let mut state = answering(80, 24, 16);
     type_keys(&mut state, "<f3>");
     check("meters_80", &mut state);
-    type_keys(&mut state, "<f4><down><right>");
+    type_keys(&mut state, "<f4><tab><down><right>");
     check("controls_80", &mut state);
+}
+
+#[test]
+fn the_message_says_that_keys_go_elsewhere() {
+    for (keys, panel) in
+        [("<tab>", "tree panel"), ("<f4><tab>", "controls panel"), ("<backtab>", "conversation")]
+    {
+        for (width, height) in [(80, 24), (120, 40)] {
+            let mut state = loaded(width, height);
+            type_keys(&mut state, "half a message");
+            let colour = |state: &mut ScreenState| {
+                let buffer = drawn(state);
+                let screen = text(&buffer);
+                let (y, row) = screen
+                    .lines()
+                    .enumerate()
+                    .find(|(_, row)| row.contains("half a message"))
+                    .unwrap();
+                let x = row[..row.find("half").unwrap()].width() as u16;
+                (buffer[(x, y as u16)].fg, screen)
+            };
+            let (before, screen) = colour(&mut state);
+            assert!(!screen.contains("Keys go to"), "{screen}");
+            type_keys(&mut state, keys);
+            let (dimmed, screen) = colour(&mut state);
+            let words = format!("Keys go to the {panel} · Esc returns to the message");
+            assert!(screen.contains(&words), "{screen}");
+            assert_ne!(dimmed, before, "{panel}");
+            type_keys(&mut state, "<esc>");
+            assert_eq!(colour(&mut state).0, before);
+        }
+    }
+    // A narrow screen says at least how the keys come back.
+    let mut state = loaded(36, 20);
+    type_keys(&mut state, "<tab>");
+    let screen = text(&drawn(&mut state));
+    assert!(screen.contains("Esc returns to the message"), "{screen}");
+}
+
+#[test]
+fn a_key_makes_the_tree_larger_where_all_panels_stand_beside_the_chat() {
+    let rows = |state: &mut ScreenState| {
+        text(&drawn(state)).lines().position(|row| row.contains(" meters · ")).unwrap()
+    };
+    let mut state = answering(120, 40, 16);
+    let before = rows(&mut state);
+    type_keys(&mut state, "<f2>");
+    assert!(rows(&mut state) > before);
+    type_keys(&mut state, "<f2>");
+    assert_eq!(rows(&mut state), before);
 }
 
 #[test]
@@ -111,7 +161,7 @@ fn a_round_shows_while_it_is_verified() {
     say(&mut state, pending(2, index));
     check("verifying_80", &mut state);
     // It is a round as any other for who looks back.
-    type_keys(&mut state, "<left>");
+    type_keys(&mut state, "<tab><left>");
     assert!(text(&drawn(&mut state)).contains(&format!(" round {} of {index} ", index - 1)));
 }
 
@@ -155,7 +205,7 @@ fn what_goes_over_the_bus_shows_in_meters_and_details() {
 #[test]
 fn the_words_of_the_round_that_is_looked_at_stand_out() {
     let mut state = answering(80, 24, 16);
-    type_keys(&mut state, "<f2><left><left><left>");
+    type_keys(&mut state, "<f2><tab><left><left><left>");
     check("lit_80", &mut state);
 }
 
