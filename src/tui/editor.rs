@@ -1,5 +1,5 @@
-//! The message in the user's own editor: a file of its own that nobody else may read, the editor
-//! on the terminal, the text back. Must never know the screen.
+//! The message in the user's own editor: a file that only its owner may read, the editor on the
+//! terminal, then the text. Must never know the screen.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, Write};
@@ -18,7 +18,7 @@ const LONGEST: u64 = 2_000_000;
 pub(super) fn chosen(variable: impl Fn(&str) -> Option<OsString>) -> Result<OsString, String> {
     let set = |name| variable(name).filter(|editor| !editor.is_empty());
     set("VISUAL").or_else(|| set("EDITOR")).ok_or_else(|| {
-        "no editor is named: set VISUAL or EDITOR, for example EDITOR=nano, and start again"
+        "No editor is set · set VISUAL or EDITOR, for example EDITOR=nano, and start again"
             .to_string()
     })
 }
@@ -35,32 +35,32 @@ pub(super) fn file_of(text: &str) -> Result<NamedTempFile, String> {
         file.flush()?;
         Ok(file)
     };
-    made.and_then(write).map_err(|error| format!("no file for the editor: {error}"))
+    made.and_then(write).map_err(|error| format!("Cannot make a file for the editor: {error}"))
 }
 
 /// Lets the user edit the file until the editor ends; the text then.
 ///
 /// # Errors
-/// Why the message stays as it was. What was written in the editor is then kept where the error
-/// says, if there is anything.
+/// Why the message is unchanged. The text of the editor is then in the file that the error names,
+/// if there is one.
 pub(super) fn edited(editor: &OsStr, file: NamedTempFile) -> Result<String, String> {
     let name = editor.to_string_lossy();
-    let stays = "the message is as it was";
+    let stays = "the message is unchanged";
     let ended = command(editor, file.path()).status();
     let why = match ended {
         Ok(status) if status.success() => match crate::files::read_text(file.path(), LONGEST) {
             // Editors end the last line.
             Ok(text) => return Ok(text.strip_suffix('\n').unwrap_or(&text).replace("\r\n", "\n")),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(format!("{name} left no file: {stays}"));
+                return Err(format!("{name} deleted the file: {stays}"));
             }
-            Err(error) => format!("what {name} wrote cannot be read ({error})"),
+            Err(error) => format!("The text of {name} cannot be read ({error})"),
         },
         Ok(status) => format!("{name} ended with {status}"),
-        Err(error) => return Err(format!("cannot start {name}: {error}; {stays}")),
+        Err(error) => return Err(format!("Cannot start {name}: {error}; {stays}")),
     };
     Err(match file.keep() {
-        Ok((_, path)) => format!("{why}: {stays}, and the editor's file is {}", path.display()),
+        Ok((_, path)) => format!("{why}: {stays}, and the edited text is in {}", path.display()),
         Err(_) => format!("{why}: {stays}"),
     })
 }
@@ -99,7 +99,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn nobody_else_may_read_the_file() {
+    fn only_the_owner_may_read_the_file() {
         use std::os::unix::fs::PermissionsExt;
         let file = file_of("a secret").unwrap();
         let mode = std::fs::metadata(file.path()).unwrap().permissions().mode();
@@ -114,11 +114,11 @@ mod tests {
         assert_eq!(run("true", "as it was\n"), Ok("as it was".to_string()));
         let add = "f() { printf ' and\\r\\nmore\\n' >> \"$1\"; }; f";
         assert_eq!(run(add, "one"), Ok("one and\nmore".to_string()));
-        assert!(run("rm", "one").unwrap_err().contains("left no file"));
-        assert!(run("/no/such/editor", "one").unwrap_err().contains("as it was"));
+        assert!(run("rm", "one").unwrap_err().contains("deleted the file"));
+        assert!(run("/no/such/editor", "one").unwrap_err().contains("is unchanged"));
         let failed = run("f() { echo kept > \"$1\"; exit 3; }; f", "one").unwrap_err();
         assert!(failed.contains("exit status: 3"), "{failed}");
-        let kept = failed.rsplit("file is ").next().unwrap();
+        let kept = failed.rsplit("text is in ").next().unwrap();
         assert_eq!(std::fs::read_to_string(kept).unwrap(), "kept\n");
         std::fs::remove_file(kept).unwrap();
     }

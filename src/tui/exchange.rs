@@ -13,8 +13,8 @@ use crate::tui::update::NamedFile;
 /// Most bytes of a file to import.
 const LONGEST: u64 = 64_000_000;
 
-/// Writes the conversation to a new file; JSON lines go behind those of a file there is. Says what
-/// it did.
+/// Writes the conversation to a new file; JSON lines are appended to those of a file. Says what it
+/// did.
 ///
 /// # Errors
 /// Why not, with the remedy.
@@ -25,16 +25,16 @@ pub(super) fn export(path: &str, turns: &[SavedTurn]) -> Result<String, String> 
     let text = way.write(turns);
     let written = write_whole(&file, is_added, |opened| opened.write_all(text.as_bytes()));
     match written {
-        Ok(()) => Ok(format!("exported to {}", file.display())),
+        Ok(()) => Ok(format!("Exported to {}", file.display())),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            Err(format!("{} is there already: name another file", file.display()))
+            Err(format!("{} already exists: choose another name", file.display()))
         }
-        Err(error) => Err(format!("cannot write {}: {error}", file.display())),
+        Err(error) => Err(format!("Cannot write {}: {error}", file.display())),
     }
 }
 
-/// Has `fill` write a new file, or behind what is in one; where it fails, as on a full disk,
-/// nothing of it stays.
+/// Has `fill` write a new file, or append to one; where it fails, as on a full disk, nothing of it
+/// stays.
 fn write_whole(
     path: &Path,
     is_added: bool,
@@ -42,7 +42,7 @@ fn write_whole(
 ) -> io::Result<()> {
     let mut options = File::options();
     match is_added {
-        // Not to append: Windows cuts no file that is open for that alone.
+        // Not in append mode: Windows cannot cut such a file again.
         true => options.create(true).truncate(false).write(true),
         false => options.create_new(true).write(true),
     };
@@ -50,7 +50,7 @@ fn write_whole(
     let before = file.seek(SeekFrom::End(0))?;
     let written = fill(&mut file);
     if written.is_err() {
-        // The reason is told; that the disk does not even take this back changes nothing of it.
+        // The first error is the one to report.
         let _ = file.set_len(before);
         drop(file);
         if !is_added {
@@ -68,8 +68,8 @@ pub(super) fn import(path: &str) -> Result<SavedChat, String> {
     let way = Exchange::of_name(path)?;
     let file = expanded(path);
     let text = read_text(&file, LONGEST)
-        .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-    way.read(&text).map_err(|why| format!("{} is no conversation: {why}", file.display()))
+        .map_err(|error| format!("Cannot read {}: {error}", file.display()))?;
+    way.read(&text).map_err(|why| format!("{} is not a conversation: {why}", file.display()))
 }
 
 /// The name and text of a file for a message.
@@ -80,7 +80,7 @@ pub(super) fn text_of(path: &str) -> Result<(String, String), String> {
     const LONGEST: u64 = 2_000_000;
     let file = expanded(path);
     let text = read_text(&file, LONGEST)
-        .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+        .map_err(|error| format!("Cannot read {}: {error}", file.display()))?;
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     Ok((printable_line(&name).into_owned(), text))
 }
@@ -88,16 +88,16 @@ pub(super) fn text_of(path: &str) -> Result<(String, String), String> {
 /// A file by its path in a message, with its text for the model.
 pub(super) fn named(path: String) -> NamedFile {
     let text = text_of(&path).and_then(|(_, text)| match text.contains('\0') {
-        true => Err(format!("cannot read {path}: it is no text")),
+        true => Err(format!("Cannot read {path}: it is not text")),
         false => Ok(text),
     });
     (printable_line(&path).into_owned(), text)
 }
 
-/// The names in a folder, those of folders with a slash behind them, which every system takes; none
+/// The names in a folder, those of folders with a slash after them, which every system takes; none
 /// if it cannot be read.
 pub(super) fn names_in(folder: &str) -> Vec<String> {
-    /// Nobody looks through more.
+    /// More are not worth showing.
     const MOST: usize = 5000;
     let at = expanded(if folder.is_empty() { "." } else { folder });
     let mut names: Vec<String> = std::fs::read_dir(at)
@@ -140,7 +140,7 @@ mod tests {
         for name in ["a.md", "a.json"] {
             export(&path(name), std::slice::from_ref(&turn)).unwrap();
             let again = export(&path(name), std::slice::from_ref(&turn)).unwrap_err();
-            assert!(again.contains("name another"), "{again}");
+            assert!(again.contains("choose another"), "{again}");
             assert_eq!(import(&path(name)).unwrap().turns, std::slice::from_ref(&turn));
         }
         for _ in 0..2 {
@@ -190,7 +190,7 @@ mod tests {
         std::fs::write(path("c.bin"), [0xff, 0xfe]).unwrap();
         std::fs::create_dir(path("sub")).unwrap();
         assert_eq!(named(path("a.txt")).1, Ok("one\n".to_string()));
-        for (name, part) in [("b.bin", "no text"), ("c.bin", "UTF-8"), ("sub", "folder")] {
+        for (name, part) in [("b.bin", "not text"), ("c.bin", "UTF-8"), ("sub", "folder")] {
             assert!(named(path(name)).1.unwrap_err().contains(part), "{name}");
         }
         assert!(named(path("none")).1.unwrap_err().contains("none"));

@@ -1,4 +1,4 @@
-//! Named system prompts and samplers, in one file beside the saved conversations. Must never know
+//! Named system prompts and samplers, in one file next to the saved conversations. Must never know
 //! the screen.
 
 use std::collections::BTreeMap;
@@ -10,10 +10,14 @@ use serde::{Deserialize, Serialize};
 use crate::files::{Access, atomic_write, read_text};
 use crate::speculate::SamplerSettings;
 
+/// What is said where there are none.
+pub(super) const NONE: &str =
+    "No presets yet · /preset save NAME saves the system prompt and the sampler";
+
 /// Most bytes of the file.
 const LONGEST: u64 = 4_000_000;
 
-/// How a conversation is led.
+/// System prompt and sampler of a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Preset {
     /// System prompt.
@@ -40,7 +44,7 @@ impl Presets {
     /// The file cannot be read, with the remedy.
     pub(super) fn all(&self) -> Result<BTreeMap<String, Preset>, String> {
         let failed = |why: String| {
-            format!("cannot read {}: {why}; mend it or move it away", self.path.display())
+            format!("Cannot read {}: {why}; correct it or move it away", self.path.display())
         };
         match read_text(&self.path, LONGEST) {
             Ok(text) => serde_json::from_str(&text).map_err(|error| failed(error.to_string())),
@@ -49,7 +53,7 @@ impl Presets {
         }
     }
 
-    /// Keeps `preset` under `name`, in the place of one that had it.
+    /// Saves `preset` under `name`, in the place of one that had it.
     ///
     /// # Errors
     /// The file cannot be read or written, with the remedy.
@@ -60,7 +64,7 @@ impl Presets {
         let folder = self.path.parent().map_or(Ok(()), std::fs::create_dir_all);
         folder
             .and_then(|()| atomic_write(&self.path, Access::Private, |file| file.write_all(&text)))
-            .map_err(|error| format!("cannot write {}: {error}", self.path.display()))
+            .map_err(|error| format!("Cannot write {}: {error}", self.path.display()))
     }
 
     /// The preset of this name.
@@ -72,8 +76,8 @@ impl Presets {
         all.remove(name).ok_or_else(|| {
             let names: Vec<&str> = all.keys().map(String::as_str).collect();
             match names.as_slice() {
-                [] => "there is no preset yet: /preset save NAME keeps what is set now".to_owned(),
-                _ => format!("no preset `{name}`; there are {}", names.join(", ")),
+                [] => NONE.to_owned(),
+                _ => format!("No preset \"{name}\"; choose one of {}", names.join(", ")),
             }
         })
     }
@@ -84,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn presets_are_kept_by_name() {
+    fn presets_are_saved_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let presets = Presets::at(folder.path().join("new/presets.json"));
         assert!(presets.named("poet").unwrap_err().contains("/preset save"));

@@ -21,6 +21,9 @@ mod unsaved;
 
 pub use unsaved::Lost;
 
+/// What is said where there is no store.
+const NOT_SAVED: &str = "Conversations are not saved in this run";
+
 /// What was left when the program was, and where it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Left {
@@ -233,14 +236,14 @@ impl EffectRunner {
             Opening::Titled(words) => self.load(&words),
             Opening::Latest => match self.list().map(|list| list.into_iter().next()) {
                 Ok(Some(head)) => self.load(&head.id),
-                Ok(None) => ScreenEvent::Told(Ok("no saved conversation yet".to_string())),
+                Ok(None) => ScreenEvent::Told(Ok("There is no saved conversation yet".to_string())),
                 Err(why) => ScreenEvent::Told(Err(why)),
             },
         }
     }
 
     fn saved(&self) -> Result<&SessionStore, String> {
-        let none = || "conversations are not saved in this run".to_string();
+        let none = || NOT_SAVED.to_string();
         self.store.as_ref().ok_or_else(none)
     }
 
@@ -267,7 +270,9 @@ impl EffectRunner {
     /// Why not.
     pub fn delete(&self, id: String) -> Result<String, String> {
         if self.session.as_ref().is_some_and(|open| open.name() == id) {
-            return Err("this is the conversation on the screen: /new leaves it".to_string());
+            return Err(
+                "This conversation is open · /new leaves it, then it can be deleted".to_string()
+            );
         }
         self.saved()?.delete(&id).map_err(|error| error.to_string())?;
         // What was computed for it goes at once, whatever target it was for; what this target still
@@ -285,7 +290,7 @@ impl EffectRunner {
     /// Why not.
     pub fn restore(&self, id: &str) -> Result<String, String> {
         self.saved()?.restore(id).map_err(|error| error.to_string())?;
-        Ok("it is back".to_string())
+        Ok("Restored".to_string())
     }
 
     fn preset_file(&self) -> Result<Presets, String> {
@@ -307,7 +312,7 @@ impl EffectRunner {
     /// Why not.
     pub fn save_preset(&self, name: &str, preset: Preset) -> Result<String, String> {
         self.preset_file()?.save(name, preset)?;
-        Ok(format!("preset {name} is kept: /preset {name} takes it"))
+        Ok(format!("Preset \"{name}\" saved · /preset {name} applies it"))
     }
 
     /// Which presets there are.
@@ -318,8 +323,8 @@ impl EffectRunner {
         let all = self.preset_file()?.all()?;
         let names: Vec<&str> = all.keys().map(String::as_str).collect();
         Ok(match names.as_slice() {
-            [] => "no presets yet: /preset save NAME keeps system prompt and sampler".to_string(),
-            _ => format!("presets: {}; /preset NAME takes one", names.join(", ")),
+            [] => super::presets::NONE.to_string(),
+            _ => format!("Presets: {} · /preset NAME applies one", names.join(", ")),
         })
     }
 
@@ -340,7 +345,7 @@ impl EffectRunner {
     /// now on. If several do, they are the answer.
     pub fn load(&mut self, words: &str) -> ScreenEvent {
         let Some(store) = &self.store else {
-            return ScreenEvent::Loaded(Err("conversations are not saved in this run".to_string()));
+            return ScreenEvent::Loaded(Err(NOT_SAVED.to_string()));
         };
         match store.find(words) {
             Ok(SessionMatch::One(session)) => {
@@ -390,7 +395,7 @@ impl EffectRunner {
                 return Ok(());
             }
         }
-        terminal(text).map_err(|error| format!("cannot reach a clipboard: {error}"))
+        terminal(text).map_err(|error| format!("Cannot reach a clipboard: {error}"))
     }
 }
 

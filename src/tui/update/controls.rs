@@ -12,7 +12,7 @@ pub(super) fn apply(state: &ScreenState) -> Vec<Effect> {
 /// Switches speculation.
 pub(super) fn speculate(state: &mut ScreenState, on: bool) -> Vec<Effect> {
     state.controls.speculate = on;
-    state.say(if on { "speculation on" } else { "speculation off: the text stays the same" });
+    state.say(if on { "Speculation is on" } else { "Speculation is off; the text stays the same" });
     apply(state)
 }
 
@@ -44,6 +44,7 @@ pub(super) fn with_dials<T>(
 /// Why it cannot run, with the remedy.
 pub(super) fn choose(state: &mut ScreenState, name: &str) -> Result<Vec<Effect>, String> {
     strategies::choose(state.ready.as_deref(), &mut state.controls, name)?;
-    state.say(format!("strategy: {name}, from the next round on"));
+    let title = strategies::title(state.strategy());
+    state.say(format!("Strategy: {title}, from the next round on"));
     Ok(apply(state))
 }

@@ -1,8 +1,8 @@
-//! Changes of the conversation itself: an earlier message written anew, branches, the last exchange
-//! deleted, versions of an answer. Nothing is lost: what a change leaves behind stays saved as a
+//! Changes of the conversation itself: an earlier message edited, branches, the last exchange
+//! deleted, versions of an answer. Nothing is lost: what a change removes stays saved as a
 //! conversation of its own, or can be undone. Must never do IO.
 
-use super::answer::{save, stop};
+use super::answer::{refuse_now, save, stop};
 use super::event::Effect;
 use crate::chat::Role;
 use crate::tui::actions::Action;
@@ -12,8 +12,7 @@ use crate::tui::state::{FilteredList, Focus, Overlay, QuestionPurpose, QuestionR
 pub(super) fn list(state: &mut ScreenState, purpose: QuestionPurpose) {
     let copies = purpose == QuestionPurpose::Copy;
     if state.answering() && !copies {
-        let stop = state.keys.name(Action::Escape);
-        state.refuse_while_answering(format!("an answer is on its way: {stop} stops it"));
+        refuse_now(state);
         return;
     }
     let turns = state.chat.turns().iter().enumerate();
@@ -30,7 +29,7 @@ pub(super) fn list(state: &mut ScreenState, purpose: QuestionPurpose) {
         .collect();
     rows.reverse();
     if rows.is_empty() {
-        state.refuse("nothing has been said yet");
+        state.refuse("There are no messages yet");
     } else {
         state.overlay = Some(Overlay::Questions { list: FilteredList::new(rows), purpose });
     }
@@ -54,11 +53,11 @@ pub(super) fn take(state: &mut ScreenState, turn: usize, purpose: QuestionPurpos
             let answered = turns.get(turn + 1).is_some_and(|next| next.role == Role::Assistant);
             let at = turn + 1 + usize::from(answered);
             if at >= turns.len() {
-                state.refuse("that is the end of the conversation already: just go on");
+                state.refuse("That is the last answer: write the next message to continue");
                 return Vec::new();
             }
             let effects = branch(state, at);
-            state.say("a branch: what is said from here on is a conversation of its own");
+            state.say("Branched off · the conversation so far stays saved");
             effects
         }
         QuestionPurpose::Copy => {
@@ -77,10 +76,10 @@ pub(super) fn numbered(state: &ScreenState, number: usize) -> Result<String, Str
     let all = said.clone().count();
     let found = number.checked_sub(1).and_then(|at| said.nth(at));
     found.map(|turn| turn.text.clone()).ok_or_else(|| match all {
-        0 => "nothing has been said yet".to_string(),
+        0 => "There are no messages yet".to_string(),
         all => {
             let lists = state.keys.name(Action::CopyMessage);
-            format!("the messages are 1 to {all}: {lists} lists them")
+            format!("There are messages 1 to {all} · {lists} lists them")
         }
     })
 }
@@ -94,7 +93,7 @@ fn branch(state: &mut ScreenState, at: usize) -> Vec<Effect> {
     effects
 }
 
-/// If an earlier message was written anew, it goes into a branch from there.
+/// An earlier message that was edited goes into a branch from there.
 pub(super) fn leave_edited(state: &mut ScreenState) -> Vec<Effect> {
     match state.editing.take() {
         Some(at) if at < state.chat.turns().len() => branch(state, at),
@@ -108,21 +107,21 @@ pub(super) fn delete(state: &mut ScreenState) -> Vec<Effect> {
     if state.chat.delete_exchange() {
         state.editing = None;
         state.forget_answer();
-        state.say("the last question and its answer are deleted: /undo brings them back");
+        state.say("Last question and answer deleted · /undo restores them");
         effects.push(save(state));
     } else {
-        state.refuse("there is nothing to delete");
+        state.refuse("There is nothing to delete");
     }
     effects
 }
 
-/// Brings back what was deleted last.
+/// Restores what was deleted last.
 pub(super) fn undelete(state: &mut ScreenState) -> Vec<Effect> {
     if !state.answering() && state.chat.undelete() {
-        state.say("it is back");
+        state.say("Restored");
         return vec![save(state)];
     }
-    state.refuse("there is nothing to bring back");
+    state.refuse("There is nothing to restore");
     Vec::new()
 }
 
@@ -132,7 +131,7 @@ pub(super) fn version(state: &mut ScreenState, by: i8) -> Vec<Effect> {
         Ok((at, all)) => {
             // Its rounds are not kept.
             state.forget_answer();
-            state.say(format!("version {at} of {all}"));
+            state.say(format!("Version {at} of {all}"));
             vec![save(state)]
         }
         Err(why) => {

@@ -32,7 +32,7 @@ pub enum ScreenEvent {
     Typed(Vec<KeyEvent>),
     /// Text was pasted.
     Paste(String),
-    /// A question that nobody typed, while nothing is being answered.
+    /// A question of a replay, while nothing is being answered.
     Ask(String),
     /// The wheel was turned; rows, down if positive.
     Wheel(i8),
@@ -50,7 +50,7 @@ pub enum ScreenEvent {
     Tick,
     /// The conversation was saved, or why not.
     Saved {
-        /// Whether the user asked for it and is told of success.
+        /// Whether the user asked for it and hears of success.
         asked: bool,
         /// Where it is.
         result: Result<Saved, String>,
@@ -68,7 +68,7 @@ pub enum ScreenEvent {
     Loaded(Result<SavedChat, String>),
     /// A conversation was deleted: its name, or why not.
     SessionDeleted(Result<String, String>),
-    /// A conversation of another program's file, or why it is none.
+    /// A conversation of another program's file, or why it cannot be read.
     Imported(Result<SavedChat, String>),
     /// Name and text of a file for the message, or why it cannot be read.
     FileRead(Result<(String, String), String>),
@@ -85,9 +85,9 @@ pub enum ScreenEvent {
     Edited(Result<String, String>),
     /// A preset and its name, or why there is none.
     PresetFound(Result<(String, Preset), String>),
-    /// The message that was left unsent before anything was asked.
+    /// The message that was left unsent before the first question.
     Unsent(String),
-    /// What became of something that was asked for.
+    /// The result of something that the user wanted.
     Told(Result<String, String>),
     /// The text was copied, or why not.
     Copied(Result<(), String>),
@@ -95,7 +95,7 @@ pub enum ScreenEvent {
     NotSuspended(String),
     /// Leaving would lose something, and why.
     NotLeft(String),
-    /// The process is asked to end.
+    /// A signal wants the process to end.
     Terminate,
 }
 
@@ -110,13 +110,13 @@ pub enum Effect {
     Save {
         /// The conversation.
         turns: Vec<SavedTurn>,
-        /// What there is beside its messages.
+        /// What there is next to its messages.
         extras: Extras,
-        /// Whether the user asked for it and is told of success.
+        /// Whether the user asked for it and hears of success.
         asked: bool,
     },
-    /// Keep this message, which belongs to no conversation yet, for the next start; `None`: there
-    /// is none any more.
+    /// Save this message, which belongs to no conversation yet, for the next start; `None` deletes
+    /// the one that was saved.
     KeepUnsent(Option<String>),
     /// Remember that the program has answered here.
     Answered,
@@ -167,7 +167,7 @@ pub enum Effect {
     Edit(String),
     /// Look for this preset.
     TakePreset(String),
-    /// Keep a preset under a name.
+    /// Save a preset under a name.
     SavePreset(String, Preset),
     /// Say which presets there are.
     ListPresets,
@@ -186,7 +186,7 @@ pub enum Effect {
     Mouse(bool),
     /// Redraw every cell: another program has written on the terminal.
     Redraw,
-    /// Give the terminal back to the shell until it says to go on.
+    /// Give the terminal back to the shell until the program is resumed.
     Suspend,
     /// Leave. Comes last.
     Quit {

@@ -6,7 +6,7 @@ use super::event::{Effect, NamedFile};
 use crate::tui::actions::Action;
 use crate::tui::state::{Focus, ScreenState};
 
-/// Few tokenizers are far from it; what a text really takes shows when it is sent.
+/// Few tokenizers are far from it; the real number shows when the text is sent.
 const BYTES_A_TOKEN: usize = 4;
 
 fn tokens(text: &str) -> usize {
@@ -18,7 +18,7 @@ fn too_large(state: &ScreenState, name: &str, text: &str) -> Option<String> {
     let holds = state.ready.as_ref()?.context;
     let tokens = tokens(text);
     (tokens >= holds)
-        .then(|| format!("{name} has about {tokens} tokens, and the context holds {holds}"))
+        .then(|| format!("{name} has about {tokens} tokens, but the context holds only {holds}"))
 }
 
 /// The text of a file as it is sent.
@@ -43,8 +43,8 @@ pub(super) fn attach(state: &mut ScreenState, name: &str, text: &str) {
     state.input.fold(&mark, fenced(name, text));
 }
 
-/// The files that the words of a message name were read: it is sent with their texts behind it. If
-/// one cannot be, that is said, and the same message sent again goes as it is.
+/// The files that the words of a message name were read: it is sent with their texts after it. If
+/// one cannot be read, that is said, and the same message sent again goes as it is.
 pub(super) fn read(state: &mut ScreenState, message: String, files: Vec<NamedFile>) -> Vec<Effect> {
     // Something else was written meanwhile.
     if state.input.text() != message {
@@ -62,10 +62,10 @@ pub(super) fn read(state: &mut ScreenState, message: String, files: Vec<NamedFil
             Err(why) => problem = problem.or(Some(why)),
         }
     }
-    let problem = problem.or_else(|| too_large(state, "the message with its files", &whole));
+    let problem = problem.or_else(|| too_large(state, "The message with its files", &whole));
     if let Some(why) = problem {
         let send = state.keys.name(Action::Send);
-        state.complain(format!("{why}; {send} again sends the message as it is written"));
+        state.complain(format!("{why} · {send} again sends the message as it is"));
         state.sends_as_written = Some(message);
         return Vec::new();
     }

@@ -1,6 +1,6 @@
 //! A full context: the choice that is made once, and what it does. The question that did not fit is
-//! asked again, and the answer that had no room goes on, as soon as there is room; nothing that was
-//! typed is lost. Must never do IO.
+//! asked again, and the answer that had no room continues, as soon as there is room; nothing that
+//! was typed is lost. Must never do IO.
 
 use super::answer::{ask, save, take_back};
 use super::event::Effect;
@@ -9,10 +9,13 @@ use crate::tui::actions::Action;
 use crate::tui::state::{CHOICES, ContextUsage, Overlay, Phase, ScreenState, Summarising};
 use crate::worker::{Command, Event, Job};
 
+/// What `/when-full` takes.
+const WAYS: &str = "forget, summarise, stop or ask";
+
 /// Most tokens of a summary.
 const SUMMARY: usize = 256;
 
-/// The prompt does not fit; the question is the last turn, or the answer that was to go on.
+/// The prompt does not fit; the question is the last turn, or the answer that was to continue.
 pub(super) fn refused(state: &mut ScreenState, context: ContextUsage) -> Vec<Effect> {
     state.refused = Some(context);
     if state.chat.turns_to_forget(context).is_none() {
@@ -51,12 +54,12 @@ pub(super) fn choose_by_name(state: &mut ScreenState, name: &str) -> Result<(), 
                 Some(WhenFull::Stop) => "stop",
                 None => "ask",
             };
-            state.say(format!("when the context is full: {now}; forget, summarise, stop or ask"));
+            state.say(format!("A full context: {now} · /when-full takes {WAYS}"));
             return Ok(());
         }
-        other => return Err(format!("say forget, summarise, stop or ask, not {other}")),
+        other => return Err(format!("/when-full takes {WAYS}, not {other}")),
     };
-    state.say(format!("when the context is full: {name}"));
+    state.say(format!("A full context: {name}"));
     Ok(())
 }
 
@@ -80,7 +83,7 @@ fn give_up(state: &mut ScreenState, context: ContextUsage) -> Vec<Effect> {
     vec![save(state)]
 }
 
-/// Goes on without the first turns.
+/// Continues without the first turns.
 fn forget(state: &mut ScreenState, turns: usize, summary: Option<String>) -> Vec<Effect> {
     state.chat.forget(turns, summary);
     if state.chat.open_answer().is_none() {
@@ -138,6 +141,6 @@ pub(super) fn summarised(state: &mut ScreenState, event: Event) -> Vec<Effect> {
 /// The summary failed: the exchanges are forgotten without one.
 pub(super) fn not_summarised(state: &mut ScreenState, error: &str) -> Vec<Effect> {
     let Summarising { turns, .. } = state.summarising.take().unwrap_or_default();
-    state.complain(format!("no summary, the oldest exchanges are forgotten without: {error}"));
+    state.complain(format!("The oldest exchanges are forgotten without a summary: {error}"));
     forget(state, turns, None)
 }

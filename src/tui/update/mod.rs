@@ -2,7 +2,7 @@
 //! no clock, so that a test can say everything that happens. Must never know how a frame is drawn.
 //!
 //! From the bottom up: `event`; `answer`, `controls`, `focus` and `replay`; `conversation`, `full`,
-//! `leaving`, `models`, `pointer`, `race` and `sessions`; `overlay` and `slash`; `action` and
+//! `leaving`, `models`, `pointer`, `race`, `sessions` and `setting`; `overlay` and `slash`; `action` and
 //! `files`; `keys` and `worker`; and [`update`].
 
 mod action;
@@ -21,6 +21,7 @@ mod pointer;
 mod race;
 mod replay;
 mod sessions;
+mod setting;
 mod slash;
 mod worker;
 
@@ -111,9 +112,9 @@ fn handled(state: &mut ScreenState, event: ScreenEvent) -> Vec<Effect> {
             state.leaves_anyway &= result.is_err();
             match result {
                 Ok(Saved { copied: true, .. }) => state
-                    .say("another window changed this conversation: this one goes on as a copy"),
+                    .say("Another window changed this conversation: this one continues as a copy"),
                 Ok(Saved { path, .. }) if asked => {
-                    state.say(format!("saved to {}", path.display()));
+                    state.say(format!("Saved to {}", path.display()));
                 }
                 Ok(_) => {}
                 Err(error) => state.complain(error),
@@ -168,7 +169,7 @@ fn handled(state: &mut ScreenState, event: ScreenEvent) -> Vec<Effect> {
         ScreenEvent::Loaded(result) => loaded(state, result),
         ScreenEvent::Copied(result) => {
             match result {
-                Ok(()) => state.say("copied"),
+                Ok(()) => state.say("Copied"),
                 Err(error) => state.complain(error),
             }
             Vec::new()
@@ -182,7 +183,7 @@ fn handled(state: &mut ScreenState, event: ScreenEvent) -> Vec<Effect> {
             Vec::new()
         }
         ScreenEvent::NotLeft(why) => {
-            // What is said in passing stands below a box.
+            // A box would hide what is said in passing.
             let effects = match state.overlay.take() {
                 Some(Overlay::Race) => race::close(state),
                 _ => Vec::new(),
@@ -211,11 +212,11 @@ fn imported(state: &mut ScreenState, chat: SavedChat) -> Vec<Effect> {
     state.editing = None;
     state.forget_answer();
     effects.push(save(state));
-    state.say("imported: it is saved as a conversation of its own");
+    state.say("Imported as a new conversation");
     effects
 }
 
-/// A preset is taken for this conversation.
+/// A preset is applied to this conversation.
 fn preset(state: &mut ScreenState, result: Result<(String, Preset), String>) -> Vec<Effect> {
     match result {
         Ok((name, preset)) => {
@@ -224,7 +225,7 @@ fn preset(state: &mut ScreenState, result: Result<(String, Preset), String>) -> 
                 state.chat.system = preset.system;
             }
             state.controls.sampler = preset.sampler;
-            state.say(format!("preset {name}: it counts from the next answer"));
+            state.say(format!("Preset \"{name}\" applied, from the next answer on"));
             state.chat.preset = Some(name);
             apply(state)
         }
@@ -246,7 +247,7 @@ fn loaded(state: &mut ScreenState, result: Result<SavedChat, String>) -> Vec<Eff
             state.focus = Focus::Input;
             match unsent {
                 Some(text) => leaving::found(state, text),
-                None => state.say("conversation loaded"),
+                None => state.say("Conversation loaded"),
             }
             models::reopened(state);
             effects.extend(state.chat.preset.clone().map(Effect::TakePreset));

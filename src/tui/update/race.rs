@@ -1,27 +1,21 @@
 //! A race from its start to its end: the last question is answered plain, then speculatively, with
 //! the same seed; then both are played. The conversation stays as it is. Must never do IO.
 
-use super::answer::stop;
+use super::answer::{refuse_now, stop};
 use super::controls::apply;
 use super::event::Effect;
 use crate::chat::Role;
-use crate::tui::actions::Action;
 use crate::tui::state::{Overlay, Phase, Race, ScreenState};
 use crate::worker::{Command, Event, Job};
 
 /// Begins one on the last question.
 pub(super) fn begin(state: &mut ScreenState) -> Vec<Effect> {
     if !state.chat.can_regenerate() {
-        state.refuse("ask something first: the race answers your last question twice");
-        return Vec::new();
-    }
-    if state.answering() {
-        let stop = state.keys.name(Action::Escape);
-        state.refuse_while_answering(format!("wait for the answer, or stop it with {stop}"));
+        state.refuse("Ask something first: a race answers your last question twice");
         return Vec::new();
     }
     if state.phase != Phase::Idle {
-        state.refuse("nothing can answer now");
+        refuse_now(state);
         return Vec::new();
     }
     let name = if state.strategy() == "plain" { "auto" } else { state.strategy() };

@@ -1,18 +1,18 @@
-//! A record shown again: nothing answers behind it, and what it does not hold stays as it was
-//! recorded. γ, speculation and the pace are its own to turn. Must never do IO.
+//! A record shown again: no model answers, and what the record does not hold stays as it was
+//! recorded. γ, speculation and the pace can be changed. Must never do IO.
 
 use super::event::Effect;
 use crate::tui::keymap::Action;
 use crate::tui::state::ScreenState;
 use crate::worker::Controls;
 
-/// Why nothing else is to be had.
+/// Why nothing else is possible.
 const NO_MODEL: &str =
-    "a record has no model: nothing new is answered; γ, speculation and the pace can be turned";
+    "Replay: read only, since no model is loaded · γ, speculation and the pace can be changed";
 
-/// Why the temperature is not to be had.
+/// Why the temperature cannot be changed.
 fn other_draws(recorded: f32) -> String {
-    format!("recorded at temperature {recorded:.2}: what would be drawn at another is not in it")
+    format!("This was recorded at temperature {recorded:.2}, which a replay cannot change")
 }
 
 /// Says so, if `action` wants a model.
@@ -39,7 +39,7 @@ pub(super) fn say(state: &mut ScreenState) {
     state.complain(NO_MODEL);
 }
 
-/// Gives back to the controls what a record keeps of `before`.
+/// Restores in the controls what a record keeps of `before`.
 pub(super) fn keep(state: &mut ScreenState, before: &Controls, effects: &mut [Effect]) {
     let now = &mut state.controls;
     let mut kept = Controls {

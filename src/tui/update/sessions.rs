@@ -1,4 +1,4 @@
-//! The list of saved conversations: another title, deleting, bringing back. Must never do IO.
+//! The list of saved conversations: renaming, deleting, restoring. Must never do IO.
 
 use crossterm::event::KeyCode;
 
@@ -11,7 +11,7 @@ use crate::tui::state::{Overlay, Renaming, ScreenState, SessionList};
 pub(super) fn listed(state: &mut ScreenState, sessions: Vec<SessionHead>) {
     match &mut state.overlay {
         Some(Overlay::Sessions(list)) => list.replace(sessions),
-        _ if sessions.is_empty() => state.refuse("no saved conversations yet"),
+        _ if sessions.is_empty() => state.refuse("There are no saved conversations yet"),
         _ => state.overlay = Some(Overlay::Sessions(SessionList::new(sessions))),
     }
 }
@@ -46,7 +46,7 @@ pub(super) fn renamed(state: &mut ScreenState, renaming: Renaming) -> Vec<Effect
     let Renaming { id, title } = renaming;
     let title = title.trim().to_string();
     if title.is_empty() {
-        state.refuse("a title has at least one character");
+        state.refuse("A title needs at least one character");
         return Vec::new();
     }
     vec![Effect::RenameSession { id, title }, Effect::List]
@@ -64,18 +64,18 @@ pub(super) fn deleted(state: &mut ScreenState, result: Result<String, String>) {
         Ok(id) => {
             state.deleted.push(id);
             let undo = state.keys.name(Action::RestoreSession);
-            state.say(format!("deleted: {undo} brings it back"));
+            state.say(format!("Deleted · {undo} restores it"));
         }
         Err(why) => state.complain(why),
     }
 }
 
-/// Brings back the conversation that was deleted last.
+/// Restores the conversation that was deleted last.
 pub(super) fn restore(state: &mut ScreenState) -> Vec<Effect> {
     match state.deleted.pop() {
         Some(id) => vec![Effect::RestoreSession(id), Effect::List],
         None => {
-            state.refuse("nothing was deleted in this run");
+            state.refuse("Nothing was deleted since the start");
             Vec::new()
         }
     }

@@ -1,6 +1,6 @@
-//! The rows below an answer that has ended: how much it is, how fast it came, which version it is,
-//! what can be done next. Broken between two of these where one row is too narrow. Must never know
-//! the answer's text.
+//! The rows below an answer that has ended: its length, its speed, its version and what can be done
+//! next. Broken between two of these where one row is too narrow. Must never know the answer's
+//! text.
 
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -22,7 +22,7 @@ const BETWEEN: &str = " · ";
 
 /// The rows below `turn`, at most `width` columns wide where its parts are no wider; none below
 /// what has not ended. `last`: it is the last of the conversation and nothing is under way: whether
-/// a key goes on from it now.
+/// a key continues it now.
 pub(super) fn rows(
     turn: &Turn,
     last: Option<bool>,
@@ -57,8 +57,8 @@ pub(super) fn rows(
             if summary.finish == Some(Finish::ContextFull));
         let does = match (unanswered, full) {
             (true, _) => "answers it",
-            // It may need room first, or tell that there is none.
-            (_, true) => "for ways to go on",
+            // It may need room first, or say that there is none.
+            (_, true) => "shows how to continue",
             (_, false) => "continues",
         };
         let words = format!("{} {does}", keys.name(Action::Send));

@@ -1,4 +1,4 @@
-//! Answers: asked for, stopped, failed, given anew.
+//! Answers: asked for, stopped, failed, given again.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The conversation itself: continued, written anew, deleted, in versions.
+//! The conversation itself: continued, edited, deleted, in versions.
 
 use super::{answered, contents, cut_by, job, reloaded, screen, talk, texts};
 use crate::chat::Role;

@@ -75,7 +75,11 @@ fn what_cannot_be_sent_is_said_before_and_goes_as_written_when_asked_again() {
     let large = file("big.txt", &"words ".repeat(2000));
     for (message, files, says) in [
         ("see @gone.rs", vec![missing], "gone.rs"),
-        ("see @big.txt", vec![large], "big.txt has about 3000 tokens, and the context holds 2048"),
+        (
+            "see @big.txt",
+            vec![large],
+            "big.txt has about 3000 tokens, but the context holds only 2048",
+        ),
     ] {
         let mut state = loaded(80, 24);
         type_keys(&mut state, message);
@@ -108,5 +112,5 @@ fn a_file_too_large_for_the_context_is_not_attached() {
     let read = Ok(("big.txt".to_string(), "words ".repeat(2000)));
     update(&mut state, ScreenEvent::FileRead(read), Duration::ZERO);
     assert!(state.input.is_empty());
-    assert!(state.toasts.shown().unwrap().text.contains("the context holds 2048"));
+    assert!(state.toasts.shown().unwrap().text.contains("the context holds only 2048"));
 }

@@ -135,7 +135,7 @@ fn an_answer_that_filled_the_context_goes_on_when_there_is_room() {
         state.ready.as_mut().unwrap().context = 100;
         type_keys(&mut state, "four<enter>");
         cut_by(&mut state, "Half a sentence", Finish::ContextFull);
-        assert!(screen(&mut state).contains("Enter for ways to go on"));
+        assert!(screen(&mut state).contains("Enter shows how to continue"));
         let effects = type_keys(&mut state, "<enter>");
         assert_eq!(job(&effects).messages.last().unwrap().content, "Half a sentence");
         refuse(&mut state, 101);

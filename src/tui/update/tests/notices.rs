@@ -26,7 +26,7 @@ fn continuing_in_a_copy_is_reported() {
     let now = state.now;
     update(&mut state, ScreenEvent::Saved { asked: false, result: Ok(saved) }, now);
     let toast = state.toasts.shown().unwrap();
-    assert!(toast.text.contains("another window") && toast.text.contains("copy"), "{toast:?}");
+    assert!(toast.text.contains("Another window") && toast.text.contains("copy"), "{toast:?}");
     assert!(toast.text.chars().count() < 80);
 }
 

@@ -48,7 +48,7 @@ fn nothing_is_answered_behind_a_record() {
             matches!(effect, Effect::Send(_) | Effect::FindModels { .. } | Effect::Save { .. })
         };
         assert!(!effects.iter().any(asks), "{keys}: {effects:?}");
-        assert!(said(&state).starts_with("a record has no model"), "{keys}: {}", said(&state));
+        assert!(said(&state).starts_with("Replay: read only"), "{keys}: {}", said(&state));
         assert!(state.overlay.is_none() && state.phase == Phase::Idle, "{keys}");
         assert!(state.race.is_none() && state.editing.is_none(), "{keys}");
         let recorded = [(Role::User, "one"), (Role::Assistant, "A recorded answer.")];
@@ -68,7 +68,7 @@ fn the_controls_keep_what_was_recorded() {
         "/width 3<enter>",
         "/depth 2<enter>",
         "/strategy pld<enter>",
-        "/overlap<enter>",
+        "/overlap on<enter>",
         "/coupled off<enter>",
         "<a-right>",
     ] {
@@ -78,7 +78,7 @@ fn the_controls_keep_what_was_recorded() {
         assert_eq!(state.controls, before, "{keys}");
         let other = |effect: &Effect| matches!(effect, Effect::Apply(c) if *c != before);
         assert!(!effects.iter().any(other), "{keys}: {effects:?}");
-        assert!(said(&state).starts_with("a record has no model"), "{keys}: {}", said(&state));
+        assert!(said(&state).starts_with("Replay: read only"), "{keys}: {}", said(&state));
     }
     // How it was drawn is the record's own, as it tells.
     let recorded = SamplerSettings { temperature: 0.7, seed: 5, ..SamplerSettings::default() };
@@ -87,14 +87,14 @@ fn the_controls_keep_what_was_recorded() {
     for keys in ["/temperature 0.2<enter>", "/top-p 0.5<enter>", "/seed 9<enter>"] {
         type_keys(&mut state, keys);
         assert_eq!(state.controls.sampler, recorded, "{keys}");
-        let words = "recorded at temperature 0.70: what would be drawn at another";
+        let words = "This was recorded at temperature 0.70, which";
         assert!(said(&state).starts_with(words), "{keys}: {}", said(&state));
     }
     // These are answered from a record.
     let mut state = shown();
     type_keys(&mut state, "/gamma 4<enter>");
     assert_eq!(state.controls.tree.gamma, Setting::Fixed(4));
-    assert!(!said(&state).contains("no model"), "{}", said(&state));
+    assert!(!said(&state).contains("Replay"), "{}", said(&state));
     type_keys(&mut state, "/pace 0.5s<enter>/speculate off<enter>");
     assert_eq!((state.controls.pace, state.controls.speculate), (500, false));
 }
