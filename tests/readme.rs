@@ -96,7 +96,8 @@ fn its_commands_that_need_no_network_run() {
         // `jq` may not be installed here.
         let line = line.split(" | jq").next().unwrap_or_default();
         let chat = line == "cargo run --release";
-        let offline = ["dovetail run ", "dovetail doctor", "dovetail models", "echo "];
+        let offline =
+            ["dovetail run ", "dovetail doctor", "dovetail models", "dovetail help", "echo "];
         if !chat && !offline.iter().any(|start| line.starts_with(start)) {
             continue;
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use clap::{Command, CommandFactory, Parser};
 
 use super::args::Cli;
-use crate::guide::TOPICS;
+use crate::guide::{TOPICS, Topic};
 
 /// The README and the pages of the guide.
 fn texts() -> Vec<&'static str> {
@@ -67,6 +67,19 @@ fn every_command_parses() {
             panic!("{command:?}: {error}");
         }
     }
+}
+
+#[test]
+fn every_topic_that_is_named_exists() {
+    let commands = texts().into_iter().flat_map(commands);
+    let mut seen = 0;
+    for command in commands.filter(|command| command[1] == "help" && command.len() > 2) {
+        let name = &command[2];
+        let known = Topic::named(name).is_some() || Cli::command().find_subcommand(name).is_some();
+        assert!(known, "there is no topic {name}");
+        seen += 1;
+    }
+    assert!(seen > 0);
 }
 
 #[test]

@@ -91,13 +91,7 @@ pub const BINDINGS: &[Binding] = &[
     )
     .first(2),
     bind(S::Input, &[alt(C::Char('w'))], A::Editor, "write the message in $VISUAL or $EDITOR", NO),
-    bind(
-        S::Input,
-        &[ctrl('d')],
-        A::DeleteOrQuit,
-        "delete a character; on an empty message, quit",
-        NO,
-    ),
+    bind(S::Input, &[ctrl('d')], A::DeleteOrQuit, "delete a character; if there is none, quit", NO),
     // everywhere
     bind(
         S::Global,
@@ -131,7 +125,7 @@ pub const BINDINGS: &[Binding] = &[
     .first(8),
     bind(S::Global, &[ctrl('g')], A::Models(ModelPart::Draft), "", NO),
     bind(S::Global, &[f(8)], A::Auto, "reset tree settings to automatic", (24, "auto")),
-    bind(S::Global, &[f(9)], A::Marks, "mark accepted tokens, or not", (27, "marks")),
+    bind(S::Global, &[f(9)], A::Marks, "show or hide the marks of accepted tokens", (27, "marks")),
     bind(S::Global, &[alt(C::Up)], A::Adjust(Dial::Gamma, 1), "raise γ (tree size), lower it", NO),
     bind(S::Global, &[alt(C::Down)], A::Adjust(Dial::Gamma, -1), "", NO),
     bind(
@@ -275,7 +269,7 @@ pub const BINDINGS: &[Binding] = &[
         S::Chat,
         &[key(C::Left)],
         A::Look(-1),
-        "show what the previous round wrote, the next round",
+        "light up the words of the previous round, of the next",
         NO,
     ),
     bind(S::Chat, &[key(C::Right)], A::Look(1), "", NO),
@@ -324,7 +318,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Panel, &[char('P')], A::Adjust(Dial::Pace, 1), "", NO),
     bind(S::Panel, &[char('A')], A::Auto, "reset tree settings to automatic", NO),
     bind(S::Panel, &[char('s')], A::Speculate, "turn speculation on or off", NO),
-    bind(S::Panel, &[char('o')], A::Marks, "mark accepted tokens, or not", NO),
+    bind(S::Panel, &[char('o')], A::Marks, "show or hide the marks of accepted tokens", NO),
     bind(S::Panel, &[char('i')], A::FocusInput, "back to the message", (1, "write")),
     bind(S::Panel, &[char('/')], A::BeginCommand, "begin a command", NO),
     bind(S::Panel, &[char('?')], A::Help, "open this help", NO),
@@ -352,7 +346,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Overlay, &[key(C::Home)], A::OverlayRow(i8::MIN), "first row, last row", NO),
     bind(S::Overlay, &[key(C::End)], A::OverlayRow(i8::MAX), "", NO),
     bind(S::Overlay, &[ctrl('u')], A::OverlayClear, "delete what was typed", NO),
-    bind(S::Overlay, &[key(C::Enter)], A::OverlayTake, "open the row, or close", NO),
+    bind(S::Overlay, &[key(C::Enter)], A::OverlayTake, "open the selected row, or close", NO),
     bind(
         S::Overlay,
         &[key(C::Esc), char('q'), f(1), ctrl('c')],
