@@ -363,7 +363,9 @@ fn read_remedy(error: &std::io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::PermissionDenied => "correct its permissions",
         ErrorKind::InvalidData => "save it as UTF-8",
-        ErrorKind::IsADirectory | ErrorKind::InvalidInput | ErrorKind::FileTooLarge => "remove it",
+        ErrorKind::IsADirectory | ErrorKind::InvalidInput | ErrorKind::FileTooLarge => {
+            "move it away"
+        }
         _ => "make it readable",
     }
 }

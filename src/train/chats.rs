@@ -189,13 +189,13 @@ mod tests {
         );
         insta::assert_snapshot!(
             why(r#"{"messages": [{"role": "tool", "content": "3"}]}"#),
-            @"message 1: the role `tool` is unknown"
+            @"message 1: unknown role `tool`"
         );
         insta::assert_snapshot!(
             why(r#"{"conversations": [{"from": "human", "value": " "}]}"#),
             @"message 1 has no text"
         );
-        insta::assert_snapshot!(why(r#"{"messages": [7]}"#), @"message 1: the role `` is unknown");
+        insta::assert_snapshot!(why(r#"{"messages": [7]}"#), @"message 1: unknown role ``");
         assert!(matches!(parse(b"\xff\xfe\n"), Err(ChatFault::Torn(_))));
     }
 

@@ -143,7 +143,7 @@ fn two_windows_on_one_conversation_lose_no_turn() {
     first.send("Said in the first\r");
     first.wait("the answer", |screen| screen.matches(" instead of ").count() == 2);
     second.send("Said in the second\r");
-    second.wait_for("goes on as a copy");
+    second.wait_for("continues as a copy");
     quit(second);
     quit(first);
     let store = SessionStore::at(sessions(&home));

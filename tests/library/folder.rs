@@ -123,7 +123,7 @@ fn a_head_for_another_target_is_refused_before_its_weights_are_read() {
 #[test]
 fn what_names_nothing_is_explained() {
     let text = Spec::parse("/no/such/folder").unwrap_err().to_string();
-    assert!(text.contains("`/no/such/folder`"), "{text}");
+    assert!(text.contains("no model named \"/no/such/folder\""), "{text}");
 }
 
 #[test]

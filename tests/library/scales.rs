@@ -51,7 +51,7 @@ fn matrices_experts_and_fused_tensors_are_multiplied_by_their_scales() {
 fn scales_that_fit_nothing_are_refused_by_name() {
     let numbers = |numbers: &[f32]| Tensor::from_slice(numbers, numbers.len(), &Device::Cpu);
     for (name, scales, expected) in [
-        ("blk.0.attn_glue.scale", &[1.0][..], "no `blk.0.attn_glue.weight`"),
+        ("blk.0.attn_glue.scale", &[1.0][..], "its tensor `blk.0.attn_glue.weight` is missing"),
         ("blk.0.ffn_up_exps.scale", &[1.0, 2.0, 3.0], "3 scales for 8 matrices"),
         ("blk.0.attn_q.scale", &[1.0, 2.0], "2 scales for 1 matrices"),
         ("blk.0.attn_q.scale", &[f32::NAN], "finite"),

@@ -210,7 +210,7 @@ fn the_head_is_the_best_that_was_seen_and_not_the_last() {
     let end = train(&bench.order(true), &AtomicBool::new(false), &mut record).unwrap();
     assert_eq!(end, End::Done);
     assert!(fs::read(bench.head().join("model.safetensors")).unwrap() == best);
-    let said = format!("the head is the one of step {seen}");
+    let said = format!("using the head of step {seen}, which did better");
     assert!(notes.iter().any(|note| note.starts_with(&said)), "{notes:?}");
     assert!(taus > 0 && bench.log().iter().any(|line| line["held"]["tau"].is_f64()));
     open_head(&Spec::Folder(bench.head()), &mut |_| {}).unwrap();
@@ -282,7 +282,7 @@ fn what_does_not_belong_together_is_refused() {
     fs::write(bench.chats(), "{\"messages\": [{\"role\"").unwrap();
     let order = RunRequest { out: bench.0.path().join("other"), ..bench.order(false) };
     let error = refused(&order).to_string();
-    assert!(error.contains("0 of 1 lines") && error.contains("line 1: not JSON"), "{error}");
+    assert!(error.contains("0 of 1 lines") && error.contains("line 1: not valid JSON"), "{error}");
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn bad_lines_are_named_and_survived() {
     for told in [
         "line 1 skipped: not valid JSON, or cut off",
         "line 2 skipped: the chat is empty",
-        "line 3 skipped: message 1: the role `oracle` is unknown",
+        "line 3 skipped: message 1: unknown role `oracle`",
         "line 4 skipped: the first answer begins at token",
         "24 of 28 chats used, 1 of them held out, 0 cut at the window, 4 skipped",
         "training: ",
@@ -314,7 +314,7 @@ fn bad_lines_are_named_and_survived() {
         assert!(err.contains(told), "{told} is missing from\n{err}");
     }
     let card = fs::read_to_string(bench.head().join("README.md")).unwrap();
-    assert!(card.contains("- line 3: message 1: the role `oracle` is unknown"), "{card}");
+    assert!(card.contains("- line 3: message 1: unknown role `oracle`"), "{card}");
     assert!(!bench.head().join("work").exists());
     let (code, _, err) = ended(bench.program(&[]).output().unwrap());
     assert_eq!(code, 2, "{err}");
@@ -372,7 +372,7 @@ fn a_full_disk_loses_nothing() {
     limited.arg(env!("CARGO_BIN_EXE_dovetail")).args(bench.args(&["--steps=2"]));
     let (code, _, err) = ended(limited.output().unwrap());
     assert_eq!(code, 1, "{err}");
-    assert!(err.contains("features-00000") && err.contains("make room"), "{err}");
+    assert!(err.contains("features-00000") && err.contains("free some disk space"), "{err}");
     assert!(bench.head().join("work/texts.jsonl").exists());
     let (code, _, err) = ended(bench.program(&["--steps=2", "--resume"]).output().unwrap());
     assert_eq!(code, 0, "{err}");

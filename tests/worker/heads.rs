@@ -72,7 +72,7 @@ fn of_several_heads_one_is_taken_and_the_reason_tells_of_all() {
     let reason = ready.reasons.iter().find(|line| line.contains("Using draft head "));
     let reason = reason.unwrap_or_else(|| panic!("{:?}", ready.reasons));
     for (name, blocks) in [("draft_dgf_m1", 1), ("draft_dgf_m2", 2), ("draft_dgf_m4", 4)] {
-        let taken = format!("Using draft head {name} (of 3, M = {blocks}): ");
+        let taken = format!("{name} (of 3, M = {blocks}): about ");
         let is_taken = ready.blocks == blocks;
         assert_eq!(reason.contains(&taken), is_taken, "{reason}");
         assert_eq!(reason.contains(&format!("{name} (M = {blocks}) ")), !is_taken, "{reason}");

@@ -2,8 +2,8 @@
 //! no clock, so that a test can say everything that happens. Must never know how a frame is drawn.
 //!
 //! From the bottom up: `event`; `answer`, `controls`, `focus` and `replay`; `conversation`, `full`,
-//! `leaving`, `models`, `pointer`, `race`, `sessions` and `setting`; `overlay` and `slash`; `action` and
-//! `files`; `keys` and `worker`; and [`update`].
+//! `leaving`, `models`, `pointer`, `race`, `sessions` and `setting`; `overlay` and `slash`;
+//! `action` and `files`; `keys` and `worker`; and [`update`].
 
 mod action;
 mod answer;

@@ -116,7 +116,7 @@ fn a_busy_hub_is_asked_again_when_it_says() {
 #[test]
 fn a_hub_that_stays_busy_is_given_up_with_the_limit_named() {
     // `/api/` asks for a longer wait than the limit, or never stops being busy.
-    for (after, reason) in [("3600", "asks to wait 3600 s"), ("0", "asked 6 times")] {
+    for (after, reason) in [("3600", "asks to wait 3600 s"), ("0", "tried 6 times")] {
         let busy = std::iter::repeat_n(("/api/", 429, after.to_owned()), 50).collect();
         let server = Server::start(one_file(20), Manners { busy, ..Manners::default() });
         let text = refusal(&server.hub());
