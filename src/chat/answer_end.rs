@@ -24,9 +24,6 @@ pub struct AnswerTotals {
     pub tokens: usize,
     /// Target passes after the prefills.
     pub rounds: usize,
-    /// Rounds that were not decoded but predicted, in a replay.
-    #[serde(skip)]
-    pub predicted: usize,
     /// Tokens that rounds gave: the others are the prefills'.
     pub decoded: usize,
     /// Microseconds of all rounds.
@@ -39,7 +36,7 @@ pub struct AnswerTotals {
 impl AnswerTotals {
     /// Those of an answer of another run that saved none.
     pub const UNKNOWN: Self =
-        Self { tokens: 0, rounds: 0, predicted: 0, decoded: 0, micros: 0, lacks_beginning: true };
+        Self { tokens: 0, rounds: 0, decoded: 0, micros: 0, lacks_beginning: true };
 
     /// Committed tokens per second of decoding, prefills excluded.
     pub fn tokens_per_second(&self) -> f64 {

@@ -257,7 +257,6 @@ impl<'a> Generation<'a> {
             drafted_ahead,
             ahead,
             outcomes,
-            predicted: false,
             timing: Timing { draft_ms, verify_ms, ahead_ms, wait_ms, ..Timing::default() },
             traffic: self.engine.traffic().since(traffic),
             context: self.engine.target.len(),

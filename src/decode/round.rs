@@ -139,10 +139,6 @@ pub struct Round {
     /// its tree (`--overlap`), in that order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outcomes: Vec<AheadOutcome>,
-    /// Whether the round was not decoded but computed from a recorded one (what-if in a replay):
-    /// the tokens are the recorded ones, the times come from the cost model.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub predicted: bool,
     /// Where its time was spent.
     pub timing: Timing,
     /// What was sent over the bus to the GPU and back; zero without a GPU.
@@ -157,10 +153,6 @@ pub struct Round {
 // Leaves false values out of the lines; serde passes a reference.
 pub(super) fn is_false(value: &bool) -> bool {
     !value
-}
-
-fn is_zero(value: &usize) -> bool {
-    *value == 0
 }
 
 impl Round {
@@ -193,9 +185,6 @@ pub struct Summary {
     /// one.
     #[serde(default, alias = "foreseen")]
     pub drafted_ahead: usize,
-    /// How many rounds were not decoded but predicted, in a replay.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub predicted: usize,
     /// Accepted tokens by source.
     #[serde(default, skip_serializing_if = "Credits::is_empty")]
     pub accepted_by: Credits,
@@ -229,7 +218,6 @@ impl Summary {
     pub(super) fn add(&mut self, round: &Round) {
         self.rounds += 1;
         self.drafted_ahead += usize::from(round.drafted_ahead);
-        self.predicted += usize::from(round.predicted);
         self.timing += round.timing;
         self.traffic += round.traffic;
         self.accepted_by.add_all(&round.credits());

@@ -53,7 +53,6 @@ pub fn round_of(nodes: &[(&str, usize, f32)], accepted: &[usize], bonus: &str) -
         drafted_ahead: false,
         ahead: None,
         outcomes: Vec::new(),
-        predicted: false,
         timing: Timing { draft_ms: 3.1, verify_ms: 41.0, other_ms: 0.6, ..Timing::default() },
         traffic: Traffic::default(),
         context: 100,
@@ -86,7 +85,6 @@ pub fn ready() -> Ready {
         switches_thinking: false,
         plain_ms: Some(40.0),
         verify_ms: Vec::new(),
-        draft_levels: Vec::new(),
         for_show: false,
         models: ModelChoice::default(),
     }

@@ -5,7 +5,6 @@ use crate::chat::Message;
 pub use crate::chat::ModelChoice;
 use crate::decode::{PendingRound, Round, Summary};
 use crate::draft::Depths;
-use crate::plan::{DraftKind, LevelCost};
 use crate::speculate::SamplerSettings;
 use serde::{Deserialize, Serialize};
 
@@ -127,9 +126,6 @@ pub struct Ready {
     /// (nodes, milliseconds) of the target's passes, as measured during loading.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verify_ms: Vec<(usize, f64)>,
-    /// The times of the passes of each kind of draft, as measured during loading.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub draft_levels: Vec<(DraftKind, LevelCost)>,
     /// Whether trees are drafted for display, even if they cost more than they save.
     #[serde(default)]
     pub for_show: bool,

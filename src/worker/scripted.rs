@@ -7,7 +7,7 @@
 //! last. Empty lines and lines that begin with `#` are skipped.
 
 use super::gate::RoundGate;
-use super::record::{Record, WhatIf};
+use super::record::Record;
 use super::{Command, Controls, Event, Job, Line, LoadJob, SharedControls, Sink, Worker};
 use crate::decode::{Finish, Origin, Round, Summary};
 use crate::files::read_text;
@@ -38,15 +38,10 @@ pub struct Script {
 }
 
 /// How the rounds of a record are shown.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Replay {
-    what_if: WhatIf,
     /// Whether the pace is set by something other than the rounds' own times.
     paced: bool,
-    /// The reports so far about what the record cannot answer; each sentence is given once.
-    said: Vec<String>,
-    /// The temperature at which the current answer was recorded.
-    temperature: f32,
 }
 
 /// Why a script cannot be played.
@@ -105,7 +100,7 @@ impl Script {
     }
 
     /// The script of a record, with the times of its rounds unless `paced`, in which case something
-    /// else sets the pace. Changing γ in it changes the rounds: see [`WhatIf`].
+    /// else sets the pace.
     ///
     /// # Errors
     /// None: an answer that was cut off ends there with an error of its own.
@@ -122,9 +117,7 @@ impl Script {
             let error = "the record ends here".to_owned();
             lines.push(Timed { delay_ms: 0.0, line: Line::Failed { error } });
         }
-        let what_if = WhatIf::new(record);
-        let replay = Some(Replay { what_if, paced, said: Vec::new(), temperature: 0.0 });
-        Ok(Self { replay, ..Self::of(lines)? })
+        Ok(Self { replay: Some(Replay { paced }), ..Self::of(lines)? })
     }
 
     /// Splits lines into those before the first answer, and answers.
@@ -217,14 +210,13 @@ impl Player {
     }
 
     /// What a line of a record says about how the following lines were sampled.
-    fn sampled(&mut self, line: &Line) -> Option<Event> {
+    fn sampled(&self, line: &Line) -> Option<Event> {
         let sampler = match line {
             Line::Question(question) => question.sampler,
             Line::Sampler { sampler } => *sampler,
             _ => return None,
         };
-        self.replay.as_mut()?.temperature = sampler.temperature;
-        Some(Event::Sampled(sampler))
+        self.replay.map(|_| Event::Sampled(sampler))
     }
 
     /// There are no models to change; `false` if the receiver is gone.
@@ -257,12 +249,7 @@ impl Player {
                     }
                     continue;
                 }
-                Line::Summary { summary: last, .. } => {
-                    // If any part was predicted, the recorded totals are not those that were shown.
-                    let counted = Summary { finish: last.finish, ..summary.clone() };
-                    let shown = if summary.predicted > 0 { Box::new(counted) } else { last };
-                    Event::Finished { generation, summary: shown }
-                }
+                Line::Summary { summary, .. } => Event::Finished { generation, summary },
                 line @ (Line::Record(_) | Line::Question(_) | Line::Sampler { .. }) => {
                     match self.sampled(&line) {
                         Some(event) => event,
@@ -280,9 +267,8 @@ impl Player {
         true
     }
 
-    /// A recorded round under the current controls: with speculation off it becomes one round per
-    /// token, and for a record also different rounds with another γ. `false` if it was no longer
-    /// wanted.
+    /// A recorded round: of a record as it was, of a script under the current controls, where it
+    /// becomes one round per token with speculation off. `false` if it was no longer wanted.
     fn rounds(
         &mut self,
         gate: &mut RoundGate,
@@ -295,28 +281,15 @@ impl Player {
             gate.keep_pace(&self.controls);
             let Some(controls) = gate.pass(&self.controls) else { return false };
             let done = recorded.committed.len() - left;
-            let round = match &mut self.replay {
+            let round = match self.replay {
                 None => played(recorded, done, &controls, summary.rounds),
-                Some(replay) => {
-                    let next = replay.what_if.next(recorded, done, &controls);
-                    let predicted = next.round.predicted;
-                    let predicts = predicted.then(|| PREDICTED.to_owned());
-                    let holds = predicted.then(|| holds_for(replay.temperature));
-                    for words in next.refused.into_iter().chain(predicts).chain(holds) {
-                        if !replay.said.contains(&words) {
-                            replay.said.push(words.clone());
-                            if !(self.sink)(Event::Notice(words)) {
-                                return false;
-                            }
-                        }
-                    }
-                    let round = Round { index: summary.rounds, ..next.round };
-                    let spent = if replay.paced { 0.0 } else { round.timing.total_ms() };
+                Some(Replay { paced }) => {
+                    let spent = if paced { 0.0 } else { recorded.timing.total_ms() };
                     gate.sleep(&self.controls, milliseconds(spent));
                     if gate.cancelled(&self.controls) {
                         return false;
                     }
-                    round
+                    Round { index: summary.rounds, ..recorded.clone() }
                 }
             };
             left = left.saturating_sub(round.committed.len().max(1));
@@ -332,15 +305,6 @@ impl Player {
         summary.finish = Some(Finish::Cancelled);
         (self.sink)(Event::Finished { generation, summary: Box::new(summary) })
     }
-}
-
-/// Reported once per replay.
-const PREDICTED: &str = "what if: recorded candidates, times from the cost model";
-
-/// Reported with it, for every temperature: at another temperature the target would have drawn
-/// other tokens.
-fn holds_for(temperature: f32) -> String {
-    format!("what if: the target's choices, valid only at temperature {temperature:.2}")
 }
 
 /// The rest of `recorded` after `done` of its tokens, under the controls.

@@ -60,7 +60,6 @@ pub fn ready() -> Ready {
         switches_thinking: false,
         plain_ms: None,
         verify_ms: Vec::new(),
-        draft_levels: Vec::new(),
         for_show: false,
         models: ModelChoice::default(),
     }

@@ -3,7 +3,7 @@
 use portable_pty::CommandBuilder;
 
 use crate::support::chat::{ANSWER, saved};
-use crate::support::program::{Home, at_home, outcome, scripted};
+use crate::support::program::{at_home, scripted};
 use crate::support::pty::Pty;
 
 #[test]
@@ -50,33 +50,4 @@ fn a_recorded_chat_is_shown_again_round_by_round_and_nothing_of_it_is_saved() {
     slow.wait_for("● answering");
     slow.send("\x11");
     assert_eq!(slow.end().code, 0);
-}
-
-#[test]
-fn gamma_turned_in_a_replay_is_marked_predicted_and_m_stays() {
-    let home = Home::new();
-    let record = home.path().join("record.jsonl");
-    let record = record.to_str().unwrap();
-    let tree = ["--strategy", "dovetail", "--gamma", "16", "--width", "4", "--depth", "5"];
-    let ask = ["run", "Tell me about a river.", "--max-tokens", "32", "--record", record];
-    let (code, _, err) =
-        outcome(&mut home.command(&[&ask[..], &tree, &["--blocks", "1"]].concat()));
-    assert_eq!(code, 0, "{err}");
-
-    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
-    command.args(["replay", record, "--pace", "1s"]);
-    at_home(&mut command, home.path());
-    let mut shown = Pty::start(command, 120, 40);
-    shown.wait_for("● answering");
-    // γ goes down by some steps, from the value in the panel.
-    for _ in 0..12 {
-        shown.send("\x1b[1;3B");
-    }
-    shown.wait_for("what if: recorded candidates");
-    shown.wait_for(" predicted ");
-    shown.send("/blocks 2\r");
-    shown.wait_for("Replay: read only");
-    assert!(!shown.screen().contains("draft blocks: 2"), "{}", shown.screen());
-    shown.send("\x11");
-    assert_eq!(shown.end().code, 0);
 }

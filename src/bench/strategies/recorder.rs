@@ -126,7 +126,6 @@ mod tests {
             drafted_ahead: accepted == 2,
             ahead: (accepted == 3).then(|| ahead(4, &[&[9, 1], &[2, 3]], Some(0))),
             outcomes: Vec::new(),
-            predicted: false,
             timing: Timing { draft_ms: 1.0, verify_ms: 2.0, ..Timing::default() },
             traffic: Traffic { submissions: 2, up: 100, down: 30 },
             context: 0,

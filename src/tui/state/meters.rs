@@ -111,11 +111,6 @@ impl Meters {
         self.total(|summary| summary.traffic)
     }
 
-    /// Whether the what-if of a replay has predicted any round, and so the figures.
-    pub fn predicted(&self) -> bool {
-        self.total(|summary| summary.predicted) > 0
-    }
-
     /// Tokens per second over the answer, prefill excluded.
     pub fn overall(&self) -> f64 {
         self.total(|summary| summary.tokens_per_second)

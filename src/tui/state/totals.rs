@@ -14,7 +14,6 @@ impl AnswerTotals {
         Self {
             tokens: self.tokens + part.tokens,
             rounds: self.rounds + part.rounds,
-            predicted: self.predicted + part.predicted,
             decoded: self.decoded + decoded.round() as usize,
             micros: self.micros + (seconds * 1e6).round() as u64,
             lacks_beginning: self.lacks_beginning,

@@ -1,5 +1,5 @@
 //! A record shown again: no model answers, and what the record does not hold stays as it was
-//! recorded. γ, speculation and the pace can be changed. Must never do IO.
+//! recorded. Only the pace can be changed. Must never do IO.
 
 use super::event::Effect;
 use crate::tui::keymap::Action;
@@ -7,8 +7,7 @@ use crate::tui::state::ScreenState;
 use crate::worker::Controls;
 
 /// Why nothing else is possible.
-const NO_MODEL: &str =
-    "Replay: read only, since no model is loaded · γ, speculation and the pace can be changed";
+const NO_MODEL: &str = "Replay: read only, since no model is loaded · the pace can be changed";
 
 /// Why the temperature cannot be changed.
 fn other_draws(recorded: f32) -> String {
@@ -42,15 +41,15 @@ pub(super) fn say(state: &mut ScreenState) {
 /// Restores in the controls what a record keeps of `before`.
 pub(super) fn keep(state: &mut ScreenState, before: &Controls, effects: &mut [Effect]) {
     let now = &mut state.controls;
-    let mut kept = Controls {
+    let kept = Controls {
         strategy: before.strategy,
         overlap: before.overlap,
         coupled: before.coupled,
         sampler: before.sampler,
+        speculate: before.speculate,
+        tree: before.tree,
         ..now.clone()
     };
-    (kept.tree.blocks, kept.tree.width) = (before.tree.blocks, before.tree.width);
-    kept.tree.depth = before.tree.depth;
     if *now == kept {
         return;
     }

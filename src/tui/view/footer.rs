@@ -114,9 +114,6 @@ fn words(turn: &Turn) -> Vec<String> {
             if all.rounds > 0 && !turn.counts_rounds {
                 words.push(format!("{} tok/s", figures::rate(all.tokens_per_second())));
             }
-            if all.predicted > 0 {
-                words.push("predicted".to_string());
-            }
             words
         }
         Some(AnswerOutcome::Stopped) => {

@@ -19,13 +19,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
         "" => " meters ".to_string(),
         strategy => format!(" meters · {strategy} "),
     };
-    let mut block = panel(title, focused(state, Focus::Meters), styles);
-    if state.meters.predicted() {
-        // The recorded choices are those of this temperature alone.
-        let temperature = state.controls.sampler.temperature;
-        let mark = Line::styled(format!(" predicted at T {temperature:.2} "), styles.warning);
-        block = block.title(mark.right_aligned());
-    }
+    let block = panel(title, focused(state, Focus::Meters), styles);
     let inner = block.inner(area);
     frame.render_widget(block, area);
     if inner.width >= ABREAST {

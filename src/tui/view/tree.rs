@@ -50,9 +50,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
     };
     let rounds = state.rounds.len();
     let title = format!(" draft tree · round {} of {rounds} ", at + 1);
-    let mode = if round.predicted {
-        Span::styled(" predicted ", styles.warning)
-    } else if !state.rounds.live() {
+    let mode = if !state.rounds.live() {
         Span::styled(" looking back ", styles.warning)
     } else if state.controls.paused {
         Span::styled(" paused ", styles.warning)

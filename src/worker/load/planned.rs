@@ -62,7 +62,6 @@ pub(super) fn planned(
         prompts_on: target.prompts_on.clone(),
         for_show: plan_inputs.prefer == Prefer::Show,
         verify_ms: target.measured.verify.clone(),
-        draft_levels: plan_inputs.levels.clone(),
         plain_ms: target.measured.verify.iter().find(|(rows, _)| *rows == 1).map(|(_, ms)| *ms),
         reasons: once(
             advised
@@ -140,7 +139,6 @@ fn ready(
         switches_thinking: files.template.switches_thinking(),
         plain_ms: None,
         verify_ms: Vec::new(),
-        draft_levels: Vec::new(),
         for_show: false,
         models: ModelChoice::default(),
     }

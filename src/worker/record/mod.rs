@@ -6,12 +6,10 @@
 
 mod read;
 mod verify;
-mod what_if;
 mod write;
 
 pub use read::{Record, RecordError, RecordedAnswer};
 pub use verify::{Finding, verify_answer};
-pub use what_if::{NextRound, WhatIf};
 pub use write::{Recording, RecordingError, recorded};
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use unicode_width::UnicodeWidthStr;
 
 use super::{answering, check, drawn, text};
-use crate::decode::{AheadRecord, AheadToken, Round, Timing};
+use crate::decode::{AheadRecord, AheadToken, Timing};
 use crate::model::Traffic;
 use crate::speculate::{Budget, SamplerSettings, Shape};
 use crate::tui::state::{FirstAnswer, ScreenState, Speedup};
@@ -166,25 +166,14 @@ fn a_round_shows_while_it_is_verified() {
 }
 
 #[test]
-fn what_a_replay_works_out_is_marked_predicted() {
+fn a_replay_shows_the_recorded_temperature() {
     let mut state = answering(120, 40, 16);
-    assert!(!text(&drawn(&mut state)).contains("predicted"));
-    let round = state.rounds.latest().unwrap().clone();
-    let round = Box::new(Round { predicted: true, ..round });
-    say(&mut state, Event::Round { generation: 2, round });
-    // In the tree and in the meters, which say at which temperature it was recorded.
     let recorded = SamplerSettings { temperature: 0.7, ..SamplerSettings::default() };
     say(&mut state, Event::Sampled(recorded));
     state.replay = true;
     let screen = text(&drawn(&mut state));
-    assert_eq!(screen.matches(" predicted ").count(), 2, "{screen}");
-    assert!(screen.contains(" predicted at T 0.70 "), "{screen}");
     let dial = screen.lines().find(|line| line.contains("temperature")).unwrap_or_default();
     assert!(dial.contains("0.70  recorded"), "{screen}");
-    let summary = state.meters.summary.clone().unwrap();
-    say(&mut state, Event::Finished { generation: 2, summary });
-    let screen = text(&drawn(&mut state));
-    assert!(screen.contains(" rounds instead of 54 · predicted"), "{screen}");
 }
 
 #[test]
