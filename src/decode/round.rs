@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// Proposed by the draft and confirmed by the target.
+    /// Proposed by the draft and accepted by the target.
     Accepted,
     /// The bonus token: chosen by the target where the accepted path ends.
     Target,

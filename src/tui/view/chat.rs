@@ -452,7 +452,7 @@ fn welcome(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styl
             lines.push(Line::default());
             lines.push(Line::from_iter([
                 Span::styled("underlined", accepted(styles)),
-                Span::styled("  guessed by the draft, confirmed by the target", styles.dim),
+                Span::styled("  guessed by the draft, accepted by the target", styles.dim),
             ]));
             lines.push(Line::from_iter([
                 Span::styled("plain", styles.text),

@@ -98,7 +98,7 @@ fn draw_nodes(
 /// Legend of the panel.
 fn empty(styles: &Styles) -> Vec<Line<'static>> {
     [
-        (NodeOutcome::Accepted, "guessed by the draft and confirmed"),
+        (NodeOutcome::Accepted, "guessed by the draft and accepted"),
         (NodeOutcome::Target, "the target's own next token"),
         (NodeOutcome::Rejected, "guessed, but not what the target chose"),
     ]
