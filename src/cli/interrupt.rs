@@ -29,7 +29,7 @@ pub fn watch(on_signal: impl Fn() -> bool + Send + 'static) {
 pub fn ignore_ctrl_c() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return };
-    // Without the thread Ctrl-C ends this program, and the other one goes on.
+    // Without the thread, Ctrl-C ends this program and the pager continues.
     let _ = std::thread::Builder::new().name("dovetail-signals".into()).spawn(move || {
         runtime.block_on(async { while tokio::signal::ctrl_c().await.is_ok() {} });
     });

@@ -103,7 +103,7 @@ fn measured(
             Event::Notice(text) => {
                 report(&format!("note: {text}"));
                 if let Some(stage) = &mut stage {
-                    // The next frame stands below it.
+                    // The next frame is drawn below it.
                     stage.drawn = None;
                 }
             }

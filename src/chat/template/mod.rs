@@ -321,7 +321,7 @@ mod tests {
         {
             assert!(!is_base(name), "{name}");
         }
-        // Its own template was made to chat, whatever its name.
+        // A template of its own is made to chat, even if the name does not say so.
         let own = ChatTemplate::new("{{ messages }}", "test", SpecialTokens::default()).unwrap();
         assert!(!own.is_for_base_model());
     }

@@ -69,7 +69,7 @@ pub(super) fn paper(args: &PaperArgs) -> CommandResult {
     }
 }
 
-/// Where nothing else is said the target lies on the CPU, and not wherever it is fastest here: rows
+/// The target is on the CPU unless the flags place it, even if another place is faster here: rows
 /// that have it elsewhere say so themselves.
 fn target_on_cpu(args: &PaperArgs) -> PaperArgs {
     let mut args = args.clone();
