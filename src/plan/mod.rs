@@ -26,6 +26,8 @@ mod confidence_controller;
 mod controller;
 mod cost;
 mod cost_inputs;
+#[cfg(test)]
+mod decisions_tests;
 mod duo_controller;
 mod heads;
 mod layers;
