@@ -228,7 +228,6 @@ mod tests {
             memory: Memory { total: 1 << 30, free: 1 << 30 },
             gpu: GpuFinding::Absent { reason: "no NVIDIA GPU: no driver".into() },
             adapters: Vec::new(),
-            built_with: Vec::new(),
         };
         let auto = DeviceChoice::Auto;
         assert_eq!(gpu_name(auto, &machine), "no NVIDIA GPU: no driver");

@@ -120,9 +120,8 @@ fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
     report.row("default GPU", taken(&machine.adapters));
     report.title("Build");
     report.row("version", env!("CARGO_PKG_VERSION"));
-    let libraries = machine.built_with.iter().map(|name| format!(", {name} (candle)"));
-    let own = "Vulkan, Metal or DirectX 12 (Dovetail's own shaders)".to_owned();
-    report.row("GPU support", libraries.fold(own, |all, more| all + &more));
+    report.row("GPU support", "Vulkan, Metal or DirectX 12");
+    report.row("training", if cfg!(feature = "cuda") { "CPU, CUDA" } else { "CPU" });
     report.title("Files");
     let settings_file = config.or_else(settings::default_path).map(|path| {
         let there = if path.exists() { "" } else { " (does not exist; defaults apply)" };

@@ -64,8 +64,6 @@ pub struct Machine {
     pub gpu: GpuFinding,
     /// The GPUs that any build can use, by number.
     pub adapters: Vec<Adapter>,
-    /// GPU back ends in this binary: `cuda`, `metal`, or nothing.
-    pub built_with: Vec<&'static str>,
 }
 
 impl Machine {
@@ -84,7 +82,6 @@ impl Machine {
             cpu: cpu(system.as_ref()),
             memory: system.as_ref().map_or(Memory { total: 0, free: 0 }, memory),
             gpu,
-            built_with: built_with(),
         }
     }
 }
@@ -114,17 +111,6 @@ pub(super) fn memory(system: &System) -> Memory {
         }
         _ => Memory { total, free },
     }
-}
-
-fn built_with() -> Vec<&'static str> {
-    let mut found = Vec::new();
-    if cfg!(feature = "cuda") {
-        found.push("cuda");
-    }
-    if cfg!(feature = "metal") {
-        found.push("metal");
-    }
-    found
 }
 
 #[cfg(target_arch = "x86_64")]

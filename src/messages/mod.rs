@@ -26,15 +26,11 @@ pub fn reason(reason: &Reason) -> String {
                 ),
             }
         }
-        Reason::DraftOnAppleGpu => {
-            "Drafting on the Apple GPU, which shares the main memory.".to_owned()
-        }
         Reason::TargetOnCpu(why) => on_cpu("the target runs", why),
         Reason::TargetOnGpu { gpu } => format!("The whole target runs on {gpu}; {MAY_DIFFER}."),
-        Reason::TargetSplit { gpu, layers, of, asked, half } => {
-            let half = if *half { " in half precision" } else { "" };
+        Reason::TargetSplit { gpu, layers, of, asked } => {
             let asked = asked.map_or_else(String::new, |asked| format!(" (you chose {asked})"));
-            format!("{layers} of the target's {of} blocks run on {gpu}{half}{asked}; {MAY_DIFFER}.")
+            format!("{layers} of the target's {of} blocks run on {gpu}{asked}; {MAY_DIFFER}.")
         }
         Reason::TargetCut { gpu, layers, of } => format!(
             "{layers} of the target's {of} blocks run on {gpu}, which has no room for more; \
@@ -191,12 +187,7 @@ pub fn obstacle(why: &Obstacle) -> String {
                 others.iter().map(|(number, name)| format!("gpu:{number} {name}")).collect();
             format!("gpu:{number} does not exist (available: {})", others.join(", "))
         }
-        Obstacle::NotBuilt { library, feature } => {
-            format!("this build does not support {library} (build it with --features {feature})")
-        }
-        Obstacle::NoNvidia(reason) => reason.clone(),
         Obstacle::NoVulkan(gpu) => format!("{gpu} has no Vulkan driver"),
-        Obstacle::UsedByCandle(gpu) => format!("{gpu} is used through candle's libraries"),
         Obstacle::Failed => "the GPU failed".to_owned(),
         Obstacle::DraftTooLarge { needed, gpu, room, memory } => format!(
             "the draft needs {} MiB of GPU memory, but {gpu} has {} MiB available{}",
@@ -265,7 +256,6 @@ fn of_memory(memory: &GpuMemory) -> String {
         GpuMemory::Given(bytes) => format!(" ({} MiB, as you set)", bytes >> 20),
         GpuMemory::Shared => " (shares the main memory)".to_owned(),
         GpuMemory::Unknown => " (memory unknown; set it with `vram = \"4GiB\"`)".to_owned(),
-        GpuMemory::Unsaid => String::new(),
     }
 }
 

@@ -18,7 +18,7 @@ fn all() -> Vec<Reason> {
     let memory = GpuMemory::Known { free: 3840 * MIB, total: 4096 * MIB };
     let on_gpu =
         |memory: &GpuMemory, fit| Reason::DraftOnGpu { gpu: card(), memory: memory.clone(), fit };
-    let split = |asked, half| Reason::TargetSplit { gpu: card(), layers: 10, of: 32, asked, half };
+    let split = |asked| Reason::TargetSplit { gpu: card(), layers: 10, of: 32, asked };
     let threads = |chosen, effect| Reason::ThreadsShared { draft: 2, threads: 8, chosen, effect };
     let blocks = |blocks, why| Reason::Blocks { blocks, most: 5, why };
     let tree = |fixed| Reason::Tree { shape, fixed, draft_ms: 59.7, verify_ms: 302.2 };
@@ -51,11 +51,10 @@ fn all() -> Vec<Reason> {
         on_gpu(&GpuMemory::Given(4096 * MIB), None),
         on_gpu(&GpuMemory::Shared, None),
         on_gpu(&GpuMemory::Unknown, None),
-        Reason::DraftOnAppleGpu,
         Reason::TargetOnCpu(Obstacle::NoGpu),
         Reason::TargetOnGpu { gpu: card() },
-        split(None, false),
-        split(Some(20), true),
+        split(None),
+        split(Some(20)),
         Reason::TargetCut { gpu: card(), layers: 10, of: 32 },
         Reason::TargetStreamed { gpu: card() },
         Reason::BlockTimes { cpu_ms: 5.0, gpu_ms: 0.5, gpu: card(), fit: 12, of: 32 },
@@ -131,10 +130,7 @@ fn every_obstacle_says_why_the_cpu_drafts() {
         Obstacle::SoftwareOnly { name: "llvmpipe".to_owned(), number: 0 },
         Obstacle::NoSuchGpu { number: 7, others: Vec::new() },
         Obstacle::NoSuchGpu { number: 7, others },
-        Obstacle::NotBuilt { library: "CUDA", feature: "cuda" },
-        Obstacle::NoNvidia("no NVIDIA GPU: the driver is not installed".to_owned()),
         Obstacle::NoVulkan(card()),
-        Obstacle::UsedByCandle(card()),
         Obstacle::Failed,
         Obstacle::DraftTooLarge { needed, gpu: card(), room, memory },
         Obstacle::BlockTooLarge { block: 400 * MIB, draft: needed, gpu: card(), room },
@@ -152,7 +148,7 @@ fn what_is_expected_of_prompts_and_cut_heads_is_said() {
         long_prompt(&forecast, "a card"),
         @"Expected for a long prompt: 586 tokens/s through a card in slices of 512, 59 on the CPU."
     );
-    let memory = GpuMemory::Unsaid;
+    let memory = GpuMemory::Shared;
     let placed = |fit| Reason::DraftOnGpu { gpu: card(), memory: memory.clone(), fit };
     assert_eq!(cut(&placed(None)), None);
     insta::assert_snapshot!(

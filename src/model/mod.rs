@@ -33,7 +33,6 @@ mod vocabulary;
 pub mod weights;
 
 pub use block_options::{BlockOptions, Experts, Gating, LatentAttention, NormKind, SlidingWindow};
-pub use candle::DeviceLayers;
 #[cfg(test)]
 pub(crate) use config::tests::small as config_for_tests;
 pub use config::{Config, ConfigError, RopeLayout};

@@ -2,15 +2,12 @@
 //! others, the final norm and the LM head are on the CPU. Only the residual stream is transferred,
 //! H floats per row.
 //!
-//! Our own shaders are row-invariant, as the CPU's kernels are: a target split with them gives the
-//! same text with and without speculation, bit for bit. Candle's matrix products on a GPU are not
-//! row-invariant: a target split with candle is only exact in distribution. Either text may differ
-//! from that of the same model on the CPU alone. It must not depend on why the first blocks are on
-//! another device.
+//! The shaders are row-invariant, as the CPU's kernels are: the target gives the same text with and
+//! without speculation, bit for bit. The text may differ from that of the same model on the CPU
+//! alone.
 
 use std::sync::Arc;
 
-use super::candle::{DeviceLayers, TensorLayers};
 use super::gpu::{Gpu, GpuLayers};
 use super::lower::Lower;
 use super::{
@@ -21,7 +18,7 @@ use crate::speculate::Tree;
 
 /// A target whose first blocks are on another device.
 pub struct SplitTarget {
-    lower: Box<dyn Lower>,
+    lower: GpuLayers,
     upper: CpuTarget,
 }
 
@@ -40,22 +37,7 @@ impl SplitTarget {
         let fitting = GpuLayers::load_fitting(gpu, layers_and_spare, request, progress)?;
         let (lower, refused) = fitting;
         let upper = CpuTarget::load_above(lower.count(), request, progress)?;
-        Ok((Self { lower: Box::new(lower), upper }, refused))
-    }
-
-    /// Puts the first `lower_layers.layers` blocks on `lower_layers.device`, and the rest on the
-    /// CPU as [`CpuTarget::load`] does.
-    ///
-    /// # Errors
-    /// [`LoadError`]; [`LoadError::Device`] if the device has no room or cannot run such blocks.
-    pub fn load(
-        lower_layers: &DeviceLayers,
-        request: &LoadRequest<'_>,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Self, LoadError> {
-        let lower = TensorLayers::load(lower_layers, request, progress)?;
-        let upper = CpuTarget::load_above(lower_layers.layers, request, progress)?;
-        Ok(Self { lower: Box::new(lower), upper })
+        Ok((Self { lower, upper }, refused))
     }
 
     /// Puts the first `layers` blocks on `gpu`, in the precision in which the checkpoint stores
@@ -72,7 +54,7 @@ impl SplitTarget {
     ) -> Result<Self, LoadError> {
         let lower = GpuLayers::load(gpu, layers, request, progress)?;
         let upper = CpuTarget::load_above(layers, request, progress)?;
-        Ok(Self { lower: Box::new(lower), upper })
+        Ok(Self { lower, upper })
     }
 
     /// The part on the CPU, which has the embedding and the LM head of the whole model.
@@ -117,19 +99,19 @@ impl Target for SplitTarget {
     }
 
     fn prefill(&mut self, tokens: &[u32]) -> Result<Verified, TargetError> {
-        self.upper.prefill_above(tokens, self.lower.as_mut())
+        self.upper.prefill_above(tokens, &mut self.lower)
     }
 
     fn verify(&mut self, tree: &Tree) -> Result<Verified, TargetError> {
-        self.upper.verify_above(tree, self.lower.as_mut())
+        self.upper.verify_above(tree, &mut self.lower)
     }
 
     fn commit(&mut self, path: &[usize]) {
-        self.upper.commit_above(path, self.lower.as_mut());
+        self.upper.commit_above(path, &mut self.lower);
     }
 
     fn truncate(&mut self, len: usize) {
-        self.upper.truncate_above(len, self.lower.as_mut());
+        self.upper.truncate_above(len, &mut self.lower);
     }
 
     fn traffic(&self) -> Option<TrafficMeter> {

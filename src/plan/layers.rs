@@ -2,7 +2,7 @@
 //! together with the draft, from the bottom up. It must never move one.
 
 use super::overrides::{DeviceChoice, Limits, Setting};
-use super::place::{DraftDevice, GpuRoom, NoRoom, Room, room};
+use super::place::{DraftDevice, GpuRoom, NoRoom, room};
 use super::reason::{Obstacle, Reason};
 use crate::hardware::Machine;
 
@@ -26,10 +26,10 @@ pub struct LayerSize {
 }
 
 impl LayerSize {
-    /// How many blocks, of `most`, fit in `room` if `beside` bytes of it are taken by others.
-    pub(super) fn fitting(&self, room: u64, beside: u64, most: usize) -> usize {
+    /// How many blocks fit in `room` if others take `beside` bytes of it.
+    pub(super) fn fitting(&self, room: u64, beside: u64) -> usize {
         let left = room.saturating_sub(beside);
-        let fit = (left / self.layer.max(1)).min(most as u64) as usize;
+        let fit = (left / self.layer.max(1)).min(self.layers as u64) as usize;
         let with_head = fit == self.layers && left - fit as u64 * self.layer < self.head;
         if with_head { self.layers.saturating_sub(1) } else { fit }
     }
@@ -64,7 +64,7 @@ impl LayerPlacement {
     /// or on the CPU if there is no such GPU.
     pub fn streamed(room: Result<GpuRoom, Obstacle>, layers: usize) -> Self {
         match room {
-            Ok(GpuRoom { number, name, bytes }) => Self {
+            Ok(GpuRoom { number, name, bytes, .. }) => Self {
                 device: DraftDevice::Gpu(number),
                 room: bytes,
                 layers,
@@ -82,14 +82,13 @@ impl LayerPlacement {
     }
 }
 
-/// Decides how many blocks of the target leave the CPU. On candle's devices the last block, the
-/// final norm and the LM head stay, because the features that the draft reads are computed there.
-/// `vram` is the GPU memory that the user stated.
+/// Decides how many blocks of the target leave the CPU. The final norm and the LM head move together
+/// with the last block. `vram` is the GPU memory that the user stated.
 pub fn place_layers(
     setting: Setting,
     (choice, vram): (DeviceChoice, Option<u64>),
     machine: &Machine,
-    size: &dyn Fn(DraftDevice) -> LayerSize,
+    size: LayerSize,
 ) -> LayerPlacement {
     let stay = |why: Obstacle| LayerPlacement {
         device: DraftDevice::Cpu,
@@ -101,42 +100,48 @@ pub fn place_layers(
     if setting == Setting::Fixed(0) {
         return stay(Obstacle::Chosen);
     }
-    let Room { device, name, bytes: room, .. } = match room(choice, machine, vram) {
+    let GpuRoom { number, name: gpu, bytes: room, .. } = match room(choice, machine, vram) {
         Ok(found) => found,
         Err(NoRoom { reason, .. }) => return stay(reason),
     };
-    let size = size(device);
-    let by_us = matches!(device, DraftDevice::Gpu(_));
-    let most = if by_us { size.layers } else { size.layers.saturating_sub(1) };
-    let asked = setting.or(most).min(most);
+    let of = size.layers;
+    let asked = setting.or(of).min(of);
     let both = size.draft.saturating_add(size.small);
-    let is_whole = asked == size.layers && size.fitting(room, size.draft, most) == size.layers;
+    let is_whole = asked == of && size.fitting(room, size.draft) == of;
     // A small model that does not fit there drafts on the CPU anyway.
     let beside = if is_whole || both > room { size.draft } else { both };
-    let layers = asked.min(size.fitting(room, beside, most));
+    let layers = asked.min(size.fitting(room, beside));
     if layers == 0 {
-        let (block, draft) = (size.layer, beside);
-        return stay(Obstacle::BlockTooLarge { block, draft, gpu: name, room });
+        return stay(Obstacle::BlockTooLarge { block: size.layer, draft: beside, gpu, room });
     }
-    let (gpu, of) = (name, size.layers);
-    let reason = if by_us && layers == of {
+    let reason = if layers == of {
         Reason::TargetOnGpu { gpu }
     } else {
         let asked = setting.or(0).min(of);
         let asked = (setting.is_fixed() && layers < asked).then_some(asked);
-        Reason::TargetSplit { gpu, layers, of, asked, half: !by_us }
+        Reason::TargetSplit { gpu, layers, of, asked }
     };
+    let device = DraftDevice::Gpu(number);
     LayerPlacement { device, room, layers, requested: true, reason }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hardware::{Adapter, AdapterKind, Cpu, Gpu, GpuFinding, Memory};
+    use crate::hardware::{Adapter, AdapterKind, Cpu, Gpu, GpuFinding, Memory, Vram};
 
     const MIB: u64 = 1 << 20;
 
-    fn machine(free: u64, built: Vec<&'static str>) -> Machine {
+    /// With a card of which this many bytes are free.
+    fn machine(free: u64) -> Machine {
+        let card = Adapter {
+            number: 0,
+            name: "a Radeon".into(),
+            kind: AdapterKind::Discrete,
+            interface: "Vulkan".into(),
+            driver: "radv".into(),
+            memory: Some(Vram { total: free, used: 0 }),
+        };
         Machine {
             cpu: Cpu {
                 name: "test".into(),
@@ -146,15 +151,8 @@ mod tests {
                 features: Vec::new(),
             },
             memory: Memory { total: 8 << 30, free: 8 << 30 },
-            gpu: GpuFinding::Found(Gpu {
-                name: "a card".into(),
-                driver: "1".into(),
-                vram_total: free,
-                vram_free: free,
-                bandwidth: None,
-            }),
-            adapters: Vec::new(),
-            built_with: built,
+            gpu: GpuFinding::Absent { reason: "no NVIDIA GPU".into() },
+            adapters: vec![card],
         }
     }
 
@@ -162,43 +160,33 @@ mod tests {
         LayerSize { layers: 32, layer: 400 * MIB, head: 250 * MIB, draft: 2700 * MIB, small: 0 }
     }
 
-    /// With a card for our own kernels that has this many MiB.
-    fn placed_by_us(setting: Setting, vram: u64, size: LayerSize) -> LayerPlacement {
-        let mut machine = machine(0, Vec::new());
-        machine.adapters.push(Adapter {
-            number: 0,
-            name: "a Radeon".into(),
-            kind: AdapterKind::Discrete,
-            interface: "Vulkan".into(),
-            driver: "radv".into(),
-            memory: None,
-        });
+    /// With a card of which the user says that it has this many MiB.
+    fn placed_in(setting: Setting, vram: u64, size: LayerSize) -> LayerPlacement {
         let choice = (DeviceChoice::Auto, Some(vram * MIB));
-        place_layers(setting, choice, &machine, &|_| size)
+        place_layers(setting, choice, &machine(0), size)
     }
 
     fn placed_on(setting: Setting, machine: &Machine) -> LayerPlacement {
-        place_layers(setting, (DeviceChoice::Auto, None), machine, &|_| size())
+        place_layers(setting, (DeviceChoice::Auto, None), machine, size())
     }
 
     #[test]
     fn what_the_draft_leaves_is_filled_from_the_bottom() {
-        // Nine tenths of 8 GiB, minus the context's 400 MiB and the draft: 4272 MiB.
-        let placed = placed_on(Setting::Auto, &machine(8192 * MIB, vec!["cuda"]));
-        assert_eq!((placed.device, placed.layers), (DraftDevice::Cuda, 10));
+        // Nine tenths of 8 GiB, minus the draft: 4672 MiB.
+        let placed = placed_on(Setting::Auto, &machine(8192 * MIB));
+        assert_eq!((placed.device, placed.layers), (DraftDevice::Gpu(0), 11));
         assert!(
             matches!(
                 &placed.reason,
-                Reason::TargetSplit { gpu, layers: 10, of: 32, asked: None, half: true }
-                    if gpu == "a card"
+                Reason::TargetSplit { gpu, layers: 11, of: 32, asked: None } if gpu == "a Radeon"
             ),
             "{:?}",
             placed.reason
         );
-        let asked = placed_on(Setting::Fixed(4), &machine(8192 * MIB, vec!["cuda"]));
+        let asked = placed_on(Setting::Fixed(4), &machine(8192 * MIB));
         assert_eq!(asked.layers, 4);
-        let greedy = placed_on(Setting::Fixed(20), &machine(8192 * MIB, vec!["cuda"]));
-        assert_eq!(greedy.layers, 10);
+        let greedy = placed_on(Setting::Fixed(20), &machine(8192 * MIB));
+        assert_eq!(greedy.layers, 11);
         assert!(
             matches!(greedy.reason, Reason::TargetSplit { asked: Some(20), .. }),
             "{:?}",
@@ -207,21 +195,15 @@ mod tests {
     }
 
     #[test]
-    fn the_last_block_stays_however_large_the_card() {
-        let placed = placed_on(Setting::Auto, &machine(1 << 40, vec!["cuda"]));
-        assert_eq!(placed.layers, 31);
-    }
-
-    #[test]
-    fn all_of_it_goes_where_our_own_kernels_run_if_the_head_fits_too() {
-        let all = |vram: u64| placed_by_us(Setting::Fixed(LAYERS.most), vram, size());
+    fn all_of_it_goes_there_if_the_head_fits_too() {
+        let all = |vram: u64| placed_in(Setting::Fixed(LAYERS.most), vram, size());
         let whole = all(2700 + 32 * 400 + 250);
         assert_eq!((whole.device, whole.layers), (DraftDevice::Gpu(0), 32));
         assert_eq!(whole.reason, Reason::TargetOnGpu { gpu: "a Radeon".to_owned() });
         let almost = all(2700 + 32 * 400 + 249);
         assert_eq!(almost.layers, 31);
         assert!(
-            matches!(almost.reason, Reason::TargetSplit { asked: Some(32), half: false, .. }),
+            matches!(almost.reason, Reason::TargetSplit { asked: Some(32), .. }),
             "{:?}",
             almost.reason
         );
@@ -231,7 +213,7 @@ mod tests {
     fn a_small_model_has_room_beside_a_part_and_none_beside_the_whole() {
         let whole = 2700 + 32 * 400 + 250;
         let layers = |setting: Setting, vram: u64, small: u64| {
-            placed_by_us(setting, vram, LayerSize { small: small * MIB, ..size() }).layers
+            placed_in(setting, vram, LayerSize { small: small * MIB, ..size() }).layers
         };
         for (setting, vram, small, expected) in [
             // Everything fits: the small model drafts on the CPU.
@@ -250,22 +232,29 @@ mod tests {
     }
 
     #[test]
-    fn without_room_or_card_or_build_there_is_a_reason() {
-        let small = placed_on(Setting::Auto, &machine(3000 * MIB, vec!["cuda"]));
+    fn without_room_or_card_or_driver_there_is_a_reason() {
+        let small = placed_on(Setting::Auto, &machine(3000 * MIB));
         assert_eq!(small.layers, 0);
         let why = Reason::TargetOnCpu(Obstacle::BlockTooLarge {
             block: 400 * MIB,
             draft: 2700 * MIB,
-            gpu: "a card".to_owned(),
-            room: 3000 * MIB / 10 * 9 - (400 << 20),
+            gpu: "a Radeon".to_owned(),
+            room: 3000 * MIB / 10 * 9,
         });
         assert_eq!(small.reason, why);
-        let unlisted = placed_on(Setting::Auto, &machine(8192 * MIB, Vec::new()));
-        assert_eq!(unlisted.reason, Reason::TargetOnCpu(Obstacle::NoVulkan("a card".to_owned())));
-        let reason = "no NVIDIA GPU: the driver is not installed".to_owned();
-        let bare = Machine { gpu: GpuFinding::Absent { reason }, ..machine(0, vec!["cuda"]) };
+        let bare = Machine { adapters: Vec::new(), ..machine(0) };
         let absent = placed_on(Setting::Auto, &bare);
         assert_eq!((absent.device, absent.layers), (DraftDevice::Cpu, 0));
         assert_eq!(absent.reason, Reason::TargetOnCpu(Obstacle::NoGpu));
+        let card = Gpu {
+            name: "a GeForce".into(),
+            driver: "1".into(),
+            vram_total: 8192 * MIB,
+            vram_free: 8192 * MIB,
+            bandwidth: None,
+        };
+        let unlisted = placed_on(Setting::Auto, &Machine { gpu: GpuFinding::Found(card), ..bare });
+        let why = Obstacle::NoVulkan("a GeForce".to_owned());
+        assert_eq!(unlisted.reason, Reason::TargetOnCpu(why));
     }
 }

@@ -66,8 +66,8 @@ pub use overrides::{
     ANSWER, BLOCKS, DEPTH, DeviceChoice, GAMMA, Limits, PACE, Prefer, Setting, TreeOverrides, WIDTH,
 };
 pub use place::{
-    DraftDevice, GpuRoom, HeadSizes, Placement, best_adapter, gpu_room, no_hardware, place,
-    refused_device,
+    BUFFER_BYTES, DraftDevice, GpuDraftSize, GpuRoom, Placement, best_adapter, gpu_room,
+    no_hardware, place, refused_device,
 };
 pub use placement_reasons::{
     beats_offload, beside_target, offload_ms, placement_reasons, token_ms,

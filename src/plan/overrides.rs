@@ -106,7 +106,7 @@ pub enum Prefer {
 /// Where the draft runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceChoice {
-    /// The GPU if this build can use it and the draft fits, otherwise the CPU.
+    /// The best GPU if there is one and the draft fits, otherwise the CPU.
     #[default]
     Auto,
     /// The CPU.
@@ -114,8 +114,4 @@ pub enum DeviceChoice {
     /// A GPU through its own driver: that of this number, or the best one; otherwise the CPU, and
     /// the reason is reported.
     Gpu(Option<usize>),
-    /// An NVIDIA GPU; otherwise the CPU, and the reason is reported.
-    Cuda,
-    /// An Apple GPU; otherwise the CPU, and the reason is reported.
-    Metal,
 }

@@ -10,22 +10,8 @@ use crate::hardware::{Adapter, AdapterKind, GpuFinding, Machine};
 pub enum DraftDevice {
     /// The CPU, which it then shares with the target.
     Cpu,
-    /// The GPU of this number, with our own shaders.
+    /// The GPU of this number.
     Gpu(usize),
-    /// The first NVIDIA GPU, through CUDA.
-    Cuda,
-    /// The Apple GPU, through Metal's libraries.
-    Metal,
-}
-
-impl DraftDevice {
-    /// How many bytes the buffers of a draft's pass take there, in addition to weights and cache.
-    pub fn buffer_bytes(self) -> u64 {
-        match self {
-            Self::Gpu(_) => BUFFER_BYTES,
-            Self::Cpu | Self::Cuda | Self::Metal => 0,
-        }
-    }
 }
 
 /// The decision.
@@ -43,23 +29,19 @@ pub struct Placement {
     pub refused: bool,
 }
 
-/// How much a CUDA context and candle's kernels take before the first tensor, generously.
-const CONTEXT_BYTES: u64 = 400 << 20;
-/// How much the buffers of a pass take on a GPU, in addition to weights and cache.
-const BUFFER_BYTES: u64 = 32 << 20;
+/// How much the buffers of a draft's pass take on a GPU, in addition to weights and cache.
+pub const BUFFER_BYTES: u64 = 32 << 20;
 
-/// The size of a head on a device, and of its KV cache for one block.
-pub type HeadSizes<'a> = &'a dyn Fn(DraftDevice) -> (DraftSize, u64);
-
-/// A device and what it has available.
-pub(super) struct Room {
-    pub(super) device: DraftDevice,
-    pub(super) name: String,
-    pub(super) bytes: u64,
-    memory: GpuMemory,
+/// What a draft would take on a GPU.
+#[derive(Clone, Copy, Debug)]
+pub struct GpuDraftSize {
+    /// Its weights.
+    pub draft: DraftSize,
+    /// Bytes of the KV cache of one block.
+    pub cache: u64,
 }
 
-/// A GPU for our own shaders, and what it has available.
+/// A GPU and what it has available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuRoom {
     /// Its number.
@@ -68,9 +50,11 @@ pub struct GpuRoom {
     pub name: String,
     /// How many bytes may be used there.
     pub bytes: u64,
+    /// What is known of its memory.
+    pub memory: GpuMemory,
 }
 
-/// The GPU that our own shaders would use, or why there is none.
+/// The GPU that would be used, or why there is none.
 ///
 /// # Errors
 /// The reason.
@@ -79,13 +63,7 @@ pub fn gpu_room(
     machine: &Machine,
     vram: Option<u64>,
 ) -> Result<GpuRoom, Obstacle> {
-    match room(choice, machine, vram) {
-        Ok(Room { device: DraftDevice::Gpu(number), name, bytes, .. }) => {
-            Ok(GpuRoom { number, name, bytes })
-        }
-        Ok(Room { name, .. }) => Err(Obstacle::UsedByCandle(name)),
-        Err(NoRoom { reason, .. }) => Err(reason),
-    }
+    room(choice, machine, vram).map_err(|none| none.reason)
 }
 
 /// Why a device that the user requested is not used; `None` if it is, or if none was requested.
@@ -114,14 +92,13 @@ pub(super) struct NoRoom {
     pub(super) refused: bool,
 }
 
-/// The device that is wanted and can be used; otherwise why there is none. `vram` is the GPU memory
+/// The GPU that is wanted and can be used; otherwise why there is none. `vram` is the GPU memory
 /// that the user stated.
 pub(super) fn room(
     choice: DeviceChoice,
     machine: &Machine,
     vram: Option<u64>,
-) -> Result<Room, NoRoom> {
-    let built = |name: &str| machine.built_with.contains(&name);
+) -> Result<GpuRoom, NoRoom> {
     let none = |reason: Obstacle, refused: bool| Err(NoRoom { reason, refused });
     let best = best_adapter(&machine.adapters);
     let on = |adapter: &Adapter| Ok(adapter_room(adapter, machine, vram));
@@ -135,35 +112,10 @@ pub(super) fn room(
             Some(adapter) => on(adapter),
             None => none(no_hardware(&machine.adapters), true),
         },
-        DeviceChoice::Metal if !built("metal") => {
-            none(Obstacle::NotBuilt { library: "Metal", feature: "metal" }, true)
-        }
-        DeviceChoice::Cuda if !built("cuda") => {
-            none(Obstacle::NotBuilt { library: "CUDA", feature: "cuda" }, true)
-        }
-        DeviceChoice::Auto | DeviceChoice::Metal if built("metal") => Ok(Room {
-            device: DraftDevice::Metal,
-            name: "the Apple GPU".to_owned(),
-            // Its memory is the machine's own: half of the free memory leaves room for everything
-            // else.
-            bytes: machine.memory.free / 2,
-            memory: GpuMemory::Unsaid,
-        }),
-        DeviceChoice::Auto | DeviceChoice::Metal | DeviceChoice::Cuda => match &machine.gpu {
-            GpuFinding::Found(gpu) if built("cuda") => Ok(Room {
-                device: DraftDevice::Cuda,
-                name: gpu.name.clone(),
-                bytes: (gpu.vram_free / 10 * 9).saturating_sub(CONTEXT_BYTES),
-                memory: GpuMemory::Known { free: gpu.vram_free, total: gpu.vram_total },
-            }),
-            GpuFinding::Absent { reason } if choice == DeviceChoice::Cuda => {
-                none(Obstacle::NoNvidia(reason.clone()), true)
-            }
-            finding => match (best, finding) {
-                (Some(adapter), _) => on(adapter),
-                (None, GpuFinding::Found(gpu)) => none(Obstacle::NoVulkan(gpu.name.clone()), false),
-                (None, GpuFinding::Absent { .. }) => none(no_hardware(&machine.adapters), false),
-            },
+        DeviceChoice::Auto => match (best, &machine.gpu) {
+            (Some(adapter), _) => on(adapter),
+            (None, GpuFinding::Found(gpu)) => none(Obstacle::NoVulkan(gpu.name.clone()), false),
+            (None, GpuFinding::Absent { .. }) => none(no_hardware(&machine.adapters), false),
         },
     }
 }
@@ -186,7 +138,7 @@ fn no_adapter(number: usize, adapters: &[Adapter]) -> Obstacle {
     Obstacle::NoSuchGpu { number, others }
 }
 
-fn adapter_room(adapter: &Adapter, machine: &Machine, vram: Option<u64>) -> Room {
+fn adapter_room(adapter: &Adapter, machine: &Machine, vram: Option<u64>) -> GpuRoom {
     let (bytes, memory) = match (vram, adapter.memory) {
         (Some(vram), _) => (vram, GpuMemory::Given(vram)),
         (None, _) if adapter.shares_memory() => (machine.memory.free / 2, GpuMemory::Shared),
@@ -197,8 +149,7 @@ fn adapter_room(adapter: &Adapter, machine: &Machine, vram: Option<u64>) -> Room
         // Its driver will report when it is full.
         (None, None) => (u64::MAX, GpuMemory::Unknown),
     };
-    let (device, name) = (DraftDevice::Gpu(adapter.number), adapter.name.clone());
-    Room { device, name, bytes, memory }
+    GpuRoom { number: adapter.number, name: adapter.name.clone(), bytes, memory }
 }
 
 impl Placement {
@@ -222,48 +173,37 @@ impl Placement {
     }
 }
 
-/// Decides where a draft of this size runs. A GPU is used if this build can use it and the head (if
-/// elastic, at least one block) fits in its free memory with a tenth to spare. Then the target
+/// Decides where a draft of this size runs. A GPU is used if the head (if elastic, at least one
+/// block) fits in its free memory with a tenth to spare. Then the target
 /// keeps the CPU to itself and drafting costs it nothing (method.md, Cost model). Otherwise the
 /// draft runs on the CPU.
 pub fn place(
     choice: DeviceChoice,
     machine: &Machine,
     vram: Option<u64>,
-    sizes: HeadSizes<'_>,
+    size: GpuDraftSize,
 ) -> Placement {
-    let all = sizes(DraftDevice::Cpu).0.blocks;
+    let GpuDraftSize { draft, cache } = size;
+    let all = draft.blocks;
     let cpu = |why: Obstacle, refused: bool| Placement { refused, ..Placement::on_cpu(all, why) };
     let room = match room(choice, machine, vram) {
         Ok(room) => room,
         Err(NoRoom { reason, refused }) => return cpu(reason, refused),
     };
-    let Room { device, name, bytes, memory } = room;
-    let (draft, cache_bytes) = sizes(device);
-    if device == DraftDevice::Metal {
-        return Placement {
-            device,
-            room: bytes,
-            blocks: draft.blocks,
-            reason: Reason::DraftOnAppleGpu,
-            refused: false,
-        };
-    }
-    let beside = device.buffer_bytes();
+    let GpuRoom { number, name, bytes, memory } = room;
     let need = |blocks: usize| {
         let weights = (draft.fixed + draft.lookup + blocks as u64 * draft.block) as f64;
-        (weights * draft.bytes_per_weight) as u64 + blocks as u64 * cache_bytes + beside
+        (weights * draft.bytes_per_weight) as u64 + blocks as u64 * cache + BUFFER_BYTES
     };
     let least = if draft.elastic { 1 } else { draft.blocks };
     let Some(blocks) = (least..=draft.blocks).rev().find(|&blocks| need(blocks) <= bytes) else {
-        let context = if device == DraftDevice::Cuda { CONTEXT_BYTES } else { 0 };
-        let needed = need(least) + context;
+        let needed = need(least);
         let why = Obstacle::DraftTooLarge { needed, gpu: name, room: bytes, memory };
         return cpu(why, !matches!(choice, DeviceChoice::Auto));
     };
     let fit = (blocks < draft.blocks).then_some((blocks, draft.blocks));
     Placement {
-        device,
+        device: DraftDevice::Gpu(number),
         room: bytes,
         blocks,
         reason: Reason::DraftOnGpu { gpu: name, memory, fit },

@@ -219,7 +219,7 @@ impl PlacementInputs {
 
     /// How many blocks of the target fit next to this many bytes.
     pub(super) fn fitting(&self, beside: u64) -> usize {
-        self.layers.fitting(self.room, beside, self.layers.layers)
+        self.layers.fitting(self.room, beside)
     }
 
     /// T_V with this many blocks on the GPU, ms by γ.

@@ -29,19 +29,8 @@ pub enum Obstacle {
         /// Numbers and names of those that exist.
         others: Vec<(usize, String)>,
     },
-    /// This build lacks a library of candle's.
-    NotBuilt {
-        /// The library.
-        library: &'static str,
-        /// The feature to build with.
-        feature: &'static str,
-    },
-    /// There is no NVIDIA GPU, in NVML's words.
-    NoNvidia(String),
-    /// An NVIDIA GPU that CUDA alone could use.
+    /// This NVIDIA GPU has no Vulkan driver.
     NoVulkan(String),
-    /// A GPU that candle's libraries use.
-    UsedByCandle(String),
     /// The GPU failed.
     Failed,
     /// The draft is larger than what the GPU has free.
@@ -93,8 +82,6 @@ pub enum GpuMemory {
     Shared,
     /// The driver does not say.
     Unknown,
-    /// Not worth a word.
-    Unsaid,
 }
 
 /// Why γ is what it is.
@@ -162,8 +149,6 @@ pub enum Reason {
         /// Blocks that fit, and blocks of the head, where not all do.
         fit: Option<(usize, usize)>,
     },
-    /// The draft is on the GPU of an Apple machine, by candle.
-    DraftOnAppleGpu,
     /// The whole target is on the CPU.
     TargetOnCpu(Obstacle),
     /// The whole target is on a GPU.
@@ -181,8 +166,6 @@ pub enum Reason {
         of: usize,
         /// How many the user asked for, where that is more.
         asked: Option<usize>,
-        /// Whether they run in half precision.
-        half: bool,
     },
     /// As [`Self::TargetSplit`], since the GPU took no more than these when they were loaded.
     TargetCut {

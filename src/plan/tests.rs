@@ -1,7 +1,7 @@
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
 
 use super::*;
-use crate::hardware::{Cpu, Gpu, GpuFinding, Machine, Memory};
+use crate::hardware::{Adapter, AdapterKind, Cpu, Gpu, GpuFinding, Machine, Memory, Vram};
 use crate::speculate::{Budget, Shape, Tree};
 
 const GIB: u64 = 1 << 30;
@@ -16,7 +16,17 @@ fn cpu(cores: usize, features: &[&'static str]) -> Cpu {
     }
 }
 
-fn machine(cpu: Cpu, gpu: Option<(u64, f64)>, built_with: &[&'static str]) -> Machine {
+/// A machine, with an NVIDIA GPU of this size and bandwidth if there is one.
+fn machine(cpu: Cpu, gpu: Option<(u64, f64)>) -> Machine {
+    let adapters = gpu.map(|(total, _)| Adapter {
+        number: 0,
+        name: "TestForce 1".into(),
+        kind: AdapterKind::Discrete,
+        interface: "Vulkan".into(),
+        driver: "1".into(),
+        memory: Some(Vram { total, used: GIB / 4 }),
+    });
+    let adapters = adapters.into_iter().collect();
     let gpu = match gpu {
         None => GpuFinding::Absent { reason: "no NVIDIA GPU: the driver is not installed".into() },
         Some((vram, bandwidth)) => GpuFinding::Found(Gpu {
@@ -28,7 +38,7 @@ fn machine(cpu: Cpu, gpu: Option<(u64, f64)>, built_with: &[&'static str]) -> Ma
         }),
     };
     let memory = Memory { total: 64 * GIB, free: 60 * GIB };
-    Machine { cpu, memory, gpu, adapters: Vec::new(), built_with: built_with.to_vec() }
+    Machine { cpu, memory, gpu, adapters }
 }
 
 /// Llama-2 7B in 16 bits and a DGF head of five blocks.
@@ -44,7 +54,8 @@ const HEAD_7B: DraftSize = DraftSize {
 };
 
 fn inputs(machine: &Machine, target: TargetSize, head: DraftSize) -> (CostInputs, Placement) {
-    let placed = place(DeviceChoice::Auto, machine, None, &|_| (head, 0));
+    let size = GpuDraftSize { draft: head, cache: 0 };
+    let placed = place(DeviceChoice::Auto, machine, None, size);
     let verifier = Throughput::of_cpu(&machine.cpu, machine.cpu.physical);
     let throughput = match placed.device {
         DraftDevice::Cpu => verifier,
@@ -70,9 +81,9 @@ fn plan_on(machine: &Machine, target: TargetSize, head: DraftSize) -> (Plan, Pla
 
 #[test]
 fn the_rule_over_a_table_of_machines() {
-    let laptop = machine(cpu(4, &["AVX2"]), None, &[]);
-    let dovetail = machine(cpu(8, &["AVX2"]), Some((4 * GIB, 128e9)), &["cuda"]);
-    let server = machine(cpu(64, &["AVX-512", "AVX-512 VNNI"]), Some((24 * GIB, 900e9)), &["cuda"]);
+    let laptop = machine(cpu(4, &["AVX2"]), None);
+    let dovetail = machine(cpu(8, &["AVX2"]), Some((4 * GIB, 128e9)));
+    let server = machine(cpu(64, &["AVX-512", "AVX-512 VNNI"]), Some((24 * GIB, 900e9)));
     let (laptop, on_cpu) = plan_on(&laptop, TARGET_7B, HEAD_7B);
     let (dovetail, on_small_gpu) = plan_on(&dovetail, TARGET_7B, HEAD_7B);
     let (server, on_gpu) = plan_on(&server, TARGET_7B, HEAD_7B);
@@ -86,8 +97,8 @@ fn the_rule_over_a_table_of_machines() {
         })
         .to_vec();
     assert_eq!(on_cpu.device, DraftDevice::Cpu);
-    assert_eq!(on_small_gpu.device, DraftDevice::Cuda);
-    assert_eq!(on_gpu.device, DraftDevice::Cuda);
+    assert_eq!(on_small_gpu.device, DraftDevice::Gpu(0));
+    assert_eq!(on_gpu.device, DraftDevice::Gpu(0));
     insta::assert_snapshot!(rows.join("\n"));
     // The order is what is claimed; the snapshot only shows the figures.
     assert!(laptop.budget.shape.gamma <= dovetail.budget.shape.gamma);
@@ -99,7 +110,7 @@ fn the_rule_over_a_table_of_machines() {
 
 #[test]
 fn reasons_hold_the_figures_chosen() {
-    let machine = machine(cpu(8, &["AVX2"]), Some((4 * GIB, 128e9)), &["cuda"]);
+    let machine = machine(cpu(8, &["AVX2"]), Some((4 * GIB, 128e9)));
     let (plan, placed) = plan_on(&machine, TARGET_7B, HEAD_7B);
     assert!(
         matches!(&placed.reason, Reason::DraftOnGpu { gpu, fit: None, .. } if gpu == "TestForce 1")
@@ -133,43 +144,34 @@ fn reasons_hold_the_figures_chosen() {
 
 #[test]
 fn placement_says_what_stands_in_the_way() {
-    let on = |wish, gpu, built: &[&'static str], head: DraftSize| {
-        let placed = place(wish, &machine(cpu(8, &[]), gpu, built), None, &|_| (head, 64 << 20));
+    let on = |wish, machine: &Machine, draft: DraftSize| {
+        let placed = place(wish, machine, None, GpuDraftSize { draft, cache: 64 << 20 });
         (placed.device, placed.blocks, placed.refused, placed.reason)
     };
+    let with = |vram: Option<u64>| machine(cpu(8, &[]), vram.map(|vram| (vram, 1e11)));
     let fixed = DraftSize { elastic: false, ..HEAD_7B };
     let on_cpu =
         |refused: bool, why: Obstacle| (DraftDevice::Cpu, 5, refused, Reason::DraftOnCpu(why));
     let gpu = || "TestForce 1".to_owned();
     let memory = |free: u64, total: u64| GpuMemory::Known { free: free << 20, total: total << 20 };
-    let on_cuda = |blocks: usize, memory: GpuMemory| {
+    let on_gpu = |blocks: usize, memory: GpuMemory| {
         let fit = (blocks < 5).then_some((blocks, 5));
-        (DraftDevice::Cuda, blocks, false, Reason::DraftOnGpu { gpu: gpu(), memory, fit })
+        (DraftDevice::Gpu(0), blocks, false, Reason::DraftOnGpu { gpu: gpu(), memory, fit })
     };
-    let not_built = |library, feature| on_cpu(true, Obstacle::NotBuilt { library, feature });
-    let absent = "no NVIDIA GPU: the driver is not installed".to_owned();
-    for (wish, vram, built, head, expected) in [
-        (DeviceChoice::Auto, None, &["cuda"][..], HEAD_7B, on_cpu(false, Obstacle::NoGpu)),
-        (DeviceChoice::Cuda, None, &["cuda"], HEAD_7B, on_cpu(true, Obstacle::NoNvidia(absent))),
-        (DeviceChoice::Auto, Some(8 * GIB), &[], HEAD_7B, on_cpu(false, Obstacle::NoVulkan(gpu()))),
-        (DeviceChoice::Cuda, Some(8 * GIB), &[], HEAD_7B, not_built("CUDA", "cuda")),
-        (DeviceChoice::Cpu, Some(8 * GIB), &["cuda"], HEAD_7B, on_cpu(false, Obstacle::Chosen)),
-        (DeviceChoice::Auto, Some(8 * GIB), &["cuda"], HEAD_7B, on_cuda(5, memory(7936, 8192))),
-        (DeviceChoice::Auto, Some(2 * GIB), &["cuda"], HEAD_7B, on_cuda(1, memory(1792, 2048))),
-        (
-            DeviceChoice::Auto,
-            None,
-            &["metal"],
-            HEAD_7B,
-            (DraftDevice::Metal, 5, false, Reason::DraftOnAppleGpu),
-        ),
-        (DeviceChoice::Metal, None, &[], HEAD_7B, not_built("Metal", "metal")),
+    for (wish, vram, expected) in [
+        (DeviceChoice::Auto, None, on_cpu(false, Obstacle::NoGpu)),
+        (DeviceChoice::Gpu(None), None, on_cpu(true, Obstacle::NoGpu)),
+        (DeviceChoice::Cpu, Some(8 * GIB), on_cpu(false, Obstacle::Chosen)),
+        (DeviceChoice::Auto, Some(8 * GIB), on_gpu(5, memory(7936, 8192))),
+        (DeviceChoice::Auto, Some(2 * GIB), on_gpu(2, memory(1792, 2048))),
     ] {
-        assert_eq!(on(wish, vram.map(|vram| (vram, 1e11)), built, head), expected, "{wish:?}");
+        assert_eq!(on(wish, &with(vram), HEAD_7B), expected, "{wish:?}");
     }
+    let no_driver = Machine { adapters: Vec::new(), ..with(Some(8 * GIB)) };
+    let expected = on_cpu(false, Obstacle::NoVulkan(gpu()));
+    assert_eq!(on(DeviceChoice::Auto, &no_driver, HEAD_7B), expected);
     for (vram, head) in [(2 * GIB, fixed), (GIB / 2, HEAD_7B)] {
-        let (device, blocks, refused, reason) =
-            on(DeviceChoice::Auto, Some((vram, 1e11)), &["cuda"], head);
+        let (device, blocks, refused, reason) = on(DeviceChoice::Auto, &with(Some(vram)), head);
         assert_eq!((device, blocks, refused), (DraftDevice::Cpu, 5, false));
         assert!(
             matches!(reason, Reason::DraftOnCpu(Obstacle::DraftTooLarge { needed, room, .. })
@@ -181,7 +183,7 @@ fn placement_says_what_stands_in_the_way() {
 
 #[test]
 fn without_a_draft_there_is_only_plain_decoding() {
-    let machine = machine(cpu(8, &["AVX2"]), None, &[]);
+    let machine = machine(cpu(8, &["AVX2"]), None);
     let inputs = CostInputs { draft: None, ..inputs(&machine, TARGET_7B, HEAD_7B).0 };
     let space = SearchSpace {
         overrides: TreeOverrides::default(),
@@ -196,7 +198,7 @@ fn without_a_draft_there_is_only_plain_decoding() {
 
 #[test]
 fn a_measurement_overrules_the_guess() {
-    let machine = machine(cpu(16, &["AVX-512"]), Some((24 * GIB, 900e9)), &["cuda"]);
+    let machine = machine(cpu(16, &["AVX-512"]), Some((24 * GIB, 900e9)));
     let (inputs, _) = inputs(&machine, TARGET_7B, HEAD_7B);
     let space = space(&HEAD_7B, Prefer::Speed);
     let guess = choose(&inputs, &space);
@@ -226,7 +228,7 @@ fn show_keeps_a_tree_where_none_pays_and_says_so() {
         blocks: 4,
         elastic: true,
     };
-    let machine = machine(cpu(2, &["AVX2"]), None, &[]);
+    let machine = machine(cpu(2, &["AVX2"]), None);
     let (inputs, _) = inputs(&machine, tiny, head);
     let speed = choose(&inputs, &space(&head, Prefer::Speed));
     let show = choose(&inputs, &space(&head, Prefer::Show));
@@ -260,7 +262,7 @@ proptest! {
         };
         let gamma = |cores| {
             let gpu = gpu.then_some((24 * GIB, bandwidth));
-            let machine = machine(cpu(cores, LEVELS[level]), gpu, &["cuda"]);
+            let machine = machine(cpu(cores, LEVELS[level]), gpu);
             let (inputs, _) = inputs(&machine, TARGET_7B, HEAD_7B);
             let space = SearchSpace { overrides, ..space(&HEAD_7B, Prefer::Show) };
             choose(&inputs, &space).budget.shape.gamma
@@ -279,7 +281,7 @@ proptest! {
         };
         let blocks = |bandwidth| {
             let gpu = Some((24 * GIB, bandwidth));
-            let machine = machine(cpu(cores, LEVELS[level]), gpu, &["cuda"]);
+            let machine = machine(cpu(cores, LEVELS[level]), gpu);
             let (inputs, _) = inputs(&machine, TARGET_7B, HEAD_7B);
             let space = SearchSpace { overrides, ..space(&HEAD_7B, Prefer::Speed) };
             choose(&inputs, &space).budget.blocks
@@ -303,7 +305,7 @@ proptest! {
         };
         let prefer = if show { Prefer::Show } else { Prefer::Speed };
         let gpu = gpu.then_some((4 * GIB, bandwidth));
-        let machine = machine(cpu(cores, LEVELS[level]), gpu, &["cuda"]);
+        let machine = machine(cpu(cores, LEVELS[level]), gpu);
         let (inputs, _) = inputs(&machine, TARGET_7B, HEAD_7B);
         let budget = choose(&inputs, &SearchSpace { overrides, ..space(&HEAD_7B, prefer) }).budget;
         prop_assert_eq!(budget.shape.gamma, overrides.gamma.or(budget.shape.gamma));
@@ -422,7 +424,7 @@ impl World {
 
 /// A controller whose plan was corrected by times measured in `world`.
 fn started(prefer: Prefer, world: &World) -> (TreeController, SearchSpace) {
-    let machine = machine(cpu(8, &["AVX2"]), Some((4 * GIB, 128e9)), &["cuda"]);
+    let machine = machine(cpu(8, &["AVX2"]), Some((4 * GIB, 128e9)));
     let head = DraftSize { elastic: false, blocks: 4, ..HEAD_7B };
     let (inputs, _) = inputs(&machine, TARGET_7B, head);
     let space = space(&head, prefer);

@@ -12,7 +12,7 @@ const MODEL: &str = "a GGUF file, a folder, a hub id or the name of a model on t
 const HEAD: &str = "a file, a folder, a hub id or an installed head's name, a list of these, \
                     \"lookup\" or \"none\"";
 const DRAFT_VOCAB: &str = "a number of tokens, \"auto\", \"all\" or \"text:FILE\"";
-const DEVICE: &str = "auto, cpu, gpu, gpu:N with its number, cuda or metal";
+const DEVICE: &str = "auto, cpu, gpu or gpu:N with its number";
 const GPU_LAYERS: &str = "a whole number from 0 to 4096, \"auto\" or \"all\"";
 const GIGABYTES: &str = "true, false or a limit in gigabytes from 1 to 10000";
 const NGRAMS: &str = "a file made by `dovetail ngrams`, \"auto\" or \"none\"";

@@ -102,8 +102,6 @@ pub(super) fn device(settings: &mut Settings, value: &SettingValue) -> Option<()
     settings.device = match value.string()?.trim() {
         "auto" => DeviceChoice::Auto,
         "cpu" => DeviceChoice::Cpu,
-        "cuda" => DeviceChoice::Cuda,
-        "metal" => DeviceChoice::Metal,
         "gpu" => DeviceChoice::Gpu(None),
         other => DeviceChoice::Gpu(Some(other.strip_prefix("gpu:")?.parse().ok()?)),
     };

@@ -49,7 +49,7 @@ fn wrong_flags_and_values_exit_with_two_and_name_themselves() {
         (&["run", "hi", "--strategy", "dovetial"], &["--strategy", "did you mean `dovetail`?"]),
         (&["run", "hi", "--strategy", "magic"], &["the strategies are plain, auto, dovetail"]),
         (&["run", "hi", "--top-p", "0"], &["--top-p", "above 0"]),
-        (&["run", "hi", "--device", "tpu"], &["--device", "cuda", "tpu"]),
+        (&["run", "hi", "--device", "tpu"], &["--device", "gpu:N", "tpu"]),
         (&["run", "hi", "--temperature", "nan"], &["--temperature", "from 0 to 2"]),
         (&["--gamma", "x"], &["--gamma", "auto"]),
         (&["run", "hi", "--config", "no/such.toml"], &["no/such.toml", "--config"]),

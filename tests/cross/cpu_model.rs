@@ -46,7 +46,6 @@ mod vocabulary;
 pub mod weights;
 
 pub use block_options::{BlockOptions, Experts, Gating, LatentAttention, NormKind, SlidingWindow};
-pub use candle::DeviceLayers;
 pub use config::{Config, ConfigError, RopeLayout};
 pub use cpu::{CpuBatch, CpuDraft, CpuTarget, PassTiming, Progress};
 pub use load_error::LoadError;

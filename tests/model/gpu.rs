@@ -104,17 +104,22 @@ fn a_target_on_the_gpu_computes_what_the_cpu_does() {
 #[test]
 fn a_target_on_the_gpu_is_tapped_as_the_cpus_is() {
     let Some(gpu) = gpu() else { return };
-    let (config, source) = (config(), FeatureSource::States(vec![0, 2, 3]));
-    let mut target = on_cpu(&config, Format::F32);
-    target.set_features(source.clone());
-    let expected = journey(&mut target, PROMPT);
-    let whole = whole(&gpu, &config, Format::F32, KvFormat::F32);
-    let split = split(&gpu, &config, Format::F32, 2);
-    let both: [(&str, Box<dyn Target>); 2] =
-        [("whole", Box::new(whole)), ("split", Box::new(split))];
-    for (name, mut target) in both {
+    let config = config();
+    // States below, at and above the cut, for any cut.
+    for states in [vec![0, 1, 2], vec![0, 2, 3]] {
+        let source = FeatureSource::States(states);
+        let mut target = on_cpu(&config, Format::F32);
         target.set_features(source.clone());
-        assert_alike(name, &journey(target.as_mut(), PROMPT), &expected, 5e-4);
+        let expected = journey(&mut target, PROMPT);
+        let whole = whole(&gpu, &config, Format::F32, KvFormat::F32);
+        let mut targets: Vec<(&str, Box<dyn Target>)> = vec![("whole", Box::new(whole))];
+        for layers in [1, 2] {
+            targets.push(("split", Box::new(split(&gpu, &config, Format::F32, layers))));
+        }
+        for (name, mut target) in targets {
+            target.set_features(source.clone());
+            assert_alike(name, &journey(target.as_mut(), PROMPT), &expected, 5e-4);
+        }
     }
 }
 

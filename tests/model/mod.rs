@@ -7,4 +7,3 @@ mod gpu;
 mod loading;
 mod prefill;
 mod reference;
-mod split;

@@ -13,10 +13,9 @@ use crate::support::program::{ended, in_home};
 use dovetail::library::{Spec, open_head};
 use dovetail::model::Config;
 use dovetail::model::weights::tensors;
-use dovetail::plan::DeviceChoice;
 use dovetail::train::Length;
 use dovetail::train::run::{
-    End, Recipe, RunError, RunRequest, Stage, TrainEvent, estimate, stored, train,
+    End, Recipe, RunError, RunRequest, Stage, TrainDevice, TrainEvent, estimate, stored, train,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -109,7 +108,7 @@ impl Bench {
         (recipe.blocks, recipe.held_out, recipe.decode) = (2, 0.2, 2);
         recipe.options.length = Length::Steps(8);
         (recipe.options.batch_tokens, recipe.options.window) = (256, 96);
-        let (out, device) = (self.head(), DeviceChoice::Cpu);
+        let (out, device) = (self.head(), TrainDevice::Cpu);
         let model_folders = Vec::new();
         RunRequest { out, resume, recipe, threads: 1, device, keep_work: true, model_folders }
     }

@@ -19,10 +19,9 @@ use dovetail::model::head::{
     DraftVocabulary, FusionKind, GpuHead, HeadBackend, HeadPrecision, HeadWeights, PackedHead,
     Pairs, SharedTables, Table, TensorHead,
 };
-use dovetail::plan::DeviceChoice;
 use dovetail::settings::{HeadChoice, Settings};
 use dovetail::speculate::{BeamRow, Ranking, Shape};
-use dovetail::train::run::{End, Recipe, RunRequest, TrainEvent, estimate, train};
+use dovetail::train::run::{End, Recipe, RunRequest, TrainDevice, TrainEvent, estimate, train};
 use dovetail::train::{
     Columns, DraftNet, DraftVocabSize, FirstWeights, Length, Past, head_config_of,
 };
@@ -141,7 +140,7 @@ fn a_short_training_of_each_kind_gives_a_head_that_drafts() {
         let how = &mut recipe.options;
         (how.length, how.warmup) = (Length::Steps(10), 1);
         (how.batch_tokens, how.window) = (192, 96);
-        let (out, device) = (folder.path().join("head"), DeviceChoice::Cpu);
+        let (out, device) = (folder.path().join("head"), TrainDevice::Cpu);
         let model_folders = Vec::new();
         let request = RunRequest {
             out,

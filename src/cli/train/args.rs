@@ -7,8 +7,7 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::settings_file::SettingsFile;
 use crate::model::head::FusionKind;
-use crate::plan::DeviceChoice;
-use crate::train::run::Recipe;
+use crate::train::run::{Recipe, TrainDevice};
 use crate::train::{DraftVocabSize, Elastic, Length, MaskRule};
 
 /// Flags of `train`.
@@ -174,7 +173,7 @@ pub struct TrainArgs {
         env = "DOVETAIL_DEVICE",
         help_heading = "Machine"
     )]
-    pub device: DeviceArg,
+    pub device: TrainDevice,
     /// The settings file, which may name folders of models.
     #[command(flatten)]
     pub file: SettingsFile,
@@ -222,30 +221,6 @@ pub enum MaskArg {
     Aligned,
     /// The tokens that the published trainer uses.
     Published,
-}
-
-/// A device by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DeviceArg {
-    /// A GPU if this build can use one, otherwise the CPU.
-    Auto,
-    /// The CPU.
-    Cpu,
-    /// An NVIDIA GPU.
-    Cuda,
-    /// An Apple GPU.
-    Metal,
-}
-
-impl From<DeviceArg> for DeviceChoice {
-    fn from(device: DeviceArg) -> Self {
-        match device {
-            DeviceArg::Auto => Self::Auto,
-            DeviceArg::Cpu => Self::Cpu,
-            DeviceArg::Cuda => Self::Cuda,
-            DeviceArg::Metal => Self::Metal,
-        }
-    }
 }
 
 impl TrainArgs {

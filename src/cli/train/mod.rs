@@ -40,7 +40,7 @@ pub fn train(args: &TrainArgs) -> CommandResult {
         resume: args.resume,
         recipe,
         threads: compute_threads(args.threads),
-        device: args.device.into(),
+        device: args.device,
         keep_work: args.keep_work,
         model_folders: args.file.settings(&[])?.model_folders,
     };

@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use candle_core::Device;
+use clap::ValueEnum;
 
 pub use decoded::{DecodeEval, DecodeRow};
 pub use estimate::{Estimate, Share, estimate};
@@ -40,7 +41,6 @@ use crate::decode::DecodeError;
 use crate::library::{LibraryError, TokenizerError};
 use crate::model::head::HeadError;
 use crate::model::{LoadError, TargetError};
-use crate::plan::DeviceChoice;
 use context::RunContext;
 use run_dir::RunDir;
 
@@ -93,6 +93,17 @@ pub enum End {
     Stopped,
 }
 
+/// Where a head is trained; the target runs on the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TrainDevice {
+    /// An NVIDIA GPU if this build can use one, otherwise the CPU.
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// An NVIDIA GPU.
+    Cuda,
+}
+
 /// A request to train.
 #[derive(Debug)]
 pub struct RunRequest {
@@ -104,8 +115,8 @@ pub struct RunRequest {
     pub recipe: Recipe,
     /// Compute threads.
     pub threads: usize,
-    /// Where the head is trained; the target runs on the CPU.
-    pub device: DeviceChoice,
+    /// Where the head is trained.
+    pub device: TrainDevice,
     /// Whether to keep the features and the checkpoint of a finished training.
     pub keep_work: bool,
     /// Folders in which the target is searched for by name, in addition to the stores.
@@ -230,7 +241,7 @@ pub enum RunError {
     #[error("cannot train on {wish:?}: {reason}; use --device cpu")]
     Device {
         /// What was requested.
-        wish: DeviceChoice,
+        wish: TrainDevice,
         /// Why not.
         reason: String,
     },
@@ -342,15 +353,11 @@ fn stages(
     if request.keep_work { Ok(()) } else { run.dir.clear() }
 }
 
-/// The device on which the head is trained.
-fn device(wish: DeviceChoice) -> Result<Device, RunError> {
+fn device(wish: TrainDevice) -> Result<Device, RunError> {
     let found = match wish {
-        // Our own shaders do not compute gradients.
-        DeviceChoice::Cpu | DeviceChoice::Gpu(_) => Ok(Device::Cpu),
-        DeviceChoice::Cuda => Device::new_cuda(0),
-        DeviceChoice::Metal => Device::new_metal(0),
-        DeviceChoice::Auto if cfg!(feature = "metal") => Device::metal_if_available(0),
-        DeviceChoice::Auto => Device::cuda_if_available(0),
+        TrainDevice::Cpu => Ok(Device::Cpu),
+        TrainDevice::Cuda => Device::new_cuda(0),
+        TrainDevice::Auto => Device::cuda_if_available(0),
     };
     found.map_err(|error| RunError::Device { wish, reason: error.to_string() })
 }

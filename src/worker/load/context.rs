@@ -3,8 +3,6 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use candle_core::Device;
-
 use super::advice::{Advice, TakenHead};
 use super::files::{ModelFiles, NamedHead};
 use super::scored_tokens::most_scored;
@@ -16,34 +14,18 @@ use crate::messages;
 use crate::model::head::HeadConfig;
 use crate::model::{self, Gpu, GpuLimits};
 use crate::plan::{
-    DraftDevice, DraftSize, Obstacle, TargetSize, ThreadSplit, Throughput, split_threads,
-    split_threads_with_gpu,
+    BUFFER_BYTES, DraftDevice, DraftSize, Obstacle, TargetSize, ThreadSplit, Throughput,
+    split_threads, split_threads_with_gpu,
 };
 use crate::settings::{KvPrecision, Settings};
 
-/// A device of a placement, opened.
-pub(super) enum OpenedDevice {
-    /// With candle.
-    Candle(Device),
-    /// With our own shaders.
-    Gpu(Arc<Gpu>),
-}
-
 /// Opens the device of a placement, of which this many bytes may be used; `None` for the CPU.
-pub(super) type OpenDevice = fn(DraftDevice, u64) -> Result<Option<OpenedDevice>, String>;
+pub(super) type OpenDevice = fn(DraftDevice, u64) -> Result<Option<Arc<Gpu>>, String>;
 
-/// The device; `None` for the CPU. Of candle's devices, only those for which this build was
-/// compiled are ever placed.
-pub(super) fn open_device(kind: DraftDevice, room: u64) -> Result<Option<OpenedDevice>, String> {
-    let candle = |device: candle_core::Result<Device>| match device {
-        Ok(device) => Ok(Some(OpenedDevice::Candle(device))),
-        Err(error) => Err(error.to_string()),
-    };
-    match kind {
+pub(super) fn open_device(device: DraftDevice, room: u64) -> Result<Option<Arc<Gpu>>, String> {
+    match device {
         DraftDevice::Cpu => Ok(None),
-        DraftDevice::Gpu(number) => open_gpu(number, room).map(|gpu| Some(OpenedDevice::Gpu(gpu))),
-        DraftDevice::Cuda => candle(Device::new_cuda(0)),
-        DraftDevice::Metal => candle(Device::new_metal(0)),
+        DraftDevice::Gpu(number) => open_gpu(number, room).map(Some),
     }
 }
 
@@ -160,27 +142,21 @@ impl<'a> LoadContext<'a> {
         HeadConfig { draft_vocab, ..head.config.clone() }
     }
 
-    /// The most bytes that a head takes on a device.
-    pub(super) fn head_bytes(&self, head: &HeadFiles, device: DraftDevice) -> u64 {
-        sizes::most_head_bytes(&self.config_of(head), self.context, device)
-    }
-
-    /// How many bytes drafts will take on a device: those of the advised draft, or of all that may
-    /// go there.
-    pub(super) fn draft_bytes(&self, device: DraftDevice) -> DraftBytes {
+    /// How many bytes drafts will take on the GPU: those of the advised draft, or of all that may go
+    /// there.
+    pub(super) fn draft_bytes(&self) -> DraftBytes {
         if let Some(advice) = &self.advice {
             return DraftBytes { draft: advice.draft_bytes, small: 0 };
         }
         if self.drafts_on_cpu().is_some() {
             return DraftBytes::default();
         }
-        let buffers = device.buffer_bytes();
-        let head = self.head().map(|head| self.head_bytes(&head.files, device) + buffers);
-        // Candle's devices hold only draft heads.
-        let by_us = matches!(device, DraftDevice::Gpu(_));
-        let small = self.files.small.as_ref().filter(|_| by_us);
-        let small = small.map(|small| sizes::of_draft(small, self.context, device) + buffers);
-        DraftBytes { draft: head.unwrap_or(0), small: small.unwrap_or(0) }
+        let head = self.head().map_or(0, |head| {
+            sizes::head_on_gpu(&self.config_of(&head.files), self.context) + BUFFER_BYTES
+        });
+        let small = self.files.small.as_ref();
+        let small = small.map_or(0, |small| sizes::of_draft(small, self.context) + BUFFER_BYTES);
+        DraftBytes { draft: head, small }
     }
 
     /// The target's compute threads.

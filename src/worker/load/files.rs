@@ -5,7 +5,6 @@ use super::error::StartError;
 use super::sizes;
 use crate::hardware::Machine;
 use crate::library::{self, HeadFiles, LibraryError, Recommended, Spec, TargetFiles};
-use crate::plan::DraftDevice;
 use crate::settings::{HeadChoice, KvPrecision, Settings};
 
 /// The models of a session on disk.
@@ -143,9 +142,8 @@ impl ModelFiles {
     /// Bytes of the drafters' weights; of several heads, the smallest counts.
     fn draft_bytes(&self) -> u64 {
         let small = self.small.as_ref().map_or(0, |small| small.bytes);
-        let bytes = |head: &NamedHead| {
-            sizes::most_head_bytes(&head.files.config, Settings::AUTO_CONTEXT, DraftDevice::Cpu)
-        };
+        let bytes =
+            |head: &NamedHead| sizes::head_on_cpu(&head.files.config, Settings::AUTO_CONTEXT);
         small + self.heads.iter().map(bytes).min().unwrap_or(0)
     }
 

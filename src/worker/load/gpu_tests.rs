@@ -2,12 +2,12 @@
 
 use super::tests::machine;
 use super::*;
+use crate::draft::Depths;
 use crate::hardware::{Adapter, AdapterKind, adapters};
 use crate::library;
 use crate::model;
 use crate::plan::{DeviceChoice, DraftDevice, LayerSize, Setting};
 use crate::settings::{HeadChoice, PrefillDevice, SettingValue};
-use context::OpenedDevice;
 
 /// The machine with its first GPU in the role of a card, because a software device is not chosen
 /// automatically.
@@ -162,13 +162,13 @@ fn long_prompts_go_to_a_card_where_that_is_expected_to_pay() {
 }
 
 /// The first GPU, opened separately, because others would share the room.
-fn own_device(device: DraftDevice, room: u64) -> Result<Option<OpenedDevice>, String> {
+fn own_device(device: DraftDevice, room: u64) -> Result<Option<Arc<model::Gpu>>, String> {
     if device == DraftDevice::Cpu {
         return Ok(None);
     }
     let limits = model::GpuLimits { room, ..model::GpuLimits::default() };
     let gpu = model::Gpu::open(&adapters()[0], limits).map_err(|error| error.to_string())?;
-    Ok(Some(OpenedDevice::Gpu(gpu)))
+    Ok(Some(gpu))
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn other_drafts_go_where_a_start_would_have_them() {
 }
 
 /// A card that other programs have filled since it reported its memory.
-fn half_of_what_it_said(device: DraftDevice, room: u64) -> Result<Option<OpenedDevice>, String> {
+fn half_of_what_it_said(device: DraftDevice, room: u64) -> Result<Option<Arc<model::Gpu>>, String> {
     own_device(device, room / 2)
 }
 
@@ -341,13 +341,12 @@ fn blocks_of_the_target_leave_room_for_a_small_model() {
         strategy: Strategy::named("sps"),
         ..Settings::default()
     };
-    let on = DraftDevice::Gpu(0);
     let target = library::open_target(&library::Spec::Bundled, &mut |_| {});
     let target = target.unwrap_or_else(|error| panic!("{error}"));
-    let LayerSize { layers, layer, head, .. } = sizes::of_layers(&target, 512, on);
+    let LayerSize { layers, layer, head, .. } = sizes::of_layers(&target, 512);
     let small = library::open_small(&library::Spec::Bundled, &mut |_| {});
-    let small = sizes::of_draft(&small.unwrap_or_else(|error| panic!("{error}")), 512, on);
-    let beside = small + on.buffer_bytes();
+    let small = sizes::of_draft(&small.unwrap_or_else(|error| panic!("{error}")), 512);
+    let beside = small + plan::BUFFER_BYTES;
     for (asked, room, there, on_gpu) in [
         (layers, 4 * (layers as u64 * layer + head), layers, false),
         (layers - 1, (layers - 1) as u64 * layer + beside, layers - 1, true),
@@ -362,4 +361,64 @@ fn blocks_of_the_target_leave_room_for_a_small_model() {
         let place = if on_gpu { &card.adapters[0].name } else { "the CPU" };
         assert!(reasons.contains(&format!("drafts on {place}")), "{reasons}");
     }
+}
+
+/// A machine whose card has room for the bundled head's first `blocks` blocks, and settings that say
+/// so.
+fn card_for(blocks: usize) -> Option<(Machine, Settings)> {
+    let mut machine = with_card()?;
+    machine.adapters[0].name = "a small card".to_owned();
+    let head = library::open_head(&library::Spec::Bundled, &mut |_| {});
+    let mut config = head.unwrap_or_else(|error| panic!("{error}")).config;
+    config.body.layers = blocks;
+    let context = 2048;
+    let settings = Settings {
+        context: Some(context),
+        device: DeviceChoice::Gpu(Some(0)),
+        vram: Some(sizes::head_on_gpu(&config, context) + plan::BUFFER_BYTES),
+        without_small: true,
+        ..Settings::default()
+    };
+    Some((machine, settings))
+}
+
+fn on_card(settings: &Settings, machine: &Machine) -> Loaded {
+    let loaded = load_on(settings, machine, Purpose::Text, own_device, &mut |_, _| {});
+    loaded.unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn only_the_blocks_that_video_memory_has_room_for_are_uploaded() {
+    for blocks in [2, 4] {
+        let Some((machine, settings)) = card_for(blocks) else { return };
+        let room = settings.vram.unwrap_or_default();
+        let loaded = on_card(&settings, &machine);
+        let ready = &loaded.ready;
+        assert!((1..=room).contains(&ready.vram_used), "{} of {room} bytes", ready.vram_used);
+        assert_eq!(ready.depths, Depths::Elastic(blocks));
+        assert!(ready.blocks <= blocks);
+        let dovetail = ready.strategies.iter().find(|status| status.name == "dovetail");
+        let limit = dovetail.and_then(|status| status.limit.as_deref());
+        let said =
+            ready.reasons[0].contains(&format!("{blocks} of the head's 4 blocks, as many as fit"));
+        if blocks < 4 {
+            let expected = format!("a small card has room for {blocks} of the head's 4 blocks");
+            assert_eq!((limit, said), (Some(expected.as_str()), true), "{:?}", ready.reasons);
+        } else {
+            assert_eq!((limit, said), (None, false), "{:?}", ready.reasons);
+        }
+        assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
+    }
+}
+
+#[test]
+fn more_blocks_than_video_memory_has_room_for_are_refused_with_the_reason() {
+    let strategy = Strategy::named("dovetail");
+    let Some((machine, settings)) = card_for(2) else { return };
+    let mut settings = Settings { strategy, ..settings };
+    settings.controls.blocks = Setting::Fixed(4);
+    let loaded = on_card(&settings, &machine);
+    assert_eq!(loaded.ready.blocks, 2);
+    let limit = "a small card has room for 2 of the head's 4 blocks";
+    assert_eq!(loaded.notices, [format!("`blocks` is 4, but {limit}; using 2.")]);
 }

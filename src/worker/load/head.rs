@@ -3,24 +3,23 @@
 
 use std::sync::Arc;
 
-use candle_core::DType;
-
-use super::context::{LoadContext, OpenedDevice};
+use super::context::LoadContext;
 use super::drafter::LoadedDrafter;
 use super::error::StartError;
 use super::scored_tokens::scored_tokens;
 use super::shared_target::SharedTarget;
-use super::sizes::{self, CODES, FOUR_BITS, HALF};
+use super::sizes::{self, CODES, FOUR_BITS};
 use crate::draft::FeatureHead;
 use crate::kernels::KvFormat;
 use crate::library::HeadFiles;
 use crate::messages;
+use crate::model::Gpu;
 use crate::model::head::{
     Eagle3Config, FusionKind, GpuHead, HeadBackend, HeadConfig, HeadError, HeadPrecision,
-    HeadWeights, PackedHead, SharedTables, Taps, TensorHead,
+    HeadWeights, PackedHead, SharedTables, Taps,
 };
 use crate::plan::{
-    DraftDevice, DraftKind, DraftSize, Obstacle, Placement, Reason, Throughput, place,
+    DraftDevice, DraftKind, DraftSize, GpuDraftSize, Obstacle, Placement, Reason, Throughput, place,
 };
 use crate::settings::ScoredTokens;
 
@@ -66,18 +65,16 @@ fn of_weights(
 
     let on_device = match (ctx.open_device)(placed.device, placed.room) {
         Ok(None) => None,
-        Ok(Some(device)) => {
-            match upload(ctx, &weights, (placed.blocks, capacity), &shared, &device) {
-                Ok((head, uploaded)) => {
-                    weights = uploaded;
-                    Some(head)
-                }
-                Err(error) => {
-                    notice = Some(format!("Cannot load the draft on the GPU ({error})."));
-                    None
-                }
+        Ok(Some(gpu)) => match upload(ctx, &weights, (placed.blocks, capacity), &shared, &gpu) {
+            Ok((head, uploaded)) => {
+                weights = uploaded;
+                Some(head)
             }
-        }
+            Err(error) => {
+                notice = Some(format!("Cannot load the draft on the GPU ({error})."));
+                None
+            }
+        },
         Err(error) => {
             notice = Some(format!("Cannot use the GPU ({error})."));
             None
@@ -102,12 +99,7 @@ fn of_weights(
     let limit = messages::cut(&placed.reason).filter(|_| on_gpu);
     // From here on the head is the part that was uploaded, even if the GPU fails later.
     let config = &weights.config.clone();
-    let bytes_per_weight = match placed.device {
-        _ if !on_gpu => FOUR_BITS,
-        DraftDevice::Gpu(_) => CODES,
-        _ => HALF,
-    };
-    let size = size(bytes_per_weight);
+    let size = size(if on_gpu { CODES } else { FOUR_BITS });
     let (pool, beside) = ctx.draft_pool(target.size, size, on_gpu);
     let cores = Arc::clone(&pool);
     let on_cpu = move || -> Result<Box<dyn HeadBackend>, HeadError> {
@@ -143,16 +135,10 @@ pub(super) fn room_for(
     (kind, tied_head): (FusionKind, bool),
 ) -> Placement {
     let capacity = config.capacity(ctx.context);
-    let size = |bytes| sizes::of_head(config, kind, tied_head, bytes);
-    let on_device = |device: DraftDevice| {
-        let size = match device {
-            // The embedding stays in main memory.
-            DraftDevice::Gpu(_) => DraftSize { lookup: 0, ..size(CODES) },
-            _ => size(HALF),
-        };
-        (size, sizes::device_cache(&config.body, capacity, device))
-    };
-    place(ctx.settings.device, ctx.machine, ctx.settings.vram, &on_device)
+    // The embedding stays in main memory.
+    let draft = DraftSize { lookup: 0, ..sizes::of_head(config, kind, tied_head, CODES) };
+    let size = GpuDraftSize { draft, cache: sizes::device_cache(&config.body, capacity) };
+    place(ctx.settings.device, ctx.machine, ctx.settings.vram, size)
 }
 
 /// The head with the draft vocabulary that the user requested, and what became of that.
@@ -193,23 +179,16 @@ fn tapped(config: &Eagle3Config, states: &[usize]) -> String {
     }
 }
 
-/// The first `blocks` blocks of a head on a device, and the weights that went there.
+/// The first `blocks` blocks of a head on a GPU, and the weights that went there.
 fn upload(
     ctx: &LoadContext<'_>,
     weights: &HeadWeights,
     (blocks, capacity): (usize, usize),
     shared: &SharedTables,
-    device: &OpenedDevice,
+    gpu: &Arc<Gpu>,
 ) -> Result<(Box<dyn HeadBackend>, HeadWeights), HeadError> {
     let planned = weights.first_blocks(blocks);
-    let head: Box<dyn HeadBackend> = match device {
-        OpenedDevice::Candle(device) => {
-            Box::new(TensorHead::new(&planned, shared, device, DType::F16)?)
-        }
-        OpenedDevice::Gpu(gpu) => {
-            let held = (HeadPrecision::Eight, KvFormat::F16);
-            Box::new(GpuHead::new(&planned, shared, gpu, &ctx.pool, capacity, held)?)
-        }
-    };
-    Ok((head, planned))
+    let held = (HeadPrecision::Eight, KvFormat::F16);
+    let head = GpuHead::new(&planned, shared, gpu, &ctx.pool, capacity, held)?;
+    Ok((Box::new(head), planned))
 }

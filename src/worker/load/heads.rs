@@ -4,7 +4,7 @@
 use super::advice::TakenHead;
 use super::context::LoadContext;
 use super::files::NamedHead;
-use super::sizes::{self, CODES, FOUR_BITS, HALF};
+use super::sizes::{self, CODES, FOUR_BITS};
 use super::{head, placements};
 use crate::model::head::FusionKind;
 use crate::plan::{
@@ -71,7 +71,7 @@ fn forecast(
 ) -> HeadForecast {
     let config = &ctx.config_of(&head.files);
     let free = ctx.machine.memory.free;
-    let needed = ctx.head_bytes(&head.files, DraftDevice::Cpu);
+    let needed = sizes::head_on_cpu(config, ctx.context);
     let refused = if on_gpu {
         placed.why_on_cpu().cloned()
     } else if ctx.machine.memory.total > 0 && needed > free {
@@ -105,10 +105,10 @@ fn rate(
     }
     let config = &ctx.config_of(&head.files);
     let most = if on_gpu { placed.blocks } else { config.blocks() };
-    let (bytes_per_weight, throughput) = match placed.device {
-        _ if !on_gpu => (FOUR_BITS, ctx.cpu),
-        DraftDevice::Gpu(_) => (CODES, Throughput::of_gpu(ctx.machine.gpu.get())),
-        _ => (HALF, Throughput::of_gpu(ctx.machine.gpu.get())),
+    let (bytes_per_weight, throughput) = if on_gpu {
+        (CODES, Throughput::of_gpu(ctx.machine.gpu.get()))
+    } else {
+        (FOUR_BITS, ctx.cpu)
     };
     let tied_head = ctx.files.target.config.tied_head;
     let size = sizes::of_head(config, kind(head), tied_head, bytes_per_weight);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::advice::Advice;
-use super::context::{LoadContext, OpenedDevice, held_on};
+use super::context::{LoadContext, held_on};
 use super::drafter::LoadedDrafter;
 use super::error::StartError;
 use super::files::NamedHead;
@@ -159,7 +159,7 @@ pub(super) fn forecast(
         None => {
             progress("measuring the CPU and the GPU", None);
             let opened = (ctx.open_device)(DraftDevice::Gpu(room.number), room.bytes)?;
-            let Some(OpenedDevice::Gpu(gpu)) = opened else {
+            let Some(gpu) = opened else {
                 return Err(format!("cannot open {}", room.name));
             };
             let times = measure(ctx, &gpu)?;
@@ -267,7 +267,7 @@ pub(super) fn target_size(ctx: &LoadContext<'_>) -> TargetSize {
 
 /// What is to be placed.
 fn inputs(ctx: &LoadContext<'_>, room: &GpuRoom) -> PlacementInputs {
-    let (files, device) = (ctx.files, DraftDevice::Gpu(room.number));
+    let files = ctx.files;
     let config = &files.target.config;
     let head_weights = (config.vocab * config.hidden) as u64;
     let several = files.heads.len() > 1;
@@ -283,7 +283,7 @@ fn inputs(ctx: &LoadContext<'_>, room: &GpuRoom) -> PlacementInputs {
             head: several.then_some(index),
             on_cpu: size(FOUR_BITS),
             on_gpu: size(CODES),
-            bytes: ctx.head_bytes(head, device),
+            bytes: sizes::head_on_gpu(own, ctx.context),
             blocks: (if own.elastic { 1 } else { most }, most),
         }
     });
@@ -294,7 +294,7 @@ fn inputs(ctx: &LoadContext<'_>, room: &GpuRoom) -> PlacementInputs {
             head: None,
             on_cpu: size,
             on_gpu: size,
-            bytes: sizes::of_draft(small, ctx.context, device),
+            bytes: sizes::of_draft(small, ctx.context),
             blocks: (0, 0),
         }
     });
@@ -302,7 +302,7 @@ fn inputs(ctx: &LoadContext<'_>, room: &GpuRoom) -> PlacementInputs {
     PlacementInputs {
         target,
         block_weights: (target.weights - head_weights) / config.layers.max(1) as u64,
-        layers: sizes::of_layers(&files.target, ctx.context, device),
+        layers: sizes::of_layers(&files.target, ctx.context),
         room: room.bytes,
         drafts: heads.chain(small).collect(),
         overrides: ctx.settings.controls,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::context::{LoadContext, OpenedDevice, percents};
+use super::context::{LoadContext, percents};
 use super::sizes;
 use crate::messages;
 use crate::model::{CpuTarget, Gpu, LoadError, LoadRequest, PrefillTarget};
@@ -63,7 +63,7 @@ pub(super) fn prefilled(
             return stays(cpu, &reason);
         }
     };
-    let draft = ctx.draft_bytes(DraftDevice::Gpu(room.number)).sum();
+    let draft = ctx.draft_bytes().sum();
     let own = target.device_bytes();
     if own.saturating_add(draft) > room.bytes {
         let reason = format!(
@@ -96,7 +96,7 @@ fn device(ctx: &LoadContext<'_>) -> Result<(Arc<Gpu>, GpuRoom), String> {
         ));
     }
     match (ctx.open_device)(DraftDevice::Gpu(room.number), room.bytes)? {
-        Some(OpenedDevice::Gpu(gpu)) => Ok((gpu, room)),
-        _ => Err(format!("cannot open {}", room.name)),
+        Some(gpu) => Ok((gpu, room)),
+        None => Err(format!("cannot open {}", room.name)),
     }
 }

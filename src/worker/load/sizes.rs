@@ -3,11 +3,11 @@
 use crate::library::TargetFiles;
 use crate::model::head::{FusionKind, HeadConfig};
 use crate::model::{Config, CpuTarget};
-use crate::plan::{DraftDevice, DraftSize, LayerSize, TargetSize};
+use crate::plan::{DraftSize, LayerSize, TargetSize};
 
-/// Bytes per weight on a GPU.
-pub(super) const HALF: f64 = 2.0;
-/// Bytes per weight of a head on a GPU with our own shaders: a code, and its part of a run's scale.
+/// Bytes per weight in half precision.
+const HALF: f64 = 2.0;
+/// Bytes per weight of a head on a GPU: a code, and its part of a run's scale.
 pub(super) const CODES: f64 = 36.0 / 32.0;
 /// The most by which a weight of the target is larger there than in its file: a weight in Q6_K
 /// takes 10 bits instead of 6.6.
@@ -17,14 +17,9 @@ const TREE_ROWS: usize = 1024;
 /// Bytes per weight of a head on the CPU: a code, and its part of a block's scale.
 pub(in crate::worker) const FOUR_BITS: f64 = 20.0 / 32.0;
 
-/// Bytes of one block's keys and values on a device in half precision: for candle, room that grows
-/// by doubling; for our shaders, the context and a tree.
-pub(super) fn device_cache(config: &Config, capacity: usize, device: DraftDevice) -> u64 {
-    let slots = match device {
-        DraftDevice::Gpu(_) => capacity + TREE_ROWS,
-        _ => capacity.next_power_of_two(),
-    };
-    4 * (config.kv_width() * slots) as u64
+/// Bytes of one block's keys and values in half precision, with slots for the context and a tree.
+pub(super) fn device_cache(config: &Config, capacity: usize) -> u64 {
+    4 * (config.kv_width() * (capacity + TREE_ROWS)) as u64
 }
 
 /// The target's size for the cost model.
@@ -41,34 +36,29 @@ pub(super) fn of_target(files: &TargetFiles, target: &CpuTarget) -> TargetSize {
     }
 }
 
-/// The target's blocks for placement, without a draft.
-pub(super) fn of_layers(files: &TargetFiles, context: usize, device: DraftDevice) -> LayerSize {
+/// The target's blocks on a GPU, without a draft.
+pub(super) fn of_layers(files: &TargetFiles, context: usize) -> LayerSize {
     let config = &files.config;
     let head_weights = (config.vocab * config.hidden) as u64;
     let linear = config.linear_weights();
     let block = (linear - head_weights) / config.layers.max(1) as u64;
-    let bytes_per_weight = match device {
-        DraftDevice::Gpu(_) => {
-            let lookup = if config.tied_head { 0 } else { head_weights };
-            let stored = files.bytes as f64 / (linear + lookup).max(1) as f64;
-            // Never wider than 16 bits, unless the file is.
-            (stored * WIDENED).min(stored.max(HALF))
-        }
-        _ => HALF,
-    };
+    let lookup = if config.tied_head { 0 } else { head_weights };
+    let stored = files.bytes as f64 / (linear + lookup).max(1) as f64;
+    // Never wider than 16 bits, unless the file is.
+    let bytes_per_weight = (stored * WIDENED).min(stored.max(HALF));
     let bytes = |weights: u64| (weights as f64 * bytes_per_weight) as u64;
     LayerSize {
         layers: config.layers,
-        layer: bytes(block) + device_cache(config, context, device),
+        layer: bytes(block) + device_cache(config, context),
         head: bytes(head_weights),
         draft: 0,
         small: 0,
     }
 }
 
-/// How many bytes a small model takes on a device, including its KV cache.
-pub(super) fn of_draft(files: &TargetFiles, context: usize, device: DraftDevice) -> u64 {
-    let size = of_layers(files, context, device);
+/// How many bytes a small model takes on a GPU, including its KV cache.
+pub(super) fn of_draft(files: &TargetFiles, context: usize) -> u64 {
+    let size = of_layers(files, context);
     size.layers as u64 * size.layer + size.head
 }
 
@@ -150,21 +140,29 @@ pub(in crate::worker) fn of_small(config: &Config, bytes: u64) -> DraftSize {
     }
 }
 
-/// The most that a head takes on a device, including its KV cache; on the CPU, while it is loaded
-/// and not yet packed.
-pub(super) fn most_head_bytes(config: &HeadConfig, context: usize, device: DraftDevice) -> u64 {
+/// The most that a head takes on a GPU, including its KV cache. Its embedding stays in main memory.
+pub(super) fn head_on_gpu(config: &HeadConfig, context: usize) -> u64 {
+    (most_weights(config) as f64 * CODES) as u64 + head_cache(config, context)
+}
+
+/// The most that a head takes on the CPU, including its KV cache, while it is loaded and not yet
+/// packed.
+pub(super) fn head_on_cpu(config: &HeadConfig, context: usize) -> u64 {
+    let embedding = (config.body.hidden * config.body.vocab) as u64;
+    let weights = most_weights(config) + embedding;
+    (weights as f64 * HALF) as u64 + head_cache(config, context)
+}
+
+fn most_weights(config: &HeadConfig) -> u64 {
     let body = &config.body;
-    let (h, blocks) = (body.hidden as u64, config.blocks() as u64);
+    let h = body.hidden as u64;
     // DGF's fusion is the widest with one feature; an EAGLE-3 head's attention is wider as well.
     let taps = config.eagle3.as_ref().map_or(0, |own| 3 * own.feature_width() as u64);
-    // Our own shaders leave the embedding in main memory.
-    let (embedding, bytes_per_weight) = match device {
-        DraftDevice::Gpu(_) => (0, CODES),
-        _ => (h * body.vocab as u64, HALF),
-    };
-    let weights = h * (4 * h + taps) + embedding + scored(config) + blocks * head_block(body);
-    let cache = device_cache(body, config.capacity(context), device);
-    (weights as f64 * bytes_per_weight) as u64 + blocks * cache
+    h * (4 * h + taps) + scored(config) + config.blocks() as u64 * head_block(body)
+}
+
+fn head_cache(config: &HeadConfig, context: usize) -> u64 {
+    config.blocks() as u64 * device_cache(&config.body, config.capacity(context))
 }
 
 /// Weights of one block of a head.

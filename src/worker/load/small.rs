@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::context::{LoadContext, OpenedDevice, percents};
+use super::context::{LoadContext, percents};
 use super::drafter::LoadedDrafter;
 use super::error::StartError;
 use super::packed::{WithPacked, with_packed};
@@ -13,7 +13,7 @@ use crate::draft::SmallModel;
 use crate::library::{self, TargetFiles};
 use crate::model::{CpuDraft, GpuDraft, LoadError, LoadRequest, SharedVocabulary, SmallLm};
 use crate::plan::{
-    self, DeviceChoice, DraftDevice, DraftKind, DraftSize, Obstacle, Placement, Throughput,
+    self, DeviceChoice, DraftKind, DraftSize, GpuDraftSize, Obstacle, Placement, Throughput,
 };
 
 /// Makes a drafter from the model in `files`. Its context is the target's, or as much of it as the
@@ -33,11 +33,7 @@ pub(super) fn load(
     let capacity = ctx.context.min(config.max_positions);
     let size = sizes::of_small(&files.config, files.bytes);
     let placed = place(ctx, target, files);
-    let gpu = match (ctx.open_device)(placed.device, placed.room) {
-        Ok(Some(OpenedDevice::Gpu(gpu))) => Some(gpu),
-        // Candle's devices hold only draft heads.
-        _ => None,
-    };
+    let gpu = (ctx.open_device)(placed.device, placed.room).ok().flatten();
     let mut refused = None;
     let on_gpu = match &gpu {
         None => None,
@@ -91,7 +87,7 @@ pub(super) fn load(
         limit: None,
         reason,
         beside: Some(beside),
-        notice: refused.or(not_kept).or_else(|| notice(ctx)),
+        notice: refused.or(not_kept),
     })
 }
 
@@ -107,30 +103,17 @@ fn place(ctx: &LoadContext<'_>, target: &SharedTarget, files: &TargetFiles) -> P
     }
     let choice =
         if target.is_on_gpu && advised.is_none() { DeviceChoice::Cpu } else { ctx.settings.device };
-    let size = |device: DraftDevice| {
-        // In bytes, independent of the weights.
-        let whole = DraftSize {
-            fixed: sizes::of_draft(files, ctx.context, device),
-            lookup: 0,
-            block: 0,
-            bytes_per_weight: 1.0,
-            blocks: 0,
-            elastic: false,
-        };
-        (whole, 0)
+    // In bytes, independent of the weights.
+    let draft = DraftSize {
+        fixed: sizes::of_draft(files, ctx.context),
+        lookup: 0,
+        block: 0,
+        bytes_per_weight: 1.0,
+        blocks: 0,
+        elastic: false,
     };
-    plan::place(choice, ctx.machine, ctx.settings.vram, &size)
-}
-
-/// For a user who requested a GPU.
-fn notice(ctx: &LoadContext<'_>) -> Option<String> {
-    let drafts = ctx.settings.strategy.is_some_and(|row| row.draft == DraftKind::Small);
-    let elsewhere = matches!(ctx.settings.device, DeviceChoice::Cuda | DeviceChoice::Metal);
-    (drafts && elsewhere).then(|| {
-        "The small model runs on the CPU: with `device` set to cuda or metal, only draft \
-            heads run there."
-            .to_owned()
-    })
+    let size = GpuDraftSize { draft, cache: 0 };
+    plan::place(choice, ctx.machine, ctx.settings.vram, size)
 }
 
 /// Where it runs, and what it shares with the target.

@@ -3,9 +3,7 @@
 
 use std::sync::Arc;
 
-use candle_core::DType;
-
-use super::context::{LoadContext, OpenedDevice, percents};
+use super::context::{LoadContext, percents};
 use super::error::StartError;
 use super::files::ModelFiles;
 use super::packed::{PackedFrom, WithPacked, with_packed};
@@ -13,12 +11,10 @@ use super::prefill::{Prefilled, prefilled};
 use super::sizes::{self, DraftBytes};
 use crate::messages;
 use crate::model::{
-    self, CpuTarget, DeviceLayers, GpuTarget, LoadRequest, PrefillTarget, RecoverableTarget,
-    SplitTarget, Target, TargetFallback, WeightSource,
+    self, CpuTarget, Gpu, GpuTarget, LoadRequest, PrefillTarget, RecoverableTarget, SplitTarget,
+    Target, TargetFallback, WeightSource,
 };
-use crate::plan::{
-    DraftDevice, LayerPlacement, LayerSize, Reason, Setting, gpu_room, place_layers,
-};
+use crate::plan::{LayerPlacement, LayerSize, Reason, Setting, gpu_room, place_layers};
 
 /// A target on its devices.
 pub(super) struct LoadedTarget {
@@ -62,43 +58,32 @@ impl From<Parts> for Put {
 }
 
 impl Parts {
-    /// Puts the first `layers` blocks on `device`, or the whole target if these are all. Blocks
-    /// that do not fit on one of our own devices stay on the CPU.
+    /// Puts the first `layers` blocks on `gpu`, or the whole target if these are all. Blocks that do
+    /// not fit stay on the CPU.
     fn load(
-        device: OpenedDevice,
+        gpu: &Arc<Gpu>,
         (layers, spare, streamed): (usize, u64, bool),
         request: &LoadRequest<'_>,
         progress: &mut dyn FnMut(model::Progress),
     ) -> Result<Put, model::LoadError> {
-        let parts = match device {
-            OpenedDevice::Gpu(gpu) if streamed => {
-                Self::Streamed(Box::new(GpuTarget::stream(&gpu, request, progress)?))
+        if streamed {
+            let target = GpuTarget::stream(gpu, request, progress)?;
+            return Ok(Self::Streamed(Box::new(target)).into());
+        }
+        let all = request.config.layers;
+        let mut whole = None;
+        if layers == all {
+            match GpuTarget::load(gpu, request, progress) {
+                Ok(target) => return Ok(Self::OnGpu(Box::new(target)).into()),
+                Err(error @ model::LoadError::Device { .. }) if all > 1 => whole = Some(error),
+                Err(error) => return Err(error),
             }
-            OpenedDevice::Candle(device) => {
-                let lower = DeviceLayers { layers, device, dtype: DType::F16 };
-                Self::Split(Box::new(SplitTarget::load(&lower, request, progress)?))
-            }
-            OpenedDevice::Gpu(gpu) => {
-                let all = request.config.layers;
-                let mut whole = None;
-                if layers == all {
-                    match GpuTarget::load(&gpu, request, progress) {
-                        Ok(target) => return Ok(Self::OnGpu(Box::new(target)).into()),
-                        Err(error @ model::LoadError::Device { .. }) if all > 1 => {
-                            whole = Some(error)
-                        }
-                        Err(error) => return Err(error),
-                    }
-                }
-                let most = layers.min(all - 1);
-                let fitting = SplitTarget::load_fitting(&gpu, (most, spare), request, progress);
-                let (target, refused) = fitting?;
-                let count = target.lower_layers();
-                let fewer = refused.or(whole).map(|error| (count, gpu.name().to_owned(), error));
-                return Ok(Put { parts: Self::Split(Box::new(target)), fewer });
-            }
-        };
-        Ok(parts.into())
+        }
+        let most = layers.min(all - 1);
+        let (target, refused) = SplitTarget::load_fitting(gpu, (most, spare), request, progress)?;
+        let count = target.lower_layers();
+        let fewer = refused.or(whole).map(|error| (count, gpu.name().to_owned(), error));
+        Ok(Put { parts: Self::Split(Box::new(target)), fewer })
     }
 }
 
@@ -162,9 +147,9 @@ impl LoadedTarget {
         let mut notice =
             (placed.requested && placed.layers == 0).then(|| messages::reason(&placed.reason));
         match (ctx.open_device)(placed.device, placed.room) {
-            Ok(Some(device)) if placed.layers > 0 => {
-                let how = (placed.layers, ctx.draft_bytes(placed.device).sum(), streams(ctx));
-                match Parts::load(device, how, &request, &mut percent) {
+            Ok(Some(gpu)) if placed.layers > 0 => {
+                let how = (placed.layers, ctx.draft_bytes().sum(), streams(ctx));
+                match Parts::load(&gpu, how, &request, &mut percent) {
                     Ok(Put { parts, fewer }) => {
                         let packed_from = PackedFrom::Files;
                         let mut placed = placed;
@@ -367,13 +352,11 @@ fn place(ctx: &LoadContext<'_>) -> LayerPlacement {
         let room = gpu_room(settings.device, ctx.machine, settings.vram);
         return LayerPlacement::streamed(room, files.target.config.layers);
     }
-    let size = |device: DraftDevice| {
-        let DraftBytes { draft, small } = ctx.draft_bytes(device);
-        LayerSize { draft, small, ..sizes::of_layers(&files.target, ctx.context, device) }
-    };
+    let DraftBytes { draft, small } = ctx.draft_bytes();
+    let size = LayerSize { draft, small, ..sizes::of_layers(&files.target, ctx.context) };
     if let Some(advice) = &ctx.advice {
         let setting = Setting::Fixed(advice.best.layers);
-        return place_layers(setting, (settings.device, settings.vram), ctx.machine, &size);
+        return place_layers(setting, (settings.device, settings.vram), ctx.machine, size);
     }
     let needs_some = settings.strategy.is_some_and(|row| row.gpu_layers);
     let setting = match settings.gpu_layers {
@@ -384,5 +367,5 @@ fn place(ctx: &LoadContext<'_>) -> LayerPlacement {
         }
         setting => setting,
     };
-    place_layers(setting, (settings.device, settings.vram), ctx.machine, &size)
+    place_layers(setting, (settings.device, settings.vram), ctx.machine, size)
 }

@@ -1,10 +1,8 @@
 use super::*;
 use crate::draft::Depths;
-use crate::hardware::{Cpu, Gpu, GpuFinding, Memory};
-use crate::library::{self, Spec};
+use crate::hardware::{Adapter, AdapterKind, Cpu, GpuFinding, Memory};
 use crate::plan::{DeviceChoice, DraftDevice, Setting};
 use crate::settings::{HeadChoice, SettingValue};
-use context::OpenedDevice;
 
 pub(super) fn machine() -> Machine {
     Machine {
@@ -18,7 +16,6 @@ pub(super) fn machine() -> Machine {
         memory: Memory { total: 8 << 30, free: 6 << 30 },
         gpu: GpuFinding::Absent { reason: "no NVIDIA GPU: the driver is not installed".into() },
         adapters: Vec::new(),
-        built_with: Vec::new(),
     }
 }
 
@@ -61,7 +58,7 @@ fn the_bundled_pair_is_shown_with_a_tree_in_a_chat() {
 
 #[test]
 fn a_gpu_that_is_not_there_moves_the_draft_to_the_cpu_and_says_so() {
-    let settings = Settings { device: DeviceChoice::Cuda, ..Settings::default() };
+    let settings = Settings { device: DeviceChoice::Gpu(None), ..Settings::default() };
     let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(loaded.notices.len(), 1, "{:?}", loaded.notices);
     assert!(loaded.notices[0].ends_with("; drafting on the CPU."), "{:?}", loaded.notices);
@@ -180,77 +177,19 @@ fn a_named_small_model_drafts_and_the_bundled_target_stays_greedy() {
     assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
 }
 
-/// A machine whose card has room for the bundled head's first `blocks` blocks, and a build that can
-/// use it; with the bytes of that room. There is a little more room, because the pair shares its
-/// embedding with the LM head: with this context it is less than a block with its cache.
-fn card_for(blocks: usize, context: usize) -> (Machine, u64) {
-    let mut head = match library::open_head(&Spec::Bundled, &mut |_| {}) {
-        Ok(head) => head,
-        Err(error) => panic!("{error}"),
-    };
-    head.config.body.layers = blocks;
-    let room = sizes::most_head_bytes(&head.config, context, DraftDevice::Cuda);
-    // A tenth is left free, and 400 MiB are for the driver.
-    let free = (room + (400 << 20)).div_ceil(9) * 10;
-    let gpu = GpuFinding::Found(Gpu {
-        name: "a small card".into(),
-        driver: "1".into(),
-        vram_total: 2 * free,
-        vram_free: free,
-        bandwidth: None,
-    });
-    (Machine { gpu, built_with: vec!["cuda"], ..machine() }, room)
-}
-
-/// The role of the card is played by memory that candle's CPU device uses.
-fn on_card(settings: &Settings, machine: &Machine) -> Loaded {
-    let open: OpenDevice = |device, _| {
-        Ok((device == DraftDevice::Cuda).then_some(candle_core::Device::Cpu))
-            .map(|device| device.map(OpenedDevice::Candle))
-    };
-    let loaded = load_on(settings, machine, Purpose::Text, open, &mut |_, _| {});
-    loaded.unwrap_or_else(|error| panic!("{error}"))
-}
-
-#[test]
-fn only_the_blocks_that_video_memory_has_room_for_are_uploaded() {
-    for blocks in [2, 4] {
-        let settings = Settings { context: Some(2048), ..Settings::default() };
-        let (machine, room) = card_for(blocks, 2048);
-        let loaded = on_card(&settings, &machine);
-        let ready = &loaded.ready;
-        assert!((1..=room).contains(&ready.vram_used), "{} of {room} bytes", ready.vram_used);
-        assert_eq!(ready.depths, Depths::Elastic(blocks));
-        assert!(ready.blocks <= blocks);
-        let dovetail = ready.strategies.iter().find(|status| status.name == "dovetail");
-        let limit = dovetail.and_then(|status| status.limit.as_deref());
-        let said =
-            ready.reasons[0].contains(&format!("{blocks} of the head's 4 blocks, as many as fit"));
-        if blocks < 4 {
-            let expected = format!("a small card has room for {blocks} of the head's 4 blocks");
-            assert_eq!((limit, said), (Some(expected.as_str()), true), "{:?}", ready.reasons);
-        } else {
-            assert_eq!((limit, said), (None, false), "{:?}", ready.reasons);
-        }
-        assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
-    }
-}
-
-#[test]
-fn more_blocks_than_video_memory_has_room_for_are_refused_with_the_reason() {
-    let strategy = Strategy::named("dovetail");
-    let mut settings = Settings { context: Some(2048), strategy, ..Settings::default() };
-    settings.controls.blocks = Setting::Fixed(4);
-    let loaded = on_card(&settings, &card_for(2, 2048).0);
-    assert_eq!(loaded.ready.blocks, 2);
-    let limit = "a small card has room for 2 of the head's 4 blocks";
-    assert_eq!(loaded.notices, [format!("`blocks` is 4, but {limit}; using 2.")]);
-}
-
 #[test]
 fn a_card_that_is_lost_at_once_leaves_the_whole_head_to_the_cpu() {
-    let (machine, _) = card_for(2, 2048);
-    let settings = Settings { context: Some(2048), ..Settings::default() };
+    let card = Adapter {
+        number: 0,
+        name: "a card".into(),
+        kind: AdapterKind::Discrete,
+        interface: "Vulkan".into(),
+        driver: "1".into(),
+        memory: None,
+    };
+    let machine = Machine { adapters: vec![card], ..machine() };
+    let device = DeviceChoice::Gpu(Some(0));
+    let settings = Settings { context: Some(2048), device, ..Settings::default() };
     let full: OpenDevice = |device, _| match device {
         DraftDevice::Cpu => Ok(None),
         _ => Err("out of memory".into()),
