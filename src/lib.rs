@@ -6,8 +6,8 @@
 //!
 //! [`method`] describes how that works, with its notation and the papers it comes from.
 //!
-//! The crate is divided into floors. A module imports only from floors below its own, which a test
-//! checks against this table:
+//! The crate is divided into floors. A module imports only from floors below its own and from
+//! modules of its floor that are listed after it, which a test checks against this table:
 //!
 //! | floor | module | owns |
 //! |---|---|---|
@@ -15,6 +15,7 @@
 //! | 6 | [`tui`] | the screen: state, update, view, keymap, terminal |
 //! | 6 | [`bench`](mod@bench) | measurements and their tables |
 //! | 5 | [`worker`] | the decode thread, its protocol and controls |
+//! | 5 | [`load`](mod@load) | from settings to a loaded session: open, place, build, measure |
 //! | 5 | [`train`] | the draft-head trainer: net, losses, optimiser, checkpoints |
 //! | 4 | [`messages`] | the plan's reasons as sentences |
 //! | 4 | [`decode`] | one round, the loop over rounds, the [`decode::Round`] record |
@@ -48,6 +49,7 @@ pub mod guide;
 pub mod hardware;
 pub mod kernels;
 pub mod library;
+pub mod load;
 pub mod messages;
 pub mod method;
 pub mod model;

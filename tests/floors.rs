@@ -1,5 +1,6 @@
 //! The modules of the crate are on the floors given by the table in `src/lib.rs`: a module imports
-//! only from floors below its own, so no two modules import each other.
+//! only from floors below its own and from modules of its floor that are listed after it, so no two
+//! modules import each other.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,8 +16,9 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The floor of each module, from the rows `| 4 | [`decode`] | … |`.
-fn floors() -> BTreeMap<String, usize> {
+/// The place of each module in the table, from the rows `| 4 | [`decode`] | … |`: its floor, and
+/// how many rows are listed after it. The rows are in the order of the floors.
+fn floors() -> BTreeMap<String, (usize, usize)> {
     let table = read(&source().join("lib.rs"));
     let row = |line: &str| {
         let mut cells = line.strip_prefix("//! |")?.split('|').map(str::trim);
@@ -24,7 +26,10 @@ fn floors() -> BTreeMap<String, usize> {
         let room = cells.next()?.split('`').nth(1)?.to_owned();
         Some((room, floor))
     };
-    table.lines().filter_map(row).collect()
+    let mut rows: Vec<(String, usize)> = table.lines().filter_map(row).collect();
+    rows.reverse();
+    assert!(rows.is_sorted_by_key(|(_, floor)| *floor), "{rows:?}");
+    rows.into_iter().enumerate().map(|(at, (room, floor))| (room, (floor, at))).collect()
 }
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -114,7 +119,7 @@ fn every_room_imports_only_from_floors_below() {
         if matches!(room, "lib" | "main") {
             continue;
         }
-        let Some(&floor) = floors.get(room) else {
+        let Some(&(floor, at)) = floors.get(room) else {
             // It has only text, no code.
             assert_eq!(room, "method", "{room} has no floor in the table of src/lib.rs");
             continue;
@@ -122,8 +127,8 @@ fn every_room_imports_only_from_floors_below() {
         for (inline, code) in code_lines(&read(&path)) {
             for other in named(code).iter().filter(|other| *other != room) {
                 match floors.get(other) {
-                    Some(&below) if below < floor => {}
-                    Some(&below) => broken.push(format!(
+                    Some(&below) if below.1 < at => {}
+                    Some(&(below, _)) => broken.push(format!(
                         "{}: {room} (floor {floor}) imports {other} (floor {below})",
                         path.display()
                     )),

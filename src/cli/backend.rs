@@ -5,10 +5,11 @@ use std::path::Path;
 
 use super::exit::{Code, Failure};
 use super::shared_args::SharedArgs;
+use crate::load::{Purpose, learned_folder};
 use crate::settings::{Override, Settings};
 use crate::worker::record::{Recording, recorded};
 use crate::worker::scripted::Script;
-use crate::worker::{self, Controls, Purpose, SettingsLoader, SharedControls, Sink, Worker};
+use crate::worker::{self, Controls, SettingsLoader, SharedControls, Sink, Worker};
 
 /// Reads the settings with the flags laid over them, and refuses what contradicts itself.
 pub fn settings(shared: &SharedArgs, overrides: &[Override]) -> Result<Settings, Failure> {
@@ -59,7 +60,7 @@ pub fn start(
         return Ok(Script::read(script)?.play(controls, sink)?);
     }
     let kept_kv = if purpose == Purpose::Chat { worker::kv_folder() } else { None };
-    let settings = Settings { learned: worker::learned_folder(), kept_kv, ..settings };
+    let settings = Settings { learned: learned_folder(), kept_kv, ..settings };
     let worker = worker::spawn_with(controls, sink, SettingsLoader::new(settings, purpose));
     Ok(worker?)
 }

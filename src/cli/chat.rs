@@ -11,13 +11,14 @@ use super::exit::{Code, CommandResult, Failure};
 use super::settings_file::no_color;
 use crate::chat::{ModelChoice, SessionMatch, SessionStore};
 use crate::hardware::{GpuFinding, Machine};
+use crate::load::Purpose;
 use crate::messages;
 use crate::plan::{DeviceChoice, best_adapter, no_hardware};
 use crate::printable::printable_line;
 use crate::settings::{HeadChoice, Settings};
 use crate::tui::keymap::Keymap;
 use crate::tui::{self, Left, ModelFinder, NotOpened, Opening, ScreenConfig, state::StateConfig};
-use crate::worker::{Purpose, kv_folder};
+use crate::worker::kv_folder;
 
 /// Shows the screen until the user leaves.
 pub fn chat(args: &ChatArgs) -> CommandResult {

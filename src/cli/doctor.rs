@@ -14,13 +14,12 @@ use crate::chat::{Message, Role};
 use crate::draft::Depths;
 use crate::hardware::{Adapter, GpuFinding, Machine};
 use crate::kernels::{Format, Storage};
+use crate::load::{Loaded, PackedFrom, Placements, Purpose, load, placements};
 use crate::messages;
 use crate::plan::{Strategy, best_adapter};
 use crate::printable::printable_line;
 use crate::settings::{self, Settings};
-use crate::worker::{
-    Backend, Event, Job, Loaded, PackedFrom, Placements, Purpose, load, placements,
-};
+use crate::worker::{Backend, Event, Job};
 
 /// Prints the report. The machine is described even when the models cannot be loaded.
 pub fn doctor(args: &DoctorArgs) -> CommandResult {

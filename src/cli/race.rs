@@ -15,11 +15,12 @@ use super::exit::{Code, CommandResult, Failure, report};
 use super::interrupt;
 use super::settings_file::no_color;
 use crate::chat::{Message, Role};
+use crate::load::Purpose;
 use crate::plan::Strategy;
 use crate::settings::Settings;
 use crate::tui::race_frame;
 use crate::tui::state::Race;
-use crate::worker::{Event, Job, Purpose, SharedControls, Worker};
+use crate::worker::{Event, Job, SharedControls, Worker};
 
 /// Time between two frames.
 const FRAME: Duration = Duration::from_millis(40);

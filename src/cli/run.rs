@@ -14,9 +14,10 @@ use super::interrupt;
 use super::output::stdout;
 use crate::chat::{Message, Role};
 use crate::decode::Committed;
+use crate::load::Purpose;
 use crate::printable::{json_line, printable, printable_line};
 use crate::settings::Settings;
-use crate::worker::{Event, Job, Line, Purpose, Recorder};
+use crate::worker::{Event, Job, Line, Recorder};
 
 /// Id of the only answer of a run.
 const GENERATION: u64 = 1;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::asked::asked;
-use super::load::{LoadedDrafts, SharedTarget};
-use super::{Controls, KvKeeper, Loaded, Ready};
+use super::{Controls, KvKeeper, Ready, StrategyPlanner};
 use crate::chat::{Message, Opened, Prompt, Role};
 use crate::decode::{Engine, Rival, Round, TokenText};
 use crate::draft::Budget;
 use crate::library::Tokenizer;
+use crate::load::{Loaded, LoadedDrafts, SharedTarget};
 use crate::plan::{Strategy, VerifyTimes};
 
 /// A conversation in the form that the target reads.
@@ -118,9 +118,9 @@ impl Backend {
     /// Uses other drafters for the same target. The caches start empty, because the drafters have
     /// observed nothing of the text.
     pub(super) fn replace_drafts(&mut self, drafts: LoadedDrafts) {
-        let LoadedDrafts { drafters, planning, ready, notices, shared } = drafts;
+        let LoadedDrafts { drafters, strategies, ready, notices, shared } = drafts;
         self.engine.replace_drafters(drafters);
-        self.planner = Box::new(planning);
+        self.planner = Box::new(StrategyPlanner::new(strategies));
         self.ready = ready;
         self.notices = notices;
         self.shared = Some(shared);
@@ -129,7 +129,7 @@ impl Backend {
 
 impl From<Loaded> for Backend {
     fn from(loaded: Loaded) -> Self {
-        let Loaded { target, drafters, tokenizer, template, planning, .. } = loaded;
+        let Loaded { target, drafters, tokenizer, template, strategies, .. } = loaded;
         let Loaded { eos, stop, ready, notices, shared, kept, .. } = loaded;
         let (encoder, context) = (tokenizer.clone(), ready.context);
         let splits_prompts = target.splits_prompts();
@@ -184,7 +184,7 @@ impl From<Loaded> for Backend {
             prompter: Box::new(prompter),
             eos,
             stop,
-            planner: Box::new(planning),
+            planner: Box::new(StrategyPlanner::new(strategies)),
             ready,
             notices,
             shared: Some(shared),

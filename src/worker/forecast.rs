@@ -3,10 +3,10 @@
 //! (method.md, Cost model) from headers, the machine's description and its measured memory
 //! bandwidth. It must never open a model.
 
-use super::load::sizes::{FOUR_BITS, of_head, of_small};
 use crate::hardware::{Machine, Memory};
 use crate::kernels::{Pool, Roofline};
 use crate::library::{CataloguePair, ModelEntry, PairDraft, Runs, Store, bundled_drafts};
+use crate::load::sizes::{FOUR_BITS, of_head, of_small};
 use crate::model::Config;
 use crate::plan::{
     CostInputs, DraftSize, Prefer, SearchSpace, TargetSize, Throughput, TreeOverrides, choose,

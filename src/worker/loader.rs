@@ -2,10 +2,10 @@
 //! what they are used for.
 
 use super::backend::Backend;
-use super::load::{Purpose, StartError, load, load_beside, load_drafts};
 use super::protocol::ModelChoice;
 use super::swap::{LoadFailure, Loader, Loading, NewModels, Room};
 use crate::hardware::Machine;
+use crate::load::{Purpose, StartError, load, load_beside, load_drafts};
 use crate::settings::{HeadChoice, Settings};
 
 /// Loads what settings name.

@@ -1,6 +1,6 @@
 //! The decode thread: protocol, controls, loop, cancellation. It must not depend on widgets.
 //!
-//! [`load`] makes the parts, [`Backend`] runs them through one answer, and [`spawn`] puts both on a
+//! [`load`](mod@crate::load) makes the parts, [`Backend`] runs them through one answer, and [`spawn`] puts both on a
 //! thread that is controlled by [`Command`]s and sends [`Event`]s. `run` and `bench` call
 //! [`Backend::answer`] themselves. [`Forecaster`] estimates, before any model is loaded, how fast
 //! each would be on this machine. [`scripted`] uses the same protocol without models.
@@ -12,9 +12,7 @@ mod controls;
 mod forecast;
 mod gate;
 mod handle;
-mod kept_file;
 mod kept_kv;
-mod load;
 mod loader;
 mod protocol;
 pub mod record;
@@ -30,17 +28,12 @@ pub use backend::{Backend, Planner, PromptTokens, Prompter, RoundPlan};
 pub use controls::{Controls, Setting, SharedControls};
 pub use forecast::{DraftForecast, Forecast, Forecaster, MemoryFit};
 pub use handle::{Sink, Worker};
-pub use kept_file::learned_folder;
 #[cfg(test)]
 pub use kept_kv::kept_kv_name;
 pub use kept_kv::{KvKeeper, KvStore, discard_kept, discard_others, kv_folder};
-pub use load::{
-    Loaded, LoadedDrafts, PackedFrom, Placements, Purpose, SampledBy, SharedTarget, StartError,
-    load, load_placed, placements,
-};
 pub use loader::SettingsLoader;
 pub use protocol::{Command, Event, Job, LoadJob, ModelChoice, Ready, StrategyStatus};
-pub use strategy_planner::{StrategyController, StrategyPlanner};
+pub use strategy_planner::StrategyPlanner;
 pub use swap::{LoadFailure, Loader, Loading, NewModels, Room};
 pub use thread::{THREAD, spawn, spawn_with};
 pub use trace::{Line, Recorder};

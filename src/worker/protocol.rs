@@ -4,9 +4,8 @@
 use crate::chat::Message;
 pub use crate::chat::ModelChoice;
 use crate::decode::{PendingRound, Round, Summary};
-use crate::draft::Depths;
+pub use crate::load::{Ready, StrategyStatus};
 use crate::speculate::SamplerSettings;
-use serde::{Deserialize, Serialize};
 
 /// An answer to generate.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,86 +51,6 @@ pub enum Command {
     Load(LoadJob),
     /// The saved conversation with this name was deleted: nothing saved of it is kept.
     Discard(String),
-}
-
-/// Whether a strategy can run here, and with which drafter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StrategyStatus {
-    /// Its name in the table.
-    pub name: String,
-    /// Its drafter's own description; `None` if it has none.
-    pub draft: Option<String>,
-    /// Which M can be chosen with it.
-    pub depths: Depths,
-    /// Why M ends below the number of blocks that its head has, as a clause; `None` if it does not.
-    #[serde(default)]
-    pub limit: Option<String>,
-    /// Trained weights of its drafter with 1, 2, … blocks, without what it shares with the target;
-    /// a single number if there are no blocks, none if there is no model.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub parameters: Vec<u64>,
-    /// What is missing for it to run here, and what to do.
-    pub missing: Option<String>,
-}
-
-/// What was loaded and chosen.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ready {
-    /// The target's name for the title, e.g. `dovetail-demo 6M`.
-    pub target: String,
-    /// Size and format, e.g. `6.1 M parameters, bf16, 12 MB`.
-    pub target_detail: String,
-    /// The drafter's own description; `None` if there is no draft model.
-    pub draft: Option<String>,
-    /// Which M can be chosen.
-    pub depths: Depths,
-    /// The capacity of the KV cache in tokens.
-    pub context: usize,
-    /// The context for which the model was made, in tokens, which `--context` cannot exceed. 0 if
-    /// it is unknown.
-    #[serde(default)]
-    pub most_context: usize,
-    /// The initial value of `Auto`.
-    pub gamma: usize,
-    /// The initial value of `Auto`.
-    pub blocks: usize,
-    /// The initial value of `Auto`.
-    pub width: usize,
-    /// The initial value of `Auto`.
-    pub depth: usize,
-    /// Why these were chosen, one sentence per line.
-    pub reasons: Vec<String>,
-    /// How many bytes of VRAM our draft uses; 0 without a GPU.
-    pub vram_used: u64,
-    /// The GPU that reads long prompts for a target on the CPU.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prompts_on: Option<String>,
-    /// The initial strategy.
-    #[serde(default)]
-    pub strategy: String,
-    /// All strategies, in the order of the table.
-    #[serde(default)]
-    pub strategies: Vec<StrategyStatus>,
-    /// How tokens are sampled until the user changes it: what the user set, otherwise what the
-    /// model's files recommend. `None` leaves the controls unchanged.
-    #[serde(default)]
-    pub sampler: Option<SamplerSettings>,
-    /// Whether the target's template can switch its thoughts on or off.
-    #[serde(default)]
-    pub switches_thinking: bool,
-    /// Milliseconds of the target's pass over one token, as measured during loading; `None` if it
-    /// was not measured.
-    #[serde(default)]
-    pub plain_ms: Option<f64>,
-    /// (nodes, milliseconds) of the target's passes, as measured during loading.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub verify_ms: Vec<(usize, f64)>,
-    /// Whether trees are drafted for display, even if they cost more than they save.
-    #[serde(default)]
-    pub for_show: bool,
-    /// The requested models.
-    #[serde(default)]
-    pub models: ModelChoice,
 }
 
 /// Events from the worker, in order. Rounds are small and an answer is bounded, so the channel is

@@ -2,25 +2,12 @@
 //! acceptance history, so that what is learned with one does not distort another. It must never
 //! decide a token.
 
-use super::kept_file::KeptFile;
 use super::{Controls, Planner, RoundPlan};
 use crate::decode::{Rival, Round};
+use crate::load::{KeptFile, Strategies, StrategyController};
 use crate::messages;
-use crate::plan::{BudgetController, DraftKind, Learned, RivalPlan, RoundObservation, Strategy};
+use crate::plan::{DraftKind, Learned, RivalPlan, RoundObservation, Strategy};
 use crate::speculate::Budget;
-
-/// A strategy that can run here.
-#[derive(Clone, Debug)]
-pub struct StrategyController {
-    /// The row of the table.
-    pub strategy: &'static Strategy,
-    /// The index of its drafter in the engine; `None` for the target alone.
-    pub drafter: Option<usize>,
-    /// Chooses its budgets.
-    pub budgets: BudgetController,
-    /// What is true of every choice, one sentence each: where the draft runs, for one.
-    pub preface: Vec<String>,
-}
 
 /// The strategies that can run here, and the current one.
 #[derive(Clone, Debug)]
@@ -38,25 +25,17 @@ pub struct StrategyPlanner {
 }
 
 impl StrategyPlanner {
-    /// Plans for `controllers`, of which `default` is used if none is requested, and an engine with
-    /// these `drafters`. There must be at least one controller.
-    pub fn new(
-        controllers: Vec<StrategyController>,
-        drafters: Vec<DraftKind>,
-        default: &'static Strategy,
-    ) -> Self {
+    /// Plans for these strategies, continuing from what was learned earlier.
+    pub fn new(strategies: Strategies) -> Self {
+        let Strategies { mut controllers, drafters, default, mut learned } = strategies;
         let at = |controller: &StrategyController| controller.strategy.name == default.name;
         let default = controllers.iter().position(at).unwrap_or(0);
-        Self { controllers, drafters, default, current: default, fresh: true, learned: None }
-    }
-
-    /// Continues from the contents of `file`, and stores in it what is learned from now on.
-    pub(super) fn with_learned(mut self, mut file: KeptFile<Learned>) -> Self {
-        if let Some(learned) = file.read() {
-            self.controllers.iter_mut().for_each(|each| each.budgets.recall(&learned));
+        if let Some(known) = learned.as_mut().and_then(KeptFile::read) {
+            for each in &mut controllers {
+                each.budgets.recall(&known);
+            }
         }
-        self.learned = Some(file);
-        self
+        Self { controllers, drafters, default, current: default, fresh: true, learned }
     }
 
     fn wanted(&self, strategy: Option<&'static Strategy>) -> usize {
@@ -139,10 +118,10 @@ impl Planner for StrategyPlanner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{BudgetController, choose, correct};
     use crate::plan::{
         CostInputs, DraftSize, Prefer, SearchSpace, Setting, TargetSize, Throughput, TreeOverrides,
     };
-    use crate::plan::{choose, correct};
 
     fn controller(name: &str, drafter: Option<usize>) -> StrategyController {
         let strategy = Strategy::named(name).unwrap();
@@ -172,7 +151,8 @@ mod tests {
         ];
         let drafters = vec![DraftKind::Lookup, DraftKind::Lookahead];
         let pld = Strategy::named("pld").unwrap();
-        let mut planning = StrategyPlanner::new(controllers, drafters, pld);
+        let strategies = Strategies { controllers, drafters, default: pld, learned: None };
+        let mut planning = StrategyPlanner::new(strategies);
         let with = |name| Controls { strategy: Strategy::named(name), ..Controls::default() };
         let first = planning.choose(&Controls::default());
         assert_eq!((first.strategy.name, first.drafter), ("pld", Some(0)));

@@ -6,10 +6,10 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::backend::Backend;
-use super::load::{LoadedDrafts, SharedTarget};
 use super::protocol::{Event, LoadJob, ModelChoice};
 use super::{SharedControls, Sink};
 use crate::decode::panic_message;
+use crate::load::{LoadedDrafts, SharedTarget};
 
 /// Receives the stage of loading and its progress, 0 to 1, if that is known.
 pub type Loading<'a> = &'a mut dyn FnMut(&str, Option<f32>);

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use dovetail::hardware::Machine;
+use dovetail::load::{Purpose, load};
 use dovetail::settings::Settings;
-use dovetail::worker::{Backend, Purpose, load};
+use dovetail::worker::Backend;
 use serde_json::Value;
 
 /// The bundled pair as the program loads it.

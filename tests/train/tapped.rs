@@ -14,6 +14,7 @@ use dovetail::decode::Request;
 use dovetail::hardware::Machine;
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::{Spec, open_head};
+use dovetail::load::{Purpose, load};
 use dovetail::model::GpuLimits;
 use dovetail::model::head::{
     DraftVocabulary, FusionKind, GpuHead, HeadBackend, HeadPrecision, HeadWeights, PackedHead,
@@ -25,7 +26,7 @@ use dovetail::train::run::{End, Recipe, RunRequest, TrainDevice, TrainEvent, est
 use dovetail::train::{
     Columns, DraftNet, DraftVocabSize, FirstWeights, Length, Past, head_config_of,
 };
-use dovetail::worker::{Backend, Purpose, load};
+use dovetail::worker::Backend;
 use serde_json::{Value, json};
 
 const ROWS: usize = 9;

@@ -5,11 +5,10 @@ use crate::support::golden::golden;
 use crate::worker::strategies::{folder, named};
 use dovetail::chat::{Message, Role};
 use dovetail::hardware::{Machine, adapters};
+use dovetail::load::{Loaded, Purpose, StartError, load};
 use dovetail::plan::{DeviceChoice, Strategy, TreeOverrides};
 use dovetail::settings::{HeadChoice, ScoredTokens, Settings};
-use dovetail::worker::{
-    Backend, Controls, Event, Job, Loaded, Purpose, Setting, SharedControls, StartError, load,
-};
+use dovetail::worker::{Backend, Controls, Event, Job, Setting, SharedControls};
 use tempfile::TempDir;
 
 fn heads(names: &[&str]) -> HeadChoice {

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use dovetail::chat::{Message, Role};
 use dovetail::decode::Summary;
 use dovetail::hardware::Machine;
+use dovetail::load::{Purpose, load};
 use dovetail::settings::{HeadChoice, Settings};
 use dovetail::speculate::SamplerSettings;
-use dovetail::worker::{Backend, Controls, Event, Job, Purpose, SharedControls, load};
+use dovetail::worker::{Backend, Controls, Event, Job, SharedControls};
 
 use crate::support::library::demo_copy;
 

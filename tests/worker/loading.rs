@@ -7,12 +7,13 @@ use crate::support::toy::Toy;
 use crate::support::toy_worker::{backend, job, knowing, rest, tokens, wanted, wanted_of};
 use dovetail::chat::{Message, Role};
 use dovetail::hardware::adapters;
+use dovetail::load::Purpose;
 use dovetail::plan::DeviceChoice;
 use dovetail::settings::{LOOKUP, Settings};
 use dovetail::speculate::SamplerSettings;
 use dovetail::worker::{
-    Backend, Event, Job, LoadFailure, LoadJob, Loader, Loading, ModelChoice, NewModels, Purpose,
-    Ready, Room, SettingsLoader, Worker, spawn_with,
+    Backend, Event, Job, LoadFailure, LoadJob, Loader, Loading, ModelChoice, NewModels, Ready,
+    Room, SettingsLoader, Worker, spawn_with,
 };
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};

@@ -12,10 +12,11 @@ use dovetail::chat::{Message, Role};
 use dovetail::decode::Round;
 use dovetail::draft::Depths;
 use dovetail::hardware::Machine;
+use dovetail::load::{Purpose, load};
 use dovetail::plan::{DraftKind, STRATEGIES, Strategy, TreeOverrides};
 use dovetail::settings::{HeadChoice, Settings};
 use dovetail::speculate::SamplerSettings;
-use dovetail::worker::{Backend, Controls, Event, Job, Purpose, Setting, SharedControls, load};
+use dovetail::worker::{Backend, Controls, Event, Job, Setting, SharedControls};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -10,11 +10,10 @@ use std::time::{Duration, Instant};
 
 use crate::chat::{Message, Role};
 use crate::hardware::Machine;
+use crate::load::{self, Loaded, Placements, StartError};
 use crate::plan::{DraftKind, LevelCost, PlacementForecast, best_placement};
 use crate::settings::{PrefillDevice, Settings};
-use crate::worker::{
-    self, Backend, Controls, Event, Job, Loaded, Placements, SharedControls, StartError,
-};
+use crate::worker::{Backend, Controls, Event, Job, SharedControls};
 
 pub use prompts::PromptRun;
 pub use report::GpuReport;
@@ -59,7 +58,7 @@ pub fn run(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Result<GpuReport, String>, StartError> {
     let began = Instant::now();
-    let found = worker::placements(settings, machine, &mut |stage, _| progress(stage))?;
+    let found = load::placements(settings, machine, &mut |stage, _| progress(stage))?;
     let found = match found {
         Ok(found) => found,
         Err(reason) => return Ok(Err(reason)),
@@ -155,7 +154,7 @@ impl Measuring<'_> {
         progress: &mut dyn FnMut(&str),
     ) -> Result<Loaded, String> {
         let loaded =
-            worker::load_placed(settings, self.machine, placement, &mut |stage, _| progress(stage));
+            load::load_placed(settings, self.machine, placement, &mut |stage, _| progress(stage));
         let loaded = loaded.map_err(|error| error.to_string())?;
         loaded.misplaced.clone().map_or(Ok(loaded), Err)
     }

@@ -7,10 +7,10 @@ use serde::Serialize;
 use super::{PlacedRun, PlacedTimes, PromptRun};
 use crate::bench::{Table, TableStyle};
 use crate::hardware::Machine;
+use crate::load::Placements;
 use crate::plan::{BlockTime, DeviceTimes, LevelCost, PlacementForecast, target_place};
 use crate::printable::{json_line, printable};
 use crate::settings::Settings;
-use crate::worker::Placements;
 
 /// γ whose T_V is shown.
 const SHOWN: [usize; 3] = [1, 4, 16];

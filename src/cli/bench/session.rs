@@ -18,10 +18,11 @@ use crate::cli::backend;
 use crate::cli::exit::{Code, CommandResult, Failure, report};
 use crate::cli::interrupt;
 use crate::hardware::Machine;
+use crate::load::{Purpose, StartError, load};
 use crate::plan::{Setting, Strategy, TreeOverrides};
 use crate::printable::printable_line;
 use crate::settings::{HeadChoice, SettingValue, Settings};
-use crate::worker::{self, Backend, Controls, Purpose, Ready, SharedControls, StartError};
+use crate::worker::{Backend, Controls, Ready, SharedControls};
 
 /// Tokens of an answer unless the user says otherwise: as DuoDecoding measures.
 const MAX_TOKENS: usize = 128;
@@ -108,14 +109,12 @@ impl<'a> BenchSession<'a> {
 
     fn load_with(&self, settings: &Settings) -> Result<Backend, StartError> {
         let bar = ProgressBar::new_spinner();
-        let loaded =
-            worker::load(settings, &self.machine, Purpose::Text, &mut |stage, fraction| {
-                let percent = fraction
-                    .map(|fraction| format!(" {:.0} %", fraction * 100.0))
-                    .unwrap_or_default();
-                bar.set_message(printable_line(&format!("{stage}{percent}")).into_owned());
-                bar.tick();
-            });
+        let loaded = load(settings, &self.machine, Purpose::Text, &mut |stage, fraction| {
+            let percent =
+                fraction.map(|fraction| format!(" {:.0} %", fraction * 100.0)).unwrap_or_default();
+            bar.set_message(printable_line(&format!("{stage}{percent}")).into_owned());
+            bar.tick();
+        });
         bar.finish_and_clear();
         loaded.map(Backend::from)
     }

@@ -21,10 +21,11 @@ use crate::chat::{Role, SavedMessage, Session};
 use crate::decode::Finish;
 use crate::files::read_text;
 use crate::hardware::Machine;
+use crate::load::{Purpose, load};
 use crate::printable::printable_line;
 use crate::settings::{HeadChoice, NgramChoice, SettingValue, Settings};
 use crate::worker::record::{Finding, Record, RecordError, RecordedAnswer, verify_answer};
-use crate::worker::{self, Backend, Controls, Event, Job, Purpose, SharedControls};
+use crate::worker::{Backend, Controls, Event, Job, SharedControls};
 
 mod given;
 mod likeness;
@@ -169,7 +170,7 @@ impl Checker {
         };
         let bar = ProgressBar::new_spinner();
         let machine = Machine::probe();
-        let loaded = worker::load(&settings, &machine, Purpose::Text, &mut |stage, _| {
+        let loaded = load(&settings, &machine, Purpose::Text, &mut |stage, _| {
             bar.set_message(printable_line(stage).into_owned());
             bar.tick();
         });

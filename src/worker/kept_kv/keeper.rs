@@ -10,6 +10,7 @@ use super::folder::discard_kept;
 use super::store::{KvStore, LEAST};
 use crate::decode::{Engine, KeptText};
 use crate::library::checksum;
+use crate::load::KvFiles;
 
 /// What the thread does next.
 enum Task {
@@ -33,8 +34,8 @@ pub struct KvKeeper {
 
 impl KvKeeper {
     /// Starts the thread; `None` if the system refuses.
-    pub fn start(store: KvStore) -> Option<Self> {
-        let store = Arc::new(store);
+    pub fn start(files: KvFiles) -> Option<Self> {
+        let store = Arc::new(KvStore::new(files.folder, files.of, files.most));
         let (tasks, waiting) = channel::<Task>();
         let theirs = Arc::clone(&store);
         let work = move || {

@@ -21,13 +21,14 @@ use crate::cli::interrupt;
 use crate::draft::Depths;
 use crate::hardware::Machine;
 use crate::kernels::Format;
+use crate::load::{Purpose, load};
 use crate::model::{Config, KnownShape};
 use crate::plan::{BLOCKS, DraftKind, DraftSize, Strategy, TargetSize, WIDTH, split_threads};
 use crate::printable::printable_line;
 use crate::settings::HeadChoice;
 use crate::speculate::{Method, SamplerSettings};
 use crate::worker::record::Question;
-use crate::worker::{self, Backend, Controls, Purpose};
+use crate::worker::{Backend, Controls};
 
 /// Time for measuring rounds.
 const ALLOWED: Duration = Duration::from_secs(60);
@@ -213,7 +214,7 @@ pub(super) fn loaded(
     settings.strategy = Some(strategy);
     let bar = ProgressBar::new_spinner();
     let machine = Machine::probe();
-    let backend = worker::load(&settings, &machine, Purpose::Text, &mut |stage, _| {
+    let backend = load(&settings, &machine, Purpose::Text, &mut |stage, _| {
         bar.set_message(printable_line(stage).into_owned());
         bar.tick();
     });

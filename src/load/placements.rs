@@ -8,6 +8,7 @@ use super::context::{LoadContext, held_on};
 use super::drafter::LoadedDrafter;
 use super::error::StartError;
 use super::files::NamedHead;
+use super::kept_file::KeptFile;
 use super::measure::verify_times;
 use super::shared_target::SharedTarget;
 use super::sizes::{self, CODES, FOUR_BITS};
@@ -20,7 +21,6 @@ use crate::plan::{
     PlacementInputs, PrefillForecast, Schedule, Strategy, TargetSize, best_placement, gpu_room,
     is_worth_moving_for, placement_reasons,
 };
-use crate::worker::kept_file::KeptFile;
 
 /// The values of γ that are measured, in the order of their importance.
 const GAMMAS: [usize; 4] = [1, 16, 4, 32];

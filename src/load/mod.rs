@@ -16,25 +16,25 @@ mod files;
 mod head;
 mod heads;
 mod history;
+mod kept_file;
 mod measure;
 mod packed;
 mod placements;
 mod planned;
 mod prefill;
+mod ready;
 mod sampling;
 mod scored_tokens;
 mod shared_target;
-pub(super) mod sizes;
+pub(crate) mod sizes;
 mod small;
 mod strategies;
 mod target;
 mod texts;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::kept_kv::KvStore;
-use super::protocol::Ready;
-use super::strategy_planner::StrategyPlanner;
 use crate::chat::ChatTemplate;
 use crate::draft::Drafter;
 use crate::hardware::Machine;
@@ -53,11 +53,16 @@ use planned::planned;
 use target::LoadedTarget;
 
 pub use error::StartError;
+pub(crate) use kept_file::KeptFile;
+pub use kept_file::learned_folder;
 pub use packed::PackedFrom;
 pub use placements::Placements;
 use placements::Placing;
+pub use planned::Strategies;
+pub use ready::{Ready, StrategyStatus};
 pub use sampling::SampledBy;
 pub use shared_target::SharedTarget;
+pub use strategies::StrategyController;
 
 /// Everything an answer needs.
 pub struct Loaded {
@@ -73,8 +78,8 @@ pub struct Loaded {
     pub eos: Vec<u32>,
     /// Texts that end an answer: the user's and the template's own.
     pub stop: Vec<String>,
-    /// Chooses each round's tree, under every strategy that can run here.
-    pub planning: StrategyPlanner,
+    /// The strategies that can run here.
+    pub strategies: Strategies,
     /// What the screen shows.
     pub ready: Ready,
     /// The target's tensor formats with their bytes in its files, the largest first.
@@ -95,15 +100,25 @@ pub struct Loaded {
     pub shared: SharedTarget,
     /// Where KV caches of its conversations are saved; `None` if they cannot or should not be
     /// saved.
-    pub kept: Option<KvStore>,
+    pub kept: Option<KvFiles>,
+}
+
+/// Where KV caches of a target are saved.
+pub struct KvFiles {
+    /// The folder, which other targets share.
+    pub folder: PathBuf,
+    /// Describes everything that determines the numbers in its cache.
+    pub of: String,
+    /// The most bytes of all files in the folder.
+    pub most: u64,
 }
 
 /// Other drafters for the current target, and what changes with them.
 pub struct LoadedDrafts {
     /// The available drafters, which have observed nothing.
     pub drafters: Vec<Box<dyn Drafter>>,
-    /// Chooses each round's tree, under every strategy that can run with them.
-    pub planning: StrategyPlanner,
+    /// The strategies that can run with them.
+    pub strategies: Strategies,
     /// What the screen shows.
     pub ready: Ready,
     /// Notices for the user.
@@ -199,7 +214,7 @@ pub fn load_drafts(
     let planned = planned(&ctx, purpose, target, &drafters, statuses, strategy, Vec::new());
     Ok(LoadedDrafts {
         drafters: drafters.into_iter().map(|drafter| drafter.drafter).collect(),
-        planning: planned.planning,
+        strategies: planned.strategies,
         ready: Ready { sampler: Some(sampled.sampler), ..planned.ready },
         notices: planned.notices,
         shared: target.clone(),
@@ -276,7 +291,7 @@ fn load_files(
         template,
         eos,
         stop,
-        planning: planned.planning,
+        strategies: planned.strategies,
         ready: Ready { sampler: Some(sampled.sampler), ..planned.ready },
         formats,
         packed_from,
@@ -293,7 +308,7 @@ fn load_files(
 /// Where KV caches are saved, with a description of everything that determines their numbers. A
 /// target on a GPU has its rows there, and a target that does not come from a file cannot be
 /// identified.
-fn kept_kv(ctx: &LoadContext<'_>, target: &LoadedTarget) -> Option<KvStore> {
+fn kept_kv(ctx: &LoadContext<'_>, target: &LoadedTarget) -> Option<KvFiles> {
     let folder = ctx.settings.kept_kv.clone().filter(|_| ctx.settings.kv_disk > 0)?;
     let files = &ctx.files.target;
     let identity = files.weights.identity().filter(|_| target.keeps_kv_here())?;
@@ -311,7 +326,7 @@ fn kept_kv(ctx: &LoadContext<'_>, target: &LoadedTarget) -> Option<KvStore> {
         prompts.unwrap_or_default(),
         files.config
     );
-    Some(KvStore::new(folder, of, ctx.settings.kv_disk as u64 * 1_000_000_000))
+    Some(KvFiles { folder, of, most: ctx.settings.kv_disk as u64 * 1_000_000_000 })
 }
 
 /// Measures both devices with some of the target's blocks, or reads an earlier measurement from the

@@ -17,7 +17,7 @@ use crate::plan::{DeviceTimes, Learned};
 const MOST_BYTES: u64 = 1 << 16;
 
 /// What can be stored.
-pub(super) trait Kept: Serialize + DeserializeOwned + Clone + PartialEq {
+pub(crate) trait Kept: Serialize + DeserializeOwned + Clone + PartialEq {
     /// Changes whenever old files would become misleading.
     const VERSION: u32;
     /// Whether the values are possible: a file may contain anything.
@@ -42,7 +42,7 @@ impl Kept for DeviceTimes {
 
 /// The file of one set of models.
 #[derive(Clone, Debug)]
-pub(super) struct KeptFile<T> {
+pub(crate) struct KeptFile<T> {
     path: PathBuf,
     /// Describes what the file is valid for.
     of: String,
@@ -59,13 +59,13 @@ struct Content<T> {
 
 impl<T: Kept> KeptFile<T> {
     /// The file in `folder` for what `of` describes: machine and models.
-    pub(super) fn new(folder: &Path, of: String) -> Self {
+    pub(crate) fn new(folder: &Path, of: String) -> Self {
         let path = folder.join(format!("{:016x}.json", fnv1a(FNV_START, of.bytes())));
         Self { path, of, written: None }
     }
 
     /// Its contents, if they can be used.
-    pub(super) fn read(&mut self) -> Option<T> {
+    pub(crate) fn read(&mut self) -> Option<T> {
         let text = read_text(&self.path, MOST_BYTES).ok()?;
         let found: Option<Content<T>> = serde_json::from_str(&text).ok();
         let ours = found.filter(|content| {
@@ -79,7 +79,7 @@ impl<T: Kept> KeptFile<T> {
     }
 
     /// Stores `new`. If the file cannot be written, this is ignored: no answer depends on it.
-    pub(super) fn write(&mut self, new: T) {
+    pub(crate) fn write(&mut self, new: T) {
         if self.written.as_ref() == Some(&new) || !new.is_sound() {
             return;
         }

@@ -1,22 +1,36 @@
 //! Plans every strategy that can run with what was loaded, and reports the plan. It must never load
 //! or measure.
 
+use std::path::PathBuf;
+
 use super::Purpose;
 use super::context::LoadContext;
 use super::drafter::{LoadedDrafter, drafters_of};
+use super::kept_file::KeptFile;
+use super::ready::{Ready, StrategyStatus};
 use super::shared_target::SharedTarget;
-use super::strategies::{self, PlanInputs};
+use super::strategies::{self, PlanInputs, StrategyController};
+use crate::chat::ModelChoice;
 use crate::draft::Depths;
 use crate::library::TargetFiles;
 use crate::messages;
-use crate::plan::{DraftKind, LevelCost, Plan, Prefer, Strategy};
-use crate::worker::kept_file::KeptFile;
-use crate::worker::protocol::{ModelChoice, Ready, StrategyStatus};
-use crate::worker::strategy_planner::StrategyPlanner;
+use crate::plan::{DraftKind, Learned, LevelCost, Plan, Prefer, Strategy};
+
+/// The strategies that can run with a target and its drafters.
+pub struct Strategies {
+    /// One for each, with its costs. There is at least one.
+    pub controllers: Vec<StrategyController>,
+    /// The engine's drafters, in order.
+    pub drafters: Vec<DraftKind>,
+    /// The strategy used if none is requested.
+    pub default: &'static Strategy,
+    /// Where to store what is learned from rounds; `None` if it is not stored.
+    pub(crate) learned: Option<KeptFile<Learned>>,
+}
 
 /// The plan for a target and its drafters, whichever of them has just been loaded.
 pub(super) struct Planned {
-    pub(super) planning: StrategyPlanner,
+    pub(super) strategies: Strategies,
     pub(super) ready: Ready,
     pub(super) notices: Vec<String>,
 }
@@ -77,14 +91,10 @@ pub(super) fn planned(
         ..ready(&files.target, strategy, statuses, &plan)
     };
     let kinds = drafters.iter().map(|drafter| drafter.kind).collect();
-    let planning = StrategyPlanner::new(controllers, kinds, strategy);
-    let planning = match &settings.learned {
-        Some(folder) => {
-            planning.with_learned(KeptFile::new(folder, learned_of(ctx, target, drafters)))
-        }
-        None => planning,
-    };
-    Planned { planning, ready, notices }
+    let file = |folder: &PathBuf| KeptFile::new(folder, learned_of(ctx, target, drafters));
+    let learned = settings.learned.as_ref().map(file);
+    let strategies = Strategies { controllers, drafters: kinds, default: strategy, learned };
+    Planned { strategies, ready, notices }
 }
 
 /// The current draft as flags name it; of several heads, the one in use.

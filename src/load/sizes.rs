@@ -15,7 +15,7 @@ pub(super) const WIDENED: f64 = 1.55;
 /// Slots of a head's cache after the context, for the rows of a tree.
 const TREE_ROWS: usize = 1024;
 /// Bytes per weight of a head on the CPU: a code, and its part of a block's scale.
-pub(in crate::worker) const FOUR_BITS: f64 = 20.0 / 32.0;
+pub(crate) const FOUR_BITS: f64 = 20.0 / 32.0;
 
 /// Bytes of one block's keys and values in half precision, with slots for the context and a tree.
 pub(super) fn device_cache(config: &Config, capacity: usize) -> u64 {
@@ -78,7 +78,7 @@ impl DraftBytes {
 }
 
 /// A head with what it shares with the target (method.md, Draft heads).
-pub(in crate::worker) fn of_head(
+pub(crate) fn of_head(
     config: &HeadConfig,
     kind: FusionKind,
     tied_head: bool,
@@ -128,7 +128,7 @@ fn shares_lm_head(config: &HeadConfig, kind: FusionKind) -> bool {
 }
 
 /// A small model with `bytes` of weights, before they are packed.
-pub(in crate::worker) fn of_small(config: &Config, bytes: u64) -> DraftSize {
+pub(crate) fn of_small(config: &Config, bytes: u64) -> DraftSize {
     let weights = config.linear_weights();
     DraftSize {
         fixed: weights,

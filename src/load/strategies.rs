@@ -3,6 +3,7 @@
 use super::context::LoadContext;
 use super::drafter::{LoadedDrafter, drafter_of, drafters_of};
 use super::error::StartError;
+use super::ready::StrategyStatus;
 use super::shared_target::SharedTarget;
 use crate::draft::Depths;
 use crate::plan::{
@@ -11,8 +12,6 @@ use crate::plan::{
 };
 use crate::settings::Settings;
 use crate::speculate::Method;
-use crate::worker::protocol::StrategyStatus;
-use crate::worker::strategy_planner::StrategyController;
 
 /// Every strategy, with what is missing if it cannot run.
 fn statuses(
@@ -95,6 +94,19 @@ pub(super) fn other_blocks(settings: &Settings, head: &LoadedDrafter) -> Option<
         };
         format!("`blocks` is {blocks}, but {why}; using {used}.")
     })
+}
+
+/// A strategy that can run here.
+#[derive(Clone, Debug)]
+pub struct StrategyController {
+    /// The row of the table.
+    pub strategy: &'static Strategy,
+    /// The index of its drafter in the engine; `None` for the target alone.
+    pub drafter: Option<usize>,
+    /// Chooses its budgets.
+    pub budgets: BudgetController,
+    /// What is true of every choice, one sentence each: where the draft runs, for one.
+    pub preface: Vec<String>,
 }
 
 /// The inputs of every strategy's plan.
