@@ -36,7 +36,6 @@ fn machines() -> Vec<(&'static str, Machine)> {
         memory: Memory { total: 32 * GIB, free: 24 * GIB },
         gpu: GpuFinding::Absent { reason: "none".into() },
         adapters,
-        built_with: Vec::new(),
     };
     use AdapterKind::{Discrete, Integrated, Software};
     vec![
@@ -128,7 +127,8 @@ fn the_device_of_a_draft() {
         ] {
             for vram in [None, Some(500 * MIB), Some(12 * GIB)] {
                 let placed = PAIRS.map(|(_, _, size)| {
-                    let placed = place(choice, &machine, vram, &|_| (size, 8 * MIB));
+                    let size = GpuDraftSize { draft: size, cache: 8 * MIB };
+                    let placed = place(choice, &machine, vram, size);
                     let refused = if placed.refused { "!" } else { "" };
                     format!("{:?} {}{refused}", placed.device, placed.blocks)
                 });
@@ -155,7 +155,7 @@ fn the_target_s_blocks_on_a_gpu() {
                     let size =
                         LayerSize { layers: 32, layer: 160 * MIB, head: 150 * MIB, draft, small };
                     let chosen = (DeviceChoice::Auto, vram);
-                    let placed = place_layers(setting, chosen, &machine, &|_| size);
+                    let placed = place_layers(setting, chosen, &machine, size);
                     format!("{:?} {}", placed.device, placed.layers)
                 });
                 let (draft, small) = (draft / MIB, small / MIB);
