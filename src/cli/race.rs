@@ -18,8 +18,7 @@ use crate::chat::{Message, Role};
 use crate::load::Purpose;
 use crate::plan::Strategy;
 use crate::settings::Settings;
-use crate::tui::race_frame;
-use crate::tui::state::Race;
+use crate::tui::race::{Race, race_frame};
 use crate::worker::{Event, Job, SharedControls, Worker};
 
 /// Time between two frames.

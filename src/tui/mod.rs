@@ -1,46 +1,56 @@
 //! The screen. Owns what a person sees and types; must never know tensors.
 //!
+//! A component has its state in `mod.rs`, what events do to it in `update`, and how it is drawn in
+//! `view`:
+//!
+//! | folder | owns |
+//! |---|---|
+//! | [`chat`] | the conversation, its answers and thoughts, a full context |
+//! | [`input`] | the message being written |
+//! | [`tree`] | the draft trees of the latest answer |
+//! | [`meters`] | the figures of the answer and of the machine |
+//! | [`controls`] | the dials and the strategies |
+//! | [`overlays`] | help, lists and boxes over the panels |
+//! | [`race`] | one question answered plain and speculatively |
+//! | [`toasts`] | what is said in passing |
+//!
+//! The root joins them and routes events:
+//!
 //! | file | owns |
 //! |---|---|
-//! | [`state`] | the pure state of the screen |
-//! | [`update`] | an event in, effects out |
-//! | [`view`] | the state as a frame, one file a panel |
-//! | [`actions`] | what keys and commands do |
-//! | [`keymap`], [`commands`] | one table of keys, one of slash commands |
-//! | [`markdown`] | answers as rows, with every token's origin |
-//! | [`theme`] | every style |
+//! | [`state`] | the components as one state |
+//! | `event`, [`update`] | what happens and what is to be done; an event in, effects out |
+//! | [`view`] | the state as a frame |
+//! | [`actions`], [`keymap`], [`commands`] | what keys and commands do, and the tables of both |
+//! | [`theme`], `draw`, [`markdown`] | every style, rows and frames, answers as rows |
 //! | [`run`](mod@run), `effects`, `terminal` | the loop, the effects, the terminal |
-//! | `model_finder` | the models that can be chosen, and what to expect of them |
-//! | `exchange` | conversations in other programs' files |
-//! | `race_frame` | a race as text, without a full screen |
-//! | `editor` | the message in the user's own editor |
-//! | `presets` | named system prompts and samplers, in their file |
-//! | `input`, `output`, `signals` | what may block or end the process, on threads of its own |
 
 pub mod actions;
+pub mod chat;
 pub mod commands;
-mod editor;
+pub mod controls;
+mod draw;
 mod effects;
-mod exchange;
-mod input;
+pub(crate) mod event;
+pub mod input;
 pub mod keymap;
 pub mod markdown;
-mod model_finder;
-mod output;
-mod presets;
-mod race_frame;
+pub mod meters;
+pub mod overlays;
+pub mod race;
 pub mod run;
-mod signals;
 pub mod state;
 mod terminal;
 #[cfg(test)]
-mod testing;
+mod tests;
 pub mod theme;
+pub mod toasts;
+pub mod tree;
 pub mod update;
 pub mod view;
 
+pub use effects::model_finder::ModelFinder;
+pub(crate) use effects::presets;
+pub use effects::presets::Preset;
 pub use effects::{Left, Lost};
-pub use model_finder::ModelFinder;
-pub use presets::Preset;
-pub use race_frame::race_frame;
 pub use run::{NotOpened, Opening, ScreenConfig, run};

@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(texts(&conversations(&four, 4)), ["s q1 a1 q2", "s q2"]);
         // As the chat itself has it, with the summary.
         let four = session(forgotten(4, Some("short")));
-        let mut chat = crate::tui::state::Chat::new(None);
+        let mut chat = crate::tui::chat::Chat::new(None);
         let mut open = four.chat();
         open.turns.pop();
         chat.replace(open);

@@ -1,25 +1,29 @@
 //! Carries out effects: worker, files, clipboard. Must never know widgets.
 
+pub(crate) mod exchange;
+pub(crate) mod model_finder;
+pub(crate) mod presets;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
 use tokio::sync::mpsc::UnboundedSender;
 
+use self::model_finder::ModelFinder;
+use self::presets::{Preset, Presets};
 use self::unsaved::Unsaved;
-use super::model_finder::ModelFinder;
-use super::presets::{Preset, Presets};
-use super::run::Opening;
-use super::state::ModelPart;
-use super::update::ScreenEvent;
 use crate::chat::{
     AnsweredBy, BranchOf, OpenSession, Saved, SavedChat, SessionError, SessionHead, SessionMatch,
     SessionStore,
 };
+use crate::tui::actions::ModelPart;
+use crate::tui::event::ScreenEvent;
+use crate::tui::run::Opening;
 use crate::worker::{Command, ModelChoice, SharedControls, Worker, discard_kept, discard_others};
 
 mod unsaved;
 
-pub use unsaved::Lost;
+pub use self::unsaved::Lost;
 
 /// What is said where there is no store.
 const NOT_SAVED: &str = "Conversations are not saved in this run";

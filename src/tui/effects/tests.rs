@@ -1,6 +1,6 @@
 use super::*;
 use crate::chat::{Message, Role, SavedTurn};
-use crate::tui::testing::controls;
+use crate::tui::tests::controls;
 use crate::worker::Job;
 use crate::worker::scripted::Script;
 

@@ -1,7 +1,8 @@
 //! The keys in force: the table's, with what the settings change of it. Must never know where a
 //! change stands.
 
-use super::{A, Action, BINDINGS, Binding, KeyPress, S, Scope};
+use super::{A, BINDINGS, Binding, KeyPress, S, Scope};
+use crate::tui::actions::Action;
 
 /// What is wrong with a change, with the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,7 +3,10 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::state::{Dial, Focus, Overlay, ScreenState, Suggestion};
+use crate::tui::actions::Dial;
+use crate::tui::input::Suggestion;
+use crate::tui::overlays::Overlay;
+use crate::tui::state::{Focus, ScreenState};
 
 mod groups;
 mod in_force;
@@ -11,14 +14,13 @@ mod names;
 mod press;
 mod table;
 
-pub use super::actions::Action;
-pub use groups::{HelpKeys, KeyGroup, first_keys, help};
-pub use in_force::{KeyProblem, Keymap};
-pub use press::KeyPress;
-pub use table::{BINDINGS, EDITING};
+pub use self::groups::{HelpKeys, KeyGroup, first_keys, help};
+pub use self::in_force::{KeyProblem, Keymap};
+pub use self::press::KeyPress;
+pub use self::table::{BINDINGS, EDITING};
+pub use crate::tui::actions::Action;
 
-use Action as A;
-use Scope as S;
+use {Action as A, Scope as S};
 
 /// Where a key works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The names by which the settings know keys: where a key works, except for the message and
 //! everywhere, and what it does. Must never know which key it is.
 
-use super::{A, Action, Binding, S, Scope};
-use crate::tui::state::{Dial, ModelPart};
+use super::{A, Binding, S, Scope};
+use crate::tui::actions::{Action, Dial, ModelPart};
 
 impl Binding {
     /// Its name in the table `[keys]` of the settings, unlike any other.

@@ -2,8 +2,8 @@
 
 use crossterm::event::{KeyCode, KeyModifiers};
 
-use super::{Action, Binding, KeyPress, Scope};
-use crate::tui::state::{Dial, ModelPart};
+use super::{Binding, KeyPress, Scope};
+use crate::tui::actions::{Action, Dial, ModelPart};
 
 const fn key(code: KeyCode) -> KeyPress {
     KeyPress { code, modifiers: KeyModifiers::NONE }
@@ -74,9 +74,7 @@ pub const EDITING: &[EditingKey] = &[
 
 const NO: (u8, &str) = (0, "");
 
-use Action as A;
-use KeyCode as C;
-use Scope as S;
+use {Action as A, KeyCode as C, Scope as S};
 
 /// Every key of the program.
 pub const BINDINGS: &[Binding] = &[

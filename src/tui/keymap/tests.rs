@@ -45,7 +45,7 @@ fn every_key_is_in_the_help_and_in_the_table() {
 
 #[test]
 fn hints_are_keys_of_their_scope() {
-    let mut state = crate::tui::testing::loaded(80, 24);
+    let mut state = crate::tui::tests::loaded(80, 24);
     for focus in [Focus::Input, Focus::Chat, Focus::Tree, Focus::Meters, Focus::Controls] {
         state.focus = focus;
         let hints = hints(&state);
@@ -57,12 +57,12 @@ fn hints_are_keys_of_their_scope() {
 #[test]
 fn how_to_quit_stands_on_the_key_line_while_the_key_does_that() {
     let quits = |state: &ScreenState| hints(state).contains(&("Ctrl+C".to_string(), "quit"));
-    let mut state = crate::tui::testing::loaded(80, 24);
+    let mut state = crate::tui::tests::loaded(80, 24);
     assert!(quits(&state));
     state.input.set("half");
     assert!(!quits(&state) && hints(&state).contains(&("Ctrl+Q".to_string(), "quit")));
     state.input.set("");
-    crate::tui::testing::type_keys(&mut state, "one<enter>");
+    crate::tui::tests::type_keys(&mut state, "one<enter>");
     assert!(state.answering() && !quits(&state));
 }
 
@@ -117,7 +117,7 @@ fn keys_are_read_as_they_are_named() {
 
 #[test]
 fn a_change_is_in_force_everywhere() {
-    let mut state = crate::tui::testing::loaded(80, 24);
+    let mut state = crate::tui::tests::loaded(80, 24);
     state.keys = with(&[("help", &["ctrl+h", "f1"]), ("tree", &["alt+t"])]).unwrap();
     let does = |key: &str| lookup(&state, &KeyPress::parse(key).unwrap().event());
     assert_eq!(does("ctrl+h"), Some(A::Help));

@@ -14,9 +14,9 @@ mod wrap;
 
 use crate::decode::Origin;
 
-pub use code_blocks::code_blocks;
-pub use origins::Origins;
-pub use wrap::{Logical, wrap};
+pub use self::code_blocks::code_blocks;
+pub use self::origins::Origins;
+pub use self::wrap::{Logical, wrap};
 
 /// Syntax role of a span of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

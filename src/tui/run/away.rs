@@ -1,8 +1,8 @@
 //! The terminal in other hands: the shell's after a stop, the user's editor's while a message is
 //! written there. Must never know what is on the screen.
 
-use super::super::{editor, signals, terminal};
 use super::{App, ScreenEvent};
+use crate::tui::terminal::{self, editor, signals};
 
 impl App {
     /// Gives the terminal back to the shell and stops.

@@ -12,17 +12,17 @@ use std::time::{Duration, Instant};
 use crossterm::event::Event as Input;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::effects::{EffectRunner, Left};
-use super::exchange;
-use super::input::InputPause;
-use super::model_finder::ModelFinder;
-use super::signals::{self, Signal};
-use super::state::{Phase, ScreenState, StateConfig};
-use super::terminal::{self, Screen};
-use super::update::{self, Button, Effect, ScreenEvent, update};
-use super::{input, view};
 use crate::chat::{SavedChat, SessionStore};
 use crate::hardware::{Usage, UsageMeter};
+use crate::tui::effects::model_finder::ModelFinder;
+use crate::tui::effects::{EffectRunner, Left, exchange};
+use crate::tui::event::{Button, Effect, ScreenEvent};
+use crate::tui::state::{Phase, ScreenState, StateConfig};
+use crate::tui::terminal::keys::{self, InputPause};
+use crate::tui::terminal::signals::{self, Signal};
+use crate::tui::terminal::{self, Screen};
+use crate::tui::update::{self, update};
+use crate::tui::view;
 use crate::worker::{Event, SharedControls, Sink, Worker};
 
 mod away;
@@ -115,7 +115,7 @@ pub fn run(
         for event in early {
             app.take(ScreenEvent::Worker(event));
         }
-        let keys = input::listen(sender, app.pause.clone())?;
+        let keys = keys::listen(sender, app.pause.clone())?;
         runtime.block_on(work(app, Sources { signals, keys, events, found }))
     })
 }

@@ -5,7 +5,7 @@ use portable_pty::CommandBuilder;
 use super::*;
 use crate::chat::Message;
 use crate::plan::Setting;
-use crate::tui::testing::{controls, unloaded};
+use crate::tui::tests::{controls, unloaded};
 use crate::worker::scripted::Script;
 
 // The tests of the whole program use what is not used here.

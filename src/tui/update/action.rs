@@ -1,21 +1,28 @@
 //! Actions, whichever key or command they come from. Must never know which key it was.
 
-use super::answer::{STILL_LOADING, ask, go_on, regenerate, return_queued, save, stop, take_back};
-use super::controls::{adjust, apply, speculate, with_dials};
-use super::event::Effect;
 use super::leaving::{put_aside, quit, quit_if_pressed_twice};
-use super::overlay::{overlay_clear, overlay_row, overlay_take};
 use super::slash::{self, Ran};
-use super::{conversation, files, focus, models, race, replay, sessions};
+use super::{focus, replay};
 use crate::plan::TreeOverrides;
-use crate::tui::keymap::Action;
-use crate::tui::state::{
-    Focus, Help, Overlay, Phase, QuestionPurpose, ScreenState, Side, Suggestion, Tone,
+use crate::tui::actions::Action;
+use crate::tui::chat::answer::{
+    STILL_LOADING, ask, go_on, regenerate, return_queued, save, stop, take_back,
 };
+use crate::tui::chat::conversation;
+use crate::tui::controls::update::{adjust, apply, speculate, with_dials};
+use crate::tui::event::Effect;
+use crate::tui::input::{Suggestion, files};
+use crate::tui::overlays::models::update as models;
+use crate::tui::overlays::sessions::update as sessions;
+use crate::tui::overlays::update::{overlay_clear, overlay_row, overlay_take};
+use crate::tui::overlays::{Help, Overlay, QuestionPurpose};
+use crate::tui::race::update as race;
+use crate::tui::state::{Focus, Phase, ScreenState, Side};
 use crate::tui::theme;
+use crate::tui::toasts::Tone;
 
 /// Does what a key or a command stands for.
-pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
+pub(crate) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
     if replay::refuses(state, action) {
         return Vec::new();
     }
@@ -209,7 +216,7 @@ fn send(state: &mut ScreenState) -> Vec<Effect> {
 }
 
 /// Sends this text as the message that is written.
-pub(super) fn send_message(state: &mut ScreenState, text: &str) -> Vec<Effect> {
+pub(crate) fn send_message(state: &mut ScreenState, text: &str) -> Vec<Effect> {
     match &state.phase {
         Phase::Idle => {}
         Phase::Answering { .. } | Phase::Loading { .. } => {

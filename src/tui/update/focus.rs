@@ -1,6 +1,6 @@
 //! Which panel is shown and where keys go. Must never know what the panels hold.
 
-use crate::tui::keymap::Action;
+use crate::tui::actions::Action;
 use crate::tui::state::{Focus, ScreenState, Side};
 
 /// Shows a panel; pressed again, hides it. The keyboard stays with the message, or goes back to it:

@@ -4,13 +4,15 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::action::act;
-use super::answer::end_first_answer;
-use super::controls::apply;
-use super::event::Effect;
-use super::overlay::filter;
-use super::sessions;
-use crate::tui::keymap::{self, Action};
-use crate::tui::state::{Focus, Overlay, ScreenState};
+use crate::tui::actions::Action;
+use crate::tui::chat::answer::end_first_answer;
+use crate::tui::controls::update::apply;
+use crate::tui::event::Effect;
+use crate::tui::keymap;
+use crate::tui::overlays::Overlay;
+use crate::tui::overlays::sessions::update as sessions;
+use crate::tui::overlays::update::filter;
+use crate::tui::state::{Focus, ScreenState};
 
 /// A key was pressed.
 pub(super) fn key(state: &mut ScreenState, event: KeyEvent) -> Vec<Effect> {

@@ -3,14 +3,15 @@
 
 use std::time::Duration;
 
-use super::answer::stop;
-use super::event::Effect;
 use crate::chat::{Extras, Role};
 use crate::tui::actions::Action;
-use crate::tui::state::{AnswerOutcome, Focus, ScreenState};
+use crate::tui::chat::AnswerOutcome;
+use crate::tui::chat::answer::stop;
+use crate::tui::event::Effect;
+use crate::tui::state::{Focus, ScreenState};
 
 /// Saves and leaves; where something cannot be saved, only if that was said before.
-pub(super) fn quit(state: &mut ScreenState) -> Vec<Effect> {
+pub(crate) fn quit(state: &mut ScreenState) -> Vec<Effect> {
     state.quitting = true;
     // What waits to be sent is a question of the conversation that is saved.
     for text in std::mem::take(&mut state.queue) {
@@ -27,7 +28,7 @@ pub(super) fn quit(state: &mut ScreenState) -> Vec<Effect> {
 const TWICE: Duration = Duration::from_secs(2);
 
 /// Leaves if the key was pressed a moment ago already: once is easily too often.
-pub(super) fn quit_if_pressed_twice(state: &mut ScreenState) -> Vec<Effect> {
+pub(crate) fn quit_if_pressed_twice(state: &mut ScreenState) -> Vec<Effect> {
     if state.quits_until.take().is_some_and(|until| state.now < until) {
         return quit(state);
     }
@@ -39,13 +40,13 @@ pub(super) fn quit_if_pressed_twice(state: &mut ScreenState) -> Vec<Effect> {
 }
 
 /// Saves what can be saved and leaves: after a signal there is no time for questions.
-pub(super) fn terminate(state: &mut ScreenState) -> Vec<Effect> {
+pub(crate) fn terminate(state: &mut ScreenState) -> Vec<Effect> {
     state.leaves_anyway = true;
     quit(state)
 }
 
 /// Leaving would have lost something: `why`. The next time it may.
-pub(super) fn refused(state: &mut ScreenState, why: &str) {
+pub(crate) fn refused(state: &mut ScreenState, why: &str) {
     state.quitting = false;
     state.leaves_anyway = true;
     let quit = state.keys.name(Action::Quit);
@@ -67,7 +68,7 @@ pub fn left(state: &ScreenState) -> [Effect; 2] {
 }
 
 /// A message that was left unsent is there again.
-pub(super) fn found(state: &mut ScreenState, text: String) {
+pub(crate) fn found(state: &mut ScreenState, text: String) {
     if state.input.is_blank() {
         state.input.set(&text);
         // No command or path is being chosen yet.
@@ -84,7 +85,7 @@ pub(super) fn found(state: &mut ScreenState, text: String) {
 }
 
 /// Clears the message and keeps it in the history.
-pub(super) fn put_aside(state: &mut ScreenState) {
+pub(crate) fn put_aside(state: &mut ScreenState) {
     state.editing = None;
     state.input.stash();
     state.focus = Focus::Input;

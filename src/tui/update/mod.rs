@@ -1,26 +1,11 @@
 //! An event in, effects out: the only place where the screen's state changes. Does no IO and reads
 //! no clock, so that a test can say everything that happens. Must never know how a frame is drawn.
-//!
-//! From the bottom up: `event`; `answer`, `controls`, `focus` and `replay`; `conversation`, `full`,
-//! `leaving`, `models`, `pointer`, `race`, `sessions` and `setting`; `overlay` and `slash`;
-//! `action` and `files`; `keys` and `worker`; and [`update`].
 
-mod action;
-mod answer;
-mod controls;
-mod conversation;
-mod event;
-mod files;
+pub(crate) mod action;
 mod focus;
-mod full;
 mod keys;
-mod leaving;
-mod models;
-mod overlay;
-mod pointer;
-mod race;
-mod replay;
-mod sessions;
+pub(crate) mod leaving;
+pub(crate) mod replay;
 mod setting;
 mod slash;
 mod worker;
@@ -29,12 +14,22 @@ use std::time::Duration;
 
 use self::answer::{save, stop};
 use self::controls::apply;
-use super::presets::Preset;
-use super::state::{Focus, Overlay, ScreenState};
+use super::chat::full::update as full;
+use super::chat::{answer, conversation, pointer};
+use super::controls::update as controls;
+use super::input::files;
+use super::overlays::models::update as models;
+use super::overlays::sessions::update as sessions;
+use super::overlays::update as overlay;
+use super::race::update as race;
 use crate::chat::{Saved, SavedChat};
+use crate::tui::effects::presets::Preset;
+use crate::tui::overlays::Overlay;
+use crate::tui::state::{Focus, ScreenState};
 
-pub use event::{Button, Effect, NamedFile, ScreenEvent};
-pub use leaving::left;
+pub use self::leaving::left;
+use super::event;
+pub use crate::tui::event::{Button, Effect, NamedFile, ScreenEvent};
 
 /// Changes `state` and says what else is to be done, in order. `now` is the time since the
 /// program started.

@@ -1,8 +1,8 @@
 //! A record shown again: no model answers, and what the record does not hold stays as it was
 //! recorded. Only the pace can be changed. Must never do IO.
 
-use super::event::Effect;
-use crate::tui::keymap::Action;
+use crate::tui::actions::Action;
+use crate::tui::event::Effect;
 use crate::tui::state::ScreenState;
 use crate::worker::Controls;
 
@@ -15,7 +15,7 @@ fn other_draws(recorded: f32) -> String {
 }
 
 /// Says so, if `action` wants a model.
-pub(super) fn refuses(state: &mut ScreenState, action: Action) -> bool {
+pub(crate) fn refuses(state: &mut ScreenState, action: Action) -> bool {
     let wants = matches!(
         action,
         Action::Regenerate
@@ -34,12 +34,12 @@ pub(super) fn refuses(state: &mut ScreenState, action: Action) -> bool {
 }
 
 /// Says that a record has no model.
-pub(super) fn say(state: &mut ScreenState) {
+pub(crate) fn say(state: &mut ScreenState) {
     state.complain(NO_MODEL);
 }
 
 /// Restores in the controls what a record keeps of `before`.
-pub(super) fn keep(state: &mut ScreenState, before: &Controls, effects: &mut [Effect]) {
+pub(crate) fn keep(state: &mut ScreenState, before: &Controls, effects: &mut [Effect]) {
     let now = &mut state.controls;
     let kept = Controls {
         strategy: before.strategy,

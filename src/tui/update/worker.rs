@@ -1,11 +1,16 @@
 //! Events of the worker. Those of an answer that was stopped are dropped. Must never do IO.
 
-use super::answer::{end_first_answer, return_queued, save, send_queued, take_back};
-use super::controls::apply;
-use super::event::Effect;
-use super::{full, models, race};
 use crate::tui::actions::Action;
-use crate::tui::state::{AnswerOutcome, Overlay, Phase, Prefill, ScreenState, Speedup};
+use crate::tui::chat::AnswerOutcome;
+use crate::tui::chat::answer::{end_first_answer, return_queued, save, send_queued, take_back};
+use crate::tui::chat::full::update as full;
+use crate::tui::controls::update::apply;
+use crate::tui::event::Effect;
+use crate::tui::meters::{Prefill, Speedup};
+use crate::tui::overlays::Overlay;
+use crate::tui::overlays::models::update as models;
+use crate::tui::race::update as race;
+use crate::tui::state::{Phase, ScreenState};
 use crate::worker::Event;
 
 /// Handles an event of the worker.

@@ -5,8 +5,8 @@ use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
-use super::figures;
-use super::rows::ends;
+use crate::tui::draw::figures;
+use crate::tui::draw::rows::ends;
 use crate::tui::state::{Phase, ScreenState};
 use crate::tui::theme::Styles;
 

@@ -2,9 +2,9 @@
 
 use ratatui::layout::Rect;
 
-use super::areas::Areas;
-use super::{input, notice};
+use crate::tui::draw::areas::Areas;
 use crate::tui::state::{Focus, ScreenState, Side};
+use crate::tui::{input, toasts};
 
 /// Rows of the controls' panel: seven dials, one switch, two borders.
 const CONTROLS: u16 = 10;
@@ -52,9 +52,9 @@ pub fn areas(screen: Rect, state: &ScreenState) -> Areas {
 
 /// The message, and above it the notice.
 fn write(left: &mut Rect, areas: &mut Areas, state: &ScreenState) {
-    let rows = input::height(*left, state);
+    let rows = input::view::height(*left, state);
     areas.input = take_bottom(left, rows);
-    areas.notice = take_bottom(left, notice::rows(areas.input, state));
+    areas.notice = take_bottom(left, toasts::view::rows(areas.input, state));
 }
 
 /// Panels stand at the right.

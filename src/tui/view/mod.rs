@@ -1,38 +1,17 @@
-//! The state of the screen as a frame, one file a panel. A view reads the state; all it writes back
-//! is the size of the screen and which rows were drawn where, which scrolling and the mouse need.
-//! Must never know where data comes from.
-//!
-//! From the bottom up: `areas`, `rows`, `figures`; `frames`; the panels; `layout`, which asks the
-//! panels how many rows they need; and [`draw`].
+//! The state of the screen as a frame: each component draws itself into the area that `layout` gives
+//! it. A view reads the state; all it writes back is the size of the screen and which rows were
+//! drawn where, which scrolling and the mouse need. Must never know where data comes from.
 
-mod areas;
-mod chat;
-mod controls;
-mod figures;
-mod footer;
-mod frames;
 mod header;
-mod help;
 mod hints;
-mod input;
 mod layout;
-mod meters;
-mod notice;
-mod overlay;
-mod payoff;
-mod picture;
-mod race;
-mod rows;
 mod strip;
-mod thought;
-mod tree;
 
 use ratatui::Frame;
 
-use super::state::{Overlay, ScreenState};
-use super::theme;
-
-pub use race::draw as draw_race;
+use super::overlays::{self, Overlay};
+use super::state::ScreenState;
+use super::{chat, controls, input, meters, theme, toasts, tree};
 
 /// Draws the whole screen. Any size will do, none included.
 pub fn draw(frame: &mut Frame<'_>, state: &mut ScreenState) {
@@ -42,27 +21,27 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut ScreenState) {
     let styles = theme::styles(if state.colours { state.theme } else { theme::ThemeName::Mono });
     let areas = layout::areas(area, state);
     header::draw(frame, areas.header, state, &styles);
-    chat::draw(frame, areas.chat, state, &styles);
+    chat::view::draw(frame, areas.chat, state, &styles);
     if let Some(area) = areas.tree {
-        tree::draw(frame, area, state, &styles);
+        tree::view::draw(frame, area, state, &styles);
     }
     if let Some(area) = areas.meters {
-        meters::draw(frame, area, state, &styles);
+        meters::view::draw(frame, area, state, &styles);
     }
     if let Some(area) = areas.reasons {
-        overlay::reasons(frame, area, state, &styles);
+        overlays::text::reasons(frame, area, state, &styles);
     }
     if let Some(area) = areas.controls {
-        controls::draw(frame, area, state, &styles);
+        controls::view::draw(frame, area, state, &styles);
     }
     strip::draw(frame, areas.strip, state, &styles);
-    input::draw(frame, areas.input, state, &styles);
-    notice::draw(frame, &areas, state, &styles);
+    input::view::draw(frame, areas.input, state, &styles);
+    toasts::view::draw(frame, &areas, state, &styles);
     hints::draw(frame, areas.hints, state, &styles);
-    input::draw_suggestions(frame, &areas, state, &styles);
+    input::view::draw_suggestions(frame, &areas, state, &styles);
     match &state.overlay {
-        Some(Overlay::Help(_)) => help::draw(frame, &areas, state, &styles),
-        Some(_) => overlay::draw(frame, &areas, state, &styles),
+        Some(Overlay::Help(_)) => overlays::help::view::draw(frame, &areas, state, &styles),
+        Some(_) => overlays::view::draw(frame, &areas, state, &styles),
         None => {}
     }
     if !state.colours {
@@ -70,7 +49,5 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut ScreenState) {
     }
 }
 
-#[cfg(test)]
-mod escapes;
 #[cfg(test)]
 mod tests;

@@ -6,10 +6,12 @@ use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
-use super::figures;
-use super::payoff;
-use super::rows::{draw_rows, ends};
-use crate::tui::state::{Dial, DialRanges, ScreenState};
+use crate::tui::actions::Dial;
+use crate::tui::controls::DialRanges;
+use crate::tui::draw::figures;
+use crate::tui::draw::rows::{draw_rows, ends};
+use crate::tui::meters::payoff;
+use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {

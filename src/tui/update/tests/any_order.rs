@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
+use super::super::{ScreenEvent, update};
 use super::saved;
-use crate::tui::state::ModelPart;
-use crate::tui::testing::{answer, loaded, pending, ready, usage};
-use crate::tui::update::{ScreenEvent, update};
+use crate::tui::actions::ModelPart;
+use crate::tui::tests::{answer, loaded, pending, ready, usage};
 use crate::tui::view;
 use crate::worker::Event;
 

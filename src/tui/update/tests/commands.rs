@@ -1,13 +1,17 @@
 //! Slash commands and their suggestions.
 
+use super::super::Effect;
 use super::job;
 use crate::chat::WhenFull;
 use crate::draft::Depths;
 use crate::settings::SettingKey;
+use crate::tui::actions::Dial;
 use crate::tui::commands::{COMMANDS, SlashAction};
-use crate::tui::state::{Dial, DialRanges, Overlay, ScreenState, Tone};
-use crate::tui::testing::{loaded, type_keys};
-use crate::tui::update::Effect;
+use crate::tui::controls::DialRanges;
+use crate::tui::overlays::Overlay;
+use crate::tui::state::ScreenState;
+use crate::tui::tests::{loaded, type_keys};
+use crate::tui::toasts::Tone;
 use crate::worker::{Job, Setting};
 
 #[test]

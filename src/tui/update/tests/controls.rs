@@ -1,9 +1,9 @@
 //! Controls: budgets, strategies, pauses, the sampler.
 
+use super::super::{Effect, ScreenEvent, update};
 use crate::speculate::SamplerSettings;
-use crate::tui::state::Tone;
-use crate::tui::testing::{answer, loaded, say, type_keys, unloaded};
-use crate::tui::update::{Effect, ScreenEvent, update};
+use crate::tui::tests::{answer, loaded, say, type_keys, unloaded};
+use crate::tui::toasts::Tone;
 use crate::worker::{Event, Setting};
 
 #[test]
@@ -128,7 +128,7 @@ fn strategies_are_picked_in_the_middle_of_an_answer() {
 fn a_loaded_model_sets_the_sampler_except_what_the_user_changed() {
     let mut state = unloaded();
     type_keys(&mut state, "/seed 7<enter>");
-    let mut ready = crate::tui::testing::ready();
+    let mut ready = crate::tui::tests::ready();
     let found = SamplerSettings { temperature: 0.6, top_p: 0.9, seed: 3, ..Default::default() };
     ready.sampler = Some(found);
     let effects = say(&mut state, Event::Ready(Box::new(ready)));

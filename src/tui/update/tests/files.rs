@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use super::super::{Effect, NamedFile, ScreenEvent, update};
 use super::{job, texts};
 use crate::chat::Role;
-use crate::tui::state::{ScreenState, Suggestion, Tone};
-use crate::tui::testing::{loaded, type_keys};
-use crate::tui::update::{Effect, NamedFile, ScreenEvent, update};
+use crate::tui::input::Suggestion;
+use crate::tui::state::ScreenState;
+use crate::tui::tests::{loaded, type_keys};
+use crate::tui::toasts::Tone;
 
 fn folder(state: &mut ScreenState, folder: &str, names: &[&str]) -> Vec<Effect> {
     let names = names.iter().map(|name| (*name).to_string()).collect();

@@ -6,10 +6,13 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use crate::tui::keymap::{Action, BINDINGS, EDITING, Scope, hints, lookup};
-use crate::tui::state::{Focus, Overlay, ScreenState, SessionList, Side, Tone};
-use crate::tui::testing::{loaded, type_keys, unloaded};
-use crate::tui::update::{Effect, ScreenEvent, update};
+use super::super::{Effect, ScreenEvent, update};
+use crate::tui::actions::Action;
+use crate::tui::keymap::{BINDINGS, EDITING, Scope, hints, lookup};
+use crate::tui::overlays::{Overlay, SessionList};
+use crate::tui::state::{Focus, ScreenState, Side};
+use crate::tui::tests::{loaded, type_keys, unloaded};
+use crate::tui::toasts::Tone;
 use crate::tui::view;
 
 #[test]

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use super::super::{Effect, ScreenEvent, update};
 use super::saved;
 use crate::chat::{Extras, SavedChat};
-use crate::tui::state::{AnswerOutcome, Focus, Overlay, ScreenState};
-use crate::tui::testing::{answer, loaded, say, type_keys};
-use crate::tui::update::{Effect, ScreenEvent, update};
+use crate::tui::chat::AnswerOutcome;
+use crate::tui::overlays::Overlay;
+use crate::tui::state::{Focus, ScreenState};
+use crate::tui::tests::{answer, loaded, say, type_keys};
 
 /// What is kept of a message that was not sent: with the conversation, and on its own.
 fn kept(effects: &[Effect]) -> (Option<&str>, Option<&str>) {

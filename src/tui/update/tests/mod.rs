@@ -22,11 +22,11 @@ mod thoughts;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
+use super::{Effect, ScreenEvent, update};
 use crate::chat::{Message, Role, SavedChat, SavedTurn};
 use crate::decode::Finish;
 use crate::tui::state::ScreenState;
-use crate::tui::testing::{answer, loaded, say, type_keys};
-use crate::tui::update::{Effect, ScreenEvent, update};
+use crate::tui::tests::{answer, loaded, say, type_keys};
 use crate::tui::view;
 use crate::worker::{Command, Event, Job};
 

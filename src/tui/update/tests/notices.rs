@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use super::super::{ScreenEvent, update};
 use crate::chat::Saved;
-use crate::tui::state::{ScreenState, Tone};
-use crate::tui::testing::{answer, loaded, say, type_keys};
-use crate::tui::update::{ScreenEvent, update};
+use crate::tui::state::ScreenState;
+use crate::tui::tests::{answer, loaded, say, type_keys};
+use crate::tui::toasts::Tone;
 use crate::worker::Event;
 
 #[test]

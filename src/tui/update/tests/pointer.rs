@@ -5,9 +5,9 @@ use std::time::Duration;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
+use super::super::{Button, Effect, ScreenEvent, update};
 use crate::tui::state::{Focus, ScreenState, Side};
-use crate::tui::testing::{answer, loaded, say, type_keys};
-use crate::tui::update::{Button, Effect, ScreenEvent, update};
+use crate::tui::tests::{answer, loaded, say, type_keys};
 use crate::tui::view;
 
 const TEXT: &str = "A fox is a **small** wild animal with a bushy tail that lives in a den.";
@@ -197,7 +197,7 @@ fn open_thoughts_are_selected_too() {
         what it is made of will do, and no need for *numbers*.";
     let mut state = loaded(80, 24);
     type_keys(&mut state, "What is the sun?<enter>");
-    for event in crate::tui::testing::thinking(1, THOUGHT, "A star of hydrogen.") {
+    for event in crate::tui::tests::thinking(1, THOUGHT, "A star of hydrogen.") {
         say(&mut state, event);
     }
     // Folded, they are no part of what is selected.

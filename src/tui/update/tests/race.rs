@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use super::super::{Effect, ScreenEvent, update};
 use super::{job, screen, texts};
-use crate::tui::state::{Overlay, Phase, ScreenState};
-use crate::tui::testing::{answer, loaded, say, type_keys};
-use crate::tui::update::{Effect, ScreenEvent, update};
+use crate::tui::overlays::Overlay;
+use crate::tui::state::{Phase, ScreenState};
+use crate::tui::tests::{answer, loaded, say, type_keys};
 use crate::worker::{Controls, Event};
 
 fn asked() -> ScreenState {

@@ -1,11 +1,11 @@
 //! A record shown again: it is no chat.
 
+use super::super::{Effect, ScreenEvent, update};
 use super::texts;
 use crate::chat::Role;
 use crate::speculate::SamplerSettings;
 use crate::tui::state::{Phase, ScreenState};
-use crate::tui::testing::{answer, loaded, say, type_keys};
-use crate::tui::update::{Effect, ScreenEvent, update};
+use crate::tui::tests::{answer, loaded, say, type_keys};
 use crate::worker::Event;
 
 /// A record whose only answer has been shown.

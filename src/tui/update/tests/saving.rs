@@ -1,11 +1,13 @@
 //! Conversations are saved on every way out and come back as they were.
 
+use super::super::{Effect, ScreenEvent, update};
 use super::{saved, screen};
 use crate::chat::Session;
 use crate::decode::Finish;
-use crate::tui::state::{AnswerOutcome, Overlay, Phase, ScreenState};
-use crate::tui::testing::{answer, loaded, say, type_keys};
-use crate::tui::update::{Effect, ScreenEvent, update};
+use crate::tui::chat::AnswerOutcome;
+use crate::tui::overlays::Overlay;
+use crate::tui::state::{Phase, ScreenState};
+use crate::tui::tests::{answer, loaded, say, type_keys};
 use crate::worker::Event;
 
 #[test]

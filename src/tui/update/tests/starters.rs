@@ -4,7 +4,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::job;
-use crate::tui::testing::{answer, loaded, ready, say, type_keys, unloaded};
+use crate::tui::tests::{answer, loaded, ready, say, type_keys, unloaded};
 use crate::tui::view;
 use crate::worker::Event;
 

@@ -1,9 +1,9 @@
 //! Thoughts: switched, shown, kept.
 
+use super::super::Effect;
 use super::job;
-use crate::tui::state::Tone;
-use crate::tui::testing::{loaded, say, thinking, type_keys};
-use crate::tui::update::Effect;
+use crate::tui::tests::{loaded, say, thinking, type_keys};
+use crate::tui::toasts::Tone;
 
 #[test]
 fn thinking_is_switched_only_where_the_template_can() {

@@ -3,9 +3,9 @@
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
+use super::super::draw;
 use super::{answering, check, drawn, text};
-use crate::tui::testing::{loaded, type_keys};
-use crate::tui::view::draw;
+use crate::tui::tests::{loaded, type_keys};
 
 #[test]
 fn any_size_is_drawn() {

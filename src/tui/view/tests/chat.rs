@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::{answering, check, drawn, text};
+use crate::tui::event::ScreenEvent;
 use crate::tui::state::ScreenState;
-use crate::tui::testing::{answer, loaded, say, thinking, type_keys, unloaded};
-use crate::tui::update::{ScreenEvent, update};
+use crate::tui::tests::{answer, loaded, say, thinking, type_keys, unloaded};
+use crate::tui::update::update;
 use crate::worker::Event;
 
 #[test]

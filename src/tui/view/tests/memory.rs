@@ -5,11 +5,11 @@ use std::process::Command;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
+use super::super::draw;
 use super::STORY;
 use crate::hardware::UsageMeter;
 use crate::tui::state::ScreenState;
-use crate::tui::testing::{answer, loaded, say, type_keys};
-use crate::tui::view::draw;
+use crate::tui::tests::{answer, loaded, say, type_keys};
 
 /// Set in the child.
 const CHILD: &str = "DOVETAIL_TEST_LONG_CHAT";

@@ -2,6 +2,7 @@
 
 mod any_size;
 mod chat;
+mod escapes;
 mod memory;
 mod overlays;
 mod panels;
@@ -17,9 +18,10 @@ use ratatui::style::{Color, Modifier};
 use unicode_width::UnicodeWidthStr;
 
 use super::draw;
+use crate::tui::event::ScreenEvent;
 use crate::tui::state::ScreenState;
-use crate::tui::testing::{answer, loaded, say, type_keys};
-use crate::tui::update::{ScreenEvent, update};
+use crate::tui::tests::{answer, loaded, say, type_keys};
+use crate::tui::update::update;
 
 pub(super) const STORY: &str = "Once upon a time there was a little fox who lived by the sea. \
     Every night she lit a **lantern** and waited for the boats.\n\nShe kept three rules:\n\n\

@@ -7,9 +7,12 @@ use unicode_width::UnicodeWidthStr;
 use super::{answering, check, drawn, text};
 use crate::chat::SessionHead;
 use crate::plan::{STRATEGIES, Strategy};
-use crate::tui::state::{Fit, Focus, ModelPart, ModelRow, Overlay, ScreenState, SessionList};
-use crate::tui::testing::{loaded, say, type_keys};
-use crate::tui::update::{Effect, ScreenEvent, update};
+use crate::tui::actions::ModelPart;
+use crate::tui::event::{Effect, ScreenEvent};
+use crate::tui::overlays::{Fit, ModelRow, Overlay, SessionList};
+use crate::tui::state::{Focus, ScreenState};
+use crate::tui::tests::{loaded, say, type_keys};
+use crate::tui::update::update;
 use crate::worker::{Event, ModelChoice, StrategyStatus};
 
 #[test]

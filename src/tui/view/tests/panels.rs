@@ -9,10 +9,13 @@ use super::{answering, check, drawn, text};
 use crate::decode::{AheadRecord, AheadToken, Timing};
 use crate::model::Traffic;
 use crate::speculate::{Budget, SamplerSettings, Shape};
-use crate::tui::state::{FirstAnswer, ScreenState, Speedup};
-use crate::tui::testing::{answer, loaded, pending, round_of, say, type_keys};
+use crate::tui::chat::FirstAnswer;
+use crate::tui::event::{Button, ScreenEvent};
+use crate::tui::meters::Speedup;
+use crate::tui::state::ScreenState;
+use crate::tui::tests::{answer, loaded, pending, round_of, say, type_keys};
 use crate::tui::theme::{self, ThemeName};
-use crate::tui::update::{Button, ScreenEvent, update};
+use crate::tui::update::update;
 use crate::worker::Event;
 
 #[test]

@@ -1,0 +1,165 @@
+//! Answers from the question to the end: asked for, stopped, given again. Must never do IO.
+
+use super::{AnswerOutcome, FirstAnswer};
+use crate::tui::actions::Action;
+use crate::tui::event::Effect;
+use crate::tui::state::{Phase, ScreenState};
+use crate::worker::{Command, Job};
+
+/// Why something has to wait for the model.
+pub(crate) const STILL_LOADING: &str = "The model is still loading";
+
+/// Asks for an answer to the conversation as it stands; the chat already holds its empty answer.
+pub(crate) fn ask(state: &mut ScreenState) -> Vec<Effect> {
+    state.controls.generation += 1;
+    state.leaves_anyway = false;
+    state.phase = Phase::Answering { since: state.now };
+    state.goes_on = state.chat.is_going_on();
+    state.begin_answer();
+    let mut effects = begin_first_answer(state);
+    let job = Job {
+        generation: state.controls.generation,
+        messages: state.chat.messages(),
+        max_tokens: state.max_tokens.or(Job::ROOM_LEFT),
+        thinking: state.thinking,
+        ..Job::default()
+    };
+    effects.push(Effect::Apply(state.controls.clone()));
+    effects.push(Effect::Send(Command::Generate(job)));
+    effects
+}
+
+/// Slows the very first answer of the bundled pair down.
+fn begin_first_answer(state: &mut ScreenState) -> Vec<Effect> {
+    if state.first_answer != FirstAnswer::ToCome {
+        return Vec::new();
+    }
+    let bundled = state.ready.as_ref().is_some_and(|ready| ready.models.is_bundled());
+    if bundled && state.controls.pace == 0 {
+        state.first_answer = FirstAnswer::Playing { pace: state.controls.pace };
+        state.controls.pace = FirstAnswer::PACE;
+    } else {
+        state.first_answer = FirstAnswer::Past;
+    }
+    vec![Effect::Answered]
+}
+
+/// The first answer continues at full speed, or has ended; `true` if it was under way.
+pub(crate) fn end_first_answer(state: &mut ScreenState) -> bool {
+    let FirstAnswer::Playing { pace } = state.first_answer else { return false };
+    state.first_answer = FirstAnswer::Past;
+    state.controls.pace = pace;
+    true
+}
+
+/// Sends the next message that waits, if it can be answered now.
+pub(crate) fn send_queued(state: &mut ScreenState) -> Vec<Effect> {
+    if state.queue.is_empty() || state.phase != Phase::Idle {
+        return Vec::new();
+    }
+    let text = state.queue.remove(0);
+    state.chat.ask(text);
+    let mut effects = ask(state);
+    effects.push(save(state));
+    effects
+}
+
+/// Messages that wait come back to where they were written; `false` if there are none.
+pub(crate) fn return_queued(state: &mut ScreenState) -> bool {
+    let texts = std::mem::take(&mut state.queue);
+    if !texts.is_empty() {
+        state.input.take_back(&texts);
+    }
+    !texts.is_empty()
+}
+
+pub(crate) fn regenerate(state: &mut ScreenState) -> Vec<Effect> {
+    if !state.chat.can_regenerate() {
+        state.complain("There is no question to answer yet");
+        return Vec::new();
+    }
+    let mut effects = stop(state);
+    if state.phase != Phase::Idle {
+        refuse_now(state);
+        return effects;
+    }
+    if state.chat.is_unanswered() {
+        // There is no other text that this one could be like.
+    } else if state.controls.sampler.temperature > 0.0 {
+        // The same seed would give the same text.
+        state.controls.sampler.seed = state.controls.sampler.seed.wrapping_add(1);
+        state.say(format!("Seed {}", state.controls.sampler.seed));
+    } else {
+        state.refuse("The temperature is 0, so the text will be the same");
+    }
+    state.chat.reopen();
+    effects.extend(ask(state));
+    effects
+}
+
+/// Says why nothing is answered now.
+pub(crate) fn refuse_now(state: &mut ScreenState) {
+    let stop = state.keys.name(Action::Escape);
+    match state.phase {
+        Phase::Answering { .. } => {
+            state.refuse_while_answering(format!("An answer is under way · {stop} stops it"));
+        }
+        Phase::Loading { .. } => state.refuse(STILL_LOADING),
+        Phase::Idle | Phase::Broken => state.refuse("No model is loaded that could answer"),
+    }
+}
+
+/// Ends the running answer: its later events are dropped.
+pub(crate) fn stop(state: &mut ScreenState) -> Vec<Effect> {
+    if !state.answering() {
+        return_queued(state);
+        return Vec::new();
+    }
+    state.controls.generation += 1;
+    state.controls.paused = false;
+    state.phase = Phase::Idle;
+    state.summarising = None;
+    if let Some((answer, part)) = state.chat.open_answer().zip(state.meters.summary.as_deref()) {
+        answer.count(part);
+    }
+    state.chat.close(AnswerOutcome::Stopped);
+    state.chat.remember();
+    state.restore_answer();
+    end_first_answer(state);
+    return_queued(state);
+    vec![Effect::Apply(state.controls.clone()), save(state)]
+}
+
+pub(crate) fn save(state: &ScreenState) -> Effect {
+    save_as(state, false)
+}
+
+/// Saves; `asked`: the user wants to know.
+pub(crate) fn save_as(state: &ScreenState, asked: bool) -> Effect {
+    Effect::Save { turns: state.chat.saved_turns(), extras: state.chat.extras(), asked }
+}
+
+/// Continues an answer that was cut off, or answers the last question if it has none.
+pub(crate) fn go_on(state: &mut ScreenState) -> Vec<Effect> {
+    if state.phase != Phase::Idle {
+        refuse_now(state);
+    } else if state.chat.can_go_on() {
+        state.chat.go_on();
+        return ask(state);
+    } else if state.chat.is_unanswered() {
+        state.chat.reopen();
+        return ask(state);
+    } else {
+        state.refuse("The last answer is complete: there is nothing to continue");
+    }
+    Vec::new()
+}
+
+/// Returns a question that got no token to the input, so that it can be edited and sent again.
+pub(crate) fn take_back(state: &mut ScreenState) {
+    if state.input.is_empty()
+        && let Some(question) = state.chat.take_question()
+    {
+        state.input.take_back(&[question]);
+    }
+}

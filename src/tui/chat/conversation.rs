@@ -1,0 +1,143 @@
+//! Changes of the conversation itself: an earlier message edited, branches, the last exchange
+//! deleted, versions of an answer. Nothing is lost: what a change removes stays saved as a
+//! conversation of its own, or can be undone. Must never do IO.
+
+use super::answer::{refuse_now, save, stop};
+use crate::chat::Role;
+use crate::tui::actions::Action;
+use crate::tui::event::Effect;
+use crate::tui::overlays::{FilteredList, Overlay, QuestionPurpose, QuestionRow};
+use crate::tui::state::{Focus, ScreenState};
+
+/// Lists the user's messages, or all that can be copied, the latest first.
+pub(crate) fn list(state: &mut ScreenState, purpose: QuestionPurpose) {
+    let copies = purpose == QuestionPurpose::Copy;
+    if state.answering() && !copies {
+        refuse_now(state);
+        return;
+    }
+    let turns = state.chat.turns().iter().enumerate();
+    let asked =
+        turns.filter(|(_, turn)| turn.role == Role::User || copies && !turn.text.is_empty());
+    let mut rows: Vec<QuestionRow> = asked
+        .enumerate()
+        .map(|(index, (turn, said))| QuestionRow {
+            turn,
+            number: index + 1,
+            role: said.role,
+            text: said.text.clone(),
+        })
+        .collect();
+    rows.reverse();
+    if rows.is_empty() {
+        state.refuse("There are no messages yet");
+    } else {
+        state.overlay = Some(Overlay::Questions { list: FilteredList::new(rows), purpose });
+    }
+}
+
+/// One of them was chosen.
+pub(crate) fn take(state: &mut ScreenState, turn: usize, purpose: QuestionPurpose) -> Vec<Effect> {
+    match purpose {
+        QuestionPurpose::Edit => {
+            let Some(text) = state.chat.turns().get(turn).map(|turn| turn.text.clone()) else {
+                return Vec::new();
+            };
+            state.input.stash();
+            state.input.take_back(&[text]);
+            state.editing = Some(turn);
+            state.focus = Focus::Input;
+            Vec::new()
+        }
+        QuestionPurpose::Branch => {
+            let turns = state.chat.turns();
+            let answered = turns.get(turn + 1).is_some_and(|next| next.role == Role::Assistant);
+            let at = turn + 1 + usize::from(answered);
+            if at >= turns.len() {
+                state.refuse("That is the last answer: write the next message to continue");
+                return Vec::new();
+            }
+            let effects = branch(state, at);
+            state.say("Branched off · the conversation so far stays saved");
+            effects
+        }
+        QuestionPurpose::Copy => {
+            let said = state.chat.turns().get(turn);
+            said.map(|turn| Effect::Copy(turn.text.clone())).into_iter().collect()
+        }
+    }
+}
+
+/// The message with this number in the list of those that can be copied.
+///
+/// # Errors
+/// There is none; says which there are.
+pub(crate) fn numbered(state: &ScreenState, number: usize) -> Result<String, String> {
+    let mut said = state.chat.turns().iter().filter(|turn| !turn.text.is_empty());
+    let all = said.clone().count();
+    let found = number.checked_sub(1).and_then(|at| said.nth(at));
+    found.map(|turn| turn.text.clone()).ok_or_else(|| match all {
+        0 => "There are no messages yet".to_string(),
+        all => {
+            let lists = state.keys.name(Action::CopyMessage);
+            format!("There are messages 1 to {all} · {lists} lists them")
+        }
+    })
+}
+
+/// Ends the conversation before turn `at`; the whole of it stays saved.
+fn branch(state: &mut ScreenState, at: usize) -> Vec<Effect> {
+    let messages = state.chat.saved_before(at).len();
+    let effects = vec![save(state), Effect::Branch { messages }];
+    state.chat.branch_before(at);
+    state.forget_answer();
+    effects
+}
+
+/// An earlier message that was edited goes into a branch from there.
+pub(crate) fn leave_edited(state: &mut ScreenState) -> Vec<Effect> {
+    match state.editing.take() {
+        Some(at) if at < state.chat.turns().len() => branch(state, at),
+        _ => Vec::new(),
+    }
+}
+
+/// Deletes the last question with its answer.
+pub(crate) fn delete(state: &mut ScreenState) -> Vec<Effect> {
+    let mut effects = stop(state);
+    if state.chat.delete_exchange() {
+        state.editing = None;
+        state.forget_answer();
+        state.say("Last question and answer deleted · /undo restores them");
+        effects.push(save(state));
+    } else {
+        state.refuse("There is nothing to delete");
+    }
+    effects
+}
+
+/// Restores what was deleted last.
+pub(crate) fn undelete(state: &mut ScreenState) -> Vec<Effect> {
+    if !state.answering() && state.chat.undelete() {
+        state.say("Restored");
+        return vec![save(state)];
+    }
+    state.refuse("There is nothing to restore");
+    Vec::new()
+}
+
+/// Shows another version of the last answer.
+pub(crate) fn version(state: &mut ScreenState, by: i8) -> Vec<Effect> {
+    match state.chat.switch_version(by) {
+        Ok((at, all)) => {
+            // Its rounds are not kept.
+            state.forget_answer();
+            state.say(format!("Version {at} of {all}"));
+            vec![save(state)]
+        }
+        Err(why) => {
+            state.refuse(why);
+            Vec::new()
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! A full context: the choice that is made once, and what it does. The question that did not fit is
+//! asked again, and the answer that had no room continues, as soon as there is room; nothing that
+//! was typed is lost. Must never do IO.
+
+use super::super::answer::{ask, save, take_back};
+use super::super::{CHOICES, ContextUsage, Summarising};
+use crate::chat::WhenFull;
+use crate::tui::actions::Action;
+use crate::tui::event::Effect;
+use crate::tui::overlays::Overlay;
+use crate::tui::state::{Phase, ScreenState};
+use crate::worker::{Command, Event, Job};
+
+/// What `/when-full` takes.
+const WAYS: &str = "forget, summarise, stop or ask";
+
+/// Most tokens of a summary.
+const SUMMARY: usize = 256;
+
+/// The prompt does not fit; the question is the last turn, or the answer that was to continue.
+pub(crate) fn refused(state: &mut ScreenState, context: ContextUsage) -> Vec<Effect> {
+    state.refused = Some(context);
+    if state.chat.turns_to_forget(context).is_none() {
+        return give_up(state, context);
+    }
+    match state.chat.when_full {
+        None => {
+            state.overlay = Some(Overlay::Full { selected: 0 });
+            vec![save(state)]
+        }
+        Some(choice) => make_room(state, choice),
+    }
+}
+
+/// One of [`CHOICES`] was taken; it holds for the conversation.
+pub(crate) fn choose(state: &mut ScreenState, selected: usize) -> Vec<Effect> {
+    let Some((choice, ..)) = CHOICES.get(selected) else { return Vec::new() };
+    state.chat.when_full = Some(*choice);
+    make_room(state, *choice)
+}
+
+/// Sets the choice beforehand, or takes it back; without a name, says which it is.
+///
+/// # Errors
+/// There is no such choice.
+pub(crate) fn choose_by_name(state: &mut ScreenState, name: &str) -> Result<(), String> {
+    state.chat.when_full = match name {
+        "forget" => Some(WhenFull::Forget),
+        "summarise" => Some(WhenFull::Summarise),
+        "stop" => Some(WhenFull::Stop),
+        "ask" => None,
+        "" => {
+            let now = match state.chat.when_full {
+                Some(WhenFull::Forget) => "forget",
+                Some(WhenFull::Summarise) => "summarise",
+                Some(WhenFull::Stop) => "stop",
+                None => "ask",
+            };
+            state.say(format!("A full context: {now} · /when-full takes {WAYS}"));
+            return Ok(());
+        }
+        other => return Err(format!("/when-full takes {WAYS}, not {other}")),
+    };
+    state.say(format!("A full context: {name}"));
+    Ok(())
+}
+
+fn make_room(state: &mut ScreenState, choice: WhenFull) -> Vec<Effect> {
+    let Some(context) = state.refused else { return Vec::new() };
+    let turns = state.chat.turns_to_forget(context);
+    match (choice, turns) {
+        (WhenFull::Stop, _) | (_, None) => give_up(state, context),
+        (WhenFull::Forget, Some(turns)) => forget(state, turns, None),
+        (WhenFull::Summarise, Some(turns)) => summarise(state, turns),
+    }
+}
+
+/// The question comes back to where it was written. What was forgotten for it in vain is not.
+fn give_up(state: &mut ScreenState, context: ContextUsage) -> Vec<Effect> {
+    state.chat.remember();
+    take_back(state);
+    let title = "The context is full".to_string();
+    let text = context.refusal(state.goes_on.then(|| state.keys.name(Action::Send)));
+    state.overlay = Some(Overlay::Error { title, text });
+    vec![save(state)]
+}
+
+/// Continues without the first turns.
+fn forget(state: &mut ScreenState, turns: usize, summary: Option<String>) -> Vec<Effect> {
+    state.chat.forget(turns, summary);
+    if state.chat.open_answer().is_none() {
+        open(state);
+    }
+    let mut effects = ask(state);
+    effects.push(save(state));
+    effects
+}
+
+/// The answer that was refused is open again.
+fn open(state: &mut ScreenState) {
+    if state.goes_on {
+        state.chat.go_on();
+    } else {
+        state.chat.reopen();
+    }
+}
+
+fn summarise(state: &mut ScreenState, turns: usize) -> Vec<Effect> {
+    let messages = state.chat.summary_messages(turns);
+    open(state);
+    state.summarising = Some(Summarising { turns, text: String::new() });
+    state.controls.generation += 1;
+    state.phase = Phase::Answering { since: state.now };
+    let switches = state.ready.as_ref().is_some_and(|ready| ready.switches_thinking);
+    let job = Job {
+        generation: state.controls.generation,
+        messages,
+        max_tokens: SUMMARY,
+        thinking: switches.then_some(false),
+        ..Job::default()
+    };
+    vec![Effect::Apply(state.controls.clone()), Effect::Send(Command::Generate(job))]
+}
+
+/// Something of the summary came.
+pub(crate) fn summarised(state: &mut ScreenState, event: Event) -> Vec<Effect> {
+    let Some(summary) = &mut state.summarising else { return Vec::new() };
+    match event {
+        Event::First { token, .. } => summary.text.push_str(&token.text),
+        Event::Round { round, .. } => {
+            round.committed.iter().for_each(|token| summary.text.push_str(&token.text));
+        }
+        Event::Finished { .. } => {
+            let Summarising { turns, text } = state.summarising.take().unwrap_or_default();
+            let text = text.trim().to_string();
+            return forget(state, turns, Some(text).filter(|text| !text.is_empty()));
+        }
+        _ => {}
+    }
+    Vec::new()
+}
+
+/// The summary failed: the exchanges are forgotten without one.
+pub(crate) fn not_summarised(state: &mut ScreenState, error: &str) -> Vec<Effect> {
+    let Summarising { turns, .. } = state.summarising.take().unwrap_or_default();
+    state.complain(format!("The oldest exchanges are forgotten without a summary: {error}"));
+    forget(state, turns, None)
+}

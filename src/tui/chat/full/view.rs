@@ -1,0 +1,66 @@
+//! The choice that is made when the context is full. Must never make it.
+
+use ratatui::Frame;
+use ratatui::text::{Line, Span};
+
+use super::super::CHOICES;
+use crate::tui::draw::areas::Areas;
+use crate::tui::draw::frames::{centred, panel};
+use crate::tui::draw::rows::{draw_rows, ends, foot, wrapped};
+use crate::tui::overlays::view::WIDTH;
+use crate::tui::state::ScreenState;
+use crate::tui::theme::Styles;
+
+pub(crate) fn draw(
+    frame: &mut Frame<'_>,
+    areas: &Areas,
+    state: &ScreenState,
+    selected: usize,
+    styles: &Styles,
+) {
+    let area = areas.column;
+    let width = WIDTH.min(area.width.saturating_sub(2));
+    let room = width.saturating_sub(4).max(1);
+    let mut rows = Vec::new();
+    if let Some(context) = state.refused {
+        let (used, holds) = (context.used, context.holds);
+        let words = match state.goes_on {
+            true => format!(
+                "The conversation has {used} tokens, and the context holds {holds}: the answer has \
+                 no room to continue."
+            ),
+            false => format!(
+                "With this message the conversation has {used} tokens; the context holds {holds}."
+            ),
+        };
+        rows.extend(wrapped(&words, room, styles.text));
+        rows.push(Line::default());
+    }
+    for (at, (_, name, meaning)) in CHOICES.iter().enumerate() {
+        let mark = if at == selected { "❯ " } else { "  " };
+        let line = Line::from_iter([
+            Span::styled(mark, styles.accent),
+            Span::styled(*name, styles.strong),
+        ]);
+        let line = ends(line, Line::default(), room);
+        rows.push(if at == selected { line.patch_style(styles.selected) } else { line });
+        for mut row in wrapped(meaning, room.saturating_sub(2).max(1), styles.dim) {
+            row.spans.insert(0, Span::raw("  "));
+            rows.push(row);
+        }
+    }
+    let height = u16::try_from(rows.len() + 2).unwrap_or(u16::MAX);
+    let rect = centred(frame, areas, area, width, height);
+    let (take, close) = (state.keys.take(), state.keys.close());
+    let back = if state.goes_on { "cancel" } else { "take the message back" };
+    let parts = [
+        format!("{take} choose"),
+        "remembered for this chat".to_string(),
+        format!("{close} {back}"),
+    ];
+    let foot = Line::styled(foot(&parts, width), styles.dim).right_aligned();
+    let block = panel(" the context is full ", true, styles).title_bottom(foot);
+    let inner = block.inner(rect);
+    frame.render_widget(block, rect);
+    draw_rows(frame, inner, rows);
+}

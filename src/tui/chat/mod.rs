@@ -1,0 +1,369 @@
+//! The conversation and its scroll position. Must never know colours.
+
+pub(crate) mod answer;
+mod context;
+pub(crate) mod conversation;
+mod find;
+mod first_answer;
+mod footer;
+pub(crate) mod full;
+pub(crate) mod pointer;
+mod selection;
+mod thought;
+mod totals;
+mod turn;
+mod versions;
+pub(crate) mod view;
+
+use std::ops::Range;
+
+use crate::chat::{AnsweredBy, Extras, Forgotten, Message, Role, SavedChat, SavedTurn, WhenFull};
+use crate::decode::Committed;
+
+pub use context::ContextUsage;
+pub use find::Find;
+pub use first_answer::{FirstAnswer, caption};
+pub use full::{CHOICES, Summarising};
+pub use selection::{Part, SeenRows, Selection, TextPoint, byte_at, first_byte, selected_text};
+pub use thought::Thought;
+pub use totals::AnswerTotals;
+pub use turn::{AnswerOutcome, Turn, finish_words};
+pub use versions::OtherVersions;
+
+/// The conversation.
+#[derive(Clone, Debug, Default)]
+pub struct Chat {
+    /// Instructions that precede it.
+    pub system: Option<String>,
+    /// Whether thoughts are shown.
+    pub shows_thoughts: bool,
+    turns: Vec<Turn>,
+    /// The beginning that the model is not given any more: its turns, and what stands for them.
+    pub forgotten: Forgotten,
+    /// What was forgotten before more was for an answer that has not begun yet.
+    pub(crate) remembered: Option<Forgotten>,
+    /// Words that are looked for.
+    pub find: Option<Find>,
+    /// The models that gave its last answer; `None` before the first.
+    pub answered_by: Option<AnsweredBy>,
+    /// The preset that it is led by.
+    pub preset: Option<String>,
+    /// What is done when the context is full; `None` asks.
+    pub when_full: Option<WhenFull>,
+    /// The answer that is being regenerated or goes on; it is restored if nothing comes.
+    replaced: Option<Turn>,
+    /// Bytes of text and of thoughts that an answer had before it went on.
+    went_on_at: Option<(usize, usize)>,
+    /// The exchange that was deleted last, and how many turns were left.
+    deleted: Option<(usize, Vec<Turn>)>,
+    /// First row seen; `None` follows the end.
+    top: Option<usize>,
+    /// Rows there are and rows seen, as last drawn.
+    extent: (usize, usize),
+    /// Where the rows stand on the screen, as last drawn.
+    pub seen: SeenRows,
+}
+
+impl Chat {
+    /// An empty conversation.
+    pub fn new(system: Option<String>) -> Self {
+        Self { system, ..Self::default() }
+    }
+
+    /// The turns, oldest first, without the system prompt.
+    pub fn turns(&self) -> &[Turn] {
+        &self.turns
+    }
+
+    /// The turns, to be laid out.
+    pub fn turns_mut(&mut self) -> &mut [Turn] {
+        &mut self.turns
+    }
+
+    /// Takes a conversation in place of this one.
+    pub fn replace(&mut self, chat: SavedChat) {
+        *self = Self { shows_thoughts: self.shows_thoughts, ..Self::default() };
+        let Extras { versions, forgotten, when_full, preset, .. } = chat.extras;
+        self.preset = preset;
+        self.answered_by = chat.answered_by;
+        let mut versions = versions.into_iter().peekable();
+        for (at, said) in chat.turns.into_iter().enumerate() {
+            let others = versions.next_if(|others| others.message == at);
+            if said.message.role == Role::System {
+                self.system = Some(said.message.content);
+                continue;
+            }
+            let mut turn = Turn::loaded(said);
+            turn.versions = others.map(OtherVersions::loaded).unwrap_or_default();
+            self.turns.push(turn);
+        }
+        self.when_full = when_full;
+        self.forgotten = forgotten.unwrap_or_default();
+        self.forgotten.messages = self.forgotten.messages.min(self.turns.len());
+    }
+
+    /// Adds what the user said and an empty answer to it.
+    pub fn ask(&mut self, text: String) {
+        self.turns.push(Turn::question(text));
+        self.deleted = None;
+        self.reopen();
+    }
+
+    /// Adds an empty answer to the last question: another version of the one there is.
+    pub fn reopen(&mut self) {
+        let answered = self.turns.last().is_some_and(|turn| turn.role == Role::Assistant);
+        self.replaced = if answered { self.turns.pop() } else { None };
+        self.turns.push(self.replaced.clone().map_or_else(Turn::open, Turn::another));
+        self.went_on_at = None;
+        self.top = None;
+    }
+
+    /// Whether the last answer was cut off and can go on.
+    pub fn can_go_on(&self) -> bool {
+        self.turns.last().is_some_and(Turn::goes_on)
+    }
+
+    /// Whether the last question has no answer: the program ended before its first word.
+    pub fn is_unanswered(&self) -> bool {
+        self.turns.last().is_some_and(|turn| turn.role == Role::User)
+    }
+
+    /// Whether the answer being written goes on from what there was of it.
+    pub fn is_going_on(&self) -> bool {
+        self.went_on_at.is_some()
+    }
+
+    /// Opens the last answer again, so that it goes on where it was cut off.
+    pub fn go_on(&mut self) {
+        let Some(turn) = self.turns.last_mut().filter(|turn| turn.goes_on()) else { return };
+        self.replaced = Some(turn.clone());
+        turn.reopen();
+        self.went_on_at = Some((turn.text.len(), turn.thought_text().map_or(0, str::len)));
+        self.top = None;
+    }
+
+    /// Shows the next version of the last answer (1) or the one before (-1).
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn switch_version(&mut self, by: i8) -> Result<(usize, usize), &'static str> {
+        let answer = self.turns.last_mut().filter(|turn| turn.role == Role::Assistant);
+        let answer = answer.ok_or("There is no answer yet")?;
+        answer.switch(by)?;
+        Ok(answer.versions.place())
+    }
+
+    /// Takes the last question away with its answer; `false` if there is none.
+    pub fn delete_exchange(&mut self) -> bool {
+        let Some(at) = self.turns.iter().rposition(|turn| turn.role == Role::User) else {
+            return false;
+        };
+        let exchange = self.turns.split_off(at);
+        self.deleted = Some((at, exchange));
+        self.forgotten.messages = self.forgotten.messages.min(at);
+        self.replaced = None;
+        true
+    }
+
+    /// Brings back what was deleted last, if nothing was said since.
+    pub fn undelete(&mut self) -> bool {
+        let deleted = self.deleted.take().filter(|(at, _)| *at == self.turns.len());
+        let found = deleted.is_some();
+        self.turns.extend(deleted.into_iter().flat_map(|(_, exchange)| exchange));
+        found
+    }
+
+    /// Takes the first `turns` turns of `other`.
+    pub(crate) fn take_turns(&mut self, other: &Self, turns: usize) {
+        self.turns = other.turns[..turns.min(other.turns.len())].to_vec();
+    }
+
+    /// Ends the conversation before turn `at`.
+    pub fn branch_before(&mut self, at: usize) {
+        self.turns.truncate(at);
+        self.forgotten.messages = self.forgotten.messages.min(at);
+        if self.forgotten.messages == 0 {
+            self.forgotten.summary = None;
+        }
+        self.replaced = None;
+        self.deleted = None;
+        self.top = None;
+    }
+
+    /// Takes the last question away, if no answer follows it.
+    pub fn take_question(&mut self) -> Option<String> {
+        match self.turns.last() {
+            Some(turn) if turn.role == Role::User => self.turns.pop().map(|turn| turn.text),
+            _ => None,
+        }
+    }
+
+    /// The answer being written.
+    pub fn open_answer(&mut self) -> Option<&mut Turn> {
+        self.turns.last_mut().filter(|turn| turn.role == Role::Assistant && turn.outcome.is_none())
+    }
+
+    /// Whether there is a question to answer again.
+    pub fn can_regenerate(&self) -> bool {
+        self.turns.iter().any(|turn| turn.role == Role::User)
+    }
+
+    /// Appends tokens of the answer `of` to the one being written; the bytes of its text that they
+    /// are.
+    pub fn extend(&mut self, tokens: &[Committed], of: u64) -> Range<usize> {
+        self.open_answer().map_or(0..0, |turn| turn.push(tokens, of))
+    }
+
+    /// Ends the answer being written. An empty one is removed unless the target ended it itself:
+    /// the answer it was to replace is restored, as is one that did not go on.
+    pub fn close(&mut self, outcome: AnswerOutcome) {
+        let began = self.went_on_at.take().unwrap_or_default();
+        let Some(turn) = self.open_answer() else { return };
+        let length = (turn.text.len(), turn.thought_text().map_or(0, str::len));
+        let empty = length == began && (began.0 > 0 || turn.thought.is_none());
+        if empty && !matches!(outcome, AnswerOutcome::Finished(_)) {
+            self.turns.pop();
+            self.turns.extend(self.replaced.take());
+        } else {
+            turn.outcome = Some(outcome);
+            let said = (turn.text.as_str(), turn.thought.as_ref().map(|t| t.text.as_str()));
+            turn.versions.drop_same(said);
+            self.replaced = None;
+        }
+    }
+
+    /// The last answer's text.
+    pub fn last_answer(&self) -> Option<&str> {
+        let answer = self.turns.iter().rev().find(|turn| turn.role == Role::Assistant)?;
+        Some(answer.text.as_str()).filter(|text| !text.is_empty())
+    }
+
+    /// The conversation as the target takes it: an answer that got no further than its thoughts is
+    /// none. What stands for the forgotten beginning precedes the first question that is left.
+    pub fn messages(&self) -> Vec<Message> {
+        let left = &self.turns[self.forgotten.messages.min(self.turns.len())..];
+        let turns = self.alternating(left, |turn| !turn.text.is_empty());
+        let mut messages: Vec<Message> = turns.into_iter().map(|turn| turn.message).collect();
+        self.forgotten.put_before(&mut messages);
+        messages
+    }
+
+    /// The conversation as it is saved: an answer not yet begun is left out.
+    pub fn saved_turns(&self) -> Vec<SavedTurn> {
+        self.saved_before(self.turns.len())
+    }
+
+    /// The first `turns` turns as they are saved.
+    pub fn saved_before(&self, turns: usize) -> Vec<SavedTurn> {
+        let turns = &self.turns[..turns.min(self.turns.len())];
+        self.alternating(turns, |turn| !turn.text.is_empty() || turn.thought.is_some())
+    }
+
+    /// What is saved beside the messages.
+    pub fn extras(&self) -> Extras {
+        let mut versions = Vec::new();
+        for (at, turn) in self.turns.iter().enumerate() {
+            if turn.versions.place().1 > 1 {
+                let saved = self.saved_before(at + 1).len();
+                versions.extend(turn.versions.saved(saved.saturating_sub(1)));
+            }
+        }
+        let system = usize::from(self.system.is_some());
+        let messages = self.saved_before(self.forgotten.messages).len().saturating_sub(system);
+        let forgotten = Forgotten { messages, summary: self.forgotten.summary.clone() };
+        Extras {
+            versions,
+            forgotten: (messages > 0).then_some(forgotten),
+            when_full: self.when_full,
+            branch_of: None,
+            preset: self.preset.clone(),
+            unsent: None,
+        }
+    }
+
+    /// The turns with the answers that `counts`. Questions that got none are put together with the
+    /// next one, since templates want the roles to alternate.
+    fn alternating(&self, said: &[Turn], counts: impl Fn(&Turn) -> bool) -> Vec<SavedTurn> {
+        let mut turns: Vec<SavedTurn> = Vec::new();
+        if let Some(system) = &self.system {
+            let message = Message::new(Role::System, system);
+            turns.push(SavedTurn::whole(message));
+        }
+        for turn in said {
+            match turns.last_mut() {
+                _ if turn.role == Role::Assistant && !counts(turn) => {}
+                Some(last) if last.message.role == turn.role => {
+                    last.message.content.push_str("\n\n");
+                    last.message.content.push_str(&turn.text);
+                    last.interrupted |= turn.interrupted();
+                }
+                _ => turns.push(turn.saved()),
+            }
+        }
+        turns
+    }
+
+    /// Moves what is seen by `rows`, down if positive.
+    pub fn scroll(&mut self, rows: i64) {
+        let (all, seen) = self.extent;
+        let bottom = all.saturating_sub(seen);
+        let top = self.top.unwrap_or(bottom).min(bottom) as i64;
+        let top = (top + rows).max(0) as usize;
+        self.top = (top < bottom).then_some(top);
+    }
+
+    /// Shows row `row`, with a little of what stands above it.
+    pub fn go_to(&mut self, row: usize) {
+        let (all, fit) = self.extent;
+        let top = row.saturating_sub(fit / 4);
+        self.top = (top + fit < all).then_some(top);
+    }
+
+    /// Shows row `row`, if it is not seen.
+    pub fn reveal(&mut self, row: usize) {
+        let (all, fit) = self.extent;
+        let top = self.top.unwrap_or(all.saturating_sub(fit));
+        if !(top..top + fit).contains(&row) {
+            self.go_to(row);
+        }
+    }
+
+    /// Moves by a screenful, one row kept.
+    pub fn page(&mut self, down: bool) {
+        let rows = self.extent.1.saturating_sub(1).max(1) as i64;
+        self.scroll(if down { rows } else { -rows });
+    }
+
+    /// Goes to the beginning.
+    pub fn to_top(&mut self) {
+        if self.extent.0 > self.extent.1 {
+            self.top = Some(0);
+        }
+    }
+
+    /// Follows the end again.
+    pub fn follow(&mut self) {
+        self.top = None;
+    }
+
+    /// Whether the end is followed.
+    pub fn follows(&self) -> bool {
+        self.top.is_none()
+    }
+
+    /// Sets how many rows there are and how many fit; returns the first row to show.
+    pub fn fit(&mut self, all: usize, fit: usize) -> usize {
+        self.extent = (all, fit);
+        let bottom = all.saturating_sub(fit);
+        if self.top.is_some_and(|top| top >= bottom) {
+            self.top = None;
+        }
+        self.top.unwrap_or(bottom)
+    }
+
+    /// Rows below the last one seen.
+    pub fn below(&self) -> usize {
+        let (all, fit) = self.extent;
+        self.top.map_or(0, |top| all.saturating_sub(top + fit))
+    }
+}

@@ -1,0 +1,91 @@
+//! The mouse's button in the conversation: a drag selects and copies, a click on a word of the
+//! answer goes to its round. Must never do IO.
+
+use super::{Selection, byte_at, first_byte, selected_text};
+use crate::tui::event::{Button, Effect};
+use crate::tui::state::ScreenState;
+
+/// The button was pressed, moved or released at this cell.
+pub(crate) fn button(state: &mut ScreenState, button: Button, x: u16, y: u16) -> Vec<Effect> {
+    if state.overlay.is_some() {
+        return Vec::new();
+    }
+    match button {
+        Button::Pressed => {
+            state.selection = None;
+            if state.chat.seen.contains(x, y)
+                && let Some(point) = state.chat.seen.point(x, y)
+            {
+                state.selection = Some(Selection { from: point, to: point, held: true });
+            }
+        }
+        Button::Moved => {
+            extend(state, x, y);
+            scroll_at_the_edge(state, y);
+        }
+        Button::Released => {
+            extend(state, x, y);
+            return released(state);
+        }
+    }
+    Vec::new()
+}
+
+/// What is selected goes up to the pointer.
+fn extend(state: &mut ScreenState, x: u16, y: u16) {
+    let held = state.selection.as_mut().filter(|selection| selection.held);
+    if let (Some(selection), Some(point)) = (held, state.chat.seen.point(x, y)) {
+        selection.to = point;
+    }
+}
+
+/// The pointer on the first or last row shows more.
+fn scroll_at_the_edge(state: &mut ScreenState, y: u16) {
+    if !state.selection.is_some_and(|selection| selection.held) {
+        return;
+    }
+    let area = state.chat.seen.area;
+    if y <= area.y {
+        state.chat.scroll(-1);
+    } else if y + 1 >= area.bottom() {
+        state.chat.scroll(1);
+    }
+}
+
+fn released(state: &mut ScreenState) -> Vec<Effect> {
+    let Some(selection) = state.selection.as_mut().filter(|selection| selection.held) else {
+        return Vec::new();
+    };
+    selection.held = false;
+    let selection = *selection;
+    if selection.from == selection.to {
+        state.selection = None;
+        click(state, selection);
+        return Vec::new();
+    }
+    let turns = state.chat.turns();
+    let text = selected_text(turns, &selection, state.chat.shows_thoughts);
+    let first = first_byte(turns, &selection);
+    // The tree of an answer under way stays with its latest round.
+    if let Some((turn, byte)) = first.filter(|_| !state.answering()) {
+        // Text that has no round kept is selected all the same.
+        let _ = state.show_round_of(turn, byte);
+    }
+    if text.trim().is_empty() {
+        state.selection = None;
+        return Vec::new();
+    }
+    vec![Effect::Copy(text)]
+}
+
+/// A click on a word goes to its round.
+fn click(state: &mut ScreenState, selection: Selection) {
+    let point = selection.from;
+    let Some(turn) = state.chat.turns().get(point.turn) else { return };
+    let answer = turn.role == crate::chat::Role::Assistant;
+    if let Some(byte) = byte_at(turn, point).filter(|_| answer)
+        && let Err(why) = state.go_to_round_of(point.turn, byte)
+    {
+        state.refuse(why);
+    }
+}

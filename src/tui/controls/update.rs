@@ -1,0 +1,52 @@
+//! The controls: every change takes effect from the next round on. Must never do IO.
+
+use super::{DialRanges, strategies};
+use crate::tui::actions::Dial;
+use crate::tui::event::Effect;
+use crate::tui::state::ScreenState;
+use crate::worker::Controls;
+
+/// Puts the controls into force.
+pub(crate) fn apply(state: &ScreenState) -> Vec<Effect> {
+    vec![Effect::Apply(state.controls.clone())]
+}
+
+/// Switches speculation.
+pub(crate) fn speculate(state: &mut ScreenState, on: bool) -> Vec<Effect> {
+    state.controls.speculate = on;
+    state.say(if on { "Speculation is on" } else { "Speculation is off; the text stays the same" });
+    apply(state)
+}
+
+/// Changes a dial by `steps`, which fixes its value.
+pub(crate) fn adjust(state: &mut ScreenState, dial: Dial, steps: i8) -> Vec<Effect> {
+    let adjusted =
+        with_dials(state, |dials, controls| dials.adjust(dial, i64::from(steps), controls));
+    match adjusted {
+        Ok(()) => apply(state),
+        Err(why) => {
+            state.refuse(why);
+            Vec::new()
+        }
+    }
+}
+
+/// Works on the controls with what the dials need to know.
+pub(crate) fn with_dials<T>(
+    state: &mut ScreenState,
+    work: impl FnOnce(&DialRanges<'_>, &mut Controls) -> T,
+) -> T {
+    let dials = DialRanges::new(state.ready.as_deref(), &state.rounds);
+    work(&dials, &mut state.controls)
+}
+
+/// Puts a strategy into force, from the next round on.
+///
+/// # Errors
+/// Why it cannot run, with the remedy.
+pub(crate) fn choose(state: &mut ScreenState, name: &str) -> Result<Vec<Effect>, String> {
+    strategies::choose(state.ready.as_deref(), &mut state.controls, name)?;
+    let title = strategies::title(state.strategy());
+    state.say(format!("Strategy: {title}, from the next round on"));
+    Ok(apply(state))
+}

@@ -1,0 +1,99 @@
+//! The dials: value, range, automatic or fixed, keys. Must never change them.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+
+use super::{DialRanges, DialView};
+use crate::tui::actions::Dial;
+use crate::tui::draw::frames::{focused, panel};
+use crate::tui::draw::rows::{cut, draw_rows, wrapped};
+use crate::tui::state::{Focus, ScreenState};
+use crate::tui::theme::Styles;
+
+pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
+    let focus = focused(state, Focus::Controls);
+    let block = panel(" controls ", focus, styles);
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    let mut rows: Vec<Line<'_>> = Dial::ALL
+        .into_iter()
+        .map(|dial| {
+            let selected = focus && state.dials.selected() == dial;
+            row(state, dial, selected, inner.width, styles)
+        })
+        .collect();
+    let (words, style) =
+        if state.controls.speculate { ("on", styles.text) } else { ("off", styles.warning) };
+    rows.push(Line::from_iter([
+        Span::styled("  speculation   ", styles.dim),
+        Span::styled(format!("{words:>5}"), style),
+        Span::styled(format!("{:>21}", "s F7"), styles.faint),
+    ]));
+    if focus {
+        // What the control under the cursor does.
+        rows.extend(wrapped(state.dials.selected().meaning(), inner.width, styles.dim));
+    }
+    draw_rows(frame, inner, rows.into_iter().map(|row| cut(row, usize::from(inner.width))));
+}
+
+fn row<'a>(
+    state: &ScreenState,
+    dial: Dial,
+    selected: bool,
+    width: u16,
+    styles: &Styles,
+) -> Line<'a> {
+    let ranges = DialRanges::new(state.ready.as_deref(), &state.rounds);
+    let mut view = ranges.view(dial, &state.controls);
+    if state.replay && dial == Dial::Temperature {
+        // It cannot be turned, so it has no range either.
+        (view.state, view.fixed, view.range) = ("recorded", false, String::new());
+    }
+    if dial == Dial::Strategy {
+        return strategy(view, selected, width, styles);
+    }
+    let style = if view.fixed { styles.warning } else { styles.dim };
+    let line = Line::from_iter([
+        Span::styled(dial.sign().to_string(), if selected { styles.accent } else { styles.text }),
+        Span::styled(format!(" {:<14}", dial.name()), styles.dim),
+        Span::styled(format!("{:>5}", view.value), styles.strong),
+        Span::styled(format!("  {:<8}", view.state), style),
+        Span::styled(format!("{:<6}", view.range), styles.dim),
+        Span::styled(format!("{:>5}", keys(dial)), styles.faint),
+    ]);
+    chosen(line, selected, width, styles)
+}
+
+/// The strategy's name takes the place of value, state and range.
+fn strategy(view: DialView, selected: bool, width: u16, styles: &Styles) -> Line<'static> {
+    let style = if view.fixed { styles.warning } else { styles.strong };
+    let line = Line::from_iter([
+        Span::styled(format!("  {:<14}", Dial::Strategy.name()), styles.dim),
+        Span::styled(format!("{:<21}", view.value), style),
+        Span::styled(format!("{:>5}", keys(Dial::Strategy)), styles.faint),
+    ]);
+    chosen(line, selected, width, styles)
+}
+
+/// The row, over the whole width if it is under the cursor.
+fn chosen<'a>(mut line: Line<'a>, selected: bool, width: u16, styles: &Styles) -> Line<'a> {
+    if selected {
+        let gap = usize::from(width).saturating_sub(line.width());
+        line.push_span(Span::raw(" ".repeat(gap)));
+        line = line.patch_style(styles.selected);
+    }
+    line
+}
+
+fn keys(dial: Dial) -> &'static str {
+    match dial {
+        Dial::Gamma => "g G",
+        Dial::Blocks => "m M",
+        Dial::Width => "w W",
+        Dial::Depth => "d D",
+        Dial::Temperature => "t T",
+        Dial::Strategy => "x X",
+        Dial::Pace => "p P",
+    }
+}

@@ -1,0 +1,53 @@
+//! Frames of panels and boxes. Must never know what stands in them.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Modifier;
+use ratatui::text::Line;
+use ratatui::widgets::{Block, BorderType, Padding};
+
+use super::areas::Areas;
+use crate::tui::state::{Focus, ScreenState};
+use crate::tui::theme::Styles;
+
+/// The frame of a panel.
+pub(crate) fn panel<'a>(title: impl Into<Line<'a>>, focused: bool, styles: &Styles) -> Block<'a> {
+    let (border, heading) = if focused {
+        (styles.accent, styles.accent.add_modifier(Modifier::BOLD))
+    } else {
+        (styles.faint, styles.dim)
+    };
+    Block::bordered()
+        .border_type(BorderType::Rounded)
+        .border_style(border)
+        .padding(Padding::horizontal(1))
+        .title(title)
+        .title_style(heading)
+}
+
+/// Whether keys go to the panel.
+pub(crate) fn focused(state: &ScreenState, focus: Focus) -> bool {
+    state.focus == focus && state.overlay.is_none()
+}
+
+/// A cleared box in the middle of `area`, no larger than it.
+pub(crate) fn centred(
+    frame: &mut Frame<'_>,
+    areas: &Areas,
+    area: Rect,
+    width: u16,
+    height: u16,
+) -> Rect {
+    let width = width.min(area.width);
+    let height = height.min(area.height);
+    let rect = Rect {
+        x: area.x + (area.width - width) / 2,
+        y: area.y + (area.height - height) / 2,
+        width,
+        height,
+    };
+    // An empty column at each side separates text from the frame.
+    let cleared = Rect { x: rect.x.saturating_sub(1), width: rect.width + 2, ..rect };
+    areas.clear(frame, cleared.intersection(area));
+    rect
+}

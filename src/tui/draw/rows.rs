@@ -1,0 +1,167 @@
+//! Rows of text: cut, wrapped, with something at both ends. Must never know what they say.
+
+use std::ops::Range;
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+use crate::tui::markdown::{Logical, Look, SpanRole, StyledSpan, wrap};
+use crate::tui::theme::Styles;
+
+/// Draws `rows` from the top of `area`, as many as fit.
+pub(crate) fn draw_rows<'a>(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    rows: impl IntoIterator<Item = Line<'a>>,
+) {
+    for (line, row) in rows.into_iter().zip(area.rows()) {
+        frame.render_widget(line, row);
+    }
+}
+
+/// A line with one part at each end; the left one is cut where they would meet.
+pub(crate) fn ends<'a>(left: Line<'a>, right: Line<'a>, width: u16) -> Line<'a> {
+    let width = usize::from(width);
+    let wanted = right.width();
+    if wanted > width {
+        return cut(left, width);
+    }
+    let room = width - wanted;
+    // A space between the two, unless there is but one.
+    let room = if wanted > 0 && left.width() > 0 { room.saturating_sub(1) } else { room };
+    let mut line = cut(left, room);
+    let gap = width.saturating_sub(line.width() + wanted);
+    line.push_span(Span::raw(" ".repeat(gap)));
+    line.spans.extend(inlined(right).spans);
+    line
+}
+
+/// The line with its own style put into its spans, so that they can join another line.
+fn inlined(line: Line<'_>) -> Line<'_> {
+    let style = line.style;
+    let spans = line.spans.into_iter().map(|span| Span { style: style.patch(span.style), ..span });
+    Line::from_iter(spans)
+}
+
+/// The line with these bytes of its text, rising, in another style.
+pub(crate) fn marked(line: Line<'static>, places: &[Range<usize>], style: Style) -> Line<'static> {
+    let line = inlined(line);
+    let mut parts = Vec::with_capacity(line.spans.len() + 2 * places.len());
+    let mut start = 0;
+    for span in line.spans {
+        let end = start + span.content.len();
+        // The ends of places within the span, and its own.
+        let mut cuts: Vec<usize> = places.iter().flat_map(|at| [at.start, at.end]).collect();
+        cuts.retain(|cut| (start + 1..end).contains(cut));
+        cuts.push(end);
+        let mut from = start;
+        for to in cuts {
+            let is_in = places.iter().any(|at| at.start <= from && to <= at.end);
+            let own = if is_in { span.style.patch(style) } else { span.style };
+            parts.push(Span::styled(span.content[from - start..to - start].to_string(), own));
+            from = to;
+        }
+        start = end;
+    }
+    Line::from(parts)
+}
+
+/// The line's first `width` columns, the last of them an ellipsis if something is lost.
+pub(crate) fn cut(line: Line<'_>, width: usize) -> Line<'_> {
+    let line = inlined(line);
+    if line.width() <= width {
+        return line;
+    }
+    let mut kept = Line::default();
+    let mut left = width.saturating_sub(1);
+    for span in line.spans {
+        let mut text = String::new();
+        for grapheme in span.content.graphemes(true) {
+            if grapheme.width() > left {
+                if width > 0 {
+                    text.push('…');
+                }
+                kept.push_span(Span::styled(text, span.style));
+                return kept;
+            }
+            left -= grapheme.width();
+            text.push_str(grapheme);
+        }
+        kept.push_span(Span::styled(text, span.style));
+    }
+    kept
+}
+
+/// Words for the lower edge of a frame of `width` columns: as many of `parts` as fit, the last one
+/// before all, then from the first one on.
+pub(crate) fn foot(parts: &[String], width: u16) -> String {
+    let mut kept = parts.to_vec();
+    loop {
+        let words = format!(" {} ", kept.join(" · "));
+        // Its corners are not written over.
+        if words.width() + 2 <= usize::from(width) || kept.len() <= 1 {
+            return words;
+        }
+        kept.remove(kept.len() - 2);
+    }
+}
+
+/// The style of a role of Markdown if running text has the style `base`.
+pub(crate) fn role_style(role: SpanRole, base: Style, styles: &Styles) -> Style {
+    match role {
+        SpanRole::Markup => styles.faint,
+        SpanRole::Text => base,
+        SpanRole::Heading => base.add_modifier(Modifier::BOLD),
+        SpanRole::Code => base.patch(styles.literal),
+        SpanRole::Keyword => base.patch(styles.keyword),
+        SpanRole::Literal | SpanRole::Number => base.patch(styles.literal),
+        SpanRole::Comment => base.patch(styles.dim),
+    }
+}
+
+/// The style with what the text stresses.
+pub(crate) fn stressed(look: Look, style: Style) -> Style {
+    let bold = if look.strong { Modifier::BOLD } else { Modifier::empty() };
+    let italic = if look.emphasis { Modifier::ITALIC } else { Modifier::empty() };
+    style.add_modifier(bold | italic)
+}
+
+/// The spans of a row of Markdown.
+pub(crate) fn spans(row: &[StyledSpan], styles: &Styles) -> Vec<Span<'static>> {
+    let span = |piece: &StyledSpan| {
+        let style = stressed(piece.look, role_style(piece.look.role, styles.text, styles));
+        Span::styled(piece.text.clone(), style)
+    };
+    row.iter().map(span).collect()
+}
+
+/// `text` in rows of at most `width` columns.
+pub(crate) fn wrapped(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
+    let rows = text.lines().flat_map(|line| {
+        let mut logical = Logical::default();
+        logical.push(line, (Look::default(), None));
+        wrap(&logical, usize::from(width))
+    });
+    rows.map(|row| Line::from_iter(row.into_iter().map(|piece| Span::styled(piece.text, style))))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_foot_keeps_what_fits_and_always_its_end() {
+        let parts = ["Enter open", "F2 rename", "Del delete", "Esc close"].map(str::to_string);
+        assert_eq!(foot(&parts, 60), " Enter open · F2 rename · Del delete · Esc close ");
+        assert_eq!(foot(&parts, 40), " Enter open · F2 rename · Esc close ");
+        assert_eq!(foot(&parts, 30), " Enter open · Esc close ");
+        for width in 0..20 {
+            assert_eq!(foot(&parts, width), " Esc close ");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Conversations to and from files that other programs write and read. Nothing is overwritten. Must
+//! never know the screen.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf, is_separator};
+
+use crate::chat::{Exchange, SavedChat, SavedTurn};
+use crate::files::{home_dir, read_text};
+use crate::printable::printable_line;
+use crate::tui::event::NamedFile;
+
+/// Most bytes of a file to import.
+const LONGEST: u64 = 64_000_000;
+
+/// Writes the conversation to a new file; JSON lines are appended to those of a file. Says what it
+/// did.
+///
+/// # Errors
+/// Why not, with the remedy.
+pub(crate) fn export(path: &str, turns: &[SavedTurn]) -> Result<String, String> {
+    let way = Exchange::of_name(path)?;
+    let file = expanded(path);
+    let is_added = way == Exchange::ShareGpt;
+    let text = way.write(turns);
+    let written = write_whole(&file, is_added, |opened| opened.write_all(text.as_bytes()));
+    match written {
+        Ok(()) => Ok(format!("Exported to {}", file.display())),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            Err(format!("{} already exists: choose another name", file.display()))
+        }
+        Err(error) => Err(format!("Cannot write {}: {error}", file.display())),
+    }
+}
+
+/// Has `fill` write a new file, or append to one; where it fails, as on a full disk, nothing of it
+/// stays.
+fn write_whole(
+    path: &Path,
+    is_added: bool,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut options = File::options();
+    match is_added {
+        // Not in append mode: Windows cannot cut such a file again.
+        true => options.create(true).truncate(false).write(true),
+        false => options.create_new(true).write(true),
+    };
+    let mut file = options.open(path)?;
+    let before = file.seek(SeekFrom::End(0))?;
+    let written = fill(&mut file);
+    if written.is_err() {
+        // The first error is the one to report.
+        let _ = file.set_len(before);
+        drop(file);
+        if !is_added {
+            let _ = fs::remove_file(path);
+        }
+    }
+    written
+}
+
+/// Reads a conversation.
+///
+/// # Errors
+/// Why not, with the file.
+pub(crate) fn import(path: &str) -> Result<SavedChat, String> {
+    let way = Exchange::of_name(path)?;
+    let file = expanded(path);
+    let text = read_text(&file, LONGEST)
+        .map_err(|error| format!("Cannot read {}: {error}", file.display()))?;
+    way.read(&text).map_err(|why| format!("{} is not a conversation: {why}", file.display()))
+}
+
+/// The name and text of a file for a message.
+///
+/// # Errors
+/// Why it cannot be read, with the file.
+pub(crate) fn text_of(path: &str) -> Result<(String, String), String> {
+    const LONGEST: u64 = 2_000_000;
+    let file = expanded(path);
+    let text = read_text(&file, LONGEST)
+        .map_err(|error| format!("Cannot read {}: {error}", file.display()))?;
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    Ok((printable_line(&name).into_owned(), text))
+}
+
+/// A file by its path in a message, with its text for the model.
+pub(crate) fn named(path: String) -> NamedFile {
+    let text = text_of(&path).and_then(|(_, text)| match text.contains('\0') {
+        true => Err(format!("Cannot read {path}: it is not text")),
+        false => Ok(text),
+    });
+    (printable_line(&path).into_owned(), text)
+}
+
+/// The names in a folder, those of folders with a slash after them, which every system takes; none
+/// if it cannot be read.
+pub(crate) fn names_in(folder: &str) -> Vec<String> {
+    /// More are not worth showing.
+    const MOST: usize = 5000;
+    let at = expanded(if folder.is_empty() { "." } else { folder });
+    let mut names: Vec<String> = std::fs::read_dir(at)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .take(MOST)
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            // A link to a folder is one.
+            let is_folder = entry.path().is_dir();
+            Some(if is_folder { name + "/" } else { name })
+        })
+        // What cannot be written in one line is not offered.
+        .filter(|name| !name.contains(char::is_control))
+        .collect();
+    names.sort();
+    names
+}
+
+/// `~` before a separator is the home folder, as in a shell.
+fn expanded(path: &str) -> PathBuf {
+    let rest = path.strip_prefix('~').and_then(|rest| rest.strip_prefix(is_separator));
+    match (rest, home_dir()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chat::{Message, Role};
+
+    #[test]
+    fn nothing_is_overwritten_and_lines_are_added() {
+        let folder = tempfile::tempdir().unwrap();
+        let turn = SavedTurn::whole(Message::new(Role::User, "Hi"));
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        for name in ["a.md", "a.json"] {
+            export(&path(name), std::slice::from_ref(&turn)).unwrap();
+            let again = export(&path(name), std::slice::from_ref(&turn)).unwrap_err();
+            assert!(again.contains("choose another"), "{again}");
+            assert_eq!(import(&path(name)).unwrap().turns, std::slice::from_ref(&turn));
+        }
+        for _ in 0..2 {
+            export(&path("a.jsonl"), std::slice::from_ref(&turn)).unwrap();
+        }
+        let lines = folder.path().join("a.jsonl");
+        let chats = crate::train::chats::read(&lines).unwrap();
+        let read: Vec<_> = chats.map(|line| line.unwrap().1.unwrap()).collect();
+        assert_eq!(read, [vec![turn.message.clone()], vec![turn.message.clone()]]);
+        assert!(import(&path("none.md")).unwrap_err().contains("none.md"));
+        assert!(import(&path("none.txt")).unwrap_err().contains(".jsonl"));
+    }
+
+    #[test]
+    fn a_full_disk_leaves_no_part_of_what_is_exported() {
+        let folder = tempfile::tempdir().unwrap();
+        let (new, old) = (folder.path().join("a.md"), folder.path().join("a.jsonl"));
+        fs::write(&old, "{}\n").unwrap();
+        for (path, is_added) in [(&new, false), (&old, true)] {
+            let written = write_whole(path, is_added, |file| {
+                file.write_all(b"half of ")?;
+                Err(ErrorKind::StorageFull.into())
+            });
+            assert_eq!(written.unwrap_err().kind(), ErrorKind::StorageFull);
+        }
+        assert!(!new.exists());
+        assert_eq!(fs::read_to_string(&old).unwrap(), "{}\n");
+    }
+
+    #[test]
+    fn the_home_folder_may_be_written_short_with_the_separators_of_the_system() {
+        let home = home_dir().expect("a home folder");
+        for separator in ['/', '\\'] {
+            let path = format!("~{separator}a");
+            let whole = if is_separator(separator) { home.join("a") } else { path.clone().into() };
+            assert_eq!(expanded(&path), whole);
+        }
+        assert_eq!(expanded("~a"), PathBuf::from("~a"));
+    }
+
+    #[test]
+    fn named_files_are_read_and_folders_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        std::fs::write(path("a.txt"), "one\n").unwrap();
+        std::fs::write(path("b.bin"), [0x7f, b'E', 0, 1]).unwrap();
+        std::fs::write(path("c.bin"), [0xff, 0xfe]).unwrap();
+        std::fs::create_dir(path("sub")).unwrap();
+        assert_eq!(named(path("a.txt")).1, Ok("one\n".to_string()));
+        for (name, part) in [("b.bin", "not text"), ("c.bin", "UTF-8"), ("sub", "folder")] {
+            assert!(named(path(name)).1.unwrap_err().contains(part), "{name}");
+        }
+        assert!(named(path("none")).1.unwrap_err().contains("none"));
+        assert_eq!(names_in(&path("")), ["a.txt", "b.bin", "c.bin", "sub/"]);
+        assert!(names_in(&path("none")).is_empty());
+    }
+}

@@ -1,0 +1,197 @@
+//! What happens to the screen, and what it wants done. Must never know how either is carried out.
+
+use crossterm::event::KeyEvent;
+
+use crate::chat::{Extras, Saved, SavedChat, SavedTurn, SessionHead};
+use crate::hardware::Usage;
+use crate::tui::actions::ModelPart;
+use crate::tui::effects::presets::Preset;
+use crate::tui::overlays::ModelRow;
+use crate::worker::{Command, Controls, Event, ModelChoice};
+
+/// A file by its path in the message: its text, or why there is none.
+pub type NamedFile = (String, Result<String, String>);
+
+/// What became of the mouse's left button.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Button {
+    /// It was pressed.
+    Pressed,
+    /// The pointer was moved while it is held.
+    Moved,
+    /// It was released.
+    Released,
+}
+
+/// An input of the screen.
+#[derive(Clone, Debug)]
+pub enum ScreenEvent {
+    /// A key was pressed.
+    Key(KeyEvent),
+    /// Several characters were typed, faster than one by one: by a terminal that sends a paste as
+    /// keys.
+    Typed(Vec<KeyEvent>),
+    /// Text was pasted.
+    Paste(String),
+    /// A question of a replay, while nothing is being answered.
+    Ask(String),
+    /// The wheel was turned; rows, down if positive.
+    Wheel(i8),
+    /// The mouse's left button, at this column and row.
+    Button(Button, u16, u16),
+    /// The terminal has this many columns and rows.
+    Resize(u16, u16),
+    /// The worker says something.
+    Worker(Event),
+    /// The decode thread is gone; why, if it is known.
+    WorkerGone(Option<String>),
+    /// What the machine is doing.
+    Usage(Usage),
+    /// Time has passed.
+    Tick,
+    /// The conversation was saved, or why not.
+    Saved {
+        /// Whether the user asked for it and hears of success.
+        asked: bool,
+        /// Where it is.
+        result: Result<Saved, String>,
+    },
+    /// Saved conversations, or why they cannot be listed.
+    Sessions(Result<Vec<SessionHead>, String>),
+    /// Models that can be chosen.
+    Models {
+        /// For what.
+        part: ModelPart,
+        /// Those on this machine.
+        rows: Vec<ModelRow>,
+    },
+    /// A saved conversation, or why it cannot be read.
+    Loaded(Result<SavedChat, String>),
+    /// A conversation was deleted: its name, or why not.
+    SessionDeleted(Result<String, String>),
+    /// A conversation of another program's file, or why it cannot be read.
+    Imported(Result<SavedChat, String>),
+    /// Name and text of a file for the message, or why it cannot be read.
+    FileRead(Result<(String, String), String>),
+    /// The names in a folder, as it is written.
+    Folder(String, Vec<String>),
+    /// The files that the words of a message name.
+    NamedRead {
+        /// The message.
+        message: String,
+        /// The files.
+        files: Vec<NamedFile>,
+    },
+    /// The message as the editor left it, or why it stays as it was.
+    Edited(Result<String, String>),
+    /// A preset and its name, or why there is none.
+    PresetFound(Result<(String, Preset), String>),
+    /// The message that was left unsent before the first question.
+    Unsent(String),
+    /// The result of something that the user wanted.
+    Told(Result<String, String>),
+    /// The text was copied, or why not.
+    Copied(Result<(), String>),
+    /// The program cannot be suspended, and why.
+    NotSuspended(String),
+    /// Leaving would lose something, and why.
+    NotLeft(String),
+    /// A signal wants the process to end.
+    Terminate,
+}
+
+/// Something to be done outside the state.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Send a command to the worker.
+    Send(Command),
+    /// Put these controls into force. Precedes the `Send` it belongs to.
+    Apply(Controls),
+    /// Save the conversation.
+    Save {
+        /// The conversation.
+        turns: Vec<SavedTurn>,
+        /// What there is next to its messages.
+        extras: Extras,
+        /// Whether the user asked for it and hears of success.
+        asked: bool,
+    },
+    /// Save this message, which belongs to no conversation yet, for the next start; `None` deletes
+    /// the one that was saved.
+    KeepUnsent(Option<String>),
+    /// Remember that the program has answered here.
+    Answered,
+    /// What is saved from now on is another conversation.
+    Forget,
+    /// What is saved from now on is a branch of what was saved before.
+    Branch {
+        /// Messages that both have, the system message counted.
+        messages: usize,
+    },
+    /// List saved conversations.
+    List,
+    /// Read the conversation of this name or with this beginning of a title, and save to it from
+    /// now on.
+    Load(String),
+    /// Give a saved conversation another title.
+    RenameSession {
+        /// Its name in the store.
+        id: String,
+        /// The title.
+        title: String,
+    },
+    /// Delete the saved conversation of this name.
+    DeleteSession(String),
+    /// Bring it back.
+    RestoreSession(String),
+    /// Write the conversation to a file, in the format that its name says.
+    Export {
+        /// The file.
+        path: String,
+        /// The conversation.
+        turns: Vec<SavedTurn>,
+    },
+    /// Read a conversation from such a file.
+    Import(String),
+    /// Read a text file for the message.
+    ReadFile(String),
+    /// List a folder, for paths that begin like one.
+    ListFolder(String),
+    /// Read the files that the words of a message name.
+    ReadNamed {
+        /// The message.
+        message: String,
+        /// The files.
+        paths: Vec<String>,
+    },
+    /// Open this message in the user's editor.
+    Edit(String),
+    /// Look for this preset.
+    TakePreset(String),
+    /// Save a preset under a name.
+    SavePreset(String, Preset),
+    /// Say which presets there are.
+    ListPresets,
+    /// Look for models that can be chosen.
+    FindModels {
+        /// For what.
+        part: ModelPart,
+        /// Those in use.
+        models: ModelChoice,
+        /// Whether an answer is being made: nothing can be measured then.
+        busy: bool,
+    },
+    /// Put this on the clipboard.
+    Copy(String),
+    /// Whether the mouse is the program's.
+    Mouse(bool),
+    /// Redraw every cell: another program has written on the terminal.
+    Redraw,
+    /// Give the terminal back to the shell until the program is resumed.
+    Suspend,
+    /// Leave. Comes last.
+    Quit {
+        /// Even if something could not be saved.
+        anyway: bool,
+    },
+}

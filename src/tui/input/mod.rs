@@ -1,0 +1,435 @@
+//! The message being written: text area, history and matching commands. Must never know what a
+//! command does.
+
+pub(crate) mod files;
+mod folds;
+mod paths;
+mod starters;
+pub(crate) mod view;
+
+use std::collections::BTreeMap;
+
+use ratatui::style::Style;
+use ratatui_textarea::{CursorMove, TextArea, WrapMode};
+use unicode_segmentation::UnicodeSegmentation;
+
+use self::folds::Folds;
+use self::paths::Listed;
+use self::written::Written;
+use crate::tui::commands::{COMMANDS, SlashCommand};
+
+pub use starters::Starters;
+
+mod written;
+
+/// Commands that begin as the input does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Completion {
+    /// The one under the cursor.
+    pub selected: usize,
+    /// Whether the user has closed the list for this word.
+    dismissed: bool,
+}
+
+/// What may be meant by what is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Suggestion {
+    /// A command.
+    Command(&'static SlashCommand),
+    /// A path, as it is written after its sign.
+    Path(String),
+}
+
+/// The message being written.
+#[derive(Debug)]
+pub struct Input {
+    area: TextArea<'static>,
+    completion: Completion,
+    folds: Folds,
+    /// Names for the path before the cursor.
+    listed: Listed,
+    history: Vec<Written>,
+    /// Entries of the history that were changed and not sent, as they were left.
+    changed: BTreeMap<usize, Written>,
+    /// The entry of the history shown; `None` is the message being written.
+    recalled: Option<usize>,
+    /// What was being written before the history was looked at.
+    unsent: Written,
+    /// What was put aside last, until a message is sent.
+    aside: Option<String>,
+}
+
+impl Default for Input {
+    fn default() -> Self {
+        Self {
+            area: area(""),
+            completion: Completion::default(),
+            folds: Folds::default(),
+            listed: Listed::default(),
+            history: Vec::new(),
+            changed: BTreeMap::new(),
+            recalled: None,
+            unsent: Written::default(),
+            aside: None,
+        }
+    }
+}
+
+fn area(text: &str) -> TextArea<'static> {
+    let mut area: TextArea<'static> = TextArea::new(text.split('\n').map(String::from).collect());
+    area.set_wrap_mode(WrapMode::WordOrGlyph);
+    area.set_cursor_line_style(Style::new());
+    // The terminal's own cursor is used: it blinks as the user likes it and input methods find it.
+    area.set_cursor_style(Style::new());
+    area.set_tab_length(4);
+    area.move_cursor(CursorMove::Bottom);
+    area.move_cursor(CursorMove::End);
+    area
+}
+
+impl Input {
+    /// The text area, to be drawn.
+    pub fn area(&self) -> &TextArea<'static> {
+        &self.area
+    }
+
+    /// The text area, to be edited; afterwards call [`Self::edited`].
+    pub fn area_mut(&mut self) -> &mut TextArea<'static> {
+        &mut self.area
+    }
+
+    /// What is written, long texts whole.
+    pub fn text(&self) -> String {
+        self.written().whole()
+    }
+
+    fn written(&self) -> Written {
+        Written::new(self.area.lines().join("\n"), self.folds.clone())
+    }
+
+    /// Whether nothing is written.
+    pub fn is_empty(&self) -> bool {
+        self.area.is_empty()
+    }
+
+    /// Whether nothing is written but space.
+    pub fn is_blank(&self) -> bool {
+        self.area.lines().iter().all(|line| line.trim().is_empty())
+    }
+
+    /// What is written and was not sent, also while an earlier message is shown; else the message
+    /// that was put aside and not sent since.
+    pub fn unsent(&self) -> Option<String> {
+        let shown = self.recalled.and_then(|at| self.history.get(at)).map(Written::whole);
+        let before = self.recalled.map(|_| self.unsent.whole());
+        let left = self.changed.iter().filter(|(at, _)| self.recalled != Some(**at));
+        let now = Some(self.text()).filter(|text| shown.as_ref() != Some(text));
+        let left = left.map(|(_, written)| written.whole());
+        let mut texts: Vec<String> = before.into_iter().chain(left).chain(now).collect();
+        texts.retain(|text| !text.trim().is_empty());
+        if texts.is_empty() {
+            return self.aside.clone();
+        }
+        Some(texts.join("\n\n"))
+    }
+
+    /// Puts `text` in place of what is written.
+    pub fn set(&mut self, text: &str) {
+        self.write(Written::from(text));
+    }
+
+    fn write(&mut self, written: Written) {
+        let Written { text, folds, .. } = written;
+        self.area = area(&text);
+        self.folds = folds;
+        self.edited();
+    }
+
+    /// Messages that were not answered come before what is written, each as it was written itself:
+    /// with marks for its long texts.
+    pub fn take_back(&mut self, messages: &[String]) {
+        let as_written = |said: &String| {
+            let sent = self.history.iter().rev().find(|written| written.says(said));
+            sent.cloned().unwrap_or_else(|| Written::from(said.as_str()))
+        };
+        let mut all: Vec<Written> = messages.iter().map(as_written).collect();
+        all.extend(Some(self.written()).filter(|_| !self.is_empty()));
+        self.write(Written::joined(all));
+    }
+
+    /// Takes what is written as sent.
+    pub fn sent(&mut self) {
+        self.sent_as(None);
+    }
+
+    /// Takes what is written as sent in the form of this message, by which [`Self::take_back`]
+    /// finds it.
+    pub fn sent_as(&mut self, message: Option<&str>) {
+        let mut written = self.written();
+        // A command is not a message.
+        if !written.text.starts_with('/') {
+            self.aside = None;
+        }
+        written.sent_as(message);
+        if self.history.last() != Some(&written) {
+            self.history.push(written);
+        }
+        self.recalled = None;
+        self.changed.clear();
+        self.unsent = Written::default();
+        // The next message may be written after files have changed.
+        self.listed = Listed::default();
+        self.set("");
+    }
+
+    /// Puts what is written aside: arrow up brings it back.
+    pub fn stash(&mut self) {
+        if !self.is_empty() {
+            let text = self.text();
+            self.sent();
+            // A command is not a message: `up` finds it, and it waits for no answer.
+            if !text.starts_with('/') && !text.trim().is_empty() {
+                self.aside = Some(text);
+            }
+        }
+    }
+
+    /// Arrow up shows this, as if it had been sent last.
+    pub fn remember(&mut self, text: String) {
+        self.recalled = None;
+        self.history.push(Written::from(text.as_str()));
+    }
+
+    /// Inserts pasted text as it is, in one step of undo; a long one appears as a mark.
+    pub fn paste(&mut self, text: &str) {
+        let text = text.replace("\r\n", "\n").replace('\r', "\n");
+        if Folds::wants(&text) {
+            let lines = text.lines().count();
+            self.fold(&format!("{lines} lines"), text);
+        } else {
+            self.area.insert_str(text);
+            self.edited();
+        }
+    }
+
+    /// Inserts a text that appears as the mark `name` until it is sent.
+    pub fn fold(&mut self, name: &str, text: String) {
+        let mark = self.folds.add(name, text);
+        self.area.insert_str(mark);
+        self.edited();
+    }
+
+    /// To be called after every change: the list of commands begins again.
+    pub fn edited(&mut self) {
+        self.completion = Completion::default();
+    }
+
+    /// Moves the cursor up; from the first row of the screen, to the message sent before.
+    pub fn up(&mut self) {
+        let at = self.area.cursor();
+        self.area.move_cursor(CursorMove::Up);
+        if self.area.cursor() == at {
+            self.recall_older();
+        }
+    }
+
+    /// Moves the cursor down; from the last row of the screen, to the message sent after.
+    pub fn down(&mut self) {
+        let at = self.area.cursor();
+        self.area.move_cursor(CursorMove::Down);
+        if self.area.cursor() == at {
+            self.recall_newer();
+        }
+    }
+
+    /// Whether there are messages sent before.
+    pub fn recalls(&self) -> bool {
+        !self.history.is_empty()
+    }
+
+    /// Keeps what is shown, for when it is come back to.
+    fn keep_shown(&mut self) {
+        let shown = self.written();
+        match self.recalled {
+            None => self.unsent = shown,
+            Some(at) if self.history.get(at).is_some_and(|sent| sent.whole() != shown.whole()) => {
+                self.changed.insert(at, shown);
+            }
+            Some(at) => drop(self.changed.remove(&at)),
+        }
+    }
+
+    /// Shows the message sent before the one shown.
+    fn recall_older(&mut self) -> bool {
+        let at = self.recalled.unwrap_or(self.history.len());
+        if at == 0 {
+            return false;
+        }
+        self.keep_shown();
+        self.show(Some(at - 1));
+        true
+    }
+
+    /// Shows the message sent after the one shown.
+    fn recall_newer(&mut self) -> bool {
+        let Some(at) = self.recalled else { return false };
+        self.keep_shown();
+        self.show((at + 1 < self.history.len()).then_some(at + 1));
+        true
+    }
+
+    fn show(&mut self, recalled: Option<usize>) {
+        self.recalled = recalled;
+        let written = match recalled {
+            Some(at) => self.changed.get(&at).unwrap_or(&self.history[at]).clone(),
+            None => std::mem::take(&mut self.unsent),
+        };
+        self.write(written);
+        self.completion.dismissed = true;
+    }
+
+    /// Deletes the character before the cursor, whole: an emoji of several code points is one.
+    pub fn backspace(&mut self) {
+        let character = self.before().graphemes(true).next_back().map_or(1, |g| g.chars().count());
+        // A folded text goes whole: half a mark would stand for nothing.
+        let chars = self.folds.mark_before(self.before()).unwrap_or(character);
+        for _ in 0..chars {
+            self.area.delete_char();
+        }
+        self.edited();
+    }
+
+    /// Deletes the character under the cursor, whole.
+    pub fn delete(&mut self) {
+        let chars = self.after().graphemes(true).next().map_or(1, |g| g.chars().count());
+        for _ in 0..chars {
+            self.area.delete_next_char();
+        }
+        self.edited();
+    }
+
+    /// Moves the cursor by one character, whole.
+    pub fn step(&mut self, forward: bool) {
+        let (text, to) = if forward {
+            (self.after().graphemes(true).next().map(str::to_string), CursorMove::Forward)
+        } else {
+            (self.before().graphemes(true).next_back().map(str::to_string), CursorMove::Back)
+        };
+        self.area.cancel_selection();
+        for _ in 0..text.map_or(1, |g| g.chars().count()) {
+            self.area.move_cursor(to);
+        }
+    }
+
+    fn before(&self) -> &str {
+        self.split().0
+    }
+
+    fn after(&self) -> &str {
+        self.split().1
+    }
+
+    fn split(&self) -> (&str, &str) {
+        let cursor = self.area.cursor();
+        let line = self.area.lines().get(cursor.0).map_or("", String::as_str);
+        let at = line.char_indices().nth(cursor.1).map_or(line.len(), |(at, _)| at);
+        line.split_at(at)
+    }
+
+    /// The command that is being written, without its slash; `None` once an argument is.
+    pub fn command_word(&self) -> Option<&str> {
+        let [line] = self.area.lines() else { return None };
+        line.strip_prefix('/').filter(|word| !word.contains(char::is_whitespace))
+    }
+
+    /// Commands one of whose names begins as the input does, first the one that is written out;
+    /// none once an argument is being written.
+    pub fn suggestions(&self) -> Vec<&'static SlashCommand> {
+        let Some(word) = self.command_word().filter(|_| !self.completion.dismissed) else {
+            return Vec::new();
+        };
+        let begun = |command: &&SlashCommand| command.name_like(word).is_some();
+        let mut found: Vec<_> = COMMANDS.iter().filter(begun).collect();
+        found.sort_by_key(|command| command.names().all(|name| name != word));
+        found
+    }
+
+    /// The path that is being written before the cursor.
+    fn path(&self) -> Option<&str> {
+        paths::path_before(self.before()).filter(|_| !self.completion.dismissed)
+    }
+
+    /// The folder whose names are needed for it; asked for once.
+    pub fn wants_folder(&mut self) -> Option<String> {
+        let path = self.path()?.to_string();
+        self.listed.wants(&path)
+    }
+
+    /// The names in a folder.
+    pub fn take_folder(&mut self, folder: &str, names: Vec<String>) {
+        self.listed.take(folder, names);
+    }
+
+    /// The paths that the message names, those within folded texts left out.
+    pub fn named_paths(&self) -> Vec<String> {
+        paths::named(&self.area.lines().join("\n"))
+    }
+
+    /// What may be meant by what is written: commands, or paths.
+    pub fn offered(&self) -> Vec<Suggestion> {
+        let commands = self.suggestions();
+        if !commands.is_empty() {
+            return commands.into_iter().map(Suggestion::Command).collect();
+        }
+        let paths = self.path().map(|path| self.listed.like(path)).unwrap_or_default();
+        paths.into_iter().map(Suggestion::Path).collect()
+    }
+
+    /// Place of the cursor in the suggestions.
+    pub fn selected(&self) -> usize {
+        self.completion.selected
+    }
+
+    /// The suggestion under the cursor.
+    pub fn suggestion(&self) -> Option<&'static SlashCommand> {
+        self.suggestions().get(self.completion.selected).copied()
+    }
+
+    /// Moves the cursor of the list, round the end.
+    pub fn select(&mut self, by: i64) {
+        let all = self.offered().len().max(1) as i64;
+        self.completion.selected = (self.completion.selected as i64 + by).rem_euclid(all) as usize;
+    }
+
+    /// Closes the list.
+    pub fn dismiss(&mut self) {
+        self.completion.dismissed = true;
+    }
+
+    /// Writes the path under the cursor; after a folder its contents can be chosen.
+    fn complete_path(&mut self) -> bool {
+        let chosen = self.offered().into_iter().nth(self.completion.selected);
+        let Some(Suggestion::Path(path)) = chosen else { return false };
+        let begun = self.path().map_or(0, |path| path.chars().count());
+        for _ in 0..begun {
+            self.area.delete_char();
+        }
+        let space = if path.ends_with('/') { "" } else { " " };
+        self.area.insert_str(format!("{path}{space}"));
+        self.edited();
+        true
+    }
+
+    /// Writes the suggestion under the cursor; `false` if there is none.
+    pub fn complete(&mut self) -> bool {
+        let Some(command) = self.suggestion() else { return self.complete_path() };
+        let name = self.command_word().and_then(|word| command.name_like(word));
+        let space = if command.argument.is_empty() { "" } else { " " };
+        self.set(&format!("/{}{space}", name.unwrap_or(command.name)));
+        self.completion.dismissed = true;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

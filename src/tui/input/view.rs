@@ -1,0 +1,190 @@
+//! The message being written, and the matching commands. Must never change them.
+
+use ratatui::Frame;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::{Line, Span};
+
+use super::Suggestion;
+use crate::printable::printable_line;
+use crate::tui::actions::Action;
+use crate::tui::commands::SlashCommand;
+use crate::tui::draw::areas::Areas;
+use crate::tui::draw::figures;
+use crate::tui::draw::frames::{focused, panel};
+use crate::tui::draw::rows::{cut, draw_rows, foot};
+use crate::tui::markdown::{Logical, Look, wrap};
+use crate::tui::state::{Focus, ScreenState};
+use crate::tui::theme::Styles;
+
+/// Most rows of text before it scrolls.
+const TALLEST: u16 = 8;
+/// Cells of the bar that shows how full the context is.
+const BAR: usize = 10;
+/// Suggestions shown at once.
+const SUGGESTIONS: usize = 8;
+
+/// Rows of the panel: as many as the text needs, a third of the room at most.
+pub(crate) fn height(room: Rect, state: &ScreenState) -> u16 {
+    let frame = if room.height < 5 { 0 } else { 2 };
+    let width = usize::from(room.width.saturating_sub(4)).max(1);
+    let most = (room.height / 3).clamp(1, TALLEST);
+    let mut rows = 0;
+    for line in state.input.area().lines() {
+        // A pasted book is not wrapped for each frame: the beginning fills the panel.
+        let begin: String = line.chars().take(width * usize::from(most)).collect();
+        let mut logical = Logical::default();
+        // The cursor needs a cell after the last character.
+        logical.push(&format!("{begin}_"), (Look::default(), None));
+        rows += wrap(&logical, width).len();
+        if rows >= usize::from(most) {
+            break;
+        }
+    }
+    let rows = u16::try_from(rows).unwrap_or(most).clamp(1, most);
+    (rows + frame).min(room.height)
+}
+
+pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
+    if area.is_empty() {
+        return;
+    }
+    let focus = focused(state, Focus::Input);
+    let elsewhere = elsewhere(state);
+    let inner = if area.height < 3 {
+        area
+    } else {
+        let title = match &elsewhere {
+            Some(parts) => Line::styled(foot(parts, area.width), styles.warning),
+            None => Line::from(title(state)),
+        };
+        let mut block = panel(title, focus, styles);
+        let room = usize::from(area.width.saturating_sub(6));
+        if let Some(context) = state.context()
+            && let Some(words) = context.warning(room)
+        {
+            let mut line = Line::styled(format!(" {words} "), styles.warning);
+            if words.chars().count() + BAR < room {
+                let share = context.used as f64 / context.holds.max(1) as f64;
+                let bar = figures::bar(share, BAR);
+                line.spans.insert(0, Span::styled(format!(" {bar}"), styles.warning));
+            }
+            block = block.title_bottom(line);
+        }
+        let inner = block.inner(area);
+        frame.render_widget(block, area);
+        inner
+    };
+    if inner.is_empty() {
+        return;
+    }
+    frame.render_widget(state.input.area(), inner);
+    if elsewhere.is_some() {
+        frame.buffer_mut().set_style(inner, styles.faint);
+    }
+    if state.input.is_empty() {
+        let words = if state.replay {
+            "Replay: read only"
+        } else if state.chat.turns().is_empty() {
+            "Write a message, or / for commands"
+        } else {
+            "Write a message"
+        };
+        let style = if elsewhere.is_some() { styles.faint } else { styles.dim };
+        let line = cut(Line::styled(words, style), usize::from(inner.width));
+        frame.render_widget(line, Rect { height: 1, ..inner });
+    }
+    if focus {
+        let (top, left) = state.input.area().scroll_offset();
+        let cursor = state.input.area().screen_cursor();
+        let x = inner.x + (cursor.col as u16).saturating_sub(left);
+        let y = inner.y + (cursor.row as u16).saturating_sub(top);
+        frame.set_cursor_position(Position {
+            x: x.min(inner.right() - 1),
+            y: y.min(inner.bottom() - 1),
+        });
+    }
+}
+
+/// Where keys go, if not to the message, and how they come back.
+fn elsewhere(state: &ScreenState) -> Option<[String; 2]> {
+    let back = state.keys.name(Action::Escape);
+    (state.focus != Focus::Input).then(|| {
+        let panel = state.focus.name();
+        [format!("Keys go to {panel}"), format!("{back} returns to the message")]
+    })
+}
+
+/// On the upper edge: how the slow first answer gets its full speed, or what the message is.
+fn title(state: &ScreenState) -> String {
+    if state.first_answer.plays() {
+        return " slowed for watching · any key: full speed ".to_string();
+    }
+    if state.editing.is_some() {
+        let (send, leave) = (state.keys.name(Action::Send), state.keys.name(Action::Escape));
+        return format!(" Editing a message · {send} sends it, {leave} cancels ");
+    }
+    match state.queue.len() {
+        0 => String::new(),
+        waiting => format!(" {} to be sent ", figures::many(waiting, "message")),
+    }
+}
+
+/// A command under the name that is being written.
+fn suggested(command: &SlashCommand, state: &ScreenState, styles: &Styles) -> Line<'static> {
+    let word = state.input.command_word().unwrap_or_default();
+    let name = command.name_like(word).unwrap_or(command.name);
+    let usage = format!("/{name} {}", command.argument);
+    let own = if name == command.name { String::new() } else { format!("/{}: ", command.name) };
+    Line::from_iter([
+        Span::styled(format!("{usage:<25} "), styles.accent),
+        Span::styled(format!("{own}{}", command.help), styles.dim),
+    ])
+}
+
+/// The suggestions appear above the input.
+pub(crate) fn draw_suggestions(
+    frame: &mut Frame<'_>,
+    areas: &Areas,
+    state: &ScreenState,
+    styles: &Styles,
+) {
+    let input = areas.input;
+    let all = state.input.offered();
+    if all.is_empty() || !focused(state, Focus::Input) {
+        return;
+    }
+    let room = usize::from(input.y).saturating_sub(2);
+    let rows = all.len().min(SUGGESTIONS).min(room);
+    if rows == 0 || input.width < 20 {
+        return;
+    }
+    let selected = state.input.selected();
+    let top = (selected + 1).saturating_sub(rows);
+    let height = rows as u16 + 2;
+    let rect = Rect { y: input.y - height, height, ..input };
+    areas.clear(frame, rect);
+    let what = match all[0] {
+        Suggestion::Command(_) => "commands",
+        Suggestion::Path(_) => "files",
+    };
+    let title = format!(" {what} {} of {} ", selected + 1, all.len());
+    let block = panel(title, true, styles);
+    let inner = block.inner(rect);
+    frame.render_widget(block, rect);
+    let lines = all.iter().enumerate().skip(top).take(rows).map(|(index, suggestion)| {
+        let line = match suggestion {
+            Suggestion::Command(command) => suggested(command, state, styles),
+            Suggestion::Path(path) => {
+                Line::styled(format!("@{}", printable_line(path)), styles.accent)
+            }
+        };
+        let mut line = cut(line, usize::from(inner.width));
+        if index == selected {
+            let gap = usize::from(inner.width).saturating_sub(line.width());
+            line.push_span(Span::raw(" ".repeat(gap)));
+            line = line.patch_style(styles.selected);
+        }
+        line
+    });
+    draw_rows(frame, inner, lines);
+}

@@ -1,0 +1,195 @@
+//! Figures of the latest answer. Tokens, rounds, times and τ are in the [`Summary`], which every
+//! round updates and the worker's own replaces at the end. Must never know how they are drawn.
+
+pub(crate) mod payoff;
+pub(crate) mod view;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::decode::{Round, Summary, Timing};
+use crate::model::Traffic;
+
+pub use payoff::{Pays, PlainPace, Speedup};
+
+/// How far the prompt has been read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefill {
+    /// Tokens done.
+    pub done: usize,
+    /// Tokens of the prompt.
+    pub total: usize,
+}
+
+/// Figures of one answer.
+#[derive(Clone, Debug, Default)]
+pub struct Meters {
+    /// Time of the request.
+    asked: Duration,
+    /// From the question to the first token.
+    pub first_token: Option<Duration>,
+    /// How far the prompt has been read, before the first token.
+    pub prefill: Option<Prefill>,
+    /// Tokens that a prompt which did not fit has without the messages before the last one.
+    pub alone: Option<usize>,
+    /// Totals so far, from the first token on.
+    pub summary: Option<Box<Summary>>,
+    /// Tokens and milliseconds of the latest rounds.
+    recent: VecDeque<(usize, f64)>,
+    /// Tokens per second of each of the latest rounds.
+    rates: VecDeque<f64>,
+    /// `reached[d]`: rounds that offered a token at depth d + 1, and rounds that accepted one.
+    reached: Vec<(usize, usize)>,
+    /// Whether any round had more than the root to verify.
+    drafted: bool,
+    /// How much faster than plain decoding it was, if that is known, once other models are in use:
+    /// they have another pace.
+    pub settled: Option<Option<Speedup>>,
+}
+
+impl Meters {
+    /// Rounds over which "now" is averaged: about a second's worth on a slow machine.
+    const NOW: usize = 8;
+    /// Rounds of the sparkline; as wide as any panel.
+    const SPARK: usize = 120;
+
+    /// Begins an answer.
+    pub fn begin(&mut self, now: Duration) {
+        *self = Self { asked: now, ..Self::default() };
+    }
+
+    /// The first token came.
+    pub fn first(&mut self, now: Duration, summary: Box<Summary>) {
+        self.first_token = Some(now.saturating_sub(self.asked));
+        self.prefill = None;
+        self.summary = Some(summary);
+    }
+
+    /// A round was done.
+    pub fn round(&mut self, round: &Round) {
+        let tokens = round.committed.len();
+        let spent = round.timing.total_ms();
+        self.summary.get_or_insert_default().count(round);
+        push(&mut self.recent, Self::NOW, (tokens, spent));
+        push(&mut self.rates, Self::SPARK, per_second(tokens, spent));
+        self.drafted |= round.tree.len() > 1;
+        let deepest = round.tree.nodes().iter().map(|node| node.depth).max().unwrap_or(0);
+        if self.reached.len() < deepest {
+            self.reached.resize(deepest, (0, 0));
+        }
+        for (depth, (offered, accepted)) in self.reached.iter_mut().enumerate().take(deepest) {
+            *offered += 1;
+            *accepted += usize::from(round.accepted.len() > depth);
+        }
+    }
+
+    /// Tokens per second over the latest rounds.
+    pub fn now(&self) -> f64 {
+        let (tokens, ms) =
+            self.recent.iter().fold((0, 0.0), |sum, round| (sum.0 + round.0, sum.1 + round.1));
+        per_second(tokens, ms)
+    }
+
+    /// The answer's totals so far.
+    fn total<T: Default>(&self, of: impl FnOnce(&Summary) -> T) -> T {
+        self.summary.as_deref().map(of).unwrap_or_default()
+    }
+
+    /// Target passes after the prefill.
+    pub fn rounds(&self) -> usize {
+        self.total(|summary| summary.rounds)
+    }
+
+    /// Tokens of the answer, the first one included.
+    pub fn tokens(&self) -> usize {
+        self.total(|summary| summary.tokens)
+    }
+
+    /// Where the time of all rounds went.
+    pub fn spent(&self) -> Timing {
+        self.total(|summary| summary.timing)
+    }
+
+    /// What went over the bus to the GPU and back in all rounds.
+    pub fn traffic(&self) -> Traffic {
+        self.total(|summary| summary.traffic)
+    }
+
+    /// Tokens per second over the answer, prefill excluded.
+    pub fn overall(&self) -> f64 {
+        self.total(|summary| summary.tokens_per_second)
+    }
+
+    /// τ: tokens per round, prefill excluded.
+    pub fn tau(&self) -> f64 {
+        self.total(|summary| summary.tau)
+    }
+
+    /// Whether anything was drafted for the answer.
+    pub fn drafted(&self) -> bool {
+        self.drafted
+    }
+
+    /// Tokens that prompt and answer take in the context.
+    pub fn context(&self) -> usize {
+        match (&self.summary, self.prefill) {
+            (Some(summary), _) => summary.prompt_tokens + summary.tokens,
+            (None, Some(prefill)) => prefill.total,
+            (None, None) => 0,
+        }
+    }
+
+    /// Share of the rounds that drafted so deep which had a token accepted there, depth 1 first.
+    pub fn acceptance(&self) -> impl Iterator<Item = f64> {
+        self.reached.iter().map(|&(offered, accepted)| accepted as f64 / offered.max(1) as f64)
+    }
+
+    /// Tokens per second of the latest rounds, oldest first.
+    pub fn rates(&self) -> impl ExactSizeIterator<Item = f64> {
+        self.rates.iter().copied()
+    }
+}
+
+fn push<T>(queue: &mut VecDeque<T>, most: usize, item: T) {
+    if queue.len() == most {
+        queue.pop_front();
+    }
+    queue.push_back(item);
+}
+
+fn per_second(tokens: usize, ms: f64) -> f64 {
+    if ms > 0.0 { tokens as f64 * 1000.0 / ms } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tui::tests::round_of;
+
+    #[test]
+    fn only_rounds_count_and_depths_are_shares() {
+        let mut meters = Meters::default();
+        meters.begin(Duration::from_secs(10));
+        let first = Summary { prompt_tokens: 30, tokens: 1, ..Summary::default() };
+        meters.first(Duration::from_millis(10_500), Box::new(first));
+        let mut round = round_of(&[("a", 0, 1.0), ("b", 0, 0.5), ("c", 1, 0.5)], &[1, 2], "d");
+        round.timing = Timing {
+            draft_ms: 20.0,
+            verify_ms: 70.0,
+            other_ms: 5.0,
+            ahead_ms: 60.0,
+            wait_ms: 5.0,
+            ..Timing::default()
+        };
+        meters.round(&round);
+        round.accepted.clear();
+        round.committed.truncate(1);
+        meters.round(&round);
+        assert_eq!(meters.first_token, Some(Duration::from_millis(500)));
+        assert_eq!((meters.tokens(), meters.rounds(), meters.context()), (5, 2, 35));
+        assert!((meters.tau() - 2.0).abs() < 1e-9);
+        assert!((meters.overall() - 20.0).abs() < 1e-9);
+        assert_eq!(meters.acceptance().collect::<Vec<_>>(), [0.5, 0.5]);
+        assert_eq!(meters.rates().map(f64::round).collect::<Vec<_>>(), [30.0, 10.0]);
+    }
+}

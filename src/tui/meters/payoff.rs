@@ -1,0 +1,259 @@
+//! How much faster than plain decoding an answer is. It is measured against the plain rounds of
+//! this run once there are enough of them. Until then it is estimated from the passes that were
+//! timed while loading, corrected by how much slower the latest rounds were. Must never know how it
+//! is drawn.
+
+use super::Meters;
+use crate::decode::Round;
+use crate::plan::Costs;
+use crate::tui::theme::Styles;
+use ratatui::style::Style;
+
+/// What a token takes in plain decoding.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PlainPace {
+    /// Milliseconds per token; the latest rounds count most.
+    ms: f64,
+    /// Plain rounds seen with the models in use.
+    rounds: usize,
+    /// How much longer the latest passes took than while loading, as a factor; 0 before the first.
+    /// A long context and a busy machine slow all of them.
+    slower: f64,
+    /// Passes from which this is known.
+    passes: usize,
+}
+
+/// How a speed compares with plain decoding, when the factor is written with one digit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pays {
+    /// It is faster.
+    Faster,
+    /// There is no difference.
+    Same,
+    /// It is slower.
+    Slower,
+}
+
+impl Pays {
+    /// `ratio`: 2.0 is twice as fast.
+    pub fn of(ratio: f64) -> Self {
+        match (ratio * 10.0).round() {
+            tenths if tenths > 10.0 => Self::Faster,
+            tenths if tenths < 10.0 => Self::Slower,
+            _ => Self::Same,
+        }
+    }
+}
+
+/// Speed over that of plain decoding.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Speedup {
+    /// 2.0: twice as fast.
+    pub ratio: f64,
+    /// Whether plain rounds were seen; else it is an estimate.
+    pub measured: bool,
+    /// Whether trees are drafted to be looked at, even if they cost more than they save.
+    pub for_show: bool,
+}
+
+impl Speedup {
+    /// `2.1× plain`, an estimate as `about 2.1× plain`.
+    pub fn words(self) -> String {
+        let about = if self.measured { "" } else { "about " };
+        format!("{about}{:.1}× plain", self.ratio)
+    }
+
+    /// Why it is below 1, where the settings ask for that.
+    pub fn reason(self) -> Option<&'static str> {
+        (self.for_show && Pays::of(self.ratio) == Pays::Slower).then_some(", tree kept for show")
+    }
+}
+
+impl PlainPace {
+    /// Plain rounds that make a measurement.
+    const ENOUGH: usize = 8;
+    /// Rounds over which the mean is taken.
+    const LONG: usize = 32;
+    /// Passes that tell how slow the machine is now.
+    const NOW: usize = 8;
+    /// Trees may take this many times as long as while loading, where there were few positions,
+    /// though nothing became slower. Only what exceeds this counts as slower, so that the estimate
+    /// promises too little rather than too much.
+    const UNSURE: f64 = 1.35;
+
+    /// Notes a round: as a measurement if it was one of plain decoding, with the root alone and one
+    /// token. The time of a drafter that ran next to it is not part of plain decoding. `timed`:
+    /// (nodes, milliseconds) of the target's passes while loading.
+    pub fn note(&mut self, round: &Round, timed: &[(usize, f64)]) {
+        // A pass takes longer while a drafter is at work.
+        if round.timing.ahead_ms == 0.0
+            && round.timing.verify_ms > 0.0
+            && let Some(costs) = Costs::of_passes(timed)
+        {
+            let slower = round.timing.verify_ms / costs.verify_ms(round.tree.len());
+            self.passes += 1;
+            self.slower += (slower - self.slower) / self.passes.min(Self::NOW) as f64;
+        }
+        let ms = round.timing.verify_ms + round.timing.other_ms;
+        if round.tree.len() != 1 || round.committed.len() != 1 || ms <= 0.0 {
+            return;
+        }
+        self.rounds += 1;
+        self.ms += (ms - self.ms) / self.rounds.min(Self::LONG) as f64;
+    }
+
+    /// Milliseconds per token in plain decoding, and whether they were measured; `pass_ms` is what
+    /// a pass over one token took while loading.
+    fn token_ms(&self, meters: &Meters, pass_ms: Option<f64>) -> Option<(f64, bool)> {
+        if self.rounds >= Self::ENOUGH {
+            return Some((self.ms, true));
+        }
+        // Plain decoding needs time for sampling and text too.
+        let other = meters.spent().other_ms / meters.rounds().max(1) as f64;
+        let slower = (self.slower / Self::UNSURE).max(1.0);
+        pass_ms.filter(|ms| *ms > 0.0).map(|ms| (ms * slower + other, false))
+    }
+
+    /// How much faster than plain decoding the answer is; `None` if nothing was drafted or the
+    /// speed of plain decoding is not known.
+    pub fn speedup(&self, meters: &Meters, pass_ms: Option<f64>) -> Option<Speedup> {
+        if !meters.drafted() || meters.overall() <= 0.0 {
+            return None;
+        }
+        let (ms, measured) = self.token_ms(meters, pass_ms)?;
+        let ratio = meters.overall() * ms / 1e3;
+        // No round is shorter than a plain one, so τ is the largest possible gain. A plain pass
+        // that was timed on a busy machine would promise more.
+        let most = if measured { f64::INFINITY } else { meters.tau() };
+        Some(Speedup { ratio: ratio.min(most), measured, for_show: false })
+    }
+}
+
+/// Stands next to the rate while the answer is slowed: the text comes later than the rate says.
+pub(crate) const SLOWED: &str = "slowed for watching";
+
+/// Style of a speed-up: what was measured stands out, an estimate does not.
+pub(crate) fn style(speedup: Speedup, styles: &Styles) -> Style {
+    if speedup.measured { of(speedup.ratio, styles) } else { styles.dim }
+}
+
+/// Style of a measured speed over that of plain decoding: only a gain has the colour of one.
+pub(crate) fn of(ratio: f64, styles: &Styles) -> Style {
+    match Pays::of(ratio) {
+        Pays::Faster => styles.accepted,
+        Pays::Same => styles.text,
+        Pays::Slower => styles.warning,
+    }
+}
+
+/// τ in words: `4.62 tokens per round`, and `–` before the first round.
+pub(crate) fn tokens_per_round(meters: &Meters) -> (String, &'static str) {
+    let tau = if meters.rounds() == 0 { "–".to_string() } else { format!("{:.2}", meters.tau()) };
+    (tau, " tokens per round")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::Timing;
+    use crate::tui::tests::round_of;
+
+    fn timed(mut round: Round, draft_ms: f64, verify_ms: f64, other_ms: f64) -> Round {
+        round.timing = Timing { draft_ms, verify_ms, other_ms, ..Timing::default() };
+        round
+    }
+
+    /// Three tokens in 50 ms.
+    fn drafted() -> Round {
+        let round = round_of(&[("a", 0, 1.0), ("b", 0, 0.5), ("c", 1, 0.5)], &[1, 2], "d");
+        timed(round, 10.0, 38.0, 2.0)
+    }
+
+    /// One token in 40 ms, while a drafter took 5.
+    fn plain() -> Round {
+        timed(round_of(&[("a", 0, 1.0)], &[], "b"), 5.0, 39.0, 1.0)
+    }
+
+    #[test]
+    fn an_estimate_becomes_a_measurement_with_plain_rounds() {
+        let (mut pace, mut meters) = (PlainPace::default(), Meters::default());
+        assert_eq!(pace.speedup(&meters, Some(30.0)), None, "nothing was decoded yet");
+        meters.first(std::time::Duration::ZERO, Box::default());
+        meters.summary.as_mut().unwrap().tokens = 1;
+        meters.round(&drafted());
+        pace.note(&drafted(), &[]);
+        assert_eq!(pace.speedup(&meters, None), None, "plain decoding's speed is not known");
+        // 60 tokens per second; a plain token takes 30 + 2 ms.
+        let guess = pace.speedup(&meters, Some(30.0)).unwrap();
+        assert!((guess.ratio - 60.0 * 0.032).abs() < 1e-9 && !guess.measured, "{guess:?}");
+        assert_eq!(guess.words(), "about 1.9× plain");
+        let slow = Speedup { ratio: 0.6, ..guess };
+        assert_eq!(slow.reason(), None);
+        assert!(Speedup { for_show: true, ..slow }.reason().is_some());
+        assert_eq!(Speedup { for_show: true, ..guess }.reason(), None, "it pays as well");
+        (0..PlainPace::ENOUGH).for_each(|_| pace.note(&plain(), &[]));
+        let found = pace.speedup(&meters, Some(30.0)).unwrap();
+        assert!((found.ratio - 60.0 * 0.040).abs() < 1e-9 && found.measured, "{found:?}");
+        assert_eq!(found.words(), "2.4× plain");
+    }
+
+    #[test]
+    fn no_estimate_promises_more_than_the_tokens_of_a_round() {
+        let (mut pace, mut meters) = (PlainPace::default(), Meters::default());
+        meters.first(std::time::Duration::ZERO, Box::default());
+        meters.summary.as_mut().unwrap().tokens = 1;
+        meters.round(&drafted());
+        pace.note(&drafted(), &[]);
+        assert_eq!(meters.tau(), 3.0);
+        // Three tokens in 50 ms would be six times as fast as one token in 100.
+        let guess = pace.speedup(&meters, Some(100.0)).unwrap();
+        assert_eq!(guess, Speedup { ratio: 3.0, measured: false, for_show: false });
+    }
+
+    #[test]
+    fn an_estimate_grows_as_slow_as_the_passes_are() {
+        let (mut pace, mut meters) = (PlainPace::default(), Meters::default());
+        meters.first(std::time::Duration::ZERO, Box::default());
+        meters.summary.as_mut().unwrap().tokens = 1;
+        meters.round(&drafted());
+        // 30 ms for the root and its two nodes while loading, and 38 ms now, say nothing yet.
+        pace.note(&drafted(), &[(1, 15.0), (3, 30.0)]);
+        let guess = pace.speedup(&meters, Some(15.0)).unwrap();
+        assert!((guess.ratio - 60.0 * 0.017).abs() < 1e-9 && !guess.measured, "{guess:?}");
+        // 2.7 times as long counts as twice as slow.
+        let timed = [(1, 14.0), (3, 38.0 / (2.0 * PlainPace::UNSURE))];
+        let mut pace = PlainPace::default();
+        pace.note(&drafted(), &timed);
+        let guess = pace.speedup(&meters, Some(15.0)).unwrap();
+        assert!((guess.ratio - 60.0 * 0.032).abs() < 1e-9 && !guess.measured, "{guess:?}");
+        // A pass that ran next to a drafter says nothing of a pass alone.
+        let mut beside = drafted();
+        beside.timing = Timing { verify_ms: 380.0, ahead_ms: 5.0, ..Timing::default() };
+        pace.note(&beside, &timed);
+        assert_eq!(pace.speedup(&meters, Some(15.0)), Some(guess));
+    }
+
+    #[test]
+    fn what_is_written_as_1_is_neither_faster_nor_slower() {
+        for tenth in 0..40 {
+            for part in [-0.049, 0.0, 0.049] {
+                let ratio = f64::from(tenth) / 10.0 + part;
+                let written: f64 = format!("{ratio:.1}").parse().unwrap();
+                let wanted = match written {
+                    faster if faster > 1.0 => Pays::Faster,
+                    slower if slower < 1.0 => Pays::Slower,
+                    _ => Pays::Same,
+                };
+                assert_eq!(Pays::of(ratio), wanted, "{ratio}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_that_was_not_drafted_has_no_speedup() {
+        let mut meters = Meters::default();
+        meters.first(std::time::Duration::ZERO, Box::default());
+        meters.round(&plain());
+        assert_eq!(PlainPace::default().speedup(&meters, Some(30.0)), None);
+    }
+}

@@ -1,0 +1,136 @@
+//! The help: its list and the pages that it opens. Must never name a key itself.
+
+use ratatui::Frame;
+use ratatui::text::{Line, Span};
+
+use super::super::{HelpPage, HelpRow, HelpSection, Overlay, help};
+use super::picture;
+use crate::tui::draw::areas::Areas;
+use crate::tui::draw::frames::{centred, panel};
+use crate::tui::draw::rows::{draw_rows, foot, spans, wrapped};
+use crate::tui::markdown::Origins;
+use crate::tui::state::ScreenState;
+use crate::tui::theme::Styles;
+
+/// Longer rows are hard to read.
+const WIDEST: u16 = 92;
+/// Columns of the frame: its lines, and a space next to each.
+const FRAME: u16 = 4;
+
+pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState, styles: &Styles) {
+    let width = WIDEST.min(areas.body.width);
+    let columns = width.saturating_sub(FRAME).max(1);
+    let Some(Overlay::Help(help)) = &state.overlay else { return };
+    let open = help.open;
+    let title = match (open, help.words.as_str()) {
+        (Some(page), _) => format!(" help · {} ", page.title()),
+        (None, "") => " help · type to search ".to_string(),
+        (None, words) => format!(" help · {words}▏ "),
+    };
+    let (lines, cursor) = match open {
+        Some(page) => (page_lines(state, page, columns, styles), None),
+        None => {
+            let sections = help.sections(&state.keys);
+            let (lines, places) = list(&sections, Some(help.selected), columns, styles);
+            (lines, places.get(help.selected).cloned())
+        }
+    };
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let rect = centred(frame, areas, areas.body, width, height);
+    let fit = usize::from(rect.height.saturating_sub(2));
+    let keys = &state.keys;
+    let mut words = match open {
+        Some(_) => vec![format!("{} back", keys.close())],
+        None => vec![format!("{} open", keys.take()), format!("{} close", keys.close())],
+    };
+    let Some(Overlay::Help(help)) = &mut state.overlay else { return };
+    let top = if open.is_some() { &mut help.page_top } else { &mut help.top };
+    if let Some(cursor) = cursor {
+        // The first row is seen with what is above it.
+        let above = if help.selected == 0 { 0 } else { cursor.start };
+        *top = (*top).min(above).max(cursor.end.saturating_sub(fit));
+    }
+    *top = (*top).min(lines.len().saturating_sub(fit));
+    let top = *top;
+    if lines.len() > fit {
+        words.insert(0, format!("{}–{} of {}", top + 1, top + fit, lines.len()));
+    }
+    let block = panel(title, true, styles)
+        .title_bottom(Line::styled(foot(&words, rect.width), styles.dim).right_aligned());
+    let inner = block.inner(rect);
+    frame.render_widget(block, rect);
+    draw_rows(frame, inner, lines.into_iter().skip(top));
+}
+
+/// The lines of a page, which for a topic are kept from frame to frame.
+fn page_lines(
+    state: &mut ScreenState,
+    page: HelpPage,
+    columns: u16,
+    styles: &Styles,
+) -> Vec<Line<'static>> {
+    match page {
+        HelpPage::Round => picture::lines(columns, styles),
+        HelpPage::Keys(group) => list(&help::keys_of(&state.keys, group), None, columns, styles).0,
+        HelpPage::Commands => list(&[help::commands()], None, columns, styles).0,
+        HelpPage::Topic(topic) => {
+            let text = topic.with_addresses();
+            let rows = state.guide_page.lay_out(&text, &Origins::default(), usize::from(columns));
+            rows.iter().map(|row| Line::from_iter(spans(row, styles))).collect()
+        }
+    }
+}
+
+/// The lines of sections, the row at `selected` lit, and where each row's lines are.
+fn list(
+    sections: &[HelpSection],
+    selected: Option<usize>,
+    columns: u16,
+    styles: &Styles,
+) -> (Vec<Line<'static>>, Vec<std::ops::Range<usize>>) {
+    let rows = sections.iter().flat_map(|section| &section.rows);
+    let widest = rows.map(|row| Line::from(row.name.as_str()).width()).max().unwrap_or(0);
+    let names = u16::try_from(widest).unwrap_or(u16::MAX).min(columns * 2 / 5).max(1);
+    let mut lines = Vec::new();
+    let mut places = Vec::new();
+    if sections.is_empty() {
+        lines.push(Line::styled("No key, command or topic has these words.", styles.dim));
+    }
+    for (index, section) in sections.iter().enumerate() {
+        if index > 0 {
+            lines.push(Line::default());
+        }
+        lines.push(Line::styled(section.title, styles.strong));
+        for row in &section.rows {
+            let begin = lines.len();
+            let lit = selected == Some(places.len());
+            lines.extend(
+                entry(row, names, columns, styles)
+                    .into_iter()
+                    .map(|line| if lit { line.patch_style(styles.selected) } else { line }),
+            );
+            places.push(begin..lines.len());
+        }
+    }
+    (lines, places)
+}
+
+/// A row in two columns, each wrapped.
+fn entry(row: &HelpRow, names: u16, columns: u16, styles: &Styles) -> Vec<Line<'static>> {
+    let style = if row.opens.is_some() { styles.strong } else { styles.accent };
+    let mut left = wrapped(&row.name, names, style).into_iter();
+    let room = columns.saturating_sub(names + 2).max(1);
+    let mut right = wrapped(&row.words, room, styles.text).into_iter();
+    let mut lines = Vec::new();
+    loop {
+        let (name, words) = (left.next(), right.next());
+        if name.is_none() && words.is_none() {
+            return lines;
+        }
+        let mut line = name.unwrap_or_default();
+        let gap = usize::from(names + 2).saturating_sub(line.width());
+        line.push_span(Span::raw(" ".repeat(gap)));
+        line.spans.extend(words.unwrap_or_default().spans);
+        lines.push(line);
+    }
+}

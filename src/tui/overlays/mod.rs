@@ -1,0 +1,98 @@
+//! Overlays: help, details, failures and lists. Must never know how they are drawn.
+
+pub(crate) mod help;
+pub(crate) mod list;
+pub(crate) mod models;
+mod questions;
+mod reopened;
+pub(crate) mod sessions;
+mod strategies;
+pub(crate) mod text;
+pub(crate) mod update;
+pub(crate) mod view;
+
+use crate::chat::Role;
+
+pub use help::{Help, HelpPage, HelpRow, HelpSection};
+pub use list::{FilteredList, Listed};
+pub use models::{Fit, ModelLoad, ModelPicker, ModelRow, pair_models};
+pub use sessions::{Renaming, SessionList};
+
+/// One of the messages in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuestionRow {
+    /// Its place among the turns.
+    pub turn: usize,
+    /// Its number among those of the list, from 1 on.
+    pub number: usize,
+    /// Who said it.
+    pub role: Role,
+    /// Its text.
+    pub text: String,
+}
+
+impl Listed for QuestionRow {
+    fn words(&self) -> String {
+        self.text.clone()
+    }
+}
+
+/// What a message is chosen for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuestionPurpose {
+    /// To be edited.
+    Edit,
+    /// To continue after its answer in another conversation.
+    Branch,
+    /// To be copied.
+    Copy,
+}
+
+/// An overlay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Overlay {
+    /// Keys, commands and the guide.
+    Help(Help),
+    /// What was loaded, what was chosen and why.
+    Details {
+        /// First row seen.
+        top: usize,
+    },
+    /// The system prompt.
+    System {
+        /// First row seen.
+        top: usize,
+    },
+    /// Something failed.
+    Error {
+        /// In two or three words.
+        title: String,
+        /// What to tell the user.
+        text: String,
+    },
+    /// Saved conversations.
+    Sessions(SessionList),
+    /// Models to choose from.
+    Models(ModelPicker),
+    /// Messages, the latest first: the user's own, or all to copy one.
+    Questions {
+        /// The messages.
+        list: FilteredList<QuestionRow>,
+        /// What one is chosen for.
+        purpose: QuestionPurpose,
+    },
+    /// Plain and speculative side by side.
+    Race,
+    /// The context is full: what is to be done.
+    Full {
+        /// The place of the cursor among [`super::CHOICES`].
+        selected: usize,
+    },
+    /// The conversation that was opened had another model: whether to load it.
+    Reopened,
+    /// The strategies; the one under the cursor.
+    Strategies {
+        /// Its place in [`super::ScreenState::listed_strategies`].
+        selected: usize,
+    },
+}

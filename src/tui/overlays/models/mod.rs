@@ -1,0 +1,116 @@
+//! The models that can be chosen in the chat, and a load or download under way. Must never know how
+//! a model is found or loaded.
+
+pub(crate) mod update;
+pub(crate) mod view;
+
+use super::list::{FilteredList, Listed};
+use crate::library::{CataloguePair, PairDraft};
+use crate::tui::actions::ModelPart;
+use crate::worker::ModelChoice;
+
+/// Whether a model fits the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// Next to the models in use.
+    Beside,
+    /// Only in their place.
+    Alone,
+    /// It does not fit this machine.
+    TooLarge,
+}
+
+/// A model that can be chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelRow {
+    /// Its name as people know it.
+    pub title: String,
+    /// Weights in all.
+    pub parameters: Option<u64>,
+    /// Type of its weights, e.g. `Q4_K_M`.
+    pub quantisation: Option<String>,
+    /// Bytes of its files, an estimate for a download; 0 where there are none or they are unknown.
+    pub bytes: u64,
+    /// Where it is, e.g. `Ollama`; the licence of a download.
+    pub place: String,
+    /// Further names by which it is found.
+    pub aliases: String,
+    /// Whether it fits the memory.
+    pub fit: Fit,
+    /// Its expected speed, e.g. `~6.1–11 tok/s`; empty where it is not known.
+    pub speed: String,
+    /// Whether it is not on this machine, so that choosing it downloads it.
+    pub download: bool,
+    /// Why it cannot be chosen, with the remedy.
+    pub refused: Option<String>,
+    /// What is loaded when it is chosen.
+    pub models: ModelChoice,
+    /// Whether it is in use.
+    pub in_use: bool,
+}
+
+impl Listed for ModelRow {
+    fn words(&self) -> String {
+        let Self { title, quantisation, place, aliases, .. } = self;
+        format!("{title} {} {place} {aliases}", quantisation.as_deref().unwrap_or_default())
+    }
+}
+
+/// The list of models from which one is chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelPicker {
+    /// What is chosen.
+    pub part: ModelPart,
+    /// The models.
+    pub list: FilteredList<ModelRow>,
+    /// Whether models are still being looked for.
+    pub searching: bool,
+}
+
+impl ModelPicker {
+    /// An empty list while models are looked for.
+    pub fn new(part: ModelPart, filter: &str) -> Self {
+        let mut list = FilteredList::new(Vec::new());
+        list.filter_by(filter.to_string());
+        Self { part, list, searching: true }
+    }
+}
+
+/// The models of a pair of the catalogue.
+pub fn pair_models(pair: &CataloguePair) -> ModelChoice {
+    let target = Some(pair.target.to_string());
+    let draft = Some(pair.draft.id().to_string());
+    match pair.draft {
+        PairDraft::Head(_) => ModelChoice { target, draft, ..ModelChoice::default() },
+        PairDraft::Small(_) => ModelChoice { target, draft_model: draft, ..ModelChoice::default() },
+    }
+}
+
+/// Other models being loaded, while those in use continue to answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelLoad {
+    /// Its number.
+    pub load: u64,
+    /// What is loaded.
+    pub title: String,
+    /// Whether they are downloaded first.
+    pub download: bool,
+    /// What is being done.
+    pub stage: String,
+    /// From 0 to 1, where known.
+    pub fraction: Option<f32>,
+    /// Whether the models in use were unloaded to make room: no question is answered meanwhile.
+    pub alone: bool,
+}
+
+impl ModelLoad {
+    /// How far it is, in words; `stop` is the key that stops it.
+    pub fn words(&self, stop: &str) -> String {
+        let Self { title, stage, fraction, download, .. } = self;
+        let share = fraction.filter(|share| share.is_finite());
+        let share = share.map(|share| format!(" ({:.0}%)", share.clamp(0.0, 1.0) * 100.0));
+        let share = share.unwrap_or_default();
+        let kept = if *download { " and keeps what has arrived" } else { "" };
+        format!("{title}: {stage}{share} · {stop} stops it{kept}")
+    }
+}

@@ -1,0 +1,245 @@
+//! Other models in the chat: the list to choose from, and a load or download from its start to its
+//! end. Must never do IO.
+
+use super::super::{ModelLoad, ModelPicker, ModelRow, Overlay, pair_models};
+use crate::chat::AnsweredBy;
+use crate::library::pair;
+use crate::tui::actions::{Action, ModelPart};
+use crate::tui::chat::answer::{STILL_LOADING, return_queued, send_queued};
+use crate::tui::controls::update::apply;
+use crate::tui::event::Effect;
+use crate::tui::meters::PlainPace;
+use crate::tui::state::{Phase, ScreenState};
+use crate::tui::update::replay;
+use crate::worker::{Command, LoadJob, ModelChoice, Ready};
+
+/// Opens the list and looks for models; `filter` is what was typed already.
+pub(crate) fn open(state: &mut ScreenState, part: ModelPart, filter: &str) -> Vec<Effect> {
+    if replay::refuses(state, Action::Models(part)) {
+        return Vec::new();
+    }
+    let Some(ready) = &state.ready else {
+        state.refuse(STILL_LOADING);
+        return Vec::new();
+    };
+    let models = ready.models.clone();
+    state.overlay = Some(Overlay::Models(ModelPicker::new(part, filter)));
+    vec![Effect::FindModels { part, models, busy: state.answering() }]
+}
+
+/// Models were found; they are dropped if the list is closed.
+pub(crate) fn found(state: &mut ScreenState, part: ModelPart, rows: Vec<ModelRow>) {
+    if let Some(Overlay::Models(picker)) = &mut state.overlay
+        && picker.part == part
+    {
+        picker.list.replace(rows);
+        picker.searching = false;
+    }
+}
+
+/// Takes the model under the cursor, or what was typed if no row fits it and it may name a file, a
+/// repository or a pair of the catalogue. The list stays open if nothing can be taken.
+pub(crate) fn take(state: &mut ScreenState, picker: ModelPicker) -> Vec<Effect> {
+    let chosen = match picker.list.chosen() {
+        Some(row) => match &row.refused {
+            Some(why) => Err(why.clone()),
+            None if row.in_use => Err(format!("{} is already in use", row.title)),
+            None => Ok(Chosen {
+                title: match row.download {
+                    // The row may have had no room for the licence.
+                    true => format!("{} ({})", row.title, row.place),
+                    false => row.title.clone(),
+                },
+                models: row.models.clone(),
+                download: row.download,
+            }),
+        },
+        None => named(&picker),
+    };
+    match chosen {
+        Ok(chosen) => load(state, chosen),
+        Err(why) => {
+            state.complain(why);
+            state.overlay = Some(Overlay::Models(picker));
+            Vec::new()
+        }
+    }
+}
+
+/// Models to load.
+struct Chosen {
+    /// Their name for the user.
+    title: String,
+    models: ModelChoice,
+    /// Whether they are downloaded first.
+    download: bool,
+}
+
+/// What was typed, as the name of a target that no list holds.
+fn named(picker: &ModelPicker) -> Result<Chosen, String> {
+    let name = picker.list.filter().trim();
+    match (picker.part, pair(name)) {
+        _ if picker.searching => Err("Still looking for models".to_string()),
+        (ModelPart::Target, Ok(pair)) => Ok(Chosen {
+            title: format!("{} ({})", pair.title, pair.licence),
+            models: pair_models(pair),
+            download: true,
+        }),
+        (ModelPart::Target, _) if name.contains(['/', '\\', ':']) || name.ends_with(".gguf") => {
+            let models = ModelChoice { target: Some(name.to_string()), ..ModelChoice::default() };
+            Ok(Chosen { title: name.to_string(), models, download: false })
+        }
+        _ => Err("No model matches these words".to_string()),
+    }
+}
+
+fn load(state: &mut ScreenState, chosen: Chosen) -> Vec<Effect> {
+    // After the models in use were unloaded, only the end of that load says what is loaded.
+    if state.load.as_ref().is_some_and(|load| load.alone) || state.phase == Phase::Broken {
+        state.refuse("No other model can be loaded now");
+        return Vec::new();
+    }
+    state.controls.load += 1;
+    let load = state.controls.load;
+    let Chosen { title, models, download } = chosen;
+    let stage = if download { "asking the hub" } else { "starting to load" }.to_string();
+    state.load = Some(ModelLoad { load, title, download, stage, fraction: None, alone: false });
+    let mut effects = apply(state);
+    effects.push(Effect::Send(Command::Load(LoadJob { load, models })));
+    effects
+}
+
+/// Offers the models of the conversation that was opened, if others are in use; says so if they
+/// are not there any more.
+pub(crate) fn reopened(state: &mut ScreenState) {
+    let (Some(ready), Some(by)) = (&state.ready, &state.chat.answered_by) else { return };
+    let same = match &by.models {
+        Some(models) => models.same_target(&ready.models) || by.target == ready.target,
+        None => by.target == ready.target,
+    };
+    if same || state.replay {
+        return;
+    }
+    let (former, now) = (&by.target, &ready.target);
+    if by.gone {
+        state.refuse(format!("{former} is not on this machine any more; {now} continues"));
+    } else if by.models.is_none() {
+        state.refuse(format!("This chat used {former}; {now} continues it"));
+    } else if state.overlay.is_none() {
+        state.overlay = Some(Overlay::Reopened);
+    }
+}
+
+/// Loads the models of the conversation that was opened.
+pub(crate) fn load_former(state: &mut ScreenState) -> Vec<Effect> {
+    match state.chat.answered_by.clone() {
+        Some(AnsweredBy { target, models: Some(models), .. }) => {
+            load(state, Chosen { title: target, models, download: false })
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Stops the load under way.
+pub(crate) fn stop_load(state: &mut ScreenState) -> Vec<Effect> {
+    let Some(load) = &mut state.load else { return Vec::new() };
+    let what = match load.download {
+        true => "Download stopped, what has arrived is kept",
+        false => "Loading stopped",
+    };
+    if load.alone {
+        // The models from before are loaded again before the next question.
+        load.stage = "stopping".to_string();
+    } else {
+        state.load = None;
+    }
+    return_queued(state);
+    state.controls.load += 1;
+    let target = state.ready.as_ref().map_or("", |ready| &ready.target).to_string();
+    state.say(format!("{what}; {target} stays in use"));
+    apply(state)
+}
+
+/// How far the load is.
+pub(crate) fn progress(state: &mut ScreenState, load: u64, stage: String, fraction: Option<f32>) {
+    if let Some(now) = state.load.as_mut().filter(|now| now.load == load) {
+        now.stage = stage;
+        now.fraction = fraction;
+    }
+}
+
+/// The models in use were unloaded to make room.
+pub(crate) fn unloaded(state: &mut ScreenState, load: u64, reason: String) {
+    let known = state.load.take().filter(|now| now.load == load);
+    let title = known.map_or_else(|| "The models in use".to_string(), |now| now.title);
+    let stage = "making room".to_string();
+    // A question that is sent now waits, and is answered by the models that are loaded then.
+    if state.phase == Phase::Idle {
+        state.phase = Phase::Loading { stage: stage.clone(), fraction: None };
+    }
+    let download = false;
+    state.load = Some(ModelLoad { load, title, download, stage, fraction: None, alone: true });
+    state.notice(format!("{reason}: the models in use were unloaded first"));
+}
+
+/// Other models are in use. The worker says which, even if it was too late to stop it.
+pub(crate) fn swapped(state: &mut ScreenState, ready: Box<Ready>) -> Vec<Effect> {
+    let target = ready.target.clone();
+    let part =
+        state.ready.as_ref().is_some_and(|former| former.models.target == ready.models.target);
+    let sampler = ready.sampler;
+    // The answer on the screen is by the models from before.
+    state.meters.settled = Some(state.speedup());
+    state.ready = Some(ready);
+    state.plain = PlainPace::default();
+    state.load = None;
+    loading_ended(state);
+    // The strategy was chosen for the drafter from before.
+    state.controls.strategy = None;
+    if let Some(sampler) = sampler {
+        state.take_sampler(sampler);
+    }
+    let now = match (part, state.draft()) {
+        (true, Some(draft)) => format!("{draft} drafts now"),
+        (true, None) => "Nothing drafts now".to_string(),
+        (false, _) => format!("{target} answers now"),
+    };
+    state.say(match part || state.chat.turns().is_empty() {
+        true => now,
+        false => format!("{now}; it reads the conversation with your next message"),
+    });
+    let mut effects = apply(state);
+    effects.extend(send_queued(state));
+    effects
+}
+
+/// Other models were not loaded: those in use stay. What waits was meant for the others.
+pub(crate) fn not_swapped(state: &mut ScreenState, load: u64, error: Option<String>) {
+    let Some(now) = state.load.take_if(|now| now.load == load) else { return };
+    loading_ended(state);
+    if !state.answering() {
+        return_queued(state);
+    }
+    if let Some(error) = error {
+        let target = state.ready.as_ref().map_or("", |ready| &ready.target);
+        let mut text = format!("{error}\n\n{target} stays in use, with the whole conversation.");
+        if now.download {
+            let models = state.keys.name(Action::Models(ModelPart::Target));
+            text.push_str(&format!(
+                " To continue the download, press {models} and choose the model again."
+            ));
+        }
+        let title = match now.download {
+            true => format!("{} was not downloaded", now.title),
+            false => format!("{} was not loaded", now.title),
+        };
+        state.overlay = Some(Overlay::Error { title, text });
+    }
+}
+
+/// The next question can be sent.
+fn loading_ended(state: &mut ScreenState) {
+    if let Phase::Loading { .. } = state.phase {
+        state.phase = Phase::Idle;
+    }
+}

@@ -1,0 +1,45 @@
+//! Messages, to choose one. Must never know what for.
+
+use ratatui::Frame;
+use ratatui::text::{Line, Span};
+
+use super::list::view as list;
+use super::{FilteredList, QuestionPurpose, QuestionRow};
+use crate::chat::Role;
+use crate::printable::printable_line;
+use crate::tui::draw::areas::Areas;
+use crate::tui::keymap::Keymap;
+use crate::tui::theme::Styles;
+
+pub(crate) fn draw(
+    frame: &mut Frame<'_>,
+    areas: &Areas,
+    list: &FilteredList<QuestionRow>,
+    purpose: QuestionPurpose,
+    keys: &Keymap,
+    styles: &Styles,
+) {
+    let (title, does) = match purpose {
+        QuestionPurpose::Edit => (" edit an earlier message ", "edit"),
+        QuestionPurpose::Branch => (" branch off after the answer to ", "branch"),
+        QuestionPurpose::Copy => (" copy a message ", "copy"),
+    };
+    let foot = format!(" {} {does} · {} close ", keys.take(), keys.close());
+    let texts = list::Texts { title, foot: &foot, none: "No match found" };
+    list::draw(frame, areas, list, &texts, styles, |row, _| {
+        Line::from_iter([
+            Span::styled(format!("{:>3} ", row.number), styles.dim),
+            Span::styled(mark(row, purpose), styles.accent),
+            Span::styled(printable_line(&row.text.replace('\n', " ")).into_owned(), styles.text),
+        ])
+    });
+}
+
+/// Where answers are listed too, the user's own messages are marked as they are in the chat.
+fn mark(row: &QuestionRow, purpose: QuestionPurpose) -> &'static str {
+    match (purpose, row.role) {
+        (QuestionPurpose::Copy, Role::User) => "❯ ",
+        (QuestionPurpose::Copy, _) => "  ",
+        (QuestionPurpose::Edit | QuestionPurpose::Branch, _) => "",
+    }
+}

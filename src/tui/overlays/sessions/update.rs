@@ -1,0 +1,83 @@
+//! The list of saved conversations: renaming, deleting, restoring. Must never do IO.
+
+use crossterm::event::KeyCode;
+
+use super::super::{Overlay, Renaming, SessionList};
+use crate::chat::SessionHead;
+use crate::tui::actions::Action;
+use crate::tui::event::Effect;
+use crate::tui::state::ScreenState;
+
+/// Conversations were listed: shown, in the place of those that are.
+pub(crate) fn listed(state: &mut ScreenState, sessions: Vec<SessionHead>) {
+    match &mut state.overlay {
+        Some(Overlay::Sessions(list)) => list.replace(sessions),
+        _ if sessions.is_empty() => state.refuse("There are no saved conversations yet"),
+        _ => state.overlay = Some(Overlay::Sessions(SessionList::new(sessions))),
+    }
+}
+
+fn chosen(state: &ScreenState) -> Option<&SessionHead> {
+    match &state.overlay {
+        Some(Overlay::Sessions(list)) => list.chosen(),
+        _ => None,
+    }
+}
+
+/// Begins to write another title.
+pub(crate) fn rename(state: &mut ScreenState) {
+    state.renaming =
+        chosen(state).map(|head| Renaming { id: head.id.clone(), title: head.title.clone() });
+}
+
+/// A character of it.
+pub(crate) fn write(state: &mut ScreenState, code: KeyCode) {
+    let Some(Renaming { title, .. }) = &mut state.renaming else { return };
+    match code {
+        KeyCode::Char(c) if !c.is_control() => title.push(c),
+        KeyCode::Backspace => {
+            title.pop();
+        }
+        _ => {}
+    }
+}
+
+/// It is written.
+pub(crate) fn renamed(state: &mut ScreenState, renaming: Renaming) -> Vec<Effect> {
+    let Renaming { id, title } = renaming;
+    let title = title.trim().to_string();
+    if title.is_empty() {
+        state.refuse("A title needs at least one character");
+        return Vec::new();
+    }
+    vec![Effect::RenameSession { id, title }, Effect::List]
+}
+
+/// Deletes the conversation under the cursor.
+pub(crate) fn delete(state: &mut ScreenState) -> Vec<Effect> {
+    let Some(id) = chosen(state).map(|head| head.id.clone()) else { return Vec::new() };
+    vec![Effect::DeleteSession(id), Effect::List]
+}
+
+/// A conversation was deleted, or why not.
+pub(crate) fn deleted(state: &mut ScreenState, result: Result<String, String>) {
+    match result {
+        Ok(id) => {
+            state.deleted.push(id);
+            let undo = state.keys.name(Action::RestoreSession);
+            state.say(format!("Deleted · {undo} restores it"));
+        }
+        Err(why) => state.complain(why),
+    }
+}
+
+/// Restores the conversation that was deleted last.
+pub(crate) fn restore(state: &mut ScreenState) -> Vec<Effect> {
+    match state.deleted.pop() {
+        Some(id) => vec![Effect::RestoreSession(id), Effect::List],
+        None => {
+            state.refuse("Nothing was deleted since the start");
+            Vec::new()
+        }
+    }
+}

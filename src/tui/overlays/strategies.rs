@@ -1,0 +1,76 @@
+//! The strategies, each with what it does, or what it needs. Must never know how one drafts.
+
+use ratatui::Frame;
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
+
+use super::view::WIDTH;
+use crate::plan::Strategy;
+use crate::tui::controls::strategies::{StrategyRow, title};
+use crate::tui::draw::areas::Areas;
+use crate::tui::draw::frames::{centred, panel};
+use crate::tui::draw::rows::{draw_rows, ends};
+use crate::tui::state::ScreenState;
+use crate::tui::theme::Styles;
+
+pub(crate) fn draw(
+    frame: &mut Frame<'_>,
+    areas: &Areas,
+    state: &ScreenState,
+    selected: usize,
+    styles: &Styles,
+) {
+    let area = areas.column;
+    let width = WIDTH.min(area.width.saturating_sub(2));
+    let most = area.height.saturating_sub(2).max(3);
+    let listed = state.listed_strategies();
+    let name_width = listed.iter().map(|row| title(&row.status.name).width()).max().unwrap_or(0);
+    let mut rows: Vec<Line<'_>> = Vec::new();
+    let mut cursor = 0;
+    let mut heading = None;
+    for (at, row) in listed.iter().enumerate() {
+        if row.group.heading() != heading {
+            heading = row.group.heading();
+            rows.extend(heading.map(|words| Line::styled(format!("  {words}"), styles.strong)));
+        }
+        let line = line(row, at == state.chosen(), name_width + 2, styles);
+        let line = ends(line, Line::default(), width.saturating_sub(4));
+        if at == selected {
+            cursor = rows.len();
+        }
+        rows.push(if at == selected { line.patch_style(styles.selected) } else { line });
+    }
+    let height = u16::try_from(rows.len() + 2).unwrap_or(most).min(most);
+    let rect = centred(frame, areas, area, width, height);
+    let foot = format!(" {} select · {} close ", state.keys.take(), state.keys.close());
+    let foot = Line::styled(foot, styles.dim).right_aligned();
+    let block =
+        panel(" strategies · the text is always the same ", true, styles).title_bottom(foot);
+    let inner = block.inner(rect);
+    frame.render_widget(block, rect);
+    let top = (cursor + 1).saturating_sub(usize::from(inner.height).max(1));
+    draw_rows(frame, inner, rows.into_iter().skip(top));
+}
+
+/// What a strategy does, or what it needs.
+fn line(
+    row: &StrategyRow<'_>,
+    in_force: bool,
+    name_width: usize,
+    styles: &Styles,
+) -> Line<'static> {
+    let name = row.status.name.as_str();
+    let (words, title_style, style) = match &row.status.missing {
+        Some(missing) => (format!("needs {missing}"), styles.faint, styles.faint),
+        None => {
+            let summary = Strategy::named(name).map(|row| row.summary).unwrap_or_default();
+            (summary.to_string(), styles.text, styles.dim)
+        }
+    };
+    let mark = if in_force { "●" } else { " " };
+    Line::from_iter([
+        Span::styled(format!("{mark} "), styles.accent),
+        Span::styled(format!("{:<name_width$}", title(name)), title_style),
+        Span::styled(words, style),
+    ])
+}

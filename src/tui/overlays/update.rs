@@ -1,0 +1,138 @@
+//! Overlays: moving in them, filtering lists, taking what is under the cursor. Must never do IO.
+
+use crossterm::event::KeyCode;
+
+use super::models::update as models;
+use super::sessions::update as sessions;
+use super::{FilteredList, Listed, Overlay};
+use crate::tui::chat::answer::{save, stop};
+use crate::tui::chat::full::update as full;
+use crate::tui::chat::{CHOICES, conversation};
+use crate::tui::controls::update::choose;
+use crate::tui::event::Effect;
+use crate::tui::markdown::Document;
+use crate::tui::race::update as race;
+use crate::tui::state::ScreenState;
+
+/// Moves in an overlay.
+pub(crate) fn overlay_row(state: &mut ScreenState, by: i8) {
+    let by = all_the_way(by);
+    let strategies = state.statuses().len();
+    match &mut state.overlay {
+        Some(Overlay::Help(help)) => help.step(by, &state.keys),
+        // The view limits it to the number of rows.
+        Some(Overlay::Details { top } | Overlay::System { top }) => {
+            *top = top.saturating_add_signed(by);
+        }
+        Some(Overlay::Strategies { selected }) => {
+            *selected = selected.saturating_add_signed(by).min(strategies.saturating_sub(1));
+        }
+        Some(Overlay::Sessions(list)) => list.select(by),
+        Some(Overlay::Models(picker)) => picker.list.select(by),
+        Some(Overlay::Questions { list, .. }) => list.select(by),
+        Some(Overlay::Full { selected }) => {
+            *selected = selected.saturating_add_signed(by).min(CHOICES.len() - 1);
+        }
+        Some(Overlay::Error { .. } | Overlay::Race | Overlay::Reopened) | None => {}
+    }
+}
+
+/// Deletes what was typed: the title that is being written, or the words of a filter.
+pub(crate) fn overlay_clear(state: &mut ScreenState) {
+    if let Some(renaming) = &mut state.renaming {
+        renaming.title.clear();
+        return;
+    }
+    match &mut state.overlay {
+        Some(Overlay::Help(help)) if help.open.is_none() => help.search(String::clear),
+        Some(Overlay::Sessions(list)) => list.filter_by(String::new()),
+        Some(Overlay::Models(picker)) => picker.list.filter_by(String::new()),
+        Some(Overlay::Questions { list, .. }) => list.filter_by(String::new()),
+        _ => {}
+    }
+}
+
+/// As many rows as that; the least and the most go to the first row and the last.
+fn all_the_way(by: i8) -> isize {
+    match by {
+        i8::MIN => isize::MIN,
+        i8::MAX => isize::MAX,
+        rows => isize::from(rows),
+    }
+}
+
+/// Takes what is under the cursor, or closes a box that has none.
+pub(crate) fn overlay_take(state: &mut ScreenState) -> Vec<Effect> {
+    if let Some(renaming) = state.renaming.take() {
+        return sessions::renamed(state, renaming);
+    }
+    match state.overlay.take() {
+        Some(Overlay::Sessions(list)) => match list.chosen() {
+            Some(session) => {
+                let mut effects = stop(state);
+                effects.push(save(state));
+                effects.push(Effect::Load(session.id.clone()));
+                effects
+            }
+            // No conversation matches the filter: it stays open for editing.
+            None => {
+                state.overlay = Some(Overlay::Sessions(list));
+                Vec::new()
+            }
+        },
+        Some(Overlay::Models(picker)) => models::take(state, picker),
+        Some(Overlay::Questions { list, purpose }) => match list.chosen() {
+            Some(row) => conversation::take(state, row.turn, purpose),
+            None => {
+                state.overlay = Some(Overlay::Questions { list, purpose });
+                Vec::new()
+            }
+        },
+        Some(Overlay::Full { selected }) => full::choose(state, selected),
+        Some(Overlay::Help(mut help)) => {
+            // A row of the list opens its page, if it has one; on a page, back to the list.
+            let is_page = help.open.take().is_some();
+            if is_page || help.take(&state.keys) {
+                state.guide_page = Document::default();
+                state.overlay = Some(Overlay::Help(help));
+            }
+            Vec::new()
+        }
+        Some(Overlay::Reopened) => models::load_former(state),
+        Some(Overlay::Race) => {
+            race::again(state);
+            Vec::new()
+        }
+        Some(Overlay::Strategies { selected }) => {
+            let name = state.listed_strategies().get(selected).map(|row| row.status.name.clone());
+            match name.map(|name| choose(state, &name)) {
+                Some(Ok(effects)) => effects,
+                Some(Err(why)) => {
+                    state.complain(why);
+                    Vec::new()
+                }
+                None => Vec::new(),
+            }
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Writes in the words that a list is filtered by.
+pub(crate) fn filter<T: Listed>(list: &mut FilteredList<T>, code: KeyCode) {
+    let mut words = list.filter().to_string();
+    match code {
+        KeyCode::Char(c) if !c.is_control() => words.push(c),
+        KeyCode::Backspace => {
+            words.pop();
+        }
+        _ => return,
+    }
+    list.filter_by(words);
+}
+
+/// Pastes into the words that a list is filtered by.
+pub(crate) fn paste<T: Listed>(list: &mut FilteredList<T>, text: &str) {
+    let pasted = text.replace(char::is_control, " ");
+    list.filter_by(format!("{}{pasted}", list.filter()));
+}

@@ -1,0 +1,111 @@
+//! A race from its start to its end: the last question is answered plain, then speculatively, with
+//! the same seed; then both are played. The conversation stays as it is. Must never do IO.
+
+use super::Race;
+use crate::chat::Role;
+use crate::tui::chat::answer::{refuse_now, stop};
+use crate::tui::controls::update::apply;
+use crate::tui::event::Effect;
+use crate::tui::overlays::Overlay;
+use crate::tui::state::{Phase, ScreenState};
+use crate::worker::{Command, Event, Job};
+
+/// Begins one on the last question.
+pub(crate) fn begin(state: &mut ScreenState) -> Vec<Effect> {
+    if !state.chat.can_regenerate() {
+        state.refuse("Ask something first: a race answers your last question twice");
+        return Vec::new();
+    }
+    if state.phase != Phase::Idle {
+        refuse_now(state);
+        return Vec::new();
+    }
+    let name = if state.strategy() == "plain" { "auto" } else { state.strategy() };
+    state.race = Some((Race::new(name, state.counts_rounds()), state.controls.clone()));
+    state.overlay = Some(Overlay::Race);
+    run(state)
+}
+
+/// Asks for the answer whose turn it is.
+fn run(state: &mut ScreenState) -> Vec<Effect> {
+    let Some((race, _)) = &state.race else { return Vec::new() };
+    state.controls.speculate = race.speculates();
+    if race.speculates() && state.strategy() == "plain" {
+        state.controls.strategy = crate::plan::Strategy::named("auto");
+    }
+    state.controls.pace = 0;
+    state.controls.paused = false;
+    state.controls.generation += 1;
+    state.phase = Phase::Answering { since: state.now };
+    let mut messages = state.chat.messages();
+    if messages.last().is_some_and(|last| last.role == Role::Assistant) {
+        messages.pop();
+    }
+    let job = Job {
+        generation: state.controls.generation,
+        messages,
+        max_tokens: state.max_tokens.or(Race::LONGEST).min(Race::LONGEST),
+        thinking: state.thinking,
+        afresh: true,
+        conversation: None,
+    };
+    vec![Effect::Apply(state.controls.clone()), Effect::Send(Command::Generate(job))]
+}
+
+/// Something of the answer under way came.
+pub(crate) fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
+    if let Event::Round { round, .. } = &event {
+        state.note_pace(round);
+    }
+    let Some((race, _)) = &mut state.race else { return Vec::new() };
+    if !race.take(&event) {
+        return Vec::new();
+    }
+    if race.measuring() {
+        return run(state);
+    }
+    race.play(state.now);
+    restore(state)
+}
+
+/// The controls are again what they were.
+fn restore(state: &mut ScreenState) -> Vec<Effect> {
+    let Some((_, before)) = &state.race else { return Vec::new() };
+    state.controls.speculate = before.speculate;
+    state.controls.strategy = before.strategy;
+    state.controls.pace = before.pace;
+    state.phase = Phase::Idle;
+    apply(state)
+}
+
+/// It cannot be run.
+pub(crate) fn failed(state: &mut ScreenState, error: String) -> Vec<Effect> {
+    let effects = restore(state);
+    state.race = None;
+    state.overlay = Some(Overlay::Error { title: "No race".to_string(), text: error });
+    effects
+}
+
+/// Skips to the end of the play, or plays it once more.
+pub(crate) fn again(state: &mut ScreenState) {
+    if let Some((race, _)) = state.race.as_mut().filter(|(race, _)| !race.measuring()) {
+        if race.playing(state.now) {
+            race.skipped = true;
+        } else {
+            race.play(state.now);
+        }
+    }
+    state.overlay = Some(Overlay::Race);
+}
+
+/// Leaves it; an answer under way is stopped.
+pub(crate) fn close(state: &mut ScreenState) -> Vec<Effect> {
+    let measuring = state.race.as_ref().is_some_and(|(race, _)| race.measuring());
+    let mut effects = Vec::new();
+    if measuring {
+        effects.extend(stop(state));
+        effects.extend(restore(state));
+    }
+    state.race = None;
+    effects
+}

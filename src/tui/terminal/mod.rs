@@ -1,0 +1,241 @@
+//! The terminal: set up at the start, restored on every way out. Restoring is idempotent and needs
+//! only the standard output, so that a panic hook can do it. Must never know what is drawn.
+
+pub(crate) mod editor;
+pub(crate) mod keys;
+mod output;
+pub(crate) mod signals;
+
+use std::io::{self, Write, stdout};
+use std::panic::PanicHookInfo;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use crossterm::clipboard::CopyToClipboard;
+use crossterm::cursor::Show;
+use crossterm::event::{
+    DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, KeyboardEnhancementFlags,
+    PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags,
+};
+use crossterm::queue;
+use crossterm::terminal::{
+    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+    SetTitle, disable_raw_mode, enable_raw_mode,
+};
+use ratatui::backend::CrosstermBackend;
+use ratatui::{Frame, Terminal};
+
+use self::output::{FrameBuffer, FrameWriter};
+
+/// Longest wait for a frame that is being written when the terminal is restored.
+const LAST_FRAME: Duration = Duration::from_millis(250);
+
+const DISAMBIGUATE: KeyboardEnhancementFlags = KeyboardEnhancementFlags::DISAMBIGUATE_ESCAPE_CODES;
+
+/// Whether the terminal is set up for the screen.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+/// Message of the panic of a thread other than the screen's.
+static WORKER_PANIC: Mutex<Option<String>> = Mutex::new(None);
+
+/// Asks for the mouse's buttons and for its moves while one is held. crossterm's own command also
+/// asks for every other move, each of which would wake the loop.
+struct TakeMouse;
+
+impl crossterm::Command for TakeMouse {
+    fn write_ansi(&self, out: &mut impl std::fmt::Write) -> std::fmt::Result {
+        out.write_str("\x1b[?1000h\x1b[?1002h\x1b[?1006h")
+    }
+
+    #[cfg(windows)]
+    fn execute_winapi(&self) -> io::Result<()> {
+        crossterm::Command::execute_winapi(&crossterm::event::EnableMouseCapture)
+    }
+
+    #[cfg(windows)]
+    fn is_ansi_code_supported(&self) -> bool {
+        false
+    }
+}
+
+/// The terminal while it is set up.
+pub struct Screen {
+    terminal: Terminal<CrosstermBackend<FrameBuffer>>,
+    /// What the terminal above writes to.
+    buffer: FrameBuffer,
+    output: FrameWriter,
+    /// Whether the mouse is the program's.
+    mouse: bool,
+}
+
+impl Screen {
+    /// Takes the terminal: raw mode, alternate screen, bracketed paste, and the `mouse`.
+    ///
+    /// # Errors
+    /// If there is no terminal.
+    pub fn take(mouse: bool) -> io::Result<Self> {
+        install_hook();
+        let buffer = FrameBuffer::default();
+        let terminal = Terminal::new(CrosstermBackend::new(buffer.clone()))?;
+        let output = FrameWriter::start(&TAKEN)?;
+        let mut screen = Self { terminal, buffer, output, mouse };
+        screen.enter()?;
+        Ok(screen)
+    }
+
+    /// Takes the terminal again, whatever another program has made of it.
+    ///
+    /// # Errors
+    /// If there is no terminal.
+    pub fn retake(&mut self) -> io::Result<()> {
+        restore();
+        self.enter()?;
+        self.redraw()
+    }
+
+    fn enter(&mut self) -> io::Result<()> {
+        // Between a stop and the shell's `fg` this process is in the background: changing the
+        // settings stops it again, and the call is interrupted.
+        while let Err(error) = enable_raw_mode() {
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+        TAKEN.store(true, Ordering::SeqCst);
+        let out = &mut self.buffer;
+        queue!(out, EnterAlternateScreen, EnableBracketedPaste, SetTitle("dovetail"))?;
+        // Shift+Enter, where the terminal can tell it from Enter; others ignore this.
+        let _ = queue!(out, PushKeyboardEnhancementFlags(DISAMBIGUATE));
+        if self.mouse {
+            queue!(out, TakeMouse)?;
+        }
+        self.send();
+        Ok(())
+    }
+
+    /// Draws a frame. The terminal gets it in one piece and shows it at once, so that nobody sees
+    /// it cleared and not yet drawn.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub fn draw(&mut self, view: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        queue!(self.buffer, BeginSynchronizedUpdate)?;
+        self.terminal.draw(view)?;
+        queue!(self.buffer, EndSynchronizedUpdate)?;
+        self.send();
+        Ok(())
+    }
+
+    /// Makes the next frame redraw every cell.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub fn redraw(&mut self) -> io::Result<()> {
+        // Not `clear`: it asks where the cursor is, and the input's thread would take the answer. A
+        // change of size clears without asking.
+        let size = self.terminal.size()?;
+        self.terminal.resize(size.into())
+    }
+
+    /// Whether the mouse is the program's; the terminal's own selection then needs Shift.
+    pub fn mouse(&mut self, on: bool) -> io::Result<()> {
+        self.mouse = on;
+        if on {
+            queue!(self.buffer, TakeMouse)?;
+        } else {
+            queue!(self.buffer, DisableMouseCapture)?;
+        }
+        self.send();
+        Ok(())
+    }
+
+    /// Asks the terminal to put `text` on the clipboard (OSC 52): works over ssh.
+    pub fn copy(&mut self, text: &str) -> io::Result<()> {
+        queue!(self.buffer, CopyToClipboard::to_clipboard_from(text))?;
+        self.send();
+        Ok(())
+    }
+
+    /// Whether earlier output is still being written.
+    pub fn busy(&self) -> bool {
+        self.output.busy()
+    }
+
+    /// Waits until the terminal has taken something.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub async fn written(&mut self) -> io::Result<()> {
+        self.output.written().await
+    }
+
+    fn send(&mut self) {
+        self.output.send(self.buffer.take());
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// Restores the terminal. Failures are ignored: they cannot be reported any more.
+pub fn restore() {
+    if !TAKEN.swap(false, Ordering::SeqCst) {
+        return;
+    }
+    // No frame begins any more; the one being written is completed.
+    let _quiet = output::pause(LAST_FRAME);
+    let mut out = stdout();
+    let _ = queue!(out, EndSynchronizedUpdate);
+    let _ = queue!(out, PopKeyboardEnhancementFlags);
+    let _ = queue!(out, DisableMouseCapture, DisableBracketedPaste, LeaveAlternateScreen, Show);
+    let _ = out.flush();
+    let _ = disable_raw_mode();
+}
+
+/// Restores the terminal at exit, within `limit` even where the terminal accepts nothing.
+pub fn restore_within(limit: Duration) {
+    let (done, ended) = std::sync::mpsc::channel();
+    let give_back = move || {
+        restore();
+        let _ = done.send(());
+    };
+    let thread = std::thread::Builder::new().name("dovetail-restore".into());
+    if thread.spawn(give_back).is_err() || ended.recv_timeout(limit).is_err() {
+        // The line settings can be restored without writing to the terminal.
+        let _ = disable_raw_mode();
+    }
+}
+
+/// Message of the panic of a thread other than the screen's; given once.
+pub fn worker_panic() -> Option<String> {
+    WORKER_PANIC.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// A panic of the screen's thread gives the terminal back before it is reported. A panic of
+/// another thread must not write into the screen: its message is kept for an overlay.
+fn install_hook() {
+    type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
+    static BEFORE: OnceLock<Hook> = OnceLock::new();
+    static SCREEN: Mutex<Option<ThreadId>> = Mutex::new(None);
+    *SCREEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current().id());
+    if BEFORE.set(std::panic::take_hook()).is_err() {
+        return;
+    }
+    std::panic::set_hook(Box::new(|info| {
+        let screen = *SCREEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let here = screen == Some(std::thread::current().id());
+        tracing::error!("panic: {info}");
+        if !here && TAKEN.load(Ordering::SeqCst) {
+            *WORKER_PANIC.lock().unwrap_or_else(PoisonError::into_inner) = Some(info.to_string());
+            return;
+        }
+        restore();
+        if let Some(before) = BEFORE.get() {
+            before(info);
+        }
+    }));
+}

@@ -1,0 +1,309 @@
+//! Helpers of the screen's tests: models, rounds, typed keys. Must never be used outside tests.
+
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use crate::decode::{
+    AheadRecord, AheadToken, Committed, Finish, Origin, PendingRound, Round, Summary, Timing,
+};
+use crate::draft::{Budget, Depths};
+use crate::hardware::Usage;
+use crate::model::Traffic;
+use crate::plan::{DraftKind, STRATEGIES, Setting, Strategy};
+use crate::speculate::{Shape, Tree};
+use crate::tui::event::{Effect, ScreenEvent};
+use crate::tui::state::{ScreenState, StateConfig};
+use crate::tui::theme::ThemeName;
+use crate::tui::update::update;
+use crate::worker::{Controls, Event, ModelChoice, Ready, StrategyStatus};
+
+/// A round from `(label, parent, probability)` of each node, the accepted path and the bonus.
+pub fn round_of(nodes: &[(&str, usize, f32)], accepted: &[usize], bonus: &str) -> Round {
+    let mut tree = Tree::root(0);
+    for (index, node) in nodes.iter().enumerate().skip(1) {
+        tree.push(node.1, index as u32, node.2.ln());
+    }
+    let mut committed: Vec<Committed> = accepted
+        .iter()
+        .map(|&index| Committed {
+            token: index as u32,
+            text: nodes[index].0.to_string(),
+            thought: None,
+            origin: Origin::Accepted,
+        })
+        .collect();
+    committed.push(Committed {
+        token: 900,
+        text: bonus.to_string(),
+        thought: None,
+        origin: Origin::Target,
+    });
+    Round {
+        index: 0,
+        labels: nodes.iter().map(|node| node.0.to_string()).collect(),
+        tree,
+        accepted: accepted.to_vec(),
+        bonus: 900,
+        bonus_label: bonus.to_string(),
+        committed,
+        budget: Budget::new(Shape { gamma: 16, width: 8, depth: 5 }, 4),
+        strategy: "dovetail".to_string(),
+        speculative: true,
+        drafter: Some(0),
+        drafted_ahead: false,
+        ahead: None,
+        outcomes: Vec::new(),
+        timing: Timing { draft_ms: 3.1, verify_ms: 41.0, other_ms: 0.6, ..Timing::default() },
+        traffic: Traffic::default(),
+        context: 100,
+        finish: None,
+    }
+}
+
+/// A loaded pair.
+pub fn ready() -> Ready {
+    Ready {
+        target: "dovetail-demo 6M".to_string(),
+        target_detail: "6.1 M parameters, bf16, 12 MB".to_string(),
+        draft: Some("DGF head, 4 blocks, f32 on CPU".to_string()),
+        depths: Depths::Elastic(4),
+        context: 2048,
+        most_context: 8192,
+        gamma: 16,
+        blocks: 4,
+        width: 8,
+        depth: 5,
+        reasons: vec![
+            "γ 16: the processor verifies 16 rows in the time of two.".to_string(),
+            "M 4: all blocks, drafting takes less than a tenth of a round.".to_string(),
+        ],
+        vram_used: 0,
+        prompts_on: None,
+        strategy: "dovetail".to_string(),
+        strategies: statuses(),
+        sampler: None,
+        switches_thinking: false,
+        plain_ms: Some(40.0),
+        verify_ms: Vec::new(),
+        for_show: false,
+        models: ModelChoice::default(),
+    }
+}
+
+/// The table with a head and without a text.
+fn statuses() -> Vec<StrategyStatus> {
+    let status = |row: &Strategy| {
+        let (draft, depths) = match row.draft {
+            DraftKind::Head => (Some("DGF head, 4 blocks, f32 on CPU"), Depths::Elastic(4)),
+            DraftKind::Lookup => (Some("prompt lookup"), Depths::Fixed(0)),
+            _ => (None, Depths::Fixed(0)),
+        };
+        let missing = (draft.is_none() && row.draft != DraftKind::None)
+            .then(|| "a text to draft from: name one with --rest-text".to_string());
+        StrategyStatus {
+            name: row.name.to_string(),
+            draft: draft.map(str::to_string),
+            depths,
+            limit: None,
+            parameters: Vec::new(),
+            missing,
+        }
+    };
+    let known = ["plain", "dovetail", "eagle2-60", "pld", "rest"];
+    STRATEGIES.iter().filter(|row| known.contains(&row.name)).map(status).collect()
+}
+
+/// Everything automatic, greedy.
+pub fn controls() -> Controls {
+    Controls::default()
+}
+
+/// A screen with nothing loaded yet.
+pub fn unloaded() -> ScreenState {
+    ScreenState::new(StateConfig {
+        controls: controls(),
+        theme: ThemeName::Dark,
+        colours: true,
+        marks: true,
+        system: None,
+        max_tokens: Setting::Auto,
+        thinking: None,
+        gpu: "no NVIDIA GPU: the driver is not installed".to_string(),
+        mouse: false,
+        keys: Default::default(),
+        first_run: false,
+        replay: false,
+    })
+}
+
+/// A screen with the pair loaded, of this size.
+pub fn loaded(width: u16, height: u16) -> ScreenState {
+    let mut state = unloaded();
+    update(&mut state, ScreenEvent::Resize(width, height), Duration::ZERO);
+    say(&mut state, Event::Ready(Box::new(ready())));
+    update(&mut state, ScreenEvent::Usage(usage()), Duration::ZERO);
+    state
+}
+
+/// What a machine of four cores does.
+pub fn usage() -> Usage {
+    Usage {
+        memory_ours: 212_000_000,
+        memory_used: 4_200_000_000,
+        memory_total: 16_000_000_000,
+        cpu_load: 0.78,
+        cpu_ours: 3.1,
+        gpu: None,
+    }
+}
+
+/// The worker says something, at the time of the message before.
+pub fn say(state: &mut ScreenState, event: Event) -> Vec<Effect> {
+    let now = state.now;
+    update(state, ScreenEvent::Worker(event), now)
+}
+
+/// Keys as a person types them: characters as they are, names in angle brackets, e.g. `hi<enter>`.
+pub fn type_keys(state: &mut ScreenState, keys: &str) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    let mut rest = keys;
+    while let Some(c) = rest.chars().next() {
+        let named = rest.strip_prefix('<').and_then(|tail| tail.split_once('>'));
+        let (event, after) = match named {
+            Some((name, after)) => (named_key(name), after),
+            None => (KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE), &rest[c.len_utf8()..]),
+        };
+        rest = after;
+        let now = state.now;
+        effects.extend(update(state, ScreenEvent::Key(event), now));
+    }
+    effects
+}
+
+fn named_key(name: &str) -> KeyEvent {
+    let (modifiers, name) = match name.split_once('-') {
+        Some(("c", name)) => (KeyModifiers::CONTROL, name),
+        Some(("a", name)) => (KeyModifiers::ALT, name),
+        Some(("s", name)) => (KeyModifiers::SHIFT, name),
+        _ => (KeyModifiers::NONE, name),
+    };
+    let code = match name {
+        "enter" => KeyCode::Enter,
+        "esc" => KeyCode::Esc,
+        "tab" => KeyCode::Tab,
+        "backtab" => KeyCode::BackTab,
+        "up" => KeyCode::Up,
+        "down" => KeyCode::Down,
+        "left" => KeyCode::Left,
+        "right" => KeyCode::Right,
+        "pgup" => KeyCode::PageUp,
+        "pgdn" => KeyCode::PageDown,
+        "home" => KeyCode::Home,
+        "end" => KeyCode::End,
+        "bs" => KeyCode::Backspace,
+        "del" => KeyCode::Delete,
+        _ if name.len() > 1 && name.starts_with('f') => KeyCode::F(name[1..].parse().unwrap()),
+        _ => KeyCode::Char(name.chars().next().unwrap()),
+    };
+    KeyEvent::new(code, modifiers)
+}
+
+/// The events of an answer that says `text`: rounds of up to three accepted words and one chosen
+/// by the target, each round's tree of `nodes` nodes at most.
+pub fn answer(generation: u64, text: &str, nodes: usize) -> Vec<Event> {
+    // Tokens begin with their space, as most vocabularies have it.
+    let mut words: Vec<String> = Vec::new();
+    for c in text.chars() {
+        match words.last_mut() {
+            Some(word) if c != ' ' => word.push(c),
+            _ => words.push(c.to_string()),
+        }
+    }
+    let token =
+        |text: &str, origin| Committed { token: 7, text: text.to_string(), thought: None, origin };
+    let mut summary =
+        Summary { prompt_tokens: 24, tokens: 1, prefill_ms: 120.0, ..Summary::default() };
+    let mut events = vec![
+        Event::Prefill { generation, done: 24, total: 24 },
+        Event::First {
+            generation,
+            token: token(&words[0], Origin::Target),
+            summary: Box::new(summary.clone()),
+        },
+    ];
+    let mut at = 1;
+    let mut index = 0;
+    while at < words.len() {
+        let accepted = [2, 3, 0, 1, 3, 2][index % 6].min(words.len() - at - 1);
+        let mut tree: Vec<(&str, usize, f32)> = vec![(words[at - 1].as_str(), 0, 1.0)];
+        let mut path = Vec::new();
+        let mut parent = 0;
+        for step in 0..4 {
+            let word = if step < accepted { words[at + step].as_str() } else { FILL[step] };
+            if tree.len() < nodes {
+                tree.push((word, parent, [0.62, 0.55, 0.71, 0.34][(index + step) % 4]));
+                parent = tree.len() - 1;
+                if step < accepted {
+                    path.push(parent);
+                }
+            }
+        }
+        let mut fill = 0;
+        while tree.len() < nodes {
+            let parent = (fill * 7 + index) % tree.len().min(12);
+            tree.push((FILL[fill % FILL.len()], parent, [0.21, 0.12, 0.05, 0.002][fill % 4]));
+            fill += 1;
+        }
+        let bonus = words[at + path.len()].clone();
+        let mut round = round_of(&tree, &path, &bonus);
+        round.index = index;
+        round.budget.shape.gamma = nodes;
+        round.timing.verify_ms = 38.0 + (index * 5 % 11) as f64;
+        at += path.len() + 1;
+        index += 1;
+        summary.count(&round);
+        events.push(Event::Round { generation, round: Box::new(round) });
+    }
+    summary.finish = Some(Finish::Eos);
+    events.push(Event::Finished { generation, summary: Box::new(summary) });
+    events
+}
+
+/// While the target verifies round `index` of an answer: one token, with two sequences behind it.
+pub fn pending(generation: u64, index: usize) -> Event {
+    let Round { mut tree, mut labels, .. } = round_of(&[(" the", 0, 1.0)], &[], "");
+    tree.push(0, 1, -0.2);
+    labels.push(" fox".to_string());
+    let token = |label: &str, log_prob| AheadToken { token: 2, label: label.to_string(), log_prob };
+    let sequences = vec![
+        vec![token(" who", -0.4), token(" lived", -0.1), token(" by", -0.3)],
+        vec![token(" and", -1.6), token(" an", -0.9)],
+    ];
+    let ahead = AheadRecord { gamma: 12, sequences, adopted: None };
+    let round = Box::new(PendingRound { index, tree, labels, ahead, outcomes: Vec::new() });
+    Event::Verifying { generation, round }
+}
+
+/// The events of an answer that is thought about first: a token for the thought, then
+/// [`answer`]'s.
+pub fn thinking(generation: u64, thought: &str, text: &str) -> Vec<Event> {
+    let mut events = answer(generation, if text.is_empty() { " " } else { text }, 4);
+    let aside = |thought: &str| Committed {
+        token: 8,
+        text: String::new(),
+        thought: Some(thought.to_string()),
+        origin: Origin::Target,
+    };
+    let Event::First { token, summary, .. } = &events[1] else { return events };
+    let (first, summary) = (token.clone(), summary.clone());
+    events[1] = Event::First { generation, token: aside(""), summary };
+    let mut round = round_of(&[("<think>", 0, 1.0)], &[], thought);
+    round.committed = vec![aside(thought), aside("")];
+    events.insert(2, Event::Round { generation, round: Box::new(round.clone()) });
+    round.committed = vec![first];
+    events.insert(3, Event::Round { generation, round: Box::new(round) });
+    events
+}
+
+const FILL: [&str; 8] = [" a", " the", " was", "\n", " of", ",", " his", " old"];

@@ -1,0 +1,429 @@
+//! A round's tree as rows: one node a row, the accepted path first at every fork, so that it is at
+//! the top and reads downwards. Must never know colours.
+
+use crate::decode::{AheadOutcome, AheadRecord, AheadToken, Round};
+use crate::printable::printable_line;
+use crate::speculate::Tree;
+
+/// What of a tree is hidden.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fold {
+    /// Nothing where there is room, else dead branches.
+    #[default]
+    Fit,
+    /// Whatever hangs below a rejected node.
+    Branches,
+    /// Nothing.
+    Nothing,
+    /// All rejected nodes.
+    Path,
+}
+
+impl Fold {
+    /// The one after this.
+    pub fn next(self) -> Self {
+        match self {
+            Self::Fit => Self::Nothing,
+            Self::Nothing => Self::Branches,
+            Self::Branches => Self::Path,
+            Self::Path => Self::Fit,
+        }
+    }
+
+    /// For the panel.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fit => "as much as fits",
+            Self::Branches => "dead branches folded",
+            Self::Nothing => "all nodes",
+            Self::Path => "accepted path only",
+        }
+    }
+}
+
+/// Outcome of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeOutcome {
+    /// The last committed token: known before the round.
+    Root,
+    /// Drafted and accepted.
+    Accepted,
+    /// The bonus token: not in the tree, chosen by the target behind the accepted path.
+    Target,
+    /// Drafted and rejected.
+    Rejected,
+    /// A whole sequence that was drafted ahead, while the target verified the tree, and then not
+    /// used; or an outcome that did not come.
+    Ahead,
+    /// The sequence drafted ahead that the next round goes on with; or the outcome that came.
+    Adopted,
+    /// Drafted, and being verified: not judged yet.
+    Pending,
+}
+
+/// One row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TreeRow {
+    /// Tree lines before the glyph.
+    pub lines: String,
+    /// Outcome of the node.
+    pub outcome: NodeOutcome,
+    /// Its token, whitespace made visible; all tokens of a sequence that was drafted ahead.
+    pub label: String,
+    /// The draft's probability of it after its parent; `None` for root and target. Of a sequence
+    /// that of its first token, since the target's own choice of that decides about it.
+    pub probability: Option<f32>,
+    /// Nodes hidden below it (or beside it, if only the path is shown).
+    pub hidden: usize,
+}
+
+/// Levels that are set off from each other; in a higher tree, only children run straight down, or a
+/// chain would leave the panel at its right.
+const STEEP: usize = 9;
+
+/// The rows of `round` for a panel of `fit` rows; there may be more than that.
+pub fn tree_rows(round: &Round, fold: Fold, fit: usize) -> Vec<TreeRow> {
+    let Round { tree, labels, ahead, outcomes, .. } = round;
+    let ahead = ahead.as_ref();
+    rows(Drawn { tree, labels, judged: Some(round), ahead, outcomes }, fold, fit)
+}
+
+/// A tree and what is known of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Drawn<'a> {
+    pub(crate) tree: &'a Tree,
+    pub(crate) labels: &'a [String],
+    /// What came of it; `None` while it is being verified.
+    pub(crate) judged: Option<&'a Round>,
+    pub(crate) ahead: Option<&'a AheadRecord>,
+    pub(crate) outcomes: &'a [AheadOutcome],
+}
+
+pub(crate) fn rows(drawn: Drawn<'_>, fold: Fold, fit: usize) -> Vec<TreeRow> {
+    let Drawn { tree, labels, judged, ahead, outcomes } = drawn;
+    // Every node has a row, and so have what the target chose and what was drafted ahead.
+    let beside = ahead.map_or(0, AheadRecord::k) + outcomes.len();
+    let fold = match fold {
+        Fold::Fit if tree.len() + beside < fit => Fold::Nothing,
+        Fold::Fit => Fold::Branches,
+        fold => fold,
+    };
+    let nodes = tree.nodes();
+    let mut children = vec![Vec::new(); nodes.len()];
+    // Nodes under each, itself included: parents precede children, so one walk from the end does.
+    let mut size = vec![1usize; nodes.len()];
+    for (index, node) in nodes.iter().enumerate().skip(1).rev() {
+        children[node.parent].push(index);
+        size[node.parent] += size[index];
+    }
+    let mut accepted = vec![false; nodes.len()];
+    let path = judged.map_or(&[][..], |round| &round.accepted);
+    for &index in path {
+        if let Some(flag) = accepted.get_mut(index) {
+            *flag = true;
+        }
+    }
+    let end = path.last().copied().filter(|&i| i < nodes.len()).unwrap_or(0);
+    // Where an accepted token ended the answer, there is nothing behind it: nodes that the draft
+    // hung there were never reached.
+    if judged.is_some_and(|round| !round.has_bonus()) {
+        for child in std::mem::take(&mut children[end]) {
+            let below = size[child];
+            let mut at = end;
+            loop {
+                size[at] -= below;
+                if at == 0 {
+                    break;
+                }
+                at = nodes[at].parent;
+            }
+        }
+    }
+    for list in &mut children {
+        list.sort_by(|&a, &b| {
+            let rank = |i: usize| (!accepted[i], -nodes[i].log_prob);
+            let (a, b) = (rank(a), rank(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        });
+    }
+    let straight = tree.height() > STEEP;
+    let walk = Walk { drawn, fold, children, size, accepted, end, straight };
+    let mut rows = Vec::new();
+    walk.node(0, "", "", &mut rows);
+    rows.extend(ahead.into_iter().flat_map(|ahead| ahead_rows(ahead, fold)));
+    let seen = outcomes.iter().filter(|outcome| outcome.came || fold != Fold::Path);
+    rows.extend(seen.map(|outcome| outcome_row(tree, labels, outcome)));
+    rows
+}
+
+/// A tree that was drafted ahead, in a row: the path and the token that it was drafted for, and
+/// behind `⋯` its likeliest path; its other nodes are hidden. The probability is the outcome's.
+fn outcome_row(tree: &Tree, labels: &[String], outcome: &AheadOutcome) -> TreeRow {
+    let mut path: Vec<usize> = tree.ancestors(outcome.node).filter(|&node| node != 0).collect();
+    path.reverse();
+    let text = |labels: &[String], nodes: &[usize]| -> String {
+        let labels = nodes.iter().filter_map(|&node| labels.get(node));
+        labels.map(|label| visible(label)).collect()
+    };
+    let nodes = outcome.tree.nodes();
+    let likeliest = |&node: &usize| {
+        let children = outcome.tree.children(node);
+        children.max_by(|&a, &b| nodes[a].log_prob.total_cmp(&nodes[b].log_prob).then(b.cmp(&a)))
+    };
+    let behind: Vec<usize> = std::iter::successors(likeliest(&0), likeliest).collect();
+    let supposed = text(labels, &path) + &text(&outcome.labels, &[0]);
+    let label = match behind.is_empty() {
+        true => supposed,
+        false => format!("{supposed} ⋯ {}", text(&outcome.labels, &behind)),
+    };
+    TreeRow {
+        lines: "╎ ".to_owned(),
+        outcome: if outcome.came { NodeOutcome::Adopted } else { NodeOutcome::Ahead },
+        label,
+        probability: Some(outcome.log_prob.exp()),
+        hidden: outcome.tree.len().saturating_sub(1 + behind.len()),
+    }
+}
+
+/// The sequences that were drafted ahead, a row each, set off from the tree.
+fn ahead_rows(ahead: &AheadRecord, fold: Fold) -> impl Iterator<Item = TreeRow> + '_ {
+    let row = move |(at, sequence): (usize, &Vec<AheadToken>)| {
+        let adopted = ahead.adopted == Some(at);
+        (adopted || fold != Fold::Path).then(|| TreeRow {
+            lines: "╎ ".to_owned(),
+            outcome: if adopted { NodeOutcome::Adopted } else { NodeOutcome::Ahead },
+            label: sequence.iter().map(|token| visible(&token.label)).collect(),
+            probability: sequence.first().map(|first| first.log_prob.exp()),
+            hidden: 0,
+        })
+    };
+    ahead.sequences.iter().enumerate().filter_map(row)
+}
+
+struct Walk<'a> {
+    drawn: Drawn<'a>,
+    fold: Fold,
+    children: Vec<Vec<usize>>,
+    size: Vec<usize>,
+    accepted: Vec<bool>,
+    end: usize,
+    /// Whether an only child stands right below its parent.
+    straight: bool,
+}
+
+impl Walk<'_> {
+    fn node(&self, index: usize, lead: &str, below: &str, rows: &mut Vec<TreeRow>) {
+        let Drawn { tree, labels, judged, .. } = self.drawn;
+        let rejected = index > 0 && judged.is_some() && !self.accepted[index];
+        let outcome = match index {
+            0 => NodeOutcome::Root,
+            _ if judged.is_none() => NodeOutcome::Pending,
+            _ if rejected => NodeOutcome::Rejected,
+            _ => NodeOutcome::Accepted,
+        };
+        let shown: Vec<usize> = self.children[index]
+            .iter()
+            .copied()
+            .filter(|&child| match self.fold {
+                Fold::Nothing | Fold::Fit => true,
+                Fold::Branches => !rejected,
+                Fold::Path => judged.is_none() || self.accepted[child],
+            })
+            .collect();
+        let hidden =
+            self.size[index] - 1 - shown.iter().map(|&child| self.size[child]).sum::<usize>();
+        let label = labels.get(index).map_or("", String::as_str);
+        rows.push(TreeRow {
+            lines: lead.to_string(),
+            outcome,
+            label: visible(label),
+            probability: (index > 0).then(|| tree.nodes()[index].log_prob.exp()),
+            hidden,
+        });
+        let bonus = judged.filter(|round| index == self.end && round.has_bonus());
+        if let Some(round) = bonus {
+            let (tee, _) = branch(below, shown.is_empty());
+            rows.push(TreeRow {
+                lines: tee,
+                outcome: NodeOutcome::Target,
+                label: visible(&round.bonus_label),
+                probability: None,
+                hidden: 0,
+            });
+        }
+        if self.straight && bonus.is_none() && shown.len() == 1 {
+            return self.node(shown[0], below, below, rows);
+        }
+        for (at, &child) in shown.iter().enumerate() {
+            let (tee, bar) = branch(below, at + 1 == shown.len());
+            self.node(child, &tee, &bar, rows);
+        }
+    }
+}
+
+fn branch(below: &str, last: bool) -> (String, String) {
+    if last {
+        (format!("{below}╰╴"), format!("{below}  "))
+    } else {
+        (format!("{below}├╴"), format!("{below}│ "))
+    }
+}
+
+/// Whitespace that would be lost on the screen, made visible.
+pub fn visible(label: &str) -> String {
+    if label.is_empty() {
+        return "∅".to_string();
+    }
+    let spaces = |c| match c {
+        ' ' => '␣',
+        '\n' => '⏎',
+        '\t' => '⇥',
+        c => c,
+    };
+    printable_line(&label.chars().map(spaces).collect::<String>()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::ahead_for_tests as ahead;
+    use crate::tui::tests::round_of;
+
+    fn sketch(fold: Fold, fit: usize) -> Vec<String> {
+        sketch_of(&fork(), fold, fit)
+    }
+
+    fn fork() -> Round {
+        // root ─ the(accepted) ─ cat(accepted) ─ sat
+        //      │               ╰ dog ─ ran
+        //      ╰ a ─ bird
+        round_of(
+            &[
+                ("<s>", 0, 1.0),
+                (" the", 0, 0.6),
+                (" a", 0, 0.3),
+                (" cat", 1, 0.5),
+                (" dog", 1, 0.4),
+                (" bird", 2, 0.9),
+                (" sat", 3, 0.2),
+                (" ran", 4, 0.7),
+            ],
+            &[1, 3],
+            "\n",
+        )
+    }
+
+    fn sketch_of(round: &Round, fold: Fold, fit: usize) -> Vec<String> {
+        tree_rows(round, fold, fit)
+            .into_iter()
+            .map(|row| {
+                let mark = match row.outcome {
+                    NodeOutcome::Root => '○',
+                    NodeOutcome::Accepted => '●',
+                    NodeOutcome::Target => '◆',
+                    NodeOutcome::Rejected => '×',
+                    NodeOutcome::Ahead => '·',
+                    NodeOutcome::Adopted => '→',
+                    NodeOutcome::Pending => unreachable!("it is judged"),
+                };
+                let hidden =
+                    if row.hidden > 0 { format!(" +{}", row.hidden) } else { String::new() };
+                format!("{}{mark} {}{hidden}", row.lines, row.label)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_path_comes_first_and_dead_branches_fold() {
+        assert_eq!(
+            sketch(Fold::Branches, 0),
+            [
+                "○ <s>",
+                "├╴● ␣the",
+                "│ ├╴● ␣cat",
+                "│ │ ├╴◆ ⏎",
+                "│ │ ╰╴× ␣sat",
+                "│ ╰╴× ␣dog +1",
+                "╰╴× ␣a +1"
+            ]
+        );
+        assert_eq!(sketch(Fold::Nothing, 0).len(), 9);
+        assert_eq!(sketch(Fold::Fit, 9), sketch(Fold::Nothing, 0));
+        assert_eq!(sketch(Fold::Fit, 8), sketch(Fold::Branches, 0));
+        assert_eq!(
+            sketch(Fold::Path, 0),
+            ["○ <s> +2", "╰╴● ␣the +2", "  ╰╴● ␣cat +1", "    ╰╴◆ ⏎"]
+        );
+    }
+
+    #[test]
+    fn trees_that_were_drafted_ahead_stand_below_by_what_they_were_drafted_for() {
+        let mut round = fork();
+        let outcome = |node, came| {
+            let nodes = [(" on", 0, 1.0), (" the", 0, 0.7), (" a", 0, 0.2), (" mat", 1, 0.5)];
+            let Round { tree, labels, .. } = round_of(&nodes, &[], "");
+            AheadOutcome { node, log_prob: 0.25f32.ln(), tree, labels, came }
+        };
+        round.outcomes = vec![outcome(0, false), outcome(3, true)];
+        let ahead = ["╎ · ␣on ⋯ ␣the␣mat +1", "╎ → ␣the␣cat␣on ⋯ ␣the␣mat +1"];
+        let all = sketch_of(&round, Fold::Nothing, 0);
+        assert_eq!(all[..9], sketch(Fold::Nothing, 0)[..]);
+        assert_eq!(all[9..], ahead);
+        assert_eq!(sketch_of(&round, Fold::Path, 0)[4..], ahead[1..]);
+        // They need room as nodes do.
+        assert_eq!(sketch_of(&round, Fold::Fit, 11), all);
+        assert_eq!(sketch_of(&round, Fold::Fit, 10).len(), 9);
+        let rows = tree_rows(&round, Fold::Path, 0);
+        assert_eq!(rows.last().unwrap().probability, Some(0.25), "the outcome's own");
+    }
+
+    #[test]
+    fn what_was_drafted_ahead_stands_below_the_tree() {
+        let mut round = fork();
+        round.ahead = Some(ahead(6, &[&[7, 8, 9], &[900, 4, 5]], Some(1)));
+        let all = sketch_of(&round, Fold::Nothing, 0);
+        assert_eq!(all[9..], ["╎ · <7><8><9>", "╎ → <900><4><5>"]);
+        // It needs rows too.
+        assert_eq!(sketch_of(&round, Fold::Fit, 11), all);
+        assert_eq!(sketch_of(&round, Fold::Fit, 10).len(), 9);
+        let path = sketch_of(&round, Fold::Path, 0);
+        assert_eq!(path[4..], ["╎ → <900><4><5>"]);
+    }
+
+    #[test]
+    fn the_tree_ends_at_an_accepted_end_of_text() {
+        let nodes = [
+            ("<s>", 0, 1.0),
+            (" bye", 0, 0.6),
+            ("<|im_end|>", 1, 0.5),
+            (" and", 1, 0.4),
+            (" so", 2, 0.9),
+            (" on", 4, 0.7),
+        ];
+        let mut round = round_of(&nodes, &[1, 2], " never");
+        round.committed.pop();
+        let labels = |fold| {
+            let rows = tree_rows(&round, fold, 20);
+            rows.into_iter().map(|row| (row.label, row.hidden)).collect::<Vec<_>>()
+        };
+        let row = |label: &str, hidden| (label.to_string(), hidden);
+        assert_eq!(
+            labels(Fold::Nothing),
+            [row("<s>", 0), row("␣bye", 0), row("<|im_end|>", 0), row("␣and", 0)]
+        );
+        assert_eq!(labels(Fold::Path), [row("<s>", 0), row("␣bye", 1), row("<|im_end|>", 0)]);
+    }
+
+    #[test]
+    fn a_long_chain_runs_straight_down() {
+        let mut nodes = vec![("root", 0, 1.0)];
+        nodes.extend((0..30).map(|at| ("next", at, 0.9)));
+        let round = round_of(&nodes, &[1, 2], "end");
+        let rows = tree_rows(&round, Fold::Nothing, 40);
+        assert_eq!(rows.len(), 32);
+        assert_eq!(rows[1].lines, "");
+        assert_eq!((rows[3].outcome, rows[3].lines.as_str()), (NodeOutcome::Target, "├╴"));
+        assert_eq!(rows[4].lines, "╰╴");
+        assert!(rows[5..].iter().all(|row| row.lines == "  "), "{rows:?}");
+    }
+}
