@@ -109,7 +109,6 @@ fn fusion(config: &HeadConfig, kind: FusionKind) -> u64 {
     match kind {
         FusionKind::Dgf => 4 * square,
         FusionKind::Eagle => 2 * square,
-        FusionKind::Dgf3 => 4 * square + (body.hidden * config.feature_width()) as u64,
         // `fc`, and attention that also reads the token's embedding.
         FusionKind::Eagle3 => {
             let attention = body.q_width() + 2 * body.kv_width();

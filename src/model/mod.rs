@@ -2,13 +2,11 @@
 //! attention, the target and a small model on the CPU, the draft head, what two vocabularies share.
 //! It must not depend on files or chat.
 //!
-//! Each backend has a folder, `cpu`, `gpu` and `candle`, with its block, KV cache and weights; the
-//! files next to these folders hold what the backends share. [`head`] puts a draft head on any
-//! backend. `split` puts a target's first blocks on a GPU and the rest on the CPU; `prefill` reads
+//! Each backend has a folder, `cpu` and `gpu`, with its block, KV cache and weights; the files next
+//! to these folders hold what the backends share. [`head`] puts a draft head on either backend. `split` puts a target's first blocks on a GPU and the rest on the CPU; `prefill` reads
 //! its long prompts on a GPU.
 
 mod block_options;
-mod candle;
 mod config;
 mod cpu;
 mod gpu;

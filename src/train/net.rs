@@ -226,7 +226,7 @@ impl DraftNet {
     /// u from features and embeddings, `[n, H]` each (method.md, Draft heads).
     fn fuse(&self, features: &Tensor, embeddings: &Tensor) -> Result<Tensor> {
         match self.kind {
-            FusionKind::Dgf | FusionKind::Dgf3 => {
+            FusionKind::Dgf => {
                 let h1 = features.matmul(self.weight("W_1")?)?;
                 let norm = self.weight("input_layernorm.weight")?;
                 let normed = rms_norm(embeddings, norm, self.config.body.rms_eps)?;

@@ -4,8 +4,6 @@
 
 #[path = "../../src/model/block_options.rs"]
 mod block_options;
-#[path = "../../src/model/candle/mod.rs"]
-mod candle;
 #[path = "../../src/model/config.rs"]
 mod config;
 #[path = "../../src/model/cpu/mod.rs"]

@@ -15,10 +15,6 @@ mod error;
 mod kind;
 #[path = "../../src/model/head/misfit.rs"]
 mod misfit;
-#[path = "../../src/model/head/net.rs"]
-mod net;
-#[path = "../../src/model/head/net_eagle3.rs"]
-mod net_eagle3;
 #[path = "no_gpu.rs"]
 mod no_gpu;
 #[path = "../../src/model/head/pack.rs"]
@@ -27,12 +23,10 @@ mod pack;
 mod packed_eagle3;
 #[path = "../../src/model/head/packed_head.rs"]
 mod packed_head;
-#[path = "../../src/model/head/rank.rs"]
-mod rank;
 #[path = "../../src/model/head/shared_tables.rs"]
 mod shared_tables;
-#[path = "../../src/model/head/tensor_head.rs"]
-mod tensor_head;
+#[path = "../../src/model/head/table.rs"]
+mod table;
 #[path = "../../src/model/head/weights/mod.rs"]
 mod weights;
 
@@ -43,13 +37,11 @@ pub use eagle3::{Eagle3Config, TapNorm, Taps};
 pub use error::HeadError;
 pub use kind::FusionKind;
 pub use misfit::Misfit;
-pub use net::{Fused, HeadNet};
 pub use no_gpu::{Gpu, GpuHead};
 pub use pack::HeadPrecision;
 pub use packed_head::PackedHead;
-pub use rank::rank_tensor;
 pub use shared_tables::SharedTables;
-pub use tensor_head::TensorHead;
-pub use weights::{Eagle3Weights, FusionWeights, HeadWeights, TappedWeights, TensorSource, layout};
-
-pub use super::candle::{BlockCache, BlockWeights, Linear, Places, Table, TensorCache};
+pub use table::Table;
+pub use weights::{
+    BlockWeights, Eagle3Weights, FusionWeights, HeadWeights, Linear, TensorSource, layout,
+};

@@ -1,7 +1,7 @@
 //! EAGLE-3 heads of every published layout against the original program's numbers, from the
 //! target's taps to whole generations, on every backend.
 
-use candle_core::{DType, Tensor};
+use candle_core::Tensor;
 use dovetail::draft::{Budget, DraftRequest, Drafter};
 use dovetail::kernels::KvFormat;
 use dovetail::model::head::{HeadBackend, HeadPrecision, Pairs};
@@ -87,7 +87,7 @@ fn state_0_is_the_embedding_and_the_last_one_enters_the_final_norm() {
     }
 }
 
-/// `fc`, the block, its keys and values, the LM head.
+/// The block with its keys and values, and the LM head.
 #[test]
 fn the_prefill_is_the_originals() {
     let trees = Eagle3Trees::load();
@@ -98,11 +98,6 @@ fn the_prefill_is_the_originals() {
             let root = root_of(&case, &prompt);
             let (features, tokens) = pairs(&case, &prompt, root);
             let vector = |what: &str| floats(&case.vectors[&format!("{prompt_name}.{what}")]);
-            let head = case.tensor_head(DType::F32);
-            let taps =
-                Tensor::from_slice(&features, (prompt.len(), 192), &candle_core::Device::Cpu);
-            let fused = head.net().fuse(&taps.unwrap(), &case.embeddings(&tokens)).unwrap();
-            assert_close("fc_out", &floats(&fused.output), &vector("fc_out"), TOLERANCE);
             for backend in backends() {
                 let mut head = case.backend(backend);
                 head.extend(0, Pairs { features: &features, tokens: &tokens }, 1).unwrap();
@@ -120,15 +115,6 @@ fn the_prefill_is_the_originals() {
                     assert_close(&what("values"), &values, &vector("kv_value"), TOLERANCE);
                 }
             }
-            let Some(expected) = case.vectors.get(&format!("{prompt_name}.norm_hidden")) else {
-                continue;
-            };
-            let outputs = &case.vectors[&format!("{prompt_name}.out_hidden")];
-            let normed = head.net().scored(outputs).unwrap();
-            assert_close("norm_hidden", &floats(&normed), &floats(expected), TOLERANCE);
-            let lm_head = case.weights.lm_head.as_ref().unwrap();
-            let logits = floats(&normed.matmul(&lm_head.t().unwrap()).unwrap());
-            assert_close("logits", &logits, &vector("logits"), LOGITS);
         }
     }
 }
@@ -331,7 +317,7 @@ fn generations_are_the_originals() {
     }
 }
 
-/// Half precision, 8-bit weights and 16-bit caches change log-probabilities only a little.
+/// 8-bit weights and 16-bit caches change log-probabilities only a little.
 #[test]
 fn lower_precision_is_close() {
     let trees = Eagle3Trees::load();
@@ -347,9 +333,10 @@ fn lower_precision_is_close() {
         let exact = ranked(case.backend(Backend::Packed));
         let eight = Box::new(case.packed(HeadPrecision::Eight, KvFormat::F16));
         for (head, tolerance) in [
-            (case.backend(Backend::Tensors(DType::F16)), 0.05),
-            (case.backend(Backend::Tensors(DType::BF16)), 0.5),
-            (Box::new(case.packed(HeadPrecision::Stored, KvFormat::F16)), 0.01),
+            (
+                Box::new(case.packed(HeadPrecision::Stored, KvFormat::F16)) as Box<dyn HeadBackend>,
+                0.01,
+            ),
             (eight, 0.3),
         ] {
             assert_close(&format!("{name} {}", head.describe()), &ranked(head), &exact, tolerance);

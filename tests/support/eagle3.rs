@@ -10,7 +10,7 @@ use dovetail::draft::FeatureHead;
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::{HeadFiles, Spec, check_fit, open_head};
 use dovetail::model::head::{
-    GpuHead, HeadBackend, HeadPrecision, HeadWeights, PackedHead, SharedTables, Table, TensorHead,
+    GpuHead, HeadBackend, HeadPrecision, HeadWeights, PackedHead, SharedTables, Table,
 };
 use dovetail::model::{CpuTarget, FeatureSource, Target};
 use dovetail::speculate::Shape;
@@ -52,13 +52,8 @@ impl Eagle3Case {
         }
     }
 
-    pub fn tensor_head(&self, dtype: candle_core::DType) -> TensorHead {
-        TensorHead::new(&self.weights, &self.shared, &Device::Cpu, dtype).unwrap()
-    }
-
     pub fn backend(&self, backend: Backend) -> Box<dyn HeadBackend> {
         match backend {
-            Backend::Tensors(dtype) => Box::new(self.tensor_head(dtype)),
             Backend::Packed => Box::new(self.packed(HeadPrecision::Stored, KvFormat::F32)),
             Backend::Gpu => {
                 let (gpu, pool) = (gpu().unwrap(), Pool::new(2));

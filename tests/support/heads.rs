@@ -4,26 +4,23 @@ use std::sync::Arc;
 
 use super::golden::{Tensors, assert_close, floats, json, target_of, tensors};
 use super::gpu::gpu;
-use candle_core::{DType, Device, Tensor};
+use candle_core::Tensor;
 use dovetail::draft::FeatureHead;
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::model::head::{
     GpuHead, HeadBackend, HeadConfig, HeadPrecision, HeadWeights, PackedHead, SharedTables, Table,
-    TensorHead,
 };
 
 /// Every backend that is available here.
 pub fn backends() -> Vec<Backend> {
     let gpu = gpu().map(|_| Backend::Gpu);
-    [Backend::Tensors(DType::F32), Backend::Packed].into_iter().chain(gpu).collect()
+    [Backend::Packed].into_iter().chain(gpu).collect()
 }
 
 pub const TOLERANCE: f32 = 1e-4;
 
 #[derive(Clone, Copy, Debug)]
 pub enum Backend {
-    /// Candle on the CPU.
-    Tensors(DType),
     /// The CPU's kernels, weights and cache in f32.
     Packed,
     /// Our shaders, weights and cache in f32.
@@ -56,10 +53,6 @@ impl Case {
 
     pub fn backend(&self, backend: Backend) -> Box<dyn HeadBackend> {
         match backend {
-            Backend::Tensors(dtype) => {
-                let head = TensorHead::new(&self.weights, &self.shared, &Device::Cpu, dtype);
-                Box::new(head.unwrap())
-            }
             Backend::Packed => {
                 Box::new(self.packed(HeadPrecision::Stored, KvFormat::F32, Arc::new(Pool::new(2))))
             }

@@ -1,13 +1,17 @@
 //! The trainer compared with the original program's numbers and with the head that decoding runs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use crate::support::eagle3::{Eagle3Case, Eagle3Trees, eagle3_files};
 use crate::support::golden::{HEADS, Tensors, assert_close, floats, json, target_of, tensors};
 use candle_core::{DType, Device, Tensor};
+use dovetail::kernels::{KvFormat, Pool};
+use dovetail::model::Target;
 use dovetail::model::head::{
-    HeadBackend, HeadConfig, HeadWeights, Pairs, SharedTables, Table, TensorHead,
+    HeadBackend, HeadConfig, HeadPrecision, HeadWeights, PackedHead, Pairs, SharedTables, Table,
 };
-use dovetail::speculate::{BeamRow, Ranking};
+use dovetail::speculate::{BeamRow, Ranking, top_log_probs};
 use dovetail::train::{AdamW, DraftNet, Estimate, LossComputer, Options, Past};
 use serde_json::Value;
 
@@ -61,6 +65,38 @@ fn every_exit_is_the_original_forward_pass() {
     }
 }
 
+/// `fc`, the block, its norm and the LM head of the EAGLE-3 heads in the layout that is trained.
+#[test]
+fn an_eagle3_head_is_the_original_forward_pass() {
+    let trees = Eagle3Trees::load();
+    for name in ["head_eagle3", "head_ownembed"] {
+        let case = Eagle3Case::load(name);
+        let config = eagle3_files(name).config;
+        let stored = tensors(&format!("eagle3/{name}/model.safetensors"));
+        let net = DraftNet::load(config, &stored, &Device::Cpu).unwrap();
+        let prompt = trees.prompt("p0");
+        let read = case.target().prefill(&prompt).unwrap();
+        let root = top_log_probs(&read.logits, 1)[0].0;
+        let tokens = [&prompt[1..], &[root]].concat();
+        let taps = Tensor::from_vec(read.features, (1, prompt.len(), 192), &Device::Cpu).unwrap();
+        let state = net.state(&taps).unwrap();
+        let embeddings = case.embeddings(&tokens).unsqueeze(0).unwrap();
+        let outputs = net.outputs(&state, &embeddings, 1, &mut Past::default()).unwrap();
+        let normed = net.scored(&outputs[0]).unwrap();
+        let lm_head = net.lm_head().unwrap().as_tensor().t().unwrap();
+        let logits = normed.matmul(&lm_head).unwrap();
+        for (what, found, tolerance) in [
+            ("fc_out", &state, 5e-5),
+            ("out_hidden", &outputs[0], 5e-5),
+            ("norm_hidden", &normed, 5e-5),
+            ("logits", &logits, 3e-4),
+        ] {
+            let expected = floats(&case.vectors[&format!("p0.{what}")]);
+            assert_close(&format!("{name} {what}"), &floats(found), &expected, tolerance);
+        }
+    }
+}
+
 /// For a row at step s, training computes what decoding computes for the s-th node of a chain: the
 /// same stable rows, positions, path and features fed back.
 #[test]
@@ -93,7 +129,9 @@ fn steps_on_own_outputs_are_what_a_draft_does() {
             embedding: Table::Tensor(case.embedding.clone()),
             lm_head: Table::Tensor(case.lm_head.clone()),
         };
-        let mut head = TensorHead::new(&weights, &shared, &Device::Cpu, DType::F32).unwrap();
+        let (precision, kv) = (HeadPrecision::Stored, KvFormat::F32);
+        let pool = Arc::new(Pool::new(1));
+        let mut head = PackedHead::new(&weights, &shared, pool, 512, precision, kv).unwrap();
         let flat = floats(&features);
         for begin in [1, rows - 1 - steps] {
             head.extend(

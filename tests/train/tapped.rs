@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use crate::support::generate::{generate, options, plain, samplers};
 use crate::support::golden::assert_close;
 use crate::support::gpu::another_gpu;
-use candle_core::{DType, Device, Tensor};
+use candle_core::{Device, Tensor};
 use dovetail::chat::{Message, Role};
 use dovetail::decode::Request;
 use dovetail::hardware::Machine;
@@ -18,7 +18,7 @@ use dovetail::load::{Purpose, load};
 use dovetail::model::GpuLimits;
 use dovetail::model::head::{
     DraftVocabulary, FusionKind, GpuHead, HeadBackend, HeadPrecision, HeadWeights, PackedHead,
-    Pairs, SharedTables, Table, TensorHead,
+    Pairs, SharedTables, Table,
 };
 use dovetail::settings::{HeadChoice, Settings};
 use dovetail::speculate::{BeamRow, Ranking, Shape};
@@ -54,7 +54,7 @@ fn what_is_trained_is_what_decoding_runs() {
         lm_head: Table::Tensor(table.clone()),
     };
     let scored = DraftVocabulary::new((0..target.vocab as u32).step_by(3).collect());
-    for (kind, blocks) in [(FusionKind::Eagle3, 1), (FusionKind::Dgf3, 2)] {
+    for (kind, blocks) in [(FusionKind::Eagle3, 1)] {
         let config = head_config_of(kind, &target, blocks, false);
         let first = (FirstWeights::Published, 7);
         let net = DraftNet::new(config, kind, Some(scored.clone()), first, &Device::Cpu).unwrap();
@@ -117,9 +117,7 @@ fn backends(weights: &HeadWeights, shared: &SharedTables) -> Vec<(Box<dyn HeadBa
     let pool = Arc::new(Pool::new(1));
     let (precision, kv) = (HeadPrecision::Stored, KvFormat::F32);
     let packed = PackedHead::new(weights, shared, Arc::clone(&pool), 64, precision, kv).unwrap();
-    let tensors = TensorHead::new(weights, shared, &Device::Cpu, DType::F32).unwrap();
-    let mut all: Vec<(Box<dyn HeadBackend>, f32)> =
-        vec![(Box::new(packed), 1e-3), (Box::new(tensors), 1e-3)];
+    let mut all: Vec<(Box<dyn HeadBackend>, f32)> = vec![(Box::new(packed), 1e-3)];
     if let Some(gpu) = another_gpu(GpuLimits::default()) {
         let head = GpuHead::new(weights, shared, &gpu, &pool, 64, (precision, kv)).unwrap();
         all.push((Box::new(head), 1e-2));
@@ -131,7 +129,7 @@ fn backends(weights: &HeadWeights, shared: &SharedTables) -> Vec<(Box<dyn HeadBa
 /// the text.
 #[test]
 fn a_short_training_of_each_kind_gives_a_head_that_drafts() {
-    for (kind, blocks) in [(FusionKind::Eagle3, 1), (FusionKind::Dgf3, 2)] {
+    for (kind, blocks) in [(FusionKind::Eagle3, 1)] {
         let folder = tempfile::tempdir().unwrap();
         let mut recipe = Recipe::quick().of_kind(kind);
         let chats = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo");

@@ -67,8 +67,8 @@ pub struct TrainArgs {
     /// Blocks of the head (M), 1 to 16 [quick: 2, paper: 4].
     #[arg(long, value_name = "N", help_heading = "Head")]
     pub blocks: Option<usize>,
-    /// How the head fuses its inputs: the paper's dgf, or eagle's linear layer; eagle3 (one block)
-    /// and dgf3 read three layers of the target and have their own LM head [default: dgf].
+    /// How the head fuses its inputs: the paper's dgf, or eagle's linear layer; eagle3 has one
+    /// block, reads three layers of the target and has its own LM head [default: dgf].
     #[arg(long, value_name = "NAME", help_heading = "Head")]
     pub kind: Option<KindArg>,
     /// Which blocks' outputs are trained: all, one drawn at random in each step, or off for only
@@ -134,8 +134,7 @@ pub struct TrainArgs {
     /// Width of the noise added to features [default: 0.2].
     #[arg(long, value_name = "X", help_heading = "Training")]
     pub noise: Option<f64>,
-    /// Weight of the SmoothL1 loss; 0 for eagle3 and dgf3, which do not predict features [default:
-    /// 1].
+    /// Weight of the SmoothL1 loss; 0 for eagle3, which does not predict features [default: 1].
     #[arg(long, value_name = "X", help_heading = "Training")]
     pub vloss: Option<f64>,
     /// Weight of the cross-entropy loss [quick: 1, paper: 0.1].
@@ -199,8 +198,6 @@ pub enum KindArg {
     Eagle,
     /// EAGLE-3's: three layers of the target, one block, its own LM head.
     Eagle3,
-    /// Dynamic gated fusion over three layers of the target, with its own LM head.
-    Dgf3,
 }
 
 /// Which outputs are trained.
@@ -247,7 +244,6 @@ impl TrainArgs {
                 KindArg::Dgf => FusionKind::Dgf,
                 KindArg::Eagle => FusionKind::Eagle,
                 KindArg::Eagle3 => FusionKind::Eagle3,
-                KindArg::Dgf3 => FusionKind::Dgf3,
             });
         }
         set(&mut recipe.target, self.target.as_ref());

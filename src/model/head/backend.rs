@@ -24,7 +24,7 @@ pub struct Pairs<'a> {
 /// later: a tree may keep growing from the head's own outputs while it waits for the target's
 /// features.
 pub trait HeadBackend: Send {
-    /// Precision and device, e.g. `f16 on CUDA 0`.
+    /// Precision and device, e.g. `4 bits on CPU`.
     fn describe(&self) -> String;
 
     /// Runs `pairs`, the first of which is pair `start`, causally through the first `blocks` blocks
@@ -67,7 +67,7 @@ pub trait HeadBackend: Send {
     /// Bytes held on the device: weights and caches.
     fn device_bytes(&self) -> u64;
 
-    /// The traffic counters of the GPU, if it runs on one with our own shaders; otherwise `None`.
+    /// The traffic counters of the GPU; `None` on the CPU.
     fn traffic(&self) -> Option<TrafficMeter> {
         None
     }

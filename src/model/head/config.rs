@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::eagle3::{Eagle3Config, Taps};
+use super::eagle3::Eagle3Config;
 use super::kind::FusionKind;
 use super::misfit::Misfit;
 use crate::model::{Config, ConfigError, FeatureSource, RopeScaling};
@@ -21,7 +21,7 @@ pub struct HeadConfig {
     pub draft_vocab: Option<usize>,
     /// The position beyond which we do not implement the rotary scaling (`"dynamic"`).
     pub position_limit: Option<usize>,
-    /// The extra fields of an EAGLE-3 head, or of a DGF head over tapped states.
+    /// The extra fields of an EAGLE-3 head.
     pub eagle3: Option<Eagle3Config>,
 }
 
@@ -38,12 +38,6 @@ impl HeadConfig {
             FusionKind::Eagle3 => {
                 let (eagle3, block) = Eagle3Config::from_json(json)?;
                 Ok(Self { eagle3: Some(eagle3), ..Self::from_json(&block)? })
-            }
-            FusionKind::Dgf3 => {
-                let config = Self::from_json(json)?;
-                let eagle3 =
-                    Eagle3Config::tapping(config.body.hidden, Taps::from_json(json, false)?);
-                Ok(Self { eagle3: Some(eagle3), ..config })
             }
         }
     }

@@ -38,8 +38,6 @@ struct Buffers {
     chosen: Buffer,
     /// Two concatenated inputs, `[rows, 2H]`.
     joined: Buffer,
-    /// What replaces features if a DGF head taps states, `[rows, H]`.
-    state: Option<Buffer>,
 }
 
 impl GpuFusion {
@@ -53,9 +51,7 @@ impl GpuFusion {
     ) -> Result<Self, HeadError> {
         let (hidden, eps) = (config.body.hidden, config.body.rms_eps);
         let of = |width: usize| gpu.buffer(4 * (rows * width) as u64);
-        let tapped = matches!(weights, PackedFusion::Dgf { tapped: Some(_), .. });
         let buffers = Buffers {
-            state: if tapped { Some(of(hidden)?) } else { None },
             features: of(config.feature_width())?,
             embeddings: of(hidden)?,
             chosen: gpu.buffer(4 * rows as u64)?,
@@ -67,23 +63,15 @@ impl GpuFusion {
         let mut after = Vec::new();
         let mut scored = None;
         let joins_attention = matches!(weights, PackedFusion::Eagle3(_));
-        let read = buffers.state.as_ref().unwrap_or(&buffers.features);
-        let chosen_into = if joins_attention { stream } else { read };
+        let chosen_into = if joins_attention { stream } else { &buffers.features };
         maker.rows((sources, &buffers.chosen, BY_LIST), chosen_into, (0, hidden));
         let of_head = maker.take();
-        let Buffers { features, embeddings, chosen, joined, .. } = &buffers;
+        let Buffers { features, embeddings, chosen, joined } = &buffers;
         let matrices = match weights {
-            PackedFusion::Dgf { w_1, w_2, w_z, norm, tapped } => {
-                let mut matrices = Vec::new();
-                if let Some(own) = tapped {
-                    maker.product(Product::new(&own.fc, features, read))?;
-                    of_target = maker.take();
-                    scored = Some((gpu.filled(&own.norm)?, eps));
-                    matrices.push(own.fc);
-                }
+            PackedFusion::Dgf { w_1, w_2, w_z, norm } => {
                 let columns = |at: usize| (at, 2 * hidden);
                 let (at, stride) = columns(0);
-                maker.product(Product::new(&w_1, read, joined).into_columns(at, stride))?;
+                maker.product(Product::new(&w_1, features, joined).into_columns(at, stride))?;
                 maker.norm(&norm, (embeddings, branch), (0, hidden))?;
                 let (at, stride) = columns(hidden);
                 let second = Product::new(&w_2, branch, joined).into_columns(at, stride);
@@ -91,8 +79,7 @@ impl GpuFusion {
                 // The gate's logits overwrite what has already been read.
                 maker.product(Product::new(&w_z, joined, embeddings))?;
                 maker.blend(embeddings, joined, stream);
-                matrices.extend([w_1, w_2, w_z]);
-                matrices
+                vec![w_1, w_2, w_z]
             }
             PackedFusion::Eagle { fc, bias } => {
                 maker.rows((embeddings, chosen, 0), joined, (0, 2 * hidden));
@@ -178,14 +165,12 @@ impl GpuFusion {
 
     /// Bytes of weights and buffers.
     pub(super) fn bytes(&self) -> u64 {
-        let Buffers { features, embeddings, chosen, joined, state } = &self.buffers;
+        let Buffers { features, embeddings, chosen, joined } = &self.buffers;
         let buffers = [features, embeddings, chosen, joined].map(Buffer::bytes);
-        let state = state.as_ref().map_or(0, Buffer::bytes);
         let scored = self.scored.as_ref().map_or(0, |(weight, _)| weight.bytes());
         buffers.iter().sum::<u64>()
             + self.matrices.iter().map(GpuMatrix::bytes).sum::<u64>()
             + self.vectors.iter().map(Buffer::bytes).sum::<u64>()
-            + state
             + scored
     }
 }

@@ -1,4 +1,4 @@
-//! The head on a GPU with our own shaders: it holds only the blocks that are used, and for each
+//! The head on a GPU: it holds only the blocks that are used, and for each
 //! level only tokens and probabilities come back. It must not depend on drafting.
 
 use std::sync::Arc;
@@ -8,11 +8,10 @@ use super::gpu_fusion::GpuFusion;
 use super::pack::{Encoded, Packer};
 use super::{
     Candidates, DraftVocabulary, HeadBackend, HeadError, HeadPrecision, HeadWeights, Pairs,
-    SharedTables,
+    SharedTables, Table,
 };
 use crate::kernels::{KvFormat, Pool, TreeMask};
 use crate::model::TrafficMeter;
-use crate::model::candle::Table;
 use crate::model::gpu::{
     Blocks, Buffer, Gpu, GpuError, GpuMatrix, Recorder, Rows, Scores, Shape, UploadError, bytes_of,
     floats_of,

@@ -13,9 +13,6 @@ pub enum FusionKind {
     Eagle,
     /// EAGLE-3's `fc` over tapped states (method.md, EAGLE-3).
     Eagle3,
-    /// Dynamic gated fusion of the token with the output of EAGLE-3's `fc` over tapped states: our
-    /// own variant.
-    Dgf3,
 }
 
 impl FusionKind {
@@ -33,10 +30,9 @@ impl FusionKind {
             }
         }
         match (gated, joined) {
-            (true, true) => Some(Self::Dgf3),
             (true, false) => Some(Self::Dgf),
             (false, true) => Some(Self::Eagle),
-            (false, false) => None,
+            (true, true) | (false, false) => None,
         }
     }
 
@@ -46,14 +42,13 @@ impl FusionKind {
             Self::Dgf => "DGF",
             Self::Eagle => "EAGLE",
             Self::Eagle3 => "EAGLE-3",
-            Self::Dgf3 => "DGF-3",
         }
     }
 
     /// Whether it reads tapped states of the target instead of its features, and so has its own
     /// norm and LM head.
     pub fn taps(self) -> bool {
-        matches!(self, Self::Eagle3 | Self::Dgf3)
+        self == Self::Eagle3
     }
 }
 

@@ -2,9 +2,9 @@
 //! the target's next feature. It owns the head's weights, its stable KV and its tree rows. It must
 //! not depend on how a tree is grown, where the weights are on disk or why its device was chosen.
 //!
-//! [`HeadBackend`] is what drafting needs of a head. [`TensorHead`] computes it with candle on any
-//! device, [`PackedHead`] with the CPU's kernels, which are several times faster there; [`GpuHead`]
-//! uses our own shaders on any GPU.
+//! [`HeadBackend`] is what drafting needs of a head. [`PackedHead`] computes it with the CPU's
+//! kernels, [`GpuHead`] on a GPU. The trainer computes the same with gradients
+//! ([`DraftNet`](crate::train::DraftNet)), which is also the reference in tests.
 
 mod backend;
 mod config;
@@ -15,14 +15,11 @@ mod gpu_fusion;
 mod gpu_head;
 mod kind;
 mod misfit;
-mod net;
-mod net_eagle3;
 mod pack;
 mod packed_eagle3;
 mod packed_head;
-mod rank;
 mod shared_tables;
-mod tensor_head;
+mod table;
 mod weights;
 
 pub use backend::{Candidates, HeadBackend, Origin, Pairs};
@@ -33,12 +30,10 @@ pub use error::HeadError;
 pub use gpu_head::GpuHead;
 pub use kind::FusionKind;
 pub use misfit::Misfit;
-pub use net::{Fused, HeadNet};
 pub use pack::HeadPrecision;
 pub use packed_head::PackedHead;
-pub use rank::rank_tensor;
 pub use shared_tables::SharedTables;
-pub use tensor_head::TensorHead;
-pub use weights::{Eagle3Weights, FusionWeights, HeadWeights, TappedWeights, TensorSource, layout};
-
-pub use super::candle::{BlockCache, BlockWeights, Linear, Places, Table, TensorCache};
+pub use table::Table;
+pub use weights::{
+    BlockWeights, Eagle3Weights, FusionWeights, HeadWeights, Linear, TensorSource, layout,
+};

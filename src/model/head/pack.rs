@@ -6,26 +6,19 @@ use std::sync::Arc;
 use candle_core::{DType, Tensor};
 use half::{bf16, f16};
 
-use super::weights::{Eagle3Weights, FusionWeights, HeadWeights};
-use super::{Eagle3Config, HeadError};
+use super::weights::{BlockWeights, Eagle3Weights, FusionWeights, HeadWeights};
+use super::{Eagle3Config, HeadError, Table};
 use crate::kernels::{Format, Matrix, Pool};
-use crate::model::candle::{BlockWeights, Table};
 use crate::model::cpu::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, Norm};
 
 /// How feature and token become the blocks' input.
 pub(super) enum PackedFusion<M = Matrix> {
     /// Rows of these matrices are outputs, in contrast to the checkpoint's.
-    Dgf { w_1: M, w_2: M, w_z: M, norm: Vec<f32>, tapped: Option<PackedTapped<M>> },
+    Dgf { w_1: M, w_2: M, w_z: M, norm: Vec<f32> },
     /// The embedding comes first, the feature second.
     Eagle { fc: M, bias: Option<Vec<f32>> },
     /// The fusion of EAGLE-3.
     Eagle3(Box<PackedEagle3<M>>),
-}
-
-/// What a DGF head over tapped states has in addition to its gate and its blocks.
-pub(super) struct PackedTapped<M = Matrix> {
-    pub(super) fc: M,
-    pub(super) norm: Vec<f32>,
 }
 
 /// What an EAGLE-3 head has in addition to its block.
@@ -52,10 +45,7 @@ pub(super) struct PackedTapNorm {
 impl PackedFusion {
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::Dgf { w_1, w_2, w_z, tapped, .. } => {
-                let tapped = tapped.as_ref().map_or(0, |own| own.fc.bytes());
-                w_1.bytes() + w_2.bytes() + w_z.bytes() + tapped
-            }
+            Self::Dgf { w_1, w_2, w_z, .. } => w_1.bytes() + w_2.bytes() + w_z.bytes(),
             Self::Eagle { fc, .. } => fc.bytes(),
             Self::Eagle3(own) => own.fc.bytes(),
         }
@@ -102,17 +92,11 @@ impl<M> Packer<'_, M> {
     pub(super) fn fusion(&self, weights: &HeadWeights) -> Result<PackedFusion<M>, HeadError> {
         let transposed = |tensor: &Tensor| self.matrix(&tensor.t()?.contiguous()?);
         Ok(match &weights.fusion {
-            FusionWeights::Dgf { w_1, w_2, w_z, norm, tapped } => PackedFusion::Dgf {
+            FusionWeights::Dgf { w_1, w_2, w_z, norm } => PackedFusion::Dgf {
                 w_1: transposed(w_1)?,
                 w_2: transposed(w_2)?,
                 w_z: transposed(w_z)?,
                 norm: floats(norm)?,
-                tapped: match tapped {
-                    Some(own) => {
-                        Some(PackedTapped { fc: self.matrix(&own.fc)?, norm: floats(&own.norm)? })
-                    }
-                    None => None,
-                },
             },
             FusionWeights::Eagle { weight, bias } => PackedFusion::Eagle {
                 fc: self.matrix(weight)?,

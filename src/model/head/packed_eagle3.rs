@@ -41,7 +41,9 @@ impl PackedEagle3 {
                 let taps = self.normed_taps(features, &mut buffers.taps, blocks);
                 blocks.products(taps, &mut [(&self.fc, &mut *state)]);
                 if let Some(bias) = &self.bias {
-                    state.chunks_exact_mut(hidden).for_each(|row| add(pool, row, bias));
+                    for row in state.chunks_exact_mut(hidden) {
+                        add(pool, row, bias);
+                    }
                 }
             }
         }
@@ -86,7 +88,9 @@ impl PackedEagle3 {
         room.resize(features.len(), 0.0);
         rms_norm(blocks.pool, features, &norm.ones, blocks.config.rms_eps, room);
         for row in room.chunks_exact_mut(norm.weight.len()) {
-            row.iter_mut().zip(&norm.weight).for_each(|(x, weight)| *x *= weight);
+            for (x, weight) in row.iter_mut().zip(&norm.weight) {
+                *x *= weight;
+            }
         }
         room
     }

@@ -8,12 +8,11 @@ use super::pack::{Encoded, PackedFusion, Packer, on_cpu};
 use super::packed_eagle3::Eagle3Buffers;
 use super::{
     Candidates, DraftVocabulary, HeadBackend, HeadError, HeadPrecision, HeadWeights, Pairs,
-    SharedTables,
+    SharedTables, Table,
 };
 use crate::kernels::{
     KvCache, KvFormat, Matrix, Pool, TreeMask, add, rms_norm, sigmoid_blend, silu_mul,
 };
-use crate::model::candle::Table;
 use crate::model::cpu::layer::Layer;
 use crate::model::cpu::scratch::{Blocks, PassTiming, Scratch};
 use crate::model::{Config, RopeTable};
@@ -140,7 +139,7 @@ impl PackedHead {
             let Buffers { features, embeddings, eagle3, .. } = buffers;
             own.run((features, origin), embeddings, layer, mask, eagle3, &mut blocks);
         } else {
-            buffers.fuse(&self.fusion, origin, &mut blocks);
+            buffers.fuse(&self.fusion, &mut blocks);
             blocks.scratch.stream.copy_from_slice(&buffers.fused);
             for (index, layer) in self.layers.iter().take(self.blocks).enumerate() {
                 blocks.run(index, layer, mask);
@@ -163,11 +162,6 @@ impl PackedHead {
         logits.resize(count * scored, 0.0);
         let outputs = match &self.fusion {
             PackedFusion::Eagle3(own) => own.scored(&self.outputs, normed, &blocks),
-            PackedFusion::Dgf { tapped: Some(own), .. } => {
-                normed.resize(self.outputs.len(), 0.0);
-                rms_norm(pool, &self.outputs, &own.norm, config.rms_eps, normed);
-                &*normed
-            }
             _ => &self.outputs,
         };
         blocks.products(outputs, &mut [(&self.lm_head, &mut *logits)]);
@@ -193,17 +187,12 @@ impl Buffers {
     }
 
     /// Computes `fused` from `features` and `embeddings` (method.md, Draft heads).
-    fn fuse(&mut self, fusion: &PackedFusion, origin: Origin, blocks: &mut Blocks<'_>) {
+    fn fuse(&mut self, fusion: &PackedFusion, blocks: &mut Blocks<'_>) {
         let (pool, hidden) = (blocks.pool, blocks.config.hidden);
         let size = self.embeddings.len();
         self.fused.resize(size, 0.0);
         match fusion {
-            PackedFusion::Dgf { w_1, w_2, w_z, norm, tapped } => {
-                if let (Origin::Target, Some(own)) = (origin, tapped) {
-                    self.normed.resize(size, 0.0);
-                    blocks.products(&self.features, &mut [(&own.fc, &mut self.normed)]);
-                    std::mem::swap(&mut self.features, &mut self.normed);
-                }
+            PackedFusion::Dgf { w_1, w_2, w_z, norm } => {
                 for buffer in [&mut self.normed, &mut self.h1, &mut self.h2] {
                     buffer.resize(size, 0.0);
                 }
@@ -220,7 +209,9 @@ impl Buffers {
                 join(&self.embeddings, &self.features, hidden, &mut self.joined);
                 blocks.products(&self.joined, &mut [(fc, &mut self.fused)]);
                 if let Some(bias) = bias {
-                    self.fused.chunks_exact_mut(hidden).for_each(|row| add(pool, row, bias));
+                    for row in self.fused.chunks_exact_mut(hidden) {
+                        add(pool, row, bias);
+                    }
                 }
             }
             // It computes its blocks' input itself.

@@ -1,8 +1,8 @@
 //! What a head takes from its target: the embedding and the LM head, held only once if possible. It
 //! must not depend on the head's own weights.
 
+use super::Table;
 use crate::model::CpuTarget;
-use crate::model::candle::Table;
 
 /// The target's matrices that a head uses. A tied target passes the same matrix twice.
 #[derive(Clone, Debug)]

@@ -35,7 +35,6 @@ fn about(text: &mut String, state: &State, date: &str) -> std::fmt::Result {
         FusionKind::Dgf => "dynamic gated fusion (DGF)",
         FusionKind::Eagle => "EAGLE's linear fusion",
         FusionKind::Eagle3 => "EAGLE-3's fusion of three layers of the target",
-        FusionKind::Dgf3 => "dynamic gated fusion over three layers of the target",
     };
     let blocks = match (recipe.blocks, recipe.options.elastic) {
         (1, _) => "one block".to_owned(),

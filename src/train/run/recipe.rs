@@ -131,9 +131,8 @@ impl Recipe {
     pub fn of_kind(mut self, kind: FusionKind) -> Self {
         if kind.taps() && self.kind != kind {
             self.options = Options { vloss: 0.0, ploss: 1.0, noise: 0.0, ..self.options };
-            if kind == FusionKind::Eagle3 {
-                (self.blocks, self.options.elastic) = (1, Elastic::Off);
-            }
+            self.blocks = 1;
+            self.options.elastic = Elastic::Off;
         }
         Self { kind, ..self }
     }
@@ -145,7 +144,7 @@ impl Recipe {
     pub fn check(&self) -> Result<(), TrainError> {
         let (name, value) = ("blocks", self.blocks.to_string());
         if self.kind == FusionKind::Eagle3 && self.blocks != 1 {
-            let reason = "1, since an EAGLE-3 head has one block; use --kind dgf3 for more";
+            let reason = "1, since an EAGLE-3 head has one block";
             return Err(TrainError::Option { name, value, reason });
         }
         self.options.clone().checked().map(|_| ())
@@ -242,15 +241,14 @@ mod tests {
 
     #[test]
     fn a_kind_over_tapped_states_learns_by_the_cross_entropy_alone() {
-        for kind in [FusionKind::Eagle3, FusionKind::Dgf3] {
-            let recipe = Recipe::quick().of_kind(kind);
-            recipe.check().unwrap();
-            assert_eq!((recipe.options.vloss, recipe.options.noise), (0.0, 0.0));
-            // Flags that follow remain in effect, even if the kind is repeated.
-            let mut noisy = recipe;
-            noisy.options.noise = 0.1;
-            assert_eq!(noisy.clone().of_kind(kind), noisy);
-        }
+        let kind = FusionKind::Eagle3;
+        let recipe = Recipe::quick().of_kind(kind);
+        recipe.check().unwrap();
+        assert_eq!((recipe.options.vloss, recipe.options.noise), (0.0, 0.0));
+        // Flags that follow remain in effect, even if the kind is repeated.
+        let mut noisy = recipe;
+        noisy.options.noise = 0.1;
+        assert_eq!(noisy.clone().of_kind(kind), noisy);
         let two = Recipe { blocks: 2, ..Recipe::quick().of_kind(FusionKind::Eagle3) };
         let error = two.check().unwrap_err().to_string();
         assert!(error.contains("`blocks` is 2, but must be 1, since an EAGLE-3 head"), "{error}");

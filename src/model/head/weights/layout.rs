@@ -28,16 +28,11 @@ pub fn layout(config: &HeadConfig, kind: FusionKind) -> BTreeMap<String, Vec<usi
     let mut layout = Shapes::new();
     let mut put = |name: &str, shape: &[usize]| layout.insert(name.to_owned(), shape.to_vec());
     match kind {
-        FusionKind::Dgf | FusionKind::Dgf3 => {
+        FusionKind::Dgf => {
             put("W_1", &[h, h]);
             put("W_2", &[h, h]);
             put("W_z", &[2 * h, h]);
             put("input_layernorm.weight", &[h]);
-            if kind == FusionKind::Dgf3 {
-                put(FC, &[h, config.feature_width()]);
-                put(NORM, &[h]);
-                put(LM_HEAD, &[config.scored(), h]);
-            }
         }
         FusionKind::Eagle => {
             put(FC, &[h, 2 * h]);
@@ -138,7 +133,7 @@ pub(super) const QK: [&str; 2] = ["q", "k"];
 pub(super) fn block_name(kind: FusionKind, block: usize) -> String {
     match kind {
         FusionKind::Eagle3 => "midlayer".to_owned(),
-        FusionKind::Dgf | FusionKind::Eagle | FusionKind::Dgf3 => format!("layers.{block}"),
+        FusionKind::Dgf | FusionKind::Eagle => format!("layers.{block}"),
     }
 }
 

@@ -9,14 +9,17 @@ use super::layout::{
     D2T, EMBEDDING, FC, FC_BIAS, JOINED_TAP_NORM, LM_HEAD, NORM, QK, T2D, bias_name, block_name,
     expected, is_ignored, qk_norm_name, tap_norm,
 };
-use super::parts::{Eagle3Weights, FusionWeights, HeadWeights, TappedWeights, TensorSource};
-use crate::model::candle::{BlockWeights, Linear};
+use super::parts::{BlockWeights, Eagle3Weights, FusionWeights, HeadWeights, Linear, TensorSource};
 use crate::model::head::kind::{FusionKind, published};
 use crate::model::head::{DraftVocabulary, Eagle3Config, HeadConfig, HeadError, TapNorm};
 
 /// The block of an EAGLE-3 head by its authors' name, and by the name in speculators.
 const MIDLAYER: &str = "midlayer.";
 const BLOCK_0: &str = "layers.0.";
+
+const NO_HEAD: &str = "this is not a draft head: it has no `W_z` (DGF) and no `fc.weight` (EAGLE)";
+const GATED_TAPS: &str = "it has `W_z` (DGF) and `fc.weight` (EAGLE); a head that gates the states \
+    of several layers is not supported: train one of the kind dgf or eagle3";
 
 impl HeadWeights {
     /// Reads the head's tensors from `source`. Prefixes left by training frameworks (`module.`,
@@ -52,9 +55,8 @@ impl<'a> Loader<'a> {
             }
         }
         let Some(kind) = kind else {
-            problems.push(
-                "this is not a draft head: it has no `W_z` (DGF) and no `fc.weight` (EAGLE)".into(),
-            );
+            let gated = names.contains_key("W_z");
+            problems.push(if gated { GATED_TAPS } else { NO_HEAD }.to_owned());
             return Err(HeadError::Weights { problems });
         };
         let mut loader = Self { config, source, kind, names };
@@ -95,17 +97,11 @@ impl<'a> Loader<'a> {
 
     fn load(&self) -> Result<HeadWeights, HeadError> {
         let fusion = match self.kind {
-            FusionKind::Dgf | FusionKind::Dgf3 => FusionWeights::Dgf {
+            FusionKind::Dgf => FusionWeights::Dgf {
                 w_1: self.take("W_1")?,
                 w_2: self.take("W_2")?,
                 w_z: self.take("W_z")?,
                 norm: self.take("input_layernorm.weight")?,
-                tapped: match self.kind {
-                    FusionKind::Dgf3 => {
-                        Some(TappedWeights { fc: self.take(FC)?, norm: self.take(NORM)? })
-                    }
-                    _ => None,
-                },
             },
             FusionKind::Eagle => {
                 FusionWeights::Eagle { weight: self.take(FC)?, bias: self.take_optional(FC_BIAS)? }

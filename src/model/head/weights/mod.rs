@@ -6,7 +6,7 @@ mod loader;
 mod parts;
 
 pub use layout::layout;
-pub use parts::{Eagle3Weights, FusionWeights, HeadWeights, TappedWeights, TensorSource};
+pub use parts::{BlockWeights, Eagle3Weights, FusionWeights, HeadWeights, Linear, TensorSource};
 
 #[cfg(test)]
 mod tests;

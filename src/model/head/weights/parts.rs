@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::Tensor;
 
-use crate::model::candle::{BlockWeights, Linear, Table};
 use crate::model::head::kind::FusionKind;
-use crate::model::head::{DraftVocabulary, HeadConfig};
+use crate::model::head::{DraftVocabulary, HeadConfig, Table};
 
 /// Where named tensors come from: a safetensors folder, a PyTorch file, the binary itself.
 pub trait TensorSource {
@@ -50,9 +49,6 @@ pub enum FusionWeights {
         w_z: Tensor,
         /// `[H]`, the norm of the token's embedding.
         norm: Tensor,
-        /// What computes the feature from tapped states; `None` if the head reads the target's
-        /// feature.
-        tapped: Option<TappedWeights>,
     },
     /// A linear layer.
     Eagle {
@@ -63,15 +59,6 @@ pub enum FusionWeights {
     },
     /// The fusion of EAGLE-3.
     Eagle3(Box<Eagle3Weights>),
-}
-
-/// What a DGF head over tapped states has in addition to its gate and its blocks.
-#[derive(Clone, Debug)]
-pub struct TappedWeights {
-    /// `[H, taps · target's H]`, applied to the tapped states: computes the feature of a true pair.
-    pub fc: Tensor,
-    /// `[H]`, the norm of the last block's output, before the LM head.
-    pub norm: Tensor,
 }
 
 /// What an EAGLE-3 head has in addition to its block, whose q, k and v read `[.., 2H]`: the token's
@@ -90,13 +77,38 @@ pub struct Eagle3Weights {
     pub norm: Tensor,
 }
 
-impl Eagle3Weights {
-    /// How many weights it has in all.
-    pub fn elements(&self) -> usize {
-        let optional = self.fc.bias.iter().chain(&self.tap_norm);
-        let all = [&self.fc.weight, &self.embedding_norm, &self.state_norm, &self.norm];
-        all.into_iter().chain(optional).map(Tensor::elem_count).sum()
-    }
+/// A linear layer, weight `[out, in]`.
+#[derive(Clone, Debug)]
+pub struct Linear {
+    /// `[out, in]`.
+    pub weight: Tensor,
+    /// `[out]`.
+    pub bias: Option<Tensor>,
+}
+
+/// One decoder block.
+#[derive(Clone, Debug)]
+pub struct BlockWeights {
+    /// `[H]`; missing in block 0.
+    pub input_norm: Option<Tensor>,
+    /// `[d]` each: the norms of every head of q and of k, before the rotation.
+    pub qk_norm: Option<[Tensor; 2]>,
+    /// `[heads · d, H]`; the input of attention may be wider than H.
+    pub q: Linear,
+    /// `[kv_heads · d, H]`.
+    pub k: Linear,
+    /// `[kv_heads · d, H]`.
+    pub v: Linear,
+    /// `[H, heads · d]`.
+    pub o: Tensor,
+    /// `[H]`.
+    pub post_norm: Tensor,
+    /// `[I, H]`.
+    pub gate: Tensor,
+    /// `[I, H]`.
+    pub up: Tensor,
+    /// `[H, I]`.
+    pub down: Tensor,
 }
 
 /// All weights of a head, as stored.
@@ -120,8 +132,7 @@ impl HeadWeights {
     /// Which fusion it has.
     pub fn kind(&self) -> FusionKind {
         match self.fusion {
-            FusionWeights::Dgf { tapped: None, .. } => FusionKind::Dgf,
-            FusionWeights::Dgf { tapped: Some(_), .. } => FusionKind::Dgf3,
+            FusionWeights::Dgf { .. } => FusionKind::Dgf,
             FusionWeights::Eagle { .. } => FusionKind::Eagle,
             FusionWeights::Eagle3(_) => FusionKind::Eagle3,
         }
@@ -151,45 +162,5 @@ impl HeadWeights {
             self.draft_vocab = Some(tokens);
         }
         Ok(self)
-    }
-}
-
-impl FusionWeights {
-    /// The same weights on `device` in `dtype`.
-    ///
-    /// # Errors
-    /// If the device has no room or fails.
-    pub fn to(&self, device: &Device, dtype: DType) -> candle_core::Result<Self> {
-        let put = |tensor: &Tensor| tensor.to_device(device)?.to_dtype(dtype);
-        Ok(match self {
-            Self::Dgf { w_1, w_2, w_z, norm, tapped } => {
-                let tapped = tapped.as_ref().map(|own| {
-                    Ok::<_, candle_core::Error>(TappedWeights {
-                        fc: put(&own.fc)?,
-                        norm: put(&own.norm)?,
-                    })
-                });
-                Self::Dgf {
-                    w_1: put(w_1)?,
-                    w_2: put(w_2)?,
-                    w_z: put(w_z)?,
-                    norm: put(norm)?,
-                    tapped: tapped.transpose()?,
-                }
-            }
-            Self::Eagle { weight, bias } => {
-                Self::Eagle { weight: put(weight)?, bias: bias.as_ref().map(put).transpose()? }
-            }
-            Self::Eagle3(own) => Self::Eagle3(Box::new(Eagle3Weights {
-                fc: Linear {
-                    weight: put(&own.fc.weight)?,
-                    bias: own.fc.bias.as_ref().map(put).transpose()?,
-                },
-                tap_norm: own.tap_norm.as_ref().map(put).transpose()?,
-                embedding_norm: put(&own.embedding_norm)?,
-                state_norm: put(&own.state_norm)?,
-                norm: put(&own.norm)?,
-            })),
-        })
     }
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::layout::bias_name;
 use super::{FusionWeights, HeadWeights};
-use crate::model::head::{Eagle3Config, FusionKind, HeadConfig, HeadError, Taps};
+use crate::model::head::{FusionKind, HeadConfig, HeadError};
 
 fn config(blocks: usize) -> HeadConfig {
     HeadConfig::from_json(&json!({
@@ -24,15 +24,6 @@ fn checkpoint(kind: FusionKind, prefix: &str) -> HashMap<String, Tensor> {
             ("W_2".into(), vec![8, 8]),
             ("W_z".into(), vec![16, 8]),
             ("input_layernorm.weight".into(), vec![8]),
-        ],
-        FusionKind::Dgf3 => vec![
-            ("W_1".into(), vec![8, 8]),
-            ("W_2".into(), vec![8, 8]),
-            ("W_z".into(), vec![16, 8]),
-            ("input_layernorm.weight".into(), vec![8]),
-            ("fc.weight".into(), vec![8, 24]),
-            ("norm.weight".into(), vec![8]),
-            ("lm_head.weight".into(), vec![16, 8]),
         ],
         FusionKind::Eagle => vec![("fc.weight".into(), vec![8, 16])],
         FusionKind::Eagle3 => panic!("one block, tested with the recorded heads"),
@@ -55,12 +46,6 @@ fn checkpoint(kind: FusionKind, prefix: &str) -> HashMap<String, Tensor> {
     shapes.into_iter().map(|(name, shape)| (format!("{prefix}{name}"), zeros(&shape))).collect()
 }
 
-/// Two blocks of this kind.
-fn config_of(kind: FusionKind) -> HeadConfig {
-    let taps = || Eagle3Config::tapping(8, Taps::Default);
-    HeadConfig { eagle3: kind.taps().then(taps), ..config(2) }
-}
-
 fn zeros(shape: &[usize]) -> Tensor {
     Tensor::zeros(shape, DType::F32, &Device::Cpu).unwrap()
 }
@@ -74,11 +59,11 @@ fn problems(config: &HeadConfig, source: &HashMap<String, Tensor>) -> Vec<String
 
 #[test]
 fn prefixes_of_training_frameworks_do_not_matter() {
-    for kind in [FusionKind::Dgf, FusionKind::Eagle, FusionKind::Dgf3] {
+    for kind in [FusionKind::Dgf, FusionKind::Eagle] {
         for prefix in ["", "model.", "module.", "module.model."] {
-            let weights = HeadWeights::load(&config_of(kind), &checkpoint(kind, prefix)).unwrap();
+            let weights = HeadWeights::load(&config(2), &checkpoint(kind, prefix)).unwrap();
             assert_eq!((weights.kind(), weights.blocks.len()), (kind, 2));
-            assert_eq!(weights.lm_head.is_some(), kind.taps());
+            assert!(weights.lm_head.is_none());
             assert!(weights.embedding.is_none());
             assert!(weights.blocks[0].input_norm.is_none());
             assert!(weights.blocks[1].input_norm.is_some());
@@ -157,4 +142,17 @@ fn another_model_is_no_draft_head() {
         problems(&config(1), &source),
         ["this is not a draft head: it has no `W_z` (DGF) and no `fc.weight` (EAGLE)"]
     );
+}
+
+#[test]
+fn a_gate_over_several_layers_is_refused_with_the_kinds_that_can_be_trained() {
+    let mut source = checkpoint(FusionKind::Dgf, "");
+    for (name, shape) in
+        [("fc.weight", vec![8, 24]), ("norm.weight", vec![8]), ("lm_head.weight", vec![16, 8])]
+    {
+        source.insert(name.into(), zeros(&shape));
+    }
+    let problems = problems(&config(2), &source);
+    assert_eq!(problems.len(), 1);
+    assert!(problems[0].contains("train one of the kind dgf or eagle3"), "{problems:?}");
 }

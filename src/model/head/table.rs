@@ -18,7 +18,7 @@ pub enum Table {
 
 impl Table {
     /// Rows V and columns H.
-    pub(in crate::model) fn shape(&self) -> (usize, usize) {
+    pub(super) fn shape(&self) -> (usize, usize) {
         match self {
             Self::Packed(matrix) => (matrix.outputs(), matrix.inputs()),
             Self::Tensor(tensor) => tensor.dims2().unwrap_or_default(),
@@ -26,7 +26,7 @@ impl Table {
     }
 
     /// Whether both are the same matrix.
-    pub(in crate::model) fn is(&self, other: &Self) -> bool {
+    pub(super) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Packed(a), Self::Packed(b)) => Arc::ptr_eq(a, b),
             (Self::Tensor(a), Self::Tensor(b)) => a.id() == b.id(),
@@ -35,7 +35,7 @@ impl Table {
     }
 
     /// Some of its rows, in the order given, as a tensor on the CPU: f32 if the table is packed.
-    pub(crate) fn rows(&self, rows: &[u32]) -> candle_core::Result<Tensor> {
+    pub(super) fn rows(&self, rows: &[u32]) -> candle_core::Result<Tensor> {
         let matrix = match self {
             Self::Tensor(tensor) => {
                 let index = Tensor::from_slice(rows, rows.len(), tensor.device())?;
