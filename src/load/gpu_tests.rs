@@ -149,7 +149,6 @@ fn long_prompts_go_to_a_card_where_that_is_expected_to_pay() {
         let reasons = loaded.ready.reasons.join(" ");
         assert_eq!(loaded.ready.prompts_on.is_some(), pays, "{reasons}");
         assert_eq!(loaded.ready.vram_used > 0, pays, "{reasons}");
-        assert_eq!(loaded.target.splits_prompts(), pays);
         assert_eq!(reasons.contains("reads long prompts in slices"), pays, "{reasons}");
         assert_eq!(reasons.contains("Expected for a long prompt: "), pays, "{reasons}");
         assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
@@ -177,7 +176,7 @@ fn prompts_that_cannot_go_to_a_gpu_stay_and_the_reason_is_said() {
     let told = |settings: &Settings, machine: &Machine| {
         let loaded = load_on(settings, machine, Purpose::Text, own_device, &mut |_, _| {});
         let loaded = loaded.unwrap_or_else(|error| panic!("{error}"));
-        assert!(loaded.ready.prompts_on.is_none() && !loaded.target.splits_prompts());
+        assert!(loaded.ready.prompts_on.is_none());
         assert_eq!(loaded.notices.len(), 1, "{:?}", loaded.notices);
         loaded.notices[0].clone()
     };

@@ -15,7 +15,9 @@ use super::sizes::{self, CODES, FOUR_BITS};
 use super::target::LoadedTarget;
 use crate::messages;
 use crate::model::head::FusionKind;
-use crate::model::{CpuTarget, Gpu, GpuTarget, LoadError, LoadRequest, PrefillTarget, Target};
+use crate::model::{
+    CpuTarget, Gpu, LEAST_PROMPT, LoadError, LoadRequest, MOST_PROMPT_ROWS, PlacedTarget, Target,
+};
 use crate::plan::{
     BlockTime, DeviceTimes, DraftChoice, DraftDevice, DraftKind, GpuRoom, PlacementForecast,
     PlacementInputs, PrefillForecast, Schedule, Strategy, TargetSize, best_placement, gpu_room,
@@ -179,7 +181,7 @@ pub(super) fn forecast(
     reasons.extend(numbered(&ctx.files.heads));
     let GpuRoom { name, .. } = room;
     let by_layers = inputs.by_layers(&times);
-    let slices = (PrefillTarget::LEAST, PrefillTarget::MOST_ROWS);
+    let slices = (LEAST_PROMPT, MOST_PROMPT_ROWS);
     let prefill = inputs.prefill(&times, slices);
     let found = Placements { gpu: name, times, rows, by_layers, best, prefill, reasons };
     Ok((found, inputs, gpu))
@@ -345,7 +347,7 @@ fn passes(
     let (pool, kv) = (Arc::clone(&ctx.pool), ctx.kv());
     let request = LoadRequest { config, source: files.weights.as_ref(), pool, capacity, kv };
     let mut target: Box<dyn Target> = match gpu {
-        Some(gpu) => Box::new(GpuTarget::load(gpu, &request, &mut |_| {})?),
+        Some(gpu) => Box::new(PlacedTarget::on_gpu(gpu, &request, &mut |_| {})?),
         None => Box::new(CpuTarget::load(&request, &mut |_| {})?),
     };
     let token = 1.min(config.vocab.saturating_sub(1)) as u32;

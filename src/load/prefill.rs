@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::context::{LoadContext, percents};
 use super::sizes;
 use crate::messages;
-use crate::model::{CpuTarget, Gpu, LoadError, LoadRequest, PrefillTarget};
+use crate::model::{CpuTarget, Gpu, LoadError, LoadRequest, PlacedTarget};
 use crate::plan::{DraftDevice, GpuRoom, gpu_room};
 use crate::settings::PrefillDevice;
 
 /// A target on the CPU, whose prompts a GPU may read.
 pub(super) enum Prefilled {
     /// The GPU reads them.
-    There(Box<PrefillTarget>),
+    There(Box<PlacedTarget>),
     /// The GPU does not; with the reason, in a sentence, if the user has requested it.
     Here(Box<CpuTarget>, Option<String>),
 }
@@ -52,7 +52,7 @@ pub(super) fn prefilled(
     };
     let name = format!("{} for {}", files.name, room.name);
     let mut percent = percents(&name, progress);
-    let target = match PrefillTarget::load(cpu, &gpu, &request, &mut percent) {
+    let target = match PlacedTarget::reading_prompts(cpu, &gpu, &request, &mut percent) {
         Ok(target) => target,
         Err(failed) => {
             let (cpu, error) = *failed;

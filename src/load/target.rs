@@ -11,14 +11,14 @@ use super::prefill::{Prefilled, prefilled};
 use super::sizes::{self, DraftBytes};
 use crate::messages;
 use crate::model::{
-    self, CpuTarget, Gpu, GpuTarget, LoadRequest, PrefillTarget, RecoverableTarget, SplitTarget,
-    Target, TargetFallback, WeightSource,
+    self, CpuTarget, Gpu, LoadRequest, PlacedTarget, Target, TargetFallback, TargetPlace,
+    WeightSource,
 };
 use crate::plan::{LayerPlacement, LayerSize, Reason, Setting, gpu_room, place_layers};
 
 /// A target on its devices.
 pub(super) struct LoadedTarget {
-    parts: Parts,
+    target: PlacedTarget,
     /// What was planned for its first blocks.
     placed: LayerPlacement,
     /// Whether its blocks were to be streamed.
@@ -31,33 +31,20 @@ pub(super) struct LoadedTarget {
     pub(super) packed_from: PackedFrom,
 }
 
-enum Parts {
-    /// All of it on the CPU.
-    Whole(Box<CpuTarget>),
-    /// The same, with a GPU that reads long prompts.
-    Prefilled(Box<PrefillTarget>),
-    /// Its first blocks are on another device.
-    Split(Box<SplitTarget>),
-    /// All of it on a GPU.
-    OnGpu(Box<GpuTarget>),
-    /// All of it is computed on a GPU, to which every pass sends its blocks.
-    Streamed(Box<GpuTarget>),
-}
-
-/// A target whose first blocks were put on a device: as many as fit.
+/// A target whose first blocks were put on a GPU: as many as fit.
 struct Put {
-    parts: Parts,
-    /// If fewer fit, how many, the device's name and its message.
+    target: PlacedTarget,
+    /// If fewer fit, how many, the GPU's name and its message.
     fewer: Option<(usize, String, model::LoadError)>,
 }
 
-impl From<Parts> for Put {
-    fn from(parts: Parts) -> Self {
-        Self { parts, fewer: None }
+impl From<PlacedTarget> for Put {
+    fn from(target: PlacedTarget) -> Self {
+        Self { target, fewer: None }
     }
 }
 
-impl Parts {
+impl Put {
     /// Puts the first `layers` blocks on `gpu`, or the whole target if these are all. Blocks that do
     /// not fit stay on the CPU.
     fn load(
@@ -65,25 +52,24 @@ impl Parts {
         (layers, spare, streamed): (usize, u64, bool),
         request: &LoadRequest<'_>,
         progress: &mut dyn FnMut(model::Progress),
-    ) -> Result<Put, model::LoadError> {
+    ) -> Result<Self, model::LoadError> {
         if streamed {
-            let target = GpuTarget::stream(gpu, request, progress)?;
-            return Ok(Self::Streamed(Box::new(target)).into());
+            return Ok(PlacedTarget::streamed(gpu, request, progress)?.into());
         }
         let all = request.config.layers;
         let mut whole = None;
         if layers == all {
-            match GpuTarget::load(gpu, request, progress) {
-                Ok(target) => return Ok(Self::OnGpu(Box::new(target)).into()),
+            match PlacedTarget::on_gpu(gpu, request, progress) {
+                Ok(target) => return Ok(target.into()),
                 Err(error @ model::LoadError::Device { .. }) if all > 1 => whole = Some(error),
                 Err(error) => return Err(error),
             }
         }
         let most = layers.min(all - 1);
-        let (target, refused) = SplitTarget::load_fitting(gpu, (most, spare), request, progress)?;
-        let count = target.lower_layers();
+        let (target, refused) = PlacedTarget::split_fitting(gpu, (most, spare), request, progress)?;
+        let count = target.gpu_layers();
         let fewer = refused.or(whole).map(|error| (count, gpu.name().to_owned(), error));
-        Ok(Put { parts: Self::Split(Box::new(target)), fewer })
+        Ok(Self { target, fewer })
     }
 }
 
@@ -111,20 +97,20 @@ impl LoadedTarget {
         ctx: &LoadContext<'_>,
         progress: &mut dyn FnMut(&str, Option<f32>),
     ) -> Self {
-        self.parts = match self.parts {
-            Parts::Whole(target) => match prefilled(ctx, *target, progress) {
-                Prefilled::There(target) => {
-                    let forecast = ctx.advice.as_ref().and_then(|advice| advice.prefill);
-                    let gpu = target.gpu_name().unwrap_or_default();
-                    self.expected = forecast.map(|forecast| messages::long_prompt(&forecast, gpu));
-                    Parts::Prefilled(target)
-                }
-                Prefilled::Here(target, notice) => {
-                    self.notices.extend(notice);
-                    Parts::Whole(target)
-                }
-            },
-            other => other,
+        if self.target.place() != TargetPlace::Cpu {
+            return self;
+        }
+        self.target = match prefilled(ctx, self.target.into_cpu(), progress) {
+            Prefilled::There(target) => {
+                let forecast = ctx.advice.as_ref().and_then(|advice| advice.prefill);
+                let gpu = target.prompts_on().map_or("", |(gpu, _)| gpu);
+                self.expected = forecast.map(|forecast| messages::long_prompt(&forecast, gpu));
+                *target
+            }
+            Prefilled::Here(cpu, notice) => {
+                self.notices.extend(notice);
+                (*cpu).into()
+            }
         };
         self
     }
@@ -149,8 +135,8 @@ impl LoadedTarget {
         match (ctx.open_device)(placed.device, placed.room) {
             Ok(Some(gpu)) if placed.layers > 0 => {
                 let how = (placed.layers, ctx.draft_bytes().sum(), streams(ctx));
-                match Parts::load(&gpu, how, &request, &mut percent) {
-                    Ok(Put { parts, fewer }) => {
+                match Put::load(&gpu, how, &request, &mut percent) {
+                    Ok(Put { target, fewer }) => {
                         let packed_from = PackedFrom::Files;
                         let mut placed = placed;
                         let notices =
@@ -158,7 +144,7 @@ impl LoadedTarget {
                         let (streamed, notices) = (streams(ctx), notices.into_iter().collect());
                         let expected = None;
                         return Ok(Self {
-                            parts,
+                            target,
                             placed,
                             streamed,
                             expected,
@@ -177,96 +163,73 @@ impl LoadedTarget {
         }
         let whole = CpuTarget::load(&request, &mut percent)?;
         let notices = notice.into_iter().collect();
-        let parts = Parts::Whole(Box::new(whole));
         let streamed = streams(ctx);
         let (expected, packed_from) = (None, PackedFrom::Files);
-        Ok(Self { parts, placed, streamed, expected, notices, packed_from })
+        Ok(Self { target: whole.into(), placed, streamed, expected, notices, packed_from })
     }
 
     /// The part on the CPU, which has the embedding and the LM head.
     pub(super) fn cpu(&self) -> &CpuTarget {
-        match &self.parts {
-            Parts::Whole(target) => target,
-            Parts::Prefilled(target) => target.cpu(),
-            Parts::Split(target) => target.cpu(),
-            Parts::OnGpu(target) | Parts::Streamed(target) => target.cpu(),
-        }
+        self.target.cpu()
     }
 
     pub(super) fn target(&mut self) -> &mut dyn Target {
-        match &mut self.parts {
-            Parts::Whole(target) => target.as_mut(),
-            Parts::Prefilled(target) => target.as_mut(),
-            Parts::Split(target) => target.as_mut(),
-            Parts::OnGpu(target) | Parts::Streamed(target) => target.as_mut(),
-        }
+        &mut self.target
     }
 
     /// The target for decoding. Parts on a GPU can return to the CPU.
     pub(super) fn into_target(self, ctx: &LoadContext<'_>) -> Box<dyn Target> {
-        let target: Box<dyn Target> = match self.parts {
-            Parts::Whole(target) => return target,
-            // It returns by itself.
-            Parts::Prefilled(target) => return target,
-            Parts::Split(target) => target,
-            Parts::OnGpu(target) | Parts::Streamed(target) => target,
-        };
-        Box::new(RecoverableTarget::new(target, way_back(ctx)))
+        match self.target.place() {
+            TargetPlace::Cpu | TargetPlace::Prompts => Box::new(self.target),
+            TargetPlace::Split | TargetPlace::Gpu | TargetPlace::Streamed => {
+                Box::new(self.target.with_fallback(way_back(ctx)))
+            }
+        }
     }
 
     /// Bytes on the GPU.
     pub(super) fn device_bytes(&self) -> u64 {
-        match &self.parts {
-            Parts::Whole(_) => 0,
-            Parts::Prefilled(target) => target.device_bytes(),
-            Parts::Split(target) => target.device_bytes(),
-            Parts::OnGpu(target) | Parts::Streamed(target) => target.device_bytes(),
-        }
+        self.target.device_bytes()
     }
 
     /// How many blocks are computed on a GPU.
     pub(super) fn gpu_layers(&self) -> usize {
-        self.cpu().config().layers - self.cpu().layers()
+        self.target.gpu_layers()
     }
 
     /// Whether its KV cache is only in main memory.
     pub(super) fn keeps_kv_here(&self) -> bool {
-        matches!(self.parts, Parts::Whole(_) | Parts::Prefilled(_))
+        matches!(self.target.place(), TargetPlace::Cpu | TargetPlace::Prompts)
     }
 
     /// The GPU that reads its long prompts, if that is all that it does for the target.
     pub(super) fn prompts_on(&self) -> Option<&str> {
-        match &self.parts {
-            Parts::Prefilled(target) => target.gpu_name(),
-            _ => None,
-        }
+        self.target.prompts_on().map(|(gpu, _)| gpu)
     }
 
     /// Whether the CPU computes no part of it.
     pub(super) fn is_on_gpu(&self) -> bool {
-        matches!(self.parts, Parts::OnGpu(_) | Parts::Streamed(_))
+        matches!(self.target.place(), TargetPlace::Gpu | TargetPlace::Streamed)
     }
 
     /// Where it runs, if that is worth a sentence.
     pub(super) fn reason(&self) -> Option<String> {
-        match self.parts {
-            Parts::Whole(_) => None,
-            Parts::Prefilled(ref target) => {
+        let streamed = self.target.streamed_bytes() >> 20;
+        match self.target.place() {
+            TargetPlace::Cpu => None,
+            TargetPlace::Prompts => {
+                let (gpu, rows) = self.target.prompts_on()?;
                 let expected = self.expected.as_ref().map(|told| format!(" {told}"));
                 Some(format!(
-                    "{} reads long prompts in slices of {} rows and receives {} MiB for each \
-                     slice; the CPU computes the answers.{}",
-                    target.gpu_name().unwrap_or_default(),
-                    target.slice_rows(),
-                    target.streamed_bytes() >> 20,
+                    "{gpu} reads long prompts in slices of {rows} rows and receives {streamed} MiB \
+                     for each slice; the CPU computes the answers.{}",
                     expected.unwrap_or_default()
                 ))
             }
-            Parts::Split(_) | Parts::OnGpu(_) => Some(messages::reason(&self.placed.reason)),
-            Parts::Streamed(ref target) => Some(format!(
-                "{} Each pass transfers {} MiB.",
-                messages::reason(&self.placed.reason),
-                target.streamed_bytes() >> 20
+            TargetPlace::Split | TargetPlace::Gpu => Some(messages::reason(&self.placed.reason)),
+            TargetPlace::Streamed => Some(format!(
+                "{} Each pass transfers {streamed} MiB.",
+                messages::reason(&self.placed.reason)
             )),
         }
     }
@@ -282,12 +245,12 @@ impl LoadedTarget {
 
     /// What is missing for a strategy that needs blocks of the target on a GPU, and what to do.
     pub(super) fn missing_gpu_layers(&self) -> Option<String> {
-        match self.parts {
-            Parts::Split(_) | Parts::OnGpu(_) => None,
-            Parts::Whole(_) | Parts::Prefilled(_) if self.placed.requested => {
+        match self.target.place() {
+            TargetPlace::Split | TargetPlace::Gpu => None,
+            TargetPlace::Cpu | TargetPlace::Prompts if self.placed.requested => {
                 Some(format!("target blocks on a GPU: {}", self.why_not_placed()))
             }
-            Parts::Whole(_) | Parts::Prefilled(_) | Parts::Streamed(_) => {
+            TargetPlace::Cpu | TargetPlace::Prompts | TargetPlace::Streamed => {
                 Some("target blocks on a GPU: start with --gpu-layers auto".to_owned())
             }
         }
@@ -296,9 +259,9 @@ impl LoadedTarget {
     /// What is missing for a strategy that needs the target's blocks streamed to a GPU, and what to
     /// do.
     pub(super) fn missing_streaming(&self) -> Option<String> {
-        match self.parts {
-            Parts::Streamed(_) => None,
-            Parts::Whole(_) if self.streamed => {
+        match self.target.place() {
+            TargetPlace::Streamed => None,
+            TargetPlace::Cpu if self.streamed => {
                 Some(format!("a GPU to stream to: {}", self.why_not_placed()))
             }
             _ => {

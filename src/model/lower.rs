@@ -2,8 +2,8 @@
 //! nothing. It must not depend on a backend.
 
 use crate::kernels::TreeMask;
+use crate::model::TargetError;
 use crate::model::taps::Taps;
-use crate::model::{TargetError, TrafficMeter};
 
 /// The first blocks of a target, with their own KV cache for the same committed positions.
 pub(in crate::model) trait Lower: Send {
@@ -21,12 +21,6 @@ pub(in crate::model) trait Lower: Send {
     fn commit(&mut self, path: &[usize]);
     /// Forgets every position from `len` on.
     fn truncate(&mut self, len: usize);
-    /// Bytes of weights and caches on its device.
-    fn bytes(&self) -> u64;
-    /// The traffic counters of the GPU, if it runs on one with our own shaders; otherwise `None`.
-    fn traffic(&self) -> Option<TrafficMeter> {
-        None
-    }
 }
 
 /// No block: the stream is the embedding.
@@ -46,8 +40,4 @@ impl Lower for Nothing {
     fn commit(&mut self, _: &[usize]) {}
 
     fn truncate(&mut self, _: usize) {}
-
-    fn bytes(&self) -> u64 {
-        0
-    }
 }

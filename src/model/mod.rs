@@ -3,8 +3,8 @@
 //! It must not depend on files or chat.
 //!
 //! Each backend has a folder, `cpu` and `gpu`, with its block, KV cache and weights; the files next
-//! to these folders hold what the backends share. [`head`] puts a draft head on either backend. `split` puts a target's first blocks on a GPU and the rest on the CPU; `prefill` reads
-//! its long prompts on a GPU.
+//! to these folders hold what the backends share. [`head`] puts a draft head on either backend. `placed` puts
+//! the parts of a target on their devices.
 
 mod block_options;
 mod config;
@@ -19,12 +19,11 @@ mod in_flight;
 mod load_error;
 mod load_request;
 mod lower;
-mod prefill;
+mod placed;
+mod prompts;
 mod random;
-mod recoverable;
 mod rope;
 mod small;
-mod split;
 mod taps;
 mod target;
 mod vocabulary;
@@ -35,16 +34,15 @@ pub use block_options::{BlockOptions, Experts, Gating, LatentAttention, NormKind
 pub(crate) use config::tests::small as config_for_tests;
 pub use config::{Config, ConfigError, RopeLayout};
 pub use cpu::{CpuBatch, CpuDraft, CpuTarget, PassTiming, Progress};
-pub use gpu::{Gpu, GpuDraft, GpuError, GpuLimits, GpuTarget, Traffic, TrafficMeter};
+pub use gpu::{Gpu, GpuDraft, GpuError, GpuLimits, Traffic, TrafficMeter};
 pub use hf_families::{ARCHITECTURES, ArchitectureRow};
 pub use load_error::LoadError;
 pub use load_request::LoadRequest;
-pub use prefill::PrefillTarget;
+pub use placed::{PlacedTarget, TargetFallback, TargetPlace};
+pub use prompts::{LEAST_PROMPT, MOST_PROMPT_ROWS, prompt_tokens_for};
 pub use random::{KnownShape, RandomWeights};
-pub use recoverable::{RecoverableTarget, TargetFallback};
 pub use rope::{RopeScaling, RopeTable, frequencies};
 pub use small::{DraftRow, SmallLm};
-pub use split::SplitTarget;
 pub use taps::FeatureSource;
 pub use target::{Target, TargetError, Verified};
 pub use vocabulary::{Piece, PieceKind, SharedVocabulary};

@@ -70,8 +70,6 @@ pub(super) fn count_runnable(
 pub trait Target: Send {
     /// Vocabulary size V.
     fn vocab(&self) -> usize;
-    /// Hidden size H.
-    fn hidden(&self) -> usize;
     /// Chooses what passes return as features.
     fn set_features(&mut self, source: FeatureSource);
     /// How many numbers the feature of a position has.
@@ -83,10 +81,6 @@ pub trait Target: Send {
     /// Whether no position is committed.
     fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-    /// Whether rows of a prompt may be computed on another device than those of an answer.
-    fn splits_prompts(&self) -> bool {
-        false
     }
     /// Announces a prompt that is about to be read: `asked` are the runs of it that do not belong
     /// to an answer, ascending, and the first `common` of the committed positions are its
@@ -138,7 +132,7 @@ pub trait Target: Send {
         let _ = (len, bytes);
         false
     }
-    /// The traffic counters of the GPU, if it runs on one with our own shaders; otherwise `None`.
+    /// The traffic counters of the GPU; `None` if it is on the CPU alone.
     fn traffic(&self) -> Option<TrafficMeter> {
         None
     }

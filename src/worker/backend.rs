@@ -132,7 +132,7 @@ impl From<Loaded> for Backend {
         let Loaded { target, drafters, tokenizer, template, strategies, .. } = loaded;
         let Loaded { eos, stop, ready, notices, shared, kept, .. } = loaded;
         let (encoder, context) = (tokenizer.clone(), ready.context);
-        let splits_prompts = target.splits_prompts();
+        let splits_prompts = ready.prompts_on.is_some();
         let prompter = move |messages: &[Message], thinking| {
             let (messages, begun) = match messages {
                 [rest @ .., begun] if begun.role == Role::Assistant => (rest, Some(begun)),

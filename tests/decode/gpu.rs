@@ -18,8 +18,8 @@ use dovetail::model::head::{
     FusionKind, GpuHead, HeadBackend, HeadPrecision, HeadWeights, PackedHead, SharedTables,
 };
 use dovetail::model::{
-    CpuTarget, Gpu, GpuDraft, GpuLimits, GpuTarget, LoadError, LoadRequest, RecoverableTarget,
-    SharedVocabulary, SmallLm, SplitTarget, Target, Traffic,
+    CpuTarget, Gpu, GpuDraft, GpuLimits, LoadError, LoadRequest, PlacedTarget, SharedVocabulary,
+    SmallLm, Target, Traffic,
 };
 use dovetail::plan::{DraftKind, STRATEGIES, Schedule};
 use dovetail::speculate::{Method, Shape, Tree};
@@ -119,14 +119,14 @@ fn engine(files: &TargetFiles, gpu: &Arc<Gpu>, placement: Placement) -> Engine {
         }
         Placement::Split => {
             let layers = files.config.layers / 2;
-            let target = SplitTarget::load_on_gpu(gpu, layers, &request, &mut |_| {}).unwrap();
+            let target = PlacedTarget::split(gpu, layers, &request, &mut |_| {}).unwrap();
             let drafters = drafters(target.cpu(), Some(gpu));
             Engine::new(Box::new(target), drafters)
         }
         Placement::TargetOnGpu | Placement::Streamed => {
             let load = match placement {
-                Placement::Streamed => GpuTarget::stream,
-                _ => GpuTarget::load,
+                Placement::Streamed => PlacedTarget::streamed,
+                _ => PlacedTarget::on_gpu,
             };
             let target = load(gpu, &request, &mut |_| {}).unwrap();
             let drafters = drafters(target.cpu(), None);
@@ -202,7 +202,7 @@ fn every_architecture_gives_the_reference_logits_or_a_reason() {
     for (name, logits) in models {
         let (files, pool) = (files(name), Arc::new(Pool::new(2)));
         let request = LoadRequest { kv: KvFormat::F32, ..load_request(&files, &pool) };
-        let mut target = match GpuTarget::load(&gpu, &request, &mut |_| {}) {
+        let mut target = match PlacedTarget::on_gpu(&gpu, &request, &mut |_| {}) {
             Ok(target) => target,
             Err(LoadError::Device { reason, .. }) => {
                 assert!(reason.contains("the GPU kernels "), "{name}: {reason}");
@@ -313,15 +313,13 @@ fn a_target_whose_gpu_is_lost_goes_on_on_the_cpu_where_it_can() {
         let Some(gpu) = another_gpu(GpuLimits::default()) else { return };
         let pool = Arc::new(Pool::new(2));
         let load = load_request(&files, &pool);
-        let target: Box<dyn Target> = match placement {
-            Placement::Split => {
-                Box::new(SplitTarget::load_on_gpu(&gpu, 1, &load, &mut |_| {}).unwrap())
-            }
-            Placement::Streamed => Box::new(GpuTarget::stream(&gpu, &load, &mut |_| {}).unwrap()),
-            _ => Box::new(GpuTarget::load(&gpu, &load, &mut |_| {}).unwrap()),
+        let target = match placement {
+            Placement::Split => PlacedTarget::split(&gpu, 1, &load, &mut |_| {}),
+            Placement::Streamed => PlacedTarget::streamed(&gpu, &load, &mut |_| {}),
+            _ => PlacedTarget::on_gpu(&gpu, &load, &mut |_| {}),
         };
         let on_cpu = || load_files(&self::files("qwen3"), CONTEXT, 2);
-        let target = RecoverableTarget::new(target, Box::new(move || Ok(on_cpu())));
+        let target = target.unwrap().with_fallback(Box::new(move || Ok(on_cpu())));
         let drafter: Box<dyn Drafter> = Box::new(head(&files, &on_cpu(), None));
         let mut engine = Engine::new(Box::new(target), [drafter]);
         let request = request(&prompt("qwen3"), 40);

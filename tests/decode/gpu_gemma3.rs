@@ -8,7 +8,7 @@ use crate::support::gpu::gpu;
 use crate::support::library::{arch_file, arch_recording, open_target};
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::Spec;
-use dovetail::model::{Config, GpuTarget, LoadRequest, RawTensor, Target, WeightSource};
+use dovetail::model::{Config, LoadRequest, PlacedTarget, RawTensor, Target, WeightSource};
 use dovetail::speculate::Tree;
 
 /// The number of units in the recorded MLP, and in the padded one.
@@ -58,8 +58,8 @@ fn gemma_3_gives_the_reference_logits_on_a_gpu() {
     tokens[1..].iter().enumerate().for_each(|(above, &token)| {
         chain.push(above, token, -1.0);
     });
-    let stays = GpuTarget::load(&gpu, &request, &mut |_| {});
-    let streams = GpuTarget::stream(&gpu, &request, &mut |_| {});
+    let stays = PlacedTarget::on_gpu(&gpu, &request, &mut |_| {});
+    let streams = PlacedTarget::streamed(&gpu, &request, &mut |_| {});
     for (how, target) in [("resident", stays), ("streamed", streams)] {
         let mut target = target.unwrap();
         let found = target.verify(&chain).unwrap().logits;

@@ -14,7 +14,7 @@ use dovetail::decode::{Engine, Request, RoundOptions, Summary};
 use dovetail::draft::Drafter;
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::{Spec, TargetFiles};
-use dovetail::model::{CpuTarget, Gpu, GpuLimits, LoadRequest, PrefillTarget};
+use dovetail::model::{CpuTarget, Gpu, GpuLimits, LoadRequest, PlacedTarget};
 use dovetail::plan::{DraftKind, STRATEGIES};
 use dovetail::speculate::SamplerSettings;
 
@@ -27,12 +27,14 @@ fn files() -> TargetFiles {
 }
 
 /// The target with a GPU that reads its long prompts.
-fn target(files: &TargetFiles, gpu: &Arc<Gpu>) -> PrefillTarget {
+fn target(files: &TargetFiles, gpu: &Arc<Gpu>) -> PlacedTarget {
     let pool = Arc::new(Pool::new(2));
     let (config, source, kv) = (&files.config, files.weights.as_ref(), KvFormat::F32);
     let request = LoadRequest { config, source, pool, capacity: CONTEXT, kv };
     let cpu = CpuTarget::load(&request, &mut |_| {}).unwrap();
-    PrefillTarget::load(cpu, gpu, &request, &mut |_| {}).map_err(|failed| failed.1).unwrap()
+    PlacedTarget::reading_prompts(cpu, gpu, &request, &mut |_| {})
+        .map_err(|failed| failed.1)
+        .unwrap()
 }
 
 /// This many tokens of some text.

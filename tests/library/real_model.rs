@@ -14,7 +14,7 @@ use dovetail::draft::{ContextDraft, ContextSources, Drafter, FeatureHead};
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::{Spec, TargetFiles, find_ngrams, own_head};
 use dovetail::model::head::{HeadPrecision, HeadWeights, PackedHead, SharedTables};
-use dovetail::model::{LoadRequest, SplitTarget, Target};
+use dovetail::model::{LoadRequest, PlacedTarget, Target};
 use dovetail::speculate::{SamplerSettings, Shape, Tree};
 use serde_json::Value;
 
@@ -132,7 +132,7 @@ fn split_with_a_gpu_it_says_nearly_the_same() {
     // The CPU's products round activations to 8 bits, the GPU's do not: 0.011 was the largest value
     // seen.
     for layers in [1, 12] {
-        let mut split = SplitTarget::load_on_gpu(&gpu, layers, &request, &mut |_| {}).unwrap();
+        let mut split = PlacedTarget::split(&gpu, layers, &request, &mut |_| {}).unwrap();
         for (prompt, expected) in runs.iter().zip(&expected) {
             split.truncate(0);
             let found = split.prefill(prompt).unwrap().logits;

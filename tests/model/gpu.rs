@@ -7,7 +7,7 @@ use std::time::Duration;
 use dovetail::kernels::{Activation, Format, KvFormat, Pool};
 use dovetail::model::{
     BlockOptions, Config, CpuDraft, CpuTarget, DraftRow, FeatureSource, Gpu, GpuDraft, GpuLimits,
-    GpuTarget, LoadRequest, RandomWeights, RopeLayout, SlidingWindow, SmallLm, SplitTarget, Target,
+    LoadRequest, PlacedTarget, RandomWeights, RopeLayout, SlidingWindow, SmallLm, Target,
     TargetError, Verified,
 };
 use dovetail::speculate::Tree;
@@ -38,15 +38,15 @@ fn request<'a>(config: &'a Config, source: &'a RandomWeights, kv: KvFormat) -> L
     LoadRequest { config, source, pool: Arc::new(Pool::new(2)), capacity: CAPACITY, kv }
 }
 
-fn whole(gpu: &Arc<Gpu>, config: &Config, format: Format, kv: KvFormat) -> GpuTarget {
+fn whole(gpu: &Arc<Gpu>, config: &Config, format: Format, kv: KvFormat) -> PlacedTarget {
     let source = RandomWeights::new(config, format, 5);
-    GpuTarget::load(gpu, &request(config, &source, kv), &mut |_| {}).unwrap()
+    PlacedTarget::on_gpu(gpu, &request(config, &source, kv), &mut |_| {}).unwrap()
 }
 
-fn split(gpu: &Arc<Gpu>, config: &Config, format: Format, layers: usize) -> SplitTarget {
+fn split(gpu: &Arc<Gpu>, config: &Config, format: Format, layers: usize) -> PlacedTarget {
     let source = RandomWeights::new(config, format, 5);
     let request = request(config, &source, KvFormat::F32);
-    SplitTarget::load_on_gpu(gpu, layers, &request, &mut |_| {}).unwrap()
+    PlacedTarget::split(gpu, layers, &request, &mut |_| {}).unwrap()
 }
 
 fn on_cpu(config: &Config, format: Format) -> CpuTarget {
@@ -137,12 +137,12 @@ fn streamed_blocks_give_the_bits_of_resident_ones() {
         let config = Config { layers: 3, ..wide() };
         let source = RandomWeights::new(&config, format, 5);
         let request = request(&config, &source, KvFormat::F16);
-        let mut resident = GpuTarget::load(&gpu, &request, &mut |_| {}).unwrap();
+        let mut resident = PlacedTarget::on_gpu(&gpu, &request, &mut |_| {}).unwrap();
         let expected = journey(&mut resident, PROMPT);
         assert_eq!(resident.streamed_bytes(), 0);
         drop(resident);
         let held = gpu.held();
-        let mut streamed = GpuTarget::stream(&gpu, &request, &mut |_| {}).unwrap();
+        let mut streamed = PlacedTarget::streamed(&gpu, &request, &mut |_| {}).unwrap();
         assert!(journey(&mut streamed, PROMPT) == expected, "{format}: other bits");
         assert_eq!(gpu.held() - held, streamed.device_bytes());
         let bytes = streamed.streamed_bytes();
@@ -347,12 +347,12 @@ fn what_is_held_is_counted_and_given_back() {
     let source = RandomWeights::new(&tiny, Format::F16, 5);
     let request = LoadRequest { capacity: 16, ..request(&tiny, &source, KvFormat::F16) };
     for _ in 0..500 {
-        let target = GpuTarget::load(&gpu, &request, &mut |_| {}).unwrap();
+        let target = PlacedTarget::on_gpu(&gpu, &request, &mut |_| {}).unwrap();
         assert_eq!(gpu.held() - before, target.device_bytes());
     }
     assert_eq!(gpu.held(), before);
     // It can still be used.
-    let read = GpuTarget::load(&gpu, &request, &mut |_| {}).unwrap().prefill(&[1, 2]).unwrap();
+    let read = PlacedTarget::on_gpu(&gpu, &request, &mut |_| {}).unwrap().prefill(&[1, 2]).unwrap();
     assert!(read.logits.iter().all(|x| x.is_finite()));
 }
 
@@ -363,7 +363,7 @@ fn a_full_device_is_told_with_its_figures() {
     let (config, held) = (wide(), gpu.held());
     let source = RandomWeights::new(&config, Format::F16, 5);
     let request = request(&config, &source, KvFormat::F16);
-    let error = GpuTarget::load(&gpu, &request, &mut |_| {}).err().unwrap().to_string();
+    let error = PlacedTarget::on_gpu(&gpu, &request, &mut |_| {}).err().unwrap().to_string();
     assert!(error.contains("the GPU's memory is full: cannot allocate 1 MiB"), "{error}");
     assert_eq!(gpu.held(), held);
     gpu.check().unwrap();
@@ -382,7 +382,7 @@ fn blocks_that_a_full_device_does_not_take_are_the_cpus() {
         let limits = GpuLimits { room, ..GpuLimits::default() };
         let Some(full) = another_gpu(limits) else { return };
         let fitting =
-            |spare| SplitTarget::load_fitting(&full, (asked, spare), &request, &mut |_| {});
+            |spare| PlacedTarget::split_fitting(&full, (asked, spare), &request, &mut |_| {});
         let (mut target, refused) = match fitting(0) {
             Ok(fitting) => fitting,
             Err(error) => {
@@ -391,7 +391,7 @@ fn blocks_that_a_full_device_does_not_take_are_the_cpus() {
                 continue;
             }
         };
-        let count = target.lower_layers();
+        let count = target.gpu_layers();
         assert_eq!(refused.is_some(), count < asked);
         assert!(full.held() <= room);
         counts.push(count);
@@ -404,7 +404,7 @@ fn blocks_that_a_full_device_does_not_take_are_the_cpus() {
         assert!(full.held() < 1 << 20, "only what is read back is kept: {}", full.held());
         if refused.is_some() {
             // Enough for others is left free.
-            let left_over = fitting(1 << 20).map(|(target, _)| target.lower_layers());
+            let left_over = fitting(1 << 20).map(|(target, _)| target.gpu_layers());
             assert!(left_over.is_ok_and(|left_over| left_over <= count) || count == 1);
             assert!(fitting(room).is_err());
         }
@@ -421,7 +421,7 @@ fn what_the_kernels_lack_stays_on_the_cpu() {
     let config = Config { block, ..config() };
     let source = RandomWeights::new(&config, Format::F16, 5);
     let request = request(&config, &source, KvFormat::F16);
-    let error = SplitTarget::load_on_gpu(&gpu, 1, &request, &mut |_| {}).err().unwrap();
+    let error = PlacedTarget::split(&gpu, 1, &request, &mut |_| {}).err().unwrap();
     assert!(error.to_string().contains("do not support attention sinks"), "{error}");
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use dovetail::kernels::{Format, KvFormat, Pool};
 use dovetail::model::{
-    BlockOptions, Config, CpuTarget, FeatureSource, Gpu, GpuLimits, LoadRequest, PrefillTarget,
+    BlockOptions, Config, CpuTarget, FeatureSource, Gpu, GpuLimits, LoadRequest, PlacedTarget,
     RandomWeights, RopeLayout, SlidingWindow, Target, TargetError, Verified,
 };
 use dovetail::speculate::Tree;
@@ -30,15 +30,15 @@ fn on_cpu(config: &Config, kv: KvFormat) -> CpuTarget {
     load_target(config, &source, Pool::new(2), CAPACITY, kv)
 }
 
-fn try_on(gpu: &Arc<Gpu>, config: &Config, kv: KvFormat) -> Result<PrefillTarget, String> {
+fn try_on(gpu: &Arc<Gpu>, config: &Config, kv: KvFormat) -> Result<PlacedTarget, String> {
     let source = RandomWeights::new(config, Format::F32, 5);
     let pool = Arc::new(Pool::new(2));
     let request = LoadRequest { config, source: &source, pool, capacity: CAPACITY, kv };
-    let loaded = PrefillTarget::load(on_cpu(config, kv), gpu, &request, &mut |_| {});
+    let loaded = PlacedTarget::reading_prompts(on_cpu(config, kv), gpu, &request, &mut |_| {});
     loaded.map_err(|failed| failed.1.to_string())
 }
 
-fn on_gpu(gpu: &Arc<Gpu>, config: &Config, kv: KvFormat) -> PrefillTarget {
+fn on_gpu(gpu: &Arc<Gpu>, config: &Config, kv: KvFormat) -> PlacedTarget {
     try_on(gpu, config, kv).unwrap()
 }
 
@@ -251,7 +251,8 @@ fn a_lost_gpu_leaves_the_prefix_and_a_way_back() {
     // Decoding can continue after what is committed.
     assert_eq!(target.verify(&Tree::root(4)).unwrap().logits.len(), config.vocab);
     assert!(target.fall_back().is_ok());
-    assert!(target.is_empty() && target.computed_there().is_empty() && !target.splits_prompts());
+    assert!(target.is_empty() && target.computed_there().is_empty());
+    assert_eq!(target.prompts_on(), None);
     let found = read(&mut target, &text, &[0..200], 64);
     let mut alone = on_cpu(&config, KvFormat::F16);
     let expected = alone.prefill(&text).unwrap();
@@ -281,7 +282,7 @@ fn what_is_held_is_counted_and_a_device_without_room_is_told() {
     let source = RandomWeights::new(&config, Format::F32, 5);
     let (pool, kv) = (Arc::new(Pool::new(1)), KvFormat::F16);
     let request = LoadRequest { config: &config, source: &source, pool, capacity: CAPACITY, kv };
-    let loaded = PrefillTarget::load(on_cpu(&own, kv), &gpu, &request, &mut |_| {});
+    let loaded = PlacedTarget::reading_prompts(on_cpu(&own, kv), &gpu, &request, &mut |_| {});
     let (target, error) = *loaded.err().unwrap();
     assert!(error.to_string().contains("do not support attention sinks"), "{error}");
     assert_eq!(target.capacity(), CAPACITY, "the target is as it was");

@@ -71,9 +71,6 @@ impl Target for Toy {
     fn vocab(&self) -> usize {
         self.vocab
     }
-    fn hidden(&self) -> usize {
-        HIDDEN
-    }
     fn set_features(&mut self, source: FeatureSource) {
         assert_eq!(source, FeatureSource::FinalNorm, "a toy has no states");
     }

@@ -29,9 +29,6 @@ impl<T: Target> Target for Watched<T> {
     fn vocab(&self) -> usize {
         self.target.vocab()
     }
-    fn hidden(&self) -> usize {
-        self.target.hidden()
-    }
     fn set_features(&mut self, source: FeatureSource) {
         self.target.set_features(source);
     }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::model::{PrefillTarget, Target, TargetError};
+use crate::model::{LEAST_PROMPT, MOST_PROMPT_ROWS, Target, TargetError, prompt_tokens_for};
 use crate::plan::PrefillForecast;
 
 /// What a prompt may take on the CPU: a slow one gets a shorter prompt.
@@ -31,8 +31,8 @@ pub struct PromptRun {
 /// the CPU takes too long for these or the context has no room.
 pub(super) fn tokens(expected: &PrefillForecast, context: usize) -> usize {
     let in_time = (expected.cpu * LIMIT.as_secs_f64()) as usize;
-    let fewest = PrefillTarget::tokens_for(PrefillTarget::LEAST);
-    let most = PrefillTarget::tokens_for(expected.slice);
+    let fewest = prompt_tokens_for(LEAST_PROMPT);
+    let most = prompt_tokens_for(expected.slice);
     in_time.clamp(fewest, most).min(context)
 }
 
@@ -54,7 +54,7 @@ pub(super) fn rate(target: &mut dyn Target, tokens: usize) -> Result<f64, Target
         target.begin_prompt(std::slice::from_ref(&(0..tokens)), 0);
         let mut rest = prompt.as_slice();
         while !rest.is_empty() {
-            let rows = target.next_rows(PrefillTarget::MOST_ROWS).min(rest.len());
+            let rows = target.next_rows(MOST_PROMPT_ROWS).min(rest.len());
             target.prefill(&rest[..rows])?;
             rest = &rest[rows..];
         }

@@ -160,8 +160,31 @@ impl CpuTarget {
         }
     }
 
-    fn check(&self, tokens: impl IntoIterator<Item = u32>) -> Result<usize, TargetError> {
+    /// What passes return as features.
+    pub(in crate::model) fn features(&self) -> &FeatureSource {
+        &self.features
+    }
+
+    /// Counts `tokens`, if they can be run now.
+    ///
+    /// # Errors
+    /// [`TargetError::Token`] or [`TargetError::ContextFull`].
+    pub(in crate::model) fn check(
+        &self,
+        tokens: impl IntoIterator<Item = u32>,
+    ) -> Result<usize, TargetError> {
         count_runnable(tokens, self.vocab(), (self.len(), self.capacity()))
+    }
+
+    /// Counts `rows` positions as committed that another device computed in all of its blocks.
+    pub(in crate::model) fn count_committed(&mut self, rows: usize) {
+        self.pending = 0;
+        self.keep_where_they_lie(rows, &mut Nothing);
+    }
+
+    /// Lets [`Target::commit`] keep any of `rows` rows of a tree that another device has in flight.
+    pub(in crate::model) fn count_pending(&mut self, rows: usize) {
+        self.pending = rows;
     }
 
     /// Commits the first `rows` rows of the last pass without moving them.
@@ -180,10 +203,6 @@ impl CpuTarget {
 impl Target for CpuTarget {
     fn vocab(&self) -> usize {
         self.model.config.vocab
-    }
-
-    fn hidden(&self) -> usize {
-        self.model.config.hidden
     }
 
     fn set_features(&mut self, source: FeatureSource) {
@@ -211,11 +230,18 @@ impl Target for CpuTarget {
     }
 
     fn commit(&mut self, path: &[usize]) {
-        self.commit_above(path, &mut Nothing);
+        assert!(
+            path.iter().all(|&node| node < self.pending),
+            "commit of {path:?} after a tree of {}",
+            self.pending
+        );
+        self.keep(path, &mut Nothing);
+        self.pending = 0;
     }
 
     fn truncate(&mut self, len: usize) {
-        self.truncate_above(len, &mut Nothing);
+        self.model.cache.truncate(len);
+        self.pending = 0;
     }
 
     fn saved_kv(&self, most: usize) -> Option<Vec<u8>> {
@@ -318,7 +344,8 @@ impl CpuTarget {
             let positions: Vec<usize> = (len..len + tokens.len()).collect();
             let mut rows = Rows::of(&source, hidden, features, &mut normed);
             if let Err(error) = lower.pass(stream, &positions, &mask, &mut rows.taps) {
-                self.truncate_above(begin, lower);
+                self.truncate(begin);
+                lower.truncate(begin);
                 return Err(error);
             }
             pass.transform(&mask, rows.normed, &mut rows.taps);
@@ -355,24 +382,6 @@ impl CpuTarget {
         pass.head(rows.normed, &mut logits);
         self.pending = count;
         Ok(Verified { logits, features })
-    }
-
-    /// [`Target::commit`] with `lower` before the blocks.
-    pub(in crate::model) fn commit_above(&mut self, path: &[usize], lower: &mut dyn Lower) {
-        assert!(
-            path.iter().all(|&node| node < self.pending),
-            "commit of {path:?} after a tree of {}",
-            self.pending
-        );
-        self.keep(path, lower);
-        self.pending = 0;
-    }
-
-    /// [`Target::truncate`] with `lower` before the blocks.
-    pub(in crate::model) fn truncate_above(&mut self, len: usize, lower: &mut dyn Lower) {
-        self.model.cache.truncate(len);
-        self.pending = 0;
-        lower.truncate(len);
     }
 }
 

@@ -84,6 +84,15 @@ impl GpuLayers {
         }
     }
 
+    /// Bytes of weights and caches on the device.
+    pub(in crate::model) fn bytes(&self) -> u64 {
+        self.blocks.bytes()
+    }
+
+    pub(in crate::model) fn traffic(&self) -> TrafficMeter {
+        self.blocks.gpu().traffic_meter()
+    }
+
     /// How many blocks are there.
     pub(in crate::model) fn count(&self) -> usize {
         self.blocks.count()
@@ -133,14 +142,6 @@ impl Lower for GpuLayers {
 
     fn truncate(&mut self, len: usize) {
         self.blocks.truncate(len);
-    }
-
-    fn bytes(&self) -> u64 {
-        self.blocks.bytes()
-    }
-
-    fn traffic(&self) -> Option<TrafficMeter> {
-        Some(self.blocks.gpu().traffic_meter())
     }
 }
 

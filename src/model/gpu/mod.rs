@@ -7,8 +7,7 @@
 //! recording of a pass), `probe` (how long transfers take), `encode` and `matrix` (weights as the
 //! device stores them), `norm`, `streamed` (weights sent in every pass), `cache`, `places`,
 //! `block_steps` (how one block runs), `block` (several blocks) and `scores`, `layers` (a target's
-//! first blocks), `prefill` (all blocks, only for prompts), `model` (a whole model) with `target`
-//! and `draft`.
+//! first blocks), `prefill` (all blocks, only for prompts), `model` (a whole model) and `draft`.
 //!
 //! Exactness: every kernel computes a row's numbers in one order, independent of the other rows. So
 //! on one device a token's logits inside a tree have the bits of plain decoding. They differ
@@ -33,7 +32,6 @@ mod probe;
 mod scores;
 mod step;
 mod streamed;
-mod target;
 mod traffic;
 
 pub(super) use block::{Blocks, Shape};
@@ -45,10 +43,10 @@ pub use error::GpuError;
 pub(super) use kernels::Kernel;
 pub(super) use layers::{GpuLayers, STREAMED_SLICE};
 pub(super) use matrix::{GpuMatrix, Product, UploadError};
+pub(super) use model::GpuModel;
 pub(super) use norm::{Columns, norm_step};
 pub(super) use places::Rows;
 pub(super) use prefill::GpuPrefill;
 pub(super) use scores::Scores;
 pub(super) use step::{Grid, Recorder, Step};
-pub use target::GpuTarget;
 pub use traffic::{Traffic, TrafficMeter};

@@ -15,12 +15,15 @@ use super::step::Recorder;
 use crate::kernels::{Format, Matrix, Pool, TreeMask};
 use crate::model::taps::Taps;
 use crate::model::weights::{EMBEDDING, HEAD, NORM};
-use crate::model::{Config, LoadError, LoadRequest, Progress};
+use crate::model::{
+    Config, CpuTarget, LoadError, LoadRequest, Progress, Target, TargetError, Verified,
+};
+use crate::speculate::Tree;
 
 /// A model on a device.
-pub(super) struct GpuModel {
+pub(in crate::model) struct GpuModel {
     pub(super) config: Config,
-    pub(super) blocks: Blocks,
+    pub(in crate::model) blocks: Blocks,
     /// How many positions it can be used for; the cache may have more slots after them.
     pub(super) capacity: usize,
     embedding: Arc<Matrix>,
@@ -45,7 +48,7 @@ impl GpuModel {
     /// # Errors
     /// [`LoadError::Device`] if the device has no room or no kernels for the model;
     /// [`LoadError::Weights`].
-    pub(super) fn load(
+    pub(in crate::model) fn load(
         gpu: &Arc<Gpu>,
         request: &LoadRequest<'_>,
         embedding: Arc<Matrix>,
@@ -61,7 +64,7 @@ impl GpuModel {
     ///
     /// # Errors
     /// As for [`Self::load`].
-    pub(super) fn stream(
+    pub(in crate::model) fn stream(
         gpu: &Arc<Gpu>,
         request: &LoadRequest<'_>,
         embedding: Arc<Matrix>,
@@ -101,6 +104,65 @@ impl GpuModel {
             scores,
             norm,
         })
+    }
+
+    /// [`Target::prefill`] of a target whose embedding, bookkeeping and nothing else is in `cpu`.
+    ///
+    /// # Errors
+    /// [`TargetError`]; nothing is committed then.
+    pub(in crate::model) fn prefill(
+        &mut self,
+        cpu: &mut CpuTarget,
+        tokens: &[u32],
+    ) -> Result<Verified, TargetError> {
+        let count = cpu.check(tokens.iter().copied())?;
+        if count == 0 {
+            return Ok(Verified::default());
+        }
+        let begin = cpu.len();
+        let positions: Vec<usize> = (begin..begin + count).collect();
+        let read = self.run(cpu, tokens, (&positions, &TreeMask::causal(count)), Logits::Last)?;
+        self.blocks.commit(&(0..count).collect::<Vec<_>>());
+        cpu.count_committed(count);
+        Ok(read)
+    }
+
+    /// [`Target::verify`] of such a target.
+    ///
+    /// # Errors
+    /// [`TargetError`].
+    pub(in crate::model) fn verify(
+        &mut self,
+        cpu: &mut CpuTarget,
+        tree: &Tree,
+    ) -> Result<Verified, TargetError> {
+        let nodes = tree.nodes();
+        let count = cpu.check(nodes.iter().map(|node| node.token))?;
+        let tokens: Vec<u32> = nodes.iter().map(|node| node.token).collect();
+        let positions: Vec<usize> = nodes.iter().map(|node| cpu.len() + node.depth).collect();
+        let mask = TreeMask::tree(nodes.iter().map(|node| node.parent));
+        let verified = self.run(cpu, &tokens, (&positions, &mask), Logits::All)?;
+        cpu.count_pending(count);
+        Ok(verified)
+    }
+
+    /// Runs rows after the committed positions and returns what `cpu` should.
+    fn run(
+        &mut self,
+        cpu: &CpuTarget,
+        tokens: &[u32],
+        places: (&[usize], &TreeMask),
+        logits: Logits,
+    ) -> Result<Verified, TargetError> {
+        let mut features = vec![0.0; tokens.len() * cpu.feature_width()];
+        let logits = match cpu.features().states() {
+            [] => self.pass(tokens, places, (&mut features, &mut Taps::none()), logits)?,
+            states => {
+                let mut taps = Taps::new(states, self.config.hidden, &mut features);
+                self.pass(tokens, places, (&mut [], &mut taps), logits)?
+            }
+        };
+        Ok(Verified { logits, features })
     }
 
     /// Runs a row for each of `tokens`. Row i is at `positions[i]` and sees the committed positions
@@ -198,12 +260,12 @@ impl GpuModel {
     }
 
     /// Bytes of blocks in main memory.
-    pub(super) fn host_bytes(&self) -> u64 {
+    pub(in crate::model) fn host_bytes(&self) -> u64 {
         self.blocks.host_bytes()
     }
 
     /// Bytes on the device.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in crate::model) fn bytes(&self) -> u64 {
         self.blocks.bytes() + self.scores.bytes() + self.norm.bytes()
     }
 }

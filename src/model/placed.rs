@@ -1,0 +1,324 @@
+//! A target and the devices that hold its parts (method.md, Split target): all of it on the CPU, its
+//! first blocks on a GPU and the rest on the CPU, all of it on a GPU, or all of it on the CPU with a
+//! GPU that reads long prompts. Of a split target only the residual stream is transferred, H floats
+//! per row.
+//!
+//! The shaders are row-invariant, as the CPU's kernels are: the target gives the same text with and
+//! without speculation, bit for bit. The text may differ from that of the same model on the CPU
+//! alone. It must not depend on why a part is where it is.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::gpu::{Gpu, GpuLayers, GpuModel, GpuPrefill};
+use super::lower::Lower;
+use super::prompts::PromptReader;
+use super::{
+    CpuTarget, FeatureSource, LoadError, LoadRequest, Progress, Target, TargetError, TrafficMeter,
+    Verified,
+};
+use crate::speculate::Tree;
+
+/// Loads the whole target on the CPU; the error is shown to the user.
+pub type TargetFallback = Box<dyn FnOnce() -> Result<CpuTarget, String> + Send>;
+
+/// Where the parts of a target are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetPlace {
+    /// All of it is on the CPU.
+    Cpu,
+    /// The same, with a GPU that reads long prompts.
+    Prompts,
+    /// Its first blocks are on a GPU.
+    Split,
+    /// All of it is on a GPU.
+    Gpu,
+    /// All of it is computed on a GPU, to which every pass sends the blocks.
+    Streamed,
+}
+
+/// A target on its devices.
+pub struct PlacedTarget {
+    /// The blocks that the CPU runs, with the embedding and the LM head of the whole model. It
+    /// counts the committed positions.
+    cpu: CpuTarget,
+    gpu: GpuPart,
+    fallback: Option<TargetFallback>,
+}
+
+enum GpuPart {
+    None,
+    Prompts(PromptReader),
+    Lower(GpuLayers),
+    Whole(Box<GpuModel>),
+}
+
+impl From<CpuTarget> for PlacedTarget {
+    fn from(cpu: CpuTarget) -> Self {
+        Self { cpu, gpu: GpuPart::None, fallback: None }
+    }
+}
+
+impl PlacedTarget {
+    /// Puts the first `layers` blocks on `gpu`, in the precision in which the checkpoint stores
+    /// them, and the rest on the CPU as [`CpuTarget::load`] does.
+    ///
+    /// # Errors
+    /// [`LoadError`]; [`LoadError::Device`] if the device has no room or no kernels for such
+    /// blocks.
+    pub fn split(
+        gpu: &Arc<Gpu>,
+        layers: usize,
+        request: &LoadRequest<'_>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, LoadError> {
+        let lower = GpuLayers::load(gpu, layers, request, progress)?;
+        let cpu = CpuTarget::load_above(layers, request, progress)?;
+        Ok(Self { cpu, gpu: GpuPart::Lower(lower), fallback: None })
+    }
+
+    /// Puts as many of the first `layers` blocks on `gpu` as fit while `spare` bytes remain free
+    /// for others, and says why not all of them fit. The rest is as in [`Self::split`].
+    ///
+    /// # Errors
+    /// As for [`Self::split`] if none fits.
+    pub fn split_fitting(
+        gpu: &Arc<Gpu>,
+        layers_and_spare: (usize, u64),
+        request: &LoadRequest<'_>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(Self, Option<LoadError>), LoadError> {
+        let fitting = GpuLayers::load_fitting(gpu, layers_and_spare, request, progress)?;
+        let (lower, refused) = fitting;
+        let cpu = CpuTarget::load_above(lower.count(), request, progress)?;
+        Ok((Self { cpu, gpu: GpuPart::Lower(lower), fallback: None }, refused))
+    }
+
+    /// Puts the target on `gpu` with a KV cache for the request's positions, including the rows of
+    /// a tree. Main memory holds the embedding and the LM head too, for embeddings and for the
+    /// drafts that share them.
+    ///
+    /// # Errors
+    /// [`LoadError`]; [`LoadError::Device`] if the device has no room or no kernels for it.
+    pub fn on_gpu(
+        gpu: &Arc<Gpu>,
+        request: &LoadRequest<'_>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, LoadError> {
+        let cpu = CpuTarget::load_above(request.config.layers, request, progress)?;
+        let model = GpuModel::load(gpu, request, cpu.embedding(), 0, progress)?;
+        Ok(Self { cpu, gpu: GpuPart::Whole(Box::new(model)), fallback: None })
+    }
+
+    /// Leaves the weights of the blocks in main memory, from where every pass sends them to `gpu`,
+    /// alternating between two stages; the norm, the LM head and the KV cache stay there.
+    ///
+    /// # Errors
+    /// As for [`Self::on_gpu`].
+    pub fn streamed(
+        gpu: &Arc<Gpu>,
+        request: &LoadRequest<'_>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, LoadError> {
+        let cpu = CpuTarget::load_above(request.config.layers, request, progress)?;
+        let model = GpuModel::stream(gpu, request, cpu.embedding(), progress)?;
+        Ok(Self { cpu, gpu: GpuPart::Whole(Box::new(model)), fallback: None })
+    }
+
+    /// Has `gpu` read the long prompts of `cpu`, which was loaded with `request`.
+    ///
+    /// # Errors
+    /// [`LoadError::Device`] if the device has no room or no kernels for such blocks; the target is
+    /// returned unchanged.
+    pub fn reading_prompts(
+        cpu: CpuTarget,
+        gpu: &Arc<Gpu>,
+        request: &LoadRequest<'_>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, Box<(CpuTarget, LoadError)>> {
+        match PromptReader::load(gpu, request, progress) {
+            Ok(reader) => Ok(Self { cpu, gpu: GpuPart::Prompts(reader), fallback: None }),
+            Err(error) => Err(Box::new((cpu, error))),
+        }
+    }
+
+    /// With a way to load the same model on the CPU when the GPU fails.
+    #[must_use]
+    pub fn with_fallback(self, fallback: TargetFallback) -> Self {
+        Self { fallback: Some(fallback), ..self }
+    }
+
+    /// Where its parts are.
+    pub fn place(&self) -> TargetPlace {
+        match &self.gpu {
+            GpuPart::None => TargetPlace::Cpu,
+            GpuPart::Prompts(_) => TargetPlace::Prompts,
+            GpuPart::Lower(_) => TargetPlace::Split,
+            GpuPart::Whole(_) if self.streamed_bytes() > 0 => TargetPlace::Streamed,
+            GpuPart::Whole(_) => TargetPlace::Gpu,
+        }
+    }
+
+    /// The part on the CPU, which has the embedding and the LM head of the whole model.
+    pub fn cpu(&self) -> &CpuTarget {
+        &self.cpu
+    }
+
+    /// The part on the CPU, without the others.
+    pub fn into_cpu(self) -> CpuTarget {
+        self.cpu
+    }
+
+    /// How many blocks are on a GPU.
+    pub fn gpu_layers(&self) -> usize {
+        self.cpu.config().layers - self.cpu.layers()
+    }
+
+    /// Bytes on the GPU: weights, KV cache and buffers.
+    pub fn device_bytes(&self) -> u64 {
+        match &self.gpu {
+            GpuPart::None => 0,
+            GpuPart::Prompts(reader) => reader.gpu.as_ref().map_or(0, GpuPrefill::bytes),
+            GpuPart::Lower(lower) => lower.bytes(),
+            GpuPart::Whole(model) => model.bytes(),
+        }
+    }
+
+    /// Bytes of blocks in main memory that every pass, or every slice of a prompt, sends to the GPU.
+    pub fn streamed_bytes(&self) -> u64 {
+        match &self.gpu {
+            GpuPart::None | GpuPart::Lower(_) => 0,
+            GpuPart::Prompts(reader) => reader.gpu.as_ref().map_or(0, GpuPrefill::host_bytes),
+            GpuPart::Whole(model) => model.host_bytes(),
+        }
+    }
+
+    /// The name of the GPU that reads long prompts, and the most rows in a slice of them.
+    pub fn prompts_on(&self) -> Option<(&str, usize)> {
+        let GpuPart::Prompts(reader) = &self.gpu else { return None };
+        reader.gpu.as_ref().map(|gpu| (gpu.gpu().name(), reader.slice_rows()))
+    }
+
+    /// The committed rows that a GPU computed as parts of prompts, ascending.
+    pub fn computed_there(&self) -> &[Range<usize>] {
+        match &self.gpu {
+            GpuPart::Prompts(reader) => &reader.computed,
+            _ => &[],
+        }
+    }
+}
+
+impl Target for PlacedTarget {
+    fn vocab(&self) -> usize {
+        self.cpu.vocab()
+    }
+
+    fn set_features(&mut self, source: FeatureSource) {
+        self.cpu.set_features(source);
+    }
+
+    fn feature_width(&self) -> usize {
+        self.cpu.feature_width()
+    }
+
+    fn capacity(&self) -> usize {
+        self.cpu.capacity()
+    }
+
+    fn len(&self) -> usize {
+        self.cpu.len()
+    }
+
+    fn begin_prompt(&mut self, asked: &[Range<usize>], common: usize) -> usize {
+        match &mut self.gpu {
+            GpuPart::Prompts(reader) => reader.begin_prompt(asked, common),
+            _ => common,
+        }
+    }
+
+    fn next_rows(&self, rows: usize) -> usize {
+        match &self.gpu {
+            GpuPart::Prompts(reader) => reader.next_rows(self.len(), rows),
+            _ => rows,
+        }
+    }
+
+    fn prefill(&mut self, tokens: &[u32]) -> Result<Verified, TargetError> {
+        let cpu = &mut self.cpu;
+        match &mut self.gpu {
+            GpuPart::None => cpu.prefill(tokens),
+            GpuPart::Prompts(reader) => reader.prefill(cpu, tokens),
+            GpuPart::Lower(lower) => cpu.prefill_above(tokens, lower),
+            GpuPart::Whole(model) => model.prefill(cpu, tokens),
+        }
+    }
+
+    fn verify(&mut self, tree: &Tree) -> Result<Verified, TargetError> {
+        let cpu = &mut self.cpu;
+        match &mut self.gpu {
+            GpuPart::None | GpuPart::Prompts(_) => cpu.verify(tree),
+            GpuPart::Lower(lower) => cpu.verify_above(tree, lower),
+            GpuPart::Whole(model) => model.verify(cpu, tree),
+        }
+    }
+
+    fn commit(&mut self, path: &[usize]) {
+        self.cpu.commit(path);
+        match &mut self.gpu {
+            GpuPart::None | GpuPart::Prompts(_) => {}
+            GpuPart::Lower(lower) => lower.commit(path),
+            GpuPart::Whole(model) => model.blocks.commit(path),
+        }
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.cpu.truncate(len);
+        match &mut self.gpu {
+            GpuPart::None => {}
+            GpuPart::Prompts(reader) => reader.truncate(len),
+            GpuPart::Lower(lower) => lower.truncate(len),
+            GpuPart::Whole(model) => model.blocks.truncate(len),
+        }
+    }
+
+    fn fall_back(&mut self) -> Result<&'static str, TargetError> {
+        if let GpuPart::Prompts(reader) = &mut self.gpu
+            && reader.give_up()
+        {
+            self.truncate(0);
+            return Ok("from now on the CPU reads the prompts");
+        }
+        let nowhere = || TargetError::Device("the target has no other device to run on".to_owned());
+        let load = self.fallback.take().ok_or_else(nowhere)?;
+        let mut cpu = load().map_err(TargetError::Device)?;
+        cpu.set_features(self.cpu.features().clone());
+        self.cpu = cpu;
+        self.gpu = GpuPart::None;
+        Ok("the target continues on the CPU")
+    }
+
+    fn saved_kv(&self, most: usize) -> Option<Vec<u8>> {
+        match &self.gpu {
+            GpuPart::None => self.cpu.saved_kv(most),
+            GpuPart::Prompts(reader) => reader.saved_kv(&self.cpu, most),
+            GpuPart::Lower(_) | GpuPart::Whole(_) => None,
+        }
+    }
+
+    fn restore_kv(&mut self, len: usize, bytes: &[u8]) -> bool {
+        match &mut self.gpu {
+            GpuPart::None => self.cpu.restore_kv(len, bytes),
+            GpuPart::Prompts(reader) => reader.restore_kv(&mut self.cpu, len, bytes),
+            GpuPart::Lower(_) | GpuPart::Whole(_) => false,
+        }
+    }
+
+    fn traffic(&self) -> Option<TrafficMeter> {
+        match &self.gpu {
+            GpuPart::None => None,
+            GpuPart::Prompts(reader) => Some(reader.traffic()),
+            GpuPart::Lower(lower) => Some(lower.traffic()),
+            GpuPart::Whole(model) => Some(model.blocks.gpu().traffic_meter()),
+        }
+    }
+}
