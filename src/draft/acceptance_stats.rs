@@ -65,7 +65,9 @@ impl Pending {
     pub(super) fn follow(&mut self, tokens: &[u32], mut note: impl FnMut(usize, bool)) {
         for &token in tokens {
             let Some(tree) = &self.tree else { return };
-            tree.children(self.node).for_each(|i| note(i, tree.nodes()[i].token == token));
+            for i in tree.children(self.node) {
+                note(i, tree.nodes()[i].token == token);
+            }
             match tree.child(self.node, token) {
                 Some(child) => self.node = child,
                 None => self.tree = None,

@@ -70,8 +70,12 @@ pub(super) struct DraftState {
 impl DraftState {
     pub(super) fn new(lm: Box<dyn SmallLm>, vocabulary: SharedVocabulary) -> Self {
         let order = RankingOrder { width: LEAST, coupled: None };
-        let (text, ends, held) = (Vec::new(), Vec::new(), Vec::new());
-        let (after, rows, room) = (None, Vec::new(), Vec::new());
+        let text = Vec::new();
+        let ends = Vec::new();
+        let held = Vec::new();
+        let after = None;
+        let rows = Vec::new();
+        let room = Vec::new();
         Self { lm, vocabulary, order, text, ends, held, after, rows, room }
     }
 
@@ -92,7 +96,9 @@ impl DraftState {
             // The token at position 0 was not observed.
             self.ends.push(0);
         }
-        tokens.iter().for_each(|&token| self.push(token));
+        for &token in tokens.iter() {
+            self.push(token);
+        }
     }
 
     fn push(&mut self, token: u32) {

@@ -85,7 +85,8 @@ fn commonest(root: u32, mut continuations: Vec<Vec<u32>>, most: usize) -> Tree {
         while !rest.is_empty() {
             let token = continuations[rest.start][depth];
             let count = continuations[rest.clone()].partition_point(|next| next[depth] == token);
-            let (depth, start) = (Reverse(depth + 1), Reverse(rest.start));
+            let depth = Reverse(depth + 1);
+            let start = Reverse(rest.start);
             queue.push(TrieNode { count, depth, start, parent });
             rest.start += count;
         }

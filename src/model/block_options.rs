@@ -176,14 +176,18 @@ impl BlockOptions {
     /// Scales a token's embedding as the family does.
     pub(super) fn scale_embedding(&self, row: &mut [f32]) {
         if self.embedding_scale != 1.0 {
-            row.iter_mut().for_each(|x| *x *= self.embedding_scale);
+            for x in row.iter_mut() {
+                *x *= self.embedding_scale;
+            }
         }
     }
 
     /// Scales and caps the products of the LM head as the family does.
     pub(super) fn finish_logits(&self, pool: &Pool, logits: &mut [f32]) {
         if self.logit_divisor != 1.0 {
-            logits.iter_mut().for_each(|x| *x /= self.logit_divisor);
+            for x in logits.iter_mut() {
+                *x /= self.logit_divisor;
+            }
         }
         if let Some(cap) = self.final_softcap {
             softcap(pool, logits, cap);

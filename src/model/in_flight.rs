@@ -76,7 +76,8 @@ impl RowsInFlight {
             .collect();
         let deepest = above.iter().map(|path| bounds.len + path.len()).max();
         bounds.check(rows.iter().map(|row| row.token), deepest)?;
-        let (capacity, needed) = (bounds.slots, bounds.len + first + rows.len());
+        let capacity = bounds.slots;
+        let needed = bounds.len + first + rows.len();
         if needed > capacity {
             return Err(TargetError::ContextFull { needed, capacity });
         }

@@ -24,7 +24,8 @@ impl LoadRequest<'_> {
     /// # Errors
     /// [`LoadError::Capacity`] if the model was not made for so many positions.
     pub(super) fn check_capacity(&self) -> Result<(), LoadError> {
-        let (capacity, most) = (self.capacity, self.config.max_positions);
+        let capacity = self.capacity;
+        let most = self.config.max_positions;
         if capacity == 0 || capacity > most {
             return Err(LoadError::Capacity { capacity, most });
         }

@@ -233,7 +233,8 @@ mod tests {
 
     #[test]
     fn rows_are_alike_up_to_the_first_that_one_device_has_and_not_the_other() {
-        let (one, none) = (&[0..128][..], &[][..]);
+        let one = &[0..128][..];
+        let none = &[][..];
         for (a, b, most, found) in [
             (none, none, 50, 50),
             (one, one, 300, 300),

@@ -195,11 +195,13 @@ pub fn frequencies(head_dim: usize, theta: f64, scaling: &RopeScaling) -> Vec<f3
                         let stretch = positions / (turns * 2.0 * std::f64::consts::PI);
                         head_dim as f64 * libm::log(stretch) / (2.0 * libm::log(theta))
                     };
-                    let (mut low, mut high) = (pair(beta_fast), pair(beta_slow));
+                    let mut low = pair(beta_fast);
+                    let mut high = pair(beta_slow);
                     if whole_pairs {
                         (low, high) = (low.floor(), high.ceil());
                     }
-                    let (low, high) = (low.max(0.0), high.min(head_dim as f64 - 1.0));
+                    let low = low.max(0.0);
+                    let high = high.min(head_dim as f64 - 1.0);
                     let kept = 1.0 - ((i as f64 - low) / (high - low).max(0.001)).clamp(0.0, 1.0);
                     kept * plain + (1.0 - kept) * plain / factor
                 }

@@ -223,7 +223,8 @@ mod tests {
 
     #[test]
     fn tokens_are_known_by_what_they_spell() {
-        let (special, byte) = (PieceKind::Special, PieceKind::Byte);
+        let special = PieceKind::Special;
+        let byte = PieceKind::Byte;
         let target =
             [piece(special, "<s>"), text("the"), text(" cat"), text("\n"), piece(special, "<end>")];
         let small =

@@ -136,8 +136,11 @@ pub enum WeightError {
 
 /// Names and shapes of all tensors that a target of this configuration needs, in file order.
 pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
-    let (h, i) = (config.hidden, config.intermediate);
-    let (q, kv, d) = (config.q_width(), config.kv_width(), config.head_dim);
+    let h = config.hidden;
+    let i = config.intermediate;
+    let q = config.q_width();
+    let kv = config.kv_width();
+    let d = config.head_dim;
     let mut all = vec![(EMBEDDING.to_owned(), vec![config.vocab, h])];
     for layer in 0..config.layers {
         let mut push =

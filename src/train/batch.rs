@@ -51,7 +51,8 @@ impl Batch {
         let longest = examples.iter().map(|example| example.tokens.len()).max().unwrap_or_default();
         let rows = longest.saturating_sub(1);
         let count = examples.len() * rows;
-        let (read, hidden) = (columns.read.len(), columns.feature.len());
+        let read = columns.read.len();
+        let hidden = columns.feature.len();
         let mut features = vec![0f32; count * read];
         let mut labels = vec![0f32; count * hidden];
         let mut tokens = vec![0u32; count];

@@ -65,7 +65,8 @@ pub fn read(path: &Path) -> io::Result<impl Iterator<Item = io::Result<ChatLine>
 }
 
 fn lines(mut from: impl BufRead) -> impl Iterator<Item = io::Result<ChatLine>> {
-    let (mut number, mut bytes) = (0, Vec::new());
+    let mut number = 0;
+    let mut bytes = Vec::new();
     std::iter::from_fn(move || {
         loop {
             bytes.clear();

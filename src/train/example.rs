@@ -20,7 +20,8 @@ pub struct Columns {
 impl Columns {
     /// The columns for a head of this configuration.
     pub fn of(config: &HeadConfig) -> Self {
-        let (read, hidden) = (config.feature_width(), config.target_hidden());
+        let read = config.feature_width();
+        let hidden = config.target_hidden();
         match config.eagle3 {
             None => Self { read: 0..read, feature: 0..read },
             Some(_) => Self { read: 0..read, feature: read..read + hidden },

@@ -303,8 +303,11 @@ mod tests {
     #[test]
     fn value_and_gradient_are_those_of_the_formula() {
         // More rows than are held at a time with this vocabulary.
-        let (rows, hidden, vocab) = (150, 6, 20_000);
-        let (labels, lm_head) = (wave(rows, hidden, 0.3, 1.5), wave(vocab, hidden, 0.9, 2.0));
+        let rows = 150;
+        let hidden = 6;
+        let vocab = 20_000;
+        let labels = wave(rows, hidden, 0.3, 1.5);
+        let lm_head = wave(vocab, hidden, 0.9, 2.0);
         let output = Var::from_tensor(&wave(rows, hidden, 2.0, 1.5)).unwrap();
         let mask: Vec<bool> = (0..rows).map(|row| row % 3 != 1).collect();
         let expected = plain(&output, &labels, &lm_head, &mask);
@@ -326,8 +329,11 @@ mod tests {
 
     #[test]
     fn an_lm_head_of_its_own_learns_by_the_formula() {
-        let (rows, hidden, vocab) = (150, 6, 20_000);
-        let (labels, lm_head) = (wave(rows, hidden, 0.3, 1.5), wave(vocab, hidden, 0.9, 2.0));
+        let rows = 150;
+        let hidden = 6;
+        let vocab = 20_000;
+        let labels = wave(rows, hidden, 0.3, 1.5);
+        let lm_head = wave(vocab, hidden, 0.9, 2.0);
         let output = Var::from_tensor(&wave(rows, 4, 2.0, 1.5)).unwrap();
         let own = Var::from_tensor(&wave(vocab, 4, 0.1, 1.0)).unwrap();
         let mask: Vec<bool> = (0..rows).map(|row| row % 3 != 1).collect();

@@ -197,7 +197,8 @@ impl DraftNet {
         past.blocks.resize_with(depth, Vec::new);
         let places = self.places(batch, rows, past.steps())?;
         let flat = (batch * rows, hidden);
-        let (features, embeddings) = (features.reshape(flat)?, embeddings.reshape(flat)?);
+        let features = features.reshape(flat)?;
+        let embeddings = embeddings.reshape(flat)?;
         // EAGLE-3's attention reads token and state concatenated, and adds only to the state.
         let (mut x, mut attended) = match self.kind {
             FusionKind::Eagle3 => {

@@ -72,8 +72,10 @@ pub fn make_ngrams(
     let (texts, mut made) = texts(files, data, recipe)?;
     let longest = texts.iter().map(|text| text.tokens.len()).max().unwrap_or(1);
     let total = texts.iter().map(|text| text.tokens.len() as u64).sum();
-    let (config, source) = (&files.config, files.weights.as_ref());
-    let (pool, kv) = (Arc::new(Pool::new(threads)), KvFormat::F32);
+    let config = &files.config;
+    let source = files.weights.as_ref();
+    let pool = Arc::new(Pool::new(threads));
+    let kv = KvFormat::F32;
     let request = LoadRequest { config, source, pool, capacity: longest, kv };
     let mut target = CpuTarget::load(&request, &mut |_| {})?;
     let held = (texts.len() as f64 * recipe.held_out).round() as usize;
@@ -126,7 +128,8 @@ fn texts(
     let window = recipe.window.min(files.config.max_positions);
     let renderer = Renderer::new(files, window, recipe.system.clone());
     let unreadable = |source| RunError::Data { path: data.to_owned(), source };
-    let (mut texts, mut made) = (Vec::new(), NgramReport::default());
+    let mut texts = Vec::new();
+    let mut made = NgramReport::default();
     let mut first_fault = String::new();
     let mut lines = 0;
     for line in chats::read(data).map_err(unreadable)? {
@@ -145,7 +148,8 @@ fn texts(
     texts.sort_by_key(|text| rank(recipe.seed, text.line));
     texts.truncate(recipe.limit.unwrap_or(usize::MAX));
     if texts.len() < 2 {
-        let (path, usable) = (data.to_owned(), texts.len());
+        let path = data.to_owned();
+        let usable = texts.len();
         return Err(RunError::NoChats { path, lines, usable, fault: first_fault });
     }
     Ok((texts, made))
@@ -166,7 +170,9 @@ fn pass(
     let (prompt, rest) = text.tokens.split_at(begin.min(text.tokens.len()));
     target.truncate(0);
     target.prefill(prompt)?;
-    prompt.iter().for_each(|&token| take(token, &[]));
+    for &token in prompt.iter() {
+        take(token, &[]);
+    }
     let mut at = begin;
     for slice in rest.chunks(SLICE) {
         if stop.load(Ordering::Relaxed) {
@@ -174,9 +180,9 @@ fn pass(
         }
         let Some((&first, others)) = slice.split_first() else { continue };
         let mut chain = Tree::root(first);
-        others.iter().enumerate().for_each(|(above, &token)| {
+        for (above, &token) in others.iter().enumerate() {
             chain.push(above, token, 0.0);
-        });
+        }
         let found = target.verify(&chain)?;
         let path: Vec<usize> = (0..slice.len()).collect();
         target.commit(&path);
@@ -212,7 +218,8 @@ mod tests {
     fn a_table_says_what_the_target_said() {
         let files = open_target(&Spec::Bundled, &mut |_| {}).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let (data, out) = (folder.path().join("chats.jsonl"), folder.path().join("a.ngrams"));
+        let data = folder.path().join("chats.jsonl");
+        let out = folder.path().join("a.ngrams");
         let chat = |question: &str| {
             let answer = "I am fine, thank you. How are you today?";
             serde_json::json!({"messages": [

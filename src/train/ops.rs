@@ -128,7 +128,8 @@ impl<F: Fn(&Tensor) -> Result<(Tensor, Tensor)>> CustomOp2 for Known<F> {
 /// x · Wᵀ for `x` `[n, in]` and `w` `[out, in]`. Candle computes the gradient of a transposed
 /// weight as that of the transpose and adds it up element by element, against the memory order.
 pub(super) fn linear(x: &Tensor, w: &Tensor) -> Result<Tensor> {
-    let (x0, w0) = (x.detach(), w.detach());
+    let x0 = x.detach();
+    let w0 = w.detach();
     let value = x0.matmul(&w0.t()?)?;
     function_of_two(x, w, value, move |grad| Ok((grad.matmul(&w0)?, grad.t()?.matmul(&x0)?)))
 }
@@ -142,7 +143,8 @@ pub(super) fn linear_of(x: &Tensor, w: &Tensor) -> Result<Tensor> {
 
 /// RMSNorm of the rows of `x` `[rows, H]` with `weight` `[H]`.
 pub(super) fn rms_norm(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Tensor> {
-    let (x0, w0) = (x.detach().contiguous()?, weight.detach());
+    let x0 = x.detach().contiguous()?;
+    let w0 = weight.detach();
     let value = fused::rms_norm(&x0, &w0, eps)?;
     function_of_two(x, weight, value, move |grad| {
         let inverse = ((x0.sqr()?.mean_keepdim(D::Minus1)? + f64::from(eps))?.sqrt()?).recip()?;
@@ -160,7 +162,8 @@ pub(super) fn rms_norm(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Tensor> 
 pub(super) fn rotate(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
     let x0 = x.detach().contiguous()?;
     let value = candle_nn::rotary_emb::rope(&x0, cos, sin)?;
-    let (cos, back) = (cos.clone(), sin.neg()?);
+    let cos = cos.clone();
+    let back = sin.neg()?;
     function_of(x, value, move |grad| candle_nn::rotary_emb::rope(&grad.contiguous()?, &cos, &back))
 }
 
@@ -178,7 +181,8 @@ pub(super) fn masked_softmax(x: &Tensor, scale: f64, mask: &Tensor) -> Result<Te
 
 /// SiLU(gate) ⊙ up.
 pub(super) fn swiglu(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
-    let (gate0, up0) = (gate.detach(), up.detach());
+    let gate0 = gate.detach();
+    let up0 = up.detach();
     let sigmoid = fused::sigmoid(&gate0)?;
     let silu = (&gate0 * &sigmoid)?;
     let value = (&silu * &up0)?;
@@ -220,7 +224,8 @@ mod tests {
 
     #[test]
     fn linear_layers_have_the_gradient_of_their_formula() {
-        let (x, w) = (wave(&[3, 8], 0.0), wave(&[5, 8], 0.4));
+        let x = wave(&[3, 8], 0.0);
+        let w = wave(&[5, 8], 0.4);
         let plain = x.matmul(&w.t().unwrap()).unwrap();
         agree(&[&x, &w], &linear(&x, &w).unwrap(), &plain);
         agree(&[&w], &linear_of(&x, &w).unwrap(), &plain);
@@ -228,7 +233,8 @@ mod tests {
 
     #[test]
     fn norms_have_the_gradient_of_their_formula() {
-        let (x, w) = (wave(&[3, 8], 0.0), wave(&[8], 0.4));
+        let x = wave(&[3, 8], 0.0);
+        let w = wave(&[8], 0.4);
         let plain = fused::rms_norm_slow(&x, &w, 1e-5).unwrap();
         agree(&[&x, &w], &rms_norm(&x, &w, 1e-5).unwrap(), &plain);
     }
@@ -237,7 +243,8 @@ mod tests {
     fn rotations_have_the_gradient_of_their_formula() {
         let x = wave(&[2, 3, 4, 6], 0.0);
         let angles = wave(&[4, 3], 0.2).detach();
-        let (cos, sin) = (angles.cos().unwrap(), angles.sin().unwrap());
+        let cos = angles.cos().unwrap();
+        let sin = angles.sin().unwrap();
         let plain = candle_nn::rotary_emb::rope_slow(&x, &cos, &sin).unwrap();
         agree(&[&x], &rotate(&x, &cos, &sin).unwrap(), &plain);
     }
@@ -254,7 +261,8 @@ mod tests {
 
     #[test]
     fn swiglu_has_the_gradient_of_its_formula() {
-        let (gate, up) = (wave(&[3, 8], 0.0), wave(&[3, 8], 0.4));
+        let gate = wave(&[3, 8], 0.0);
+        let up = wave(&[3, 8], 0.4);
         let plain = (gate.silu().unwrap() * up.as_tensor()).unwrap();
         agree(&[&gate, &up], &swiglu(&gate, &up).unwrap(), &plain);
         assert_eq!(plain.dtype(), DType::F32);

@@ -49,7 +49,8 @@ impl AdamW {
             // What stays until the next step must not keep this step's graph alive.
             let gradient = gradient.detach();
             if !self.moments.contains_key(name) {
-                let (first, second) = (gradient.zeros_like()?, gradient.zeros_like()?);
+                let first = gradient.zeros_like()?;
+                let second = gradient.zeros_like()?;
                 self.moments.insert(name.clone(), Moments { first, second });
             }
             let Some(moments) = self.moments.get_mut(name) else { continue };
@@ -110,8 +111,10 @@ impl Update<'_> {
                 *x = *x * keep + g * g * add;
             }),
         )?;
-        let (kept, epsilon) = (self.kept() as f32, self.options.epsilon as f32);
-        let (rate, short) = ((self.rate / self.short(b1)) as f32, self.short(b2) as f32);
+        let kept = self.kept() as f32;
+        let epsilon = self.options.epsilon as f32;
+        let rate = (self.rate / self.short(b1)) as f32;
+        let short = self.short(b2) as f32;
         weight.inplace_op3(
             first,
             second,
@@ -148,9 +151,12 @@ impl<F: Fn(&mut f32, f32) + Sync> InplaceOp2 for Walk<F> {
         y: &CpuStorage,
         y_at: &Layout,
     ) -> Result<()> {
-        let (x, y) = (numbers_mut(x, at)?, numbers(y, y_at)?);
+        let x = numbers_mut(x, at)?;
+        let y = numbers(y, y_at)?;
         x.par_chunks_mut(AT_ONCE).zip(y.par_chunks(AT_ONCE)).for_each(|(x, y)| {
-            x.iter_mut().zip(y).for_each(|(x, &y)| (self.0)(x, y));
+            for (x, &y) in x.iter_mut().zip(y) {
+                (self.0)(x, y);
+            }
         });
         Ok(())
     }
@@ -170,10 +176,14 @@ impl<F: Fn(&mut f32, (f32, f32)) + Sync> InplaceOp3 for Walk<F> {
         z: &CpuStorage,
         z_at: &Layout,
     ) -> Result<()> {
-        let (x, y, z) = (numbers_mut(x, at)?, numbers(y, y_at)?, numbers(z, z_at)?);
+        let x = numbers_mut(x, at)?;
+        let y = numbers(y, y_at)?;
+        let z = numbers(z, z_at)?;
         let others = y.par_chunks(AT_ONCE).zip(z.par_chunks(AT_ONCE));
         x.par_chunks_mut(AT_ONCE).zip(others).for_each(|(x, (y, z))| {
-            x.iter_mut().zip(y.iter().zip(z)).for_each(|(x, (&y, &z))| (self.0)(x, (y, z)));
+            for (x, (&y, &z)) in x.iter_mut().zip(y.iter().zip(z)) {
+                (self.0)(x, (y, z));
+            }
         });
         Ok(())
     }
@@ -241,7 +251,9 @@ mod tests {
         let weights = BTreeMap::from([("w".to_owned(), weight)]);
         let options = Options { weight_decay: 0.1, ..options() };
         let mut adam = AdamW::default();
-        let (mut w, mut m, mut v) = ([1.0f64, -2.0, 0.5], [0.0f64; 3], [0.0f64; 3]);
+        let mut w = [1.0f64, -2.0, 0.5];
+        let mut m = [0.0f64; 3];
+        let mut v = [0.0f64; 3];
         for (t, gradient) in [[0.3f32, -7.0, 0.0], [-0.1, 0.2, 0.0]].iter().enumerate() {
             let tensor = Tensor::new(gradient, &Device::Cpu).unwrap();
             adam.step(&weights, &BTreeMap::from([("w".to_owned(), tensor)]), 0.01, &options)
@@ -250,10 +262,8 @@ mod tests {
                 let g = f64::from(gradient[i]).clamp(-0.5, 0.5);
                 m[i] = 0.9 * m[i] + 0.1 * g;
                 v[i] = 0.95 * v[i] + 0.05 * g * g;
-                let (m, v) = (
-                    m[i] / (1.0 - 0.9f64.powi(t as i32 + 1)),
-                    v[i] / (1.0 - 0.95f64.powi(t as i32 + 1)),
-                );
+                let m = m[i] / (1.0 - 0.9f64.powi(t as i32 + 1));
+                let v = v[i] / (1.0 - 0.95f64.powi(t as i32 + 1));
                 w[i] = w[i] * (1.0 - 0.001) - 0.01 * m / (v.sqrt() + 1e-8);
             }
         }

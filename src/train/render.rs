@@ -57,7 +57,8 @@ impl Renderer {
     /// Renders this target's chats, up to `window` tokens of each. `system` is put before chats
     /// that have no system message.
     pub fn new(files: &TargetFiles, window: usize, system: Option<String>) -> Self {
-        let (template, tokenizer) = (files.template.clone(), files.tokenizer.clone());
+        let template = files.template.clone();
+        let tokenizer = files.tokenizer.clone();
         Self { template, tokenizer, eos: files.eos.clone(), window, system }
     }
 

@@ -105,7 +105,8 @@ struct Buffer {
 impl ShardWriter {
     /// Continues after the `have` shards that are already in `folder`.
     pub fn new(folder: &Path, hidden: usize, have: usize) -> Self {
-        let (folder, open) = (folder.to_owned(), Buffer::default());
+        let folder = folder.to_owned();
+        let open = Buffer::default();
         Self { folder, hidden, limit: SHARD, next: have, open }
     }
 

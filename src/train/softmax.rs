@@ -116,7 +116,8 @@ mod tests {
 
     #[test]
     fn the_kernels_and_candles_operations_agree() {
-        let (rows, width) = (7, 1000);
+        let rows = 7;
+        let width = 1000;
         let by_kernels = Distributions::of(logits(rows, width, 0.3)).unwrap();
         let composed = Distributions::composed(&logits(rows, width, 0.3)).unwrap();
         assert_eq!(by_kernels.likeliest, composed.likeliest);

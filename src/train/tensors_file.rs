@@ -46,7 +46,8 @@ pub(super) fn write_tensors<S: AsRef<str>, V: View>(
     let describe = |(name, tensor): &(S, V)| {
         let from = offset;
         offset += tensor.data_len();
-        let (dtype, shape) = (tensor.dtype(), tensor.shape().to_vec());
+        let dtype = tensor.dtype();
+        let shape = tensor.shape().to_vec();
         (name.as_ref().to_owned(), TensorInfo { dtype, shape, data_offsets: (from, offset) })
     };
     let infos = tensors.iter().map(describe).collect();

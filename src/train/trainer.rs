@@ -72,7 +72,8 @@ impl Trainer {
             device,
         )?;
         if kind.taps() && options.vloss != 0.0 {
-            let (name, value) = ("vloss", options.vloss.to_string());
+            let name = "vloss";
+            let value = options.vloss.to_string();
             let reason = "0, since a head over three layers of the target does not predict \
                           features";
             return Err(TrainError::Option { name, value, reason });
@@ -120,7 +121,8 @@ impl Trainer {
             Some(tokens) => lm_head.index_select(&Tensor::new(tokens.tokens(), device)?, 0)?,
         };
         let loss = LossComputer::new(&scored, &options)?;
-        let (order, kept_seconds) = (None, 0.0);
+        let order = None;
+        let kept_seconds = 0.0;
         Ok(Self { net, loss, embedding, options, adam, position, order, kept_seconds })
     }
 
@@ -257,7 +259,9 @@ impl Trainer {
         for batch in plan(examples, 0, 0, batch_tokens, window) {
             let batch = self.batch(examples, &batch, FeatureNoise::none())?;
             let (output, _) = self.pass(&batch, course, 1)?;
-            sums.iter_mut().zip(&output.sums).for_each(|(sum, more)| sum.add(more));
+            for (sum, more) in sums.iter_mut().zip(&output.sums) {
+                sum.add(more);
+            }
         }
         Ok(sums.iter().enumerate().map(|(step, sums)| sums.measure(depth, step)).collect())
     }
@@ -335,7 +339,10 @@ impl Trainer {
                 let output = self.net.scored(output)?;
                 estimates.push(Estimate { output, depth, step, weight });
             }
-            let Some(last) = outputs.last().filter(|_| step < feedback) else { continue };
+            let Some(last) = outputs.last() else { continue };
+            if step == feedback {
+                break;
+            }
             // Row i reads the output of row i − 1 for f_i.
             let last = last.reshape((texts, rows, hidden))?.narrow(1, 0, rows - 1)?;
             features = Tensor::cat(&[&first.narrow(1, 0, 1)?, &last], 1)?;
@@ -379,7 +386,8 @@ impl Trainer {
         indices: &[usize],
         noise: FeatureNoise,
     ) -> Result<Batch, TrainError> {
-        let (columns, vocab) = (Columns::of(self.config()), self.config().body.vocab);
+        let columns = Columns::of(self.config());
+        let vocab = self.config().body.vocab;
         let width = columns.width();
         let Options { window, mask, .. } = self.options;
         let read = indices.iter().map(|&index| {

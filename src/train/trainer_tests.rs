@@ -76,7 +76,8 @@ fn trainer(options: Options) -> Trainer {
 }
 
 fn scoring(draft_vocab: Option<DraftVocabulary>, options: Options) -> Trainer {
-    let (config, shared) = (config(2), shared());
+    let config = config(2);
+    let shared = shared();
     Trainer::new(config, FusionKind::Dgf, draft_vocab, &shared, options, &Device::Cpu).unwrap()
 }
 

@@ -165,13 +165,13 @@ impl ContextDraft {
 
     /// Uses earlier chats too, if its sources include the suffix tree.
     pub fn with_history(mut self, history: Arc<History>) -> Self {
-        self.history = Some(history).filter(|_| self.sources.suffix());
+        self.history = self.sources.suffix().then_some(history);
         self
     }
 
     /// Uses an n-gram table too, if its sources include recycling.
     pub fn with_ngrams(mut self, ngrams: Arc<NgramTable>) -> Self {
-        self.ngrams = Some(ngrams).filter(|_| self.sources.recycling());
+        self.ngrams = self.sources.recycling().then_some(ngrams);
         self
     }
 
@@ -235,7 +235,9 @@ impl ContextDraft {
         ranked.truncate(width);
         let sum: f32 = ranked.iter().map(|(_, probability, _)| probability).sum();
         if sum > 1.0 {
-            ranked.iter_mut().for_each(|(_, probability, _)| *probability /= sum);
+            for (_, probability, _) in ranked.iter_mut() {
+                *probability /= sum;
+            }
         }
         ranked
     }
@@ -317,7 +319,9 @@ impl ContextDraft {
             return;
         }
         let known = self.phrases.text().len();
-        self.tokens[known.min(self.tokens.len())..].iter().for_each(|&t| self.phrases.push(t));
+        for &t in self.tokens[known.min(self.tokens.len())..].iter() {
+            self.phrases.push(t);
+        }
     }
 }
 
@@ -413,7 +417,9 @@ impl Drafter for ContextDraft {
     fn observe(&mut self, _features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
         let Self { pending, claims, calibration, .. } = self;
         pending.follow(tokens, |node, right| {
-            claims[node].all().for_each(|claim| calibration.note(claim, right));
+            for claim in claims[node].all() {
+                calibration.note(claim, right);
+            }
         });
         self.tokens.extend_from_slice(tokens);
         Ok(())

@@ -84,7 +84,9 @@ impl FeatureHead {
             if let Some(drafted_ahead) = &mut self.drafted_ahead {
                 drafted_ahead.outcomes.push(Outcome { tokens, growing });
             }
-            told.iter().for_each(|told| told(Grown::Outcomes(&self.outcomes)));
+            if let Some(told) = told {
+                told(Grown::Outcomes(&self.outcomes));
+            }
         }
         Ok(())
     }

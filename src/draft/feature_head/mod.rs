@@ -132,11 +132,15 @@ impl FeatureHead {
         while start < pairs {
             let end = pairs.min(start + CHUNK);
             // Until the pass is done, nothing from `start` on is reliable.
-            self.held[..blocks].iter_mut().for_each(|held| *held = (*held).min(start));
+            for held in self.held[..blocks].iter_mut() {
+                *held = (*held).min(start);
+            }
             let features = &self.features[start * self.width..end * self.width];
             let tokens = &self.tokens[start..end];
             self.backend.extend(start, Pairs { features, tokens }, blocks)?;
-            self.held[..blocks].iter_mut().for_each(|held| *held = end);
+            for held in self.held[..blocks].iter_mut() {
+                *held = end;
+            }
             start = end;
         }
         Ok(())
@@ -242,7 +246,9 @@ impl Drafter for FeatureHead {
     fn truncate(&mut self, len: usize) {
         self.tokens.truncate(len);
         self.features.truncate(len * self.width);
-        self.held.iter_mut().for_each(|held| *held = (*held).min(len));
+        for held in self.held.iter_mut() {
+            *held = (*held).min(len);
+        }
         self.clear_scratch();
     }
 

@@ -214,7 +214,8 @@ fn the_likeliest_outcomes_come_first() {
 #[test]
 fn a_tree_drafted_ahead_under_another_request_or_text_is_not_used() {
     let (mut head, passes) = head(2, false);
-    let (chain, other) = (budget(1), budget(2));
+    let chain = budget(1);
+    let other = budget(2);
     for (asked, text, taken) in [(chain, 6..10, true), (other, 6..10, false), (chain, 6..9, false)]
     {
         head.truncate(0);

@@ -39,7 +39,8 @@ fn decode(drafter: &mut Lookahead, gamma: usize, count: usize) -> (Vec<u32>, usi
         assert!(tree.len() <= gamma);
         let logits = logits(&text, &tree);
         drafter.verified(&tree, &logits);
-        let (mut sampler, mut history) = (Sampler::default(), History::default());
+        let mut sampler = Sampler::default();
+        let mut history = History::default();
         let accepted = accept(&tree, &logits, &mut sampler, text.len() - 1, &mut history);
         let won: Vec<u32> = accepted.tokens(&tree).collect();
         // The engine reports the bonus token separately.
@@ -75,7 +76,8 @@ fn a_guess_that_is_right_to_its_end_keeps_its_bonus() {
     drafter.pool.insert(10, guess);
     let tree = drafter.propose(&DraftRequest::new(10, budget(64))).unwrap();
     let logits = logits(&text, &tree);
-    let (mut sampler, mut history) = (Sampler::default(), History::default());
+    let mut sampler = Sampler::default();
+    let mut history = History::default();
     let accepted = accept(&tree, &logits, &mut sampler, 1, &mut history);
     assert_eq!(accepted.tokens(&tree).count(), REACH + 1);
 }

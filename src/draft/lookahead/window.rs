@@ -37,7 +37,9 @@ impl Window {
         if columns == 0 {
             self.rows.clear();
         }
-        self.rows.iter_mut().for_each(|row| row.truncate(row.len() - away));
+        for row in self.rows.iter_mut() {
+            row.truncate(row.len() - away);
+        }
     }
 
     /// The most nodes that a window of `columns` columns adds to a tree.
@@ -83,9 +85,9 @@ impl Window {
         self.rows.push(last.iter().map(next).collect());
         if self.rows.len() <= REACH {
             // The text is now one token longer, so every column moves one place to the left.
-            self.rows.iter_mut().for_each(|row| {
+            for row in &mut self.rows {
                 row.remove(0);
-            });
+            }
             return;
         }
         for column in 0..last.len() {

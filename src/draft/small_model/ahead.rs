@@ -26,7 +26,9 @@ impl SmallModel {
             } else {
                 let tree = self.grow(request, Some(row), Some(stop))?.finish(next);
                 self.outcomes.push(OutcomeAhead { node, log_prob: score, tree });
-                told.iter().for_each(|told| told(Grown::Outcomes(&self.outcomes)));
+                if let Some(told) = told {
+                    told(Grown::Outcomes(&self.outcomes));
+                }
             }
         }
         Ok(())

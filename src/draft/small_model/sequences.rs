@@ -57,7 +57,9 @@ impl SmallModel {
     ) -> Result<(), DraftError> {
         let &AheadRequest { tree, request, grown: told, .. } = ahead;
         let tell = |sequences: &Sequences| {
-            told.iter().for_each(|told| told(Grown::Sequences(sequences)));
+            if let Some(told) = told {
+                told(Grown::Sequences(sequences));
+            }
         };
         self.state.rank_for(MOST_SEQUENCES, request.coupling.as_ref());
         self.state.catch_up()?;

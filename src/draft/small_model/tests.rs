@@ -243,7 +243,8 @@ proptest! {
                     passes.lock().unwrap().clear();
                     stop.store(most == 0, Ordering::Relaxed);
                     let request = DraftRequest::new(*text.last().unwrap(), budget);
-                    let (tree, request) = (&last, &request);
+                    let tree = &last;
+                    let request = &request;
                     let ahead = AheadRequest { tree, request, stop: &stop, grown: None };
                     model.draft_ahead(&ahead).unwrap();
                     prop_assert!(passes.lock().unwrap().len() <= 4, "it stops when told to");

@@ -36,12 +36,14 @@ impl CpuBatch {
     /// [`LoadError::Cache`] if there is not enough memory for so many KV caches.
     pub fn new(target: CpuTarget, sequences: usize) -> Result<Self, LoadError> {
         let model = target.model;
-        let (config, capacity) = (model.config, model.capacity);
+        let config = model.config;
+        let capacity = model.capacity;
         let mut first = model.cache;
         first.truncate(0);
         let mut caches = vec![first];
         while caches.len() < sequences {
-            let (layers, kv) = (caches[0].layers(), caches[0].format());
+            let layers = caches[0].layers();
+            let kv = caches[0].format();
             let cache = KvCache::new(layers, config.kv_heads, config.head_dim, capacity, kv);
             caches.push(cache.map_err(|error| LoadError::Cache { capacity, error })?);
         }
@@ -178,6 +180,8 @@ impl CpuBatch {
             pass.head(rows, logits);
         }
         let path: Vec<usize> = (0..mask.len()).collect();
-        caches.iter_mut().for_each(|cache| cache.commit(pool, &path));
+        for cache in caches.iter_mut() {
+            cache.commit(pool, &path);
+        }
     }
 }

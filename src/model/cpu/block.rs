@@ -109,7 +109,9 @@ impl Blocks<'_> {
         }
         let scale = self.config.block.residual_scale;
         if scale != 1.0 {
-            s.branch.iter_mut().for_each(|x| *x *= scale);
+            for x in s.branch.iter_mut() {
+                *x *= scale;
+            }
         }
         add(self.pool, &mut s.stream, &s.branch);
         self.timing.other += self.clock.lap();

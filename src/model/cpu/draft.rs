@@ -42,7 +42,8 @@ impl CpuDraft {
     }
 
     fn bounds(&self) -> Bounds {
-        let (vocab, capacity) = (self.vocab(), self.capacity());
+        let vocab = self.vocab();
+        let capacity = self.capacity();
         Bounds { vocab, capacity, slots: self.model.cache.capacity(), len: self.len() }
     }
 

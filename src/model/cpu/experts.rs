@@ -23,7 +23,9 @@ impl Blocks<'_> {
             add_bias(&mut e.logits, bias);
         }
         e.chosen.resize_with(shape.count, Vec::new);
-        e.chosen.iter_mut().for_each(Vec::clear);
+        for chosen in &mut e.chosen {
+            chosen.clear();
+        }
         for (row, logits) in e.logits.chunks_exact(shape.count).enumerate() {
             for (expert, weight) in route(shape, logits, mixture.selection_bias.as_deref()) {
                 e.chosen[expert].push((row, weight));
@@ -64,7 +66,9 @@ fn route(shape: &Experts, logits: &[f32], selection_bias: Option<&[f32]>) -> Vec
     };
     let mut scores = probabilities.clone();
     if let Some(bias) = selection_bias {
-        scores.iter_mut().zip(bias).for_each(|(score, bias)| *score += bias);
+        for (score, bias) in scores.iter_mut().zip(bias) {
+            *score += bias;
+        }
     }
     if let Some((groups, used)) = shape.groups {
         let counted = if shape.selection_bias { 2 } else { 1 };
@@ -77,7 +81,9 @@ fn route(shape: &Experts, logits: &[f32], selection_bias: Option<&[f32]>) -> Vec
     }
     if shape.normalised {
         let sum = weights.iter().sum::<f32>().max(f32::MIN_POSITIVE);
-        weights.iter_mut().for_each(|weight| *weight /= sum);
+        for weight in weights.iter_mut() {
+            *weight /= sum;
+        }
     }
     chosen.into_iter().zip(weights).map(|(expert, weight)| (expert, weight * shape.scale)).collect()
 }

@@ -13,7 +13,9 @@ impl Blocks<'_> {
     pub(super) fn latent_qkv(&mut self, weights: &Latent, rope: Option<usize>) {
         let Self { config, pool, .. } = *self;
         let Some(shape) = &config.block.latent else { return };
-        let (rank, rot, nope) = (shape.kv_rank, shape.rope_dim, shape.nope_dim);
+        let rank = shape.kv_rank;
+        let rot = shape.rope_dim;
+        let nope = shape.nope_dim;
         let head = nope + rot;
         let s = &mut *self.scratch;
         let l = &mut s.latent;
@@ -75,7 +77,8 @@ impl Blocks<'_> {
     pub(super) fn latent_values(&mut self, weights: &Latent) {
         let Self { config, pool, .. } = *self;
         let Some(shape) = &config.block.latent else { return };
-        let (rank, value) = (shape.kv_rank, shape.value_dim);
+        let rank = shape.kv_rank;
+        let value = shape.value_dim;
         let s = &mut *self.scratch;
         let l = &mut s.latent;
         let width = config.heads * config.head_dim;

@@ -37,7 +37,8 @@ impl CpuModel {
     ) -> Result<Self, LoadError> {
         let &LoadRequest { config, source, ref pool, capacity, kv } = request;
         request.check_capacity()?;
-        let (layers, slots) = (config.layers - first, capacity.saturating_add(in_flight));
+        let layers = config.layers - first;
+        let slots = capacity.saturating_add(in_flight);
         // The cache comes before the weights, because it fails sooner.
         let cache = KvCache::new(layers, config.kv_heads, config.head_dim, slots, kv)
             .map_err(|error| LoadError::Cache { capacity: slots, error })?;

@@ -93,7 +93,8 @@ impl<'a, M> Packer<'a, M> {
         config: &Config,
         layer: usize,
     ) -> Result<Layer<M>, WeightError> {
-        let (h, block) = (config.hidden, &config.block);
+        let h = config.hidden;
+        let block = &config.block;
         let name = |part: &str| layer_name(layer, part);
         let attention = match &block.latent {
             None => Attention::Grouped(Box::new(self.grouped(config, &name)?)),
@@ -125,7 +126,8 @@ impl<'a, M> Packer<'a, M> {
             mlp: match block.experts_of(layer) {
                 Some(experts) => Mlp::Experts(Box::new(self.mixture(config, experts, &name)?)),
                 None => {
-                    let (width, bias) = (config.intermediate, block.mlp_bias);
+                    let width = config.intermediate;
+                    let bias = block.mlp_bias;
                     Mlp::Dense(Box::new(self.dense(config, &name("mlp"), width, bias)?))
                 }
             },
@@ -144,7 +146,9 @@ impl<'a, M> Packer<'a, M> {
         width: usize,
     ) -> Result<Norm, WeightError> {
         let mut weight = weights::vector(self.source, &format!("{name}.weight"), width)?;
-        weight.iter_mut().for_each(|w| *w += block.norm_offset);
+        for w in weight.iter_mut() {
+            *w += block.norm_offset;
+        }
         let bias = match block.norm {
             NormKind::Rms => None,
             NormKind::Layer => Some(weights::vector(self.source, &format!("{name}.bias"), width)?),
@@ -166,7 +170,10 @@ impl<'a, M> Packer<'a, M> {
         config: &Config,
         name: &dyn Fn(&str) -> String,
     ) -> Result<GroupedQuery<M>, WeightError> {
-        let (h, q, kv, d) = (config.hidden, config.q_width(), config.kv_width(), config.head_dim);
+        let h = config.hidden;
+        let q = config.q_width();
+        let kv = config.kv_width();
+        let d = config.head_dim;
         let rotary = config.rotary_dim();
         let stored = move |row: usize| stored_row(row, d, 0, rotary);
         let interleaved = config.rope_layout == RopeLayout::Interleaved;
@@ -183,7 +190,9 @@ impl<'a, M> Packer<'a, M> {
         let offset = config.block.norm_offset;
         let head_norm = |part: &str, width: usize| {
             let mut weight = weights::vector(source, &name(part), width)?;
-            weight.iter_mut().for_each(|w| *w += offset);
+            for w in weight.iter_mut() {
+                *w += offset;
+            }
             Ok(weight)
         };
         Ok(GroupedQuery {
@@ -217,7 +226,8 @@ impl<'a, M> Packer<'a, M> {
         name: &dyn Fn(&str) -> String,
     ) -> Result<Latent<M>, WeightError> {
         let &LatentAttention { q_rank, kv_rank, nope_dim, rope_dim, value_dim } = latent;
-        let (h, head) = (config.hidden, nope_dim + rope_dim);
+        let h = config.hidden;
+        let head = nope_dim + rope_dim;
         let of_q = move |row: usize| stored_row(row, head, nope_dim, rope_dim);
         let of_kv = move |row: usize| stored_row(row, kv_rank + rope_dim, kv_rank, rope_dim);
         let interleaved = config.rope_layout == RopeLayout::Interleaved;
@@ -259,7 +269,8 @@ impl<'a, M> Packer<'a, M> {
         width: usize,
         bias: bool,
     ) -> Result<Dense<M>, WeightError> {
-        let (h, gated) = (config.hidden, config.block.gated);
+        let h = config.hidden;
+        let gated = config.block.gated;
         let part = |part: &str| format!("{name}.{part}");
         Ok(Dense {
             gate: gated
@@ -279,7 +290,8 @@ impl<'a, M> Packer<'a, M> {
         experts: &Experts,
         name: &dyn Fn(&str) -> String,
     ) -> Result<Mixture<M>, WeightError> {
-        let (h, count) = (config.hidden, experts.count);
+        let h = config.hidden;
+        let count = experts.count;
         let router = self.matrix(&name("mlp.gate.weight"), [count, h], None)?;
         let mut all = Vec::with_capacity(count.min(1024));
         for i in 0..count {
@@ -347,8 +359,10 @@ impl Unpacked<'_> {
         rows: std::ops::Range<usize>,
         file: &mut Vec<u8>,
     ) -> Result<(), PackError> {
-        let (format, bytes) = (self.tensor.format, &*self.tensor.bytes);
-        let (outputs, inputs) = (self.rows, self.cols);
+        let format = self.tensor.format;
+        let bytes = &*self.tensor.bytes;
+        let outputs = self.rows;
+        let inputs = self.cols;
         let row = format.row_bytes(inputs);
         let row = row.ok_or(PackError::RowLength { format, inputs, block: format.block() })?;
         let expected = row.saturating_mul(outputs);
@@ -424,11 +438,13 @@ fn kept(source: &dyn WeightSource, pool: &Pool, unpacked: &Unpacked<'_>) -> Opti
 /// Where an interleaved checkpoint stores row `row` of q or k. In each head, component (half, i) of
 /// the `rotary` components from `first` on is stored as (i, half); the others stay in place.
 fn stored_row(row: usize, head_dim: usize, first: usize, rotary: usize) -> usize {
-    let (head, component) = (row / head_dim, row % head_dim);
+    let head = row / head_dim;
+    let component = row % head_dim;
     if !(first..first + rotary).contains(&component) {
         return row;
     }
     let component = component - first;
-    let (half, i) = (component / (rotary / 2), component % (rotary / 2));
+    let half = component / (rotary / 2);
+    let i = component % (rotary / 2);
     head * head_dim + first + 2 * i + half
 }

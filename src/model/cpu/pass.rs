@@ -30,7 +30,8 @@ impl Pass<'_> {
     /// The first part of `run`: embeds the tokens and returns the stream, `[rows, H]`.
     pub(super) fn embed(&mut self, tokens: &[u32], depth: impl Fn(usize) -> usize) -> &mut [f32] {
         let Self { weights, blocks } = self;
-        let (config, pool) = (blocks.config, blocks.pool);
+        let config = blocks.config;
+        let pool = blocks.pool;
         let each = tokens.len() / blocks.caches.len();
         let lens: Vec<usize> = blocks.caches.iter().map(KvCache::len).collect();
         blocks.place(tokens.len(), |row| lens[row / each] + depth(row % each), &weights.rope);
@@ -45,7 +46,8 @@ impl Pass<'_> {
     /// states on the way.
     pub(super) fn transform(&mut self, mask: &TreeMask, features: &mut [f32], taps: &mut Taps<'_>) {
         let Self { weights, blocks } = self;
-        let (config, pool) = (blocks.config, blocks.pool);
+        let config = blocks.config;
+        let pool = blocks.pool;
         // The first blocks may be on another device.
         let below = config.layers - weights.layers.len();
         for (index, layer) in weights.layers.iter().enumerate() {

@@ -290,7 +290,8 @@ impl CpuTarget {
         }
         let mut features = vec![0.0; count * self.feature_width()];
         let CpuModel { config, pool, cache, weights, .. } = &mut self.model;
-        let (mut stream, mut normed) = (vec![0.0; count * config.hidden], Vec::new());
+        let mut stream = vec![0.0; count * config.hidden];
+        let mut normed = Vec::new();
         for (&token, row) in tokens.iter().zip(stream.chunks_exact_mut(config.hidden)) {
             weights.embedding.row(token as usize, row);
             config.block.scale_embedding(row);
@@ -333,12 +334,16 @@ impl CpuTarget {
         let count = self.check(tokens.iter().copied())?;
         self.pending = 0;
         self.model.timing = PassTiming::default();
-        let (hidden, begin) = (self.model.config.hidden, self.model.cache.len());
-        let (source, width) = (self.features.clone(), self.feature_width());
+        let hidden = self.model.config.hidden;
+        let begin = self.model.cache.len();
+        let source = self.features.clone();
+        let width = self.feature_width();
         let mut features = vec![0.0; count * width];
-        let (mut normed, mut last) = (Vec::new(), Vec::new());
+        let mut normed = Vec::new();
+        let mut last = Vec::new();
         for (tokens, features) in tokens.chunks(CHUNK).zip(features.chunks_mut(CHUNK * width)) {
-            let (mask, len) = (TreeMask::causal(tokens.len()), self.model.cache.len());
+            let mask = TreeMask::causal(tokens.len());
+            let len = self.model.cache.len();
             let mut pass = self.model.pass();
             let stream = pass.embed(tokens, |row| row);
             let positions: Vec<usize> = (len..len + tokens.len()).collect();

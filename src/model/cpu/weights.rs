@@ -32,7 +32,8 @@ impl Weights {
         let blocks = Packer::count(config, first..config.layers);
         let total = blocks + 1 + usize::from(!config.tied_head);
         let mut packer = Packer::new(source, pool, total, progress);
-        let (h, vocab) = (config.hidden, config.vocab);
+        let h = config.hidden;
+        let vocab = config.vocab;
         Ok(Self {
             embedding: Arc::new(packer.matrix(weights::EMBEDDING, [vocab, h], None)?),
             layers: (first..config.layers)

@@ -136,7 +136,8 @@ impl Blocks {
         )?;
         maker.transform(&mlp, layer.mlp_norm.as_ref(), layer.mlp_out_norm.as_ref())?;
         let (steps, vectors) = maker.into_steps();
-        let (attention, mlp) = (*attention, *mlp);
+        let attention = *attention;
+        let mlp = *mlp;
         let mut matrices = vec![attention.q, attention.k, attention.v, layer.o, mlp.up, mlp.down];
         matrices.extend(mlp.gate);
         self.layers.push(BlockSteps { steps, matrices, vectors });
@@ -329,7 +330,8 @@ impl Blocks {
         let recorder = Recorder::new(&self.gpu);
         let read = recorder.submit_and_read(&[(self.cache.block(block), 0, words)])?;
         let numbers = self.cached_numbers(&read);
-        let (width, dim) = (self.config.kv_width(), self.config.head_dim);
+        let width = self.config.kv_width();
+        let dim = self.config.head_dim;
         let from = |first: usize| -> Vec<f32> {
             let heads = (0..self.config.kv_heads).map(|head| first + head * dim);
             let all = heads.flat_map(|at| {

@@ -85,7 +85,8 @@ impl<'a> Maker<'a> {
                 &b.branch
             }
         };
-        let (q, kv_width) = (config.q_width(), config.kv_width());
+        let q = config.q_width();
+        let kv_width = config.kv_width();
         let width = q + 2 * kv_width;
         let bias = |part: usize| weights.qkv_bias.as_ref().map(|all| all[part].as_slice());
         for (matrix, part, at) in
@@ -204,7 +205,8 @@ impl<'a> Maker<'a> {
         adding: Option<f32>,
     ) -> Result<(), GpuError> {
         let weight = self.gpu.filled(&norm.weight)?;
-        let (width, eps) = (norm.weight.len(), self.config.rms_eps);
+        let width = norm.weight.len();
+        let eps = self.config.rms_eps;
         let columns = Columns { width, segments: 1, into: (0, width) };
         self.steps.push(norm_step(self.gpu, (&weight, eps), (from, to), columns, adding));
         self.vectors.push(weight);

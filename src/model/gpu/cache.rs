@@ -58,7 +58,8 @@ impl Cache {
 
     /// Room for another block.
     pub(super) fn add(&mut self, gpu: &Gpu) -> Result<(), GpuError> {
-        let (format, pairs) = (self.format, self.pairs);
+        let format = self.format;
+        let pairs = self.pairs;
         let block = gpu.buffer((pairs * self.slots * pair_bytes(format)) as u64)?;
         let grid = Grid::Fixed(pairs.div_ceil(THREADS) as u32);
         let buffers = [&self.path, &block];

@@ -43,7 +43,8 @@ impl GpuDraft {
     }
 
     fn bounds(&self) -> Bounds {
-        let (vocab, capacity) = (self.vocab(), self.capacity());
+        let vocab = self.vocab();
+        let capacity = self.capacity();
         Bounds { vocab, capacity, slots: self.model.blocks.slots(), len: self.len() }
     }
 

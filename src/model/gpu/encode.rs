@@ -71,7 +71,8 @@ pub(super) fn encode(
     pool: &Pool,
 ) -> Result<(Vec<u8>, Vec<u8>), PackError> {
     let encoding = Encoding::of(format);
-    let (code_bytes, scale_bytes) = (encoding.code_bytes(columns), encoding.scale_bytes(columns));
+    let code_bytes = encoding.code_bytes(columns);
+    let scale_bytes = encoding.scale_bytes(columns);
     let mut codes = vec![0; rows * code_bytes];
     if encoding.widens(format) {
         let matrix = Matrix::pack(format, rows, columns, file, pool)?;
@@ -84,7 +85,8 @@ pub(super) fn encode(
         });
         return Ok((codes, Vec::new()));
     }
-    let (inputs, outputs) = (columns, rows);
+    let inputs = columns;
+    let outputs = rows;
     let row_bytes = format.row_bytes(columns);
     let row_bytes =
         row_bytes.ok_or(PackError::RowLength { format, inputs, block: format.block() })?;
@@ -166,7 +168,9 @@ impl Decoded {
                 self.scales[0].0 = half(0);
                 self.halves(0, &block[6..22]);
                 self.fifth(&block[2..6]);
-                self.codes[..32].iter_mut().for_each(|code| *code = code.wrapping_sub(16));
+                for code in self.codes[..32].iter_mut() {
+                    *code = code.wrapping_sub(16);
+                }
             }
             Format::Q5_1 => {
                 self.scales[0] = (half(0), -half(2));
@@ -195,7 +199,9 @@ impl Decoded {
                 }
                 for (column, code) in self.codes.iter_mut().enumerate() {
                     // Halves of 128 columns, in quarters of 32.
-                    let (part, quarter, i) = (column / 128, column / 32 % 4, column % 32);
+                    let part = column / 128;
+                    let quarter = column / 32 % 4;
+                    let i = column % 32;
                     let low = block[64 * part + 32 * (quarter % 2) + i] >> (4 * (quarter / 2)) & 15;
                     let high = block[128 + 32 * part + i] >> (2 * quarter) & 3;
                     *code = (low | high << 4).wrapping_sub(32);
@@ -232,7 +238,9 @@ impl Decoded {
     /// The eight scales and minima of six bits of a Q4_K or Q5_K block.
     fn six_bit_scales(&mut self, block: &[u8]) {
         let half = |at: usize| f16::from_le_bytes([block[at], block[at + 1]]).to_f32();
-        let (d, dmin, packed) = (half(0), half(2), &block[4..16]);
+        let d = half(0);
+        let dmin = half(2);
+        let packed = &block[4..16];
         for j in 0..8 {
             let (scale, minimum) = if j < 4 {
                 (packed[j] & 63, packed[j + 4] & 63)
@@ -278,7 +286,9 @@ mod tests {
 
     #[test]
     fn encoded_weights_keep_their_values() {
-        let (pool, columns, rows) = (Pool::new(1), 512, 3);
+        let pool = Pool::new(1);
+        let columns = 512;
+        let rows = 3;
         for format in Format::ALL {
             let files: Vec<Vec<u8>> = (0..rows).map(|i| random_row(format, columns, i)).collect();
             let file = files.concat();
@@ -286,7 +296,8 @@ mod tests {
             let shape = [files.len(), columns];
             let (codes, scales) = encode(format, shape, &file, &pool).unwrap();
             let encoding = Encoding::of(format);
-            let (code, scale) = (encoding.code_bytes(columns), encoding.scale_bytes(columns));
+            let code = encoding.code_bytes(columns);
+            let scale = encoding.scale_bytes(columns);
             for i in 0..files.len() {
                 let mut expected = vec![0.0; columns];
                 matrix.row(i, &mut expected);

@@ -96,8 +96,10 @@ impl HostMatrix {
         let mut parts: Vec<HostPart> = Vec::new();
         encoded(gpu, format, shape, pool, fill, &mut |piece| {
             if piece.at == 0 {
-                let (first, rows) = (piece.first, piece.rows);
-                let (codes, scales) = (Vec::new(), Vec::new());
+                let first = piece.first;
+                let rows = piece.rows;
+                let codes = Vec::new();
+                let scales = Vec::new();
                 parts.push(HostPart { first, rows, codes, scales });
             }
             if let Some(part) = parts.last_mut() {
@@ -151,7 +153,8 @@ fn encoded(
         return Err(GpuError::Unsupported(told).into());
     }
     let encoding = Encoding::of(format);
-    let (code, scale) = (encoding.code_bytes(inputs), encoding.scale_bytes(inputs));
+    let code = encoding.code_bytes(inputs);
+    let scale = encoding.scale_bytes(inputs);
     let by_binding = (gpu.most_binding() as usize / code.max(scale).max(1)).max(1);
     let most = by_binding.min((gpu.most_groups() * OUTPUTS) as usize);
     let run = (AT_ONCE / code.max(1)).max(1);
@@ -196,7 +199,8 @@ impl GpuMatrix {
         fill: Fill<'_>,
     ) -> Result<Self, UploadError> {
         let encoding = Encoding::of(format);
-        let (code, scale) = (encoding.code_bytes(inputs), encoding.scale_bytes(inputs));
+        let code = encoding.code_bytes(inputs);
+        let scale = encoding.scale_bytes(inputs);
         let mut parts: Vec<Part> = Vec::new();
         encoded(gpu, format, [outputs, inputs], pool, fill, &mut |piece| {
             let Piece { first, rows, at, codes, scales } = piece;
@@ -253,7 +257,8 @@ impl<'a> Product<'a> {
         input: &'a Buffer,
         output: &'a Buffer,
     ) -> Self {
-        let (input, output) = ((input, matrix.inputs, 0), (output, matrix.outputs, 0));
+        let input = (input, matrix.inputs, 0);
+        let output = (output, matrix.outputs, 0);
         Self { matrix, input, output, bias: None, flags: 0, factor: 1.0 }
     }
 

@@ -178,15 +178,18 @@ impl GpuModel {
         (features, taps): (&mut [f32], &mut Taps<'_>),
         logits: Logits,
     ) -> Result<Vec<f32>, GpuError> {
-        let (hidden, layers) = (self.config.hidden, self.config.layers);
+        let hidden = self.config.hidden;
+        let layers = self.config.layers;
         let gpu = Arc::clone(self.blocks.gpu());
         let wants_last = taps.want(layers);
         let mut tapped = Tapped::below(layers, taps);
-        let (mut last, mut all) = (Vec::new(), Vec::new());
+        let mut last = Vec::new();
+        let mut all = Vec::new();
         let vocab = self.scores.vocab();
         let most = if logits == Logits::All { ROWS } else { self.blocks.rows() };
         for (slice, tokens) in tokens.chunks(most).enumerate() {
-            let (first, rows) = (slice * most, tokens.len());
+            let first = slice * most;
+            let rows = tokens.len();
             gpu.write(self.blocks.stream(), 0, &bytes_of(&self.embed(tokens)));
             let mut recorder = Recorder::new(&gpu);
             let positions = &positions[first..first + rows];
@@ -234,7 +237,8 @@ impl GpuModel {
         let gpu = self.blocks.gpu();
         let mut recorder = Recorder::new(gpu);
         if row > 0 {
-            let (branch, hidden) = (self.blocks.branch(), self.config.hidden);
+            let branch = self.blocks.branch();
+            let hidden = self.config.hidden;
             // It goes through the stream, because a buffer cannot be copied into itself.
             recorder.copy((branch, row * hidden), (self.blocks.stream(), 0), hidden);
             recorder.copy((self.blocks.stream(), 0), (branch, 0), hidden);

@@ -92,7 +92,8 @@ impl Places {
 /// they come after the committed positions as if they were committed.
 fn paths(rows: Rows<'_>, committed: usize) -> Vec<u32> {
     let count = rows.positions.len();
-    let (mut heads, mut lists) = (Vec::with_capacity(3 * count), Vec::new());
+    let mut heads = Vec::with_capacity(3 * count);
+    let mut lists = Vec::new();
     for row in rows.first..rows.first + count {
         let seen = rows.mask.visible(row);
         let straight = (0u32..).zip(seen).take_while(|&(i, &slot)| i == slot).count();

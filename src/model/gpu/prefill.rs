@@ -80,14 +80,16 @@ impl GpuPrefill {
     ) -> Result<(), GpuError> {
         let gpu = Arc::clone(self.blocks.gpu());
         let rows = stream.len() / self.blocks.hidden();
-        let (positions, mask) = ((begin..begin + rows).collect::<Vec<_>>(), TreeMask::causal(rows));
+        let positions = (begin..begin + rows).collect::<Vec<_>>();
+        let mask = TreeMask::causal(rows);
         taps.take(0, stream);
         gpu.write(self.blocks.stream(), 0, &bytes_of(stream));
         self.blocks.place_at(begin);
         let mut recorder = Recorder::new(&gpu);
         let slice = Rows { positions: &positions, mask: &mask, first: 0 };
         let at = self.blocks.begin(slice, &mut recorder)?;
-        let (count, mut before) = (self.blocks.count(), None);
+        let count = self.blocks.count();
+        let mut before = None;
         for block in 0..count {
             let earlier = kept.before(block, begin);
             let is_read = block + 1 == count || taps.want(block + 1);

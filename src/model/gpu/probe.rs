@@ -20,7 +20,8 @@ impl Gpu {
     /// [`GpuError`] if the device is full, lost or hangs.
     pub fn measure_transfer(&self) -> Result<f64, GpuError> {
         let bytes = (SENT as u64).min(self.most_binding()) as usize;
-        let (data, buffer) = (vec![1u8; bytes], self.buffer(bytes as u64)?);
+        let data = vec![1u8; bytes];
+        let buffer = self.buffer(bytes as u64)?;
         let mut best = f64::INFINITY;
         for _ in 0..TRIES {
             let start = Instant::now();

@@ -45,10 +45,12 @@ impl Scores {
         rows: usize,
     ) -> Result<Self, GpuError> {
         let gpu = Arc::clone(blocks.gpu());
-        let (vocab, hidden) = (matrix.outputs(), matrix.inputs());
+        let vocab = matrix.outputs();
+        let hidden = matrix.inputs();
         let logits = gpu.buffer(4 * (rows * vocab) as u64)?;
         let ranked = gpu.buffer(8 * (rows * MOST_RANKED.min(vocab)) as u64)?;
-        let (mut steps, mut kept) = (Vec::new(), Vec::new());
+        let mut steps = Vec::new();
+        let mut kept = Vec::new();
         let mut input = blocks.stream();
         if let Some(norm) = norm {
             let columns = Columns { width: hidden, segments: 1, into: (0, hidden) };
@@ -100,7 +102,8 @@ impl Scores {
         ranking: &Ranking,
         token: impl Fn(u32) -> u32,
     ) -> Result<Vec<Vec<(u32, f32)>>, GpuError> {
-        let (vocab, width) = (self.vocab(), ranking.width().min(self.vocab()));
+        let vocab = self.vocab();
+        let width = ranking.width().min(self.vocab());
         if ranking.is_coupled() || width > MOST_RANKED || width == 0 {
             let read = recorder.submit_and_read(&[(&self.logits, 0, rows * vocab)])?;
             let logits = floats_of(&read);

@@ -111,7 +111,9 @@ impl<'a> Recorder<'a> {
         steps: impl IntoIterator<Item = &'s Step>,
         at: At,
     ) {
-        steps.into_iter().for_each(|step| self.run(step, at));
+        for step in steps.into_iter() {
+            self.run(step, at);
+        }
     }
 
     /// Copies `floats` floats between two buffers. Each buffer comes with its starting position, in

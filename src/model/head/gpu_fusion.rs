@@ -49,7 +49,8 @@ impl GpuFusion {
         (blocks, sources): (&Blocks, &Buffer),
         rows: usize,
     ) -> Result<Self, HeadError> {
-        let (hidden, eps) = (config.body.hidden, config.body.rms_eps);
+        let hidden = config.body.hidden;
+        let eps = config.body.rms_eps;
         let of = |width: usize| gpu.buffer(4 * (rows * width) as u64);
         let buffers = Buffers {
             features: of(config.feature_width())?,
@@ -57,7 +58,8 @@ impl GpuFusion {
             chosen: gpu.buffer(4 * rows as u64)?,
             joined: of(2 * hidden)?,
         };
-        let (stream, branch) = (blocks.stream(), blocks.branch());
+        let stream = blocks.stream();
+        let branch = blocks.branch();
         let mut maker = Maker { gpu, hidden, eps, steps: Vec::new(), vectors: Vec::new() };
         let mut of_target = Vec::new();
         let mut after = Vec::new();
@@ -249,7 +251,8 @@ impl Maker<'_> {
         let together = norm.ones.len();
         let segments = width / together.max(1);
         let columns = Columns { width: together, segments, into: (0, width) };
-        let (weighted, to) = ((&weight, self.eps), (features, &normed));
+        let weighted = (&weight, self.eps);
+        let to = (features, &normed);
         self.steps.push(norm_step(self.gpu, weighted, to, columns, None));
         self.product(Product::new(&own.fc, &normed, stream).with_bias(bias))?;
         self.vectors.extend([weight, normed]);

@@ -159,7 +159,8 @@ impl HeadBackend for GpuHead {
         let Pairs { features, tokens } = pairs;
         let rows = tokens.len();
         if start + rows > self.capacity {
-            let (wanted, room) = (start + rows, self.capacity);
+            let wanted = start + rows;
+            let room = self.capacity;
             return Err(HeadError::Device(format!("{wanted} positions do not fit into {room}")));
         }
         self.depth = blocks.min(self.blocks.count());

@@ -18,7 +18,8 @@ pub enum FusionKind {
 impl FusionKind {
     /// The kind of a checkpoint with tensors of these names; `None` if it is not a draft head.
     pub fn of<'a>(names: impl Iterator<Item = &'a str>) -> Option<Self> {
-        let (mut gated, mut joined) = (false, false);
+        let mut gated = false;
+        let mut joined = false;
         for name in names {
             match published(name) {
                 "W_1" | "W_2" | "W_z" => gated = true,

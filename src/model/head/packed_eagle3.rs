@@ -29,7 +29,9 @@ impl PackedEagle3 {
         buffers: &mut Eagle3Buffers,
         blocks: &mut Blocks<'_>,
     ) {
-        let (pool, hidden, eps) = (blocks.pool, blocks.config.hidden, blocks.config.rms_eps);
+        let pool = blocks.pool;
+        let hidden = blocks.config.hidden;
+        let eps = blocks.config.rms_eps;
         let size = embeddings.len();
         let Eagle3Buffers { state, embedding, normed, joined, .. } = buffers;
         for buffer in [&mut *state, embedding, normed] {

@@ -188,7 +188,8 @@ impl Buffers {
 
     /// Computes `fused` from `features` and `embeddings` (method.md, Draft heads).
     fn fuse(&mut self, fusion: &PackedFusion, blocks: &mut Blocks<'_>) {
-        let (pool, hidden) = (blocks.pool, blocks.config.hidden);
+        let pool = blocks.pool;
+        let hidden = blocks.config.hidden;
         let size = self.embeddings.len();
         self.fused.resize(size, 0.0);
         match fusion {

@@ -16,7 +16,8 @@ pub struct SharedTables {
 impl SharedTables {
     /// The embedding and LM head of `target`, as it holds them.
     pub fn of(target: &CpuTarget) -> Self {
-        let (embedding, lm_head) = (target.embedding(), target.lm_head());
+        let embedding = target.embedding();
+        let lm_head = target.lm_head();
         Self { embedding: Table::Packed(embedding), lm_head: Table::Packed(lm_head) }
     }
 

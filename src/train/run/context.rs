@@ -36,7 +36,8 @@ impl<'a> RunContext<'a> {
         stop: &'a AtomicBool,
         report: &'a mut dyn FnMut(TrainEvent<'_>),
     ) -> Self {
-        let (pool, gauge) = (Arc::new(Pool::new(threads)), UsageMeter::new());
+        let pool = Arc::new(Pool::new(threads));
+        let gauge = UsageMeter::new();
         Self { dir, state, files, pool, stop, report, gauge, stage: None }
     }
 
@@ -55,9 +56,11 @@ impl<'a> RunContext<'a> {
 
     /// The target, for texts of up to `positions` tokens.
     pub fn target(&self, positions: usize) -> Result<CpuTarget, RunError> {
-        let (config, source) = (&self.files.config, self.files.weights.as_ref());
+        let config = &self.files.config;
+        let source = self.files.weights.as_ref();
         let capacity = positions.clamp(1, config.max_positions);
-        let (pool, kv) = (Arc::clone(&self.pool), KvFormat::F32);
+        let pool = Arc::clone(&self.pool);
+        let kv = KvFormat::F32;
         Ok(CpuTarget::load(&LoadRequest { config, source, pool, capacity, kv }, &mut |_| {})?)
     }
 

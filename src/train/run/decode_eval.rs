@@ -108,7 +108,8 @@ impl Decoder {
         let target = run.target(context)?;
         let shared = SharedTables::of(&target);
         let pool = std::sync::Arc::clone(&run.pool);
-        let (precision, kv) = (HeadPrecision::Four, KvFormat::F16);
+        let precision = HeadPrecision::Four;
+        let kv = KvFormat::F16;
         let source = weights.config.features(run.files.config.layers).map_err(HeadError::from)?;
         let head = PackedHead::new(weights, &shared, pool, context, precision, kv)?;
         let drafter: Box<dyn Drafter> = Box::new(

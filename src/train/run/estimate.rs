@@ -205,7 +205,8 @@ impl Learner<'_> {
             ..self.recipe.options.clone()
         };
         let config = head_config_of(self.recipe.kind, &run.files.config, self.recipe.blocks, false);
-        let (scored, shared) = (draft_vocab(run, texts), shared(run)?);
+        let scored = draft_vocab(run, texts);
+        let shared = shared(run)?;
         let kind = self.recipe.kind;
         let mut trainer = Trainer::new(config, kind, scored, &shared, options, self.device)?;
         trainer.step(&self.examples)?;

@@ -67,7 +67,8 @@ fn pass(
         }
         if tapped {
             let (states, normed) = target.prefill_with_norm(slice)?;
-            let (width, hidden) = (target.feature_width(), target.config().hidden);
+            let width = target.feature_width();
+            let hidden = target.config().hidden;
             for (states, normed) in states.chunks_exact(width).zip(normed.chunks_exact(hidden)) {
                 features.extend_from_slice(states);
                 features.extend_from_slice(normed);

@@ -12,7 +12,8 @@ pub(super) fn check(before: &TargetFingerprint, now: &TargetFingerprint) -> Resu
     match before.difference(now) {
         None => Ok(()),
         Some(found) => {
-            let (name, what) = (now.name.clone(), found.what);
+            let name = now.name.clone();
+            let what = found.what;
             Err(RunError::Changed { what, name, before: found.before, now: found.now })
         }
     }

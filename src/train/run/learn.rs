@@ -161,7 +161,8 @@ pub(super) fn draft_vocab(run: &mut RunContext<'_>, texts: &[Text]) -> Option<Dr
     let said = learned.iter().flat_map(|text| {
         text.answers.iter().flat_map(|answer| text.tokens.get(answer.clone()).unwrap_or_default())
     });
-    let (size, vocab) = (run.state.recipe.draft_vocab, run.files.config.vocab);
+    let size = run.state.recipe.draft_vocab;
+    let vocab = run.files.config.vocab;
     let (tokens, share) = draft_vocabulary(size, said.copied(), &run.files.eos, vocab)?;
     run.note(&format!(
         "the head scores {} of {vocab} tokens, which cover {:.1} % of the assistant's text",

@@ -78,7 +78,8 @@ mod tests {
     /// second and a measurement `look`.
     fn played(minutes: f64, look: f64) -> (f64, usize) {
         let mut looks = Looks::new(Length::Minutes(minutes));
-        let (mut seconds, mut count) = (0.0, 0);
+        let mut seconds = 0.0;
+        let mut count = 0;
         let share = |seconds: f64, looks: &Looks| {
             f64::min((seconds + looks.last()) / (60.0 * minutes), 1.0)
         };

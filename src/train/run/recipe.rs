@@ -121,7 +121,8 @@ impl Recipe {
             first_weights: FirstWeights::Published,
             ..paper.options
         };
-        let (draft_vocab, epochs) = (DraftVocabSize::All, Some(50.0));
+        let draft_vocab = DraftVocabSize::All;
+        let epochs = Some(50.0);
         Self { blocks: 5, draft_vocab, epochs, options, ..paper }
     }
 
@@ -142,7 +143,8 @@ impl Recipe {
     /// # Errors
     /// [`TrainError::Option`] for the first figure that makes no sense.
     pub fn check(&self) -> Result<(), TrainError> {
-        let (name, value) = ("blocks", self.blocks.to_string());
+        let name = "blocks";
+        let value = self.blocks.to_string();
         if self.kind == FusionKind::Eagle3 && self.blocks != 1 {
             let reason = "1, since an EAGLE-3 head has one block";
             return Err(TrainError::Option { name, value, reason });
@@ -158,7 +160,8 @@ impl Recipe {
             flatten("", &serde_json::to_value(recipe).unwrap_or_default(), &mut fields);
             fields
         };
-        let (here, there) = (flat(self), flat(other));
+        let here = flat(self);
+        let there = flat(other);
         let find = |fields: &[(String, String)], name: &str| {
             fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
         };
@@ -166,7 +169,8 @@ impl Recipe {
         names.dedup();
         let mut found: Vec<(String, String, String)> = Vec::new();
         for name in names {
-            let (a, b) = (find(&here, name), find(&there, name));
+            let a = find(&here, name);
+            let b = find(&there, name);
             if a != b && !found.iter().any(|(known, ..)| known == name) {
                 let nothing = || "nothing".to_owned();
                 found.push((name.clone(), a.unwrap_or_else(nothing), b.unwrap_or_else(nothing)));

@@ -88,7 +88,8 @@ impl RunDir {
     /// [`ShardError::Write`].
     pub fn take_best(&self) -> Result<(), RunError> {
         for name in HEAD_FILES {
-            let (from, to) = (self.best().join(name), self.out.join(name));
+            let from = self.best().join(name);
+            let to = self.out.join(name);
             let bytes = fs::read(&from).map_err(|source| ShardError::read(&from, source))?;
             whole(&to, |file| file.write_all(&bytes))?;
         }

@@ -33,7 +33,11 @@ pub struct State {
 impl State {
     /// The initial state.
     pub fn new(recipe: Recipe, target: TargetFingerprint) -> Self {
-        let (chats, stages, held, best, decoded) = (None, Vec::new(), Vec::new(), None, None);
+        let chats = None;
+        let stages = Vec::new();
+        let held = Vec::new();
+        let best = None;
+        let decoded = None;
         Self { recipe, target, chats, stages, held, best, decoded }
     }
 

@@ -64,7 +64,8 @@ pub(super) fn texts(run: &mut RunContext<'_>) -> Result<Vec<Text>, RunError> {
     texts.truncate(recipe.limit.unwrap_or(usize::MAX));
     if texts.len() < 2 {
         let fault = chats.faults.first().map(|(line, why)| format!("; line {line}: {why}"));
-        let (lines, fault) = (chats.lines, fault.unwrap_or_default());
+        let lines = chats.lines;
+        let fault = fault.unwrap_or_default();
         return Err(RunError::NoChats { path: recipe.data, lines, usable: texts.len(), fault });
     }
     chats.used = texts.len();
@@ -122,7 +123,8 @@ fn read(path: &Path) -> Result<Vec<Text>, RunError> {
     let file = BufReader::new(File::open(path).map_err(failed)?);
     let parse = |line: std::io::Result<String>| {
         serde_json::from_str(&line.map_err(failed)?).map_err(|error| {
-            let (path, reason) = (path.to_owned(), error.to_string());
+            let path = path.to_owned();
+            let reason = error.to_string();
             RunError::from(ShardError::Damaged { path, reason })
         })
     };

@@ -51,9 +51,11 @@ pub fn layout(config: &HeadConfig, kind: FusionKind) -> BTreeMap<String, Vec<usi
                     Some(TapNorm::Joined) => {
                         put(JOINED_TAP_NORM, &[config.feature_width()]);
                     }
-                    Some(TapNorm::Each) => (0..eagle3.tap_count()).for_each(|tap| {
-                        put(&tap_norm(tap), &[eagle3.target_hidden]);
-                    }),
+                    Some(TapNorm::Each) => {
+                        for tap in 0..eagle3.tap_count() {
+                            put(&tap_norm(tap), &[eagle3.target_hidden]);
+                        }
+                    }
                 }
             }
             put_block(&mut layout, "midlayer", body, 2 * h);
@@ -72,8 +74,10 @@ pub fn layout(config: &HeadConfig, kind: FusionKind) -> BTreeMap<String, Vec<usi
 
 /// What every block has, if its attention reads rows of `width` numbers.
 fn put_block(layout: &mut Shapes, at: &str, body: &Config, width: usize) {
-    let (h, i) = (body.hidden, body.intermediate);
-    let (q, kv) = (body.q_width(), body.kv_width());
+    let h = body.hidden;
+    let i = body.intermediate;
+    let q = body.q_width();
+    let kv = body.kv_width();
     let mut put = |part: &str, shape: &[usize]| layout.insert(format!("{at}.{part}"), shape.into());
     for (x, outputs) in [("q", q), ("k", kv), ("v", kv)] {
         put(&format!("self_attn.{x}_proj.weight"), &[outputs, width]);
