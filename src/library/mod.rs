@@ -37,7 +37,7 @@ pub(crate) use checksum::checksum;
 pub use datastore::{Datastore, text_tokens};
 pub use error::LibraryError;
 pub use fingerprint::{TargetDifference, TargetFingerprint};
-pub use hub::{DownloadProgress, Hub, HubError, HubId, PinnedError, PinnedFile, PinnedFiles};
+pub use hub::{DownloadProgress, Hub, HubError, HubId, Patience, PinnedFile, PinnedFiles};
 pub use ngrams::{
     NGRAMS_END, NgramFile, NgramHeader, NgramOwner, find_ngrams, ngrams_folder, open_ngrams,
     write_ngrams,

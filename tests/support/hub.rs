@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::library::DEMO;
-use dovetail::library::{DownloadProgress, Hub, HubError, HubId};
+use dovetail::library::{DownloadProgress, Hub, HubError, HubId, Patience};
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
 use tempfile::TempDir;
@@ -107,9 +107,11 @@ impl Server {
             cache: self.cache.path().join("hub"),
             token: None,
             offline: false,
-            patience: Duration::from_secs(5),
-            pause: Duration::from_millis(1),
-            busy: Duration::from_millis(2500),
+            patience: Patience {
+                silence: Duration::from_secs(5),
+                pause: Duration::from_millis(1),
+                busy: Duration::from_millis(2500),
+            },
         }
     }
 

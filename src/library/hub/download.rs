@@ -3,113 +3,82 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hf_hub::CacheRepo;
+use hf_hub::Repo;
 use hf_hub::api::RepoInfo;
 
-use super::files::{Wanted, choose, is_tame};
-use super::http::{Client, HttpFailure};
+use super::error::{FileServer, RequestFailure};
+use super::files::{WantedFiles, choose, is_tame};
+use super::http::Client;
 use super::progress::{DownloadMeter, DownloadProgress};
-use super::transfer::{Missing, TransferFailure, transfer};
+use super::transfer::{Missing, transfer};
 use super::{Hub, HubError, HubId, place};
 
 /// A download in progress.
 pub(super) struct Download<'a> {
     pub(super) hub: &'a Hub,
     pub(super) id: &'a HubId,
-    pub(super) client: &'a Client,
-    pub(super) cache: CacheRepo,
+    pub(super) repo: Repo,
 }
 
 impl Download<'_> {
     /// Downloads the wanted files that are missing; returns the folder, or the (first) GGUF file.
     pub(super) fn run(
         &self,
-        wanted: Wanted<'_>,
+        wanted: WantedFiles<'_>,
         report: &mut dyn FnMut(&DownloadProgress),
     ) -> Result<PathBuf, HubError> {
-        let Hub { endpoint, cache, .. } = self.hub;
-        let HubId { repo, revision, .. } = self.id;
-        let revision = revision.as_deref().unwrap_or("main").replace('/', "%2F");
-        let url = format!("{endpoint}/api/models/{repo}/revision/{revision}");
-        let info: RepoInfo =
-            self.client.json(&url).map_err(|failure| self.explain(failure, &url))?;
+        let Hub { endpoint, token, patience, .. } = self.hub;
+        let client = Client::new(FileServer::Hub, token.clone(), *patience);
+        let cache = self.hub.cache_of(&self.repo);
+        let url = format!("{endpoint}/api/{}", self.repo.api_url());
+        let info: RepoInfo = client.json(&url).map_err(|failure| self.explain(failure, &url))?;
         if !is_tame(&info.sha) || info.sha.contains('/') {
             let reason = format!("the commit is `{}`", info.sha.escape_debug());
-            return Err(HubError::Protocol { url, reason });
+            return Err(self.explain(RequestFailure::Strange(reason), &url));
         }
         let names = info.siblings.into_iter().map(|sibling| sibling.rfilename);
         let present: Vec<String> = names.filter(|name| is_tame(name)).collect();
         let files = choose(&present, wanted)
             .map_err(|reason| HubError::Files { repo: self.id.clone(), reason })?;
-        let folder = self.cache.pointer_path(&info.sha);
+        let folder = cache.pointer_path(&info.sha);
+        let disk = |source| HubError::disk(FileServer::Hub, &folder, source);
         let mut missing = Vec::new();
         for name in &files {
             // `exists` follows the link, so a link without its content is downloaded again.
             if !folder.join(name).exists() {
                 // By the commit, because the branch may move during the download.
-                let url = format!("{endpoint}/{repo}/resolve/{}/{name}", info.sha);
-                let about =
-                    self.client.about(&url).map_err(|failure| self.explain(failure, &url))?;
+                let url = format!("{endpoint}/{}/resolve/{}/{name}", self.id.repo, info.sha);
+                let about = client.about(&url).map_err(|failure| self.explain(failure, &url))?;
                 missing.push(Missing { name: name.clone(), url, about });
             }
         }
         let mut meter = DownloadMeter::new(missing.iter().map(|file| file.about.size).sum());
         for file in &missing {
-            let blob = self.fetch(file, &mut meter, report)?;
-            link(&blob, &folder.join(&file.name)).map_err(|source| disk(&folder, source))?;
+            let blob = cache.blob_path(file.about.hash.hex());
+            transfer(&client, file, &blob, &mut meter, report)
+                .map_err(|failure| self.explain(failure, &file.url))?;
+            link(&blob, &folder.join(&file.name)).map_err(disk)?;
         }
         // A later start without the hub finds the commit by its branch.
-        self.cache.create_ref(&info.sha).map_err(|source| disk(cache, source))?;
+        cache.create_ref(&info.sha).map_err(disk)?;
         Ok(place(&folder, &files))
     }
 
-    /// Downloads the content of one file.
-    fn fetch(
-        &self,
-        file: &Missing,
-        meter: &mut DownloadMeter,
-        report: &mut dyn FnMut(&DownloadProgress),
-    ) -> Result<PathBuf, HubError> {
-        let hash = &file.about.hash;
-        let blob = self.cache.blob_path(hash.hex());
-        let moved = transfer(self.client, self.hub, file, &blob, meter, report);
-        moved.map(|()| blob).map_err(|failure| match failure {
-            TransferFailure::Refused(refusal) => {
-                self.explain(HttpFailure::Refused(refusal), &file.url)
-            }
-            TransferFailure::Strange(reason) => {
-                self.explain(HttpFailure::Strange(reason), &file.url)
-            }
-            TransferFailure::Cut { done, reason } => {
-                HubError::Cut { file: file.name.clone(), done, total: file.about.size, reason }
-            }
-            TransferFailure::Changed { found } => HubError::Changed {
-                file: file.name.clone(),
-                hash: hash.name(),
-                expected: hash.hex().to_owned(),
-                found,
-            },
-            TransferFailure::Disk { path, source } => HubError::Disk { path, source },
-        })
-    }
-
-    fn explain(&self, failure: HttpFailure, url: &str) -> HubError {
+    fn explain(&self, failure: RequestFailure, url: &str) -> HubError {
         let endpoint = &self.hub.endpoint;
         match failure {
-            HttpFailure::Refused(refusal) => {
-                refusal.explain(self.id, endpoint, self.client.has_token())
+            RequestFailure::Refused(refusal) => {
+                refusal.explain(self.id, endpoint, self.hub.token.is_some())
             }
-            HttpFailure::Strange(reason) => HubError::Protocol { url: url.to_owned(), reason },
-            HttpFailure::Broken(reason) => {
+            RequestFailure::Strange(reason) => {
+                HubError::Protocol { url: url.to_owned(), reason, server: FileServer::Hub }
+            }
+            RequestFailure::Broken(reason) => {
                 HubError::Unreachable { endpoint: endpoint.clone(), reason }
             }
-            HttpFailure::Disk(source) => disk(&self.hub.cache, source),
+            RequestFailure::Final(error) => error,
         }
     }
-}
-
-fn disk(path: &Path, source: std::io::Error) -> HubError {
-    HubError::Disk { path: path.to_owned(), source }
 }
 
 /// Makes the content `blob` appear as `file`: through a relative link, or a copy if links are not

@@ -1,11 +1,38 @@
 //! Errors of downloads: each says what to do. It must not depend on HTTP clients.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::HubId;
 
-/// Why a model could not be downloaded.
+/// Who serves the files, which determines what the user can change about it.
+#[derive(Clone, Copy, Debug)]
+pub enum FileServer {
+    /// The hub, or its mirror.
+    Hub,
+    /// The server of files that are known in advance.
+    Pinned,
+}
+
+impl FileServer {
+    /// What sets its address.
+    fn address(self) -> &'static str {
+        match self {
+            Self::Hub => "HF_ENDPOINT",
+            Self::Pinned => "--mirror",
+        }
+    }
+
+    /// What sets the folder of its files.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Hub => "HF_HOME",
+            Self::Pinned => "XDG_CACHE_HOME",
+        }
+    }
+}
+
+/// Why a file or a model could not be downloaded.
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
     /// There is no repository with this name, or it is hidden from us.
@@ -62,22 +89,29 @@ pub enum HubError {
         reason: String,
     },
     /// An answer other than a file.
-    #[error("{repo}: the hub responded {status} ({message}); {}", later(*status))]
+    #[error("{subject}: the server responded {status} ({message}); {}", later(*status, *server))]
     Status {
-        /// The repository.
-        repo: HubId,
+        /// The repository or the address.
+        subject: String,
         /// HTTP status.
         status: u16,
-        /// What the hub says.
+        /// What the server says.
         message: String,
+        /// Which server.
+        server: FileServer,
     },
-    /// Something other than the hub answers.
-    #[error("{url}: this response is not from the hub: {reason}; check HF_ENDPOINT and any proxy")]
+    /// Something other than the server answers.
+    #[error(
+        "{url}: this response is not the file: {reason}; check {} and any proxy",
+        server.address()
+    )]
     Protocol {
         /// What was requested.
         url: String,
         /// What is wrong with the answer.
         reason: String,
+        /// Which server.
+        server: FileServer,
     },
     /// No connection.
     #[error("cannot reach {endpoint}: {reason}; check the network, or use a model on this machine")]
@@ -89,12 +123,12 @@ pub enum HubError {
     },
     /// The connection broke repeatedly.
     #[error(
-        "{file}: the connection broke at {done} of {total} bytes: {reason}; start again to \
-         continue from there"
+        "{url}: the connection broke at {done} of {total} bytes: {reason}; check the network and \
+         start again to continue from there"
     )]
     Cut {
-        /// The file.
-        file: String,
+        /// What was requested.
+        url: String,
         /// Bytes on the disk.
         done: u64,
         /// Bytes of the file.
@@ -104,18 +138,22 @@ pub enum HubError {
     },
     /// The content differs from the hub's.
     #[error(
-        "{file}: its {hash} is {found} instead of {expected}; the download was damaged and has \
-         been deleted. Start again; if it fails again, check any proxy and HF_ENDPOINT"
+        "{url}: its {hash} is {found} instead of {expected}; it is another file, or the download \
+         was damaged, and it has been deleted. Start again; if it fails again, check {} and any \
+         proxy",
+        server.address()
     )]
     Changed {
-        /// The file.
-        file: String,
+        /// What was requested.
+        url: String,
         /// Which hash.
         hash: &'static str,
         /// The hash that the hub states.
         expected: String,
         /// The hash of what was received.
         found: String,
+        /// Which server.
+        server: FileServer,
     },
     /// We are offline, and it is not in the cache.
     #[error(
@@ -131,14 +169,17 @@ pub enum HubError {
     },
     /// The cache cannot be written.
     #[error(
-        "cannot write {}: {source}; free some space there, or set HF_HOME to another disk",
-        path.display()
+        "cannot write {}: {source}; free some space there, or set {} to another disk",
+        path.display(),
+        server.folder()
     )]
     Disk {
         /// File or folder.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
+        /// Whose files it holds.
+        server: FileServer,
     },
     /// There is no place for the cache.
     #[error("no home folder for downloaded models; set HF_HOME to a folder that you can write to")]
@@ -153,11 +194,36 @@ fn hidden(token: bool) -> &'static str {
     }
 }
 
-fn later(status: u16) -> &'static str {
+fn later(status: u16, server: FileServer) -> String {
     match status {
-        429 => "too many requests from this address; wait a few minutes",
-        500.. => "the hub has a problem; try again later",
-        _ => "check the repository's name",
+        429 => "too many requests from this address; wait a few minutes".to_owned(),
+        500.. => "it has a problem; try again later".to_owned(),
+        _ => format!("check {} and any proxy", server.address()),
+    }
+}
+
+impl HubError {
+    pub(super) fn disk(server: FileServer, path: &Path, source: io::Error) -> Self {
+        Self::Disk { path: path.to_owned(), source, server }
+    }
+}
+
+/// Why a request failed, before it is known for what it was made.
+#[derive(Debug)]
+pub(super) enum RequestFailure {
+    /// The server answered with an error status.
+    Refused(Refusal),
+    /// No answer, or a broken one: the next attempt may work.
+    Broken(String),
+    /// The answer does not come from the server.
+    Strange(String),
+    /// Something that does not depend on the request.
+    Final(HubError),
+}
+
+impl From<HubError> for RequestFailure {
+    fn from(error: HubError) -> Self {
+        Self::Final(error)
     }
 }
 
@@ -185,7 +251,11 @@ impl Refusal {
             (401, _) => HubError::Token { repo, message: self.message },
             (403, _) => HubError::Gated { repo, page, token },
             (404, _) => HubError::Repository { repo, token },
-            (status, _) => HubError::Status { repo, status, message: self.message },
+            (status, _) => {
+                let subject = repo.to_string();
+                let message = self.message;
+                HubError::Status { subject, status, message, server: FileServer::Hub }
+            }
         }
     }
 }

@@ -1,20 +1,22 @@
-//! The few requests to the hub. hf-hub's own downloader has no time limits, does not check sizes
-//! and drops the hub's reasons, so the transfer is done here; the cache layout is hf-hub's.
+//! The few requests to the hub. The address of the list, its form and the layout of the cache are
+//! hf-hub's, but not the transfer: hf-hub 0.5 sends the token to the host that a file's redirect
+//! names, uses an `ETag` and a commit as file names unchecked, has no time limits, checks no hash
+//! and drops the hub's reasons, and its builder takes no client of ours. Its version 1.0 adds 88
+//! crates (an asynchronous client and another transfer protocol) and checks no hash either.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use serde::de::DeserializeOwned;
 use ureq::config::RedirectAuthHeaders;
 use ureq::http::{HeaderMap, Response, Uri};
 use ureq::{Agent, Body, ResponseExt};
 
-use super::Hub;
 use super::check::Hash;
-use super::error::Refusal;
-use super::patience::{Steady, Waits, is_busy, retry_after};
+use super::error::{FileServer, HubError, Refusal, RequestFailure};
+use super::patience::{Patience, Steady, Waits, is_busy, retry_after};
 use super::progress::{DownloadMeter, DownloadProgress};
 
 /// How many redirects are followed.
@@ -23,7 +25,7 @@ const MOST_REDIRECTS: u32 = 10;
 /// The most bytes of a list of files that are read.
 const MOST_JSON: u64 = 32 << 20;
 
-/// An HTTP client for the hub.
+/// An HTTP client for the hub or another server of files.
 pub(super) struct Client {
     /// Follows redirects; the token stays with the hub's own host.
     following: Agent,
@@ -31,22 +33,8 @@ pub(super) struct Client {
     /// store.
     staying: Agent,
     token: Option<String>,
-    patience: Duration,
-    pause: Duration,
-    busy: Duration,
-}
-
-/// Why a request failed.
-#[derive(Debug)]
-pub(super) enum HttpFailure {
-    /// The hub answered with an error status.
-    Refused(Refusal),
-    /// No answer, or a broken one: the next attempt may work.
-    Broken(String),
-    /// The answer does not come from the hub.
-    Strange(String),
-    /// The disk failed.
-    Disk(std::io::Error),
+    pub(super) patience: Patience,
+    pub(super) server: FileServer,
 }
 
 /// What the hub says about a file.
@@ -58,9 +46,8 @@ pub(super) struct About {
 }
 
 impl Client {
-    /// A client of `hub`, with its time limits.
-    pub(super) fn new(hub: &Hub) -> Self {
-        let &Hub { patience, pause, busy, .. } = hub;
+    pub(super) fn new(server: FileServer, token: Option<String>, patience: Patience) -> Self {
+        let silence = Some(patience.silence);
         let agent = |redirects| {
             Agent::config_builder()
                 .http_status_as_error(false)
@@ -68,25 +55,19 @@ impl Client {
                 .max_redirects_will_error(false)
                 .save_redirect_history(true)
                 .redirect_auth_headers(RedirectAuthHeaders::SameHost)
-                .timeout_connect(Some(patience))
-                .timeout_recv_response(Some(patience))
-                .timeout_per_read(Some(patience))
+                .timeout_connect(silence)
+                .timeout_recv_response(silence)
+                .timeout_per_read(silence)
                 .user_agent(concat!("dovetail/", env!("CARGO_PKG_VERSION")))
                 .build()
                 .into()
         };
-        let token = hub.token.clone();
-        Self { following: agent(MOST_REDIRECTS), staying: agent(0), token, patience, pause, busy }
-    }
-
-    /// Whether requests carry a token.
-    pub(super) fn has_token(&self) -> bool {
-        self.token.is_some()
+        Self { following: agent(MOST_REDIRECTS), staying: agent(0), token, patience, server }
     }
 
     /// The answer to a request, which is repeated while the hub says that it is busy.
-    fn get(&self, agent: &Agent, url: &str, range: &str) -> Result<Response<Body>, HttpFailure> {
-        let mut waits = Waits::new(self.pause, self.busy);
+    fn get(&self, agent: &Agent, url: &str, range: &str) -> Result<Response<Body>, RequestFailure> {
+        let mut waits = Waits::new(self.patience.pause, self.patience.busy);
         loop {
             let response = self.ask(agent, url, range)?;
             let status = response.status().as_u16();
@@ -95,7 +76,7 @@ impl Client {
             }
             let mut refusal = refusal(&response);
             if !is_busy(status) {
-                return Err(HttpFailure::Refused(refusal));
+                return Err(RequestFailure::Refused(refusal));
             }
             let asked = header(response.headers(), "retry-after");
             match waits.next(asked.and_then(|value| retry_after(&value, SystemTime::now()))) {
@@ -105,13 +86,13 @@ impl Client {
                 }
                 Err(why) => {
                     refusal.message = format!("{}; {why}", refusal.message);
-                    return Err(HttpFailure::Refused(refusal));
+                    return Err(RequestFailure::Refused(refusal));
                 }
             }
         }
     }
 
-    fn ask(&self, agent: &Agent, url: &str, range: &str) -> Result<Response<Body>, HttpFailure> {
+    fn ask(&self, agent: &Agent, url: &str, range: &str) -> Result<Response<Body>, RequestFailure> {
         let mut request = agent.get(url);
         if !range.is_empty() {
             request = request.header("Range", range);
@@ -119,31 +100,34 @@ impl Client {
         if let Some(token) = &self.token {
             request = request.header("Authorization", format!("Bearer {token}"));
         }
-        let response = request.call().map_err(|error| HttpFailure::Broken(error.to_string()))?;
+        let response = request.call().map_err(|error| RequestFailure::Broken(error.to_string()))?;
         if agent.config().max_redirects() > 0 && response.status().is_redirection() {
             let history = response.get_redirect_history().unwrap_or_default();
-            return Err(HttpFailure::Strange(astray(history)));
+            return Err(RequestFailure::Strange(astray(history)));
         }
         Ok(response)
     }
 
     /// A JSON document.
-    pub(super) fn json<T: DeserializeOwned>(&self, url: &str) -> Result<T, HttpFailure> {
+    pub(super) fn json<T: DeserializeOwned>(&self, url: &str) -> Result<T, RequestFailure> {
         let response = self.get(&self.following, url, "")?;
-        let mut body = Steady::new(response.into_body().into_reader(), self.patience);
+        let mut body = Steady::new(response.into_body().into_reader(), self.patience.silence);
         let mut text = Vec::new();
         (&mut body)
             .take(MOST_JSON + 1)
             .read_to_end(&mut text)
-            .map_err(|error| HttpFailure::Broken(error.to_string()))?;
+            .map_err(|error| RequestFailure::Broken(error.to_string()))?;
         if text.len() as u64 > MOST_JSON {
-            return Err(HttpFailure::Strange(format!("it is longer than {} MiB", MOST_JSON >> 20)));
+            return Err(RequestFailure::Strange(format!(
+                "it is longer than {} MiB",
+                MOST_JSON >> 20
+            )));
         }
-        serde_json::from_slice(&text).map_err(|error| HttpFailure::Strange(error.to_string()))
+        serde_json::from_slice(&text).map_err(|error| RequestFailure::Strange(error.to_string()))
     }
 
     /// Name and size of a file.
-    pub(super) fn about(&self, url: &str) -> Result<About, HttpFailure> {
+    pub(super) fn about(&self, url: &str) -> Result<About, RequestFailure> {
         const ONE_BYTE: &str = "bytes=0-0";
         let mut url = url.to_owned();
         let mut response = self.get(&self.staying, &url, ONE_BYTE)?;
@@ -155,10 +139,10 @@ impl Client {
                 break;
             }
             let next: Uri =
-                within(&url, &place).ok_or_else(|| HttpFailure::Strange(place.clone()))?;
+                within(&url, &place).ok_or_else(|| RequestFailure::Strange(place.clone()))?;
             history.push(next.clone());
             if history.len() > MOST_REDIRECTS as usize {
-                return Err(HttpFailure::Strange(astray(&history)));
+                return Err(RequestFailure::Strange(astray(&history)));
             }
             url = next.to_string();
             response = self.get(&self.staying, &url, ONE_BYTE)?;
@@ -168,7 +152,7 @@ impl Client {
         let etag = etag.unwrap_or_default();
         let hash = Hash::from_etag(&etag).ok_or_else(|| {
             let reason = "not a SHA-256 or git hash, so the content cannot be checked";
-            HttpFailure::Strange(format!("the file's ETag is `{etag}`, {reason}"))
+            RequestFailure::Strange(format!("the file's ETag is `{etag}`, {reason}"))
         })?;
         let size = match header(headers, "x-linked-size") {
             Some(size) => Some(size),
@@ -179,8 +163,8 @@ impl Client {
             None => whole_size(headers),
         };
         let size = size.and_then(|size| size.parse().ok());
-        let size =
-            size.ok_or_else(|| HttpFailure::Strange("the size of the file is missing".to_owned()))?;
+        let size = size
+            .ok_or_else(|| RequestFailure::Strange("the size of the file is missing".to_owned()))?;
         Ok(About { hash, size })
     }
 
@@ -195,63 +179,60 @@ impl Client {
         size: u64,
         meter: &mut DownloadMeter,
         report: &mut dyn FnMut(&DownloadProgress),
-    ) -> Result<(), HttpFailure> {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(part)
-            .map_err(HttpFailure::Disk)?;
-        let mut at = file.metadata().map_err(HttpFailure::Disk)?.len();
+    ) -> Result<(), RequestFailure> {
+        let disk = |source| HubError::disk(self.server, part, source);
+        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(part);
+        let mut file = opened.map_err(disk)?;
+        let mut at = file.metadata().map_err(disk)?.len();
         if at > size {
-            restart(&mut file, &mut at, meter)?;
+            restart(&mut file, &mut at, meter).map_err(disk)?;
         }
         if at == size {
             return Ok(());
         }
         let response = self.get(&self.following, url, &format!("bytes={at}-"))?;
         if response.status() == 416 {
-            return Err(HttpFailure::Broken(format!("the server has no bytes after {at} (416)")));
+            return Err(RequestFailure::Broken(format!(
+                "the server has no bytes after {at} (416)"
+            )));
         }
         if response.status() == 206 {
             check_range(response.headers(), at, size)?;
         } else if at > 0 {
             // The whole file comes, so what was there is written again.
-            restart(&mut file, &mut at, meter)?;
+            restart(&mut file, &mut at, meter).map_err(disk)?;
         }
         let too_long = || {
-            HttpFailure::Strange(format!(
-                "the server sent more than the {size} bytes of the \
-                file"
-            ))
+            let reason = format!("the server sent more than the {size} bytes of the file");
+            RequestFailure::Strange(reason)
         };
         if response.body().content_length().is_some_and(|length| length > size - at) {
             return Err(too_long());
         }
-        file.seek(SeekFrom::Start(at)).map_err(HttpFailure::Disk)?;
-        let mut body = Steady::new(response.into_body().into_reader(), self.patience);
+        file.seek(SeekFrom::Start(at)).map_err(disk)?;
+        let mut body = Steady::new(response.into_body().into_reader(), self.patience.silence);
         let mut buffer = vec![0; 64 * 1024];
         while at < size {
             let read = match body.read(&mut buffer) {
-                Ok(0) => return Err(HttpFailure::Broken("the file ended early".to_owned())),
+                Ok(0) => return Err(RequestFailure::Broken("the file ended early".to_owned())),
                 Ok(read) => read,
-                Err(error) => return Err(HttpFailure::Broken(error.to_string())),
+                Err(error) => return Err(RequestFailure::Broken(error.to_string())),
             };
             if at + read as u64 > size {
                 return Err(too_long());
             }
-            file.write_all(&buffer[..read]).map_err(HttpFailure::Disk)?;
+            file.write_all(&buffer[..read]).map_err(disk)?;
             at += read as u64;
             if let Some(progress) = meter.add(read as u64, Instant::now()) {
                 report(&progress);
             }
         }
-        file.sync_all().map_err(HttpFailure::Disk)
+        Ok(file.sync_all().map_err(disk)?)
     }
 }
 
-fn restart(file: &mut File, at: &mut u64, meter: &mut DownloadMeter) -> Result<(), HttpFailure> {
-    file.set_len(0).map_err(HttpFailure::Disk)?;
+fn restart(file: &mut File, at: &mut u64, meter: &mut DownloadMeter) -> std::io::Result<()> {
+    file.set_len(0)?;
     meter.lose(std::mem::take(at));
     Ok(())
 }
@@ -266,7 +247,7 @@ fn whole_size(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Checks that a part of a file is the requested part.
-fn check_range(headers: &HeaderMap, at: u64, size: u64) -> Result<(), HttpFailure> {
+fn check_range(headers: &HeaderMap, at: u64, size: u64) -> Result<(), RequestFailure> {
     let Some(range) = header(headers, "content-range") else { return Ok(()) };
     let from = range.strip_prefix("bytes ").and_then(|range| range.split('-').next());
     let total = range.rsplit_once('/').map(|(_, total)| total);
@@ -277,7 +258,7 @@ fn check_range(headers: &HeaderMap, at: u64, size: u64) -> Result<(), HttpFailur
             "the request was for bytes from {at} of {size}, but the server sent \
             `{range}`"
         );
-        return Err(HttpFailure::Strange(problem));
+        return Err(RequestFailure::Strange(problem));
     }
     Ok(())
 }
@@ -292,7 +273,8 @@ fn within(url: &str, path: &str) -> Option<Uri> {
 /// because they are long and a store's contain signatures.
 fn astray(history: &[Uri]) -> String {
     let address = |uri: &Uri| {
-        let (scheme, host) = (uri.scheme_str().unwrap_or_default(), uri.host().unwrap_or_default());
+        let scheme = uri.scheme_str().unwrap_or_default();
+        let host = uri.host().unwrap_or_default();
         let port = uri.port().map(|port| format!(":{port}")).unwrap_or_default();
         format!("{scheme}://{host}{port}{}", uri.path())
     };
@@ -300,12 +282,10 @@ fn astray(history: &[Uri]) -> String {
         let start = history[..end].iter().position(|uri| uri == &history[end])?;
         Some((start, end))
     });
+    let last = history.len().saturating_sub(1);
     let (what, (start, end)) = match again {
         Some(circle) => ("it redirects in a circle".to_owned(), circle),
-        None => {
-            let what = format!("more than {} redirects", history.len().saturating_sub(1));
-            (what, (0, history.len().saturating_sub(1)))
-        }
+        None => (format!("more than {last} redirects"), (0, last)),
     };
     let way: Vec<String> = history.iter().take(end + 1).skip(start).map(address).collect();
     format!("{what}: {}", way.join(" → "))

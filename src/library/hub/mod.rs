@@ -15,16 +15,15 @@ mod transfer;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use hf_hub::{Cache, CacheRepo, Repo, RepoType};
 
 use crate::files::home_dir;
 use download::Download;
 pub use error::HubError;
-use files::Wanted;
-use http::Client;
-pub use pinned::{PinnedError, PinnedFile, PinnedFiles};
+use files::WantedFiles;
+pub use patience::Patience;
+pub use pinned::{PinnedFile, PinnedFiles};
 pub use progress::DownloadProgress;
 
 /// A repository, or one model of it: `owner/name[@revision][:file or quantisation]`.
@@ -87,13 +86,8 @@ pub struct Hub {
     pub token: Option<String>,
     /// Use the cache only.
     pub offline: bool,
-    /// How long the hub may be silent before the connection counts as broken.
-    pub patience: Duration,
-    /// How long to wait before the first retry; each further one waits twice as long.
-    pub pause: Duration,
-    /// How long one request waits in all for a hub that says that it is busy (429, 502, 503, 504),
-    /// by its `Retry-After` or by `pause`.
-    pub busy: Duration,
+    /// How long the hub may take.
+    pub patience: Patience,
 }
 
 impl Hub {
@@ -119,16 +113,14 @@ impl Hub {
             cache,
             token: token.map(|token| token.trim().to_owned()),
             offline: set("HF_HUB_OFFLINE").is_some_and(yes),
-            patience: Duration::from_secs(30),
-            pause: Duration::from_millis(500),
-            busy: Duration::from_secs(60),
+            patience: Patience::default(),
         })
     }
 
     /// Whether the cache has a target or a draft head of this repository.
     pub fn has(&self, id: &HubId) -> bool {
-        let target = id.file.as_deref().map_or(Wanted::Target, Wanted::File);
-        [target, Wanted::Head].into_iter().any(|wanted| self.cached(id, wanted).is_some())
+        let target = id.file.as_deref().map_or(WantedFiles::Target, WantedFiles::File);
+        [target, WantedFiles::Head].into_iter().any(|wanted| self.cached(id, wanted).is_some())
     }
 
     /// Downloads a target; returns its folder, or its GGUF file (the first of its shards).
@@ -141,8 +133,8 @@ impl Hub {
         report: &mut dyn FnMut(&DownloadProgress),
     ) -> Result<PathBuf, HubError> {
         match &id.file {
-            Some(file) => self.fetch(id, Wanted::File(file), report),
-            None => self.fetch(id, Wanted::Target, report),
+            Some(file) => self.fetch(id, WantedFiles::File(file), report),
+            None => self.fetch(id, WantedFiles::Target, report),
         }
     }
 
@@ -155,13 +147,13 @@ impl Hub {
         id: &HubId,
         report: &mut dyn FnMut(&DownloadProgress),
     ) -> Result<PathBuf, HubError> {
-        self.fetch(id, Wanted::Head, report)
+        self.fetch(id, WantedFiles::Head, report)
     }
 
     fn fetch(
         &self,
         id: &HubId,
-        wanted: Wanted<'_>,
+        wanted: WantedFiles<'_>,
         report: &mut dyn FnMut(&DownloadProgress),
     ) -> Result<PathBuf, HubError> {
         let cached = || self.cached(id, wanted);
@@ -169,7 +161,8 @@ impl Hub {
             let offline = || HubError::Offline { repo: id.clone(), cache: self.cache.clone() };
             return cached().ok_or_else(offline);
         }
-        match self.download(id, wanted, report) {
+        let download = Download { hub: self, id, repo: repo(id) };
+        match download.run(wanted, report) {
             // A model that is already here can be used without the hub.
             Err(error @ (HubError::Unreachable { .. } | HubError::Status { .. })) => {
                 cached().ok_or(error)
@@ -179,36 +172,24 @@ impl Hub {
     }
 
     /// What the cache has of a repository, if that is everything that is wanted.
-    fn cached(&self, id: &HubId, wanted: Wanted<'_>) -> Option<PathBuf> {
-        let cache = self.repo(id);
-        let revision = id.revision.as_deref().unwrap_or("main");
-        let reference = self.cache.join(folder_name(id)).join("refs").join(revision);
-        let commit = fs::read_to_string(reference).unwrap_or_else(|_| revision.to_owned());
-        let folder = cache.pointer_path(commit.trim());
+    fn cached(&self, id: &HubId, wanted: WantedFiles<'_>) -> Option<PathBuf> {
+        let repo = repo(id);
+        let reference = self.cache.join(repo.folder_name()).join("refs").join(repo.revision());
+        let commit = fs::read_to_string(reference).unwrap_or_else(|_| repo.revision().to_owned());
+        let folder = self.cache_of(&repo).pointer_path(commit.trim());
         let present = names_below(&folder)?;
         let files = files::choose(&present, wanted).ok()?;
         Some(place(&folder, &files))
     }
 
-    fn download(
-        &self,
-        id: &HubId,
-        wanted: Wanted<'_>,
-        report: &mut dyn FnMut(&DownloadProgress),
-    ) -> Result<PathBuf, HubError> {
-        let client = Client::new(self);
-        Download { hub: self, id, client: &client, cache: self.repo(id) }.run(wanted, report)
-    }
-
-    fn repo(&self, id: &HubId) -> CacheRepo {
-        let revision = id.revision.clone().unwrap_or_else(|| "main".to_owned());
-        let repo = Repo::with_revision(id.repo.clone(), RepoType::Model, revision);
-        Cache::new(self.cache.clone()).repo(repo)
+    fn cache_of(&self, repo: &Repo) -> CacheRepo {
+        Cache::new(self.cache.clone()).repo(repo.clone())
     }
 }
 
-fn folder_name(id: &HubId) -> String {
-    Repo::model(id.repo.clone()).folder_name()
+fn repo(id: &HubId) -> Repo {
+    let revision = id.revision.clone().unwrap_or_else(|| "main".to_owned());
+    Repo::with_revision(id.repo.clone(), RepoType::Model, revision)
 }
 
 /// The GGUF file, or the first if it comes in shards, otherwise the folder.

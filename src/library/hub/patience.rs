@@ -15,6 +15,28 @@ const TRIES: u32 = 6;
 /// one byte now and then would hold us for ever.
 const SLOWEST: f64 = 1024.0;
 
+/// How long a server may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// How long it may be silent before the connection counts as broken.
+    pub silence: Duration,
+    /// How long to wait before the first retry; each further one waits twice as long.
+    pub pause: Duration,
+    /// How long one request waits in all for a server that says that it is busy (429, 502, 503,
+    /// 504), by its `Retry-After` or by `pause`.
+    pub busy: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            silence: Duration::from_secs(30),
+            pause: Duration::from_millis(500),
+            busy: Duration::from_secs(60),
+        }
+    }
+}
+
 /// Whether the answer asks the client to try again.
 pub(super) fn is_busy(status: u16) -> bool {
     BUSY.contains(&status)
@@ -48,7 +70,8 @@ impl Waits {
         self.tries += 1;
         let wait = (self.pause * 2u32.pow(self.tries - 1)).max(asked.unwrap_or_default());
         if self.waited.saturating_add(wait) > self.limit {
-            let (wait, limit) = (wait.as_secs(), self.limit.as_secs());
+            let wait = wait.as_secs();
+            let limit = self.limit.as_secs();
             return Err(match asked {
                 Some(_) => format!("the hub asks to wait {wait} s, and the limit is {limit} s"),
                 None => format!("tried {} times within {limit} s", self.tries),

@@ -4,13 +4,14 @@
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use super::Hub;
+use super::HubError;
 use super::check::Hash;
+use super::error::{FileServer, Refusal, RequestFailure};
 use super::http::{About, Client};
+use super::patience::Patience;
 use super::progress::{DownloadMeter, DownloadProgress};
-use super::transfer::{Missing, TransferFailure, transfer};
+use super::transfer::{Missing, transfer};
 
 /// The expected file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,90 +31,14 @@ pub struct PinnedFile {
 pub struct PinnedFiles {
     /// Where they are stored.
     pub folder: PathBuf,
-    /// How long a server may be silent before the connection counts as broken.
-    pub patience: Duration,
-    /// How long to wait before the first retry; each further one waits twice as long.
-    pub pause: Duration,
-    /// How long one request waits in all for a server that says that it is busy.
-    pub busy: Duration,
-}
-
-/// Why a file could not be downloaded.
-#[derive(Debug, thiserror::Error)]
-pub enum PinnedError {
-    /// The server answers with something other than the file.
-    #[error("{url}: the server responded {status} ({message}); {}", missing_or_later(*status))]
-    Refused {
-        /// What was requested.
-        url: String,
-        /// HTTP status.
-        status: u16,
-        /// What the server says.
-        message: String,
-    },
-    /// The answer cannot be the file.
-    #[error("{url}: this is not the file: {reason}; check any proxy and --mirror")]
-    Strange {
-        /// What was requested.
-        url: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The connection broke repeatedly, or there was none.
-    #[error(
-        "{url}: the connection broke at {done} of {total} bytes: {reason}; check the network and \
-         start again to continue from there"
-    )]
-    Cut {
-        /// What was requested.
-        url: String,
-        /// Bytes on the disk.
-        done: u64,
-        /// Bytes of the file.
-        total: u64,
-        /// What failed.
-        reason: String,
-    },
-    /// Different content was received.
-    #[error(
-        "{url}: its SHA-256 is {found} instead of {expected}; it is another file, or the download \
-         was damaged, and it has been deleted; check any proxy and --mirror"
-    )]
-    Changed {
-        /// What was requested.
-        url: String,
-        /// The expected hash.
-        expected: String,
-        /// The hash of what was received.
-        found: String,
-    },
-    /// The disk failed.
-    #[error("cannot write {}: {source}", path.display())]
-    Disk {
-        /// File or folder.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-}
-
-fn missing_or_later(status: u16) -> &'static str {
-    match status {
-        429 => "too many requests from this address; wait a few minutes",
-        500.. => "try again later",
-        _ => "check any proxy and --mirror",
-    }
+    /// How long their server may take.
+    pub patience: Patience,
 }
 
 impl PinnedFiles {
     /// The files in `folder`, downloaded with the time limits of the hub's downloads.
     pub fn at(folder: PathBuf) -> Self {
-        Self {
-            folder,
-            patience: Duration::from_secs(30),
-            pause: Duration::from_millis(500),
-            busy: Duration::from_secs(60),
-        }
+        Self { folder, patience: Patience::default() }
     }
 
     /// Where a file is stored after it has been downloaded.
@@ -140,43 +65,34 @@ impl PinnedFiles {
     /// downloaded is kept; content that differs from the expected one is not.
     ///
     /// # Errors
-    /// [`PinnedError`] with what to do.
+    /// [`HubError`] with what to do.
     pub fn fetch(
         &self,
         file: &PinnedFile,
         report: &mut dyn FnMut(&DownloadProgress),
-    ) -> Result<PathBuf, PinnedError> {
+    ) -> Result<PathBuf, HubError> {
         let place = self.place(file);
         let hash = Hash::Sha256(file.sha256.clone());
         let about = About { hash, size: file.size };
         let missing = Missing { name: file.name.clone(), url: file.url.clone(), about };
-        let hub = self.server();
+        let client = Client::new(FileServer::Pinned, None, self.patience);
         let mut meter = DownloadMeter::new(file.size);
-        let moved = transfer(&Client::new(&hub), &hub, &missing, &place, &mut meter, report);
-        moved.map(|()| place).map_err(|failure| explain(file, failure))
-    }
-
-    /// A server that receives nothing of the user's: tokens are only for the hub.
-    fn server(&self) -> Hub {
-        let &Self { patience, pause, busy, .. } = self;
-        let cache = self.folder.clone();
-        Hub { endpoint: String::new(), cache, token: None, offline: false, patience, pause, busy }
+        match transfer(&client, &missing, &place, &mut meter, report) {
+            Ok(()) => Ok(place),
+            Err(failure) => Err(explain(file, failure)),
+        }
     }
 }
 
-fn explain(file: &PinnedFile, failure: TransferFailure) -> PinnedError {
+fn explain(file: &PinnedFile, failure: RequestFailure) -> HubError {
+    let server = FileServer::Pinned;
     let url = file.url.clone();
     match failure {
-        TransferFailure::Refused(refusal) => {
-            PinnedError::Refused { url, status: refusal.status, message: refusal.message }
+        RequestFailure::Refused(Refusal { status, message, .. }) => {
+            HubError::Status { subject: url, status, message, server }
         }
-        TransferFailure::Strange(reason) => PinnedError::Strange { url, reason },
-        TransferFailure::Cut { done, reason } => {
-            PinnedError::Cut { url, done, total: file.size, reason }
-        }
-        TransferFailure::Changed { found } => {
-            PinnedError::Changed { url, expected: file.sha256.clone(), found }
-        }
-        TransferFailure::Disk { path, source } => PinnedError::Disk { path, source },
+        RequestFailure::Strange(reason) => HubError::Protocol { url, reason, server },
+        RequestFailure::Broken(reason) => HubError::Unreachable { endpoint: url, reason },
+        RequestFailure::Final(error) => error,
     }
 }

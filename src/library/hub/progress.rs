@@ -35,7 +35,8 @@ impl fmt::Display for DownloadProgress {
             return write!(f, "checking {}", self.file);
         }
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
-        let (done, total) = (megabytes(self.done), megabytes(self.total));
+        let done = megabytes(self.done);
+        let total = megabytes(self.total);
         write!(f, "downloading {}: {done:.0} of {total:.0} MB", self.file)?;
         if let Some(left) = self.seconds_left {
             let left = left.ceil() as u64;

@@ -2,12 +2,11 @@
 //! appears under its name. It must not depend on what requested it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
-use super::Hub;
-use super::error::Refusal;
-use super::http::{About, Client, HttpFailure};
+use super::error::{HubError, RequestFailure};
+use super::http::{About, Client};
 use super::patience::least_bytes;
 use super::progress::{DownloadMeter, DownloadProgress};
 use crate::files::durable_rename;
@@ -23,45 +22,30 @@ pub(super) struct Missing {
     pub(super) about: About,
 }
 
-/// Why the content is not here.
-#[derive(Debug)]
-pub(super) enum TransferFailure {
-    /// The server answers with an error status.
-    Refused(Refusal),
-    /// The answer cannot be the file.
-    Strange(String),
-    /// The connection broke repeatedly.
-    Cut { done: u64, reason: String },
-    /// Different content was received and has been removed. `found` is its hash.
-    Changed { found: String },
-    /// The disk failed.
-    Disk { path: PathBuf, source: std::io::Error },
-}
-
 /// Downloads the content of `file` to `place`, continuing where an earlier attempt stopped, and
 /// verifies it; content that differs from the expected one is removed.
 pub(super) fn transfer(
     client: &Client,
-    hub: &Hub,
     file: &Missing,
     place: &Path,
     meter: &mut DownloadMeter,
     report: &mut dyn FnMut(&DownloadProgress),
-) -> Result<(), TransferFailure> {
+) -> Result<(), RequestFailure> {
     let total = file.about.size;
+    let disk = |path: &Path, source| HubError::disk(client.server, path, source);
     let size = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
     if let Some(folder) = place.parent() {
         fs::create_dir_all(folder).map_err(|source| disk(folder, source))?;
     }
     if place.exists() && size(place) == total {
         report(&meter.begin(&file.name, total, Instant::now()));
-        match check(file, place, meter, report) {
+        match check(file, client, place, meter, report) {
             // The part from an earlier download is damaged, so it is downloaded again.
-            Err(TransferFailure::Changed { found }) => {
+            Err(HubError::Changed { found, .. }) => {
                 tracing::warn!(file = file.name, found, "downloading a damaged file again");
                 meter.lose(total);
             }
-            checked => return checked,
+            checked => return Ok(checked?),
         }
     }
     let part = place.with_extension("part");
@@ -71,22 +55,21 @@ pub(super) fn transfer(
         let before = size(&part);
         match client.fetch(&file.url, &part, total, meter, report) {
             Ok(()) => {
-                check(file, &part, meter, report)?;
-                return durable_rename(&part, place).map_err(|source| disk(place, source));
+                check(file, client, &part, meter, report)?;
+                return Ok(durable_rename(&part, place).map_err(|source| disk(place, source))?);
             }
-            Err(HttpFailure::Broken(reason)) => {
+            Err(RequestFailure::Broken(reason)) => {
                 let done = size(&part);
-                let enough = before + least_bytes(hub.patience).max(1);
+                let enough = before + least_bytes(client.patience.silence).max(1);
                 tries = if done >= enough { 0 } else { tries + 1 };
                 if tries >= TRIES {
-                    return Err(TransferFailure::Cut { done, reason });
+                    let url = file.url.clone();
+                    return Err(HubError::Cut { url, done, total, reason }.into());
                 }
                 tracing::info!(file = file.name, reason, "the connection broke, continuing");
-                std::thread::sleep(hub.pause * 2u32.pow(tries));
+                std::thread::sleep(client.patience.pause * 2u32.pow(tries));
             }
-            Err(HttpFailure::Disk(source)) => return Err(disk(&part, source)),
-            Err(HttpFailure::Refused(refusal)) => return Err(TransferFailure::Refused(refusal)),
-            Err(HttpFailure::Strange(reason)) => return Err(TransferFailure::Strange(reason)),
+            Err(failure) => return Err(failure),
         }
     }
 }
@@ -94,20 +77,24 @@ pub(super) fn transfer(
 /// Refuses and removes the content at `path` unless it is the file's.
 fn check(
     file: &Missing,
+    client: &Client,
     path: &Path,
     meter: &DownloadMeter,
     report: &mut dyn FnMut(&DownloadProgress),
-) -> Result<(), TransferFailure> {
+) -> Result<(), HubError> {
+    let disk = |source| HubError::disk(client.server, path, source);
     let expected = &file.about.hash;
     report(&meter.checking(Instant::now()));
-    let found = expected.of(path).map_err(|source| disk(path, source))?;
+    let found = expected.of(path).map_err(disk)?;
     if found == *expected {
         return Ok(());
     }
-    fs::remove_file(path).map_err(|source| disk(path, source))?;
-    Err(TransferFailure::Changed { found: found.hex().to_owned() })
-}
-
-fn disk(path: &Path, source: std::io::Error) -> TransferFailure {
-    TransferFailure::Disk { path: path.to_owned(), source }
+    fs::remove_file(path).map_err(disk)?;
+    Err(HubError::Changed {
+        url: file.url.clone(),
+        hash: expected.name(),
+        expected: expected.hex().to_owned(),
+        found: found.hex().to_owned(),
+        server: client.server,
+    })
 }

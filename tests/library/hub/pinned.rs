@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use crate::support::hub::{Lie, Manners, Server, one_file};
-use dovetail::library::{PinnedFile, PinnedFiles};
+use dovetail::library::{Patience, PinnedFile, PinnedFiles};
 use sha2::{Digest, Sha256};
 
 const LENGTH: usize = 60_000;
@@ -22,10 +22,8 @@ fn served(manners: Manners) -> (Server, PinnedFile, PinnedFiles) {
         size: LENGTH as u64,
     };
     let kept = PinnedFiles {
-        patience: Duration::from_secs(5),
-        pause: Duration::from_millis(1),
-        busy: Duration::from_millis(200),
-        ..PinnedFiles::at(server.cache.path().join("prompts"))
+        folder: server.cache.path().join("prompts"),
+        patience: Patience { busy: Duration::from_millis(200), ..server.hub().patience },
     };
     (server, file, kept)
 }
@@ -62,7 +60,8 @@ fn a_file_comes_over_broken_connections_and_only_once() {
 fn an_earlier_try_is_gone_on_with() {
     let cuts = vec![9_000; 5];
     let (server, file, kept) = served(Manners { cuts, ..Manners::default() });
-    let hurried = PinnedFiles { patience: Duration::from_secs(3600), ..kept.clone() };
+    let mut hurried = kept.clone();
+    hurried.patience.silence = Duration::from_secs(3600);
     let error = said(&hurried, &file);
     assert!(error.contains("broke at 45000 of 60000 bytes"), "{error}");
     kept.fetch(&file, &mut |_| {}).unwrap();
