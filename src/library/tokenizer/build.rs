@@ -11,18 +11,15 @@ use super::{Tokenizer, TokenizerError, byte_level, sentence_piece};
 impl Vocabulary {
     /// Builds the tokenizer; `origin` names the file in errors.
     pub(in crate::library) fn build(self, origin: &str) -> Result<Tokenizer, TokenizerError> {
-        let unreadable = |error: tokenizers::Error| TokenizerError::Unreadable {
-            origin: origin.to_owned(),
-            reason: error.to_string(),
-        };
+        let unreadable = |error: tokenizers::Error| TokenizerError::unreadable(origin, error);
         let mut tokenizer = match &self.scheme {
             Scheme::SentencePiece { scores, space_first } => {
-                let parts = sentence_piece::parts(*space_first);
+                let spaces = sentence_piece::spaces(*space_first);
                 let model = sentence_piece::model(&self, scores).map_err(unreadable)?;
                 let mut tokenizer = tokenizers::Tokenizer::new(model);
-                let spaces: NormalizerWrapper = part(&parts.normalizer, origin)?;
-                tokenizer.with_normalizer(Some(spaces)).map_err(unreadable)?;
-                tokenizer.with_decoder(Some(part::<DecoderWrapper>(&parts.decoder, origin)?));
+                let normalizer: NormalizerWrapper = part(&spaces.normalizer, origin)?;
+                tokenizer.with_normalizer(Some(normalizer)).map_err(unreadable)?;
+                tokenizer.with_decoder(Some(part::<DecoderWrapper>(&spaces.decoder, origin)?));
                 tokenizer
             }
             Scheme::ByteLevel { merges, pre } => {
@@ -58,8 +55,5 @@ impl Vocabulary {
 
 /// A part of the library, from its JSON form, which its users know.
 fn part<T: DeserializeOwned>(json: &Value, origin: &str) -> Result<T, TokenizerError> {
-    T::deserialize(json).map_err(|error| TokenizerError::Unreadable {
-        origin: origin.to_owned(),
-        reason: error.to_string(),
-    })
+    T::deserialize(json).map_err(|error| TokenizerError::unreadable(origin, error))
 }

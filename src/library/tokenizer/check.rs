@@ -2,11 +2,9 @@
 //! size that a number in the file claims, and accepts some damaged parts. It must not depend on
 //! what the parts do, except how large they can make a text.
 
-use std::fmt;
-
-use serde::Deserialize;
-use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
+
+use super::file::TokenizerFile;
 
 /// The most bytes of a file; the largest published one has an eighth.
 const LONGEST: usize = 256 << 20;
@@ -21,74 +19,14 @@ const LONGEST_CONTENT: usize = 64;
 /// The most bytes of a pattern.
 const LONGEST_PATTERN: usize = 16 << 10;
 
-#[derive(Deserialize)]
-struct File {
-    #[serde(default)]
-    added_tokens: Vec<Added>,
-    #[serde(default)]
-    normalizer: Value,
-    #[serde(default)]
-    pre_tokenizer: Value,
-    #[serde(default)]
-    post_processor: Value,
-    #[serde(default)]
-    decoder: Value,
-    model: Model,
-}
-
-#[derive(Deserialize)]
-struct Added {
-    id: u64,
-}
-
-#[derive(Deserialize)]
-struct Model {
-    #[serde(default)]
-    vocab: Vocab,
-}
-
-/// The largest id plus one.
-#[derive(Default)]
-struct Vocab(u64);
-
-impl<'de> Deserialize<'de> for Vocab {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Ids;
-        impl<'de> Visitor<'de> for Ids {
-            type Value = Vocab;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "tokens with their ids, or a list of tokens")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vocab, A::Error> {
-                let mut end = 0;
-                while let Some((IgnoredAny, id)) = map.next_entry::<_, u64>()? {
-                    end = end.max(id.saturating_add(1));
-                }
-                Ok(Vocab(end))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vocab, A::Error> {
-                let mut end = 0;
-                while let Some(IgnoredAny) = list.next_element()? {
-                    end += 1;
-                }
-                Ok(Vocab(end))
-            }
-        }
-        from.deserialize_any(Ids)
-    }
-}
-
 /// Checks that this file can be passed to the library; otherwise returns what is wrong with it.
 pub(super) fn check(json: &[u8]) -> Result<(), String> {
     if json.len() > LONGEST {
         return Err(format!("it has {} bytes, and the limit is {LONGEST}", json.len()));
     }
-    let file: File = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+    let file: TokenizerFile = serde_json::from_slice(json).map_err(|error| error.to_string())?;
     let added = file.added_tokens.iter().map(|added| added.id.saturating_add(1)).max();
-    let ids = file.model.vocab.0.max(added.unwrap_or(0));
+    let ids = file.model.vocab.end.max(added.unwrap_or(0));
     if ids > MOST_IDS {
         return Err(format!("the token id {} is above {MOST_IDS}", ids - 1));
     }

@@ -2,12 +2,10 @@
 //! each other without building their tokenizers. Whether they really can is checked token by token
 //! when they are loaded.
 
-use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use super::file::TokenizerFile;
 
 /// It is equal for vocabularies of the same tokenizer: control tokens and padding, in which the
 /// sizes of a family differ, are outside of the compared part.
@@ -26,7 +24,8 @@ impl Fingerprint {
         tokens: impl Iterator<Item = (u64, &'a str)>,
     ) -> Option<Self> {
         // The order does not matter, because a JSON object has none.
-        let (mut sum, mut any) = (count.min(Self::SAMPLED.end), false);
+        let mut sum = count.min(Self::SAMPLED.end);
+        let mut any = false;
         for (id, token) in tokens.filter(|(id, _)| Self::SAMPLED.contains(id)) {
             let mut hasher = DefaultHasher::new();
             (id, token).hash(&mut hasher);
@@ -38,62 +37,9 @@ impl Fingerprint {
 
     /// The fingerprint from the text of a `tokenizer.json`.
     pub(in crate::library) fn of_json(json: &[u8]) -> Option<Self> {
-        let file: File = serde_json::from_slice(json).ok()?;
-        let Vocab { count, tokens } = file.model.vocab;
-        Self::of(count, tokens.iter().map(|(id, token)| (*id, token.as_str())))
-    }
-}
-
-#[derive(Deserialize)]
-struct File {
-    model: Model,
-}
-
-#[derive(Deserialize)]
-struct Model {
-    vocab: Vocab,
-}
-
-/// The compared part of a vocabulary: an object of ids, or a list of tokens with their scores.
-struct Vocab {
-    count: u64,
-    tokens: Vec<(u64, String)>,
-}
-
-impl<'de> Deserialize<'de> for Vocab {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Vocab { count: 0, tokens: Vec::new() })
-    }
-}
-
-impl Vocab {
-    fn take(&mut self, id: u64, token: String) {
-        self.count += 1;
-        if Fingerprint::SAMPLED.contains(&id) {
-            self.tokens.push((id, token));
-        }
-    }
-}
-
-impl<'de> Visitor<'de> for Vocab {
-    type Value = Self;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a vocabulary")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
-        while let Some((token, id)) = map.next_entry::<String, u64>()? {
-            self.take(id, token);
-        }
-        Ok(self)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Self, A::Error> {
-        while let Some((token, _score)) = items.next_element::<(String, IgnoredAny)>()? {
-            self.take(self.count, token);
-        }
-        Ok(self)
+        let file: TokenizerFile = serde_json::from_slice(json).ok()?;
+        let vocab = file.model.vocab;
+        Self::of(vocab.count, vocab.sampled.iter().map(|(id, token)| (*id, token.as_str())))
     }
 }
 

@@ -4,6 +4,7 @@
 mod build;
 mod byte_level;
 mod check;
+mod file;
 mod fingerprint;
 mod pieces;
 mod said;
@@ -58,6 +59,12 @@ pub enum TokenizerError {
     Encode(String),
 }
 
+impl TokenizerError {
+    fn unreadable(origin: &str, reason: impl ToString) -> Self {
+        Self::Unreadable { origin: origin.to_owned(), reason: reason.to_string() }
+    }
+}
+
 /// A tokenizer. It is cheap to clone.
 #[derive(Clone)]
 pub struct Tokenizer(Arc<Inner>);
@@ -96,12 +103,10 @@ impl Tokenizer {
     /// # Errors
     /// [`TokenizerError`] if it is damaged or of a kind that Llama-family models do not use.
     pub fn from_json(json: &[u8], origin: &str) -> Result<Self, TokenizerError> {
-        let unreadable =
-            |reason: String| TokenizerError::Unreadable { origin: origin.to_owned(), reason };
-        check::check(json).map_err(unreadable)?;
+        check::check(json).map_err(|reason| TokenizerError::unreadable(origin, reason))?;
         let tokenizer = caught(|| tokenizers::Tokenizer::from_bytes(json))
-            .ok_or_else(|| unreadable("the tokenizers library crashed on it".to_owned()))?
-            .map_err(|error| unreadable(error.to_string()))?;
+            .unwrap_or_else(|| Err("the tokenizers library crashed on it".into()))
+            .map_err(|error| TokenizerError::unreadable(origin, error))?;
         Self::new(tokenizer, None, None, origin)
     }
 
@@ -111,12 +116,10 @@ impl Tokenizer {
         end: Option<u32>,
         origin: &str,
     ) -> Result<Self, TokenizerError> {
-        let unreadable = |error: tokenizers::Error| TokenizerError::Unreadable {
-            origin: origin.to_owned(),
-            reason: error.to_string(),
-        };
         // These are batch settings for training: a prompt is never cut or padded.
-        tokenizer.with_truncation(None).map_err(unreadable)?;
+        tokenizer
+            .with_truncation(None)
+            .map_err(|error| TokenizerError::unreadable(origin, error))?;
         tokenizer.with_padding(None);
         let pieces =
             Pieces::of(tokenizer.get_decoder()).map_err(|found| TokenizerError::Unsupported {
@@ -126,8 +129,6 @@ impl Tokenizer {
                 supported: "byte-level BPE, SentencePiece-style BPE",
             })?;
         let added = tokenizer.get_added_tokens_decoder().into_iter().collect();
-        let longest = OnceLock::new();
-        let (finder, origin) = (OnceLock::new(), origin.to_owned());
         // An unassigned character, alone.
         let lacking = caught(|| tokenizer.get_model().tokenize("\u{10fffd}"));
         let unknown = match lacking.as_ref().map(|tokens| tokens.as_deref()) {
@@ -140,18 +141,16 @@ impl Tokenizer {
             added,
             begin,
             end,
-            longest,
-            finder,
+            longest: OnceLock::new(),
+            finder: OnceLock::new(),
             unknown,
-            origin,
+            origin: origin.to_owned(),
         }));
         let library = &tokenizer.0.tokenizer;
         // Whether it can spell all this is a separate question.
         if caught(|| library.encode(TRIAL, true).is_ok()).is_none() {
-            return Err(TokenizerError::Unreadable {
-                origin: tokenizer.0.origin.clone(),
-                reason: "the tokenizers library crashed on a short text".to_owned(),
-            });
+            let reason = "the tokenizers library crashed on a short text";
+            return Err(TokenizerError::unreadable(origin, reason));
         }
         Ok(tokenizer)
     }
@@ -164,9 +163,11 @@ impl Tokenizer {
     /// [`TokenizerError::Encode`].
     pub fn encode(&self, text: &str, begin: bool) -> Result<Vec<u32>, TokenizerError> {
         let encoding = self.tried(|| self.0.tokenizer.encode_fast(text, begin))?;
-        let around = |token: Option<u32>| token.filter(|_| begin);
-        let tokens = around(self.0.begin).into_iter().chain(encoding.get_ids().iter().copied());
-        Ok(tokens.chain(around(self.0.end)).collect())
+        let tokens = encoding.get_ids().iter().copied();
+        if !begin {
+            return Ok(tokens.collect());
+        }
+        Ok(self.0.begin.into_iter().chain(tokens).chain(self.0.end).collect())
     }
 
     /// The tokens of a prompt, as from [`Self::encode`], except that a control token spelled in a
@@ -184,21 +185,24 @@ impl Tokenizer {
         let mut encoding = self.tried(|| self.0.tokenizer.encode(prompt.text.as_str(), begin))?;
         if self.forged(&encoding, prompt).is_some() {
             let finder = self.finder().ok_or_else(|| self.failed())?;
-            let (tokenizer, added) = (&self.0.tokenizer, &self.0.added);
+            let Inner { tokenizer, added, .. } = &*self.0;
             encoding = self.tried(|| said::encode(tokenizer, finder, added, prompt, begin))?;
         }
         // Whatever a tokenizer's file does: no answer is better than a forged turn.
         if let Some(control) = self.forged(&encoding, prompt) {
-            let (control, origin) = (self.label(control), &self.0.origin);
+            let control = self.label(control);
+            let origin = &self.0.origin;
             return Err(TokenizerError::Encode(format!(
                 "a message contains the control token `{control}`, and {origin} cannot write it \
                  as text; remove it from the message"
             )));
         }
-        let around =
-            |token: Option<u32>, at: usize| token.filter(|_| begin).map(|token| (token, at..at));
         let places = encoding.get_offsets().iter().map(|&(start, end)| start..end);
         let inside = encoding.get_ids().iter().copied().zip(places);
+        if !begin {
+            return Ok(inside.collect());
+        }
+        let around = |token: Option<u32>, at: usize| token.map(|token| (token, at..at));
         let first = around(self.0.begin, 0).into_iter();
         Ok(first.chain(inside).chain(around(self.0.end, prompt.text.len())).collect())
     }

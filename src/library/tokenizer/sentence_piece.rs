@@ -47,14 +47,14 @@ pub(super) fn model(vocabulary: &Vocabulary, scores: &[f32]) -> tokenizers::Resu
     })
 }
 
-/// The parts around the model.
-pub(super) struct Parts {
+/// What turns spaces into the model's own and back.
+pub(super) struct Spaces {
     pub(super) normalizer: Value,
     pub(super) decoder: Value,
 }
 
 /// Spaces become `▁` and back; with `space_first`, one is put before the first word.
-pub(super) fn parts(space_first: bool) -> Parts {
+pub(super) fn spaces(space_first: bool) -> Spaces {
     let mut normalizers = Vec::new();
     let mut decoders = vec![
         json!({"type": "Replace", "pattern": {"String": "▁"}, "content": " "}),
@@ -66,7 +66,7 @@ pub(super) fn parts(space_first: bool) -> Parts {
         decoders.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
     }
     normalizers.push(json!({"type": "Replace", "pattern": {"String": " "}, "content": "▁"}));
-    Parts {
+    Spaces {
         normalizer: json!({"type": "Sequence", "normalizers": normalizers}),
         decoder: json!({"type": "Sequence", "decoders": decoders}),
     }

@@ -103,11 +103,14 @@ fn pieces_tell_text_from_bytes_and_marks() {
         assert_eq!(pieces[tokenizer.vocab_size()..], [None, None, None]);
         ids.iter().map(|&id| pieces[id].as_ref().unwrap().kind).collect()
     };
-    let (text, byte, special) = (PieceKind::Text, PieceKind::Byte, PieceKind::Special);
+    let text = PieceKind::Text;
+    let byte = PieceKind::Byte;
+    let special = PieceKind::Special;
     assert_eq!(kinds(&byte_level(), &[65, 260, 261, 262]), [text, text, special, text]);
     assert_eq!(kinds(&sentence_piece(), &[1, 4, 5]), [text, text, byte]);
     // One text in two spellings.
-    let (ours, theirs) = (byte_level().pieces(263), sentence_piece().pieces(9));
+    let ours = byte_level().pieces(263);
+    let theirs = sentence_piece().pieces(9);
     let shared = SharedVocabulary::new(&theirs, &ours);
     assert_eq!(shared.counterpart(1), Some(b' '.into()));
     assert_eq!(shared.counterpart(5), Some(0xF0));

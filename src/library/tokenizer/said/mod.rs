@@ -53,7 +53,8 @@ impl Finder {
         tokenizer: &tokenizers::Tokenizer,
         added: &HashMap<u32, AddedToken>,
     ) -> tokenizers::Result<Self> {
-        let (mut raw, mut normalized) = (Vec::new(), Vec::new());
+        let mut raw = Vec::new();
+        let mut normalized = Vec::new();
         for (&id, token) in added.iter().filter(|(_, token)| !token.content.is_empty()) {
             if token.normalized {
                 let mut spelled = NormalizedString::from(token.content.as_str());
@@ -114,13 +115,15 @@ impl Spellings {
     ) -> Vec<(NormalizedString, Option<Vec<Token>>)> {
         let whole = text.get();
         let mut cuts: Vec<(Range<usize>, Option<u32>)> = Vec::new();
-        let (mut from, mut until) = (0, 0);
+        let mut from = 0;
+        let mut until = 0;
         for (place, id, token) in self.all(whole) {
             if place.start < until || (is_control(token) && said(&text, place.clone())) {
                 continue;
             }
             until = place.end;
-            let (before, after) = (&whole[..place.start], &whole[place.end..]);
+            let before = &whole[..place.start];
+            let after = &whole[place.end..];
             if token.single_word
                 && (self.is_word(before.chars().next_back()) || self.is_word(after.chars().next()))
             {
