@@ -1,17 +1,17 @@
-//! The families of Hugging Face checkpoints: what each does differently from Llama, according to
-//! the fields of its `config.json`. This is the only place in `model` that knows families by name,
-//! with the names that GGUF files use.
+//! The table of architectures, and what each family of Hugging Face checkpoints does differently
+//! from Llama, according to the fields of its `config.json`. This is the only place in `model` that
+//! knows families by name.
 
 use serde_json::Value;
 
 use super::hf_deepseek;
 use super::hf_fields::Fields;
-use super::{BlockOptions, ConfigError, Experts, Gating, NormKind, SlidingWindow};
+use super::{BlockOptions, ConfigError, Experts, Gating, NormKind, RopeLayout, SlidingWindow};
 use crate::kernels::Activation;
 
 /// A family of checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Family {
+pub(crate) enum Family {
     Llama,
     Mistral,
     Mixtral,
@@ -39,7 +39,9 @@ pub struct ArchitectureRow {
     pub gguf: &'static str,
     /// `model_type` of a `config.json`.
     pub model_type: &'static str,
-    family: Family,
+    pub(crate) family: Family,
+    /// How GGUF files store q and k; checkpoints store them in halves.
+    pub(crate) gguf_layout: RopeLayout,
 }
 
 const fn row(
@@ -47,30 +49,47 @@ const fn row(
     gguf: &'static str,
     model_type: &'static str,
     family: Family,
+    gguf_layout: RopeLayout,
 ) -> ArchitectureRow {
-    ArchitectureRow { title, gguf, model_type, family }
+    ArchitectureRow { title, gguf, model_type, family, gguf_layout }
 }
 
 /// Every architecture that can be run, by both of its names. GGUF files of Mistral and Mixtral
-/// are those of Llama.
-pub const ARCHITECTURES: &[ArchitectureRow] = &[
-    row("Llama 2 and 3, Vicuna, TinyLlama, SmolLM2", "llama", "llama", Family::Llama),
-    row("Mistral", "llama", "mistral", Family::Mistral),
-    row("Mixtral", "llama", "mixtral", Family::Mixtral),
-    row("Qwen2", "qwen2", "qwen2", Family::Qwen2),
-    row("Qwen3", "qwen3", "qwen3", Family::Qwen3),
-    row("Qwen3-MoE", "qwen3moe", "qwen3_moe", Family::Qwen3Moe),
-    row("SmolLM3", "smollm3", "smollm3", Family::SmolLm3),
-    row("Granite", "granite", "granite", Family::Granite),
-    row("OLMo 2", "olmo2", "olmo2", Family::Olmo2),
-    row("Phi-3", "phi3", "phi3", Family::Phi3),
-    row("Gemma 2", "gemma2", "gemma2", Family::Gemma2),
-    row("Gemma 3, its text part", "gemma3", "gemma3_text", Family::Gemma3),
-    row("StarCoder2", "starcoder2", "starcoder2", Family::StarCoder2),
-    row("gpt-oss", "gpt-oss", "gpt_oss", Family::GptOss),
-    row("DeepSeek V2", "deepseek2", "deepseek_v2", Family::DeepSeekV2),
-    row("DeepSeek V3", "deepseek2", "deepseek_v3", Family::DeepSeekV3),
-];
+/// are those of Llama, and the first row with a name describes its files.
+pub const ARCHITECTURES: &[ArchitectureRow] = {
+    use RopeLayout::{Halves, Interleaved};
+    &[
+        row(
+            "Llama 2 and 3, Vicuna, TinyLlama, SmolLM2",
+            "llama",
+            "llama",
+            Family::Llama,
+            Interleaved,
+        ),
+        row("Mistral", "llama", "mistral", Family::Mistral, Interleaved),
+        row("Mixtral", "llama", "mixtral", Family::Mixtral, Interleaved),
+        row("Qwen2", "qwen2", "qwen2", Family::Qwen2, Halves),
+        row("Qwen3", "qwen3", "qwen3", Family::Qwen3, Halves),
+        row("Qwen3-MoE", "qwen3moe", "qwen3_moe", Family::Qwen3Moe, Halves),
+        row("SmolLM3", "smollm3", "smollm3", Family::SmolLm3, Interleaved),
+        row("Granite", "granite", "granite", Family::Granite, Interleaved),
+        row("OLMo 2", "olmo2", "olmo2", Family::Olmo2, Halves),
+        row("Phi-3", "phi3", "phi3", Family::Phi3, Halves),
+        row("Gemma 2", "gemma2", "gemma2", Family::Gemma2, Halves),
+        row("Gemma 3, its text part", "gemma3", "gemma3_text", Family::Gemma3, Halves),
+        row("StarCoder2", "starcoder2", "starcoder2", Family::StarCoder2, Halves),
+        row("gpt-oss", "gpt-oss", "gpt_oss", Family::GptOss, Halves),
+        row("DeepSeek V2", "deepseek2", "deepseek_v2", Family::DeepSeekV2, Interleaved),
+        row("DeepSeek V3", "deepseek2", "deepseek_v3", Family::DeepSeekV3, Interleaved),
+    ]
+};
+
+impl ArchitectureRow {
+    /// The row for GGUF files with this `general.architecture`.
+    pub(crate) fn of_gguf(name: &str) -> Option<&'static Self> {
+        ARCHITECTURES.iter().find(|row| row.gguf == name)
+    }
+}
 
 impl Family {
     /// The family of a `model_type`.

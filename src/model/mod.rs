@@ -35,6 +35,7 @@ pub(crate) use config::tests::small as config_for_tests;
 pub use config::{Config, ConfigError, RopeLayout};
 pub use cpu::{CpuBatch, CpuDraft, CpuTarget, PassTiming, Progress};
 pub use gpu::{Gpu, GpuDraft, GpuError, GpuLimits, Traffic, TrafficMeter};
+pub(crate) use hf_families::Family;
 pub use hf_families::{ARCHITECTURES, ArchitectureRow};
 pub use load_error::LoadError;
 pub use load_request::LoadRequest;

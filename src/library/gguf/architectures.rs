@@ -1,110 +1,92 @@
-//! The table of architectures: what each does differently from Llama, read from a file's metadata.
-//! This is the only place that knows them by name.
+//! What each family does differently from Llama, read from a file's metadata.
 
 use super::fields::ArchitectureFields;
 use crate::kernels::Activation;
 use crate::library::LibraryError;
 use crate::model::{
-    BlockOptions, Experts, Gating, LatentAttention, NormKind, RopeLayout, SlidingWindow,
+    BlockOptions, Experts, Family, Gating, LatentAttention, NormKind, SlidingWindow,
 };
 
 const WINDOW: &str = "attention.sliding_window";
 
-/// A family of models.
-pub(super) struct Architecture {
-    /// `general.architecture`.
-    pub(super) name: &'static str,
-    /// How q and k are stored.
-    pub(super) layout: RopeLayout,
-    /// What a file means by the post-attention norm: the norm of attention's output, or of the
-    /// MLP's input.
-    pub(super) post_attention_norm_is_mlp_input: bool,
-    /// The options of its blocks.
-    options: fn(&ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError>,
-}
-
-const fn row(
-    name: &'static str,
-    layout: RopeLayout,
-    options: fn(&ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError>,
-) -> Architecture {
-    Architecture { name, layout, post_attention_norm_is_mlp_input: false, options }
-}
-
-/// All families that can be run. The files of Mistral and Mixtral say `llama`.
-pub(super) const ARCHITECTURES: &[Architecture] = &[
-    row("llama", RopeLayout::Interleaved, plain),
-    row("qwen2", RopeLayout::Halves, plain),
-    row("qwen3", RopeLayout::Halves, plain),
-    row("qwen3moe", RopeLayout::Halves, plain),
-    row("smollm3", RopeLayout::Interleaved, smollm3),
-    row("granite", RopeLayout::Interleaved, granite),
-    row("olmo2", RopeLayout::Halves, olmo2),
-    row("phi3", RopeLayout::Halves, plain),
-    row("gemma2", RopeLayout::Halves, gemma2),
-    row("gemma3", RopeLayout::Halves, gemma3),
-    row("starcoder2", RopeLayout::Halves, starcoder2),
-    row("deepseek2", RopeLayout::Interleaved, deepseek2),
-    Architecture {
-        post_attention_norm_is_mlp_input: true,
-        ..row("gpt-oss", RopeLayout::Halves, gpt_oss)
-    },
-];
-
-impl Architecture {
-    /// The row with this name.
-    pub(super) fn named(name: &str) -> Option<&'static Self> {
-        ARCHITECTURES.iter().find(|architecture| architecture.name == name)
+/// The options of a file's blocks.
+pub(super) fn options(
+    family: Family,
+    fields: &ArchitectureFields<'_>,
+) -> Result<BlockOptions, LibraryError> {
+    let mut options = own_options(family, fields)?;
+    // Here 0 means none; an architecture that alternates has a window.
+    if options.window.is_none() && fields.optional(WINDOW)? != Some(0) {
+        options.window = window(fields, |_| true)?;
     }
-
-    /// The options of a file's blocks.
-    pub(super) fn options(
-        &self,
-        fields: &ArchitectureFields<'_>,
-    ) -> Result<BlockOptions, LibraryError> {
-        let mut options = (self.options)(fields)?;
-        // Here 0 means none; an architecture that alternates has a window.
-        if options.window.is_none() && fields.optional(WINDOW)? != Some(0) {
-            options.window = window(fields, |_| true)?;
-        }
-        if options.experts.is_none() {
-            options.experts = experts(fields)?;
-        }
-        Ok(options)
+    if options.experts.is_none() {
+        options.experts = experts(fields)?;
     }
+    Ok(options)
 }
 
-fn plain(_: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError> {
-    Ok(BlockOptions::default())
-}
-
-fn smollm3(_: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError> {
-    Ok(BlockOptions { no_rope_every: 4, ..BlockOptions::default() })
-}
-
-fn granite(fields: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError> {
-    Ok(BlockOptions {
-        embedding_scale: fields.float32("embedding_scale")?.unwrap_or(1.0),
-        residual_scale: fields.float32("residual_scale")?.unwrap_or(1.0),
-        logit_divisor: fields.float32("logit_scale")?.unwrap_or(1.0),
-        attention_scale: fields.float32("attention.scale")?,
-        ..BlockOptions::default()
-    })
-}
-
-fn olmo2(_: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError> {
-    Ok(BlockOptions {
-        input_norms: false,
-        output_norms: true,
-        qk_norm_over_heads: true,
-        ..BlockOptions::default()
+/// What a family does differently.
+fn own_options(
+    family: Family,
+    fields: &ArchitectureFields<'_>,
+) -> Result<BlockOptions, LibraryError> {
+    let plain = BlockOptions::default();
+    Ok(match family {
+        Family::Llama | Family::Mistral | Family::Mixtral | Family::Phi3 => plain,
+        Family::Qwen2 | Family::Qwen3 | Family::Qwen3Moe => plain,
+        Family::SmolLm3 => BlockOptions { no_rope_every: 4, ..plain },
+        Family::Granite => BlockOptions {
+            embedding_scale: fields.float32("embedding_scale")?.unwrap_or(1.0),
+            residual_scale: fields.float32("residual_scale")?.unwrap_or(1.0),
+            logit_divisor: fields.float32("logit_scale")?.unwrap_or(1.0),
+            attention_scale: fields.float32("attention.scale")?,
+            ..plain
+        },
+        Family::Olmo2 => BlockOptions {
+            input_norms: false,
+            output_norms: true,
+            qk_norm_over_heads: true,
+            ..plain
+        },
+        Family::Gemma2 => BlockOptions {
+            attention_softcap: fields.float32("attn_logit_softcapping")?,
+            final_softcap: fields.float32("final_logit_softcapping")?,
+            window: window(fields, |layer| layer % 2 == 0)?,
+            ..gemma(fields, 46)?
+        },
+        Family::Gemma3 => BlockOptions {
+            window: window(fields, |layer| layer % 6 != 5)?,
+            local_rope_theta: Some(fields.float("rope.freq_base_swa")?.unwrap_or(10_000.0)),
+            ..gemma(fields, 62)?
+        },
+        Family::StarCoder2 => BlockOptions {
+            norm: NormKind::Layer,
+            activation: Activation::GeluTanh,
+            gated: false,
+            mlp_bias: true,
+            ..plain
+        },
+        Family::GptOss => BlockOptions {
+            activation: Activation::ClampedSwiGlu { alpha: 1.702, limit: 7.0 },
+            window: window(fields, |layer| layer % 2 == 0)?,
+            sinks: true,
+            experts: experts(fields)?.map(|experts| Experts {
+                gating: Gating::SoftmaxOfChosen,
+                normalised: false,
+                bias: true,
+                ..experts
+            }),
+            ..plain
+        },
+        Family::DeepSeekV2 | Family::DeepSeekV3 => deepseek(fields)?,
     })
 }
 
 /// What Gemma 2 and 3 have in common. `largest` is the number of layers of the only size whose
 /// queries are scaled by the width and not by the head.
 fn gemma(fields: &ArchitectureFields<'_>, largest: usize) -> Result<BlockOptions, LibraryError> {
-    let (hidden, heads) = (fields.size("embedding_length")?, fields.size("attention.head_count")?);
+    let hidden = fields.size("embedding_length")?;
+    let heads = fields.size("attention.head_count")?;
     let by_width = fields.size("block_count")? == largest && heads > 0;
     let scale = 1.0 / ((hidden / heads.max(1)) as f32).sqrt();
     Ok(BlockOptions {
@@ -116,50 +98,7 @@ fn gemma(fields: &ArchitectureFields<'_>, largest: usize) -> Result<BlockOptions
     })
 }
 
-fn gemma2(fields: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError> {
-    Ok(BlockOptions {
-        attention_softcap: fields.float32("attn_logit_softcapping")?,
-        final_softcap: fields.float32("final_logit_softcapping")?,
-        window: window(fields, |layer| layer % 2 == 0)?,
-        ..gemma(fields, 46)?
-    })
-}
-
-fn gemma3(fields: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError> {
-    Ok(BlockOptions {
-        window: window(fields, |layer| layer % 6 != 5)?,
-        local_rope_theta: Some(fields.float("rope.freq_base_swa")?.unwrap_or(10_000.0)),
-        ..gemma(fields, 62)?
-    })
-}
-
-fn starcoder2(_: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError> {
-    Ok(BlockOptions {
-        norm: NormKind::Layer,
-        activation: Activation::GeluTanh,
-        gated: false,
-        mlp_bias: true,
-        ..BlockOptions::default()
-    })
-}
-
-fn gpt_oss(fields: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError> {
-    let experts = experts(fields)?.map(|experts| Experts {
-        gating: Gating::SoftmaxOfChosen,
-        normalised: false,
-        bias: true,
-        ..experts
-    });
-    Ok(BlockOptions {
-        activation: Activation::ClampedSwiGlu { alpha: 1.702, limit: 7.0 },
-        window: window(fields, |layer| layer % 2 == 0)?,
-        sinks: true,
-        experts,
-        ..BlockOptions::default()
-    })
-}
-
-fn deepseek2(fields: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError> {
+fn deepseek(fields: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError> {
     let rope_dim = fields.size("rope.dimension_count")?;
     // Files from before 2025 hold keys and values in one tensor, and the widths of a head under the
     // keys of other architectures.
@@ -246,19 +185,4 @@ fn experts(fields: &ArchitectureFields<'_>) -> Result<Option<Experts>, LibraryEr
         bias: false,
         selection_bias: fields.any_tensor("exp_probs_b.bias"),
     }))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::ARCHITECTURES;
-    use crate::model;
-
-    #[test]
-    fn every_architecture_has_both_of_its_names() {
-        let here: BTreeSet<_> = ARCHITECTURES.iter().map(|row| row.name).collect();
-        let named: BTreeSet<_> = model::ARCHITECTURES.iter().map(|row| row.gguf).collect();
-        assert_eq!(here, named);
-    }
 }

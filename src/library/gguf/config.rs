@@ -1,17 +1,18 @@
 //! From metadata to the transformer's numbers. It must not depend on the name of an architecture.
 
-use super::architectures::{ARCHITECTURES, Architecture};
+use super::architectures::options;
 use super::fields::ArchitectureFields;
 use super::file::GgufFile;
 use super::rope_scaling::rope_scaling;
 use crate::library::LibraryError;
-use crate::model::Config;
+use crate::model::{ARCHITECTURES, ArchitectureRow, Config};
 
 /// The configuration of a file and its family.
-pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static Architecture), LibraryError> {
+pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static ArchitectureRow), LibraryError> {
     let name = file.text("general.architecture")?.unwrap_or("absent");
-    let Some(architecture) = Architecture::named(name) else {
-        let known: Vec<&str> = ARCHITECTURES.iter().map(|row| row.name).collect();
+    let Some(architecture) = ArchitectureRow::of_gguf(name) else {
+        let mut known: Vec<&str> = ARCHITECTURES.iter().map(|row| row.gguf).collect();
+        known.dedup();
         return Err(LibraryError::Unsupported {
             origin: file.name().to_owned(),
             what: "general.architecture".to_owned(),
@@ -19,9 +20,10 @@ pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static Architecture),
             remedy: format!("use a model of one of these architectures: {}", known.join(", ")),
         });
     };
-    let fields = ArchitectureFields { file, architecture: architecture.name };
-    let mut block = architecture.options(&fields)?;
-    let (heads, hidden) = (fields.size("attention.head_count")?, fields.size("embedding_length")?);
+    let fields = ArchitectureFields { file, architecture: architecture.gguf };
+    let mut block = options(architecture.family, &fields)?;
+    let heads = fields.size("attention.head_count")?;
+    let hidden = fields.size("embedding_length")?;
     let head_dim = match &block.latent {
         Some(latent) => latent.rope_dim.saturating_add(latent.kv_rank),
         None => match fields.optional("attention.key_length")? {
@@ -53,7 +55,7 @@ pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static Architecture),
         rms_eps: eps.unwrap_or(1e-5) as f32,
         rope_theta: fields.float("rope.freq_base")?.unwrap_or(10_000.0),
         rope_scaling: rope_scaling(&fields, block.latent.is_some())?,
-        rope_layout: architecture.layout,
+        rope_layout: architecture.gguf_layout,
         qkv_bias: has("blk.0.attn_q.bias") || has("blk.0.attn_qkv.bias"),
         o_bias: has("blk.0.attn_output.bias"),
         qk_norm: has("blk.0.attn_q_norm.weight"),
@@ -61,9 +63,7 @@ pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static Architecture),
         max_positions: fields.size("context_length")?,
         block,
     };
-    let checked = config
-        .checked()
-        .map_err(|source| LibraryError::Config { origin: file.name().to_owned(), source })?;
+    let checked = config.checked().map_err(LibraryError::config(file.name()))?;
     Ok((checked, architecture))
 }
 

@@ -66,7 +66,7 @@ impl ArchitectureFields<'_> {
         reason: &str,
     ) -> LibraryError {
         let source = ConfigError { field, value: value.to_string(), reason: reason.to_owned() };
-        LibraryError::Config { origin: self.file.name().to_owned(), source }
+        LibraryError::config(self.file.name())(source)
     }
 
     /// Whether any block has this tensor.

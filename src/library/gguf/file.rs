@@ -48,7 +48,9 @@ impl TensorEntry {
             _ => (0, Vec::new()),
         };
         let part = self.range.len() / count.max(1);
-        let (format, file, start) = (self.format, self.file, self.range.start);
+        let format = self.format;
+        let file = self.file;
+        let start = self.range.start;
         (0..count).map(move |i| Self {
             format,
             shape: shape.clone(),
@@ -121,7 +123,8 @@ impl GgufFile {
 
     /// Refuses a file that is not number `number` (starting at 0) of `count`.
     fn expect_shard(&self, number: u64, count: u64) -> Result<(), LibraryError> {
-        let (no, of) = (self.number("split.no")?, self.number("split.count")?);
+        let no = self.number("split.no")?;
+        let of = self.number("split.count")?;
         if (no, of) == (Some(number), Some(count)) {
             return Ok(());
         }
@@ -274,7 +277,7 @@ fn read_tensors(
     count: u64,
     alignment: u64,
 ) -> Result<BTreeMap<String, TensorEntry>, LibraryError> {
-    struct Claim<'a> {
+    struct TensorClaim<'a> {
         at: usize,
         name: &'a str,
         format: Format,
@@ -311,7 +314,7 @@ fn read_tensors(
             );
             return Err(reader.damaged(at, &what, problem));
         };
-        claims.push(Claim { at, name, format, shape, offset, size });
+        claims.push(TensorClaim { at, name, format, shape, offset, size });
     }
     let data = reader.aligned(alignment);
     let mut tensors = BTreeMap::new();

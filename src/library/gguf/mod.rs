@@ -27,13 +27,12 @@ use super::titles::{self, HeaderName};
 use super::transposed::transposed;
 use super::{LibraryError, Recommended, Tokenizer, Weight};
 use crate::chat::{ChatTemplate, SpecialTokens};
-use crate::model::{Config, RawTensor, WeightSource};
-use architectures::Architecture;
+use crate::model::{ArchitectureRow, Config, RawTensor, WeightSource};
 use file::{GgufFile, TensorEntry};
 pub(super) use summary::{FileSummary, summary};
 
 /// What a file holds in addition to its weights.
-pub(super) struct Parts {
+pub(super) struct GgufParts {
     pub(super) config: Config,
     pub(super) tokenizer: Tokenizer,
     pub(super) template: ChatTemplate,
@@ -47,7 +46,7 @@ pub(super) struct Parts {
 }
 
 /// Opens a file as a target, together with its other shards (`-00001-of-00003.gguf`).
-pub(super) fn open(path: &Path) -> Result<Parts, LibraryError> {
+pub(super) fn open(path: &Path) -> Result<GgufParts, LibraryError> {
     let name = stem(path);
     let file = read(path)?;
     let (config, architecture) = config::config(&file)?;
@@ -79,7 +78,7 @@ pub(super) fn open(path: &Path) -> Result<Parts, LibraryError> {
     // A recommendation of another type is ignored, because the model can be run without it.
     let sampling = Recommended::of_gguf(|key| file.float(key).ok().flatten());
     let weights = GgufTensors::new(file, architecture, &config)?;
-    Ok(Parts { config, tokenizer, template, eos, bos, name: title, sampling, weights })
+    Ok(GgufParts { config, tokenizer, template, eos, bos, name: title, sampling, weights })
 }
 
 /// The header of a file, together with its other shards.
@@ -133,13 +132,14 @@ pub(super) struct GgufTensors {
 impl GgufTensors {
     fn new(
         file: GgufFile,
-        architecture: &Architecture,
+        architecture: &ArchitectureRow,
         config: &Config,
     ) -> Result<Self, LibraryError> {
         let (blobs, mut found) = file.into_tensors();
         let scales = scales::take(&mut found, &blobs)?;
         let mut scales = scales::Placed::new(scales);
-        let (mut tensors, mut transposed) = (BTreeMap::new(), BTreeSet::new());
+        let mut tensors = BTreeMap::new();
+        let mut transposed = BTreeSet::new();
         for (name, entry) in found {
             if names::is_aside(&name) {
                 continue;
@@ -150,7 +150,7 @@ impl GgufTensors {
                 tensors.extend(keys.into_iter().chain(values));
                 continue;
             }
-            match names::canonical(&name, &entry, architecture, config) {
+            match names::canonical(&name, &entry, architecture.family, config) {
                 Some(parts) => {
                     scales.place(&name, parts.iter(), &blobs[entry.file])?;
                     tensors.extend(parts);
@@ -159,7 +159,7 @@ impl GgufTensors {
                 None => {
                     return Err(LibraryError::Unsupported {
                         origin: blobs[entry.file].name().to_owned(),
-                        what: format!("a tensor of architecture {}", architecture.name),
+                        what: format!("a tensor of architecture {}", architecture.gguf),
                         found: format!("`{name}`, {:?}", entry.shape),
                         remedy: "use a model without this part".to_owned(),
                     });

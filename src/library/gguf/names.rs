@@ -1,10 +1,9 @@
 //! GGUF's tensor names and the names that the model requests, which are Hugging Face's where
 //! families agree. Fused tensors are split here, so that the model does not deal with fusion.
 
-use super::architectures::Architecture;
 use super::file::TensorEntry;
 use super::rope_scaling::{ROPE_FACTORS, ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT};
-use crate::model::{Config, weights};
+use crate::model::{Config, Family, weights};
 
 /// Tensors that are not used in the model's products: they are read elsewhere, or not needed.
 pub(super) fn is_aside(name: &str) -> bool {
@@ -21,7 +20,7 @@ pub(super) fn is_aside(name: &str) -> bool {
 pub(super) fn canonical(
     name: &str,
     entry: &TensorEntry,
-    architecture: &Architecture,
+    family: Family,
     config: &Config,
 ) -> Option<Vec<(String, TensorEntry)>> {
     let whole = |name: String| Some(vec![(name, entry.clone())]);
@@ -41,7 +40,7 @@ pub(super) fn canonical(
     }
     let (part, kind) = part.rsplit_once('.')?;
     let kind = kind_of(kind)?;
-    if let Some(part) = simple(part, architecture) {
+    if let Some(part) = simple(part, family) {
         // Fused gate and up: gate comes first.
         if part == "mlp.up_proj" && entry.shape.first() == Some(&(2 * config.intermediate)) {
             return split(entry, &[("gate", config.intermediate), ("up", config.intermediate)])
@@ -50,7 +49,8 @@ pub(super) fn canonical(
         return whole(layered(&format!("{part}.{kind}")));
     }
     if part == "attn_qkv" {
-        let (q, kv) = (config.q_width(), config.kv_width());
+        let q = config.q_width();
+        let kv = config.kv_width();
         return split(entry, &[("q", q), ("k", kv), ("v", kv)])
             .map(|parts| named(parts, |part| layered(&format!("self_attn.{part}_proj.{kind}"))));
     }
@@ -91,7 +91,8 @@ pub(super) fn latent_parts(
 ) -> Option<(Vec<Named>, Vec<Named>)> {
     let layer = name.strip_prefix("blk.")?.strip_suffix(".attn_kv_b.weight")?.parse().ok()?;
     let latent = config.block.latent.as_ref()?;
-    let (nope, head) = (latent.nope_dim, latent.nope_dim.checked_add(latent.value_dim)?);
+    let nope = latent.nope_dim;
+    let head = latent.nope_dim.checked_add(latent.value_dim)?;
     if entry.shape != [config.heads.checked_mul(head)?, latent.kv_rank] {
         return None;
     }
@@ -119,13 +120,12 @@ fn exact(part: &str) -> Option<&'static str> {
 }
 
 /// Parts that are translated whole, with their weight or bias.
-fn simple(part: &str, architecture: &Architecture) -> Option<&'static str> {
+fn simple(part: &str, family: Family) -> Option<&'static str> {
     Some(match part {
         "attn_norm" => "input_layernorm",
         "ffn_norm" => "post_attention_layernorm",
-        "post_attention_norm" if architecture.post_attention_norm_is_mlp_input => {
-            "post_attention_layernorm"
-        }
+        // Of gpt-oss it is the norm of the MLP's input, of others that of attention's output.
+        "post_attention_norm" if family == Family::GptOss => "post_attention_layernorm",
         "post_attention_norm" => weights::ATTENTION_OUT_NORM,
         "post_ffw_norm" => weights::MLP_OUT_NORM,
         "attn_q" => "self_attn.q_proj",
@@ -184,7 +184,7 @@ fn named(
 mod tests {
     use super::*;
     use crate::kernels::Format;
-    use crate::model::config_for_tests;
+    use crate::model::{ArchitectureRow, config_for_tests};
 
     fn entry(shape: &[usize]) -> TensorEntry {
         let bytes = shape.iter().product::<usize>() * 4;
@@ -192,7 +192,7 @@ mod tests {
     }
 
     fn translated(name: &str, shape: &[usize], family: &str) -> Option<Vec<(String, TensorEntry)>> {
-        let family = Architecture::named(family).unwrap();
+        let family = ArchitectureRow::of_gguf(family).unwrap().family;
         canonical(name, &entry(shape), family, &config_for_tests())
     }
 

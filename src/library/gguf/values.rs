@@ -26,22 +26,10 @@ pub(super) enum ValueKind {
 
 impl ValueKind {
     fn of(number: u32) -> Option<Self> {
-        const KINDS: [ValueKind; 13] = [
-            ValueKind::U8,
-            ValueKind::I8,
-            ValueKind::U16,
-            ValueKind::I16,
-            ValueKind::U32,
-            ValueKind::I32,
-            ValueKind::F32,
-            ValueKind::Bool,
-            ValueKind::String,
-            ValueKind::Array,
-            ValueKind::U64,
-            ValueKind::I64,
-            ValueKind::F64,
-        ];
-        KINDS.get(number as usize).copied()
+        use ValueKind::{Array, Bool, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+        let kinds =
+            [U8, I8, U16, I16, U32, I32, F32, Bool, ValueKind::String, Array, U64, I64, F64];
+        kinds.get(number as usize).copied()
     }
 
     /// Bytes per item; strings and arrays have no fixed size.
