@@ -63,7 +63,8 @@ mod tests {
 
     /// The ids of `threads` threads of `pool`: each task waits until every thread has taken one.
     fn gather(pool: &Pool, threads: usize) -> HashSet<ThreadId> {
-        let (seen, all) = (Mutex::new(HashSet::new()), Barrier::new(threads));
+        let seen = Mutex::new(HashSet::new());
+        let all = Barrier::new(threads);
         pool.run(threads, |_| {
             seen.lock().unwrap().insert(std::thread::current().id());
             all.wait();
@@ -91,7 +92,8 @@ mod tests {
         for _ in 0..3 {
             let apart = pool.work_apart();
             assert_eq!((lender.threads(), pool.threads()), (2, 2));
-            let (of_lender, own) = (gather(&lender, 2), gather(&pool, 2));
+            let of_lender = gather(&lender, 2);
+            let own = gather(&pool, 2);
             assert!(of_lender.is_subset(&all) && takers(&lender).is_subset(&of_lender));
             assert!(takers(&pool).is_subset(&own));
             // The caller takes part in both, and here it is the same thread.

@@ -128,12 +128,12 @@ impl KvCache {
         keys: &[f32],
         values: &[f32],
     ) {
-        Self::write_each(pool, std::slice::from_mut(self), (layer, rows), keys, values);
+        Self::write_each(pool, std::slice::from_mut(self), layer, rows, keys, values);
     }
 
     /// [`KvCache::write_behind`] for several caches of one shape in one dispatch. The rows are
-    /// divided equally: the first share goes to the first cache, and so on. `layer` comes with the
-    /// number of rows in flight, which is the same in every cache.
+    /// divided equally: the first share goes to the first cache, and so on. `rows` is the number of
+    /// rows in flight, which is the same in every cache.
     ///
     /// # Panics
     /// As [`KvCache::write`], and if the caches differ in shape or the rows cannot be divided
@@ -141,12 +141,15 @@ impl KvCache {
     pub fn write_each(
         pool: &Pool,
         caches: &mut [Self],
-        (layer, rows): (usize, usize),
+        layer: usize,
+        rows: usize,
         keys: &[f32],
         values: &[f32],
     ) {
         let Some(first) = caches.first() else { return };
-        let (heads, head_dim, shape) = (first.heads, first.head_dim, first.shape());
+        let heads = first.heads;
+        let head_dim = first.head_dim;
+        let shape = first.shape();
         let row = heads * head_dim;
         assert!(layer < first.layers, "layer {layer} of {}", first.layers);
         assert!(keys.len() == values.len(), "a value for each key");
@@ -160,7 +163,8 @@ impl KvCache {
         let places: Vec<(usize, Planes)> =
             caches.iter_mut().map(|cache| (cache.len + rows, cache.planes())).collect();
         pool.run(places.len() * heads, |task| {
-            let (cache, head) = (task / heads, task % heads);
+            let cache = task / heads;
+            let head = task % heads;
             let (first, planes) = &places[cache];
             for r in 0..m {
                 let at = (cache * m + r) * row + head * head_dim;
@@ -225,7 +229,8 @@ impl KvCache {
                 }
             }
         };
-        let (mut keys, mut values) = (Vec::new(), Vec::new());
+        let mut keys = Vec::new();
+        let mut values = Vec::new();
         for plane in layer * self.heads..(layer + 1) * self.heads {
             let key = key_index(self.capacity, self.head_dim, plane, slot);
             let value = value_index(self.capacity, self.head_dim, plane, slot);
@@ -239,7 +244,8 @@ impl KvCache {
 
     /// The key tiles and the values of one head of one layer.
     pub(super) fn plane(&self, layer: usize, head: usize) -> Plane {
-        let (keys, values) = (self.keys.len(), self.values.len());
+        let keys = self.keys.len();
+        let values = self.values.len();
         let planes = self.layers * self.heads;
         let plane = layer * self.heads + head;
         Plane {
@@ -309,7 +315,8 @@ impl Planes {
     /// The plane and both slots exist, and only this task uses them.
     unsafe fn copy(&self, plane: usize, from: usize, to: usize) {
         let size = self.format.size();
-        let (key_from, key_to) = (self.key(plane, from), self.key(plane, to));
+        let key_from = self.key(plane, from);
+        let key_to = self.key(plane, to);
         // SAFETY: the caller's promise. The slots differ, so the two ranges never overlap.
         unsafe {
             for d in (0..self.head_dim * LANES).step_by(LANES) {
@@ -318,7 +325,8 @@ impl Planes {
                 std::ptr::copy_nonoverlapping(from, keys.add((key_to + d) * size), size);
             }
             let values = self.values.get();
-            let (from, to) = (self.value(plane, from), self.value(plane, to));
+            let from = self.value(plane, from);
+            let to = self.value(plane, to);
             std::ptr::copy_nonoverlapping(
                 values.add(from * size),
                 values.add(to * size),

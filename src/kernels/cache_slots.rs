@@ -24,8 +24,10 @@ impl KvCache {
 
     /// Fills `out` with slots whose numbers are `SIZE` bytes each.
     fn gather<const SIZE: usize>(&self, layer: usize, out: &mut [u8]) {
-        let (heads, dim) = (self.heads(), self.head_dim());
-        let (keys, values) = (self.keys.as_chunks::<SIZE>().0, self.values.as_chunks::<SIZE>().0);
+        let heads = self.heads();
+        let dim = self.head_dim();
+        let keys = self.keys.as_chunks::<SIZE>().0;
+        let values = self.values.as_chunks::<SIZE>().0;
         let slots = out.as_chunks_mut::<SIZE>().0.chunks_exact_mut((2 * heads * dim).max(1));
         for (slot, out) in slots.enumerate() {
             let (own_keys, own_values) = out.split_at_mut(heads * dim);
@@ -33,7 +35,9 @@ impl KvCache {
             for (head, (key, value)) in places.enumerate() {
                 let plane = layer * heads + head;
                 let at = key_index(self.capacity(), dim, plane, slot);
-                key.iter_mut().enumerate().for_each(|(d, to)| *to = keys[at + d * LANES]);
+                for (d, to) in key.iter_mut().enumerate() {
+                    *to = keys[at + d * LANES];
+                }
                 let at = value_index(self.capacity(), dim, plane, slot);
                 value.copy_from_slice(&values[at..at + dim]);
             }
@@ -48,7 +52,8 @@ mod tests {
 
     #[test]
     fn slots_are_the_rows_that_were_written() {
-        let (width, rows) = (2 * 24, 37);
+        let width = 2 * 24;
+        let rows = 37;
         for format in [KvFormat::F16, KvFormat::F32] {
             let cache = filled(48, rows, format);
             for layer in 0..3 {

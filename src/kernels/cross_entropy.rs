@@ -22,7 +22,7 @@ pub fn softmax(logits: &mut [f32]) -> usize {
 }
 
 fn softmax_by(isa: Isa, logits: &mut [f32]) -> usize {
-    let peak = lanes::run(isa, Peak(logits));
+    let peak = lanes::run(isa, RowPeak(logits));
     let likeliest = logits.iter().position(|&logit| logit >= peak).unwrap_or(0);
     let sum = lanes::run(isa, Exponents { x: logits, peak });
     lanes::run(isa, Shares { x: logits, factor: 1.0 / sum, wanted: &[] });
@@ -41,8 +41,8 @@ pub fn softmax_less(logits: &mut [f32], wanted: &[f32], token: usize) -> RowLoss
 fn softmax_less_by(isa: Isa, logits: &mut [f32], wanted: &[f32], token: usize) -> RowLoss {
     assert_eq!(logits.len(), wanted.len(), "a share for each logit");
     let above = lanes::run(isa, Above { x: logits, mark: logits[token] });
-    let expected = lanes::run(isa, Product { x: logits, y: wanted });
-    let peak = lanes::run(isa, Peak(logits));
+    let expected = lanes::run(isa, LogitProduct { x: logits, y: wanted });
+    let peak = lanes::run(isa, RowPeak(logits));
     let sum = lanes::run(isa, Exponents { x: logits, peak });
     lanes::run(isa, Shares { x: logits, factor: 1.0 / sum, wanted });
     RowLoss { cross_entropy: peak + sum.ln() - expected, above }
@@ -58,9 +58,9 @@ fn padded<L: Lanes>(x: &[f32], rest: f32) -> L::F {
 }
 
 /// The greatest number.
-struct Peak<'a>(&'a [f32]);
+struct RowPeak<'a>(&'a [f32]);
 
-impl Work for Peak<'_> {
+impl Work for RowPeak<'_> {
     type Output = f32;
 
     #[inline(always)]
@@ -91,12 +91,12 @@ impl Work for Above<'_> {
 }
 
 /// Σ x · y.
-struct Product<'a> {
+struct LogitProduct<'a> {
     x: &'a [f32],
     y: &'a [f32],
 }
 
-impl Work for Product<'_> {
+impl Work for LogitProduct<'_> {
     type Output = f32;
 
     #[inline(always)]
@@ -157,7 +157,9 @@ impl Work for Shares<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self) {
         if self.wanted.is_empty() {
-            self.x.iter_mut().for_each(|x| *x *= self.factor);
+            for x in self.x {
+                *x *= self.factor;
+            }
         } else {
             for (x, wanted) in self.x.iter_mut().zip(self.wanted) {
                 *x = *x * self.factor - wanted;
@@ -183,7 +185,8 @@ mod tests {
     #[test]
     fn every_instruction_set_gives_the_softmax_and_its_gradient() {
         for n in [1, 15, 16, 40, 4099] {
-            let (truth, logits) = (row(n, 0.3), row(n, 2.0));
+            let truth = row(n, 0.3);
+            let logits = row(n, 2.0);
             let (shares, _) = plain(&truth);
             let greatest = truth.iter().copied().fold(f32::NEG_INFINITY, f32::max);
             let likeliest = truth.iter().position(|&x| x == greatest).unwrap();

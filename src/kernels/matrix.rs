@@ -9,7 +9,7 @@ use super::lanes::LANES;
 use super::pages::{OutOfMemory, Pages};
 use super::pool::Pool;
 use super::random;
-use super::tile::Layout;
+use super::tile::TileLayout;
 
 /// Why a matrix cannot be packed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -116,7 +116,7 @@ impl Matrix {
         read: impl Fn(usize, &mut [u8]) -> bool + Sync,
     ) -> Option<Self> {
         row_bytes(format, inputs).ok()?;
-        let tile_bytes = Layout::of(format).tile_bytes(inputs)?;
+        let tile_bytes = TileLayout::of(format).tile_bytes(inputs)?;
         let mut data = Pages::zeroed(outputs.div_ceil(LANES).checked_mul(tile_bytes)?).ok()?;
         let whole = AtomicBool::new(true);
         pool.chunks(&mut data, Self::PART, |i, part| {
@@ -137,18 +137,19 @@ impl Matrix {
 
     /// Whether its first, middle and last sixteen rows equal what packing these rows gives.
     pub fn agrees_with<'a>(&self, row: impl Fn(usize) -> &'a [u8]) -> bool {
-        let layout = Layout::of(self.format);
+        let layout = TileLayout::of(self.format);
         let last = self.tiles().saturating_sub(1);
         let mut tile = vec![0; self.tile_bytes];
-        [0, last / 2, last].into_iter().filter(|_| self.outputs > 0).all(|t| {
-            let rows = t * LANES..self.outputs.min((t + 1) * LANES);
-            let rows: Vec<&[u8]> = rows.map(&row).collect();
-            tile.fill(0);
-            rows.iter().all(|row| Some(row.len()) == self.format.row_bytes(self.inputs)) && {
-                layout.write(&rows, &mut tile);
-                tile == self.tile(t)
-            }
-        })
+        self.outputs == 0
+            || [0, last / 2, last].into_iter().all(|t| {
+                let rows = t * LANES..self.outputs.min((t + 1) * LANES);
+                let rows: Vec<&[u8]> = rows.map(&row).collect();
+                tile.fill(0);
+                rows.iter().all(|row| Some(row.len()) == self.format.row_bytes(self.inputs)) && {
+                    layout.write(&rows, &mut tile);
+                    tile == self.tile(t)
+                }
+            })
     }
 
     /// Random weights drawn from `seed`, scaled so that activations keep their size: for
@@ -178,9 +179,9 @@ impl Matrix {
         outputs: usize,
         inputs: usize,
         pool: &Pool,
-        write: impl Fn(&Layout, Range<usize>, &mut [u8]) + Sync,
+        write: impl Fn(&TileLayout, Range<usize>, &mut [u8]) + Sync,
     ) -> Result<Self, PackError> {
-        let layout = Layout::of(format);
+        let layout = TileLayout::of(format);
         // A size that overflows fails in the same way as a size that does not fit in memory.
         let tile_bytes = layout.tile_bytes(inputs).unwrap_or(usize::MAX);
         let bytes = outputs.div_ceil(LANES).saturating_mul(tile_bytes);
@@ -231,9 +232,11 @@ impl Matrix {
     pub fn row(&self, i: usize, out: &mut [f32]) {
         assert!(i < self.outputs, "row {i} of a matrix of {}", self.outputs);
         assert_eq!(out.len(), self.inputs, "a row's floats");
-        Layout::of(self.format).read(self.tile(i / LANES), i % LANES, out);
+        TileLayout::of(self.format).read(self.tile(i / LANES), i % LANES, out);
         if self.scale != 1.0 {
-            out.iter_mut().for_each(|x| *x *= self.scale);
+            for x in out {
+                *x *= self.scale;
+            }
         }
     }
 

@@ -27,10 +27,10 @@ pub struct OutOfMemory {
 pub struct Pages {
     start: *mut u8,
     len: usize,
-    origin: Origin,
+    origin: PageOrigin,
 }
 
-enum Origin {
+enum PageOrigin {
     Heap,
     /// A mapping of its own, or a part of one.
     #[cfg(unix)]
@@ -59,14 +59,14 @@ impl Pages {
         if start.is_null() {
             return Err(failed);
         }
-        Ok(Self { start, len, origin: Origin::Heap })
+        Ok(Self { start, len, origin: PageOrigin::Heap })
     }
 
     /// A block of 2 MiB pages, if it is large enough and the system provides it.
     #[cfg(unix)]
     fn mapped(len: usize) -> Option<Self> {
         let (slab, start) = slab::take(len)?;
-        Some(Self { start, len, origin: Origin::Mapped(slab) })
+        Some(Self { start, len, origin: PageOrigin::Mapped(slab) })
     }
 }
 
@@ -78,7 +78,7 @@ fn layout(len: usize) -> Option<std::alloc::Layout> {
 impl Drop for Pages {
     fn drop(&mut self) {
         match &self.origin {
-            Origin::Heap => {
+            PageOrigin::Heap => {
                 if let Some(layout) = layout(self.len) {
                     // SAFETY: allocated in `zeroed` with the same layout.
                     unsafe { std::alloc::dealloc(self.start, layout) };
@@ -86,7 +86,7 @@ impl Drop for Pages {
             }
             #[cfg(unix)]
             // SAFETY: `mapped` took this block from this slab, and nothing else uses it.
-            Origin::Mapped(slab) => unsafe { slab.give_back(self.start, self.len) },
+            PageOrigin::Mapped(slab) => unsafe { slab.give_back(self.start, self.len) },
         }
     }
 }

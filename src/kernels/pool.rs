@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::isa::Isa;
-use super::share::{Padded, Share};
+use super::share::{Padded, TaskShare};
 use super::turns::{self, PAUSE, Turns};
 
 /// How long a worker looks for the next job before it parks.
@@ -34,7 +34,7 @@ const JOB: u32 = 18;
 type Task = dyn Fn(usize) + Sync;
 
 #[derive(Clone, Copy)]
-struct Job {
+struct PoolJob {
     task: *const Task,
     /// How many threads have a share of the tasks.
     threads: usize,
@@ -45,10 +45,10 @@ pub(super) struct Shared {
     /// worker cannot join a job while it is being closed.
     word: Padded<AtomicU64>,
     /// One share per thread, the caller's first. Set while no worker has joined.
-    shares: Box<[Share]>,
+    shares: Box<[TaskShare]>,
     /// Written by the caller while no job is open and no worker has joined; read by the workers
     /// that have joined.
-    job: UnsafeCell<Option<Job>>,
+    job: UnsafeCell<Option<PoolJob>>,
     sleepers: AtomicUsize,
     /// How many threads take part, including the caller; the others stay parked until they are
     /// recalled.
@@ -103,7 +103,7 @@ impl Pool {
         let threads = threads.clamp(1, PARTICIPANTS as usize);
         let shared = Arc::new(Shared {
             word: Padded(AtomicU64::new(0)),
-            shares: std::iter::repeat_with(Share::none).take(threads).collect(),
+            shares: std::iter::repeat_with(TaskShare::none).take(threads).collect(),
             job: UnsafeCell::new(None),
             sleepers: AtomicUsize::new(0),
             active: AtomicUsize::new(threads),
@@ -175,11 +175,13 @@ impl Pool {
         let threads = self.threads();
         let count = u32::try_from(tasks).unwrap_or(0);
         if count <= 1 || threads == 1 || IN_TASK.get() {
-            (0..tasks).for_each(task);
+            for i in 0..tasks {
+                task(i);
+            }
             return;
         }
         let _caller = lock(&self.caller);
-        let job = Job { task: erase(&task), threads };
+        let job = PoolJob { task: erase(&task), threads };
         // SAFETY: this thread holds `caller` and the last `run` left no participant, so no other
         // thread reads or writes the job.
         unsafe { *self.shared.job.get() = Some(job) };
@@ -331,7 +333,7 @@ impl Shared {
     }
 
     /// Becomes a participant of job `number` if it is still open.
-    fn join(&self, number: u64) -> Option<Job> {
+    fn join(&self, number: u64) -> Option<PoolJob> {
         let mut word = self.word.0.load(Ordering::Relaxed);
         loop {
             if word & OPEN == 0 || word >> JOB != number {
@@ -353,7 +355,7 @@ impl Shared {
 
     /// Does the tasks of thread `index` and then the last tasks of the other threads, until none is
     /// left. A panic ends only this thread's work.
-    fn work(&self, job: Job, index: usize) {
+    fn work(&self, job: PoolJob, index: usize) {
         IN_TASK.set(true);
         let share = catch_unwind(AssertUnwindSafe(|| {
             // SAFETY: the closure outlives the job, because `run` returns only after every

@@ -19,15 +19,15 @@ pub struct QuantizedRows {
     /// `[block][row][256]`, if a product reads floats.
     pub(super) floats: Vec<f32>,
     /// One scale for every 32 columns.
-    pub(super) fine: Codes,
+    pub(super) fine: RowCodes,
     /// One scale for every 256 columns.
-    pub(super) coarse: Codes,
+    pub(super) coarse: RowCodes,
     float: bool,
 }
 
 /// Rows as 8-bit integers in −127..=127: x ≈ code · scale. Blocks are padded with zeros.
 #[derive(Debug, Default)]
-pub(super) struct Codes {
+pub(super) struct RowCodes {
     /// `[block][row][256]`.
     pub(super) codes: Vec<i8>,
     /// `[block][row][8]` if fine, `[block][row]` if coarse.
@@ -117,14 +117,16 @@ impl QuantizedRows {
     fn fill(&mut self, pool: &Pool, x: &[f32]) {
         // A cell is one block of one row; a task takes enough cells to be worth a dispatch.
         const CELLS: usize = 16;
-        let (count, inputs) = (self.count, self.inputs);
+        let count = self.count;
+        let inputs = self.inputs;
         let cells = count * self.blocks();
         let floats = self.float.then_some(Shareable(self.floats.as_mut_ptr()));
         let fine = self.fine.ready.then(|| self.fine.parts());
         let coarse = self.coarse.ready.then(|| self.coarse.parts());
         pool.run(cells.div_ceil(CELLS), |task| {
             for cell in task * CELLS..cells.min((task + 1) * CELLS) {
-                let (block, row) = (cell / count, cell % count);
+                let block = cell / count;
+                let row = cell % count;
                 let from = &x[row * inputs + block * BLOCK..(row + 1) * inputs];
                 let from = &from[..from.len().min(BLOCK)];
                 let mut padded = [0.0; BLOCK];
@@ -149,7 +151,7 @@ impl QuantizedRows {
     }
 }
 
-impl Codes {
+impl RowCodes {
     fn resize(&mut self, cells: usize, fine: bool) {
         self.codes.resize(cells * BLOCK, 0);
         self.scales.resize(cells * if fine { 8 } else { 1 }, 0.0);
@@ -163,8 +165,8 @@ impl Codes {
         }
     }
 
-    fn parts(&mut self) -> Parts {
-        Parts {
+    fn parts(&mut self) -> RowParts {
+        RowParts {
             codes: Shareable(self.codes.as_mut_ptr()),
             scales: Shareable(self.scales.as_mut_ptr()),
             wide: Shareable(self.wide.as_mut_ptr()),
@@ -176,7 +178,7 @@ impl Codes {
     }
 }
 
-struct Parts {
+struct RowParts {
     codes: Shareable<i8>,
     scales: Shareable<f32>,
     wide: Shareable<i32>,
@@ -190,7 +192,7 @@ struct Parts {
 /// alone.
 struct Quantise<'a> {
     x: &'a [f32; BLOCK],
-    to: &'a Parts,
+    to: &'a RowParts,
     cell: usize,
     fine: bool,
 }
@@ -208,7 +210,8 @@ impl Work for Quantise<'_> {
             // SAFETY: 32 of 256 floats.
             let (a, b) = unsafe { (L::load(x.add(32 * j)), L::load(x.add(32 * j + LANES))) };
             odd = L::fma(a, zero, L::fma(b, zero, odd));
-            let (a, b) = (L::max(a, L::sub(zero, a)), L::max(b, L::sub(zero, b)));
+            let a = L::max(a, L::sub(zero, a));
+            let b = L::max(b, L::sub(zero, b));
             *peak = L::greatest(L::max(a, b));
         }
         if !self.fine {
@@ -233,7 +236,7 @@ impl Work for Quantise<'_> {
             }
         }
         // SAFETY: 256 codes, just written; the cell exists, and the counts are those of
-        // `Codes::resize`.
+        // `RowCodes::resize`.
         unsafe { self.finish(&scales, &L::run_sums(codes)) }
     }
 }
@@ -245,7 +248,8 @@ impl Quantise<'_> {
     /// The cell exists and is ours.
     #[inline(always)]
     unsafe fn finish(&self, scales: &[f32; 8], sums: &[i32; 16]) {
-        let (to, cell) = (self.to, self.cell);
+        let to = self.to;
+        let cell = self.cell;
         // SAFETY: the caller's promise.
         unsafe {
             for j in 0..8 {

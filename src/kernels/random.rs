@@ -90,7 +90,8 @@ fn set_scale(format: Format, block: &mut [u8], deviation: f32) {
 
 /// Rounds a number under 1 down to an unsigned 8-bit float of 4 exponent and 3 mantissa bits.
 fn ue4m3(x: f32) -> u8 {
-    let (exponent, fraction) = (x.to_bits() >> 23, x.to_bits() >> 20 & 7);
+    let exponent = x.to_bits() >> 23;
+    let fraction = x.to_bits() >> 20 & 7;
     match exponent {
         121.. => ((exponent - 120) << 3 | fraction) as u8,
         // Here neighbouring values differ by 2⁻⁹.
@@ -122,10 +123,13 @@ mod tests {
 
     #[test]
     fn weights_of_every_format_keep_activations_at_their_size() {
-        let (pool, inputs) = (Pool::new(1), 1024);
+        let pool = Pool::new(1);
+        let inputs = 1024;
         for format in Format::ALL {
             let matrix = Matrix::random(format, 16, inputs, 3, &pool).unwrap();
-            let (mut row, mut squares, mut sum) = (vec![0.0; inputs], 0.0, 0.0);
+            let mut row = vec![0.0; inputs];
+            let mut squares = 0.0;
+            let mut sum = 0.0;
             for i in 0..16 {
                 matrix.row(i, &mut row);
                 squares += row.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>();

@@ -38,7 +38,9 @@ impl Roofline {
 /// The best rate among as many runs, each of `units` of work, as fit in a tenth of a second (two at
 /// least).
 fn best(units: f64, run: impl Fn()) -> f64 {
-    let (begin, mut best, mut runs) = (Instant::now(), f64::INFINITY, 0);
+    let begin = Instant::now();
+    let mut best = f64::INFINITY;
+    let mut runs = 0;
     while runs < 2 || begin.elapsed() < Duration::from_millis(100) {
         let start = Instant::now();
         run();

@@ -19,7 +19,7 @@ pub fn rms_norm(pool: &Pool, x: &[f32], weight: &[f32], eps: f32, out: &mut [f32
     assert!(n > 0 && x.len().is_multiple_of(n), "rows of {n}");
     assert_eq!(x.len(), out.len(), "a result for each element");
     rows(pool, out, n, |i, out| {
-        lanes::run(pool.isa(), Norm { x: &x[i * n..i * n + out.len()], weight, eps, out });
+        lanes::run(pool.isa(), NormRows { x: &x[i * n..i * n + out.len()], weight, eps, out });
     });
 }
 
@@ -167,14 +167,14 @@ fn rows(pool: &Pool, x: &mut [f32], n: usize, task: impl Fn(usize, &mut [f32]) +
     pool.chunks(x, run * n, |i, chunk| task(i * run, chunk));
 }
 
-struct Norm<'a> {
+struct NormRows<'a> {
     x: &'a [f32],
     weight: &'a [f32],
     eps: f32,
     out: &'a mut [f32],
 }
 
-impl Work for Norm<'_> {
+impl Work for NormRows<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -240,7 +240,8 @@ impl Work for Gate<'_> {
         for (i, gate) in gates.iter_mut().enumerate() {
             apply::<L>(self.activation, gate, ups.get(i).unwrap_or(&one));
         }
-        let (mut last, mut factor) = ([0.0; LANES], one);
+        let mut last = [0.0; LANES];
+        let mut factor = one;
         last[..gate.len()].copy_from_slice(gate);
         if let Some(up) = self.up {
             factor[..gate.len()].copy_from_slice(&up[up.len() - gate.len()..]);
@@ -257,7 +258,8 @@ impl Work for Gate<'_> {
 fn apply<L: Lanes>(activation: Activation, gate: &mut [f32; LANES], up: &[f32; LANES]) {
     // SAFETY: 16 floats each.
     unsafe {
-        let (x, up) = (L::load(gate.as_ptr()), L::load(up.as_ptr()));
+        let x = L::load(gate.as_ptr());
+        let up = L::load(up.as_ptr());
         let out = match activation {
             Activation::Silu => silu_gate::<L>(x, up),
             Activation::GeluTanh => gelu_gate::<L>(x, up),
@@ -346,7 +348,9 @@ impl Work for Blend<'_> {
 fn blended<L: Lanes>(gate: &mut [f32; LANES], a: &[f32; LANES], b: &[f32; LANES]) {
     // SAFETY: 16 floats each.
     unsafe {
-        let (x, a, b) = (L::load(gate.as_ptr()), L::load(a.as_ptr()), L::load(b.as_ptr()));
+        let x = L::load(gate.as_ptr());
+        let a = L::load(a.as_ptr());
+        let b = L::load(b.as_ptr());
         let e = math::exp::<L>(L::sub(L::splat(0.0), x));
         let share = L::div(L::splat(1.0), L::add(L::splat(1.0), e));
         L::store(gate.as_mut_ptr(), L::fma(share, L::sub(a, b), b));

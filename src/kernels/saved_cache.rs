@@ -66,7 +66,8 @@ pub(super) mod tests {
 
     /// A cache with `rows` committed positions and 2 heads of 24 numbers in each of 3 layers.
     pub(in crate::kernels) fn filled(capacity: usize, rows: usize, format: KvFormat) -> KvCache {
-        let (pool, width) = (Pool::new(1), 2 * 24);
+        let pool = Pool::new(1);
+        let width = 2 * 24;
         let mut cache = KvCache::new(3, 2, 24, capacity, format).unwrap();
         for layer in 0..3 {
             let bytes = random_row(Format::F32, 2 * rows * width, layer as u64);

@@ -12,9 +12,9 @@ pub(super) struct Padded<T>(pub(super) T);
 /// The tasks that one thread has not begun yet: the first and the end, in one word. The thread
 /// takes them from the front, in order, so that it works on neighbouring memory. Threads that have
 /// run out of tasks take the last ones.
-pub(super) struct Share(Padded<AtomicU64>);
+pub(super) struct TaskShare(Padded<AtomicU64>);
 
-impl Share {
+impl TaskShare {
     pub(super) fn none() -> Self {
         Self(Padded(AtomicU64::new(0)))
     }
@@ -30,7 +30,8 @@ impl Share {
     pub(super) fn take(&self, last: bool) -> Option<usize> {
         let mut word = self.0.0.load(Ordering::Relaxed);
         loop {
-            let (start, end) = (word as u32, (word >> 32) as u32);
+            let start = word as u32;
+            let end = (word >> 32) as u32;
             if start >= end {
                 return None;
             }
@@ -51,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_share_is_taken_in_order_by_its_thread_and_from_the_end_by_others() {
-        let share = Share::none();
+        let share = TaskShare::none();
         assert_eq!((share.take(false), share.take(true)), (None, None));
         share.set(5..10);
         let taken: Vec<_> =

@@ -54,7 +54,8 @@ impl Turns {
     /// Ends the turn at `now` and begins the next. Returns whether the thread should first sleep
     /// for [`PAUSE`] because others want its core.
     pub(super) fn end(&mut self, now: Instant) -> bool {
-        let (spent, before) = (now - self.begun, self.computed);
+        let spent = now - self.begun;
+        let before = self.computed;
         (self.begun, self.computed) = (now, computed());
         let lost = before.zip(self.computed).map(|(before, now)| {
             // The two clocks may differ in their last digits.
@@ -98,7 +99,8 @@ fn computed() -> Option<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes the time and nothing else.
     let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+    let seconds = u64::try_from(time.tv_sec);
+    let nanos = u32::try_from(time.tv_nsec);
     (status == 0).then_some(Duration::new(seconds.ok()?, nanos.ok()?))
 }
 
@@ -174,7 +176,8 @@ mod tests {
     #[test]
     fn a_core_that_stays_wanted_is_lost_ever_more_rarely() {
         let start = Instant::now();
-        let (mut wanted, mut losses) = (Wanted::default(), 0);
+        let mut wanted = Wanted::default();
+        let mut losses = 0;
         for turn in 0..20_000 {
             let now = start + TURN * turn;
             // Every attempt without pauses fails at once.
@@ -191,7 +194,8 @@ mod tests {
     fn two_threads_on_one_core_notice_each_other() {
         use std::sync::atomic::{AtomicUsize, Ordering};
 
-        let (core, noticed) = (core().unwrap(), AtomicUsize::new(0));
+        let core = core().unwrap();
+        let noticed = AtomicUsize::new(0);
         let spin = || {
             // SAFETY: as in `leave`.
             unsafe {

@@ -95,8 +95,12 @@ pub fn attention_each(
     out: &mut [f32],
 ) {
     let m = mask.len();
-    let Some(cache) = caches.first().filter(|_| m > 0) else { return };
-    let (heads, rows) = (cache.heads(), m * caches.len());
+    let Some(cache) = caches.first() else { return };
+    if m == 0 {
+        return;
+    }
+    let heads = cache.heads();
+    let rows = m * caches.len();
     let keys = heads * cache.head_dim();
     assert!(layer < cache.layers(), "layer {layer} of {}", cache.layers());
     assert!(queries.len().is_multiple_of(rows * keys), "{rows} rows of a multiple of {keys}");
@@ -118,8 +122,10 @@ pub fn attention_each(
     let size = queries.len() / caches.len();
     let out = Shareable(out.as_mut_ptr());
     pool.run(caches.len() * heads * parts, |task| {
-        let (index, task) = (task / (heads * parts), task % (heads * parts));
-        let (head, first) = (task / parts, task % parts * part);
+        let index = task / (heads * parts);
+        let task = task % (heads * parts);
+        let head = task / parts;
+        let first = task % parts * part;
         let cache = &caches[index];
         let work = Attend {
             cache,
@@ -205,7 +211,7 @@ impl<E: Element> Work for Group<'_, E> {
 }
 
 /// Buffers for the intermediate numbers of a few queries.
-struct Scratch<'a> {
+struct AttentionScratch<'a> {
     /// `[M][head_dim]`, scaled.
     query: &'a mut [f32],
     /// `[M][stride]`: scores, then weights, in logical order.
@@ -218,7 +224,7 @@ struct Scratch<'a> {
 }
 
 /// Which results are summed together.
-struct Part<'a> {
+struct AttentionPart<'a> {
     /// The first query and the number of queries.
     first: usize,
     n: usize,
@@ -294,7 +300,8 @@ impl Attend<'_> {
         let (query, rest) = scratch.split_at_mut(sizes[0]);
         let (weights, rest) = rest.split_at_mut(sizes[1]);
         let (tree, rest) = rest.split_at_mut(sizes[2]);
-        let mut scratch = Scratch { query, weights, stride, tree, sums: &mut rest[..sizes[3]] };
+        let mut scratch =
+            AttentionScratch { query, weights, stride, tree, sums: &mut rest[..sizes[3]] };
 
         let scale = self.options.scale.unwrap_or(1.0 / (dim as f32).sqrt());
         for (i, to) in scratch.query.chunks_exact_mut(dim).enumerate() {
@@ -311,9 +318,11 @@ impl Attend<'_> {
         // SAFETY: tiles up to the last row's slot lie within the cache (asserted by `attention`);
         // `weights` holds M × stride and `tree` M × tree_tiles × 16 floats.
         unsafe {
-            let (weights, tree) = (scratch.weights.as_mut_ptr(), scratch.tree.as_mut_ptr());
+            let weights = scratch.weights.as_mut_ptr();
+            let tree = scratch.tree.as_mut_ptr();
             let value_tile = LANES * dim.next_multiple_of(LANES) * E::SIZE;
-            let (tiles, values) = (self.plane.keys, self.plane.values);
+            let tiles = self.plane.keys;
+            let values = self.plane.values;
             let keys = Keys { tiles, dim, values, value_tile };
             let from = weights.add(skip * LANES);
             keys.scores::<L, E, M, T>(scratch.query, skip..whole, from, stride);
@@ -329,7 +338,8 @@ impl Attend<'_> {
                 for (to, &node) in weights[len..].iter_mut().zip(path) {
                     *to = tree[len % LANES + node as usize];
                 }
-                let (begin, end) = (self.begin(first + i), len + path.len());
+                let begin = self.begin(first + i);
+                let end = len + path.len();
                 // Start at a whole vector, so that a position's lane does not depend on the window.
                 let vector = begin / LANES * LANES;
                 if let Some(cap) = self.options.softcap {
@@ -350,7 +360,7 @@ impl Attend<'_> {
         let width = dim.next_multiple_of(LANES);
         let mut d = 0;
         while d < width {
-            let at = Part { first, n, d, from: skip * LANES, common };
+            let at = AttentionPart { first, n, d, from: skip * LANES, common };
             // SAFETY: the dimensions are below the padded width.
             unsafe {
                 if d + V * LANES <= width {
@@ -373,9 +383,9 @@ impl Attend<'_> {
     #[inline(always)]
     unsafe fn values<L: Lanes, E: Element, const M: usize, const V: usize>(
         &self,
-        &Part { first, n, d, from, common }: &Part<'_>,
+        &AttentionPart { first, n, d, from, common }: &AttentionPart<'_>,
         totals: &[f32],
-        scratch: &mut Scratch,
+        scratch: &mut AttentionScratch,
     ) {
         let dim = self.cache.head_dim();
         let len = self.cache.len();
@@ -384,7 +394,8 @@ impl Attend<'_> {
         unsafe {
             let row = dim.next_multiple_of(LANES) * E::SIZE;
             let values = Values { start: self.plane.values.add(d * E::SIZE), row, from, len };
-            let (weights, stride) = (scratch.weights.as_ptr(), scratch.stride);
+            let weights = scratch.weights.as_ptr();
+            let stride = scratch.stride;
             let sums = scratch.sums.as_mut_ptr();
             values.sums::<L, E, M, V>(common, weights, stride, sums);
             for (i, total) in totals.iter().enumerate().take(n) {

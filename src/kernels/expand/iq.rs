@@ -1,7 +1,7 @@
 //! The formats whose weights are groups from a codebook. It deals with blocks only.
 
 use super::codebooks::{IQ1, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS};
-use super::{Blocks, parts_of_32, u16_at};
+use super::{ExpandedBlocks, parts_of_32, u16_at};
 use crate::kernels::block::{half_at, u32_at};
 use crate::kernels::format::Format;
 
@@ -29,7 +29,7 @@ fn put(to: &mut [i8], levels: &[u8], signs: u8) {
 }
 
 /// 66 bytes: d, then for every 32 columns four indices and a word of 4 × 7 signs and a scale.
-impl Blocks for Iq2Xxs {
+impl ExpandedBlocks for Iq2Xxs {
     const FORMAT: Format = Format::Iq2Xxs;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
@@ -46,7 +46,7 @@ impl Blocks for Iq2Xxs {
 }
 
 /// 74 bytes: d, 32 words of a 9-bit index and 7 signs, 16 scales of 4 bits.
-impl Blocks for Iq2Xs {
+impl ExpandedBlocks for Iq2Xs {
     const FORMAT: Format = Format::Iq2Xs;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
@@ -60,7 +60,7 @@ impl Blocks for Iq2Xs {
 
 /// 82 bytes: d, 32 low bytes of indices, 32 bytes of signs, 2 more bits of each index, and 16
 /// scales of 4 bits.
-impl Blocks for Iq2S {
+impl ExpandedBlocks for Iq2S {
     const FORMAT: Format = Format::Iq2S;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
@@ -82,7 +82,7 @@ fn four_bit_scales(d: f32, packed: &[u8], scales: &mut [f32]) {
 }
 
 /// 98 bytes: d, 64 indices, then one word for every 32 columns with 4 × 7 signs and a scale.
-impl Blocks for Iq3Xxs {
+impl ExpandedBlocks for Iq3Xxs {
     const FORMAT: Format = Format::Iq3Xxs;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
@@ -102,7 +102,7 @@ impl Blocks for Iq3Xxs {
 
 /// 110 bytes: d, 64 low bytes of indices, a ninth bit of each, 32 bytes of signs, and a 4-bit scale
 /// for every 32 columns.
-impl Blocks for Iq3S {
+impl ExpandedBlocks for Iq3S {
     const FORMAT: Format = Format::Iq3S;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
@@ -129,7 +129,7 @@ fn put_moved(to: &mut [i8], levels: &[u8], down: bool) {
 
 /// 50 bytes: d, 32 low bytes of indices, then one word for every 32 columns with 4 × 3 more bits, a
 /// 3-bit scale and the direction of the shift.
-impl Blocks for Iq1S {
+impl ExpandedBlocks for Iq1S {
     const FORMAT: Format = Format::Iq1S;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
@@ -148,7 +148,7 @@ impl Blocks for Iq1S {
 
 /// 56 bytes: 32 low bytes of indices, 4 bits for each (three more bits of it and the direction of
 /// the shift), then four words, each with 4 × 3-bit scales and a quarter of d.
-impl Blocks for Iq1M {
+impl ExpandedBlocks for Iq1M {
     const FORMAT: Format = Format::Iq1M;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {

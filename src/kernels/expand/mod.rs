@@ -23,14 +23,14 @@ pub(super) const RUN: usize = 16;
 const BIAS: u32 = 64;
 
 /// The blocks of one format.
-pub(super) trait Blocks: 'static {
+pub(super) trait ExpandedBlocks: 'static {
     const FORMAT: Format;
     /// Weights per block.
     const COLUMNS: usize = Self::FORMAT.block();
     /// Bytes per block.
     const BYTES: usize = Self::FORMAT.block_bytes();
 
-    /// Writes [`Blocks::COLUMNS`] codes and the scale of every [`RUN`] of them.
+    /// Writes [`ExpandedBlocks::COLUMNS`] codes and the scale of every [`RUN`] of them.
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]);
 }
 
@@ -51,8 +51,9 @@ impl Expanded {
 
     /// Expands `raw`, the blocks of up to 256 columns, `[block][row][bytes]`. The columns after
     /// them get the scale 0.
-    pub(super) fn fill<B: Blocks>(&mut self, raw: &[u8]) {
-        let (quads, runs) = (B::COLUMNS / 4, B::COLUMNS / RUN);
+    pub(super) fn fill<B: ExpandedBlocks>(&mut self, raw: &[u8]) {
+        let quads = B::COLUMNS / 4;
+        let runs = B::COLUMNS / RUN;
         let mut filled = 0;
         for (b, blocks) in raw.chunks_exact(LANES * B::BYTES).enumerate() {
             for (lane, block) in blocks.chunks_exact(B::BYTES).enumerate() {
@@ -79,7 +80,7 @@ impl Expanded {
 }
 
 /// Writes rows, as they are stored in a file, into a zeroed tile: `[block][row][bytes]`.
-pub(super) fn write_tile<B: Blocks>(rows: &[&[u8]], tile: &mut [u8]) {
+pub(super) fn write_tile<B: ExpandedBlocks>(rows: &[&[u8]], tile: &mut [u8]) {
     for (lane, row) in rows.iter().enumerate() {
         let blocks = tile.chunks_exact_mut(LANES * B::BYTES);
         for (block, to) in row.chunks_exact(B::BYTES).zip(blocks) {
@@ -89,7 +90,7 @@ pub(super) fn write_tile<B: Blocks>(rows: &[&[u8]], tile: &mut [u8]) {
 }
 
 /// Reads a row of a tile back as floats, exactly as the format defines them.
-pub(super) fn read_row<B: Blocks>(tile: &[u8], lane: usize, out: &mut [f32]) {
+pub(super) fn read_row<B: ExpandedBlocks>(tile: &[u8], lane: usize, out: &mut [f32]) {
     let blocks = tile.chunks_exact(LANES * B::BYTES);
     for (blocks, out) in blocks.zip(out.chunks_exact_mut(B::COLUMNS)) {
         let mut codes = [0i8; BLOCK];

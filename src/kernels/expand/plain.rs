@@ -1,6 +1,6 @@
 //! Ternary weights, signs, two bits and NVFP4. It deals with blocks only.
 
-use super::{Blocks, RUN};
+use super::{ExpandedBlocks, RUN};
 use crate::kernels::block::{FP4_LEVELS, half_at};
 use crate::kernels::format::Format;
 
@@ -18,7 +18,7 @@ fn trit(byte: u8, digit: usize) -> i8 {
 }
 
 /// 54 bytes: 48 of five digits each (32, then 16 contiguous), 4 of four digits each, d.
-impl Blocks for Tq1_0 {
+impl ExpandedBlocks for Tq1_0 {
     const FORMAT: Format = Format::Tq1_0;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
@@ -37,7 +37,7 @@ impl Blocks for Tq1_0 {
 }
 
 /// 66 bytes: 64 of four weights each, which are 32 columns apart, and d.
-impl Blocks for Tq2_0 {
+impl ExpandedBlocks for Tq2_0 {
     const FORMAT: Format = Format::Tq2_0;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
@@ -53,7 +53,7 @@ impl Blocks for Tq2_0 {
 }
 
 /// 18 bytes: d, 128 signs.
-impl Blocks for Q1_0 {
+impl ExpandedBlocks for Q1_0 {
     const FORMAT: Format = Format::Q1_0;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
@@ -67,7 +67,7 @@ impl Blocks for Q1_0 {
 }
 
 /// 18 bytes: d, 64 weights of two bits.
-impl Blocks for Q2_0 {
+impl ExpandedBlocks for Q2_0 {
     const FORMAT: Format = Format::Q2_0;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
@@ -81,7 +81,7 @@ impl Blocks for Q2_0 {
 }
 
 /// 36 bytes: four scales, then 8 bytes for every 16 columns: the low halves, then the high ones.
-impl Blocks for Nvfp4 {
+impl ExpandedBlocks for Nvfp4 {
     const FORMAT: Format = Format::Nvfp4;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
@@ -100,7 +100,8 @@ impl Blocks for Nvfp4 {
 /// Half of an unsigned 8-bit float of 4 exponent and 3 mantissa bits, because the levels are
 /// doubled. The NaN pattern counts as 0.
 fn half_of_ue4m3(byte: u8) -> f32 {
-    let (exponent, mantissa) = (i32::from(byte >> 3 & 15), f32::from(byte & 7));
+    let exponent = i32::from(byte >> 3 & 15);
+    let mantissa = f32::from(byte & 7);
     match (byte, exponent) {
         (0x7f, _) => 0.0,
         (_, 0) => mantissa * 2f32.powi(-10),

@@ -168,7 +168,8 @@ impl Lanes for Avx2 {
     unsafe fn load_f16(p: *const u16) -> Self::F {
         // SAFETY: see the impl.
         unsafe {
-            let (low, high) = (_mm_loadu_si128(p.cast()), _mm_loadu_si128(p.add(8).cast()));
+            let low = _mm_loadu_si128(p.cast());
+            let high = _mm_loadu_si128(p.add(8).cast());
             [_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)]
         }
     }
@@ -179,7 +180,8 @@ impl Lanes for Avx2 {
         unsafe {
             let low = _mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast()));
             let high = _mm256_cvtepu16_epi32(_mm_loadu_si128(p.add(8).cast()));
-            let (low, high) = (_mm256_slli_epi32::<16>(low), _mm256_slli_epi32::<16>(high));
+            let low = _mm256_slli_epi32::<16>(low);
+            let high = _mm256_slli_epi32::<16>(high);
             [_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)]
         }
     }
@@ -235,7 +237,8 @@ impl Lanes for Avx2 {
         unsafe {
             let wide = _mm256_packs_epi32(_mm256_cvtps_epi32(x[0]), _mm256_cvtps_epi32(x[1]));
             let wide = _mm256_permute4x64_epi64::<0b11_01_10_00>(wide);
-            let (low, high) = (_mm256_castsi256_si128(wide), _mm256_extracti128_si256::<1>(wide));
+            let low = _mm256_castsi256_si128(wide);
+            let high = _mm256_extracti128_si256::<1>(wide);
             _mm_storeu_si128(p.cast(), _mm_packs_epi16(low, high));
         }
     }
@@ -366,7 +369,8 @@ impl Lanes for Avx2 {
         // SAFETY: see the impl.
         unsafe {
             let mask = _mm256_set1_epi8(15);
-            let (a, b) = (_mm256_srli_epi16::<4>(x[0]), _mm256_srli_epi16::<4>(x[1]));
+            let a = _mm256_srli_epi16::<4>(x[0]);
+            let b = _mm256_srli_epi16::<4>(x[1]);
             let low = [_mm256_and_si256(x[0], mask), _mm256_and_si256(x[1], mask)];
             (low, [_mm256_and_si256(a, mask), _mm256_and_si256(b, mask)])
         }
@@ -432,7 +436,8 @@ impl Lanes for Avx2 {
     unsafe fn load_pairs(p: *const u8) -> Self::I {
         // SAFETY: see the impl.
         unsafe {
-            let (low, high) = (_mm_loadu_si128(p.cast()), _mm_loadu_si128(p.add(16).cast()));
+            let low = _mm_loadu_si128(p.cast());
+            let high = _mm_loadu_si128(p.add(16).cast());
             [_mm256_cvtepu8_epi16(low), _mm256_cvtepu8_epi16(high)]
         }
     }

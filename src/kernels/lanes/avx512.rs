@@ -172,7 +172,8 @@ impl Lanes for Avx512 {
             // Each quarter gets the halves of the runs of two registers.
             let halves =
                 |a, b| _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
-            let (a, b) = (halves(fours(0), fours(1)), halves(fours(2), fours(3)));
+            let a = halves(fours(0), fours(1));
+            let b = halves(fours(2), fours(3));
             let runs = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
             // A quarter holds one run of each register.
             let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);

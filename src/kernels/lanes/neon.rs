@@ -151,7 +151,8 @@ fn moved(x: uint8x16_t, by: i8, mask: u8) -> uint8x16_t {
 fn widened(x: uint8x16_t) -> [uint16x4_t; 4] {
     // SAFETY: see `impl Lanes`.
     unsafe {
-        let (low, high) = (vmovl_u8(vget_low_u8(x)), vmovl_high_u8(x));
+        let low = vmovl_u8(vget_low_u8(x));
+        let high = vmovl_high_u8(x);
         [vget_low_u16(low), vget_high_u16(low), vget_low_u16(high), vget_high_u16(high)]
     }
 }
@@ -225,7 +226,8 @@ impl<D: Dot> Lanes for Neon<D> {
     unsafe fn load_f16(p: *const u16) -> Self::F {
         // SAFETY: see the impl.
         unsafe {
-            let (low, high) = (vld1q_u16(p), vld1q_u16(p.add(8)));
+            let low = vld1q_u16(p);
+            let high = vld1q_u16(p.add(8));
             let quarters =
                 [vget_low_u16(low), vget_high_u16(low), vget_low_u16(high), vget_high_u16(high)];
             each(quarters, from_half)
@@ -236,7 +238,8 @@ impl<D: Dot> Lanes for Neon<D> {
     unsafe fn load_bf16(p: *const u16) -> Self::F {
         // SAFETY: see the impl.
         unsafe {
-            let (low, high) = (vld1q_u16(p), vld1q_u16(p.add(8)));
+            let low = vld1q_u16(p);
+            let high = vld1q_u16(p.add(8));
             let quarters =
                 [vget_low_u16(low), vget_high_u16(low), vget_low_u16(high), vget_high_u16(high)];
             each(quarters, |x| vreinterpretq_f32_u32(vshll_n_u16::<16>(x)))
@@ -254,7 +257,8 @@ impl<D: Dot> Lanes for Neon<D> {
         // SAFETY: see the impl.
         unsafe {
             let x = vld1q_s8(p);
-            let (low, high) = (vmovl_s8(vget_low_s8(x)), vmovl_high_s8(x));
+            let low = vmovl_s8(vget_low_s8(x));
+            let high = vmovl_high_s8(x);
             let quarters =
                 [vget_low_s16(low), vget_high_s16(low), vget_low_s16(high), vget_high_s16(high)];
             each(quarters, |x| vcvtq_f32_s32(vmovl_s16(x)))
@@ -301,7 +305,8 @@ impl<D: Dot> Lanes for Neon<D> {
         // SAFETY: see the impl.
         unsafe {
             let x = each(x, |x| vqmovn_s32(vcvtnq_s32_f32(x)));
-            let (low, high) = (vcombine_s16(x[0], x[1]), vcombine_s16(x[2], x[3]));
+            let low = vcombine_s16(x[0], x[1]);
+            let high = vcombine_s16(x[2], x[3]);
             vst1q_s8(p, vcombine_s8(vqmovn_s16(low), vqmovn_s16(high)));
         }
     }
@@ -482,7 +487,8 @@ impl<D: Dot> Lanes for Neon<D> {
     unsafe fn load_pairs(p: *const u8) -> Self::I {
         // SAFETY: see the impl.
         unsafe {
-            let (low, high) = (vld1q_u8(p), vld1q_u8(p.add(16)));
+            let low = vld1q_u8(p);
+            let high = vld1q_u8(p.add(16));
             let eighths = [
                 vmovl_u8(vget_low_u8(low)),
                 vmovl_high_u8(low),

@@ -11,26 +11,26 @@
 //! computed in integers.
 
 use super::steps::{
-    Blocks, Prefetch, add_block, add_scaled, code_dots, dots, fifth_dots, level_dots, pair_dots,
+    CodeBlocks, Prefetch, add_block, add_scaled, code_dots, dots, fifth_dots, level_dots, pair_dots,
 };
-use super::{Kernel, Step};
+use super::{ProductKernel, ProductStep};
 use crate::kernels::block::{BLOCK, LINE, LOW};
 use crate::kernels::codes32::IQ4;
 use crate::kernels::lanes::{LANES, Lanes};
 use crate::kernels::tile::{IQ4_HEAD, K_HEAD, K_MINIMA, K_SCALES, Q2_HEAD, Q3_HEAD};
 use crate::kernels::tile::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
 
-impl Kernel for Q4K {
+impl ProductKernel for Q4K {
     #[inline(always)]
-    unsafe fn block<L: Lanes, const M: usize>(step: &Step, sums: *mut f32) {
+    unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32) {
         // SAFETY: the caller's promise.
         unsafe { with_minima::<L, M, 0>(step, sums) }
     }
 }
 
-impl Kernel for Q5K {
+impl ProductKernel for Q5K {
     #[inline(always)]
-    unsafe fn block<L: Lanes, const M: usize>(step: &Step, sums: *mut f32) {
+    unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32) {
         // SAFETY: the caller's promise.
         unsafe { with_minima::<L, M, LINE>(step, sums) }
     }
@@ -39,9 +39,12 @@ impl Kernel for Q5K {
 /// Q4_K (`PLANE` is 0) and Q5_K (`PLANE` is the line of fifth bits before each sub-block).
 ///
 /// # Safety
-/// As [`Kernel::block`].
+/// As [`ProductKernel::block`].
 #[inline(always)]
-unsafe fn with_minima<L: Lanes, const M: usize, const PLANE: usize>(step: &Step, sums: *mut f32) {
+unsafe fn with_minima<L: Lanes, const M: usize, const PLANE: usize>(
+    step: &ProductStep,
+    sums: *mut f32,
+) {
     // SAFETY: the caller's promise: a superblock of 256 columns, M prepared rows.
     unsafe {
         let rows = &step.rows.coarse;
@@ -67,17 +70,17 @@ unsafe fn with_minima<L: Lanes, const M: usize, const PLANE: usize>(step: &Step,
         prefetch.next::<L>();
         let d = L::load_f16(step.weights.cast());
         let dmin = L::load_f16(step.weights.add(32).cast());
-        add_block::<L, M>(step, sums, (block, d), Some((low, dmin)));
+        add_block::<L, M>(step, sums, block, d, Some((low, dmin)));
     }
 }
 
 /// block += dot · scale for `B` sub-blocks from the `j`-th on; `B` is 1 if there are fifth bits.
 ///
 /// # Safety
-/// As [`Kernel::block`]; `codes` are the superblock's.
+/// As [`ProductKernel::block`]; `codes` are the superblock's.
 #[inline(always)]
 unsafe fn sub_blocks<L: Lanes, const M: usize, const PLANE: usize, const B: usize>(
-    step: &Step,
+    step: &ProductStep,
     block: &mut [L::F; M],
     j: usize,
     codes: *const i8,
@@ -92,7 +95,7 @@ unsafe fn sub_blocks<L: Lanes, const M: usize, const PLANE: usize, const B: usiz
         if const { PLANE > 0 } {
             fifth_dots::<L, M>(&mut dot[0], lines, x, prefetch);
         } else {
-            dot = code_dots::<L, M, B>(dot, Blocks { lines, stride, x }, prefetch);
+            dot = code_dots::<L, M, B>(dot, CodeBlocks { lines, stride, x }, prefetch);
         }
         for (i, dot) in dot.into_iter().enumerate() {
             let scale = L::load_u8(step.weights.add(K_SCALES + LANES * (j + i)));
@@ -101,9 +104,9 @@ unsafe fn sub_blocks<L: Lanes, const M: usize, const PLANE: usize, const B: usiz
     }
 }
 
-impl Kernel for Q6K {
+impl ProductKernel for Q6K {
     #[inline(always)]
-    unsafe fn block<L: Lanes, const M: usize>(step: &Step, sums: *mut f32) {
+    unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32) {
         // SAFETY: the caller's promise: a superblock of 256 columns, M prepared rows.
         unsafe {
             let rows = &step.rows.coarse;
@@ -130,7 +133,7 @@ impl Kernel for Q6K {
                 add_scaled::<L, M>(&mut block, dot, scale);
             }
             let d = L::load(step.weights.cast());
-            add_block::<L, M>(step, sums, (block, d), None);
+            add_block::<L, M>(step, sums, block, d, None);
         }
     }
 }
@@ -208,16 +211,17 @@ fn scaled<L: Lanes, const M: usize>(block: &mut [L::I; M], scale: L::I, dot: [L:
     }
 }
 
-impl Kernel for Q2K {
+impl ProductKernel for Q2K {
     #[inline(always)]
-    unsafe fn block<L: Lanes, const M: usize>(step: &Step, sums: *mut f32) {
+    unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32) {
         // SAFETY: the caller's promise: a superblock of 256 columns, M prepared rows.
         unsafe {
             let rows = &step.rows.coarse;
             let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
             let x_sums = rows.run_sums.as_ptr().add(step.cell * 16);
             let mut prefetch = Prefetch::of(step);
-            let (mut scales, mut minima) = (Bytes([0; 256]), Bytes([0; 256]));
+            let mut scales = Bytes([0; 256]);
+            let mut minima = Bytes([0; 256]);
             for i in 0..4 {
                 prefetch.next::<L>();
                 let (low, high) = L::nibbles(L::load_b(step.weights.add(K_SCALES + i * LINE)));
@@ -242,14 +246,14 @@ impl Kernel for Q2K {
             prefetch.next::<L>();
             let d = L::load_f16(step.weights.cast());
             let dmin = L::load_f16(step.weights.add(32).cast());
-            add_block::<L, M>(step, sums, (floats::<L, M>(block), d), Some((low, dmin)));
+            add_block::<L, M>(step, sums, floats::<L, M>(block), d, Some((low, dmin)));
         }
     }
 }
 
-impl Kernel for Q3K {
+impl ProductKernel for Q3K {
     #[inline(always)]
-    unsafe fn block<L: Lanes, const M: usize>(step: &Step, sums: *mut f32) {
+    unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32) {
         // SAFETY: the caller's promise: a superblock of 256 columns, M prepared rows.
         unsafe {
             let rows = &step.rows.coarse;
@@ -269,8 +273,10 @@ impl Kernel for Q3K {
             for i in 0..8 {
                 let lines = step.weights.add(Q3_HEAD + i * 3 * LINE);
                 prefetch.lines::<L>(3);
-                let (a, b) = (L::load_b(lines), L::load_b(lines.add(LINE)));
-                let (c, x) = (L::load_b(lines.add(2 * LINE)), codes.add(32 * i));
+                let a = L::load_b(lines);
+                let b = L::load_b(lines.add(LINE));
+                let c = L::load_b(lines.add(2 * LINE));
+                let x = codes.add(32 * i);
                 let (first, second) = L::halves(L::pairs_less(scales.pairs::<L>(i), 32));
                 let mut dot = below::<L, M>(starts.add(2 * i));
                 dots::<L, M>(&mut dot, L::three::<0>(a), x);
@@ -286,14 +292,14 @@ impl Kernel for Q3K {
                 scaled::<L, M>(&mut block, second, dot);
             }
             let d = L::load_f16(step.weights.cast());
-            add_block::<L, M>(step, sums, (floats::<L, M>(block), d), None);
+            add_block::<L, M>(step, sums, floats::<L, M>(block), d, None);
         }
     }
 }
 
-impl Kernel for Iq4Xs {
+impl ProductKernel for Iq4Xs {
     #[inline(always)]
-    unsafe fn block<L: Lanes, const M: usize>(step: &Step, sums: *mut f32) {
+    unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32) {
         // SAFETY: the caller's promise: a superblock of 256 columns, M prepared rows.
         unsafe {
             let rows = &step.rows.coarse;
@@ -308,13 +314,13 @@ impl Kernel for Iq4Xs {
                 for (r, dot) in dot.iter_mut().enumerate() {
                     *dot = L::biased(-128 * i32::from(*x_sums.add(r * 8 + j)));
                 }
-                let levels = (&IQ4.moved, true);
-                level_dots::<L, M>(&mut dot, levels, lines, codes.add(j * 32), &mut prefetch);
+                let codes = codes.add(j * 32);
+                level_dots::<L, M>(&mut dot, &IQ4.moved, true, lines, codes, &mut prefetch);
                 let scale = L::load_i8(step.weights.add(K_SCALES + LANES * j).cast());
                 add_scaled::<L, M>(&mut block, dot, scale);
             }
             let d = L::load_f16(step.weights.cast());
-            add_block::<L, M>(step, sums, (block, d), None);
+            add_block::<L, M>(step, sums, block, d, None);
         }
     }
 }

@@ -5,9 +5,9 @@
 
 use std::marker::PhantomData;
 
-use super::steps::{Blocks, Prefetch, biased, biased_dots, code_dots};
+use super::steps::{CodeBlocks, Prefetch, biased, biased_dots, code_dots};
 use super::steps::{fifth_dots, level_dots, load_sums, store_sums};
-use super::{Kernel, Step};
+use super::{ProductKernel, ProductStep};
 use crate::kernels::block::{BLOCK, LINE};
 use crate::kernels::codes32::Codes;
 use crate::kernels::lanes::Lanes;
@@ -15,9 +15,9 @@ use crate::kernels::tile::PAIR_8;
 
 pub(super) struct Q8_0;
 
-impl Kernel for Q8_0 {
+impl ProductKernel for Q8_0 {
     #[inline(always)]
-    unsafe fn block<L: Lanes, const M: usize>(step: &Step, sums: *mut f32) {
+    unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32) {
         // SAFETY: the caller's promise: `columns` / 64 pairs of blocks, M prepared rows.
         unsafe {
             let rows = &step.rows.fine;
@@ -50,11 +50,11 @@ impl Kernel for Q8_0 {
 }
 
 /// The product of blocks of codes.
-pub(super) struct Block32<W>(PhantomData<W>);
+pub(super) struct Kernel32<W>(PhantomData<W>);
 
-impl<W: Codes> Kernel for Block32<W> {
+impl<W: Codes> ProductKernel for Kernel32<W> {
     #[inline(always)]
-    unsafe fn block<L: Lanes, const M: usize>(step: &Step, sums: *mut f32) {
+    unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32) {
         if const { L::BLOCKS > 1 && !W::FIFTH && W::LEVELS.is_none() } {
             // SAFETY: the caller's promise.
             return unsafe { pairs::<L, M, W>(step, sums) };
@@ -91,12 +91,13 @@ impl<W: Codes> Kernel for Block32<W> {
                         fifth_dots::<L, M>(&mut dot, lines, codes, &mut prefetch);
                     }
                     None => {
-                        let block = Blocks { lines, stride: W::CODES, x: codes };
+                        let block = CodeBlocks { lines, stride: W::CODES, x: codes };
                         [dot] = code_dots::<L, M, 1>([dot], block, &mut prefetch);
                     }
                     Some(levels) => {
-                        let levels = (&levels.moved, W::ZERO == 128);
-                        level_dots::<L, M>(&mut dot, levels, lines, codes, &mut prefetch);
+                        let moved = &levels.moved;
+                        let by_128 = W::ZERO == 128;
+                        level_dots::<L, M>(&mut dot, moved, by_128, lines, codes, &mut prefetch);
                     }
                 }
                 let d = W::scales::<L>(group, at);
@@ -116,13 +117,13 @@ impl<W: Codes> Kernel for Block32<W> {
     }
 }
 
-/// [`Block32::block`] for codes of four bits, with the integer sums of a pair of blocks in
+/// [`Kernel32::block`] for codes of four bits, with the integer sums of a pair of blocks in
 /// registers.
 ///
 /// # Safety
-/// As [`Kernel::block`]; a group of `W` is a pair of blocks.
+/// As [`ProductKernel::block`]; a group of `W` is a pair of blocks.
 #[inline(always)]
-unsafe fn pairs<L: Lanes, const M: usize, W: Codes>(step: &Step, sums: *mut f32) {
+unsafe fn pairs<L: Lanes, const M: usize, W: Codes>(step: &ProductStep, sums: *mut f32) {
     debug_assert!(W::BLOCKS == 2 && matches!(W::ZERO, 0 | 8), "{}", W::FORMAT);
     // SAFETY: the caller's promise: `columns` / 64 pairs of blocks, M prepared rows.
     unsafe {
@@ -147,7 +148,7 @@ unsafe fn pairs<L: Lanes, const M: usize, W: Codes>(step: &Step, sums: *mut f32)
                     }
                 }
             }
-            let blocks = Blocks { lines: group.add(W::HEAD), stride: W::CODES, x };
+            let blocks = CodeBlocks { lines: group.add(W::HEAD), stride: W::CODES, x };
             dot = code_dots::<L, M, 2>(dot, blocks, &mut prefetch);
             for (i, dot) in dot.into_iter().enumerate() {
                 let d = W::scales::<L>(group, i);

@@ -3,7 +3,7 @@
 //! then sum += block · x's scale. It must not depend on the blocks of a format.
 
 use super::steps::{add_scaled, dots, load_sums, store_sums};
-use super::{Kernel, Step};
+use super::{ProductKernel, ProductStep};
 use crate::kernels::block::{BLOCK, LINE};
 use crate::kernels::expand::{RUN, SCALES};
 use crate::kernels::lanes::Lanes;
@@ -11,11 +11,11 @@ use crate::kernels::lanes::Lanes;
 /// The product of every expanded format.
 pub(super) struct AnyExpanded;
 
-impl Kernel for AnyExpanded {
+impl ProductKernel for AnyExpanded {
     const EXPANDED: bool = true;
 
     #[inline(always)]
-    unsafe fn block<L: Lanes, const M: usize>(step: &Step, sums: *mut f32) {
+    unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32) {
         // SAFETY: the caller's promise: an expanded superblock, and M prepared rows.
         unsafe {
             let rows = &step.rows.coarse;

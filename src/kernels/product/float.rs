@@ -5,7 +5,7 @@
 use std::marker::PhantomData;
 
 use super::steps::{load_sums, store_sums};
-use super::{Kernel, Step};
+use super::{ProductKernel, ProductStep};
 use crate::kernels::block::{BLOCK, LINE};
 use crate::kernels::lanes::{Element, LANES, Lanes};
 
@@ -15,9 +15,9 @@ const RUN: usize = 64;
 /// Weights of a float format.
 pub(super) struct Float<W>(PhantomData<W>);
 
-impl<W: Element> Kernel for Float<W> {
+impl<W: Element> ProductKernel for Float<W> {
     #[inline(always)]
-    unsafe fn block<L: Lanes, const M: usize>(step: &Step, sums: *mut f32) {
+    unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32) {
         // SAFETY: the caller's promise: `columns` columns of 16 weights, and M rows of 256 floats
         // from the cell on.
         unsafe {
@@ -40,10 +40,10 @@ impl<W: Element> Kernel for Float<W> {
 /// R runs of `columns` columns from `column` on, added to the totals in order.
 ///
 /// # Safety
-/// As [`Kernel::block`]; the columns exist.
+/// As [`ProductKernel::block`]; the columns exist.
 #[inline(always)]
 unsafe fn runs<L: Lanes, W: Element, const M: usize, const R: usize>(
-    step: &Step,
+    step: &ProductStep,
     column: usize,
     columns: usize,
     total: &mut [L::F; M],

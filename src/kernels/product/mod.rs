@@ -13,7 +13,7 @@ mod steps;
 
 use std::mem::MaybeUninit;
 
-use block32::Block32;
+use block32::Kernel32;
 use expanded::AnyExpanded;
 use float::Float;
 
@@ -26,7 +26,7 @@ use super::matrix::Matrix;
 use super::pool::{Pool, Shareable};
 use super::quantized_rows::QuantizedRows;
 use super::tile;
-use super::tile::Layout;
+use super::tile::TileLayout;
 
 /// How many rows a thread keeps sums for while it works through a tile. Longer batches are computed
 /// in parts, each of which reads the thread's tiles from the second-level cache again.
@@ -96,12 +96,12 @@ impl Work for Tiles<'_> {
                 Format::F16 => self.each::<L, Float<element::F16>>(),
                 Format::BF16 => self.each::<L, Float<element::BF16>>(),
                 Format::Q8_0 => self.each::<L, block32::Q8_0>(),
-                Format::Q4_0 => self.each::<L, Block32<codes32::Q4_0>>(),
-                Format::Q4_1 => self.each::<L, Block32<codes32::Q4_1>>(),
-                Format::Q5_0 => self.each::<L, Block32<codes32::Q5_0>>(),
-                Format::Q5_1 => self.each::<L, Block32<codes32::Q5_1>>(),
-                Format::Iq4Nl => self.each::<L, Block32<codes32::Iq4Nl>>(),
-                Format::Mxfp4 => self.each::<L, Block32<codes32::Mxfp4>>(),
+                Format::Q4_0 => self.each::<L, Kernel32<codes32::Q4_0>>(),
+                Format::Q4_1 => self.each::<L, Kernel32<codes32::Q4_1>>(),
+                Format::Q5_0 => self.each::<L, Kernel32<codes32::Q5_0>>(),
+                Format::Q5_1 => self.each::<L, Kernel32<codes32::Q5_1>>(),
+                Format::Iq4Nl => self.each::<L, Kernel32<codes32::Iq4Nl>>(),
+                Format::Mxfp4 => self.each::<L, Kernel32<codes32::Mxfp4>>(),
                 Format::Q2K => self.each::<L, tile::Q2K>(),
                 Format::Q3K => self.each::<L, tile::Q3K>(),
                 Format::Q4K => self.each::<L, tile::Q4K>(),
@@ -126,8 +126,8 @@ impl Work for Tiles<'_> {
 }
 
 /// How one format multiplies a superblock.
-trait Kernel {
-    /// Whether [`Kernel::block`] reads an [`Expanded`] instead of the matrix itself.
+trait ProductKernel {
+    /// Whether [`ProductKernel::block`] reads an [`Expanded`] instead of the matrix itself.
     const EXPANDED: bool = false;
 
     /// Adds the products of a superblock of sixteen weight rows with `M` rows of activations to
@@ -135,11 +135,11 @@ trait Kernel {
     ///
     /// # Safety
     /// `step` names a superblock of this format's matrix and `M` prepared rows; `sums` has room.
-    unsafe fn block<L: Lanes, const M: usize>(step: &Step, sums: *mut f32);
+    unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32);
 }
 
 /// Where one step of a product reads.
-struct Step<'a> {
+struct ProductStep<'a> {
     rows: &'a QuantizedRows,
     /// The superblock, possibly expanded.
     weights: *const u8,
@@ -162,7 +162,7 @@ impl Tiles<'_> {
     /// # Safety
     /// The shapes fit, the rows are prepared for the format, and no other work has these tiles.
     #[inline(always)]
-    unsafe fn each<L: Lanes, K: Kernel>(&self) {
+    unsafe fn each<L: Lanes, K: ProductKernel>(&self) {
         let mut sums = Sums([const { MaybeUninit::uninit() }; PART]);
         let mut room = Expanded::ZERO;
         let mut start = 0;
@@ -181,7 +181,7 @@ impl Tiles<'_> {
     /// # Safety
     /// As `each`.
     #[inline(always)]
-    unsafe fn tile<L: Lanes, K: Kernel>(
+    unsafe fn tile<L: Lanes, K: ProductKernel>(
         &self,
         t: usize,
         start: usize,
@@ -190,7 +190,7 @@ impl Tiles<'_> {
         room: &mut Expanded,
     ) {
         let tile = self.matrix.tile(t);
-        let layout = Layout::of(self.matrix.format());
+        let layout = TileLayout::of(self.matrix.format());
         let superblock = layout.superblock_bytes();
         let floats = self.matrix.format().storage() == Storage::Floats;
         let quantum = if floats { 1 } else { 64 };
@@ -212,7 +212,7 @@ impl Tiles<'_> {
             let mut row = 0;
             for group in 0..groups {
                 let m = (part - row).div_ceil(groups - group);
-                let step = Step {
+                let step = ProductStep {
                     rows: self.rows,
                     weights,
                     columns: BLOCK.min(inputs - block * BLOCK),
@@ -230,7 +230,9 @@ impl Tiles<'_> {
         if scale != 1.0 {
             for sum in &mut sums.0[..part] {
                 // SAFETY: written above, like the whole part.
-                unsafe { sum.assume_init_mut() }.iter_mut().for_each(|sum| *sum *= scale);
+                for sum in unsafe { sum.assume_init_mut() } {
+                    *sum *= scale;
+                }
             }
         }
         let outputs = self.matrix.outputs();
@@ -253,9 +255,9 @@ impl Tiles<'_> {
 /// Calls the kernel for `m` rows, at most `L::ROWS`.
 ///
 /// # Safety
-/// As [`Kernel::block`].
+/// As [`ProductKernel::block`].
 #[inline(always)]
-unsafe fn block_of<L: Lanes, K: Kernel>(m: usize, step: &Step, sums: *mut f32) {
+unsafe fn block_of<L: Lanes, K: ProductKernel>(m: usize, step: &ProductStep, sums: *mut f32) {
     // SAFETY: the caller's promise. The constants keep the compiler from compiling row counts that
     // an instruction set never uses.
     unsafe {

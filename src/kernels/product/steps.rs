@@ -1,6 +1,6 @@
 //! The steps that the kernels of several formats share. It does not depend on any format.
 
-use super::Step;
+use super::ProductStep;
 use crate::kernels::block::{BLOCK, LINE};
 use crate::kernels::lanes::{LANES, Lanes};
 
@@ -38,7 +38,7 @@ pub(super) struct Prefetch {
 
 impl Prefetch {
     #[inline(always)]
-    pub(super) fn of(step: &Step) -> Self {
+    pub(super) fn of(step: &ProductStep) -> Self {
         Self { at: step.prefetch, stride: step.stride }
     }
 
@@ -105,7 +105,7 @@ pub(super) unsafe fn biased<L: Lanes, const M: usize>(
 /// Where to find the codes of neighbouring blocks of 32 columns, four bits each in four lines, and
 /// the columns that they are multiplied with.
 #[derive(Clone, Copy)]
-pub(super) struct Blocks {
+pub(super) struct CodeBlocks {
     /// The first block.
     pub(super) lines: *const u8,
     /// Bytes from one block to the next.
@@ -114,7 +114,7 @@ pub(super) struct Blocks {
     pub(super) x: *const i8,
 }
 
-impl Blocks {
+impl CodeBlocks {
     /// The low and the high four bits of a line of each of `B` blocks, `at` bytes from its first.
     ///
     /// # Safety
@@ -129,7 +129,8 @@ impl Blocks {
         unsafe {
             prefetch.next::<L>();
             let first = L::nibbles(L::load_b(self.lines.add(at)));
-            let (mut low, mut high) = ([first.0; B], [first.1; B]);
+            let mut low = [first.0; B];
+            let mut high = [first.1; B];
             for i in 1..B {
                 prefetch.next::<L>();
                 (low[i], high[i]) = L::nibbles(L::load_b(self.lines.add(i * self.stride + at)));
@@ -169,7 +170,7 @@ impl Blocks {
 #[inline(always)]
 pub(super) unsafe fn code_dots<L: Lanes, const M: usize, const B: usize>(
     mut dot: [[L::I; M]; B],
-    blocks: Blocks,
+    blocks: CodeBlocks,
     prefetch: &mut Prefetch,
 ) -> [[L::I; M]; B] {
     for g in 0..4 {
@@ -236,7 +237,8 @@ unsafe fn fifth_bits<L: Lanes, const M: usize, const A: u32, const B: u32>(
 #[inline(always)]
 pub(super) unsafe fn level_dots<L: Lanes, const M: usize>(
     dot: &mut [L::I; M],
-    (levels, by_128): (&[u8; LINE], bool),
+    levels: &[u8; LINE],
+    by_128: bool,
     lines: *const u8,
     x: *const i8,
     prefetch: &mut Prefetch,
@@ -291,12 +293,13 @@ pub(super) fn add_scaled<L: Lanes, const M: usize>(
 /// sums += block · (d · x's scale); then, if there are minima, sums −= low · (dmin · x's scale).
 ///
 /// # Safety
-/// As [`super::Kernel::block`].
+/// As [`super::ProductKernel::block`].
 #[inline(always)]
 pub(super) unsafe fn add_block<L: Lanes, const M: usize>(
-    step: &Step,
+    step: &ProductStep,
     sums: *mut f32,
-    (block, d): ([L::F; M], L::F),
+    block: [L::F; M],
+    d: L::F,
     minima: Option<([L::I; M], L::F)>,
 ) {
     // SAFETY: the caller's promise.

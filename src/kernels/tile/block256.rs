@@ -112,10 +112,12 @@ impl Packed for Q2K {
     }
 
     fn read(from: &[u8], _: usize, lane: usize, out: &mut [f32]) {
-        let (d, dmin) = (half_at(from, 2 * lane), half_at(from, 32 + 2 * lane));
+        let d = half_at(from, 2 * lane);
+        let dmin = half_at(from, 32 + 2 * lane);
         for (j, out) in out.chunks_exact_mut(16).enumerate() {
             let byte = from[K_SCALES + paired(j, lane)];
-            let (scale, minimum) = (d * f32::from(byte & 15), dmin * f32::from(byte >> 4));
+            let scale = d * f32::from(byte & 15);
+            let minimum = dmin * f32::from(byte >> 4);
             for (c, x) in out.iter_mut().enumerate() {
                 *x = scale * f32::from(pair_of(&from[Q2_HEAD..], j, lane, c)) - minimum;
             }
@@ -137,7 +139,8 @@ impl Packed for Q3K {
         // the low bits: those of i = 0 and 2 in the low halves, those of 1 and 3 in the high
         // halves.
         for j in 0..16 {
-            let (i, k) = (j / 4, j % 4);
+            let i = j / 4;
+            let k = j % 4;
             let high = scales[8 + k] >> (2 * i) & 3;
             let low = scales[j % 8] >> (4 * (j / 8)) & 15;
             to[LINE + paired(k, lane)] |= high << (2 * i);
@@ -159,7 +162,8 @@ impl Packed for Q3K {
     fn read(from: &[u8], _: usize, lane: usize, out: &mut [f32]) {
         let d = half_at(from, 2 * lane);
         for (j, out) in out.chunks_exact_mut(16).enumerate() {
-            let (i, k) = (j / 4, j % 4);
+            let i = j / 4;
+            let k = j % 4;
             let high = from[LINE + paired(k, lane)] >> (2 * i) & 3;
             let low = from[(2 + i / 2) * LINE + paired(k, lane)] >> (4 * (i % 2)) & 15;
             let scale = d * (f32::from(low | high << 4) - 32.0);
@@ -176,7 +180,8 @@ impl Packed for Q3K {
 /// block.
 fn six_bit_scales(block: &[u8]) -> ([u8; 8], [u8; 8]) {
     let packed = &block[4..16];
-    let (mut scales, mut minima) = ([0; 8], [0; 8]);
+    let mut scales = [0; 8];
+    let mut minima = [0; 8];
     for j in 0..4 {
         scales[j] = packed[j] & 63;
         minima[j] = packed[j + 4] & 63;
@@ -202,7 +207,8 @@ fn put_head(block: &[u8], lane: usize, to: &mut [u8]) {
 fn head_of(from: &[u8], j: usize, lane: usize) -> (f32, f32) {
     let scale = from[K_SCALES + LANES * j + lane];
     let minimum = from[K_MINIMA + paired(j, lane)];
-    let (d, dmin) = (half_at(from, 2 * lane), half_at(from, 32 + 2 * lane));
+    let d = half_at(from, 2 * lane);
+    let dmin = half_at(from, 32 + 2 * lane);
     (d * f32::from(scale), dmin * f32::from(minimum))
 }
 
@@ -290,7 +296,8 @@ impl Packed for Q6K {
         for (j, lines) in lines.enumerate() {
             // Sub-block j: bytes 32 · (j % 2) of its half's low bits; the first two use the low
             // four bits.
-            let (half, quarter) = (j / 4, j % 4);
+            let half = j / 4;
+            let quarter = j % 4;
             let low = &block[64 * half + 32 * (quarter % 2)..][..32];
             let high = &block[128 + 32 * half..][..32];
             for line in 0..4 {

@@ -22,7 +22,7 @@ use half::{bf16, f16};
 
 use super::block::{BLOCK, LINE};
 use super::codes32;
-use super::expand::{self, Blocks, Expanded};
+use super::expand::{self, Expanded, ExpandedBlocks};
 use super::format::Format;
 use super::lanes::LANES;
 
@@ -35,7 +35,7 @@ pub(super) use block256::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
 pub const LAYOUT_VERSION: u32 = 2;
 
 /// How the tiles of one format are laid out.
-pub(super) struct Layout {
+pub(super) struct TileLayout {
     /// How many columns are laid out together; the columns of a tile are padded to a multiple of
     /// this.
     columns: usize,
@@ -46,7 +46,7 @@ pub(super) struct Layout {
     expand: Option<fn(&mut Expanded, &[u8])>,
 }
 
-impl Layout {
+impl TileLayout {
     pub(super) fn of(format: Format) -> Self {
         use block32::{Block32, Q8_0};
         use block256::*;
@@ -102,7 +102,7 @@ impl Layout {
         }
     }
 
-    fn expanded<B: Blocks>() -> Self {
+    fn expanded<B: ExpandedBlocks>() -> Self {
         Self {
             columns: B::COLUMNS,
             bytes: LANES * B::BYTES,

@@ -42,7 +42,7 @@ impl Blocks<'_> {
         }
         let Self { config, pool, .. } = *self;
         let s = &mut *self.scratch;
-        KvCache::write_each(pool, self.caches, (index, mask.first()), &s.k, &s.v);
+        KvCache::write_each(pool, self.caches, index, mask.first(), &s.k, &s.v);
         self.timing.other += self.clock.lap();
         let options = AttentionOptions {
             scale: config.block.attention_scale,
