@@ -96,11 +96,11 @@ fn hub_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HubId, D::Error>
 #[allow(clippy::expect_used, reason = "the file is part of the binary, and a test reads it")]
 pub fn catalogue() -> &'static [CataloguePair] {
     #[derive(Deserialize)]
-    struct File {
+    struct CatalogueToml {
         pair: Vec<CataloguePair>,
     }
     static PAIRS: OnceLock<Vec<CataloguePair>> = OnceLock::new();
-    PAIRS.get_or_init(|| toml::from_str::<File>(FILE).expect("a valid catalogue").pair)
+    PAIRS.get_or_init(|| toml::from_str::<CatalogueToml>(FILE).expect("a valid catalogue").pair)
 }
 
 /// The pair with this name, or the similar names.

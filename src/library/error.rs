@@ -142,6 +142,10 @@ impl LibraryError {
         Self::Io { path: path.to_owned(), source }
     }
 
+    pub(super) fn config(origin: &str) -> impl FnOnce(ConfigError) -> Self {
+        |source| Self::Config { origin: origin.to_owned(), source }
+    }
+
     pub(super) fn damaged(
         origin: &str,
         place: impl Into<String>,

@@ -52,14 +52,16 @@ impl TargetFingerprint {
     }
 
     fn of_weights(files: &TargetFiles, source: &dyn WeightSource) -> Self {
-        let (mut weights, mut norms) = (Fnv::default(), Some(Fnv::default()));
+        let mut weights = Fnv::default();
+        let mut norms = Some(Fnv::default());
         for (name, shape) in tensors(&files.config) {
             weights.add(name.as_bytes());
             weights.add(format!("{shape:?}").as_bytes());
             let tensor = source.tensor(&name);
             if let Some(tensor) = &tensor {
                 weights.add(tensor.format.to_string().as_bytes());
-                let (bytes, ends) = (&tensor.bytes, tensor.bytes.len().min(SAMPLE));
+                let bytes = &tensor.bytes;
+                let ends = tensor.bytes.len().min(SAMPLE);
                 weights.add(&bytes[..ends]);
                 weights.add(&bytes[bytes.len() - ends..]);
             }
@@ -174,7 +176,9 @@ mod tests {
         }
         let files = open_target(&Spec::Bundled, &mut |_| {}).unwrap();
         let of = |add| TargetFingerprint::of_weights(&files, &Widened(&*files.weights, add));
-        let (own, widened, trained) = (TargetFingerprint::of(&files), of(0.0), of(1e-3));
+        let own = TargetFingerprint::of(&files);
+        let widened = of(0.0);
+        let trained = of(1e-3);
         assert_eq!(own.difference(&widened).unwrap().what, "weights");
         assert!(own.is_model_of(&widened) && !own.is_model_of(&trained));
     }

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::mxfp4::{self, Part};
+use super::mxfp4::{self, ExpertPart};
 use super::safetensors::Tensors;
 use super::transposed::transposed;
 use crate::model::{Config, LatentAttention, RawTensor, WeightSource, weights};
@@ -22,15 +22,39 @@ pub(super) struct NamedTensors {
     latent: Option<LatentAttention>,
 }
 
+/// The parts of names that a family spells in its own way: as the model requests them, and as the
+/// files have them.
+fn renamed(family: &str) -> &'static [(&'static str, &'static str)] {
+    match family {
+        "gemma2" | "gemma3" | "gemma3_text" => &[
+            (weights::ATTENTION_OUT_NORM, "post_attention_layernorm"),
+            (weights::MLP_OUT_NORM, "post_feedforward_layernorm"),
+            ("post_attention_layernorm", "pre_feedforward_layernorm"),
+        ],
+        "olmo2" => &[
+            (weights::ATTENTION_OUT_NORM, "post_attention_layernorm"),
+            (weights::MLP_OUT_NORM, "post_feedforward_layernorm"),
+        ],
+        "starcoder2" => &[("mlp.up_proj", "mlp.c_fc"), ("mlp.down_proj", "mlp.c_proj")],
+        "gpt_oss" => &[(".mlp.gate.", ".mlp.router.")],
+        "mixtral" => &[("gate_proj", "w1"), ("down_proj", "w2"), ("up_proj", "w3")],
+        _ => &[],
+    }
+}
+
 /// Where a tensor is: the name in the file and, for a fused tensor, its rows.
 type Stored = (String, Option<Range<usize>>);
 
 impl NamedTensors {
     /// `family` is the `model_type` in the checkpoint's `config.json`.
     pub(super) fn new(tensors: Tensors, family: &str, config: &Config) -> Self {
-        let qkv = [config.q_width(), config.kv_width(), config.kv_width()];
-        let (mlp, latent) = (config.intermediate, config.block.latent.clone());
-        Self { tensors, family: family.to_owned(), qkv, mlp, latent }
+        Self {
+            tensors,
+            family: family.to_owned(),
+            qkv: [config.q_width(), config.kv_width(), config.kv_width()],
+            mlp: config.intermediate,
+            latent: config.block.latent.clone(),
+        }
     }
 
     /// Its contents, for a line about the model.
@@ -44,7 +68,8 @@ impl NamedTensors {
         let latent = self.latent.as_ref()?;
         let (layer, part) = name.strip_suffix(".weight")?.split_once(".self_attn.")?;
         let (part, head) = part.split_once('.')?;
-        let (is_key, head) = (part == "k_b", head.parse::<usize>().ok()?);
+        let is_key = part == "k_b";
+        let head = head.parse::<usize>().ok()?;
         if !is_key && part != "v_b" {
             return None;
         }
@@ -55,72 +80,34 @@ impl NamedTensors {
     }
 
     fn stored(&self, name: &str) -> Stored {
-        let whole = |name: String| (name, None);
-        let swap = |from: &str, to: &str| whole(name.replacen(from, to, 1));
-        match self.family.as_str() {
-            "gemma2" | "gemma3" | "gemma3_text" => {
-                for (asked, stored) in [
-                    (weights::ATTENTION_OUT_NORM, "post_attention_layernorm"),
-                    (weights::MLP_OUT_NORM, "post_feedforward_layernorm"),
-                    ("post_attention_layernorm", "pre_feedforward_layernorm"),
-                ] {
-                    if name.contains(&format!(".{asked}.")) {
-                        return swap(asked, stored);
-                    }
+        if self.family == "phi3" {
+            let mut at = 0;
+            for (part, width) in ["q_proj", "k_proj", "v_proj"].into_iter().zip(self.qkv) {
+                if name.contains(part) {
+                    return (name.replacen(part, "qkv_proj", 1), Some(at..at + width));
+                }
+                at += width;
+            }
+            for (part, at) in [("gate_proj", 0), ("up_proj", self.mlp)] {
+                if name.contains(part) {
+                    return (name.replacen(part, "gate_up_proj", 1), Some(at..at + self.mlp));
                 }
             }
-            "olmo2" => {
-                for (asked, stored) in [
-                    (weights::ATTENTION_OUT_NORM, "post_attention_layernorm"),
-                    (weights::MLP_OUT_NORM, "post_feedforward_layernorm"),
-                ] {
-                    if name.contains(asked) {
-                        return swap(asked, stored);
-                    }
-                }
-            }
-            "phi3" => {
-                let mut at = 0;
-                for (part, width) in ["q_proj", "k_proj", "v_proj"].into_iter().zip(self.qkv) {
-                    if name.contains(part) {
-                        return (name.replacen(part, "qkv_proj", 1), Some(at..at + width));
-                    }
-                    at += width;
-                }
-                for (part, at) in [("gate_proj", 0), ("up_proj", self.mlp)] {
-                    if name.contains(part) {
-                        return (name.replacen(part, "gate_up_proj", 1), Some(at..at + self.mlp));
-                    }
-                }
-            }
-            "starcoder2" => {
-                for (asked, stored) in
-                    [("mlp.up_proj", "mlp.c_fc"), ("mlp.down_proj", "mlp.c_proj")]
-                {
-                    if name.contains(asked) {
-                        return swap(asked, stored);
-                    }
-                }
-            }
-            "gpt_oss" => return swap(".mlp.gate.", ".mlp.router."),
-            "mixtral" => {
-                let moved = name.replacen(".mlp.", ".block_sparse_moe.", 1);
-                for (asked, stored) in [("gate_proj", "w1"), ("down_proj", "w2"), ("up_proj", "w3")]
-                {
-                    if moved.contains(asked) {
-                        return whole(moved.replacen(asked, stored, 1));
-                    }
-                }
-                return whole(moved);
-            }
-            _ => {}
         }
-        whole(name.to_owned())
+        let name = match self.family.as_str() {
+            "mixtral" => name.replacen(".mlp.", ".block_sparse_moe.", 1),
+            _ => name.to_owned(),
+        };
+        let renamed = renamed(&self.family).iter().find(|(asked, _)| name.contains(asked));
+        match renamed {
+            Some((asked, stored)) => (name.replacen(asked, stored, 1), None),
+            None => (name, None),
+        }
     }
 
     /// An expert's part in a gpt-oss checkpoint, which holds those of all experts in one tensor.
-    fn expert(&self, name: &str) -> Option<Part> {
-        (self.family == "gpt_oss").then(|| Part::named(name)).flatten()
+    fn expert(&self, name: &str) -> Option<ExpertPart> {
+        (self.family == "gpt_oss").then(|| ExpertPart::named(name)).flatten()
     }
 
     /// The name in the file: models that also take images have a prefix for their text model.

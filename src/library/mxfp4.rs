@@ -14,7 +14,7 @@ const CODES: usize = 16;
 
 /// A matrix or a bias of one expert.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct ExpertPart {
     /// The name in the file, without `_blocks`, `_scales` or `_bias`.
     stored: String,
     expert: usize,
@@ -23,7 +23,7 @@ pub(super) struct Part {
     is_bias: bool,
 }
 
-impl Part {
+impl ExpertPart {
     /// The part that the model requests as `model.layers.3.mlp.experts.5.up_proj.weight`.
     pub(super) fn named(name: &str) -> Option<Self> {
         let (layer, rest) = name.split_once(".mlp.experts.")?;
@@ -50,11 +50,11 @@ impl Part {
 }
 
 /// The tensor of a part; `None` if the file does not have it in the published shape.
-pub(super) fn tensor(tensors: &Tensors, part: &Part) -> Option<RawTensor<'static>> {
+pub(super) fn tensor(tensors: &Tensors, part: &ExpertPart) -> Option<RawTensor<'static>> {
     if part.is_bias { bias(tensors, part) } else { matrix(tensors, part) }
 }
 
-fn matrix(tensors: &Tensors, part: &Part) -> Option<RawTensor<'static>> {
+fn matrix(tensors: &Tensors, part: &ExpertPart) -> Option<RawTensor<'static>> {
     let (shape, codes) = tensors.fp4(&format!("{}_blocks", part.stored))?;
     let (scales_shape, scales) = tensors.fp4(&format!("{}_scales", part.stored))?;
     let &[experts, rows, blocks, CODES] = shape else { return None };
@@ -84,7 +84,7 @@ fn halves(codes: &[u8; CODES]) -> [u8; CODES] {
     std::array::from_fn(|i| code(i) | code(i + CODES) << 4)
 }
 
-fn bias(tensors: &Tensors, part: &Part) -> Option<RawTensor<'static>> {
+fn bias(tensors: &Tensors, part: &ExpertPart) -> Option<RawTensor<'static>> {
     let all = WeightSource::tensor(tensors, &format!("{}_bias", part.stored))?;
     let &[experts, rows] = all.shape.as_slice() else { return None };
     let size = all.bytes.len() / experts.checked_mul(rows).filter(|&all| all > 0)?;
@@ -96,7 +96,7 @@ fn bias(tensors: &Tensors, part: &Part) -> Option<RawTensor<'static>> {
 
 /// Releases the memory of an expert's part once nothing else is read there: gate and up are stored
 /// together, and up is read second.
-pub(super) fn release(tensors: &Tensors, part: &Part) {
+pub(super) fn release(tensors: &Tensors, part: &ExpertPart) {
     if !part.is_bias && part.rows != (0, 2) {
         for kind in ["blocks", "scales"] {
             let rows = part.expert..part.expert + 1;
@@ -123,12 +123,12 @@ mod tests {
 
     #[test]
     fn parts_are_named_by_layer_and_expert() {
-        let part = Part::named("model.layers.3.mlp.experts.5.up_proj.weight").unwrap();
+        let part = ExpertPart::named("model.layers.3.mlp.experts.5.up_proj.weight").unwrap();
         assert_eq!(part.stored, "model.layers.3.mlp.experts.gate_up_proj");
         assert_eq!((part.expert, part.rows, part.is_bias), (5, (1, 2), false));
-        assert!(Part::named("model.layers.3.mlp.experts.5.down_proj.bias").unwrap().is_bias);
+        assert!(ExpertPart::named("model.layers.3.mlp.experts.5.down_proj.bias").unwrap().is_bias);
         for other in ["model.layers.3.mlp.gate.weight", "model.layers.3.mlp.experts.x.up_proj.w"] {
-            assert_eq!(Part::named(other), None, "{other}");
+            assert_eq!(ExpertPart::named(other), None, "{other}");
         }
     }
 }

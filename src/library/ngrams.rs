@@ -190,7 +190,8 @@ fn read(blob: &Blob, header: NgramHeader) -> Result<NgramFile, LibraryError> {
     let width = if header.made_for.vocab <= NARROW { 2 } else { 4 };
     let needed = header.slots.checked_mul(4 + KEPT * (width + 1));
     if needed != Some(rest.len()) {
-        let (slots, found) = (header.slots, rest.len());
+        let slots = header.slots;
+        let found = rest.len();
         return Err(damaged("its table", format!("{slots} slots do not fit into {found} bytes")));
     }
     let (checks, rest) = rest.split_at(header.slots * 4);

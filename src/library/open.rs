@@ -163,8 +163,10 @@ pub fn shared_vocabulary(
         piece.is_some_and(|piece| piece.kind != PieceKind::Special)
     };
     if !shared.proposed().any(is_text) {
-        let (target, small) = (target.name.clone(), small.name.clone());
-        return Err(LibraryError::NothingShared { target, small });
+        return Err(LibraryError::NothingShared {
+            target: target.name.clone(),
+            small: small.name.clone(),
+        });
     }
     if let (Some(theirs), Some(own)) = (target.bos, small.bos) {
         shared.read_as(theirs, own);
@@ -175,8 +177,7 @@ pub fn shared_vocabulary(
 fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
     let file = folder.need("config.json", FETCH_ALL)?;
     let settings = json(&file)?;
-    let config = Config::from_hf_json(&settings)
-        .map_err(|source| LibraryError::Config { origin: file.name().to_owned(), source })?;
+    let config = Config::from_hf_json(&settings).map_err(LibraryError::config(file.name()))?;
     let file = folder.need(
         "tokenizer.json",
         "save it with transformers (`AutoTokenizer.from_pretrained(…).save_pretrained(…)`), or \
@@ -205,7 +206,6 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
     let family = settings["model_type"].as_str().unwrap_or_default();
     let tensors = NamedTensors::new(tensors, family, &config);
     let size = sizes::of(tensors.tensors().weights());
-    let formats = sizes::formats(tensors.tensors().weights());
     Ok(TargetFiles {
         config,
         weights: Box::new(tensors),
@@ -216,7 +216,7 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
         name: with_size(&printable_line(&title(name, HeaderName::default())), &size.short()),
         detail: size.detail(),
         bytes: size.bytes,
-        formats,
+        formats: size.formats,
         sampling: Recommended::of_json(&generation),
     })
 }
@@ -224,15 +224,16 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
 pub(super) fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
     let file = folder.need("config.json", FETCH_ALL)?;
     let settings = json(&file)?;
-    let (tensors, size): (Box<dyn TensorSource + Send>, _) = match Tensors::open(folder)? {
+    let size;
+    let tensors: Box<dyn TensorSource + Send> = match Tensors::open(folder)? {
         Some(tensors) => {
-            let size = sizes::of(tensors.weights());
-            (Box::new(tensors), size)
+            size = sizes::of(tensors.weights());
+            Box::new(tensors)
         }
         None => {
             let tensors = PickledTensors::open(folder)?;
-            let size = sizes::of(tensors.weights());
-            (Box::new(tensors), size)
+            size = sizes::of(tensors.weights());
+            Box::new(tensors)
         }
     };
     // If it is not a head at all, this is reported when its tensors are read.
@@ -243,8 +244,7 @@ pub(super) fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
         return Err(LibraryError::NotAHead { given: folder.name() });
     }
     let kind = kind.unwrap_or(FusionKind::Eagle);
-    let config = HeadConfig::of_kind(&settings, kind)
-        .map_err(|source| LibraryError::Config { origin: file.name().to_owned(), source })?;
+    let config = HeadConfig::of_kind(&settings, kind).map_err(LibraryError::config(file.name()))?;
     Ok(HeadFiles { config, tensors, name: folder.name(), detail: size.detail(), bytes: size.bytes })
 }
 
@@ -252,7 +252,6 @@ fn target_of_gguf(path: &Path) -> Result<TargetFiles, LibraryError> {
     let parts = gguf::open(path)?;
     check_vocabulary(&path.display().to_string(), &parts.tokenizer, &parts.config)?;
     let size = sizes::of(parts.weights.weights());
-    let formats = sizes::formats(parts.weights.weights());
     let eos = end_tokens(parts.eos, &parts.template, &parts.tokenizer, &parts.config);
     Ok(TargetFiles {
         eos,
@@ -264,7 +263,7 @@ fn target_of_gguf(path: &Path) -> Result<TargetFiles, LibraryError> {
         name: with_size(&printable_line(&parts.name), &size.short()),
         detail: size.detail(),
         bytes: size.bytes,
-        formats,
+        formats: size.formats,
         sampling: parts.sampling,
     })
 }

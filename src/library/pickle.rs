@@ -56,7 +56,8 @@ impl PickledTensors {
         // contain.
         for info in tensors.values() {
             if bytes(info).is_none_or(|bytes| bytes > size) {
-                let (name, shape) = (&info.name, info.layout.dims());
+                let name = &info.name;
+                let shape = info.layout.dims();
                 return Err(damaged(format!(
                     "tensor {name} of shape {shape:?} does not fit in {size} bytes"
                 )));
@@ -91,7 +92,8 @@ impl PickledTensors {
         std::io::copy(&mut entry.by_ref().take(start), &mut std::io::sink())?;
         entry.take(size).read_to_end(&mut data)?;
         if data.len() as u64 != size {
-            let (name, held) = (&info.name, data.len());
+            let name = &info.name;
+            let held = data.len();
             return Err(Error::Msg(format!("{name}: it has {held} bytes instead of {size}")));
         }
         let dims = info.layout.dims();

@@ -28,20 +28,20 @@ const INDEX: &str = "model.safetensors.index.json";
 pub(super) struct Tensors {
     origin: String,
     files: Vec<Blob>,
-    tensors: BTreeMap<String, TensorEntry>,
+    tensors: BTreeMap<String, StoredTensor>,
 }
 
 #[derive(Debug)]
-struct TensorEntry {
+struct StoredTensor {
     file: usize,
-    element: Element,
+    element: ElementKind,
     shape: Vec<usize>,
     range: Range<usize>,
 }
 
 /// The type of a tensor's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Element {
+enum ElementKind {
     /// Weights.
     Weight(Format),
     /// Token ids in 64 bits: a head's draft vocabulary.
@@ -54,7 +54,7 @@ enum Element {
     Fp4Scales,
 }
 
-impl Element {
+impl ElementKind {
     fn bytes(self) -> usize {
         match self {
             Self::Weight(format) => format.block_bytes(),
@@ -108,10 +108,10 @@ impl Tensors {
         self.tensors.values().filter_map(|entry| {
             let held = || entry.shape.iter().map(|&n| n as u64).product::<u64>();
             let (format, elements) = match entry.element {
-                Element::Weight(format) => (format, held()),
-                Element::Fp4Codes => (Format::Mxfp4, held() * 2),
-                Element::Fp4Scales => (Format::Mxfp4, 0),
-                Element::TokenId | Element::Flag => return None,
+                ElementKind::Weight(format) => (format, held()),
+                ElementKind::Fp4Codes => (Format::Mxfp4, held() * 2),
+                ElementKind::Fp4Scales => (Format::Mxfp4, 0),
+                ElementKind::TokenId | ElementKind::Flag => return None,
             };
             Some(Weight { format, elements, bytes: entry.range.len() as u64 })
         })
@@ -125,7 +125,7 @@ impl Tensors {
     /// Shape and bytes of a tensor of MXFP4's codes or scales.
     pub(super) fn fp4(&self, name: &str) -> Option<(&[usize], &[u8])> {
         let entry = self.tensors.get(name)?;
-        matches!(entry.element, Element::Fp4Codes | Element::Fp4Scales)
+        matches!(entry.element, ElementKind::Fp4Codes | ElementKind::Fp4Scales)
             .then(|| (entry.shape.as_slice(), self.bytes(entry)))
     }
 
@@ -134,13 +134,14 @@ impl Tensors {
         let Some(entry) = self.tensors.get(name) else { return };
         let mut range = entry.range.clone();
         if let (Some(rows), Some(&total @ 1..)) = (rows, entry.shape.first()) {
-            let (row, start) = (range.len() / total, range.start);
+            let row = range.len() / total;
+            let start = range.start;
             range = start + rows.start.min(total) * row..start + rows.end.min(total) * row;
         }
         self.files[entry.file].release(range);
     }
 
-    fn bytes(&self, entry: &TensorEntry) -> &[u8] {
+    fn bytes(&self, entry: &StoredTensor) -> &[u8] {
         &self.files[entry.file][entry.range.clone()]
     }
 }
@@ -152,7 +153,7 @@ impl WeightSource for Tensors {
 
     fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
         let entry = self.tensors.get(name)?;
-        let Element::Weight(format) = entry.element else { return None };
+        let ElementKind::Weight(format) = entry.element else { return None };
         Some(RawTensor {
             format,
             shape: entry.shape.clone(),
@@ -184,11 +185,11 @@ impl TensorSource for Tensors {
             return Err(candle_core::Error::CannotFindTensor { path: name.to_owned() }.bt());
         };
         let dtype = match entry.element {
-            Element::Weight(Format::F16) => DType::F16,
-            Element::Weight(Format::BF16) => DType::BF16,
-            Element::Weight(_) => DType::F32,
-            Element::TokenId => DType::I64,
-            Element::Flag | Element::Fp4Codes | Element::Fp4Scales => DType::U8,
+            ElementKind::Weight(Format::F16) => DType::F16,
+            ElementKind::Weight(Format::BF16) => DType::BF16,
+            ElementKind::Weight(_) => DType::F32,
+            ElementKind::TokenId => DType::I64,
+            ElementKind::Flag | ElementKind::Fp4Codes | ElementKind::Fp4Scales => DType::U8,
         };
         Tensor::from_raw_buffer(self.bytes(entry), dtype, &entry.shape, &Device::Cpu)
     }
@@ -197,11 +198,11 @@ impl TensorSource for Tensors {
 /// Tensor name to shard, from the index file.
 fn shards(index: &Blob) -> Result<HashMap<String, String>, LibraryError> {
     #[derive(Deserialize)]
-    struct Index {
+    struct ShardIndex {
         weight_map: HashMap<String, String>,
     }
     let index_damaged = |problem: String| LibraryError::damaged(index.name(), "index", problem);
-    let parsed: Index =
+    let parsed: ShardIndex =
         serde_json::from_slice(index).map_err(|error| index_damaged(error.to_string()))?;
     match parsed.weight_map.values().find(|name| name.contains(['/', '\\'])) {
         Some(name) => Err(index_damaged(format!("`{name}` is outside the folder"))),
@@ -210,7 +211,7 @@ fn shards(index: &Blob) -> Result<HashMap<String, String>, LibraryError> {
 }
 
 /// The entries of one file, with ranges that have been checked to lie inside it.
-fn header(file: &Blob, number: usize) -> Result<Vec<(String, TensorEntry)>, LibraryError> {
+fn header(file: &Blob, number: usize) -> Result<Vec<(String, StoredTensor)>, LibraryError> {
     let damaged = |place: &str, problem: String| LibraryError::damaged(file.name(), place, problem);
     let Some((length, rest)) = file.split_first_chunk() else {
         return Err(damaged(
@@ -238,7 +239,7 @@ fn header(file: &Blob, number: usize) -> Result<Vec<(String, TensorEntry)>, Libr
             entry(value, data.len(), &name).map_err(|wrong| wrong.explain(file.name(), &place))?
         {
             let range = entry.range.start + start..entry.range.end + start;
-            tensors.push((name, TensorEntry { file: number, range, ..entry }));
+            tensors.push((name, StoredTensor { file: number, range, ..entry }));
         }
     }
     Ok(tensors)
@@ -264,7 +265,7 @@ impl Wrong {
 }
 
 /// One entry, its range relative to the data. Buffers that no model needs are left out.
-fn entry(value: Value, data: usize, name: &str) -> Result<Option<TensorEntry>, Wrong> {
+fn entry(value: Value, data: usize, name: &str) -> Result<Option<StoredTensor>, Wrong> {
     #[derive(Deserialize)]
     struct Header {
         dtype: String,
@@ -279,13 +280,13 @@ fn entry(value: Value, data: usize, name: &str) -> Result<Option<TensorEntry>, W
         return Err(Wrong::Claim(problem));
     }
     let element = match header.dtype.as_str() {
-        "F32" => Element::Weight(Format::F32),
-        "F16" => Element::Weight(Format::F16),
-        "BF16" => Element::Weight(Format::BF16),
-        "I64" if name.ends_with("d2t") => Element::TokenId,
-        "BOOL" if name.ends_with("t2d") => Element::Flag,
-        "U8" if name.ends_with("_blocks") => Element::Fp4Codes,
-        "U8" if name.ends_with("_scales") => Element::Fp4Scales,
+        "F32" => ElementKind::Weight(Format::F32),
+        "F16" => ElementKind::Weight(Format::F16),
+        "BF16" => ElementKind::Weight(Format::BF16),
+        "I64" if name.ends_with("d2t") => ElementKind::TokenId,
+        "BOOL" if name.ends_with("t2d") => ElementKind::Flag,
+        "U8" if name.ends_with("_blocks") => ElementKind::Fp4Codes,
+        "U8" if name.ends_with("_scales") => ElementKind::Fp4Scales,
         _ if is_buffer(name) => return Ok(None),
         other => return Err(Wrong::Type(other.to_owned())),
     };
@@ -299,7 +300,7 @@ fn entry(value: Value, data: usize, name: &str) -> Result<Option<TensorEntry>, W
             end - start
         )));
     }
-    Ok(Some(TensorEntry { file: 0, element, shape: header.shape, range: start..end }))
+    Ok(Some(StoredTensor { file: 0, element, shape: header.shape, range: start..end }))
 }
 
 /// Buffers that checkpoints hold in addition to their weights. `t2d` is one unless it consists of

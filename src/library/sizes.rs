@@ -14,49 +14,46 @@ pub(super) struct Weight {
 }
 
 /// The whole model's size.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Size {
     pub(super) parameters: u64,
     pub(super) bytes: u64,
-    /// The format with the most bytes.
-    pub(super) format: Option<Format>,
-}
-
-/// Every format with its bytes, the largest first.
-pub(super) fn formats(weights: impl Iterator<Item = Weight>) -> Vec<(Format, u64)> {
-    let mut by_format: HashMap<Format, u64> = HashMap::new();
-    for weight in weights {
-        *by_format.entry(weight.format).or_default() += weight.bytes;
-    }
-    let mut formats: Vec<(Format, u64)> = by_format.into_iter().collect();
-    formats.sort_by_key(|&(format, bytes)| (std::cmp::Reverse(bytes), format as usize));
-    formats
+    /// Every format with its bytes, the largest first.
+    pub(super) formats: Vec<(Format, u64)>,
 }
 
 pub(super) fn of(weights: impl Iterator<Item = Weight>) -> Size {
-    let mut size = Size { parameters: 0, bytes: 0, format: None };
-    let counted = weights.inspect(|weight| {
+    let mut size = Size::default();
+    let mut by_format: HashMap<Format, u64> = HashMap::new();
+    for weight in weights {
         size.parameters += weight.elements;
         size.bytes += weight.bytes;
-    });
-    let formats = formats(counted);
-    size.format = formats.first().map(|&(format, _)| format);
+        *by_format.entry(weight.format).or_default() += weight.bytes;
+    }
+    size.formats = by_format.into_iter().collect();
+    size.formats.sort_by_key(|&(format, bytes)| (std::cmp::Reverse(bytes), format as usize));
     size
 }
 
 /// Bytes of weights that a pass over one row reads: those of the products, as stored in the files.
 /// In a mixture of experts a row uses only some experts, which count with the mean bytes per
 /// weight.
-pub(super) fn pass_bytes(config: &Config, source: &dyn WeightSource, size: Size) -> u64 {
+pub(super) fn pass_bytes(config: &Config, source: &dyn WeightSource, size: &Size) -> u64 {
     let looked_up = if config.tied_head { None } else { source.tensor(weights::EMBEDDING) };
     let (count, bytes) = looked_up.map_or((0, 0), |table| {
         (table.shape.iter().map(|&n| n as u64).product(), table.bytes.len() as u64)
     });
-    let (count, bytes) = (size.parameters.saturating_sub(count), size.bytes.saturating_sub(bytes));
+    let count = size.parameters.saturating_sub(count);
+    let bytes = size.bytes.saturating_sub(bytes);
     (config.linear_weights() as f64 * bytes as f64 / count.max(1) as f64) as u64
 }
 
 impl Size {
+    /// The format with the most bytes.
+    pub(super) fn format(&self) -> Option<Format> {
+        self.formats.first().map(|&(format, _)| format)
+    }
+
     /// E.g. `6M`.
     pub(super) fn short(&self) -> String {
         match self.parameters {
@@ -75,7 +72,7 @@ impl Size {
             n => format!("{:.1} {milliard}", n as f64 / 1e9),
         };
         let parameters = scaled(self.parameters, "K", "M", "B");
-        let format = self.format.map_or_else(|| "empty".to_owned(), Format::described);
+        let format = self.format().map_or_else(|| "empty".to_owned(), Format::described);
         format!("{parameters} parameters, {format}, {}", scaled(self.bytes, "kB", "MB", "GB"))
     }
 }
@@ -89,8 +86,8 @@ mod tests {
         let weight = |format, elements, bytes| Weight { format, elements, bytes };
         let demo =
             [weight(Format::BF16, 5_770_000, 11_540_000), weight(Format::F32, 3_328, 13_312)];
-        assert_eq!(formats(demo.into_iter()), [(Format::BF16, 11_540_000), (Format::F32, 13_312)]);
         let demo = of(demo.into_iter());
+        assert_eq!(demo.formats, [(Format::BF16, 11_540_000), (Format::F32, 13_312)]);
         assert_eq!(demo.short(), "6M");
         assert_eq!(demo.detail(), "5.8 M parameters, BF16, 12 MB");
         let llama = of([weight(Format::Q4K, 6_738_415_616, 4_081_004_224)].into_iter());

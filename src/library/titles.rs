@@ -1,11 +1,10 @@
 //! Names of models as users know them: those under which they are published. It must never read a
 //! file.
 
-/// Types of weights and other words that describe a conversion and not the model, in lower case.
-const CONVERSIONS: [&str; 14] = [
-    "f16", "f32", "bf16", "fp16", "fp32", "fp8", "mxfp4", "gguf", "ggml", "ggmlv3", "imatrix",
-    "imat", "i1", "ud",
-];
+/// Words that describe a conversion and not the model, in lower case.
+const CONVERSIONS: [&str; 8] = ["fp8", "gguf", "ggml", "ggmlv3", "imatrix", "imat", "i1", "ud"];
+/// Types of weights whose names are not a letter and a number of bits, in lower case.
+const TYPES: [&str; 8] = ["f16", "f32", "bf16", "fp16", "fp32", "mxfp4", "nvfp4", "mxfp4_moe"];
 /// How the words of training runs begin; a number follows.
 const TRAINING: [&str; 11] =
     ["ep", "epoch", "epochs", "mix", "step", "steps", "iter", "ckpt", "checkpoint", "lc", "run"];
@@ -95,15 +94,20 @@ fn undotted(part: &str) -> Vec<&str> {
     pieces
 }
 
-/// Whether it is a type of weights, such as `Q4_K_M`, or a kind of file.
-fn is_conversion(part: &str) -> bool {
+/// Whether a part of a name is a type of weights, such as `Q4_K_M`, `IQ4_XS`, `BF16`, `MXFP4_MOE`.
+pub(super) fn is_weight_type(part: &str) -> bool {
     let part = part.to_lowercase();
     let code = ["iq", "tq", "q"].iter().find_map(|prefix| part.strip_prefix(prefix));
-    let is_type = code.is_some_and(|code| {
-        code.starts_with(|c: char| c.is_ascii_digit())
-            && code.chars().all(|c| c.is_ascii_digit() || "_ksmlxn".contains(c))
+    let has_bits = code.is_some_and(|code| {
+        let rest = code.strip_prefix(|c: char| c.is_ascii_digit());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
     });
-    is_type || CONVERSIONS.contains(&part.as_str())
+    has_bits || TYPES.contains(&part.as_str())
+}
+
+/// Whether it is a type of weights or a kind of file.
+fn is_conversion(part: &str) -> bool {
+    is_weight_type(part) || CONVERSIONS.contains(&part.to_lowercase().as_str())
 }
 
 /// `0.5b`, `135M`, `8x7B`.

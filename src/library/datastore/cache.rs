@@ -33,7 +33,8 @@ pub(super) struct Key {
 
 impl Key {
     pub(super) fn new(text: &str, tokenizer: &Tokenizer) -> Self {
-        let (length, tokenizer) = (text.len() as u64, tokenizer.fingerprint());
+        let length = text.len() as u64;
+        let tokenizer = tokenizer.fingerprint();
         Self { text: hash(text), length, tokenizer }
     }
 

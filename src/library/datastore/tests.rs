@@ -104,7 +104,8 @@ fn a_text_is_sorted_once_and_then_mapped() {
     // No unfinished file remains.
     assert_eq!(place.kept().len(), 1);
     // A text this short would not have been stored, and gives the same result.
-    let (unused, tokenizer) = (place.folder.path().join("unused"), tokenizer("<a>"));
+    let unused = place.folder.path().join("unused");
+    let tokenizer = tokenizer("<a>");
     let store = Datastore::open(&place.text(), &tokenizer, Some(&unused), &mut |_, _| {}).unwrap();
     assert_eq!(contents(store), first);
     assert!(!unused.exists());

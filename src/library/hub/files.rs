@@ -6,7 +6,7 @@ use super::gguf_models::{GgufModel, models};
 
 /// What is wanted from a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted<'a> {
+pub(super) enum WantedFiles<'a> {
     /// A target: safetensors with the files that belong to them, or the only GGUF model.
     Target,
     /// A draft head.
@@ -16,35 +16,33 @@ pub(super) enum Wanted<'a> {
 }
 
 /// Which of the existing files to download, or why there are none.
-pub(super) fn choose(present: &[String], wanted: Wanted<'_>) -> Result<Vec<String>, String> {
+pub(super) fn choose(present: &[String], wanted: WantedFiles<'_>) -> Result<Vec<String>, String> {
     let has = |name: &str| present.iter().any(|file| file == name);
     let named = |names: &[&str]| -> Vec<String> {
         names.iter().filter(|name| has(name)).map(|name| (*name).to_owned()).collect()
     };
     match wanted {
-        Wanted::File(asked) => gguf(present, asked),
-        Wanted::Head => {
+        WantedFiles::File(asked) => gguf(present, asked),
+        WantedFiles::Head => {
             let mut files = named(&["config.json"]);
             if files.is_empty() {
                 return Err("the repository is not a draft head: it has no config.json".to_owned());
             }
-            let shards = shards(present);
-            if has("model.safetensors") {
-                files.push("model.safetensors".to_owned());
-            } else if !shards.is_empty() {
-                files.extend(shards);
-            } else if has("pytorch_model.bin") {
-                files.push("pytorch_model.bin".to_owned());
-            } else {
+            let mut weights = safetensors(present);
+            if weights.is_empty() {
+                weights = named(&["pytorch_model.bin"]);
+            }
+            if weights.is_empty() {
                 return Err(
                     "the repository has no model.safetensors and no pytorch_model.bin".to_owned()
                 );
             }
+            files.extend(weights);
             Ok(files)
         }
-        Wanted::Target => {
-            let shards = shards(present);
-            if has("config.json") && (has("model.safetensors") || !shards.is_empty()) {
+        WantedFiles::Target => {
+            let weights = safetensors(present);
+            if has("config.json") && !weights.is_empty() {
                 let mut files = named(&[
                     "config.json",
                     "tokenizer.json",
@@ -52,23 +50,16 @@ pub(super) fn choose(present: &[String], wanted: Wanted<'_>) -> Result<Vec<Strin
                     "generation_config.json",
                     "chat_template.jinja",
                 ]);
-                if has("model.safetensors") {
-                    files.push("model.safetensors".to_owned());
-                } else {
-                    files.extend(shards);
-                }
-                Ok(files)
-            } else {
-                match models(present).as_slice() {
-                    [only] => only.all(),
-                    [] => {
-                        Err("the repository has no model in safetensors or GGUF format".to_owned())
-                    }
-                    several => Err(format!(
-                        "the repository has several models; choose one {}",
-                        choices(several)
-                    )),
-                }
+                files.extend(weights);
+                return Ok(files);
+            }
+            match models(present).as_slice() {
+                [only] => only.all(),
+                [] => Err("the repository has no model in safetensors or GGUF format".to_owned()),
+                several => Err(format!(
+                    "the repository has several models; choose one {}",
+                    choices(several)
+                )),
             }
         }
     }
@@ -115,16 +106,17 @@ fn choices(models: &[GgufModel<'_>]) -> String {
     format!("as owner/name:file from {}", files.join(", "))
 }
 
-/// The parts of a sharded model with their index.
-fn shards(present: &[String]) -> Vec<String> {
-    const INDEX: &str = "model.safetensors.index.json";
-    if !present.iter().any(|file| file == INDEX) {
-        return Vec::new();
+/// The weights in safetensors: one file, or an index with its shards; none if there are none.
+fn safetensors(present: &[String]) -> Vec<String> {
+    let named = |name: &str| present.iter().find(|file| *file == name).cloned();
+    if let Some(single) = named("model.safetensors") {
+        return vec![single];
     }
+    let Some(index) = named("model.safetensors.index.json") else { return Vec::new() };
     let is_shard = |file: &&String| {
         file.starts_with("model-") && file.ends_with(".safetensors") && !file.contains('/')
     };
-    let mut files = vec![INDEX.to_owned()];
+    let mut files = vec![index];
     files.extend(present.iter().filter(is_shard).cloned());
     files
 }
@@ -140,7 +132,7 @@ pub(super) fn is_tame(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn choice(present: &[&str], wanted: Wanted<'_>) -> Result<Vec<String>, String> {
+    fn choice(present: &[&str], wanted: WantedFiles<'_>) -> Result<Vec<String>, String> {
         let present: Vec<String> = present.iter().map(|file| (*file).to_owned()).collect();
         choose(&present, wanted)
     }
@@ -149,7 +141,7 @@ mod tests {
     fn a_target_is_its_weights_and_what_belongs_to_them() {
         let present = ["README.md", "config.json", "tokenizer.json", "model.safetensors", "x.gguf"];
         let expected = ["config.json", "tokenizer.json", "model.safetensors"];
-        assert_eq!(choice(&present, Wanted::Target).unwrap(), expected);
+        assert_eq!(choice(&present, WantedFiles::Target).unwrap(), expected);
         let sharded = [
             "config.json",
             "model.safetensors.index.json",
@@ -157,37 +149,37 @@ mod tests {
             "model-00002-of-00002.safetensors",
             "original/model-1.safetensors",
         ];
-        assert_eq!(choice(&sharded, Wanted::Target).unwrap(), sharded[..4]);
-        assert_eq!(choice(&["a.gguf", "README.md"], Wanted::Target).unwrap(), ["a.gguf"]);
+        assert_eq!(choice(&sharded, WantedFiles::Target).unwrap(), sharded[..4]);
+        assert_eq!(choice(&["a.gguf", "README.md"], WantedFiles::Target).unwrap(), ["a.gguf"]);
         let several = ["m.Q4_0.gguf", "m.Q8_0-00001-of-00002.gguf", "m.Q8_0-00002-of-00002.gguf"];
-        assert_eq!(choice(&several[1..], Wanted::Target).unwrap(), several[1..]);
-        let several = choice(&several, Wanted::Target).unwrap_err();
+        assert_eq!(choice(&several[1..], WantedFiles::Target).unwrap(), several[1..]);
+        let several = choice(&several, WantedFiles::Target).unwrap_err();
         assert!(several.contains("owner/name:QUANTISATION from Q4_0, Q8_0"), "{several}");
-        let several = choice(&["a.gguf", "b.gguf"], Wanted::Target).unwrap_err();
+        let several = choice(&["a.gguf", "b.gguf"], WantedFiles::Target).unwrap_err();
         assert!(several.contains("owner/name:file") && several.contains("a.gguf, b.gguf"));
-        assert!(choice(&["a.bin"], Wanted::Target).is_err());
+        assert!(choice(&["a.bin"], WantedFiles::Target).is_err());
     }
 
     #[test]
     fn a_head_may_be_a_pytorch_file() {
         let head = ["config.json", "pytorch_model.bin"];
-        assert_eq!(choice(&head, Wanted::Head).unwrap(), head);
+        assert_eq!(choice(&head, WantedFiles::Head).unwrap(), head);
         let both = ["config.json", "model.safetensors", "pytorch_model.bin"];
-        assert_eq!(choice(&both, Wanted::Head).unwrap(), both[..2]);
-        assert!(choice(&["config.json"], Wanted::Head).is_err());
-        assert!(choice(&["model.safetensors"], Wanted::Head).is_err());
+        assert_eq!(choice(&both, WantedFiles::Head).unwrap(), both[..2]);
+        assert!(choice(&["config.json"], WantedFiles::Head).is_err());
+        assert!(choice(&["model.safetensors"], WantedFiles::Head).is_err());
     }
 
     #[test]
     fn a_file_is_itself() {
-        assert_eq!(choice(&["a.gguf", "b.gguf"], Wanted::File("b.gguf")).unwrap(), ["b.gguf"]);
-        assert!(choice(&["a.gguf"], Wanted::File("c.gguf")).unwrap_err().contains("a.gguf"));
+        assert_eq!(choice(&["a.gguf", "b.gguf"], WantedFiles::File("b.gguf")).unwrap(), ["b.gguf"]);
+        assert!(choice(&["a.gguf"], WantedFiles::File("c.gguf")).unwrap_err().contains("a.gguf"));
     }
 
     #[test]
     fn a_quantisation_is_the_file_of_that_name() {
         let present = ["m-Q4_K_M.gguf", "m-q8_0.gguf", "x/a-f16.gguf", "b-f16.gguf", "Q3_K.txt"];
-        let choice = |asked| choice(&present, Wanted::File(asked));
+        let choice = |asked| choice(&present, WantedFiles::File(asked));
         assert_eq!(choice("q4_k_m").unwrap(), ["m-Q4_K_M.gguf"]);
         assert_eq!(choice("Q8_0").unwrap(), ["m-q8_0.gguf"]);
         let absent = choice("Q5_K_M").unwrap_err();

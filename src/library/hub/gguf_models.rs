@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::library::shard_names::ShardName;
+use crate::library::titles::is_weight_type;
 
 /// A model: one file, or all its shards in order.
 #[derive(Debug)]
@@ -42,8 +43,11 @@ impl GgufModel<'_> {
     /// The files to download, or which file is missing.
     pub(super) fn all(&self) -> Result<Vec<String>, String> {
         if self.files.len() as u64 != self.count {
-            let (first, have, count) = (self.files[0], self.files.len(), self.count);
-            return Err(format!("the repository has only {have} of the {count} parts of {first}"));
+            let have = self.files.len();
+            return Err(format!(
+                "the repository has only {have} of the {} parts of {}",
+                self.count, self.files[0]
+            ));
         }
         Ok(self.files.iter().map(|file| (*file).to_owned()).collect())
     }
@@ -63,8 +67,7 @@ fn quantisation(file: &str) -> Option<&str> {
     for part in name.split(['-', '.']) {
         // `name_Q4_K_M`: at the beginning of the part, or after an underscore.
         let behind = part.match_indices('_').map(|(at, _)| at + 1);
-        if let Some(at) = std::iter::once(0).chain(behind).find(|&at| is_quantisation(&part[at..]))
-        {
+        if let Some(at) = std::iter::once(0).chain(behind).find(|&at| is_weight_type(&part[at..])) {
             let begin = start + at;
             // Unsloth's `UD-Q4_K_XL` as opposed to `Q4_K_XL`.
             let dynamic = if name[..begin].ends_with("UD-") { "UD-".len() } else { 0 };
@@ -73,18 +76,6 @@ fn quantisation(file: &str) -> Option<&str> {
         start += part.len() + 1;
     }
     found.map(|range| &name[range])
-}
-
-/// Whether a part of a name is that of a format, such as `Q4_K_M`, `IQ4_XS`, `BF16`, `MXFP4_MOE`.
-fn is_quantisation(part: &str) -> bool {
-    let part = part.to_ascii_uppercase();
-    let digits = ["IQ", "TQ", "Q"].iter().find_map(|letters| part.strip_prefix(letters));
-    let blocks = digits.is_some_and(|rest| {
-        let mut chars = rest.chars();
-        chars.next().is_some_and(|c| c.is_ascii_digit()) && matches!(chars.next(), None | Some('_'))
-    });
-    let floats = ["F16", "F32", "BF16", "FP16", "FP32", "MXFP4", "NVFP4"];
-    blocks || floats.contains(&part.as_str()) || part.starts_with("MXFP4_")
 }
 
 #[cfg(test)]

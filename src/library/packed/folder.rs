@@ -32,7 +32,8 @@ pub(super) fn make_room(cache: &PackedCache, bytes: u64, path: &Path) -> io::Res
     let mut kept: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let (file, metadata) = (entry.path(), entry.metadata()?);
+        let file = entry.path();
+        let metadata = entry.metadata()?;
         if metadata.is_file() && file != path && file.extension().is_some_and(|end| end == ENDING) {
             kept.push((metadata.modified()?, metadata.len(), file));
         }

@@ -3,8 +3,6 @@
 
 use std::path::Path;
 
-use serde_json::Value;
-
 use crate::kernels::{Format, Storage};
 use crate::library::folder::{Folder, json};
 use crate::library::hf_names::NamedTensors;
@@ -62,7 +60,7 @@ impl Facts {
     /// For a GGUF file, together with its other shards.
     pub(super) fn of_gguf(path: &Path) -> Self {
         let found = gguf::summary(path);
-        let format = found.size.and_then(|size| size.format);
+        let format = found.size.as_ref().and_then(Size::format);
         Self {
             title: found.title,
             architecture: found.architecture,
@@ -75,7 +73,7 @@ impl Facts {
             problem: found.problem.map(|problem| problem.to_string()),
             ..Self::default()
         }
-        .sized(found.size)
+        .sized(found.size.as_ref())
     }
 
     /// For a folder with a `config.json`: a model or a draft head.
@@ -91,15 +89,14 @@ impl Facts {
         let file = folder.need("config.json", "download all files of the model")?;
         let settings = json(&file)?;
         self.architecture = settings["model_type"].as_str().map(str::to_owned);
-        let origin = file.name().to_owned();
-        let refused = |source| LibraryError::Config { origin, source };
-        let head = |settings: &Value, fusion| {
-            let config = Box::new(HeadConfig::of_kind(settings, fusion).map_err(refused)?);
+        let head = |fusion| {
+            let config = HeadConfig::of_kind(&settings, fusion);
+            let config = Box::new(config.map_err(LibraryError::config(file.name()))?);
             Ok::<_, LibraryError>(Some(Runs::Head { config, fusion }))
         };
         let Some(tensors) = Tensors::open(folder)? else {
             let tensors = PickledTensors::open(folder)?;
-            *self = std::mem::take(self).sized(Some(sizes::of(tensors.weights())));
+            *self = std::mem::take(self).sized(Some(&sizes::of(tensors.weights())));
             let Some(fusion) = fusion(&tensors) else {
                 return Err(LibraryError::Missing {
                     origin: folder.name(),
@@ -107,32 +104,31 @@ impl Facts {
                     remedy: "download the model in safetensors format, or use its GGUF file",
                 });
             };
-            self.runs = head(&settings, fusion)?;
+            self.runs = head(fusion)?;
             return Ok(());
         };
         let size = sizes::of(tensors.weights());
-        *self = std::mem::take(self).sized(Some(size));
+        *self = std::mem::take(self).sized(Some(&size));
         if let Some(fusion) = fusion(&tensors) {
-            self.runs = head(&settings, fusion)?;
+            self.runs = head(fusion)?;
             return Ok(());
         }
-        let config = Config::from_hf_json(&settings)
-            .map_err(|source| LibraryError::Config { origin: file.name().to_owned(), source })?;
+        let config = Config::from_hf_json(&settings).map_err(LibraryError::config(file.name()))?;
         let tokenizer =
             folder.need("tokenizer.json", "download it, or use the model's GGUF file")?;
         self.vocabulary = Fingerprint::of_json(&tokenizer);
         let family = self.architecture.as_deref().unwrap_or_default();
-        let pass_bytes = pass_bytes(&config, &NamedTensors::new(tensors, family, &config), size);
+        let pass_bytes = pass_bytes(&config, &NamedTensors::new(tensors, family, &config), &size);
         self.runs = Some(Runs::Model { config: Box::new(config), pass_bytes });
         Ok(())
     }
 
-    fn sized(self, size: Option<Size>) -> Self {
+    fn sized(self, size: Option<&Size>) -> Self {
         let Some(size) = size else { return self };
         Self {
             parameters: Some(size.parameters),
-            quantisation: self.quantisation.or_else(|| size.format.map(named)),
-            expanded: size.format.is_some_and(|format| format.storage() == Storage::Expanded),
+            quantisation: self.quantisation.or_else(|| size.format().map(named)),
+            expanded: size.format().is_some_and(|format| format.storage() == Storage::Expanded),
             ..self
         }
     }

@@ -37,16 +37,21 @@ pub fn find(places: &ModelPlaces) -> Found {
     Found { models, skipped }
 }
 
+/// Whether each of these names occurs more than once, in upper or lower case.
+fn alike(names: impl Iterator<Item = String>) -> Vec<bool> {
+    let names: Vec<String> = names.map(|name| name.to_lowercase()).collect();
+    let mut count: HashMap<&str, usize> = HashMap::new();
+    for name in &names {
+        *count.entry(name).or_default() += 1;
+    }
+    names.iter().map(|name| count.get(name.as_str()).is_some_and(|&n| n > 1)).collect()
+}
+
 /// Gives models with equal titles their unique names as titles.
 fn tell_apart(models: &mut [ModelEntry]) {
-    let mut count: HashMap<String, usize> = HashMap::new();
-    for model in models.iter() {
-        *count.entry(model.title().to_lowercase()).or_default() += 1;
-    }
-    for model in models {
-        if count.get(&model.title().to_lowercase()).is_some_and(|&n| n > 1) {
-            model.facts.title = Some(model.located.name.clone());
-        }
+    let alike = alike(models.iter().map(ModelEntry::title));
+    for (model, _) in models.iter_mut().zip(alike).filter(|(_, alike)| *alike) {
+        model.facts.title = Some(model.located.name.clone());
     }
 }
 
@@ -60,8 +65,9 @@ pub fn model_at(path: &Path, found: &[ModelEntry]) -> ModelEntry {
         }
     }
     let name = path.display().to_string();
-    let place = Place::of(Files::at(path), Store::Folder, name.clone(), name, Vec::new());
-    ModelEntry { facts: read_one(&place.located), located: place.located }
+    let mut located = ListedModel::of(Files::at(path), Store::Folder, name.clone()).located;
+    located.name = name;
+    ModelEntry { facts: read_one(&located), located }
 }
 
 /// Finds every model without reading a header: its names and files.
@@ -80,7 +86,7 @@ pub fn locate(places: &ModelPlaces) -> (Vec<Located>, Vec<Skipped>) {
     for (folder, store) in &places.near {
         for files in ggufs_in(folder, &mut shelf.skipped) {
             let long = files.path().with_extension("").display().to_string();
-            shelf.put(Place::of(files.clone(), *store, files.stem(), long, Vec::new()));
+            shelf.put(ListedModel::of(files, *store, long));
         }
     }
     for cache in &places.hub {
@@ -92,13 +98,9 @@ pub fn locate(places: &ModelPlaces) -> (Vec<Located>, Vec<Skipped>) {
     for store in &places.ollama {
         for tagged in ollama::models(store, &mut shelf.skipped) {
             let files = Files::Gguf(vec![tagged.blob]);
-            shelf.put(Place::of(
-                files,
-                Store::Ollama,
-                tagged.name.clone(),
-                tagged.name,
-                Vec::new(),
-            ));
+            let mut model = ListedModel::of(files, Store::Ollama, tagged.name.clone());
+            model.located.name = tagged.name;
+            shelf.put(model);
         }
     }
     (named_apart(shelf.places), shelf.skipped)
@@ -113,7 +115,7 @@ pub fn bundled_drafts() -> [ModelEntry; 2] {
     })
 }
 
-fn bundled_target() -> Place {
+fn bundled_target() -> ListedModel {
     let located = Located {
         name: "bundled".to_owned(),
         aliases: vec!["dovetail-demo".to_owned()],
@@ -122,11 +124,11 @@ fn bundled_target() -> Place {
         paths: Vec::new(),
         bytes: bundled::TARGET.bytes(),
     };
-    Place { located, long: "bundled".to_owned(), key: None }
+    ListedModel { located, long: "bundled".to_owned(), key: None }
 }
 
 /// A model and what distinguishes it.
-struct Place {
+struct ListedModel {
     located: Located,
     /// The name that it gets if another model has the same name.
     long: String,
@@ -134,27 +136,32 @@ struct Place {
     key: Option<PathBuf>,
 }
 
-impl Place {
-    fn of(files: Files, store: Store, name: String, long: String, aliases: Vec<String>) -> Self {
-        let (key, bytes, path) = (files.key(), files.bytes(), files.path().to_owned());
+impl ListedModel {
+    /// Called after its file or folder.
+    fn of(files: Files, store: Store, long: String) -> Self {
+        let name = files.stem();
+        let key = files.key();
+        let bytes = files.bytes();
+        let path = files.path().to_owned();
         let (spec, paths) = match files {
             Files::Gguf(paths) => (Spec::Gguf(path), paths),
             Files::Folder(folder, _) => (Spec::Folder(path), vec![folder]),
         };
+        let aliases = Vec::new();
         Self { located: Located { name, aliases, store, spec, paths, bytes }, long, key }
     }
 }
 
 #[derive(Default)]
 struct Shelf {
-    places: Vec<Place>,
+    places: Vec<ListedModel>,
     by_key: HashMap<PathBuf, usize>,
     skipped: Vec<Skipped>,
 }
 
 impl Shelf {
     /// Adds a model; files that were already added only get further names.
-    fn put(&mut self, place: Place) {
+    fn put(&mut self, place: ListedModel) {
         let known = place.key.as_ref().and_then(|key| self.by_key.get(key)).copied();
         if let Some(known) = known.and_then(|at| self.places.get_mut(at)) {
             for name in place.located.names() {
@@ -173,7 +180,7 @@ impl Shelf {
     fn put_all_below(&mut self, root: &Path, store: Store) {
         for files in walk(root, &mut self.skipped) {
             let long = below(root, &files);
-            self.put(Place::of(files.clone(), store, files.stem(), long, Vec::new()));
+            self.put(ListedModel::of(files, store, long));
         }
     }
 }
@@ -230,41 +237,35 @@ fn hub_cache(cache: &Path, shelf: &mut Shelf) {
 
 fn snapshot(root: &Path, id: &str, shelf: &mut Shelf) {
     for files in walk(root, &mut shelf.skipped) {
-        let place = match &files {
+        let long = format!("{id}/{}", below(root, &files));
+        let mut model = ListedModel::of(files.clone(), Store::Hub, long);
+        match &files {
             Files::Folder(folder, _) if folder == root => {
-                let name = id.rsplit('/').next().unwrap_or(id).to_owned();
-                Place::of(files, Store::Hub, name, id.to_owned(), vec![id.to_owned()])
+                model.located.name = id.rsplit('/').next().unwrap_or(id).to_owned();
+                model.located.aliases.push(id.to_owned());
+                model.long = id.to_owned();
             }
-            Files::Folder(..) => {
-                let long = format!("{id}/{}", below(root, &files));
-                Place::of(files.clone(), Store::Hub, files.stem(), long, Vec::new())
-            }
+            Files::Folder(..) => {}
             Files::Gguf(_) => {
                 let file = files.path().strip_prefix(root).unwrap_or(root);
-                let hub_id = format!("{id}:{}", file.display());
-                let long = format!("{id}/{}", below(root, &files));
-                Place::of(files.clone(), Store::Hub, files.stem(), long, vec![hub_id])
+                model.located.aliases.push(format!("{id}:{}", file.display()));
             }
-        };
-        shelf.put(place);
+        }
+        shelf.put(model);
     }
 }
 
 /// Gives models with the same name their longer names, or their paths if these are the same too.
 /// The shared name stays an alias: a user who types it is shown all of them.
-fn named_apart(mut places: Vec<Place>) -> Vec<Located> {
-    let path = |place: &Place| {
+fn named_apart(mut places: Vec<ListedModel>) -> Vec<Located> {
+    let path = |place: &ListedModel| {
         let path = place.located.paths.first();
         path.map_or_else(|| place.long.clone(), |path| path.display().to_string())
     };
-    let longer: [&dyn Fn(&Place) -> String; 2] = [&|place| place.long.clone(), &path];
+    let longer: [&dyn Fn(&ListedModel) -> String; 2] = [&|place| place.long.clone(), &path];
     for longer in longer {
-        let mut count: HashMap<String, usize> = HashMap::new();
-        for place in &places {
-            *count.entry(place.located.name.to_lowercase()).or_default() += 1;
-        }
-        for place in &mut places {
-            let alike = count.get(&place.located.name.to_lowercase()).is_some_and(|&n| n > 1);
+        let alike = alike(places.iter().map(|place| place.located.name.clone()));
+        for (place, alike) in places.iter_mut().zip(alike) {
             if alike && place.located.store != Store::Bundled {
                 let name = longer(place);
                 let short = std::mem::replace(&mut place.located.name, name);

@@ -72,7 +72,8 @@ impl Search<'_> {
             Err(error) => return self.skip(folder, why(&error)),
         };
         for entry in entries {
-            let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
             if name.starts_with('.') {
                 continue;
             }
@@ -130,7 +131,8 @@ fn blob(store: &Path, manifest: &Path) -> Result<PathBuf, String> {
     }
     let layers = manifest.layers.unwrap_or_default();
     let of_type = |kind: &str| layers.iter().filter(|layer| layer.media_type == kind).count();
-    let (models, adapters) = (of_type(MODEL), of_type(ADAPTER));
+    let models = of_type(MODEL);
+    let adapters = of_type(ADAPTER);
     if adapters > 0 {
         return Err("a model with an adapter, which is not supported".to_owned());
     }
