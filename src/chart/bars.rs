@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::scale::{Rows, Scale, figure};
+use super::scale::{NameAxis, Scale, figure};
 use super::style;
 use super::{Axis, ChartError};
 
@@ -59,7 +59,7 @@ impl Bars {
         let count = self.bars.len();
         let height = 44 + 60 + 12 + (count as u32).max(self.parts.len() as u32) * ROW;
         style::sheet(&self.title, &legend, height, |sheet| {
-            let rows = Rows(self.bars.iter().map(|bar| bar.name.clone()).collect());
+            let rows = NameAxis(self.bars.iter().map(|bar| bar.name.clone()).collect());
             let names = rows.0.iter().map(|name| style::text_width(name)).max();
             let mut plot = ChartBuilder::on(sheet)
                 .margin_right(24)

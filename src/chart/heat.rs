@@ -5,7 +5,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::ChartError;
-use super::scale::{Rows, figure};
+use super::scale::{NameAxis, figure};
 use super::style;
 
 /// Height of a row, in pixels.
@@ -48,7 +48,7 @@ impl Heat {
         style::sheet(&self.title, &[], height, |sheet| {
             let names = self.rows.iter().map(|name| style::text_width(name)).max().unwrap_or(0);
             // Rows begin at the top, so when they serve as columns they begin at the right.
-            let columns = Rows(self.columns.iter().rev().cloned().collect());
+            let columns = NameAxis(self.columns.iter().rev().cloned().collect());
             let count = self.columns.len();
             let mut plot = ChartBuilder::on(sheet)
                 .margin_right(24)
@@ -56,7 +56,7 @@ impl Heat {
                 .margin_left(12)
                 .x_label_area_size(48)
                 .y_label_area_size(names + 44)
-                .build_cartesian_2d(columns, Rows(self.rows.clone()))?;
+                .build_cartesian_2d(columns, NameAxis(self.rows.clone()))?;
             plot.configure_mesh()
                 .disable_mesh()
                 .axis_style(style::grid())

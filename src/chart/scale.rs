@@ -105,9 +105,9 @@ impl ValueFormatter<f64> for Scale {
 
 /// An axis of names, the first one at the top; row i is around i + 0.5.
 #[derive(Clone, Debug)]
-pub(super) struct Rows(pub(super) Vec<String>);
+pub(super) struct NameAxis(pub(super) Vec<String>);
 
-impl Ranged for Rows {
+impl Ranged for NameAxis {
     type FormatOption = NoDefaultFormatting;
     type ValueType = f64;
 
@@ -124,14 +124,15 @@ impl Ranged for Rows {
     }
 }
 
-impl ValueFormatter<f64> for Rows {
+impl ValueFormatter<f64> for NameAxis {
     fn format_ext(&self, value: &f64) -> String {
         self.0.get(*value as usize).cloned().unwrap_or_default()
     }
 }
 
 /// The pixel at this share of the way.
-fn between(share: f64, (from, to): (i32, i32)) -> i32 {
+fn between(share: f64, limit: (i32, i32)) -> i32 {
+    let (from, to) = limit;
     from + (share * f64::from(to - from)).round() as i32
 }
 

@@ -113,7 +113,8 @@ fn for_either_paper(svg: &str) -> String {
     let hex = |RGBColor(r, g, b): RGBColor| format!("#{r:02X}{g:02X}{b:02X}");
     let mut rules = String::from("<style>@media (prefers-color-scheme: dark){");
     for (light, dark) in [PAPER, INK, MUTED, GRID].into_iter().chain(PALETTE) {
-        let (light, dark) = (hex(light), hex(dark));
+        let light = hex(light);
+        let dark = hex(dark);
         rules += &format!("[fill=\"{light}\"]{{fill:{dark}}}[stroke=\"{light}\"]{{stroke:{dark}}}");
     }
     rules += "}</style>\n";

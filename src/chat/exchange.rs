@@ -144,7 +144,8 @@ fn read_json(value: &Value) -> Result<Vec<Message>, String> {
         let field = |names: [&str; 2]| {
             names.iter().find_map(|name| item.get(name)?.as_str()).unwrap_or_default()
         };
-        let (name, content) = (field(["role", "from"]), field(["content", "value"]));
+        let name = field(["role", "from"]);
+        let content = field(["content", "value"]);
         let role = Role::named(name).ok_or(format!("message {}: unknown role `{name}`", at + 1))?;
         Ok(Message::new(role, content))
     };

@@ -63,7 +63,7 @@ pub type FindControls<'a> = &'a dyn Fn(&str) -> Vec<Range<usize>>;
 
 /// Which characters of a message are marked.
 #[derive(Clone, Copy)]
-pub(super) enum Marks<'a> {
+pub(super) enum PromptMarks<'a> {
     /// All except white space at the ends.
     Every,
     /// Those of control tokens.
@@ -71,14 +71,14 @@ pub(super) enum Marks<'a> {
 }
 
 /// The messages with `sign` after every marked character.
-pub(super) fn marked(messages: &[Message], sign: char, marks: Marks<'_>) -> Vec<Message> {
+pub(super) fn marked(messages: &[Message], sign: char, marks: PromptMarks<'_>) -> Vec<Message> {
     let with_signs = |content: &str| {
         let places = match marks {
-            Marks::Every => {
+            PromptMarks::Every => {
                 let start = content.len() - content.trim_start().len();
                 std::iter::once(start..start + content.trim().len()).collect()
             }
-            Marks::Controls(controls) => controls(content),
+            PromptMarks::Controls(controls) => controls(content),
         };
         let mut out = String::with_capacity(content.len() + 8);
         let mut next = 0;
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn signs_go_in_and_come_out() {
         for text in ["", " ", "a", " é<s>x<s> \n", "<s>", "a b"] {
-            for marks in [Marks::Every, Marks::Controls(&spells)] {
+            for marks in [PromptMarks::Every, PromptMarks::Controls(&spells)] {
                 let with = &marked(&[message(text)], '\u{FDD0}', marks)[0].content;
                 let prompt = Prompt::read(&format!("<s>{with}<s>"), '\u{FDD0}');
                 assert_eq!(prompt.text, format!("<s>{text}<s>"));

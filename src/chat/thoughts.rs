@@ -9,16 +9,16 @@ use super::Prompt;
 
 /// The tags that open and close a block of thoughts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Block {
+struct ThoughtTags {
     open: &'static str,
     close: &'static str,
 }
 
 /// The blocks that published models are trained on.
-const BLOCKS: [Block; 3] = [
-    Block { open: "<think>", close: "</think>" },
-    Block { open: "<seed:think>", close: "</seed:think>" },
-    Block { open: "[THINK]", close: "[/THINK]" },
+const BLOCKS: [ThoughtTags; 3] = [
+    ThoughtTags { open: "<think>", close: "</think>" },
+    ThoughtTags { open: "<seed:think>", close: "</seed:think>" },
+    ThoughtTags { open: "[THINK]", close: "[/THINK]" },
 ];
 
 /// Begins the name of a channel.
@@ -44,11 +44,11 @@ pub struct Split {
 
 /// Where in the model's text the next piece belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum ThoughtPlace {
     /// Before the first character that is not white space.
     Start,
     /// In a block of thoughts.
-    Block(Block),
+    Block(ThoughtTags),
     /// Between a block and the answer; white space is left out here.
     Behind,
     /// In the answer.
@@ -65,7 +65,7 @@ enum Place {
 /// into pieces; white space around thoughts is left out.
 #[derive(Clone, Debug)]
 pub struct ThoughtSplitter {
-    place: Place,
+    place: ThoughtPlace,
     /// Text that is not decided yet: white space, or the beginning of a tag.
     held: String,
     /// Whether a thought has been given out, and whether the next belongs to a new message.
@@ -76,7 +76,7 @@ pub struct ThoughtSplitter {
 impl ThoughtSplitter {
     /// For an answer to `prompt`, whose end may have opened a block of thoughts.
     pub fn new(opened: Option<Opened>) -> Self {
-        let place = opened.map_or(Place::Start, |Opened(block)| Place::Block(block));
+        let place = opened.map_or(ThoughtPlace::Start, |Opened(block)| ThoughtPlace::Block(block));
         Self { place, held: String::new(), begun: false, apart: false }
     }
 
@@ -91,25 +91,31 @@ impl ThoughtSplitter {
     /// Takes a control token that is not in the text, by its name.
     pub fn control(&mut self, name: &str) -> Split {
         let mut split = self.begin();
-        let channels = matches!(self.place, Place::Role | Place::Channel(_) | Place::Aside);
+        let channels = matches!(
+            self.place,
+            ThoughtPlace::Role | ThoughtPlace::Channel(_) | ThoughtPlace::Aside
+        );
         match name {
-            CHANNEL => self.turn_to(Place::Channel(String::new()), &mut split),
+            CHANNEL => self.turn_to(ThoughtPlace::Channel(String::new()), &mut split),
             MESSAGE => {
-                if let Place::Channel(channel) = &self.place {
+                if let ThoughtPlace::Channel(channel) = &self.place {
                     let answer = channel.trim().starts_with(FINAL);
-                    self.turn_to(if answer { Place::Behind } else { Place::Aside }, &mut split);
+                    self.turn_to(
+                        if answer { ThoughtPlace::Behind } else { ThoughtPlace::Aside },
+                        &mut split,
+                    );
                 }
             }
-            START | END if channels => self.turn_to(Place::Role, &mut split),
+            START | END if channels => self.turn_to(ThoughtPlace::Role, &mut split),
             // Tags of a block that are control tokens in this model's vocabulary.
             mark => match self.place {
-                Place::Start => {
+                ThoughtPlace::Start => {
                     if let Some(block) = BLOCKS.into_iter().find(|block| block.open == mark) {
-                        self.turn_to(Place::Block(block), &mut split);
+                        self.turn_to(ThoughtPlace::Block(block), &mut split);
                     }
                 }
-                Place::Block(block) if block.close == mark => {
-                    self.turn_to(Place::Behind, &mut split);
+                ThoughtPlace::Block(block) if block.close == mark => {
+                    self.turn_to(ThoughtPlace::Behind, &mut split);
                 }
                 _ => {}
             },
@@ -121,8 +127,8 @@ impl ThoughtSplitter {
     pub fn finish(&mut self) -> Split {
         let mut split = self.begin();
         match self.place {
-            Place::Start => split.answer = std::mem::take(&mut self.held),
-            Place::Block(_) | Place::Aside => {
+            ThoughtPlace::Start => split.answer = std::mem::take(&mut self.held),
+            ThoughtPlace::Block(_) | ThoughtPlace::Aside => {
                 let held = std::mem::take(&mut self.held);
                 self.think(held.trim_end(), &mut split);
             }
@@ -132,19 +138,19 @@ impl ThoughtSplitter {
     }
 
     fn begin(&self) -> Split {
-        let thinks = matches!(self.place, Place::Block(_) | Place::Aside);
+        let thinks = matches!(self.place, ThoughtPlace::Block(_) | ThoughtPlace::Aside);
         Split { answer: String::new(), thought: thinks.then(String::new) }
     }
 
     /// Moves to another place; text held in a thought belongs to it, without the white space.
-    fn turn_to(&mut self, place: Place, split: &mut Split) {
-        if matches!(self.place, Place::Block(_) | Place::Aside) {
+    fn turn_to(&mut self, place: ThoughtPlace, split: &mut Split) {
+        if matches!(self.place, ThoughtPlace::Block(_) | ThoughtPlace::Aside) {
             let held = std::mem::take(&mut self.held);
             self.think(held.trim_end(), split);
             self.apart = self.begun;
         }
         self.held.clear();
-        if matches!(place, Place::Block(_) | Place::Aside) {
+        if matches!(place, ThoughtPlace::Block(_) | ThoughtPlace::Aside) {
             split.thought.get_or_insert_default();
         }
         self.place = place;
@@ -154,50 +160,50 @@ impl ThoughtSplitter {
     fn advance(&mut self, split: &mut Split) {
         loop {
             match &mut self.place {
-                Place::Start => {
+                ThoughtPlace::Start => {
                     let text = self.held.trim_start();
                     if let Some(block) = BLOCKS.into_iter().find(|b| text.starts_with(b.open)) {
                         let rest = text[block.open.len()..].to_owned();
-                        self.turn_to(Place::Block(block), split);
+                        self.turn_to(ThoughtPlace::Block(block), split);
                         self.held = rest;
                     } else if BLOCKS.iter().any(|block| block.open.starts_with(text)) {
                         return;
                     } else {
-                        self.place = Place::Answer;
+                        self.place = ThoughtPlace::Answer;
                     }
                 }
-                Place::Block(block) => {
+                ThoughtPlace::Block(block) => {
                     let close = block.close;
                     if let Some(at) = self.held.find(close) {
                         let rest = self.held.split_off(at);
-                        self.turn_to(Place::Behind, split);
+                        self.turn_to(ThoughtPlace::Behind, split);
                         self.held = rest[close.len()..].to_owned();
                     } else {
                         self.think_until(unfinished(&self.held, close), split);
                         return;
                     }
                 }
-                Place::Aside => {
+                ThoughtPlace::Aside => {
                     self.think_until(self.held.len(), split);
                     return;
                 }
-                Place::Behind => {
+                ThoughtPlace::Behind => {
                     let text = self.held.trim_start();
                     self.held = text.to_owned();
                     if self.held.is_empty() {
                         return;
                     }
-                    self.place = Place::Answer;
+                    self.place = ThoughtPlace::Answer;
                 }
-                Place::Answer => {
+                ThoughtPlace::Answer => {
                     split.answer.push_str(&std::mem::take(&mut self.held));
                     return;
                 }
-                Place::Role => {
+                ThoughtPlace::Role => {
                     self.held.clear();
                     return;
                 }
-                Place::Channel(name) => {
+                ThoughtPlace::Channel(name) => {
                     name.push_str(&std::mem::take(&mut self.held));
                     return;
                 }
@@ -237,7 +243,7 @@ fn unfinished(text: &str, mark: &str) -> usize {
 
 /// A block of thoughts that a prompt has opened for the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Opened(Block);
+pub struct Opened(ThoughtTags);
 
 impl Prompt {
     /// The block of thoughts that the template opened at the end of the prompt.
@@ -264,7 +270,8 @@ mod tests {
     fn whole(opened: bool, parts: &[Part]) -> (String, Option<String>) {
         let opened = opened.then_some(Opened(BLOCKS[0]));
         let mut splitter = ThoughtSplitter::new(opened);
-        let (mut answer, mut thought) = (String::new(), None::<String>);
+        let mut answer = String::new();
+        let mut thought = None::<String>;
         let mut add = |split: Split| {
             answer += &split.answer;
             if let Some(text) = split.thought {

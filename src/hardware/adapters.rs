@@ -83,7 +83,8 @@ impl GpuAdapter {
         };
         let driver = format!("{} {}", info.driver, info.driver_info).trim().to_owned();
         let interface = format!("{:?}", info.backend);
-        let (name, bus) = (info.name, info.device_pci_bus_id);
+        let name = info.name;
+        let bus = info.device_pci_bus_id;
         Self { info: Adapter { number, name, kind, interface, driver, memory: None }, bus, raw }
     }
 

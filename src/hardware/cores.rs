@@ -36,8 +36,8 @@ impl PerformanceCores {
     /// According to macOS's levels of cores; level 0 is the fastest.
     fn told(ask: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let number = |name: &str| ask(name)?.trim().parse::<usize>().ok();
-        let (fast, slow) =
-            (number("hw.perflevel0.physicalcpu")?, number("hw.perflevel1.physicalcpu")?);
+        let fast = number("hw.perflevel0.physicalcpu")?;
+        let slow = number("hw.perflevel1.physicalcpu")?;
         (fast > 0 && slow > 0).then_some(Self { cores: fast, threads: Vec::new() })
     }
 
@@ -79,7 +79,9 @@ impl PerformanceCores {
         if threads <= self.threads.len() {
             let mut set = rustix::thread::CpuSet::new();
             let most = rustix::thread::CpuSet::MAX_CPU;
-            self.threads.iter().filter(|&&cpu| cpu < most).for_each(|&cpu| set.set(cpu));
+            for &cpu in self.threads.iter().filter(|&&cpu| cpu < most) {
+                set.set(cpu);
+            }
             if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
                 tracing::debug!("cannot select the fast cores: {error}");
             }
@@ -107,7 +109,8 @@ fn numbers(list: &str) -> Option<BTreeSet<usize>> {
     let mut all = BTreeSet::new();
     for part in list.trim().split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        let first: usize = first.parse().ok()?;
+        let last: usize = last.parse().ok()?;
         // A wrong list must not fill the memory.
         if last > 1 << 16 {
             return None;

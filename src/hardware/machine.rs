@@ -103,7 +103,8 @@ fn cpu(system: Option<&System>) -> Cpu {
 }
 
 pub(super) fn memory(system: &System) -> Memory {
-    let (total, free) = (system.total_memory(), system.available_memory());
+    let total = system.total_memory();
+    let free = system.available_memory();
     match system.cgroup_limits() {
         // A group without a limit reports at least the machine's own total.
         Some(limit) if limit.total_memory > 0 && limit.total_memory < total => {

@@ -13,7 +13,9 @@ impl History {
     /// The history of a text.
     pub fn new(tokens: &[u32]) -> Self {
         let mut history = Self::default();
-        tokens.iter().for_each(|&token| history.push(token));
+        for &token in tokens {
+            history.push(token);
+        }
         history
     }
 

@@ -71,7 +71,8 @@ pub fn merged(model: &Tree, rates: &ModelRates, other: &Tree, most: usize) -> Tr
     let mut add = |tree: &Tree, probability: &dyn Fn(f32) -> f32| {
         let mut places = vec![0; tree.len()];
         for (at, node) in tree.nodes().iter().enumerate().skip(1) {
-            let (parent, token) = (places[node.parent], node.token);
+            let parent = places[node.parent];
+            let token = node.token;
             let probability = probability(node.log_prob.exp()).min(MOST);
             places[at] = *known.entry((parent, token)).or_insert_with(|| {
                 let sources = Sources::NONE;
@@ -119,7 +120,8 @@ mod tests {
             .iter()
             .map(|node| (all.nodes()[node.parent].token, node.token, node.sources.iter().collect()))
             .collect();
-        let (head, suffix) = (vec![Source::Head], vec![Source::Suffix]);
+        let head = vec![Source::Head];
+        let suffix = vec![Source::Suffix];
         let both = vec![Source::Head, Source::Suffix];
         assert_eq!(
             found,
@@ -173,14 +175,16 @@ mod tests {
                 built
             };
             let (a, b) = nodes.split_at(split.index(nodes.len() + 1));
-            let (a, b) = (build(Source::Head, a), build(Source::Suffix, b));
+            let a = build(Source::Head, a);
+            let b = build(Source::Suffix, b);
             let path = |tree: &Tree, node: usize| -> Vec<u32> {
                 tree.ancestors(node).map(|node| tree.nodes()[node].token).collect()
             };
             let paths = |tree: &Tree| -> Vec<Vec<u32>> {
                 (1..tree.len()).map(|node| path(tree, node)).collect()
             };
-            let (of_a, of_b) = (paths(&a), paths(&b));
+            let of_a = paths(&a);
+            let of_b = paths(&b);
             let all = merged(&a, &ModelRates::default(), &b, most);
             let mut union = [of_a.clone(), of_b.clone()].concat();
             union.sort();

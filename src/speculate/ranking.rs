@@ -64,7 +64,9 @@ impl Ranking {
         match &self.coupled {
             None => {
                 let mut best = top_log_probs(row, self.width);
-                best.iter_mut().for_each(|(id, _)| *id = token(*id));
+                for (id, _) in &mut best {
+                    *id = token(*id);
+                }
                 best
             }
             Some((settings, noise)) => coupled(row, token, settings, *noise, self.width),

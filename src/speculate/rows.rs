@@ -70,18 +70,26 @@ pub fn log_softmax(row: &[f32]) -> Vec<f32> {
 pub fn top_log_probs(row: &[f32], k: usize) -> Vec<(u32, f32)> {
     let mut best = top_k(row, k);
     let total = log_sum_exp(row);
-    best.iter_mut().for_each(|(_, value)| *value = log_prob(*value, total));
+    for (_, value) in &mut best {
+        *value = log_prob(*value, total);
+    }
     best
 }
 
 /// The maximum and the log of the sum of `exp(x - maximum)`; kept separate so that nothing is
 /// rounded away.
-fn log_sum_exp(row: &[f32]) -> (f32, f32) {
+#[derive(Clone, Copy)]
+struct LogSumExp {
+    top: f32,
+    log_sum: f32,
+}
+
+fn log_sum_exp(row: &[f32]) -> LogSumExp {
     let top = clamp(max(row));
     if top == f32::NEG_INFINITY {
-        return (top, 0.0);
+        return LogSumExp { top, log_sum: 0.0 };
     }
-    (top, ln(sum_exp(row, top)) as f32)
+    LogSumExp { top, log_sum: ln(sum_exp(row, top)) as f32 }
 }
 
 /// Replaces plus infinity by the largest number, so that differences are numbers; NaN stays NaN
@@ -91,11 +99,11 @@ pub(super) fn clamp(x: f32) -> f32 {
     if x > f32::MAX { f32::MAX } else { x }
 }
 
-fn log_prob(x: f32, (top, log_sum): (f32, f32)) -> f32 {
-    if x.is_nan() || top == f32::NEG_INFINITY {
+fn log_prob(x: f32, total: LogSumExp) -> f32 {
+    if x.is_nan() || total.top == f32::NEG_INFINITY {
         return f32::NEG_INFINITY;
     }
-    (clamp(x) - top) - log_sum
+    (clamp(x) - total.top) - total.log_sum
 }
 
 /// The largest value, ignoring NaN; minus infinity if there is none.

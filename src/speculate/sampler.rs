@@ -195,7 +195,9 @@ pub(super) fn head(row: &[f32], settings: &SamplerSettings) -> Vec<(u32, f32)> {
             }
             None => {}
         }
-        kept.iter_mut().for_each(|(_, x)| *x = rows::clamp(*x));
+        for (_, x) in &mut kept {
+            *x = rows::clamp(*x);
+        }
         return kept;
     }
 }

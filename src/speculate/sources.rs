@@ -116,12 +116,16 @@ pub struct Credits(BTreeMap<Source, usize>);
 impl Credits {
     /// Credits a token to the sources that proposed it.
     pub fn add(&mut self, sources: Sources) {
-        sources.iter().for_each(|source| *self.0.entry(source).or_default() += 1);
+        for source in sources.iter() {
+            *self.0.entry(source).or_default() += 1;
+        }
     }
 
     /// Adds the tokens of `others`.
     pub fn add_all(&mut self, others: &Self) {
-        others.iter().for_each(|(source, count)| *self.0.entry(source).or_default() += count);
+        for (source, count) in others.iter() {
+            *self.0.entry(source).or_default() += count;
+        }
     }
 
     /// Each source that has any credits, with their number.

@@ -68,7 +68,9 @@ impl Default for SuffixTree {
     fn default() -> Self {
         let root =
             Phrase { token: 0, count: 0, last: 0, link: ROOT, first_child: NONE, sibling: NONE };
-        let (text, children, suffixes) = (Vec::new(), FxHashMap::default(), vec![ROOT]);
+        let text = Vec::new();
+        let children = FxHashMap::default();
+        let suffixes = vec![ROOT];
         Self { text, phrases: vec![root], children, suffixes }
     }
 }
@@ -109,7 +111,9 @@ impl SuffixTree {
         let mut text = std::mem::take(&mut self.text);
         text.truncate(len);
         *self = Self::default();
-        text.into_iter().for_each(|token| self.push(token));
+        for token in text {
+            self.push(token);
+        }
     }
 
     /// The suffixes of the text that have been followed by something before, longest first.

@@ -81,12 +81,14 @@ pub fn sort(text: &[u32], mut done: impl FnMut(f32)) -> Vec<u32> {
 /// `positions` stably sorted by their ranks, which are below `classes`.
 fn by_rank(positions: &[u32], ranks: &[u32], classes: usize) -> Vec<u32> {
     let mut starts = vec![0u32; classes + 1];
-    ranks.iter().for_each(|&rank| starts[rank as usize + 1] += 1);
+    for &rank in ranks {
+        starts[rank as usize + 1] += 1;
+    }
     let mut sum = 0;
-    starts.iter_mut().for_each(|start| {
+    for start in &mut starts {
         sum += *start;
         *start = sum;
-    });
+    }
     let mut sorted = vec![0; positions.len()];
     for &position in positions {
         let start = &mut starts[ranks[position as usize] as usize];

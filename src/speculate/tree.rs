@@ -80,7 +80,9 @@ pub struct Tree {
 impl Tree {
     /// The tree with only the last committed token: plain decoding.
     pub fn root(token: u32) -> Self {
-        let (log_prob, score, sources) = (0.0, 0.0, Sources::NONE);
+        let log_prob = 0.0;
+        let score = 0.0;
+        let sources = Sources::NONE;
         Self { nodes: vec![Node { token, parent: 0, depth: 0, log_prob, score, sources }] }
     }
 
@@ -91,7 +93,8 @@ impl Tree {
     pub fn push(&mut self, parent: usize, token: u32, log_prob: f32) -> usize {
         let above = self.nodes[parent];
         let score = above.score + log_prob;
-        let (depth, sources) = (above.depth + 1, Sources::NONE);
+        let depth = above.depth + 1;
+        let sources = Sources::NONE;
         self.nodes.push(Node { token, parent, depth, log_prob, score, sources });
         self.nodes.len() - 1
     }
@@ -104,8 +107,9 @@ impl Tree {
 
     /// Credits `source` with every node below the root that has no source.
     pub fn credit_unclaimed(&mut self, source: Source) {
-        let unclaimed = self.nodes[1..].iter_mut().filter(|node| node.sources.is_empty());
-        unclaimed.for_each(|node| node.sources = Sources::of(source));
+        for node in self.nodes[1..].iter_mut().filter(|node| node.sources.is_empty()) {
+            node.sources = Sources::of(source);
+        }
     }
 
     /// All nodes, root first.

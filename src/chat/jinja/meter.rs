@@ -111,7 +111,8 @@ impl RenderMeter {
     fn bounded(&self, value: &Value) -> Result<Value, Error> {
         // A lazy value would be computed again at each use, and could contain others like it.
         if value.kind() == ValueKind::Iterable {
-            let (mut items, mut left) = (Vec::new(), self.one);
+            let mut items = Vec::new();
+            let mut left = self.one;
             for item in value.try_iter()?.checked() {
                 let item = item?;
                 self.weigh(&item, 1, &mut left)?;

@@ -122,7 +122,8 @@ fn config() -> Result<TemplateConfig, Fault> {
 /// Called before parsing, because the parser and everything that walks its tree recurse once for
 /// each operator of a chain.
 fn check_nesting(source: &str, config: &TemplateConfig) -> Result<(), Fault> {
-    let (mut tokens, mut branches) = (0, 0);
+    let mut tokens = 0;
+    let mut branches = 0;
     for token in machinery::tokenize(source, false, config.syntax_config.clone()) {
         // The parser explains what is not a token.
         let Ok((token, span)) = token else { return Ok(()) };

@@ -107,7 +107,8 @@ fn many_windows_at_once_lose_no_turn() {
     let name = first.name;
     std::thread::scope(|scope| {
         for window in 0..4 {
-            let (store, name) = (&store, &name);
+            let store = &store;
+            let name = &name;
             scope.spawn(move || {
                 let mut open = store.load(name).unwrap();
                 let mut turns = open.session().turns();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use minijinja::Value;
 
 use super::jinja::Jinja;
-use super::prompt::{self, FindControls, Marks};
+use super::prompt::{self, FindControls, PromptMarks};
 use super::{Message, Prompt, Role, clock};
 use generation_marks::without_generation_marks;
 
@@ -157,7 +157,7 @@ impl ChatTemplate {
             let text = self.render_as_is(&marked, generate, now)?;
             Ok::<_, TemplateError>(Prompt::read(&text, sign))
         };
-        let every = match (read(Marks::Every), &plain) {
+        let every = match (read(PromptMarks::Every), &plain) {
             // The template's own complaint, about the messages and not about the marks in them.
             (Err(_), Err(_)) => return plain.map(|_| Prompt::default()),
             (every, _) => every?,
@@ -167,7 +167,7 @@ impl ChatTemplate {
         }
         // The template examines the messages, for example to cut out thoughts, so only control
         // tokens are marked. Then it must not create any from the rest.
-        let prompt = read(Marks::Controls(controls))?;
+        let prompt = read(PromptMarks::Controls(controls))?;
         if prompt.own_controls(controls) != every.own_controls(controls) {
             return Err(self.refused("it turns text of the messages into control tokens"));
         }

@@ -93,7 +93,9 @@ mod tests {
                 state ^= state << 17;
                 (state >> 11) as f64 / (1u64 << 53) as f64 <= right
             };
-            let (mut tokens, mut time, mut tail) = (0, 0.0, false);
+            let mut tokens = 0;
+            let mut time = 0.0;
+            let mut tail = false;
             for _ in 0..200_000 {
                 let nodes = if tail { gamma } else { 1 };
                 let held = (0..nodes).take_while(|_| holds()).count();
@@ -101,7 +103,8 @@ mod tests {
                 time += pass(nodes).max(gamma as f64 * times.step);
                 tail = held == nodes;
             }
-            let (want, got) = (f64::from(tokens as u32) / time, rate(gamma, right, &times));
+            let want = f64::from(tokens as u32) / time;
+            let got = rate(gamma, right, &times);
             assert!((want / got - 1.0).abs() < 0.01, "γ {gamma}, {right}: {got}, not {want}");
         }
     }

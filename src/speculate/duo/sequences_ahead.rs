@@ -57,7 +57,8 @@ impl SequencesAhead {
         let mut branches = self.sequences.children(0).enumerate();
         let holds = |&(_, node): &(usize, usize)| self.sequences.nodes()[node].token == root;
         let (sequence, mut node) = branches.find(holds)?;
-        let (mut tree, mut end) = (Tree::root(root), 0);
+        let mut tree = Tree::root(root);
+        let mut end = 0;
         while let Some(next) = self.sequences.children(node).next() {
             let drafted = self.sequences.nodes()[next];
             end = tree.push(end, drafted.token, drafted.log_prob);

@@ -25,12 +25,12 @@ pub struct NgramBuilder {
     tokens: Vec<u32>,
     /// Where each text begins.
     starts: Vec<usize>,
-    places: Vec<Place>,
+    places: Vec<NgramPlace>,
 }
 
 /// A place in a text, and what the target considered likely after it.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct NgramPlace {
     /// The position after the context's last token.
     end: usize,
     /// How many tokens of its text come before that.
@@ -41,7 +41,7 @@ struct Place {
 
 /// A context that may go into the table.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct NgramEntry {
     /// How much the target's guesses gain by it over the shorter context, in nats.
     gain: f32,
     end: usize,
@@ -65,8 +65,10 @@ impl NgramBuilder {
         let end = self.tokens.len();
         let before = end - self.starts.last().copied().unwrap_or_default();
         let mut kept = [(0, 0.0); LIKELY];
-        kept.iter_mut().zip(likely).for_each(|(kept, &next)| *kept = next);
-        self.places.push(Place { end, before, likely: kept });
+        for (kept, &next) in kept.iter_mut().zip(likely) {
+            *kept = next;
+        }
+        self.places.push(NgramPlace { end, before, likely: kept });
     }
 
     /// How many places have been collected.
@@ -84,11 +86,11 @@ impl NgramBuilder {
             let [a, b] = [a, b].map(|place| tokens[place.end - place.before..place.end].iter());
             a.rev().take(ORDERS).cmp(b.rev().take(ORDERS))
         });
-        let mut found = Found { entries: Vec::new(), most: most.max(1) };
+        let mut found = BestNgrams { entries: Vec::new(), most: most.max(1) };
         visit(&tokens, &places, 1, &[], &mut found);
         let entries = found.best();
         let mut table = NgramTable::with_slots((entries.len() as f64 / FULL).ceil() as usize + 1);
-        for Entry { end, order, likely, .. } in entries {
+        for NgramEntry { end, order, likely, .. } in entries {
             let known = likely.iter().take_while(|next| next.1 > 0.0).count();
             // The best contexts come first, so one that finds no room is among the least useful.
             table.put(&tokens[end - order..end], &likely[..known]);
@@ -98,13 +100,13 @@ impl NgramBuilder {
 }
 
 /// The best entries so far.
-struct Found {
-    entries: Vec<Entry>,
+struct BestNgrams {
+    entries: Vec<NgramEntry>,
     most: usize,
 }
 
-impl Found {
-    fn push(&mut self, entry: Entry) {
+impl BestNgrams {
+    fn push(&mut self, entry: NgramEntry) {
         self.entries.push(entry);
         if self.entries.len() > AHEAD * self.most {
             self.shorten();
@@ -113,13 +115,13 @@ impl Found {
 
     fn shorten(&mut self) {
         if self.entries.len() > self.most {
-            let by_gain = |a: &Entry, b: &Entry| b.gain.total_cmp(&a.gain);
+            let by_gain = |a: &NgramEntry, b: &NgramEntry| b.gain.total_cmp(&a.gain);
             self.entries.select_nth_unstable_by(self.most - 1, by_gain);
             self.entries.truncate(self.most);
         }
     }
 
-    fn best(mut self) -> Vec<Entry> {
+    fn best(mut self) -> Vec<NgramEntry> {
         self.shorten();
         self.entries.sort_by(|a, b| b.gain.total_cmp(&a.gain).then(a.end.cmp(&b.end)));
         self.entries
@@ -130,19 +132,21 @@ impl Found {
 /// after which `shorter` is likely, and all longer contexts.
 fn visit(
     tokens: &[u32],
-    places: &[Place],
+    places: &[NgramPlace],
     order: usize,
     shorter: &[(u32, f32)],
-    found: &mut Found,
+    found: &mut BestNgrams,
 ) {
-    let token = |place: &Place| (place.before >= order).then(|| tokens[place.end - order]);
+    let token = |place: &NgramPlace| (place.before >= order).then(|| tokens[place.end - order]);
     for group in places.chunk_by(|a, b| token(a) == token(b)) {
         let Some(first) = group.first().filter(|first| token(first).is_some()) else { continue };
         let (likely, gain) = likely(group, shorter);
         let mut kept = [(0, 0.0); KEPT];
-        kept.iter_mut().zip(&likely).for_each(|(kept, &next)| *kept = next);
+        for (kept, &next) in kept.iter_mut().zip(&likely) {
+            *kept = next;
+        }
         if gain > 0.0 {
-            found.push(Entry { gain, end: first.end, order, likely: kept });
+            found.push(NgramEntry { gain, end: first.end, order, likely: kept });
         }
         if order < ORDERS {
             visit(tokens, group, order + 1, &likely, found);
@@ -152,7 +156,7 @@ fn visit(
 
 /// What is likely in all of `group`, interpolated with the shorter context, likeliest first, and
 /// how much it gains over that.
-fn likely(group: &[Place], shorter: &[(u32, f32)]) -> (Vec<(u32, f32)>, f32) {
+fn likely(group: &[NgramPlace], shorter: &[(u32, f32)]) -> (Vec<(u32, f32)>, f32) {
     let mut sums: FxHashMap<u32, f32> = FxHashMap::default();
     for &(token, probability) in group.iter().flat_map(|place| &place.likely) {
         if probability > 0.0 {
