@@ -4,7 +4,7 @@
 
 use super::open_target;
 use crate::support::gguf::Gguf;
-use crate::support::library::{arch_file, arch_recording, load_files};
+use crate::support::library::{arch_file, arch_recording, load_files, off_by, off_by_recorded};
 use crate::support::models::load_target;
 use candle_core::quantized::GgmlDType;
 use candle_core::quantized::gguf_file::Value;
@@ -65,7 +65,7 @@ fn every_architecture_gives_the_reference_logits() {
         {
             let found = target.verify(&Tree::root(token)).unwrap().logits;
             target.commit(&[0]);
-            let off = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            let off = off_by(&found, expected);
             // A NaN is never below a tolerance.
             if off > worst.0 || off.is_nan() {
                 worst = (off, at);
@@ -114,8 +114,7 @@ fn block_weights_as_floats_give_the_reference_logits() {
         let source = Floats(&*files.weights);
         let mut target = load_target(&files.config, &source, Pool::new(2), 256, KvFormat::F32);
         let found = target.prefill(&tokens).unwrap().logits;
-        let last = &expected[expected.len() - found.len()..];
-        let off = found.iter().zip(last).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        let off = off_by(&found, &expected);
         assert!(off < UNTIED, "{name} is off by {off}");
     }
 }
@@ -140,11 +139,7 @@ fn an_older_file_of_latent_attention_gives_the_reference_logits() {
         file.set(&format!("deepseek2.attention.{key}"), Value::U32(width));
     }
     file.set("deepseek2.attention.head_count_kv", Value::U32(4));
-    let (tokens, expected) = arch_recording("deepseek2", "logits");
-    let mut target = load_files(&file.open().unwrap(), 64, 2);
-    let found = target.prefill(&tokens).unwrap().logits;
-    let last = &expected[expected.len() - found.len()..];
-    let off = found.iter().zip(last).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    let off = off_by_recorded(&file.open().unwrap(), "deepseek2");
     assert!(off < UNTIED, "off by {off}");
     // Widths that do not fit the tensor.
     file.set("deepseek2.attention.value_length", Value::U32(17));

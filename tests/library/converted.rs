@@ -5,10 +5,9 @@ use std::collections::HashMap;
 use std::fs;
 
 use crate::support::gguf::{Gguf, put_byte_tokenizer};
-use crate::support::library::{arch_file, arch_recording, load_files, open_target};
+use crate::support::library::{arch_file, off_by_recorded, open_target};
 use candle_core::{DType, Device, Tensor};
 use dovetail::library::Spec;
-use dovetail::model::Target;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -131,10 +130,7 @@ fn deepseek_checkpoints_give_the_reference_logits() {
     for (name, version) in [("deepseek2", 2), ("deepseek3", 3)] {
         let folder = folder(&deepseek_config(version), &deepseek_tensors(name));
         let files = open_target(&Spec::Folder(folder.path().to_owned())).unwrap();
-        let (tokens, expected) = arch_recording(name, "logits");
-        let found = load_files(&files, 64, 2).prefill(&tokens).unwrap().logits;
-        let last = &expected[expected.len() - found.len()..];
-        let off = found.iter().zip(last).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        let off = off_by_recorded(&files, name);
         assert!(off < 5e-5, "{name} is off by {off}");
     }
 }
@@ -150,10 +146,7 @@ fn groups_of_one_expert_give_the_reference_logits() {
     let folder = folder(&config, &deepseek_tensors("deepseek2"));
     let files = open_target(&Spec::Folder(folder.path().to_owned())).unwrap();
     assert_eq!(files.config.block.experts.as_ref().unwrap().groups, Some((8, 2)));
-    let (tokens, expected) = arch_recording("deepseek2", "logits");
-    let found = load_files(&files, 64, 2).prefill(&tokens).unwrap().logits;
-    let last = &expected[expected.len() - found.len()..];
-    let off = found.iter().zip(last).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    let off = off_by_recorded(&files, "deepseek2");
     assert!(off < 5e-5, "{off}");
 }
 

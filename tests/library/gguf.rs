@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use super::open_target;
-use crate::support::gguf::{
-    Gguf, as_u32, golden, header_length, open_bytes, refusal, small, texts,
-};
+use crate::support::gguf::{as_u32, golden, header_length, open_bytes, refusal, small, texts};
 use crate::support::golden::GOLDEN;
 use crate::support::library::load_files;
 use candle_core::quantized::GgmlDType;
@@ -179,82 +177,36 @@ fn llama_3_factors_and_other_fields_reach_the_config() {
 
 #[test]
 fn what_cannot_be_run_is_refused_by_name() {
-    type Change = fn(&mut Gguf);
-    let cases: [(Change, &str); 11] = [
-        (
-            |file| {
-                file.set("general.architecture", Value::String("mamba".into()));
-            },
-            "`mamba`",
-        ),
-        (
-            |file| {
-                file.set("split.count", Value::U16(3));
-            },
-            "split.no",
-        ),
-        (
-            |file| {
-                file.set("llama.expert_count", Value::U32(8));
-            },
-            "expert_used_count",
-        ),
-        (
-            |file| {
-                file.set("llama.attention.value_length", Value::U32(4));
-            },
-            "head width, 8",
-        ),
-        (
-            |file| {
-                file.set("tokenizer.ggml.model", Value::String("bert".into()));
-            },
-            "tokenizer.ggml.model is `bert`",
-        ),
-        (
-            |file| {
-                file.metadata.remove("tokenizer.ggml.tokens");
-            },
-            "contains its tokenizer",
-        ),
-        (
-            |file| {
-                file.metadata.remove("llama.block_count");
-            },
-            "`llama.block_count`: missing",
-        ),
-        (
-            |file| {
-                file.set("llama.block_count", Value::String("one".into()));
-            },
-            "it is `one` instead of a whole number",
-        ),
-        (
-            |file| {
-                file.set("llama.block_count", Value::I32(-1));
-            },
-            "instead of a whole number",
-        ),
-        (
-            |file| {
-                file.tensors.remove("token_embd.weight");
-            },
-            "`token_embd.weight`: missing",
-        ),
-        (
-            |file| {
-                let norm = Tensor::zeros(32, candle_core::DType::F32, &Device::Cpu).unwrap();
-                file.tensor("blk.0.attn_post_norm.weight", &norm, GgmlDType::F32);
-            },
-            "`blk.0.attn_post_norm.weight`",
-        ),
-    ];
-    for (change, expected) in cases {
+    let text = |text: &str| Some(Value::String(text.to_owned()));
+    // Key, its value or that it is removed, and what the error says.
+    for (key, value, expected) in [
+        ("general.architecture", text("mamba"), "`mamba`"),
+        ("split.count", Some(Value::U16(3)), "split.no"),
+        ("llama.expert_count", Some(Value::U32(8)), "expert_used_count"),
+        ("llama.attention.value_length", Some(Value::U32(4)), "head width, 8"),
+        ("tokenizer.ggml.model", text("bert"), "tokenizer.ggml.model is `bert`"),
+        ("tokenizer.ggml.tokens", None, "contains its tokenizer"),
+        ("llama.block_count", None, "`llama.block_count`: missing"),
+        ("llama.block_count", text("one"), "it is `one` instead of a whole number"),
+        ("llama.block_count", Some(Value::I32(-1)), "instead of a whole number"),
+    ] {
         let mut file = small();
-        change(&mut file);
+        file.metadata.remove(key);
+        if let Some(value) = value {
+            file.set(key, value);
+        }
         let text = file.refusal();
         assert!(text.contains(expected), "{text} lacks {expected}");
     }
+    let mut file = small();
+    file.tensors.remove("token_embd.weight");
+    let text = file.refusal();
+    assert!(text.contains("`token_embd.weight`: missing"), "{text}");
+    let mut file = small();
+    let norm = Tensor::zeros(32, candle_core::DType::F32, &Device::Cpu).unwrap();
+    file.tensor("blk.0.attn_post_norm.weight", &norm, GgmlDType::F32);
+    let text = file.refusal();
+    assert!(text.contains("`blk.0.attn_post_norm.weight`"), "{text}");
     let mut file = small();
     let tensor = Tensor::zeros((4, 256), candle_core::DType::F32, &Device::Cpu).unwrap();
     file.tensor("output.weight", &tensor, GgmlDType::Q8K);

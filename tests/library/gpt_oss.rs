@@ -4,7 +4,7 @@
 use std::fs;
 
 use crate::support::gguf::put_byte_tokenizer;
-use crate::support::library::{arch_file, arch_recording, load_files, open_target};
+use crate::support::library::{arch_file, arch_recording, load_files, off_by, open_target};
 use dovetail::kernels::Format;
 use dovetail::library::{Spec, TargetFiles};
 use dovetail::model::{RawTensor, Target};
@@ -155,7 +155,7 @@ fn a_ramp_between_whole_pairs_is_another_one() {
         load_files(&opened(&folder), 256, 2).prefill(&tokens).unwrap().logits
     };
     let (whole, exact) = (logits(true), logits(false));
-    let off = whole.iter().zip(&exact).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    let off = off_by(&whole, &exact);
     assert!(off > 1e-3 && off.is_finite(), "{off}");
 }
 

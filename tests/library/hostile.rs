@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::{open_head, open_target};
+use crate::support::library::demo_copy;
 use dovetail::chat::{Message, Role};
 use dovetail::library::Spec;
 use serde_json::{Value, json};
@@ -13,7 +14,6 @@ use tempfile::TempDir;
 use zip::write::SimpleFileOptions;
 use zip::{ZipArchive, ZipWriter};
 
-const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/target");
 const PICKLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/library/data/pickled_head");
 /// Far more than any of these takes, even on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -24,11 +24,7 @@ fn spec(folder: &Path) -> Spec {
 
 /// The bundled target with one file changed.
 fn target(file: &str, change: impl FnOnce(&mut Value)) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    for entry in fs::read_dir(DEMO).unwrap() {
-        let path = entry.unwrap().path();
-        fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
-    }
+    let folder = demo_copy();
     let path = folder.path().join(file);
     let mut value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     change(&mut value);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::{self, HeadFiles, LibraryError, Spec, TargetFiles};
-use dovetail::model::CpuTarget;
+use dovetail::model::{CpuTarget, Target};
 use safetensors::SafeTensors;
 use tempfile::TempDir;
 
@@ -57,6 +57,18 @@ pub fn arch_recording(name: &str, tensor: &str) -> (Vec<u32>, Vec<f32>) {
     let words = |name: &str| tensors.tensor(name).unwrap().data().as_chunks::<4>().0.to_vec();
     let tokens = words("tokens").into_iter().map(|b| i32::from_le_bytes(b) as u32).collect();
     (tokens, words(tensor).into_iter().map(f32::from_le_bytes).collect())
+}
+
+/// How far `found`, the logits at the end of a text, are from the recorded ones of the whole text.
+pub fn off_by(found: &[f32], recorded: &[f32]) -> f32 {
+    let last = &recorded[recorded.len() - found.len()..];
+    found.iter().zip(last).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+/// How far the logits of a model are from the recorded ones of the tiny model `name`.
+pub fn off_by_recorded(files: &TargetFiles, name: &str) -> f32 {
+    let (tokens, recorded) = arch_recording(name, "logits");
+    off_by(&load_files(files, 64, 2).prefill(&tokens).unwrap().logits, &recorded)
 }
 
 pub fn load_files(files: &TargetFiles, context: usize, threads: usize) -> CpuTarget {
