@@ -14,7 +14,6 @@ macro_rules! files {
     };
 }
 
-/// The target.
 pub(super) const TARGET: Folder = Folder::Built(
     "bundled target",
     files!(

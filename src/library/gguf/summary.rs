@@ -25,7 +25,6 @@ pub(in crate::library) struct FileSummary {
     pub(in crate::library) size: Option<Size>,
     /// The model's numbers, with the bytes of weights that a pass over one row reads.
     pub(in crate::library) config: Option<(Config, u64)>,
-    /// Its vocabulary.
     pub(in crate::library) vocabulary: Option<Fingerprint>,
     /// Why it cannot be opened.
     pub(in crate::library) problem: Option<LibraryError>,

@@ -44,7 +44,6 @@ impl ValueKind {
     }
 }
 
-/// A value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     Unsigned(u64),

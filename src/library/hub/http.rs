@@ -2,7 +2,8 @@
 //! hf-hub's, but not the transfer: hf-hub 0.5 sends the token to the host that a file's redirect
 //! names, uses an `ETag` and a commit as file names unchecked, has no time limits, checks no hash
 //! and drops the hub's reasons, and its builder takes no client of ours. Its version 1.0 adds 88
-//! crates (an asynchronous client and another transfer protocol) and checks no hash either.
+//! crates (an asynchronous client and another transfer protocol) and over HTTP neither checks a
+//! hash nor continues a file that broke off.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};

@@ -102,7 +102,6 @@ pub(super) fn words(pre: &str, origin: &str) -> Result<Words, TokenizerError> {
     Ok(Words { pre_tokenizer, whole_words, composed })
 }
 
-/// The model.
 pub(super) fn model(
     vocabulary: &Vocabulary,
     merges: &[String],
