@@ -16,25 +16,9 @@ fn help_names_the_commands_and_the_shared_flags() {
     }
     let (code, out, _) = run(&["run", "--help"]);
     assert_eq!(code, 0);
-    for flag in [
-        "--target",
-        "--draft",
-        "--gamma",
-        "--blocks",
-        "--width",
-        "--depth",
-        "--temperature",
-        "--top-k",
-        "--top-p",
-        "--min-p",
-        "--seed",
-        "--max-tokens",
-        "--system",
-        "--plain",
-        "--threads",
-        "--device",
-        "--json",
-    ] {
+    let flags = "--target --draft --gamma --blocks --width --depth --temperature --top-k --top-p \
+        --min-p --seed --max-tokens --system --plain --threads --device --json";
+    for flag in flags.split(' ') {
         assert!(out.contains(flag), "{flag} is missing from\n{out}");
     }
     let (code, out, _) = run(&["--version"]);
@@ -117,16 +101,8 @@ fn json_is_one_line_a_round_and_a_summary() {
     assert_eq!(summary["type"], "summary");
     assert_eq!(summary["text"], HELLO);
     assert_eq!(summary["rounds"], rounds.len());
-    for field in [
-        "tokens",
-        "tau",
-        "tokens_per_second",
-        "prefill_ms",
-        "draft_ms",
-        "verify_ms",
-        "gamma",
-        "blocks",
-    ] {
+    let fields = "tokens tau tokens_per_second prefill_ms draft_ms verify_ms gamma blocks";
+    for field in fields.split(' ') {
         assert!(summary[field].is_number(), "{field} in {summary}");
     }
     let named = run(&["run", "hi", "--json", "--script", &script, "--strategy", "pld"]).1;
