@@ -1,5 +1,5 @@
-//! The parts of a `tokenizer.json` that are read here: its vocabulary as far as it must be known, and
-//! the steps that the `tokenizers` library will take. It must not depend on that library.
+//! The parts of a `tokenizer.json` that are read here: its vocabulary as far as it must be known,
+//! and the steps that the `tokenizers` library will take. It must not depend on that library.
 
 use std::borrow::Cow;
 use std::fmt;
