@@ -5,7 +5,9 @@ use std::path::Path;
 
 use super::exit::{Code, Failure};
 use super::shared_args::SharedArgs;
-use crate::load::{Purpose, learned_folder};
+use crate::decode::snapshot_folder;
+use crate::files::learned_folder;
+use crate::load::Purpose;
 use crate::settings::{Override, Settings};
 use crate::worker::record::{Recording, recorded};
 use crate::worker::scripted::Script;
@@ -59,8 +61,8 @@ pub fn start(
     if let Some(script) = &shared.script {
         return Ok(Script::read(script)?.play(controls, sink)?);
     }
-    let kept_kv = if purpose == Purpose::Chat { worker::kv_folder() } else { None };
-    let settings = Settings { learned: learned_folder(), kept_kv, ..settings };
+    let snapshots = if purpose == Purpose::Chat { snapshot_folder() } else { None };
+    let settings = Settings { learned: learned_folder(), snapshots, ..settings };
     let worker = worker::spawn_with(controls, sink, SettingsLoader::new(settings, purpose));
     Ok(worker?)
 }

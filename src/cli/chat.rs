@@ -10,6 +10,7 @@ use super::backend;
 use super::exit::{Code, CommandResult, Failure};
 use super::settings_file::no_color;
 use crate::chat::{ModelChoice, SessionMatch, SessionStore};
+use crate::decode::snapshot_folder;
 use crate::hardware::{GpuFinding, Machine};
 use crate::load::Purpose;
 use crate::messages;
@@ -18,7 +19,6 @@ use crate::printable::printable_line;
 use crate::settings::{HeadChoice, Settings};
 use crate::tui::keymap::Keymap;
 use crate::tui::{self, Left, ModelFinder, NotOpened, Opening, ScreenConfig, state::StateConfig};
-use crate::worker::kv_folder;
 
 /// Shows the screen until the user leaves.
 pub fn chat(args: &ChatArgs) -> CommandResult {
@@ -59,7 +59,8 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
         backend::start_recorded(&args.shared, settings, Purpose::Chat, controls, sink, record)
     };
     let questions = Vec::new();
-    let config = ScreenConfig { state, store, kept_kv: kv_folder(), models, open, questions };
+    let config =
+        ScreenConfig { state, store, snapshots: snapshot_folder(), models, open, questions };
     let left = tui::run(config, controls, start);
     let left = left.map_err(|error| {
         let code = if error.is::<NotOpened>() { Code::Model } else { Code::Failed };

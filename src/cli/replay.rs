@@ -77,7 +77,8 @@ pub fn replay(args: &ReplayArgs) -> CommandResult {
     };
     let models = ModelFinder::new(Vec::new(), None);
     // Nothing of it is saved: it was said already.
-    let config = ScreenConfig { state, store: None, kept_kv: None, models, open: None, questions };
+    let config =
+        ScreenConfig { state, store: None, snapshots: None, models, open: None, questions };
     let shared = crate::worker::SharedControls::new(controls);
     let start = |controls, sink| Ok(script.play(controls, sink)?);
     tui::run(config, shared, start).map(drop).map_err(|error| {

@@ -1,5 +1,5 @@
 //! One round of speculative decoding (draft → verify → accept → commit) and the loop over rounds.
-//! It owns the [`Round`] record. It must not depend on terminals or files.
+//! It owns the [`Round`] record. It must not depend on terminals, and only [`SnapshotStore`] on files.
 //!
 //! A round verifies a draft tree in one target pass, commits the accepted path and the bonus token,
 //! and rolls the KV cache back to them: rows of rejected nodes are dropped. Plain decoding is the
@@ -12,11 +12,11 @@ mod draft_thread;
 mod drafter_set;
 mod engine;
 mod generation;
-mod kept_text;
 mod options;
 mod panic;
 mod pending;
 mod round;
+mod snapshots;
 mod text;
 
 #[cfg(test)]
@@ -25,9 +25,14 @@ pub use ahead::{AheadOutcome, AheadRecord, AheadToken, JudgedCount};
 pub use batch::{Answered, BatchEngine};
 pub use engine::{DecodeError, Engine, Request};
 pub use generation::{Generation, PrefillProgress};
-pub use kept_text::KeptText;
 pub use options::{Rival, RoundOptions};
 pub use panic::panic_message;
 pub use pending::{AheadListener, PendingRound, TellTimes};
 pub use round::{Committed, Finish, Origin, Round, Summary, Timing};
+#[cfg(test)]
+pub(crate) use snapshots::snapshot_name;
+pub use snapshots::{
+    Snapshot, SnapshotKeeper, SnapshotStore, discard_other_snapshots, discard_snapshots,
+    snapshot_folder,
+};
 pub use text::{TextDelta, TextStream, TokenText};

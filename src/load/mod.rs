@@ -16,7 +16,6 @@ mod files;
 mod head;
 mod heads;
 mod history;
-mod kept_file;
 mod measure;
 mod packed;
 mod placements;
@@ -32,10 +31,10 @@ mod strategies;
 mod target;
 mod texts;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::chat::ChatTemplate;
+use crate::decode::SnapshotStore;
 use crate::draft::Drafter;
 use crate::hardware::Machine;
 use crate::kernels::Format;
@@ -53,8 +52,6 @@ use planned::planned;
 use target::LoadedTarget;
 
 pub use error::StartError;
-pub(crate) use kept_file::KeptFile;
-pub use kept_file::learned_folder;
 pub use packed::PackedFrom;
 pub use placements::Placements;
 use placements::Placing;
@@ -100,17 +97,7 @@ pub struct Loaded {
     pub shared: SharedTarget,
     /// Where KV caches of its conversations are saved; `None` if they cannot or should not be
     /// saved.
-    pub kept: Option<KvFiles>,
-}
-
-/// Where KV caches of a target are saved.
-pub struct KvFiles {
-    /// The folder, which other targets share.
-    pub folder: PathBuf,
-    /// Describes everything that determines the numbers in its cache.
-    pub of: String,
-    /// The most bytes of all files in the folder.
-    pub most: u64,
+    pub snapshots: Option<SnapshotStore>,
 }
 
 /// Other drafters for the current target, and what changes with them.
@@ -280,7 +267,7 @@ fn load_files(
     notices.extend(target.notices.iter().cloned());
     notices.extend(refused_device(&ctx, &notices));
     let packed_from = target.packed_from;
-    let kept = kept_kv(&ctx, &target);
+    let snapshots = snapshot_store(&ctx, &target);
     let target_in_use = target.into_target(&ctx);
     let TargetFiles { tokenizer, template, eos, formats, .. } = files.target;
     let stop = settings.stop.iter().chain(template.stop_strings()).cloned().collect();
@@ -301,15 +288,15 @@ fn load_files(
         verify_times,
         levels,
         shared,
-        kept,
+        snapshots,
     })
 }
 
 /// Where KV caches are saved, with a description of everything that determines their numbers. A
 /// target on a GPU has its rows there, and a target that does not come from a file cannot be
 /// identified.
-fn kept_kv(ctx: &LoadContext<'_>, target: &LoadedTarget) -> Option<KvFiles> {
-    let folder = ctx.settings.kept_kv.clone().filter(|_| ctx.settings.kv_disk > 0)?;
+fn snapshot_store(ctx: &LoadContext<'_>, target: &LoadedTarget) -> Option<SnapshotStore> {
+    let folder = ctx.settings.snapshots.clone().filter(|_| ctx.settings.kv_disk > 0)?;
     let files = &ctx.files.target;
     let identity = files.weights.identity().filter(|_| target.keeps_kv_here())?;
     let prompts = target.prompts_on().map(|gpu| {
@@ -326,7 +313,7 @@ fn kept_kv(ctx: &LoadContext<'_>, target: &LoadedTarget) -> Option<KvFiles> {
         prompts.unwrap_or_default(),
         files.config
     );
-    Some(KvFiles { folder, of, most: ctx.settings.kv_disk as u64 * 1_000_000_000 })
+    Some(SnapshotStore::new(folder, of, ctx.settings.kv_disk as u64 * 1_000_000_000))
 }
 
 /// Measures both devices with some of the target's blocks, or reads an earlier measurement from the

@@ -13,6 +13,7 @@ use super::measure::verify_times;
 use super::shared_target::SharedTarget;
 use super::sizes::{self, CODES, FOUR_BITS};
 use super::target::LoadedTarget;
+use crate::files::{Cached, CachedValue};
 use crate::messages;
 use crate::model::head::FusionKind;
 use crate::model::{
@@ -154,7 +155,7 @@ pub(super) fn forecast(
 ) -> Result<(Placements, PlacementInputs, Option<Arc<Gpu>>), String> {
     let settings = ctx.settings;
     let mut file = kept(ctx, &room);
-    let kept = file.as_mut().and_then(KeptFile::read);
+    let kept = file.as_mut().and_then(CachedValue::read);
     let (times, gpu) = match kept {
         Some(times) => (times, None),
         None if !alone => return Err("other models are in use".to_owned()),
@@ -241,7 +242,7 @@ pub(super) fn misplaced(
 }
 
 /// Where the times of this machine and target are stored, if they are.
-fn kept(ctx: &LoadContext<'_>, room: &GpuRoom) -> Option<KeptFile<DeviceTimes>> {
+fn kept(ctx: &LoadContext<'_>, room: &GpuRoom) -> Option<CachedValue<DeviceTimes>> {
     let folder = ctx.settings.learned.as_ref()?;
     let adapter = ctx.machine.adapters.get(room.number)?;
     let target = &ctx.files.target;
@@ -255,7 +256,7 @@ fn kept(ctx: &LoadContext<'_>, room: &GpuRoom) -> Option<KeptFile<DeviceTimes>> 
         target.detail,
         target.bytes
     );
-    Some(KeptFile::new(folder, of))
+    Some(CachedValue::new(folder, of))
 }
 
 /// The whole target in main memory, before it is loaded.

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use super::Purpose;
 use super::context::LoadContext;
 use super::drafter::{LoadedDrafter, drafters_of};
-use super::kept_file::KeptFile;
 use super::ready::{Ready, StrategyStatus};
 use super::shared_target::SharedTarget;
 use super::strategies::{self, PlanInputs, StrategyController};
 use crate::chat::ModelChoice;
 use crate::draft::Depths;
+use crate::files::CachedValue;
 use crate::library::TargetFiles;
 use crate::messages;
 use crate::plan::{DraftKind, Learned, LevelCost, Plan, Prefer, Strategy};
@@ -25,7 +25,7 @@ pub struct Strategies {
     /// The strategy used if none is requested.
     pub default: &'static Strategy,
     /// Where to store what is learned from rounds; `None` if it is not stored.
-    pub(crate) learned: Option<KeptFile<Learned>>,
+    pub(crate) learned: Option<CachedValue<Learned>>,
 }
 
 /// The plan for a target and its drafters, whichever of them has just been loaded.
@@ -91,7 +91,7 @@ pub(super) fn planned(
         ..ready(&files.target, strategy, statuses, &plan)
     };
     let kinds = drafters.iter().map(|drafter| drafter.kind).collect();
-    let file = |folder: &PathBuf| KeptFile::new(folder, learned_of(ctx, target, drafters));
+    let file = |folder: &PathBuf| CachedValue::new(folder, learned_of(ctx, target, drafters));
     let learned = settings.learned.as_ref().map(file);
     let strategies = Strategies { controllers, drafters: kinds, default: strategy, learned };
     Planned { strategies, ready, notices }

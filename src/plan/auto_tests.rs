@@ -1,6 +1,7 @@
 //! The controller of `auto` with simulated drafters of known speed.
 
 use super::*;
+use crate::files::Cached as _;
 use crate::speculate::{Budget, Tree};
 use proptest::prelude::{Just, prop, prop_assert, prop_oneof, proptest};
 use proptest::strategy::Strategy as _;

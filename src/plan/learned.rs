@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::DraftKind;
 use super::pace::{Mean, Pace};
+use crate::files::Cached;
 
 /// What the controller of `auto` has learned. Times are in units of rounds without a draft: other
 /// load on the machine slows these and all others alike.
@@ -59,14 +60,30 @@ impl LearnedRound {
     }
 }
 
-impl Learned {
-    /// Whether a controller can have learned this: a file may contain anything.
-    pub fn is_sound(&self) -> bool {
+impl Cached for Learned {
+    const VERSION: u32 = 4;
+
+    fn is_sound(&self) -> bool {
         let sound = |round: LearnedRound| {
             round.at(1.0).long().is_sound() && round.seen.is_finite() && round.seen >= 0.0
         };
         let arm = |arm: &LearnedArm| sound(arm.round) && arm.read.is_finite() && arm.read >= 0.0;
         let credit = self.credit.is_finite() && self.credit >= 0.0;
         credit && sound(self.context) && self.arms.iter().all(arm)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_earlier_version_stored_is_read_unless_it_is_impossible() {
+        let stored = r#"{"context":{"tokens":1.5,"plain_rounds":1.0,"seen":9.0},"credit":1.0,
+            "arms":[{"kind":"head",
+            "round":{"tokens":2.0,"plain_rounds":5.5,"seen":9.0},"read":0.01,"since":3}]}"#;
+        let sound = |text: &str| serde_json::from_str::<Learned>(text).unwrap().is_sound();
+        assert!(sound(stored));
+        assert!(!sound(&stored.replace("5.5", "-5.5")));
     }
 }

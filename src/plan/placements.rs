@@ -13,6 +13,7 @@ use super::placement_reasons::beside_target;
 use super::search_space::{SearchSpace, rate};
 use super::strategy::DraftKind;
 use super::{Costs, prior};
+use crate::files::Cached;
 use crate::speculate::{Budget, Shape};
 
 /// By what factor a placement must beat the best one on the CPU alone, because these are estimates.
@@ -45,9 +46,10 @@ pub struct DeviceTimes {
     pub trip_ms: f64,
 }
 
-impl DeviceTimes {
-    /// Whether these are possible times at all: a file may contain anything.
-    pub fn is_sound(&self) -> bool {
+impl Cached for DeviceTimes {
+    const VERSION: u32 = 1;
+
+    fn is_sound(&self) -> bool {
         let time = |ms: f64| ms.is_finite() && ms >= 0.0;
         let rising = |times: &[BlockTime]| {
             times.first().is_some_and(|first| first.gamma == 1)

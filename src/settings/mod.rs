@@ -188,7 +188,7 @@ pub struct Settings {
     /// Most gigabytes of KV caches of conversations to keep on the disk; 0 keeps none.
     pub kv_disk: usize,
     /// Folder in which they are kept; no key, since only the chat comes back to a conversation.
-    pub kept_kv: Option<PathBuf>,
+    pub snapshots: Option<PathBuf>,
     /// Folder in which what is learned of a model's speed is kept for the next start; no key, since
     /// a measurement must not depend on earlier ones: only the chat and `run` set it.
     pub learned: Option<PathBuf>,
@@ -263,7 +263,7 @@ impl Default for Settings {
             mouse: true,
             keys: Vec::new(),
             kv_disk: Self::KV_DISK,
-            kept_kv: None,
+            snapshots: None,
             learned: None,
             without_small: false,
             given: BTreeMap::new(),

@@ -96,7 +96,7 @@ impl Backend {
         }
         let prompt = (self.prompter)(&job.messages, job.thinking).map_err(AnswerError::Failed)?;
         let PromptTokens { tokens, opened, begun, asked } = prompt;
-        if let Some(keeper) = &mut self.kept {
+        if let Some(keeper) = &mut self.snapshots {
             keeper.begin(job.conversation.as_deref());
             if !job.afresh {
                 keeper.recall(&mut self.engine, &tokens);

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::asked::asked;
-use super::{Controls, KvKeeper, Ready, StrategyPlanner};
+use super::{Controls, Ready, StrategyPlanner};
 use crate::chat::{Message, Opened, Prompt, Role};
-use crate::decode::{Engine, Rival, Round, TokenText};
+use crate::decode::{Engine, Rival, Round, SnapshotKeeper, TokenText};
 use crate::draft::Budget;
 use crate::library::Tokenizer;
 use crate::load::{Loaded, LoadedDrafts, SharedTarget};
@@ -89,27 +89,27 @@ pub struct Backend {
     /// What other drafters for its target need to be loaded; `None` if there are no others.
     pub shared: Option<SharedTarget>,
     /// Saves the KV caches of conversations for later; `None` saves none.
-    pub kept: Option<KvKeeper>,
+    pub snapshots: Option<SnapshotKeeper>,
 }
 
 impl Backend {
     /// Saves the text of the last answer with its KV cache for later, if that is wanted.
     pub fn keep(&mut self) {
-        if let Some(keeper) = &mut self.kept {
+        if let Some(keeper) = &mut self.snapshots {
             keeper.keep(&self.engine);
         }
     }
 
     /// Discards what was saved of the conversation with this name.
     pub fn discard(&mut self, conversation: &str) {
-        if let Some(keeper) = &mut self.kept {
+        if let Some(keeper) = &mut self.snapshots {
             keeper.discard(conversation);
         }
     }
 
     /// Saves what [`Self::keep`] would, and waits until it is written, but not beyond `until`.
     pub fn finish(&mut self, until: Instant) {
-        let Some(keeper) = &mut self.kept else { return };
+        let Some(keeper) = &mut self.snapshots else { return };
         keeper.end_by(until);
         keeper.keep(&self.engine);
         keeper.finish(until);
@@ -130,7 +130,7 @@ impl Backend {
 impl From<Loaded> for Backend {
     fn from(loaded: Loaded) -> Self {
         let Loaded { target, drafters, tokenizer, template, strategies, .. } = loaded;
-        let Loaded { eos, stop, ready, notices, shared, kept, .. } = loaded;
+        let Loaded { eos, stop, ready, notices, shared, snapshots, .. } = loaded;
         let (encoder, context) = (tokenizer.clone(), ready.context);
         let splits_prompts = ready.prompts_on.is_some();
         let prompter = move |messages: &[Message], thinking| {
@@ -174,8 +174,8 @@ impl From<Loaded> for Backend {
             Ok(PromptTokens { tokens, opened: prompt.opened_thought(), begun, asked })
         };
         let mut engine = Engine::new(target, drafters);
-        let kept = kept.and_then(KvKeeper::start);
-        if kept.is_some() {
+        let snapshots = snapshots.and_then(SnapshotKeeper::start);
+        if snapshots.is_some() {
             engine.keep_features();
         }
         Self {
@@ -188,7 +188,7 @@ impl From<Loaded> for Backend {
             ready,
             notices,
             shared: Some(shared),
-            kept,
+            snapshots,
         }
     }
 }

@@ -12,7 +12,6 @@ mod controls;
 mod forecast;
 mod gate;
 mod handle;
-mod kept_kv;
 mod loader;
 mod protocol;
 pub mod record;
@@ -28,9 +27,6 @@ pub use backend::{Backend, Planner, PromptTokens, Prompter, RoundPlan};
 pub use controls::{Controls, Setting, SharedControls};
 pub use forecast::{DraftForecast, Forecast, Forecaster, MemoryFit};
 pub use handle::{Sink, Worker};
-#[cfg(test)]
-pub use kept_kv::kept_kv_name;
-pub use kept_kv::{KvKeeper, KvStore, discard_kept, discard_others, kv_folder};
 pub use loader::SettingsLoader;
 pub use protocol::{Command, Event, Job, LoadJob, ModelChoice, Ready, StrategyStatus};
 pub use strategy_planner::StrategyPlanner;

@@ -4,7 +4,8 @@
 
 use super::{Controls, Planner, RoundPlan};
 use crate::decode::{Rival, Round};
-use crate::load::{KeptFile, Strategies, StrategyController};
+use crate::files::CachedValue;
+use crate::load::{Strategies, StrategyController};
 use crate::messages;
 use crate::plan::{DraftKind, Learned, RivalPlan, RoundObservation, Strategy};
 use crate::speculate::Budget;
@@ -21,7 +22,7 @@ pub struct StrategyPlanner {
     /// Whether no round has been run since switching to the strategy.
     fresh: bool,
     /// Where what was learned is stored, if it is.
-    learned: Option<KeptFile<Learned>>,
+    learned: Option<CachedValue<Learned>>,
 }
 
 impl StrategyPlanner {
@@ -30,7 +31,7 @@ impl StrategyPlanner {
         let Strategies { mut controllers, drafters, default, mut learned } = strategies;
         let at = |controller: &StrategyController| controller.strategy.name == default.name;
         let default = controllers.iter().position(at).unwrap_or(0);
-        if let Some(known) = learned.as_mut().and_then(KeptFile::read) {
+        if let Some(known) = learned.as_mut().and_then(CachedValue::read) {
             for each in &mut controllers {
                 each.budgets.recall(&known);
             }

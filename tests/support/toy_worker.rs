@@ -90,7 +90,7 @@ pub fn backend(target: Box<dyn Target>, drafter: ToyDrafter) -> Backend {
         ready: ready(),
         notices: vec!["mind the gap".into()],
         shared: None,
-        kept: None,
+        snapshots: None,
     }
 }
 

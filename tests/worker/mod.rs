@@ -1,9 +1,9 @@
 //! The decode thread and what it loads.
 
 mod heads;
-mod kept_kv;
 mod loading;
 mod pending;
 mod scripted;
+mod snapshots;
 mod strategies;
 mod thread;

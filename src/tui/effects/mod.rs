@@ -16,10 +16,11 @@ use crate::chat::{
     AnsweredBy, BranchOf, OpenSession, Saved, SavedChat, SessionError, SessionHead, SessionMatch,
     SessionStore,
 };
+use crate::decode::{discard_other_snapshots, discard_snapshots};
 use crate::tui::actions::ModelPart;
 use crate::tui::event::ScreenEvent;
 use crate::tui::run::Opening;
-use crate::worker::{Command, ModelChoice, SharedControls, Worker, discard_kept, discard_others};
+use crate::worker::{Command, ModelChoice, SharedControls, Worker};
 
 mod unsaved;
 
@@ -54,7 +55,7 @@ pub struct EffectRunner {
     /// Where what is open branched off.
     branch_of: Option<BranchOf>,
     /// Where KV caches of conversations are kept.
-    kept_kv: Option<PathBuf>,
+    snapshots: Option<PathBuf>,
     /// The message that was left before anything was asked, as it was found.
     unsent: Option<String>,
     /// What could not be saved so far.
@@ -78,7 +79,7 @@ impl EffectRunner {
             store,
             session: None,
             branch_of: None,
-            kept_kv: None,
+            snapshots: None,
             unsent: None,
             unsaved: Unsaved::default(),
             left: Left::default(),
@@ -89,13 +90,13 @@ impl EffectRunner {
 
     /// The same with the folder where KV caches of conversations are kept. Those of conversations
     /// that are not there any more go.
-    pub fn with_kept_kv(self, folder: PathBuf) -> Self {
+    pub fn with_snapshots(self, folder: PathBuf) -> Self {
         match self.store.as_ref().map(SessionStore::names) {
-            Some(Ok(names)) => discard_others(&folder, &names),
+            Some(Ok(names)) => discard_other_snapshots(&folder, &names),
             Some(Err(error)) => tracing::warn!("KV caches are not cleaned up: {error}"),
             None => {}
         }
-        Self { kept_kv: Some(folder), ..self }
+        Self { snapshots: Some(folder), ..self }
     }
 
     /// The same with a finder of models, whose results go to `results`.
@@ -281,8 +282,8 @@ impl EffectRunner {
         self.saved()?.delete(&id).map_err(|error| error.to_string())?;
         // What was computed for it goes at once, whatever target it was for; what this target still
         // holds of it is not written any more.
-        if let Some(folder) = &self.kept_kv {
-            discard_kept(folder, &id);
+        if let Some(folder) = &self.snapshots {
+            discard_snapshots(folder, &id);
         }
         self.worker.discard(id.clone());
         Ok(id)

@@ -111,7 +111,7 @@ fn an_answer_is_told_its_conversation_and_what_is_kept_goes_with_that() {
     }));
     let store = SessionStore::at(sessions);
     let mut runner = EffectRunner::new(worker, shared, Some(store.clone()));
-    runner.kept_kv = Some(kept.clone());
+    runner.snapshots = Some(kept.clone());
     let job = Job { generation: 1, messages: Vec::new(), max_tokens: 1, ..Job::default() };
     // The first question is on its way before it is saved.
     assert!(runner.send("t", Command::Generate(job)));
@@ -123,7 +123,7 @@ fn an_answer_is_told_its_conversation_and_what_is_kept_goes_with_that() {
         other => panic!("{other:?}"),
     };
     assert_eq!(told(&asked.lock().unwrap()), Some(id.clone()));
-    let file = |id: &str| kept.join(crate::worker::kept_kv_name("target", id));
+    let file = |id: &str| kept.join(crate::decode::snapshot_name("target", id));
     std::fs::write(file(&id), "x").unwrap();
     std::fs::write(file("another"), "x").unwrap();
     runner.forget();
@@ -133,7 +133,7 @@ fn an_answer_is_told_its_conversation_and_what_is_kept_goes_with_that() {
     // At the next start what belongs to no conversation goes too.
     runner.restore(&id).unwrap();
     std::fs::write(file(&id), "x").unwrap();
-    let runner = runner.with_kept_kv(kept.clone());
+    let runner = runner.with_snapshots(kept.clone());
     assert!(file(&id).exists() && !file("another").exists());
     drop(runner);
 }

@@ -50,7 +50,7 @@ pub struct ScreenConfig {
     /// Where conversations are saved; `None` saves nothing.
     pub store: Option<SessionStore>,
     /// Where KV caches of conversations are kept.
-    pub kept_kv: Option<PathBuf>,
+    pub snapshots: Option<PathBuf>,
     /// Finds the models that can be chosen.
     pub models: ModelFinder,
     /// Asked by themselves, each as soon as nothing is being answered: those of a replay.
@@ -93,8 +93,8 @@ pub fn run(
     let (results, found) = unbounded_channel();
     let runner = EffectRunner::new(worker, controls, config.store)
         .with_models(config.models, results.clone());
-    let runner = match config.kept_kv {
-        Some(folder) => runner.with_kept_kv(folder),
+    let runner = match config.snapshots {
+        Some(folder) => runner.with_snapshots(folder),
         None => runner,
     };
     let (sender, signals) = signals::listen()?;

@@ -76,7 +76,14 @@ fn a_panic_of_the_worker_leaves_the_screen_alone_and_is_reported() {
         let state = state_config();
         let models = ModelFinder::default();
         run(
-            ScreenConfig { state, store, kept_kv: None, models, open: None, questions: Vec::new() },
+            ScreenConfig {
+                state,
+                store,
+                snapshots: None,
+                models,
+                open: None,
+                questions: Vec::new(),
+            },
             SharedControls::new(controls()),
             |shared, mut sink| {
                 let fragile: Sink = Box::new(move |event| match event {

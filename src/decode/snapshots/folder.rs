@@ -12,7 +12,7 @@ use crate::library::checksum;
 pub(super) const ENDING: &str = "kv";
 
 /// The folder for such files, e.g. `~/.cache/dovetail/kv`; `None` without a home folder.
-pub fn kv_folder() -> Option<PathBuf> {
+pub fn snapshot_folder() -> Option<PathBuf> {
     Some(user_dirs()?.cache_dir().join("kv"))
 }
 
@@ -28,7 +28,7 @@ pub(super) fn name_of(target: &str, conversation: &str, text: u64) -> String {
 
 /// A name such as the files of a target and a saved conversation have.
 #[cfg(test)]
-pub fn kept_kv_name(target: &str, conversation: &str) -> String {
+pub fn snapshot_name(target: &str, conversation: &str) -> String {
     name_of(target, conversation, 0)
 }
 
@@ -59,12 +59,12 @@ fn remove(folder: &Path, goes: impl Fn(&Path) -> bool) {
 }
 
 /// Removes what `folder` holds for the saved conversation with this name, for any target.
-pub fn discard_kept(folder: &Path, conversation: &str) {
+pub fn discard_snapshots(folder: &Path, conversation: &str) {
     remove(folder, |path| is_of(path, conversation));
 }
 
 /// Removes what `folder` holds for conversations other than those with these names.
-pub fn discard_others(folder: &Path, conversations: &[String]) {
+pub fn discard_other_snapshots(folder: &Path, conversations: &[String]) {
     let known: Vec<String> = conversations.iter().map(|name| part(name)).collect();
     let is_known = |path: &Path| {
         conversation_of(path).is_some_and(|part| known.iter().any(|known| known == part))
@@ -94,16 +94,16 @@ mod tests {
         file("notes.txt".to_string());
         assert_eq!(there().len(), 7);
         assert!(there().iter().all(|name| !name.contains("first")), "names tell nothing");
-        discard_kept(folder.path(), "first");
+        discard_snapshots(folder.path(), "first");
         assert_eq!(there().len(), 4);
-        discard_kept(folder.path(), "third");
+        discard_snapshots(folder.path(), "third");
         assert!(there().iter().filter(|name| name.ends_with("kv")).count() == 3);
         // A file of another program, and one of an earlier version that names no conversation.
         file("0123456789abcdef-0123456789abcdef.kv".to_string());
-        discard_others(folder.path(), &["second".to_string()]);
+        discard_other_snapshots(folder.path(), &["second".to_string()]);
         assert_eq!(there().len(), 4);
-        discard_others(folder.path(), &[]);
+        discard_other_snapshots(folder.path(), &[]);
         assert_eq!(there(), ["notes.txt"]);
-        discard_kept(&folder.path().join("none"), "first");
+        discard_snapshots(&folder.path().join("none"), "first");
     }
 }

@@ -1,7 +1,6 @@
-//! What was learned or measured about a model on this machine, stored in a small file for the next
-//! start: read when the models are loaded, written when there is something new. A file that is
-//! damaged, belongs to other models or has an older version is ignored. It must not depend on the
-//! contents.
+//! A small value that was learned or measured, in a file for the next start: written when there is
+//! something new. A file that is damaged, has another key or an older version is ignored. It must
+//! not depend on the value.
 
 use std::fs;
 use std::io::Write;
@@ -10,39 +9,22 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::files::{Access, FNV_START, atomic_write, fnv1a, read_text, user_dirs};
-use crate::plan::{DeviceTimes, Learned};
+use super::{Access, FNV_START, atomic_write, fnv1a, read_text, user_dirs};
 
 /// The largest size of such a file.
 const MOST_BYTES: u64 = 1 << 16;
 
 /// What can be stored.
-pub(crate) trait Kept: Serialize + DeserializeOwned + Clone + PartialEq {
+pub trait Cached: Serialize + DeserializeOwned + Clone + PartialEq {
     /// Changes whenever old files would become misleading.
     const VERSION: u32;
     /// Whether the values are possible: a file may contain anything.
     fn is_sound(&self) -> bool;
 }
 
-impl Kept for Learned {
-    const VERSION: u32 = 4;
-
-    fn is_sound(&self) -> bool {
-        Self::is_sound(self)
-    }
-}
-
-impl Kept for DeviceTimes {
-    const VERSION: u32 = 1;
-
-    fn is_sound(&self) -> bool {
-        Self::is_sound(self)
-    }
-}
-
-/// The file of one set of models.
+/// The file of a value.
 #[derive(Clone, Debug)]
-pub(crate) struct KeptFile<T> {
+pub struct CachedValue<T> {
     path: PathBuf,
     /// Describes what the file is valid for.
     of: String,
@@ -57,15 +39,15 @@ struct Content<T> {
     kept: T,
 }
 
-impl<T: Kept> KeptFile<T> {
+impl<T: Cached> CachedValue<T> {
     /// The file in `folder` for what `of` describes: machine and models.
-    pub(crate) fn new(folder: &Path, of: String) -> Self {
+    pub fn new(folder: &Path, of: String) -> Self {
         let path = folder.join(format!("{:016x}.json", fnv1a(FNV_START, of.bytes())));
         Self { path, of, written: None }
     }
 
     /// Its contents, if they can be used.
-    pub(crate) fn read(&mut self) -> Option<T> {
+    pub fn read(&mut self) -> Option<T> {
         let text = read_text(&self.path, MOST_BYTES).ok()?;
         let found: Option<Content<T>> = serde_json::from_str(&text).ok();
         let ours = found.filter(|content| {
@@ -79,7 +61,7 @@ impl<T: Kept> KeptFile<T> {
     }
 
     /// Stores `new`. If the file cannot be written, this is ignored: no answer depends on it.
-    pub(crate) fn write(&mut self, new: T) {
+    pub fn write(&mut self, new: T) {
         if self.written.as_ref() == Some(&new) || !new.is_sound() {
             return;
         }
@@ -105,56 +87,66 @@ pub fn learned_folder() -> Option<PathBuf> {
 mod tests {
     use super::*;
 
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    struct Learned {
+        tokens: f64,
+    }
+
+    impl Cached for Learned {
+        const VERSION: u32 = 4;
+
+        fn is_sound(&self) -> bool {
+            self.tokens > 0.0
+        }
+    }
+
     fn learned(tokens: f64) -> Learned {
-        let text = format!(
-            r#"{{"context":{{"tokens":{tokens},"plain_rounds":1.0,"seen":9.0}},"credit":1.0,
-            "arms":[{{"kind":"head",
-            "round":{{"tokens":2.0,"plain_rounds":5.5,"seen":9.0}},"read":0.01,"since":3}}]}}"#
-        );
-        serde_json::from_str(&text).unwrap()
+        Learned { tokens }
+    }
+
+    fn file(folder: &Path, of: &str) -> CachedValue<Learned> {
+        CachedValue::new(folder, of.to_owned())
     }
 
     #[test]
     fn what_was_written_is_read_by_the_same_models_alone() {
         let folder = tempfile::tempdir().unwrap();
         let inside = folder.path().join("learned");
-        let mut file = KeptFile::<Learned>::new(&inside, "a target".to_owned());
-        assert_eq!(file.read(), None);
-        file.write(learned(1.5));
-        let again = |of: &str| KeptFile::<Learned>::new(&inside, of.to_owned()).read();
+        let mut first = file(&inside, "a target");
+        assert_eq!(first.read(), None);
+        first.write(learned(1.5));
+        let again = |of: &str| file(&inside, of).read();
         assert_eq!(again("a target"), Some(learned(1.5)));
         assert_eq!(again("another"), None);
-        file.write(learned(2.5));
+        first.write(learned(2.5));
         assert_eq!(again("a target"), Some(learned(2.5)));
         // A file of other models under this name, because both have the same hash.
-        let mut other = KeptFile::<Learned>::new(&inside, "another".to_owned());
-        fs::copy(&file.path, &other.path).unwrap();
+        let mut other = file(&inside, "another");
+        fs::copy(&first.path, &other.path).unwrap();
         assert_eq!(other.read(), None);
     }
 
     #[test]
     fn a_damaged_file_is_as_good_as_none_and_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
-        let mut file = KeptFile::<Learned>::new(folder.path(), "a target".to_owned());
-        file.write(learned(1.5));
-        let whole = fs::read_to_string(&file.path).unwrap();
+        let mut first = file(folder.path(), "a target");
+        first.write(learned(5.5));
+        let whole = fs::read_to_string(&first.path).unwrap();
         let half = &whole[..whole.len() / 2];
-        let older = whole.replace(&format!(r#""version":{}"#, Learned::VERSION), r#""version":1"#);
+        let older = whole.replace(r#""version":4"#, r#""version":1"#);
         let absurd = whole.replace("5.5", "-5.5");
+        assert!(older != whole && absurd != whole);
         let huge = " ".repeat(MOST_BYTES as usize + 1) + &whole;
         for damaged in ["", "null", "\u{0}\u{0}", half, &older, &absurd, &huge] {
-            fs::write(&file.path, damaged).unwrap();
-            let mut again = KeptFile::<Learned>::new(folder.path(), "a target".to_owned());
+            fs::write(&first.path, damaged).unwrap();
+            let mut again = file(folder.path(), "a target");
             assert_eq!(again.read(), None, "{damaged:.40}");
             again.write(learned(3.0));
             assert_eq!(again.read(), Some(learned(3.0)));
         }
         // A place that cannot be written to is not a failure.
-        let mut nowhere = KeptFile::<Learned>::new(&file.path.join("below"), "a target".to_owned());
+        let mut nowhere = file(&first.path.join("below"), "a target");
         nowhere.write(learned(1.5));
-        assert_eq!(
-            KeptFile::<Learned>::new(&file.path.join("below"), "a target".to_owned()).read(),
-            None
-        );
+        assert_eq!(file(&first.path.join("below"), "a target").read(), None);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
 use super::folder::{ENDING, is_of, name_of};
-use crate::decode::KeptText;
+use super::snapshot::Snapshot;
 use crate::files::{Access, GrowingFile, remove_leftovers};
 use crate::library::checksum;
 
@@ -25,7 +25,7 @@ const LONGEST_HEAD: u64 = 64_000_000;
 
 /// The saved caches of one target.
 #[derive(Clone, Debug)]
-pub struct KvStore {
+pub struct SnapshotStore {
     folder: PathBuf,
     /// Everything that determines the numbers in its cache.
     of: String,
@@ -44,7 +44,7 @@ struct Head {
     sum: u64,
 }
 
-impl KvStore {
+impl SnapshotStore {
     /// At most `most` bytes in `folder`, for the target that `of` describes.
     pub fn new(folder: PathBuf, of: String, most: u64) -> Self {
         // Files left by killed programs.
@@ -75,7 +75,7 @@ impl KvStore {
 
     /// The saved text that has the most in common with `prompt`, if that is clearly more than
     /// `have` tokens.
-    pub fn find(&self, prompt: &[u32], have: usize) -> Option<KeptText> {
+    pub fn find(&self, prompt: &[u32], have: usize) -> Option<Snapshot> {
         let heads = self.files().into_iter().filter_map(|path| {
             let head = self.open(&path).map_err(|why| useless(&path, &why)).ok()?.1;
             let alike = head.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
@@ -125,7 +125,7 @@ impl KvStore {
         Ok((file, head))
     }
 
-    fn read(&self, path: &Path) -> Result<KeptText, String> {
+    fn read(&self, path: &Path) -> Result<Snapshot, String> {
         let (file, head) = self.open(path)?;
         let broken = |error: io::Error| error.to_string();
         let size = usize::try_from(head.kv + head.features * 4).map_err(|e| e.to_string())?;
@@ -137,7 +137,7 @@ impl KvStore {
         }
         let features = rows.split_off(head.kv as usize);
         let features = features.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes));
-        Ok(KeptText { tokens: head.tokens, features: features.collect(), kv: rows })
+        Ok(Snapshot { tokens: head.tokens, features: features.collect(), kv: rows })
     }
 
     /// A file that has not been written by then is given up.
@@ -156,9 +156,9 @@ impl KvStore {
 
     /// Saves `text` of the saved conversation with this name, replacing what was saved of the
     /// conversation and of the text's beginnings, and makes room for it.
-    pub(super) fn write(&self, text: KeptText, conversation: &str) -> io::Result<()> {
+    pub(super) fn write(&self, text: Snapshot, conversation: &str) -> io::Result<()> {
         self.check_time()?;
-        let KeptText { tokens, features, kv: mut rows } = text;
+        let Snapshot { tokens, features, kv: mut rows } = text;
         let kv = rows.len() as u64;
         rows.extend(features.iter().flat_map(|number| number.to_le_bytes()));
         let head = Head { tokens, kv, features: features.len() as u64, sum: checksum(&rows) };
@@ -258,13 +258,13 @@ impl Head {
 mod tests {
     use super::*;
 
-    fn text(count: usize, rows: u8) -> KeptText {
+    fn text(count: usize, rows: u8) -> Snapshot {
         let tokens = (0..count as u32).map(|at| at * 7 % 1000).collect();
-        KeptText { tokens, kv: vec![rows; 5000], features: vec![0.5, -1.0, f32::MIN_POSITIVE] }
+        Snapshot { tokens, kv: vec![rows; 5000], features: vec![0.5, -1.0, f32::MIN_POSITIVE] }
     }
 
-    fn store(folder: &Path) -> KvStore {
-        KvStore::new(folder.join("kv"), "a target".to_string(), 1_000_000)
+    fn store(folder: &Path) -> SnapshotStore {
+        SnapshotStore::new(folder.join("kv"), "a target".to_string(), 1_000_000)
     }
 
     #[test]
@@ -300,7 +300,7 @@ mod tests {
         let prompt = text(400, 0).tokens;
         // Another target's file under a name of ours, because both descriptions have the same
         // checksum.
-        let other = KvStore { of: "another target".to_string(), ..store.clone() };
+        let other = SnapshotStore { of: "another target".to_string(), ..store.clone() };
         other.write(text(300, 4), "one").unwrap();
         let theirs = fs::read(other.files().remove(0)).unwrap();
         let mut cases = vec![Vec::new(), b"some other file".to_vec(), theirs];
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn the_least_recently_used_make_room_and_a_bad_place_is_no_failure() {
         let folder = tempfile::tempdir().unwrap();
-        let store = KvStore { most: 20_000, ..store(folder.path()) };
+        let store = SnapshotStore { most: 20_000, ..store(folder.path()) };
         let begun = |first: u32| {
             let mut kept = text(200, 1);
             kept.tokens[0] = first;
@@ -344,7 +344,7 @@ mod tests {
         assert!(store.find(&begun(1).tokens, 0).is_none(), "it was used least recently");
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
-        let nowhere = KvStore::new(file.join("below"), "a target".to_string(), 1000);
+        let nowhere = SnapshotStore::new(file.join("below"), "a target".to_string(), 1000);
         assert!(nowhere.write(text(100, 1), "one").is_err());
         assert_eq!(nowhere.find(&text(100, 1).tokens, 0), None);
     }
@@ -357,9 +357,9 @@ mod tests {
         assert_eq!(why.kind(), io::ErrorKind::TimedOut);
         assert_eq!(fs::read_dir(&store.folder).into_iter().flatten().count(), 0);
         // In the middle of it as well.
-        let store = KvStore { until: Arc::default(), ..store };
-        let large = KeptText { kv: vec![7; 200 << 20], ..text(300, 1) };
-        let store = KvStore { most: 1 << 40, ..store };
+        let store = SnapshotStore { until: Arc::default(), ..store };
+        let large = Snapshot { kv: vec![7; 200 << 20], ..text(300, 1) };
+        let store = SnapshotStore { most: 1 << 40, ..store };
         store.end_by(Instant::now() + std::time::Duration::from_millis(1));
         let why = store.write(large, "one").unwrap_err();
         assert_eq!(why.kind(), io::ErrorKind::TimedOut);

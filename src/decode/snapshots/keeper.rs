@@ -6,23 +6,23 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::folder::discard_kept;
-use super::store::{KvStore, LEAST};
-use crate::decode::{Engine, KeptText};
+use super::folder::discard_snapshots;
+use super::snapshot::Snapshot;
+use super::store::{LEAST, SnapshotStore};
+use crate::decode::Engine;
 use crate::library::checksum;
-use crate::load::KvFiles;
 
 /// What the thread does next.
 enum Task {
     /// Writes the text of the conversation with this name.
-    Write(KeptText, String),
+    Write(Snapshot, String),
     /// Removes what was saved of it.
     Discard(String),
 }
 
 /// Writes what an engine holds of saved conversations, and finds it again.
-pub struct KvKeeper {
-    store: Arc<KvStore>,
+pub struct SnapshotKeeper {
+    store: Arc<SnapshotStore>,
     /// `None` once nothing more is saved.
     tasks: Option<Sender<Task>>,
     thread: JoinHandle<()>,
@@ -32,10 +32,10 @@ pub struct KvKeeper {
     conversation: Option<String>,
 }
 
-impl KvKeeper {
+impl SnapshotKeeper {
     /// Starts the thread; `None` if the system refuses.
-    pub fn start(files: KvFiles) -> Option<Self> {
-        let store = Arc::new(KvStore::new(files.folder, files.of, files.most));
+    pub fn start(store: SnapshotStore) -> Option<Self> {
+        let store = Arc::new(store);
         let (tasks, waiting) = channel::<Task>();
         let theirs = Arc::clone(&store);
         let work = move || {
@@ -51,7 +51,7 @@ impl KvKeeper {
                         }
                     }
                     (Task::Discard(conversation), _) => {
-                        discard_kept(theirs.folder(), &conversation);
+                        discard_snapshots(theirs.folder(), &conversation);
                     }
                 }
                 next = newer.or_else(|| waiting.recv().ok());
@@ -65,7 +65,7 @@ impl KvKeeper {
 
     /// Resumes the saved text with which `prompt` begins, if that is longer than what `engine`
     /// holds of it.
-    pub(in crate::worker) fn recall(&mut self, engine: &mut Engine, prompt: &[u32]) {
+    pub fn recall(&mut self, engine: &mut Engine, prompt: &[u32]) {
         let held = engine.committed().iter().zip(prompt).take_while(|(a, b)| a == b).count();
         let Some(kept) = self.store.find(prompt, held) else { return };
         if engine.resume(&kept) {
@@ -77,7 +77,7 @@ impl KvKeeper {
 
     /// Declares that what the engine holds from now on belongs to the saved conversation with this
     /// name, if any.
-    pub(in crate::worker) fn begin(&mut self, conversation: Option<&str>) {
+    pub fn begin(&mut self, conversation: Option<&str>) {
         if self.conversation.as_deref() != conversation {
             self.conversation = conversation.map(str::to_owned);
             self.last = None;
@@ -85,7 +85,7 @@ impl KvKeeper {
     }
 
     /// Saves what `engine` holds, unless that has been done or it belongs to no saved conversation.
-    pub(in crate::worker) fn keep(&mut self, engine: &Engine) {
+    pub fn keep(&mut self, engine: &Engine) {
         let tokens = engine.committed();
         let new = self.last != Some(sum(tokens));
         let (Some(conversation), true) = (&self.conversation, tokens.len() >= LEAST && new) else {
@@ -98,7 +98,7 @@ impl KvKeeper {
     }
 
     /// Removes what was saved of the conversation with this name, and saves no more of it.
-    pub(in crate::worker) fn discard(&mut self, conversation: &str) {
+    pub fn discard(&mut self, conversation: &str) {
         if self.conversation.as_deref() == Some(conversation) {
             self.conversation = None;
         }
@@ -114,12 +114,12 @@ impl KvKeeper {
     }
 
     /// What has not been written by `until` is given up.
-    pub(in crate::worker) fn end_by(&self, until: Instant) {
+    pub fn end_by(&self, until: Instant) {
         self.store.end_by(until);
     }
 
     /// Waits until everything is written, but not beyond `until`.
-    pub(in crate::worker) fn finish(&mut self, until: Instant) {
+    pub fn finish(&mut self, until: Instant) {
         self.tasks = None;
         while !self.thread.is_finished() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));

@@ -1,14 +1,14 @@
 //! An engine's text with its KV cache, so that a later run can resume it. It must not depend on
 //! files.
 
-use super::engine::Engine;
+use crate::decode::Engine;
 
 /// How many pairs drafters observe at once when a text is resumed.
 const PAIRS: usize = 256;
 
 /// A text and what was computed for it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct KeptText {
+pub struct Snapshot {
     /// Its tokens, one per committed position.
     pub tokens: Vec<u32>,
     /// The target's KV rows for them, as [`crate::model::Target::saved_kv`] returns them.
@@ -27,11 +27,11 @@ impl Engine {
 
     /// The committed text; `None` if there is none, or if its KV rows cannot be read or take more
     /// than `most` bytes.
-    pub fn kept(&self, most: usize) -> Option<KeptText> {
+    pub fn kept(&self, most: usize) -> Option<Snapshot> {
         let tokens = self.text.get(..self.target.len())?.to_vec();
         let kv = self.target.saved_kv(most)?;
         let features = self.observed_features.clone().unwrap_or_default();
-        Some(KeptText { tokens, kv, features })
+        Some(Snapshot { tokens, kv, features })
     }
 
     /// The committed tokens.
@@ -42,7 +42,7 @@ impl Engine {
     /// Resumes a text, replacing the current one. Returns `false` if that is not possible; there is
     /// no text then, so the next prompt is read completely. The caller must ensure that the text
     /// belongs to this target.
-    pub fn resume(&mut self, kept: &KeptText) -> bool {
+    pub fn resume(&mut self, kept: &Snapshot) -> bool {
         self.forget();
         let (count, width) = (kept.tokens.len(), self.target.feature_width());
         let reads = self.drafting.reads_features();

@@ -7,10 +7,12 @@
 
 mod folder;
 mod keeper;
+mod snapshot;
 mod store;
 
 #[cfg(test)]
-pub use folder::kept_kv_name;
-pub use folder::{discard_kept, discard_others, kv_folder};
-pub use keeper::KvKeeper;
-pub use store::KvStore;
+pub use folder::snapshot_name;
+pub use folder::{discard_other_snapshots, discard_snapshots, snapshot_folder};
+pub use keeper::SnapshotKeeper;
+pub use snapshot::Snapshot;
+pub use store::SnapshotStore;

@@ -31,7 +31,7 @@ impl Program {
         let settings = Settings {
             target: Some(target.display().to_string()),
             threads: Some(1),
-            kept_kv: kept.map(Path::to_owned),
+            snapshots: kept.map(Path::to_owned),
             ..settings.clone()
         };
         let loaded = load(&settings, &Machine::probe(), Purpose::Text, &mut |_, _| {}).unwrap();
@@ -194,7 +194,7 @@ fn nothing_is_kept_where_nobody_wants_it() {
     let mut program = Program::start(target.path(), Some(kept.path()), &off);
     program.ask(FIRST);
     program.backend.keep();
-    assert!(program.backend.kept.is_none() && files(kept.path()).is_empty());
+    assert!(program.backend.snapshots.is_none() && files(kept.path()).is_empty());
 }
 
 #[test]
