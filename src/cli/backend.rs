@@ -6,7 +6,7 @@ use std::path::Path;
 use super::exit::{Code, Failure};
 use super::shared_args::SharedArgs;
 use crate::decode::snapshot_folder;
-use crate::files::learned_folder;
+use crate::files::cache_folder;
 use crate::load::Purpose;
 use crate::settings::{Override, Settings};
 use crate::worker::record::{Recording, recorded};
@@ -62,7 +62,7 @@ pub fn start(
         return Ok(Script::read(script)?.play(controls, sink)?);
     }
     let snapshots = if purpose == Purpose::Chat { snapshot_folder() } else { None };
-    let settings = Settings { learned: learned_folder(), snapshots, ..settings };
+    let settings = Settings { learned: cache_folder("learned"), snapshots, ..settings };
     let worker = worker::spawn_with(controls, sink, SettingsLoader::new(settings, purpose));
     Ok(worker?)
 }

@@ -30,7 +30,7 @@ pub use panic::panic_message;
 pub use pending::{AheadListener, PendingRound, TellTimes};
 pub use round::{Committed, Finish, Origin, Round, Summary, Timing};
 #[cfg(test)]
-pub(crate) use snapshots::snapshot_name;
+pub(crate) use snapshots::snapshot_path;
 pub use snapshots::{
     Snapshot, SnapshotKeeper, SnapshotStore, discard_other_snapshots, discard_snapshots,
     snapshot_folder,

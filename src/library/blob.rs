@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use memmap2::Mmap;
 
 use super::LibraryError;
-use super::checksum::checksum;
+use crate::files::checksum;
 
 /// A file's bytes, at any alignment, with its name for errors.
 #[derive(Debug)]

@@ -1,10 +1,13 @@
 //! The fingerprint of a target, which tells whether a draft head or a resumed training belongs to
 //! it. It must never read a whole model.
 
+use std::hash::Hasher;
+
+use fnv::FnvHasher;
 use serde::{Deserialize, Serialize};
 
 use super::TargetFiles;
-use crate::files::{FNV_START, fnv1a_part};
+use crate::files::hash_part;
 use crate::model::weights::{WeightSource, tensors};
 
 /// How many bytes are hashed at each end of a tensor, so that a model of 14 GB need not be read
@@ -52,24 +55,24 @@ impl TargetFingerprint {
     }
 
     fn of_weights(files: &TargetFiles, source: &dyn WeightSource) -> Self {
-        let mut weights = Fnv::default();
-        let mut norms = Some(Fnv::default());
+        let mut weights = FnvHasher::default();
+        let mut norms = Some(FnvHasher::default());
         for (name, shape) in tensors(&files.config) {
-            weights.add(name.as_bytes());
-            weights.add(format!("{shape:?}").as_bytes());
+            hash_part(&mut weights, name.as_bytes());
+            hash_part(&mut weights, format!("{shape:?}").as_bytes());
             let tensor = source.tensor(&name);
             if let Some(tensor) = &tensor {
-                weights.add(tensor.format.to_string().as_bytes());
-                let bytes = &tensor.bytes;
-                let ends = tensor.bytes.len().min(SAMPLE);
-                weights.add(&bytes[..ends]);
-                weights.add(&bytes[bytes.len() - ends..]);
+                hash_part(&mut weights, tensor.format.to_string().as_bytes());
+                let (bytes, ends) = (&tensor.bytes, tensor.bytes.len().min(SAMPLE));
+                hash_part(&mut weights, &bytes[..ends]);
+                hash_part(&mut weights, &bytes[bytes.len() - ends..]);
             }
             if shape.len() == 1 && name.ends_with("norm.weight") {
                 let values = tensor.and_then(|tensor| tensor.values());
                 norms = norms.zip(values).map(|(mut hash, values)| {
-                    hash.add(name.as_bytes());
-                    hash.add(&values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());
+                    let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+                    hash_part(&mut hash, name.as_bytes());
+                    hash_part(&mut hash, &bytes);
                     hash
                 });
             }
@@ -109,23 +112,8 @@ impl TargetFingerprint {
     }
 }
 
-fn words_of(hash: &Fnv) -> String {
-    format!("{:016x}", hash.0)
-}
-
-/// FNV-1a of texts one after the other.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(FNV_START)
-    }
-}
-
-impl Fnv {
-    fn add(&mut self, bytes: &[u8]) {
-        self.0 = fnv1a_part(self.0, bytes);
-    }
+fn words_of(hash: &FnvHasher) -> String {
+    format!("{:016x}", hash.finish())
 }
 
 #[cfg(test)]

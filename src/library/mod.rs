@@ -4,7 +4,6 @@
 mod blob;
 mod bundled;
 mod catalogue;
-mod checksum;
 mod datastore;
 mod error;
 mod fingerprint;
@@ -33,7 +32,6 @@ use sizes::Weight;
 
 pub(crate) use blob::Blob;
 pub use catalogue::{CataloguePair, PairDraft, catalogue, pair};
-pub(crate) use checksum::checksum;
 pub use datastore::{Datastore, text_tokens};
 pub use error::LibraryError;
 pub use fingerprint::{TargetDifference, TargetFingerprint};
@@ -46,7 +44,7 @@ pub use open::{
     HeadFiles, TargetFiles, check_fit, open_head, open_small, open_target, shared_vocabulary,
 };
 pub use own_head::{OwnHead, made_for, made_for_another, own_head};
-pub use packed::{PackedCache, PackedWeights};
+pub use packed::{PackedWeights, packed_cache};
 pub use sampling::Recommended;
 pub use spec::Spec;
 pub use stores::{

@@ -2,7 +2,8 @@
 //! stored. It must not depend on what is loaded from them.
 
 use super::context::LoadContext;
-use crate::library::{PackedCache, PackedWeights, TargetFiles};
+use crate::files::cache_folder;
+use crate::library::{PackedWeights, TargetFiles, packed_cache};
 use crate::model::WeightSource;
 
 /// Where packed weights came from.
@@ -31,8 +32,9 @@ pub(super) fn with_packed<T, E>(
     load: impl FnOnce(&dyn WeightSource) -> Result<T, E>,
 ) -> Result<WithPacked<T>, E> {
     let source = files.weights.as_ref();
-    let most = ctx.settings.pack_cache as u64 * 1_000_000_000;
-    let cache = if most > 0 { PackedCache::in_cache_folder(most) } else { None };
+    let limit = ctx.settings.pack_cache as u64 * 1_000_000_000;
+    let folder = if limit > 0 { cache_folder("packed") } else { None };
+    let cache = folder.map(|folder| packed_cache(folder, limit));
     let packed = cache
         .as_ref()
         .and_then(|cache| PackedWeights::new(source, &files.config, files.bytes, cache));

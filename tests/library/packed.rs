@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dovetail::kernels::{KvFormat, Pool};
-use dovetail::library::{PackedCache, PackedWeights, Spec, TargetFiles};
+use dovetail::library::{PackedWeights, Spec, TargetFiles, packed_cache};
 use dovetail::model::{CpuTarget, LoadRequest, Target, WeightSource};
 
 use super::open_target;
@@ -19,7 +19,7 @@ fn logits(files: &TargetFiles, source: &dyn WeightSource, prompt: &[u32]) -> Vec
 /// Starts without a store, then with an empty one, then with stored weights.
 fn check(files: &TargetFiles, prompt: &[u32], name: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let cache = PackedCache::at(folder.path().to_owned(), 1 << 30);
+    let cache = packed_cache(folder.path().to_owned(), 1 << 30);
     let want = logits(files, files.weights.as_ref(), prompt);
     for reads in [false, true] {
         let packed =

@@ -1,6 +1,9 @@
 //! What is kept of a run: one record an answer, and where and with what they were made. Plain data,
 //! written as JSON and read again for a comparison. Must never know tables or charts.
 
+use std::hash::Hasher;
+
+use fnv::FnvHasher;
 use serde::{Deserialize, Serialize};
 
 use super::{Batch, Contender, ContenderLine, SequenceCounts, Taken};
@@ -234,8 +237,11 @@ impl Results {
 
 /// A fingerprint of tokens (64-bit FNV-1a), for telling texts of two runs apart.
 pub(super) fn digest(tokens: &[u32]) -> String {
-    let bytes = tokens.iter().flat_map(|token| token.to_le_bytes());
-    format!("{:016x}", crate::files::fnv1a(crate::files::FNV_START, bytes))
+    let mut hash = FnvHasher::default();
+    for token in tokens {
+        hash.write(&token.to_le_bytes());
+    }
+    format!("{:016x}", hash.finish())
 }
 
 /// The first place at which two answers are not the same; `None` if they are.

@@ -1,41 +1,42 @@
-//! The folder of saved KV caches, using only the names of its files: the target and the saved
+//! The folder of snapshots, using only the names of its files: the target and the saved
 //! conversation that a file belongs to. Deleting the files of a conversation needs no model. It
 //! must not depend on what is in a file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::files::user_dirs;
-use crate::library::checksum;
-
-/// The extension of the files.
-pub(super) const ENDING: &str = "kv";
+use crate::files::{DiskCache, cache_folder, checksum};
 
 /// The folder for such files, e.g. `~/.cache/dovetail/kv`; `None` without a home folder.
 pub fn snapshot_folder() -> Option<PathBuf> {
-    Some(user_dirs()?.cache_dir().join("kv"))
+    cache_folder("kv")
 }
 
-/// The part of a name that identifies the conversation without revealing anything about it.
-fn part(conversation: &str) -> String {
-    format!("{:016x}", checksum(conversation.as_bytes()))
+/// The snapshots in `folder`, of any target.
+pub(super) fn snapshot_cache(folder: PathBuf) -> DiskCache {
+    DiskCache::new(folder, "kv")
+}
+
+/// The part of a name that identifies a target or a conversation without revealing anything about
+/// it.
+pub(super) fn part(described: &str) -> String {
+    format!("{:016x}", checksum(described.as_bytes()))
 }
 
 /// The name of the file for a target, a saved conversation and a text.
 pub(super) fn name_of(target: &str, conversation: &str, text: u64) -> String {
-    format!("{:016x}-{}-{text:016x}.{ENDING}", checksum(target.as_bytes()), part(conversation))
+    format!("{}-{}-{text:016x}", part(target), part(conversation))
 }
 
-/// A name such as the files of a target and a saved conversation have.
+/// The path of a file as it could be in `folder` for a target and a saved conversation.
 #[cfg(test)]
-pub fn snapshot_name(target: &str, conversation: &str) -> String {
-    name_of(target, conversation, 0)
+pub fn snapshot_path(folder: &Path, target: &str, conversation: &str) -> PathBuf {
+    snapshot_cache(folder.to_owned()).path(&name_of(target, conversation, 0))
 }
 
 /// The part of a file's name that identifies the conversation; `None` if the name has another form.
 fn conversation_of(path: &Path) -> Option<&str> {
-    let (name, ending) = path.file_name()?.to_str()?.rsplit_once('.')?;
-    let mut parts = name.split('-').filter(|_| ending == ENDING);
+    let mut parts = path.file_stem()?.to_str()?.split('-');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
         (Some(_), Some(conversation), Some(_), None) => Some(conversation),
         _ => None,
@@ -48,12 +49,11 @@ pub(super) fn is_of(path: &Path, conversation: &str) -> bool {
 }
 
 fn remove(folder: &Path, goes: impl Fn(&Path) -> bool) {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let kept = entries.map(|entry| entry.path());
-    let kept = kept.filter(|path| path.extension().is_some_and(|ending| ending == ENDING));
-    for path in kept.filter(|path| goes(path)) {
+    let mut files = snapshot_cache(folder.to_owned()).files();
+    files.retain(|path| goes(path));
+    for path in files {
         if let Err(error) = fs::remove_file(&path) {
-            tracing::warn!(file = %path.display(), "cannot remove a saved KV cache: {error}");
+            tracing::warn!(file = %path.display(), "cannot remove a snapshot: {error}");
         }
     }
 }
@@ -88,8 +88,8 @@ mod tests {
             names
         };
         for (target, text) in [("small", 1), ("small", 2), ("large", 1)] {
-            file(name_of(target, "first", text));
-            file(name_of(target, "second", text));
+            file(format!("{}.kv", name_of(target, "first", text)));
+            file(format!("{}.kv", name_of(target, "second", text)));
         }
         file("notes.txt".to_string());
         assert_eq!(there().len(), 7);

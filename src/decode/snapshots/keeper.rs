@@ -10,7 +10,7 @@ use super::folder::discard_snapshots;
 use super::snapshot::Snapshot;
 use super::store::{LEAST, SnapshotStore};
 use crate::decode::Engine;
-use crate::library::checksum;
+use crate::files::checksum;
 
 /// What the thread does next.
 enum Task {
@@ -46,7 +46,7 @@ impl SnapshotKeeper {
                     // Only the latest is worth the time.
                     (Task::Write(..), Some(Task::Write(..))) => {}
                     (Task::Write(text, conversation), _) => {
-                        if let Err(error) = theirs.write(text, &conversation) {
+                        if let Err(error) = theirs.write(&text, &conversation) {
                             tracing::warn!("cannot save a KV cache: {error}");
                         }
                     }

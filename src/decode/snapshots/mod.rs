@@ -11,7 +11,7 @@ mod snapshot;
 mod store;
 
 #[cfg(test)]
-pub use folder::snapshot_name;
+pub use folder::snapshot_path;
 pub use folder::{discard_other_snapshots, discard_snapshots, snapshot_folder};
 pub use keeper::SnapshotKeeper;
 pub use snapshot::Snapshot;

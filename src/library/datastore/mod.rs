@@ -7,8 +7,9 @@ mod read;
 use std::path::{Path, PathBuf};
 
 use super::{LibraryError, Tokenizer};
+use crate::files::cache_folder;
 use crate::speculate::suffixes::{self, SortedText, Suffixes};
-use cache::Kept;
+use cache::MappedText;
 
 /// Texts with fewer bytes are not stored: sorting them takes a tenth of a second.
 const WORTH_KEEPING: usize = 1 << 18;
@@ -56,9 +57,10 @@ impl Datastore {
     ) -> Result<Self, LibraryError> {
         let key = cache::Key::new(&text, tokenizer);
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let file = folder.map(|folder| folder.join(key.file_name()));
-        if let Some(kept) = file.as_deref().and_then(|file| Kept::open(file, &key)) {
-            return Ok(Self { store: Box::new(kept), name, notice: None });
+        let cache = folder.map(cache::text_cache);
+        let file = cache.as_ref().map(|cache| (cache, cache.path(&key.file_name())));
+        if let Some(mapped) = file.as_ref().and_then(|(_, file)| MappedText::open(file, &key)) {
+            return Ok(Self { store: Box::new(mapped), name, notice: None });
         }
         let tokens = read::tokens(&text, tokenizer, &mut |done| {
             report(&format!("splitting {name} into tokens"), done);
@@ -74,30 +76,29 @@ impl Datastore {
         }
         let order = suffixes::sort(&tokens, |done| report(&format!("sorting {name}"), done));
         let sorted = SortedText { tokens, order };
-        let written = file.map(|file| (cache::write(&file, &key, &sorted), file));
-        let (kept, notice) = match written {
-            Some((Ok(()), file)) => (Kept::open(&file, &key), None),
-            Some((Err(error), file)) => (
-                None,
-                Some(format!(
-                    "cannot write {}: {error}; {name} is kept in memory and must be sorted again \
-                     at the next start",
-                    file.display()
-                )),
-            ),
-            None => (None, None),
-        };
-        let store: Box<dyn Suffixes> = match kept {
-            Some(kept) => Box::new(kept),
-            None => Box::new(sorted),
-        };
-        Ok(Self { store, name, notice })
+        let mut notice = None;
+        if let Some((cache, file)) = file {
+            match cache::write(cache, &file, &key, &sorted) {
+                Ok(()) => {
+                    if let Some(mapped) = MappedText::open(&file, &key) {
+                        return Ok(Self { store: Box::new(mapped), name, notice });
+                    }
+                }
+                Err(error) => {
+                    notice = Some(format!(
+                        "cannot write {}: {error}; {name} is kept in memory and must be sorted \
+                         again at the next start",
+                        file.display()
+                    ));
+                }
+            }
+        }
+        Ok(Self { store: Box::new(sorted), name, notice })
     }
 
     /// The folder of the cache, e.g. `~/.cache/dovetail/retrieval`; `None` without a home folder.
     pub fn cache_folder() -> Option<PathBuf> {
-        let dirs = crate::files::user_dirs()?;
-        Some(dirs.cache_dir().join("retrieval"))
+        cache_folder("retrieval")
     }
 
     /// The file's name, for the screen.

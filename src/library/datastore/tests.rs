@@ -148,12 +148,7 @@ fn a_damaged_file_is_made_anew() {
         bytes[from..].fill(0);
         bytes
     };
-    let mut other_version = whole.clone();
-    other_version[8] += 1;
-    let mut huge = whole.clone();
-    huge[48..56].fill(0xFF);
-    let cases =
-        [vec![], torn(20), torn(64), torn(whole.len() - 3), emptied(70), other_version, huge];
+    let cases = [vec![], torn(20), torn(whole.len() - 3), emptied(70), emptied(4100)];
     for (case, bytes) in cases.into_iter().enumerate() {
         std::fs::write(&file, bytes).unwrap();
         let store = place.open();

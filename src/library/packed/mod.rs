@@ -11,50 +11,56 @@
 //! Matrices are read into separate memory instead of being used where the system maps them: a pass
 //! over large pages is faster, and a file that disappears while it is in use does no harm.
 
-mod file;
-mod folder;
-
 use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
 use std::path::PathBuf;
 
-use super::checksum::checksum;
-use crate::kernels::{Format, Matrix, Pool};
+use serde::{Deserialize, Serialize};
+
+use crate::files::{CHUNK, CacheFile, CacheWriter, Cached, CachedBytes, DiskCache, checksum};
+use crate::kernels::{Format, LAYOUT_VERSION, Matrix, Pool};
 use crate::model::{Config, PackedStore, RawTensor, WeightSource};
-use file::{PackedFile, PackedWriter};
 
-/// Where packed weights are stored, and how many.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PackedCache {
-    folder: PathBuf,
-    most: u64,
+/// The packed weights in `folder`, at most `limit` bytes.
+pub fn packed_cache(folder: PathBuf, limit: u64) -> DiskCache {
+    DiskCache::new(folder, "packed").with_limit(limit, "pack_cache")
 }
 
-impl PackedCache {
-    /// At most `most` bytes in `folder`.
-    pub fn at(folder: PathBuf, most: u64) -> Self {
-        Self { folder, most }
-    }
+/// The matrices of a model, by name.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Matrices(HashMap<String, StoredMatrix>);
 
-    /// At most `most` bytes in the user's cache folder; `None` if the system has no such folder.
-    pub fn in_cache_folder(most: u64) -> Option<Self> {
-        let dirs = crate::files::user_dirs()?;
-        Some(Self::at(dirs.cache_dir().join("packed"), most))
-    }
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredMatrix {
+    format: String,
+    shape: [usize; 2],
+    bytes: CachedBytes,
 }
+
+impl Cached for Matrices {
+    /// The layout of the bytes is the kernels' own.
+    const VERSION: u32 = (1 << 16) + LAYOUT_VERSION;
+}
+
+// A matrix is read in parts that are checked by themselves.
+const _: () = assert!(Matrix::PART == CHUNK);
 
 /// A source whose packed weights are stored.
 pub struct PackedWeights<'a> {
     source: &'a dyn WeightSource,
-    cache: &'a PackedCache,
+    cache: &'a DiskCache,
     path: PathBuf,
+    /// Says what they were packed from.
+    key: String,
     state: RefCell<State>,
 }
 
 enum State {
     /// They are read.
-    Reading(Box<PackedFile>),
+    Reading(Box<CacheFile<Matrices>>),
     /// They are written.
-    Writing(PackedWriter),
+    Writing(CacheWriter, Matrices),
     /// Neither, with a reason that the user should know, if there is one.
     Off(Option<String>),
 }
@@ -66,27 +72,19 @@ impl<'a> PackedWeights<'a> {
         source: &'a dyn WeightSource,
         config: &Config,
         bytes: u64,
-        cache: &'a PackedCache,
+        cache: &'a DiskCache,
     ) -> Option<Self> {
         // The configuration determines the order in which rows are packed.
         let key = format!("{}{config:?}", source.identity()?);
-        let name = format!("{:016x}.{}", checksum(key.as_bytes()), folder::ENDING);
-        let path = cache.folder.join(name);
-        let state = match PackedFile::open(&path, &key) {
-            Ok(file) => State::Reading(Box::new(file)),
-            Err(useless) => {
-                if path.exists() {
-                    tracing::warn!(file = %path.display(), %useless, "packing the weights again");
-                }
-                let begun = folder::make_room(cache, bytes, &path)
-                    .and_then(|()| PackedWriter::create(&path, &key));
-                match begun {
-                    Ok(writer) => State::Writing(writer),
-                    Err(error) => State::Off(Some(not_kept(cache, &error))),
-                }
-            }
+        let path = cache.path(&format!("{:016x}", checksum(key.as_bytes())));
+        let state = match CacheFile::open(&path, &key) {
+            Some(file) => State::Reading(Box::new(file)),
+            None => match cache.create(&path, bytes) {
+                Ok(writer) => State::Writing(writer, Matrices::default()),
+                Err(error) => State::Off(Some(not_stored(cache, &error))),
+            },
         };
-        Some(Self { source, cache, path, state: RefCell::new(state) })
+        Some(Self { source, cache, path, key, state: RefCell::new(state) })
     }
 
     /// Whether they are read from the disk.
@@ -96,7 +94,7 @@ impl<'a> PackedWeights<'a> {
 
     /// Whether they are being stored for the next start.
     pub fn keeps(&self) -> bool {
-        matches!(*self.state.borrow(), State::Writing(_))
+        matches!(*self.state.borrow(), State::Writing(..))
     }
 
     /// Must be called once all weights have been packed or read. Returns why they could not be
@@ -107,10 +105,9 @@ impl<'a> PackedWeights<'a> {
                 file.touch();
                 None
             }
-            State::Writing(writer) => {
-                let kept = folder::make_room(self.cache, writer.bytes(), &self.path)
-                    .and_then(|()| writer.finish());
-                kept.err().map(|error| not_kept(self.cache, &error))
+            State::Writing(writer, matrices) => {
+                let stored = writer.finish(&self.key, matrices);
+                stored.err().map(|error| not_stored(self.cache, &error))
             }
             State::Off(reason) => reason,
         }
@@ -126,12 +123,28 @@ impl<'a> PackedWeights<'a> {
     }
 }
 
-fn not_kept(cache: &PackedCache, error: &std::io::Error) -> String {
+fn not_stored(cache: &DiskCache, error: &io::Error) -> String {
     format!(
         "Cannot store the packed weights in {}: {error}. The next start packs them again; free \
          some space there, or turn `pack_cache` off.",
-        cache.folder.display()
+        cache.folder().display()
     )
+}
+
+/// The matrix `name`, if it exists, has this format and shape, and is undamaged.
+fn read(
+    file: &CacheFile<Matrices>,
+    name: &str,
+    format: Format,
+    shape: [usize; 2],
+    pool: &Pool,
+) -> Option<Matrix> {
+    let stored = file.index.0.get(name)?;
+    if stored.format != format.name() || stored.shape != shape {
+        return None;
+    }
+    let read = |at, part: &mut [u8]| file.read_chunk(&stored.bytes, at, part);
+    Matrix::from_packed(format, shape[0], shape[1], pool, read)
 }
 
 impl WeightSource for PackedWeights<'_> {
@@ -163,8 +176,8 @@ impl WeightSource for PackedWeights<'_> {
 impl PackedStore for PackedWeights<'_> {
     fn get(&self, name: &str, format: Format, shape: [usize; 2], pool: &Pool) -> Option<Matrix> {
         let found = match &*self.state.borrow() {
-            State::Reading(file) => file.matrix(name, format, shape, pool),
-            State::Writing(_) | State::Off(_) => return None,
+            State::Reading(file) => read(file, name, format, shape, pool),
+            State::Writing(..) | State::Off(_) => return None,
         };
         if found.is_none() {
             self.give_up(name, "it is damaged or missing");
@@ -174,10 +187,14 @@ impl PackedStore for PackedWeights<'_> {
 
     fn put(&self, name: &str, matrix: &Matrix) {
         let mut state = self.state.borrow_mut();
-        if let State::Writing(writer) = &mut *state
-            && let Err(error) = writer.put(name, matrix)
-        {
-            *state = State::Off(Some(not_kept(self.cache, &error)));
+        let State::Writing(writer, matrices) = &mut *state else { return };
+        match writer.put(matrix.packed().chunks(CHUNK).map(Ok)) {
+            Ok(bytes) => {
+                let format = matrix.format().name().to_owned();
+                let shape = [matrix.outputs(), matrix.inputs()];
+                matrices.0.insert(name.to_owned(), StoredMatrix { format, shape, bytes });
+            }
+            Err(error) => *state = State::Off(Some(not_stored(self.cache, &error))),
         }
     }
 

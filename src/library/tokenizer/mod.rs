@@ -16,11 +16,12 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use fnv::FnvHasher;
 use tokenizers::{AddedToken, Encoding, Model};
 
 use crate::caught::caught;
 use crate::chat::Prompt;
-use crate::files::{FNV_START, fnv1a_part};
+use crate::files::hash_part;
 use crate::model::{Piece, PieceKind};
 use pieces::Pieces;
 use said::{Finder, is_control};
@@ -323,9 +324,11 @@ impl Tokenizer {
     /// The hash of the vocabulary, the same in every program, hexadecimal: for files that are
     /// stored.
     pub fn vocabulary_hash(&self) -> String {
-        let labels = (0..self.vocab_size() as u32).map(|token| self.label(token));
-        let hash = labels.fold(FNV_START, |hash, label| fnv1a_part(hash, label.as_bytes()));
-        format!("{hash:016x}")
+        let mut hash = FnvHasher::default();
+        for token in 0..self.vocab_size() as u32 {
+            hash_part(&mut hash, self.label(token).as_bytes());
+        }
+        format!("{:016x}", hash.finish())
     }
 
     /// What each of the first `rows` ids represents; `None` for ids without a token.

@@ -123,7 +123,7 @@ fn an_answer_is_told_its_conversation_and_what_is_kept_goes_with_that() {
         other => panic!("{other:?}"),
     };
     assert_eq!(told(&asked.lock().unwrap()), Some(id.clone()));
-    let file = |id: &str| kept.join(crate::decode::snapshot_name("target", id));
+    let file = |id: &str| crate::decode::snapshot_path(&kept, "target", id);
     std::fs::write(file(&id), "x").unwrap();
     std::fs::write(file("another"), "x").unwrap();
     runner.forget();

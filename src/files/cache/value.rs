@@ -1,62 +1,46 @@
 //! A small value that was learned or measured, in a file for the next start: written when there is
-//! something new. A file that is damaged, has another key or an older version is ignored. It must
-//! not depend on the value.
+//! something new. It must not depend on the value.
 
 use std::fs;
+use std::hash::Hasher;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use fnv::FnvHasher;
 
-use super::{Access, FNV_START, atomic_write, fnv1a, read_text, user_dirs};
+use super::{Cached, Index};
+use crate::files::{Access, atomic_write, read_regular};
 
 /// The largest size of such a file.
 const MOST_BYTES: u64 = 1 << 16;
-
-/// What can be stored.
-pub trait Cached: Serialize + DeserializeOwned + Clone + PartialEq {
-    /// Changes whenever old files would become misleading.
-    const VERSION: u32;
-    /// Whether the values are possible: a file may contain anything.
-    fn is_sound(&self) -> bool;
-}
 
 /// The file of a value.
 #[derive(Clone, Debug)]
 pub struct CachedValue<T> {
     path: PathBuf,
-    /// Describes what the file is valid for.
-    of: String,
+    key: String,
     /// What the file contains, as far as we know.
     written: Option<T>,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Content<T> {
-    version: u32,
-    of: String,
-    kept: T,
-}
-
-impl<T: Cached> CachedValue<T> {
-    /// The file in `folder` for what `of` describes: machine and models.
-    pub fn new(folder: &Path, of: String) -> Self {
-        let path = folder.join(format!("{:016x}.json", fnv1a(FNV_START, of.bytes())));
-        Self { path, of, written: None }
+impl<T: Cached + Clone + PartialEq> CachedValue<T> {
+    /// The file in `folder` for `key`.
+    pub fn new(folder: &Path, key: String) -> Self {
+        // What earlier versions learned is found by this name.
+        let mut name = FnvHasher::default();
+        name.write(key.as_bytes());
+        let path = folder.join(format!("{:016x}.json", name.finish()));
+        Self { path, key, written: None }
     }
 
     /// Its contents, if they can be used.
     pub fn read(&mut self) -> Option<T> {
-        let text = read_text(&self.path, MOST_BYTES).ok()?;
-        let found: Option<Content<T>> = serde_json::from_str(&text).ok();
-        let ours = found.filter(|content| {
-            content.version == T::VERSION && content.of == self.of && content.kept.is_sound()
-        });
-        if ours.is_none() {
-            tracing::warn!(file = %self.path.display(), "ignoring an unusable cache file");
+        let text = read_regular(&self.path, MOST_BYTES).ok()?;
+        let found = Index::parse(&text, &self.key);
+        if let Err(why) = &found {
+            tracing::warn!(file = %self.path.display(), %why, "ignoring a cache file");
         }
-        self.written = ours.map(|content| content.kept);
+        self.written = found.ok();
         self.written.clone()
     }
 
@@ -65,26 +49,22 @@ impl<T: Cached> CachedValue<T> {
         if self.written.as_ref() == Some(&new) || !new.is_sound() {
             return;
         }
-        let content = Content { version: T::VERSION, of: self.of.clone(), kept: new };
+        let index = Index::new(&self.key, new);
         let written = self.path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
-            let text = serde_json::to_string(&content)?;
-            atomic_write(&self.path, Access::Private, |file| file.write_all(text.as_bytes()))
+            let text = serde_json::to_vec(&index)?;
+            atomic_write(&self.path, Access::Private, |file| file.write_all(&text))
         });
         if let Err(error) = written {
             tracing::warn!(file = %self.path.display(), "cannot write a cache file: {error}");
         }
-        self.written = Some(content.kept);
+        self.written = Some(index.kept);
     }
-}
-
-/// The folder for such files, e.g. `~/.cache/dovetail/learned`; `None` without a home folder.
-pub fn learned_folder() -> Option<PathBuf> {
-    let dirs = user_dirs()?;
-    Some(dirs.cache_dir().join("learned"))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde::{Deserialize, Serialize};
+
     use super::*;
 
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
