@@ -6,13 +6,14 @@ use super::answer::Answer;
 use super::draft_thread::OverlapTimes;
 use super::drafter_set::OverlapGuard;
 use super::engine::{DecodeError, Engine, Request};
-use super::options::{Rival, RoundOptions};
+use super::options::RoundOptions;
 use super::pending::AheadListener;
+use super::propose::Drafted;
 use super::round::{Committed, Finish, Origin, Round, Summary, Timing};
 use super::text::TokenText;
-use crate::draft::{Budget, DraftRequest};
-use crate::plan::Schedule;
-use crate::speculate::{Accepted, Coupling, History, Sampler, Tree, accept};
+use crate::model::{Traffic, Verified};
+use crate::speculate::duo::SequencesAhead;
+use crate::speculate::{Accepted, History, Sampler, accept};
 use std::time::{Duration, Instant};
 
 /// Progress of the prefill.
@@ -31,53 +32,40 @@ impl PrefillProgress {
     }
 }
 
-/// A drafter and what it may spend.
-#[derive(Clone, Copy)]
-struct Proposer {
-    drafter: usize,
-    budget: Budget,
-    schedule: Schedule,
+/// The target's pass, and how long both devices took.
+struct Checked {
+    verified: Verified,
+    timing: Timing,
 }
 
-/// A round's tree.
-struct Drafted {
-    tree: Tree,
-    /// `None` for the root alone, for which no drafter was called.
-    by: Option<DraftedBy>,
-    /// The model's own tree, if this tree was merged from it and another drafter's.
-    model: Option<Tree>,
+/// What was drafted ahead during the target's pass.
+#[derive(Default)]
+struct Overlapped {
+    /// With γ, which they share.
+    sequences: Option<(usize, SequencesAhead)>,
+    outcomes: Vec<AheadOutcome>,
 }
 
-/// Which drafter made the tree, what it was allowed to spend, and what was requested within the
-/// available room.
-#[derive(Clone, Copy)]
-struct DraftedBy {
-    drafter: usize,
-    budget: Budget,
-    schedule: Schedule,
-    request: DraftRequest,
-}
-
-impl Drafted {
-    /// Only the root.
-    fn nothing(root: u32) -> Self {
-        Self { tree: Tree::root(root), by: None, model: None }
-    }
+/// How far the tree was right, as far as the answer goes.
+struct Walk {
+    accepted: Vec<usize>,
+    bonus: u32,
+    committed: Vec<Committed>,
 }
 
 /// An answer in progress: [`Self::prefill`] until complete, [`Self::first_token`] once, then
 /// [`Self::step`] until [`Self::finish`] says why it ended. It may be dropped at any point; the
 /// engine keeps what was computed.
 pub struct Generation<'a> {
-    engine: &'a mut Engine,
+    pub(super) engine: &'a mut Engine,
     names: &'a dyn TokenText,
     prompt: Vec<u32>,
-    answer: Answer,
+    pub(super) answer: Answer,
     history: History,
     sampler: Sampler,
     /// Logits of the prompt's last token, once it is read.
     logits: Vec<f32>,
-    summary: Summary,
+    pub(super) summary: Summary,
     /// Receives rounds that are being verified.
     listener: Option<AheadListener>,
 }
@@ -158,8 +146,8 @@ impl<'a> Generation<'a> {
         Ok(token)
     }
 
-    /// One round: draft, verify, accept, commit; under [`Schedule::Overlap`] the drafter works
-    /// ahead while the target verifies. Call only while [`Self::finish`] is `None`.
+    /// One round: draft, verify, accept, record. The drafter may draft ahead while the target
+    /// verifies. Call only while [`Self::finish`] is `None`.
     ///
     /// # Errors
     /// [`DecodeError::Target`]; nothing was committed then.
@@ -167,52 +155,81 @@ impl<'a> Generation<'a> {
         let start = Instant::now();
         let traffic = self.engine.traffic();
         self.sampler.settings = options.sampler;
-        let Drafted { tree, by, model } = self.draft(options);
+        let drafted = self.draft(options);
         let draft_ms = milliseconds(start);
-        let drafter = by.map(|by| by.drafter);
-        let drafted_ahead =
-            drafter.is_some_and(|drafter| self.engine.drafting.was_drafted_ahead(drafter));
-        let budget = by.map_or(options.budget, |by| by.budget);
-        let overlapping = by.filter(|by| by.schedule == Schedule::Overlap);
-        let verifying = Instant::now();
-        let ahead = overlapping.and_then(|by| {
-            let (listener, index) = (self.listener.as_ref(), self.summary.rounds);
+        let Checked { verified, timing } = self.verify(options, &drafted)?;
+        let overlapped = self.overlapped(&drafted);
+        let accepted = self.accept(&drafted, &verified);
+        let mut round = self.record(options, drafted, overlapped, accepted);
+        round.traffic = self.engine.traffic().since(traffic);
+        round.timing = Timing { draft_ms, ..timing };
+        round.timing.other_ms = (milliseconds(start) - round.timing.total_ms()).max(0.0);
+        self.summary.add(&round);
+        Ok(round)
+    }
+
+    /// The target's pass over the tree, while the drafter drafts ahead if it is to.
+    fn verify(
+        &mut self,
+        options: &RoundOptions,
+        drafted: &Drafted,
+    ) -> Result<Checked, DecodeError> {
+        let tree = &drafted.tree;
+        let start = Instant::now();
+        let ahead = drafted.overlapping().and_then(|by| {
             let gamma = by.request.budget.shape.gamma;
-            let watch = listener.map(|listener| listener.pass(index, &tree, gamma, verifying));
-            self.engine.drafting.draft_ahead(by.drafter, &tree, by.request, watch)
+            let listener = self.listener.as_ref();
+            let watch = listener.map(|it| it.pass(self.summary.rounds, tree, gamma, start));
+            self.engine.drafting.draft_ahead(by.drafter, tree, by.request, watch)
         });
-        let verified = self.engine.target.verify(&tree);
-        let verify_ms = milliseconds(verifying);
-        let OverlapTimes { ahead, wait } =
-            ahead.map_or_else(OverlapTimes::default, OverlapGuard::end);
-        let (ahead_ms, wait_ms) = (in_milliseconds(ahead), in_milliseconds(wait));
+        let verified = self.engine.target.verify(tree);
+        let verify_ms = milliseconds(start);
+        let spent = ahead.map_or_else(OverlapTimes::default, OverlapGuard::end);
+        let ahead_ms = in_milliseconds(spent.ahead);
+        let wait_ms = in_milliseconds(spent.wait);
         let verified = match verified {
             Ok(verified) => verified,
             Err(error) => {
                 self.engine.recover(error)?;
-                self.engine.target.verify(&tree)?
+                self.engine.target.verify(tree)?
             }
         };
         let rival = options.rival.map(|rival| rival.drafter);
         let asked = std::iter::once(options.drafter).chain(rival).filter(|_| options.speculate);
-        self.engine.drafting.verified(asked, &tree, &verified.logits);
-        let sequences = overlapping.and_then(|by| {
-            let ahead = self.engine.drafting.drafter(by.drafter)?.sequences_ahead()?;
-            Some((by.request.budget.shape.gamma, ahead.clone()))
-        });
-        let drafter_ahead = overlapping.and_then(|by| self.engine.drafting.drafter(by.drafter));
-        let outcomes = drafter_ahead.map_or(Vec::new(), |drafter| {
-            let label = |token| self.names.label(token);
-            let ahead = drafter.outcomes_ahead().iter();
-            ahead.map(|ahead| AheadOutcome::new(ahead, &label)).collect()
-        });
+        self.engine.drafting.verified(asked, tree, &verified.logits);
+        Ok(Checked {
+            verified,
+            timing: Timing { verify_ms, ahead_ms, wait_ms, ..Timing::default() },
+        })
+    }
 
+    /// What the drafter drafted ahead during the target's pass.
+    fn overlapped(&self, drafted: &Drafted) -> Overlapped {
+        let by = drafted.overlapping();
+        let Some((by, drafter)) =
+            by.and_then(|by| Some((by, self.engine.drafting.drafter(by.drafter)?)))
+        else {
+            return Overlapped::default();
+        };
+        let gamma = by.request.budget.shape.gamma;
+        let label = |token| self.names.label(token);
+        let outcomes = drafter.outcomes_ahead().iter();
+        Overlapped {
+            sequences: drafter.sequences_ahead().map(|ahead| (gamma, ahead.clone())),
+            outcomes: outcomes.map(|ahead| AheadOutcome::new(ahead, &label)).collect(),
+        }
+    }
+
+    /// Walks the tree by the target's choices, appends them to the answer and commits them. Nothing
+    /// after the end of the answer is committed, neither positions nor the bonus token.
+    fn accept(&mut self, drafted: &Drafted, verified: &Verified) -> Walk {
+        let tree = &drafted.tree;
         let position = self.engine.target.len();
-        let Accepted { path, bonus } =
-            accept(&tree, &verified.logits, &mut self.sampler, position, &mut self.history);
-        if let Some(model) = model {
+        let Accepted { mut path, bonus } =
+            accept(tree, &verified.logits, &mut self.sampler, position, &mut self.history);
+        if let Some(model) = &drafted.model {
             let accepted = path[1..].iter().map(|&node| tree.nodes()[node].token);
-            self.engine.drafting.learn_rates(&model, accepted.chain([bonus]));
+            self.engine.drafting.learn_rates(model, accepted.chain([bonus]));
         }
         let mut committed = Vec::with_capacity(path.len());
         for next in 1..=path.len() {
@@ -225,50 +242,63 @@ impl<'a> Generation<'a> {
                 break;
             }
         }
-        // Rollback: nothing after the end of the answer is kept, neither positions nor the bonus
-        // token.
-        let kept = committed.len().min(path.len() - 1);
         let has_bonus = committed.len() == path.len();
-        self.engine.commit(&tree, &path[..=kept], &verified.features);
+        path.truncate(committed.len() + 1);
+        self.engine.commit(tree, &path, &verified.features);
         if self.end_if_full() {
             self.answer.flush(committed.last_mut(), self.names);
         }
         if has_bonus {
             self.engine.push_root(bonus);
         }
-        let names = self.names;
+        Walk { accepted: path.split_off(1), bonus, committed }
+    }
+
+    /// The record of the round, without its times.
+    fn record(
+        &self,
+        options: &RoundOptions,
+        drafted: Drafted,
+        overlapped: Overlapped,
+        walk: Walk,
+    ) -> Round {
+        let label = |token| self.names.label(token);
+        let Drafted { tree, by, .. } = drafted;
+        let Overlapped { sequences, outcomes } = overlapped;
+        let Walk { accepted, bonus, committed } = walk;
         let ahead = sequences.map(|(gamma, ahead)| {
-            let goes_on = self.summary.finish.is_none();
-            let won: Vec<u32> = committed.iter().filter(|_| goes_on).map(|won| won.token).collect();
-            AheadRecord::new(gamma, &ahead, &won, &|token| names.label(token))
+            let continues = self.summary.finish.is_none();
+            let won =
+                if continues { committed.iter().map(|it| it.token).collect() } else { vec![] };
+            AheadRecord::new(gamma, &ahead, &won, &label)
         });
         let mut round = Round {
             index: self.summary.rounds,
-            labels: tree.nodes().iter().map(|node| names.label(node.token)).collect(),
+            labels: tree.nodes().iter().map(|node| label(node.token)).collect(),
             tree,
-            accepted: path[1..=kept].to_vec(),
+            accepted,
             bonus,
-            bonus_label: names.label(bonus),
+            bonus_label: label(bonus),
             committed,
-            budget,
+            budget: by.map_or(options.budget, |by| by.budget),
             strategy: options.strategy.to_owned(),
             speculative: options.speculate && self.engine.drafter(options.drafter).is_some(),
-            drafter,
-            drafted_ahead,
+            drafter: by.map(|by| by.drafter),
+            drafted_ahead: by.is_some_and(|by| by.was_ahead),
             ahead,
             outcomes,
-            timing: Timing { draft_ms, verify_ms, ahead_ms, wait_ms, ..Timing::default() },
-            traffic: self.engine.traffic().since(traffic),
+            timing: Timing::default(),
+            traffic: Traffic::default(),
             context: self.engine.target.len(),
             finish: self.summary.finish,
         };
-        let end = round.accepted.last().copied().unwrap_or(0);
-        for outcome in round.outcomes.iter_mut().filter(|_| has_bonus) {
-            outcome.came = (outcome.node, outcome.tree.nodes()[0].token) == (end, bonus);
+        if round.has_bonus() {
+            let end = round.accepted.last().copied().unwrap_or(0);
+            for outcome in &mut round.outcomes {
+                outcome.came = (outcome.node, outcome.tree.nodes()[0].token) == (end, bonus);
+            }
         }
-        round.timing.other_ms = (milliseconds(start) - round.timing.total_ms()).max(0.0);
-        self.summary.add(&round);
-        Ok(round)
+        round
     }
 
     /// Cancels the generation. Text held back because it may begin a stop string is discarded.
@@ -308,87 +338,6 @@ impl<'a> Generation<'a> {
         self.engine.drafting.take_notices()
     }
 
-    /// The round's tree, within the room of context and answer: the first drafter's tree, or the
-    /// rival's if that is expected to give more tokens for its time.
-    fn draft(&mut self, options: &RoundOptions) -> Drafted {
-        let start = Instant::now();
-        let root = self.engine.text.last().copied().unwrap_or_default();
-        let RoundOptions { drafter, budget, schedule, .. } = *options;
-        let first = self.propose(options, Proposer { drafter, budget, schedule });
-        let times = options.verify_times.or(options.rival.map(|rival| rival.verify_times));
-        let Some(times) = times else { return first.unwrap_or(Drafted::nothing(root)) };
-        let paths = first.as_ref().map(|first| first.tree.paths()).unwrap_or_default();
-        let spent = milliseconds(start);
-        let (nodes, promised) = match options.verify_times {
-            Some(times) => times.best_size(paths, spent),
-            None => (
-                paths.len() + 1,
-                times.rate(1.0 + paths.iter().sum::<f64>(), paths.len() + 1, spent),
-            ),
-        };
-        if let Some(rival) = options.rival.filter(|rival| rival.rate > promised) {
-            let Rival { drafter, budget, schedule, .. } = rival;
-            if let Some(drafted) = self.propose(options, Proposer { drafter, budget, schedule }) {
-                return self.merge(options.drafter, first, drafted);
-            }
-        }
-        let Some(Drafted { tree, mut by, model }) = first else { return Drafted::nothing(root) };
-        let tree = tree.most_likely(nodes);
-        if let (Some(by), Some(_)) = (&mut by, options.verify_times) {
-            // γ is the size that the round verifies, not that of the larger tree from which it was
-            // chosen.
-            by.budget.shape.gamma = tree.len();
-        }
-        Drafted { tree, by, model }
-    }
-
-    /// Merges a model's tree with what the first drafter proposed as well: the likeliest nodes of
-    /// both, as many as the model may have.
-    fn merge(&self, first: usize, beside: Option<Drafted>, drafted: Drafted) -> Drafted {
-        let Some(by) = drafted.by else { return drafted };
-        let drafting = &self.engine.drafting;
-        // What is drafted ahead continues from the drafter's own tree.
-        if by.schedule == Schedule::Overlap || !drafting.merge(first, by.drafter) {
-            return drafted;
-        }
-        let most = by.request.budget.shape.gamma;
-        let tree = match &beside {
-            Some(beside) => drafting.merged(&drafted.tree, &beside.tree, most),
-            None => drafted.tree.clone(),
-        };
-        Drafted { tree, by: drafted.by, model: Some(drafted.tree) }
-    }
-
-    /// A drafter's tree; `None` if nothing is to be drafted or there is no room for it.
-    fn propose(&mut self, options: &RoundOptions, proposer: Proposer) -> Option<Drafted> {
-        let Proposer { drafter, mut budget, schedule } = proposer;
-        let committed = self.engine.target.len();
-        let root = self.engine.text.last().copied().unwrap_or_default();
-        let room = self.engine.target.capacity() - committed;
-        // The bonus token is one of the remaining tokens, so the accepted length is at most one
-        // less.
-        let left = self.answer.max_tokens - self.summary.tokens - 1;
-        let asked = budget;
-        budget.shape.gamma = budget.shape.gamma.min(room);
-        if !options.speculate || budget.shape.gamma <= 1 || left == 0 {
-            return None;
-        }
-        let levels = left.min(self.engine.drafting.room(drafter));
-        if levels == 0 {
-            return None;
-        }
-        budget.shape.depth = budget.shape.depth.min(levels - 1);
-        let vocab = self.engine.target.vocab();
-        let sampled = options.coupled && !options.sampler.is_greedy();
-        let coupling = sampled.then_some(Coupling { sampler: options.sampler, root: committed });
-        let times = options.verify_times.filter(|_| drafter == options.drafter);
-        let least_path = times.map_or(0.0, |times| times.least_path());
-        let request = DraftRequest { root, budget, coupling, least_path };
-        let tree = self.engine.drafting.propose(drafter, &request, vocab);
-        let by = Some(DraftedBy { drafter, budget: asked, schedule, request });
-        Some(Drafted { tree, by, model: None })
-    }
-
     /// Appends a token to the answer and decides whether the answer ends with it.
     fn emit(&mut self, token: u32, origin: Origin) -> Committed {
         self.answer.emit(token, origin, &mut self.summary, self.names)
@@ -406,7 +355,7 @@ impl<'a> Generation<'a> {
     }
 }
 
-fn milliseconds(since: Instant) -> f64 {
+pub(super) fn milliseconds(since: Instant) -> f64 {
     in_milliseconds(since.elapsed())
 }
 

@@ -15,6 +15,7 @@ mod generation;
 mod options;
 mod panic;
 mod pending;
+mod propose;
 mod round;
 mod snapshots;
 mod text;

@@ -1,0 +1,134 @@
+//! A round's tree: who drafts it, within which room, and which of two drafters' trees is verified.
+//! Nothing here decides a token.
+
+use super::generation::{Generation, milliseconds};
+use super::options::{Rival, RoundOptions};
+use crate::draft::{Budget, DraftRequest};
+use crate::plan::Schedule;
+use crate::speculate::{Coupling, Tree};
+use std::time::Instant;
+
+/// A drafter and what it may spend.
+#[derive(Clone, Copy)]
+struct Proposer {
+    drafter: usize,
+    budget: Budget,
+    schedule: Schedule,
+}
+
+/// A round's tree.
+pub(super) struct Drafted {
+    pub(super) tree: Tree,
+    /// `None` for the root alone, for which no drafter was called.
+    pub(super) by: Option<DraftedBy>,
+    /// The model's own tree, if this tree was merged from it and another drafter's.
+    pub(super) model: Option<Tree>,
+}
+
+/// Which drafter made the tree, what it was allowed to spend, and what was requested within the
+/// available room.
+#[derive(Clone, Copy)]
+pub(super) struct DraftedBy {
+    pub(super) drafter: usize,
+    pub(super) budget: Budget,
+    schedule: Schedule,
+    pub(super) request: DraftRequest,
+    /// Whether the tree was drafted ahead, during the previous pass.
+    pub(super) was_ahead: bool,
+}
+
+impl Drafted {
+    /// Only the root.
+    fn nothing(root: u32) -> Self {
+        Self { tree: Tree::root(root), by: None, model: None }
+    }
+
+    /// Its drafter, if that drafts ahead during the target's pass.
+    pub(super) fn overlapping(&self) -> Option<DraftedBy> {
+        self.by.filter(|by| by.schedule == Schedule::Overlap)
+    }
+}
+
+impl Generation<'_> {
+    /// The round's tree, within the room of context and answer: the first drafter's tree, or the
+    /// rival's if that is expected to give more tokens for its time.
+    pub(super) fn draft(&mut self, options: &RoundOptions) -> Drafted {
+        let start = Instant::now();
+        let root = self.engine.text.last().copied().unwrap_or_default();
+        let RoundOptions { drafter, budget, schedule, .. } = *options;
+        let first = self.propose(options, Proposer { drafter, budget, schedule });
+        let times = options.verify_times.or(options.rival.map(|rival| rival.verify_times));
+        let Some(times) = times else { return first.unwrap_or(Drafted::nothing(root)) };
+        let paths = first.as_ref().map(|first| first.tree.paths()).unwrap_or_default();
+        let spent = milliseconds(start);
+        let (nodes, promised) = match options.verify_times {
+            Some(times) => times.best_size(paths, spent),
+            None => (
+                paths.len() + 1,
+                times.rate(1.0 + paths.iter().sum::<f64>(), paths.len() + 1, spent),
+            ),
+        };
+        if let Some(rival) = options.rival.filter(|rival| rival.rate > promised) {
+            let Rival { drafter, budget, schedule, .. } = rival;
+            if let Some(drafted) = self.propose(options, Proposer { drafter, budget, schedule }) {
+                return self.merge(options.drafter, first, drafted);
+            }
+        }
+        let Some(Drafted { tree, mut by, model }) = first else { return Drafted::nothing(root) };
+        let tree = tree.most_likely(nodes);
+        if let (Some(by), Some(_)) = (&mut by, options.verify_times) {
+            // γ is the size that the round verifies, not that of the larger tree from which it was
+            // chosen.
+            by.budget.shape.gamma = tree.len();
+        }
+        Drafted { tree, by, model }
+    }
+
+    /// Merges a model's tree with what the first drafter proposed as well: the likeliest nodes of
+    /// both, as many as the model may have.
+    fn merge(&self, first: usize, beside: Option<Drafted>, drafted: Drafted) -> Drafted {
+        let Some(by) = drafted.by else { return drafted };
+        let drafting = &self.engine.drafting;
+        // What is drafted ahead continues from the drafter's own tree.
+        if by.schedule == Schedule::Overlap || !drafting.merge(first, by.drafter) {
+            return drafted;
+        }
+        let most = by.request.budget.shape.gamma;
+        let tree = match &beside {
+            Some(beside) => drafting.merged(&drafted.tree, &beside.tree, most),
+            None => drafted.tree.clone(),
+        };
+        Drafted { tree, by: drafted.by, model: Some(drafted.tree) }
+    }
+
+    /// A drafter's tree; `None` if nothing is to be drafted or there is no room for it.
+    fn propose(&mut self, options: &RoundOptions, proposer: Proposer) -> Option<Drafted> {
+        let Proposer { drafter, mut budget, schedule } = proposer;
+        let committed = self.engine.target.len();
+        let root = self.engine.text.last().copied().unwrap_or_default();
+        let room = self.engine.target.capacity() - committed;
+        // The bonus token is one of the remaining tokens, so the accepted length is at most one
+        // less.
+        let left = self.answer.max_tokens - self.summary.tokens - 1;
+        let asked = budget;
+        budget.shape.gamma = budget.shape.gamma.min(room);
+        if !options.speculate || budget.shape.gamma <= 1 || left == 0 {
+            return None;
+        }
+        let levels = left.min(self.engine.drafting.room(drafter));
+        if levels == 0 {
+            return None;
+        }
+        budget.shape.depth = budget.shape.depth.min(levels - 1);
+        let vocab = self.engine.target.vocab();
+        let sampled = options.coupled && !options.sampler.is_greedy();
+        let coupling = sampled.then_some(Coupling { sampler: options.sampler, root: committed });
+        let times = options.verify_times.filter(|_| drafter == options.drafter);
+        let least_path = times.map_or(0.0, |times| times.least_path());
+        let request = DraftRequest { root, budget, coupling, least_path };
+        let tree = self.engine.drafting.propose(drafter, &request, vocab);
+        let was_ahead = self.engine.drafting.was_drafted_ahead(drafter);
+        let by = DraftedBy { drafter, budget: asked, schedule, request, was_ahead };
+        Some(Drafted { tree, by: Some(by), model: None })
+    }
+}
