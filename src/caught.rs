@@ -1,6 +1,7 @@
 //! Panics of the libraries that read files from untrusted sources: they become errors, without
 //! lines on the terminal or the end of a thread. It must not depend on the library.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
@@ -27,6 +28,13 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
     let done = catch_unwind(AssertUnwindSafe(work)).ok();
     CATCHING.set(outer);
     done
+}
+
+/// The message of a caught panic.
+pub fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "unknown".to_owned())
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@
 //! | 5 | [`train`] | the draft-head trainer: net, losses, optimiser, checkpoints |
 //! | 4 | [`messages`] | the plan's reasons as sentences |
 //! | 4 | [`decode`] | one round, the loop over rounds, the [`decode::Round`] record |
+//! | 4 | [`overlap`] | what is drafted while the target verifies |
 //! | 3 | [`draft`] | the [`draft::Drafter`] trait and its members |
 //! | 3 | [`library`] | models on disk and on the hub, tokenizer, the bundled pair |
 //! | 3 | [`settings`] | the TOML file and the flags, merged and checked |
@@ -53,6 +54,7 @@ pub mod load;
 pub mod messages;
 pub mod method;
 pub mod model;
+pub mod overlap;
 pub mod plan;
 pub mod printable;
 pub mod settings;

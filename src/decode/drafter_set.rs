@@ -5,10 +5,9 @@
 //! requested, so any of them can propose in any round. A drafter that has failed is no longer used;
 //! the others are.
 
-use super::draft_thread::{LazyDraftThread, OverlapTimes, Returned};
-use super::pending::PassWatch;
 use crate::draft::{Budget, DraftRequest, Drafter};
 use crate::model::{FeatureSource, TrafficMeter};
+use crate::overlap::{LazyDraftThread, OverlapTimes, PassWatch, Returned};
 use crate::speculate::{ModelRates, Source, Tree, merged};
 
 /// Drafters that may fail at any time, by index.

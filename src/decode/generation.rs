@@ -1,17 +1,15 @@
 //! One generation: prefill in chunks, the first token, then rounds until the answer ends. It must
 //! not depend on how a tree was drafted.
 
-use super::ahead::{AheadOutcome, AheadRecord};
 use super::answer::Answer;
-use super::draft_thread::OverlapTimes;
 use super::drafter_set::OverlapGuard;
 use super::engine::{DecodeError, Engine, Request};
 use super::options::RoundOptions;
-use super::pending::AheadListener;
 use super::propose::Drafted;
 use super::round::{Committed, Finish, Origin, Round, Summary, Timing};
 use super::text::TokenText;
 use crate::model::{Traffic, Verified};
+use crate::overlap::{OutcomeRecord, OverlapTimes, PassListener, SequencesRecord};
 use crate::speculate::duo::SequencesAhead;
 use crate::speculate::{Accepted, History, Sampler, accept};
 use std::time::{Duration, Instant};
@@ -43,7 +41,7 @@ struct Checked {
 struct Overlapped {
     /// With γ, which they share.
     sequences: Option<(usize, SequencesAhead)>,
-    outcomes: Vec<AheadOutcome>,
+    outcomes: Vec<OutcomeRecord>,
 }
 
 /// How far the tree was right, as far as the answer goes.
@@ -67,7 +65,7 @@ pub struct Generation<'a> {
     logits: Vec<f32>,
     pub(super) summary: Summary,
     /// Receives rounds that are being verified.
-    listener: Option<AheadListener>,
+    listener: Option<PassListener>,
 }
 
 impl Engine {
@@ -216,7 +214,7 @@ impl<'a> Generation<'a> {
         let outcomes = drafter.outcomes_ahead().iter();
         Overlapped {
             sequences: drafter.sequences_ahead().map(|ahead| (gamma, ahead.clone())),
-            outcomes: outcomes.map(|ahead| AheadOutcome::new(ahead, &label)).collect(),
+            outcomes: outcomes.map(|ahead| OutcomeRecord::new(ahead, &label)).collect(),
         }
     }
 
@@ -270,7 +268,7 @@ impl<'a> Generation<'a> {
             let continues = self.summary.finish.is_none();
             let won =
                 if continues { committed.iter().map(|it| it.token).collect() } else { vec![] };
-            AheadRecord::new(gamma, &ahead, &won, &label)
+            SequencesRecord::new(gamma, &ahead, &won, &label)
         });
         let mut round = Round {
             index: self.summary.rounds,
@@ -319,7 +317,7 @@ impl<'a> Generation<'a> {
 
     /// From the next round on, `listener` receives rounds while the target verifies them, if
     /// sequences are drafted ahead then (DuoDecoding). It changes no token.
-    pub fn watch(&mut self, listener: Option<AheadListener>) {
+    pub fn watch(&mut self, listener: Option<PassListener>) {
         self.listener = listener;
     }
 

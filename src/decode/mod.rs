@@ -1,35 +1,27 @@
 //! One round of speculative decoding (draft → verify → accept → commit) and the loop over rounds.
-//! It owns the [`Round`] record. It must not depend on terminals, and only [`SnapshotStore`] on files.
+//! It owns the [`Round`] record. It must not depend on terminals; of files, only [`SnapshotStore`]
+//! knows.
 //!
 //! A round verifies a draft tree in one target pass, commits the accepted path and the bonus token,
 //! and rolls the KV cache back to them: rows of rejected nodes are dropped. Plain decoding is the
 //! same loop with trees of one node, so only the drafter differs, and the drafter decides no token.
 
-mod ahead;
 mod answer;
 mod batch;
-mod draft_thread;
 mod drafter_set;
 mod engine;
 mod generation;
 mod options;
-mod panic;
-mod pending;
 mod propose;
 mod round;
 mod snapshots;
 mod text;
 
-#[cfg(test)]
-pub(crate) use ahead::tests::ahead as ahead_for_tests;
-pub use ahead::{AheadOutcome, AheadRecord, AheadToken, JudgedCount};
 pub use batch::{Answered, BatchEngine};
 pub use engine::{DecodeError, Engine, Request};
 pub use generation::{Generation, PrefillProgress};
 pub use options::{Rival, RoundOptions};
-pub use panic::panic_message;
-pub use pending::{AheadListener, PendingRound, TellTimes};
-pub use round::{Committed, Finish, Origin, Round, Summary, Timing};
+pub use round::{Committed, Finish, JudgedCount, Origin, Round, Summary, Timing};
 #[cfg(test)]
 pub(crate) use snapshots::snapshot_path;
 pub use snapshots::{

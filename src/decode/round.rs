@@ -1,9 +1,10 @@
 //! The record of one round, which the screen, `run --json`, the bench, a saved trace and a replay
 //! all read. It must not depend on how it is shown.
 
-use super::ahead::{AheadOutcome, AheadRecord};
 use crate::draft::Budget;
 use crate::model::Traffic;
+use crate::overlap::{OutcomeRecord, SequencesRecord};
+use crate::speculate::duo::SequencesAhead;
 use crate::speculate::{Credits, Tree};
 use serde::{Deserialize, Serialize};
 
@@ -134,11 +135,11 @@ pub struct Round {
     pub drafted_ahead: bool,
     /// Sequences drafted ahead while the target verified this tree (DuoDecoding).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ahead: Option<AheadRecord>,
+    pub ahead: Option<SequencesRecord>,
     /// What was drafted ahead for the likeliest outcomes of this round while the target verified
     /// its tree (`--overlap`), in that order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub outcomes: Vec<AheadOutcome>,
+    pub outcomes: Vec<OutcomeRecord>,
     /// Where its time was spent.
     pub timing: Timing,
     /// What was sent over the bus to the GPU and back; zero without a GPU.
@@ -150,11 +151,6 @@ pub struct Round {
     pub finish: Option<Finish>,
 }
 
-// Leaves false values out of the lines; serde passes a reference.
-pub(super) fn is_false(value: &bool) -> bool {
-    !value
-}
-
 impl Round {
     /// Whether the bonus token belongs to the answer, that is, no accepted token ended it before.
     pub fn has_bonus(&self) -> bool {
@@ -164,9 +160,84 @@ impl Round {
     /// The sources credited with the accepted tokens.
     pub fn credits(&self) -> Credits {
         let mut credits = Credits::default();
-        self.accepted.iter().for_each(|&node| credits.add(self.tree.nodes()[node].sources));
+        for &node in &self.accepted {
+            credits.add(self.tree.nodes()[node].sources);
+        }
         credits
     }
+
+    /// Whether the whole tail was accepted: the path of the first children, which is all of a
+    /// chain.
+    fn held(&self) -> bool {
+        let tokens = self.accepted.iter().filter_map(|&node| self.tree.nodes().get(node));
+        let accepted: Vec<u32> = tokens.map(|node| node.token).collect();
+        accepted == SequencesAhead::tail(&self.tree)
+    }
+
+    /// How k compares with what the target chose; `None` if no sequences were drafted ahead, or if
+    /// they were useless because the tail before them was not accepted.
+    pub fn judged_count(&self) -> Option<JudgedCount> {
+        let ahead = self.ahead.as_ref()?;
+        let favourite = ahead.sequences.first()?.first()?.token;
+        let judged = self.held() && self.has_bonus();
+        judged.then(|| JudgedCount { drafted: ahead.k(), one_was_enough: favourite == self.bonus })
+    }
+
+    /// Checks that what is recorded as drafted ahead can have been drafted during this round.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn check_ahead(&self) -> Result<(), String> {
+        if let Some(ahead) = &self.ahead {
+            self.check_sequences(ahead)?;
+        }
+        self.outcomes.iter().try_for_each(|outcome| self.check_outcome(outcome))
+    }
+
+    fn check_sequences(&self, ahead: &SequencesRecord) -> Result<(), String> {
+        let tokens: usize = ahead.sequences.iter().map(Vec::len).sum();
+        if tokens > ahead.gamma {
+            return Err(format!("{tokens} tokens were drafted ahead with γ = {}", ahead.gamma));
+        }
+        if ahead.sequences.iter().any(Vec::is_empty) {
+            return Err("a sequence drafted ahead has no tokens".to_owned());
+        }
+        let Some(adopted) = ahead.adopted else { return Ok(()) };
+        let first = ahead.sequences.get(adopted).and_then(|sequence| sequence.first());
+        if first.map(|first| first.token) != Some(self.bonus) || !self.held() {
+            return Err(format!(
+                "sequence {adopted} was adopted but does not follow the accepted tokens"
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_outcome(&self, outcome: &OutcomeRecord) -> Result<(), String> {
+        if outcome.node >= self.tree.len() || outcome.labels.len() != outcome.tree.len() {
+            return Err("a tree was drafted ahead for an outcome that is not in the round's tree"
+                .to_owned());
+        }
+        let Some(root) = outcome.tree.nodes().first() else {
+            return Err("a tree drafted ahead has no root".to_owned());
+        };
+        let end = self.accepted.last().copied().unwrap_or(0);
+        if outcome.came && (outcome.node, root.token) != (end, self.bonus) {
+            return Err(
+                "an outcome is marked as the round's, but the round had another one".to_owned()
+            );
+        }
+        Ok(())
+    }
+}
+
+/// What the target's choice says about k, after it has judged the first tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JudgedCount {
+    /// k.
+    pub drafted: usize,
+    /// Whether the target chose the first token of the draft's favourite, so that one sequence was
+    /// enough.
+    pub one_was_enough: bool,
 }
 
 /// Totals of one answer. τ = committed tokens / target passes, excluding the prefill and its token.

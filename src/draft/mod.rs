@@ -15,7 +15,7 @@ pub use context::{ContextDraft, ContextSources, History};
 pub use feature_head::{Fallback, FeatureHead};
 pub use lookahead::Lookahead;
 pub use lookup::PromptLookup;
-pub use outcome::OutcomeAhead;
+pub use outcome::Outcome;
 pub use retrieval::Retrieval;
 pub use small_model::SmallModel;
 
@@ -81,7 +81,7 @@ pub enum Grown<'a> {
     /// Sequences after the tail (DuoDecoding).
     Sequences(&'a Sequences),
     /// Trees for possible outcomes of the round.
-    Outcomes(&'a [OutcomeAhead]),
+    Outcomes(&'a [Outcome]),
 }
 
 /// With which M a drafter can run.
@@ -186,7 +186,7 @@ pub trait Drafter: Send {
         None
     }
     /// The outcomes that were drafted ahead since the last tree, for the record of the round.
-    fn outcomes_ahead(&self) -> &[OutcomeAhead] {
+    fn outcomes_ahead(&self) -> &[Outcome] {
         &[]
     }
     /// Passes on the target's verification of `tree`: the raw logits of every node, `[tree.len(),

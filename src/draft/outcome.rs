@@ -5,7 +5,7 @@ use crate::speculate::Tree;
 
 /// What was drafted for one outcome.
 #[derive(Clone, Debug, PartialEq)]
-pub struct OutcomeAhead {
+pub struct Outcome {
     /// The node of the verified tree at which the accepted path ends.
     pub node: usize,
     /// The draft's log-probability of the outcome.

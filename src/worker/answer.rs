@@ -9,9 +9,8 @@ use super::repetition::RepetitionDetector;
 use super::thoughts::{Begun, Thoughts};
 use super::{Backend, Controls, Event, Job, Planner, PromptTokens, RoundPlan, SharedControls};
 use crate::chat::{Message, Role};
-use crate::decode::{
-    AheadListener, Committed, DecodeError, Generation, Request, RoundOptions, Summary, TellTimes,
-};
+use crate::decode::{Committed, DecodeError, Generation, Request, RoundOptions, Summary};
+use crate::overlap::{PassListener, TellTimes};
 use crate::plan::{DraftKind, Schedule};
 use crate::speculate::SamplerSettings;
 
@@ -67,7 +66,8 @@ impl Backend {
         let listener = watcher.map(|watcher| {
             let tell =
                 move |round| watcher(Event::Verifying { generation, round: Box::new(round) });
-            AheadListener::new(Arc::clone(&self.names), TELL_TIMES, tell)
+            let names = Arc::clone(&self.names);
+            PassListener::new(move |token| names.label(token), TELL_TIMES, tell)
         });
         let worked = self.work(job, controls, sink, listener);
         self.planner.answered();
@@ -86,7 +86,7 @@ impl Backend {
         job: &Job,
         controls: &SharedControls,
         sink: &mut dyn FnMut(Event) -> bool,
-        listener: Option<AheadListener>,
+        listener: Option<PassListener>,
     ) -> Result<Summary, AnswerError> {
         let generation = job.generation;
         let mut send = |event| if sink(event) { Ok(()) } else { Err(AnswerError::ReceiverGone) };

@@ -3,8 +3,9 @@
 
 use crate::chat::Message;
 pub use crate::chat::ModelChoice;
-use crate::decode::{PendingRound, Round, Summary};
+use crate::decode::{Round, Summary};
 pub use crate::load::{Ready, StrategyStatus};
+use crate::overlap::PendingRound;
 use crate::speculate::SamplerSettings;
 
 /// An answer to generate.

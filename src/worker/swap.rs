@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use super::backend::Backend;
 use super::protocol::{Event, LoadJob, ModelChoice};
 use super::{SharedControls, Sink};
-use crate::decode::panic_message;
+use crate::caught::panic_message;
 use crate::load::{LoadedDrafts, SharedTarget};
 
 /// Receives the stage of loading and its progress, 0 to 1, if that is known.

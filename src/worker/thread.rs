@@ -15,7 +15,7 @@ use super::swap::{
     start_load_thread, stoppable,
 };
 use super::{Backend, Command, Event, Job, SharedControls, Sink, Worker};
-use crate::decode::panic_message;
+use crate::caught::panic_message;
 
 /// How long the thread is idle before the KV cache of the last answer is saved.
 const IDLE: Duration = Duration::from_millis(700);

@@ -294,7 +294,7 @@ fn check_records(rounds: &[Round], gamma: usize, fixed: Option<usize>) {
         }
         so_far += round.committed.len();
         let ahead = round.ahead.as_ref().unwrap_or_else(|| panic!("round {at} drafted nothing"));
-        ahead.check(round).unwrap();
+        round.check_ahead().unwrap();
         assert!(ahead.gamma <= gamma && ahead.k() <= MOST_SEQUENCES);
         if let Some(fixed) = fixed {
             assert_eq!(ahead.k(), divisor(ahead.gamma, fixed));

@@ -6,12 +6,10 @@ use crate::support::generate::{answer as generated, options, plain, request, sam
 use crate::support::golden::prompts;
 use crate::support::toy::Letters;
 use crate::support::watched::Watched;
-use dovetail::decode::{
-    AheadListener, AheadOutcome, Engine, PendingRound, Round, RoundOptions, TellTimes, Timing,
-};
+use dovetail::decode::{Engine, Round, RoundOptions, Timing, TokenText as _};
+use dovetail::overlap::{OutcomeRecord, PassListener, PendingRound, TellTimes};
 use dovetail::plan::Schedule;
 use dovetail::speculate::{SamplerSettings, Shape};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -29,9 +27,13 @@ fn watched(
 ) -> (Vec<u32>, Vec<Round>, Receiver<PendingRound>) {
     let (tell, told) = channel();
     let (go_on, wait) = channel();
-    let listener = AheadListener::new(Arc::new(Letters), times, move |round: PendingRound| {
-        let _ = (go_on.send(round.index), tell.send(round));
-    });
+    let listener = PassListener::new(
+        |token| Letters.label(token),
+        times,
+        move |round: PendingRound| {
+            let _ = (go_on.send(round.index), tell.send(round));
+        },
+    );
     let (target, drafter) = pair("target_mha", "target_mha");
     let mut pass = 0;
     let target = Watched::new(target, move |_| {
@@ -137,9 +139,13 @@ fn outcomes_are_told_and_recorded_and_the_one_that_came_is_the_next_tree() {
     let (mut came, mut used, mut told_of) = (0, 0, 0);
     for sampler in samplers() {
         let (tell, told) = channel();
-        let listener = AheadListener::new(Arc::new(Letters), TellTimes::default(), move |round| {
-            let _ = tell.send(round);
-        });
+        let listener = PassListener::new(
+            |token| Letters.label(token),
+            TellTimes::default(),
+            move |round| {
+                let _ = tell.send(round);
+            },
+        );
         let (target, drafter) = pair("target_mha", "target_mha");
         // Long enough for trees to be grown at the same time.
         let target = Watched::new(target, |_| {
@@ -168,13 +174,11 @@ fn outcomes_are_told_and_recorded_and_the_one_that_came_is_the_next_tree() {
         let told: Vec<PendingRound> = told.try_iter().collect();
         for (at, round) in rounds.iter().enumerate() {
             assert!(round.ahead.is_none() && round.outcomes.len() <= 4);
-            for outcome in &round.outcomes {
-                assert_eq!(outcome.check(round), Ok(()));
-            }
+            assert_eq!(round.check_ahead(), Ok(()));
             let last = told.iter().rfind(|told| told.index == round.index);
             let last = last.map_or(&[][..], |told| &told.outcomes);
-            let untold = |outcome: &AheadOutcome| AheadOutcome { came: false, ..outcome.clone() };
-            let recorded: Vec<AheadOutcome> = round.outcomes.iter().map(untold).collect();
+            let untold = |outcome: &OutcomeRecord| OutcomeRecord { came: false, ..outcome.clone() };
+            let recorded: Vec<OutcomeRecord> = round.outcomes.iter().map(untold).collect();
             assert_eq!(last, recorded, "round {at}");
             told_of += last.len();
             let Some(outcome) = round.outcomes.iter().find(|outcome| outcome.came) else {

@@ -12,8 +12,8 @@ use dovetail::plan::DeviceChoice;
 use dovetail::settings::{LOOKUP, Settings};
 use dovetail::speculate::SamplerSettings;
 use dovetail::worker::{
-    Backend, Event, Job, LoadFailure, LoadJob, Loader, Loading, ModelChoice, NewModels, Ready,
-    Room, SettingsLoader, Worker, spawn_with,
+    Backend, Event, Job, LoadFailure, LoadJob, LoadRoom, Loader, Loading, ModelChoice, NewModels,
+    Ready, SettingsLoader, Worker, spawn_with,
 };
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
@@ -50,12 +50,12 @@ impl Loader for Toys {
     fn load(
         &self,
         models: &ModelChoice,
-        room: Room<'_>,
+        room: LoadRoom<'_>,
         progress: Loading<'_>,
     ) -> Result<NewModels, LoadFailure> {
         let place = match room {
-            Room::Beside(_) => Place::Beside,
-            Room::Alone => Place::Alone,
+            LoadRoom::Beside(_) => Place::Beside,
+            LoadRoom::Alone => Place::Alone,
         };
         self.0.lock().unwrap().push((models.target.clone(), place));
         progress("reading", Some(0.5));
@@ -234,7 +234,7 @@ fn bundled_then(models: &ModelChoice) -> (Backend, Result<NewModels, LoadFailure
     let loader = SettingsLoader::new(settings, Purpose::Text);
     let backend = loader.first(&mut |_, _| {}).unwrap();
     let target = backend.shared.clone();
-    let loaded = loader.load(models, Room::Beside(target.as_ref()), &mut |_, _| {});
+    let loaded = loader.load(models, LoadRoom::Beside(target.as_ref()), &mut |_, _| {});
     (backend, loaded)
 }
 

@@ -96,9 +96,10 @@ impl AnswerRecorder {
 mod tests {
     use super::*;
     use crate::bench::strategies::SequenceCounts;
-    use crate::decode::{Committed, Origin, Round, Summary, Timing, ahead_for_tests as ahead};
+    use crate::decode::{Committed, Origin, Round, Summary, Timing};
     use crate::draft::Budget;
     use crate::model::Traffic;
+    use crate::overlap::sequences_for_tests as ahead;
     use crate::speculate::{Shape, Tree};
 
     fn committed(token: u32) -> Committed {

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use super::FeatureHead;
 use super::scratch_tree::GrowingTree;
 use crate::draft::outcome::{Hypothesis, OUTCOMES, after_accepting, take_likeliest};
-use crate::draft::{AheadRequest, Budget, DraftRequest, Grown, OutcomeAhead};
+use crate::draft::{AheadRequest, Budget, DraftRequest, Grown, Outcome};
 use crate::model::head::HeadError;
 use crate::speculate::SamplerSettings;
 
@@ -25,11 +25,11 @@ pub(super) struct DraftedAhead {
     pairs: usize,
     budget: Budget,
     coupled: Option<SamplerSettings>,
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<GrowingOutcome>,
 }
 
 #[derive(Debug)]
-struct Outcome {
+struct GrowingOutcome {
     /// The tokens that it commits: accepted tokens, then the next root.
     tokens: Vec<u32>,
     /// The tree below the last of them.
@@ -80,9 +80,9 @@ impl FeatureHead {
             tokens.reverse();
             tokens.push(bonus);
             let grown = growing.growth.clone().finish(bonus);
-            self.outcomes.push(OutcomeAhead { node, log_prob: score, tree: grown });
+            self.outcomes.push(Outcome { node, log_prob: score, tree: grown });
             if let Some(drafted_ahead) = &mut self.drafted_ahead {
-                drafted_ahead.outcomes.push(Outcome { tokens, growing });
+                drafted_ahead.outcomes.push(GrowingOutcome { tokens, growing });
             }
             if let Some(told) = told {
                 told(Grown::Outcomes(&self.outcomes));

@@ -6,7 +6,7 @@ mod scratch_tree;
 
 use std::sync::Arc;
 
-use super::{AheadRequest, Depths, DraftError, DraftRequest, Drafter, OutcomeAhead};
+use super::{AheadRequest, Depths, DraftError, DraftRequest, Drafter, Outcome};
 use crate::kernels::Pool;
 use crate::model::head::{Candidates, FusionKind, HeadBackend, HeadConfig, HeadError, Pairs};
 use crate::model::{FeatureSource, TrafficMeter};
@@ -47,7 +47,7 @@ pub struct FeatureHead {
     settled: Option<(usize, usize)>,
     drafted_ahead: Option<DraftedAhead>,
     /// The outcomes that it holds, for the record of the round.
-    outcomes: Vec<OutcomeAhead>,
+    outcomes: Vec<Outcome>,
     /// Whether the last tree came from it.
     was_drafted_ahead: bool,
     /// The pool it runs on while the target verifies.
@@ -288,7 +288,7 @@ impl Drafter for FeatureHead {
         self.was_drafted_ahead
     }
 
-    fn outcomes_ahead(&self) -> &[OutcomeAhead] {
+    fn outcomes_ahead(&self) -> &[Outcome] {
         &self.outcomes
     }
 

@@ -4,7 +4,7 @@
 
 use super::{SmallModel, is_set};
 use crate::draft::outcome::{Hypothesis, OUTCOMES, after_accepting, take_likeliest};
-use crate::draft::{AheadRequest, DraftError, Grown, OutcomeAhead};
+use crate::draft::{AheadRequest, DraftError, Grown, Outcome};
 
 impl SmallModel {
     /// Drafts after the likeliest outcomes of verifying `tree`, one after the other, until `stop`.
@@ -25,7 +25,7 @@ impl SmallModel {
                 hypotheses.extend(after_accepting(tree, node, Some(row), candidates));
             } else {
                 let tree = self.grow(request, Some(row), Some(stop))?.finish(next);
-                self.outcomes.push(OutcomeAhead { node, log_prob: score, tree });
+                self.outcomes.push(Outcome { node, log_prob: score, tree });
                 if let Some(told) = told {
                     told(Grown::Outcomes(&self.outcomes));
                 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::draft_state::{DraftState, RowMap};
-use super::{AheadRequest, DraftError, DraftRequest, Drafter, OutcomeAhead};
+use super::{AheadRequest, DraftError, DraftRequest, Drafter, Outcome};
 use crate::kernels::Pool;
 use crate::model::{SharedVocabulary, SmallLm, TrafficMeter};
 use crate::speculate::duo::SequencesAhead;
@@ -25,7 +25,7 @@ pub struct SmallModel {
     /// Sequences after the tree that was checked last.
     prepared: Option<Prepared>,
     /// What it drafted for outcomes of the tree that was checked last.
-    outcomes: Vec<OutcomeAhead>,
+    outcomes: Vec<Outcome>,
     /// Whether it has worked ahead since the last tree.
     worked_ahead: bool,
     /// Whether the last proposed tree was drafted ahead, either completely or from its first level
@@ -157,7 +157,7 @@ impl Drafter for SmallModel {
         self.prepared.as_ref().map(Prepared::sequences)
     }
 
-    fn outcomes_ahead(&self) -> &[OutcomeAhead] {
+    fn outcomes_ahead(&self) -> &[Outcome] {
         &self.outcomes
     }
 

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::decode::{
-    AheadRecord, AheadToken, Committed, Finish, Origin, PendingRound, Round, Summary, Timing,
-};
+use crate::decode::{Committed, Finish, Origin, Round, Summary, Timing};
 use crate::draft::{Budget, Depths};
 use crate::hardware::Usage;
 use crate::model::Traffic;
+use crate::overlap::{PendingRound, SequenceToken, SequencesRecord};
 use crate::plan::{DraftKind, STRATEGIES, Setting, Strategy};
 use crate::speculate::{Shape, Tree};
 use crate::tui::event::{Effect, ScreenEvent};
@@ -275,12 +274,13 @@ pub fn pending(generation: u64, index: usize) -> Event {
     let Round { mut tree, mut labels, .. } = round_of(&[(" the", 0, 1.0)], &[], "");
     tree.push(0, 1, -0.2);
     labels.push(" fox".to_string());
-    let token = |label: &str, log_prob| AheadToken { token: 2, label: label.to_string(), log_prob };
+    let token =
+        |label: &str, log_prob| SequenceToken { token: 2, label: label.to_string(), log_prob };
     let sequences = vec![
         vec![token(" who", -0.4), token(" lived", -0.1), token(" by", -0.3)],
         vec![token(" and", -1.6), token(" an", -0.9)],
     ];
-    let ahead = AheadRecord { gamma: 12, sequences, adopted: None };
+    let ahead = SequencesRecord { gamma: 12, sequences, adopted: None };
     let round = Box::new(PendingRound { index, tree, labels, ahead, outcomes: Vec::new() });
     Event::Verifying { generation, round }
 }

@@ -3,7 +3,7 @@
 
 use super::rows::{Drawn, rows};
 use super::{Fold, NodeOutcome, TreeRow};
-use crate::decode::PendingRound;
+use crate::overlap::PendingRound;
 use crate::tui::state::ScreenState;
 
 impl ScreenState {
@@ -44,7 +44,8 @@ pub fn pending_rows(round: &PendingRound, fold: Fold, fit: usize) -> Vec<TreeRow
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::{Round, ahead_for_tests as ahead};
+    use crate::decode::Round;
+    use crate::overlap::sequences_for_tests as ahead;
     use crate::tui::tests::{answer, loaded, pending, round_of, say, type_keys};
     use crate::worker::Event;
 

@@ -1,7 +1,8 @@
 //! A round's tree as rows: one node a row, the accepted path first at every fork, so that it is at
 //! the top and reads downwards. Must never know colours.
 
-use crate::decode::{AheadOutcome, AheadRecord, AheadToken, Round};
+use crate::decode::Round;
+use crate::overlap::{OutcomeRecord, SequenceToken, SequencesRecord};
 use crate::printable::printable_line;
 use crate::speculate::Tree;
 
@@ -95,14 +96,14 @@ pub(crate) struct Drawn<'a> {
     pub(crate) labels: &'a [String],
     /// What came of it; `None` while it is being verified.
     pub(crate) judged: Option<&'a Round>,
-    pub(crate) ahead: Option<&'a AheadRecord>,
-    pub(crate) outcomes: &'a [AheadOutcome],
+    pub(crate) ahead: Option<&'a SequencesRecord>,
+    pub(crate) outcomes: &'a [OutcomeRecord],
 }
 
 pub(crate) fn rows(drawn: Drawn<'_>, fold: Fold, fit: usize) -> Vec<TreeRow> {
     let Drawn { tree, labels, judged, ahead, outcomes } = drawn;
     // Every node has a row, and so have what the target chose and what was drafted ahead.
-    let beside = ahead.map_or(0, AheadRecord::k) + outcomes.len();
+    let beside = ahead.map_or(0, SequencesRecord::k) + outcomes.len();
     let fold = match fold {
         Fold::Fit if tree.len() + beside < fit => Fold::Nothing,
         Fold::Fit => Fold::Branches,
@@ -158,7 +159,7 @@ pub(crate) fn rows(drawn: Drawn<'_>, fold: Fold, fit: usize) -> Vec<TreeRow> {
 
 /// A tree that was drafted ahead, in a row: the path and the token that it was drafted for, and
 /// behind `⋯` its likeliest path; its other nodes are hidden. The probability is the outcome's.
-fn outcome_row(tree: &Tree, labels: &[String], outcome: &AheadOutcome) -> TreeRow {
+fn outcome_row(tree: &Tree, labels: &[String], outcome: &OutcomeRecord) -> TreeRow {
     let mut path: Vec<usize> = tree.ancestors(outcome.node).filter(|&node| node != 0).collect();
     path.reverse();
     let text = |labels: &[String], nodes: &[usize]| -> String {
@@ -186,8 +187,8 @@ fn outcome_row(tree: &Tree, labels: &[String], outcome: &AheadOutcome) -> TreeRo
 }
 
 /// The sequences that were drafted ahead, a row each, set off from the tree.
-fn ahead_rows(ahead: &AheadRecord, fold: Fold) -> impl Iterator<Item = TreeRow> + '_ {
-    let row = move |(at, sequence): (usize, &Vec<AheadToken>)| {
+fn ahead_rows(ahead: &SequencesRecord, fold: Fold) -> impl Iterator<Item = TreeRow> + '_ {
+    let row = move |(at, sequence): (usize, &Vec<SequenceToken>)| {
         let adopted = ahead.adopted == Some(at);
         (adopted || fold != Fold::Path).then(|| TreeRow {
             lines: "╎ ".to_owned(),
@@ -286,7 +287,7 @@ pub fn visible(label: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::ahead_for_tests as ahead;
+    use crate::overlap::sequences_for_tests as ahead;
     use crate::tui::tests::round_of;
 
     fn sketch(fold: Fold, fit: usize) -> Vec<String> {
@@ -362,7 +363,7 @@ mod tests {
         let outcome = |node, came| {
             let nodes = [(" on", 0, 1.0), (" the", 0, 0.7), (" a", 0, 0.2), (" mat", 1, 0.5)];
             let Round { tree, labels, .. } = round_of(&nodes, &[], "");
-            AheadOutcome { node, log_prob: 0.25f32.ln(), tree, labels, came }
+            OutcomeRecord { node, log_prob: 0.25f32.ln(), tree, labels, came }
         };
         round.outcomes = vec![outcome(0, false), outcome(3, true)];
         let ahead = ["╎ · ␣on ⋯ ␣the␣mat +1", "╎ → ␣the␣cat␣on ⋯ ␣the␣mat +1"];

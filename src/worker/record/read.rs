@@ -240,10 +240,7 @@ pub(super) fn check(round: &Round) -> Result<(), String> {
     if committed.is_empty() || path != committed {
         return Err("the committed tokens differ from the accepted path".to_owned());
     }
-    if let Some(ahead) = &round.ahead {
-        ahead.check(round)?;
-    }
-    round.outcomes.iter().try_for_each(|outcome| outcome.check(round))?;
+    round.check_ahead()?;
     // What follows on the path is cut only at the end of an answer.
     let whole = committed.len() == round.accepted.len() + 1;
     if !whole && round.finish.is_none() {

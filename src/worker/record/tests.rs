@@ -5,7 +5,8 @@ use std::sync::mpsc;
 
 use super::*;
 use crate::chat::Role;
-use crate::decode::{AheadOutcome, Round, ahead_for_tests as ahead};
+use crate::decode::Round;
+use crate::overlap::{OutcomeRecord, sequences_for_tests as ahead};
 use crate::plan::Setting;
 use crate::settings::Settings;
 use crate::speculate::Tree;
@@ -167,11 +168,11 @@ fn sequences_are_kept_and_records_without_them_are_read() {
     };
     let line = serde_json::to_string(&Line::Round(Box::new(round.clone()))).unwrap();
     assert_eq!(serde_json::from_str::<Line>(&line).unwrap(), Line::Round(Box::new(round.clone())));
-    assert!(round.ahead.as_ref().unwrap().check(&round).is_ok());
+    assert!(round.check_ahead().is_ok());
     assert!(!round.judged_count().unwrap().one_was_enough);
     let broken = Round { accepted: Vec::new(), ..round };
     assert_eq!(broken.judged_count(), None, "the sequences follow a tail that was wrong");
-    assert!(broken.ahead.as_ref().unwrap().check(&broken).is_err());
+    assert!(broken.check_ahead().is_err());
 }
 
 #[test]
@@ -190,9 +191,9 @@ fn what_is_cut_off_is_said() {
 }
 
 /// A tree of one node that was drafted ahead, for a token other than the round's own.
-fn outcome(round: &Round, node: usize, came: bool) -> AheadOutcome {
+fn outcome(round: &Round, node: usize, came: bool) -> OutcomeRecord {
     let (tree, labels) = (Tree::root(round.bonus + 1), vec!["x".to_owned()]);
-    AheadOutcome { node, log_prob: -0.5, tree, labels, came }
+    OutcomeRecord { node, log_prob: -0.5, tree, labels, came }
 }
 
 #[test]

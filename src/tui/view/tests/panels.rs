@@ -6,8 +6,9 @@ use ratatui::style::Style;
 use unicode_width::UnicodeWidthStr;
 
 use super::{answering, check, drawn, text};
-use crate::decode::{AheadRecord, AheadToken, Timing};
+use crate::decode::Timing;
 use crate::model::Traffic;
+use crate::overlap::{SequenceToken, SequencesRecord};
 use crate::speculate::{Budget, SamplerSettings, Shape};
 use crate::tui::chat::FirstAnswer;
 use crate::tui::event::{Button, ScreenEvent};
@@ -141,16 +142,17 @@ fn sequences_drafted_ahead_stand_below_the_tree() {
     let nodes = [(" the", 0, 1.0), (" little", 0, 0.8), (" fox", 1, 0.7)];
     let mut round = round_of(&nodes, &[1, 2], " ran");
     let drafted = |words: &[&str]| {
-        let token = |&word: &&str| AheadToken { token: 0, label: word.to_owned(), log_prob: -0.5 };
+        let token =
+            |&word: &&str| SequenceToken { token: 0, label: word.to_owned(), log_prob: -0.5 };
         words.iter().map(token).collect()
     };
-    let mut sequences: Vec<Vec<AheadToken>> =
+    let mut sequences: Vec<Vec<SequenceToken>> =
         vec![drafted(&[" sat", " on"]), drafted(&[" ran", " over"])];
     sequences[1][0].token = round.bonus;
-    round.ahead = Some(AheadRecord { gamma: 4, sequences, adopted: Some(1) });
+    round.ahead = Some(SequencesRecord { gamma: 4, sequences, adopted: Some(1) });
     round.budget = Budget::new(Shape { gamma: 4, width: 2, depth: 2 }, 0);
     round.timing = Timing { draft_ms: 0.1, verify_ms: 41.0, ahead_ms: 38.0, ..round.timing };
-    assert!(round.ahead.as_ref().unwrap().check(&round).is_ok());
+    assert!(round.check_ahead().is_ok());
     say(&mut state, Event::Round { generation: 2, round: Box::new(round) });
     type_keys(&mut state, "<f2>");
     check("sequences_80", &mut state);

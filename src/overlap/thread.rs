@@ -1,8 +1,8 @@
 //! The thread on which a drafter drafts ahead while the target verifies (overlap). It owns the
 //! drafter only for that time and always returns it; nothing here decides a token.
 
-use super::panic::panic_message;
-use super::pending::PassWatch;
+use super::watch::PassWatch;
+use crate::caught::panic_message;
 use crate::draft::{AheadRequest, DraftRequest, Drafter, Grown};
 use crate::speculate::Tree;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,7 +33,7 @@ struct Done {
 }
 
 /// A thread that waits for drafters to run. It ends when it is dropped.
-pub(super) struct DraftThread {
+pub(crate) struct DraftThread {
     /// `None` only while it is dropped.
     jobs: Option<Sender<DraftJob>>,
     done: Receiver<Done>,
@@ -42,20 +42,20 @@ pub(super) struct DraftThread {
 }
 
 /// What drafting ahead returns.
-pub(super) struct Returned {
+pub(crate) struct Returned {
     /// `None` if the thread has ended and the drafter is lost with it.
-    pub(super) drafter: Option<Box<dyn Drafter>>,
-    pub(super) failure: Option<String>,
-    pub(super) spent: OverlapTimes,
+    pub(crate) drafter: Option<Box<dyn Drafter>>,
+    pub(crate) failure: Option<String>,
+    pub(crate) spent: OverlapTimes,
 }
 
 /// How long a drafter worked while the target verified.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct OverlapTimes {
+pub(crate) struct OverlapTimes {
     /// Its work during the target's pass.
-    pub(super) ahead: Duration,
+    pub(crate) ahead: Duration,
     /// Its work after the pass, while the target waited for it.
-    pub(super) wait: Duration,
+    pub(crate) wait: Duration,
 }
 
 impl DraftThread {
@@ -78,7 +78,7 @@ impl DraftThread {
     ///
     /// # Errors
     /// Returns the drafter if the thread has ended.
-    pub(super) fn send(
+    pub(crate) fn send(
         &self,
         drafter: Box<dyn Drafter>,
         tree: Tree,
@@ -94,7 +94,7 @@ impl DraftThread {
     }
 
     /// Tells the drafter to stop and waits until it does.
-    pub(super) fn recall(&self) -> Returned {
+    pub(crate) fn recall(&self) -> Returned {
         let recalled = Instant::now();
         self.stop.store(true, Ordering::Release);
         match self.done.recv() {
@@ -122,17 +122,17 @@ impl Drop for DraftThread {
     }
 }
 
-/// The thread of a [`DrafterSet`], started when it is first needed.
+/// The thread of an engine, started when it is first needed.
 #[derive(Default)]
-pub(super) struct LazyDraftThread {
-    pub(super) thread: Option<DraftThread>,
+pub(crate) struct LazyDraftThread {
+    pub(crate) thread: Option<DraftThread>,
     /// Whether it could not be started, which has been reported to the user.
     refused: bool,
 }
 
 impl LazyDraftThread {
     /// The thread. If there is none, the error holds the reason the first time only.
-    pub(super) fn get(&mut self) -> Result<&DraftThread, Option<String>> {
+    pub(crate) fn get(&mut self) -> Result<&DraftThread, Option<String>> {
         if self.refused {
             return Err(None);
         }

@@ -2,9 +2,8 @@
 //! drafted ahead by then. The drafter's thread reports it, so seldom that drafting is not slowed
 //! down, and it is not part of any record. It must not depend on who displays it.
 
-use super::ahead::{AheadOutcome, AheadRecord, AheadToken};
-use super::text::TokenText;
-use crate::draft::{Grown, OutcomeAhead};
+use super::record::{OutcomeRecord, SequenceToken, SequencesRecord};
+use crate::draft::{Grown, Outcome};
 use crate::speculate::Tree;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -17,13 +16,13 @@ pub struct PendingRound {
     pub index: usize,
     /// The tree that the target verifies.
     pub tree: Tree,
-    /// Display text of each node's token, as in [`super::Round::labels`].
+    /// Display text of each node's token, as in a round's labels.
     pub labels: Vec<String>,
     /// γ of what is drafted ahead, and the sequences so far. While there is only one, k may not be
     /// known yet; none are drafted if there are outcomes.
-    pub ahead: AheadRecord,
+    pub ahead: SequencesRecord,
     /// The outcomes for which trees have been drafted so far.
-    pub outcomes: Vec<AheadOutcome>,
+    pub outcomes: Vec<OutcomeRecord>,
 }
 
 /// When a listener is called.
@@ -37,25 +36,26 @@ pub struct TellTimes {
 
 /// Receives rounds that are being verified.
 #[derive(Clone)]
-pub struct AheadListener {
-    names: Arc<dyn TokenText>,
+pub struct PassListener {
+    label: Arc<dyn Fn(u32) -> String + Send + Sync>,
     times: TellTimes,
     tell: Arc<dyn Fn(PendingRound) + Send + Sync>,
 }
 
-impl AheadListener {
-    /// Calls `tell` at these times, on the drafter's thread, so it must not block.
+impl PassListener {
+    /// Calls `tell` at these times, on the drafter's thread, so it must not block. `label` gives the
+    /// display text of a token.
     pub fn new(
-        names: Arc<dyn TokenText>,
+        label: impl Fn(u32) -> String + Send + Sync + 'static,
         times: TellTimes,
         tell: impl Fn(PendingRound) + Send + Sync + 'static,
     ) -> Self {
-        Self { names, times, tell: Arc::new(tell) }
+        Self { label: Arc::new(label), times, tell: Arc::new(tell) }
     }
 
     /// Watches the round `index`, whose tree the target has been verifying since `began`; γ is the
     /// budget of the sequences.
-    pub(super) fn pass(
+    pub(crate) fn pass(
         &self,
         index: usize,
         tree: &Tree,
@@ -80,12 +80,12 @@ type Drafted = Vec<(u32, f32)>;
 #[derive(Clone)]
 enum Untold {
     Sequences(Vec<Drafted>),
-    Outcomes(Vec<OutcomeAhead>),
+    Outcomes(Vec<Outcome>),
 }
 
 /// Watches drafting ahead during one pass of the target.
-pub(super) struct PassWatch {
-    listener: AheadListener,
+pub(crate) struct PassWatch {
+    listener: PassListener,
     index: usize,
     tree: Tree,
     gamma: usize,
@@ -97,7 +97,7 @@ pub(super) struct PassWatch {
 
 impl PassWatch {
     /// Notes that more has been drafted, and calls the listener if it is due.
-    pub(super) fn grown(&self, grown: Grown<'_>) {
+    pub(crate) fn grown(&self, grown: Grown<'_>) {
         self.untold.set(Some(match grown {
             Grown::Sequences(sequences) => {
                 Untold::Sequences(sequences.so_far().map(<[_]>::to_vec).collect())
@@ -111,30 +111,29 @@ impl PassWatch {
 
     /// How long it is until the listener may receive what it has not received yet; `None` if it has
     /// everything.
-    pub(super) fn left(&mut self) -> Option<Duration> {
+    pub(crate) fn left(&mut self) -> Option<Duration> {
         let due = self.due.get();
         self.untold.get_mut().as_ref().map(|_| due.saturating_duration_since(Instant::now()))
     }
 
     /// Gives the listener what it has not received yet.
-    pub(super) fn tell(&self) {
+    pub(crate) fn tell(&self) {
         let Some(untold) = self.untold.take() else { return };
-        let AheadListener { names, times, tell } = &self.listener;
-        let label = |token| names.label(token);
-        let token = |(token, log_prob)| AheadToken { token, label: label(token), log_prob };
+        let PassListener { label, times, tell } = &self.listener;
+        let token = |(token, log_prob)| SequenceToken { token, label: label(token), log_prob };
         let (sequences, outcomes) = match untold {
             Untold::Sequences(all) => {
                 (all.into_iter().map(|all| all.into_iter().map(token).collect()).collect(), vec![])
             }
             Untold::Outcomes(all) => {
-                (vec![], all.iter().map(|ahead| AheadOutcome::new(ahead, &label)).collect())
+                (vec![], all.iter().map(|ahead| OutcomeRecord::new(ahead, &**label)).collect())
             }
         };
         tell(PendingRound {
             index: self.index,
             tree: self.tree.clone(),
             labels: self.tree.nodes().iter().map(|node| label(node.token)).collect(),
-            ahead: AheadRecord { gamma: self.gamma, sequences, adopted: None },
+            ahead: SequencesRecord { gamma: self.gamma, sequences, adopted: None },
             outcomes,
         });
         self.due.set(Instant::now() + times.every);
