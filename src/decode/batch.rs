@@ -52,7 +52,9 @@ struct UnderWay {
 impl BatchEngine {
     /// An engine for as many simultaneous answers as `target` has sequences.
     pub fn new(mut target: CpuBatch) -> Self {
-        (0..target.sequences()).for_each(|sequence| target.truncate(sequence, 0));
+        for sequence in 0..target.sequences() {
+            target.truncate(sequence, 0);
+        }
         let sequences = (0..target.sequences()).map(|_| Sequence::default()).collect();
         Self { target, sequences, active: 0 }
     }
@@ -89,7 +91,8 @@ impl BatchEngine {
         names: &dyn TokenText,
     ) -> Result<Option<Answered>, DecodeError> {
         assert!(self.has_room(), "{} answers in progress", self.active);
-        let (prompt, capacity) = (&request.prompt, self.capacity());
+        let prompt = &request.prompt;
+        let capacity = self.capacity();
         if prompt.is_empty() {
             return Err(DecodeError::EmptyPrompt);
         }
@@ -125,7 +128,8 @@ impl BatchEngine {
     /// [`DecodeError::Target`]; nothing was committed then.
     pub fn step(&mut self, names: &dyn TokenText) -> Result<Vec<Answered>, DecodeError> {
         let sequences = &mut self.sequences[..self.active];
-        let (vocab, capacity) = (self.target.vocab(), self.target.capacity());
+        let vocab = self.target.vocab();
+        let capacity = self.target.capacity();
         let pool = std::sync::Arc::clone(self.target.pool());
         let roots = sequences.iter().flat_map(|sequence| &sequence.under_way);
         let roots: Vec<u32> = roots.map(|under_way| under_way.root).collect();

@@ -39,7 +39,8 @@ impl DrafterSet {
             DrafterSlot { drafter: Some(drafter), reported_full: false }
         };
         let slots = drafters.into_iter().map(slot).collect();
-        let (notices, rates) = (Vec::new(), ModelRates::default());
+        let notices = Vec::new();
+        let rates = ModelRates::default();
         let thread = LazyDraftThread::default();
         Self { slots, observed: 0, first: 0, notices, rates, thread }
     }
@@ -87,19 +88,25 @@ impl DrafterSet {
     pub(super) fn truncate(&mut self, pairs: usize) {
         if pairs < self.observed {
             self.observed = pairs;
-            self.working().for_each(|drafter| drafter.truncate(pairs));
+            for drafter in self.working() {
+                drafter.truncate(pairs);
+            }
         }
     }
 
     /// Lets the drafters forget what they remember of earlier texts.
     pub(super) fn start_over(&mut self) {
-        self.working().for_each(|drafter| drafter.start_over());
+        for drafter in self.working() {
+            drafter.start_over();
+        }
     }
 
     /// Gives the drafters the token at position 0.
     pub(super) fn begin(&mut self, first: u32) {
         self.first = first;
-        self.working().for_each(|drafter| drafter.begin(first));
+        for drafter in self.working() {
+            drafter.begin(first);
+        }
     }
 
     /// Lets the drafters observe the pairs that follow those already observed.
@@ -128,7 +135,9 @@ impl DrafterSet {
         let source = drafter.source();
         match proposed.and_then(|tree| check(tree, root, &budget, vocab)) {
             Ok(mut tree) => {
-                source.into_iter().for_each(|source| tree.credit_unclaimed(source));
+                if let Some(source) = source {
+                    tree.credit_unclaimed(source);
+                }
                 tree
             }
             Err(error) => {
@@ -241,7 +250,8 @@ impl DrafterSet {
 
     /// Rolls a drafter that has moved back to what all of them have observed.
     fn resume(&mut self, at: usize) {
-        let (observed, first) = (self.observed, self.first);
+        let observed = self.observed;
+        let first = self.first;
         if let Some(drafter) = &mut self.slots[at].drafter {
             drafter.truncate(observed);
             if observed == 0 {
@@ -292,10 +302,10 @@ impl OverlapGuard<'_> {
     }
 
     fn recall(&mut self) -> OverlapTimes {
-        let Some(thread) = self.drafting.thread.thread.as_ref().filter(|_| !self.over) else {
+        if std::mem::replace(&mut self.over, true) {
             return OverlapTimes::default();
-        };
-        self.over = true;
+        }
+        let Some(thread) = &self.drafting.thread.thread else { return OverlapTimes::default() };
         let Returned { drafter, failure, spent } = thread.recall();
         self.drafting.returned(self.at, drafter, failure);
         spent

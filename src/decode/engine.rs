@@ -105,7 +105,9 @@ impl Engine {
     /// What has been sent over the buses to the GPUs so far.
     pub fn traffic(&self) -> Traffic {
         let mut all = Traffic::default();
-        self.meters.iter().for_each(|meter| all += meter.read());
+        for meter in &self.meters {
+            all += meter.read();
+        }
         all
     }
 
@@ -125,7 +127,9 @@ impl Engine {
         self.text.clear();
         self.drafting.truncate(0);
         self.pending_features.clear();
-        self.observed_features.iter_mut().for_each(Vec::clear);
+        if let Some(features) = &mut self.observed_features {
+            features.clear();
+        }
     }
 
     /// Forgets all texts: the caches, and what drafters remember beyond them.
@@ -151,7 +155,9 @@ impl Engine {
         self.drafting.truncate(common);
         self.pending_features.clear();
         let width = self.target.feature_width();
-        self.observed_features.iter_mut().for_each(|kept| kept.truncate(common * width));
+        if let Some(features) = &mut self.observed_features {
+            features.truncate(common * width);
+        }
         common
     }
 
@@ -210,8 +216,8 @@ impl Engine {
         self.target.commit(path);
         self.text.extend(path[1..].iter().map(|&node| tree.nodes()[node].token));
         let rows = path.iter().map(|&node| &features[node * width..(node + 1) * width]);
-        let kept: Vec<f32> = rows.flatten().copied().collect();
-        self.observe(&kept);
+        let features: Vec<f32> = rows.flatten().copied().collect();
+        self.observe(&features);
     }
 
     /// Adds the features of positions just committed and lets the drafters observe every pair that
@@ -232,10 +238,10 @@ impl Engine {
             let tokens = &self.text[from + 1..=from + pairs];
             let features = &self.pending_features[..pairs * width];
             self.drafting.observe(features, tokens);
-            if let Some(kept) = self.observed_features.as_mut()
+            if let Some(observed) = self.observed_features.as_mut()
                 && self.drafting.reads_features()
             {
-                kept.extend_from_slice(features);
+                observed.extend_from_slice(features);
             }
             self.pending_features.drain(..pairs * width);
         }

@@ -45,7 +45,7 @@ struct Overlapped {
 }
 
 /// How far the tree was right, as far as the answer goes.
-struct Walk {
+struct CommittedPath {
     accepted: Vec<usize>,
     bonus: u32,
     committed: Vec<Committed>,
@@ -98,11 +98,14 @@ impl<'a> Generation<'a> {
         request: Request,
         reused: usize,
     ) -> Self {
-        let (answer, prompt) = (Answer::new(&request), request.prompt);
+        let answer = Answer::new(&request);
+        let prompt = request.prompt;
         let history = History::new(&prompt);
         let prompt_tokens = prompt.len();
         let summary = Summary { prompt_tokens, reused_tokens: reused, ..Summary::default() };
-        let (sampler, logits, listener) = (Sampler::default(), Vec::new(), None);
+        let sampler = Sampler::default();
+        let logits = Vec::new();
+        let listener = None;
         Self { engine, names, prompt, answer, history, sampler, logits, summary, listener }
     }
 
@@ -116,7 +119,8 @@ impl<'a> Generation<'a> {
     /// # Errors
     /// [`DecodeError::Target`].
     pub fn prefill(&mut self) -> Result<PrefillProgress, DecodeError> {
-        let (start, traffic) = (Instant::now(), self.engine.traffic());
+        let start = Instant::now();
+        let traffic = self.engine.traffic();
         let rest = &self.prompt[self.engine.target.len()..];
         if !rest.is_empty() {
             self.logits = self.engine.prefill(rest)?;
@@ -192,9 +196,11 @@ impl<'a> Generation<'a> {
                 self.engine.target.verify(tree)?
             }
         };
-        let rival = options.rival.map(|rival| rival.drafter);
-        let asked = std::iter::once(options.drafter).chain(rival).filter(|_| options.speculate);
-        self.engine.drafting.verified(asked, tree, &verified.logits);
+        if options.speculate {
+            let rival = options.rival.map(|rival| rival.drafter);
+            let asked = std::iter::once(options.drafter).chain(rival);
+            self.engine.drafting.verified(asked, tree, &verified.logits);
+        }
         Ok(Checked {
             verified,
             timing: Timing { verify_ms, ahead_ms, wait_ms, ..Timing::default() },
@@ -220,7 +226,7 @@ impl<'a> Generation<'a> {
 
     /// Walks the tree by the target's choices, appends them to the answer and commits them. Nothing
     /// after the end of the answer is committed, neither positions nor the bonus token.
-    fn accept(&mut self, drafted: &Drafted, verified: &Verified) -> Walk {
+    fn accept(&mut self, drafted: &Drafted, verified: &Verified) -> CommittedPath {
         let tree = &drafted.tree;
         let position = self.engine.target.len();
         let Accepted { mut path, bonus } =
@@ -249,7 +255,7 @@ impl<'a> Generation<'a> {
         if has_bonus {
             self.engine.push_root(bonus);
         }
-        Walk { accepted: path.split_off(1), bonus, committed }
+        CommittedPath { accepted: path.split_off(1), bonus, committed }
     }
 
     /// The record of the round, without its times.
@@ -258,12 +264,12 @@ impl<'a> Generation<'a> {
         options: &RoundOptions,
         drafted: Drafted,
         overlapped: Overlapped,
-        walk: Walk,
+        path: CommittedPath,
     ) -> Round {
         let label = |token| self.names.label(token);
         let Drafted { tree, by, .. } = drafted;
         let Overlapped { sequences, outcomes } = overlapped;
-        let Walk { accepted, bonus, committed } = walk;
+        let CommittedPath { accepted, bonus, committed } = path;
         let ahead = sequences.map(|(gamma, ahead)| {
             let continues = self.summary.finish.is_none();
             let won =

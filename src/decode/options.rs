@@ -48,8 +48,11 @@ impl RoundOptions {
     /// Speculation with the first drafter; draft and target take turns.
     pub fn new(budget: Budget, sampler: SamplerSettings) -> Self {
         let schedule = Schedule::Alternate;
-        let (drafter, strategy) = (0, "");
-        let (coupled, verify_times, rival) = (false, None, None);
+        let drafter = 0;
+        let strategy = "";
+        let coupled = false;
+        let verify_times = None;
+        let rival = None;
         let speculate = true;
         Self {
             budget,

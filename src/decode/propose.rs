@@ -123,8 +123,10 @@ impl Generation<'_> {
         let vocab = self.engine.target.vocab();
         let sampled = options.coupled && !options.sampler.is_greedy();
         let coupling = sampled.then_some(Coupling { sampler: options.sampler, root: committed });
-        let times = options.verify_times.filter(|_| drafter == options.drafter);
-        let least_path = times.map_or(0.0, |times| times.least_path());
+        let least_path = match options.verify_times {
+            Some(times) if drafter == options.drafter => times.least_path(),
+            _ => 0.0,
+        };
         let request = DraftRequest { root, budget, coupling, least_path };
         let tree = self.engine.drafting.propose(drafter, &request, vocab);
         let was_ahead = self.engine.drafting.was_drafted_ahead(drafter);

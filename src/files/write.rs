@@ -190,7 +190,8 @@ mod tests {
     #[test]
     fn a_renamed_file_replaces_what_was_there() {
         let folder = tempfile::tempdir().unwrap();
-        let (part, whole) = (folder.path().join("a.part"), folder.path().join("a"));
+        let part = folder.path().join("a.part");
+        let whole = folder.path().join("a");
         fs::write(&part, "new").unwrap();
         fs::write(&whole, "old").unwrap();
         durable_rename(&part, &whole).unwrap();

@@ -63,7 +63,8 @@ impl TargetFingerprint {
             let tensor = source.tensor(&name);
             if let Some(tensor) = &tensor {
                 hash_part(&mut weights, tensor.format.to_string().as_bytes());
-                let (bytes, ends) = (&tensor.bytes, tensor.bytes.len().min(SAMPLE));
+                let bytes = &tensor.bytes;
+                let ends = bytes.len().min(SAMPLE);
                 hash_part(&mut weights, &bytes[..ends]);
                 hash_part(&mut weights, &bytes[bytes.len() - ends..]);
             }

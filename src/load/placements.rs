@@ -8,7 +8,6 @@ use super::context::{LoadContext, held_on};
 use super::drafter::LoadedDrafter;
 use super::error::StartError;
 use super::files::NamedHead;
-use super::kept_file::KeptFile;
 use super::measure::verify_times;
 use super::shared_target::SharedTarget;
 use super::sizes::{self, CODES, FOUR_BITS};
@@ -154,9 +153,9 @@ pub(super) fn forecast(
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Result<(Placements, PlacementInputs, Option<Arc<Gpu>>), String> {
     let settings = ctx.settings;
-    let mut file = kept(ctx, &room);
-    let kept = file.as_mut().and_then(CachedValue::read);
-    let (times, gpu) = match kept {
+    let mut file = stored(ctx, &room);
+    let stored = file.as_mut().and_then(CachedValue::read);
+    let (times, gpu) = match stored {
         Some(times) => (times, None),
         None if !alone => return Err("other models are in use".to_owned()),
         None => {
@@ -242,7 +241,7 @@ pub(super) fn misplaced(
 }
 
 /// Where the times of this machine and target are stored, if they are.
-fn kept(ctx: &LoadContext<'_>, room: &GpuRoom) -> Option<CachedValue<DeviceTimes>> {
+fn stored(ctx: &LoadContext<'_>, room: &GpuRoom) -> Option<CachedValue<DeviceTimes>> {
     let folder = ctx.settings.learned.as_ref()?;
     let adapter = ctx.machine.adapters.get(room.number)?;
     let target = &ctx.files.target;

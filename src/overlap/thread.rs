@@ -153,7 +153,8 @@ impl LazyDraftThread {
 fn serve(jobs: &Receiver<DraftJob>, done: &Sender<Done>) {
     let mut next = jobs.recv().ok();
     while let Some(mut job) = next {
-        let (watch, stop) = (job.watch.take(), Arc::clone(&job.stop));
+        let watch = job.watch.take();
+        let stop = Arc::clone(&job.stop);
         if done.send(work(job, watch.as_ref())).is_err() {
             return;
         }
@@ -178,7 +179,11 @@ fn serve(jobs: &Receiver<DraftJob>, done: &Sender<Done>) {
 fn work(job: DraftJob, watch: Option<&PassWatch>) -> Done {
     let DraftJob { mut drafter, tree, request, stop, .. } = job;
     let began = Instant::now();
-    let tell = |grown: Grown<'_>| watch.iter().for_each(|watch| watch.grown(grown));
+    let tell = |grown: Grown<'_>| {
+        if let Some(watch) = watch {
+            watch.grown(grown);
+        }
+    };
     let grown = watch.is_some().then_some(&tell as &dyn Fn(Grown<'_>));
     let worked = catch_unwind(AssertUnwindSafe(|| {
         drafter.draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &stop, grown })

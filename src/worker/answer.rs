@@ -146,7 +146,8 @@ impl Backend {
 
         let mut progress = answer.progress();
         loop {
-            let (done, total) = (progress.done, progress.total);
+            let done = progress.done;
+            let total = progress.total;
             send(Event::Prefill { generation, done, total })?;
             if gate.cancelled(controls) {
                 return cancelled(answer);
@@ -171,7 +172,7 @@ impl Backend {
             let planning = Instant::now();
             let options = options(planner, &now);
             let chosen = planning.elapsed();
-            answer.watch(listener.clone().filter(|_| now.watched));
+            answer.watch(if now.watched { listener.clone() } else { None });
             let mut round = answer.step(&options)?;
             // Before the thoughts lose their text, because a model may also think in circles.
             let repeats = noticed(&mut repetition, &round.committed);

@@ -26,10 +26,12 @@ pub(super) fn asked(
         let first = places.partition_point(|place| place.start < run.start);
         first..places.partition_point(|place| place.end <= run.end).max(first)
     };
-    let (mut runs, mut begin) = (Vec::new(), 0);
+    let mut runs = Vec::new();
+    let mut begin = 0;
     let answers = messages.iter().enumerate();
     for (at, _) in answers.filter(|(_, message)| message.role == Role::Assistant) {
-        let (before, behind) = (render(&messages[..at], true), render(&messages[..=at], false));
+        let before = render(&messages[..at], true);
+        let behind = render(&messages[..=at], false);
         // If a template does not accept a part of a conversation, what follows is unknown.
         let (Some(before), Some(behind)) = (before, behind) else { return runs };
         let end = common(&before).max(begin);

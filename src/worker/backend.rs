@@ -131,7 +131,8 @@ impl From<Loaded> for Backend {
     fn from(loaded: Loaded) -> Self {
         let Loaded { target, drafters, tokenizer, template, strategies, .. } = loaded;
         let Loaded { eos, stop, ready, notices, shared, snapshots, .. } = loaded;
-        let (encoder, context) = (tokenizer.clone(), ready.context);
+        let encoder = tokenizer.clone();
+        let context = ready.context;
         let splits_prompts = ready.prompts_on.is_some();
         let prompter = move |messages: &[Message], thinking| {
             let (messages, begun) = match messages {

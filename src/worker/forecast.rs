@@ -114,7 +114,8 @@ impl Forecaster {
 
     /// What to expect of a pair of the catalogue, by what it says of its models.
     pub fn of_pair(&self, pair: &CataloguePair) -> Forecast {
-        let (target, small) = (pair.target_bytes(), pair.small_bytes());
+        let target = pair.target_bytes();
+        let small = pair.small_bytes();
         let size = TargetSize { weights: pair.weights, bytes: target, layers: pair.layers };
         let drafts = match &pair.draft {
             PairDraft::Head(_) => Vec::new(),
@@ -165,7 +166,8 @@ impl Forecaster {
             Runs::Model { config: small, pass_bytes } => {
                 let same = target.facts.vocabulary.is_some()
                     && target.facts.vocabulary == draft.facts.vocabulary;
-                let (most, has) = (target.facts.parameters?, draft.facts.parameters?);
+                let most = target.facts.parameters?;
+                let has = draft.facts.parameters?;
                 let fits = same && has <= most / SMALL && !draft.facts.expanded;
                 fits.then(|| (of_small(small, *pass_bytes), (0, 0)))
             }
@@ -254,7 +256,8 @@ mod tests {
     #[test]
     fn a_pair_of_the_catalogue_is_slower_and_larger_with_more_weights() {
         let of = |name: &str| MACHINE.of_pair(crate::library::pair(name).unwrap());
-        let (small, large) = (of("qwen2.5-3b"), of("qwen2.5-7b"));
+        let small = of("qwen2.5-3b");
+        let large = of("qwen2.5-7b");
         assert!(small.needed < large.needed && small.plain > large.plain);
         assert!(small.drafts[0].rate >= small.plain.unwrap(), "{small:?}");
         assert_eq!((small.memory, large.memory), (MemoryFit::Fits, MemoryFit::Fits));

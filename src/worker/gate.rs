@@ -22,7 +22,8 @@ impl RoundGate {
 
     /// Waits while rounds are paused and none is granted. `None` if the answer is no longer wanted.
     pub(super) fn pass(&mut self, controls: &SharedControls) -> Option<Controls> {
-        let (generation, used) = (self.generation, self.used);
+        let generation = self.generation;
+        let used = self.used;
         let now =
             controls.wait_while(|c| c.generation == generation && c.paused && c.steps <= used);
         // Steps requested while rounds run freely do not count later.

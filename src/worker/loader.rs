@@ -24,7 +24,8 @@ impl SettingsLoader {
     /// that needs their drafter, and flags that would be reported as having no effect.
     fn with(&self, models: &ModelChoice) -> Settings {
         let ModelChoice { target, draft, draft_model } = models.clone();
-        let (draft, strategy) = (HeadChoice::named(draft.as_deref()), None);
+        let draft = HeadChoice::named(draft.as_deref());
+        let strategy = None;
         let mut settings =
             Settings { target, draft, draft_model, strategy, ..self.settings.clone() };
         for key in ["target", "draft", "draft_model", "strategy"] {
@@ -47,7 +48,8 @@ impl Loader for SettingsLoader {
         progress: Loading<'_>,
     ) -> Result<NewModels, LoadFailure> {
         let settings = self.with(models);
-        let (machine, purpose) = (Machine::probe(), self.purpose);
+        let machine = Machine::probe();
+        let purpose = self.purpose;
         let loaded = match room {
             Room::Beside(Some(target)) if target.is(settings.target.as_deref()) => {
                 load_drafts(&settings, &machine, purpose, target, progress)

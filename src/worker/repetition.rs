@@ -33,7 +33,8 @@ pub(super) struct RepetitionDetector {
 impl RepetitionDetector {
     /// For an answer without tokens.
     pub(super) fn new() -> Self {
-        let (recent, shape) = (vec![0; LONGEST], vec![(0, 0); LONGEST]);
+        let recent = vec![0; LONGEST];
+        let shape = vec![(0, 0); LONGEST];
         Self { recent, shape, runs: [0; LONGEST], count: 0, found: false }
     }
 

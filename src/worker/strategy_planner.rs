@@ -52,7 +52,9 @@ impl StrategyPlanner {
 
 impl Planner for StrategyPlanner {
     fn begin_answer(&mut self, context: usize, reused: usize) {
-        self.controllers.iter_mut().for_each(|each| each.budgets.begin_answer(context, reused));
+        for each in &mut self.controllers {
+            each.budgets.begin_answer(context, reused);
+        }
     }
 
     fn choose(&mut self, controls: &Controls) -> RoundPlan {
@@ -63,7 +65,8 @@ impl Planner for StrategyPlanner {
             self.controllers[wanted].budgets.repeat_reasons();
         }
         let controller = &mut self.controllers[wanted];
-        let (strategy, user) = (controller.strategy, &controls.tree);
+        let strategy = controller.strategy;
+        let user = &controls.tree;
         let overrides = strategy.overrides(user);
         let budget = controller.budgets.budget(&overrides);
         let rival = controller.budgets.rival(&overrides).and_then(|rival| {

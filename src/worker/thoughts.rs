@@ -25,7 +25,7 @@ impl Thoughts {
                 add(token, self.0.control(&name));
             }
         }
-        if let Some(last) = committed.last_mut().filter(|_| ends) {
+        if ends && let Some(last) = committed.last_mut() {
             add(last, self.0.finish());
         }
     }
@@ -44,14 +44,17 @@ pub(super) struct Begun<'a> {
 impl<'a> Begun<'a> {
     /// After a prompt that may have opened a block of thoughts.
     fn new(names: &'a dyn TokenText, opened: Option<Opened>) -> Self {
-        let (thoughts, stream) = (Thoughts::new(opened), TextStream::new(&[]));
+        let thoughts = Thoughts::new(opened);
+        let stream = TextStream::new(&[]);
         Self { thoughts, stream, names, text: String::new(), thought: String::new() }
     }
 
     /// All of `tokens`.
     pub(super) fn read(tokens: &[u32], names: &'a dyn TokenText, opened: Option<Opened>) -> Self {
         let mut begun = Self::new(names, opened);
-        tokens.iter().for_each(|&token| begun.push(token));
+        for &token in tokens {
+            begun.push(token);
+        }
         begun
     }
 

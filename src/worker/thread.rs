@@ -61,7 +61,8 @@ pub fn spawn_with(
         let sink = SharedSink::new(sink);
         // Dropped before the sink, so that a receiver that learns of the thread's end can send it
         // nothing more.
-        let (waiting, jobs) = (waiting, jobs);
+        let waiting = waiting;
+        let jobs = jobs;
         let loaded = catch_unwind(AssertUnwindSafe(|| {
             loader.first(&mut |stage, fraction| {
                 sink.send(Event::Loading { stage: stage.to_owned(), fraction });
@@ -76,7 +77,8 @@ pub fn spawn_with(
         };
         let target = TargetInUse::default();
         let done = move |loaded| tasks.send(Task::Loaded(Box::new(loaded))).is_ok();
-        let (theirs, copy) = (Arc::clone(&target), WeakSink::of(&sink));
+        let theirs = Arc::clone(&target);
+        let copy = WeakSink::of(&sink);
         let started =
             start_load_thread(Arc::clone(&loader), controls.clone(), copy, theirs, jobs, done);
         if let Err(error) = started {

@@ -109,7 +109,9 @@ impl Recorder {
                 Line::First { token: token.clone(), summary: summary.clone() }
             }
             Event::Round { round, .. } => {
-                round.committed.iter().for_each(|token| self.add(token));
+                for token in &round.committed {
+                    self.add(token);
+                }
                 self.strategy.clone_from(&round.strategy);
                 self.gamma = round.budget.shape.gamma;
                 self.blocks = round.budget.blocks;

@@ -67,9 +67,9 @@ impl SnapshotKeeper {
     /// holds of it.
     pub fn recall(&mut self, engine: &mut Engine, prompt: &[u32]) {
         let held = engine.committed().iter().zip(prompt).take_while(|(a, b)| a == b).count();
-        let Some(kept) = self.store.find(prompt, held) else { return };
-        if engine.resume(&kept) {
-            self.last = Some(sum(&kept.tokens));
+        let Some(snapshot) = self.store.find(prompt, held) else { return };
+        if engine.resume(&snapshot) {
+            self.last = Some(sum(&snapshot.tokens));
         } else {
             tracing::warn!("a saved KV cache does not fit its target; reading the prompt again");
         }
@@ -92,7 +92,7 @@ impl SnapshotKeeper {
             return;
         };
         self.last = Some(sum(tokens));
-        if let Some(text) = engine.kept(self.store.most_of_one()) {
+        if let Some(text) = engine.snapshot(self.store.most_of_one()) {
             self.tell(Task::Write(text, conversation.clone()));
         }
     }

@@ -19,7 +19,7 @@ pub struct Snapshot {
 }
 
 impl Engine {
-    /// From now on, stores what a draft head reads of the target, which [`Self::kept`] needs.
+    /// From now on, stores what a draft head reads of the target, which [`Self::snapshot`] needs.
     pub fn keep_features(&mut self) {
         self.forget();
         self.observed_features = Some(Vec::new());
@@ -27,7 +27,7 @@ impl Engine {
 
     /// The committed text; `None` if there is none, or if its KV rows cannot be read or take more
     /// than `most` bytes.
-    pub fn kept(&self, most: usize) -> Option<Snapshot> {
+    pub fn snapshot(&self, most: usize) -> Option<Snapshot> {
         let tokens = self.text.get(..self.target.len())?.to_vec();
         let kv = self.target.saved_kv(most)?;
         let features = self.observed_features.clone().unwrap_or_default();
@@ -42,36 +42,37 @@ impl Engine {
     /// Resumes a text, replacing the current one. Returns `false` if that is not possible; there is
     /// no text then, so the next prompt is read completely. The caller must ensure that the text
     /// belongs to this target.
-    pub fn resume(&mut self, kept: &Snapshot) -> bool {
+    pub fn resume(&mut self, snapshot: &Snapshot) -> bool {
         self.forget();
-        let (count, width) = (kept.tokens.len(), self.target.feature_width());
+        let count = snapshot.tokens.len();
+        let width = self.target.feature_width();
         let reads = self.drafting.reads_features();
-        let rows = kept.features.len() / width.max(1);
+        let rows = snapshot.features.len() / width.max(1);
         // A pair is a position's feature with the token after it.
         let pairs = if reads { rows.min(count.saturating_sub(1)) } else { count.saturating_sub(1) };
-        let sound = kept.features.len().is_multiple_of(width.max(1))
+        let sound = snapshot.features.len().is_multiple_of(width.max(1))
             && count > 0
             && count <= self.target.capacity()
-            && kept.tokens.iter().all(|&token| (token as usize) < self.target.vocab());
-        if !sound || reads && pairs == 0 || !self.target.restore_kv(count, &kept.kv) {
+            && snapshot.tokens.iter().all(|&token| (token as usize) < self.target.vocab());
+        if !sound || reads && pairs == 0 || !self.target.restore_kv(count, &snapshot.kv) {
             return false;
         }
-        self.text.clone_from(&kept.tokens);
+        self.text.clone_from(&snapshot.tokens);
         if self.drafting.any() && pairs > 0 {
-            self.drafting.begin(kept.tokens[0]);
+            self.drafting.begin(snapshot.tokens[0]);
             // A drafter that reads no features observes only the tokens.
             let blank = vec![0.0; if reads { 0 } else { PAIRS * width }];
             for from in (0..pairs).step_by(PAIRS) {
                 let to = (from + PAIRS).min(pairs);
                 let features = match reads {
-                    true => &kept.features[from * width..to * width],
+                    true => &snapshot.features[from * width..to * width],
                     false => &blank[..(to - from) * width],
                 };
-                self.drafting.observe(features, &kept.tokens[from + 1..=to]);
+                self.drafting.observe(features, &snapshot.tokens[from + 1..=to]);
             }
         }
-        if let Some(kept_features) = self.observed_features.as_mut().filter(|_| reads) {
-            kept_features.extend_from_slice(&kept.features[..pairs * width]);
+        if reads && let Some(features) = &mut self.observed_features {
+            features.extend_from_slice(&snapshot.features[..pairs * width]);
         }
         true
     }

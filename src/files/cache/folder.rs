@@ -68,7 +68,8 @@ impl DiskCache {
         let found = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut entries: Vec<Entry> = found
             .filter_map(|entry| {
-                let (path, about) = (entry.path(), entry.metadata().ok()?);
+                let path = entry.path();
+                let about = entry.metadata().ok()?;
                 let ours = about.is_file() && path.extension().is_some_and(|it| it == self.ending);
                 let used = about.modified().ok()?;
                 ours.then_some(Entry { used, bytes: about.len(), path })

@@ -35,26 +35,31 @@ pub trait Cached: Serialize + DeserializeOwned {
 #[derive(Serialize, Deserialize)]
 struct Index<T> {
     version: u32,
-    /// The key.
-    of: String,
-    kept: T,
+    #[serde(rename = "of")]
+    key: String,
+    #[serde(rename = "kept")]
+    value: T,
 }
 
 impl<T: Cached> Index<T> {
-    fn new(key: &str, kept: T) -> Self {
-        Self { version: T::VERSION, of: key.to_owned(), kept }
+    fn new(key: &str, value: T) -> Self {
+        Self { version: T::VERSION, key: key.to_owned(), value }
     }
 
     /// Reads what was stored for `key`.
     fn parse(json: &[u8], key: &str) -> io::Result<T> {
-        let Self { version, of, kept } = serde_json::from_slice(json)?;
-        if version != T::VERSION {
+        let found: Self = serde_json::from_slice(json)?;
+        if found.version != T::VERSION {
             return Err(useless("it has another version"));
         }
-        if of != key {
+        if found.key != key {
             return Err(useless("it belongs to something else, or that has changed since then"));
         }
-        if kept.is_sound() { Ok(kept) } else { Err(useless("its values are impossible")) }
+        if found.value.is_sound() {
+            Ok(found.value)
+        } else {
+            Err(useless("its values are impossible"))
+        }
     }
 }
 

@@ -57,7 +57,7 @@ impl<T: Cached + Clone + PartialEq> CachedValue<T> {
         if let Err(error) = written {
             tracing::warn!(file = %self.path.display(), "cannot write a cache file: {error}");
         }
-        self.written = Some(index.kept);
+        self.written = Some(index.value);
     }
 }
 

@@ -69,7 +69,7 @@ impl Place {
         !self.stages.borrow().is_empty()
     }
 
-    fn kept(&self) -> Vec<PathBuf> {
+    fn stored(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.cache()).unwrap();
         entries.map(|entry| entry.unwrap().path()).collect()
     }
@@ -102,7 +102,7 @@ fn a_text_is_sorted_once_and_then_mapped() {
     assert!(!place.sorted());
     assert_eq!(contents(second), first);
     // No unfinished file remains.
-    assert_eq!(place.kept().len(), 1);
+    assert_eq!(place.stored().len(), 1);
     // A text this short would not have been stored, and gives the same result.
     let unused = place.folder.path().join("unused");
     let tokenizer = tokenizer("<a>");
@@ -112,7 +112,7 @@ fn a_text_is_sorted_once_and_then_mapped() {
 }
 
 #[test]
-fn a_long_text_is_split_as_it_stands_and_kept() {
+fn a_long_text_is_split_as_it_stands_and_stored() {
     let text: String = (0..60_000).map(|i| format!("line {i} of it\n")).collect();
     let place = Place::new(&text);
     let tokenizer = tokenizer("<a>");
@@ -120,7 +120,7 @@ fn a_long_text_is_split_as_it_stands_and_kept() {
     let first = contents(open().unwrap());
     // One token per byte, so that any lost or misplaced piece is detected.
     assert!(tokenizer.text(&first.0) == text);
-    assert_eq!(place.kept().len(), 1);
+    assert_eq!(place.stored().len(), 1);
     assert!(contents(open().unwrap()) == first);
 }
 
@@ -133,14 +133,14 @@ fn another_text_or_tokenizer_is_another_file() {
     std::fs::write(place.text(), TEXT.to_uppercase()).unwrap();
     place.open();
     assert!(place.sorted());
-    assert_eq!(place.kept().len(), 3);
+    assert_eq!(place.stored().len(), 3);
 }
 
 #[test]
 fn a_damaged_file_is_made_anew() {
     let place = Place::new(TEXT);
     let want = contents(place.open());
-    let file = place.kept().remove(0);
+    let file = place.stored().remove(0);
     let whole = std::fs::read(&file).unwrap();
     let torn = |at: usize| whole[..at].to_vec();
     let emptied = |from: usize| {
@@ -155,7 +155,7 @@ fn a_damaged_file_is_made_anew() {
         assert!(place.sorted(), "case {case}");
         assert_eq!(contents(store), want, "case {case}");
         place.open();
-        assert!(!place.sorted(), "case {case}: the new file was not kept");
+        assert!(!place.sorted(), "case {case}: the new file was not stored");
     }
 }
 

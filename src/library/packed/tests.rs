@@ -57,7 +57,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_was_kept_gives_the_same_bits_in_every_format() {
+fn what_was_stored_gives_the_same_bits_in_every_format() {
     for format in Format::ALL {
         let folder = tempfile::tempdir().unwrap();
         let cache = packed_cache(folder.path().join("new/folder"), 1 << 30);
@@ -102,19 +102,19 @@ fn what_was_packed_from_something_else_is_not_used() {
     let folder = tempfile::tempdir().unwrap();
     let cache = packed_cache(folder.path().to_owned(), 1 << 30);
     start(&source(Format::Q4K, 7, "model"), &cache);
-    let kept = files(folder.path()).remove(0);
+    let stored = files(folder.path()).remove(0);
     // Another model whose file now has this name.
     let other = source(Format::Q4K, 8, "another");
     start(&other, &cache);
-    let name = files(folder.path()).into_iter().find(|path| *path != kept).unwrap();
-    fs::copy(&kept, &name).unwrap();
+    let name = files(folder.path()).into_iter().find(|path| *path != stored).unwrap();
+    fs::copy(&stored, &name).unwrap();
     let (found, reads, _) = start(&other, &cache);
     assert_eq!((found, reads), (logits(&other), false));
     // Weights that changed while path, size and time stayed the same: rows are compared.
     let changed = source(Format::Q4K, 9, "model");
     let (found, reads, _) = start(&changed, &cache);
     assert_eq!((found, reads), (logits(&changed), true));
-    assert!(!kept.exists(), "it is removed");
+    assert!(!stored.exists(), "it is removed");
     // Weights that are not in a file are not stored.
     let config = config();
     let nowhere = RandomWeights::new(&config, Format::F16, 1);

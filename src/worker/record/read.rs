@@ -110,7 +110,8 @@ impl Record {
         let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
         let first = lines.next().map_or("", |(_, line)| line);
         let head = head(path, first)?;
-        let (answers, kept) = (Vec::new(), Vec::new());
+        let answers = Vec::new();
+        let kept = Vec::new();
         let mut record = Self { head, ready: None, answers, lines: kept, swapped: false };
         let last = text.lines().count();
         for (number, line) in lines {
@@ -172,7 +173,8 @@ impl Record {
             Line::Summary { summary, .. } => {
                 let answer = self.open()?;
                 if summary.tokens != answer.tokens.len() {
-                    let (said, count) = (summary.tokens, answer.tokens.len());
+                    let said = summary.tokens;
+                    let count = answer.tokens.len();
                     return Err(format!("it counts {said} tokens, but its rounds have {count}"));
                 }
                 answer.ended = true;

@@ -192,7 +192,8 @@ fn what_is_cut_off_is_said() {
 
 /// A tree of one node that was drafted ahead, for a token other than the round's own.
 fn outcome(round: &Round, node: usize, came: bool) -> OutcomeRecord {
-    let (tree, labels) = (Tree::root(round.bonus + 1), vec!["x".to_owned()]);
+    let tree = Tree::root(round.bonus + 1);
+    let labels = vec!["x".to_owned()];
     OutcomeRecord { node, log_prob: -0.5, tree, labels, came }
 }
 

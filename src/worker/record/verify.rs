@@ -54,7 +54,9 @@ pub fn verify_answer(
         thinking: question.thinking,
         ..Job::default()
     };
-    let (mut tokens, mut texts, mut failed) = (Vec::new(), Vec::new(), None);
+    let mut tokens = Vec::new();
+    let mut texts = Vec::new();
+    let mut failed = None;
     backend.answer(&job, controls, &mut |event| {
         match event {
             Event::First { token, .. } => {
