@@ -35,10 +35,10 @@ pub struct BatchEngine {
 struct Sequence {
     /// The tokens of the committed positions.
     text: Vec<u32>,
-    under_way: Option<UnderWay>,
+    under_way: Option<AnswerInProgress>,
 }
 
-struct UnderWay {
+struct AnswerInProgress {
     key: usize,
     /// The answer's last token, whose position is not committed.
     root: u32,
@@ -106,7 +106,7 @@ impl BatchEngine {
         let logits = self.target.prefill(at, &prompt[common..])?;
         sequence.text.extend_from_slice(&prompt[common..]);
 
-        let mut under_way = UnderWay {
+        let mut under_way = AnswerInProgress {
             key,
             root: 0,
             answer: Answer::new(request),
@@ -158,8 +158,9 @@ impl BatchEngine {
 
     /// The answer of sequence `at`, if it has ended; the sequence is then free.
     fn end(&mut self, at: usize) -> Option<Answered> {
-        let done = |under_way: &mut UnderWay| under_way.summary.finish.is_some();
-        let UnderWay { key, said, summary, .. } = self.sequences[at].under_way.take_if(done)?;
+        let done = |under_way: &mut AnswerInProgress| under_way.summary.finish.is_some();
+        let AnswerInProgress { key, said, summary, .. } =
+            self.sequences[at].under_way.take_if(done)?;
         self.active -= 1;
         self.swap(at, self.active);
         let finish = summary.finish?;
@@ -172,7 +173,7 @@ impl BatchEngine {
     }
 }
 
-impl UnderWay {
+impl AnswerInProgress {
     /// Draws the token at `position` from `logits` and appends it to the answer.
     fn take(&mut self, logits: &[f32], position: usize, capacity: usize, names: &dyn TokenText) {
         let token = self.sampler.draw(logits, position, &self.history);

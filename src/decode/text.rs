@@ -108,9 +108,9 @@ mod tests {
     use proptest::prelude::*;
 
     /// One token per byte.
-    struct Bytes;
+    struct ByteTokens;
 
-    impl TokenText for Bytes {
+    impl TokenText for ByteTokens {
         fn label(&self, token: u32) -> String {
             format!("{token}")
         }
@@ -125,13 +125,13 @@ mod tests {
         let mut stream = TextStream::new(&stop);
         let mut pieces = Vec::new();
         for byte in text.bytes() {
-            let piece = stream.push(u32::from(byte), &Bytes);
+            let piece = stream.push(u32::from(byte), &ByteTokens);
             pieces.push(piece.text);
             if piece.stopped {
                 return (pieces, true);
             }
         }
-        pieces.push(stream.finish(&Bytes));
+        pieces.push(stream.finish(&ByteTokens));
         (pieces, false)
     }
 
@@ -144,8 +144,8 @@ mod tests {
     #[test]
     fn an_unfinished_character_is_shown_at_the_end() {
         let mut stream = TextStream::new(&[]);
-        assert_eq!(stream.push(0xC3, &Bytes).text, "");
-        assert_eq!(stream.finish(&Bytes), "\u{FFFD}");
+        assert_eq!(stream.push(0xC3, &ByteTokens).text, "");
+        assert_eq!(stream.finish(&ByteTokens), "\u{FFFD}");
     }
 
     #[test]

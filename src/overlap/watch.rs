@@ -74,12 +74,12 @@ impl PassListener {
 }
 
 /// Tokens of a sequence with the draft's log-probabilities.
-type Drafted = Vec<(u32, f32)>;
+type DraftedSequence = Vec<(u32, f32)>;
 
 /// What is still to be reported.
 #[derive(Clone)]
 enum Untold {
-    Sequences(Vec<Drafted>),
+    Sequences(Vec<DraftedSequence>),
     Outcomes(Vec<Outcome>),
 }
 

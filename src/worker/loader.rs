@@ -3,7 +3,7 @@
 
 use super::backend::Backend;
 use super::protocol::ModelChoice;
-use super::swap::{LoadFailure, Loader, Loading, NewModels, Room};
+use super::swap::{LoadFailure, LoadRoom, Loader, Loading, NewModels};
 use crate::hardware::Machine;
 use crate::load::{Purpose, StartError, load, load_beside, load_drafts};
 use crate::settings::{HeadChoice, Settings};
@@ -44,20 +44,20 @@ impl Loader for SettingsLoader {
     fn load(
         &self,
         models: &ModelChoice,
-        room: Room<'_>,
+        room: LoadRoom<'_>,
         progress: Loading<'_>,
     ) -> Result<NewModels, LoadFailure> {
         let settings = self.with(models);
         let machine = Machine::probe();
         let purpose = self.purpose;
         let loaded = match room {
-            Room::Beside(Some(target)) if target.is(settings.target.as_deref()) => {
+            LoadRoom::Beside(Some(target)) if target.is(settings.target.as_deref()) => {
                 load_drafts(&settings, &machine, purpose, target, progress)
                     .map(|drafts| NewModels::Drafts(Box::new(drafts)))
             }
-            Room::Beside(_) => load_beside(&settings, &machine, purpose, progress)
+            LoadRoom::Beside(_) => load_beside(&settings, &machine, purpose, progress)
                 .map(|loaded| NewModels::All(Box::new(Backend::from(loaded)))),
-            Room::Alone => load(&settings, &machine, purpose, progress)
+            LoadRoom::Alone => load(&settings, &machine, purpose, progress)
                 .map(|loaded| NewModels::All(Box::new(Backend::from(loaded)))),
         };
         loaded.map_err(|error| match error {

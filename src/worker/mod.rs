@@ -30,6 +30,6 @@ pub use handle::{Sink, Worker};
 pub use loader::SettingsLoader;
 pub use protocol::{Command, Event, Job, LoadJob, ModelChoice, Ready, StrategyStatus};
 pub use strategy_planner::StrategyPlanner;
-pub use swap::{LoadFailure, Loader, Loading, NewModels, Room};
+pub use swap::{LoadFailure, LoadRoom, Loader, Loading, NewModels};
 pub use thread::{THREAD, spawn, spawn_with};
 pub use trace::{Line, Recorder};

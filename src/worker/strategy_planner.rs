@@ -1,5 +1,5 @@
-//! One planner for every strategy. Each strategy has its own controller, with its own costs and
-//! acceptance history, so that what is learned with one does not distort another. It must never
+//! One planner for every strategy. Each strategy has its own controller with its own costs and
+//! acceptance history, so that it does not learn from another strategy's rounds. It must never
 //! decide a token.
 
 use super::{Controls, Planner, RoundPlan};

@@ -16,7 +16,7 @@ pub type Loading<'a> = &'a mut dyn FnMut(&str, Option<f32>);
 
 /// Where other models go.
 #[derive(Clone, Copy)]
-pub enum Room<'a> {
+pub enum LoadRoom<'a> {
     /// Next to the current models: refused if both do not fit. The current target, if any, stays
     /// where it is if it is among those wanted.
     Beside(Option<&'a SharedTarget>),
@@ -52,7 +52,7 @@ pub trait Loader: Send + Sync + 'static {
     fn load(
         &self,
         models: &ModelChoice,
-        room: Room<'_>,
+        room: LoadRoom<'_>,
         progress: Loading<'_>,
     ) -> Result<NewModels, LoadFailure>;
 }
@@ -150,7 +150,7 @@ pub(super) fn start_load_thread(
         for job in jobs {
             let target = target.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let loaded = stoppable(job.load, &controls, &|event| sink.send(event), |progress| {
-                loader.load(&job.models, Room::Beside(target.as_ref()), progress)
+                loader.load(&job.models, LoadRoom::Beside(target.as_ref()), progress)
             });
             if !done((job, loaded)) {
                 return;

@@ -11,8 +11,8 @@ use std::time::Duration;
 use super::answer::Watcher;
 use super::protocol::{LoadJob, ModelChoice};
 use super::swap::{
-    LoadFailure, LoadOutcome, Loader, Loading, NewModels, Room, SharedSink, TargetInUse, WeakSink,
-    start_load_thread, stoppable,
+    LoadFailure, LoadOutcome, LoadRoom, Loader, Loading, NewModels, SharedSink, TargetInUse,
+    WeakSink, start_load_thread, stoppable,
 };
 use super::{Backend, Command, Event, Job, SharedControls, Sink, Worker};
 use crate::caught::panic_message;
@@ -53,9 +53,9 @@ pub fn spawn_with(
     let answers = tasks.clone();
     // An answer in progress keeps this thread from its tasks, so another thread takes loads.
     let post = Box::new(move |command| match command {
-        Command::Generate(job) => answers.send(Task::Generate(job)).is_ok(),
+        Command::Generate(job) => answers.send(WorkerTask::Generate(job)).is_ok(),
         Command::Load(job) => loads.send(job).is_ok(),
-        Command::Discard(conversation) => answers.send(Task::Discard(conversation)).is_ok(),
+        Command::Discard(conversation) => answers.send(WorkerTask::Discard(conversation)).is_ok(),
     });
     Worker::start(THREAD, controls, post, move |controls| {
         let sink = SharedSink::new(sink);
@@ -76,7 +76,7 @@ pub fn spawn_with(
             }
         };
         let target = TargetInUse::default();
-        let done = move |loaded| tasks.send(Task::Loaded(Box::new(loaded))).is_ok();
+        let done = move |loaded| tasks.send(WorkerTask::Loaded(Box::new(loaded))).is_ok();
         let theirs = Arc::clone(&target);
         let copy = WeakSink::of(&sink);
         let started =
@@ -91,7 +91,7 @@ pub fn spawn_with(
 }
 
 /// What the decode thread does next.
-enum Task {
+enum WorkerTask {
     /// An answer.
     Generate(Job),
     /// Discards what was saved of a conversation.
@@ -112,7 +112,12 @@ where
         load.map_or_else(|| Err("the models are already loaded".to_owned()), |load| load(progress))
     }
 
-    fn load(&self, _: &ModelChoice, _: Room<'_>, _: Loading<'_>) -> Result<NewModels, LoadFailure> {
+    fn load(
+        &self,
+        _: &ModelChoice,
+        _: LoadRoom<'_>,
+        _: Loading<'_>,
+    ) -> Result<NewModels, LoadFailure> {
         let refused = "the models cannot be changed here; start again with --target and --draft";
         Err(LoadFailure::Failed(refused.to_owned()))
     }
@@ -130,7 +135,7 @@ struct DecodeThread {
 }
 
 impl DecodeThread {
-    fn run(mut self, waiting: Receiver<Task>) {
+    fn run(mut self, waiting: Receiver<WorkerTask>) {
         self.publish_target();
         let ready = Event::Ready(Box::new(self.backend.ready.clone()));
         let mut go_on = self.sink.send(ready) && self.send_notices();
@@ -145,12 +150,12 @@ impl DecodeThread {
                 Ok(task) => Ok(task),
             };
             go_on = match task {
-                Ok(Task::Generate(job)) => self.answer(&job),
-                Ok(Task::Discard(conversation)) => {
+                Ok(WorkerTask::Generate(job)) => self.answer(&job),
+                Ok(WorkerTask::Discard(conversation)) => {
                     self.backend.discard(&conversation);
                     true
                 }
-                Ok(Task::Loaded(loaded)) => {
+                Ok(WorkerTask::Loaded(loaded)) => {
                     let (job, result) = *loaded;
                     let Some(thread) = self.finish_load(&job, result) else { return };
                     self = thread;
@@ -252,7 +257,7 @@ impl DecodeThread {
         *target.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let alone = |models: &ModelChoice, progress: Loading<'_>| match loader.load(
             models,
-            Room::Alone,
+            LoadRoom::Alone,
             progress,
         )? {
             NewModels::All(backend) => Ok(*backend),

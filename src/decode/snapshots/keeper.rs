@@ -13,7 +13,7 @@ use crate::decode::Engine;
 use crate::files::checksum;
 
 /// What the thread does next.
-enum Task {
+enum SnapshotTask {
     /// Writes the text of the conversation with this name.
     Write(Snapshot, String),
     /// Removes what was saved of it.
@@ -24,7 +24,7 @@ enum Task {
 pub struct SnapshotKeeper {
     store: Arc<SnapshotStore>,
     /// `None` once nothing more is saved.
-    tasks: Option<Sender<Task>>,
+    tasks: Option<Sender<SnapshotTask>>,
     thread: JoinHandle<()>,
     /// The checksum of the tokens that were last passed to the thread.
     last: Option<u64>,
@@ -36,7 +36,7 @@ impl SnapshotKeeper {
     /// Starts the thread; `None` if the system refuses.
     pub fn start(store: SnapshotStore) -> Option<Self> {
         let store = Arc::new(store);
-        let (tasks, waiting) = channel::<Task>();
+        let (tasks, waiting) = channel::<SnapshotTask>();
         let theirs = Arc::clone(&store);
         let work = move || {
             let mut next = waiting.recv().ok();
@@ -44,13 +44,13 @@ impl SnapshotKeeper {
                 let newer = waiting.try_recv().ok();
                 match (task, &newer) {
                     // Only the latest is worth the time.
-                    (Task::Write(..), Some(Task::Write(..))) => {}
-                    (Task::Write(text, conversation), _) => {
+                    (SnapshotTask::Write(..), Some(SnapshotTask::Write(..))) => {}
+                    (SnapshotTask::Write(text, conversation), _) => {
                         if let Err(error) = theirs.write(&text, &conversation) {
                             tracing::warn!("cannot save a KV cache: {error}");
                         }
                     }
-                    (Task::Discard(conversation), _) => {
+                    (SnapshotTask::Discard(conversation), _) => {
                         discard_snapshots(theirs.folder(), &conversation);
                     }
                 }
@@ -93,7 +93,7 @@ impl SnapshotKeeper {
         };
         self.last = Some(sum(tokens));
         if let Some(text) = engine.snapshot(self.store.most_of_one()) {
-            self.tell(Task::Write(text, conversation.clone()));
+            self.tell(SnapshotTask::Write(text, conversation.clone()));
         }
     }
 
@@ -103,10 +103,10 @@ impl SnapshotKeeper {
             self.conversation = None;
         }
         // After what is currently being written of it.
-        self.tell(Task::Discard(conversation.to_owned()));
+        self.tell(SnapshotTask::Discard(conversation.to_owned()));
     }
 
-    fn tell(&self, task: Task) {
+    fn tell(&self, task: SnapshotTask) {
         if let Some(tasks) = &self.tasks {
             // The thread ends only with this sender.
             let _ = tasks.send(task);

@@ -13,7 +13,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cached, DiskCache, Index, useless};
+use super::{CacheIndex, Cached, DiskCache, useless};
 use crate::files::write::GrowingFile;
 use crate::files::{Access, checksum};
 
@@ -108,7 +108,7 @@ impl<T: Cached> CacheFile<T> {
         if checksum(&index) != sum {
             return Err(useless("its index is damaged"));
         }
-        Ok(Self { length, index: Index::parse(&index, key)?, file })
+        Ok(Self { length, index: CacheIndex::parse(&index, key)?, file })
     }
 
     /// The bytes of a part.
@@ -191,7 +191,7 @@ impl CacheWriter {
     /// # Errors
     /// The limit does not allow so many bytes, or the system's.
     pub fn finish<T: Cached>(mut self, key: &str, index: T) -> io::Result<()> {
-        let index = serde_json::to_vec(&Index::new(key, index))?;
+        let index = serde_json::to_vec(&CacheIndex::new(key, index))?;
         self.cache.make_room(self.at + index.len() as u64, &self.path)?;
         let words = [MAGIC, ORDER, self.at, index.len() as u64, checksum(&index)];
         let mut head: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();

@@ -27,7 +27,7 @@ pub struct DiskCache {
     option: &'static str,
 }
 
-struct Entry {
+struct CacheEntry {
     used: SystemTime,
     bytes: u64,
     path: PathBuf,
@@ -64,15 +64,15 @@ impl DiskCache {
         self.entries().into_iter().map(|entry| entry.path).collect()
     }
 
-    fn entries(&self) -> Vec<Entry> {
+    fn entries(&self) -> Vec<CacheEntry> {
         let found = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let mut entries: Vec<Entry> = found
+        let mut entries: Vec<CacheEntry> = found
             .filter_map(|entry| {
                 let path = entry.path();
                 let about = entry.metadata().ok()?;
                 let ours = about.is_file() && path.extension().is_some_and(|it| it == self.ending);
                 let used = about.modified().ok()?;
-                ours.then_some(Entry { used, bytes: about.len(), path })
+                ours.then_some(CacheEntry { used, bytes: about.len(), path })
             })
             .collect();
         entries.sort_by_key(|entry| entry.used);

@@ -33,7 +33,7 @@ pub trait Cached: Serialize + DeserializeOwned {
 
 /// The part of each file that is JSON.
 #[derive(Serialize, Deserialize)]
-struct Index<T> {
+struct CacheIndex<T> {
     version: u32,
     #[serde(rename = "of")]
     key: String,
@@ -41,7 +41,7 @@ struct Index<T> {
     value: T,
 }
 
-impl<T: Cached> Index<T> {
+impl<T: Cached> CacheIndex<T> {
     fn new(key: &str, value: T) -> Self {
         Self { version: T::VERSION, key: key.to_owned(), value }
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use fnv::FnvHasher;
 
-use super::{Cached, Index};
+use super::{CacheIndex, Cached};
 use crate::files::{Access, atomic_write, read_regular};
 
 /// The largest size of such a file.
@@ -36,7 +36,7 @@ impl<T: Cached + Clone + PartialEq> CachedValue<T> {
     /// Its contents, if they can be used.
     pub fn read(&mut self) -> Option<T> {
         let text = read_regular(&self.path, MOST_BYTES).ok()?;
-        let found = Index::parse(&text, &self.key);
+        let found = CacheIndex::parse(&text, &self.key);
         if let Err(why) = &found {
             tracing::warn!(file = %self.path.display(), %why, "ignoring a cache file");
         }
@@ -49,7 +49,7 @@ impl<T: Cached + Clone + PartialEq> CachedValue<T> {
         if self.written.as_ref() == Some(&new) || !new.is_sound() {
             return;
         }
-        let index = Index::new(&self.key, new);
+        let index = CacheIndex::new(&self.key, new);
         let written = self.path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
             let text = serde_json::to_vec(&index)?;
             atomic_write(&self.path, Access::Private, |file| file.write_all(&text))
@@ -68,11 +68,11 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-    struct Learned {
+    struct Value {
         tokens: f64,
     }
 
-    impl Cached for Learned {
+    impl Cached for Value {
         const VERSION: u32 = 4;
 
         fn is_sound(&self) -> bool {
@@ -80,11 +80,11 @@ mod tests {
         }
     }
 
-    fn learned(tokens: f64) -> Learned {
-        Learned { tokens }
+    fn learned(tokens: f64) -> Value {
+        Value { tokens }
     }
 
-    fn file(folder: &Path, of: &str) -> CachedValue<Learned> {
+    fn file(folder: &Path, of: &str) -> CachedValue<Value> {
         CachedValue::new(folder, of.to_owned())
     }
 
