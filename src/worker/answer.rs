@@ -9,7 +9,9 @@ use super::repetition::RepetitionDetector;
 use super::thoughts::{Begun, Thoughts};
 use super::{Backend, Controls, Event, Job, Planner, PromptTokens, RoundPlan, SharedControls};
 use crate::chat::{Message, Role};
-use crate::decode::{Committed, DecodeError, Generation, Request, RoundOptions, Summary};
+use crate::decode::{
+    Committed, DecodeError, Generation, PrefillProgress, Request, RoundOptions, Summary, TokenText,
+};
 use crate::overlap::{PassListener, TellTimes};
 use crate::plan::{DraftKind, Schedule};
 use crate::speculate::SamplerSettings;
@@ -88,14 +90,29 @@ impl Backend {
         sink: &mut dyn FnMut(Event) -> bool,
         listener: Option<PassListener>,
     ) -> Result<Summary, AnswerError> {
-        let generation = job.generation;
-        let mut send = |event| if sink(event) { Ok(()) } else { Err(AnswerError::ReceiverGone) };
-        let mut gate = RoundGate::new(generation, controls);
+        let mut gate = RoundGate::new(job.generation, controls);
+        let prompt = self.prompt(job)?;
+        let mut running = self.begin(job, prompt, sink)?;
+        if !running.prefill(&gate, controls)? {
+            return Ok(running.cancel());
+        }
+        running.first_token(&controls.get())?;
+        while running.answer.finish().is_none() {
+            gate.keep_pace(controls);
+            let Some(now) = gate.pass(controls) else { return Ok(running.cancel()) };
+            running.answer.watch(if now.watched { listener.clone() } else { None });
+            running.round(&now)?;
+        }
+        Ok(running.answer.summary().clone())
+    }
+
+    /// The prompt of the job, with whose saved beginning the engine continues.
+    fn prompt(&mut self, job: &Job) -> Result<BegunPrompt, AnswerError> {
         if job.afresh {
             self.engine.start_over();
         }
         let prompt = (self.prompter)(&job.messages, job.thinking).map_err(AnswerError::Failed)?;
-        let PromptTokens { tokens, opened, begun, asked } = prompt;
+        let PromptTokens { tokens, opened, mut begun, asked } = prompt;
         if let Some(keeper) = &mut self.snapshots {
             keeper.begin(job.conversation.as_deref());
             if !job.afresh {
@@ -104,26 +121,36 @@ impl Backend {
         }
         let names = self.names.as_ref();
         let mut thoughts = Thoughts::new(opened);
-        let begun = match job.messages.last().filter(|last| last.role == Role::Assistant) {
-            Some(message) => {
+        match job.messages.last() {
+            Some(message) if message.role == Role::Assistant => {
                 // Other tokens may spell the same text; those that were decoded take precedence.
-                let kept = self.engine.text_after(&tokens).and_then(|kept| {
-                    Some(&kept[..Begun::length_of(message, kept, names, opened)?])
+                let decoded = self.engine.text_after(&tokens).and_then(|decoded| {
+                    decoded.get(..Begun::length_of(message, decoded, names, opened)?)
                 });
-                let begun = kept.map_or(begun, <[u32]>::to_vec);
+                begun = decoded.map_or(begun, <[u32]>::to_vec);
                 thoughts = Begun::read(&begun, names, opened).thoughts;
-                begun
             }
-            None => Vec::new(),
-        };
+            _ => begun.clear(),
+        }
         let request = Request {
-            prompt: [tokens.as_slice(), begun.as_slice()].concat(),
+            prompt: [tokens, begun.clone()].concat(),
             max_tokens: job.max_tokens,
             eos: self.eos.clone(),
             stop: self.stop.clone(),
             asked,
         };
-        let planner = self.planner.as_mut();
+        Ok(BegunPrompt { request, begun, thoughts })
+    }
+
+    fn begin<'a>(
+        &'a mut self,
+        job: &Job,
+        prompt: BegunPrompt,
+        sink: &'a mut dyn FnMut(Event) -> bool,
+    ) -> Result<RunningAnswer<'a>, AnswerError> {
+        let generation = job.generation;
+        let BegunPrompt { request, begun, thoughts } = prompt;
+        let names = self.names.as_ref();
         let mut answer = match self.engine.generate(request, names) {
             Ok(answer) => answer,
             Err(error) => {
@@ -131,70 +158,119 @@ impl Backend {
                 if let DecodeError::PromptTooLong { tokens: total, .. } = error {
                     let alone = (self.prompter)(&alone(&job.messages), job.thinking);
                     let alone = alone.ok().map(|alone| alone.tokens.len() + alone.begun.len());
-                    send(Event::TooLong { generation, total, alone })?;
+                    if !sink(Event::TooLong { generation, total, alone }) {
+                        return Err(AnswerError::ReceiverGone);
+                    }
                 }
                 return Err(error.into());
             }
         };
         answer.go_on_from(&begun);
+        let planner = self.planner.as_mut();
         let Summary { prompt_tokens, reused_tokens, .. } = *answer.summary();
         planner.begin_answer(prompt_tokens, reused_tokens);
-        let cancelled = |mut answer: Generation<'_>| {
-            answer.cancel();
-            Ok(answer.summary().clone())
-        };
+        let repetition = RepetitionDetector::new();
+        let told = Instant::now();
+        Ok(RunningAnswer { generation, answer, planner, names, sink, thoughts, repetition, told })
+    }
+}
 
-        let mut progress = answer.progress();
+/// A prompt with the beginning of the answer to it, if there is one.
+struct BegunPrompt {
+    request: Request,
+    /// The last tokens of the prompt, which are the beginning of the answer.
+    begun: Vec<u32>,
+    /// The thoughts of the answer after its beginning.
+    thoughts: Thoughts,
+}
+
+/// An answer that is being generated, and what the receiver of events learns about it.
+struct RunningAnswer<'a> {
+    generation: u64,
+    answer: Generation<'a>,
+    planner: &'a mut dyn Planner,
+    names: &'a dyn TokenText,
+    sink: &'a mut dyn FnMut(Event) -> bool,
+    thoughts: Thoughts,
+    repetition: RepetitionDetector,
+    /// When the planner's reasons were last sent.
+    told: Instant,
+}
+
+impl RunningAnswer<'_> {
+    fn send(&mut self, event: Event) -> Result<(), AnswerError> {
+        if (self.sink)(event) { Ok(()) } else { Err(AnswerError::ReceiverGone) }
+    }
+
+    fn send_notices(&mut self) -> Result<(), AnswerError> {
+        for text in self.answer.take_notices() {
+            self.send(Event::Notice(text))?;
+        }
+        Ok(())
+    }
+
+    fn cancel(mut self) -> Summary {
+        self.answer.cancel();
+        self.answer.summary().clone()
+    }
+
+    /// Reads the prompt. Returns `false` if the answer is no longer wanted.
+    fn prefill(
+        &mut self,
+        gate: &RoundGate,
+        controls: &SharedControls,
+    ) -> Result<bool, AnswerError> {
+        let generation = self.generation;
+        let mut progress = self.answer.progress();
         loop {
-            let done = progress.done;
-            let total = progress.total;
-            send(Event::Prefill { generation, done, total })?;
+            let PrefillProgress { done, total } = progress;
+            self.send(Event::Prefill { generation, done, total })?;
             if gate.cancelled(controls) {
-                return cancelled(answer);
+                return Ok(false);
             }
             if progress.is_complete() {
-                break;
+                return Ok(true);
             }
-            progress = answer.prefill()?;
-            notices(&mut answer, &mut send)?;
+            progress = self.answer.prefill()?;
+            self.send_notices()?;
         }
-        let mut token = answer.first_token(&options(planner, &controls.get()))?;
-        let mut repetition = RepetitionDetector::new();
-        repetition.push(token.token, &token.text);
-        thoughts.split(std::slice::from_mut(&mut token), answer.finish().is_some(), names);
-        let summary = Box::new(answer.summary().clone());
-        send(Event::First { generation, token, summary })?;
+    }
 
-        let mut told = Instant::now();
-        while answer.finish().is_none() {
-            gate.keep_pace(controls);
-            let Some(now) = gate.pass(controls) else { return cancelled(answer) };
-            let planning = Instant::now();
-            let options = options(planner, &now);
-            let chosen = planning.elapsed();
-            answer.watch(if now.watched { listener.clone() } else { None });
-            let mut round = answer.step(&options)?;
-            // Before the thoughts lose their text, because a model may also think in circles.
-            let repeats = noticed(&mut repetition, &round.committed);
-            thoughts.split(&mut round.committed, round.finish.is_some(), names);
-            let learning = Instant::now();
-            planner.observe(&round);
-            round.timing.plan_ms = (chosen + learning.elapsed()).as_secs_f64() * 1e3;
-            answer.count_planning(round.timing.plan_ms);
-            if round.finish.is_some() || told.elapsed() >= REASONS_AGE {
-                planner.repeat_reasons();
-                told = Instant::now();
-            }
-            if let Some(reasons) = planner.take_new_reasons() {
-                send(Event::Reasons(reasons))?;
-            }
-            notices(&mut answer, &mut send)?;
-            send(Event::Round { generation, round: Box::new(round) })?;
-            if repeats {
-                send(Event::Notice(repetition_remedy(&now.sampler)))?;
-            }
+    fn first_token(&mut self, now: &Controls) -> Result<(), AnswerError> {
+        let mut token = self.answer.first_token(&options(self.planner, now))?;
+        self.repetition.push(token.token, &token.text);
+        let ends = self.answer.finish().is_some();
+        self.thoughts.split(std::slice::from_mut(&mut token), ends, self.names);
+        let summary = Box::new(self.answer.summary().clone());
+        self.told = Instant::now();
+        self.send(Event::First { generation: self.generation, token, summary })
+    }
+
+    fn round(&mut self, now: &Controls) -> Result<(), AnswerError> {
+        let planning = Instant::now();
+        let options = options(self.planner, now);
+        let chosen = planning.elapsed();
+        let mut round = self.answer.step(&options)?;
+        // Before the thoughts lose their text, because a model may also think in circles.
+        let repeats = noticed(&mut self.repetition, &round.committed);
+        self.thoughts.split(&mut round.committed, round.finish.is_some(), self.names);
+        let learning = Instant::now();
+        self.planner.observe(&round);
+        round.timing.plan_ms = (chosen + learning.elapsed()).as_secs_f64() * 1e3;
+        self.answer.count_planning(round.timing.plan_ms);
+        if round.finish.is_some() || self.told.elapsed() >= REASONS_AGE {
+            self.planner.repeat_reasons();
+            self.told = Instant::now();
         }
-        Ok(answer.summary().clone())
+        if let Some(reasons) = self.planner.take_new_reasons() {
+            self.send(Event::Reasons(reasons))?;
+        }
+        self.send_notices()?;
+        self.send(Event::Round { generation: self.generation, round: Box::new(round) })?;
+        if repeats {
+            self.send(Event::Notice(repetition_remedy(&now.sampler)))?;
+        }
+        Ok(())
     }
 }
 
@@ -202,8 +278,9 @@ impl Backend {
 /// question with the beginning of the answer to it, if there is one.
 fn alone(messages: &[Message]) -> Vec<Message> {
     let asked = messages.iter().rposition(|message| message.role == Role::User).unwrap_or(0);
-    let kept = |(at, message): &(usize, &Message)| *at >= asked || message.role == Role::System;
-    messages.iter().enumerate().filter(kept).map(|(_, message)| message.clone()).collect()
+    let (before, last) = messages.split_at(asked);
+    let system = before.iter().filter(|message| message.role == Role::System);
+    system.chain(last).cloned().collect()
 }
 
 fn options(planner: &mut dyn Planner, controls: &Controls) -> RoundOptions {
@@ -240,11 +317,4 @@ fn repetition_remedy(sampler: &SamplerSettings) -> String {
          `temperature` (now {temperature}): in the chat, /repetition-penalty {penalty:.1} or \
          /temperature {warmer:.1}."
     )
-}
-
-fn notices(
-    answer: &mut Generation<'_>,
-    send: &mut impl FnMut(Event) -> Result<(), AnswerError>,
-) -> Result<(), AnswerError> {
-    answer.take_notices().into_iter().try_for_each(|text| send(Event::Notice(text)))
 }

@@ -111,8 +111,11 @@ impl DiskCache {
                 break;
             }
             tracing::info!(file = %entry.path.display(), "deleting a cache file to free space");
-            fs::remove_file(entry.path)?;
-            sum -= entry.bytes;
+            match fs::remove_file(entry.path) {
+                // Another process may have removed it.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => sum -= entry.bytes,
+            }
         }
         Ok(())
     }
