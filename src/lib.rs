@@ -34,6 +34,7 @@
 //! | 0 | [`caught`] | panics of libraries, as errors |
 //! | 0 | [`files`] | files written whole or not at all, read within limits |
 //! | 0 | [`guide`] | the guide's pages, compiled in |
+//! | 0 | `nearest` | names like a misspelt one |
 //!
 //! The path of a token: keyboard → `tui::update` → `worker::Command` → `worker` → `decode` (draft →
 //! tree → target → accept) → `worker::Event` → `tui::state` → `tui::view`.
@@ -54,6 +55,7 @@ pub mod load;
 pub mod messages;
 pub mod method;
 pub mod model;
+mod nearest;
 pub mod overlap;
 pub mod plan;
 pub mod printable;

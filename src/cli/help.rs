@@ -8,6 +8,7 @@ use super::args::Cli;
 use super::exit::{Code, CommandResult, Failure};
 use super::pager;
 use crate::guide::{TOPICS, Topic};
+use crate::nearest::nearest;
 use crate::tui::markdown::{Document, Logical, Look, Origins, SpanRole, StyledSpan, TextRow, wrap};
 
 /// Shows the list of topics, a topic, or a command's help.
@@ -59,11 +60,8 @@ fn unknown(given: &str) -> Failure {
     let topics: Vec<&str> = TOPICS.iter().map(|topic| topic.name).collect();
     let commands = commands();
     let all = topics.iter().copied().chain(commands.iter().map(String::as_str));
-    let near = all
-        .map(|name| (strsim::normalized_damerau_levenshtein(given, name), name))
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .filter(|(likeness, _)| *likeness >= 0.5)
-        .map(|(_, name)| format!("; did you mean \"{name}\"?"))
+    let near = nearest(given, all, 0.5)
+        .map(|name| format!("; did you mean \"{name}\"?"))
         .unwrap_or_default();
     let (topics, commands) = (topics.join(", "), commands.join(", "));
     let words = format!(

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
 use super::HubId;
+use crate::nearest::{likeness_to_part, most_alike};
 
 const FILE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/catalogue.toml"));
 /// The similarity from which a name is suggested, 0 to 1.
@@ -112,15 +113,8 @@ pub fn pair(name: &str) -> Result<&'static CataloguePair, Vec<&'static str>> {
     if let Some(pair) = catalogue().iter().find(|pair| pair.name == wanted) {
         return Ok(pair);
     }
-    let likeness = |pair: &CataloguePair| {
-        let within = pair.name.contains(&wanted) && !wanted.is_empty();
-        let alike = strsim::normalized_damerau_levenshtein(&wanted, &pair.name);
-        if within { 1.0 } else { alike }
-    };
-    let mut near: Vec<_> = catalogue().iter().map(|pair| (likeness(pair), &*pair.name)).collect();
-    near.retain(|(likeness, _)| *likeness >= ALIKE);
-    near.sort_by(|a, b| b.0.total_cmp(&a.0));
-    Err(near.into_iter().map(|(_, name)| name).collect())
+    let names = catalogue().iter().map(|pair| (likeness_to_part(name, &pair.name), &*pair.name));
+    Err(most_alike(names, ALIKE))
 }
 
 #[cfg(test)]

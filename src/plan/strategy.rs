@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::overrides::{Setting, TreeOverrides};
+use crate::nearest::nearest;
 use crate::speculate::{Method, Shape};
 
 /// When drafting happens.
@@ -294,14 +295,7 @@ impl Strategy {
 
     /// The most similar name, if one is close to `name`.
     pub fn nearest(name: &str) -> Option<&'static str> {
-        STRATEGIES
-            .iter()
-            .map(|strategy| {
-                (strsim::normalized_damerau_levenshtein(name, strategy.name), strategy.name)
-            })
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .filter(|(likeness, _)| *likeness >= 0.5)
-            .map(|(_, name)| name)
+        nearest(name, STRATEGIES.iter().map(|strategy| strategy.name), 0.5)
     }
 
     /// All names, for display.

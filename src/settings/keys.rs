@@ -3,6 +3,7 @@
 use super::table::KEYS;
 use super::takes::Takes;
 use super::{Problem, SettingValue, Settings};
+use crate::nearest::nearest;
 use crate::plan::Strategy;
 
 /// The setting whose values are names of a table.
@@ -73,7 +74,11 @@ pub(super) fn set(
     value: &SettingValue,
 ) -> Result<&'static str, Problem> {
     let Some(known) = KEYS.iter().find(|known| known.name == key) else {
-        return Err(Problem::UnknownKey { key: key.to_owned(), suggestion: nearest(key) });
+        let near = nearest(key, KEYS.iter().map(|known| known.name), 0.6);
+        return Err(Problem::UnknownKey {
+            key: key.to_owned(),
+            suggestion: near.map(str::to_owned),
+        });
     };
     known.takes.set(settings, value).map(|()| known.name).ok_or_else(|| match value.string() {
         Some(name) if key == STRATEGY => {
@@ -85,23 +90,6 @@ pub(super) fn set(
             found: value.to_string(),
         },
     })
-}
-
-/// The known key most like `key`: by spelling, or the right name in the wrong table.
-fn nearest(key: &str) -> Option<String> {
-    let last = |name: &'static str| name.rsplit('.').next().unwrap_or(name);
-    KEYS.iter()
-        .map(|known| {
-            let whole = strsim::normalized_damerau_levenshtein(key, known.name);
-            let tail = strsim::normalized_damerau_levenshtein(
-                key.rsplit('.').next().unwrap_or(key),
-                last(known.name),
-            );
-            (whole.max(tail), known.name)
-        })
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .filter(|(likeness, _)| *likeness >= 0.6)
-        .map(|(_, name)| name.to_owned())
 }
 
 /// Whether `name` is a table of settings, such as `sampler`.

@@ -2,6 +2,7 @@
 //! they change.
 
 use super::actions::{Action, ModelPart};
+use crate::nearest::nearest;
 
 /// What a command does; its argument is given when it is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,14 +185,9 @@ pub fn parse(line: &str) -> Result<(&'static SlashCommand, &str), String> {
 
 /// There is no such command: the nearest one, if one is near, and how to say it to the model.
 fn unknown(word: &str) -> String {
-    let near = COMMANDS
-        .iter()
-        .flat_map(SlashCommand::names)
-        .map(|name| (strsim::normalized_damerau_levenshtein(word, name), name))
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .filter(|(likeness, _)| *likeness >= 0.6);
-    let remedy = match near {
-        Some((_, near)) => format!("did you mean /{near}?"),
+    let names = COMMANDS.iter().flat_map(SlashCommand::names);
+    let remedy = match nearest(word, names, 0.6) {
+        Some(near) => format!("did you mean /{near}?"),
         None => "/help lists all commands.".to_string(),
     };
     let word: String = word.chars().take(40).collect();

@@ -1,6 +1,7 @@
 //! Contenders as they are written: `dovetail:gamma=16,k=10,head=PATH;pld`, in a flag or in a file.
 //! Every value is checked by the settings' own table. Must never load anything.
 
+use crate::nearest::nearest;
 use crate::plan::{Schedule, Strategy};
 use crate::settings::{Problem, SettingValue, Settings};
 
@@ -249,10 +250,8 @@ impl ContenderLine {
 }
 
 fn unknown(written: &str) -> String {
-    let likeness = |name: &str| strsim::normalized_damerau_levenshtein(written, name);
     let names = || NAMES.iter().map(|row| row.0).chain([LABEL]);
-    let near = names().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    match near.filter(|near| likeness(near) >= 0.5) {
+    match nearest(written, names(), 0.5) {
         Some(near) => format!("there is no setting `{written}`; did you mean `{near}`?"),
         None => {
             let known = names().collect::<Vec<_>>().join(", ");

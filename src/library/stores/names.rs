@@ -6,6 +6,7 @@ use super::entry::{Located, Store};
 use super::find::locate;
 use super::places::ModelPlaces;
 use crate::library::{LibraryError, Spec};
+use crate::nearest::{likeness_to_part, most_alike};
 
 /// How many names an error lists.
 const MOST_LISTED: usize = 8;
@@ -102,28 +103,13 @@ fn listed<'a>(names: impl Iterator<Item = &'a str> + Clone) -> String {
 }
 
 fn none(given: &str, models: &[Located]) -> LibraryError {
-    let wanted = given.to_lowercase();
-    let likeness = |model: &&Located| {
-        let of = |name: &str| {
-            let name = name.to_lowercase();
-            if name.contains(&wanted) {
-                1.0
-            } else {
-                // A shortened name is compared with the beginnings of names.
-                let start: String = name.chars().take(wanted.chars().count()).collect();
-                let whole = strsim::normalized_damerau_levenshtein(&wanted, &name);
-                whole.max(strsim::normalized_damerau_levenshtein(&wanted, &start))
-            }
-        };
-        model.names().map(of).fold(0.0, f64::max)
+    let likeness = |model: &Located| {
+        model.names().map(|name| likeness_to_part(given, name)).fold(0.0, f64::max)
     };
-    let mut alike: Vec<(f64, &str)> =
-        models.iter().map(|model| (likeness(&model), model.name.as_str())).collect();
-    alike.retain(|(likeness, _)| *likeness >= ALIKE);
-    alike.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let near = match alike.as_slice() {
+    let names = models.iter().map(|model| (likeness(model), model.name.as_str()));
+    let near = match most_alike(names, ALIKE).as_slice() {
         [] => String::new(),
-        some => format!("; similar names: {}", listed(some.iter().map(|(_, name)| *name))),
+        some => format!("; similar names: {}", listed(some.iter().copied())),
     };
     LibraryError::Unknown { given: given.to_owned(), near }
 }

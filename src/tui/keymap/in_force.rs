@@ -2,6 +2,7 @@
 //! change stands.
 
 use super::{A, BINDINGS, Binding, KeyPress, S, Scope};
+use crate::nearest::nearest;
 use crate::tui::actions::Action;
 
 /// What is wrong with a change, with the remedy.
@@ -168,11 +169,6 @@ impl Keymap {
 
 /// The action most like `name`, by spelling.
 fn unknown(name: &str) -> KeyProblem {
-    let near = BINDINGS
-        .iter()
-        .map(|row| (strsim::normalized_damerau_levenshtein(name, &row.name()), row.name()))
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .filter(|(likeness, _)| *likeness >= 0.6)
-        .map(|(_, name)| name);
+    let near = nearest(name, BINDINGS.iter().map(Binding::name), 0.6);
     KeyProblem::Unknown { name: name.to_string(), near }
 }
