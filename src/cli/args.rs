@@ -9,10 +9,10 @@ use super::bench::BenchArgs;
 use super::ngrams::NgramsArgs;
 use super::replay::ReplayArgs;
 use super::settings_file::SettingsFile;
-use super::shared_args::{SharedArgs, help, set, set_text};
+use super::shared_args::{SettingFlags, SharedArgs};
 use super::train::TrainArgs;
 use super::verify::VerifyArgs;
-use crate::settings::{Override, SettingValue};
+use crate::settings::{KEYS, Override};
 use crate::tui::Opening;
 
 /// Chat with a local model and watch speculative decoding: a small model drafts a tree of tokens
@@ -23,12 +23,7 @@ use crate::tui::Opening;
     version,
     disable_help_subcommand = true,
     args_conflicts_with_subcommands = true,
-    after_help = "`dovetail help` lists the topics of the guide.\nExit codes: 0 done, 1 failed, 2 \
-                  wrong flags or settings, 3 a model could not be loaded, 130 \
-                  interrupted.\nEnvironment: DOVETAIL_TARGET, DOVETAIL_DRAFT, \
-                  DOVETAIL_DRAFT_MODEL, DOVETAIL_STRATEGY, DOVETAIL_DEVICE, DOVETAIL_VRAM, \
-                  DOVETAIL_GPU_LAYERS, DOVETAIL_PREFILL, DOVETAIL_THREADS, DOVETAIL_CONFIG, \
-                  DOVETAIL_LOG (log filter), NO_COLOR, HF_HOME, HF_ENDPOINT, HF_TOKEN."
+    after_help = after_help()
 )]
 pub struct Cli {
     /// The command; without one, the chat starts.
@@ -37,6 +32,17 @@ pub struct Cli {
     /// Flags of the chat if no command is given.
     #[command(flatten)]
     pub chat: ChatArgs,
+}
+
+fn after_help() -> String {
+    let flags = KEYS.iter().filter_map(|key| key.flag);
+    let variables: Vec<&str> = flags.map(|flag| flag.env).filter(|env| !env.is_empty()).collect();
+    format!(
+        "`dovetail help` lists the topics of the guide.\nExit codes: 0 done, 1 failed, 2 wrong \
+         flags or settings, 3 a model could not be loaded, 130 interrupted.\nEnvironment: {}, \
+         DOVETAIL_CONFIG, DOVETAIL_LOG (log filter), NO_COLOR, HF_HOME, HF_ENDPOINT, HF_TOKEN.",
+        variables.join(", ")
+    )
 }
 
 /// The commands.
@@ -102,13 +108,9 @@ pub struct ChatArgs {
         help_heading = "Conversation"
     )]
     pub resume: Option<String>,
-    #[arg(long, help = help("screen.theme"), value_name = "NAME", help_heading = "Screen")]
-    pub theme: Option<String>,
-    /// Do not mark where each token came from.
-    #[arg(long, help_heading = "Screen")]
-    pub no_marks: bool,
-    #[arg(long, help = help("controls.pace"), value_name = "TIME", help_heading = "Screen")]
-    pub pace: Option<String>,
+    /// What the screen looks like.
+    #[command(flatten)]
+    pub screen: SettingFlags<true>,
     /// Record the session in a new file, for `dovetail replay` and `dovetail verify`.
     #[arg(long, value_name = "FILE", help_heading = "Program")]
     pub record: Option<PathBuf>,
@@ -199,11 +201,7 @@ impl ChatArgs {
 
     /// What the flags set, in the settings' own keys.
     pub fn overrides(&self) -> Vec<Override> {
-        let mut all = self.shared.overrides();
-        all.extend(set_text("controls.pace", self.pace.as_ref()));
-        all.extend(set_text("screen.theme", self.theme.as_ref()));
-        all.extend(self.no_marks.then(|| set("screen.marks", SettingValue::Switch(false))));
-        all
+        [&self.shared.settings.0[..], &self.screen.0].concat()
     }
 }
 

@@ -169,7 +169,7 @@ fn way_back(left: &Left, flags: &str) -> Vec<String> {
     lines
 }
 
-/// Why there can be no full screen, if so.
+/// Why the full screen cannot be shown, if it cannot.
 pub(super) fn no_screen(on_terminal: bool, term: Option<&OsStr>) -> Option<&'static str> {
     match term.and_then(OsStr::to_str) {
         _ if !on_terminal => Some("the chat needs a terminal for input and output"),

@@ -23,7 +23,7 @@ use crate::worker::{Backend, Event, Job};
 
 /// Prints the report. The machine is described even when the models cannot be loaded.
 pub fn doctor(args: &DoctorArgs) -> CommandResult {
-    let settings = backend::settings(&args.shared, &args.shared.overrides())?;
+    let settings = backend::settings(&args.shared, &args.shared.settings.0)?;
     let machine = Machine::probe();
     let mut out = stdout()?;
     out.write_all(describe(&machine, args.shared.file.config.clone()).as_bytes())?;

@@ -20,7 +20,8 @@ fn settings() -> String {
         let what = format!("{what}. {more}");
         let mut cell = format!("{} Values: {}. ", what.trim_end(), key.values());
         cell += &format!("Default: {default}.");
-        for (title, name) in [("Flag", flag), ("In the chat", live)] {
+        let flag = flag.map_or("", |flag| flag.name);
+        for (title, name) in [("Flag", flag), ("In the chat", *live)] {
             if !name.is_empty() {
                 cell += &format!(" {title}: `{name}`.");
             }
@@ -82,21 +83,20 @@ fn a_table_is_put_in_the_place_of_the_old_one() {
 fn flags_agree_with_the_table_of_settings() {
     let command = Cli::command();
     let mut all = vec!["dovetail"];
-    for key in KEYS.iter().filter(|key| !key.flag.is_empty()) {
-        let name = key.flag.trim_start_matches('-');
+    for (key, flag) in KEYS.iter().filter_map(|key| Some((key, key.flag?.name))) {
+        let name = flag.trim_start_matches('-');
         let arg = command.get_arguments().find(|arg| arg.get_long() == Some(name));
-        let arg = arg.unwrap_or_else(|| panic!("{} is not a flag of the chat", key.flag));
+        let arg = arg.unwrap_or_else(|| panic!("{flag} is not a flag of the chat"));
         // A flag with an optional value takes it after `=`.
         let valued = arg.get_action().takes_values() && !arg.is_require_equals_set();
-        let words = if valued { vec![key.flag, "x"] } else { vec![key.flag] };
+        let words = if valued { vec![flag, "x"] } else { vec![flag] };
         let given = Cli::try_parse_from([&["dovetail"][..], &words].concat()).unwrap();
         let set = given.chat.overrides();
         let names: Vec<(&str, &str)> = set.iter().map(|set| (set.flag, set.key)).collect();
-        assert!(names.contains(&(key.flag, key.name)), "{}: {names:?}", key.flag);
+        assert_eq!(names, [(flag, key.name)]);
         all.extend(words);
     }
-    // Nothing else sets a key of the table.
-    let flags = KEYS.iter().filter(|key| !key.flag.is_empty()).count();
+    let flags = KEYS.iter().filter(|key| key.flag.is_some()).count();
     let set = Cli::try_parse_from(all).unwrap().chat.overrides();
     assert_eq!(set.iter().map(|set| set.key).collect::<BTreeSet<_>>().len(), flags);
     assert!(KEYS.iter().all(|key| !key.what.is_empty() && !key.default.is_empty()));
@@ -111,7 +111,7 @@ fn commands_and_keys_agree_with_the_table_of_settings() {
         };
         assert!(known, "{}: there is no {}", key.name, key.live);
     }
-    for command in COMMANDS {
+    for command in COMMANDS.iter() {
         let live = format!("/{}", command.name);
         let named = |name: &str| SettingKey::named(name).is_some_and(|key| key.live == live);
         if let SlashAction::Setting(key) = command.action {

@@ -6,7 +6,7 @@ use tracing_appender::non_blocking::WorkerGuard;
 use tracing_appender::rolling::{RollingFileAppender, Rotation};
 use tracing_subscriber::EnvFilter;
 
-/// Days of logs that are kept.
+/// Days after which a log is deleted.
 const KEPT: usize = 7;
 
 /// The folder of the log files; `None` where the system has no such place.

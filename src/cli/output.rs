@@ -59,9 +59,8 @@ fn closed() -> bool {
     false
 }
 
-/// Whether stdout was open when the program began. The standard library puts /dev/null in the
-/// place of a closed one before `main`, so that it has to be asked earlier, while the program is
-/// being loaded.
+/// Whether stdout was open when the program began. The standard library replaces a closed stdout
+/// by /dev/null before `main`, so this is read earlier, while the program is being loaded.
 #[cfg(unix)]
 #[allow(unsafe_code)]
 mod start {

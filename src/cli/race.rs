@@ -35,7 +35,7 @@ enum Next {
 
 /// Runs the race.
 pub fn race(args: &RaceArgs) -> CommandResult {
-    let settings = backend::settings(&args.shared, &args.shared.overrides())?;
+    let settings = backend::settings(&args.shared, &args.shared.settings.0)?;
     let prompt = args.prompt.join(" ");
     if prompt.trim().is_empty() {
         return Err(Failure::new(Code::Usage, anyhow!("the prompt is empty")));

@@ -10,9 +10,8 @@ use super::backend;
 use super::chat::{keymap, no_screen};
 use super::exit::{Code, CommandResult, Failure};
 use super::settings_file::{SettingsFile, no_color};
-use super::shared_args::{set, set_text};
+use super::shared_args::SettingFlags;
 use crate::chat::Role;
-use crate::settings::{Override, SettingValue};
 use crate::tui::{self, ModelFinder, NotOpened, ScreenConfig, state::StateConfig};
 use crate::worker::record::Record;
 use crate::worker::scripted::Script;
@@ -23,16 +22,9 @@ pub struct ReplayArgs {
     /// A file written by `dovetail run --record` or `dovetail chat --record`.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Minimum time per round, for example 0.5s, up to 10s; 0 plays as fast as the screen can draw
-    /// [default: the recorded speed].
-    #[arg(long, value_name = "TIME")]
-    pub pace: Option<String>,
-    /// Colours: dark, light or mono [default: dark, or mono if NO_COLOR is set].
-    #[arg(long, value_name = "NAME")]
-    pub theme: Option<String>,
-    /// Do not mark where each token came from.
-    #[arg(long)]
-    pub no_marks: bool,
+    /// What the screen looks like.
+    #[command(flatten)]
+    pub screen: SettingFlags<true>,
     /// The settings file.
     #[command(flatten)]
     pub settings: SettingsFile,
@@ -41,9 +33,10 @@ pub struct ReplayArgs {
 /// Shows a record until the user leaves.
 pub fn replay(args: &ReplayArgs) -> CommandResult {
     let usage = |error: anyhow::Error| Failure::new(Code::Usage, error);
-    let settings = args.settings.settings(&args.overrides())?;
+    let settings = args.settings.settings(&args.screen.0)?;
     let record = Record::read(&args.file).map_err(|error| usage(error.into()))?;
-    let script = Script::of_record(&record, args.pace.is_some()).map_err(anyhow::Error::from)?;
+    let script = Script::of_record(&record, args.screen.set("controls.pace"))
+        .map_err(anyhow::Error::from)?;
     if record.answers.is_empty() {
         return Err(usage(anyhow!("{} contains no answer to show", args.file.display())));
     }
@@ -85,14 +78,4 @@ pub fn replay(args: &ReplayArgs) -> CommandResult {
         let code = if error.is::<NotOpened>() { Code::Model } else { Code::Failed };
         Failure::new(code, error)
     })
-}
-
-impl ReplayArgs {
-    fn overrides(&self) -> Vec<Override> {
-        let mut all = Vec::new();
-        all.extend(set_text("controls.pace", self.pace.as_ref()));
-        all.extend(set_text("screen.theme", self.theme.as_ref()));
-        all.extend(self.no_marks.then(|| set("screen.marks", SettingValue::Switch(false))));
-        all
-    }
 }

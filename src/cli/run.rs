@@ -33,7 +33,7 @@ enum Next {
 
 /// Answers one prompt.
 pub fn run(args: &RunArgs) -> CommandResult {
-    let settings = backend::settings(&args.shared, &args.shared.overrides())?;
+    let settings = backend::settings(&args.shared, &args.shared.settings.0)?;
     let out = stdout()?;
     let stdin = io::stdin();
     let prompt = prompt(&args.prompt, !stdin.is_terminal(), &mut stdin.lock())?;
@@ -137,7 +137,7 @@ fn prompt(parts: &[String], piped: bool, stdin: &mut dyn Read) -> Result<String,
     Ok(texts.join("\n\n"))
 }
 
-/// Writes an answer: text as it comes, thoughts beside it, or JSON lines.
+/// Writes an answer: text as it comes with the thoughts on stderr, or JSON lines.
 struct Output<W: Write, E: Write> {
     json: bool,
     /// Whether thoughts are written.

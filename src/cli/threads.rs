@@ -2,8 +2,8 @@
 
 use crate::hardware::Cpu;
 
-/// As many as are asked for, else one a fast core; this thread, which computes too, and those that
-/// it starts are kept to the fast cores where they fit there.
+/// The given number, or one thread per fast core. This thread, which computes too, and those that
+/// it starts are bound to the fast cores if they all fit there.
 pub(super) fn compute_threads(asked: Option<usize>) -> usize {
     let cpu = Cpu::probe();
     let threads = cpu.threads(asked);

@@ -3,7 +3,7 @@
 //! the bundled one is shown greedy. It must never sample.
 
 use crate::library::Recommended;
-use crate::settings::{Given, SettingValue, Settings};
+use crate::settings::{Given, SettingKey, SettingValue, Settings};
 use crate::speculate::SamplerSettings;
 
 /// For a model whose files recommend nothing.
@@ -53,11 +53,14 @@ pub(super) fn sampling(settings: &Settings, found: Option<&Recommended>) -> Samp
         let warm = found.values.iter().any(|(key, _)| *key == temperature);
         // The common values are used together or not at all.
         if !warm && !settings.given.contains_key(temperature) {
-            COMMON.iter().for_each(|&(key, x)| take(key, x, "common default"));
+            for (key, x) in COMMON {
+                take(key, x, "common default");
+            }
         }
-        found.values.iter().for_each(|&(key, x)| take(key, x, found.origin));
+        for &(key, x) in &found.values {
+            take(key, x, found.origin);
+        }
     }
-    let sampler = merged.sampler;
     let origin = |key: &str| match settings.given.get(key) {
         Some(Given::Flag(flag)) => (*flag).to_owned(),
         Some(Given::File) => "the settings file".to_owned(),
@@ -66,22 +69,13 @@ pub(super) fn sampling(settings: &Settings, found: Option<&Recommended>) -> Samp
             .rfind(|(of, _)| *of == key)
             .map_or_else(|| "default".to_owned(), |(_, origin)| origin.clone()),
     };
-    let rows = [
-        ("sampler.temperature", sampler.temperature.to_string()),
-        ("sampler.top_k", sampler.top_k.to_string()),
-        ("sampler.top_p", sampler.top_p.to_string()),
-        ("sampler.min_p", sampler.min_p.to_string()),
-        ("sampler.repetition_penalty", sampler.repetition_penalty.to_string()),
-        ("sampler.presence_penalty", sampler.presence_penalty.to_string()),
-        ("sampler.frequency_penalty", sampler.frequency_penalty.to_string()),
-        ("sampler.seed", sampler.seed.to_string()),
-    ];
-    let row = |(key, value): (&'static str, String)| SampledBy {
-        name: key.rsplit('.').next().unwrap_or(key),
-        value,
-        origin: origin(key),
+    let row = |row: &'static SettingKey| SampledBy {
+        name: row.short_name(),
+        value: row.value(&merged),
+        origin: origin(row.name),
     };
-    Sampling { sampler, origins: rows.map(row).to_vec(), notices }
+    let origins = SettingKey::of_sampler().map(row).collect();
+    Sampling { sampler: merged.sampler, origins, notices }
 }
 
 #[cfg(test)]

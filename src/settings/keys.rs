@@ -1,5 +1,6 @@
 //! A row of the table of settings, and how a value finds its row. Must never check a value.
 
+use super::flag::Flag;
 use super::table::KEYS;
 use super::takes::Takes;
 use super::{Problem, SettingValue, Settings};
@@ -8,6 +9,28 @@ use crate::plan::Strategy;
 
 /// The setting whose values are names of a table.
 const STRATEGY: &str = "strategy";
+
+/// What a setting changes, if the contenders of a benchmark differ in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SettingScope {
+    /// Rounds alone.
+    Round,
+    /// Which models draft.
+    Draft,
+    /// Where the models lie, the target among them.
+    Placement,
+}
+
+/// The command of the chat that shows and sets a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SettingCommand {
+    /// With its slash.
+    pub name: &'static str,
+    /// What follows it, for people.
+    pub argument: &'static str,
+    /// What it does, in a few words.
+    pub help: &'static str,
+}
 
 /// One setting.
 pub struct SettingKey {
@@ -20,10 +43,16 @@ pub struct SettingKey {
     pub more: &'static str,
     /// What holds if it is not set.
     pub default: &'static str,
-    /// The flag that sets it; empty if there is none.
-    pub flag: &'static str,
+    /// The flag that sets it.
+    pub flag: Option<Flag>,
     /// The command or key that changes it in the chat; empty if it is read at the start alone.
     pub live: &'static str,
+    /// That command, if all it does is to show and set the value.
+    pub command: Option<SettingCommand>,
+    /// What it is called as a setting of a contender; empty if contenders do not differ in it.
+    pub contender: &'static [&'static str],
+    /// What it changes for a contender.
+    pub scope: SettingScope,
 }
 
 impl SettingKey {
@@ -31,12 +60,29 @@ impl SettingKey {
         Self { more, ..self }
     }
 
-    pub(super) const fn flag(self, flag: &'static str) -> Self {
-        Self { flag, ..self }
+    pub(super) const fn flag(self, flag: Flag) -> Self {
+        Self { flag: Some(flag), ..self }
     }
 
     pub(super) const fn live(self, live: &'static str) -> Self {
         Self { live, ..self }
+    }
+
+    pub(super) const fn command(
+        self,
+        name: &'static str,
+        argument: &'static str,
+        help: &'static str,
+    ) -> Self {
+        Self { live: name, command: Some(SettingCommand { name, argument, help }), ..self }
+    }
+
+    pub(super) const fn contender(
+        self,
+        names: &'static [&'static str],
+        scope: SettingScope,
+    ) -> Self {
+        Self { contender: names, scope, ..self }
     }
 
     /// The setting of this name.
@@ -44,13 +90,36 @@ impl SettingKey {
         KEYS.iter().find(|key| key.name == name)
     }
 
+    /// The settings of the sampler.
+    pub fn of_sampler() -> impl Iterator<Item = &'static Self> {
+        KEYS.iter().filter(|key| key.name.starts_with("sampler."))
+    }
+
+    /// The last part of its name.
+    pub fn short_name(&self) -> &'static str {
+        self.name.rsplit('.').next().unwrap_or(self.name)
+    }
+
     /// The values that it takes, in words.
     pub fn values(&self) -> String {
         self.takes.expects()
     }
 
+    /// Whether it is on or off.
+    pub fn is_switch(&self) -> bool {
+        matches!(self.takes, Takes::Switch(_))
+    }
+
+    /// Its value as it is typed; empty for what no command of the chat shows.
+    pub fn value(&self, settings: &Settings) -> String {
+        self.takes.value(&mut settings.clone())
+    }
+
     /// The help of its flag.
     pub fn flag_help(&self) -> String {
+        if let Some(flag) = self.flag.filter(Flag::is_switch) {
+            return flag.does.to_owned();
+        }
         let end = if self.more.is_empty() { "" } else { ". " };
         let more = self.more.trim_end_matches('.');
         format!("{}: {}{end}{more} [default: {}]", self.what, self.values(), self.default)
@@ -64,7 +133,18 @@ pub(super) const fn key(
     what: &'static str,
     default: &'static str,
 ) -> SettingKey {
-    SettingKey { name, takes, what, more: "", default, flag: "", live: "" }
+    SettingKey {
+        name,
+        takes,
+        what,
+        more: "",
+        default,
+        flag: None,
+        live: "",
+        command: None,
+        contender: &[],
+        scope: SettingScope::Round,
+    }
 }
 
 /// Stores a value; gives the key's own name.

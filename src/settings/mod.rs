@@ -6,6 +6,7 @@
 
 mod check;
 mod file;
+mod flag;
 mod head_choice;
 mod keys;
 mod table;
@@ -22,8 +23,9 @@ use crate::speculate::SamplerSettings;
 pub use crate::plan::{DeviceChoice, Prefer};
 pub use check::Contradiction;
 pub use file::{apply_file, default_path};
+pub use flag::{Flag, Heading};
 pub use head_choice::{HeadChoice, LOOKUP, NO_HEAD};
-pub use keys::SettingKey;
+pub use keys::{SettingCommand, SettingKey, SettingScope};
 pub use table::KEYS;
 pub use value::SettingValue;
 
@@ -373,7 +375,7 @@ fn read_remedy(error: &std::io::Error) -> &'static str {
 /// One value from the command line, or from the environment variable of a flag.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Override {
-    /// The flag as typed, e.g. `--gamma`.
+    /// The flag, e.g. `--gamma`, or the variable.
     pub flag: &'static str,
     /// The dotted key it sets.
     pub key: &'static str,

@@ -1,7 +1,9 @@
-//! The table of settings: name, what it takes, documentation, default, flag, and how the chat
-//! changes it. The settings file, the help of the flags and the page of the guide come from it.
+//! The table of settings: name, what it takes, documentation, default, flag, command of the chat,
+//! and what a contender of the bench calls it. The settings file, the flags and their help, the
+//! commands, the contenders and the page of the guide come from it.
 
-use super::keys::{SettingKey, key};
+use super::flag::Heading;
+use super::keys::{SettingKey, SettingScope, key};
 use super::takes::{self, Takes};
 use super::{KvPrecision, PrefillDevice, ThemeName};
 use crate::plan::{ANSWER, BLOCKS, DEPTH, GAMMA, Prefer, WIDTH};
@@ -16,12 +18,20 @@ const DEVICE: &str = "auto, cpu, gpu or gpu:N with its number";
 const GPU_LAYERS: &str = "a whole number from 0 to 4096, \"auto\" or \"all\"";
 const GIGABYTES: &str = "true, false or a limit in gigabytes from 1 to 10000";
 const NGRAMS: &str = "a file made by `dovetail ngrams`, \"auto\" or \"none\"";
+const MODELS: Heading = Heading("Models");
+const SPECULATION: Heading = Heading("Speculation");
+const SAMPLING: Heading = Heading("Sampling");
+const TEXT: Heading = Heading("Answer");
+const PLAIN: &str = "Turn speculation off: the same text, one token per pass";
+const OVERLAP: &str = "Continue drafting from the most likely outcome while the target verifies";
+const NO_COUPLED: &str = "When sampling, rank drafts by the draft's own probabilities, without the \
+                          target's random noise";
 const REPEAT: &str = "On the command line, repeat the flag for several.";
 const MEMORY: &str = "an amount of memory such as \"4GiB\" or \"900MiB\"";
 
 /// Every setting, in the order of the documentation.
 pub const KEYS: &[SettingKey] = {
-    use Takes::{Automatic, Named, Number, OneOf, Other, Switch, Whole};
+    use Takes::{Automatic, Limit, Named, Natural, Number, OneOf, Other, Share, Switch, Whole};
     &[
         key(
             "target",
@@ -29,7 +39,7 @@ pub const KEYS: &[SettingKey] = {
             "Target model",
             "the bundled model",
         )
-        .flag("--target")
+        .flag(MODELS.flag("--target", "MODEL").env("DOVETAIL_TARGET"))
         .live("/model"),
         key(
             "draft",
@@ -41,8 +51,9 @@ pub const KEYS: &[SettingKey] = {
             "`lookup` drafts from the conversation instead, `none` uses no head. \
              Repeat the flag to name several heads; the fastest that fits is used.",
         )
-        .flag("--draft")
-        .live("/draft"),
+        .flag(MODELS.flag("--draft", "MODEL").env("DOVETAIL_DRAFT").repeated())
+        .live("/draft")
+        .contender(&["head"], SettingScope::Draft),
         key(
             "draft_vocab",
             Other(DRAFT_VOCAB, takes::draft_vocab),
@@ -54,7 +65,8 @@ pub const KEYS: &[SettingKey] = {
              sixth of the vocabulary, `text:FILE` the most frequent tokens of a text \
              (at most as many as `auto`).",
         )
-        .flag("--draft-vocab"),
+        .flag(MODELS.flag("--draft-vocab", "N|auto|all|text:FILE"))
+        .contender(&["draft-vocab"], SettingScope::Draft),
         key(
             "draft_model",
             Named(MODEL, |s, name| s.draft_model = Some(name)),
@@ -65,8 +77,9 @@ pub const KEYS: &[SettingKey] = {
             "Its vocabulary may differ from the target's; only the tokens they share \
              are drafted.",
         )
-        .flag("--draft-model")
-        .live("/draft"),
+        .flag(MODELS.flag("--draft-model", "MODEL").env("DOVETAIL_DRAFT_MODEL"))
+        .live("/draft")
+        .contender(&["draft-model"], SettingScope::Draft),
         key(
             "model_folders",
             Other("a list of folders", takes::model_folders),
@@ -81,10 +94,12 @@ pub const KEYS: &[SettingKey] = {
             "none",
         )
         .more("Its index is built once and reused.")
-        .flag("--rest-text"),
+        .flag(MODELS.flag("--rest-text", "FILE"))
+        .contender(&["rest-text"], SettingScope::Draft),
         key("ngrams", Other(NGRAMS, takes::ngrams), "N-gram table to draft from", "auto")
             .more("`auto` takes the table made for the target, if it is installed.")
-            .flag("--ngrams"),
+            .flag(MODELS.flag("--ngrams", "FILE|auto|none"))
+            .contender(&["ngrams"], SettingScope::Draft),
         key(
             "history",
             Switch(|s| &mut s.history),
@@ -98,10 +113,10 @@ pub const KEYS: &[SettingKey] = {
             "auto, or pld if `draft` is `lookup`",
         )
         .more("`dovetail doctor` lists the strategies that can run here.")
-        .flag("--strategy")
+        .flag(SPECULATION.flag("--strategy", "NAME").env("DOVETAIL_STRATEGY"))
         .live("/strategy"),
         key("system", Other("a text", takes::system), "System prompt", "none")
-            .flag("--system")
+            .flag(TEXT.flag("--system", "TEXT"))
             .live("/system"),
         key(
             "max_tokens",
@@ -112,8 +127,8 @@ pub const KEYS: &[SettingKey] = {
         .more(
             "`auto` is the room left in the context; a race and `bench` have limits of their own.",
         )
-        .flag("--max-tokens")
-        .live("/max-tokens"),
+        .flag(TEXT.flag("--max-tokens", "N|auto"))
+        .command("/max-tokens", "[N|auto]", "longest answer; auto: what the context holds"),
         key(
             "thinking",
             Other("true, false or \"auto\"", takes::thinking),
@@ -122,7 +137,7 @@ pub const KEYS: &[SettingKey] = {
             "auto",
         )
         .more("`on` and `off` work too.")
-        .flag("--think")
+        .flag(TEXT.flag("--think", "on|off|auto"))
         .live("/think"),
         key(
             "stop",
@@ -131,42 +146,40 @@ pub const KEYS: &[SettingKey] = {
             "none",
         )
         .more(REPEAT)
-        .flag("--stop"),
+        .flag(TEXT.flag("--stop", "TEXT").repeated()),
         key(
             "context",
-            Whole(64, 1 << 20, |s, n| s.context = Some(n)),
+            Limit(64, 1 << 20, |s| &mut s.context),
             "Context length in tokens",
             "the model's, up to 4096",
         )
         .more("At most the model's own.")
-        .flag("--context"),
+        .flag(MODELS.flag("--context", "N")),
         key(
             "kv",
             OneOf(&[("f32", |s| s.kv = KvPrecision::F32), ("f16", |s| s.kv = KvPrecision::F16)]),
             "Precision of the target's KV cache",
             "f32",
         )
-        .flag("--kv"),
-        key(
-            "threads",
-            Whole(1, 1024, |s, n| s.threads = Some(n)),
-            "Compute threads",
-            "one per fast core",
-        )
-        .flag("--threads"),
+        .flag(MODELS.flag("--kv", "TYPE")),
+        key("threads", Limit(1, 1024, |s| &mut s.threads), "Compute threads", "one per fast core")
+            .flag(MODELS.flag("--threads", "N").env("DOVETAIL_THREADS")),
         key(
             "draft_threads",
-            Whole(1, 1024, |s, n| s.draft_threads = Some(n)),
+            Limit(1, 1024, |s| &mut s.draft_threads),
             "Threads for a draft that runs during verification",
             "a share of the compute threads",
         )
-        .flag("--draft-threads"),
+        .flag(SPECULATION.flag("--draft-threads", "N"))
+        .contender(&["draft-threads"], SettingScope::Draft),
         key("device", Other(DEVICE, takes::device), "Device for drafting", "auto")
             .more("`dovetail doctor` numbers the GPUs.")
-            .flag("--device"),
+            .flag(MODELS.flag("--device", "DEVICE").env("DOVETAIL_DEVICE"))
+            .contender(&["device"], SettingScope::Placement),
         key("vram", Other(MEMORY, takes::vram), "Limit on video memory", "what the driver reports")
             .more("Also used as its size if the driver does not report one.")
-            .flag("--vram"),
+            .flag(MODELS.flag("--vram", "BYTES").env("DOVETAIL_VRAM"))
+            .contender(&["vram"], SettingScope::Placement),
         key(
             "pack_cache",
             Other(GIGABYTES, takes::pack_cache),
@@ -175,7 +188,7 @@ pub const KEYS: &[SettingKey] = {
             "false",
         )
         .more("`true` is 32 GB.")
-        .flag("--pack-cache"),
+        .flag(MODELS.flag("--pack-cache", "GB").alone("true")),
         key(
             "kv_disk",
             Other(GIGABYTES, takes::kv_disk),
@@ -191,7 +204,8 @@ pub const KEYS: &[SettingKey] = {
             "the fastest number; it is measured unless `device` is set",
         )
         .more("`auto` takes as many as fit.")
-        .flag("--gpu-layers"),
+        .flag(MODELS.flag("--gpu-layers", "N|auto|all").env("DOVETAIL_GPU_LAYERS"))
+        .contender(&["gpu-layers"], SettingScope::Placement),
         key(
             "prefill",
             OneOf(&[
@@ -203,7 +217,7 @@ pub const KEYS: &[SettingKey] = {
             "auto",
         )
         .more("`gpu` streams the blocks to it; `auto` measures and takes the faster.")
-        .flag("--prefill"),
+        .flag(MODELS.flag("--prefill", "auto|cpu|gpu").env("DOVETAIL_PREFILL")),
         key(
             "prefer",
             OneOf(&[
@@ -215,11 +229,11 @@ pub const KEYS: &[SettingKey] = {
             "auto",
         )
         .more("`show` always drafts a tree to look at.")
-        .flag("--prefer"),
+        .flag(SPECULATION.flag("--prefer", "WHAT")),
         key("speculate", Switch(|s| &mut s.speculate), "Whether speculation is on", "true")
             .more("The text is the same without it, one token per pass.")
-            .flag("--plain")
-            .live("/speculate"),
+            .flag(SPECULATION.switch("--plain", PLAIN))
+            .command("/speculate", "[on|off]", "speculation; it never changes the text"),
         key(
             "overlap",
             Switch(|s| &mut s.overlap),
@@ -227,56 +241,60 @@ pub const KEYS: &[SettingKey] = {
              target verifies",
             "false",
         )
-        .flag("--overlap")
-        .live("/overlap"),
+        .flag(SPECULATION.switch("--overlap", OVERLAP))
+        .command("/overlap", "[on|off]", "draft while the target verifies"),
         key(
             "coupled",
             Switch(|s| &mut s.coupled),
             "Whether drafts are ranked with the target's random noise when sampling",
             "true",
         )
-        .flag("--no-coupled")
-        .live("/coupled"),
+        .flag(SPECULATION.switch("--no-coupled", NO_COUPLED))
+        .command("/coupled", "[on|off]", "rank drafts with the target's noise"),
         key(
             "controls.gamma",
             Automatic(GAMMA, |s| &mut s.controls.gamma),
             "Maximum number of nodes in the draft tree (γ)",
             "auto",
         )
-        .flag("--gamma")
-        .live("/gamma"),
+        .flag(SPECULATION.flag("--gamma", "N|auto"))
+        .command("/gamma", "[N|auto]", "γ: most nodes in the draft tree")
+        .contender(&["gamma", "γ"], SettingScope::Round),
         key(
             "controls.blocks",
             Automatic(BLOCKS, |s| &mut s.controls.blocks),
             "Blocks of the draft head to use (M)",
             "auto",
         )
-        .flag("--blocks")
-        .live("/blocks"),
+        .flag(SPECULATION.flag("--blocks", "N|auto"))
+        .command("/blocks", "[N|auto]", "M: blocks of the draft head in use")
+        .contender(&["m", "blocks"], SettingScope::Round),
         key(
             "controls.width",
             Automatic(WIDTH, |s| &mut s.controls.width),
             "Width of the draft tree (k)",
             "auto",
         )
-        .flag("--width")
-        .live("/width"),
+        .flag(SPECULATION.flag("--width", "N|auto"))
+        .command("/width", "[N|auto]", "k: width of the draft tree")
+        .contender(&["k", "width"], SettingScope::Round),
         key(
             "controls.depth",
             Automatic(DEPTH, |s| &mut s.controls.depth),
             "How many times the draft tree is expanded below its first level (D)",
             "auto",
         )
-        .flag("--depth")
-        .live("/depth"),
+        .flag(SPECULATION.flag("--depth", "N|auto"))
+        .command("/depth", "[N|auto]", "D: depth of the draft tree")
+        .contender(&["d", "depth"], SettingScope::Round),
         key(
             "controls.pace",
             Other("a time from 0 to 10 s, such as 0.5s or 500ms", takes::pace),
             "Least time per round, to watch a fast model",
-            "0s",
+            "0s; in a replay, the recorded speed",
         )
-        .flag("--pace")
-        .live("/pace"),
+        .flag(Heading::SCREEN.flag("--pace", "TIME"))
+        .command("/pace", "[TIME]", "shortest time per round: 0.5s, 500ms"),
         key(
             "sampler.temperature",
             Number(0.0, HOTTEST, |s| &mut s.sampler.temperature),
@@ -284,25 +302,25 @@ pub const KEYS: &[SettingKey] = {
             "what the model recommends, else 0.7; 0 for the bundled model",
         )
         .more("0 always takes the most likely token.")
-        .flag("--temperature")
-        .live("/temperature"),
+        .flag(SAMPLING.flag("--temperature", "X"))
+        .command("/temperature", "[X]", "0 always takes the likeliest token"),
         key(
             "sampler.top_k",
-            Whole(0, 1_000_000, |s, n| s.sampler.top_k = n),
+            Whole(0, 1_000_000, |s| &mut s.sampler.top_k),
             "Sample from this many of the most likely tokens",
             "what the model recommends, else 0",
         )
         .more("0 keeps all.")
-        .flag("--top-k")
-        .live("/top-k"),
+        .flag(SAMPLING.flag("--top-k", "N"))
+        .command("/top-k", "[N]", "keep the N likeliest tokens; 0 keeps all"),
         key(
             "sampler.top_p",
-            Other("a number above 0, at most 1", takes::top_p),
+            Share(|s| &mut s.sampler.top_p),
             "Sample from the most likely tokens that together have this probability",
             "what the model recommends, else 0.95",
         )
-        .flag("--top-p")
-        .live("/top-p"),
+        .flag(SAMPLING.flag("--top-p", "X"))
+        .command("/top-p", "[X]", "keep the likeliest tokens up to this share"),
         key(
             "sampler.min_p",
             Number(0.0, 1.0, |s| &mut s.sampler.min_p),
@@ -310,8 +328,8 @@ pub const KEYS: &[SettingKey] = {
              token's",
             "what the model recommends, else 0",
         )
-        .flag("--min-p")
-        .live("/min-p"),
+        .flag(SAMPLING.flag("--min-p", "X"))
+        .command("/min-p", "[X]", "drop tokens below X times the likeliest"),
         key(
             "sampler.repetition_penalty",
             Number(0.1, 10.0, |s| &mut s.sampler.repetition_penalty),
@@ -319,26 +337,26 @@ pub const KEYS: &[SettingKey] = {
             "what the model recommends, else 1",
         )
         .more("1 changes nothing.")
-        .flag("--repetition-penalty")
-        .live("/repetition-penalty"),
+        .flag(SAMPLING.flag("--repetition-penalty", "X"))
+        .command("/repetition-penalty", "[X]", "make repeated tokens less likely"),
         key(
             "sampler.presence_penalty",
             Number(-10.0, 10.0, |s| &mut s.sampler.presence_penalty),
             "Subtract this from the logits of tokens already used",
             "what the model recommends, else 0",
         )
-        .flag("--presence-penalty"),
+        .flag(SAMPLING.flag("--presence-penalty", "X")),
         key(
             "sampler.frequency_penalty",
             Number(-10.0, 10.0, |s| &mut s.sampler.frequency_penalty),
             "Subtract this from a token's logit for each time it was used",
             "what the model recommends, else 0",
         )
-        .flag("--frequency-penalty"),
-        key("sampler.seed", Other("a whole number, 0 or more", takes::seed), "Random seed", "0")
+        .flag(SAMPLING.flag("--frequency-penalty", "X")),
+        key("sampler.seed", Natural(|s| &mut s.sampler.seed), "Random seed", "0")
             .more("The same seed gives the same text.")
-            .flag("--seed")
-            .live("/seed"),
+            .flag(SAMPLING.flag("--seed", "N"))
+            .command("/seed", "[N]", "the same seed gives the same text"),
         key(
             "screen.theme",
             OneOf(&[
@@ -350,7 +368,7 @@ pub const KEYS: &[SettingKey] = {
             "dark",
         )
         .more("If NO_COLOR is set, the default is mono.")
-        .flag("--theme")
+        .flag(Heading::SCREEN.flag("--theme", "NAME"))
         .live("/theme"),
         key(
             "screen.marks",
@@ -358,7 +376,7 @@ pub const KEYS: &[SettingKey] = {
             "Whether accepted tokens are marked in the chat",
             "true",
         )
-        .flag("--no-marks")
+        .flag(Heading::SCREEN.switch("--no-marks", "Do not mark where each token came from"))
         .live("F9"),
         key(
             "screen.mouse",
@@ -367,6 +385,6 @@ pub const KEYS: &[SettingKey] = {
             "true",
         )
         .more("`false` leaves it to the terminal.")
-        .live("/mouse"),
+        .command("/mouse", "[on|off]", "wheel, clicks and selection in the chat"),
     ]
 };

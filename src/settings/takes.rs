@@ -11,9 +11,15 @@ pub(super) enum Takes {
     /// A name that is not empty, described for errors.
     Named(&'static str, fn(&mut Settings, String)),
     /// A whole number from the first to the second.
-    Whole(usize, usize, fn(&mut Settings, usize)),
+    Whole(usize, usize, fn(&mut Settings) -> &mut usize),
+    /// The same, where nothing set means something else than a number.
+    Limit(usize, usize, fn(&mut Settings) -> &mut Option<usize>),
+    /// A whole number of any size.
+    Natural(fn(&mut Settings) -> &mut u64),
     /// A number from the first to the second.
     Number(f64, f64, fn(&mut Settings) -> &mut f32),
+    /// A number above 0, at most 1.
+    Share(fn(&mut Settings) -> &mut f32),
     /// Yes or no.
     Switch(fn(&mut Settings) -> &mut bool),
     /// A number within the limits, or automatic.
@@ -30,7 +36,9 @@ impl Takes {
         let whole = |least: usize, most: usize| format!("a whole number from {least} to {most}");
         match self {
             Self::Named(what, _) | Self::Other(what, _) => (*what).to_owned(),
-            Self::Whole(least, most, _) => whole(*least, *most),
+            Self::Whole(least, most, _) | Self::Limit(least, most, _) => whole(*least, *most),
+            Self::Natural(_) => "a whole number, 0 or more".to_owned(),
+            Self::Share(_) => "a number above 0, at most 1".to_owned(),
             Self::Number(least, most, _) => format!("a number from {least} to {most}"),
             Self::Switch(_) => "true or false".to_owned(),
             Self::Automatic(limits, _) => {
@@ -55,7 +63,17 @@ impl Takes {
                 let name = value.string()?.trim();
                 (!name.is_empty()).then(|| set(settings, name.to_owned()))
             }
-            Self::Whole(least, most, set) => whole(value, *least, *most).map(|n| set(settings, n)),
+            Self::Whole(least, most, field) => {
+                whole(value, *least, *most).map(|n| *field(settings) = n)
+            }
+            Self::Limit(least, most, field) => {
+                whole(value, *least, *most).map(|n| *field(settings) = Some(n))
+            }
+            Self::Natural(field) => natural(value).map(|n| *field(settings) = n),
+            Self::Share(field) => {
+                let share = number(value, f64::MIN_POSITIVE, 1.0).filter(|x| *x > 0.0);
+                share.map(|x| *field(settings) = x)
+            }
             Self::Number(least, most, field) => {
                 number(value, *least, *most).map(|x| *field(settings) = x)
             }
@@ -78,6 +96,18 @@ impl Takes {
             Self::Other(_, set) => set(settings, value),
         }
     }
+
+    /// The present value as it is typed; empty for one that has no short form.
+    pub(super) fn value(&self, settings: &mut Settings) -> String {
+        match self {
+            Self::Whole(_, _, field) => field(settings).to_string(),
+            Self::Natural(field) => field(settings).to_string(),
+            Self::Number(_, _, field) | Self::Share(field) => field(settings).to_string(),
+            Self::Automatic(_, field) => field(settings).to_string(),
+            Self::Switch(field) => (if *field(settings) { "on" } else { "off" }).to_owned(),
+            Self::Named(..) | Self::Limit(..) | Self::OneOf(_) | Self::Other(..) => String::new(),
+        }
+    }
 }
 
 fn whole(value: &SettingValue, least: usize, most: usize) -> Option<usize> {
@@ -86,6 +116,14 @@ fn whole(value: &SettingValue, least: usize, most: usize) -> Option<usize> {
 
 fn number(value: &SettingValue, least: f64, most: f64) -> Option<f32> {
     value.number().filter(|x| (least..=most).contains(x)).map(|x| x as f32)
+}
+
+/// Flags carry the whole range of u64, TOML only that of i64.
+fn natural(value: &SettingValue) -> Option<u64> {
+    match value {
+        SettingValue::Text(text) => text.trim().parse().ok(),
+        other => other.whole().and_then(|n| u64::try_from(n).ok()),
+    }
 }
 
 pub(super) fn head(settings: &mut Settings, value: &SettingValue) -> Option<()> {
@@ -200,22 +238,6 @@ fn texts(value: &SettingValue) -> Option<Vec<String>> {
         _ => return None,
     };
     (!list.iter().any(String::is_empty)).then_some(list)
-}
-
-pub(super) fn top_p(settings: &mut Settings, value: &SettingValue) -> Option<()> {
-    let share = number(value, f64::MIN_POSITIVE, 1.0).filter(|x| *x > 0.0)?;
-    settings.sampler.top_p = share;
-    Some(())
-}
-
-/// Flags carry the whole range of u64, TOML only that of i64.
-pub(super) fn seed(settings: &mut Settings, value: &SettingValue) -> Option<()> {
-    let seed = match value {
-        SettingValue::Text(text) => text.trim().parse().ok(),
-        other => other.whole().and_then(|n| u64::try_from(n).ok()),
-    }?;
-    settings.sampler.seed = seed;
-    Some(())
 }
 
 /// Yes, no, or what the template does by itself.

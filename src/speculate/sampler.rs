@@ -67,6 +67,24 @@ impl SamplerSettings {
         self.temperature <= GREEDY || self.temperature.is_nan()
     }
 
+    /// These settings, with the values of `found` wherever they are still those of `before`.
+    pub fn replacing(&self, before: &Self, found: &Self) -> Self {
+        fn pick<T: PartialEq>(now: T, before: T, found: T) -> T {
+            if now == before { found } else { now }
+        }
+        let number = |of: fn(&Self) -> f32| pick(of(self), of(before), of(found));
+        Self {
+            temperature: number(|s| s.temperature),
+            top_k: pick(self.top_k, before.top_k, found.top_k),
+            top_p: number(|s| s.top_p),
+            min_p: number(|s| s.min_p),
+            repetition_penalty: number(|s| s.repetition_penalty),
+            presence_penalty: number(|s| s.presence_penalty),
+            frequency_penalty: number(|s| s.frequency_penalty),
+            seed: pick(self.seed, before.seed, found.seed),
+        }
+    }
+
     fn penalises(&self) -> bool {
         self.repetition_penalty != 1.0
             || self.presence_penalty != 0.0

@@ -168,60 +168,76 @@ impl Dial {
     pub const FIGURES: [Self; 5] =
         [Self::Gamma, Self::Blocks, Self::Width, Self::Depth, Self::Temperature];
 
-    /// Its symbol in the paper, if it has one.
-    pub fn sign(self) -> &'static str {
+    /// What the screen says of it.
+    pub const fn row(self) -> DialRow {
         match self {
-            Self::Strategy | Self::Pace => " ",
-            Self::Gamma => "γ",
-            Self::Blocks => "M",
-            Self::Width => "k",
-            Self::Depth => "D",
-            Self::Temperature => "T",
+            Self::Strategy => DialRow {
+                key: "strategy",
+                sign: " ",
+                name: "strategy",
+                short_name: "strategy",
+                meaning: "How tokens are guessed ahead. The text is always the same.",
+            },
+            Self::Gamma => DialRow {
+                key: "controls.gamma",
+                sign: "γ",
+                name: "tree size",
+                short_name: "tree size",
+                meaning: "How many tokens the big model checks at once: more guesses, slower \
+                          rounds.",
+            },
+            Self::Blocks => DialRow {
+                key: "controls.blocks",
+                sign: "M",
+                name: "draft blocks",
+                short_name: "blocks",
+                meaning: "Layers of the draft head in use: more guess better, fewer guess faster.",
+            },
+            Self::Width => DialRow {
+                key: "controls.width",
+                sign: "k",
+                name: "tree width",
+                short_name: "width",
+                meaning: "How many alternatives each level of the tree has at most.",
+            },
+            Self::Depth => DialRow {
+                key: "controls.depth",
+                sign: "D",
+                name: "tree depth",
+                short_name: "depth",
+                meaning: "How many tokens ahead the draft guesses at most.",
+            },
+            Self::Temperature => DialRow {
+                key: "sampler.temperature",
+                sign: "T",
+                name: "temperature",
+                short_name: "temperature",
+                meaning: "0 always takes the likeliest token; higher varies more.",
+            },
+            Self::Pace => DialRow {
+                key: "controls.pace",
+                sign: " ",
+                name: "slow motion",
+                short_name: "pace",
+                meaning: "The shortest time per round, so that you can watch a fast model.",
+            },
         }
     }
+}
 
-    /// What turning it does, in a sentence.
-    pub fn meaning(self) -> &'static str {
-        match self {
-            Self::Strategy => "How tokens are guessed ahead. The text is always the same.",
-            Self::Pace => "The shortest time per round, so that you can watch a fast model.",
-            Self::Gamma => {
-                "How many tokens the big model checks at once: more guesses, slower rounds."
-            }
-            Self::Blocks => {
-                "Layers of the draft head in use: more guess better, fewer guess faster."
-            }
-            Self::Width => "How many alternatives each level of the tree has at most.",
-            Self::Depth => "How many tokens ahead the draft guesses at most.",
-            Self::Temperature => "0 always takes the likeliest token; higher varies more.",
-        }
-    }
-
-    /// The same, where there is little room.
-    pub fn short_name(self) -> &'static str {
-        match self {
-            Self::Strategy => "strategy",
-            Self::Pace => "pace",
-            Self::Gamma => "tree size",
-            Self::Blocks => "blocks",
-            Self::Width => "width",
-            Self::Depth => "depth",
-            Self::Temperature => "temperature",
-        }
-    }
-
+/// A dial in words.
+#[derive(Clone, Copy, Debug)]
+pub struct DialRow {
+    /// The key of the settings that it turns.
+    pub key: &'static str,
+    /// Its symbol in the paper; a space if it has none.
+    pub sign: &'static str,
     /// What it controls, in a word or two.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Strategy => "strategy",
-            Self::Pace => "slow motion",
-            Self::Gamma => "tree size",
-            Self::Blocks => "draft blocks",
-            Self::Width => "tree width",
-            Self::Depth => "tree depth",
-            Self::Temperature => "temperature",
-        }
-    }
+    pub name: &'static str,
+    /// The same, where there is little room.
+    pub short_name: &'static str,
+    /// What turning it does, in a sentence.
+    pub meaning: &'static str,
 }
 
 /// What is chosen.

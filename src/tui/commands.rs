@@ -1,8 +1,11 @@
-//! The slash commands: one table for completion, help and dispatch. Must never know the state that
-//! they change.
+//! The slash commands: one table for completion, help and dispatch. Those that only show and set
+//! a value come from the table of settings. Must never know the state that they change.
+
+use std::sync::LazyLock;
 
 use super::actions::{Action, ModelPart};
 use crate::nearest::nearest;
+use crate::settings::{KEYS, SettingKey};
 
 /// What a command does; its argument is given when it is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +14,8 @@ pub enum SlashAction {
     Key(Action),
     /// Shows or sets a key of the settings for this run.
     Setting(&'static str),
+    /// Shows or switches a key of the settings for this run.
+    Switch(&'static str),
     /// Shows, sets or deletes the system prompt.
     System,
     /// Begins a new conversation.
@@ -35,20 +40,12 @@ pub enum SlashAction {
     Preset,
     /// Shows or sets the colours.
     Theme,
-    /// Shows or switches speculation.
-    Speculate,
     /// Shows or folds thoughts, or switches thinking.
     Think,
     /// Selects a strategy, or lists them.
     Strategy,
     /// Lists models to choose from, those first whose names have these words.
     Models(ModelPart),
-    /// Shows or switches drafting while the target verifies.
-    Overlap,
-    /// Shows or switches ranking with the target's noise.
-    Coupled,
-    /// Shows or switches whether the chat handles the mouse.
-    Mouse,
 }
 
 /// One command.
@@ -67,6 +64,17 @@ pub struct SlashCommand {
 }
 
 impl SlashCommand {
+    /// The command that shows and sets `key`, if it has one.
+    fn of_setting(key: &'static SettingKey) -> Option<Self> {
+        let shown = key.command?;
+        let action = match key.is_switch() {
+            true => SlashAction::Switch(key.name),
+            false => SlashAction::Setting(key.name),
+        };
+        let name = shown.name.trim_start_matches('/');
+        Some(command(name, shown.argument, shown.help, action))
+    }
+
     const fn also(self, aliases: &'static [&'static str]) -> Self {
         Self { aliases, ..self }
     }
@@ -99,9 +107,8 @@ const fn command(
 use Action as A;
 use SlashAction as Does;
 
-/// All commands, in the order of the help.
 #[rustfmt::skip] // A row per command.
-pub const COMMANDS: &[SlashCommand] = &[
+const BEFORE_SETTINGS: &[SlashCommand] = &[
     command("help", "", "show keys and commands", Does::Key(A::Help)),
     command("new", "", "start a new conversation, save this one", Does::New).also(&["clear"]),
     command("load", "[name]", "open a saved conversation", Does::Load),
@@ -123,42 +130,29 @@ pub const COMMANDS: &[SlashCommand] = &[
     command("when-full", "[forget|summarise|stop|ask]", "what a full context does", Does::WhenFull),
     command("copy", "[N|code [N]]", "copy the last answer, message N or code", Does::Copy),
     command("find", "[words]", "find words; alone, the match above", Does::Find),
-    command("gamma", "[N|auto]", "γ: most nodes in the draft tree",
-        Does::Setting("controls.gamma")),
-    command("blocks", "[N|auto]", "M: blocks of the draft head in use",
-        Does::Setting("controls.blocks")),
-    command("width", "[N|auto]", "k: width of the draft tree", Does::Setting("controls.width")),
-    command("depth", "[N|auto]", "D: depth of the draft tree", Does::Setting("controls.depth")),
-    command("temperature", "[X]", "0 always takes the likeliest token",
-        Does::Setting("sampler.temperature")),
-    command("top-k", "[N]", "keep the N likeliest tokens; 0 keeps all",
-        Does::Setting("sampler.top_k")),
-    command("top-p", "[X]", "keep the likeliest tokens up to this share",
-        Does::Setting("sampler.top_p")),
-    command("min-p", "[X]", "drop tokens below X times the likeliest",
-        Does::Setting("sampler.min_p")),
-    command("repetition-penalty", "[X]", "make repeated tokens less likely",
-        Does::Setting("sampler.repetition_penalty")),
-    command("seed", "[N]", "the same seed gives the same text", Does::Setting("sampler.seed")),
     command("think", "[on|off|auto|show|hide]", "let the model think; show or fold thoughts",
         Does::Think),
-    command("max-tokens", "[N|auto]", "longest answer; auto: what the context holds",
-        Does::Setting("max_tokens")),
-    command("speculate", "[on|off]", "speculation; it never changes the text", Does::Speculate),
     command("strategy", "[name]", "choose how tokens are drafted", Does::Strategy),
     command("model", "[name]", "change the model in this chat", Does::Models(ModelPart::Target)),
     command("draft", "[name]", "change what drafts for it", Does::Models(ModelPart::Draft)),
-    command("overlap", "[on|off]", "draft while the target verifies", Does::Overlap),
-    command("coupled", "[on|off]", "rank drafts with the target's noise", Does::Coupled),
-    command("pace", "[TIME]", "shortest time per round: 0.5s, 500ms",
-        Does::Setting("controls.pace")),
+];
+
+#[rustfmt::skip]
+const AFTER_SETTINGS: &[SlashCommand] = &[
     command("race", "", "race the last answer against plain decoding", Does::Key(A::Race)),
     command("pause", "", "pause after every round, or resume", Does::Key(A::Pause)),
     command("stats", "", "show what was loaded and chosen, and why", Does::Key(A::Details)),
     command("theme", "[name]", "colours: dark, light, mono", Does::Theme),
-    command("mouse", "[on|off]", "wheel, clicks and selection in the chat", Does::Mouse),
     command("quit", "", "save and quit", Does::Key(A::Quit)).also(&["exit"]),
 ];
+
+/// All commands, in the order of the help.
+pub static COMMANDS: LazyLock<Vec<SlashCommand>> = LazyLock::new(|| {
+    let mut all = BEFORE_SETTINGS.to_vec();
+    all.extend(KEYS.iter().filter_map(SlashCommand::of_setting));
+    all.extend_from_slice(AFTER_SETTINGS);
+    all
+});
 
 /// What the user typed after a slash: the command and its argument.
 ///
@@ -205,7 +199,7 @@ mod tests {
     #[test]
     fn names_are_unique_and_may_be_shortened() {
         let mut names: Vec<&str> = COMMANDS.iter().flat_map(SlashCommand::names).collect();
-        for command in COMMANDS {
+        for command in COMMANDS.iter() {
             for name in command.names() {
                 assert_eq!(parse(name).unwrap().0, command);
             }

@@ -280,21 +280,8 @@ impl ScreenState {
 
     /// Takes over the loaded model's sampler settings, except those that the user has changed.
     pub fn take_sampler(&mut self, found: SamplerSettings) {
-        fn pick<T: PartialEq>(begun: T, now: T, found: T) -> T {
-            if begun == now { found } else { now }
-        }
-        let (begun, now) = (self.begun, self.controls.sampler);
-        let penalty = |of: fn(&SamplerSettings) -> f32| pick(of(&begun), of(&now), of(&found));
-        self.controls.sampler = SamplerSettings {
-            temperature: pick(begun.temperature, now.temperature, found.temperature),
-            top_k: pick(begun.top_k, now.top_k, found.top_k),
-            top_p: pick(begun.top_p, now.top_p, found.top_p),
-            min_p: pick(begun.min_p, now.min_p, found.min_p),
-            repetition_penalty: penalty(|s| s.repetition_penalty),
-            presence_penalty: penalty(|s| s.presence_penalty),
-            frequency_penalty: penalty(|s| s.frequency_penalty),
-            seed: pick(begun.seed, now.seed, found.seed),
-        };
+        let now = self.controls.sampler;
+        self.controls.sampler = now.replacing(&self.begun, &found);
         self.begun = found;
     }
 

@@ -3,7 +3,7 @@
 
 use crate::nearest::nearest;
 use crate::plan::{Schedule, Strategy};
-use crate::settings::{Problem, SettingValue, Settings};
+use crate::settings::{KEYS, Problem, SettingKey, SettingScope, SettingValue, Settings};
 
 /// Drafting goes on while the target verifies.
 const OVERLAP: &str = "overlap";
@@ -15,38 +15,6 @@ const LABEL: &str = "label";
 pub(super) const ALL_BLOCKS: &str = "all";
 /// The budget that the strategy chooses for itself.
 const OWN_BUDGET: char = 'c';
-
-/// What a setting of a contender changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// Rounds alone.
-    Round,
-    /// Which models draft.
-    Draft,
-    /// Where the models lie, the target among them.
-    Placement,
-}
-
-/// Names of settings as they are written, the key of the settings behind each, and its scope.
-const NAMES: &[(&str, &str, Scope)] = &[
-    ("gamma", "controls.gamma", Scope::Round),
-    ("γ", "controls.gamma", Scope::Round),
-    ("k", "controls.width", Scope::Round),
-    ("width", "controls.width", Scope::Round),
-    ("d", "controls.depth", Scope::Round),
-    ("depth", "controls.depth", Scope::Round),
-    ("m", "controls.blocks", Scope::Round),
-    ("blocks", "controls.blocks", Scope::Round),
-    ("head", "draft", Scope::Draft),
-    ("draft-model", "draft_model", Scope::Draft),
-    ("draft-vocab", "draft_vocab", Scope::Draft),
-    ("draft-threads", "draft_threads", Scope::Draft),
-    ("rest-text", "rest_text", Scope::Draft),
-    ("ngrams", "ngrams", Scope::Draft),
-    ("gpu-layers", "gpu_layers", Scope::Placement),
-    ("device", "device", Scope::Placement),
-    ("vram", "vram", Scope::Placement),
-];
 
 /// One setting of a contender.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,8 +29,8 @@ pub struct OwnSetting {
 
 impl OwnSetting {
     /// What it changes.
-    pub fn scope(&self) -> Scope {
-        NAMES.iter().find(|row| row.1 == self.key).map_or(Scope::Round, |row| row.2)
+    pub fn scope(&self) -> SettingScope {
+        SettingKey::named(self.key).map_or(SettingScope::Round, |row| row.scope)
     }
 
     /// As it is written.
@@ -74,7 +42,7 @@ impl OwnSetting {
     fn short(&self) -> String {
         let last = self.value.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next();
         match self.scope() {
-            Scope::Draft => format!("{}={}", self.written, last.unwrap_or(&self.value)),
+            SettingScope::Draft => format!("{}={}", self.written, last.unwrap_or(&self.value)),
             _ => self.text(),
         }
     }
@@ -141,14 +109,14 @@ impl ContenderLine {
     /// The target alone where this contender's models lie.
     pub fn plain(&self) -> Self {
         let plain = Self::of(Strategy::named(super::PLAIN).unwrap_or(self.row));
-        let placed = self.own.iter().filter(|own| own.scope() == Scope::Placement).cloned();
+        let placed = self.own.iter().filter(|own| own.scope() == SettingScope::Placement).cloned();
         let line = Self { own: placed.collect(), ..plain };
         Self { name: line.own_name(), ..line }
     }
 
     /// The settings that decide what is loaded, in one order however they were written.
     pub fn loads(&self) -> Vec<OwnSetting> {
-        let models = self.own.iter().filter(|own| own.scope() != Scope::Round);
+        let models = self.own.iter().filter(|own| own.scope() != SettingScope::Round);
         let mut models: Vec<OwnSetting> = models.cloned().collect();
         models.sort();
         models
@@ -225,9 +193,8 @@ impl ContenderLine {
             self.labelled = true;
             return Ok(());
         }
-        let Some(&(_, key, _)) = NAMES.iter().find(|row| row.0 == written) else {
-            return Err(unknown(written));
-        };
+        let row = KEYS.iter().find(|row| row.contender.contains(&written));
+        let key = row.ok_or_else(|| unknown(written))?.name;
         let own = OwnSetting { key, written: written.to_owned(), value: value.to_owned() };
         if self.own.iter().any(|other| other.key == key) {
             return Err(format!("`{written}` is given twice"));
@@ -250,7 +217,7 @@ impl ContenderLine {
 }
 
 fn unknown(written: &str) -> String {
-    let names = || NAMES.iter().map(|row| row.0).chain([LABEL]);
+    let names = || KEYS.iter().flat_map(|row| row.contender).copied().chain([LABEL]);
     match nearest(written, names(), 0.5) {
         Some(near) => format!("there is no setting `{written}`; did you mean `{near}`?"),
         None => {

@@ -27,7 +27,7 @@ pub use charts::{charts, sweep_charts};
 pub use compare::{Comparison, compare};
 pub use contenders::{Batch, ContenderError, batches, contenders, runnable};
 pub use figures::{Figures, Grid};
-pub use lines::{ContenderLine, LineError, OwnSetting, Scope, contender_file, contender_lines};
+pub use lines::{ContenderLine, LineError, OwnSetting, contender_file, contender_lines};
 pub use record::{AnswerRecord, Environment, Models, PLAIN, Results, Sweep, difference, models_of};
 pub use report::{lossless_check, sweep_tables, tables};
 pub use sequences::SequenceCounts;

@@ -14,7 +14,7 @@ use crate::hardware::Machine;
 
 /// Measures what a GPU is worth.
 pub(super) fn measure(args: &GpuArgs) -> CommandResult {
-    let settings = backend::settings(&args.shared, &args.shared.overrides())?;
+    let settings = backend::settings(&args.shared, &args.shared.settings.0)?;
     let machine = Machine::probe();
     let talk = io::stderr().is_terminal();
     let mut last = String::new();

@@ -98,7 +98,10 @@ fn flags(args: &CourseArgs) -> Vec<String> {
     // Temperatures have a list of their own, and the strategy is the contender's.
     let apart = ["sampler.temperature", "strategy"];
     let mut all = Vec::new();
-    for over in args.shared.overrides().iter().filter(|over| !apart.contains(&over.key)) {
+    let flags = args.shared.settings.0.iter();
+    // The process inherits the variables.
+    let flags = flags.filter(|over| over.flag.starts_with("--"));
+    for over in flags.filter(|over| !apart.contains(&over.key)) {
         match &over.value {
             SettingValue::Switch(_) => all.push(over.flag.to_owned()),
             SettingValue::List(texts) => {

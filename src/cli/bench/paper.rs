@@ -73,7 +73,7 @@ pub(super) fn paper(args: &PaperArgs) -> CommandResult {
 /// that have it elsewhere say so themselves.
 fn target_on_cpu(args: &PaperArgs) -> PaperArgs {
     let mut args = args.clone();
-    args.course.shared.gpu_layers.get_or_insert_with(|| "0".to_owned());
+    args.course.shared.settings.set_otherwise("gpu_layers", "0");
     args
 }
 

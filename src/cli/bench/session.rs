@@ -61,14 +61,14 @@ impl<'a> BenchSession<'a> {
         temperatures: Option<&[f32]>,
     ) -> Result<Self, Failure> {
         let usage = |error: anyhow::Error| Failure::new(Code::Usage, error);
-        let mut overrides = args.shared.overrides();
+        let mut overrides = args.shared.settings.0.clone();
         overrides.retain(|over| over.key != "sampler.temperature");
         let mut settings = backend::settings(&args.shared, &overrides)?;
         // The settings file speaks of chats; here only a flag counts.
-        if args.shared.max_tokens.is_none() || settings.max_tokens == Setting::Auto {
+        if !args.shared.settings.set("max_tokens") || settings.max_tokens == Setting::Auto {
             settings.max_tokens = Setting::Fixed(MAX_TOKENS);
         }
-        let temperatures = match (args.shared.temperature.as_deref(), temperatures) {
+        let temperatures = match (args.shared.settings.text("sampler.temperature"), temperatures) {
             (None, Some(own)) => own.to_vec(),
             (given, _) => self::temperatures(&settings, given).map_err(usage)?,
         };
@@ -307,7 +307,7 @@ impl<'a> BenchSession<'a> {
 
     pub(super) fn results(&self, kind: &str, ready: &Ready) -> Results {
         let threads = self.machine.cpu.threads(self.settings.threads);
-        let given = self.args.shared.overrides().into_iter();
+        let given = self.args.shared.settings.0.iter();
         // These have fields of their own.
         let named = ["target", "draft", "threads", "max_tokens", "strategy"];
         let settings = given

@@ -20,7 +20,7 @@ use crate::train::run::{self, End, RunError, RunRequest};
 pub use args::TrainArgs;
 pub(super) use show::Show;
 
-/// Trains a head, or goes on with it.
+/// Trains a head, or continues its training.
 pub fn train(args: &TrainArgs) -> CommandResult {
     let base = if args.resume { run::stored(&args.out).map_err(failure)? } else { args.preset() };
     let recipe = args.over(base);

@@ -152,7 +152,7 @@ impl Show {
     }
 }
 
-/// What is left of a training that came from one share of it to another in `spent`.
+/// The time that a training still needs if its share grew from `from` to `to` in `spent`.
 fn time_left(spent: Duration, from: f64, to: f64) -> Duration {
     let left = spent.as_secs_f64() * (1.0 - to) / (to - from);
     Duration::try_from_secs_f64(left).unwrap_or_default()

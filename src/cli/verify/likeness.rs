@@ -7,9 +7,9 @@
 pub(super) enum Likeness {
     /// They are the same.
     Same,
-    /// The target goes on where the answer ends.
+    /// The target continues where the answer ends.
     TargetGoesOn,
-    /// The answer goes on where the target ends, or has got to by now.
+    /// The answer continues where the target ends, or where it is so far.
     AnswerGoesOn,
     /// They part after this many characters.
     Parts(usize),

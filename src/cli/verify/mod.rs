@@ -53,7 +53,7 @@ pub struct VerifyArgs {
 
 /// Checks every answer of a file.
 pub fn verify(args: &VerifyArgs) -> CommandResult {
-    let settings = backend::settings(&args.shared, &args.shared.overrides())?;
+    let settings = backend::settings(&args.shared, &args.shared.settings.0)?;
     match Record::read(&args.file) {
         Ok(record) => verify_record(args, settings, &record),
         Err(RecordError::None(_)) => {
@@ -85,7 +85,7 @@ fn verify_record(args: &VerifyArgs, mut settings: Settings, record: &Record) -> 
                                                    there is nothing to check"
         ))
     })?;
-    if args.shared.target.is_none() {
+    if !args.shared.settings.set("target") {
         settings.target.clone_from(&ready.models.target);
     }
     let head = &record.head;
@@ -116,7 +116,7 @@ fn verify_record(args: &VerifyArgs, mut settings: Settings, record: &Record) -> 
 fn verify_session(args: &VerifyArgs, settings: Settings, session: &Session) -> CommandResult {
     let controls = backend::controls(&settings).get();
     let mut checker = Checker::load(settings.clone())?;
-    if args.shared.target.is_none() && !session.target.is_empty() {
+    if !args.shared.settings.set("target") && !session.target.is_empty() {
         checker.is_target(&session.target, None)?;
     }
     let sampler = checker.backend.ready.sampler.unwrap_or(controls.sampler);
@@ -140,7 +140,7 @@ fn verify_session(args: &VerifyArgs, settings: Settings, session: &Session) -> C
 /// What is said of an answer.
 struct Verdict {
     text: String,
-    /// `None` if it could not be told.
+    /// `None` if that could not be checked.
     same: Option<bool>,
 }
 
@@ -204,8 +204,8 @@ impl Checker {
         ))
     }
 
-    /// Refuses to compare with a target whose long prompts are read on another device than the
-    /// recorded one's: its text is another where two tokens are nearly as likely.
+    /// Refuses to compare with a target that reads long prompts on another device than the record's
+    /// target did: the text differs where two tokens are nearly as likely.
     fn reads_prompts_on(&self, recorded: Option<&str>) -> Result<(), Failure> {
         let ours = self.backend.ready.prompts_on.as_deref();
         if ours == recorded {
@@ -339,7 +339,7 @@ impl Checker {
         self.controls.update(|controls| {
             *controls = Controls { speculate: false, sampler, generation, ..Controls::default() };
         });
-        // However long it may have become: an answer can be continued behind the limit.
+        // The answer may be longer than the limit, because it can be continued.
         let max_tokens = self.backend.ready.context;
         let job = Job { generation, max_tokens, ..job };
         let (mut text, mut failed, mut finish) = (String::new(), None, None);

@@ -11,13 +11,6 @@ pub(crate) fn apply(state: &ScreenState) -> Vec<Effect> {
     vec![Effect::Apply(state.controls.clone())]
 }
 
-/// Switches speculation.
-pub(crate) fn speculate(state: &mut ScreenState, on: bool) -> Vec<Effect> {
-    state.controls.speculate = on;
-    state.say(if on { "Speculation is on" } else { "Speculation is off; the text stays the same" });
-    apply(state)
-}
-
 /// Changes a dial by `steps`, which fixes its value.
 pub(crate) fn adjust(state: &mut ScreenState, dial: Dial, steps: i8) -> Vec<Effect> {
     let adjusted =

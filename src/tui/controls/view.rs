@@ -32,7 +32,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
     ]));
     if focus {
         // What the control under the cursor does.
-        rows.extend(wrapped(state.dials.selected().meaning(), inner.width, styles.dim));
+        rows.extend(wrapped(state.dials.selected().row().meaning, inner.width, styles.dim));
     }
     draw_rows(frame, inner, rows.into_iter().map(|row| cut(row, usize::from(inner.width))));
 }
@@ -55,8 +55,11 @@ fn row<'a>(
     }
     let style = if view.fixed { styles.warning } else { styles.dim };
     let line = Line::from_iter([
-        Span::styled(dial.sign().to_string(), if selected { styles.accent } else { styles.text }),
-        Span::styled(format!(" {:<14}", dial.name()), styles.dim),
+        Span::styled(
+            dial.row().sign.to_string(),
+            if selected { styles.accent } else { styles.text },
+        ),
+        Span::styled(format!(" {:<14}", dial.row().name), styles.dim),
         Span::styled(format!("{:>5}", view.value), styles.strong),
         Span::styled(format!("  {:<8}", view.state), style),
         Span::styled(format!("{:<6}", view.range), styles.dim),
@@ -69,7 +72,7 @@ fn row<'a>(
 fn strategy(view: DialView, selected: bool, width: u16, styles: &Styles) -> Line<'static> {
     let style = if view.fixed { styles.warning } else { styles.strong };
     let line = Line::from_iter([
-        Span::styled(format!("  {:<14}", Dial::Strategy.name()), styles.dim),
+        Span::styled(format!("  {:<14}", Dial::Strategy.row().name), styles.dim),
         Span::styled(format!("{:<21}", view.value), style),
         Span::styled(format!("{:>5}", keys(Dial::Strategy)), styles.faint),
     ]);

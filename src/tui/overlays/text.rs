@@ -10,6 +10,7 @@ use super::Overlay;
 use super::view::WIDTH;
 use crate::plan::Setting;
 use crate::printable::printable;
+use crate::settings::{SettingKey, Settings};
 use crate::tui::actions::Dial;
 use crate::tui::controls::DialRanges;
 use crate::tui::draw::areas::Areas;
@@ -145,19 +146,17 @@ fn details(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static
         lines.push(Line::default());
     }
     let context = DialRanges::new(state.ready.as_deref(), &state.rounds);
-    let sampler = &state.controls.sampler;
     let dials = Dial::FIGURES.map(|dial| {
         let view = context.view(dial, &state.controls);
-        format!("{} {} {}", dial.sign(), view.value, view.state)
+        format!("{} {} {}", dial.row().sign, view.value, view.state)
     });
     lines.extend(row("controls", dials.join("  ")));
-    lines.extend(row(
-        "sampler",
-        format!(
-            "top-k {}  top-p {}  min-p {}  seed {}",
-            sampler.top_k, sampler.top_p, sampler.min_p, sampler.seed
-        ),
-    ));
+    let settings = Settings { sampler: state.controls.sampler, ..Settings::default() };
+    let shown = SettingKey::of_sampler().filter(|key| key.name != Dial::Temperature.row().key);
+    let sampler: Vec<String> = shown
+        .map(|key| format!("{} {}", key.short_name().replace('_', "-"), key.value(&settings)))
+        .collect();
+    lines.extend(row("sampler", sampler.join("  ")));
     lines.extend(row(
         "answers",
         match state.max_tokens {

@@ -2,14 +2,14 @@
 
 use super::leaving::{put_aside, quit, quit_if_pressed_twice};
 use super::slash::{self, Ran};
-use super::{focus, replay};
+use super::{focus, replay, switches};
 use crate::plan::TreeOverrides;
 use crate::tui::actions::Action;
 use crate::tui::chat::answer::{
     STILL_LOADING, ask, go_on, regenerate, return_queued, save, stop, take_back,
 };
 use crate::tui::chat::conversation;
-use crate::tui::controls::update::{adjust, apply, speculate, with_dials};
+use crate::tui::controls::update::{adjust, apply, with_dials};
 use crate::tui::event::Effect;
 use crate::tui::input::{Suggestion, files};
 use crate::tui::overlays::models::update as models;
@@ -70,7 +70,7 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
             }
         }
         Action::Models(part) => return models::open(state, part, ""),
-        Action::Speculate => return speculate(state, !state.controls.speculate),
+        Action::Speculate => return switches::toggle(state, "speculate"),
         Action::Auto => {
             state.controls.tree = TreeOverrides::default();
             state.say("γ, M, k and D are automatic again");

@@ -8,6 +8,7 @@ pub(crate) mod leaving;
 pub(crate) mod replay;
 mod setting;
 mod slash;
+mod switches;
 mod worker;
 
 use std::time::Duration;

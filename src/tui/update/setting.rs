@@ -17,8 +17,8 @@ pub(super) fn run(
     key: &str,
     argument: &str,
 ) -> Result<Vec<Effect>, String> {
-    let dial = Dial::ALL.into_iter().find(|dial| key_of(*dial) == key);
-    let name = capitalised(dial.map_or(command.name, Dial::name));
+    let dial = Dial::ALL.into_iter().find(|dial| dial.row().key == key);
+    let name = capitalised(dial.map_or(command.name, |dial| dial.row().name));
     if argument.is_empty() {
         if dial == Some(Dial::Blocks) {
             dials(state).adjust(Dial::Blocks, 0, &mut state.controls.clone())?;
@@ -27,13 +27,7 @@ pub(super) fn run(
         state.say(format!("{name}: {} · /{} takes {takes}", value(state, key, dial), command.name));
         return Ok(Vec::new());
     }
-    let mut settings = Settings {
-        sampler: state.controls.sampler,
-        max_tokens: state.max_tokens,
-        pace: state.controls.pace,
-        controls: state.controls.tree,
-        ..Settings::default()
-    };
+    let mut settings = settings(state);
     settings.set(key, &SettingValue::text(argument)).map_err(|problem| match problem {
         Problem::Value { expects, .. } => {
             format!("/{} takes {expects}, not {argument}", command.name)
@@ -61,36 +55,26 @@ pub(super) fn run(
     Ok(apply(state))
 }
 
+/// What commands can set.
+fn settings(state: &ScreenState) -> Settings {
+    Settings {
+        sampler: state.controls.sampler,
+        max_tokens: state.max_tokens,
+        pace: state.controls.pace,
+        controls: state.controls.tree,
+        ..Settings::default()
+    }
+}
+
 fn dials(state: &ScreenState) -> DialRanges<'_> {
     DialRanges::new(state.ready.as_deref(), &state.rounds)
 }
 
-/// The key of the settings that a dial turns.
-fn key_of(dial: Dial) -> &'static str {
-    match dial {
-        Dial::Gamma => "controls.gamma",
-        Dial::Blocks => "controls.blocks",
-        Dial::Width => "controls.width",
-        Dial::Depth => "controls.depth",
-        Dial::Temperature => "sampler.temperature",
-        Dial::Strategy => "strategy",
-        Dial::Pace => "controls.pace",
-    }
-}
-
 /// The present value, for people.
 fn value(state: &ScreenState, key: &str, dial: Option<Dial>) -> String {
-    let sampler = &state.controls.sampler;
     let Some(dial) = dial else {
-        return match key {
-            "sampler.top_k" => sampler.top_k.to_string(),
-            "sampler.top_p" => sampler.top_p.to_string(),
-            "sampler.min_p" => sampler.min_p.to_string(),
-            "sampler.repetition_penalty" => sampler.repetition_penalty.to_string(),
-            "sampler.seed" => sampler.seed.to_string(),
-            "max_tokens" => state.max_tokens.to_string(),
-            _ => String::new(),
-        };
+        let row = SettingKey::named(key);
+        return row.map(|row| row.value(&settings(state))).unwrap_or_default();
     };
     let view = dials(state).view(dial, &state.controls);
     match (view.value.as_str(), view.state) {

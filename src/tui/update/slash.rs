@@ -1,13 +1,13 @@
 //! Slash commands. Must never do IO.
 
 use super::answer::{save, save_as, stop};
-use super::controls::{apply, choose, speculate};
+use super::controls::choose;
 use super::conversation;
 use super::event::Effect;
 use super::full;
-use super::{models, setting};
+use super::{models, setting, switches};
 use crate::chat::Role;
-use crate::tui::commands::{self, SlashAction, SlashCommand};
+use crate::tui::commands::{self, SlashAction};
 use crate::tui::keymap::Action;
 use crate::tui::markdown::code_blocks;
 use crate::tui::presets::Preset;
@@ -38,6 +38,7 @@ pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<Ran, String> {
             Vec::new()
         }
         SlashAction::Setting(key) => setting::run(state, command, key, argument)?,
+        SlashAction::Switch(key) => switches::run(state, command, key, argument)?,
         SlashAction::System => {
             system(state, argument);
             Vec::new()
@@ -94,57 +95,8 @@ pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<Ran, String> {
             theme(state, argument)?;
             Vec::new()
         }
-        SlashAction::Speculate => {
-            let now = state.controls.speculate;
-            match switched(state, command, "Speculation", now, argument)? {
-                Some(on) => speculate(state, on),
-                None => Vec::new(),
-            }
-        }
         SlashAction::Strategy => choose(state, argument)?,
         SlashAction::Models(part) => models::open(state, part, argument),
-        SlashAction::Overlap => {
-            let now = state.controls.overlap;
-            match switched(state, command, "Drafting during verification", now, argument)? {
-                Some(on) => {
-                    state.controls.overlap = on;
-                    state.say(match on {
-                        true => "The draft continues while the target verifies",
-                        false => "Draft and target take turns",
-                    });
-                    apply(state)
-                }
-                None => Vec::new(),
-            }
-        }
-        SlashAction::Coupled => {
-            let now = state.controls.coupled;
-            match switched(state, command, "Coupled drafting", now, argument)? {
-                Some(on) => {
-                    state.controls.coupled = on;
-                    state.say(match on {
-                        true => "Drafts are ranked with the target's noise",
-                        false => "Drafts are ranked without the target's noise",
-                    });
-                    apply(state)
-                }
-                None => Vec::new(),
-            }
-        }
-        SlashAction::Mouse => {
-            let now = state.mouse;
-            match switched(state, command, "Mouse support", now, argument)? {
-                Some(on) => {
-                    state.mouse = on;
-                    state.say(match on {
-                        true => "The chat handles the mouse: wheel, clicks and selection",
-                        false => "The terminal handles the mouse",
-                    });
-                    vec![Effect::Mouse(on)]
-                }
-                None => Vec::new(),
-            }
-        }
     };
     Ok(Ran::Effects(effects))
 }
@@ -261,25 +213,4 @@ fn think(state: &mut ScreenState, argument: &str) -> Result<(), String> {
         None => "The model decides whether to think",
     });
     Ok(())
-}
-
-/// What `argument` makes of a switch that is at `now`; alone, the command only shows that.
-fn switched(
-    state: &mut ScreenState,
-    command: &SlashCommand,
-    what: &str,
-    now: bool,
-    argument: &str,
-) -> Result<Option<bool>, String> {
-    match argument {
-        "on" => Ok(Some(true)),
-        "off" => Ok(Some(false)),
-        "" => {
-            let (is, other) = if now { ("on", "off") } else { ("off", "on") };
-            let name = command.name;
-            state.say(format!("{what} is {is} · /{name} {other} switches it {other}"));
-            Ok(None)
-        }
-        other => Err(format!("/{} takes on or off, not {other}", command.name)),
-    }
 }

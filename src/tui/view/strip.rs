@@ -28,8 +28,12 @@ fn dials(state: &ScreenState, width: u16, styles: &Styles) -> Line<'static> {
         Line::styled("plain ", styles.warning)
     };
     let room = usize::from(width).saturating_sub(right.width() + 1);
-    let named = dial_figures(state, styles, |dial| dial.short_name());
-    let left = if named.width() <= room { named } else { dial_figures(state, styles, Dial::sign) };
+    let named = dial_figures(state, styles, |dial| dial.row().short_name);
+    let left = if named.width() <= room {
+        named
+    } else {
+        dial_figures(state, styles, |dial| dial.row().sign)
+    };
     ends(left, right, width)
 }
 

@@ -62,7 +62,7 @@ pub(super) fn random(
     let small = small.map(|name| known_shape("--draft-shape", name)).transpose()?;
     let format = Format::from_name(&args.format)
         .ok_or_else(|| usage(anyhow!("--format: `{}` is not a format of weights", args.format)))?;
-    let settings = backend::settings(&args.shared, &args.shared.overrides())?;
+    let settings = backend::settings(&args.shared, &args.shared.settings.0)?;
     let machine = Machine::probe();
     let threads = settings.threads.unwrap_or(machine.cpu.physical).max(1);
     let strategy = strategy_of_random(settings.strategy, small, profile)?;
@@ -207,7 +207,7 @@ pub(super) fn loaded(
     profile: &AcceptanceProfile,
     questions: &[Question],
 ) -> Result<Measured, Failure> {
-    let mut settings = backend::settings(&args.shared, &args.shared.overrides())?;
+    let mut settings = backend::settings(&args.shared, &args.shared.settings.0)?;
     let named = settings.draft_model.is_some() && settings.draft == HeadChoice::Own;
     let drafts = if named { DraftKind::Small } else { DraftKind::Head };
     let strategy = settings.strategy.unwrap_or(Strategy::first_with(drafts));

@@ -56,7 +56,7 @@ fn said(state: &mut ScreenState, command: &str) -> String {
 #[test]
 fn a_setting_alone_shows_its_value_and_what_it_takes() {
     let mut state = loaded(80, 24);
-    for command in COMMANDS {
+    for command in COMMANDS.iter() {
         let SlashAction::Setting(key) = command.action else { continue };
         let (tree, sampler) = (state.controls.tree, state.controls.sampler);
         let text = said(&mut state, &format!("/{} ", command.name));
@@ -122,7 +122,7 @@ fn the_temperature_has_one_range() {
 
 #[test]
 fn errors_name_commands_and_not_keys_of_the_settings() {
-    for command in COMMANDS {
+    for command in COMMANDS.iter() {
         let SlashAction::Setting(key) = command.action else { continue };
         let mut state = loaded(80, 24);
         type_keys(&mut state, &format!("/{} wrong<enter>", command.name));
@@ -179,7 +179,7 @@ fn suggestions_complete_and_run() {
 /// Although `/editor` begins like `/edit`.
 #[test]
 fn a_command_that_is_written_out_is_the_one_that_is_run() {
-    for command in COMMANDS {
+    for command in COMMANDS.iter() {
         let mut state = loaded(80, 24);
         type_keys(&mut state, &format!("/{}", command.name));
         assert_eq!(state.input.suggestion().map(|found| found.name), Some(command.name));

@@ -1,0 +1,95 @@
+//! Commands and keys that switch a setting on or off. Must never do IO.
+
+use super::controls::apply;
+use super::event::Effect;
+use crate::tui::commands::SlashCommand;
+use crate::tui::state::ScreenState;
+
+/// A setting that the chat switches.
+struct Switch {
+    /// The key of the settings.
+    key: &'static str,
+    what: &'static str,
+    on: &'static str,
+    off: &'static str,
+    field: fn(&mut ScreenState) -> &mut bool,
+    effects: fn(&ScreenState) -> Vec<Effect>,
+}
+
+const SWITCHES: [Switch; 4] = [
+    Switch {
+        key: "speculate",
+        what: "Speculation",
+        on: "Speculation is on",
+        off: "Speculation is off; the text stays the same",
+        field: |state| &mut state.controls.speculate,
+        effects: apply,
+    },
+    Switch {
+        key: "overlap",
+        what: "Drafting during verification",
+        on: "The draft continues while the target verifies",
+        off: "Draft and target take turns",
+        field: |state| &mut state.controls.overlap,
+        effects: apply,
+    },
+    Switch {
+        key: "coupled",
+        what: "Coupled drafting",
+        on: "Drafts are ranked with the target's noise",
+        off: "Drafts are ranked without the target's noise",
+        field: |state| &mut state.controls.coupled,
+        effects: apply,
+    },
+    Switch {
+        key: "screen.mouse",
+        what: "Mouse support",
+        on: "The chat handles the mouse: wheel, clicks and selection",
+        off: "The terminal handles the mouse",
+        field: |state| &mut state.mouse,
+        effects: |state| vec![Effect::Mouse(state.mouse)],
+    },
+];
+
+/// Shows whether the setting `key` is on, or switches it.
+///
+/// # Errors
+/// `argument` is neither on nor off.
+pub(super) fn run(
+    state: &mut ScreenState,
+    command: &SlashCommand,
+    key: &str,
+    argument: &str,
+) -> Result<Vec<Effect>, String> {
+    let name = command.name;
+    let Some(switch) = named(key) else { return Ok(Vec::new()) };
+    match argument {
+        "on" => Ok(turn(state, switch, true)),
+        "off" => Ok(turn(state, switch, false)),
+        "" => {
+            let is_on = *(switch.field)(state);
+            let (is, other) = if is_on { ("on", "off") } else { ("off", "on") };
+            let what = switch.what;
+            state.say(format!("{what} is {is} · /{name} {other} switches it {other}"));
+            Ok(Vec::new())
+        }
+        other => Err(format!("/{name} takes on or off, not {other}")),
+    }
+}
+
+/// Switches the setting `key` to what it is not.
+pub(super) fn toggle(state: &mut ScreenState, key: &str) -> Vec<Effect> {
+    let Some(switch) = named(key) else { return Vec::new() };
+    let on = !*(switch.field)(state);
+    turn(state, switch, on)
+}
+
+fn named(key: &str) -> Option<&'static Switch> {
+    SWITCHES.iter().find(|switch| switch.key == key)
+}
+
+fn turn(state: &mut ScreenState, switch: &Switch, on: bool) -> Vec<Effect> {
+    *(switch.field)(state) = on;
+    state.say(if on { switch.on } else { switch.off });
+    (switch.effects)(state)
+}
