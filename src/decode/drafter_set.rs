@@ -8,7 +8,7 @@
 use crate::draft::{Budget, DraftRequest, Drafter};
 use crate::model::{FeatureSource, TrafficMeter};
 use crate::overlap::{LazyDraftThread, OverlapTimes, PassWatch, Returned};
-use crate::speculate::{ModelRates, Source, Tree, merged};
+use crate::speculate::{DrafterId, ModelRates, Tree, merged};
 
 /// Drafters that may fail at any time, by index.
 pub(super) struct DrafterSet {
@@ -149,7 +149,7 @@ impl DrafterSet {
 
     /// Whether the trees of drafter `calibrated` can be merged into those of drafter `model`.
     pub(super) fn merge(&self, calibrated: usize, model: usize) -> bool {
-        let models = [Some(Source::Head), Some(Source::SmallModel)];
+        let models = [Some(DrafterId::Head), Some(DrafterId::SmallModel)];
         self.drafter(calibrated).is_some_and(Drafter::is_calibrated)
             && self.drafter(model).is_some_and(|drafter| models.contains(&drafter.source()))
     }

@@ -7,7 +7,7 @@
 
 use super::acceptance_stats::{AcceptanceStats, Pending};
 use super::{DraftError, DraftRequest, Drafter};
-use crate::speculate::{Source, Tree};
+use crate::speculate::{DrafterId, Tree};
 
 /// The longest run of last tokens that is searched for; shorter runs follow.
 const LONGEST: usize = 3;
@@ -61,8 +61,8 @@ impl Drafter for PromptLookup {
         "prompt lookup".into()
     }
 
-    fn source(&self) -> Option<Source> {
-        Some(Source::Lookup)
+    fn source(&self) -> Option<DrafterId> {
+        Some(DrafterId::Lookup)
     }
 
     fn capacity(&self) -> usize {

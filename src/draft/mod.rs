@@ -23,7 +23,7 @@ pub use crate::speculate::Budget;
 
 use crate::model::{FeatureSource, TrafficMeter};
 use crate::speculate::duo::{Sequences, SequencesAhead};
-use crate::speculate::{Coupling, Growth, Ranking, Source, Tree};
+use crate::speculate::{Coupling, DrafterId, Growth, Ranking, Tree};
 use std::sync::atomic::AtomicBool;
 
 /// A request for a draft tree.
@@ -118,7 +118,7 @@ pub trait Drafter: Send {
     /// One-line name for the screen, e.g. `DGF head, 4 blocks, f32 on CPU`.
     fn describe(&self) -> String;
     /// The source credited with nodes that have no source of their own; `None` if there is none.
-    fn source(&self) -> Option<Source> {
+    fn source(&self) -> Option<DrafterId> {
         None
     }
     /// Whether the probabilities in its trees are rates at which such tokens were accepted. Only

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::{DraftError, DraftRequest, Drafter};
 use crate::speculate::suffixes::{self, Suffixes};
-use crate::speculate::{Source, Tree};
+use crate::speculate::{DrafterId, Tree};
 
 /// The shortest and longest runs of last tokens that are looked up.
 const SPANS: Range<usize> = 2..suffixes::DEPTH + 1;
@@ -109,8 +109,8 @@ impl Drafter for Retrieval {
         format!("retrieval from {}, {} tokens", self.name, self.store.len())
     }
 
-    fn source(&self) -> Option<Source> {
-        Some(Source::Retrieval)
+    fn source(&self) -> Option<DrafterId> {
+        Some(DrafterId::Retrieval)
     }
 
     fn capacity(&self) -> usize {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::model::Gpu;
-use crate::plan::{DraftKind, PlacementForecast, PrefillForecast, Reason};
+use crate::plan::{DrafterId, PlacementForecast, PrefillForecast, Reason};
 
 /// The placement to load.
 pub(super) struct Advice {
@@ -33,7 +33,7 @@ pub(super) struct TakenHead {
 
 impl Advice {
     /// Whether a draft of this kind should be on the GPU.
-    pub(super) fn puts_on_gpu(&self, kind: DraftKind) -> bool {
+    pub(super) fn puts_on_gpu(&self, kind: DrafterId) -> bool {
         self.best.draft == kind && self.best.draft_on_gpu
     }
 }

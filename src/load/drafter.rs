@@ -2,11 +2,11 @@
 //! on how it was loaded.
 
 use crate::draft::Drafter;
-use crate::plan::{DraftKind, DraftSize, Strategy, Throughput};
+use crate::plan::{DraftSize, DrafterId, Strategy, Throughput};
 
 /// A drafter on its device.
 pub(super) struct LoadedDrafter {
-    pub(super) kind: DraftKind,
+    pub(super) kind: DrafterId,
     pub(super) drafter: Box<dyn Drafter>,
     /// Whether `drafter` uses a GPU's own memory.
     pub(super) on_gpu: bool,
@@ -42,7 +42,7 @@ impl LoadedDrafter {
 
     /// Whether it runs a model, which takes time.
     pub(super) fn is_model(&self) -> bool {
-        matches!(self.kind, DraftKind::Head | DraftKind::Small)
+        self.kind.is_model()
     }
 
     /// Bytes on the GPU.
@@ -56,7 +56,7 @@ pub(super) fn drafters_of<'a>(
     strategy: &Strategy,
     drafters: &'a [LoadedDrafter],
 ) -> Vec<&'a LoadedDrafter> {
-    let auto = strategy.draft == DraftKind::Auto;
+    let auto = strategy.draft == DrafterId::Auto;
     let models = drafters.iter().filter(|drafter| auto && drafter.is_model());
     models.chain(drafter_of(strategy, drafters)).collect()
 }

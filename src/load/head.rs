@@ -19,7 +19,7 @@ use crate::model::head::{
     HeadWeights, PackedHead, SharedTables, Taps,
 };
 use crate::plan::{
-    DraftDevice, DraftKind, DraftSize, GpuDraftSize, Obstacle, Placement, Reason, Throughput, place,
+    DraftDevice, DraftSize, DrafterId, GpuDraftSize, Obstacle, Placement, Reason, Throughput, place,
 };
 use crate::settings::ScoredTokens;
 
@@ -54,7 +54,7 @@ fn of_weights(
     let capacity = config.capacity(ctx.context);
     let kind = weights.kind();
     let size = |bytes| sizes::of_head(config, kind, target.tied_head, bytes);
-    let advised = ctx.advice.as_ref().map(|advice| advice.puts_on_gpu(DraftKind::Head));
+    let advised = ctx.advice.as_ref().map(|advice| advice.puts_on_gpu(DrafterId::Head));
     let placed = match (ctx.drafts_on_cpu(), advised) {
         (Some(reason), _) => Placement::on_cpu(config.blocks(), reason),
         (None, Some(false)) => Placement::on_cpu(config.blocks(), Obstacle::CpuIsFaster),
@@ -113,7 +113,7 @@ fn of_weights(
     };
     let most = config.blocks();
     Ok(LoadedDrafter {
-        kind: DraftKind::Head,
+        kind: DrafterId::Head,
         drafter: Box::new(head.with_cores(cores)),
         on_gpu,
         size: DraftSize { blocks: most, ..size },

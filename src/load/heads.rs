@@ -8,7 +8,7 @@ use super::sizes::{self, CODES, FOUR_BITS};
 use super::{head, placements};
 use crate::model::head::FusionKind;
 use crate::plan::{
-    self, CostInputs, DraftDevice, DraftKind, HeadForecast, Obstacle, Placement, Prefer, Reason,
+    self, CostInputs, DraftDevice, DrafterId, HeadForecast, Obstacle, Placement, Prefer, Reason,
     SearchSpace, Throughput, best_head,
 };
 
@@ -28,7 +28,7 @@ pub(super) fn taken(ctx: &LoadContext<'_>) -> TakenHead {
     }
     let placed: Vec<Placement> = heads.iter().map(|head| room_for(ctx, head)).collect();
     let wants_gpu = match advice {
-        Some(advice) => advice.puts_on_gpu(DraftKind::Head),
+        Some(advice) => advice.puts_on_gpu(DrafterId::Head),
         None => ctx.drafts_on_cpu().is_none(),
     };
     let on_gpu = wants_gpu && placed.iter().any(|placed| placed.device != DraftDevice::Cpu);
@@ -97,7 +97,7 @@ fn rate(
     if let Some(advice) = &ctx.advice {
         let best = &advice.best;
         let alike = advice.rows.iter().filter(|row| {
-            let own = row.draft == DraftKind::Head && row.head == Some(index);
+            let own = row.draft == DrafterId::Head && row.head == Some(index);
             own && row.draft_on_gpu == on_gpu && (row.layers == 0) == (best.layers == 0)
         });
         let rates = alike.map(|row| row.rate);

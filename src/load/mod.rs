@@ -42,7 +42,7 @@ use crate::library::{TargetFiles, Tokenizer};
 use crate::messages;
 use crate::model::Target;
 use crate::plan::{
-    self, DraftKind, LevelCost, Measured, PlacementForecast, STRATEGIES, Schedule, Strategy,
+    self, DrafterId, LevelCost, Measured, PlacementForecast, STRATEGIES, Schedule, Strategy,
 };
 use crate::settings::Settings;
 use context::{LoadContext, OpenDevice};
@@ -92,7 +92,7 @@ pub struct Loaded {
     /// T_V by γ, ms, as measured during loading; empty if that failed.
     pub verify_times: Vec<(usize, f64)>,
     /// T_D by M and k of the drafters that were measured during loading.
-    pub levels: Vec<(DraftKind, LevelCost)>,
+    pub levels: Vec<(DrafterId, LevelCost)>,
     /// What other drafters for this target need to be loaded.
     pub shared: SharedTarget,
     /// Where KV caches of its conversations are saved; `None` if they cannot or should not be
@@ -367,7 +367,7 @@ fn load_drafters(
         all.push(texts::rest(ctx, path, progress)?);
     }
     all.push(texts::lookahead(ctx));
-    let kinds = [DraftKind::Suffix, DraftKind::Recycling, DraftKind::Context, DraftKind::Auto];
+    let kinds = [DrafterId::Suffix, DrafterId::Recycling, DrafterId::Context, DrafterId::Auto];
     let history = history::history(ctx, progress);
     let ngrams = texts::ngrams(ctx, progress)?;
     all.extend(kinds.map(|kind| texts::context(ctx, kind, history.as_ref(), ngrams.as_ref())));
@@ -381,14 +381,14 @@ fn measure(
     drafters: &mut [LoadedDrafter],
     strategy: &Strategy,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> (Measured, Vec<(DraftKind, LevelCost)>) {
+) -> (Measured, Vec<(DrafterId, LevelCost)>) {
     progress("measuring", None);
     let used = drafters.iter_mut().filter(|drafter| {
-        let of_auto = strategy.draft == DraftKind::Auto && drafter.is_model();
+        let of_auto = strategy.draft == DrafterId::Auto && drafter.is_model();
         of_auto || drafter.kind == strategy.draft
     });
     let used: Vec<_> = used.collect();
-    let mut kinds: Vec<DraftKind> = Vec::new();
+    let mut kinds: Vec<DrafterId> = Vec::new();
     let used = used.into_iter().map(|drafter| {
         kinds.push(drafter.kind);
         (drafter.drafter.as_mut() as &mut dyn Drafter, drafter.blocks)

@@ -19,7 +19,7 @@ use crate::model::{
     CpuTarget, Gpu, LEAST_PROMPT, LoadError, LoadRequest, MOST_PROMPT_ROWS, PlacedTarget, Target,
 };
 use crate::plan::{
-    BlockTime, DeviceTimes, DraftChoice, DraftDevice, DraftKind, GpuRoom, PlacementForecast,
+    BlockTime, DeviceTimes, DraftChoice, DraftDevice, DrafterId, GpuRoom, PlacementForecast,
     PlacementInputs, PrefillForecast, Schedule, Strategy, TargetSize, best_placement, gpu_room,
     is_worth_moving_for, placement_reasons,
 };
@@ -213,10 +213,10 @@ fn is_open(row: &PlacementForecast, strategy: Option<&'static Strategy>) -> bool
     let Some(strategy) = strategy else { return true };
     let beside = strategy.schedule == Schedule::Overlap;
     match strategy.draft {
-        DraftKind::Auto => !row.beside,
-        DraftKind::Head => row.draft == DraftKind::Head,
-        DraftKind::Small => row.draft == DraftKind::Small && row.beside == beside,
-        _ => row.draft == DraftKind::None,
+        DrafterId::Auto => !row.beside,
+        DrafterId::Head => row.draft == DrafterId::Head,
+        DrafterId::SmallModel => row.draft == DrafterId::SmallModel && row.beside == beside,
+        _ => row.draft == DrafterId::None,
     }
 }
 
@@ -281,7 +281,7 @@ fn inputs(ctx: &LoadContext<'_>, room: &GpuRoom) -> PlacementInputs {
         let size = |bytes| sizes::of_head(own, fusion, config.tied_head, bytes);
         let most = own.blocks();
         DraftChoice {
-            kind: DraftKind::Head,
+            kind: DrafterId::Head,
             head: several.then_some(index),
             on_cpu: size(FOUR_BITS),
             on_gpu: size(CODES),
@@ -292,7 +292,7 @@ fn inputs(ctx: &LoadContext<'_>, room: &GpuRoom) -> PlacementInputs {
     let small = files.small.as_ref().map(|small| {
         let size = sizes::of_small(&small.config, small.bytes);
         DraftChoice {
-            kind: DraftKind::Small,
+            kind: DrafterId::SmallModel,
             head: None,
             on_cpu: size,
             on_gpu: size,
@@ -407,10 +407,10 @@ mod tests {
             rate: 1.0,
         };
         let all = [
-            row(DraftKind::None, false),
-            row(DraftKind::Head, false),
-            row(DraftKind::Small, false),
-            row(DraftKind::Small, true),
+            row(DrafterId::None, false),
+            row(DrafterId::Head, false),
+            row(DrafterId::SmallModel, false),
+            row(DrafterId::SmallModel, true),
         ];
         for (name, expected) in [
             ("plain", [true, false, false, false]),

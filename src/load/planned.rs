@@ -14,14 +14,14 @@ use crate::draft::Depths;
 use crate::files::CachedValue;
 use crate::library::TargetFiles;
 use crate::messages;
-use crate::plan::{DraftKind, Learned, LevelCost, Plan, Prefer, Strategy};
+use crate::plan::{DrafterId, Learned, LevelCost, Plan, Prefer, Strategy};
 
 /// The strategies that can run with a target and its drafters.
 pub struct Strategies {
     /// One for each, with its costs. There is at least one.
     pub controllers: Vec<StrategyController>,
     /// The engine's drafters, in order.
-    pub drafters: Vec<DraftKind>,
+    pub drafters: Vec<DrafterId>,
     /// The strategy used if none is requested.
     pub default: &'static Strategy,
     /// Where to store what is learned from rounds; `None` if it is not stored.
@@ -43,7 +43,7 @@ pub(super) fn planned(
     drafters: &[LoadedDrafter],
     statuses: Vec<StrategyStatus>,
     strategy: &'static Strategy,
-    levels: Vec<(DraftKind, LevelCost)>,
+    levels: Vec<(DrafterId, LevelCost)>,
 ) -> Planned {
     let LoadContext { settings, files, .. } = ctx;
     let plan_inputs = PlanInputs {

@@ -13,7 +13,7 @@ use crate::draft::SmallModel;
 use crate::library::{self, TargetFiles};
 use crate::model::{CpuDraft, GpuDraft, LoadError, LoadRequest, SharedVocabulary, SmallLm};
 use crate::plan::{
-    self, DeviceChoice, DraftKind, DraftSize, GpuDraftSize, Obstacle, Placement, Throughput,
+    self, DeviceChoice, DraftSize, DrafterId, GpuDraftSize, Obstacle, Placement, Throughput,
 };
 
 /// Makes a drafter from the model in `files`. Its context is the target's, or as much of it as the
@@ -77,7 +77,7 @@ pub(super) fn load(
     let device = device.as_ref().map_or("the CPU", |gpu| gpu.name());
     let reason = reason(ctx, files, &words, (capacity, device));
     Ok(LoadedDrafter {
-        kind: DraftKind::Small,
+        kind: DrafterId::SmallModel,
         drafter: Box::new(SmallModel::new(&files.name, lm, words).with_pool(pool)),
         on_gpu: is_on_gpu,
         size: DraftSize { bytes_per_weight, ..size },
@@ -94,7 +94,7 @@ pub(super) fn load(
 /// Where it goes: to a GPU that was requested or has its own memory, unless the whole target is
 /// there, because then the CPU is free.
 fn place(ctx: &LoadContext<'_>, target: &SharedTarget, files: &TargetFiles) -> Placement {
-    let advised = ctx.advice.as_ref().map(|advice| advice.puts_on_gpu(DraftKind::Small));
+    let advised = ctx.advice.as_ref().map(|advice| advice.puts_on_gpu(DrafterId::SmallModel));
     if let Some(reason) = ctx.drafts_on_cpu() {
         return Placement::on_cpu(0, reason);
     }

@@ -7,7 +7,7 @@ use super::ready::StrategyStatus;
 use super::shared_target::SharedTarget;
 use crate::draft::Depths;
 use crate::plan::{
-    BudgetController, CostInputs, DraftKind, LevelCost, Measured, Plan, Prefer, STRATEGIES,
+    BudgetController, CostInputs, DrafterId, LevelCost, Measured, Plan, Prefer, STRATEGIES,
     Schedule, SearchSpace, Setting, Sizing, Strategy, TargetSize, Throughput, choose, correct,
 };
 use crate::settings::Settings;
@@ -21,7 +21,7 @@ fn statuses(
 ) -> Vec<StrategyStatus> {
     let status = |row: &Strategy| {
         let drafter = drafter_of(row, drafters);
-        let missing = if drafter.is_none() && row.draft != DraftKind::None {
+        let missing = if drafter.is_none() && row.draft != DrafterId::None {
             let lacks = ctx.settings.lacks(row.draft);
             Some(lacks.unwrap_or("a drafter that this build does not include").to_owned())
         } else if row.streamed {
@@ -56,7 +56,7 @@ pub(super) fn available(
     // Drafting at the same time as the target is a separate strategy.
     let beside = ctx.advice.as_ref().is_some_and(|advice| advice.best.beside);
     let duo = STRATEGIES.iter().find(|row| row.schedule == Schedule::Overlap);
-    match duo.filter(|_| beside && strategy.draft == DraftKind::Auto) {
+    match duo.filter(|_| beside && strategy.draft == DrafterId::Auto) {
         Some(duo) => Ok((statuses, duo)),
         None => Ok((statuses, strategy)),
     }
@@ -86,7 +86,7 @@ pub(super) fn other_blocks(settings: &Settings, head: &LoadedDrafter) -> Option<
     let Setting::Fixed(blocks) = settings.controls.blocks else { return None };
     let (least, most) = head.blocks;
     let used = blocks.clamp(least, most);
-    (head.kind == DraftKind::Head && used != blocks).then(|| {
+    (head.kind == DrafterId::Head && used != blocks).then(|| {
         let why = match &head.limit {
             Some(limit) => limit.clone(),
             None if least == most => format!("this head always uses all of its {most}"),
@@ -116,7 +116,7 @@ pub(super) struct PlanInputs<'a> {
     pub(super) target: TargetSize,
     pub(super) measured: Measured,
     /// T_D of the drafters that were measured.
-    pub(super) levels: Vec<(DraftKind, LevelCost)>,
+    pub(super) levels: Vec<(DrafterId, LevelCost)>,
     pub(super) prefer: Prefer,
 }
 

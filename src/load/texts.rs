@@ -11,7 +11,7 @@ use crate::draft::{
     ContextDraft, ContextSources, Drafter, History, Lookahead, PromptLookup, Retrieval,
 };
 use crate::library::{Datastore, NgramFile, find_ngrams, open_ngrams};
-use crate::plan::{DraftKind, DraftSize};
+use crate::plan::{DraftSize, DrafterId};
 use crate::settings::{HeadChoice, NgramChoice};
 use crate::speculate::ngrams::NgramTable;
 
@@ -28,7 +28,7 @@ pub(super) fn lookup(ctx: &LoadContext<'_>) -> LoadedDrafter {
         }
     };
     let drafter = Box::new(PromptLookup::new(ctx.context));
-    without_weights(ctx, DraftKind::Lookup, drafter, reason.to_owned())
+    without_weights(ctx, DrafterId::Lookup, drafter, reason.to_owned())
 }
 
 /// Drafts from the text at `path`.
@@ -44,7 +44,7 @@ pub(super) fn rest(
     let (notice, name) = (text.take_notice(), text.name().to_owned());
     let reason = format!("Drafts are looked up in {name}, as you chose.");
     let drafter = Retrieval::new(text.into_suffixes(), name, ctx.context);
-    let drafter = without_weights(ctx, DraftKind::Rest, Box::new(drafter), reason);
+    let drafter = without_weights(ctx, DrafterId::Retrieval, Box::new(drafter), reason);
     Ok(LoadedDrafter { notice, ..drafter })
 }
 
@@ -52,7 +52,7 @@ pub(super) fn rest(
 pub(super) fn lookahead(ctx: &LoadContext<'_>) -> LoadedDrafter {
     let reason = "The target refines its own guesses while it writes.".to_owned();
     let drafter = Box::new(Lookahead::new(ctx.context));
-    without_weights(ctx, DraftKind::Lookahead, drafter, reason)
+    without_weights(ctx, DrafterId::Lookahead, drafter, reason)
 }
 
 /// An n-gram table, and its description in a sentence with a leading space.
@@ -100,16 +100,16 @@ fn thousands(number: usize) -> String {
 /// Drafts from what the conversation and the target's passes have shown.
 pub(super) fn context(
     ctx: &LoadContext<'_>,
-    kind: DraftKind,
+    kind: DrafterId,
     history: Option<&Arc<History>>,
     ngrams: Option<&Ngrams>,
 ) -> LoadedDrafter {
     let (sources, reason) = match kind {
-        DraftKind::Suffix => (
+        DrafterId::Suffix => (
             ContextSources::Suffix,
             "Drafts repeat what followed the same phrase earlier in the conversation.",
         ),
-        DraftKind::Recycling => (
+        DrafterId::Recycling => (
             ContextSources::Recycling,
             "Drafts repeat what the target found likely in the same context.",
         ),
@@ -135,7 +135,7 @@ pub(super) fn context(
 /// A drafter that needs almost no computation.
 fn without_weights(
     ctx: &LoadContext<'_>,
-    kind: DraftKind,
+    kind: DrafterId,
     drafter: Box<dyn Drafter>,
     reason: String,
 ) -> LoadedDrafter {

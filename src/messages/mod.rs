@@ -1,7 +1,7 @@
 //! Reasons as sentences: the only place that writes them in English. Must never decide anything.
 
 use crate::plan::{
-    Basis, BlocksReason, DraftKind, GammaReason, GpuMemory, Obstacle, OverlapEffect,
+    Basis, BlocksReason, DrafterId, GammaReason, GpuMemory, Obstacle, OverlapEffect,
     PrefillForecast, Reason,
 };
 
@@ -127,7 +127,7 @@ pub fn reason(reason: &Reason) -> String {
         Reason::Basis(basis) => of_basis(*basis),
         Reason::Sources { context, models, plain } => {
             let models = models.iter().map(|(kind, rate)| {
-                let name = if *kind == DraftKind::Head { "draft head" } else { "small model" };
+                let name = if *kind == DrafterId::Head { "draft head" } else { "small model" };
                 format!("{name} {rate:.0} tok/s, ")
             });
             format!(

@@ -91,7 +91,7 @@ fn all() -> Vec<Reason> {
         Reason::Sources { context: 11.0, models: Vec::new(), plain: 9.0 },
         Reason::Sources {
             context: 11.0,
-            models: vec![(DraftKind::Head, 14.0), (DraftKind::Small, 12.0)],
+            models: vec![(DrafterId::Head, 14.0), (DrafterId::SmallModel, 12.0)],
             plain: 9.0,
         },
         duo(false),

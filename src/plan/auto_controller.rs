@@ -16,7 +16,7 @@ use super::model_arm::ModelArm;
 use super::overrides::TreeOverrides;
 use super::pace::{Ease, Mean, Pace, Tally};
 use super::reason::Reason;
-use super::{DraftKind, Learned, VerifyTimes};
+use super::{DrafterId, Learned, VerifyTimes};
 use crate::speculate::{Budget, Shape};
 
 /// The fraction of the time that trials may lose.
@@ -53,7 +53,7 @@ const SHOWN_FOR: f64 = 1.02;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RivalPlan {
     /// Which drafter.
-    pub kind: DraftKind,
+    pub kind: DrafterId,
     /// The budget of its tree.
     pub budget: Budget,
     /// It drafts if the context promises fewer tokens per millisecond than this.
@@ -240,7 +240,7 @@ impl AutoController {
         if let Some((at, _)) = self.trial.take() {
             self.models[at].judged(false);
         }
-        if round.draft == DraftKind::None {
+        if round.draft == DrafterId::None {
             self.resting = self.resting.saturating_sub(1);
             return;
         }

@@ -20,18 +20,18 @@ struct Text {
 }
 
 impl Text {
-    fn of(&self, kind: DraftKind) -> (f64, f64) {
+    fn of(&self, kind: DrafterId) -> (f64, f64) {
         match kind {
-            DraftKind::Head => self.head,
-            DraftKind::Small => self.small,
-            DraftKind::None => (1.0, PASS),
+            DrafterId::Head => self.head,
+            DrafterId::SmallModel => self.small,
+            DrafterId::None => (1.0, PASS),
             _ => self.context,
         }
     }
 
     /// Tokens per millisecond of the best single choice for the whole text.
     fn best(&self) -> f64 {
-        let kinds = [DraftKind::None, DraftKind::Context, DraftKind::Head, DraftKind::Small];
+        let kinds = [DrafterId::None, DrafterId::Context, DrafterId::Head, DrafterId::SmallModel];
         let rates = kinds.map(|kind| self.of(kind).0 / self.of(kind).1);
         rates.into_iter().fold(0.0, f64::max)
     }
@@ -47,7 +47,7 @@ fn started(show: bool) -> BudgetController {
     let auto = super::Strategy::automatic();
     let mut budgets = BudgetController::new(auto, &plan(&space), space);
     let space = SearchSpace { always: true, ..space };
-    for kind in [DraftKind::Head, DraftKind::Small] {
+    for kind in [DrafterId::Head, DrafterId::SmallModel] {
         budgets.with_model(kind, &plan(&space), space);
     }
     budgets
@@ -58,7 +58,7 @@ fn started(show: bool) -> BudgetController {
 struct Course {
     tokens: f64,
     ms: f64,
-    rounds: Vec<DraftKind>,
+    rounds: Vec<DrafterId>,
 }
 
 impl Course {
@@ -66,7 +66,7 @@ impl Course {
         self.tokens / self.ms
     }
 
-    fn share(&self, kind: DraftKind) -> f64 {
+    fn share(&self, kind: DrafterId) -> f64 {
         let of = self.rounds.iter().filter(|&&drafted| drafted == kind).count();
         of as f64 / self.rounds.len() as f64
     }
@@ -87,12 +87,12 @@ fn answers(budgets: &mut BudgetController, text: &Text, count: usize, length: us
             let rival = budgets.rival(&overrides).filter(|rival| rival.rate > promised);
             let (kind, budget) = match rival {
                 Some(rival) => (rival.kind, rival.budget),
-                None if rests => (DraftKind::None, first),
-                None => (DraftKind::Auto, first),
+                None if rests => (DrafterId::None, first),
+                None => (DrafterId::Auto, first),
             };
             let (mean, ms) = text.of(kind);
             let (ms, pass) = (text.slow * ms, text.slow * PASS);
-            let owes = &mut owed[usize::from(kind == DraftKind::Auto)];
+            let owes = &mut owed[usize::from(kind == DrafterId::Auto)];
             *owes += mean;
             let tokens = owes.floor().max(1.0);
             *owes -= tokens;
@@ -100,7 +100,7 @@ fn answers(budgets: &mut BudgetController, text: &Text, count: usize, length: us
             let accepted: Vec<usize> =
                 (1..tokens as usize).map(|node| tree.push(node - 1, 1, -0.3)).collect();
             context += tokens as usize;
-            let draft_ms = if kind == DraftKind::None { 0.0 } else { ms - pass };
+            let draft_ms = if kind == DrafterId::None { 0.0 } else { ms - pass };
             budgets.observe(&RoundObservation {
                 budget,
                 tree: &tree,
@@ -136,8 +136,8 @@ fn a_model_that_pays_drafts_within_ten_rounds_and_in_the_next_answer_at_once() {
     for small in [false, true] {
         let good = (2.0, 1.3 * PASS);
         let (head, small, kind) = match small {
-            true => (POOR, good, DraftKind::Small),
-            false => (good, POOR, DraftKind::Head),
+            true => (POOR, good, DrafterId::SmallModel),
+            false => (good, POOR, DrafterId::Head),
         };
         let text = Text { context: (1.1, 1.03 * PASS), head, small, slow: 1.0 };
         let mut budgets = started(false);
@@ -155,7 +155,7 @@ fn the_context_drafts_where_it_promises_more() {
     let mut budgets = started(false);
     answers(&mut budgets, &text, 1, 40);
     let course = answers(&mut budgets, &text, 4, 60);
-    assert!(course.share(DraftKind::Auto) > 0.9, "{course:?}");
+    assert!(course.share(DrafterId::Auto) > 0.9, "{course:?}");
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_machine_that_slows_down_or_recovers_does_not_stop_a_draft_that_pays() {
     answers(&mut budgets, &quiet, 4, 60);
     for slow in [1.6, 1.0, 2.2, 0.7, 1.0] {
         let course = answers(&mut budgets, &Text { slow, ..quiet }, 1, 60);
-        assert!(course.share(DraftKind::Auto) > 0.85, "{slow} {course:?}");
+        assert!(course.share(DrafterId::Auto) > 0.85, "{slow} {course:?}");
     }
 }
 
@@ -188,11 +188,11 @@ fn for_show_a_model_drafts_where_the_context_has_nothing() {
     let text =
         Text { context: (1.0, 1.02 * PASS), head: (1.5, 2.0 * PASS), small: POOR, slow: 1.0 };
     let course = answers(&mut started(true), &text, 3, 60);
-    assert!(course.share(DraftKind::Head) > 0.9, "{course:?}");
+    assert!(course.share(DrafterId::Head) > 0.9, "{course:?}");
     let repeating = Text { context: (3.0, 1.1 * PASS), ..text };
     let mut budgets = started(true);
     answers(&mut budgets, &repeating, 1, 60);
-    assert!(answers(&mut budgets, &repeating, 1, 60).share(DraftKind::Auto) > 0.9);
+    assert!(answers(&mut budgets, &repeating, 1, 60).share(DrafterId::Auto) > 0.9);
 }
 
 #[test]
@@ -207,8 +207,8 @@ fn what_was_learned_spares_the_next_start_the_trial() {
     let mut next = started(false);
     next.recall(&serde_json::from_str(&text_of).unwrap());
     let course = answers(&mut next, &text, 1, 40);
-    assert_eq!(course.share(DraftKind::Head), 0.0, "{course:?}");
-    assert!(course.share(DraftKind::Small) > 0.95, "{course:?}");
+    assert_eq!(course.share(DrafterId::Head), 0.0, "{course:?}");
+    assert!(course.share(DrafterId::SmallModel) > 0.95, "{course:?}");
 }
 
 /// A pass at the start is measured on a short text, and later passes take longer. The rate of a
@@ -225,7 +225,7 @@ fn what_rests_looks_no_better_after_many_short_starts() {
         let mut next = started(false);
         next.recall(&learned);
         let course = answers(&mut next, &text, 1, 12);
-        let models = course.share(DraftKind::Head) + course.share(DraftKind::Small);
+        let models = course.share(DrafterId::Head) + course.share(DrafterId::SmallModel);
         drafted += models * course.rounds.len() as f64;
         all += course.rounds.len() as f64;
         learned = next.learned().unwrap();
@@ -283,7 +283,7 @@ proptest! {
             let budget: Budget = budgets.budget(&overrides);
             let rival = budgets.rival(&overrides);
             prop_assert!(rival.is_none_or(|rival| rival.budget.shape.gamma > 1));
-            let kinds = [DraftKind::None, DraftKind::Auto, DraftKind::Head, DraftKind::Small];
+            let kinds = [DrafterId::None, DrafterId::Auto, DrafterId::Head, DrafterId::SmallModel];
             let mut tree = Tree::root(0);
             let accepted: Vec<usize> =
                 (0..accepted).map(|node| tree.push(node, 1, -0.3)).collect();

@@ -1,6 +1,7 @@
 //! Chooses a strategy's budgets round by round, for every way of drafting, and decides when to give
 //! the user new reasons. It never decides a token. It must never read a clock.
 
+use super::DrafterId;
 use super::auto_controller::{AutoController, RivalPlan};
 use super::choose::Plan;
 use super::confidence_controller::ConfidenceController;
@@ -10,7 +11,7 @@ use super::model_arm::ModelArm;
 use super::overrides::TreeOverrides;
 use super::reason::Reason;
 use super::search_space::SearchSpace;
-use super::strategy::{DraftKind, Sizing, Strategy};
+use super::strategy::{Sizing, Strategy};
 use super::verify_times::VerifyTimes;
 use super::{Learned, Prefer};
 use crate::speculate::{Budget, Method};
@@ -40,7 +41,7 @@ impl BudgetController {
     /// Starts from `plan`, in the space for which it was made. Its reasons count as already given.
     pub fn new(strategy: &Strategy, plan: &Plan, space: SearchSpace) -> Self {
         let rule = match (strategy.sizing, strategy.method) {
-            _ if strategy.draft == DraftKind::Auto => {
+            _ if strategy.draft == DrafterId::Auto => {
                 let show = space.prefer == Prefer::Show;
                 Rule::Auto(Box::new(AutoController::new(plan, space.overrides, show)))
             }
@@ -76,7 +77,7 @@ impl BudgetController {
     }
 
     /// Lets `auto` also choose a model drafter, whose plan was made in `space`.
-    pub fn with_model(&mut self, kind: DraftKind, plan: &Plan, space: SearchSpace) {
+    pub fn with_model(&mut self, kind: DrafterId, plan: &Plan, space: SearchSpace) {
         if let Rule::Auto(controller) = &mut self.rule {
             controller.with_model(ModelArm::new(kind, plan, space));
             self.reported = Some(self.current());

@@ -8,7 +8,7 @@ use super::choose::Plan;
 use super::overrides::TreeOverrides;
 use super::reason::{Basis, Reason};
 use super::search_space::{SearchSpace, rate};
-use super::{AcceptanceHistories, Costs, DraftKind, Prefer, reasons};
+use super::{AcceptanceHistories, Costs, DrafterId, Prefer, reasons};
 use crate::speculate::{Budget, Tree};
 
 /// How many rounds there are between two decisions.
@@ -43,7 +43,7 @@ pub struct RoundObservation<'a> {
     /// What else took time in the round: acceptance, commit, text.
     pub other_ms: f64,
     /// Who drafted the tree.
-    pub draft: DraftKind,
+    pub draft: DrafterId,
     /// Committed positions after the round.
     pub context: usize,
 }

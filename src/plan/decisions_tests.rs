@@ -182,9 +182,9 @@ fn placing(room: u64) -> PlacementInputs {
         layers: LayerSize { layers: 32, layer: 160 * MIB, head: 160 * MIB, draft: 0, small: 0 },
         room,
         drafts: vec![
-            choice(DraftKind::Head, Some(0), PAIRS[0].2, 1400),
-            choice(DraftKind::Head, Some(1), draft(60_000_000, 70_000_000, 2, false), 300),
-            choice(DraftKind::Small, None, PAIRS[2].2, 200),
+            choice(DrafterId::Head, Some(0), PAIRS[0].2, 1400),
+            choice(DrafterId::Head, Some(1), draft(60_000_000, 70_000_000, 2, false), 300),
+            choice(DrafterId::SmallModel, None, PAIRS[2].2, 200),
         ],
         overrides: TreeOverrides::default(),
     }

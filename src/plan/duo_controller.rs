@@ -193,7 +193,7 @@ mod tests {
                 verify_ms,
                 overlap_ms: step * gamma as f64,
                 other_ms: 0.0,
-                draft: crate::plan::DraftKind::Small,
+                draft: crate::plan::DrafterId::SmallModel,
                 context: 0,
             };
             controller.observe(&round);

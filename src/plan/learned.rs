@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::DraftKind;
+use super::DrafterId;
 use super::pace::{Mean, Pace};
 use crate::files::Cached;
 
@@ -22,7 +22,7 @@ pub struct Learned {
 /// What was learned of one model drafter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct LearnedArm {
-    pub(super) kind: DraftKind,
+    pub(super) kind: DrafterId,
     /// Its average round.
     pub(super) round: LearnedRound,
     /// Time for each token that it has missed.

@@ -49,6 +49,7 @@ mod tests;
 mod thread_split;
 mod verify_times;
 
+pub use crate::speculate::DrafterId;
 pub use acceptance_history::{AcceptanceHistories, AcceptanceHistory};
 pub use auto_controller::RivalPlan;
 pub use budget_controller::BudgetController;
@@ -79,6 +80,6 @@ pub use placements::{
 pub use prefill::PrefillForecast;
 pub use reason::{Basis, BlocksReason, GammaReason, GpuMemory, Obstacle, OverlapEffect, Reason};
 pub use search_space::{SearchSpace, rate};
-pub use strategy::{DraftKind, STRATEGIES, Schedule, Sizing, Strategy};
+pub use strategy::{STRATEGIES, Schedule, Sizing, Strategy};
 pub use thread_split::{ThreadSplit, split_threads, split_threads_with_gpu};
 pub use verify_times::VerifyTimes;

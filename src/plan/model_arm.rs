@@ -7,7 +7,7 @@ use super::overrides::TreeOverrides;
 use super::pace::{Mean, Pace};
 use super::reason::Reason;
 use super::search_space::SearchSpace;
-use super::{DraftKind, LearnedArm, Plan};
+use super::{DrafterId, LearnedArm, Plan};
 use crate::speculate::Budget;
 
 /// How many tokens a drafter can read along with its draft in almost no time; with more to read,
@@ -27,7 +27,7 @@ const LONGEST_WAIT: u64 = 384;
 /// A drafter that takes time.
 #[derive(Clone, Debug)]
 pub(super) struct ModelArm {
-    pub(super) kind: DraftKind,
+    pub(super) kind: DrafterId,
     tree: TreeController,
     pace: Pace,
     /// The fraction of its average acceptance that is expected in this text.
@@ -52,7 +52,7 @@ pub(super) struct ModelArm {
 
 impl ModelArm {
     /// Starts from the plan; `space` leaves it no choice but to draft.
-    pub(super) fn new(kind: DraftKind, plan: &Plan, space: SearchSpace) -> Self {
+    pub(super) fn new(kind: DrafterId, plan: &Plan, space: SearchSpace) -> Self {
         let ms = plan.costs.round_ms(&plan.budget.shape, plan.budget.blocks);
         let tokens = (plan.expected * ms / 1e3).max(1.0);
         Self {

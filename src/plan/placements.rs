@@ -5,13 +5,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::DrafterId;
 use super::cost::{LevelCost, Measured, pass_ms};
 use super::cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};
 use super::layers::LayerSize;
 use super::overrides::{Prefer, TreeOverrides, WIDTH};
 use super::placement_reasons::beside_target;
 use super::search_space::{SearchSpace, rate};
-use super::strategy::DraftKind;
 use super::{Costs, prior};
 use crate::files::Cached;
 use crate::speculate::{Budget, Shape};
@@ -69,8 +69,8 @@ impl Cached for DeviceTimes {
 /// A draft that could be used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DraftChoice {
-    /// [`DraftKind::Head`] or [`DraftKind::Small`].
-    pub kind: DraftKind,
+    /// [`DrafterId::Head`] or [`DrafterId::SmallModel`].
+    pub kind: DrafterId,
     /// Which of several heads it is, starting at 0; `None` if there is at most one.
     pub head: Option<usize>,
     /// Its size for the cost model on the CPU.
@@ -103,8 +103,8 @@ pub struct PlacementInputs {
 /// One placement of target and draft, and what to expect of it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PlacementForecast {
-    /// Who drafts; [`DraftKind::None`] if nothing is drafted.
-    pub draft: DraftKind,
+    /// Who drafts; [`DrafterId::None`] if nothing is drafted.
+    pub draft: DrafterId,
     /// Which of several heads drafts, starting at 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<usize>,
@@ -137,16 +137,16 @@ impl PlacementForecast {
     /// In words: `head on the GPU, 12 of 32 blocks too`.
     pub fn name(&self) -> String {
         let who = match (self.draft, self.head) {
-            (DraftKind::Head, None) => "draft head",
-            (DraftKind::Head, Some(head)) => &format!("draft head {}", head + 1),
-            (DraftKind::Small, _) => "small model",
+            (DrafterId::Head, None) => "draft head",
+            (DrafterId::Head, Some(head)) => &format!("draft head {}", head + 1),
+            (DrafterId::SmallModel, _) => "small model",
             _ => "plain",
         };
         let place = if self.draft_on_gpu { "the GPU" } else { "the CPU" };
         let target = target_place(self.layers, self.of);
         let duo = if self.beside { "duo: " } else { "" };
         match self.draft {
-            DraftKind::None => format!("plain, {target}"),
+            DrafterId::None => format!("plain, {target}"),
             _ => format!("{duo}{who} on {place}, {target}"),
         }
     }
@@ -176,7 +176,7 @@ impl PlacementInputs {
                 rows.push(self.drafted(times, draft, true, beside));
             }
         }
-        for draft in self.drafts.iter().filter(|draft| draft.kind == DraftKind::Small) {
+        for draft in self.drafts.iter().filter(|draft| draft.kind == DrafterId::SmallModel) {
             if draft.bytes <= self.room {
                 rows.push(self.beside(times, draft, true));
             }
@@ -200,10 +200,10 @@ impl PlacementInputs {
             if fits {
                 rows.push(self.drafted(times, draft, true, layers));
             }
-            if draft.kind == DraftKind::Small && layers == 0 && fits {
+            if draft.kind == DrafterId::SmallModel && layers == 0 && fits {
                 rows.push(self.beside(times, draft, true));
             }
-            if draft.kind == DraftKind::Small && layers == all {
+            if draft.kind == DrafterId::SmallModel && layers == all {
                 rows.push(self.beside(times, draft, false));
             }
         }
@@ -290,7 +290,7 @@ impl PlacementInputs {
         let costs = self.costs(times, None, layers);
         let verify_ms = costs.verify_ms(1);
         PlacementForecast {
-            draft: DraftKind::None,
+            draft: DrafterId::None,
             head: None,
             draft_on_gpu: false,
             layers,

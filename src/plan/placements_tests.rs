@@ -32,7 +32,7 @@ fn inputs(room: u64) -> PlacementInputs {
         drafts: vec![
             DraftChoice {
                 head: None,
-                kind: DraftKind::Head,
+                kind: DrafterId::Head,
                 on_cpu: head,
                 on_gpu: head,
                 bytes: 1400 * MIB,
@@ -40,7 +40,7 @@ fn inputs(room: u64) -> PlacementInputs {
             },
             DraftChoice {
                 head: None,
-                kind: DraftKind::Small,
+                kind: DrafterId::SmallModel,
                 on_cpu: small,
                 on_gpu: small,
                 bytes: 200 * MIB,
@@ -198,7 +198,7 @@ fn what_the_user_has_fixed_is_kept() {
     let overrides = TreeOverrides { gamma: Setting::Fixed(7), ..TreeOverrides::default() };
     let inputs = PlacementInputs { overrides, ..inputs(3000 * MIB) };
     let rows = inputs.forecasts(&times(10.0));
-    let trees = rows.iter().filter(|row| row.draft != DraftKind::None && !row.beside);
+    let trees = rows.iter().filter(|row| row.draft != DrafterId::None && !row.beside);
     assert!(trees.clone().count() > 4);
     assert!(trees.clone().all(|row| row.budget.shape.gamma == 7));
 }

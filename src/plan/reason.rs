@@ -1,7 +1,7 @@
 //! Why a choice was made, as data: `messages` has the sentences. Must never hold English.
 
+use super::DrafterId;
 use super::heads::HeadForecast;
-use super::strategy::DraftKind;
 use crate::speculate::Shape;
 
 /// Why something runs on the CPU, or a draft head cannot be used. Sizes are bytes.
@@ -296,7 +296,7 @@ pub enum Reason {
         /// Drafts from the context.
         context: f64,
         /// Each model.
-        models: Vec<(DraftKind, f64)>,
+        models: Vec<(DrafterId, f64)>,
         /// No draft.
         plain: f64,
     },

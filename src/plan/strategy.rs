@@ -4,11 +4,9 @@
 //! the test that every text is the target's own all read this table. It is pure data; the worker
 //! decides which rows can run with the current models.
 
-use serde::{Deserialize, Serialize};
-
 use super::overrides::{Setting, TreeOverrides};
 use crate::nearest::nearest;
-use crate::speculate::{Method, Shape};
+use crate::speculate::{DrafterId, Method, Shape};
 
 /// When drafting happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,32 +16,6 @@ pub enum Schedule {
     Alternate,
     /// Both work at the same time; the draft works on what may come next (DuoDecoding).
     Overlap,
-}
-
-/// Who drafts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DraftKind {
-    /// Nothing is drafted.
-    None,
-    /// The target's draft head (DGF or EAGLE).
-    Head,
-    /// A separate small language model.
-    Small,
-    /// The conversation itself.
-    Lookup,
-    /// A text that the user names (REST).
-    Rest,
-    /// The target's own guesses in earlier passes (lookahead decoding).
-    Lookahead,
-    /// What followed the same phrase in the conversation.
-    Suffix,
-    /// What the target considered likely in the same context.
-    Recycling,
-    /// The previous two, in one tree.
-    Context,
-    /// Whichever of these, the head and the small model pays best in a round.
-    Auto,
 }
 
 /// How much of a drafted tree is verified.
@@ -67,7 +39,7 @@ pub struct Strategy {
     /// The paper or program that it comes from; empty if that is none.
     pub origin: &'static str,
     /// Who drafts.
-    pub draft: DraftKind,
+    pub draft: DrafterId,
     /// When drafting happens.
     pub schedule: Schedule,
     /// How candidates are searched for.
@@ -89,7 +61,7 @@ const PLAIN: Strategy = Strategy {
     name: "plain",
     summary: "the target alone, one token per pass",
     origin: "",
-    draft: DraftKind::None,
+    draft: DrafterId::None,
     schedule: Schedule::Alternate,
     method: Method::Tree,
     shape: None,
@@ -105,7 +77,7 @@ pub const STRATEGIES: &[Strategy] = &[
         name: "auto",
         summary: "each round, the fastest source: context, model or nothing",
         origin: "",
-        draft: DraftKind::Auto,
+        draft: DrafterId::Auto,
         schedule: Schedule::Alternate,
         method: Method::Tree,
         shape: None,
@@ -117,28 +89,28 @@ pub const STRATEGIES: &[Strategy] = &[
         name: "dovetail",
         summary: "the draft head's dynamic tree, sized for this machine",
         origin: "Dovetail",
-        draft: DraftKind::Head,
+        draft: DrafterId::Head,
         ..PLAIN
     },
     Strategy {
         name: "eagle2-60",
         summary: "EAGLE-2's tree of 60 nodes, grown by the draft head",
         origin: "EAGLE-2",
-        draft: DraftKind::Head,
+        draft: DrafterId::Head,
         shape: Some(Shape { gamma: 60, width: 10, depth: 5 }),
         ..PLAIN
     },
     Strategy {
         name: "small-model",
         summary: "a small model's dynamic tree",
-        draft: DraftKind::Small,
+        draft: DrafterId::SmallModel,
         ..PLAIN
     },
     Strategy {
         name: "sps",
         summary: "a small model's chain of five tokens",
         origin: "speculative sampling",
-        draft: DraftKind::Small,
+        draft: DrafterId::SmallModel,
         shape: Some(Shape { gamma: 6, width: 1, depth: 4 }),
         ..PLAIN
     },
@@ -146,7 +118,7 @@ pub const STRATEGIES: &[Strategy] = &[
         name: "duo",
         summary: "DuoDecoding: a small model drafts as the target verifies",
         origin: "DuoDecoding",
-        draft: DraftKind::Small,
+        draft: DrafterId::SmallModel,
         schedule: Schedule::Overlap,
         method: Method::Sequences { fixed: None },
         ..PLAIN
@@ -155,7 +127,7 @@ pub const STRATEGIES: &[Strategy] = &[
         name: "specexec",
         summary: "a small model's best-first search, 128 nodes",
         origin: "SpecExec",
-        draft: DraftKind::Small,
+        draft: DrafterId::SmallModel,
         method: Method::Search,
         shape: Some(Shape { gamma: 128, width: 32, depth: 31 }),
         ..PLAIN
@@ -164,14 +136,14 @@ pub const STRATEGIES: &[Strategy] = &[
         name: "pld",
         summary: "prompt lookup: what followed the same words earlier",
         origin: "prompt lookup decoding",
-        draft: DraftKind::Lookup,
+        draft: DrafterId::Lookup,
         ..PLAIN
     },
     Strategy {
         name: "rest",
         summary: "retrieval: what followed the last words in a text of yours",
         origin: "REST",
-        draft: DraftKind::Rest,
+        draft: DrafterId::Retrieval,
         // 64 nodes below the root, with continuations of ten tokens.
         shape: Some(Shape { gamma: 65, width: 10, depth: 9 }),
         ..PLAIN
@@ -180,7 +152,7 @@ pub const STRATEGIES: &[Strategy] = &[
         name: "lookahead",
         summary: "the target's own guesses, refined in every pass",
         origin: "lookahead decoding",
-        draft: DraftKind::Lookahead,
+        draft: DrafterId::Lookahead,
         // The root, a window of 27 nodes, and seven guesses of four.
         shape: Some(Shape { gamma: 56, width: 7, depth: 8 }),
         ..PLAIN
@@ -189,7 +161,7 @@ pub const STRATEGIES: &[Strategy] = &[
         name: "suffix",
         summary: "what followed the same phrase earlier, from a suffix tree",
         origin: "SAM decoding, SuffixDecoding",
-        draft: DraftKind::Suffix,
+        draft: DrafterId::Suffix,
         sizing: Sizing::After,
         ..PLAIN
     },
@@ -197,14 +169,14 @@ pub const STRATEGIES: &[Strategy] = &[
         name: "recycling",
         summary: "token recycling: what the target found likely before",
         origin: "token recycling",
-        draft: DraftKind::Recycling,
+        draft: DrafterId::Recycling,
         sizing: Sizing::After,
         ..PLAIN
     },
     Strategy {
         name: "context",
         summary: "suffix and recycling in one tree, as much of it as pays",
-        draft: DraftKind::Context,
+        draft: DrafterId::Context,
         sizing: Sizing::After,
         ..PLAIN
     },
@@ -226,7 +198,7 @@ pub const STRATEGIES: &[Strategy] = &[
         name: "partial",
         summary: "the draft head's tree, target blocks in the remaining VRAM",
         origin: "Dovetail's partial offload",
-        draft: DraftKind::Head,
+        draft: DrafterId::Head,
         gpu_layers: true,
         ..PLAIN
     },
@@ -236,19 +208,9 @@ impl Strategy {
     /// What it needs in addition to the target; empty if nothing.
     pub fn needs(&self) -> &'static str {
         match self.draft {
-            _ if self.streamed => "a GPU",
-            DraftKind::Head if self.gpu_layers => "a draft head and a GPU",
-            _ if self.gpu_layers => "a GPU",
-            DraftKind::Head => "a draft head",
-            DraftKind::Small => "a small model",
-            DraftKind::Rest => "a text (`--rest-text`)",
-            DraftKind::None
-            | DraftKind::Lookup
-            | DraftKind::Lookahead
-            | DraftKind::Suffix
-            | DraftKind::Recycling
-            | DraftKind::Context
-            | DraftKind::Auto => "",
+            DrafterId::Head if self.gpu_layers => "a draft head and a GPU",
+            _ if self.gpu_layers || self.streamed => "a GPU",
+            drafter => drafter.needs(),
         }
     }
 
@@ -269,7 +231,7 @@ impl Strategy {
 
     /// The default strategy.
     pub fn automatic() -> &'static Self {
-        Self::first_with(DraftKind::Auto)
+        Self::first_with(DrafterId::Auto)
     }
 
     /// Whether its budgets are those of a dynamic tree that is sized before it is drafted, like
@@ -284,11 +246,11 @@ impl Strategy {
     /// Whether the target has the GPU to itself: nothing drafts there if this strategy was
     /// requested.
     pub fn leaves_gpu_to_target(&self) -> bool {
-        self.streamed || (self.gpu_layers && self.draft == DraftKind::None)
+        self.streamed || (self.gpu_layers && self.draft == DrafterId::None)
     }
 
     /// The first strategy in the table that drafts in this way.
-    pub fn first_with(kind: DraftKind) -> &'static Self {
+    pub fn first_with(kind: DrafterId) -> &'static Self {
         // The table's first row is used if a kind should ever have no row.
         STRATEGIES.iter().find(|strategy| strategy.draft == kind).unwrap_or(&STRATEGIES[0])
     }
@@ -307,7 +269,9 @@ impl Strategy {
     /// wants that and the drafter is a model that takes time.
     pub fn schedule_with(&self, overlap: bool) -> Schedule {
         match self.draft {
-            DraftKind::Head | DraftKind::Small | DraftKind::Auto if overlap => Schedule::Overlap,
+            drafter if overlap && (drafter.is_model() || drafter == DrafterId::Auto) => {
+                Schedule::Overlap
+            }
             _ => self.schedule,
         }
     }
@@ -375,9 +339,7 @@ mod tests {
     #[test]
     fn the_default_chooses_among_the_models_own_trees() {
         assert_eq!(Strategy::automatic().name, "auto");
-        let own = |row: &&Strategy| {
-            matches!(row.draft, DraftKind::Head | DraftKind::Small) && row.is_own_tree()
-        };
+        let own = |row: &&Strategy| row.draft.is_model() && row.is_own_tree();
         let names: Vec<_> = STRATEGIES.iter().filter(own).map(|row| row.name).collect();
         assert_eq!(names, ["dovetail", "small-model"]);
     }

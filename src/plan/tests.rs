@@ -409,7 +409,7 @@ impl World {
                 verify_ms,
                 overlap_ms: 0.0,
                 other_ms: 0.0,
-                draft: DraftKind::Head,
+                draft: DrafterId::Head,
                 context: 0,
             });
             if round >= rounds / 2 {

@@ -2,7 +2,7 @@
 //! never open a model.
 
 use super::{Given, HeadChoice, Settings};
-use crate::plan::{DeviceChoice, DraftKind, Setting, Strategy};
+use crate::plan::{DeviceChoice, DrafterId, Setting, Strategy};
 
 /// Settings that cannot hold at once.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,7 +29,7 @@ impl Settings {
     pub fn initial_strategy(&self) -> &'static Strategy {
         match (self.strategy, &self.draft) {
             (Some(strategy), _) => strategy,
-            (None, HeadChoice::Lookup) => Strategy::first_with(DraftKind::Lookup),
+            (None, HeadChoice::Lookup) => Strategy::first_with(DrafterId::Lookup),
             (None, _) => Strategy::automatic(),
         }
     }
@@ -44,22 +44,22 @@ impl Settings {
     }
 
     /// What is missing to draft in this way, with the remedy.
-    pub fn lacks(&self, kind: DraftKind) -> Option<&'static str> {
+    pub fn lacks(&self, kind: DrafterId) -> Option<&'static str> {
         let bundled = self.target.as_deref().is_none_or(|target| target == "bundled");
         match (kind, &self.draft) {
-            (DraftKind::Head, HeadChoice::Lookup) => {
+            (DrafterId::Head, HeadChoice::Lookup) => {
                 Some("a draft head, but `draft` is `lookup`; name a head with --draft")
             }
-            (DraftKind::Head, HeadChoice::None) => {
+            (DrafterId::Head, HeadChoice::None) => {
                 Some("a draft head, but `draft` is `none`; name a head with --draft")
             }
-            (DraftKind::Head, HeadChoice::Own) if !bundled => {
+            (DrafterId::Head, HeadChoice::Own) if !bundled => {
                 Some("a draft head for this target; name one with --draft")
             }
-            (DraftKind::Small, _) if !bundled && self.draft_model.is_none() => {
+            (DrafterId::SmallModel, _) if !bundled && self.draft_model.is_none() => {
                 Some("a small language model; name one with --draft-model")
             }
-            (DraftKind::Rest, _) if self.rest_text.is_none() => {
+            (DrafterId::Retrieval, _) if self.rest_text.is_none() => {
                 Some("a text to draft from; name one with --rest-text")
             }
             _ => None,
@@ -75,12 +75,12 @@ impl Settings {
         let flag = |key: &str, name: &str| self.flag(key) == Some(name);
         if flag("speculate", "--plain")
             && flag("strategy", "--strategy")
-            && strategy.draft != DraftKind::None
+            && strategy.draft != DrafterId::None
         {
             return Err(Contradiction::Plain { strategy: strategy.name });
         }
         // Without a name, the head may be found by its target once that is open.
-        let open = strategy.draft == DraftKind::Head && self.draft == HeadChoice::Own;
+        let open = strategy.draft == DrafterId::Head && self.draft == HeadChoice::Own;
         match self.lacks(strategy.draft).filter(|_| !open) {
             Some(missing) => Err(Contradiction::Lacking { strategy: strategy.name, missing }),
             None => Ok(()),
@@ -111,7 +111,7 @@ impl Settings {
                 "controls.depth",
             ];
             // `--strategy plain` says the same.
-            let keys = keys.into_iter().filter(|key| *key != "strategy" || kind != DraftKind::None);
+            let keys = keys.into_iter().filter(|key| *key != "strategy" || kind != DrafterId::None);
             let flags: Vec<&str> = keys.filter_map(|key| self.flag(key)).collect();
             if !flags.is_empty() {
                 let have = if flags.len() == 1 { "has" } else { "have" };
@@ -122,17 +122,14 @@ impl Settings {
         let named = [
             (
                 "draft",
-                if self.draft == HeadChoice::Lookup { DraftKind::Lookup } else { DraftKind::Head },
+                if self.draft == HeadChoice::Lookup { DrafterId::Lookup } else { DrafterId::Head },
             ),
-            ("draft_vocab", DraftKind::Head),
-            ("draft_model", DraftKind::Small),
-            ("rest_text", DraftKind::Rest),
-            ("controls.blocks", DraftKind::Head),
+            ("draft_vocab", DrafterId::Head),
+            ("draft_model", DrafterId::SmallModel),
+            ("rest_text", DrafterId::Retrieval),
+            ("controls.blocks", DrafterId::Head),
         ];
-        let used = |of: DraftKind| {
-            let models = matches!(of, DraftKind::Head | DraftKind::Small);
-            of == kind || (kind == DraftKind::Auto && models)
-        };
+        let used = |of: DrafterId| of == kind || (kind == DrafterId::Auto && of.is_model());
         // No head is what every strategy can do with.
         let none = |key: &str| key == "draft" && self.draft == HeadChoice::None;
         for (key, of) in named.into_iter().filter(|(key, of)| !used(*of) && !none(key)) {
@@ -146,7 +143,7 @@ impl Settings {
             }
         }
         if let Some(flag) = self.flag("overlap")
-            && !matches!(kind, DraftKind::Head | DraftKind::Small | DraftKind::Auto)
+            && !(kind.is_model() || kind == DrafterId::Auto)
         {
             all.push(format!("{flag} has no effect: the strategy `{name}` uses no draft model."));
         }

@@ -97,11 +97,11 @@ pub fn merged(model: &Tree, rates: &ModelRates, other: &Tree, most: usize) -> Tr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::speculate::Source;
+    use crate::speculate::DrafterId;
     use proptest::prelude::*;
 
     /// A tree from (parent, token, probability); all nodes have the same source.
-    fn tree(source: Source, nodes: &[(usize, u32, f32)]) -> Tree {
+    fn tree(source: DrafterId, nodes: &[(usize, u32, f32)]) -> Tree {
         let mut tree = Tree::root(7);
         for &(parent, token, probability) in nodes {
             let node = tree.push(parent, token, probability.ln());
@@ -112,17 +112,17 @@ mod tests {
 
     #[test]
     fn what_both_propose_is_one_node_that_knows_both() {
-        let model = tree(Source::Head, &[(0, 1, 0.5), (1, 2, 0.5), (0, 3, 0.2)]);
-        let context = tree(Source::Suffix, &[(0, 1, 0.9), (1, 4, 0.8), (0, 5, 0.05)]);
+        let model = tree(DrafterId::Head, &[(0, 1, 0.5), (1, 2, 0.5), (0, 3, 0.2)]);
+        let context = tree(DrafterId::Suffix, &[(0, 1, 0.9), (1, 4, 0.8), (0, 5, 0.05)]);
         let rates = ModelRates::default();
         let all = merged(&model, &rates, &context, 99);
-        let found: Vec<(u32, u32, Vec<Source>)> = all.nodes()[1..]
+        let found: Vec<(u32, u32, Vec<DrafterId>)> = all.nodes()[1..]
             .iter()
             .map(|node| (all.nodes()[node.parent].token, node.token, node.sources.iter().collect()))
             .collect();
-        let head = vec![Source::Head];
-        let suffix = vec![Source::Suffix];
-        let both = vec![Source::Head, Source::Suffix];
+        let head = vec![DrafterId::Head];
+        let suffix = vec![DrafterId::Suffix];
+        let both = vec![DrafterId::Head, DrafterId::Suffix];
         assert_eq!(
             found,
             [
@@ -141,14 +141,14 @@ mod tests {
 
     #[test]
     fn a_model_that_promises_too_much_is_believed_less() {
-        let model = tree(Source::Head, &[(0, 1, 0.9), (1, 2, 0.9)]);
+        let model = tree(DrafterId::Head, &[(0, 1, 0.9), (1, 2, 0.9)]);
         let mut rates = ModelRates::default();
         assert!((rates.probability(0.9) - 0.9).abs() < 1e-6);
         (0..100).for_each(|i| rates.learn(&model, if i % 4 == 0 { [1, 9] } else { [8, 2] }));
         // One of four at the first level is right, none at the second.
         assert!((rates.probability(0.9) - 0.22).abs() < 0.06, "{}", rates.probability(0.9));
         assert_eq!(rates.probability(0.3), 0.3, "another class");
-        let context = tree(Source::Suffix, &[(0, 5, 0.5)]);
+        let context = tree(DrafterId::Suffix, &[(0, 5, 0.5)]);
         assert_eq!(merged(&model, &rates, &context, 2).nodes()[1].token, 5);
         (0..5000).for_each(|_| rates.learn(&model, [1, 2]));
         assert!(rates.probability(0.9) > 0.95);
@@ -175,8 +175,8 @@ mod tests {
                 built
             };
             let (a, b) = nodes.split_at(split.index(nodes.len() + 1));
-            let a = build(Source::Head, a);
-            let b = build(Source::Suffix, b);
+            let a = build(DrafterId::Head, a);
+            let b = build(DrafterId::Suffix, b);
             let path = |tree: &Tree, node: usize| -> Vec<u32> {
                 tree.ancestors(node).map(|node| tree.nodes()[node].token).collect()
             };
@@ -194,8 +194,8 @@ mod tests {
             for (node, path) in (1..all.len()).zip(&seen) {
                 let sources = all.nodes()[node].sources;
                 let has = |source| sources.iter().any(|found| found == source);
-                prop_assert_eq!(has(Source::Head), of_a.contains(path));
-                prop_assert_eq!(has(Source::Suffix), of_b.contains(path));
+                prop_assert_eq!(has(DrafterId::Head), of_a.contains(path));
+                prop_assert_eq!(has(DrafterId::Suffix), of_b.contains(path));
             }
             seen.sort();
             seen.dedup();

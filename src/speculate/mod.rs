@@ -4,6 +4,7 @@
 
 mod accept;
 mod coupling;
+mod drafter_id;
 pub mod duo;
 mod grow;
 mod history;
@@ -20,6 +21,7 @@ mod tree;
 
 pub use accept::{Accepted, accept};
 pub use coupling::Coupling;
+pub use drafter_id::DrafterId;
 pub use grow::{BeamRow, Growth, SEARCH_BEAM, SEARCH_DECAY};
 pub use history::History;
 pub use merge::{ModelRates, merged};
@@ -27,5 +29,5 @@ pub use noise::Noise;
 pub use ranking::Ranking;
 pub use rows::{argmax, log_softmax, top_k, top_log_probs};
 pub use sampler::{Sampler, SamplerSettings};
-pub use sources::{Credits, Source, Sources};
+pub use sources::{Credits, Sources};
 pub use tree::{Budget, Method, Node, Shape, Tree};

@@ -5,59 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A source of draft tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// The target's draft head.
-    Head,
-    /// A small language model.
-    SmallModel,
-    /// Prompt lookup.
-    Lookup,
-    /// Retrieval from a text (REST).
-    Retrieval,
-    /// Lookahead decoding.
-    Lookahead,
-    /// What followed the same phrase in the text.
-    Suffix,
-    /// What the target considered likely in the same context.
-    Recycling,
-    /// What followed the same phrase in earlier chats.
-    History,
-    /// What the target considered likely after the same tokens in its own texts, from a table.
-    Ngram,
-}
-
-impl Source {
-    /// Every source.
-    pub const ALL: [Self; 9] = [
-        Self::Head,
-        Self::SmallModel,
-        Self::Lookup,
-        Self::Retrieval,
-        Self::Lookahead,
-        Self::Suffix,
-        Self::Recycling,
-        Self::History,
-        Self::Ngram,
-    ];
-
-    /// Its display name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Head => "head",
-            Self::SmallModel => "small model",
-            Self::Lookup => "lookup",
-            Self::Retrieval => "retrieval",
-            Self::Lookahead => "lookahead",
-            Self::Suffix => "suffix",
-            Self::Recycling => "recycling",
-            Self::History => "earlier chats",
-            Self::Ngram => "n-gram table",
-        }
-    }
-}
+use super::DrafterId;
 
 /// A set of sources; serialised as a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,7 +16,7 @@ impl Sources {
     pub const NONE: Self = Self(0);
 
     /// Only this source.
-    pub fn of(source: Source) -> Self {
+    pub fn of(source: DrafterId) -> Self {
         Self(1 << source as u8)
     }
 
@@ -84,13 +32,13 @@ impl Sources {
     }
 
     /// Each source in the set.
-    pub fn iter(self) -> impl Iterator<Item = Source> {
-        Source::ALL.into_iter().filter(move |&source| self.0 & Self::of(source).0 != 0)
+    pub fn iter(self) -> impl Iterator<Item = DrafterId> {
+        DrafterId::ALL.into_iter().filter(move |&source| self.0 & Self::of(source).0 != 0)
     }
 }
 
-impl FromIterator<Source> for Sources {
-    fn from_iter<I: IntoIterator<Item = Source>>(sources: I) -> Self {
+impl FromIterator<DrafterId> for Sources {
+    fn from_iter<I: IntoIterator<Item = DrafterId>>(sources: I) -> Self {
         sources.into_iter().fold(Self::NONE, |all, source| all.and(Self::of(source)))
     }
 }
@@ -103,7 +51,7 @@ impl Serialize for Sources {
 
 impl<'de> Deserialize<'de> for Sources {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Vec::<Source>::deserialize(deserializer)?.into_iter().collect())
+        Ok(Vec::<DrafterId>::deserialize(deserializer)?.into_iter().collect())
     }
 }
 
@@ -111,7 +59,7 @@ impl<'de> Deserialize<'de> for Sources {
 /// each of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Credits(BTreeMap<Source, usize>);
+pub struct Credits(BTreeMap<DrafterId, usize>);
 
 impl Credits {
     /// Credits a token to the sources that proposed it.
@@ -129,7 +77,7 @@ impl Credits {
     }
 
     /// Each source that has any credits, with their number.
-    pub fn iter(&self) -> impl Iterator<Item = (Source, usize)> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (DrafterId, usize)> + '_ {
         self.0.iter().map(|(&source, &count)| (source, count))
     }
 
@@ -145,27 +93,33 @@ mod tests {
 
     #[test]
     fn a_set_is_a_list_of_its_members_and_back() {
-        for bits in 0..1u16 << Source::ALL.len() {
+        for bits in 0..1u16 << DrafterId::ALL.len() {
             let set = Sources(bits);
             assert_eq!(set.iter().collect::<Sources>(), set);
             let text = serde_json::to_string(&set).unwrap();
             assert_eq!(serde_json::from_str::<Sources>(&text).unwrap(), set);
         }
-        let both = Sources::of(Source::Suffix).and(Sources::of(Source::SmallModel));
+        let both = Sources::of(DrafterId::Suffix).and(Sources::of(DrafterId::SmallModel));
         assert_eq!(serde_json::to_string(&both).unwrap(), r#"["small_model","suffix"]"#);
         assert!(serde_json::from_str::<Sources>(r#"["oracle"]"#).is_err());
+        let earlier = serde_json::from_str::<Sources>(r#"["small","rest"]"#).unwrap();
+        let names: Vec<&str> = earlier.iter().map(|source| source.name()).collect();
+        assert_eq!(names, ["small model", "retrieval"]);
     }
 
     #[test]
     fn a_token_counts_for_each_who_proposed_it() {
         let mut credits = Credits::default();
         assert!(credits.is_empty());
-        credits.add([Source::Head, Source::Suffix].into_iter().collect());
-        credits.add(Sources::of(Source::Suffix));
+        credits.add([DrafterId::Head, DrafterId::Suffix].into_iter().collect());
+        credits.add(Sources::of(DrafterId::Suffix));
         credits.add(Sources::NONE);
         let mut twice = credits.clone();
         twice.add_all(&credits);
-        assert_eq!(twice.iter().collect::<Vec<_>>(), [(Source::Head, 2), (Source::Suffix, 4)]);
+        assert_eq!(
+            twice.iter().collect::<Vec<_>>(),
+            [(DrafterId::Head, 2), (DrafterId::Suffix, 4)]
+        );
         assert_eq!(serde_json::to_string(&credits).unwrap(), r#"{"head":1,"suffix":2}"#);
     }
 }

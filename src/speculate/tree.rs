@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Source, Sources};
+use super::{DrafterId, Sources};
 
 /// How a tree may grow: the paper's parameters k, D and the number of nodes kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -106,7 +106,7 @@ impl Tree {
     }
 
     /// Credits `source` with every node below the root that has no source.
-    pub fn credit_unclaimed(&mut self, source: Source) {
+    pub fn credit_unclaimed(&mut self, source: DrafterId) {
         for node in self.nodes[1..].iter_mut().filter(|node| node.sources.is_empty()) {
             node.sources = Sources::of(source);
         }

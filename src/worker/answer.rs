@@ -13,7 +13,7 @@ use crate::decode::{
     Committed, DecodeError, Generation, PrefillProgress, Request, RoundOptions, Summary, TokenText,
 };
 use crate::overlap::{PassListener, TellTimes};
-use crate::plan::{DraftKind, Schedule};
+use crate::plan::{DrafterId, Schedule};
 use crate::speculate::SamplerSettings;
 
 /// The numbers in the planner's reasons change with every round; they are sent again after this
@@ -293,7 +293,7 @@ fn options(planner: &mut dyn Planner, controls: &Controls) -> RoundOptions {
         strategy: strategy.name,
         schedule: match strategy.draft {
             // The first drafter takes no time that could be saved; its rival has its own schedule.
-            DraftKind::Auto => Schedule::Alternate,
+            DrafterId::Auto => Schedule::Alternate,
             _ => strategy.schedule_with(controls.overlap),
         },
         coupled: controls.coupled,

@@ -7,7 +7,7 @@ use crate::decode::{Rival, Round};
 use crate::files::CachedValue;
 use crate::load::{Strategies, StrategyController};
 use crate::messages;
-use crate::plan::{DraftKind, Learned, RivalPlan, RoundObservation, Strategy};
+use crate::plan::{DrafterId, Learned, RivalPlan, RoundObservation, Strategy};
 use crate::speculate::Budget;
 
 /// The strategies that can run here, and the current one.
@@ -15,7 +15,7 @@ use crate::speculate::Budget;
 pub struct StrategyPlanner {
     controllers: Vec<StrategyController>,
     /// The engine's drafters, in order.
-    drafters: Vec<DraftKind>,
+    drafters: Vec<DrafterId>,
     /// The strategy used if none is requested.
     default: usize,
     current: usize,
@@ -85,7 +85,7 @@ impl Planner for StrategyPlanner {
         // has missed; `auto` accounts for that itself, for each of its drafters.
         let fresh = std::mem::replace(&mut self.fresh, false) || round.index == 0;
         let controller = &mut self.controllers[self.current];
-        let steady = !fresh || controller.strategy.draft == DraftKind::Auto;
+        let steady = !fresh || controller.strategy.draft == DrafterId::Auto;
         let draft = round.drafter.and_then(|at| self.drafters.get(at).copied());
         let observation = RoundObservation {
             budget: round.budget,
@@ -95,7 +95,7 @@ impl Planner for StrategyPlanner {
             verify_ms: round.timing.verify_ms,
             overlap_ms: round.timing.ahead_ms + round.timing.wait_ms,
             other_ms: round.timing.other_ms,
-            draft: draft.unwrap_or(DraftKind::None),
+            draft: draft.unwrap_or(DrafterId::None),
             context: round.context,
         };
         controller.budgets.observe(&observation);
@@ -130,7 +130,7 @@ mod tests {
     fn controller(name: &str, drafter: Option<usize>) -> StrategyController {
         let strategy = Strategy::named(name).unwrap();
         let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6 };
-        let drafts = strategy.draft != DraftKind::None;
+        let drafts = strategy.draft != DrafterId::None;
         let target = TargetSize { weights: 1_000_000, bytes: 2_000_000, layers: 4 };
         let draft = drafts.then_some((DraftSize::NOTHING, throughput));
         let inputs = CostInputs { verifier: throughput, target, draft };
@@ -153,7 +153,7 @@ mod tests {
             controller("pld", Some(0)),
             controller("lookahead", Some(1)),
         ];
-        let drafters = vec![DraftKind::Lookup, DraftKind::Lookahead];
+        let drafters = vec![DrafterId::Lookup, DrafterId::Lookahead];
         let pld = Strategy::named("pld").unwrap();
         let strategies = Strategies { controllers, drafters, default: pld, learned: None };
         let mut planning = StrategyPlanner::new(strategies);

@@ -17,7 +17,7 @@ use dovetail::library::{Spec, TargetFiles};
 use dovetail::model::head::{FusionKind, HeadPrecision, PackedHead, SharedTables, Table};
 use dovetail::model::{CpuTarget, SharedVocabulary, Target};
 use dovetail::plan::{
-    CostInputs, Costs, DraftKind, STRATEGIES, Schedule, Strategy, TargetSize, Throughput,
+    CostInputs, Costs, DrafterId, STRATEGIES, Schedule, Strategy, TargetSize, Throughput,
     VerifyTimes,
 };
 use dovetail::speculate::suffixes::{SortedText, sort};
@@ -66,17 +66,17 @@ pub(super) fn drafters(
     ]
 }
 
-pub(super) fn drafter_of(kind: DraftKind) -> usize {
+pub(super) fn drafter_of(kind: DrafterId) -> usize {
     let kinds = [
-        DraftKind::Head,
-        DraftKind::Small,
-        DraftKind::Lookup,
-        DraftKind::Rest,
-        DraftKind::Lookahead,
-        DraftKind::Suffix,
-        DraftKind::Recycling,
-        DraftKind::Context,
-        DraftKind::Auto,
+        DrafterId::Head,
+        DrafterId::SmallModel,
+        DrafterId::Lookup,
+        DrafterId::Retrieval,
+        DrafterId::Lookahead,
+        DrafterId::Suffix,
+        DrafterId::Recycling,
+        DrafterId::Context,
+        DrafterId::Auto,
     ];
     let at = kinds.into_iter().position(|other| other == kind);
     at.unwrap_or_else(|| panic!("{kind:?} is not tested"))
@@ -89,13 +89,13 @@ pub(super) fn budget(row: &Strategy) -> Budget {
         _ => row.shape.unwrap_or(Shape { gamma: 12, width: 3, depth: 4 }),
     };
     let depth = shape.depth.min(LENGTH);
-    let blocks = if row.draft == DraftKind::Head { 2 } else { 0 };
+    let blocks = if row.draft == DrafterId::Head { 2 } else { 0 };
     Budget { method: row.method, ..Budget::new(Shape { depth, ..shape }, blocks) }
 }
 
 /// The head and the small model take turns; every third round has neither.
 pub(super) fn rival(round: usize) -> Rival {
-    let kind = if round.is_multiple_of(2) { DraftKind::Head } else { DraftKind::Small };
+    let kind = if round.is_multiple_of(2) { DrafterId::Head } else { DrafterId::SmallModel };
     let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6 };
     let target = TargetSize { weights: 1_000_000, bytes: 2_000_000, layers: 4 };
     let costs = Costs::guess(&CostInputs { verifier: throughput, target, draft: None });
@@ -124,19 +124,19 @@ fn every_architecture_gives_plain_text_under_every_strategy() {
             let request = request(&prompt, LENGTH);
             let want = answer(&mut engine, &request, plain(sampler)).0;
             assert_eq!(want.len(), LENGTH, "{name}");
-            let drafts = |row: &&Strategy| !row.gpu_layers && row.draft != DraftKind::None;
+            let drafts = |row: &&Strategy| !row.gpu_layers && row.draft != DrafterId::None;
             for row in STRATEGIES.iter().filter(drafts) {
                 let drafter = drafter_of(row.draft);
                 let options = |round: usize| RoundOptions {
                     drafter,
-                    rival: (row.draft == DraftKind::Auto).then(|| rival(round)),
+                    rival: (row.draft == DrafterId::Auto).then(|| rival(round)),
                     schedule: row.schedule_with(round.is_multiple_of(2)),
                     coupled: true,
                     ..RoundOptions::new(budget(row), sampler)
                 };
                 let (got, rounds) = answer(&mut engine, &request, options);
                 assert_eq!(got, want, "{name} under {} with {sampler:?}", row.name);
-                if row.draft == DraftKind::Small && sampler.is_greedy() && row.name != "duo" {
+                if row.draft == DrafterId::SmallModel && sampler.is_greedy() && row.name != "duo" {
                     let passes = rounds.len();
                     assert!(passes <= LENGTH / 2, "{name}, {}: {passes} passes", row.name);
                 }

@@ -21,7 +21,7 @@ use dovetail::model::{
     CpuTarget, Gpu, GpuDraft, GpuLimits, LoadError, LoadRequest, PlacedTarget, SharedVocabulary,
     SmallLm, Target, Traffic,
 };
-use dovetail::plan::{DraftKind, STRATEGIES, Schedule};
+use dovetail::plan::{DrafterId, STRATEGIES, Schedule};
 use dovetail::speculate::{Method, Shape, Tree};
 use dovetail::train::{DraftNet, FirstWeights, head_config};
 
@@ -153,16 +153,16 @@ fn every_placement_gives_plain_text_under_every_strategy() {
         for sampler in [greedy, filtered] {
             let request = request(&prompt("qwen3"), LENGTH);
             let want = answer(&mut engine, &request, plain(sampler)).0;
-            let drafts = |kind| matches!(kind, DraftKind::Head | DraftKind::Small);
+            let drafts = |kind: DrafterId| kind.is_model();
             for row in STRATEGIES.iter().filter(|row| drafts(row.draft)) {
                 let shape = match row.method {
                     Method::Sequences { .. } => Shape { gamma: 6, width: 1, depth: 6 },
                     _ => row.shape.unwrap_or(Shape { gamma: 12, width: 3, depth: 4 }),
                 };
-                let blocks = if row.draft == DraftKind::Head { 2 } else { 0 };
+                let blocks = if row.draft == DrafterId::Head { 2 } else { 0 };
                 let budget = Budget { method: row.method, ..Budget::new(shape, blocks) };
                 let options = |round: usize| RoundOptions {
-                    drafter: usize::from(row.draft == DraftKind::Small),
+                    drafter: usize::from(row.draft == DrafterId::SmallModel),
                     schedule: row.schedule_with(round.is_multiple_of(2)),
                     coupled: true,
                     ..RoundOptions::new(budget, sampler)

@@ -15,7 +15,7 @@ use dovetail::draft::Drafter;
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::{Spec, TargetFiles};
 use dovetail::model::{CpuTarget, Gpu, GpuLimits, LoadRequest, PlacedTarget};
-use dovetail::plan::{DraftKind, STRATEGIES};
+use dovetail::plan::{DrafterId, STRATEGIES};
 use dovetail::speculate::SamplerSettings;
 
 const CONTEXT: usize = 500;
@@ -98,11 +98,11 @@ fn every_strategy_gives_plain_text_in_every_turn() {
             talk.answered(&tokens);
             tokens
         });
-        let drafts = |kind| !matches!(kind, DraftKind::None);
+        let drafts = |kind| !matches!(kind, DrafterId::None);
         for row in STRATEGIES.iter().filter(|row| !row.gpu_layers && drafts(row.draft)) {
             let options = |round: usize| RoundOptions {
                 drafter: drafter_of(row.draft),
-                rival: (row.draft == DraftKind::Auto).then(|| rival(round)),
+                rival: (row.draft == DrafterId::Auto).then(|| rival(round)),
                 schedule: row.schedule_with(round.is_multiple_of(2)),
                 coupled: true,
                 ..RoundOptions::new(budget(row), sampler)

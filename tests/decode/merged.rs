@@ -7,7 +7,7 @@ use dovetail::chat::{Message, Role};
 use dovetail::decode::{Request, Rival, Round, RoundOptions};
 use dovetail::draft::Budget;
 use dovetail::plan::Schedule;
-use dovetail::speculate::{SamplerSettings, Shape, Source};
+use dovetail::speculate::{DrafterId, SamplerSettings, Shape};
 
 #[test]
 fn heads_and_small_models_with_the_context_give_plain_text_and_more_tokens_a_round() {
@@ -62,8 +62,8 @@ fn heads_and_small_models_with_the_context_give_plain_text_and_more_tokens_a_rou
                     let both = |round: &Round| {
                         let credits = round.credits();
                         let has = |wanted| credits.iter().any(|(source, _)| source == wanted);
-                        (has(Source::Head) || has(Source::SmallModel))
-                            && (has(Source::Suffix) || has(Source::Recycling))
+                        (has(DrafterId::Head) || has(DrafterId::SmallModel))
+                            && (has(DrafterId::Suffix) || has(DrafterId::Recycling))
                     };
                     credited += rounds.iter().filter(|round| both(round)).count();
                 }

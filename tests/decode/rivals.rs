@@ -6,7 +6,7 @@ use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter};
 use dovetail::decode::{Engine, Rival, Round, RoundOptions};
 use dovetail::draft::{Budget, ContextDraft, ContextSources, Drafter, Lookahead, PromptLookup};
 use dovetail::plan::{Schedule, VerifyTimes};
-use dovetail::speculate::{Node, Shape, Source};
+use dovetail::speculate::{DrafterId, Node, Shape};
 use proptest::prelude::*;
 
 const VOCAB: usize = 30;
@@ -14,7 +14,7 @@ const CONTEXT: usize = 400;
 
 fn toys() -> Vec<Box<dyn Drafter>> {
     let mut knowing = ToyDrafter::new(Guess::Knowing, 3, VOCAB);
-    knowing.source = Some(Source::SmallModel);
+    knowing.source = Some(DrafterId::SmallModel);
     let mut late = ToyDrafter::new(Guess::Wild, 3, VOCAB);
     late.beside = Beside::Stale;
     vec![
@@ -132,9 +132,9 @@ fn accepted_tokens_are_credited_to_those_who_proposed_them() {
         let last = round.finish.is_some() && round.drafter.is_none();
         assert!(last || round.drafter == Some(drafter));
         let credits = round.credits();
-        let allowed: &[Source] = match drafter {
-            0 => &[Source::Suffix, Source::Recycling],
-            _ => &[Source::Lookup],
+        let allowed: &[DrafterId] = match drafter {
+            0 => &[DrafterId::Suffix, DrafterId::Recycling],
+            _ => &[DrafterId::Lookup],
         };
         assert!(credits.iter().all(|(source, _)| allowed.contains(&source)), "{credits:?}");
         let most: usize = credits.iter().map(|(_, count)| count).sum();
@@ -172,9 +172,10 @@ fn a_models_tree_and_the_contexts_are_one() {
         assert_eq!(got, want);
         let nodes = || rounds.iter().flat_map(|round| &round.tree.nodes()[1..]);
         let of = |node: &Node| node.sources.iter().collect::<Vec<_>>();
-        let model = nodes().any(|node| of(node) == [Source::SmallModel]);
-        let both = nodes().any(|node| of(node).contains(&Source::SmallModel) && of(node).len() > 1);
-        let context = nodes().any(|node| !of(node).contains(&Source::SmallModel));
+        let model = nodes().any(|node| of(node) == [DrafterId::SmallModel]);
+        let both =
+            nodes().any(|node| of(node).contains(&DrafterId::SmallModel) && of(node).len() > 1);
+        let context = nodes().any(|node| !of(node).contains(&DrafterId::SmallModel));
         assert_eq!((model, both, context), (true, merges, merges), "{schedule:?}");
         assert!(rounds.iter().all(|round| round.tree.len() <= shape.gamma));
     }

@@ -6,7 +6,7 @@ use dovetail::decode::{
 };
 use dovetail::draft::{AheadRequest, Depths, DraftError, DraftRequest, Drafter};
 use dovetail::model::{FeatureSource, Target, TargetError, Verified};
-use dovetail::speculate::{Node, Shape, Source, Tree, argmax};
+use dovetail::speculate::{DrafterId, Node, Shape, Tree, argmax};
 use std::sync::atomic::Ordering;
 
 /// The width of the toy features: position, token, hash of the text so far.
@@ -164,7 +164,7 @@ pub struct ToyDrafter {
     /// How many times it can move to another device.
     pub reserves: usize,
     /// The source credited with its tokens.
-    pub source: Option<Source>,
+    pub source: Option<DrafterId>,
     /// The first token of the text (which is in no pair), then the token of every pair.
     text: Vec<u32>,
     /// The first token of the text, if it received one.
@@ -204,7 +204,7 @@ impl Drafter for ToyDrafter {
     fn describe(&self) -> String {
         format!("toy ({:?})", self.guess)
     }
-    fn source(&self) -> Option<Source> {
+    fn source(&self) -> Option<DrafterId> {
         self.source
     }
     fn depths(&self) -> Depths {

@@ -4,7 +4,7 @@ use dovetail::chat::{Message, Role};
 use dovetail::decode::{Engine, Request, Round};
 use dovetail::draft::{Budget, Depths, Drafter};
 use dovetail::model::Target;
-use dovetail::plan::{DraftKind, Strategy};
+use dovetail::plan::{DrafterId, Strategy};
 use dovetail::speculate::{SamplerSettings, Shape};
 use dovetail::worker::{
     Backend, Controls, Event, Job, ModelChoice, Planner, PromptTokens, Ready, RoundPlan,
@@ -28,7 +28,7 @@ impl Planner for Fixed {
         };
         let budget = Budget::new(shape, controls.tree.blocks.or(1));
         RoundPlan {
-            strategy: Strategy::first_with(DraftKind::Head),
+            strategy: Strategy::first_with(DrafterId::Head),
             drafter: Some(0),
             budget,
             verify_times: None,

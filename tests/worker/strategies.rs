@@ -13,7 +13,7 @@ use dovetail::decode::Round;
 use dovetail::draft::Depths;
 use dovetail::hardware::Machine;
 use dovetail::load::{Purpose, load};
-use dovetail::plan::{DraftKind, STRATEGIES, Strategy, TreeOverrides};
+use dovetail::plan::{DrafterId, STRATEGIES, Strategy, TreeOverrides};
 use dovetail::settings::{HeadChoice, Settings};
 use dovetail::speculate::SamplerSettings;
 use dovetail::worker::{Backend, Controls, Event, Job, Setting, SharedControls};
@@ -180,7 +180,7 @@ fn every_row_says_what_plain_says(
         }
     }
     for (strategy, (trees, accepted)) in rows.iter().zip(drafted) {
-        let drafts = strategy.draft != DraftKind::None;
+        let drafts = strategy.draft != DrafterId::None;
         assert_eq!(trees > 0, drafts, "{}: {trees} trees", strategy.name);
         // Some tokens were right, so acceptance was tested.
         assert_eq!(accepted > 0, drafts, "{}: {accepted} tokens", strategy.name);
@@ -207,7 +207,7 @@ fn every_strategy_of_a_head_with_an_eagle3_head() {
     assert!(ready.reasons.iter().any(|reason| reason.contains(tapped)), "{:?}", ready.reasons);
     assert_eq!(ready.depths, Depths::Fixed(1));
     let with_head =
-        |row: &&Strategy| matches!(row.draft, DraftKind::Head | DraftKind::Auto | DraftKind::None);
+        |row: &&Strategy| matches!(row.draft, DrafterId::Head | DrafterId::Auto | DrafterId::None);
     let rows: Vec<&Strategy> = rows().into_iter().filter(with_head).collect();
     assert!(rows.len() >= 3);
     every_row_says_what_plain_says(&subject, &rows, 48);

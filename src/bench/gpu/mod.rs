@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::chat::{Message, Role};
 use crate::hardware::Machine;
 use crate::load::{self, Loaded, Placements, StartError};
-use crate::plan::{DraftKind, LevelCost, PlacementForecast, best_placement};
+use crate::plan::{DrafterId, LevelCost, PlacementForecast, best_placement};
 use crate::settings::{PrefillDevice, Settings};
 use crate::worker::{Backend, Controls, Event, Job, SharedControls};
 
@@ -131,7 +131,7 @@ impl Measuring<'_> {
 
     /// Reads a prompt with the whole target on the CPU and its blocks streamed to the GPU.
     fn streamed(&mut self, all: &[PlacementForecast], progress: &mut dyn FnMut(&str)) {
-        let plain = all.iter().find(|row| row.layers == 0 && row.draft == DraftKind::None);
+        let plain = all.iter().find(|row| row.layers == 0 && row.draft == DrafterId::None);
         let (Some(forecast), Some(plain)) = (self.found.prefill, plain) else { return };
         let settings = Settings { prefill: PrefillDevice::Gpu, ..self.settings.clone() };
         let mut tokens = 0;

@@ -9,7 +9,7 @@ use super::small::{self, SequenceRounds, SmallRound};
 use super::turned::Turned;
 use crate::bench::paper::Published;
 use crate::decode::Round;
-use crate::plan::{DraftKind, Strategy};
+use crate::plan::{DrafterId, Strategy};
 use crate::speculate::{Budget, Method, Tree};
 use crate::worker::Line;
 use crate::worker::record::{Record, RecordError};
@@ -186,7 +186,7 @@ fn drafted(round: &Round) -> Option<DraftedRound> {
     let budget = &round.budget;
     let whole = round.finish.is_none() && round.tree.len() == budget.shape.gamma;
     let drafts = Strategy::named(&round.strategy).map(|strategy| strategy.draft);
-    let small = drafts == Some(DraftKind::Small);
+    let small = drafts == Some(DrafterId::SmallModel);
     let ranked = budget.method == Method::Tree || (small && budget.method == Method::Search);
     let tells = round.speculative && ranked && round.tree.len() > 1;
     (whole && tells).then(|| DraftedRound {

@@ -6,7 +6,7 @@ use super::lines::{ALL_BLOCKS, ContenderLine, OwnSetting};
 use super::record::PLAIN;
 use super::{Contender, Controls};
 use crate::draft::Depths;
-use crate::plan::{DraftKind, Setting, Strategy, TreeOverrides};
+use crate::plan::{DrafterId, Setting, Strategy, TreeOverrides};
 use crate::settings::{HeadChoice, SettingValue, Settings};
 use crate::speculate::Method;
 use crate::worker::StrategyStatus;
@@ -98,15 +98,15 @@ impl Batch {
             // It was checked when the line was read.
             let _ = settings.set(own.key, &SettingValue::text(&own.value));
         }
-        let drafts = |kind: DraftKind| {
+        let drafts = |kind: DrafterId| {
             let mut rows = self.lines.iter().map(|line| line.row.draft);
-            rows.any(|draft| draft == kind || draft == DraftKind::Auto)
+            rows.any(|draft| draft == kind || draft == DrafterId::Auto)
         };
-        let (head, small) = (drafts(DraftKind::Head), drafts(DraftKind::Small));
+        let (head, small) = (drafts(DrafterId::Head), drafts(DrafterId::SmallModel));
         settings.strategy = match (head, small) {
             _ if self.streamed().is_some() => self.streamed(),
-            (true, false) => Some(Strategy::first_with(DraftKind::Head)),
-            (false, true) => Some(Strategy::first_with(DraftKind::Small)),
+            (true, false) => Some(Strategy::first_with(DrafterId::Head)),
+            (false, true) => Some(Strategy::first_with(DrafterId::SmallModel)),
             _ => None,
         };
         if !head {
@@ -116,7 +116,7 @@ impl Batch {
             settings.draft_model = None;
             settings.without_small = true;
         }
-        if !drafts(DraftKind::Rest) {
+        if !drafts(DrafterId::Retrieval) {
             settings.rest_text = None;
         }
         // What lacks its drafter is refused contender by contender, not with all of them.
@@ -131,7 +131,7 @@ pub fn runnable(statuses: &[StrategyStatus]) -> Vec<ContenderLine> {
     for status in statuses.iter().filter(|status| status.missing.is_none()) {
         let Some(row) = Strategy::named(&status.name) else { continue };
         lines.push(ContenderLine::of(row));
-        if row.draft == DraftKind::Head && row.shape.is_none() && !row.gpu_layers {
+        if row.draft == DrafterId::Head && row.shape.is_none() && !row.gpu_layers {
             lines.push(ContenderLine::of(row).overlapped());
         }
     }
@@ -216,7 +216,7 @@ fn contender(
         return Err(ContenderError::Blocks { name, asked, has });
     }
     let controls = Controls {
-        speculate: row.draft != DraftKind::None,
+        speculate: row.draft != DrafterId::None,
         strategy: Some(row),
         pace: 0,
         tree: settings.controls,
@@ -232,7 +232,7 @@ fn contender(
 fn missing_gpu_layers(statuses: &[StrategyStatus]) -> Option<String> {
     let about = |status: &&StrategyStatus| {
         let row = Strategy::named(&status.name);
-        row.is_some_and(|row| row.gpu_layers && row.draft == DraftKind::None)
+        row.is_some_and(|row| row.gpu_layers && row.draft == DrafterId::None)
     };
     statuses.iter().find(about).and_then(|status| status.missing.clone())
 }
@@ -268,7 +268,7 @@ mod tests {
             name: row.name.to_owned(),
             draft: None,
             depths: match row.draft {
-                DraftKind::Head => Depths::Elastic(2),
+                DrafterId::Head => Depths::Elastic(2),
                 _ => Depths::Fixed(0),
             },
             limit: None,
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(names.len(), STRATEGIES.len() - 1 + 1);
         for contender in &all[1..] {
             let row = contender.controls.strategy.unwrap();
-            assert_eq!(contender.controls.speculate, row.draft != DraftKind::None);
+            assert_eq!(contender.controls.speculate, row.draft != DrafterId::None);
             assert_eq!(contender.controls.pace, 0);
         }
     }
@@ -378,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_placement_that_is_not_there_is_not_run_on_the_cpu_in_its_name() {
-        let about = |row: &&Strategy| row.gpu_layers && row.draft == DraftKind::None;
+        let about = |row: &&Strategy| row.gpu_layers && row.draft == DrafterId::None;
         let row = STRATEGIES.iter().find(about).unwrap();
         let some = lines("dovetail:gpu-layers=2;plain:gpu-layers=2");
         let (all, left_out) = over(&Controls::default(), &[row.name], &some);

@@ -264,7 +264,7 @@ fn push_unique<'a>(names: &mut Vec<&'a str>, name: &'a str) {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::speculate::{Source, Sources};
+    use crate::speculate::{DrafterId, Sources};
 
     /// `tokens` after the first in `rounds` rounds and `decode_ms`.
     pub(in super::super) fn answer(
@@ -287,13 +287,13 @@ pub(super) mod tests {
             draft_ms: 0.25 * decode_ms,
             verify_ms: 0.5 * decode_ms,
             accepted: vec![rounds / 2, rounds / 4],
-            accepted_by: [(strategy != PLAIN).then_some(Source::Head)].into_iter().flatten().fold(
-                Credits::default(),
-                |mut all, source| {
+            accepted_by: [(strategy != PLAIN).then_some(DrafterId::Head)]
+                .into_iter()
+                .flatten()
+                .fold(Credits::default(), |mut all, source| {
                     (0..rounds / 2 + rounds / 4).for_each(|_| all.add(Sources::of(source)));
                     all
-                },
-            ),
+                }),
             ram: 64 << 20,
             digest: "00".to_owned(),
             ..AnswerRecord::default()

@@ -6,7 +6,7 @@ use super::figures::{Figures, Grid};
 use super::published;
 use super::record::{AnswerRecord, PLAIN, Results, Sweep};
 use crate::bench::Table;
-use crate::speculate::Source;
+use crate::speculate::DrafterId;
 
 /// Columns of the table of depths.
 const DEPTHS: usize = 8;
@@ -161,10 +161,11 @@ fn depths(temperature: f32, figures: &[(&str, Figures)]) -> Option<Table> {
 /// Whose tokens were accepted; `None` if nobody's were.
 fn credits(temperature: f32, figures: &[(&str, Figures)]) -> Option<Table> {
     let all = |source| figures.iter().any(|(_, f)| f.accepted_by.iter().any(|(s, _)| s == source));
-    let sources: Vec<Source> = Source::ALL.into_iter().filter(|&source| all(source)).collect();
+    let sources: Vec<DrafterId> =
+        DrafterId::ALL.into_iter().filter(|&source| all(source)).collect();
     let row = |(strategy, f): &(&str, Figures)| {
         let accepted: f64 = f.accepted.iter().sum::<f64>() * f.rounds as f64;
-        let share = |&source: &Source| {
+        let share = |&source: &DrafterId| {
             let of = f.accepted_by.iter().find(|(own, _)| *own == source);
             let of = of.map_or(0.0, |(_, count)| 100.0 * count as f64 / accepted.max(1.0));
             format!("{of:.0} %")

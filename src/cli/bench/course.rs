@@ -11,7 +11,7 @@ use crate::bench::strategies::{
 use crate::cli::exit::{Code, CommandResult, Failure};
 use crate::draft::Depths;
 use crate::files::read_text;
-use crate::plan::{DraftKind, Strategy};
+use crate::plan::{DrafterId, Strategy};
 use crate::worker::{Controls, Ready, StrategyStatus};
 use anyhow::Context;
 
@@ -105,7 +105,7 @@ fn can_run<'a>(ready: &'a Ready, name: &str) -> Option<&'a StrategyStatus> {
 /// The strategy whose draft is varied, with the blocks that can be chosen under it: the head's
 /// where there is one, else the initial strategy.
 fn drafting(ready: &Ready) -> (Option<&'static Strategy>, Depths) {
-    let head = Strategy::first_with(DraftKind::Head);
+    let head = Strategy::first_with(DrafterId::Head);
     let name = can_run(ready, head.name).map_or(ready.strategy.as_str(), |_| head.name);
     let depths = can_run(ready, name).map_or(ready.depths, |status| status.depths);
     (Strategy::named(name), depths)

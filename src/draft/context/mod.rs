@@ -16,7 +16,7 @@ use super::acceptance_stats::Pending;
 use super::{Depths, DraftError, DraftRequest, Drafter};
 use crate::speculate::ngrams::{self, NgramTable};
 use crate::speculate::suffix_tree::{Continuation, Match, SuffixTree};
-use crate::speculate::{Coupling, Source, Sources, Tree};
+use crate::speculate::{Coupling, DrafterId, Sources, Tree};
 use calibration::{Calibration, Claim, Held};
 pub use history::History;
 use history::LONGEST;
@@ -93,10 +93,10 @@ impl Claims {
     }
 
     fn sources(self) -> Sources {
-        let suffix = self.suffix.map(|_| Source::Suffix);
-        let history = self.history.map(|_| Source::History);
-        let recycled = self.recycled.map(|_| Source::Recycling);
-        let ngram = self.ngram.map(|_| Source::Ngram);
+        let suffix = self.suffix.map(|_| DrafterId::Suffix);
+        let history = self.history.map(|_| DrafterId::History);
+        let recycled = self.recycled.map(|_| DrafterId::Recycling);
+        let ngram = self.ngram.map(|_| DrafterId::Ngram);
         [suffix, history, recycled, ngram].into_iter().flatten().collect()
     }
 

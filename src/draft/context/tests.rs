@@ -104,10 +104,10 @@ fn every_node_names_the_sources_that_claim_it() {
         let node = tree.child(0, token).unwrap();
         tree.nodes()[node].sources.iter().collect::<Vec<_>>()
     };
-    assert_eq!(sources(1), [Source::Suffix, Source::Recycling]);
-    assert_eq!(sources(9), [Source::Recycling]);
+    assert_eq!(sources(1), [DrafterId::Suffix, DrafterId::Recycling]);
+    assert_eq!(sources(9), [DrafterId::Recycling]);
     let below = tree.child(tree.child(0, 1).unwrap(), 2).unwrap();
-    assert_eq!(tree.nodes()[below].sources.iter().collect::<Vec<_>>(), [Source::Suffix]);
+    assert_eq!(tree.nodes()[below].sources.iter().collect::<Vec<_>>(), [DrafterId::Suffix]);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_table_claims_what_it_knows_of_the_longest_context() {
     for sources in [ContextSources::Recycling, ContextSources::Both] {
         let tree = propose(&mut with(sources), 16, 8);
         let node = tree.child(0, 5).unwrap();
-        assert_eq!(tree.nodes()[node].sources.iter().collect::<Vec<_>>(), [Source::Ngram]);
+        assert_eq!(tree.nodes()[node].sources.iter().collect::<Vec<_>>(), [DrafterId::Ngram]);
         assert_eq!(first_path(&tree), [5], "1 2 3 was followed by 5");
         assert!(tree.child(0, 6).is_some(), "2 3 by 6 too");
     }

@@ -10,7 +10,7 @@ use super::{AheadRequest, Depths, DraftError, DraftRequest, Drafter, Outcome};
 use crate::kernels::Pool;
 use crate::model::head::{Candidates, FusionKind, HeadBackend, HeadConfig, HeadError, Pairs};
 use crate::model::{FeatureSource, TrafficMeter};
-use crate::speculate::{BeamRow, Source, Tree};
+use crate::speculate::{BeamRow, DrafterId, Tree};
 use ahead::DraftedAhead;
 use scratch_tree::{GrowingTree, ScratchTree};
 
@@ -227,8 +227,8 @@ impl Drafter for FeatureHead {
         format!("{kind} head, {blocks}, {}", self.backend.describe())
     }
 
-    fn source(&self) -> Option<Source> {
-        Some(Source::Head)
+    fn source(&self) -> Option<DrafterId> {
+        Some(DrafterId::Head)
     }
 
     fn depths(&self) -> Depths {

@@ -14,7 +14,7 @@ mod window;
 
 use super::acceptance_stats::{AcceptanceStats, Pending};
 use super::{DraftError, DraftRequest, Drafter};
-use crate::speculate::{Noise, Source, Tree};
+use crate::speculate::{DrafterId, Noise, Tree};
 use pool::NgramPool;
 use window::{Window, grow};
 
@@ -87,8 +87,8 @@ impl Drafter for Lookahead {
         format!("lookahead, N {}, W {COLUMNS}, G {GUESSES}", REACH + 1)
     }
 
-    fn source(&self) -> Option<Source> {
-        Some(Source::Lookahead)
+    fn source(&self) -> Option<DrafterId> {
+        Some(DrafterId::Lookahead)
     }
 
     fn capacity(&self) -> usize {

@@ -13,7 +13,7 @@ use super::{AheadRequest, DraftError, DraftRequest, Drafter, Outcome};
 use crate::kernels::Pool;
 use crate::model::{SharedVocabulary, SmallLm, TrafficMeter};
 use crate::speculate::duo::SequencesAhead;
-use crate::speculate::{Growth, Method, Source, Tree};
+use crate::speculate::{DrafterId, Growth, Method, Tree};
 use sequences::Prepared;
 
 /// A small language model as a [`Drafter`].
@@ -82,8 +82,8 @@ impl Drafter for SmallModel {
         format!("small model {}, {}", self.name, self.state.lm().describe())
     }
 
-    fn source(&self) -> Option<Source> {
-        Some(Source::SmallModel)
+    fn source(&self) -> Option<DrafterId> {
+        Some(DrafterId::SmallModel)
     }
 
     fn capacity(&self) -> usize {

@@ -9,7 +9,7 @@ use crate::draft::{Budget, Depths};
 use crate::hardware::Usage;
 use crate::model::Traffic;
 use crate::overlap::{PendingRound, SequenceToken, SequencesRecord};
-use crate::plan::{DraftKind, STRATEGIES, Setting, Strategy};
+use crate::plan::{DrafterId, STRATEGIES, Setting, Strategy};
 use crate::speculate::{Shape, Tree};
 use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::state::{ScreenState, StateConfig};
@@ -94,11 +94,11 @@ pub fn ready() -> Ready {
 fn statuses() -> Vec<StrategyStatus> {
     let status = |row: &Strategy| {
         let (draft, depths) = match row.draft {
-            DraftKind::Head => (Some("DGF head, 4 blocks, f32 on CPU"), Depths::Elastic(4)),
-            DraftKind::Lookup => (Some("prompt lookup"), Depths::Fixed(0)),
+            DrafterId::Head => (Some("DGF head, 4 blocks, f32 on CPU"), Depths::Elastic(4)),
+            DrafterId::Lookup => (Some("prompt lookup"), Depths::Fixed(0)),
             _ => (None, Depths::Fixed(0)),
         };
-        let missing = (draft.is_none() && row.draft != DraftKind::None)
+        let missing = (draft.is_none() && row.draft != DrafterId::None)
             .then(|| "a text to draft from: name one with --rest-text".to_string());
         StrategyStatus {
             name: row.name.to_string(),

@@ -23,7 +23,7 @@ use crate::hardware::Machine;
 use crate::kernels::Format;
 use crate::load::{Purpose, load};
 use crate::model::{Config, KnownShape};
-use crate::plan::{BLOCKS, DraftKind, DraftSize, Strategy, TargetSize, WIDTH, split_threads};
+use crate::plan::{BLOCKS, DraftSize, DrafterId, Strategy, TargetSize, WIDTH, split_threads};
 use crate::printable::printable_line;
 use crate::settings::HeadChoice;
 use crate::speculate::{Method, SamplerSettings};
@@ -140,7 +140,7 @@ fn strategy_of_random(
     small: Option<KnownShape>,
     profile: &AcceptanceProfile,
 ) -> Result<&'static Strategy, Failure> {
-    let drafts = if small.is_some() { DraftKind::Small } else { DraftKind::Head };
+    let drafts = if small.is_some() { DrafterId::SmallModel } else { DrafterId::Head };
     let chain = Strategy::named("sps").filter(|_| small.is_some());
     let own = chain.unwrap_or(Strategy::first_with(drafts));
     let strategy = named.unwrap_or(own);
@@ -189,9 +189,9 @@ fn widths(args: &RoundArgs, strategy: &Strategy) -> Result<Vec<Turned>, Failure>
 /// Width and depth, where they are not what is turned.
 fn shape_words(strategy: &Strategy, width: usize, depth: usize) -> String {
     match strategy.draft {
-        DraftKind::Small if strategy.shape.is_some() => String::new(),
-        DraftKind::Small if strategy.is_own_tree() => format!(", depth {depth}"),
-        DraftKind::Small => String::new(),
+        DrafterId::SmallModel if strategy.shape.is_some() => String::new(),
+        DrafterId::SmallModel if strategy.is_own_tree() => format!(", depth {depth}"),
+        DrafterId::SmallModel => String::new(),
         _ => format!(", width {width}, depth {depth}"),
     }
 }
@@ -209,7 +209,7 @@ pub(super) fn loaded(
 ) -> Result<Measured, Failure> {
     let mut settings = backend::settings(&args.shared, &args.shared.settings.0)?;
     let named = settings.draft_model.is_some() && settings.draft == HeadChoice::Own;
-    let drafts = if named { DraftKind::Small } else { DraftKind::Head };
+    let drafts = if named { DrafterId::SmallModel } else { DrafterId::Head };
     let strategy = settings.strategy.unwrap_or(Strategy::first_with(drafts));
     settings.strategy = Some(strategy);
     let bar = ProgressBar::new_spinner();
@@ -230,7 +230,7 @@ pub(super) fn loaded(
     let status = backend.ready.strategies.iter().find(|status| status.name == strategy.name);
     let depths = status.map_or(Depths::Fixed(0), |status| status.depths);
     let turned = match strategy.draft {
-        DraftKind::Small => widths(args, strategy)?,
+        DrafterId::SmallModel => widths(args, strategy)?,
         _ => blocks(args, depths)?.into_iter().map(Turned::Blocks).collect(),
     };
     let hello = [Message::new(Role::User, "Tell me about the place where you live.")];
@@ -287,7 +287,7 @@ pub(super) fn loaded(
     bar.finish_and_clear();
     let ready = &backend.ready;
     let draft = match strategy.draft {
-        DraftKind::Head => ready.draft.as_deref().unwrap_or("no draft").to_owned(),
+        DrafterId::Head => ready.draft.as_deref().unwrap_or("no draft").to_owned(),
         _ => format!("{} of {}", strategy.name, ready.draft.as_deref().unwrap_or("the text")),
     };
     let subject = format!(
