@@ -155,9 +155,12 @@ fn quoted(word: &str) -> String {
 /// How to come back to what was left, a line each; `flags` bring its models.
 fn way_back(left: &Left, flags: &str) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Some(title) = left.title.as_ref().filter(|_| left.lost.is_none()) {
+    if let Some(title) = &left.title
+        && left.lost.is_none()
+    {
         let with = if left.unsent { ", with your unsent message" } else { "" };
-        let (title, quoted) = (printable_line(title), quoted(title));
+        let quoted = quoted(title);
+        let title = printable_line(title);
         lines.push(format!(
             "“{title}” is saved{with}. Continue it with: dovetail --continue{flags}, or later \
              dovetail --resume {quoted}{flags}"

@@ -97,7 +97,8 @@ fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
     match &machine.gpu {
         GpuFinding::Found(gpu) => {
             report.row("GPU", &gpu.name);
-            let (total, free) = (gb(gpu.vram_total), gb(gpu.vram_free));
+            let total = gb(gpu.vram_total);
+            let free = gb(gpu.vram_free);
             report.row("VRAM", format!("{total} total, {free} free"));
             report.row("driver", &gpu.driver);
         }
@@ -247,7 +248,8 @@ fn placement_table(found: &Result<Placements, String>) -> String {
     };
     let _ = writeln!(report.0, "  tokens/s  T_V ms  T_D ms    γ  M     Ω");
     for row in rows {
-        let (shape, blocks) = (row.budget.shape, row.budget.blocks);
+        let shape = row.budget.shape;
+        let blocks = row.budget.blocks;
         let mark = if row == best { " (best)" } else { "" };
         let _ = writeln!(
             report.0,
@@ -292,7 +294,8 @@ fn traffic(loaded: Loaded, settings: &Settings) -> String {
     backend.answer(&job, &controls, &mut |event| {
         match event {
             Event::Finished { summary, .. } if summary.rounds > 0 => {
-                let (rounds, all) = (summary.rounds, summary.traffic);
+                let rounds = summary.rounds;
+                let all = summary.traffic;
                 words = format!("{} (mean of {rounds})", all.a_round(rounds));
             }
             Event::Failed { error, .. } => words = error,

@@ -63,7 +63,8 @@ fn unknown(given: &str) -> Failure {
     let near = nearest(given, all, 0.5)
         .map(|name| format!("; did you mean \"{name}\"?"))
         .unwrap_or_default();
-    let (topics, commands) = (topics.join(", "), commands.join(", "));
+    let topics = topics.join(", ");
+    let commands = commands.join(", ");
     let words = format!(
         "\"{given}\" is neither a topic nor a command{near}\ntopics: {topics}\ncommands: {commands}"
     );

@@ -137,7 +137,8 @@ fn list(
 
 /// All that is known of one model.
 fn details((model, forecast): &Expected<'_>, forecaster: &Forecaster) -> String {
-    let (located, facts) = (&model.located, &model.facts);
+    let located = &model.located;
+    let facts = &model.facts;
     let mut text = format!("{}\n\n", printable_line(&model.title()));
     let mut row = |name: &str, value: &str| {
         text.push_str(&format!("  {name:<12} {}\n", printable_line(value)));
@@ -235,7 +236,8 @@ fn quoted(name: &str) -> String {
 }
 
 fn as_json((model, forecast): &Expected<'_>) -> Value {
-    let (located, facts) = (&model.located, &model.facts);
+    let located = &model.located;
+    let facts = &model.facts;
     let drafts = forecast.iter().flat_map(|forecast| &forecast.drafts).map(
         |draft| json!({"name": draft.name, "head": draft.is_head, "tokens_per_second": draft.rate}),
     );

@@ -127,7 +127,8 @@ fn measured(
 fn job(settings: &Settings, prompt: &str, generation: u64) -> Job {
     let system = settings.system.iter().map(|text| Message::new(Role::System, text));
     let messages = system.chain([Message::new(Role::User, prompt)]).collect();
-    let (max_tokens, thinking) = (settings.max_tokens.or(Race::LONGEST), settings.thinking);
+    let max_tokens = settings.max_tokens.or(Race::LONGEST);
+    let thinking = settings.thinking;
     Job { generation, messages, max_tokens, thinking, afresh: true, conversation: None }
 }
 
@@ -182,7 +183,9 @@ fn show(args: &RaceArgs, race: &Race, stage: Option<Stage>) -> CommandResult {
     }
     let mut out = io::stdout().lock();
     for (name, lane) in ["plain", "speculative"].iter().zip(&race.lanes) {
-        let (tokens, rounds, seconds) = (lane.tokens(), lane.rounds(), lane.total_ms() / 1e3);
+        let tokens = lane.tokens();
+        let rounds = lane.rounds();
+        let seconds = lane.total_ms() / 1e3;
         let time = if race.counts_rounds { String::new() } else { format!(", {seconds:.2} s") };
         writeln!(out, "{name:<12} {tokens} tokens in {rounds} rounds{time}")?;
     }

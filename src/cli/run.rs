@@ -42,7 +42,8 @@ pub fn run(args: &RunArgs) -> CommandResult {
     let interrupts = sender.clone();
     interrupt::watch(move || interrupts.send(Next::Interrupt).is_ok());
     let sink = Box::new(move |event| sender.send(Next::Event(event)).is_ok());
-    let (shared, all) = (&args.shared, settings.clone());
+    let shared = &args.shared;
+    let all = settings.clone();
     let record = args.record.as_deref();
     let started =
         backend::start_recorded(shared, all, Purpose::Text, controls.clone(), sink, record);

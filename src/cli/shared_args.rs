@@ -48,7 +48,9 @@ impl<const SCREEN: bool> SettingFlags<SCREEN> {
     /// Sets `key`, unless a flag does.
     pub fn set_otherwise(&mut self, key: &str, text: &str) {
         let row = Self::rows().find(|(row, _)| row.name == key);
-        if let Some((row, flag)) = row.filter(|_| !self.set(key)) {
+        if let Some((row, flag)) = row
+            && !self.set(key)
+        {
             let value = SettingValue::text(text);
             self.0.push(Override { flag: flag.name, key: row.name, value });
         }

@@ -81,9 +81,11 @@ impl Settings {
         }
         // Without a name, the head may be found by its target once that is open.
         let open = strategy.draft == DrafterId::Head && self.draft == HeadChoice::Own;
-        match self.lacks(strategy.draft).filter(|_| !open) {
-            Some(missing) => Err(Contradiction::Lacking { strategy: strategy.name, missing }),
-            None => Ok(()),
+        match self.lacks(strategy.draft) {
+            Some(missing) if !open => {
+                Err(Contradiction::Lacking { strategy: strategy.name, missing })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -91,7 +93,8 @@ impl Settings {
     /// more than one run uses.
     pub fn without_effect(&self) -> Vec<String> {
         let strategy = self.initial_strategy();
-        let (name, kind) = (strategy.name, strategy.draft);
+        let name = strategy.name;
+        let kind = strategy.draft;
         let mut all = Vec::new();
         if !self.speculate {
             let off = match self.flag("speculate") {

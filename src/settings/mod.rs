@@ -224,7 +224,9 @@ impl Settings {
     /// Takes what flags say as if a file said it, which may hold more than one run uses: of several
     /// runs each uses its own.
     pub fn take_flags_as_file(&mut self) {
-        self.given.values_mut().for_each(|by| *by = Given::File);
+        for by in self.given.values_mut() {
+            *by = Given::File;
+        }
     }
 }
 

@@ -34,7 +34,8 @@ pub(in crate::cli) struct Show {
 
 impl Show {
     pub fn new() -> Self {
-        let (bar, lined) = (ProgressBar::hidden(), Instant::now());
+        let bar = ProgressBar::hidden();
+        let lined = Instant::now();
         Self { bar, stage: None, lined, rate: None, since: None, refused: 0 }
     }
 
@@ -50,7 +51,9 @@ impl Show {
             TrainEvent::Step(step) => self.step(step),
             TrainEvent::Held { measures, tau } => self.say(&held_line(measures, *tau)),
             TrainEvent::DecodeEval(decoded) => {
-                decoded_lines(decoded).iter().for_each(|line| self.say(line))
+                for line in decoded_lines(decoded) {
+                    self.say(&line);
+                }
             }
             TrainEvent::Spent(spent) => self.end(spent),
         }
@@ -160,7 +163,8 @@ fn time_left(spent: Duration, from: f64, to: f64) -> Duration {
 
 /// How far a stage is, in a line.
 fn stage_line(stage: Stage, done: u64, total: u64, since: Duration) -> String {
-    let (name, unit) = (stage.name(), stage.unit());
+    let name = stage.name();
+    let unit = stage.unit();
     let rate = done as f64 / since.as_secs_f64().max(1e-9);
     if total == 0 {
         return format!("{name}: {done} {unit}, {rate:.0}/s");

@@ -20,7 +20,8 @@ const BROKEN: char = char::REPLACEMENT_CHARACTER;
 
 /// Compares what was said with what the target says.
 pub(super) fn likeness(said: &str, target: &str) -> Likeness {
-    let (said, target) = (said.trim(), target.trim());
+    let said = said.trim();
+    let target = target.trim();
     if said == target {
         return Likeness::Same;
     }

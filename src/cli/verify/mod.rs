@@ -178,7 +178,8 @@ impl Checker {
         let backend = loaded.map(Backend::from);
         let backend = backend.map_err(|error| Failure::new(Code::Model, error))?;
         let stopped = Arc::new(AtomicBool::new(false));
-        let (stop, shared) = (Arc::clone(&stopped), controls.clone());
+        let stop = Arc::clone(&stopped);
+        let shared = controls.clone();
         interrupt::watch(move || {
             stop.store(true, Ordering::Relaxed);
             shared.update(|controls| controls.generation = 0);
@@ -194,7 +195,8 @@ impl Checker {
             return Ok(());
         }
         let detail = detail.map(|detail| format!(" ({detail})")).unwrap_or_default();
-        let (ours, our_detail) = (&ready.target, &ready.target_detail);
+        let ours = &ready.target;
+        let our_detail = &ready.target_detail;
         Err(Failure::new(
             Code::Usage,
             anyhow!(
@@ -211,7 +213,8 @@ impl Checker {
         if ours == recorded {
             return Ok(());
         }
-        let (theirs, ours) = (recorded.unwrap_or("the CPU"), ours.unwrap_or("the CPU"));
+        let theirs = recorded.unwrap_or("the CPU");
+        let ours = ours.unwrap_or("the CPU");
         Err(Failure::new(
             Code::Usage,
             anyhow!(
@@ -271,7 +274,8 @@ impl Checker {
     ) -> Verdict {
         let said = entry.message.content.trim();
         let count = said.chars().count();
-        let (mut parted, mut failed) = (None, None);
+        let mut parted = None;
+        let mut failed = None;
         for messages in &given.conversations {
             let job = Job { messages: messages.clone(), thinking, ..Job::default() };
             let (likeness, finish) = match self.compared(job, controls.clone(), said) {
@@ -342,13 +346,17 @@ impl Checker {
         // The answer may be longer than the limit, because it can be continued.
         let max_tokens = self.backend.ready.context;
         let job = Job { generation, max_tokens, ..job };
-        let (mut text, mut failed, mut finish) = (String::new(), None, None);
+        let mut text = String::new();
+        let mut failed = None;
+        let mut finish = None;
         let shared = self.controls.clone();
         self.backend.answer(&job, &self.controls, &mut |event| {
             match event {
                 Event::First { token, .. } => text.push_str(&token.text),
                 Event::Round { round, .. } => {
-                    round.committed.iter().for_each(|committed| text.push_str(&committed.text));
+                    for committed in &round.committed {
+                        text.push_str(&committed.text);
+                    }
                 }
                 Event::Finished { summary, .. } => finish = summary.finish,
                 Event::Failed { error, .. } => failed = Some(error),
