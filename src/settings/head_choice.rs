@@ -1,4 +1,4 @@
-//! What `draft` names: heads, the conversation itself, or nothing. Must never open a head.
+//! What `draft` names: heads, the conversation itself, or nothing.
 
 use super::SettingValue;
 

@@ -1,4 +1,4 @@
-//! A row of the table of settings, and how a value finds its row. Must never check a value.
+//! A row of the table of settings, and how a value finds its row.
 
 use super::flag::Flag;
 use super::table::KEYS;

@@ -5,6 +5,7 @@
 //! error names the place, the key and the remedy.
 
 mod check;
+mod error;
 mod file;
 mod flag;
 mod head_choice;
@@ -22,6 +23,7 @@ use crate::speculate::SamplerSettings;
 
 pub use crate::plan::{DeviceChoice, Prefer};
 pub use check::Contradiction;
+pub use error::{Problem, SettingsError};
 pub use file::{apply_file, default_path};
 pub use flag::{Flag, Heading};
 pub use head_choice::{HeadChoice, LOOKUP, NO_HEAD};
@@ -272,105 +274,6 @@ impl Default for Settings {
             without_small: false,
             given: BTreeMap::new(),
         }
-    }
-}
-
-/// What is wrong with one setting.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
-    /// No such key.
-    #[error("unknown key `{key}`{}", suggestion.as_ref().map_or_else(
-        || format!("; the keys are {}", keys::list()),
-        |near| format!(" (did you mean `{near}`?)")))]
-    UnknownKey {
-        /// The dotted key.
-        key: String,
-        /// The nearest known key, if one is near.
-        suggestion: Option<String>,
-    },
-    /// No such strategy.
-    #[error("unknown strategy `{name}`{}", suggestion.map_or_else(
-        || format!("; the strategies are {}", Strategy::names()),
-        |near| format!(" (did you mean `{near}`?)")))]
-    UnknownStrategy {
-        /// What was given.
-        name: String,
-        /// The nearest one, if one is near.
-        suggestion: Option<&'static str>,
-    },
-    /// The value is out of range or of the wrong type.
-    #[error("`{key}` must be {expects}, not {found}")]
-    Value {
-        /// The dotted key.
-        key: String,
-        /// Accepted values, e.g. `a whole number from 1 to 128, or "auto"`.
-        expects: String,
-        /// What was given.
-        found: String,
-    },
-}
-
-/// Why the settings cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum SettingsError {
-    /// The file cannot be read.
-    #[error(
-        "cannot read the settings file {}: {source}; {} or name another with --config",
-        path.display(),
-        read_remedy(source)
-    )]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The file is not TOML.
-    #[error(
-        "{}:{line}:{column}: not valid TOML: {message}; correct the line or delete it",
-        path.display()
-    )]
-    Syntax {
-        /// The file.
-        path: PathBuf,
-        /// From 1.
-        line: usize,
-        /// From 1, in characters.
-        column: usize,
-        /// The parser's own words.
-        message: String,
-    },
-    /// A key or value in the file is wrong.
-    #[error("{}:{line}:{column}: {problem}; correct the line or delete it", path.display())]
-    InFile {
-        /// The file.
-        path: PathBuf,
-        /// From 1.
-        line: usize,
-        /// From 1, in characters.
-        column: usize,
-        /// What is wrong.
-        problem: Problem,
-    },
-    /// A flag's value is wrong.
-    #[error("{flag}: {problem}; see `dovetail help settings`")]
-    InFlag {
-        /// The flag, e.g. `--gamma`.
-        flag: String,
-        /// What is wrong.
-        problem: Problem,
-    },
-}
-
-fn read_remedy(error: &std::io::Error) -> &'static str {
-    use std::io::ErrorKind;
-    match error.kind() {
-        ErrorKind::PermissionDenied => "correct its permissions",
-        ErrorKind::InvalidData => "save it as UTF-8",
-        ErrorKind::IsADirectory | ErrorKind::InvalidInput | ErrorKind::FileTooLarge => {
-            "move it away"
-        }
-        _ => "make it readable",
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a setting takes: the one place where ranges are checked. Must never know a setting's name.
+//! What a setting takes: the one place where ranges are checked.
 
 use super::{HeadChoice, NgramChoice, ScoredTokens, SettingValue, Settings};
 use crate::plan::{DeviceChoice, LAYERS, Limits, PACE, Setting, Strategy};

@@ -1,4 +1,4 @@
-//! A setting's value as a file, a flag or a command of the screen gives it. Must never know keys.
+//! A setting's value as a file, a flag or a command of the screen gives it.
 
 /// A value from any source.
 #[derive(Clone, Debug, PartialEq)]
