@@ -45,7 +45,6 @@ fn after_help() -> String {
     )
 }
 
-/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Chat with the model on a full screen (the default).
@@ -90,7 +89,6 @@ pub enum Command {
     Man,
 }
 
-/// Flags of the chat.
 #[derive(Debug, Default, Args)]
 pub struct ChatArgs {
     /// Flags shared with `run`.
@@ -116,7 +114,6 @@ pub struct ChatArgs {
     pub record: Option<PathBuf>,
 }
 
-/// Flags of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// The prompt. Piped text is added at the end, or in place of `-`; an empty line separates the
@@ -137,7 +134,6 @@ pub struct RunArgs {
     pub shared: SharedArgs,
 }
 
-/// Flags of `race`.
 #[derive(Debug, Args)]
 pub struct RaceArgs {
     /// The prompt.
@@ -151,7 +147,6 @@ pub struct RaceArgs {
     pub shared: SharedArgs,
 }
 
-/// Flags of `doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
     /// Show only what to expect from each placement of target and draft on the GPU, measured with
@@ -163,7 +158,6 @@ pub struct DoctorArgs {
     pub shared: SharedArgs,
 }
 
-/// Flags of `models`.
 #[derive(Debug, Args)]
 pub struct ModelsArgs {
     /// Show everything known about one model: a name from the list, a file or a folder.
@@ -177,7 +171,6 @@ pub struct ModelsArgs {
     pub file: SettingsFile,
 }
 
-/// Flags of `pull`.
 #[derive(Debug, Args)]
 pub struct PullArgs {
     /// `owner/name`, if needed followed by `@revision`, `:file.gguf` or `:Q4_K_M`; or the name of a

@@ -1,5 +1,4 @@
-//! From settings to a running worker: models, or a recorded script in their place. Must never know
-//! what is done with the events.
+//! From settings to a running worker: models, or a recorded script in their place.
 
 use std::path::Path;
 

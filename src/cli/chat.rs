@@ -1,4 +1,4 @@
-//! `dovetail chat`, the default: starts the screen. Must never draw.
+//! `dovetail chat`, the default: starts the screen.
 
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};

@@ -1,5 +1,4 @@
 //! `dovetail doctor`: the machine, the models and settings in use, and the reasons for each choice.
-//! Must never choose.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};

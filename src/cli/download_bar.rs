@@ -1,4 +1,4 @@
-//! A download's progress on stderr, and only on a terminal. Must never fetch anything.
+//! A download's progress on stderr, and only on a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 

@@ -1,4 +1,4 @@
-//! Exit codes and the errors that lead to them. Must never know commands.
+//! Exit codes and the errors that lead to them.
 
 use std::io;
 use std::process::ExitCode;

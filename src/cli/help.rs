@@ -1,4 +1,4 @@
-//! `dovetail help`: the pages of the guide and the commands' own help. Must never name a flag.
+//! `dovetail help`: the pages of the guide and the commands' own help.
 
 use anyhow::anyhow;
 use clap::builder::StyledStr;

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM, handled on a thread of their own. Must never know what is interrupted.
+//! SIGINT and SIGTERM, handled on a thread of their own.
 
 use super::exit::{Code, report};
 

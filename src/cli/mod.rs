@@ -1,5 +1,4 @@
 //! The commands: one file each. Owns flags, exit codes and what is printed without a screen.
-//! Must never know tensors.
 
 mod args;
 mod backend;

@@ -1,4 +1,4 @@
-//! `dovetail ngrams`: makes an n-gram table for a model. Must never know how.
+//! `dovetail ngrams`: makes an n-gram table for a model.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -18,7 +18,6 @@ use crate::library::{NGRAMS_END, find_spec, ngrams_folder, open_target};
 use crate::train::ngrams::{NgramRecipe, make_ngrams};
 use crate::train::run::{RunError, TrainEvent};
 
-/// Flags of `ngrams`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Answers that the model itself gave work best: the closer the texts are to its \

@@ -1,11 +1,10 @@
 //! Standard output of the commands: unchanged for a pipe or a file, made printable for a terminal,
-//! an error where it is closed. Must never know what is written.
+//! an error where it is closed.
 
 use std::io::{self, IsTerminal, StdoutLock, Write};
 
 use crate::printable::printable;
 
-/// Standard output.
 pub struct Output<W: Write> {
     out: W,
     terminal: bool,

@@ -1,5 +1,4 @@
 //! Long texts on a terminal: through the user's pager, or written at once where there is none.
-//! Must never know what the text says.
 
 use std::io::{self, IsTerminal, Write};
 use std::process::{Command, Stdio};

@@ -1,5 +1,5 @@
 //! `dovetail pull`: downloads a model or a pair of the catalogue from the hub, so that later runs
-//! need no network. Must never open a model.
+//! need no network.
 
 use std::io::Write;
 use std::path::PathBuf;

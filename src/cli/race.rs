@@ -1,5 +1,5 @@
 //! `dovetail race`: one prompt answered plain and speculatively, then both played side by side at
-//! their own measured times. Must never know tensors.
+//! their own measured times.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -33,7 +33,6 @@ enum Next {
     Interrupt,
 }
 
-/// Runs the race.
 pub fn race(args: &RaceArgs) -> CommandResult {
     let settings = backend::settings(&args.shared, &args.shared.settings.0)?;
     let prompt = args.prompt.join(" ");

@@ -1,4 +1,4 @@
-//! `dovetail replay`: a record in the panels of the chat. Must never draw.
+//! `dovetail replay`: a record in the panels of the chat.
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -16,7 +16,6 @@ use crate::tui::{self, ModelFinder, NotOpened, ScreenConfig, state::StateConfig}
 use crate::worker::record::Record;
 use crate::worker::scripted::Script;
 
-/// Flags of `replay`.
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
     /// A file written by `dovetail run --record` or `dovetail chat --record`.

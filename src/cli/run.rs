@@ -31,7 +31,6 @@ enum Next {
     Interrupt,
 }
 
-/// Answers one prompt.
 pub fn run(args: &RunArgs) -> CommandResult {
     let settings = backend::settings(&args.shared, &args.shared.settings.0)?;
     let out = stdout()?;
@@ -141,7 +140,6 @@ fn prompt(parts: &[String], piped: bool, stdin: &mut dyn Read) -> Result<String,
 /// Writes an answer: text as it comes with the thoughts on stderr, or JSON lines.
 struct Output<W: Write, E: Write> {
     json: bool,
-    /// Whether thoughts are written.
     thoughts: bool,
     out: W,
     /// For thoughts: what is piped on is the answer alone.

@@ -1,4 +1,4 @@
-//! Compute threads of the commands that read no settings. Must never compute.
+//! Compute threads of the commands that read no settings.
 
 use crate::hardware::Cpu;
 

@@ -1,5 +1,5 @@
 //! The flags of `train`. Each one that is given replaces the value of the preset, or of the
-//! training that is resumed. Must never train.
+//! training that is resumed.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,6 @@ use crate::model::head::FusionKind;
 use crate::train::run::{Recipe, TrainDevice};
 use crate::train::{DraftVocabSize, Elastic, Length, MaskRule};
 
-/// Flags of `train`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Presets: `quick` suits a small target, two cores and a quarter of an hour. \

@@ -1,5 +1,4 @@
-//! `dovetail train`: trains a draft head for any target, from a file of chats. Must never know how
-//! a head learns.
+//! `dovetail train`: trains a draft head for any target, from a file of chats.
 
 mod args;
 mod show;

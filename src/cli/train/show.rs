@@ -1,5 +1,4 @@
-//! Progress of a training on stderr: a bar on a terminal, lines elsewhere. Must never know how the
-//! training is done.
+//! Progress of a training on stderr: a bar on a terminal, lines elsewhere.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +17,6 @@ const SMOOTHING: f64 = 0.1;
 /// without a sign is rare.
 const BETWEEN_LINES: Duration = Duration::from_secs(15);
 
-/// Shows the events.
 pub(in crate::cli) struct Show {
     bar: ProgressBar,
     /// The stage under way, its amount and its beginning.
@@ -39,7 +37,6 @@ impl Show {
         Self { bar, stage: None, lined, rate: None, since: None, refused: 0 }
     }
 
-    /// Shows an event.
     pub fn take(&mut self, event: &TrainEvent<'_>) {
         match event {
             TrainEvent::Stage { stage, total } => self.begin(*stage, *total),
@@ -59,7 +56,6 @@ impl Show {
         }
     }
 
-    /// Removes the bar.
     pub fn clear(&mut self) {
         self.bar.finish_and_clear();
     }

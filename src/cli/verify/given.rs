@@ -1,6 +1,5 @@
 //! What the model may have been given for an answer of a saved conversation: all that was said
-//! before, or less where the beginning was forgotten for a full context. Must never know how
-//! anything is decoded.
+//! before, or less where the beginning was forgotten for a full context.
 
 use crate::chat::{Message, Role, Session};
 

@@ -1,11 +1,9 @@
 //! How far a saved answer is what the target says, both as text. A file does not keep why an answer
-//! ended: the token limit, a full context or the user may have cut it off anywhere. Must never know
-//! where the texts come from.
+//! ended: the token limit, a full context or the user may have cut it off anywhere.
 
 /// How far they agree. Space around them does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Likeness {
-    /// They are the same.
     Same,
     /// The target continues where the answer ends.
     TargetGoesOn,

@@ -1,5 +1,5 @@
 //! `dovetail verify`: decodes a record, or a saved conversation, plainly again and says of every
-//! answer whether it is the target's own. Must never know how anything is decoded.
+//! answer whether it is the target's own.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,6 @@ const FORGOTTEN: &str = "the beginning of the conversation no longer fitted the 
 /// Most bytes of a saved conversation.
 const LONGEST: u64 = 64_000_000;
 
-/// Flags of `verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
     /// A file written by `dovetail run --record` or `dovetail chat --record`, or a conversation
@@ -64,7 +63,6 @@ pub fn verify(args: &VerifyArgs) -> CommandResult {
     }
 }
 
-/// A saved conversation.
 fn session(path: &Path) -> Result<Session, Failure> {
     let usage = |error: anyhow::Error| Failure::new(Code::Usage, error);
     let text = read_text(path, LONGEST)
