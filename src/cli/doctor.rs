@@ -52,9 +52,9 @@ pub fn doctor(args: &DoctorArgs) -> CommandResult {
 
 /// The report: titles, and rows with a name and a value.
 #[derive(Default)]
-struct Report(String);
+struct DoctorReport(String);
 
-impl Report {
+impl DoctorReport {
     fn title(&mut self, title: &str) {
         if !self.0.is_empty() {
             self.0.push('\n');
@@ -76,7 +76,7 @@ impl Report {
 
 /// The machine, the build and the places of files.
 fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
-    let mut report = Report::default();
+    let mut report = DoctorReport::default();
     let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
     let list = |items: &[&str]| match items {
         [] => "none".to_owned(),
@@ -191,7 +191,7 @@ fn packed_from(from: PackedFrom) -> Option<&'static str> {
 /// The models and the choice.
 fn chosen(loaded: &Loaded) -> String {
     let ready = &loaded.ready;
-    let mut report = Report(String::from("\nModels\n"));
+    let mut report = DoctorReport(String::from("\nModels\n"));
     report.row("target", format!("{} ({})", ready.target, ready.target_detail));
     report.row("draft", ready.draft.as_deref().unwrap_or("none"));
     for (name, formats) in kernels(&loaded.formats) {
@@ -236,7 +236,7 @@ fn chosen(loaded: &Loaded) -> String {
 
 /// Every placement with what to expect of it.
 fn placement_table(found: &Result<Placements, String>) -> String {
-    let mut report = Report::default();
+    let mut report = DoctorReport::default();
     report.title("\nPlacements");
     let Placements { gpu, rows, best, prefill, reasons, .. } = match found {
         Ok(found) => found,
@@ -302,7 +302,7 @@ fn traffic(loaded: Loaded, settings: &Settings) -> String {
         }
         true
     });
-    let mut report = Report(String::from("\nTraffic on the GPU's bus\n"));
+    let mut report = DoctorReport(String::from("\nTraffic on the GPU's bus\n"));
     report.row("per round", words);
     report.0
 }

@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
@@ -12,7 +11,7 @@ use anyhow::{Context, anyhow};
 use super::args::RaceArgs;
 use super::backend;
 use super::exit::{Code, CommandResult, Failure, report};
-use super::interrupt;
+use super::interrupt::Events;
 use super::settings_file::no_color;
 use crate::chat::{Message, Role};
 use crate::load::Purpose;
@@ -28,11 +27,6 @@ const ROWS: u16 = 16;
 /// Columns where there is no terminal to ask.
 const COLUMNS: u16 = 100;
 
-enum Next {
-    Event(Event),
-    Interrupt,
-}
-
 pub fn race(args: &RaceArgs) -> CommandResult {
     let settings = backend::settings(&args.shared, &args.shared.settings.0)?;
     let prompt = args.prompt.join(" ");
@@ -40,14 +34,11 @@ pub fn race(args: &RaceArgs) -> CommandResult {
         return Err(Failure::new(Code::Usage, anyhow!("the prompt is empty")));
     }
     let controls = backend::controls(&settings);
-    let (sender, next) = mpsc::channel();
-    let interrupts = sender.clone();
-    interrupt::watch(move || interrupts.send(Next::Interrupt).is_ok());
-    let sink = Box::new(move |event| sender.send(Next::Event(event)).is_ok());
+    let (events, sink) = Events::watched();
     let all = settings.clone();
     let worker = backend::start(&args.shared, all, Purpose::Text, controls.clone(), sink)?;
-    let mut stage = Stage::on_terminal();
-    let race = measured(&settings, &prompt, &worker, &controls, &next, stage.as_mut())?;
+    let mut stage = RaceStage::on_terminal();
+    let race = measured(&settings, &prompt, &worker, &controls, &events, stage.as_mut())?;
     show(args, &race, stage)
 }
 
@@ -57,8 +48,8 @@ fn measured(
     prompt: &str,
     worker: &Worker,
     controls: &SharedControls,
-    next: &mpsc::Receiver<Next>,
-    mut stage: Option<&mut Stage>,
+    events: &Events,
+    mut stage: Option<&mut RaceStage>,
 ) -> Result<Race, Failure> {
     let mut race = Race::default();
     let mut generation = 0;
@@ -75,14 +66,7 @@ fn measured(
         worker.generate(job(settings, prompt, generation))
     };
     while race.measuring() {
-        let event = match next.recv() {
-            Ok(Next::Event(event)) => event,
-            Ok(Next::Interrupt) => return Err(Failure::quiet(Code::Interrupted)),
-            Err(_) => {
-                let text = "the model stopped without an answer; the log file may say why";
-                return Err(anyhow!(text).into());
-            }
-        };
+        let event = events.next()?;
         let mut asked = true;
         match &event {
             Event::Ready(ready) => {
@@ -132,13 +116,13 @@ fn job(settings: &Settings, prompt: &str, generation: u64) -> Job {
 }
 
 /// Rows of the terminal that a race is drawn on, over and over.
-struct Stage {
+struct RaceStage {
     columns: u16,
     rows: u16,
     drawn: Option<Instant>,
 }
 
-impl Stage {
+impl RaceStage {
     /// On the terminal, if stdout is one.
     fn on_terminal() -> Option<Self> {
         let (columns, rows) = io::stdout()
@@ -165,7 +149,7 @@ impl Stage {
 
 /// Plays it on the stage, or prints its figures where there is none; into a recording, if one is
 /// asked for.
-fn show(args: &RaceArgs, race: &Race, stage: Option<Stage>) -> CommandResult {
+fn show(args: &RaceArgs, race: &Race, stage: Option<RaceStage>) -> CommandResult {
     if let Some(path) = &args.cast {
         record(path, race).with_context(|| format!("cannot write {}", path.display()))?;
     }

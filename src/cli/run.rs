@@ -2,7 +2,6 @@
 //! never know a screen.
 
 use std::io::{self, IsTerminal, Read, Write};
-use std::sync::mpsc;
 
 use anyhow::{Context, anyhow};
 use indicatif::ProgressBar;
@@ -10,7 +9,7 @@ use indicatif::ProgressBar;
 use super::args::RunArgs;
 use super::backend;
 use super::exit::{Code, CommandResult, Failure, report};
-use super::interrupt;
+use super::interrupt::Events;
 use super::output::stdout;
 use crate::chat::{Message, Role};
 use crate::decode::Committed;
@@ -25,22 +24,13 @@ const GENERATION: u64 = 1;
 /// Most bytes read from stdin: more than any context holds.
 const MOST_PIPED: u64 = 16 << 20;
 
-/// Messages to the main thread of a run.
-enum Next {
-    Event(Event),
-    Interrupt,
-}
-
 pub fn run(args: &RunArgs) -> CommandResult {
     let settings = backend::settings(&args.shared, &args.shared.settings.0)?;
     let out = stdout()?;
     let stdin = io::stdin();
     let prompt = prompt(&args.prompt, !stdin.is_terminal(), &mut stdin.lock())?;
     let controls = backend::controls(&settings);
-    let (sender, next) = mpsc::channel();
-    let interrupts = sender.clone();
-    interrupt::watch(move || interrupts.send(Next::Interrupt).is_ok());
-    let sink = Box::new(move |event| sender.send(Next::Event(event)).is_ok());
+    let (events, sink) = Events::watched();
     let shared = &args.shared;
     let all = settings.clone();
     let record = args.record.as_deref();
@@ -48,18 +38,11 @@ pub fn run(args: &RunArgs) -> CommandResult {
         backend::start_recorded(shared, all, Purpose::Text, controls.clone(), sink, record);
     let worker = started?;
     let mut job = Some(job(&settings, prompt));
-    let mut output = Output::new(args.json, !args.hide_thinking, out, io::stderr());
+    let mut output = AnswerWriter::new(args.json, !args.hide_thinking, out, io::stderr());
     let outcome = loop {
-        let event = match next.recv() {
-            Ok(Next::Event(event)) => event,
-            Ok(Next::Interrupt) => break Err(Failure::quiet(Code::Interrupted)),
-            Err(_) => {
-                break Err(anyhow!(
-                    "the model stopped without an answer; the log file may say \
-                                         why"
-                )
-                .into());
-            }
+        let event = match events.next() {
+            Ok(event) => event,
+            Err(failure) => break Err(failure),
         };
         if let Event::Ready(ready) = &event
             && let Some(job) = job.take()
@@ -138,7 +121,7 @@ fn prompt(parts: &[String], piped: bool, stdin: &mut dyn Read) -> Result<String,
 }
 
 /// Writes an answer: text as it comes with the thoughts on stderr, or JSON lines.
-struct Output<W: Write, E: Write> {
+struct AnswerWriter<W: Write, E: Write> {
     json: bool,
     thoughts: bool,
     out: W,
@@ -153,7 +136,7 @@ struct Output<W: Write, E: Write> {
     open: bool,
 }
 
-impl<W: Write, E: Write> Output<W, E> {
+impl<W: Write, E: Write> AnswerWriter<W, E> {
     fn new(json: bool, thoughts: bool, out: W, aside: E) -> Self {
         Self {
             json,
@@ -285,7 +268,7 @@ mod tests {
     fn json_lines_stay_valid_on_a_terminal() {
         let mut bytes = Vec::new();
         let error = "cannot open \u{9b}2J\u{7f}".to_owned();
-        let ended = Output::new(true, true, &mut bytes, io::sink())
+        let ended = AnswerWriter::new(true, true, &mut bytes, io::sink())
             .take(Event::Failed { generation: None, error });
         assert!(matches!(ended, Ok(Some(Err(_)))));
         let line = String::from_utf8(bytes).unwrap();
@@ -297,7 +280,7 @@ mod tests {
     fn thoughts_stand_beside_the_answer() {
         let written = |thoughts| {
             let (mut out, mut aside) = (Vec::new(), Vec::new());
-            let mut output = Output::new(false, thoughts, &mut out, &mut aside);
+            let mut output = AnswerWriter::new(false, thoughts, &mut out, &mut aside);
             for (thought, text) in
                 [(Some(""), ""), (Some("A\u{1b} "), ""), (Some("b"), "Yes"), (None, "!")]
             {

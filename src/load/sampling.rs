@@ -3,7 +3,7 @@
 //! the bundled one is shown greedy. It must never sample.
 
 use crate::library::Recommended;
-use crate::settings::{Given, SettingKey, SettingValue, Settings};
+use crate::settings::{SetBy, SettingKey, SettingValue, Settings};
 use crate::speculate::SamplerSettings;
 
 /// For a model whose files recommend nothing.
@@ -62,8 +62,8 @@ pub(super) fn sampling(settings: &Settings, found: Option<&Recommended>) -> Samp
         }
     }
     let origin = |key: &str| match settings.given.get(key) {
-        Some(Given::Flag(flag)) => (*flag).to_owned(),
-        Some(Given::File) => "the settings file".to_owned(),
+        Some(SetBy::Flag(flag)) => (*flag).to_owned(),
+        Some(SetBy::File) => "the settings file".to_owned(),
         None => origins
             .iter()
             .rfind(|(of, _)| *of == key)
@@ -94,7 +94,7 @@ mod tests {
     fn the_user_wins_over_the_model_and_the_model_over_the_common_values() {
         let mut settings = Settings::default();
         settings.set("sampler.top_p", &SettingValue::Number(0.5)).unwrap();
-        settings.given.insert("sampler.seed", Given::Flag("--seed"));
+        settings.given.insert("sampler.seed", SetBy::Flag("--seed"));
         let found = recommended(&[("sampler.temperature", 0.6), ("sampler.top_p", 0.9)]);
         let sampling = sampling(&settings, Some(&found));
         assert_eq!((sampling.sampler.temperature, sampling.sampler.top_p), (0.6, 0.5));

@@ -1,7 +1,7 @@
 //! Checks across settings: the strategy they lead to, contradictions, flags without effect. Must
 //! never open a model.
 
-use super::{Given, HeadChoice, Settings};
+use super::{HeadChoice, SetBy, Settings};
 use crate::plan::{DeviceChoice, DrafterId, Setting, Strategy};
 
 /// Settings that cannot hold at once.
@@ -156,8 +156,8 @@ impl Settings {
     /// The flag that set `key`, if one did.
     fn flag(&self, key: &str) -> Option<&'static str> {
         match self.given.get(key) {
-            Some(Given::Flag(flag)) => Some(flag),
-            Some(Given::File) | None => None,
+            Some(SetBy::Flag(flag)) => Some(flag),
+            Some(SetBy::File) | None => None,
         }
     }
 }

@@ -111,7 +111,7 @@ impl KeyChange {
 
 /// Who set a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Given {
+pub enum SetBy {
     /// The settings file.
     File,
     /// A flag, or its environment variable.
@@ -200,7 +200,7 @@ pub struct Settings {
     /// with.
     pub without_small: bool,
     /// The keys that were set, by whom; the others hold their defaults.
-    pub given: BTreeMap<&'static str, Given>,
+    pub given: BTreeMap<&'static str, SetBy>,
 }
 
 impl Settings {
@@ -219,7 +219,7 @@ impl Settings {
     /// [`Problem`]: the key is unknown, or the value has the wrong type or range.
     pub fn set(&mut self, key: &str, value: &SettingValue) -> Result<(), Problem> {
         let key = keys::set(self, key, value)?;
-        self.given.insert(key, Given::File);
+        self.given.insert(key, SetBy::File);
         Ok(())
     }
 
@@ -227,7 +227,7 @@ impl Settings {
     /// runs each uses its own.
     pub fn take_flags_as_file(&mut self) {
         for by in self.given.values_mut() {
-            *by = Given::File;
+            *by = SetBy::File;
         }
     }
 }
@@ -312,7 +312,7 @@ pub fn load(
         settings
             .set(key, value)
             .map_err(|problem| SettingsError::InFlag { flag: (*flag).to_owned(), problem })?;
-        settings.given.insert(key, Given::Flag(flag));
+        settings.given.insert(key, SetBy::Flag(flag));
     }
     Ok(settings)
 }

@@ -31,7 +31,7 @@ fn a_file_sets_every_kind_of_value() {
         ..Settings::default()
     };
     assert_eq!(settings.given.len(), 13);
-    assert!(settings.given.values().all(|by| *by == Given::File));
+    assert!(settings.given.values().all(|by| *by == SetBy::File));
     settings.given.clear();
     expected.controls.gamma = Setting::Fixed(24);
     expected.sampler.temperature = 1.0;

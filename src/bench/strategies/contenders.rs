@@ -261,7 +261,7 @@ mod tests {
     use super::super::lines::contender_lines;
     use super::*;
     use crate::plan::STRATEGIES;
-    use crate::settings::Given;
+    use crate::settings::SetBy;
 
     fn statuses(missing: &[&str]) -> Vec<StrategyStatus> {
         let status = |row: &Strategy| StrategyStatus {
@@ -396,7 +396,7 @@ mod tests {
         let counts: Vec<usize> = batches.iter().map(|batch| batch.lines.len()).collect();
         assert_eq!(counts, [1, 2, 2]);
         let mut settings = Settings { draft_model: Some("s".to_owned()), ..Settings::default() };
-        settings.given.insert("rest_text", Given::Flag("--rest-text"));
+        settings.given.insert("rest_text", SetBy::Flag("--rest-text"));
         assert_eq!(settings.without_effect().len(), 1);
         let lookup = batches[0].settings(&settings);
         assert_eq!(lookup.without_effect(), [""; 0], "another contender may use it");

@@ -88,7 +88,7 @@ pub struct TrainArgs {
         conflicts_with = "resume",
         help_heading = "Training"
     )]
-    pub preset: Preset,
+    pub preset: RecipePreset,
     /// Train for this many minutes [quick: 8].
     #[arg(
         long,
@@ -179,7 +179,7 @@ pub struct TrainArgs {
 
 /// A set of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Preset {
+pub enum RecipePreset {
     /// For a small target, two cores and a quarter of an hour.
     Quick,
     /// The published values with our changes.
@@ -223,9 +223,9 @@ impl TrainArgs {
     /// The preset's recipe.
     pub fn preset(&self) -> Recipe {
         match self.preset {
-            Preset::Quick => Recipe::quick(),
-            Preset::Paper => Recipe::paper(),
-            Preset::Published => Recipe::published(),
+            RecipePreset::Quick => Recipe::quick(),
+            RecipePreset::Paper => Recipe::paper(),
+            RecipePreset::Published => Recipe::published(),
         }
     }
 

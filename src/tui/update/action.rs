@@ -1,7 +1,7 @@
 //! Actions, whichever key or command they come from. Must never know which key it was.
 
 use super::leaving::{put_aside, quit, quit_if_pressed_twice};
-use super::slash::{self, Ran};
+use super::slash::{self, CommandOutcome};
 use super::{focus, replay, switches};
 use crate::plan::TreeOverrides;
 use crate::tui::actions::Action;
@@ -191,8 +191,8 @@ fn send(state: &mut ScreenState) -> Vec<Effect> {
         // Arrow up brings it back, also if it is refused: it is not a message that waits.
         state.input.sent();
         return match slash::run(state, &line) {
-            Ok(Ran::Effects(effects)) => effects,
-            Ok(Ran::Key(action)) => act(state, action),
+            Ok(CommandOutcome::Effects(effects)) => effects,
+            Ok(CommandOutcome::Key(action)) => act(state, action),
             Err(error) => {
                 state.complain(error);
                 Vec::new()

@@ -15,7 +15,7 @@ use crate::tui::state::{Chat, Find, Overlay, ScreenState};
 use crate::tui::theme;
 
 /// What is left to do of a command.
-pub(super) enum Ran {
+pub(super) enum CommandOutcome {
     /// Effects to be carried out.
     Effects(Vec<Effect>),
     /// What a key does too.
@@ -26,12 +26,12 @@ pub(super) enum Ran {
 ///
 /// # Errors
 /// What is wrong with it, with the remedy.
-pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<Ran, String> {
+pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<CommandOutcome, String> {
     let (command, argument) = commands::parse(line)?;
     let effects = match command.action {
-        SlashAction::Key(action) => return Ok(Ran::Key(action)),
+        SlashAction::Key(action) => return Ok(CommandOutcome::Key(action)),
         SlashAction::Strategy if argument.is_empty() => {
-            return Ok(Ran::Key(Action::Strategies));
+            return Ok(CommandOutcome::Key(Action::Strategies));
         }
         SlashAction::Think => {
             think(state, argument)?;
@@ -60,7 +60,7 @@ pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<Ran, String> {
             effects
         }
         SlashAction::Save => vec![save_as(state, true)],
-        SlashAction::Copy if argument.is_empty() => return Ok(Ran::Key(Action::Copy)),
+        SlashAction::Copy if argument.is_empty() => return Ok(CommandOutcome::Key(Action::Copy)),
         SlashAction::Copy => vec![Effect::Copy(copied(state, argument)?)],
         SlashAction::Find => {
             match (&mut state.chat.find, argument) {
@@ -98,7 +98,7 @@ pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<Ran, String> {
         SlashAction::Strategy => choose(state, argument)?,
         SlashAction::Models(part) => models::open(state, part, argument),
     };
-    Ok(Ran::Effects(effects))
+    Ok(CommandOutcome::Effects(effects))
 }
 
 /// What `/copy` takes.
