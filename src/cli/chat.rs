@@ -132,13 +132,12 @@ fn flags_needed(args: &ChatArgs, left: &Left) -> String {
 /// These models as flags.
 fn flags_of(models: &ModelChoice) -> String {
     let target = Some(models.target.as_deref().unwrap_or("bundled"));
-    let flags = [
-        ("--target", target),
-        ("--draft", models.draft.as_deref()),
-        ("--draft-model", models.draft_model.as_deref()),
-    ];
-    let flag = |(flag, value): (&str, Option<&str>)| Some(format!(" {flag} {}", quoted(value?)));
-    flags.into_iter().filter_map(flag).collect()
+    let flag = |flag: &str, value: Option<&str>| {
+        value.map(|value| format!(" {flag} {}", quoted(value))).unwrap_or_default()
+    };
+    flag("--target", target)
+        + &flag("--draft", models.draft.as_deref())
+        + &flag("--draft-model", models.draft_model.as_deref())
 }
 
 /// As a shell reads it as one word.

@@ -19,7 +19,10 @@ use crate::printable::{json_line, printable_line};
 use crate::worker::{DraftForecast, Forecast, Forecaster, MemoryFit};
 
 /// A model with what to expect of it.
-type Expected<'a> = (&'a ModelEntry, Option<Forecast>);
+struct Expected<'a> {
+    model: &'a ModelEntry,
+    forecast: Option<Forecast>,
+}
 
 /// Prints the list, or all that is known of one model.
 pub fn models(args: &ModelsArgs) -> CommandResult {
@@ -31,8 +34,9 @@ pub fn models(args: &ModelsArgs) -> CommandResult {
     let threads = machine.cpu.threads(settings.threads);
     let forecaster = Forecaster::measure(&machine, threads);
     let shown = one.as_ref().map_or(&found.models[..], std::slice::from_ref);
-    let expected: Vec<Expected<'_>> =
-        shown.iter().map(|model| (model, forecaster.of(model, &found.models))).collect();
+    let expected =
+        shown.iter().map(|model| Expected { model, forecast: forecaster.of(model, &found.models) });
+    let expected: Vec<Expected<'_>> = expected.collect();
     let text = match (&one, args.json) {
         (None, true) => json_line(&json!({
             "models": expected.iter().map(as_json).collect::<Vec<_>>(),
@@ -81,7 +85,7 @@ fn list(
     forecaster: &Forecaster,
 ) -> std::io::Result<String> {
     let cell = |text: &str| printable_line(text).into_owned();
-    let row = |(model, forecast): &Expected<'_>| {
+    let row = |Expected { model, forecast }: &Expected<'_>| {
         let forecast = forecast.as_ref();
         let best = forecast.and_then(|forecast| forecast.drafts.first());
         let kind = if model.is_head() { "draft head" } else { type_of(model) };
@@ -95,7 +99,7 @@ fn list(
             best.map_or_else(String::new, |best| cell(&best.name)),
         ]
     };
-    let opens = expected.iter().filter(|(model, _)| model.problem().is_none());
+    let opens = expected.iter().filter(|one| one.model.problem().is_none());
     let head = ["name", "size", "type", "memory", "plain", "drafted", "by"];
     let table = Table {
         title: "Models on this machine".to_owned(),
@@ -120,7 +124,7 @@ fn list(
         }
         writeln!(text)
     };
-    let problems = expected.iter().filter_map(|(model, _)| {
+    let problems = expected.iter().filter_map(|Expected { model, .. }| {
         model.problem().map(|problem| format!("{}: {problem}", model.located.name))
     });
     section("Cannot be opened", problems.collect())?;
@@ -136,7 +140,8 @@ fn list(
 }
 
 /// All that is known of one model.
-fn details((model, forecast): &Expected<'_>, forecaster: &Forecaster) -> String {
+fn details(expected: &Expected<'_>, forecaster: &Forecaster) -> String {
+    let Expected { model, forecast } = expected;
     let located = &model.located;
     let facts = &model.facts;
     let mut text = format!("{}\n\n", printable_line(&model.title()));
@@ -235,7 +240,8 @@ fn quoted(name: &str) -> String {
     }
 }
 
-fn as_json((model, forecast): &Expected<'_>) -> Value {
+fn as_json(expected: &Expected<'_>) -> Value {
+    let Expected { model, forecast } = expected;
     let located = &model.located;
     let facts = &model.facts;
     let drafts = forecast.iter().flat_map(|forecast| &forecast.drafts).map(

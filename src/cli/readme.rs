@@ -53,7 +53,9 @@ fn words(command: &str) -> Vec<String> {
 
 fn flags(command: &Command, all: &mut BTreeSet<String>) {
     all.extend(command.get_arguments().filter_map(|arg| arg.get_long()).map(str::to_owned));
-    command.get_subcommands().for_each(|command| flags(command, all));
+    for command in command.get_subcommands() {
+        flags(command, all);
+    }
 }
 
 #[test]

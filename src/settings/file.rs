@@ -32,7 +32,7 @@ pub fn apply_file(settings: &mut Settings, path: &Path) -> Result<(), SettingsEr
         let message = error.message().to_owned();
         SettingsError::Syntax { path: path.to_owned(), line, column, message }
     })?;
-    let located = |(span, problem): Located| {
+    let located = |Located { span, problem }| {
         let (line, column) = position(&text, span.start);
         SettingsError::InFile { path: path.to_owned(), line, column, problem }
     };
@@ -51,7 +51,8 @@ fn key_changes(table: &DeTable<'_>) -> Result<Vec<LocatedKeys>, Located> {
     let DeValue::Table(changes) = value.get_ref() else {
         let expects = "a table of actions, each with its keys".to_owned();
         let found = convert(value.get_ref()).to_string();
-        return Err((value.span(), Problem::Value { key: KEYS.to_owned(), expects, found }));
+        let problem = Problem::Value { key: KEYS.to_owned(), expects, found };
+        return Err(Located { span: value.span(), problem });
     };
     let mut all = Vec::new();
     for (name, value) in changes {
@@ -62,7 +63,8 @@ fn key_changes(table: &DeTable<'_>) -> Result<Vec<LocatedKeys>, Located> {
                 let key = format!("{KEYS}.{}", name.get_ref());
                 let expects = "a key such as \"ctrl+x\", or a list of keys".to_owned();
                 let found = other.to_string();
-                return Err((value.span(), Problem::Value { key, expects, found }));
+                let problem = Problem::Value { key, expects, found };
+                return Err(Located { span: value.span(), problem });
             }
         };
         all.push((name.span(), name.get_ref().to_string(), keys));
@@ -72,7 +74,12 @@ fn key_changes(table: &DeTable<'_>) -> Result<Vec<LocatedKeys>, Located> {
     Ok(all)
 }
 
-type Located = (Range<usize>, Problem);
+/// What is wrong, and where it stands.
+struct Located {
+    span: Range<usize>,
+    problem: Problem,
+}
+
 /// Where it stands, what it does and which keys are to do it.
 type LocatedKeys = (Range<usize>, String, Vec<String>);
 
@@ -86,7 +93,8 @@ fn apply(settings: &mut Settings, prefix: &str, table: &DeTable<'_>) -> Result<(
             }
             other => settings.set(&name, &convert(other)).map_err(|problem| {
                 let unknown = matches!(problem, Problem::UnknownKey { .. });
-                (if unknown { key.span() } else { value.span() }, problem)
+                let span = if unknown { key.span() } else { value.span() };
+                Located { span, problem }
             })?,
         }
     }
