@@ -67,7 +67,7 @@ impl SamplerSettings {
         self.temperature <= GREEDY || self.temperature.is_nan()
     }
 
-    /// These settings, with the values of `found` wherever they are still those of `before`.
+    /// These settings, with the values of `found` where they are still those of `before`.
     pub fn replacing(&self, before: &Self, found: &Self) -> Self {
         fn pick<T: PartialEq>(now: T, before: T, found: T) -> T {
             if now == before { found } else { now }
