@@ -17,6 +17,17 @@ pub fn printable_line(text: &str) -> Cow<'_, str> {
     replaced(text, is_control, picture)
 }
 
+/// `text` as one word of a shell's command line.
+pub fn shell_word(text: &str) -> String {
+    let word = printable_line(text);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@+~".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.into_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 /// `value` as JSON on one line, with the control characters that JSON permits in strings escaped in
 /// its own way (`\u009b`): safe on a terminal, and the same value to a parser.
 ///
@@ -78,6 +89,13 @@ fn replaced(text: &str, select: impl Fn(char) -> bool, replacement: Replacement)
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_needs_it() {
+        assert_eq!(shell_word("qwen2.5:0.5b"), "qwen2.5:0.5b");
+        assert_eq!(shell_word("it's mine"), r"'it'\''s mine'");
+        assert_eq!(shell_word(""), "''");
+    }
 
     #[test]
     fn control_characters_are_made_visible() {

@@ -15,7 +15,7 @@ use crate::hardware::{GpuFinding, Machine};
 use crate::load::Purpose;
 use crate::messages;
 use crate::plan::{DeviceChoice, best_adapter, no_hardware};
-use crate::printable::printable_line;
+use crate::printable::{printable_line, shell_word};
 use crate::settings::{HeadChoice, Settings};
 use crate::tui::keymap::Keymap;
 use crate::tui::{self, Left, ModelFinder, NotOpened, Opening, ScreenConfig, state::StateConfig};
@@ -133,22 +133,11 @@ fn flags_needed(args: &ChatArgs, left: &Left) -> String {
 fn flags_of(models: &ModelChoice) -> String {
     let target = Some(models.target.as_deref().unwrap_or("bundled"));
     let flag = |flag: &str, value: Option<&str>| {
-        value.map(|value| format!(" {flag} {}", quoted(value))).unwrap_or_default()
+        value.map(|value| format!(" {flag} {}", shell_word(value))).unwrap_or_default()
     };
     flag("--target", target)
         + &flag("--draft", models.draft.as_deref())
         + &flag("--draft-model", models.draft_model.as_deref())
-}
-
-/// As a shell reads it as one word.
-fn quoted(word: &str) -> String {
-    let word = printable_line(word);
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@+~".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.into_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
 }
 
 /// How to come back to what was left, a line each; `flags` bring its models.
@@ -158,7 +147,7 @@ fn way_back(left: &Left, flags: &str) -> Vec<String> {
         && left.lost.is_none()
     {
         let with = if left.unsent { ", with your unsent message" } else { "" };
-        let quoted = quoted(title);
+        let quoted = shell_word(title);
         let title = printable_line(title);
         lines.push(format!(
             "“{title}” is saved{with}. Continue it with: dovetail --continue{flags}, or later \

@@ -15,7 +15,7 @@ use crate::library::{
     CataloguePair, Found, HubId, Located, ModelEntry, ModelPlaces, Runs, Spec, Store, catalogue,
     find, model_at, named,
 };
-use crate::printable::{json_line, printable_line};
+use crate::printable::{json_line, printable_line, shell_word};
 use crate::worker::{DraftForecast, Forecast, Forecaster, MemoryFit};
 
 /// A model with what to expect of it.
@@ -225,18 +225,12 @@ fn command(target: &Located, draft: &DraftForecast) -> String {
         (Store::Bundled, false) => "dovetail --strategy small-model".to_owned(),
         (_, is_head) => {
             let flag = if is_head { "--draft" } else { "--draft-model" };
-            format!("dovetail --target {} {flag} {}", quoted(&target.name), quoted(&draft.name))
+            format!(
+                "dovetail --target {} {flag} {}",
+                shell_word(&target.name),
+                shell_word(&draft.name)
+            )
         }
-    }
-}
-
-/// A name as a shell takes it.
-fn quoted(name: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@+".contains(c);
-    if name.chars().all(plain) {
-        name.to_owned()
-    } else {
-        format!("'{}'", name.replace('\'', r"'\''"))
     }
 }
 
@@ -314,12 +308,6 @@ fn count(parameters: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_quoted_where_a_shell_needs_it() {
-        assert_eq!(quoted("qwen2.5:0.5b"), "qwen2.5:0.5b");
-        assert_eq!(quoted("it's mine"), r"'it'\''s mine'");
-    }
 
     #[test]
     fn figures_are_short() {
