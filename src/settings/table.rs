@@ -369,7 +369,7 @@ pub const KEYS: &[SettingKey] = {
         )
         .more("If NO_COLOR is set, the default is mono.")
         .flag(Heading::SCREEN.flag("--theme", "NAME"))
-        .live("/theme"),
+        .command("/theme", "[name]", "colours: dark, light, mono"),
         key(
             "screen.marks",
             Switch(|s| &mut s.marks),

@@ -105,7 +105,15 @@ impl Takes {
             Self::Number(_, _, field) | Self::Share(field) => field(settings).to_string(),
             Self::Automatic(_, field) => field(settings).to_string(),
             Self::Switch(field) => (if *field(settings) { "on" } else { "off" }).to_owned(),
-            Self::Named(..) | Self::Limit(..) | Self::OneOf(_) | Self::Other(..) => String::new(),
+            Self::OneOf(names) => {
+                let held = names.iter().find(|(_, set)| {
+                    let mut with = settings.clone();
+                    set(&mut with);
+                    with == *settings
+                });
+                held.map(|(name, _)| (*name).to_owned()).unwrap_or_default()
+            }
+            Self::Named(..) | Self::Limit(..) | Self::Other(..) => String::new(),
         }
     }
 }

@@ -38,8 +38,6 @@ pub enum SlashAction {
     Import,
     /// Applies, saves or lists presets.
     Preset,
-    /// Shows or sets the colours.
-    Theme,
     /// Shows or folds thoughts, or switches thinking.
     Think,
     /// Selects a strategy, or lists them.
@@ -142,7 +140,6 @@ const AFTER_SETTINGS: &[SlashCommand] = &[
     command("race", "", "race the last answer against plain decoding", Does::Key(A::Race)),
     command("pause", "", "pause after every round, or resume", Does::Key(A::Pause)),
     command("stats", "", "show what was loaded and chosen, and why", Does::Key(A::Details)),
-    command("theme", "[name]", "colours: dark, light, mono", Does::Theme),
     command("quit", "", "save and quit", Does::Key(A::Quit)).also(&["exit"]),
 ];
 

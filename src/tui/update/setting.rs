@@ -44,6 +44,7 @@ pub(super) fn run(
     }
     state.controls = controls;
     state.max_tokens = settings.max_tokens;
+    state.theme = settings.theme;
     let set = value(state, key, dial);
     let asked = settings.controls.blocks;
     state.say(match dial {
@@ -62,6 +63,7 @@ fn settings(state: &ScreenState) -> Settings {
         max_tokens: state.max_tokens,
         pace: state.controls.pace,
         controls: state.controls.tree,
+        theme: state.theme,
         ..Settings::default()
     }
 }

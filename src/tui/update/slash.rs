@@ -12,7 +12,6 @@ use crate::tui::keymap::Action;
 use crate::tui::markdown::code_blocks;
 use crate::tui::presets::Preset;
 use crate::tui::state::{Chat, Find, Overlay, ScreenState};
-use crate::tui::theme;
 
 /// What is left to do of a command.
 pub(super) enum CommandOutcome {
@@ -91,10 +90,6 @@ pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<CommandOutcome,
             full::choose_by_name(state, argument)?;
             vec![save(state)]
         }
-        SlashAction::Theme => {
-            theme(state, argument)?;
-            Vec::new()
-        }
         SlashAction::Strategy => choose(state, argument)?,
         SlashAction::Models(part) => models::open(state, part, argument),
     };
@@ -158,19 +153,6 @@ fn system(state: &mut ScreenState, argument: &str) {
             state.say("System prompt set, from the next answer on");
         }
     }
-}
-
-/// Shows the colours or sets them.
-fn theme(state: &mut ScreenState, argument: &str) -> Result<(), String> {
-    let names = theme::THEMES.map(theme::name).join(", ");
-    if argument.is_empty() {
-        state.say(format!("Theme: {} · /theme takes {names}", theme::name(state.theme)));
-        return Ok(());
-    }
-    let named = theme::THEMES.into_iter().find(|theme| theme::name(*theme) == argument);
-    state.theme = named.ok_or_else(|| format!("/theme takes {names}, not {argument}"))?;
-    state.say(format!("Theme: {argument}"));
-    Ok(())
 }
 
 /// Shows or folds thoughts, or tells the model whether to have any.

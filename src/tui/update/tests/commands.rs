@@ -81,7 +81,7 @@ fn a_switch_alone_shows_its_state() {
         ("/overlap", "is off · /overlap on"),
         ("/coupled", "is on · /coupled off"),
         ("/mouse", "is off · /mouse on"),
-        ("/theme", "Theme: dark · /theme takes dark, light, mono"),
+        ("/theme", "Theme: dark · /theme takes \"dark\", \"light\" or \"mono\""),
         ("/think", "as the model decides, thoughts folded · /think takes on, off"),
     ] {
         let before = state.controls.clone();
