@@ -50,7 +50,6 @@ pub mod update;
 pub mod view;
 
 pub use effects::model_finder::ModelFinder;
-pub(crate) use effects::presets;
 pub use effects::presets::Preset;
 pub use effects::{Left, Lost};
 pub use run::{NotOpened, Opening, ScreenConfig, run};

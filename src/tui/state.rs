@@ -3,15 +3,12 @@
 
 use std::time::Duration;
 
-pub use super::actions::Dial;
-pub use super::chat::{Chat, Find};
-use super::chat::{ContextUsage, FirstAnswer, Selection, Summarising};
-pub use super::controls::DialRanges;
+use super::chat::{Chat, ContextUsage, FirstAnswer, Selection, Summarising};
 use super::controls::Dials;
+use super::event::Effect;
 use super::input::{Input, Starters};
 use super::meters::{Meters, PlainPace, Speedup};
-pub use super::overlays::Overlay;
-use super::overlays::{ModelLoad, Renaming};
+use super::overlays::{ModelLoad, Overlay, Renaming};
 use super::race::Race;
 use super::toasts::{Toasts, Tone};
 use super::tree::Rounds;
@@ -21,7 +18,7 @@ use crate::hardware::Usage;
 use crate::overlap::PendingRound;
 use crate::plan::Setting;
 use crate::speculate::SamplerSettings;
-use crate::worker::{Controls, Ready};
+use crate::worker::{Command, Controls, Ready};
 
 use super::keymap::Keymap;
 use super::markdown::Document;
@@ -223,6 +220,8 @@ pub struct ScreenState {
     pub quitting: bool,
     /// Whether it was said that leaving loses what cannot be saved.
     pub leaves_anyway: bool,
+    /// What the event being handled wants done, in order.
+    effects: Vec<Effect>,
 }
 
 impl ScreenState {
@@ -275,7 +274,38 @@ impl ScreenState {
             quits_until: None,
             quitting: false,
             leaves_anyway: false,
+            effects: Vec::new(),
         }
+    }
+
+    /// Wants something done outside the state, after what was wanted before.
+    pub(crate) fn emit(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    /// What is to be done, in order.
+    pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Puts the controls into force, from the next round on.
+    pub(crate) fn apply(&mut self) {
+        self.emit(Effect::Apply(self.controls.clone()));
+    }
+
+    /// Puts the present controls into force instead of those that were to be.
+    pub(crate) fn apply_instead(&mut self) {
+        for effect in &mut self.effects {
+            if let Effect::Apply(controls) = effect {
+                *controls = self.controls.clone();
+            }
+        }
+    }
+
+    /// Sends a command to the worker, with the controls that it needs.
+    pub(crate) fn send(&mut self, command: Command) {
+        self.apply();
+        self.emit(Effect::Send(command));
     }
 
     /// Takes over the loaded model's sampler settings, except those that the user has changed.
@@ -362,6 +392,11 @@ impl ScreenState {
         Some(AnsweredBy { target, models, gone: false })
     }
 
+    /// Whether the answers of a race are being made.
+    pub(crate) fn racing(&self) -> bool {
+        self.race.as_ref().is_some_and(|(race, _)| race.measuring())
+    }
+
     /// Whether an answer is on its way.
     pub fn answering(&self) -> bool {
         matches!(self.phase, Phase::Answering { .. })
@@ -390,6 +425,11 @@ impl ScreenState {
     /// Says in passing that something went wrong.
     pub fn complain(&mut self, text: impl AsRef<str>) {
         self.toasts.say(text.as_ref(), Tone::Wrong, self.now);
+    }
+
+    /// Shows a failure in a box.
+    pub(crate) fn fail(&mut self, title: impl Into<String>, text: impl Into<String>) {
+        self.overlay = Some(Overlay::Error { title: title.into(), text: text.into() });
     }
 
     /// When the screen changes by itself next: a line that was said in passing disappears.

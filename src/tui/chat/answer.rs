@@ -10,13 +10,13 @@ use crate::worker::{Command, Job};
 pub(crate) const STILL_LOADING: &str = "The model is still loading";
 
 /// Asks for an answer to the conversation as it stands; the chat already holds its empty answer.
-pub(crate) fn ask(state: &mut ScreenState) -> Vec<Effect> {
+pub(crate) fn ask(state: &mut ScreenState) {
     state.controls.generation += 1;
     state.leaves_anyway = false;
     state.phase = Phase::Answering { since: state.now };
     state.goes_on = state.chat.is_going_on();
     state.begin_answer();
-    let mut effects = begin_first_answer(state);
+    begin_first_answer(state);
     let job = Job {
         generation: state.controls.generation,
         messages: state.chat.messages(),
@@ -24,15 +24,13 @@ pub(crate) fn ask(state: &mut ScreenState) -> Vec<Effect> {
         thinking: state.thinking,
         ..Job::default()
     };
-    effects.push(Effect::Apply(state.controls.clone()));
-    effects.push(Effect::Send(Command::Generate(job)));
-    effects
+    state.send(Command::Generate(job));
 }
 
 /// Slows the very first answer of the bundled pair down.
-fn begin_first_answer(state: &mut ScreenState) -> Vec<Effect> {
+fn begin_first_answer(state: &mut ScreenState) {
     if state.first_answer != FirstAnswer::ToCome {
-        return Vec::new();
+        return;
     }
     let bundled = state.ready.as_ref().is_some_and(|ready| ready.models.is_bundled());
     if bundled && state.controls.pace == 0 {
@@ -41,7 +39,7 @@ fn begin_first_answer(state: &mut ScreenState) -> Vec<Effect> {
     } else {
         state.first_answer = FirstAnswer::Past;
     }
-    vec![Effect::Answered]
+    state.emit(Effect::Answered);
 }
 
 /// The first answer continues at full speed, or has ended; `true` if it was under way.
@@ -53,15 +51,14 @@ pub(crate) fn end_first_answer(state: &mut ScreenState) -> bool {
 }
 
 /// Sends the next message that waits, if it can be answered now.
-pub(crate) fn send_queued(state: &mut ScreenState) -> Vec<Effect> {
+pub(crate) fn send_queued(state: &mut ScreenState) {
     if state.queue.is_empty() || state.phase != Phase::Idle {
-        return Vec::new();
+        return;
     }
     let text = state.queue.remove(0);
     state.chat.ask(text);
-    let mut effects = ask(state);
-    effects.push(save(state));
-    effects
+    ask(state);
+    save(state);
 }
 
 /// Messages that wait come back to where they were written; `false` if there are none.
@@ -73,15 +70,13 @@ pub(crate) fn return_queued(state: &mut ScreenState) -> bool {
     !texts.is_empty()
 }
 
-pub(crate) fn regenerate(state: &mut ScreenState) -> Vec<Effect> {
+pub(crate) fn regenerate(state: &mut ScreenState) {
     if !state.chat.can_regenerate() {
-        state.complain("There is no question to answer yet");
-        return Vec::new();
+        return state.complain("There is no question to answer yet");
     }
-    let mut effects = stop(state);
+    stop(state);
     if state.phase != Phase::Idle {
-        refuse_now(state);
-        return effects;
+        return refuse_now(state);
     }
     if state.chat.is_unanswered() {
         // There is no other text that this one could be like.
@@ -93,8 +88,7 @@ pub(crate) fn regenerate(state: &mut ScreenState) -> Vec<Effect> {
         state.refuse("The temperature is 0, so the text will be the same");
     }
     state.chat.reopen();
-    effects.extend(ask(state));
-    effects
+    ask(state);
 }
 
 /// Says why nothing is answered now.
@@ -110,10 +104,10 @@ pub(crate) fn refuse_now(state: &mut ScreenState) {
 }
 
 /// Ends the running answer: its later events are dropped.
-pub(crate) fn stop(state: &mut ScreenState) -> Vec<Effect> {
+pub(crate) fn stop(state: &mut ScreenState) {
     if !state.answering() {
         return_queued(state);
-        return Vec::new();
+        return;
     }
     state.controls.generation += 1;
     state.controls.paused = false;
@@ -127,32 +121,34 @@ pub(crate) fn stop(state: &mut ScreenState) -> Vec<Effect> {
     state.restore_answer();
     end_first_answer(state);
     return_queued(state);
-    vec![Effect::Apply(state.controls.clone()), save(state)]
+    state.apply();
+    save(state);
 }
 
-pub(crate) fn save(state: &ScreenState) -> Effect {
-    save_as(state, false)
+pub(crate) fn save(state: &mut ScreenState) {
+    save_as(state, false);
 }
 
 /// Saves; `asked`: the user wants to know.
-pub(crate) fn save_as(state: &ScreenState, asked: bool) -> Effect {
-    Effect::Save { turns: state.chat.saved_turns(), extras: state.chat.extras(), asked }
+pub(crate) fn save_as(state: &mut ScreenState, asked: bool) {
+    let turns = state.chat.saved_turns();
+    let extras = state.chat.extras();
+    state.emit(Effect::Save { turns, extras, asked });
 }
 
 /// Continues an answer that was cut off, or answers the last question if it has none.
-pub(crate) fn go_on(state: &mut ScreenState) -> Vec<Effect> {
+pub(crate) fn go_on(state: &mut ScreenState) {
     if state.phase != Phase::Idle {
         refuse_now(state);
     } else if state.chat.can_go_on() {
         state.chat.go_on();
-        return ask(state);
+        ask(state);
     } else if state.chat.is_unanswered() {
         state.chat.reopen();
-        return ask(state);
+        ask(state);
     } else {
         state.refuse("The last answer is complete: there is nothing to continue");
     }
-    Vec::new()
 }
 
 /// Returns a question that got no token to the input, so that it can be edited and sent again.

@@ -13,8 +13,7 @@ use crate::tui::state::{Focus, ScreenState};
 pub(crate) fn list(state: &mut ScreenState, purpose: QuestionPurpose) {
     let copies = purpose == QuestionPurpose::Copy;
     if state.answering() && !copies {
-        refuse_now(state);
-        return;
+        return refuse_now(state);
     }
     let turns = state.chat.turns().iter().enumerate();
     let asked =
@@ -37,33 +36,31 @@ pub(crate) fn list(state: &mut ScreenState, purpose: QuestionPurpose) {
 }
 
 /// One of them was chosen.
-pub(crate) fn take(state: &mut ScreenState, turn: usize, purpose: QuestionPurpose) -> Vec<Effect> {
+pub(crate) fn take(state: &mut ScreenState, turn: usize, purpose: QuestionPurpose) {
     match purpose {
         QuestionPurpose::Edit => {
             let Some(text) = state.chat.turns().get(turn).map(|turn| turn.text.clone()) else {
-                return Vec::new();
+                return;
             };
             state.input.stash();
             state.input.take_back(&[text]);
             state.editing = Some(turn);
             state.focus = Focus::Input;
-            Vec::new()
         }
         QuestionPurpose::Branch => {
             let turns = state.chat.turns();
             let answered = turns.get(turn + 1).is_some_and(|next| next.role == Role::Assistant);
             let at = turn + 1 + usize::from(answered);
             if at >= turns.len() {
-                state.refuse("That is the last answer: write the next message to continue");
-                return Vec::new();
+                return state.refuse("That is the last answer: write the next message to continue");
             }
-            let effects = branch(state, at);
+            branch(state, at);
             state.say("Branched off · the conversation so far stays saved");
-            effects
         }
         QuestionPurpose::Copy => {
-            let said = state.chat.turns().get(turn);
-            said.map(|turn| Effect::Copy(turn.text.clone())).into_iter().collect()
+            if let Some(turn) = state.chat.turns().get(turn) {
+                state.emit(Effect::Copy(turn.text.clone()));
+            }
         }
     }
 }
@@ -86,58 +83,54 @@ pub(crate) fn numbered(state: &ScreenState, number: usize) -> Result<String, Str
 }
 
 /// Ends the conversation before turn `at`; the whole of it stays saved.
-fn branch(state: &mut ScreenState, at: usize) -> Vec<Effect> {
+fn branch(state: &mut ScreenState, at: usize) {
     let messages = state.chat.saved_before(at).len();
-    let effects = vec![save(state), Effect::Branch { messages }];
+    save(state);
+    state.emit(Effect::Branch { messages });
     state.chat.branch_before(at);
     state.forget_answer();
-    effects
 }
 
 /// An earlier message that was edited goes into a branch from there.
-pub(crate) fn leave_edited(state: &mut ScreenState) -> Vec<Effect> {
-    match state.editing.take() {
-        Some(at) if at < state.chat.turns().len() => branch(state, at),
-        _ => Vec::new(),
+pub(crate) fn leave_edited(state: &mut ScreenState) {
+    let edited = state.editing.take();
+    if let Some(at) = edited.filter(|at| *at < state.chat.turns().len()) {
+        branch(state, at);
     }
 }
 
 /// Deletes the last question with its answer.
-pub(crate) fn delete(state: &mut ScreenState) -> Vec<Effect> {
-    let mut effects = stop(state);
+pub(crate) fn delete(state: &mut ScreenState) {
+    stop(state);
     if state.chat.delete_exchange() {
         state.editing = None;
         state.forget_answer();
         state.say("Last question and answer deleted · /undo restores them");
-        effects.push(save(state));
+        save(state);
     } else {
         state.refuse("There is nothing to delete");
     }
-    effects
 }
 
 /// Restores what was deleted last.
-pub(crate) fn undelete(state: &mut ScreenState) -> Vec<Effect> {
+pub(crate) fn undelete(state: &mut ScreenState) {
     if !state.answering() && state.chat.undelete() {
         state.say("Restored");
-        return vec![save(state)];
+        save(state);
+    } else {
+        state.refuse("There is nothing to restore");
     }
-    state.refuse("There is nothing to restore");
-    Vec::new()
 }
 
 /// Shows another version of the last answer.
-pub(crate) fn version(state: &mut ScreenState, by: i8) -> Vec<Effect> {
+pub(crate) fn version(state: &mut ScreenState, by: i8) {
     match state.chat.switch_version(by) {
         Ok((at, all)) => {
             // Its rounds are not kept.
             state.forget_answer();
             state.say(format!("Version {at} of {all}"));
-            vec![save(state)]
+            save(state);
         }
-        Err(why) => {
-            state.refuse(why);
-            Vec::new()
-        }
+        Err(why) => state.refuse(why),
     }
 }

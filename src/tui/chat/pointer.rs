@@ -6,9 +6,9 @@ use crate::tui::event::{Button, Effect};
 use crate::tui::state::ScreenState;
 
 /// The button was pressed, moved or released at this cell.
-pub(crate) fn button(state: &mut ScreenState, button: Button, x: u16, y: u16) -> Vec<Effect> {
+pub(crate) fn button(state: &mut ScreenState, button: Button, x: u16, y: u16) {
     if state.overlay.is_some() {
-        return Vec::new();
+        return;
     }
     match button {
         Button::Pressed => {
@@ -25,10 +25,9 @@ pub(crate) fn button(state: &mut ScreenState, button: Button, x: u16, y: u16) ->
         }
         Button::Released => {
             extend(state, x, y);
-            return released(state);
+            released(state);
         }
     }
-    Vec::new()
 }
 
 /// What is selected goes up to the pointer.
@@ -52,16 +51,15 @@ fn scroll_at_the_edge(state: &mut ScreenState, y: u16) {
     }
 }
 
-fn released(state: &mut ScreenState) -> Vec<Effect> {
+fn released(state: &mut ScreenState) {
     let Some(selection) = state.selection.as_mut().filter(|selection| selection.held) else {
-        return Vec::new();
+        return;
     };
     selection.held = false;
     let selection = *selection;
     if selection.from == selection.to {
         state.selection = None;
-        click(state, selection);
-        return Vec::new();
+        return click(state, selection);
     }
     let turns = state.chat.turns();
     let text = selected_text(turns, &selection, state.chat.shows_thoughts);
@@ -73,9 +71,9 @@ fn released(state: &mut ScreenState) -> Vec<Effect> {
     }
     if text.trim().is_empty() {
         state.selection = None;
-        return Vec::new();
+    } else {
+        state.emit(Effect::Copy(text));
     }
-    vec![Effect::Copy(text)]
 }
 
 /// A click on a word goes to its round.

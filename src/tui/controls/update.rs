@@ -2,25 +2,16 @@
 
 use super::{DialRanges, strategies};
 use crate::tui::actions::Dial;
-use crate::tui::event::Effect;
 use crate::tui::state::ScreenState;
 use crate::worker::Controls;
 
-/// Puts the controls into force.
-pub(crate) fn apply(state: &ScreenState) -> Vec<Effect> {
-    vec![Effect::Apply(state.controls.clone())]
-}
-
 /// Changes a dial by `steps`, which fixes its value.
-pub(crate) fn adjust(state: &mut ScreenState, dial: Dial, steps: i8) -> Vec<Effect> {
+pub(crate) fn adjust(state: &mut ScreenState, dial: Dial, steps: i8) {
     let adjusted =
         with_dials(state, |dials, controls| dials.adjust(dial, i64::from(steps), controls));
     match adjusted {
-        Ok(()) => apply(state),
-        Err(why) => {
-            state.refuse(why);
-            Vec::new()
-        }
+        Ok(()) => state.apply(),
+        Err(why) => state.refuse(why),
     }
 }
 
@@ -37,9 +28,10 @@ pub(crate) fn with_dials<T>(
 ///
 /// # Errors
 /// Why it cannot run, with the remedy.
-pub(crate) fn choose(state: &mut ScreenState, name: &str) -> Result<Vec<Effect>, String> {
+pub(crate) fn choose(state: &mut ScreenState, name: &str) -> Result<(), String> {
     strategies::choose(state.ready.as_deref(), &mut state.controls, name)?;
     let title = strategies::title(state.strategy());
     state.say(format!("Strategy: {title}, from the next round on"));
-    Ok(apply(state))
+    state.apply();
+    Ok(())
 }

@@ -5,9 +5,10 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::{DialRanges, DialView};
-use crate::tui::actions::Dial;
+use crate::tui::actions::{Action, Dial};
 use crate::tui::draw::frames::{focused, panel};
 use crate::tui::draw::rows::{cut, draw_rows, wrapped};
+use crate::tui::keymap::Scope;
 use crate::tui::state::{Focus, ScreenState};
 use crate::tui::theme::Styles;
 
@@ -51,7 +52,7 @@ fn row<'a>(
         (view.state, view.fixed, view.range) = ("recorded", false, String::new());
     }
     if dial == Dial::Strategy {
-        return strategy(view, selected, width, styles);
+        return strategy(state, view, selected, width, styles);
     }
     let style = if view.fixed { styles.warning } else { styles.dim };
     let line = Line::from_iter([
@@ -63,18 +64,24 @@ fn row<'a>(
         Span::styled(format!("{:>5}", view.value), styles.strong),
         Span::styled(format!("  {:<8}", view.state), style),
         Span::styled(format!("{:<6}", view.range), styles.dim),
-        Span::styled(format!("{:>5}", keys(dial)), styles.faint),
+        Span::styled(format!("{:>5}", keys(state, dial)), styles.faint),
     ]);
     chosen(line, selected, width, styles)
 }
 
 /// The strategy's name takes the place of value, state and range.
-fn strategy(view: DialView, selected: bool, width: u16, styles: &Styles) -> Line<'static> {
+fn strategy(
+    state: &ScreenState,
+    view: DialView,
+    selected: bool,
+    width: u16,
+    styles: &Styles,
+) -> Line<'static> {
     let style = if view.fixed { styles.warning } else { styles.strong };
     let line = Line::from_iter([
         Span::styled(format!("  {:<14}", Dial::Strategy.row().name), styles.dim),
         Span::styled(format!("{:<21}", view.value), style),
-        Span::styled(format!("{:>5}", keys(Dial::Strategy)), styles.faint),
+        Span::styled(format!("{:>5}", keys(state, Dial::Strategy)), styles.faint),
     ]);
     chosen(line, selected, width, styles)
 }
@@ -89,14 +96,9 @@ fn chosen<'a>(mut line: Line<'a>, selected: bool, width: u16, styles: &Styles) -
     line
 }
 
-fn keys(dial: Dial) -> &'static str {
-    match dial {
-        Dial::Gamma => "g G",
-        Dial::Blocks => "m M",
-        Dial::Width => "w W",
-        Dial::Depth => "d D",
-        Dial::Temperature => "t T",
-        Dial::Strategy => "x X",
-        Dial::Pace => "p P",
-    }
+/// The keys that turn a dial in the panel.
+fn keys(state: &ScreenState, dial: Dial) -> String {
+    // The first key goes to the next strategy.
+    let first = if dial == Dial::Strategy { 1 } else { -1 };
+    state.keys.both(Scope::Panel, (Action::Adjust(dial, first), Action::Adjust(dial, -first)))
 }

@@ -31,8 +31,7 @@ fn fenced(name: &str, text: &str) -> String {
 /// A file goes into the message, as one mark that says how much it is.
 pub(crate) fn attach(state: &mut ScreenState, name: &str, text: &str) {
     if let Some(why) = too_large(state, name, text) {
-        state.complain(why);
-        return;
+        return state.complain(why);
     }
     let size = match text.len() {
         bytes @ ..1000 => format!("{bytes} bytes"),
@@ -45,10 +44,10 @@ pub(crate) fn attach(state: &mut ScreenState, name: &str, text: &str) {
 
 /// The files that the words of a message name were read: it is sent with their texts after it. If
 /// one cannot be read, that is said, and the same message sent again goes as it is.
-pub(crate) fn read(state: &mut ScreenState, message: String, files: Vec<NamedFile>) -> Vec<Effect> {
+pub(crate) fn read(state: &mut ScreenState, message: String, files: Vec<NamedFile>) {
     // Something else was written meanwhile.
     if state.input.text() != message {
-        return Vec::new();
+        return;
     }
     let mut whole = message.trim_end().to_string();
     let mut problem = None;
@@ -67,9 +66,9 @@ pub(crate) fn read(state: &mut ScreenState, message: String, files: Vec<NamedFil
         let send = state.keys.name(Action::Send);
         state.complain(format!("{why} · {send} again sends the message as it is"));
         state.sends_as_written = Some(message);
-        return Vec::new();
+        return;
     }
-    send_message(state, &whole)
+    send_message(state, &whole);
 }
 
 /// The words of the message that name files, if they are to be read before it is sent.

@@ -83,7 +83,7 @@ pub struct HelpKeys {
     /// What they do.
     pub words: &'static str,
     /// The names by which the settings change them; none for keys of the text field.
-    pub names: Vec<String>,
+    pub names: Vec<&'static str>,
     /// Its group.
     pub group: KeyGroup,
     /// Its place among those that a beginner needs; 0 is none.
@@ -107,13 +107,13 @@ pub fn help(keymap: &Keymap, scope: Scope) -> Vec<HelpKeys> {
             Some(last) if row.help.is_empty() => {
                 last.short.extend(short);
                 last.keys.extend(keys);
-                last.names.push(row.name());
+                last.names.push(row.name);
             }
             _ => rows.push(HelpKeys {
                 short: short.collect(),
                 keys,
                 words: row.help,
-                names: vec![row.name()],
+                names: vec![row.name],
                 group: KeyGroup::of(row),
                 first: row.first,
             }),

@@ -85,7 +85,7 @@ impl Keymap {
         let mut keymap = Self::default();
         let mut changed = Vec::new();
         for (at, (name, keys)) in changes.iter().enumerate() {
-            let row = BINDINGS.iter().position(|row| row.name() == *name);
+            let row = BINDINGS.iter().position(|row| row.name == *name);
             let row = row.ok_or_else(|| (at, unknown(name)))?;
             let unreadable = |why| KeyProblem::Unreadable { action: (*name).to_string(), why };
             let keys: Result<Vec<KeyPress>, String> =
@@ -108,7 +108,7 @@ impl Keymap {
         for &key in &self.keys[at] {
             let writing = matches!(row.scope, S::Input | S::Global | S::Completion);
             if writing && key.writes() {
-                return Err(KeyProblem::Writes { action: row.name(), key: key.name() });
+                return Err(KeyProblem::Writes { action: row.name.to_string(), key: key.name() });
             }
             // Where the table itself lets the nearer scope win, it still does.
             let as_ever = |other: &Binding| row.keys.contains(&key) && other.keys.contains(&key);
@@ -120,8 +120,11 @@ impl Keymap {
                     && !as_ever(other)
             });
             if let Some((_, other)) = taken {
-                let (action, key, other) = (row.name(), key.name(), other.name());
-                return Err(KeyProblem::Taken { action, key, other });
+                return Err(KeyProblem::Taken {
+                    action: row.name.to_string(),
+                    key: key.name(),
+                    other: other.name.to_string(),
+                });
             }
         }
         Ok(())
@@ -139,7 +142,7 @@ impl Keymap {
     }
 
     /// The first keys of two actions of a scope, short.
-    pub(super) fn both(&self, scope: Scope, (back, on): (Action, Action)) -> String {
+    pub(crate) fn both(&self, scope: Scope, (back, on): (Action, Action)) -> String {
         let name = |action: Action| {
             let mut rows = self.rows();
             let found = rows.find(|(row, _)| row.scope == scope && row.action == action);
@@ -169,6 +172,6 @@ impl Keymap {
 
 /// The action most like `name`, by spelling.
 fn unknown(name: &str) -> KeyProblem {
-    let near = nearest(name, BINDINGS.iter().map(Binding::name), 0.6);
-    KeyProblem::Unknown { name: name.to_string(), near }
+    let near = nearest(name, BINDINGS.iter().map(|row| row.name), 0.6);
+    KeyProblem::Unknown { name: name.to_string(), near: near.map(str::to_string) }
 }

@@ -1,6 +1,8 @@
 //! Every key of the program: one table for dispatch, the hints line, the help and the guide, and
 //! what the settings change of it. Reads the state to know where keys go; must never change it.
 
+use std::fmt::Display;
+
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::tui::actions::Dial;
@@ -10,7 +12,6 @@ use crate::tui::state::{Focus, ScreenState};
 
 mod groups;
 mod in_force;
-mod names;
 mod press;
 mod table;
 
@@ -20,7 +21,8 @@ pub use self::press::KeyPress;
 pub use self::table::{BINDINGS, EDITING};
 pub use crate::tui::actions::Action;
 
-use {Action as A, Scope as S};
+use Action as A;
+use Scope as S;
 
 /// Where a key works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,10 +84,12 @@ impl Scope {
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Binding {
+    /// Where it works.
+    pub scope: Scope,
+    /// Its name in the table `[keys]` of the settings, unlike any other.
+    pub name: &'static str,
     /// Any of these.
     pub keys: &'static [KeyPress],
-    /// Where.
-    pub scope: Scope,
     /// What it does.
     pub action: Action,
     /// What it does, for the help; empty where the row above says it for both.
@@ -171,9 +175,7 @@ pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
                 "back"
             }
             A::Send => send_word(state),
-            A::OverlayClose if state.race.as_ref().is_some_and(|(race, _)| race.measuring()) => {
-                "stop"
-            }
+            A::OverlayClose if state.racing() => "stop",
             _ => row.hint.1,
         };
         if hints.iter().any(|hint| hint.1 == word) {
@@ -280,14 +282,15 @@ fn useful(state: &ScreenState, row: &Binding) -> bool {
     }
 }
 
+fn code<T: Display>(words: &[T]) -> String {
+    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" ")
+}
+
 /// The table of the guide: the keys that are in force unless the settings change them, and the
 /// names by which they do.
 pub fn markdown_table() -> String {
     let mut table =
         String::from("| Where | Key | What it does | In `[keys]` |\n|---|---|---|---|\n");
-    let code = |words: &[String]| -> String {
-        words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" ")
-    };
     for scope in Scope::ALL {
         for row in help(&Keymap::default(), scope) {
             let (title, keys, names) = (scope.title(), code(&row.keys), code(&row.names));

@@ -82,7 +82,7 @@ fn problem(changes: &[(&str, &[&str])]) -> String {
 
 #[test]
 fn names_are_unlike_each_other_and_can_stand_in_toml() {
-    let mut names: Vec<String> = BINDINGS.iter().map(Binding::name).collect();
+    let mut names: Vec<&str> = BINDINGS.iter().map(|row| row.name).collect();
     assert!(
         names
             .iter()

@@ -62,31 +62,24 @@ fn all_the_way(by: i8) -> isize {
 }
 
 /// Takes what is under the cursor, or closes a box that has none.
-pub(crate) fn overlay_take(state: &mut ScreenState) -> Vec<Effect> {
+pub(crate) fn overlay_take(state: &mut ScreenState) {
     if let Some(renaming) = state.renaming.take() {
         return sessions::renamed(state, renaming);
     }
     match state.overlay.take() {
         Some(Overlay::Sessions(list)) => match list.chosen() {
             Some(session) => {
-                let mut effects = stop(state);
-                effects.push(save(state));
-                effects.push(Effect::Load(session.id.clone()));
-                effects
+                stop(state);
+                save(state);
+                state.emit(Effect::Load(session.id.clone()));
             }
             // No conversation matches the filter: it stays open for editing.
-            None => {
-                state.overlay = Some(Overlay::Sessions(list));
-                Vec::new()
-            }
+            None => state.overlay = Some(Overlay::Sessions(list)),
         },
         Some(Overlay::Models(picker)) => models::take(state, picker),
         Some(Overlay::Questions { list, purpose }) => match list.chosen() {
             Some(row) => conversation::take(state, row.turn, purpose),
-            None => {
-                state.overlay = Some(Overlay::Questions { list, purpose });
-                Vec::new()
-            }
+            None => state.overlay = Some(Overlay::Questions { list, purpose }),
         },
         Some(Overlay::Full { selected }) => full::choose(state, selected),
         Some(Overlay::Help(mut help)) => {
@@ -96,25 +89,16 @@ pub(crate) fn overlay_take(state: &mut ScreenState) -> Vec<Effect> {
                 state.guide_page = Document::default();
                 state.overlay = Some(Overlay::Help(help));
             }
-            Vec::new()
         }
         Some(Overlay::Reopened) => models::load_former(state),
-        Some(Overlay::Race) => {
-            race::again(state);
-            Vec::new()
-        }
+        Some(Overlay::Race) => race::again(state),
         Some(Overlay::Strategies { selected }) => {
             let name = state.listed_strategies().get(selected).map(|row| row.status.name.clone());
-            match name.map(|name| choose(state, &name)) {
-                Some(Ok(effects)) => effects,
-                Some(Err(why)) => {
-                    state.complain(why);
-                    Vec::new()
-                }
-                None => Vec::new(),
+            if let Some(Err(why)) = name.map(|name| choose(state, &name)) {
+                state.complain(why);
             }
         }
-        _ => Vec::new(),
+        _ => {}
     }
 }
 

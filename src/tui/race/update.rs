@@ -4,31 +4,27 @@
 use super::Race;
 use crate::chat::Role;
 use crate::tui::chat::answer::{refuse_now, stop};
-use crate::tui::controls::update::apply;
-use crate::tui::event::Effect;
 use crate::tui::overlays::Overlay;
 use crate::tui::state::{Phase, ScreenState};
 use crate::worker::{Command, Event, Job};
 
 /// Begins one on the last question.
-pub(crate) fn begin(state: &mut ScreenState) -> Vec<Effect> {
+pub(crate) fn begin(state: &mut ScreenState) {
     if !state.chat.can_regenerate() {
-        state.refuse("Ask something first: a race answers your last question twice");
-        return Vec::new();
+        return state.refuse("Ask something first: a race answers your last question twice");
     }
     if state.phase != Phase::Idle {
-        refuse_now(state);
-        return Vec::new();
+        return refuse_now(state);
     }
     let name = if state.strategy() == "plain" { "auto" } else { state.strategy() };
     state.race = Some((Race::new(name, state.counts_rounds()), state.controls.clone()));
     state.overlay = Some(Overlay::Race);
-    run(state)
+    run(state);
 }
 
 /// Asks for the answer whose turn it is.
-fn run(state: &mut ScreenState) -> Vec<Effect> {
-    let Some((race, _)) = &state.race else { return Vec::new() };
+fn run(state: &mut ScreenState) {
+    let Some((race, _)) = &state.race else { return };
     state.controls.speculate = race.speculates();
     if race.speculates() && state.strategy() == "plain" {
         state.controls.strategy = crate::plan::Strategy::named("auto");
@@ -49,41 +45,40 @@ fn run(state: &mut ScreenState) -> Vec<Effect> {
         afresh: true,
         conversation: None,
     };
-    vec![Effect::Apply(state.controls.clone()), Effect::Send(Command::Generate(job))]
+    state.send(Command::Generate(job));
 }
 
 /// Something of the answer under way came.
-pub(crate) fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
+pub(crate) fn event(state: &mut ScreenState, event: Event) {
     if let Event::Round { round, .. } = &event {
         state.note_pace(round);
     }
-    let Some((race, _)) = &mut state.race else { return Vec::new() };
+    let Some((race, _)) = &mut state.race else { return };
     if !race.take(&event) {
-        return Vec::new();
+        return;
     }
     if race.measuring() {
         return run(state);
     }
     race.play(state.now);
-    restore(state)
+    restore(state);
 }
 
 /// The controls are again what they were.
-fn restore(state: &mut ScreenState) -> Vec<Effect> {
-    let Some((_, before)) = &state.race else { return Vec::new() };
+fn restore(state: &mut ScreenState) {
+    let Some((_, before)) = &state.race else { return };
     state.controls.speculate = before.speculate;
     state.controls.strategy = before.strategy;
     state.controls.pace = before.pace;
     state.phase = Phase::Idle;
-    apply(state)
+    state.apply();
 }
 
 /// It cannot be run.
-pub(crate) fn failed(state: &mut ScreenState, error: String) -> Vec<Effect> {
-    let effects = restore(state);
+pub(crate) fn failed(state: &mut ScreenState, error: String) {
+    restore(state);
     state.race = None;
-    state.overlay = Some(Overlay::Error { title: "No race".to_string(), text: error });
-    effects
+    state.fail("No race", error);
 }
 
 /// Skips to the end of the play, or plays it once more.
@@ -99,13 +94,10 @@ pub(crate) fn again(state: &mut ScreenState) {
 }
 
 /// Leaves it; an answer under way is stopped.
-pub(crate) fn close(state: &mut ScreenState) -> Vec<Effect> {
-    let measuring = state.race.as_ref().is_some_and(|(race, _)| race.measuring());
-    let mut effects = Vec::new();
-    if measuring {
-        effects.extend(stop(state));
-        effects.extend(restore(state));
+pub(crate) fn close(state: &mut ScreenState) {
+    if state.racing() {
+        stop(state);
+        restore(state);
     }
     state.race = None;
-    effects
 }

@@ -1,15 +1,14 @@
 //! Actions, whichever key or command they come from. Must never know which key it was.
 
 use super::leaving::{put_aside, quit, quit_if_pressed_twice};
-use super::slash::{self, CommandOutcome};
-use super::{focus, replay, switches};
+use super::{focus, replay, slash, switches};
 use crate::plan::TreeOverrides;
 use crate::tui::actions::Action;
 use crate::tui::chat::answer::{
     STILL_LOADING, ask, go_on, regenerate, return_queued, save, stop, take_back,
 };
 use crate::tui::chat::conversation;
-use crate::tui::controls::update::{adjust, apply, with_dials};
+use crate::tui::controls::update::{adjust, with_dials};
 use crate::tui::event::Effect;
 use crate::tui::input::{Suggestion, files};
 use crate::tui::overlays::models::update as models;
@@ -22,21 +21,21 @@ use crate::tui::theme;
 use crate::tui::toasts::Tone;
 
 /// Does what a key or a command stands for.
-pub(crate) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
+pub(crate) fn act(state: &mut ScreenState, action: Action) {
     if replay::refuses(state, action) {
-        return Vec::new();
+        return;
     }
     match action {
-        Action::Send => return send(state),
+        Action::Send => send(state),
         Action::Newline => {
             state.input.area_mut().insert_newline();
             state.input.edited();
         }
-        Action::Escape => return escape(state),
-        Action::Editor => return vec![Effect::Edit(state.input.text())],
-        Action::Interrupt => return interrupt(state),
+        Action::Escape => escape(state),
+        Action::Editor => state.emit(Effect::Edit(state.input.text())),
+        Action::Interrupt => interrupt(state),
         Action::DeleteOrQuit if !state.input.is_empty() => state.input.delete(),
-        Action::DeleteOrQuit | Action::Quit => return quit(state),
+        Action::DeleteOrQuit | Action::Quit => quit(state),
         Action::Help => state.overlay = Some(Overlay::Help(Help::default())),
         Action::Details => state.overlay = Some(Overlay::Details { top: 0 }),
         Action::Tree => focus::show(state, Side::Tree),
@@ -52,7 +51,7 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
         }
         Action::Pause => {
             state.controls.paused = !state.controls.paused;
-            return apply(state);
+            state.apply();
         }
         Action::Step => {
             // The first step in a running answer pauses it.
@@ -60,7 +59,7 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
                 state.controls.steps += 1;
             }
             state.rounds.follow();
-            return apply(state);
+            state.apply();
         }
         Action::Strategies => {
             if state.statuses().is_empty() {
@@ -69,12 +68,12 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
                 state.overlay = Some(Overlay::Strategies { selected: state.chosen() });
             }
         }
-        Action::Models(part) => return models::open(state, part, ""),
-        Action::Speculate => return switches::toggle(state, "speculate"),
+        Action::Models(part) => models::open(state, part, ""),
+        Action::Speculate => switches::toggle(state, "speculate"),
         Action::Auto => {
             state.controls.tree = TreeOverrides::default();
             state.say("γ, M, k and D are automatic again");
-            return apply(state);
+            state.apply();
         }
         Action::Marks => state.marks = !state.marks,
         Action::Thoughts => {
@@ -91,44 +90,39 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
             state.theme = theme::next(state.theme);
             state.say(format!("Theme: {}", theme::name(state.theme)));
         }
-        Action::Redraw => return vec![Effect::Redraw],
-        Action::Suspend => return vec![Effect::Suspend],
-        Action::Regenerate => return regenerate(state),
-        Action::GoOn => return go_on(state),
+        Action::Redraw => state.emit(Effect::Redraw),
+        Action::Suspend => state.emit(Effect::Suspend),
+        Action::Regenerate => regenerate(state),
+        Action::GoOn => go_on(state),
         Action::EditQuestion => conversation::list(state, QuestionPurpose::Edit),
         Action::Branch => conversation::list(state, QuestionPurpose::Branch),
         Action::CopyMessage => conversation::list(state, QuestionPurpose::Copy),
-        Action::DeleteExchange => return conversation::delete(state),
-        Action::Undelete => return conversation::undelete(state),
-        Action::Race => return race::begin(state),
-        Action::Sessions => return vec![Effect::List],
+        Action::DeleteExchange => conversation::delete(state),
+        Action::Undelete => conversation::undelete(state),
+        Action::Race => race::begin(state),
+        Action::Sessions => state.emit(Effect::List),
         Action::RenameSession => sessions::rename(state),
-        Action::DeleteSession => return sessions::delete(state),
-        Action::RestoreSession => return sessions::restore(state),
-        Action::Version(by) => return conversation::version(state, by),
-        Action::Copy => {
-            return match state.chat.last_answer() {
-                Some(text) => vec![Effect::Copy(text.to_string())],
-                None => {
-                    state.complain("There is no answer to copy yet");
-                    Vec::new()
-                }
-            };
-        }
+        Action::DeleteSession => sessions::delete(state),
+        Action::RestoreSession => sessions::restore(state),
+        Action::Version(by) => conversation::version(state, by),
+        Action::Copy => match state.chat.last_answer().map(str::to_string) {
+            Some(text) => state.emit(Effect::Copy(text)),
+            None => state.complain("There is no answer to copy yet"),
+        },
         Action::Scroll(rows) => state.chat.scroll(i64::from(rows)),
         Action::Page(down) => state.chat.page(down),
         Action::Top => state.chat.to_top(),
         Action::Follow => state.chat.follow(),
-        Action::Adjust(dial, steps) => return adjust(state, dial, steps),
+        Action::Adjust(dial, steps) => adjust(state, dial, steps),
         Action::PanelRow(by) => match state.focus {
             Focus::Controls => state.dials.select(i64::from(by)),
             _ => state.rounds.scroll(i64::from(by)),
         },
-        Action::AdjustHere(steps) => return adjust(state, state.dials.selected(), steps),
+        Action::AdjustHere(steps) => adjust(state, state.dials.selected(), steps),
         Action::ReleaseHere => {
             let dial = state.dials.selected();
             with_dials(state, |dials, controls| dials.release(dial, controls));
-            return apply(state);
+            state.apply();
         }
         Action::Look(by) => {
             state.rounds.look(i64::from(by));
@@ -155,33 +149,32 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
         Action::Dismiss => state.input.dismiss(),
         Action::OverlayRow(by) => overlay_row(state, by),
         Action::OverlayClear => overlay_clear(state),
-        Action::OverlayTake => return overlay_take(state),
+        Action::OverlayTake => overlay_take(state),
         Action::OverlayClose if state.renaming.take().is_some() => {}
         Action::OverlayClose => match state.overlay.take() {
             Some(Overlay::Help(help)) if help.open.is_some() => {
                 state.overlay = Some(Overlay::Help(Help { open: None, ..help }));
             }
             Some(Overlay::Full { .. }) => take_back(state),
-            Some(Overlay::Race) => return race::close(state),
+            Some(Overlay::Race) => race::close(state),
             _ => {}
         },
     }
-    Vec::new()
 }
 
-fn send(state: &mut ScreenState) -> Vec<Effect> {
+fn send(state: &mut ScreenState) {
     state.take_selected_starter();
     // A path that is begun is written out first, as a command is.
     if matches!(state.input.offered().first(), Some(Suggestion::Path(_))) {
         state.input.complete();
-        return Vec::new();
+        return;
     }
     if let Some(command) = state.input.suggestion()
         && !command.is_written_out(&state.input.text())
     {
         state.input.complete();
         if !command.argument.is_empty() {
-            return Vec::new();
+            return;
         }
     }
     state.toasts.sent(state.now);
@@ -191,52 +184,42 @@ fn send(state: &mut ScreenState) -> Vec<Effect> {
         // Arrow up brings it back, also if it is refused: it is not a message that waits.
         state.input.sent();
         return match slash::run(state, &line) {
-            Ok(CommandOutcome::Effects(effects)) => effects,
-            Ok(CommandOutcome::Key(action)) => act(state, action),
-            Err(error) => {
-                state.complain(error);
-                Vec::new()
-            }
+            Ok(Some(action)) => act(state, action),
+            Ok(None) => {}
+            Err(error) => state.complain(error),
         };
     }
     if state.replay {
         replay::say(state);
-        return Vec::new();
-    }
-    if text.trim().is_empty() {
+    } else if text.trim().is_empty() {
         if state.chat.can_go_on() || state.chat.is_unanswered() {
-            return go_on(state);
+            go_on(state);
         }
-        return Vec::new();
+    } else if let Some(read) = files::named(state, &text) {
+        state.emit(read);
+    } else {
+        send_message(state, &text);
     }
-    if let Some(read) = files::named(state, &text) {
-        return vec![read];
-    }
-    send_message(state, &text)
 }
 
 /// Sends this text as the message that is written.
-pub(crate) fn send_message(state: &mut ScreenState, text: &str) -> Vec<Effect> {
+pub(crate) fn send_message(state: &mut ScreenState, text: &str) {
     match &state.phase {
         Phase::Idle => {}
-        Phase::Answering { .. } | Phase::Loading { .. } => {
-            queue(state, text);
-            return Vec::new();
-        }
+        Phase::Answering { .. } | Phase::Loading { .. } => return queue(state, text),
         Phase::Broken => {
             let quit = state.keys.name(Action::Quit);
-            state.complain(format!("No model is loaded · quit with {quit} and start again"));
-            return Vec::new();
+            return state
+                .complain(format!("No model is loaded · quit with {quit} and start again"));
         }
     }
     let text = message(text);
     state.input.sent_as(Some(&text));
-    let mut effects = conversation::leave_edited(state);
+    conversation::leave_edited(state);
     state.chat.ask(text);
-    effects.extend(ask(state));
+    ask(state);
     // Should the program be killed while the answer comes, the question is safe.
-    effects.push(save(state));
-    effects
+    save(state);
 }
 
 /// As it was typed, with the indentation of its first line. The one space before a slash that keeps
@@ -281,44 +264,40 @@ fn begin_command(state: &mut ScreenState) {
     state.input.set("/");
 }
 
-/// Ends what the program is working on, if there is something.
-fn end_work(state: &mut ScreenState) -> Option<Vec<Effect>> {
+/// Ends what the program is working on; `false` if there is nothing.
+fn end_work(state: &mut ScreenState) -> bool {
     if state.answering() {
-        let effects = stop(state);
+        stop(state);
         take_back(state);
-        return Some(effects);
+        return true;
     }
     if state.load.is_some() {
-        return Some(models::stop_load(state));
+        models::stop_load(state);
+        return true;
     }
     // What waits for the first model comes back.
-    return_queued(state).then(Vec::new)
+    return_queued(state)
 }
 
 /// Ends the nearest thing: work under way, the message, the program.
-fn interrupt(state: &mut ScreenState) -> Vec<Effect> {
-    if let Some(effects) = end_work(state) {
+fn interrupt(state: &mut ScreenState) {
+    if end_work(state) {
         state.quits_until = None;
-        return effects;
+    } else if state.input.is_blank() {
+        quit_if_pressed_twice(state);
+    } else {
+        state.quits_until = None;
+        put_aside(state);
     }
-    if state.input.is_blank() {
-        return quit_if_pressed_twice(state);
-    }
-    state.quits_until = None;
-    put_aside(state);
-    Vec::new()
 }
 
-fn escape(state: &mut ScreenState) -> Vec<Effect> {
+fn escape(state: &mut ScreenState) {
     // In a panel the key only leads back: it must not cost an answer.
     if state.focus != Focus::Input {
         state.focus = Focus::Input;
-        return Vec::new();
-    }
-    if let Some(effects) = end_work(state) {
-        return effects;
-    }
-    if state.chat.find.take().is_some() {
+    } else if end_work(state) {
+        // Nothing else ends with it.
+    } else if state.chat.find.take().is_some() {
         state.chat.follow();
     } else if state.editing.take().is_some() {
         state.input.stash();
@@ -327,5 +306,4 @@ fn escape(state: &mut ScreenState) -> Vec<Effect> {
     } else {
         state.side = None;
     }
-    Vec::new()
 }

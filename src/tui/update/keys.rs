@@ -6,8 +6,6 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::action::act;
 use crate::tui::actions::Action;
 use crate::tui::chat::answer::end_first_answer;
-use crate::tui::controls::update::apply;
-use crate::tui::event::Effect;
 use crate::tui::keymap;
 use crate::tui::overlays::Overlay;
 use crate::tui::overlays::sessions::update as sessions;
@@ -15,66 +13,64 @@ use crate::tui::overlays::update::filter;
 use crate::tui::state::{Focus, ScreenState};
 
 /// A key was pressed.
-pub(super) fn key(state: &mut ScreenState, event: KeyEvent) -> Vec<Effect> {
+pub(super) fn key(state: &mut ScreenState, event: KeyEvent) {
     if event.kind == KeyEventKind::Release {
-        return Vec::new();
+        return;
     }
     state.selection = None;
     if end_first_answer(state) {
         // Every key gives full speed and does what it does. The keys that people press as "any key"
         // do no more, or a space would get into the message and Esc would stop the answer.
-        let mut effects = apply(state);
-        if !matches!(event.code, KeyCode::Char(' ') | KeyCode::Enter | KeyCode::Esc) {
-            effects.extend(handled(state, event));
+        state.apply();
+        if matches!(event.code, KeyCode::Char(' ') | KeyCode::Enter | KeyCode::Esc) {
+            return;
         }
-        return effects;
     }
-    handled(state, event)
+    handle(state, event);
 }
 
-fn handled(state: &mut ScreenState, event: KeyEvent) -> Vec<Effect> {
+fn handle(state: &mut ScreenState, event: KeyEvent) {
     let action = keymap::lookup(state, &event);
     if action != Some(Action::Interrupt) {
         state.quits_until = None;
     }
-    match action {
-        Some(action) => act(state, action),
-        None => {
-            let writes = keymap::writes(state, &event);
-            match &mut state.overlay {
-                Some(Overlay::Sessions(_)) if writes && state.renaming.is_some() => {
-                    sessions::write(state, event.code);
-                }
-                Some(Overlay::Sessions(list)) if writes => filter(list, event.code),
-                Some(Overlay::Help(help)) if writes => help.search(|words| match event.code {
-                    KeyCode::Char(c) if !c.is_control() => words.push(c),
-                    _ => drop(words.pop()),
-                }),
-                Some(Overlay::Questions { list, .. }) if writes => filter(list, event.code),
-                Some(Overlay::Models(picker)) if writes => filter(&mut picker.list, event.code),
-                // It came up while something was typed: no character of it is lost.
-                Some(Overlay::Error { .. } | Overlay::Reopened) if writes => {
-                    state.overlay = None;
-                    state.focus = Focus::Input;
-                    write(state, event);
-                }
-                None if state.focus == Focus::Input => write(state, event),
-                _ => {}
-            }
-            Vec::new()
+    if let Some(action) = action {
+        return act(state, action);
+    }
+    let writes = keymap::writes(state, &event);
+    match &mut state.overlay {
+        Some(Overlay::Sessions(_)) if writes && state.renaming.is_some() => {
+            sessions::write(state, event.code);
         }
+        Some(Overlay::Sessions(list)) if writes => filter(list, event.code),
+        Some(Overlay::Help(help)) if writes => help.search(|words| match event.code {
+            KeyCode::Char(c) if !c.is_control() => words.push(c),
+            _ => drop(words.pop()),
+        }),
+        Some(Overlay::Questions { list, .. }) if writes => filter(list, event.code),
+        Some(Overlay::Models(picker)) if writes => filter(&mut picker.list, event.code),
+        // It came up while something was typed: no character of it is lost.
+        Some(Overlay::Error { .. } | Overlay::Reopened) if writes => {
+            state.overlay = None;
+            state.focus = Focus::Input;
+            write(state, event);
+        }
+        None if state.focus == Focus::Input => write(state, event),
+        _ => {}
     }
 }
 
 /// Text that comes while the first answer plays slowly gives full speed, as any key does: the key
 /// after it is not that one any more.
-pub(super) fn full_speed(state: &mut ScreenState) -> Vec<Effect> {
-    if end_first_answer(state) { apply(state) } else { Vec::new() }
+pub(super) fn full_speed(state: &mut ScreenState) {
+    if end_first_answer(state) {
+        state.apply();
+    }
 }
 
 /// Several characters at once: into the message in one step, since each insertion costs the length
 /// of its line; elsewhere each is a key of its own.
-pub(super) fn typed(state: &mut ScreenState, keys: Vec<KeyEvent>) -> Vec<Effect> {
+pub(super) fn typed(state: &mut ScreenState, keys: Vec<KeyEvent>) {
     state.selection = None;
     let text = |key: &KeyEvent| match key.code {
         KeyCode::Char(c) if keymap::lookup(state, key).is_none() => Some(c),
@@ -83,13 +79,16 @@ pub(super) fn typed(state: &mut ScreenState, keys: Vec<KeyEvent>) -> Vec<Effect>
     let writes = state.overlay.is_none() && state.focus == Focus::Input;
     match keys.iter().map(text).collect::<Option<String>>() {
         Some(text) if writes => {
-            let effects = full_speed(state);
+            full_speed(state);
             state.quits_until = None;
             state.type_over_starter();
             state.input.paste(&text);
-            effects
         }
-        _ => keys.into_iter().flat_map(|event| key(state, event)).collect(),
+        _ => {
+            for event in keys {
+                key(state, event);
+            }
+        }
     }
 }
 

@@ -11,24 +11,25 @@ use crate::tui::event::Effect;
 use crate::tui::state::{Focus, ScreenState};
 
 /// Saves and leaves; where something cannot be saved, only if that was said before.
-pub(crate) fn quit(state: &mut ScreenState) -> Vec<Effect> {
+pub(crate) fn quit(state: &mut ScreenState) {
     state.quitting = true;
     // What waits to be sent is a question of the conversation that is saved.
     for text in std::mem::take(&mut state.queue) {
         state.chat.close(AnswerOutcome::Failed);
         state.chat.ask(text);
     }
-    let mut effects = stop(state);
-    effects.extend(left(state));
-    effects.push(Effect::Quit { anyway: state.leaves_anyway });
-    effects
+    stop(state);
+    for effect in left(state) {
+        state.emit(effect);
+    }
+    state.emit(Effect::Quit { anyway: state.leaves_anyway });
 }
 
 /// How long the key that quits waits for its second press.
 const TWICE: Duration = Duration::from_secs(2);
 
 /// Leaves if the key was pressed a moment ago already: once is easily too often.
-pub(crate) fn quit_if_pressed_twice(state: &mut ScreenState) -> Vec<Effect> {
+pub(crate) fn quit_if_pressed_twice(state: &mut ScreenState) {
     if state.quits_until.take().is_some_and(|until| state.now < until) {
         return quit(state);
     }
@@ -36,13 +37,12 @@ pub(crate) fn quit_if_pressed_twice(state: &mut ScreenState) -> Vec<Effect> {
     state.quits_until = Some(until);
     let key = state.keys.name(Action::Interrupt);
     state.toasts.say_until(&format!("Press {key} again to quit"), until);
-    Vec::new()
 }
 
 /// Saves what can be saved and leaves: after a signal there is no time for questions.
-pub(crate) fn terminate(state: &mut ScreenState) -> Vec<Effect> {
+pub(crate) fn terminate(state: &mut ScreenState) {
     state.leaves_anyway = true;
-    quit(state)
+    quit(state);
 }
 
 /// Leaving would have lost something: `why`. The next time it may.

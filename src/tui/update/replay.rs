@@ -2,7 +2,6 @@
 //! recorded. Only the pace can be changed. Must never do IO.
 
 use crate::tui::actions::Action;
-use crate::tui::event::Effect;
 use crate::tui::state::ScreenState;
 use crate::worker::Controls;
 
@@ -39,7 +38,7 @@ pub(crate) fn say(state: &mut ScreenState) {
 }
 
 /// Restores in the controls what a record keeps of `before`.
-pub(crate) fn keep(state: &mut ScreenState, before: &Controls, effects: &mut [Effect]) {
+pub(crate) fn keep(state: &mut ScreenState, before: &Controls) {
     let now = &mut state.controls;
     let kept = Controls {
         strategy: before.strategy,
@@ -55,11 +54,7 @@ pub(crate) fn keep(state: &mut ScreenState, before: &Controls, effects: &mut [Ef
     }
     let drawn = now.sampler != before.sampler;
     *now = kept;
-    for effect in effects {
-        if let Effect::Apply(controls) = effect {
-            *controls = state.controls.clone();
-        }
-    }
+    state.apply_instead();
     if drawn {
         state.complain(other_draws(before.sampler.temperature));
     } else {

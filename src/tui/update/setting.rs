@@ -1,11 +1,11 @@
 //! Commands that set a value: alone they show it and what they take. They go through the table of
 //! the settings, so that a range is the same in the file, in a flag and here. Must never do IO.
 
-use super::controls::apply;
-use super::event::Effect;
 use crate::settings::{Problem, SettingKey, SettingValue, Settings};
+use crate::tui::actions::Dial;
 use crate::tui::commands::SlashCommand;
-use crate::tui::state::{Dial, DialRanges, ScreenState};
+use crate::tui::controls::DialRanges;
+use crate::tui::state::ScreenState;
 
 /// Shows the value of `key`, or sets it.
 ///
@@ -16,7 +16,7 @@ pub(super) fn run(
     command: &SlashCommand,
     key: &str,
     argument: &str,
-) -> Result<Vec<Effect>, String> {
+) -> Result<(), String> {
     let dial = Dial::ALL.into_iter().find(|dial| dial.row().key == key);
     let name = capitalised(dial.map_or(command.name, |dial| dial.row().name));
     if argument.is_empty() {
@@ -25,7 +25,7 @@ pub(super) fn run(
         }
         let takes = SettingKey::named(key).map(SettingKey::values).unwrap_or_default();
         state.say(format!("{name}: {} · /{} takes {takes}", value(state, key, dial), command.name));
-        return Ok(Vec::new());
+        return Ok(());
     }
     let mut settings = settings(state);
     settings.set(key, &SettingValue::text(argument)).map_err(|problem| match problem {
@@ -53,7 +53,8 @@ pub(super) fn run(
         }
         _ => format!("{name}: {set}"),
     });
-    Ok(apply(state))
+    state.apply();
+    Ok(())
 }
 
 /// What commands can set.

@@ -1,79 +1,64 @@
 //! Slash commands. Must never do IO.
 
-use super::answer::{save, save_as, stop};
-use super::controls::choose;
-use super::conversation;
-use super::event::Effect;
-use super::full;
-use super::{models, setting, switches};
+use super::{setting, switches};
 use crate::chat::Role;
+use crate::tui::actions::Action;
+use crate::tui::chat::answer::{save, save_as, stop};
+use crate::tui::chat::full::update as full;
+use crate::tui::chat::{Chat, Find, conversation};
 use crate::tui::commands::{self, SlashAction};
-use crate::tui::keymap::Action;
+use crate::tui::controls::update::choose;
+use crate::tui::effects::presets::Preset;
+use crate::tui::event::Effect;
 use crate::tui::markdown::code_blocks;
-use crate::tui::presets::Preset;
-use crate::tui::state::{Chat, Find, Overlay, ScreenState};
+use crate::tui::overlays::Overlay;
+use crate::tui::overlays::models::update as models;
+use crate::tui::state::ScreenState;
 
-/// What is left to do of a command.
-pub(super) enum CommandOutcome {
-    /// Effects to be carried out.
-    Effects(Vec<Effect>),
-    /// What a key does too.
-    Key(Action),
-}
-
-/// Runs a command; `line` is what follows the slash.
+/// Runs a command; `line` is what follows the slash. Returns what is left to do: what a key does
+/// too.
 ///
 /// # Errors
 /// What is wrong with it, with the remedy.
-pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<CommandOutcome, String> {
+pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<Option<Action>, String> {
     let (command, argument) = commands::parse(line)?;
-    let effects = match command.action {
-        SlashAction::Key(action) => return Ok(CommandOutcome::Key(action)),
-        SlashAction::Strategy if argument.is_empty() => {
-            return Ok(CommandOutcome::Key(Action::Strategies));
-        }
-        SlashAction::Think => {
-            think(state, argument)?;
-            Vec::new()
-        }
+    match command.action {
+        SlashAction::Key(action) => return Ok(Some(action)),
+        SlashAction::Strategy if argument.is_empty() => return Ok(Some(Action::Strategies)),
+        SlashAction::Think => think(state, argument)?,
         SlashAction::Setting(key) => setting::run(state, command, key, argument)?,
         SlashAction::Switch(key) => switches::run(state, command, key, argument)?,
-        SlashAction::System => {
-            system(state, argument);
-            Vec::new()
-        }
+        SlashAction::System => system(state, argument),
         SlashAction::New => {
-            let mut effects = stop(state);
-            effects.push(save(state));
-            effects.push(Effect::Forget);
+            stop(state);
+            save(state);
+            state.emit(Effect::Forget);
             state.editing = None;
             state.chat = Chat::new(state.chat.system.take());
             state.forget_answer();
-            effects
         }
-        SlashAction::Load if argument.is_empty() => vec![Effect::List],
+        SlashAction::Load if argument.is_empty() => state.emit(Effect::List),
         SlashAction::Load => {
-            let mut effects = stop(state);
-            effects.push(save(state));
-            effects.push(Effect::Load(argument.to_string()));
-            effects
+            stop(state);
+            save(state);
+            state.emit(Effect::Load(argument.to_string()));
         }
-        SlashAction::Save => vec![save_as(state, true)],
-        SlashAction::Copy if argument.is_empty() => return Ok(CommandOutcome::Key(Action::Copy)),
-        SlashAction::Copy => vec![Effect::Copy(copied(state, argument)?)],
-        SlashAction::Find => {
-            match (&mut state.chat.find, argument) {
-                (Some(find), "") => find.next(),
-                (None, "") => return Err("/find needs words to look for: /find fox".to_string()),
-                (find, words) => *find = Some(Find::new(words)),
-            }
-            // Which match it is, the next frame knows.
-            Vec::new()
+        SlashAction::Save => save_as(state, true),
+        SlashAction::Copy if argument.is_empty() => return Ok(Some(Action::Copy)),
+        SlashAction::Copy => {
+            let text = copied(state, argument)?;
+            state.emit(Effect::Copy(text));
         }
+        // Which match it is, the next frame knows.
+        SlashAction::Find => match (&mut state.chat.find, argument) {
+            (Some(find), "") => find.next(),
+            (None, "") => return Err("/find needs words to look for: /find fox".to_string()),
+            (find, words) => *find = Some(Find::new(words)),
+        },
         SlashAction::File if argument.is_empty() => {
             return Err("/file needs a text file: /file notes.txt".to_string());
         }
-        SlashAction::File => vec![Effect::ReadFile(argument.to_string())],
+        SlashAction::File => state.emit(Effect::ReadFile(argument.to_string())),
         SlashAction::Export | SlashAction::Import if argument.is_empty() => {
             return Err(format!("/{0} needs a file: /{0} chat.md, .json or .jsonl", command.name));
         }
@@ -82,18 +67,21 @@ pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<CommandOutcome,
             if turns.iter().all(|turn| turn.message.role != Role::User) {
                 return Err("There is nothing to export yet".to_string());
             }
-            vec![Effect::Export { path: argument.to_string(), turns }]
+            state.emit(Effect::Export { path: argument.to_string(), turns });
         }
-        SlashAction::Import => vec![Effect::Import(argument.to_string())],
-        SlashAction::Preset => vec![preset(state, argument)?],
+        SlashAction::Import => state.emit(Effect::Import(argument.to_string())),
+        SlashAction::Preset => {
+            let effect = preset(state, argument)?;
+            state.emit(effect);
+        }
         SlashAction::WhenFull => {
             full::choose_by_name(state, argument)?;
-            vec![save(state)]
+            save(state);
         }
         SlashAction::Strategy => choose(state, argument)?,
         SlashAction::Models(part) => models::open(state, part, argument),
-    };
-    Ok(CommandOutcome::Effects(effects))
+    }
+    Ok(None)
 }
 
 /// What `/copy` takes.

@@ -1,8 +1,7 @@
 //! Commands and keys that switch a setting on or off. Must never do IO.
 
-use super::controls::apply;
-use super::event::Effect;
 use crate::tui::commands::SlashCommand;
+use crate::tui::event::Effect;
 use crate::tui::state::ScreenState;
 
 /// A setting that the chat switches.
@@ -13,7 +12,7 @@ struct Switch {
     on: &'static str,
     off: &'static str,
     field: fn(&mut ScreenState) -> &mut bool,
-    effects: fn(&ScreenState) -> Vec<Effect>,
+    apply: fn(&mut ScreenState),
 }
 
 const SWITCHES: [Switch; 4] = [
@@ -23,7 +22,7 @@ const SWITCHES: [Switch; 4] = [
         on: "Speculation is on",
         off: "Speculation is off; the text stays the same",
         field: |state| &mut state.controls.speculate,
-        effects: apply,
+        apply: ScreenState::apply,
     },
     Switch {
         key: "overlap",
@@ -31,7 +30,7 @@ const SWITCHES: [Switch; 4] = [
         on: "The draft continues while the target verifies",
         off: "Draft and target take turns",
         field: |state| &mut state.controls.overlap,
-        effects: apply,
+        apply: ScreenState::apply,
     },
     Switch {
         key: "coupled",
@@ -39,7 +38,7 @@ const SWITCHES: [Switch; 4] = [
         on: "Drafts are ranked with the target's noise",
         off: "Drafts are ranked without the target's noise",
         field: |state| &mut state.controls.coupled,
-        effects: apply,
+        apply: ScreenState::apply,
     },
     Switch {
         key: "screen.mouse",
@@ -47,7 +46,7 @@ const SWITCHES: [Switch; 4] = [
         on: "The chat handles the mouse: wheel, clicks and selection",
         off: "The terminal handles the mouse",
         field: |state| &mut state.mouse,
-        effects: |state| vec![Effect::Mouse(state.mouse)],
+        apply: |state| state.emit(Effect::Mouse(state.mouse)),
     },
 ];
 
@@ -60,36 +59,36 @@ pub(super) fn run(
     command: &SlashCommand,
     key: &str,
     argument: &str,
-) -> Result<Vec<Effect>, String> {
+) -> Result<(), String> {
     let name = command.name;
-    let Some(switch) = named(key) else { return Ok(Vec::new()) };
+    let Some(switch) = named(key) else { return Ok(()) };
     match argument {
-        "on" => Ok(turn(state, switch, true)),
-        "off" => Ok(turn(state, switch, false)),
+        "on" => turn(state, switch, true),
+        "off" => turn(state, switch, false),
         "" => {
             let is_on = *(switch.field)(state);
             let (is, other) = if is_on { ("on", "off") } else { ("off", "on") };
             let what = switch.what;
             state.say(format!("{what} is {is} · /{name} {other} switches it {other}"));
-            Ok(Vec::new())
         }
-        other => Err(format!("/{name} takes on or off, not {other}")),
+        other => return Err(format!("/{name} takes on or off, not {other}")),
     }
+    Ok(())
 }
 
 /// Switches the setting `key` to what it is not.
-pub(super) fn toggle(state: &mut ScreenState, key: &str) -> Vec<Effect> {
-    let Some(switch) = named(key) else { return Vec::new() };
+pub(super) fn toggle(state: &mut ScreenState, key: &str) {
+    let Some(switch) = named(key) else { return };
     let on = !*(switch.field)(state);
-    turn(state, switch, on)
+    turn(state, switch, on);
 }
 
 fn named(key: &str) -> Option<&'static Switch> {
     SWITCHES.iter().find(|switch| switch.key == key)
 }
 
-fn turn(state: &mut ScreenState, switch: &Switch, on: bool) -> Vec<Effect> {
+fn turn(state: &mut ScreenState, switch: &Switch, on: bool) {
     *(switch.field)(state) = on;
     state.say(if on { switch.on } else { switch.off });
-    (switch.effects)(state)
+    (switch.apply)(state);
 }

@@ -4,8 +4,6 @@ use crate::tui::actions::Action;
 use crate::tui::chat::AnswerOutcome;
 use crate::tui::chat::answer::{end_first_answer, return_queued, save, send_queued, take_back};
 use crate::tui::chat::full::update as full;
-use crate::tui::controls::update::apply;
-use crate::tui::event::Effect;
 use crate::tui::meters::{Prefill, Speedup};
 use crate::tui::overlays::Overlay;
 use crate::tui::overlays::models::update as models;
@@ -14,16 +12,13 @@ use crate::tui::state::{Phase, ScreenState};
 use crate::worker::Event;
 
 /// Handles an event of the worker.
-pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
+pub(super) fn event(state: &mut ScreenState, event: Event) {
     let late = |of: u64| of != state.generation() || !state.answering();
     if event.generation().is_some_and(late) {
-        return Vec::new();
+        return;
     }
     match event {
-        Event::Loading { stage, fraction } => {
-            state.phase = Phase::Loading { stage, fraction };
-            Vec::new()
-        }
+        Event::Loading { stage, fraction } => state.phase = Phase::Loading { stage, fraction },
         Event::Ready(ready) => {
             let sampler = ready.sampler;
             state.ready = Some(ready);
@@ -33,24 +28,20 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
                 // Which model answers is to be chosen before anything is sent.
                 return_queued(state);
             }
-            let mut effects = match sampler {
-                Some(sampler) => {
-                    state.take_sampler(sampler);
-                    apply(state)
-                }
-                None => Vec::new(),
-            };
-            effects.extend(send_queued(state));
-            effects
+            if let Some(sampler) = sampler {
+                state.take_sampler(sampler);
+                state.apply();
+            }
+            send_queued(state);
         }
         Event::Prefill { .. }
         | Event::TooLong { .. }
         | Event::First { .. }
         | Event::Round { .. }
         | Event::Finished { .. }
-            if state.race.as_ref().is_some_and(|(race, _)| race.measuring()) =>
+            if state.racing() =>
         {
-            race::event(state, event)
+            race::event(state, event);
         }
         Event::Prefill { .. }
         | Event::TooLong { .. }
@@ -59,16 +50,15 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
         | Event::Finished { .. }
             if state.summarising.is_some() =>
         {
-            full::summarised(state, event)
+            full::summarised(state, event);
         }
-        Event::Prefill { done, total, .. } => {
-            state.meters.prefill = Some(Prefill { done, total });
-            Vec::new()
-        }
+        // What is not shown as an answer has no trees either.
+        Event::Verifying { .. } if state.racing() || state.summarising.is_some() => {}
+        Event::Verifying { generation, round } => state.take_pending(generation, round),
+        Event::Prefill { done, total, .. } => state.meters.prefill = Some(Prefill { done, total }),
         Event::TooLong { total, alone, .. } => {
             state.meters.prefill = Some(Prefill { done: 0, total });
             state.meters.alone = alone;
-            Vec::new()
         }
         Event::First { token, summary, .. } => {
             state.answer_begun();
@@ -77,15 +67,6 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
             state.meters.first(state.now, summary);
             let of = state.generation();
             state.chat.extend(&[token], of);
-            Vec::new()
-        }
-        Event::Verifying { generation, round } => {
-            // Of what is not shown as an answer no trees are shown either.
-            let racing = state.race.as_ref().is_some_and(|(race, _)| race.measuring());
-            if !racing && state.summarising.is_none() {
-                state.take_pending(generation, round);
-            }
-            Vec::new()
         }
         Event::Round { round, .. } => {
             state.meters.round(&round);
@@ -93,85 +74,81 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
             let of = state.generation();
             let bytes = state.chat.extend(&round.committed, of);
             state.rounds.push(*round, of, bytes);
-            Vec::new()
         }
-        Event::Finished { summary, .. } => {
-            state.phase = Phase::Idle;
-            state.controls.paused = false;
-            state.answer_begun();
-            state.meters.prefill = None;
-            state.meters.summary = Some(summary.clone());
-            let (speedup, counts_rounds) = (state.speedup(), state.counts_rounds());
-            if let Some(answer) = state.chat.open_answer() {
-                answer.counts_rounds = counts_rounds;
-                answer.count(&summary);
-                answer.speedup = speedup.map(|part| match answer.totals {
-                    // All of it, as the tokens per second next to it.
-                    Some(all) if summary.tokens_per_second > 0.0 => {
-                        let share = all.tokens_per_second() / summary.tokens_per_second;
-                        Speedup { ratio: part.ratio * share, ..part }
-                    }
-                    _ => part,
-                });
-            }
-            state.chat.close(AnswerOutcome::Finished(summary));
-            let mut effects = vec![save(state)];
-            if end_first_answer(state) {
-                effects.extend(apply(state));
-            }
-            effects.extend(send_queued(state));
-            effects
-        }
+        Event::Finished { summary, .. } => finished(state, summary),
         Event::Reasons(reasons) => {
             if let Some(ready) = &mut state.ready {
                 ready.reasons = reasons;
             }
-            Vec::new()
         }
-        Event::Notice(text) => {
-            state.notice(text);
-            Vec::new()
-        }
+        Event::Notice(text) => state.notice(text),
         Event::Sampled(sampler) => {
             state.controls.sampler = sampler;
-            apply(state)
+            state.apply();
         }
         Event::LoadProgress { load, stage, fraction } => {
             models::progress(state, load, stage, fraction);
-            Vec::new()
         }
-        Event::Unloaded { load, reason } => {
-            models::unloaded(state, load, reason);
-            Vec::new()
-        }
+        Event::Unloaded { load, reason } => models::unloaded(state, load, reason),
         Event::Swapped { ready, .. } => models::swapped(state, ready),
-        Event::NotSwapped { load, error } => {
-            models::not_swapped(state, load, error);
-            Vec::new()
-        }
+        Event::NotSwapped { load, error } => models::not_swapped(state, load, error),
         Event::Failed { generation: Some(_), error } => failed(state, error),
-        Event::Failed { generation: None, error } => {
-            state.phase = Phase::Broken;
-            state.load = None;
-            let asked = state.chat.open_answer().is_some();
-            if asked {
-                state.chat.close(AnswerOutcome::Failed);
-                state.restore_answer();
-                take_back(state);
+        Event::Failed { generation: None, error } => not_loaded(state, error),
+    }
+}
+
+/// An answer is complete.
+fn finished(state: &mut ScreenState, summary: Box<Summary>) {
+    state.phase = Phase::Idle;
+    state.controls.paused = false;
+    state.answer_begun();
+    state.meters.prefill = None;
+    state.meters.summary = Some(summary.clone());
+    let speedup = state.speedup();
+    let counts_rounds = state.counts_rounds();
+    if let Some(answer) = state.chat.open_answer() {
+        answer.counts_rounds = counts_rounds;
+        answer.count(&summary);
+        answer.speedup = speedup.map(|part| match answer.totals {
+            // All of it, as the tokens per second next to it.
+            Some(all) if summary.tokens_per_second > 0.0 => {
+                let share = all.tokens_per_second() / summary.tokens_per_second;
+                Speedup { ratio: part.ratio * share, ..part }
             }
-            return_queued(state);
-            state.overlay = Some(Overlay::Error { title: "Not loaded".to_string(), text: error });
-            if asked { vec![save(state)] } else { Vec::new() }
-        }
+            _ => part,
+        });
+    }
+    state.chat.close(AnswerOutcome::Finished(summary));
+    save(state);
+    if end_first_answer(state) {
+        state.apply();
+    }
+    send_queued(state);
+}
+
+/// The models could not be loaded.
+fn not_loaded(state: &mut ScreenState, error: String) {
+    state.phase = Phase::Broken;
+    state.load = None;
+    let asked = state.chat.open_answer().is_some();
+    if asked {
+        state.chat.close(AnswerOutcome::Failed);
+        state.restore_answer();
+        take_back(state);
+    }
+    return_queued(state);
+    state.fail("Not loaded", error);
+    if asked {
+        save(state);
     }
 }
 
 /// An answer failed.
-fn failed(state: &mut ScreenState, error: String) -> Vec<Effect> {
+fn failed(state: &mut ScreenState, error: String) {
     let refused = state
         .context()
         .filter(|context| state.meters.summary.is_none() && context.used > context.holds);
-    if state.race.as_ref().is_some_and(|(race, _)| race.measuring()) {
+    if state.racing() {
         return race::failed(state, error);
     }
     if state.summarising.is_some() {
@@ -187,14 +164,14 @@ fn failed(state: &mut ScreenState, error: String) -> Vec<Effect> {
     }
     state.chat.remember();
     take_back(state);
-    state.overlay = Some(Overlay::Error { title: "No answer".to_string(), text: error });
-    vec![save(state)]
+    state.fail("No answer", error);
+    save(state);
 }
 
 /// The decode thread ended by itself.
-pub fn gone(state: &mut ScreenState, reason: Option<String>) -> Vec<Effect> {
+pub(super) fn gone(state: &mut ScreenState, reason: Option<String>) {
     if state.quitting || state.phase == Phase::Broken {
-        return Vec::new();
+        return;
     }
     state.phase = Phase::Broken;
     state.meters.prefill = None;
@@ -207,6 +184,6 @@ pub fn gone(state: &mut ScreenState, reason: Option<String>) -> Vec<Effect> {
         "The decode thread ended: {reason}\n\nThe conversation is saved. Quit with {quit} and \
          start again with --continue."
     );
-    state.overlay = Some(Overlay::Error { title: "Decoding stopped".to_string(), text });
-    vec![save(state)]
+    state.fail("Decoding stopped", text);
+    save(state);
 }

@@ -6,7 +6,6 @@ use super::super::answer::{ask, save, take_back};
 use super::super::{CHOICES, ContextUsage, Summarising};
 use crate::chat::WhenFull;
 use crate::tui::actions::Action;
-use crate::tui::event::Effect;
 use crate::tui::overlays::Overlay;
 use crate::tui::state::{Phase, ScreenState};
 use crate::worker::{Command, Event, Job};
@@ -18,7 +17,7 @@ const WAYS: &str = "forget, summarise, stop or ask";
 const SUMMARY: usize = 256;
 
 /// The prompt does not fit; the question is the last turn, or the answer that was to continue.
-pub(crate) fn refused(state: &mut ScreenState, context: ContextUsage) -> Vec<Effect> {
+pub(crate) fn refused(state: &mut ScreenState, context: ContextUsage) {
     state.refused = Some(context);
     if state.chat.turns_to_forget(context).is_none() {
         return give_up(state, context);
@@ -26,15 +25,15 @@ pub(crate) fn refused(state: &mut ScreenState, context: ContextUsage) -> Vec<Eff
     match state.chat.when_full {
         None => {
             state.overlay = Some(Overlay::Full { selected: 0 });
-            vec![save(state)]
+            save(state);
         }
         Some(choice) => make_room(state, choice),
     }
 }
 
 /// One of [`CHOICES`] was taken; it holds for the conversation.
-pub(crate) fn choose(state: &mut ScreenState, selected: usize) -> Vec<Effect> {
-    let Some((choice, ..)) = CHOICES.get(selected) else { return Vec::new() };
+pub(crate) fn choose(state: &mut ScreenState, selected: usize) {
+    let Some((choice, ..)) = CHOICES.get(selected) else { return };
     state.chat.when_full = Some(*choice);
     make_room(state, *choice)
 }
@@ -65,8 +64,8 @@ pub(crate) fn choose_by_name(state: &mut ScreenState, name: &str) -> Result<(), 
     Ok(())
 }
 
-fn make_room(state: &mut ScreenState, choice: WhenFull) -> Vec<Effect> {
-    let Some(context) = state.refused else { return Vec::new() };
+fn make_room(state: &mut ScreenState, choice: WhenFull) {
+    let Some(context) = state.refused else { return };
     let turns = state.chat.turns_to_forget(context);
     match (choice, turns) {
         (WhenFull::Stop, _) | (_, None) => give_up(state, context),
@@ -76,24 +75,22 @@ fn make_room(state: &mut ScreenState, choice: WhenFull) -> Vec<Effect> {
 }
 
 /// The question comes back to where it was written. What was forgotten for it in vain is not.
-fn give_up(state: &mut ScreenState, context: ContextUsage) -> Vec<Effect> {
+fn give_up(state: &mut ScreenState, context: ContextUsage) {
     state.chat.remember();
     take_back(state);
-    let title = "The context is full".to_string();
     let text = context.refusal(state.goes_on.then(|| state.keys.name(Action::Send)));
-    state.overlay = Some(Overlay::Error { title, text });
-    vec![save(state)]
+    state.fail("The context is full", text);
+    save(state);
 }
 
 /// Continues without the first turns.
-fn forget(state: &mut ScreenState, turns: usize, summary: Option<String>) -> Vec<Effect> {
+fn forget(state: &mut ScreenState, turns: usize, summary: Option<String>) {
     state.chat.forget(turns, summary);
     if state.chat.open_answer().is_none() {
         open(state);
     }
-    let mut effects = ask(state);
-    effects.push(save(state));
-    effects
+    ask(state);
+    save(state);
 }
 
 /// The answer that was refused is open again.
@@ -105,7 +102,7 @@ fn open(state: &mut ScreenState) {
     }
 }
 
-fn summarise(state: &mut ScreenState, turns: usize) -> Vec<Effect> {
+fn summarise(state: &mut ScreenState, turns: usize) {
     let messages = state.chat.summary_messages(turns);
     open(state);
     state.summarising = Some(Summarising { turns, text: String::new() });
@@ -119,29 +116,30 @@ fn summarise(state: &mut ScreenState, turns: usize) -> Vec<Effect> {
         thinking: switches.then_some(false),
         ..Job::default()
     };
-    vec![Effect::Apply(state.controls.clone()), Effect::Send(Command::Generate(job))]
+    state.send(Command::Generate(job));
 }
 
 /// Something of the summary came.
-pub(crate) fn summarised(state: &mut ScreenState, event: Event) -> Vec<Effect> {
-    let Some(summary) = &mut state.summarising else { return Vec::new() };
+pub(crate) fn summarised(state: &mut ScreenState, event: Event) {
+    let Some(summary) = &mut state.summarising else { return };
     match event {
         Event::First { token, .. } => summary.text.push_str(&token.text),
         Event::Round { round, .. } => {
-            round.committed.iter().for_each(|token| summary.text.push_str(&token.text));
+            for token in &round.committed {
+                summary.text.push_str(&token.text);
+            }
         }
         Event::Finished { .. } => {
             let Summarising { turns, text } = state.summarising.take().unwrap_or_default();
             let text = text.trim().to_string();
-            return forget(state, turns, Some(text).filter(|text| !text.is_empty()));
+            forget(state, turns, Some(text).filter(|text| !text.is_empty()));
         }
         _ => {}
     }
-    Vec::new()
 }
 
 /// The summary failed: the exchanges are forgotten without one.
-pub(crate) fn not_summarised(state: &mut ScreenState, error: &str) -> Vec<Effect> {
+pub(crate) fn not_summarised(state: &mut ScreenState, error: &str) {
     let Summarising { turns, .. } = state.summarising.take().unwrap_or_default();
     state.complain(format!("The oldest exchanges are forgotten without a summary: {error}"));
     forget(state, turns, None)

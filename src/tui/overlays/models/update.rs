@@ -6,7 +6,6 @@ use crate::chat::AnsweredBy;
 use crate::library::pair;
 use crate::tui::actions::{Action, ModelPart};
 use crate::tui::chat::answer::{STILL_LOADING, return_queued, send_queued};
-use crate::tui::controls::update::apply;
 use crate::tui::event::Effect;
 use crate::tui::meters::PlainPace;
 use crate::tui::state::{Phase, ScreenState};
@@ -14,17 +13,16 @@ use crate::tui::update::replay;
 use crate::worker::{Command, LoadJob, ModelChoice, Ready};
 
 /// Opens the list and looks for models; `filter` is what was typed already.
-pub(crate) fn open(state: &mut ScreenState, part: ModelPart, filter: &str) -> Vec<Effect> {
+pub(crate) fn open(state: &mut ScreenState, part: ModelPart, filter: &str) {
     if replay::refuses(state, Action::Models(part)) {
-        return Vec::new();
+        return;
     }
     let Some(ready) = &state.ready else {
-        state.refuse(STILL_LOADING);
-        return Vec::new();
+        return state.refuse(STILL_LOADING);
     };
     let models = ready.models.clone();
     state.overlay = Some(Overlay::Models(ModelPicker::new(part, filter)));
-    vec![Effect::FindModels { part, models, busy: state.answering() }]
+    state.emit(Effect::FindModels { part, models, busy: state.answering() });
 }
 
 /// Models were found; they are dropped if the list is closed.
@@ -39,7 +37,7 @@ pub(crate) fn found(state: &mut ScreenState, part: ModelPart, rows: Vec<ModelRow
 
 /// Takes the model under the cursor, or what was typed if no row fits it and it may name a file, a
 /// repository or a pair of the catalogue. The list stays open if nothing can be taken.
-pub(crate) fn take(state: &mut ScreenState, picker: ModelPicker) -> Vec<Effect> {
+pub(crate) fn take(state: &mut ScreenState, picker: ModelPicker) {
     let chosen = match picker.list.chosen() {
         Some(row) => match &row.refused {
             Some(why) => Err(why.clone()),
@@ -61,7 +59,6 @@ pub(crate) fn take(state: &mut ScreenState, picker: ModelPicker) -> Vec<Effect> 
         Err(why) => {
             state.complain(why);
             state.overlay = Some(Overlay::Models(picker));
-            Vec::new()
         }
     }
 }
@@ -93,20 +90,17 @@ fn named(picker: &ModelPicker) -> Result<Chosen, String> {
     }
 }
 
-fn load(state: &mut ScreenState, chosen: Chosen) -> Vec<Effect> {
+fn load(state: &mut ScreenState, chosen: Chosen) {
     // After the models in use were unloaded, only the end of that load says what is loaded.
     if state.load.as_ref().is_some_and(|load| load.alone) || state.phase == Phase::Broken {
-        state.refuse("No other model can be loaded now");
-        return Vec::new();
+        return state.refuse("No other model can be loaded now");
     }
     state.controls.load += 1;
     let load = state.controls.load;
     let Chosen { title, models, download } = chosen;
     let stage = if download { "asking the hub" } else { "starting to load" }.to_string();
     state.load = Some(ModelLoad { load, title, download, stage, fraction: None, alone: false });
-    let mut effects = apply(state);
-    effects.push(Effect::Send(Command::Load(LoadJob { load, models })));
-    effects
+    state.send(Command::Load(LoadJob { load, models }));
 }
 
 /// Offers the models of the conversation that was opened, if others are in use; says so if they
@@ -131,18 +125,15 @@ pub(crate) fn reopened(state: &mut ScreenState) {
 }
 
 /// Loads the models of the conversation that was opened.
-pub(crate) fn load_former(state: &mut ScreenState) -> Vec<Effect> {
-    match state.chat.answered_by.clone() {
-        Some(AnsweredBy { target, models: Some(models), .. }) => {
-            load(state, Chosen { title: target, models, download: false })
-        }
-        _ => Vec::new(),
+pub(crate) fn load_former(state: &mut ScreenState) {
+    if let Some(AnsweredBy { target, models: Some(models), .. }) = state.chat.answered_by.clone() {
+        load(state, Chosen { title: target, models, download: false });
     }
 }
 
 /// Stops the load under way.
-pub(crate) fn stop_load(state: &mut ScreenState) -> Vec<Effect> {
-    let Some(load) = &mut state.load else { return Vec::new() };
+pub(crate) fn stop_load(state: &mut ScreenState) {
+    let Some(load) = &mut state.load else { return };
     let what = match load.download {
         true => "Download stopped, what has arrived is kept",
         false => "Loading stopped",
@@ -157,7 +148,7 @@ pub(crate) fn stop_load(state: &mut ScreenState) -> Vec<Effect> {
     state.controls.load += 1;
     let target = state.ready.as_ref().map_or("", |ready| &ready.target).to_string();
     state.say(format!("{what}; {target} stays in use"));
-    apply(state)
+    state.apply();
 }
 
 /// How far the load is.
@@ -183,7 +174,7 @@ pub(crate) fn unloaded(state: &mut ScreenState, load: u64, reason: String) {
 }
 
 /// Other models are in use. The worker says which, even if it was too late to stop it.
-pub(crate) fn swapped(state: &mut ScreenState, ready: Box<Ready>) -> Vec<Effect> {
+pub(crate) fn swapped(state: &mut ScreenState, ready: Box<Ready>) {
     let target = ready.target.clone();
     let part =
         state.ready.as_ref().is_some_and(|former| former.models.target == ready.models.target);
@@ -208,9 +199,8 @@ pub(crate) fn swapped(state: &mut ScreenState, ready: Box<Ready>) -> Vec<Effect>
         true => now,
         false => format!("{now}; it reads the conversation with your next message"),
     });
-    let mut effects = apply(state);
-    effects.extend(send_queued(state));
-    effects
+    state.apply();
+    send_queued(state);
 }
 
 /// Other models were not loaded: those in use stay. What waits was meant for the others.
@@ -233,7 +223,7 @@ pub(crate) fn not_swapped(state: &mut ScreenState, load: u64, error: Option<Stri
             true => format!("{} was not downloaded", now.title),
             false => format!("{} was not loaded", now.title),
         };
-        state.overlay = Some(Overlay::Error { title, text });
+        state.fail(title, text);
     }
 }
 

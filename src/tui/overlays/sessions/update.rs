@@ -43,41 +43,37 @@ pub(crate) fn write(state: &mut ScreenState, code: KeyCode) {
 }
 
 /// It is written.
-pub(crate) fn renamed(state: &mut ScreenState, renaming: Renaming) -> Vec<Effect> {
+pub(crate) fn renamed(state: &mut ScreenState, renaming: Renaming) {
     let Renaming { id, title } = renaming;
     let title = title.trim().to_string();
     if title.is_empty() {
-        state.refuse("A title needs at least one character");
-        return Vec::new();
+        return state.refuse("A title needs at least one character");
     }
-    vec![Effect::RenameSession { id, title }, Effect::List]
+    state.emit(Effect::RenameSession { id, title });
+    state.emit(Effect::List);
 }
 
 /// Deletes the conversation under the cursor.
-pub(crate) fn delete(state: &mut ScreenState) -> Vec<Effect> {
-    let Some(id) = chosen(state).map(|head| head.id.clone()) else { return Vec::new() };
-    vec![Effect::DeleteSession(id), Effect::List]
+pub(crate) fn delete(state: &mut ScreenState) {
+    let Some(id) = chosen(state).map(|head| head.id.clone()) else { return };
+    state.emit(Effect::DeleteSession(id));
+    state.emit(Effect::List);
 }
 
-/// A conversation was deleted, or why not.
-pub(crate) fn deleted(state: &mut ScreenState, result: Result<String, String>) {
-    match result {
-        Ok(id) => {
-            state.deleted.push(id);
-            let undo = state.keys.name(Action::RestoreSession);
-            state.say(format!("Deleted · {undo} restores it"));
-        }
-        Err(why) => state.complain(why),
-    }
+/// A conversation was deleted.
+pub(crate) fn deleted(state: &mut ScreenState, id: String) {
+    state.deleted.push(id);
+    let undo = state.keys.name(Action::RestoreSession);
+    state.say(format!("Deleted · {undo} restores it"));
 }
 
 /// Restores the conversation that was deleted last.
-pub(crate) fn restore(state: &mut ScreenState) -> Vec<Effect> {
+pub(crate) fn restore(state: &mut ScreenState) {
     match state.deleted.pop() {
-        Some(id) => vec![Effect::RestoreSession(id), Effect::List],
-        None => {
-            state.refuse("Nothing was deleted since the start");
-            Vec::new()
+        Some(id) => {
+            state.emit(Effect::RestoreSession(id));
+            state.emit(Effect::List);
         }
+        None => state.refuse("Nothing was deleted since the start"),
     }
 }

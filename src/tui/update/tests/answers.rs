@@ -6,13 +6,14 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use super::super::{Effect, ScreenEvent, update};
 use super::{job, texts};
 use crate::chat::Role;
 use crate::tui::chat::{AnswerOutcome, FirstAnswer};
+use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::overlays::Overlay;
 use crate::tui::state::{Focus, Phase, ScreenState};
 use crate::tui::tests::{answer, loaded, say, type_keys};
+use crate::tui::update::update;
 use crate::tui::view;
 use crate::worker::{Event, Job};
 

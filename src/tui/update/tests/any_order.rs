@@ -7,10 +7,11 @@ use proptest::prelude::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use super::super::{ScreenEvent, update};
 use super::saved;
 use crate::tui::actions::ModelPart;
+use crate::tui::event::ScreenEvent;
 use crate::tui::tests::{answer, loaded, pending, ready, usage};
+use crate::tui::update::update;
 use crate::tui::view;
 use crate::worker::Event;
 

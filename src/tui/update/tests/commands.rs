@@ -1,6 +1,5 @@
 //! Slash commands and their suggestions.
 
-use super::super::Effect;
 use super::job;
 use crate::chat::WhenFull;
 use crate::draft::Depths;
@@ -8,6 +7,7 @@ use crate::settings::SettingKey;
 use crate::tui::actions::Dial;
 use crate::tui::commands::{COMMANDS, SlashAction};
 use crate::tui::controls::DialRanges;
+use crate::tui::event::Effect;
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
 use crate::tui::tests::{loaded, type_keys};

@@ -1,9 +1,10 @@
 //! Controls: budgets, strategies, pauses, the sampler.
 
-use super::super::{Effect, ScreenEvent, update};
 use crate::speculate::SamplerSettings;
+use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::tests::{answer, loaded, say, type_keys, unloaded};
 use crate::tui::toasts::Tone;
+use crate::tui::update::update;
 use crate::worker::{Event, Setting};
 
 #[test]

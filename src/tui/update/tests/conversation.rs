@@ -1,13 +1,14 @@
 //! The conversation itself: continued, edited, deleted, in versions.
 
-use super::super::{Effect, ScreenEvent, update};
 use super::{answered, contents, cut_by, job, reloaded, screen, talk, texts};
 use crate::chat::Role;
 use crate::decode::Finish;
+use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
 use crate::tui::tests::{answer, loaded, say, type_keys};
 use crate::tui::toasts::Tone;
+use crate::tui::update::update;
 use crate::worker::Event;
 
 /// An answer that the limit of tokens cut off.

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use super::super::{Effect, NamedFile, ScreenEvent, update};
 use super::{job, texts};
 use crate::chat::Role;
+use crate::tui::event::{Effect, NamedFile, ScreenEvent};
 use crate::tui::input::Suggestion;
 use crate::tui::state::ScreenState;
 use crate::tui::tests::{loaded, type_keys};
 use crate::tui::toasts::Tone;
+use crate::tui::update::update;
 
 fn folder(state: &mut ScreenState, folder: &str, names: &[&str]) -> Vec<Effect> {
     let names = names.iter().map(|name| (*name).to_string()).collect();

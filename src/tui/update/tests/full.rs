@@ -1,9 +1,9 @@
 //! A full context: what is offered, what comes of it, and what never fits.
 
-use super::super::Effect;
 use super::{answered, contents, cut_by, job, reloaded, screen, talk, texts};
 use crate::chat::WhenFull;
 use crate::decode::Finish;
+use crate::tui::event::Effect;
 use crate::tui::overlays::Overlay;
 use crate::tui::state::{Phase, ScreenState};
 use crate::tui::tests::{loaded, say, type_keys};

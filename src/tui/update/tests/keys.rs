@@ -6,13 +6,14 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use super::super::{Effect, ScreenEvent, update};
 use crate::tui::actions::Action;
+use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::keymap::{BINDINGS, EDITING, Scope, hints, lookup};
 use crate::tui::overlays::{Overlay, SessionList};
 use crate::tui::state::{Focus, ScreenState, Side};
 use crate::tui::tests::{loaded, type_keys, unloaded};
 use crate::tui::toasts::Tone;
+use crate::tui::update::update;
 use crate::tui::view;
 
 #[test]

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::super::{Effect, ScreenEvent, update};
 use super::saved;
 use crate::chat::{Extras, SavedChat};
 use crate::tui::chat::AnswerOutcome;
+use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::overlays::Overlay;
 use crate::tui::state::{Focus, ScreenState};
 use crate::tui::tests::{answer, loaded, say, type_keys};
+use crate::tui::update::update;
 
 /// What is kept of a message that was not sent: with the conversation, and on its own.
 fn kept(effects: &[Effect]) -> (Option<&str>, Option<&str>) {

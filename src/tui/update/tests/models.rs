@@ -1,11 +1,12 @@
 //! Other models: chosen, loaded beside those in use, stopped, failed.
 
-use super::super::{Effect, ScreenEvent, update};
 use super::{job as asked, screen};
 use crate::tui::actions::ModelPart;
+use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::overlays::{Fit, ModelRow, Overlay, pair_models};
 use crate::tui::state::{Phase, ScreenState};
 use crate::tui::tests::{answer, loaded, ready, say, type_keys, unloaded};
+use crate::tui::update::update;
 use crate::worker::{Command, Event, LoadJob, ModelChoice, Ready};
 
 fn named(name: &str) -> ModelChoice {

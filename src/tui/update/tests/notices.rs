@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use super::super::{ScreenEvent, update};
 use crate::chat::Saved;
+use crate::tui::event::ScreenEvent;
 use crate::tui::state::ScreenState;
 use crate::tui::tests::{answer, loaded, say, type_keys};
 use crate::tui::toasts::Tone;
+use crate::tui::update::update;
 use crate::worker::Event;
 
 #[test]

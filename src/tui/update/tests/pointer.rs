@@ -5,9 +5,10 @@ use std::time::Duration;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use super::super::{Button, Effect, ScreenEvent, update};
+use crate::tui::event::{Button, Effect, ScreenEvent};
 use crate::tui::state::{Focus, ScreenState, Side};
 use crate::tui::tests::{answer, loaded, say, type_keys};
+use crate::tui::update::update;
 use crate::tui::view;
 
 const TEXT: &str = "A fox is a **small** wild animal with a bushy tail that lives in a den.";

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use super::super::{Effect, ScreenEvent, update};
 use super::{job, screen, texts};
+use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::overlays::Overlay;
 use crate::tui::state::{Phase, ScreenState};
 use crate::tui::tests::{answer, loaded, say, type_keys};
+use crate::tui::update::update;
 use crate::worker::{Controls, Event};
 
 fn asked() -> ScreenState {

@@ -1,11 +1,12 @@
 //! A record shown again: it is no chat.
 
-use super::super::{Effect, ScreenEvent, update};
 use super::texts;
 use crate::chat::Role;
 use crate::speculate::SamplerSettings;
+use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::state::{Phase, ScreenState};
 use crate::tui::tests::{answer, loaded, say, type_keys};
+use crate::tui::update::update;
 use crate::worker::Event;
 
 /// A record whose only answer has been shown.

@@ -1,13 +1,14 @@
 //! Conversations are saved on every way out and come back as they were.
 
-use super::super::{Effect, ScreenEvent, update};
 use super::{saved, screen};
 use crate::chat::Session;
 use crate::decode::Finish;
 use crate::tui::chat::AnswerOutcome;
+use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::overlays::Overlay;
 use crate::tui::state::{Phase, ScreenState};
 use crate::tui::tests::{answer, loaded, say, type_keys};
+use crate::tui::update::update;
 use crate::worker::Event;
 
 #[test]

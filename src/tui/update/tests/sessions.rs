@@ -1,13 +1,14 @@
 //! The list of saved conversations, files of other programs, presets.
 
-use super::super::{Effect, ScreenEvent, update};
 use super::{answered, saved, screen};
 use crate::chat::{AnsweredBy, ModelChoice, Role, SavedChat, SessionHead};
 use crate::speculate::SamplerSettings;
 use crate::tui::effects::presets::Preset;
+use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
 use crate::tui::tests::{answer, loaded, ready, say, type_keys, unloaded};
+use crate::tui::update::update;
 use crate::worker::{Command, Event, LoadJob};
 
 fn listed() -> ScreenState {

@@ -1,7 +1,7 @@
 //! Thoughts: switched, shown, kept.
 
-use super::super::Effect;
 use super::job;
+use crate::tui::event::Effect;
 use crate::tui::tests::{loaded, say, thinking, type_keys};
 use crate::tui::toasts::Tone;
 
