@@ -102,8 +102,7 @@ const fn command(
     SlashCommand { name, aliases: &[], argument, help, action }
 }
 
-use Action as A;
-use SlashAction as Does;
+use {Action as A, SlashAction as Does};
 
 #[rustfmt::skip] // A row per command.
 const BEFORE_SETTINGS: &[SlashCommand] = &[

@@ -6,7 +6,7 @@ use crate::chat::{Extras, Saved, SavedChat, SavedTurn, SessionHead};
 use crate::hardware::Usage;
 use crate::tui::actions::ModelPart;
 use crate::tui::effects::presets::Preset;
-use crate::tui::overlays::ModelRow;
+use crate::tui::models::ModelRow;
 use crate::worker::{Command, Controls, Event, ModelChoice};
 
 /// A file by its path in the message: its text, or why there is none.

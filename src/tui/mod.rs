@@ -10,6 +10,7 @@
 //! | [`tree`] | the draft trees of the latest answer |
 //! | [`meters`] | the figures of the answer and of the machine |
 //! | [`controls`] | the dials and the strategies |
+//! | [`models`] | the models in use and those to choose from |
 //! | [`overlays`] | help, lists and boxes over the panels |
 //! | [`race`] | one question answered plain and speculatively |
 //! | [`toasts`] | what is said in passing |
@@ -18,7 +19,7 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | [`state`] | the components as one state |
+//! | [`state`], [`display`] | the components as one state; size, focus and looks |
 //! | `event`, [`update`] | what happens and what is to be done; an event in, effects out |
 //! | [`view`] | the state as a frame |
 //! | [`actions`], [`keymap`], [`commands`] | what keys and commands do, and the tables of both |
@@ -29,6 +30,7 @@ pub mod actions;
 pub mod chat;
 pub mod commands;
 pub mod controls;
+pub mod display;
 mod draw;
 mod effects;
 pub(crate) mod event;
@@ -36,6 +38,7 @@ pub mod input;
 pub mod keymap;
 pub mod markdown;
 pub mod meters;
+pub mod models;
 pub mod overlays;
 pub mod race;
 pub mod run;

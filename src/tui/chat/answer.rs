@@ -1,9 +1,11 @@
 //! Answers from the question to the end: asked for, stopped, given again. Must never do IO.
 
-use super::{AnswerOutcome, FirstAnswer};
+use super::AnswerOutcome;
 use crate::tui::actions::Action;
+use crate::tui::controls::FirstAnswer;
 use crate::tui::event::Effect;
-use crate::tui::state::{Phase, ScreenState};
+use crate::tui::models::Phase;
+use crate::tui::state::ScreenState;
 use crate::worker::{Command, Job};
 
 /// Why something has to wait for the model.
@@ -11,17 +13,17 @@ pub(crate) const STILL_LOADING: &str = "The model is still loading";
 
 /// Asks for an answer to the conversation as it stands; the chat already holds its empty answer.
 pub(crate) fn ask(state: &mut ScreenState) {
-    state.controls.generation += 1;
-    state.leaves_anyway = false;
-    state.phase = Phase::Answering { since: state.now };
-    state.goes_on = state.chat.is_going_on();
+    state.controls.worker.generation += 1;
+    state.leaving.anyway = false;
+    state.models.phase = Phase::Answering { since: state.now };
+    state.chat.goes_on = state.chat.is_going_on();
     state.begin_answer();
     begin_first_answer(state);
     let job = Job {
-        generation: state.controls.generation,
+        generation: state.controls.worker.generation,
         messages: state.chat.messages(),
-        max_tokens: state.max_tokens.or(Job::ROOM_LEFT),
-        thinking: state.thinking,
+        max_tokens: state.controls.max_tokens.or(Job::ROOM_LEFT),
+        thinking: state.controls.thinking,
         ..Job::default()
     };
     state.send(Command::Generate(job));
@@ -29,33 +31,33 @@ pub(crate) fn ask(state: &mut ScreenState) {
 
 /// Slows the very first answer of the bundled pair down.
 fn begin_first_answer(state: &mut ScreenState) {
-    if state.first_answer != FirstAnswer::ToCome {
+    if state.controls.first_answer != FirstAnswer::ToCome {
         return;
     }
-    let bundled = state.ready.as_ref().is_some_and(|ready| ready.models.is_bundled());
-    if bundled && state.controls.pace == 0 {
-        state.first_answer = FirstAnswer::Playing { pace: state.controls.pace };
-        state.controls.pace = FirstAnswer::PACE;
+    let bundled = state.models.ready.as_ref().is_some_and(|ready| ready.models.is_bundled());
+    if bundled && state.controls.worker.pace == 0 {
+        state.controls.first_answer = FirstAnswer::Playing { pace: state.controls.worker.pace };
+        state.controls.worker.pace = FirstAnswer::PACE;
     } else {
-        state.first_answer = FirstAnswer::Past;
+        state.controls.first_answer = FirstAnswer::Past;
     }
     state.emit(Effect::Answered);
 }
 
 /// The first answer continues at full speed, or has ended; `true` if it was under way.
 pub(crate) fn end_first_answer(state: &mut ScreenState) -> bool {
-    let FirstAnswer::Playing { pace } = state.first_answer else { return false };
-    state.first_answer = FirstAnswer::Past;
-    state.controls.pace = pace;
+    let FirstAnswer::Playing { pace } = state.controls.first_answer else { return false };
+    state.controls.first_answer = FirstAnswer::Past;
+    state.controls.worker.pace = pace;
     true
 }
 
 /// Sends the next message that waits, if it can be answered now.
 pub(crate) fn send_queued(state: &mut ScreenState) {
-    if state.queue.is_empty() || state.phase != Phase::Idle {
+    if state.input.queue.is_empty() || state.models.phase != Phase::Idle {
         return;
     }
-    let text = state.queue.remove(0);
+    let text = state.input.queue.remove(0);
     state.chat.ask(text);
     ask(state);
     save(state);
@@ -63,7 +65,7 @@ pub(crate) fn send_queued(state: &mut ScreenState) {
 
 /// Messages that wait come back to where they were written; `false` if there are none.
 pub(crate) fn return_queued(state: &mut ScreenState) -> bool {
-    let texts = std::mem::take(&mut state.queue);
+    let texts = std::mem::take(&mut state.input.queue);
     if !texts.is_empty() {
         state.input.take_back(&texts);
     }
@@ -75,15 +77,15 @@ pub(crate) fn regenerate(state: &mut ScreenState) {
         return state.complain("There is no question to answer yet");
     }
     stop(state);
-    if state.phase != Phase::Idle {
+    if state.models.phase != Phase::Idle {
         return refuse_now(state);
     }
     if state.chat.is_unanswered() {
         // There is no other text that this one could be like.
-    } else if state.controls.sampler.temperature > 0.0 {
+    } else if state.controls.worker.sampler.temperature > 0.0 {
         // The same seed would give the same text.
-        state.controls.sampler.seed = state.controls.sampler.seed.wrapping_add(1);
-        state.say(format!("Seed {}", state.controls.sampler.seed));
+        state.controls.worker.sampler.seed = state.controls.worker.sampler.seed.wrapping_add(1);
+        state.say(format!("Seed {}", state.controls.worker.sampler.seed));
     } else {
         state.refuse("The temperature is 0, so the text will be the same");
     }
@@ -93,8 +95,8 @@ pub(crate) fn regenerate(state: &mut ScreenState) {
 
 /// Says why nothing is answered now.
 pub(crate) fn refuse_now(state: &mut ScreenState) {
-    let stop = state.keys.name(Action::Escape);
-    match state.phase {
+    let stop = state.display.keys.name(Action::Escape);
+    match state.models.phase {
         Phase::Answering { .. } => {
             state.refuse_while_answering(format!("An answer is under way · {stop} stops it"));
         }
@@ -109,11 +111,13 @@ pub(crate) fn stop(state: &mut ScreenState) {
         return_queued(state);
         return;
     }
-    state.controls.generation += 1;
-    state.controls.paused = false;
-    state.phase = Phase::Idle;
-    state.summarising = None;
-    if let Some((answer, part)) = state.chat.open_answer().zip(state.meters.summary.as_deref()) {
+    state.controls.worker.generation += 1;
+    state.controls.worker.paused = false;
+    state.models.phase = Phase::Idle;
+    state.chat.summarising = None;
+    if let Some((answer, part)) =
+        state.chat.open_answer().zip(state.meters.answer.summary.as_deref())
+    {
         answer.count(part);
     }
     state.chat.close(AnswerOutcome::Stopped);
@@ -138,7 +142,7 @@ pub(crate) fn save_as(state: &mut ScreenState, asked: bool) {
 
 /// Continues an answer that was cut off, or answers the last question if it has none.
 pub(crate) fn go_on(state: &mut ScreenState) {
-    if state.phase != Phase::Idle {
+    if state.models.phase != Phase::Idle {
         refuse_now(state);
     } else if state.chat.can_go_on() {
         state.chat.go_on();

@@ -120,9 +120,9 @@ impl ContextUsage {
 impl ScreenState {
     /// How full the context is; `None` while nothing is loaded.
     pub fn context(&self) -> Option<ContextUsage> {
-        let ready = self.ready.as_ref()?;
-        let used = self.meters.context();
-        let alone = self.meters.alone;
+        let ready = self.models.ready.as_ref()?;
+        let used = self.meters.answer.context();
+        let alone = self.meters.answer.alone;
         Some(ContextUsage { used, holds: ready.context, most: ready.most_context, alone })
     }
 }

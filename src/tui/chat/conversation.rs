@@ -5,9 +5,10 @@
 use super::answer::{refuse_now, save, stop};
 use crate::chat::Role;
 use crate::tui::actions::Action;
+use crate::tui::display::Focus;
 use crate::tui::event::Effect;
 use crate::tui::overlays::{FilteredList, Overlay, QuestionPurpose, QuestionRow};
-use crate::tui::state::{Focus, ScreenState};
+use crate::tui::state::ScreenState;
 
 /// Lists the user's messages, or all that can be copied, the latest first.
 pub(crate) fn list(state: &mut ScreenState, purpose: QuestionPurpose) {
@@ -31,7 +32,7 @@ pub(crate) fn list(state: &mut ScreenState, purpose: QuestionPurpose) {
     if rows.is_empty() {
         state.refuse("There are no messages yet");
     } else {
-        state.overlay = Some(Overlay::Questions { list: FilteredList::new(rows), purpose });
+        state.overlays.open = Some(Overlay::Questions { list: FilteredList::new(rows), purpose });
     }
 }
 
@@ -44,8 +45,8 @@ pub(crate) fn take(state: &mut ScreenState, turn: usize, purpose: QuestionPurpos
             };
             state.input.stash();
             state.input.take_back(&[text]);
-            state.editing = Some(turn);
-            state.focus = Focus::Input;
+            state.input.editing = Some(turn);
+            state.display.focus = Focus::Input;
         }
         QuestionPurpose::Branch => {
             let turns = state.chat.turns();
@@ -76,7 +77,7 @@ pub(crate) fn numbered(state: &ScreenState, number: usize) -> Result<String, Str
     found.map(|turn| turn.text.clone()).ok_or_else(|| match all {
         0 => "There are no messages yet".to_string(),
         all => {
-            let lists = state.keys.name(Action::CopyMessage);
+            let lists = state.display.keys.name(Action::CopyMessage);
             format!("There are messages 1 to {all} · {lists} lists them")
         }
     })
@@ -93,7 +94,7 @@ fn branch(state: &mut ScreenState, at: usize) {
 
 /// An earlier message that was edited goes into a branch from there.
 pub(crate) fn leave_edited(state: &mut ScreenState) {
-    let edited = state.editing.take();
+    let edited = state.input.editing.take();
     if let Some(at) = edited.filter(|at| *at < state.chat.turns().len()) {
         branch(state, at);
     }
@@ -103,7 +104,7 @@ pub(crate) fn leave_edited(state: &mut ScreenState) {
 pub(crate) fn delete(state: &mut ScreenState) {
     stop(state);
     if state.chat.delete_exchange() {
-        state.editing = None;
+        state.input.editing = None;
         state.forget_answer();
         state.say("Last question and answer deleted · /undo restores them");
         save(state);

@@ -4,7 +4,6 @@ pub(crate) mod answer;
 mod context;
 pub(crate) mod conversation;
 mod find;
-mod first_answer;
 mod footer;
 pub(crate) mod full;
 pub(crate) mod pointer;
@@ -22,7 +21,6 @@ use crate::decode::Committed;
 
 pub use context::ContextUsage;
 pub use find::Find;
-pub use first_answer::{FirstAnswer, caption};
 pub use full::{CHOICES, Summarising};
 pub use selection::{Part, SeenRows, Selection, TextPoint, byte_at, first_byte, selected_text};
 pub use thought::Thought;
@@ -62,6 +60,14 @@ pub struct Chat {
     extent: (usize, usize),
     /// Where the rows stand on the screen, as last drawn.
     pub seen: SeenRows,
+    /// What is selected with the mouse.
+    pub selection: Option<Selection>,
+    /// By how much the last prompt did not fit.
+    pub refused: Option<ContextUsage>,
+    /// Whether the answer that was asked for last continues what there was of it.
+    pub goes_on: bool,
+    /// A summary on its way, which makes room in the context.
+    pub summarising: Option<Summarising>,
 }
 
 impl Chat {

@@ -7,16 +7,16 @@ use crate::tui::state::ScreenState;
 
 /// The button was pressed, moved or released at this cell.
 pub(crate) fn button(state: &mut ScreenState, button: Button, x: u16, y: u16) {
-    if state.overlay.is_some() {
+    if state.overlays.open.is_some() {
         return;
     }
     match button {
         Button::Pressed => {
-            state.selection = None;
+            state.chat.selection = None;
             if state.chat.seen.contains(x, y)
                 && let Some(point) = state.chat.seen.point(x, y)
             {
-                state.selection = Some(Selection { from: point, to: point, held: true });
+                state.chat.selection = Some(Selection { from: point, to: point, held: true });
             }
         }
         Button::Moved => {
@@ -32,7 +32,7 @@ pub(crate) fn button(state: &mut ScreenState, button: Button, x: u16, y: u16) {
 
 /// What is selected goes up to the pointer.
 fn extend(state: &mut ScreenState, x: u16, y: u16) {
-    let held = state.selection.as_mut().filter(|selection| selection.held);
+    let held = state.chat.selection.as_mut().filter(|selection| selection.held);
     if let (Some(selection), Some(point)) = (held, state.chat.seen.point(x, y)) {
         selection.to = point;
     }
@@ -40,7 +40,7 @@ fn extend(state: &mut ScreenState, x: u16, y: u16) {
 
 /// The pointer on the first or last row shows more.
 fn scroll_at_the_edge(state: &mut ScreenState, y: u16) {
-    if !state.selection.is_some_and(|selection| selection.held) {
+    if !state.chat.selection.is_some_and(|selection| selection.held) {
         return;
     }
     let area = state.chat.seen.area;
@@ -52,13 +52,13 @@ fn scroll_at_the_edge(state: &mut ScreenState, y: u16) {
 }
 
 fn released(state: &mut ScreenState) {
-    let Some(selection) = state.selection.as_mut().filter(|selection| selection.held) else {
+    let Some(selection) = state.chat.selection.as_mut().filter(|selection| selection.held) else {
         return;
     };
     selection.held = false;
     let selection = *selection;
     if selection.from == selection.to {
-        state.selection = None;
+        state.chat.selection = None;
         return click(state, selection);
     }
     let turns = state.chat.turns();
@@ -70,7 +70,7 @@ fn released(state: &mut ScreenState) {
         let _ = state.show_round_of(turn, byte);
     }
     if text.trim().is_empty() {
-        state.selection = None;
+        state.chat.selection = None;
     } else {
         state.emit(Effect::Copy(text));
     }

@@ -12,11 +12,13 @@ use super::{Part, SeenRows, Thought, Turn, footer, thought};
 use crate::chat::Role;
 use crate::decode::Origin;
 use crate::tui::actions::{Action, ModelPart};
+use crate::tui::display::Focus;
 use crate::tui::draw::figures;
 use crate::tui::draw::frames::focused;
 use crate::tui::draw::rows::{draw_rows, marked, role_style, stressed, wrapped};
 use crate::tui::markdown::{SpanRole, StyledSpan, TextRow};
-use crate::tui::state::{Focus, Phase, ScreenState};
+use crate::tui::models::Phase;
+use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
 /// Before every row: the question's mark, or as much space.
@@ -42,9 +44,9 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
         turn.rows(usize::from(width));
         let across = usize::from(area.width);
         // With a message written the key sends that.
-        let ended = at == last && !matches!(state.phase, Phase::Answering { .. });
-        let goes_on = ended.then(|| state.phase == Phase::Idle && state.input.is_empty());
-        let footer = footer::rows(turn, goes_on, across, &state.keys, styles);
+        let ended = at == last && !matches!(state.models.phase, Phase::Answering { .. });
+        let goes_on = ended.then(|| state.models.phase == Phase::Idle && state.input.is_empty());
+        let footer = footer::rows(turn, goes_on, across, &state.display.keys, styles);
         counts.push(thought + text_rows(turn) + footer.len() + 1);
         footers.push(footer);
     }
@@ -88,7 +90,7 @@ fn go_to_match(state: &mut ScreenState, counts: &[usize]) {
     match find.go(&rows) {
         Some((row, number)) => {
             state.chat.go_to(row);
-            let end = state.keys.name(Action::Escape);
+            let end = state.display.keys.name(Action::Escape);
             let of = figures::many(find.found, "row");
             state.say(format!(
                 "Match {number} of {of} · /find goes to the one above, {end} ends the search"
@@ -105,7 +107,7 @@ type Lit = (usize, Range<usize>);
 /// Shows the words of the round that is looked at, if another one was asked for since the last
 /// frame.
 fn go_to_lit(state: &mut ScreenState, counts: &[usize], lit: Option<&Lit>) {
-    let goes = state.rounds.goes();
+    let goes = state.tree.goes();
     let Some((turn, bytes)) = lit.filter(|_| goes) else { return };
     let open = state.chat.shows_thoughts;
     let Some(said) = state.chat.turns().get(*turn) else { return };
@@ -137,14 +139,14 @@ fn note_rows(state: &mut ScreenState, area: Rect, counts: &[usize], top: usize) 
     }
     // Rows of another width are others.
     if area.width != state.chat.seen.area.width {
-        state.selection = None;
+        state.chat.selection = None;
     }
     state.chat.seen = SeenRows { area, lead: GUTTER, bar: thought::BAR_WIDTH, rows };
 }
 
 /// What is selected with the mouse stands out.
 fn draw_selection(frame: &mut Frame<'_>, state: &ScreenState) {
-    let Some(selection) = state.selection else { return };
+    let Some(selection) = state.chat.selection else { return };
     let seen = &state.chat.seen;
     for (line, (turn, row)) in seen.area.rows().zip(&seen.rows) {
         let said = state.chat.turns().get(*turn).zip(*row);
@@ -196,7 +198,7 @@ fn visible(
     lit: Option<&Lit>,
 ) -> Vec<Line<'static>> {
     let waiting = waiting(state);
-    let (marks, open) = (state.marks, state.chat.shows_thoughts);
+    let (marks, open) = (state.display.marks, state.chat.shows_thoughts);
     let mut lines = Vec::with_capacity(fit);
     let mut start = 0;
     let cut = state.chat.forgotten.messages;
@@ -290,11 +292,11 @@ fn forgotten(state: &ScreenState, styles: &Styles) -> Line<'static> {
 
 /// The line shown while an answer has no text.
 fn waiting(state: &ScreenState) -> Option<String> {
-    let Phase::Answering { .. } = state.phase else { return None };
-    if state.summarising.is_some() {
+    let Phase::Answering { .. } = state.models.phase else { return None };
+    if state.chat.summarising.is_some() {
         return Some("summarising the oldest exchanges to make room".to_string());
     }
-    Some(match state.meters.prefill {
+    Some(match state.meters.answer.prefill {
         Some(prefill) if prefill.total > 0 => {
             let share = prefill.done as f64 / prefill.total as f64;
             let bar = figures::bar(share, 12);
@@ -405,12 +407,12 @@ fn scrollbar(
 /// What the demo is, and the way to a model whose answers are of use; nothing for other models.
 /// In one row where it fits, else each sentence in rows of its own.
 fn what_the_demo_is(state: &ScreenState, width: usize, styles: &Styles) -> Vec<Line<'static>> {
-    let Some(ready) = state.ready.as_ref().filter(|_| state.counts_rounds()) else {
+    let Some(ready) = state.models.ready.as_ref().filter(|_| state.models.counts_rounds()) else {
         return Vec::new();
     };
     // The demo's name ends with its size.
     let size = ready.target.rsplit(' ').next().unwrap_or_default();
-    let models = state.keys.name(Action::Models(ModelPart::Target));
+    let models = state.display.keys.name(Action::Models(ModelPart::Target));
     let is = format!("Demo model, {size} parameters: it shows how guessing works.");
     let other = format!("For real answers press {models}.");
     let whole = format!("{is} {other}");
@@ -425,7 +427,7 @@ fn welcome(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styl
     let mut lines: Vec<Line<'_>> = Vec::new();
     let text = |words: &str| Line::styled(words.to_string(), styles.text);
     let dim = |words: &str| Line::styled(words.to_string(), styles.dim);
-    match &state.phase {
+    match &state.models.phase {
         Phase::Loading { stage, fraction } => {
             lines.push(dim(stage));
             if let Some(fraction) = fraction {
@@ -439,7 +441,7 @@ fn welcome(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styl
             }
         }
         Phase::Broken => lines.push({
-            let quit = state.keys.name(Action::Quit);
+            let quit = state.display.keys.name(Action::Quit);
             Line::styled(format!("No model is loaded; {quit} quits"), styles.error)
         }),
         _ => {
@@ -460,7 +462,7 @@ fn welcome(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styl
             lines.push(Line::default());
             lines.push(dim("Choose a question (↓ or its digit, then Enter), or write your own:"));
             for (at, prompt) in state.starters().into_iter().enumerate() {
-                let chosen = state.begin_with.selected() == Some(at) && state.offers_starters();
+                let chosen = state.input.starters.selected() == Some(at) && state.offers_starters();
                 let style = if chosen { styles.selected } else { styles.text };
                 lines.push(Line::from_iter([
                     Span::styled(if chosen { "❯ " } else { "  " }, styles.accent),

@@ -1,6 +1,7 @@
 //! The controls panel: the dials, each with its value, range and whether it is fixed. Must never
 //! know how they are drawn.
 
+mod first_answer;
 pub(crate) mod strategies;
 pub(crate) mod update;
 pub(crate) mod view;
@@ -11,6 +12,33 @@ use crate::speculate::SamplerSettings;
 use crate::tui::actions::Dial;
 use crate::tui::tree::Rounds;
 use crate::worker::{Controls, Ready, Setting};
+
+pub use first_answer::{FirstAnswer, caption};
+
+/// What the user has chosen about answers.
+#[derive(Debug)]
+pub struct ControlsPanel {
+    /// The worker's controls; sent as a whole after every change.
+    pub worker: Controls,
+    /// The sampler before the user changed anything.
+    pub(super) begun: SamplerSettings,
+    /// Which dial the cursor is on.
+    pub dials: Dials,
+    /// Most tokens of an answer; automatic is the room left in the context.
+    pub max_tokens: Setting,
+    /// Whether the model is to think; `None` leaves it to its template.
+    pub thinking: Option<bool>,
+    /// Whether the first answer of all is played slowly, to be watched.
+    pub first_answer: FirstAnswer,
+}
+
+impl ControlsPanel {
+    /// Takes over the loaded model's sampler settings, except those that the user has changed.
+    pub fn take_sampler(&mut self, found: SamplerSettings) {
+        self.worker.sampler = self.worker.sampler.replacing(&self.begun, &found);
+        self.begun = found;
+    }
+}
 
 /// Which dial the cursor is on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -76,20 +76,20 @@ pub struct StrategyRow<'a> {
 impl ScreenState {
     /// Name of the strategy in force; empty while nothing is loaded.
     pub fn strategy(&self) -> &str {
-        in_force(self.ready.as_deref(), &self.controls)
+        in_force(self.models.ready.as_deref(), &self.controls.worker)
     }
 
     /// The drafter's description under the strategy in force.
     pub fn draft(&self) -> Option<&str> {
-        match status(self.ready.as_deref(), &self.controls) {
+        match status(self.models.ready.as_deref(), &self.controls.worker) {
             Some(status) => status.draft.as_deref(),
-            None => self.ready.as_ref()?.draft.as_deref(),
+            None => self.models.ready.as_ref()?.draft.as_deref(),
         }
     }
 
     /// All strategies; none while nothing is loaded.
     pub fn statuses(&self) -> &[StrategyStatus] {
-        self.ready.as_ref().map_or(&[], |ready| &ready.strategies)
+        self.models.ready.as_ref().map_or(&[], |ready| &ready.strategies)
     }
 
     /// All strategies as they are listed: those that most people need first, those that cannot run
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn those_that_most_people_need_come_first_and_those_that_cannot_run_last() {
         let mut state = crate::tui::tests::loaded(80, 24);
-        let ready = state.ready.as_mut().unwrap();
+        let ready = state.models.ready.as_mut().unwrap();
         let plain = ready.strategies[0].clone();
         let status = |row: &Strategy| StrategyStatus {
             name: row.name.to_string(),
@@ -187,7 +187,14 @@ mod tests {
         assert_eq!(names[names.len() - 2..], ["small-model", "rest"]);
         let place = |name: &str| names.iter().position(|other| other == name).unwrap();
         assert!(place("context") < place("duo") && place("partial") < place("eagle2-60"));
-        state.ready.as_mut().unwrap().strategies.iter_mut().for_each(|row| row.missing = None);
+        state
+            .models
+            .ready
+            .as_mut()
+            .unwrap()
+            .strategies
+            .iter_mut()
+            .for_each(|row| row.missing = None);
         assert_eq!(listed(&state)[..3], ["auto", "plain", "small-model"]);
         assert_eq!(title("small-model"), "Draft model");
     }

@@ -20,8 +20,8 @@ pub(crate) fn with_dials<T>(
     state: &mut ScreenState,
     work: impl FnOnce(&DialRanges<'_>, &mut Controls) -> T,
 ) -> T {
-    let dials = DialRanges::new(state.ready.as_deref(), &state.rounds);
-    work(&dials, &mut state.controls)
+    let dials = DialRanges::new(state.models.ready.as_deref(), &state.tree);
+    work(&dials, &mut state.controls.worker)
 }
 
 /// Puts a strategy into force, from the next round on.
@@ -29,7 +29,7 @@ pub(crate) fn with_dials<T>(
 /// # Errors
 /// Why it cannot run, with the remedy.
 pub(crate) fn choose(state: &mut ScreenState, name: &str) -> Result<(), String> {
-    strategies::choose(state.ready.as_deref(), &mut state.controls, name)?;
+    strategies::choose(state.models.ready.as_deref(), &mut state.controls.worker, name)?;
     let title = strategies::title(state.strategy());
     state.say(format!("Strategy: {title}, from the next round on"));
     state.apply();

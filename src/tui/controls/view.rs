@@ -6,10 +6,11 @@ use ratatui::text::{Line, Span};
 
 use super::{DialRanges, DialView};
 use crate::tui::actions::{Action, Dial};
+use crate::tui::display::Focus;
 use crate::tui::draw::frames::{focused, panel};
 use crate::tui::draw::rows::{cut, draw_rows, wrapped};
 use crate::tui::keymap::Scope;
-use crate::tui::state::{Focus, ScreenState};
+use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
 pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
@@ -20,12 +21,12 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
     let mut rows: Vec<Line<'_>> = Dial::ALL
         .into_iter()
         .map(|dial| {
-            let selected = focus && state.dials.selected() == dial;
+            let selected = focus && state.controls.dials.selected() == dial;
             row(state, dial, selected, inner.width, styles)
         })
         .collect();
     let (words, style) =
-        if state.controls.speculate { ("on", styles.text) } else { ("off", styles.warning) };
+        if state.controls.worker.speculate { ("on", styles.text) } else { ("off", styles.warning) };
     rows.push(Line::from_iter([
         Span::styled("  speculation   ", styles.dim),
         Span::styled(format!("{words:>5}"), style),
@@ -33,7 +34,11 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
     ]));
     if focus {
         // What the control under the cursor does.
-        rows.extend(wrapped(state.dials.selected().row().meaning, inner.width, styles.dim));
+        rows.extend(wrapped(
+            state.controls.dials.selected().row().meaning,
+            inner.width,
+            styles.dim,
+        ));
     }
     draw_rows(frame, inner, rows.into_iter().map(|row| cut(row, usize::from(inner.width))));
 }
@@ -45,9 +50,9 @@ fn row<'a>(
     width: u16,
     styles: &Styles,
 ) -> Line<'a> {
-    let ranges = DialRanges::new(state.ready.as_deref(), &state.rounds);
-    let mut view = ranges.view(dial, &state.controls);
-    if state.replay && dial == Dial::Temperature {
+    let ranges = DialRanges::new(state.models.ready.as_deref(), &state.tree);
+    let mut view = ranges.view(dial, &state.controls.worker);
+    if state.models.replay && dial == Dial::Temperature {
         // It cannot be turned, so it has no range either.
         (view.state, view.fixed, view.range) = ("recorded", false, String::new());
     }
@@ -100,5 +105,8 @@ fn chosen<'a>(mut line: Line<'a>, selected: bool, width: u16, styles: &Styles) -
 fn keys(state: &ScreenState, dial: Dial) -> String {
     // The first key goes to the next strategy.
     let first = if dial == Dial::Strategy { 1 } else { -1 };
-    state.keys.both(Scope::Panel, (Action::Adjust(dial, first), Action::Adjust(dial, -first)))
+    state
+        .display
+        .keys
+        .both(Scope::Panel, (Action::Adjust(dial, first), Action::Adjust(dial, -first)))
 }

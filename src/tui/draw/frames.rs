@@ -7,7 +7,8 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, BorderType, Padding};
 
 use super::areas::Areas;
-use crate::tui::state::{Focus, ScreenState};
+use crate::tui::display::Focus;
+use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
 /// The frame of a panel.
@@ -27,7 +28,7 @@ pub(crate) fn panel<'a>(title: impl Into<Line<'a>>, focused: bool, styles: &Styl
 
 /// Whether keys go to the panel.
 pub(crate) fn focused(state: &ScreenState, focus: Focus) -> bool {
-    state.focus == focus && state.overlay.is_none()
+    state.display.focus == focus && state.overlays.open.is_none()
 }
 
 /// A cleared box in the middle of `area`, no larger than it.

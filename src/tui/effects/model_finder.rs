@@ -13,7 +13,7 @@ use crate::library::{
 use crate::plan::Throughput;
 use crate::settings::{HeadChoice, LOOKUP};
 use crate::tui::actions::ModelPart;
-use crate::tui::overlays::{Fit, ModelRow, pair_models};
+use crate::tui::models::{Fit, ModelRow, pair_models};
 use crate::worker::{Forecast, Forecaster, MemoryFit, ModelChoice};
 
 /// Pairs of the catalogue that are offered: few enough to choose from.

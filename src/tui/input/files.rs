@@ -2,8 +2,9 @@
 //! IO.
 
 use crate::tui::actions::Action;
+use crate::tui::display::Focus;
 use crate::tui::event::{Effect, NamedFile};
-use crate::tui::state::{Focus, ScreenState};
+use crate::tui::state::ScreenState;
 use crate::tui::update::action::send_message;
 
 /// Few tokenizers are far from it; the real number shows when the text is sent.
@@ -15,7 +16,7 @@ fn tokens(text: &str) -> usize {
 
 /// Why a text of this name cannot be sent, if so: the context is too small for it.
 fn too_large(state: &ScreenState, name: &str, text: &str) -> Option<String> {
-    let holds = state.ready.as_ref()?.context;
+    let holds = state.models.ready.as_ref()?.context;
     let tokens = tokens(text);
     (tokens >= holds)
         .then(|| format!("{name} has about {tokens} tokens, but the context holds only {holds}"))
@@ -38,7 +39,7 @@ pub(crate) fn attach(state: &mut ScreenState, name: &str, text: &str) {
         bytes => format!("{:.1} kB", bytes as f64 / 1e3),
     };
     let mark = format!("{name}, {size}, about {} tokens", tokens(text));
-    state.focus = Focus::Input;
+    state.display.focus = Focus::Input;
     state.input.fold(&mark, fenced(name, text));
 }
 
@@ -63,9 +64,9 @@ pub(crate) fn read(state: &mut ScreenState, message: String, files: Vec<NamedFil
     }
     let problem = problem.or_else(|| too_large(state, "The message with its files", &whole));
     if let Some(why) = problem {
-        let send = state.keys.name(Action::Send);
+        let send = state.display.keys.name(Action::Send);
         state.complain(format!("{why} · {send} again sends the message as it is"));
-        state.sends_as_written = Some(message);
+        state.input.sends_as_written = Some(message);
         return;
     }
     send_message(state, &whole);
@@ -73,7 +74,7 @@ pub(crate) fn read(state: &mut ScreenState, message: String, files: Vec<NamedFil
 
 /// The words of the message that name files, if they are to be read before it is sent.
 pub(crate) fn named(state: &mut ScreenState, message: &str) -> Option<Effect> {
-    if state.sends_as_written.take().is_some_and(|written| written == message) {
+    if state.input.sends_as_written.take().is_some_and(|written| written == message) {
         return None;
     }
     let paths = state.input.named_paths();

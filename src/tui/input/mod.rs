@@ -57,6 +57,14 @@ pub struct Input {
     unsent: Written,
     /// What was put aside last, until a message is sent.
     aside: Option<String>,
+    /// The question that is being edited: its place among the turns.
+    pub editing: Option<usize>,
+    /// The message that was just refused for a file that it names: sent again, it goes as it is.
+    pub sends_as_written: Option<String>,
+    /// Messages that are sent when the answer under way has ended.
+    pub queue: Vec<String>,
+    /// Which question of an empty chat is chosen.
+    pub starters: Starters,
 }
 
 impl Default for Input {
@@ -71,6 +79,10 @@ impl Default for Input {
             recalled: None,
             unsent: Written::default(),
             aside: None,
+            editing: None,
+            sends_as_written: None,
+            queue: Vec::new(),
+            starters: Starters::default(),
         }
     }
 }

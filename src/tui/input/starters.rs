@@ -1,6 +1,8 @@
 //! Questions to begin with, which an empty chat offers. Must never know how they are drawn.
 
-use crate::tui::state::{Focus, Phase, ScreenState};
+use crate::tui::display::Focus;
+use crate::tui::models::Phase;
+use crate::tui::state::ScreenState;
 
 /// For a model that the program knows nothing of.
 const GENERAL: [&str; 3] = [
@@ -50,7 +52,7 @@ impl Starters {
 impl ScreenState {
     /// Questions that suit the model.
     pub fn starters(&self) -> [&'static str; Starters::COUNT] {
-        match &self.ready {
+        match &self.models.ready {
             Some(ready) if !ready.models.is_bundled() => {
                 let name = ready.target.to_lowercase();
                 if name.contains("code") { CODE } else { GENERAL }
@@ -62,9 +64,9 @@ impl ScreenState {
     /// Whether keys choose one of the questions: the chat and the message are empty.
     pub fn offers_starters(&self) -> bool {
         self.chat.turns().is_empty()
-            && self.phase == Phase::Idle
-            && self.focus == Focus::Input
-            && self.overlay.is_none()
+            && self.models.phase == Phase::Idle
+            && self.display.focus == Focus::Input
+            && self.overlays.open.is_none()
             && self.input.is_empty()
     }
 
@@ -72,19 +74,19 @@ impl ScreenState {
     pub fn take_starter(&mut self, at: usize) {
         let Some(text) = self.starters().get(at).copied() else { return };
         self.input.set(text);
-        self.begin_with = Starters { selected: None, digit: Some(at) };
+        self.input.starters = Starters { selected: None, digit: Some(at) };
     }
 
     /// The question under the cursor goes into the message, if there is one.
     pub fn take_selected_starter(&mut self) {
-        if let Some(at) = self.begin_with.selected.filter(|_| self.offers_starters()) {
+        if let Some(at) = self.input.starters.selected.filter(|_| self.offers_starters()) {
             self.take_starter(at);
         }
     }
 
     /// Something is typed: if a digit came before it, that was the beginning of a message.
     pub fn type_over_starter(&mut self) {
-        let Starters { digit, .. } = std::mem::take(&mut self.begin_with);
+        let Starters { digit, .. } = std::mem::take(&mut self.input.starters);
         if let Some(at) = digit
             && self.starters().get(at).is_some_and(|text| self.input.text() == *text)
         {

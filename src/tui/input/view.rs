@@ -8,12 +8,13 @@ use super::Suggestion;
 use crate::printable::printable_line;
 use crate::tui::actions::Action;
 use crate::tui::commands::SlashCommand;
+use crate::tui::display::Focus;
 use crate::tui::draw::areas::Areas;
 use crate::tui::draw::figures;
 use crate::tui::draw::frames::{focused, panel};
 use crate::tui::draw::rows::{cut, draw_rows, foot};
 use crate::tui::markdown::{Logical, Look, wrap};
-use crate::tui::state::{Focus, ScreenState};
+use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
 /// Most rows of text before it scrolls.
@@ -82,7 +83,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
         frame.buffer_mut().set_style(inner, styles.faint);
     }
     if state.input.is_empty() {
-        let words = if state.replay {
+        let words = if state.models.replay {
             "Replay: read only"
         } else if state.chat.turns().is_empty() {
             "Write a message, or / for commands"
@@ -107,23 +108,24 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
 
 /// Where keys go, if not to the message, and how they come back.
 fn elsewhere(state: &ScreenState) -> Option<[String; 2]> {
-    let back = state.keys.name(Action::Escape);
-    (state.focus != Focus::Input).then(|| {
-        let panel = state.focus.name();
+    let back = state.display.keys.name(Action::Escape);
+    (state.display.focus != Focus::Input).then(|| {
+        let panel = state.display.focus.name();
         [format!("Keys go to {panel}"), format!("{back} returns to the message")]
     })
 }
 
 /// On the upper edge: how the slow first answer gets its full speed, or what the message is.
 fn title(state: &ScreenState) -> String {
-    if state.first_answer.plays() {
+    if state.controls.first_answer.plays() {
         return " slowed for watching · any key: full speed ".to_string();
     }
-    if state.editing.is_some() {
-        let (send, leave) = (state.keys.name(Action::Send), state.keys.name(Action::Escape));
+    if state.input.editing.is_some() {
+        let (send, leave) =
+            (state.display.keys.name(Action::Send), state.display.keys.name(Action::Escape));
         return format!(" Editing a message · {send} sends it, {leave} cancels ");
     }
-    match state.queue.len() {
+    match state.input.queue.len() {
         0 => String::new(),
         waiting => format!(" {} to be sent ", figures::many(waiting, "message")),
     }

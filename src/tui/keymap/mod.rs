@@ -6,9 +6,10 @@ use std::fmt::Display;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::tui::actions::Dial;
+use crate::tui::display::Focus;
 use crate::tui::input::Suggestion;
 use crate::tui::overlays::Overlay;
-use crate::tui::state::{Focus, ScreenState};
+use crate::tui::state::ScreenState;
 
 mod groups;
 mod in_force;
@@ -21,8 +22,7 @@ pub use self::press::KeyPress;
 pub use self::table::{BINDINGS, EDITING};
 pub use crate::tui::actions::Action;
 
-use Action as A;
-use Scope as S;
+use {Action as A, Scope as S};
 
 /// Where a key works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,13 +103,13 @@ pub struct Binding {
 
 /// The scopes in which keys are looked up, nearest first.
 pub fn scopes(state: &ScreenState) -> Vec<Scope> {
-    if let Some(Overlay::Sessions(_)) = state.overlay {
+    if let Some(Overlay::Sessions(_)) = state.overlays.open {
         return vec![S::Sessions, S::Overlay];
     }
-    if state.overlay.is_some() {
+    if state.overlays.open.is_some() {
         return vec![S::Overlay];
     }
-    let nearest = match state.focus {
+    let nearest = match state.display.focus {
         Focus::Input if state.offers_starters() => &[S::Starters, S::Input][..],
         Focus::Input if !state.input.offered().is_empty() => &[S::Completion, S::Input][..],
         Focus::Input => &[S::Input],
@@ -128,6 +128,7 @@ pub fn lookup(state: &ScreenState, event: &KeyEvent) -> Option<Action> {
     }
     scopes(state).into_iter().find_map(|scope| {
         state
+            .display
             .keys
             .rows()
             .find(|(row, keys)| row.scope == scope && keys.iter().any(|key| key.matches(event)))
@@ -140,7 +141,7 @@ pub fn lookup(state: &ScreenState, event: &KeyEvent) -> Option<Action> {
 pub fn writes(state: &ScreenState, event: &KeyEvent) -> bool {
     let plain = !event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
     plain
-        && match (&state.overlay, event.code) {
+        && match (&state.overlays.open, event.code) {
             (
                 Some(Overlay::Sessions(_) | Overlay::Models(_) | Overlay::Questions { .. }),
                 KeyCode::Char(_) | KeyCode::Backspace,
@@ -159,6 +160,7 @@ pub fn writes(state: &ScreenState, event: &KeyEvent) -> bool {
 pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
     let scopes = scopes(state);
     let mut rows: Vec<(&Binding, &[KeyPress])> = state
+        .display
         .keys
         .rows()
         .filter(|(row, _)| row.hint.0 > 0 && scopes.contains(&row.scope) && useful(state, row))
@@ -167,9 +169,9 @@ pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
     let mut hints: Vec<(String, &'static str)> = Vec::new();
     for (row, keys) in rows {
         let word = match row.action {
-            A::Pause if state.controls.paused => "resume",
+            A::Pause if state.controls.worker.paused => "resume",
             A::OverlayClose
-                if matches!(&state.overlay, Some(Overlay::Help(help))
+                if matches!(&state.overlays.open, Some(Overlay::Help(help))
                 if help.open.is_some()) =>
             {
                 "back"
@@ -183,7 +185,7 @@ pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
         }
         let name = match pair(row.action) {
             // Pairs of keys are hinted at together.
-            Some(both) => state.keys.both(row.scope, both),
+            Some(both) => state.display.keys.both(row.scope, both),
             None => keys.first().map(|key| key.name()).unwrap_or_default(),
         };
         // A nearer scope has this key, or its hint is there already.
@@ -229,7 +231,7 @@ fn pair(action: Action) -> Option<(Action, Action)> {
 }
 
 fn useful(state: &ScreenState, row: &Binding) -> bool {
-    let panels = state.focus != Focus::Input;
+    let panels = state.display.focus != Focus::Input;
     match row.action {
         A::Send => {
             let goes_on = state.chat.can_go_on() || state.chat.is_unanswered();
@@ -241,30 +243,30 @@ fn useful(state: &ScreenState, row: &Binding) -> bool {
         }
         A::Newline => !state.input.is_empty(),
         // Else it ends something nearer than the program.
-        A::Interrupt => !state.answering() && state.load.is_none() && state.input.is_blank(),
+        A::Interrupt => !state.answering() && state.models.load.is_none() && state.input.is_blank(),
         // In a panel it only leads back, which the message says.
-        A::Escape => !panels && (state.answering() || state.load.is_some()),
-        A::Step => state.controls.paused && (row.scope == S::Panel) == panels,
+        A::Escape => !panels && (state.answering() || state.models.load.is_some()),
+        A::Step => state.controls.worker.paused && (row.scope == S::Panel) == panels,
         A::Pause => state.answering() && (row.scope == S::Panel) == panels,
         A::Auto => {
-            let c = &state.controls;
+            let c = &state.controls.worker;
             [c.tree.gamma, c.tree.blocks, c.tree.width, c.tree.depth]
                 .iter()
                 .any(|choice| choice.is_fixed())
         }
         A::Race => !state.answering() && state.chat.can_regenerate(),
         A::Regenerate => !state.answering() && state.chat.can_regenerate(),
-        A::Meters => !state.wide(),
+        A::Meters => !state.display.wide(),
         A::Copy => state.chat.last_answer().is_some(),
         A::Follow => !state.chat.follows(),
         A::Strategies => !state.statuses().is_empty(),
-        A::Models(_) => state.ready.is_some(),
-        A::LookLive => !state.rounds.live(),
-        A::Look(_) => state.rounds.len() > 1,
+        A::Models(_) => state.models.ready.is_some(),
+        A::LookLive => !state.tree.live(),
+        A::Look(_) => state.tree.len() > 1,
         A::FocusInput => panels,
         A::OverlayRow(_) => {
             matches!(
-                state.overlay,
+                state.overlays.open,
                 Some(
                     Overlay::Help(_)
                         | Overlay::Details { .. }

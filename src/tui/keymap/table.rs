@@ -77,9 +77,7 @@ pub const EDITING: &[EditingKey] = &[
     edit(&[ctrl('_')], "undo", 0),
 ];
 
-use Action as A;
-use KeyCode as C;
-use Scope as S;
+use {Action as A, KeyCode as C, Scope as S};
 
 /// Every key of the program.
 #[rustfmt::skip] // A row per key.

@@ -47,7 +47,7 @@ fn every_key_is_in_the_help_and_in_the_table() {
 fn hints_are_keys_of_their_scope() {
     let mut state = crate::tui::tests::loaded(80, 24);
     for focus in [Focus::Input, Focus::Chat, Focus::Tree, Focus::Meters, Focus::Controls] {
-        state.focus = focus;
+        state.display.focus = focus;
         let hints = hints(&state);
         assert!(hints.len() >= 4, "{focus:?}: {hints:?}");
         assert!(hints.iter().any(|hint| hint.1 == "help"), "{focus:?}: {hints:?}");
@@ -118,16 +118,16 @@ fn keys_are_read_as_they_are_named() {
 #[test]
 fn a_change_is_in_force_everywhere() {
     let mut state = crate::tui::tests::loaded(80, 24);
-    state.keys = with(&[("help", &["ctrl+h", "f1"]), ("tree", &["alt+t"])]).unwrap();
+    state.display.keys = with(&[("help", &["ctrl+h", "f1"]), ("tree", &["alt+t"])]).unwrap();
     let does = |key: &str| lookup(&state, &KeyPress::parse(key).unwrap().event());
     assert_eq!(does("ctrl+h"), Some(A::Help));
     assert_eq!(does("f1"), Some(A::Help));
     assert_eq!((does("alt+t"), does("f2")), (Some(A::Tree), None));
     assert!(hints(&state).contains(&("Ctrl+H".to_string(), "help")));
-    let helped = help(&state.keys, S::Global);
+    let helped = help(&state.display.keys, S::Global);
     let tree = helped.iter().find(|row| row.names == ["tree"]).unwrap();
     assert_eq!(tree.keys, ["Alt+T"]);
-    assert_eq!(state.keys.name(A::Tree), "Alt+T");
+    assert_eq!(state.display.keys.name(A::Tree), "Alt+T");
 }
 
 #[test]

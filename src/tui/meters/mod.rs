@@ -1,4 +1,4 @@
-//! Figures of the latest answer. Tokens, rounds, times and τ are in the [`Summary`], which every
+//! Figures of the latest answer and of the machine. Tokens, rounds, times and τ are in the [`Summary`], which every
 //! round updates and the worker's own replaces at the end. Must never know how they are drawn.
 
 pub(crate) mod payoff;
@@ -8,9 +8,52 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::decode::{Round, Summary, Timing};
+use crate::hardware::Usage;
 use crate::model::Traffic;
 
 pub use payoff::{Pays, PlainPace, Speedup};
+
+/// What the meters show.
+#[derive(Debug, Default)]
+pub struct Meters {
+    /// Figures of the latest answer.
+    pub answer: AnswerMeters,
+    /// Those of the answer before, until the one that was asked for has its first token: they come
+    /// back if it never gets one.
+    earlier: Option<AnswerMeters>,
+    /// What a token takes without speculation.
+    pub plain: PlainPace,
+    /// What the machine is doing.
+    pub usage: Option<Usage>,
+    /// The GPU, or why there is none.
+    pub gpu: String,
+}
+
+impl Meters {
+    /// Makes room for the figures of a new answer.
+    pub fn begin(&mut self, now: Duration) {
+        let new = AnswerMeters { asked: now, ..AnswerMeters::default() };
+        self.earlier = Some(std::mem::replace(&mut self.answer, new));
+    }
+
+    /// The new answer has its first token.
+    pub fn begun(&mut self) {
+        self.earlier = None;
+    }
+
+    /// The figures of the answer before come back, if the new one has no token yet.
+    pub fn restore(&mut self) {
+        if let Some(earlier) = self.earlier.take() {
+            self.answer = earlier;
+        }
+    }
+
+    /// Forgets the figures of answers.
+    pub fn clear(&mut self) {
+        self.earlier = None;
+        self.answer = AnswerMeters::default();
+    }
+}
 
 /// How far the prompt has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +66,7 @@ pub struct Prefill {
 
 /// Figures of one answer.
 #[derive(Clone, Debug, Default)]
-pub struct Meters {
+pub struct AnswerMeters {
     /// Time of the request.
     asked: Duration,
     /// From the question to the first token.
@@ -47,16 +90,11 @@ pub struct Meters {
     pub settled: Option<Option<Speedup>>,
 }
 
-impl Meters {
+impl AnswerMeters {
     /// Rounds over which "now" is averaged: about a second's worth on a slow machine.
     const NOW: usize = 8;
     /// Rounds of the sparkline; as wide as any panel.
     const SPARK: usize = 120;
-
-    /// Begins an answer.
-    pub fn begin(&mut self, now: Duration) {
-        *self = Self { asked: now, ..Self::default() };
-    }
 
     /// The first token came.
     pub fn first(&mut self, now: Duration, summary: Box<Summary>) {
@@ -168,8 +206,8 @@ mod tests {
 
     #[test]
     fn only_rounds_count_and_depths_are_shares() {
-        let mut meters = Meters::default();
-        meters.begin(Duration::from_secs(10));
+        let asked = Duration::from_secs(10);
+        let mut meters = AnswerMeters { asked, ..AnswerMeters::default() };
         let first = Summary { prompt_tokens: 30, tokens: 1, ..Summary::default() };
         meters.first(Duration::from_millis(10_500), Box::new(first));
         let mut round = round_of(&[("a", 0, 1.0), ("b", 0, 0.5), ("c", 1, 0.5)], &[1, 2], "d");

@@ -3,7 +3,7 @@
 //! timed while loading, corrected by how much slower the latest rounds were. Must never know how it
 //! is drawn.
 
-use super::Meters;
+use super::AnswerMeters;
 use crate::decode::Round;
 use crate::plan::Costs;
 use crate::tui::theme::Styles;
@@ -104,7 +104,7 @@ impl PlainPace {
 
     /// Milliseconds per token in plain decoding, and whether they were measured; `pass_ms` is what
     /// a pass over one token took while loading.
-    fn token_ms(&self, meters: &Meters, pass_ms: Option<f64>) -> Option<(f64, bool)> {
+    fn token_ms(&self, meters: &AnswerMeters, pass_ms: Option<f64>) -> Option<(f64, bool)> {
         if self.rounds >= Self::ENOUGH {
             return Some((self.ms, true));
         }
@@ -116,7 +116,7 @@ impl PlainPace {
 
     /// How much faster than plain decoding the answer is; `None` if nothing was drafted or the
     /// speed of plain decoding is not known.
-    pub fn speedup(&self, meters: &Meters, pass_ms: Option<f64>) -> Option<Speedup> {
+    pub fn speedup(&self, meters: &AnswerMeters, pass_ms: Option<f64>) -> Option<Speedup> {
         if !meters.drafted() || meters.overall() <= 0.0 {
             return None;
         }
@@ -147,7 +147,7 @@ pub(crate) fn of(ratio: f64, styles: &Styles) -> Style {
 }
 
 /// τ in words: `4.62 tokens per round`, and `–` before the first round.
-pub(crate) fn tokens_per_round(meters: &Meters) -> (String, &'static str) {
+pub(crate) fn tokens_per_round(meters: &AnswerMeters) -> (String, &'static str) {
     let tau = if meters.rounds() == 0 { "–".to_string() } else { format!("{:.2}", meters.tau()) };
     (tau, " tokens per round")
 }
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn an_estimate_becomes_a_measurement_with_plain_rounds() {
-        let (mut pace, mut meters) = (PlainPace::default(), Meters::default());
+        let (mut pace, mut meters) = (PlainPace::default(), AnswerMeters::default());
         assert_eq!(pace.speedup(&meters, Some(30.0)), None, "nothing was decoded yet");
         meters.first(std::time::Duration::ZERO, Box::default());
         meters.summary.as_mut().unwrap().tokens = 1;
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn no_estimate_promises_more_than_the_tokens_of_a_round() {
-        let (mut pace, mut meters) = (PlainPace::default(), Meters::default());
+        let (mut pace, mut meters) = (PlainPace::default(), AnswerMeters::default());
         meters.first(std::time::Duration::ZERO, Box::default());
         meters.summary.as_mut().unwrap().tokens = 1;
         meters.round(&drafted());
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn an_estimate_grows_as_slow_as_the_passes_are() {
-        let (mut pace, mut meters) = (PlainPace::default(), Meters::default());
+        let (mut pace, mut meters) = (PlainPace::default(), AnswerMeters::default());
         meters.first(std::time::Duration::ZERO, Box::default());
         meters.summary.as_mut().unwrap().tokens = 1;
         meters.round(&drafted());
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_was_not_drafted_has_no_speedup() {
-        let mut meters = Meters::default();
+        let mut meters = AnswerMeters::default();
         meters.first(std::time::Duration::ZERO, Box::default());
         meters.round(&plain());
         assert_eq!(PlainPace::default().speedup(&meters, Some(30.0)), None);

@@ -8,10 +8,11 @@ use ratatui::text::{Line, Span};
 use super::payoff;
 use crate::decode::Timing;
 use crate::hardware::Usage;
+use crate::tui::display::Focus;
 use crate::tui::draw::figures;
 use crate::tui::draw::frames::{focused, panel};
 use crate::tui::draw::rows::{cut, draw_rows, ends};
-use crate::tui::state::{Focus, ScreenState};
+use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
 pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
@@ -74,7 +75,7 @@ fn figure(label: &str, value: String, styles: &Styles) -> Vec<Span<'static>> {
 }
 
 fn speed(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>> {
-    let meters = &state.meters;
+    let meters = &state.meters.answer;
     let big = styles.strong;
     let now = Line::from_iter([
         Span::styled(figures::rate(meters.now()), big),
@@ -129,7 +130,7 @@ fn speed(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>>
 
 /// Acceptance by depth, one row per depth.
 fn depths(state: &ScreenState, width: u16, room: usize, styles: &Styles) -> Vec<Line<'static>> {
-    let shares: Vec<f64> = state.meters.acceptance().collect();
+    let shares: Vec<f64> = state.meters.answer.acceptance().collect();
     if room == 0 {
         return Vec::new();
     }
@@ -163,7 +164,7 @@ const STROKES: [&str; 3] = ["━", "═", "─"];
 
 /// Where a round's time goes.
 fn split(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>> {
-    let meters = &state.meters;
+    let meters = &state.meters.answer;
     let (spent, rounds) = (meters.spent(), meters.rounds());
     let parts = [spent.draft_ms, spent.verify_ms, spent.other_ms];
     let strokes = [styles.accepted, styles.target, styles.faint];
@@ -218,8 +219,8 @@ fn beside(spent: &Timing, rounds: usize, styles: &Styles) -> Line<'static> {
 }
 
 fn machine(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>> {
-    let Some(usage) = &state.usage else {
-        return vec![Line::styled(state.gpu.clone(), styles.dim)];
+    let Some(usage) = &state.meters.usage else {
+        return vec![Line::styled(state.meters.gpu.clone(), styles.dim)];
     };
     let cpu = format!(
         "{} · ours {:.1} cores",
@@ -237,7 +238,7 @@ fn machine(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static
         Line::from(figure("memory", memory, styles)),
     ];
     rows.extend(gpu(state, usage, width, styles));
-    let (traffic, rounds) = (state.meters.traffic(), state.meters.rounds());
+    let (traffic, rounds) = (state.meters.answer.traffic(), state.meters.answer.rounds());
     if !traffic.is_none() {
         rows.push(Line::from(figure("bus   ", traffic.a_round(rounds), styles)));
     }
@@ -247,17 +248,22 @@ fn machine(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static
 fn gpu(state: &ScreenState, usage: &Usage, width: u16, styles: &Styles) -> Vec<Line<'static>> {
     let Some(gpu) = usage.gpu else {
         // "no NVIDIA GPU: why"; the details have room for the reason.
-        let fits = state.gpu.chars().count() + 7 <= usize::from(width);
-        let words = if fits { &state.gpu } else { state.gpu.split(':').next().unwrap_or_default() };
+        let fits = state.meters.gpu.chars().count() + 7 <= usize::from(width);
+        let words = if fits {
+            &state.meters.gpu
+        } else {
+            state.meters.gpu.split(':').next().unwrap_or_default()
+        };
         let name = Line::from(figure("gpu   ", words.to_string(), styles));
         // Only a card's driver knows how its memory is used; our own bytes are known.
-        let ours = state.ready.as_ref().map_or(0, |ready| ready.vram_used);
+        let ours = state.models.ready.as_ref().map_or(0, |ready| ready.vram_used);
         let held = format!("ours {}", figures::bytes(ours));
         let vram = (ours > 0).then(|| Line::from(figure("vram  ", held, styles)));
         return std::iter::once(name).chain(vram).collect();
     };
     let load = gpu.load.map_or("–".to_string(), |load| figures::percent(f64::from(load)));
-    let ours = gpu.vram_ours.or(state.ready.as_ref().map(|ready| ready.vram_used)).unwrap_or(0);
+    let ours =
+        gpu.vram_ours.or(state.models.ready.as_ref().map(|ready| ready.vram_used)).unwrap_or(0);
     let vram = format!(
         "{} of {} · ours {}",
         figures::bytes(gpu.vram_used),
@@ -265,7 +271,7 @@ fn gpu(state: &ScreenState, usage: &Usage, width: u16, styles: &Styles) -> Vec<L
         figures::bytes(ours)
     );
     vec![
-        Line::from(figure("gpu   ", format!("{load} · {}", state.gpu), styles)),
+        Line::from(figure("gpu   ", format!("{load} · {}", state.meters.gpu), styles)),
         Line::from(figure("vram  ", vram, styles)),
     ]
 }

@@ -2,7 +2,6 @@
 
 pub(crate) mod help;
 pub(crate) mod list;
-pub(crate) mod models;
 mod questions;
 mod reopened;
 pub(crate) mod sessions;
@@ -12,11 +11,29 @@ pub(crate) mod update;
 pub(crate) mod view;
 
 use crate::chat::Role;
+use crate::tui::markdown::Document;
+use crate::tui::models::ModelPicker;
+use crate::tui::race::Race;
+use crate::worker::Controls;
 
 pub use help::{Help, HelpPage, HelpRow, HelpSection};
 pub use list::{FilteredList, Listed};
-pub use models::{Fit, ModelLoad, ModelPicker, ModelRow, pair_models};
 pub use sessions::{Renaming, SessionList};
+
+/// Boxes over the panels, and what they keep while they are closed.
+#[derive(Debug, Default)]
+pub struct Overlays {
+    /// The one that is open.
+    pub open: Option<Overlay>,
+    /// A title being written in the list of conversations.
+    pub renaming: Option<Renaming>,
+    /// Conversations that were deleted in this run, the latest last.
+    pub deleted: Vec<String>,
+    /// The page of the guide that the help has opened, laid out.
+    pub guide_page: Document,
+    /// A race, and the controls before it.
+    pub race: Option<(Race, Controls)>,
+}
 
 /// One of the messages in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,14 +12,14 @@ use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
 pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, styles: &Styles) {
-    let (Some(by), Some(ready)) = (&state.chat.answered_by, &state.ready) else { return };
+    let (Some(by), Some(ready)) = (&state.chat.answered_by, &state.models.ready) else { return };
     let area = areas.column;
     let width = WIDTH.min(area.width.saturating_sub(2));
     let words = format!("This chat used {}. {} is loaded now.", by.target, ready.target);
     let rows = wrapped(&words, width.saturating_sub(4).max(1), styles.text);
     let height = u16::try_from(rows.len() + 2).unwrap_or(u16::MAX);
     let rect = centred(frame, areas, area, width, height);
-    let (take, close) = (state.keys.take(), state.keys.close());
+    let (take, close) = (state.display.keys.take(), state.display.keys.close());
     let parts =
         [format!("{take} loads {}", by.target), format!("{close} stays with {}", ready.target)];
     let foot = Line::styled(foot(&parts, width), styles.dim).right_aligned();

@@ -42,7 +42,8 @@ pub(crate) fn draw(
     }
     let height = u16::try_from(rows.len() + 2).unwrap_or(most).min(most);
     let rect = centred(frame, areas, area, width, height);
-    let foot = format!(" {} select · {} close ", state.keys.take(), state.keys.close());
+    let foot =
+        format!(" {} select · {} close ", state.display.keys.take(), state.display.keys.close());
     let foot = Line::styled(foot, styles.dim).right_aligned();
     let block =
         panel(" strategies · the text is always the same ", true, styles).title_bottom(foot);

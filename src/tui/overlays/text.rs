@@ -83,7 +83,7 @@ pub(crate) fn scrolled(
     styles: &Styles,
 ) {
     let width = columns(areas.column);
-    let (title, lines, from) = match &state.overlay {
+    let (title, lines, from) = match &state.overlays.open {
         Some(Overlay::Details { top }) => ("details", details(state, width, styles), *top),
         Some(Overlay::System { top }) => {
             let prompt = state.chat.system.as_deref().unwrap_or_default();
@@ -91,8 +91,8 @@ pub(crate) fn scrolled(
         }
         _ => return,
     };
-    let seen = boxed(frame, areas, (title, lines), from, &state.keys, styles);
-    if let Some(Overlay::Details { top } | Overlay::System { top }) = &mut state.overlay {
+    let seen = boxed(frame, areas, (title, lines), from, &state.display.keys, styles);
+    if let Some(Overlay::Details { top } | Overlay::System { top }) = &mut state.overlays.open {
         *top = seen;
     }
 }
@@ -102,7 +102,7 @@ pub(crate) fn reasons(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, st
     let block = panel(" why these values ", false, styles);
     let inner = block.inner(area);
     frame.render_widget(block, area);
-    let reasons = state.ready.iter().flat_map(|ready| &ready.reasons);
+    let reasons = state.models.ready.iter().flat_map(|ready| &ready.reasons);
     let rows = reasons.flat_map(|reason| point(reason, inner.width, styles, styles.dim));
     draw_rows(frame, inner, rows);
 }
@@ -123,7 +123,7 @@ fn row(label: &str, value: &str, width: u16, styles: &Styles) -> Vec<Line<'stati
 fn details(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>> {
     let row = |label: &str, value: String| row(label, &value, width, styles);
     let mut lines = Vec::new();
-    if let Some(ready) = &state.ready {
+    if let Some(ready) = &state.models.ready {
         lines.extend(row("target", ready.target.clone()));
         lines.extend(row("", ready.target_detail.clone()));
         if !state.strategy().is_empty() {
@@ -138,20 +138,20 @@ fn details(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static
         }
         lines.push(Line::default());
     }
-    if !state.notices.is_empty() {
+    if !state.toasts.notices.is_empty() {
         lines.push(Line::styled("Notices", styles.strong));
-        for notice in &state.notices {
+        for notice in &state.toasts.notices {
             lines.extend(point(notice, width, styles, styles.text));
         }
         lines.push(Line::default());
     }
-    let context = DialRanges::new(state.ready.as_deref(), &state.rounds);
+    let context = DialRanges::new(state.models.ready.as_deref(), &state.tree);
     let dials = Dial::FIGURES.map(|dial| {
-        let view = context.view(dial, &state.controls);
+        let view = context.view(dial, &state.controls.worker);
         format!("{} {} {}", dial.row().sign, view.value, view.state)
     });
     lines.extend(row("controls", dials.join("  ")));
-    let settings = Settings { sampler: state.controls.sampler, ..Settings::default() };
+    let settings = Settings { sampler: state.controls.worker.sampler, ..Settings::default() };
     let shown = SettingKey::of_sampler().filter(|key| key.name != Dial::Temperature.row().key);
     let sampler: Vec<String> = shown
         .map(|key| format!("{} {}", key.short_name().replace('_', "-"), key.value(&settings)))
@@ -159,13 +159,13 @@ fn details(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static
     lines.extend(row("sampler", sampler.join("  ")));
     lines.extend(row(
         "answers",
-        match state.max_tokens {
+        match state.controls.max_tokens {
             Setting::Auto => "as long as the context has room".to_string(),
             Setting::Fixed(most) => format!("at most {most} tokens"),
         },
     ));
-    lines.extend(row("gpu", state.gpu.clone()));
-    if let Some(summary) = &state.meters.summary {
+    lines.extend(row("gpu", state.meters.gpu.clone()));
+    if let Some(summary) = &state.meters.answer.summary {
         lines.push(Line::default());
         lines.push(Line::styled("This answer", styles.strong));
         let reused =
@@ -177,7 +177,7 @@ fn details(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static
                 each.map(|(source, count)| format!("{} {count}", source.name())).collect();
             lines.extend(row("accepted", each.join(", ")));
         }
-        let meters = &state.meters;
+        let meters = &state.meters.answer;
         lines.extend(row(
             "decoding",
             format!(

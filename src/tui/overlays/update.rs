@@ -2,7 +2,6 @@
 
 use crossterm::event::KeyCode;
 
-use super::models::update as models;
 use super::sessions::update as sessions;
 use super::{FilteredList, Listed, Overlay};
 use crate::tui::chat::answer::{save, stop};
@@ -11,6 +10,7 @@ use crate::tui::chat::{CHOICES, conversation};
 use crate::tui::controls::update::choose;
 use crate::tui::event::Effect;
 use crate::tui::markdown::Document;
+use crate::tui::models::update as models;
 use crate::tui::race::update as race;
 use crate::tui::state::ScreenState;
 
@@ -18,8 +18,8 @@ use crate::tui::state::ScreenState;
 pub(crate) fn overlay_row(state: &mut ScreenState, by: i8) {
     let by = all_the_way(by);
     let strategies = state.statuses().len();
-    match &mut state.overlay {
-        Some(Overlay::Help(help)) => help.step(by, &state.keys),
+    match &mut state.overlays.open {
+        Some(Overlay::Help(help)) => help.step(by, &state.display.keys),
         // The view limits it to the number of rows.
         Some(Overlay::Details { top } | Overlay::System { top }) => {
             *top = top.saturating_add_signed(by);
@@ -39,11 +39,11 @@ pub(crate) fn overlay_row(state: &mut ScreenState, by: i8) {
 
 /// Deletes what was typed: the title that is being written, or the words of a filter.
 pub(crate) fn overlay_clear(state: &mut ScreenState) {
-    if let Some(renaming) = &mut state.renaming {
+    if let Some(renaming) = &mut state.overlays.renaming {
         renaming.title.clear();
         return;
     }
-    match &mut state.overlay {
+    match &mut state.overlays.open {
         Some(Overlay::Help(help)) if help.open.is_none() => help.search(String::clear),
         Some(Overlay::Sessions(list)) => list.filter_by(String::new()),
         Some(Overlay::Models(picker)) => picker.list.filter_by(String::new()),
@@ -63,10 +63,10 @@ fn all_the_way(by: i8) -> isize {
 
 /// Takes what is under the cursor, or closes a box that has none.
 pub(crate) fn overlay_take(state: &mut ScreenState) {
-    if let Some(renaming) = state.renaming.take() {
+    if let Some(renaming) = state.overlays.renaming.take() {
         return sessions::renamed(state, renaming);
     }
-    match state.overlay.take() {
+    match state.overlays.open.take() {
         Some(Overlay::Sessions(list)) => match list.chosen() {
             Some(session) => {
                 stop(state);
@@ -74,20 +74,20 @@ pub(crate) fn overlay_take(state: &mut ScreenState) {
                 state.emit(Effect::Load(session.id.clone()));
             }
             // No conversation matches the filter: it stays open for editing.
-            None => state.overlay = Some(Overlay::Sessions(list)),
+            None => state.overlays.open = Some(Overlay::Sessions(list)),
         },
         Some(Overlay::Models(picker)) => models::take(state, picker),
         Some(Overlay::Questions { list, purpose }) => match list.chosen() {
             Some(row) => conversation::take(state, row.turn, purpose),
-            None => state.overlay = Some(Overlay::Questions { list, purpose }),
+            None => state.overlays.open = Some(Overlay::Questions { list, purpose }),
         },
         Some(Overlay::Full { selected }) => full::choose(state, selected),
         Some(Overlay::Help(mut help)) => {
             // A row of the list opens its page, if it has one; on a page, back to the list.
             let is_page = help.open.take().is_some();
-            if is_page || help.take(&state.keys) {
-                state.guide_page = Document::default();
-                state.overlay = Some(Overlay::Help(help));
+            if is_page || help.take(&state.display.keys) {
+                state.overlays.guide_page = Document::default();
+                state.overlays.open = Some(Overlay::Help(help));
             }
         }
         Some(Overlay::Reopened) => models::load_former(state),

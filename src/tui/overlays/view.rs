@@ -3,11 +3,11 @@
 
 use ratatui::Frame;
 
-use super::models::view as models;
 use super::sessions::view as sessions;
 use super::{Overlay, questions, reopened, strategies, text};
 use crate::tui::chat::full::view as full;
 use crate::tui::draw::areas::Areas;
+use crate::tui::models::view as models;
 use crate::tui::race;
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
@@ -16,21 +16,23 @@ use crate::tui::theme::Styles;
 pub(crate) const WIDTH: u16 = 76;
 
 pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState, styles: &Styles) {
-    match &state.overlay {
+    match &state.overlays.open {
         Some(Overlay::Error { title, text }) => {
-            text::error(frame, areas, (title, text), &state.keys, styles);
+            text::error(frame, areas, (title, text), &state.display.keys, styles);
         }
         Some(Overlay::Details { .. } | Overlay::System { .. }) => {
             text::scrolled(frame, areas, state, styles);
         }
         Some(Overlay::Sessions(list)) => sessions::draw(frame, areas, state, list, styles),
         Some(Overlay::Questions { list, purpose }) => {
-            questions::draw(frame, areas, list, *purpose, &state.keys, styles);
+            questions::draw(frame, areas, list, *purpose, &state.display.keys, styles);
         }
         Some(Overlay::Race) => race::view::draw(frame, areas, state, styles),
         Some(Overlay::Reopened) => reopened::draw(frame, areas, state, styles),
         Some(Overlay::Full { selected }) => full::draw(frame, areas, state, *selected, styles),
-        Some(Overlay::Models(picker)) => models::draw(frame, areas, picker, &state.keys, styles),
+        Some(Overlay::Models(picker)) => {
+            models::draw(frame, areas, picker, &state.display.keys, styles)
+        }
         Some(Overlay::Strategies { selected }) => {
             strategies::draw(frame, areas, state, *selected, styles);
         }

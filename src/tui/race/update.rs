@@ -4,8 +4,9 @@
 use super::Race;
 use crate::chat::Role;
 use crate::tui::chat::answer::{refuse_now, stop};
+use crate::tui::models::Phase;
 use crate::tui::overlays::Overlay;
-use crate::tui::state::{Phase, ScreenState};
+use crate::tui::state::ScreenState;
 use crate::worker::{Command, Event, Job};
 
 /// Begins one on the last question.
@@ -13,35 +14,36 @@ pub(crate) fn begin(state: &mut ScreenState) {
     if !state.chat.can_regenerate() {
         return state.refuse("Ask something first: a race answers your last question twice");
     }
-    if state.phase != Phase::Idle {
+    if state.models.phase != Phase::Idle {
         return refuse_now(state);
     }
     let name = if state.strategy() == "plain" { "auto" } else { state.strategy() };
-    state.race = Some((Race::new(name, state.counts_rounds()), state.controls.clone()));
-    state.overlay = Some(Overlay::Race);
+    state.overlays.race =
+        Some((Race::new(name, state.models.counts_rounds()), state.controls.worker.clone()));
+    state.overlays.open = Some(Overlay::Race);
     run(state);
 }
 
 /// Asks for the answer whose turn it is.
 fn run(state: &mut ScreenState) {
-    let Some((race, _)) = &state.race else { return };
-    state.controls.speculate = race.speculates();
+    let Some((race, _)) = &state.overlays.race else { return };
+    state.controls.worker.speculate = race.speculates();
     if race.speculates() && state.strategy() == "plain" {
-        state.controls.strategy = crate::plan::Strategy::named("auto");
+        state.controls.worker.strategy = crate::plan::Strategy::named("auto");
     }
-    state.controls.pace = 0;
-    state.controls.paused = false;
-    state.controls.generation += 1;
-    state.phase = Phase::Answering { since: state.now };
+    state.controls.worker.pace = 0;
+    state.controls.worker.paused = false;
+    state.controls.worker.generation += 1;
+    state.models.phase = Phase::Answering { since: state.now };
     let mut messages = state.chat.messages();
     if messages.last().is_some_and(|last| last.role == Role::Assistant) {
         messages.pop();
     }
     let job = Job {
-        generation: state.controls.generation,
+        generation: state.controls.worker.generation,
         messages,
-        max_tokens: state.max_tokens.or(Race::LONGEST).min(Race::LONGEST),
-        thinking: state.thinking,
+        max_tokens: state.controls.max_tokens.or(Race::LONGEST).min(Race::LONGEST),
+        thinking: state.controls.thinking,
         afresh: true,
         conversation: None,
     };
@@ -53,7 +55,7 @@ pub(crate) fn event(state: &mut ScreenState, event: Event) {
     if let Event::Round { round, .. } = &event {
         state.note_pace(round);
     }
-    let Some((race, _)) = &mut state.race else { return };
+    let Some((race, _)) = &mut state.overlays.race else { return };
     if !race.take(&event) {
         return;
     }
@@ -66,31 +68,31 @@ pub(crate) fn event(state: &mut ScreenState, event: Event) {
 
 /// The controls are again what they were.
 fn restore(state: &mut ScreenState) {
-    let Some((_, before)) = &state.race else { return };
-    state.controls.speculate = before.speculate;
-    state.controls.strategy = before.strategy;
-    state.controls.pace = before.pace;
-    state.phase = Phase::Idle;
+    let Some((_, before)) = &state.overlays.race else { return };
+    state.controls.worker.speculate = before.speculate;
+    state.controls.worker.strategy = before.strategy;
+    state.controls.worker.pace = before.pace;
+    state.models.phase = Phase::Idle;
     state.apply();
 }
 
 /// It cannot be run.
 pub(crate) fn failed(state: &mut ScreenState, error: String) {
     restore(state);
-    state.race = None;
+    state.overlays.race = None;
     state.fail("No race", error);
 }
 
 /// Skips to the end of the play, or plays it once more.
 pub(crate) fn again(state: &mut ScreenState) {
-    if let Some((race, _)) = state.race.as_mut().filter(|(race, _)| !race.measuring()) {
+    if let Some((race, _)) = state.overlays.race.as_mut().filter(|(race, _)| !race.measuring()) {
         if race.playing(state.now) {
             race.skipped = true;
         } else {
             race.play(state.now);
         }
     }
-    state.overlay = Some(Overlay::Race);
+    state.overlays.open = Some(Overlay::Race);
 }
 
 /// Leaves it; an answer under way is stopped.
@@ -99,5 +101,5 @@ pub(crate) fn close(state: &mut ScreenState) {
         stop(state);
         restore(state);
     }
-    state.race = None;
+    state.overlays.race = None;
 }

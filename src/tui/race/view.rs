@@ -23,10 +23,10 @@ const GAP: u16 = 3;
 
 /// Draws the race of the chat in a box.
 pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, styles: &Styles) {
-    let Some((run, _)) = &state.race else { return };
+    let Some((run, _)) = &state.overlays.race else { return };
     let area = areas.body;
     let rect = centred(frame, areas, area, area.width.min(124), area.height.min(26));
-    let (take, close) = (state.keys.take(), state.keys.close());
+    let (take, close) = (state.display.keys.take(), state.display.keys.close());
     let foot = match run.measuring() {
         true => format!(" {close} stop "),
         false if run.playing(state.now) => format!(" {take} skip · {close} close "),

@@ -17,7 +17,8 @@ use crate::hardware::{Usage, UsageMeter};
 use crate::tui::effects::model_finder::ModelFinder;
 use crate::tui::effects::{EffectRunner, Left, exchange};
 use crate::tui::event::{Button, Effect, ScreenEvent};
-use crate::tui::state::{Phase, ScreenState, StateConfig};
+use crate::tui::models::Phase;
+use crate::tui::state::{ScreenState, StateConfig};
 use crate::tui::terminal::keys::{self, InputPause};
 use crate::tui::terminal::signals::{self, Signal};
 use crate::tui::terminal::{self, Screen};
@@ -196,7 +197,7 @@ struct App {
 }
 
 fn target(state: &ScreenState) -> &str {
-    state.ready.as_ref().map_or("", |ready| &ready.target)
+    state.models.ready.as_ref().map_or("", |ready| &ready.target)
 }
 
 impl App {
@@ -233,7 +234,7 @@ impl App {
 
     /// Asks the next question of those that ask themselves, if nothing is being answered.
     fn ask_next(&mut self) {
-        if self.state.phase == Phase::Idle
+        if self.state.models.phase == Phase::Idle
             && let Some(question) = self.questions.pop_front()
         {
             self.take(ScreenEvent::Ask(question));
@@ -251,7 +252,7 @@ impl App {
             Effect::Apply(controls) => self.runner.controls.update(|shared| *shared = controls),
             Effect::Save { turns, extras, asked } => {
                 let answered_by = self.state.chat.answered_by.clone();
-                let answered_by = answered_by.or_else(|| self.state.in_use());
+                let answered_by = answered_by.or_else(|| self.state.models.in_use());
                 let chat = SavedChat { turns, extras, answered_by };
                 let result = self.runner.save(target(&self.state), chat).transpose();
                 return match result {

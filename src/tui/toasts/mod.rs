@@ -50,6 +50,8 @@ pub struct Toast {
 pub struct Toasts {
     shown: Option<Toast>,
     waiting: VecDeque<String>,
+    /// Notices of the worker, the latest last, for the details.
+    pub notices: Vec<String>,
 }
 
 impl Toasts {
@@ -92,8 +94,17 @@ impl Toasts {
         self.end_if(now, |ends| ends == Ends::Answered);
     }
 
-    /// Shows a notice after those that came before it.
+    /// Shows a notice after those that came before it, and keeps it.
     pub fn notice(&mut self, text: &str, now: Duration) {
+        const MOST: usize = 32;
+        self.show_later(text, now);
+        if !self.notices.iter().any(|notice| notice == text) {
+            self.notices.push(text.to_string());
+            self.notices.drain(..self.notices.len().saturating_sub(MOST));
+        }
+    }
+
+    fn show_later(&mut self, text: &str, now: Duration) {
         if self.shown.is_some() {
             self.waiting.push_back(text.to_string());
         } else {
@@ -117,7 +128,7 @@ impl Toasts {
     fn next(&mut self, now: Duration) {
         self.shown = None;
         if let Some(next) = self.waiting.pop_front() {
-            self.notice(&next, now);
+            self.show_later(&next, now);
         }
     }
 

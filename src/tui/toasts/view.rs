@@ -66,10 +66,10 @@ fn above(width: u16, state: &ScreenState, tones: Tones) -> Vec<Line<'static>> {
 
 fn words(state: &ScreenState, tones: Tones) -> Option<(&'static str, String, Style)> {
     let Some(toast) = state.toasts.shown() else {
-        let load = state.load.as_ref()?;
+        let load = state.models.load.as_ref()?;
         return Some((
             "◌",
-            printable_line(&load.words(&state.keys.name(Action::Escape))).into_owned(),
+            printable_line(&load.words(&state.display.keys.name(Action::Escape))).into_owned(),
             tones.done,
         ));
     };

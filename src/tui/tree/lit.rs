@@ -4,19 +4,20 @@
 use std::ops::Range;
 
 use crate::chat::Role;
-use crate::tui::state::{Focus, ScreenState, Side};
+use crate::tui::display::{Focus, Side};
+use crate::tui::state::ScreenState;
 
 impl ScreenState {
     /// The turn and the bytes of its text that the round shown in the tree wrote, while somebody
     /// looks at rounds: in the tree, or back from the conversation.
     pub fn lit(&self) -> Option<(usize, Range<usize>)> {
-        let looks = match self.focus {
-            Focus::Tree => !self.rounds.live() || !self.answering(),
-            Focus::Chat => !self.rounds.live(),
+        let looks = match self.display.focus {
+            Focus::Tree => !self.tree.live() || !self.answering(),
+            Focus::Chat => !self.tree.live(),
             Focus::Input | Focus::Meters | Focus::Controls => false,
         };
-        let bytes = self.rounds.bytes().filter(|_| looks)?;
-        let of = self.rounds.of();
+        let bytes = self.tree.bytes().filter(|_| looks)?;
+        let of = self.tree.of();
         let turn = self.chat.turns().iter().rposition(|turn| turn.written == of)?;
         Some((turn, bytes))
     }
@@ -28,10 +29,10 @@ impl ScreenState {
     pub fn show_round_of(&mut self, turn: usize, at: usize) -> Result<(), &'static str> {
         let said = self.chat.turns().get(turn).filter(|turn| turn.role == Role::Assistant);
         let said = said.ok_or("Only answers have rounds")?;
-        if said.written.is_none() || said.written != self.rounds.of() {
+        if said.written.is_none() || said.written != self.tree.of() {
             return Err("Only the rounds of the latest answer are kept");
         }
-        if !self.rounds.show_byte(at) {
+        if !self.tree.show_byte(at) {
             return Err("This word has no round yet");
         }
         Ok(())
@@ -43,8 +44,8 @@ impl ScreenState {
     /// Why there is none.
     pub fn go_to_round_of(&mut self, turn: usize, at: usize) -> Result<(), &'static str> {
         self.show_round_of(turn, at)?;
-        self.focus = Focus::Tree;
-        self.side = Some(Side::Tree);
+        self.display.focus = Focus::Tree;
+        self.display.side = Some(Side::Tree);
         Ok(())
     }
 }

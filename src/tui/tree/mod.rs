@@ -8,6 +8,7 @@ pub(crate) mod view;
 use std::ops::Range;
 
 use crate::decode::Round;
+use crate::overlap::PendingRound;
 
 pub use pending::pending_rows;
 pub use rows::{Fold, NodeOutcome, TreeRow, tree_rows};
@@ -30,6 +31,11 @@ pub struct Rounds {
     pub fold: Fold,
     /// Rows of the tree and rows seen, as last drawn.
     extent: (usize, usize),
+    /// The round that is being verified and the generation of its answer, as far as it is known.
+    pending: Option<(u64, Box<PendingRound>)>,
+    /// The rounds of the answer before, until the one that was asked for has its first token: they
+    /// come back if it never gets one.
+    earlier: Option<Box<Rounds>>,
 }
 
 impl Rounds {
@@ -38,10 +44,27 @@ impl Rounds {
         self.take();
     }
 
-    /// Takes the rounds out, for a new answer.
-    pub fn take(&mut self) -> Self {
+    fn take(&mut self) -> Self {
         let fold = self.fold;
         std::mem::replace(self, Self { fold, ..Self::default() })
+    }
+
+    /// Makes room for the rounds of a new answer.
+    pub fn begin(&mut self) {
+        let earlier = Self { earlier: None, ..self.take() };
+        self.earlier = Some(Box::new(earlier));
+    }
+
+    /// The new answer has its first token.
+    pub fn begun(&mut self) {
+        self.earlier = None;
+    }
+
+    /// The rounds of the answer before come back, if the new one has no token yet.
+    pub fn restore(&mut self) {
+        if let Some(earlier) = self.earlier.take() {
+            *self = Self { fold: self.fold, ..*earlier };
+        }
     }
 
     /// Adds the latest round of the answer `of`, which wrote `bytes` of its text.

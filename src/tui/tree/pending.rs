@@ -9,17 +9,17 @@ use crate::tui::state::ScreenState;
 impl ScreenState {
     /// A round of the answer `of` is being verified.
     pub fn take_pending(&mut self, of: u64, round: Box<PendingRound>) {
-        self.pending = Some((of, round));
+        self.tree.pending = Some((of, round));
     }
 
     /// The round that is being verified, where the latest is looked at: none once it is done, or
     /// its answer has ended.
     pub fn pending(&self) -> Option<&PendingRound> {
-        let (of, round) = self.pending.as_ref()?;
+        let (of, round) = self.tree.pending.as_ref()?;
         // It may have been told late, when the round was done already.
-        let is_next = round.index == self.rounds.len();
+        let is_next = round.index == self.tree.len();
         let counts = self.answering() && *of == self.generation() && is_next;
-        (counts && self.rounds.live()).then_some(round)
+        (counts && self.tree.live()).then_some(round)
     }
 }
 
@@ -140,7 +140,7 @@ mod tests {
         type_keys(&mut state, "Once more<enter>");
         answer(1, "Once", 8).into_iter().for_each(|event| drop(say(&mut state, event)));
         type_keys(&mut state, "/race<enter>");
-        let (of, at) = (state.generation(), state.rounds.len());
+        let (of, at) = (state.generation(), state.tree.len());
         assert!(state.answering() && of > 1);
         assert_eq!(shown(&mut state, vec![pending(of, at)]), [None]);
     }

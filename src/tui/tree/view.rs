@@ -9,11 +9,12 @@ use ratatui::widgets::Block;
 
 use super::{NodeOutcome, TreeRow, pending_rows, tree_rows};
 use crate::decode::Round;
-use crate::tui::chat::caption;
+use crate::tui::controls::caption;
+use crate::tui::display::Focus;
 use crate::tui::draw::figures;
 use crate::tui::draw::frames::{focused, panel};
 use crate::tui::draw::rows::{cut, draw_rows, ends};
-use crate::tui::state::{Focus, ScreenState};
+use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
 /// Cells of a probability's bar.
@@ -21,7 +22,7 @@ const BAR: usize = 6;
 
 pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, styles: &Styles) {
     let focus = focused(state, Focus::Tree);
-    let fold = Line::styled(format!(" {} ", state.rounds.fold.name()), styles.dim).right_aligned();
+    let fold = Line::styled(format!(" {} ", state.tree.fold.name()), styles.dim).right_aligned();
     let folded = |block: Block<'static>| match focus && area.width > 56 {
         true => block.title_bottom(fold),
         false => block,
@@ -38,21 +39,21 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
         let block = folded(panel(title, focus, styles).title(mode).title_bottom(below));
         let inner = block.inner(area);
         frame.render_widget(block, area);
-        let rows = pending_rows(round, state.rounds.fold, usize::from(inner.height));
+        let rows = pending_rows(round, state.tree.fold, usize::from(inner.height));
         return draw_nodes(frame, inner, &rows, state, styles);
     }
-    let Some((at, round)) = state.rounds.shown() else {
+    let Some((at, round)) = state.tree.shown() else {
         let block = panel(" draft tree ", focus, styles);
         let inner = block.inner(area);
         frame.render_widget(block, area);
         draw_rows(frame, inner, empty(styles));
         return;
     };
-    let rounds = state.rounds.len();
+    let rounds = state.tree.len();
     let title = format!(" draft tree · round {} of {rounds} ", at + 1);
-    let mode = if !state.rounds.live() {
+    let mode = if !state.tree.live() {
         Span::styled(" looking back ", styles.warning)
-    } else if state.controls.paused {
+    } else if state.controls.worker.paused {
         Span::styled(" paused ", styles.warning)
     } else {
         Span::styled(" live ", styles.dim)
@@ -62,14 +63,14 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
     let block = folded(panel(title, focus, styles).title(mode).title_bottom(below));
     let mut inner = block.inner(area);
     frame.render_widget(block, area);
-    if state.first_answer.plays() && inner.height > 2 {
+    if state.controls.first_answer.plays() && inner.height > 2 {
         let words = cut(Line::styled(caption(round), styles.strong), usize::from(inner.width));
         draw_rows(frame, Rect { height: 1, ..inner }, [words]);
         inner = Rect { y: inner.y + 2, height: inner.height - 2, ..inner };
     }
-    let rows = tree_rows(round, state.rounds.fold, usize::from(inner.height));
+    let rows = tree_rows(round, state.tree.fold, usize::from(inner.height));
     if !round.speculative {
-        let words = if state.controls.speculate {
+        let words = if state.controls.worker.speculate {
             "nothing is drafted: one token per round"
         } else {
             "speculation is off: one token per round"
@@ -89,7 +90,7 @@ fn draw_nodes(
     styles: &Styles,
 ) {
     let (all, fit) = (rows.len(), usize::from(inner.height));
-    let top = state.rounds.seen(all, fit);
+    let top = state.tree.seen(all, fit);
     let seen = rows.iter().skip(top).take(fit).map(|row| line(row, inner.width, styles));
     draw_rows(frame, inner, seen.collect::<Vec<_>>());
     more(frame, inner, top, all, styles);

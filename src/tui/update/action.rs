@@ -9,14 +9,15 @@ use crate::tui::chat::answer::{
 };
 use crate::tui::chat::conversation;
 use crate::tui::controls::update::{adjust, with_dials};
+use crate::tui::display::{Focus, Side};
 use crate::tui::event::Effect;
 use crate::tui::input::{Suggestion, files};
-use crate::tui::overlays::models::update as models;
+use crate::tui::models::{Phase, update as models};
 use crate::tui::overlays::sessions::update as sessions;
 use crate::tui::overlays::update::{overlay_clear, overlay_row, overlay_take};
 use crate::tui::overlays::{Help, Overlay, QuestionPurpose};
 use crate::tui::race::update as race;
-use crate::tui::state::{Focus, Phase, ScreenState, Side};
+use crate::tui::state::ScreenState;
 use crate::tui::theme;
 use crate::tui::toasts::Tone;
 
@@ -36,46 +37,46 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) {
         Action::Interrupt => interrupt(state),
         Action::DeleteOrQuit if !state.input.is_empty() => state.input.delete(),
         Action::DeleteOrQuit | Action::Quit => quit(state),
-        Action::Help => state.overlay = Some(Overlay::Help(Help::default())),
-        Action::Details => state.overlay = Some(Overlay::Details { top: 0 }),
+        Action::Help => state.overlays.open = Some(Overlay::Help(Help::default())),
+        Action::Details => state.overlays.open = Some(Overlay::Details { top: 0 }),
         Action::Tree => focus::show(state, Side::Tree),
         Action::Meters => focus::show(state, Side::Meters),
         Action::Controls => focus::show(state, Side::Controls),
         Action::FocusNext => focus::step(state, 1),
         Action::FocusBack => focus::step(state, -1),
-        Action::FocusInput => state.focus = Focus::Input,
+        Action::FocusInput => state.display.focus = Focus::Input,
         Action::BeginCommand => begin_command(state),
         // Paused beforehand, the next answer would stop after one round for no visible reason.
         Action::Pause | Action::Step if !state.answering() => {
             state.refuse("No answer is under way to pause");
         }
         Action::Pause => {
-            state.controls.paused = !state.controls.paused;
+            state.controls.worker.paused = !state.controls.worker.paused;
             state.apply();
         }
         Action::Step => {
             // The first step in a running answer pauses it.
-            if std::mem::replace(&mut state.controls.paused, true) {
-                state.controls.steps += 1;
+            if std::mem::replace(&mut state.controls.worker.paused, true) {
+                state.controls.worker.steps += 1;
             }
-            state.rounds.follow();
+            state.tree.follow();
             state.apply();
         }
         Action::Strategies => {
             if state.statuses().is_empty() {
                 state.refuse(STILL_LOADING);
             } else {
-                state.overlay = Some(Overlay::Strategies { selected: state.chosen() });
+                state.overlays.open = Some(Overlay::Strategies { selected: state.chosen() });
             }
         }
         Action::Models(part) => models::open(state, part, ""),
         Action::Speculate => switches::toggle(state, "speculate"),
         Action::Auto => {
-            state.controls.tree = TreeOverrides::default();
+            state.controls.worker.tree = TreeOverrides::default();
             state.say("γ, M, k and D are automatic again");
             state.apply();
         }
-        Action::Marks => state.marks = !state.marks,
+        Action::Marks => state.display.marks = !state.display.marks,
         Action::Thoughts => {
             state.chat.shows_thoughts = !state.chat.shows_thoughts;
             // Else nothing would tell that the key did anything.
@@ -87,8 +88,8 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) {
             }
         }
         Action::Theme => {
-            state.theme = theme::next(state.theme);
-            state.say(format!("Theme: {}", theme::name(state.theme)));
+            state.display.theme = theme::next(state.display.theme);
+            state.say(format!("Theme: {}", theme::name(state.display.theme)));
         }
         Action::Redraw => state.emit(Effect::Redraw),
         Action::Suspend => state.emit(Effect::Suspend),
@@ -114,33 +115,33 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) {
         Action::Top => state.chat.to_top(),
         Action::Follow => state.chat.follow(),
         Action::Adjust(dial, steps) => adjust(state, dial, steps),
-        Action::PanelRow(by) => match state.focus {
-            Focus::Controls => state.dials.select(i64::from(by)),
-            _ => state.rounds.scroll(i64::from(by)),
+        Action::PanelRow(by) => match state.display.focus {
+            Focus::Controls => state.controls.dials.select(i64::from(by)),
+            _ => state.tree.scroll(i64::from(by)),
         },
-        Action::AdjustHere(steps) => adjust(state, state.dials.selected(), steps),
+        Action::AdjustHere(steps) => adjust(state, state.controls.dials.selected(), steps),
         Action::ReleaseHere => {
-            let dial = state.dials.selected();
+            let dial = state.controls.dials.selected();
             with_dials(state, |dials, controls| dials.release(dial, controls));
             state.apply();
         }
         Action::Look(by) => {
-            state.rounds.look(i64::from(by));
-            if state.rounds.live() {
+            state.tree.look(i64::from(by));
+            if state.tree.live() {
                 state.chat.follow();
             }
         }
-        Action::LookFirst => state.rounds.first(),
-        Action::LookLive => state.rounds.follow(),
-        Action::TreePage(down) => state.rounds.page(down),
-        Action::Fold => state.rounds.fold = state.rounds.fold.next(),
+        Action::LookFirst => state.tree.first(),
+        Action::LookLive => state.tree.follow(),
+        Action::TreePage(down) => state.tree.page(down),
+        Action::Fold => state.tree.fold = state.tree.fold.next(),
         // The messages of before are nearer than the last question.
         Action::StarterMove(-1)
-            if state.begin_with.selected().is_none() && state.input.recalls() =>
+            if state.input.starters.selected().is_none() && state.input.recalls() =>
         {
             state.input.up();
         }
-        Action::StarterMove(by) => state.begin_with.select(i64::from(by)),
+        Action::StarterMove(by) => state.input.starters.select(i64::from(by)),
         Action::StarterTake(at) => state.take_starter(usize::from(at)),
         Action::Complete => {
             state.input.complete();
@@ -150,10 +151,10 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) {
         Action::OverlayRow(by) => overlay_row(state, by),
         Action::OverlayClear => overlay_clear(state),
         Action::OverlayTake => overlay_take(state),
-        Action::OverlayClose if state.renaming.take().is_some() => {}
-        Action::OverlayClose => match state.overlay.take() {
+        Action::OverlayClose if state.overlays.renaming.take().is_some() => {}
+        Action::OverlayClose => match state.overlays.open.take() {
             Some(Overlay::Help(help)) if help.open.is_some() => {
-                state.overlay = Some(Overlay::Help(Help { open: None, ..help }));
+                state.overlays.open = Some(Overlay::Help(Help { open: None, ..help }));
             }
             Some(Overlay::Full { .. }) => take_back(state),
             Some(Overlay::Race) => race::close(state),
@@ -189,7 +190,7 @@ fn send(state: &mut ScreenState) {
             Err(error) => state.complain(error),
         };
     }
-    if state.replay {
+    if state.models.replay {
         replay::say(state);
     } else if text.trim().is_empty() {
         if state.chat.can_go_on() || state.chat.is_unanswered() {
@@ -204,11 +205,11 @@ fn send(state: &mut ScreenState) {
 
 /// Sends this text as the message that is written.
 pub(crate) fn send_message(state: &mut ScreenState, text: &str) {
-    match &state.phase {
+    match &state.models.phase {
         Phase::Idle => {}
         Phase::Answering { .. } | Phase::Loading { .. } => return queue(state, text),
         Phase::Broken => {
-            let quit = state.keys.name(Action::Quit);
+            let quit = state.display.keys.name(Action::Quit);
             return state
                 .complain(format!("No model is loaded · quit with {quit} and start again"));
         }
@@ -231,11 +232,11 @@ fn message(text: &str) -> String {
 
 /// The message is sent once the answer under way has ended, or once the model is loaded.
 fn queue(state: &mut ScreenState, text: &str) {
-    let stop = state.keys.name(Action::Escape);
+    let stop = state.display.keys.name(Action::Escape);
     let answering = state.answering();
-    match (state.editing.is_some(), answering) {
+    match (state.input.editing.is_some(), answering) {
         (true, true) => {
-            let send = state.keys.name(Action::Send);
+            let send = state.display.keys.name(Action::Send);
             let words = format!("An answer is under way · {stop} stops it, then {send} sends");
             return state.refuse_while_answering(words);
         }
@@ -244,7 +245,7 @@ fn queue(state: &mut ScreenState, text: &str) {
     }
     let text = message(text);
     state.input.sent_as(Some(&text));
-    state.queue.push(text);
+    state.input.queue.push(text);
     if answering {
         let words =
             format!("Sent when this answer ends · {stop} stops it and brings the message back");
@@ -257,7 +258,7 @@ fn queue(state: &mut ScreenState, text: &str) {
 /// A slash in a panel: the message begins as a command. One that is being written is put aside: a
 /// slash after it would be part of it.
 fn begin_command(state: &mut ScreenState) {
-    state.focus = Focus::Input;
+    state.display.focus = Focus::Input;
     if !state.input.is_empty() {
         put_aside(state);
     }
@@ -271,7 +272,7 @@ fn end_work(state: &mut ScreenState) -> bool {
         take_back(state);
         return true;
     }
-    if state.load.is_some() {
+    if state.models.load.is_some() {
         models::stop_load(state);
         return true;
     }
@@ -282,28 +283,28 @@ fn end_work(state: &mut ScreenState) -> bool {
 /// Ends the nearest thing: work under way, the message, the program.
 fn interrupt(state: &mut ScreenState) {
     if end_work(state) {
-        state.quits_until = None;
+        state.leaving.quits_until = None;
     } else if state.input.is_blank() {
         quit_if_pressed_twice(state);
     } else {
-        state.quits_until = None;
+        state.leaving.quits_until = None;
         put_aside(state);
     }
 }
 
 fn escape(state: &mut ScreenState) {
     // In a panel the key only leads back: it must not cost an answer.
-    if state.focus != Focus::Input {
-        state.focus = Focus::Input;
+    if state.display.focus != Focus::Input {
+        state.display.focus = Focus::Input;
     } else if end_work(state) {
         // Nothing else ends with it.
     } else if state.chat.find.take().is_some() {
         state.chat.follow();
-    } else if state.editing.take().is_some() {
+    } else if state.input.editing.take().is_some() {
         state.input.stash();
     } else if !state.chat.follows() {
         state.chat.follow();
     } else {
-        state.side = None;
+        state.display.side = None;
     }
 }

@@ -1,18 +1,19 @@
 //! Which panel is shown and where keys go. Must never know what the panels hold.
 
 use crate::tui::actions::Action;
-use crate::tui::state::{Focus, ScreenState, Side};
+use crate::tui::display::{Focus, Side};
+use crate::tui::state::ScreenState;
 
 /// Shows a panel; pressed again, hides it. The keyboard stays with the message, or goes back to it:
 /// only [`step`] moves it to a panel, so that a sentence never turns a dial.
 pub(super) fn show(state: &mut ScreenState, side: Side) {
-    state.focus = Focus::Input;
-    if state.side.take() == Some(side) {
+    state.display.focus = Focus::Input;
+    if state.display.side.take() == Some(side) {
         return;
     }
-    state.side = Some(side);
+    state.display.side = Some(side);
     if ring(state).contains(&side.focus()) {
-        let (next, panel) = (state.keys.name(Action::FocusNext), side.focus().name());
+        let (next, panel) = (state.display.keys.name(Action::FocusNext), side.focus().name());
         state.say(format!("{next} moves the keyboard to {panel}"));
     }
 }
@@ -20,7 +21,7 @@ pub(super) fn show(state: &mut ScreenState, side: Side) {
 /// The places that the keyboard goes through. Meters have nothing to move: they are one of them
 /// only where they replace another panel.
 fn ring(state: &ScreenState) -> &'static [Focus] {
-    if state.wide() {
+    if state.display.wide() {
         &[Focus::Input, Focus::Tree, Focus::Controls, Focus::Chat]
     } else {
         &[Focus::Input, Focus::Tree, Focus::Meters, Focus::Controls, Focus::Chat]
@@ -33,13 +34,13 @@ pub(super) fn step(state: &mut ScreenState, by: i64) {
     let ring = ring(state);
     // Nothing said before may cover where the keys go now.
     state.toasts.sent(state.now);
-    let shown = state.side.map(Side::focus).filter(|panel| ring.contains(panel));
-    let at = ring.iter().position(|focus| *focus == state.focus).unwrap_or(0) as i64;
-    state.focus = match shown {
-        Some(panel) if state.focus == Focus::Input && by > 0 => panel,
+    let shown = state.display.side.map(Side::focus).filter(|panel| ring.contains(panel));
+    let at = ring.iter().position(|focus| *focus == state.display.focus).unwrap_or(0) as i64;
+    state.display.focus = match shown {
+        Some(panel) if state.display.focus == Focus::Input && by > 0 => panel,
         _ => ring[(at + by).rem_euclid(ring.len() as i64) as usize],
     };
-    state.side = match state.focus {
+    state.display.side = match state.display.focus {
         Focus::Tree => Some(Side::Tree),
         Focus::Meters => Some(Side::Meters),
         Focus::Controls => Some(Side::Controls),

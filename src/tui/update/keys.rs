@@ -6,18 +6,19 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::action::act;
 use crate::tui::actions::Action;
 use crate::tui::chat::answer::end_first_answer;
+use crate::tui::display::Focus;
 use crate::tui::keymap;
 use crate::tui::overlays::Overlay;
 use crate::tui::overlays::sessions::update as sessions;
 use crate::tui::overlays::update::filter;
-use crate::tui::state::{Focus, ScreenState};
+use crate::tui::state::ScreenState;
 
 /// A key was pressed.
 pub(super) fn key(state: &mut ScreenState, event: KeyEvent) {
     if event.kind == KeyEventKind::Release {
         return;
     }
-    state.selection = None;
+    state.chat.selection = None;
     if end_first_answer(state) {
         // Every key gives full speed and does what it does. The keys that people press as "any key"
         // do no more, or a space would get into the message and Esc would stop the answer.
@@ -32,14 +33,14 @@ pub(super) fn key(state: &mut ScreenState, event: KeyEvent) {
 fn handle(state: &mut ScreenState, event: KeyEvent) {
     let action = keymap::lookup(state, &event);
     if action != Some(Action::Interrupt) {
-        state.quits_until = None;
+        state.leaving.quits_until = None;
     }
     if let Some(action) = action {
         return act(state, action);
     }
     let writes = keymap::writes(state, &event);
-    match &mut state.overlay {
-        Some(Overlay::Sessions(_)) if writes && state.renaming.is_some() => {
+    match &mut state.overlays.open {
+        Some(Overlay::Sessions(_)) if writes && state.overlays.renaming.is_some() => {
             sessions::write(state, event.code);
         }
         Some(Overlay::Sessions(list)) if writes => filter(list, event.code),
@@ -51,11 +52,11 @@ fn handle(state: &mut ScreenState, event: KeyEvent) {
         Some(Overlay::Models(picker)) if writes => filter(&mut picker.list, event.code),
         // It came up while something was typed: no character of it is lost.
         Some(Overlay::Error { .. } | Overlay::Reopened) if writes => {
-            state.overlay = None;
-            state.focus = Focus::Input;
+            state.overlays.open = None;
+            state.display.focus = Focus::Input;
             write(state, event);
         }
-        None if state.focus == Focus::Input => write(state, event),
+        None if state.display.focus == Focus::Input => write(state, event),
         _ => {}
     }
 }
@@ -71,16 +72,16 @@ pub(super) fn full_speed(state: &mut ScreenState) {
 /// Several characters at once: into the message in one step, since each insertion costs the length
 /// of its line; elsewhere each is a key of its own.
 pub(super) fn typed(state: &mut ScreenState, keys: Vec<KeyEvent>) {
-    state.selection = None;
+    state.chat.selection = None;
     let text = |key: &KeyEvent| match key.code {
         KeyCode::Char(c) if keymap::lookup(state, key).is_none() => Some(c),
         _ => None,
     };
-    let writes = state.overlay.is_none() && state.focus == Focus::Input;
+    let writes = state.overlays.open.is_none() && state.display.focus == Focus::Input;
     match keys.iter().map(text).collect::<Option<String>>() {
         Some(text) if writes => {
             full_speed(state);
-            state.quits_until = None;
+            state.leaving.quits_until = None;
             state.type_over_starter();
             state.input.paste(&text);
         }

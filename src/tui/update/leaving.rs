@@ -7,14 +7,15 @@ use crate::chat::{Extras, Role};
 use crate::tui::actions::Action;
 use crate::tui::chat::AnswerOutcome;
 use crate::tui::chat::answer::stop;
+use crate::tui::display::Focus;
 use crate::tui::event::Effect;
-use crate::tui::state::{Focus, ScreenState};
+use crate::tui::state::ScreenState;
 
 /// Saves and leaves; where something cannot be saved, only if that was said before.
 pub(crate) fn quit(state: &mut ScreenState) {
-    state.quitting = true;
+    state.leaving.quitting = true;
     // What waits to be sent is a question of the conversation that is saved.
-    for text in std::mem::take(&mut state.queue) {
+    for text in std::mem::take(&mut state.input.queue) {
         state.chat.close(AnswerOutcome::Failed);
         state.chat.ask(text);
     }
@@ -22,7 +23,7 @@ pub(crate) fn quit(state: &mut ScreenState) {
     for effect in left(state) {
         state.emit(effect);
     }
-    state.emit(Effect::Quit { anyway: state.leaves_anyway });
+    state.emit(Effect::Quit { anyway: state.leaving.anyway });
 }
 
 /// How long the key that quits waits for its second press.
@@ -30,26 +31,26 @@ const TWICE: Duration = Duration::from_secs(2);
 
 /// Leaves if the key was pressed a moment ago already: once is easily too often.
 pub(crate) fn quit_if_pressed_twice(state: &mut ScreenState) {
-    if state.quits_until.take().is_some_and(|until| state.now < until) {
+    if state.leaving.quits_until.take().is_some_and(|until| state.now < until) {
         return quit(state);
     }
     let until = state.now + TWICE;
-    state.quits_until = Some(until);
-    let key = state.keys.name(Action::Interrupt);
+    state.leaving.quits_until = Some(until);
+    let key = state.display.keys.name(Action::Interrupt);
     state.toasts.say_until(&format!("Press {key} again to quit"), until);
 }
 
 /// Saves what can be saved and leaves: after a signal there is no time for questions.
 pub(crate) fn terminate(state: &mut ScreenState) {
-    state.leaves_anyway = true;
+    state.leaving.anyway = true;
     quit(state);
 }
 
 /// Leaving would have lost something: `why`. The next time it may.
 pub(crate) fn refused(state: &mut ScreenState, why: &str) {
-    state.quitting = false;
-    state.leaves_anyway = true;
-    let quit = state.keys.name(Action::Quit);
+    state.leaving.quitting = false;
+    state.leaving.anyway = true;
+    let quit = state.display.keys.name(Action::Quit);
     state.complain(format!("{why} · {quit} again quits without saving it"));
 }
 
@@ -73,7 +74,7 @@ pub(crate) fn found(state: &mut ScreenState, text: String) {
         state.input.set(&text);
         // No command or path is being chosen yet.
         state.input.dismiss();
-        state.focus = Focus::Input;
+        state.display.focus = Focus::Input;
         state.say(match text.starts_with('/') {
             true => "This command was not run",
             false => "This message was not sent",
@@ -86,8 +87,8 @@ pub(crate) fn found(state: &mut ScreenState, text: String) {
 
 /// Clears the message and keeps it in the history.
 pub(crate) fn put_aside(state: &mut ScreenState) {
-    state.editing = None;
+    state.input.editing = None;
     state.input.stash();
-    state.focus = Focus::Input;
+    state.display.focus = Focus::Input;
     state.say("Message cleared · ↑ brings it back");
 }

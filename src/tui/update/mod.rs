@@ -18,12 +18,13 @@ use super::chat::pointer;
 use super::effects::presets::Preset;
 use super::event::{Effect, ScreenEvent};
 use super::input::files;
-use super::overlays::models::update as models;
 use super::overlays::sessions::update as sessions;
 use super::overlays::{Overlay, update as overlay};
 use super::race::update as race;
-use super::state::{Focus, ScreenState};
+use super::state::ScreenState;
 use crate::chat::{Saved, SavedChat};
+use crate::tui::display::Focus;
+use crate::tui::models::update as models;
 
 pub use self::leaving::left;
 
@@ -34,8 +35,8 @@ pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec
     state.toasts.pass(now);
     let under_way = state.answering().then(|| state.generation());
     // What the worker says is the record's own.
-    let users = state.replay && !matches!(event, ScreenEvent::Worker(_));
-    let before = users.then(|| state.controls.clone());
+    let users = state.models.replay && !matches!(event, ScreenEvent::Worker(_));
+    let before = users.then(|| state.controls.worker.clone());
     handle(state, event);
     if let Some(before) = before {
         replay::keep(state, &before);
@@ -54,8 +55,8 @@ pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec
 fn watch(state: &mut ScreenState) {
     let watched = state.shows_tree();
     // Nothing follows what ends the program.
-    if state.controls.watched != watched && !state.quitting {
-        state.controls.watched = watched;
+    if state.controls.worker.watched != watched && !state.leaving.quitting {
+        state.controls.worker.watched = watched;
         state.apply();
     }
 }
@@ -71,10 +72,10 @@ fn handle(state: &mut ScreenState, event: ScreenEvent) {
         }
         ScreenEvent::Wheel(rows) => wheel(state, rows),
         ScreenEvent::Button(button, x, y) => pointer::button(state, button, x, y),
-        ScreenEvent::Resize(width, height) => state.size = (width, height),
+        ScreenEvent::Resize(width, height) => state.display.size = (width, height),
         ScreenEvent::Worker(event) => worker::event(state, event),
         ScreenEvent::WorkerGone(reason) => worker::gone(state, reason),
-        ScreenEvent::Usage(usage) => state.usage = Some(usage),
+        ScreenEvent::Usage(usage) => state.meters.usage = Some(usage),
         ScreenEvent::Tick => {}
         ScreenEvent::Saved { asked, result } => saved(state, asked, result),
         ScreenEvent::Sessions(Ok(list)) => sessions::listed(state, list),
@@ -88,7 +89,7 @@ fn handle(state: &mut ScreenState, event: ScreenEvent) {
             if text != state.input.text() {
                 state.input.set(&text);
             }
-            state.focus = Focus::Input;
+            state.display.focus = Focus::Input;
         }
         ScreenEvent::Told(Ok(words)) => state.say(words),
         ScreenEvent::PresetFound(Ok((name, preset))) => apply_preset(state, name, preset),
@@ -99,7 +100,7 @@ fn handle(state: &mut ScreenState, event: ScreenEvent) {
         ScreenEvent::Unsent(text) => leaving::found(state, text),
         ScreenEvent::NotLeft(why) => {
             // A box would hide what is said in passing.
-            if state.overlay.take() == Some(Overlay::Race) {
+            if state.overlays.open.take() == Some(Overlay::Race) {
                 race::close(state);
             }
             leaving::refused(state, &why);
@@ -119,14 +120,14 @@ fn handle(state: &mut ScreenState, event: ScreenEvent) {
 
 fn paste(state: &mut ScreenState, text: &str) {
     keys::full_speed(state);
-    match &mut state.overlay {
+    match &mut state.overlays.open {
         Some(Overlay::Sessions(list)) => overlay::paste(list, text),
         Some(Overlay::Models(picker)) => overlay::paste(&mut picker.list, text),
         Some(Overlay::Questions { list, .. }) => overlay::paste(list, text),
         Some(Overlay::Race | Overlay::Full { .. }) => {}
         _ => {
-            state.overlay = None;
-            state.focus = Focus::Input;
+            state.overlays.open = None;
+            state.display.focus = Focus::Input;
             state.type_over_starter();
             state.input.paste(text);
         }
@@ -134,16 +135,16 @@ fn paste(state: &mut ScreenState, text: &str) {
 }
 
 fn wheel(state: &mut ScreenState, rows: i8) {
-    match (&mut state.overlay, state.focus) {
+    match (&mut state.overlays.open, state.display.focus) {
         (Some(_), _) => overlay::overlay_row(state, rows),
-        (None, Focus::Tree) => state.rounds.scroll(i64::from(rows)),
+        (None, Focus::Tree) => state.tree.scroll(i64::from(rows)),
         (None, _) => state.chat.scroll(i64::from(rows)),
     }
 }
 
 /// The conversation was saved, or why not; `asked`: the user hears of success.
 fn saved(state: &mut ScreenState, asked: bool, result: Result<Saved, String>) {
-    state.leaves_anyway &= result.is_err();
+    state.leaving.anyway &= result.is_err();
     match result {
         Ok(Saved { copied: true, .. }) => {
             state.say("Another window changed this conversation: this one continues as a copy");
@@ -170,7 +171,7 @@ fn apply_preset(state: &mut ScreenState, name: String, preset: Preset) {
     if preset.system.is_some() {
         state.chat.system = preset.system;
     }
-    state.controls.sampler = preset.sampler;
+    state.controls.worker.sampler = preset.sampler;
     state.say(format!("Preset \"{name}\" applied, from the next answer on"));
     state.chat.preset = Some(name);
     state.apply();
@@ -181,7 +182,7 @@ fn loaded(state: &mut ScreenState, mut chat: SavedChat) {
     stop(state);
     let unsent = chat.extras.unsent.take();
     replace(state, chat);
-    state.focus = Focus::Input;
+    state.display.focus = Focus::Input;
     match unsent {
         Some(text) => leaving::found(state, text),
         None => state.say("Conversation loaded"),
@@ -195,7 +196,7 @@ fn loaded(state: &mut ScreenState, mut chat: SavedChat) {
 /// Another conversation takes the place of the one there is.
 fn replace(state: &mut ScreenState, chat: SavedChat) {
     state.chat.replace(chat);
-    state.editing = None;
+    state.input.editing = None;
     state.forget_answer();
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn refuses(state: &mut ScreenState, action: Action) -> bool {
             | Action::Models(_)
             | Action::Strategies
     );
-    let refuses = state.replay && wants;
+    let refuses = state.models.replay && wants;
     if refuses {
         say(state);
     }
@@ -39,7 +39,7 @@ pub(crate) fn say(state: &mut ScreenState) {
 
 /// Restores in the controls what a record keeps of `before`.
 pub(crate) fn keep(state: &mut ScreenState, before: &Controls) {
-    let now = &mut state.controls;
+    let now = &mut state.controls.worker;
     let kept = Controls {
         strategy: before.strategy,
         overlap: before.overlap,

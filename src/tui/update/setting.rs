@@ -21,7 +21,7 @@ pub(super) fn run(
     let name = capitalised(dial.map_or(command.name, |dial| dial.row().name));
     if argument.is_empty() {
         if dial == Some(Dial::Blocks) {
-            dials(state).adjust(Dial::Blocks, 0, &mut state.controls.clone())?;
+            dials(state).adjust(Dial::Blocks, 0, &mut state.controls.worker.clone())?;
         }
         let takes = SettingKey::named(key).map(SettingKey::values).unwrap_or_default();
         state.say(format!("{name}: {} · /{} takes {takes}", value(state, key, dial), command.name));
@@ -34,7 +34,7 @@ pub(super) fn run(
         }
         other => other.to_string(),
     })?;
-    let mut controls = state.controls.clone();
+    let mut controls = state.controls.worker.clone();
     controls.sampler = settings.sampler;
     controls.pace = settings.pace;
     controls.tree = settings.controls;
@@ -42,14 +42,14 @@ pub(super) fn run(
     if dial == Some(Dial::Blocks) && argument != "auto" {
         dials(state).adjust(Dial::Blocks, 0, &mut controls)?;
     }
-    state.controls = controls;
-    state.max_tokens = settings.max_tokens;
-    state.theme = settings.theme;
+    state.controls.worker = controls;
+    state.controls.max_tokens = settings.max_tokens;
+    state.display.theme = settings.theme;
     let set = value(state, key, dial);
     let asked = settings.controls.blocks;
     state.say(match dial {
-        Some(Dial::Blocks) if state.controls.tree.blocks != asked => {
-            format!("{name}: {}, as many as this head has", state.controls.tree.blocks)
+        Some(Dial::Blocks) if state.controls.worker.tree.blocks != asked => {
+            format!("{name}: {}, as many as this head has", state.controls.worker.tree.blocks)
         }
         _ => format!("{name}: {set}"),
     });
@@ -60,17 +60,17 @@ pub(super) fn run(
 /// What commands can set.
 fn settings(state: &ScreenState) -> Settings {
     Settings {
-        sampler: state.controls.sampler,
-        max_tokens: state.max_tokens,
-        pace: state.controls.pace,
-        controls: state.controls.tree,
-        theme: state.theme,
+        sampler: state.controls.worker.sampler,
+        max_tokens: state.controls.max_tokens,
+        pace: state.controls.worker.pace,
+        controls: state.controls.worker.tree,
+        theme: state.display.theme,
         ..Settings::default()
     }
 }
 
 fn dials(state: &ScreenState) -> DialRanges<'_> {
-    DialRanges::new(state.ready.as_deref(), &state.rounds)
+    DialRanges::new(state.models.ready.as_deref(), &state.tree)
 }
 
 /// The present value, for people.
@@ -79,7 +79,7 @@ fn value(state: &ScreenState, key: &str, dial: Option<Dial>) -> String {
         let row = SettingKey::named(key);
         return row.map(|row| row.value(&settings(state))).unwrap_or_default();
     };
-    let view = dials(state).view(dial, &state.controls);
+    let view = dials(state).view(dial, &state.controls.worker);
     match (view.value.as_str(), view.state) {
         ("–", "auto") => "automatic".to_string(),
         (value, "auto") => format!("{value}, automatic"),

@@ -11,8 +11,8 @@ use crate::tui::controls::update::choose;
 use crate::tui::effects::presets::Preset;
 use crate::tui::event::Effect;
 use crate::tui::markdown::code_blocks;
+use crate::tui::models::update as models;
 use crate::tui::overlays::Overlay;
-use crate::tui::overlays::models::update as models;
 use crate::tui::state::ScreenState;
 
 /// Runs a command; `line` is what follows the slash. Returns what is left to do: what a key does
@@ -33,7 +33,7 @@ pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<Option<Action>,
             stop(state);
             save(state);
             state.emit(Effect::Forget);
-            state.editing = None;
+            state.input.editing = None;
             state.chat = Chat::new(state.chat.system.take());
             state.forget_answer();
         }
@@ -116,8 +116,10 @@ fn preset(state: &ScreenState, argument: &str) -> Result<Effect, String> {
             Err("/preset save needs a name: /preset save NAME".to_string())
         }
         Some(("save", name)) => {
-            let preset =
-                Preset { system: state.chat.system.clone(), sampler: state.controls.sampler };
+            let preset = Preset {
+                system: state.chat.system.clone(),
+                sampler: state.controls.worker.sampler,
+            };
             Ok(Effect::SavePreset(name.trim().to_string(), preset))
         }
         _ => Ok(Effect::TakePreset(argument.to_string())),
@@ -127,7 +129,7 @@ fn preset(state: &ScreenState, argument: &str) -> Result<Effect, String> {
 /// Shows, sets or deletes the system prompt.
 fn system(state: &mut ScreenState, argument: &str) {
     match argument {
-        "" if state.chat.system.is_some() => state.overlay = Some(Overlay::System { top: 0 }),
+        "" if state.chat.system.is_some() => state.overlays.open = Some(Overlay::System { top: 0 }),
         "" => state.say("There is no system prompt · /system TEXT sets one"),
         "clear" => {
             let deleted = state.chat.system.take().is_some();
@@ -148,7 +150,7 @@ fn think(state: &mut ScreenState, argument: &str) -> Result<(), String> {
     const TAKES: &str = "on, off, auto, show or hide";
     let thinking = match argument {
         "" => {
-            let thinks = match state.thinking {
+            let thinks = match state.controls.thinking {
                 Some(true) => "on",
                 Some(false) => "off",
                 None => "as the model decides",
@@ -170,13 +172,13 @@ fn think(state: &mut ScreenState, argument: &str) -> Result<(), String> {
         "off" => Some(false),
         other => return Err(format!("/think takes {TAKES}, not {other}")),
     };
-    if let Some(ready) = state.ready.as_ref().filter(|ready| !ready.switches_thinking) {
+    if let Some(ready) = state.models.ready.as_ref().filter(|ready| !ready.switches_thinking) {
         return Err(format!(
             "The chat template of {} cannot switch thinking: the model decides itself",
             ready.target
         ));
     }
-    state.thinking = thinking;
+    state.controls.thinking = thinking;
     state.say(match thinking {
         Some(true) => "The model thinks before the next answer",
         Some(false) => "The model answers without thinking",

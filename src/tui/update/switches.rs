@@ -21,7 +21,7 @@ const SWITCHES: [Switch; 4] = [
         what: "Speculation",
         on: "Speculation is on",
         off: "Speculation is off; the text stays the same",
-        field: |state| &mut state.controls.speculate,
+        field: |state| &mut state.controls.worker.speculate,
         apply: ScreenState::apply,
     },
     Switch {
@@ -29,7 +29,7 @@ const SWITCHES: [Switch; 4] = [
         what: "Drafting during verification",
         on: "The draft continues while the target verifies",
         off: "Draft and target take turns",
-        field: |state| &mut state.controls.overlap,
+        field: |state| &mut state.controls.worker.overlap,
         apply: ScreenState::apply,
     },
     Switch {
@@ -37,7 +37,7 @@ const SWITCHES: [Switch; 4] = [
         what: "Coupled drafting",
         on: "Drafts are ranked with the target's noise",
         off: "Drafts are ranked without the target's noise",
-        field: |state| &mut state.controls.coupled,
+        field: |state| &mut state.controls.worker.coupled,
         apply: ScreenState::apply,
     },
     Switch {
@@ -45,8 +45,8 @@ const SWITCHES: [Switch; 4] = [
         what: "Mouse support",
         on: "The chat handles the mouse: wheel, clicks and selection",
         off: "The terminal handles the mouse",
-        field: |state| &mut state.mouse,
-        apply: |state| state.emit(Effect::Mouse(state.mouse)),
+        field: |state| &mut state.display.mouse,
+        apply: |state| state.emit(Effect::Mouse(state.display.mouse)),
     },
 ];
 

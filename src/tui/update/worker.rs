@@ -5,10 +5,10 @@ use crate::tui::chat::AnswerOutcome;
 use crate::tui::chat::answer::{end_first_answer, return_queued, save, send_queued, take_back};
 use crate::tui::chat::full::update as full;
 use crate::tui::meters::{Prefill, Speedup};
+use crate::tui::models::{Phase, update as models};
 use crate::tui::overlays::Overlay;
-use crate::tui::overlays::models::update as models;
 use crate::tui::race::update as race;
-use crate::tui::state::{Phase, ScreenState};
+use crate::tui::state::ScreenState;
 use crate::worker::Event;
 
 /// Handles an event of the worker.
@@ -18,18 +18,20 @@ pub(super) fn event(state: &mut ScreenState, event: Event) {
         return;
     }
     match event {
-        Event::Loading { stage, fraction } => state.phase = Phase::Loading { stage, fraction },
+        Event::Loading { stage, fraction } => {
+            state.models.phase = Phase::Loading { stage, fraction }
+        }
         Event::Ready(ready) => {
             let sampler = ready.sampler;
-            state.ready = Some(ready);
-            state.phase = Phase::Idle;
+            state.models.ready = Some(ready);
+            state.models.phase = Phase::Idle;
             models::reopened(state);
-            if state.overlay == Some(Overlay::Reopened) {
+            if state.overlays.open == Some(Overlay::Reopened) {
                 // Which model answers is to be chosen before anything is sent.
                 return_queued(state);
             }
             if let Some(sampler) = sampler {
-                state.take_sampler(sampler);
+                state.controls.take_sampler(sampler);
                 state.apply();
             }
             send_queued(state);
@@ -48,42 +50,44 @@ pub(super) fn event(state: &mut ScreenState, event: Event) {
         | Event::First { .. }
         | Event::Round { .. }
         | Event::Finished { .. }
-            if state.summarising.is_some() =>
+            if state.chat.summarising.is_some() =>
         {
             full::summarised(state, event);
         }
         // What is not shown as an answer has no trees either.
-        Event::Verifying { .. } if state.racing() || state.summarising.is_some() => {}
+        Event::Verifying { .. } if state.racing() || state.chat.summarising.is_some() => {}
         Event::Verifying { generation, round } => state.take_pending(generation, round),
-        Event::Prefill { done, total, .. } => state.meters.prefill = Some(Prefill { done, total }),
+        Event::Prefill { done, total, .. } => {
+            state.meters.answer.prefill = Some(Prefill { done, total })
+        }
         Event::TooLong { total, alone, .. } => {
-            state.meters.prefill = Some(Prefill { done: 0, total });
-            state.meters.alone = alone;
+            state.meters.answer.prefill = Some(Prefill { done: 0, total });
+            state.meters.answer.alone = alone;
         }
         Event::First { token, summary, .. } => {
             state.answer_begun();
             state.chat.forgot();
-            state.chat.answered_by = state.in_use();
-            state.meters.first(state.now, summary);
+            state.chat.answered_by = state.models.in_use();
+            state.meters.answer.first(state.now, summary);
             let of = state.generation();
             state.chat.extend(&[token], of);
         }
         Event::Round { round, .. } => {
-            state.meters.round(&round);
+            state.meters.answer.round(&round);
             state.note_pace(&round);
             let of = state.generation();
             let bytes = state.chat.extend(&round.committed, of);
-            state.rounds.push(*round, of, bytes);
+            state.tree.push(*round, of, bytes);
         }
         Event::Finished { summary, .. } => finished(state, summary),
         Event::Reasons(reasons) => {
-            if let Some(ready) = &mut state.ready {
+            if let Some(ready) = &mut state.models.ready {
                 ready.reasons = reasons;
             }
         }
-        Event::Notice(text) => state.notice(text),
+        Event::Notice(text) => state.toasts.notice(&text, state.now),
         Event::Sampled(sampler) => {
-            state.controls.sampler = sampler;
+            state.controls.worker.sampler = sampler;
             state.apply();
         }
         Event::LoadProgress { load, stage, fraction } => {
@@ -99,13 +103,13 @@ pub(super) fn event(state: &mut ScreenState, event: Event) {
 
 /// An answer is complete.
 fn finished(state: &mut ScreenState, summary: Box<Summary>) {
-    state.phase = Phase::Idle;
-    state.controls.paused = false;
+    state.models.phase = Phase::Idle;
+    state.controls.worker.paused = false;
     state.answer_begun();
-    state.meters.prefill = None;
-    state.meters.summary = Some(summary.clone());
+    state.meters.answer.prefill = None;
+    state.meters.answer.summary = Some(summary.clone());
     let speedup = state.speedup();
-    let counts_rounds = state.counts_rounds();
+    let counts_rounds = state.models.counts_rounds();
     if let Some(answer) = state.chat.open_answer() {
         answer.counts_rounds = counts_rounds;
         answer.count(&summary);
@@ -128,8 +132,8 @@ fn finished(state: &mut ScreenState, summary: Box<Summary>) {
 
 /// The models could not be loaded.
 fn not_loaded(state: &mut ScreenState, error: String) {
-    state.phase = Phase::Broken;
-    state.load = None;
+    state.models.phase = Phase::Broken;
+    state.models.load = None;
     let asked = state.chat.open_answer().is_some();
     if asked {
         state.chat.close(AnswerOutcome::Failed);
@@ -147,16 +151,16 @@ fn not_loaded(state: &mut ScreenState, error: String) {
 fn failed(state: &mut ScreenState, error: String) {
     let refused = state
         .context()
-        .filter(|context| state.meters.summary.is_none() && context.used > context.holds);
+        .filter(|context| state.meters.answer.summary.is_none() && context.used > context.holds);
     if state.racing() {
         return race::failed(state, error);
     }
-    if state.summarising.is_some() {
+    if state.chat.summarising.is_some() {
         return full::not_summarised(state, &error);
     }
-    state.phase = Phase::Idle;
-    state.controls.paused = false;
-    state.meters.prefill = None;
+    state.models.phase = Phase::Idle;
+    state.controls.worker.paused = false;
+    state.meters.answer.prefill = None;
     state.chat.close(AnswerOutcome::Failed);
     state.restore_answer();
     if let Some(context) = refused {
@@ -170,16 +174,16 @@ fn failed(state: &mut ScreenState, error: String) {
 
 /// The decode thread ended by itself.
 pub(super) fn gone(state: &mut ScreenState, reason: Option<String>) {
-    if state.quitting || state.phase == Phase::Broken {
+    if state.leaving.quitting || state.models.phase == Phase::Broken {
         return;
     }
-    state.phase = Phase::Broken;
-    state.meters.prefill = None;
+    state.models.phase = Phase::Broken;
+    state.meters.answer.prefill = None;
     state.chat.close(AnswerOutcome::Failed);
     state.restore_answer();
     return_queued(state);
     let reason = reason.unwrap_or_else(|| "it gave no reason".to_string());
-    let quit = state.keys.name(Action::Quit);
+    let quit = state.display.keys.name(Action::Quit);
     let text = format!(
         "The decode thread ended: {reason}\n\nThe conversation is saved. Quit with {quit} and \
          start again with --continue."

@@ -7,12 +7,13 @@ use ratatui::text::{Line, Span};
 
 use crate::tui::draw::figures;
 use crate::tui::draw::rows::ends;
-use crate::tui::state::{Phase, ScreenState};
+use crate::tui::models::Phase;
+use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
     let mut left = vec![Span::styled(" dovetail", styles.accent.add_modifier(Modifier::BOLD))];
-    if let Some(ready) = &state.ready {
+    if let Some(ready) = &state.models.ready {
         left.push(Span::styled("  ", styles.faint));
         left.push(Span::styled(ready.target.clone(), styles.text));
         left.push(Span::styled(" ← ", styles.faint));
@@ -28,13 +29,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
 
 fn activity(state: &ScreenState, styles: &Styles) -> Vec<Span<'static>> {
     let mut spans = Vec::new();
-    if !state.controls.speculate {
+    if !state.controls.worker.speculate {
         spans.push(Span::styled("plain  ", styles.warning));
     }
-    let (glyph, words, style) = match &state.phase {
+    let (glyph, words, style) = match &state.models.phase {
         Phase::Loading { .. } => ("◌", "loading".to_string(), styles.dim),
         Phase::Broken => ("✗", "stopped".to_string(), styles.error),
-        _ if state.controls.paused => ("‖", "paused".to_string(), styles.warning),
+        _ if state.controls.worker.paused => ("‖", "paused".to_string(), styles.warning),
         Phase::Idle => ("○", "ready".to_string(), styles.dim),
         Phase::Answering { since } => {
             let time = figures::elapsed(state.now.saturating_sub(*since));

@@ -2,8 +2,9 @@
 
 use ratatui::layout::Rect;
 
+use crate::tui::display::{Focus, Side};
 use crate::tui::draw::areas::Areas;
-use crate::tui::state::{Focus, ScreenState, Side};
+use crate::tui::state::ScreenState;
 use crate::tui::{input, toasts};
 
 /// Rows of the controls' panel: seven dials, one switch, two borders.
@@ -32,7 +33,7 @@ pub fn areas(screen: Rect, state: &ScreenState) -> Areas {
     }
     areas.body = left;
     areas.column = left;
-    if state.beside() {
+    if state.display.beside() {
         beside(&mut left, &mut areas, state);
         areas.column = left;
         write(&mut left, &mut areas, state);
@@ -59,7 +60,7 @@ fn write(left: &mut Rect, areas: &mut Areas, state: &ScreenState) {
 
 /// Panels stand at the right.
 fn beside(left: &mut Rect, areas: &mut Areas, state: &ScreenState) {
-    let controls = CONTROLS + if state.focus == Focus::Controls { MEANING } else { 0 };
+    let controls = CONTROLS + if state.display.focus == Focus::Controls { MEANING } else { 0 };
     if left.width >= TWO_COLUMNS {
         let mut right = take_right(left, COLUMN);
         areas.controls = Some(take_bottom(&mut right, controls));
@@ -77,7 +78,7 @@ fn beside(left: &mut Rect, areas: &mut Areas, state: &ScreenState) {
     let mut right = take_right(left, COLUMN + 2);
     areas.controls = Some(take_bottom(&mut right, controls));
     // The tree keeps at least eight rows, the meters at least four.
-    let watched = state.side == Some(Side::Tree) || state.first_answer.plays();
+    let watched = state.display.side == Some(Side::Tree) || state.controls.first_answer.plays();
     let wanted = if watched { FEW_METERS } else { METERS };
     let meters = wanted.min(right.height.saturating_sub(8)).max(4).min(right.height);
     areas.meters = Some(take_bottom(&mut right, meters));

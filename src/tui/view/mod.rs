@@ -17,8 +17,12 @@ use super::{chat, controls, input, meters, theme, toasts, tree};
 pub fn draw(frame: &mut Frame<'_>, state: &mut ScreenState) {
     let area = frame.area();
     // The terminal knows its size before the message that tells of it.
-    state.size = (area.width, area.height);
-    let styles = theme::styles(if state.colours { state.theme } else { theme::ThemeName::Mono });
+    state.display.size = (area.width, area.height);
+    let styles = theme::styles(if state.display.colours {
+        state.display.theme
+    } else {
+        theme::ThemeName::Mono
+    });
     let areas = layout::areas(area, state);
     header::draw(frame, areas.header, state, &styles);
     chat::view::draw(frame, areas.chat, state, &styles);
@@ -39,12 +43,12 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut ScreenState) {
     toasts::view::draw(frame, &areas, state, &styles);
     hints::draw(frame, areas.hints, state, &styles);
     input::view::draw_suggestions(frame, &areas, state, &styles);
-    match &state.overlay {
+    match &state.overlays.open {
         Some(Overlay::Help(_)) => overlays::help::view::draw(frame, &areas, state, &styles),
         Some(_) => overlays::view::draw(frame, &areas, state, &styles),
         None => {}
     }
-    if !state.colours {
+    if !state.display.colours {
         theme::strip_colours(frame.buffer_mut());
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
 }
 
 fn dials(state: &ScreenState, width: u16, styles: &Styles) -> Line<'static> {
-    let right = if state.controls.speculate {
+    let right = if state.controls.worker.speculate {
         Line::styled(format!("{} ", state.strategy()), styles.dim)
     } else {
         Line::styled("plain ", styles.warning)
@@ -43,10 +43,10 @@ fn dial_figures(
     styles: &Styles,
     name: impl Fn(Dial) -> &'static str,
 ) -> Line<'static> {
-    let dials = DialRanges::new(state.ready.as_deref(), &state.rounds);
+    let dials = DialRanges::new(state.models.ready.as_deref(), &state.tree);
     let mut line = Line::default();
     for dial in Dial::FIGURES {
-        let view = dials.view(dial, &state.controls);
+        let view = dials.view(dial, &state.controls.worker);
         line.push_span(Span::styled(format!(" {} ", name(dial)), styles.dim));
         line.push_span(Span::styled(view.value, styles.strong));
         if view.fixed && dial != Dial::Temperature {
@@ -58,7 +58,7 @@ fn dial_figures(
 }
 
 fn meters(state: &ScreenState, width: u16, styles: &Styles) -> Line<'static> {
-    let meters = &state.meters;
+    let meters = &state.meters.answer;
     let mut left = Line::from_iter([
         Span::raw(" "),
         Span::styled(figures::rate(meters.now()), styles.strong),

@@ -6,8 +6,9 @@ use super::super::answer::{ask, save, take_back};
 use super::super::{CHOICES, ContextUsage, Summarising};
 use crate::chat::WhenFull;
 use crate::tui::actions::Action;
+use crate::tui::models::Phase;
 use crate::tui::overlays::Overlay;
-use crate::tui::state::{Phase, ScreenState};
+use crate::tui::state::ScreenState;
 use crate::worker::{Command, Event, Job};
 
 /// What `/when-full` takes.
@@ -18,13 +19,13 @@ const SUMMARY: usize = 256;
 
 /// The prompt does not fit; the question is the last turn, or the answer that was to continue.
 pub(crate) fn refused(state: &mut ScreenState, context: ContextUsage) {
-    state.refused = Some(context);
+    state.chat.refused = Some(context);
     if state.chat.turns_to_forget(context).is_none() {
         return give_up(state, context);
     }
     match state.chat.when_full {
         None => {
-            state.overlay = Some(Overlay::Full { selected: 0 });
+            state.overlays.open = Some(Overlay::Full { selected: 0 });
             save(state);
         }
         Some(choice) => make_room(state, choice),
@@ -65,7 +66,7 @@ pub(crate) fn choose_by_name(state: &mut ScreenState, name: &str) -> Result<(), 
 }
 
 fn make_room(state: &mut ScreenState, choice: WhenFull) {
-    let Some(context) = state.refused else { return };
+    let Some(context) = state.chat.refused else { return };
     let turns = state.chat.turns_to_forget(context);
     match (choice, turns) {
         (WhenFull::Stop, _) | (_, None) => give_up(state, context),
@@ -78,7 +79,7 @@ fn make_room(state: &mut ScreenState, choice: WhenFull) {
 fn give_up(state: &mut ScreenState, context: ContextUsage) {
     state.chat.remember();
     take_back(state);
-    let text = context.refusal(state.goes_on.then(|| state.keys.name(Action::Send)));
+    let text = context.refusal(state.chat.goes_on.then(|| state.display.keys.name(Action::Send)));
     state.fail("The context is full", text);
     save(state);
 }
@@ -95,7 +96,7 @@ fn forget(state: &mut ScreenState, turns: usize, summary: Option<String>) {
 
 /// The answer that was refused is open again.
 fn open(state: &mut ScreenState) {
-    if state.goes_on {
+    if state.chat.goes_on {
         state.chat.go_on();
     } else {
         state.chat.reopen();
@@ -105,12 +106,12 @@ fn open(state: &mut ScreenState) {
 fn summarise(state: &mut ScreenState, turns: usize) {
     let messages = state.chat.summary_messages(turns);
     open(state);
-    state.summarising = Some(Summarising { turns, text: String::new() });
-    state.controls.generation += 1;
-    state.phase = Phase::Answering { since: state.now };
-    let switches = state.ready.as_ref().is_some_and(|ready| ready.switches_thinking);
+    state.chat.summarising = Some(Summarising { turns, text: String::new() });
+    state.controls.worker.generation += 1;
+    state.models.phase = Phase::Answering { since: state.now };
+    let switches = state.models.ready.as_ref().is_some_and(|ready| ready.switches_thinking);
     let job = Job {
-        generation: state.controls.generation,
+        generation: state.controls.worker.generation,
         messages,
         max_tokens: SUMMARY,
         thinking: switches.then_some(false),
@@ -121,7 +122,7 @@ fn summarise(state: &mut ScreenState, turns: usize) {
 
 /// Something of the summary came.
 pub(crate) fn summarised(state: &mut ScreenState, event: Event) {
-    let Some(summary) = &mut state.summarising else { return };
+    let Some(summary) = &mut state.chat.summarising else { return };
     match event {
         Event::First { token, .. } => summary.text.push_str(&token.text),
         Event::Round { round, .. } => {
@@ -130,7 +131,7 @@ pub(crate) fn summarised(state: &mut ScreenState, event: Event) {
             }
         }
         Event::Finished { .. } => {
-            let Summarising { turns, text } = state.summarising.take().unwrap_or_default();
+            let Summarising { turns, text } = state.chat.summarising.take().unwrap_or_default();
             let text = text.trim().to_string();
             forget(state, turns, Some(text).filter(|text| !text.is_empty()));
         }
@@ -140,7 +141,7 @@ pub(crate) fn summarised(state: &mut ScreenState, event: Event) {
 
 /// The summary failed: the exchanges are forgotten without one.
 pub(crate) fn not_summarised(state: &mut ScreenState, error: &str) {
-    let Summarising { turns, .. } = state.summarising.take().unwrap_or_default();
+    let Summarising { turns, .. } = state.chat.summarising.take().unwrap_or_default();
     state.complain(format!("The oldest exchanges are forgotten without a summary: {error}"));
     forget(state, turns, None)
 }

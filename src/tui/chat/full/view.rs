@@ -22,9 +22,9 @@ pub(crate) fn draw(
     let width = WIDTH.min(area.width.saturating_sub(2));
     let room = width.saturating_sub(4).max(1);
     let mut rows = Vec::new();
-    if let Some(context) = state.refused {
+    if let Some(context) = state.chat.refused {
         let (used, holds) = (context.used, context.holds);
-        let words = match state.goes_on {
+        let words = match state.chat.goes_on {
             true => format!(
                 "The conversation has {used} tokens, and the context holds {holds}: the answer has \
                  no room to continue."
@@ -51,8 +51,8 @@ pub(crate) fn draw(
     }
     let height = u16::try_from(rows.len() + 2).unwrap_or(u16::MAX);
     let rect = centred(frame, areas, area, width, height);
-    let (take, close) = (state.keys.take(), state.keys.close());
-    let back = if state.goes_on { "cancel" } else { "take the message back" };
+    let (take, close) = (state.display.keys.take(), state.display.keys.close());
+    let back = if state.chat.goes_on { "cancel" } else { "take the message back" };
     let parts = [
         format!("{take} choose"),
         "remembered for this chat".to_string(),

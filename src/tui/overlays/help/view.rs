@@ -20,7 +20,7 @@ const FRAME: u16 = 4;
 pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState, styles: &Styles) {
     let width = WIDEST.min(areas.body.width);
     let columns = width.saturating_sub(FRAME).max(1);
-    let Some(Overlay::Help(help)) = &state.overlay else { return };
+    let Some(Overlay::Help(help)) = &state.overlays.open else { return };
     let open = help.open;
     let title = match (open, help.words.as_str()) {
         (Some(page), _) => format!(" help · {} ", page.title()),
@@ -30,7 +30,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState
     let (lines, cursor) = match open {
         Some(page) => (page_lines(state, page, columns, styles), None),
         None => {
-            let sections = help.sections(&state.keys);
+            let sections = help.sections(&state.display.keys);
             let (lines, places) = list(&sections, Some(help.selected), columns, styles);
             (lines, places.get(help.selected).cloned())
         }
@@ -38,12 +38,12 @@ pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
     let rect = centred(frame, areas, areas.body, width, height);
     let fit = usize::from(rect.height.saturating_sub(2));
-    let keys = &state.keys;
+    let keys = &state.display.keys;
     let mut words = match open {
         Some(_) => vec![format!("{} back", keys.close())],
         None => vec![format!("{} open", keys.take()), format!("{} close", keys.close())],
     };
-    let Some(Overlay::Help(help)) = &mut state.overlay else { return };
+    let Some(Overlay::Help(help)) = &mut state.overlays.open else { return };
     let top = if open.is_some() { &mut help.page_top } else { &mut help.top };
     if let Some(cursor) = cursor {
         // The first row is seen with what is above it.
@@ -71,11 +71,14 @@ fn page_lines(
 ) -> Vec<Line<'static>> {
     match page {
         HelpPage::Round => picture::lines(columns, styles),
-        HelpPage::Keys(group) => list(&help::keys_of(&state.keys, group), None, columns, styles).0,
+        HelpPage::Keys(group) => {
+            list(&help::keys_of(&state.display.keys, group), None, columns, styles).0
+        }
         HelpPage::Commands => list(&[help::commands()], None, columns, styles).0,
         HelpPage::Topic(topic) => {
             let text = topic.with_addresses();
-            let rows = state.guide_page.lay_out(&text, &Origins::default(), usize::from(columns));
+            let rows =
+                state.overlays.guide_page.lay_out(&text, &Origins::default(), usize::from(columns));
             rows.iter().map(|row| Line::from_iter(spans(row, styles))).collect()
         }
     }

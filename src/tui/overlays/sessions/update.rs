@@ -10,15 +10,15 @@ use crate::tui::state::ScreenState;
 
 /// Conversations were listed: shown, in the place of those that are.
 pub(crate) fn listed(state: &mut ScreenState, sessions: Vec<SessionHead>) {
-    match &mut state.overlay {
+    match &mut state.overlays.open {
         Some(Overlay::Sessions(list)) => list.replace(sessions),
         _ if sessions.is_empty() => state.refuse("There are no saved conversations yet"),
-        _ => state.overlay = Some(Overlay::Sessions(SessionList::new(sessions))),
+        _ => state.overlays.open = Some(Overlay::Sessions(SessionList::new(sessions))),
     }
 }
 
 fn chosen(state: &ScreenState) -> Option<&SessionHead> {
-    match &state.overlay {
+    match &state.overlays.open {
         Some(Overlay::Sessions(list)) => list.chosen(),
         _ => None,
     }
@@ -26,13 +26,13 @@ fn chosen(state: &ScreenState) -> Option<&SessionHead> {
 
 /// Begins to write another title.
 pub(crate) fn rename(state: &mut ScreenState) {
-    state.renaming =
+    state.overlays.renaming =
         chosen(state).map(|head| Renaming { id: head.id.clone(), title: head.title.clone() });
 }
 
 /// A character of it.
 pub(crate) fn write(state: &mut ScreenState, code: KeyCode) {
-    let Some(Renaming { title, .. }) = &mut state.renaming else { return };
+    let Some(Renaming { title, .. }) = &mut state.overlays.renaming else { return };
     match code {
         KeyCode::Char(c) if !c.is_control() => title.push(c),
         KeyCode::Backspace => {
@@ -62,14 +62,14 @@ pub(crate) fn delete(state: &mut ScreenState) {
 
 /// A conversation was deleted.
 pub(crate) fn deleted(state: &mut ScreenState, id: String) {
-    state.deleted.push(id);
-    let undo = state.keys.name(Action::RestoreSession);
+    state.overlays.deleted.push(id);
+    let undo = state.display.keys.name(Action::RestoreSession);
     state.say(format!("Deleted · {undo} restores it"));
 }
 
 /// Restores the conversation that was deleted last.
 pub(crate) fn restore(state: &mut ScreenState) {
-    match state.deleted.pop() {
+    match state.overlays.deleted.pop() {
         Some(id) => {
             state.emit(Effect::RestoreSession(id));
             state.emit(Effect::List);

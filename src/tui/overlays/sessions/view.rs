@@ -26,8 +26,8 @@ pub(crate) fn draw(
     list: &SessionList,
     styles: &Styles,
 ) {
-    let key = |action| state.keys.name(action);
-    let (take, close) = (state.keys.take(), state.keys.close());
+    let key = |action| state.display.keys.name(action);
+    let (take, close) = (state.display.keys.take(), state.display.keys.close());
     let box_width = WIDTH.min(areas.column.width.saturating_sub(2));
     let parts = [
         format!("{take} open"),
@@ -39,7 +39,7 @@ pub(crate) fn draw(
     let foot = foot(&parts, box_width);
     let texts = list::Texts { title: " saved conversations ", foot: &foot, none: "No match found" };
     let width = usize::from(box_width.saturating_sub(4));
-    let below = match &state.renaming {
+    let below = match &state.overlays.renaming {
         Some(renaming) => vec![Line::from_iter([
             Span::styled("new title: ", styles.dim),
             Span::styled(renaming.title.clone(), styles.strong),

@@ -8,10 +8,13 @@ use ratatui::backend::TestBackend;
 
 use super::{job, texts};
 use crate::chat::Role;
-use crate::tui::chat::{AnswerOutcome, FirstAnswer};
+use crate::tui::chat::AnswerOutcome;
+use crate::tui::controls::FirstAnswer;
+use crate::tui::display::Focus;
 use crate::tui::event::{Effect, ScreenEvent};
+use crate::tui::models::Phase;
 use crate::tui::overlays::Overlay;
-use crate::tui::state::{Focus, Phase, ScreenState};
+use crate::tui::state::ScreenState;
 use crate::tui::tests::{answer, loaded, say, type_keys};
 use crate::tui::update::update;
 use crate::tui::view;
@@ -30,7 +33,7 @@ fn controls_are_applied_before_a_question_is_sent() {
         say(&mut state, event);
     }
     assert_eq!(texts(&state)[1].1, "Once upon a time there was a fox.");
-    assert_eq!(state.phase, Phase::Idle);
+    assert_eq!(state.models.phase, Phase::Idle);
     let sent = type_keys(&mut state, "more<enter>");
     assert_eq!(job(&sent).messages.len(), 3);
 }
@@ -70,7 +73,7 @@ fn a_failed_question_returns_to_the_input() {
     say(&mut state, Event::Failed { generation: Some(1), error: error.clone() });
     assert_eq!(state.input.text(), "a very long question");
     assert!(state.chat.turns().is_empty());
-    assert!(matches!(&state.overlay, Some(Overlay::Error { text, .. }) if *text == error));
+    assert!(matches!(&state.overlays.open, Some(Overlay::Error { text, .. }) if *text == error));
     // What was written meanwhile is not overwritten.
     type_keys(&mut state, "<esc><enter>");
     type_keys(&mut state, "next");
@@ -87,20 +90,23 @@ fn a_question_that_does_not_fit_the_context_changes_nothing() {
         say(&mut state, event);
     }
     let shown = |state: &ScreenState| {
-        let meters = &state.meters;
-        (state.rounds.len(), meters.tokens(), meters.rounds(), meters.context(), texts(state))
+        let meters = &state.meters.answer;
+        (state.tree.len(), meters.tokens(), meters.rounds(), meters.context(), texts(state))
     };
     let before = shown(&state);
     type_keys(&mut state, "more<enter>");
-    assert!(state.rounds.is_empty());
+    assert!(state.tree.is_empty());
     say(&mut state, Event::Prefill { generation: 2, done: 0, total: 2100 });
     let error = "the prompt has 2100 tokens, but the context holds 2048".to_string();
     say(&mut state, Event::Failed { generation: Some(2), error });
-    assert!(matches!(state.overlay, Some(Overlay::Full { .. })), "there is something to forget");
+    assert!(
+        matches!(state.overlays.open, Some(Overlay::Full { .. })),
+        "there is something to forget"
+    );
     type_keys(&mut state, "<down><down><enter>");
     assert_eq!(shown(&state), before);
     assert_eq!(state.input.text(), "more");
-    let Some(Overlay::Error { text, .. }) = &state.overlay else { panic!("nothing is said") };
+    let Some(Overlay::Error { text, .. }) = &state.overlays.open else { panic!("nothing is said") };
     for words in ["2100", "2048", "/new", "/when-full", "--context", "8192"] {
         assert!(text.contains(words), "{words}: {text}");
     }
@@ -114,7 +120,7 @@ fn a_question_that_does_not_fit_the_context_changes_nothing() {
         say(&mut state, event);
     }
     type_keys(&mut state, "<esc>");
-    assert!(state.rounds.is_empty() && state.meters.tokens() == 1);
+    assert!(state.tree.is_empty() && state.meters.answer.tokens() == 1);
 }
 
 #[test]
@@ -138,11 +144,11 @@ fn tokens_are_counted_once() {
     for event in &events[..events.len() - 1] {
         say(&mut state, event.clone());
     }
-    let (tokens, tau) = (state.meters.tokens(), state.meters.tau());
-    assert_eq!((tokens, state.meters.rounds()), (summary.tokens, summary.rounds));
+    let (tokens, tau) = (state.meters.answer.tokens(), state.meters.answer.tau());
+    assert_eq!((tokens, state.meters.answer.rounds()), (summary.tokens, summary.rounds));
     assert!((tau - summary.tau).abs() < 1e-9);
     say(&mut state, events[events.len() - 1].clone());
-    assert_eq!(state.meters.tokens(), tokens);
+    assert_eq!(state.meters.answer.tokens(), tokens);
     let mut terminal = Terminal::new(TestBackend::new(200, 50)).unwrap();
     let said = terminal.draw(|frame| view::draw(frame, &mut state)).unwrap().buffer.clone();
     let said: String = said.content.iter().map(|cell| cell.symbol()).collect();
@@ -206,20 +212,20 @@ fn a_message_sent_while_an_answer_comes_waits_for_its_end() {
 fn the_very_first_answer_is_slow_until_a_key() {
     for (at, key) in ["x", "<f2>", " ", "<esc>", "<enter>"].into_iter().enumerate() {
         let mut state = loaded(80, 24);
-        state.first_answer = FirstAnswer::ToCome;
-        if let (0, Some(ready)) = (at, &mut state.ready) {
+        state.controls.first_answer = FirstAnswer::ToCome;
+        if let (0, Some(ready)) = (at, &mut state.models.ready) {
             ready.models.target = Some("bundled".to_string());
         }
         let effects = type_keys(&mut state, "one<enter>");
         assert!(effects.contains(&Effect::Answered), "it is never slow again");
-        assert_eq!(state.controls.pace, FirstAnswer::PACE);
+        assert_eq!(state.controls.worker.pace, FirstAnswer::PACE);
         let effects = type_keys(&mut state, key);
         assert!(matches!(&effects[..], [Effect::Apply(controls), ..] if controls.pace == 0));
         assert_eq!(state.input.text(), if key == "x" { "x" } else { "" }, "{key}");
         assert!(state.answering(), "{key}: it goes on");
     }
     let mut state = loaded(80, 24);
-    state.first_answer = FirstAnswer::ToCome;
+    state.controls.first_answer = FirstAnswer::ToCome;
     type_keys(&mut state, "one<enter>");
     let mut effects = Vec::new();
     for event in answer(1, "A whole answer.", 8) {
@@ -227,42 +233,42 @@ fn the_very_first_answer_is_slow_until_a_key() {
     }
     assert!(matches!(effects.last(), Some(Effect::Apply(controls)) if controls.pace == 0));
     type_keys(&mut state, "two<enter>");
-    assert_eq!(state.controls.pace, 0);
+    assert_eq!(state.controls.worker.pace, 0);
     // Another model's is not.
     let mut state = loaded(80, 24);
-    state.first_answer = FirstAnswer::ToCome;
-    if let Some(ready) = &mut state.ready {
+    state.controls.first_answer = FirstAnswer::ToCome;
+    if let Some(ready) = &mut state.models.ready {
         ready.models.target = Some("q.gguf".to_string());
     }
     type_keys(&mut state, "one<enter>");
-    assert_eq!(state.controls.pace, 0);
+    assert_eq!(state.controls.worker.pace, 0);
 }
 
 #[test]
 fn the_keys_that_end_the_slow_answer_do_no_more_than_that() {
     for key in [" ", "<enter>", "<esc>"] {
         let mut state = loaded(80, 24);
-        state.first_answer = FirstAnswer::ToCome;
+        state.controls.first_answer = FirstAnswer::ToCome;
         type_keys(&mut state, "one<enter>");
         // Whatever stands in the message already, and wherever the keys go.
         state.input.set("next");
         let effects = type_keys(&mut state, key);
         // The tree leaves the screen with the slow answer, which the worker is told too.
-        assert_eq!(effects.last(), Some(&Effect::Apply(state.controls.clone())), "{key}");
+        assert_eq!(effects.last(), Some(&Effect::Apply(state.controls.worker.clone())), "{key}");
         assert!(effects.iter().all(|effect| matches!(effect, Effect::Apply(_))), "{effects:?}");
-        assert!(state.controls.pace == 0 && !state.controls.watched, "{key}");
-        assert_eq!((state.input.text().as_str(), state.queue.len()), ("next", 0), "{key}");
-        assert!(state.answering() && !state.controls.paused, "{key}");
+        assert!(state.controls.worker.pace == 0 && !state.controls.worker.watched, "{key}");
+        assert_eq!((state.input.text().as_str(), state.input.queue.len()), ("next", 0), "{key}");
+        assert!(state.answering() && !state.controls.worker.paused, "{key}");
         // From then on they are themselves.
         type_keys(&mut state, "<enter>");
-        assert_eq!(state.queue, ["next"], "{key}");
+        assert_eq!(state.input.queue, ["next"], "{key}");
     }
     let mut state = loaded(80, 24);
-    state.first_answer = FirstAnswer::ToCome;
+    state.controls.first_answer = FirstAnswer::ToCome;
     type_keys(&mut state, "one<enter>");
-    state.focus = Focus::Tree;
+    state.display.focus = Focus::Tree;
     type_keys(&mut state, " ");
-    assert!(!state.controls.paused, "Space would pause there");
+    assert!(!state.controls.worker.paused, "Space would pause there");
 }
 
 #[test]
@@ -270,13 +276,13 @@ fn what_comes_at_once_ends_the_slow_answer_and_enter_sends_it() {
     let burst = "next".chars().map(|c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE));
     for event in [ScreenEvent::Typed(burst.collect()), ScreenEvent::Paste("next".to_string())] {
         let mut state = loaded(80, 24);
-        state.first_answer = FirstAnswer::ToCome;
+        state.controls.first_answer = FirstAnswer::ToCome;
         type_keys(&mut state, "one<enter>");
         let effects = update(&mut state, event, Duration::ZERO);
         assert!(matches!(&effects[..], [Effect::Apply(controls), ..] if controls.pace == 0));
         type_keys(&mut state, "<enter>");
         assert_eq!(
-            (state.queue.as_slice(), state.input.is_empty()),
+            (state.input.queue.as_slice(), state.input.is_empty()),
             (&["next".to_string()][..], true)
         );
     }
@@ -292,12 +298,12 @@ fn regenerating_moves_the_seed_only_when_sampling() {
     }
     let effects = type_keys(&mut state, "<c-r>");
     assert_eq!(job(&effects).messages.len(), 1);
-    assert_eq!(state.controls.sampler.seed, 0);
+    assert_eq!(state.controls.worker.sampler.seed, 0);
     for event in answer(2, "First answer.", 8) {
         say(&mut state, event);
     }
     type_keys(&mut state, "/temperature 0.8<enter><c-r>");
-    assert_eq!(state.controls.sampler.seed, 1);
+    assert_eq!(state.controls.worker.sampler.seed, 1);
     assert_eq!(state.chat.turns().len(), 2);
 }
 
@@ -324,7 +330,7 @@ fn an_answer_survives_a_regeneration_without_tokens() {
             .iter()
             .any(|effect| matches!(effect, Effect::Save { turns, .. } if turns.len() == 2));
         assert!(saved, "{end}: {effects:?}");
-        state.overlay = None;
+        state.overlays.open = None;
     }
     // Once it says something else, that stands.
     type_keys(&mut state, "<c-r>");

@@ -96,10 +96,10 @@ proptest! {
         events in prop::collection::vec(event(), 1..60),
     ) {
         let mut state = loaded(80, 24);
-        state.controls.generation = 0;
+        state.controls.worker.generation = 0;
         for (at, event) in events.into_iter().enumerate() {
             update(&mut state, event, Duration::from_millis(at as u64 * 200));
-            let (width, height) = state.size;
+            let (width, height) = state.display.size;
             let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
             terminal.draw(|frame| view::draw(frame, &mut state)).unwrap();
         }

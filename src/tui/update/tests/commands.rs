@@ -18,12 +18,12 @@ use crate::worker::{Job, Setting};
 fn commands_set_what_they_name_and_are_remembered_when_wrong() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "/gamma 24<enter>");
-    assert_eq!(state.controls.tree.gamma, Setting::Fixed(24));
+    assert_eq!(state.controls.worker.tree.gamma, Setting::Fixed(24));
     type_keys(&mut state, "/gamma auto<enter>");
-    assert_eq!(state.controls.tree.gamma, Setting::Auto);
+    assert_eq!(state.controls.worker.tree.gamma, Setting::Auto);
     type_keys(&mut state, "/top-p 0.9<enter>/max-tokens 9<enter>");
-    assert_eq!(state.controls.sampler.top_p, 0.9);
-    assert_eq!(state.max_tokens, Setting::Fixed(9));
+    assert_eq!(state.controls.worker.sampler.top_p, 0.9);
+    assert_eq!(state.controls.max_tokens, Setting::Fixed(9));
     let sent = type_keys(&mut state, "one<enter><esc><c-u>");
     assert_eq!(job(&sent).max_tokens, 9);
     type_keys(&mut state, "/max-tokens auto<enter>");
@@ -42,7 +42,7 @@ fn commands_set_what_they_name_and_are_remembered_when_wrong() {
     type_keys(&mut state, "<up>");
     assert_eq!(state.input.text(), "/gamma 999", "to be corrected");
     type_keys(&mut state, "<c-u>/mouse on<enter>");
-    assert!(state.mouse);
+    assert!(state.display.mouse);
 }
 
 /// What is said after a command alone.
@@ -58,14 +58,14 @@ fn a_setting_alone_shows_its_value_and_what_it_takes() {
     let mut state = loaded(80, 24);
     for command in COMMANDS.iter() {
         let SlashAction::Setting(key) = command.action else { continue };
-        let (tree, sampler) = (state.controls.tree, state.controls.sampler);
+        let (tree, sampler) = (state.controls.worker.tree, state.controls.worker.sampler);
         let text = said(&mut state, &format!("/{} ", command.name));
         let (value, takes) = text.split_once(" · ").unwrap();
         let value = value.split_once(": ").unwrap().1;
         assert!(!value.is_empty(), "{text}");
         let values = SettingKey::named(key).unwrap().values();
         assert_eq!(takes, format!("/{} takes {values}", command.name));
-        assert_eq!((state.controls.tree, state.controls.sampler), (tree, sampler));
+        assert_eq!((state.controls.worker.tree, state.controls.worker.sampler), (tree, sampler));
     }
     assert!(said(&mut state, "/gamma").starts_with("Tree size: 16, automatic · "));
     type_keys(&mut state, "/gamma 24<enter>/temperature 0.5<enter>");
@@ -84,15 +84,18 @@ fn a_switch_alone_shows_its_state() {
         ("/theme", "Theme: dark · /theme takes \"dark\", \"light\" or \"mono\""),
         ("/think", "as the model decides, thoughts folded · /think takes on, off"),
     ] {
-        let before = state.controls.clone();
-        let (theme, mouse) = (state.theme, state.mouse);
+        let before = state.controls.worker.clone();
+        let (theme, mouse) = (state.display.theme, state.display.mouse);
         let text = said(&mut state, command);
         assert!(text.contains(says), "{text}");
-        assert_eq!(state.controls, before, "{command}");
-        assert_eq!((state.theme, state.mouse, state.chat.shows_thoughts), (theme, mouse, false));
+        assert_eq!(state.controls.worker, before, "{command}");
+        assert_eq!(
+            (state.display.theme, state.display.mouse, state.chat.shows_thoughts),
+            (theme, mouse, false)
+        );
     }
     type_keys(&mut state, "/strategy<enter>");
-    assert!(matches!(state.overlay, Some(Overlay::Strategies { .. })));
+    assert!(matches!(state.overlays.open, Some(Overlay::Strategies { .. })));
 }
 
 #[test]
@@ -101,7 +104,7 @@ fn the_system_prompt_is_shown_and_deleted_only_on_request() {
     assert!(said(&mut state, "/system").contains("/system TEXT sets one"));
     type_keys(&mut state, "/system Be brief.<enter>/system<enter>");
     assert_eq!(state.chat.system.as_deref(), Some("Be brief."));
-    assert_eq!(state.overlay, Some(Overlay::System { top: 0 }));
+    assert_eq!(state.overlays.open, Some(Overlay::System { top: 0 }));
     assert!(super::screen(&mut state).contains("Be brief."));
     type_keys(&mut state, "<esc>/system clear<enter>");
     assert_eq!(state.chat.system, None);
@@ -113,11 +116,11 @@ fn the_temperature_has_one_range() {
     type_keys(&mut state, "/temperature 5<enter>");
     let toast = state.toasts.shown().unwrap();
     assert_eq!(toast.text, "/temperature takes a number from 0 to 2, not 5");
-    assert_eq!(state.controls.sampler.temperature, 0.0);
-    let dials = DialRanges::new(state.ready.as_deref(), &state.rounds);
-    assert_eq!(dials.view(Dial::Temperature, &state.controls).range, "0–2");
+    assert_eq!(state.controls.worker.sampler.temperature, 0.0);
+    let dials = DialRanges::new(state.models.ready.as_deref(), &state.tree);
+    assert_eq!(dials.view(Dial::Temperature, &state.controls.worker).range, "0–2");
     type_keys(&mut state, "/temperature 2<enter><f4><tab>T");
-    assert_eq!(state.controls.sampler.temperature, 2.0);
+    assert_eq!(state.controls.worker.sampler.temperature, 2.0);
 }
 
 #[test]
@@ -136,7 +139,7 @@ fn errors_name_commands_and_not_keys_of_the_settings() {
 #[test]
 fn a_head_without_a_choice_of_blocks_says_so_and_nothing_changes() {
     let mut state = loaded(80, 24);
-    let ready = state.ready.as_mut().unwrap();
+    let ready = state.models.ready.as_mut().unwrap();
     for status in &mut ready.strategies {
         status.depths = Depths::Fixed(3);
     }
@@ -144,7 +147,7 @@ fn a_head_without_a_choice_of_blocks_says_so_and_nothing_changes() {
         type_keys(&mut state, &format!("/blocks{argument}<enter>"));
         let toast = state.toasts.shown().unwrap();
         assert!(toast.text.contains("all of its 3 blocks"), "{}", toast.text);
-        assert_eq!(state.controls.tree.blocks, Setting::Auto);
+        assert_eq!(state.controls.worker.tree.blocks, Setting::Auto);
     }
 }
 
@@ -171,7 +174,7 @@ fn suggestions_complete_and_run() {
     type_keys(&mut state, "/ga<tab>");
     assert_eq!(state.input.text(), "/gamma ");
     type_keys(&mut state, "<c-u>/sta<enter>");
-    assert_eq!(state.overlay, Some(Overlay::Details { top: 0 }));
+    assert_eq!(state.overlays.open, Some(Overlay::Details { top: 0 }));
     type_keys(&mut state, "<esc>/<down><down><enter>");
     assert_eq!(state.input.text(), "/load ");
 }

@@ -40,28 +40,28 @@ fn rounds_are_paused_stepped_and_looked_back_through() {
     let mut state = loaded(120, 40);
     type_keys(&mut state, "one<enter>");
     type_keys(&mut state, "<f6>");
-    assert!(state.controls.paused);
-    assert_eq!(state.controls.steps, 0, "the first step only holds");
+    assert!(state.controls.worker.paused);
+    assert_eq!(state.controls.worker.steps, 0, "the first step only holds");
     type_keys(&mut state, "<f6><f6>");
-    assert_eq!(state.controls.steps, 2);
+    assert_eq!(state.controls.worker.steps, 2);
     let events = answer(1, "one two three four five six seven eight nine ten", 16);
     for event in &events[..5] {
         say(&mut state, event.clone());
     }
     type_keys(&mut state, "<f2><tab><left>");
-    assert_eq!(state.rounds.shown().map(|(at, _)| at), Some(1));
+    assert_eq!(state.tree.shown().map(|(at, _)| at), Some(1));
     say(&mut state, events[5].clone());
-    assert_eq!(state.rounds.shown().map(|(at, _)| at), Some(1), "looking back stays put");
+    assert_eq!(state.tree.shown().map(|(at, _)| at), Some(1), "looking back stays put");
     type_keys(&mut state, "<right><right><right>");
-    assert!(state.rounds.live());
+    assert!(state.tree.live());
     type_keys(&mut state, " ");
-    assert!(!state.controls.paused);
+    assert!(!state.controls.worker.paused);
 }
 
 #[test]
 fn the_worker_is_told_whether_the_tree_is_seen() {
     let mut state = loaded(80, 24);
-    assert!(!state.controls.watched);
+    assert!(!state.controls.worker.watched);
     let told = |effects: &[Effect]| match effects {
         [Effect::Apply(controls)] => Some(controls.watched),
         [] => None,
@@ -84,14 +84,14 @@ fn only_an_answer_on_its_way_is_paused() {
     let mut state = loaded(120, 40);
     for keys in ["<f5>", "<f6>", "<f2><tab> ", "n"] {
         assert!(type_keys(&mut state, keys).is_empty(), "{keys}");
-        assert!(!state.controls.paused, "{keys}");
+        assert!(!state.controls.worker.paused, "{keys}");
     }
     type_keys(&mut state, "ione<enter><f5>");
-    assert!(state.controls.paused);
+    assert!(state.controls.worker.paused);
     for event in answer(1, "First answer.", 8) {
         say(&mut state, event);
     }
-    assert!(!state.controls.paused, "the next answer begins by itself");
+    assert!(!state.controls.worker.paused, "the next answer begins by itself");
     type_keys(&mut state, "two<enter><f5><esc>");
     let effects = type_keys(&mut state, "three<enter>");
     assert!(matches!(&effects[..], [Effect::Apply(controls), ..] if !controls.paused));
@@ -116,10 +116,10 @@ fn strategies_are_picked_in_the_middle_of_an_answer() {
     type_keys(&mut state, "<f4><tab>x");
     assert_eq!(state.strategy(), "pld");
     type_keys(&mut state, "P");
-    assert_eq!(state.controls.pace, 50);
+    assert_eq!(state.controls.worker.pace, 50);
     type_keys(&mut state, "i/strategy off<enter>/pace 300ms<enter>/overlap on<enter>");
-    assert_eq!((state.strategy(), state.controls.pace), ("plain", 300));
-    assert!(state.controls.overlap);
+    assert_eq!((state.strategy(), state.controls.worker.pace), ("plain", 300));
+    assert!(state.controls.worker.overlap);
     type_keys(&mut state, "/strategy rest<enter>");
     assert!(state.input.is_empty());
     assert!(state.answering());
@@ -144,7 +144,7 @@ fn a_loaded_model_sets_the_sampler_except_what_the_user_changed() {
 fn more_blocks_than_the_head_has_is_reported() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "/blocks 9<enter>");
-    assert_eq!(state.controls.tree.blocks, Setting::Fixed(4));
+    assert_eq!(state.controls.worker.tree.blocks, Setting::Fixed(4));
     let toast = state.toasts.shown().map(|toast| toast.text.as_str());
     assert!(toast.is_some_and(|text| text.ends_with("4, as many as this head has")), "{toast:?}");
 }

@@ -99,9 +99,9 @@ fn a_message_written_anew_begins_a_branch() {
     type_keys(&mut state, "half a thought/edit");
     // What was written is put aside by the key too.
     type_keys(&mut state, "<c-u>half a thought<a-e>");
-    assert!(matches!(state.overlay, Some(Overlay::Questions { .. })));
+    assert!(matches!(state.overlays.open, Some(Overlay::Questions { .. })));
     type_keys(&mut state, "<down><enter>");
-    assert_eq!((state.input.text().as_str(), state.editing), ("two", Some(2)));
+    assert_eq!((state.input.text().as_str(), state.input.editing), ("two", Some(2)));
     let effects = type_keys(&mut state, " and a half<enter>");
     let whole = effects
         .iter()
@@ -180,7 +180,7 @@ fn a_folded_paste_is_folded_again_however_it_comes_back() {
     type_keys(&mut state, "<enter>");
     answered(&mut state, "Long.");
     type_keys(&mut state, "<a-e><enter>");
-    assert!(marked(&state) && state.editing == Some(0));
+    assert!(marked(&state) && state.input.editing == Some(0));
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn the_line_below_an_answer_that_went_on_counts_all_its_parts() {
         let mut state = loaded(80, 24);
         type_keys(&mut state, "one<enter>");
         answered(&mut state, text);
-        let summary = state.meters.summary.unwrap();
+        let summary = state.meters.answer.summary.unwrap();
         (summary.tokens, summary.rounds)
     };
     let (first, then) = ("Once upon a time there", " was a fox who lived by the sea.");

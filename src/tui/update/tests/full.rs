@@ -4,8 +4,9 @@ use super::{answered, contents, cut_by, job, reloaded, screen, talk, texts};
 use crate::chat::WhenFull;
 use crate::decode::Finish;
 use crate::tui::event::Effect;
+use crate::tui::models::Phase;
 use crate::tui::overlays::Overlay;
-use crate::tui::state::{Phase, ScreenState};
+use crate::tui::state::ScreenState;
 use crate::tui::tests::{loaded, say, type_keys};
 use crate::worker::Event;
 
@@ -19,10 +20,10 @@ fn refuse(state: &mut ScreenState, total: usize) -> Vec<Effect> {
 #[test]
 fn a_full_context_offers_three_ways_once() {
     let mut state = talk();
-    state.ready.as_mut().unwrap().context = 100;
+    state.models.ready.as_mut().unwrap().context = 100;
     type_keys(&mut state, "four<enter>");
     refuse(&mut state, 120);
-    assert_eq!(state.overlay, Some(Overlay::Full { selected: 0 }));
+    assert_eq!(state.overlays.open, Some(Overlay::Full { selected: 0 }));
     let effects = type_keys(&mut state, "<enter>");
     let sent = contents(&job(&effects).messages).join(" ");
     assert!(sent.ends_with("four") && !sent.contains("one"), "{sent}");
@@ -44,20 +45,20 @@ fn a_full_context_offers_three_ways_once() {
 fn nothing_is_forgotten_for_a_message_that_cannot_fit() {
     // Told by the worker before anything is offered.
     let mut state = talk();
-    state.ready.as_mut().unwrap().context = 100;
+    state.models.ready.as_mut().unwrap().context = 100;
     type_keys(&mut state, "four<enter>");
     let generation = state.generation();
     say(&mut state, Event::TooLong { generation, total: 150, alone: Some(110) });
     let error = "too long".to_string();
     say(&mut state, Event::Failed { generation: Some(generation), error });
-    let Some(Overlay::Error { text, .. }) = &state.overlay else { panic!("it is not told") };
+    let Some(Overlay::Error { text, .. }) = &state.overlays.open else { panic!("it is not told") };
     assert!(text.contains("110 tokens") && text.contains("holds 100"), "{text}");
     assert_eq!((state.input.text().as_str(), state.chat.turns().len()), ("four", 6));
     assert_eq!(state.chat.extras().forgotten, None);
     // Found out by forgetting all there is.
     for stopped in [false, true] {
         let mut state = talk();
-        state.ready.as_mut().unwrap().context = 100;
+        state.models.ready.as_mut().unwrap().context = 100;
         type_keys(&mut state, "four<enter>");
         refuse(&mut state, 150);
         type_keys(&mut state, "<enter>");
@@ -79,7 +80,7 @@ fn nothing_is_forgotten_for_a_message_that_cannot_fit() {
 fn the_model_summarises_what_does_not_fit() {
     let mut state = talk();
     state.chat.system = Some("Be brief.".to_string());
-    state.ready.as_mut().unwrap().context = 100;
+    state.models.ready.as_mut().unwrap().context = 100;
     type_keys(&mut state, "four<enter>");
     refuse(&mut state, 120);
     let effects = type_keys(&mut state, "<down><enter>");
@@ -100,19 +101,19 @@ fn the_model_summarises_what_does_not_fit() {
 fn a_summary_that_fails_or_is_stopped_loses_nothing() {
     for stopped in [true, false] {
         let mut state = talk();
-        state.ready.as_mut().unwrap().context = 100;
+        state.models.ready.as_mut().unwrap().context = 100;
         type_keys(&mut state, "/when-full summarise<enter>four<enter>");
         refuse(&mut state, 120);
-        assert!(state.summarising.is_some() && state.answering());
+        assert!(state.chat.summarising.is_some() && state.answering());
         if stopped {
             type_keys(&mut state, "<esc>");
-            assert_eq!((state.input.text().as_str(), &state.phase), ("four", &Phase::Idle));
+            assert_eq!((state.input.text().as_str(), &state.models.phase), ("four", &Phase::Idle));
         } else {
             let generation = Some(state.generation());
             let effects = say(&mut state, Event::Failed { generation, error: "x".to_string() });
             assert_eq!(job(&effects).messages.last().unwrap().content, "four");
         }
-        assert!(state.summarising.is_none());
+        assert!(state.chat.summarising.is_none());
     }
 }
 
@@ -120,7 +121,7 @@ fn a_summary_that_fails_or_is_stopped_loses_nothing() {
 fn stopping_gives_the_question_back() {
     for keys in ["<down><down><enter>", "<esc>"] {
         let mut state = talk();
-        state.ready.as_mut().unwrap().context = 100;
+        state.models.ready.as_mut().unwrap().context = 100;
         type_keys(&mut state, "four<enter>");
         refuse(&mut state, 120);
         type_keys(&mut state, keys);
@@ -133,14 +134,14 @@ fn stopping_gives_the_question_back() {
 fn an_answer_that_filled_the_context_goes_on_when_there_is_room() {
     for (choice, summarised) in [("<enter>", false), ("<down><enter>", true)] {
         let mut state = talk();
-        state.ready.as_mut().unwrap().context = 100;
+        state.models.ready.as_mut().unwrap().context = 100;
         type_keys(&mut state, "four<enter>");
         cut_by(&mut state, "Half a sentence", Finish::ContextFull);
         assert!(screen(&mut state).contains("Enter shows how to continue"));
         let effects = type_keys(&mut state, "<enter>");
         assert_eq!(job(&effects).messages.last().unwrap().content, "Half a sentence");
         refuse(&mut state, 101);
-        assert_eq!(state.overlay, Some(Overlay::Full { selected: 0 }));
+        assert_eq!(state.overlays.open, Some(Overlay::Full { selected: 0 }));
         assert!(screen(&mut state).contains("no room to continue"));
         assert!(!screen(&mut state).contains("With this message"));
         let mut effects = type_keys(&mut state, choice);
@@ -159,12 +160,12 @@ fn an_answer_that_filled_the_context_goes_on_when_there_is_room() {
 #[test]
 fn an_answer_without_room_says_why_it_cannot_go_on_and_goes_on_in_a_larger_context() {
     let mut state = loaded(80, 24);
-    state.ready.as_mut().unwrap().context = 100;
+    state.models.ready.as_mut().unwrap().context = 100;
     type_keys(&mut state, "one<enter>");
     cut_by(&mut state, "Half a sentence", Finish::ContextFull);
     type_keys(&mut state, "<enter>");
     refuse(&mut state, 101);
-    let Some(Overlay::Error { text, .. }) = &state.overlay else { panic!("nothing is said") };
+    let Some(Overlay::Error { text, .. }) = &state.overlays.open else { panic!("nothing is said") };
     assert!(text.contains("no room to continue") && text.contains("--context"), "{text}");
     assert!(state.input.is_empty());
     assert_eq!(texts(&state)[1].1, "Half a sentence");

@@ -7,10 +7,11 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use crate::tui::actions::Action;
+use crate::tui::display::{Focus, Side};
 use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::keymap::{BINDINGS, EDITING, Scope, hints, lookup};
 use crate::tui::overlays::{Overlay, SessionList};
-use crate::tui::state::{Focus, ScreenState, Side};
+use crate::tui::state::ScreenState;
 use crate::tui::tests::{loaded, type_keys, unloaded};
 use crate::tui::toasts::Tone;
 use crate::tui::update::update;
@@ -33,7 +34,12 @@ fn characters_that_come_together_do_what_they_do_one_by_one() {
         update(&mut all, ScreenEvent::Typed(keys), Duration::ZERO);
         let seen = |state: &ScreenState| {
             let lines = state.input.area().lines().to_vec();
-            (lines, state.controls.tree, state.focus, format!("{:?}", state.overlay))
+            (
+                lines,
+                state.controls.worker.tree,
+                state.display.focus,
+                format!("{:?}", state.overlays.open),
+            )
         };
         assert_eq!(seen(&all), seen(&one), "{before:?}");
     }
@@ -66,11 +72,11 @@ fn panels_open_and_close_by_the_same_key() {
     for (width, height) in [(80, 24), (120, 40)] {
         let mut state = loaded(width, height);
         type_keys(&mut state, "<f2>");
-        assert_eq!(state.side, Some(Side::Tree));
+        assert_eq!(state.display.side, Some(Side::Tree));
         type_keys(&mut state, "<f3>");
-        assert_eq!(state.side, Some(Side::Meters));
+        assert_eq!(state.display.side, Some(Side::Meters));
         type_keys(&mut state, "<f3>");
-        assert_eq!((state.side, state.focus), (None, Focus::Input));
+        assert_eq!((state.display.side, state.display.focus), (None, Focus::Input));
     }
 }
 
@@ -85,22 +91,22 @@ fn no_key_that_shows_a_panel_takes_the_keyboard() {
             let moves = matches!(row.action, Action::FocusNext | Action::FocusBack);
             for key in row.keys.iter().filter(|_| !moves) {
                 update(&mut state, ScreenEvent::Key(key.event()), Duration::ZERO);
-                let shows = state.side.is_some();
+                let shows = state.display.side.is_some();
                 shown += usize::from(shows);
-                assert!(!shows || state.focus == Focus::Input, "{:?}", row.action);
+                assert!(!shows || state.display.focus == Focus::Input, "{:?}", row.action);
             }
-            if state.side.is_some() {
-                let before = state.controls.clone();
+            if state.display.side.is_some() {
+                let before = state.controls.worker.clone();
                 type_keys(&mut state, "tell me more about water please");
                 assert_eq!(state.input.text(), "tell me more about water please");
-                assert_eq!(state.controls.tree, before.tree, "{:?}", row.action);
-                assert_eq!(state.controls.speculate, before.speculate, "{:?}", row.action);
+                assert_eq!(state.controls.worker.tree, before.tree, "{:?}", row.action);
+                assert_eq!(state.controls.worker.speculate, before.speculate, "{:?}", row.action);
                 // From another panel as well.
                 type_keys(&mut state, "<tab><tab>");
-                assert_ne!(state.focus, Focus::Input);
+                assert_ne!(state.display.focus, Focus::Input);
                 for key in row.keys {
                     update(&mut state, ScreenEvent::Key(key.event()), Duration::ZERO);
-                    assert_eq!(state.focus, Focus::Input, "{:?}", row.action);
+                    assert_eq!(state.display.focus, Focus::Input, "{:?}", row.action);
                 }
             }
         }
@@ -116,14 +122,14 @@ fn tab_moves_the_keyboard_to_the_panel_that_is_shown() {
         let said = state.toasts.shown().map(|toast| toast.text.clone()).unwrap_or_default();
         assert!(said.contains("Tab") && said.contains("controls"), "{said}");
         type_keys(&mut state, "<tab>");
-        assert_eq!(state.focus, Focus::Controls);
+        assert_eq!(state.display.focus, Focus::Controls);
         assert_eq!(state.toasts.shown(), None, "it would cover where the keys go");
         type_keys(&mut state, "<tab>");
-        assert_eq!(state.focus, Focus::Chat);
+        assert_eq!(state.display.focus, Focus::Chat);
         type_keys(&mut state, "<tab>");
-        assert_eq!(state.focus, Focus::Input);
+        assert_eq!(state.display.focus, Focus::Input);
         type_keys(&mut state, "<backtab>");
-        assert_eq!(state.focus, Focus::Chat);
+        assert_eq!(state.display.focus, Focus::Chat);
     }
 }
 
@@ -132,10 +138,10 @@ fn esc_leaves_a_panel_and_stops_an_answer_only_from_the_message() {
     for focus in [Focus::Chat, Focus::Tree, Focus::Meters, Focus::Controls] {
         let mut state = loaded(80, 24);
         type_keys(&mut state, "one<enter>");
-        state.focus = focus;
+        state.display.focus = focus;
         assert!(!hints(&state).contains(&("Esc".to_string(), "stop")));
         type_keys(&mut state, "<esc>");
-        assert_eq!((state.focus, state.answering()), (Focus::Input, true), "{focus:?}");
+        assert_eq!((state.display.focus, state.answering()), (Focus::Input, true), "{focus:?}");
         assert!(hints(&state).contains(&("Esc".to_string(), "stop")));
         type_keys(&mut state, "<esc>");
         assert!(!state.answering());
@@ -146,20 +152,24 @@ fn esc_leaves_a_panel_and_stops_an_answer_only_from_the_message() {
 fn a_slash_in_a_panel_begins_a_command() {
     for focus in [Focus::Chat, Focus::Tree, Focus::Meters, Focus::Controls] {
         let mut state = loaded(80, 24);
-        let before = (state.controls.clone(), state.rounds.fold, state.marks);
-        state.focus = focus;
+        let before = (state.controls.worker.clone(), state.tree.fold, state.display.marks);
+        state.display.focus = focus;
         type_keys(&mut state, "/del");
-        assert_eq!((state.input.text().as_str(), state.focus), ("/del", Focus::Input), "{focus:?}");
+        assert_eq!(
+            (state.input.text().as_str(), state.display.focus),
+            ("/del", Focus::Input),
+            "{focus:?}"
+        );
         assert_eq!(state.input.suggestion().map(|command| command.name), Some("delete"));
-        assert_eq!((state.controls.clone(), state.rounds.fold, state.marks), before);
+        assert_eq!((state.controls.worker.clone(), state.tree.fold, state.display.marks), before);
         // A burst of keys as well; what was written before is not lost.
         state.input.set("half a thought");
-        state.focus = focus;
+        state.display.focus = focus;
         let slash = "/temperature 0.7".chars();
         let keys = slash.map(|c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE)).collect();
         update(&mut state, ScreenEvent::Typed(keys), Duration::ZERO);
         type_keys(&mut state, "<enter>");
-        assert_eq!(state.controls.sampler.temperature, 0.7);
+        assert_eq!(state.controls.worker.sampler.temperature, 0.7);
         type_keys(&mut state, "<up><up>");
         assert_eq!(state.input.text(), "half a thought");
     }
@@ -196,7 +206,7 @@ fn every_key_of_the_table_is_reached_somewhere() {
     let mut models = Vec::new();
     for focus in [Focus::Input, Focus::Chat, Focus::Tree, Focus::Meters, Focus::Controls] {
         let mut state = loaded(80, 24);
-        state.focus = focus;
+        state.display.focus = focus;
         models.push(state);
     }
     let mut completing = loaded(80, 24);
@@ -224,22 +234,22 @@ fn what_is_typed_over_an_error_box_goes_into_the_message() {
     for (keys, wanted) in [("quick brown j", "halfquick brown j"), (" k", "half k")] {
         let mut state = loaded(80, 24);
         type_keys(&mut state, "half");
-        state.focus = Focus::Tree;
+        state.display.focus = Focus::Tree;
         let failed = || Some(Overlay::Error { title: "No answer".into(), text: "why".into() });
-        state.overlay = failed();
+        state.overlays.open = failed();
         type_keys(&mut state, keys);
-        assert_eq!((state.input.text().as_str(), &state.overlay), (wanted, &None));
+        assert_eq!((state.input.text().as_str(), &state.overlays.open), (wanted, &None));
         // The same for characters that come together, and for a paste.
-        state.overlay = failed();
+        state.overlays.open = failed();
         let typed = "qj".chars().map(|c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE));
         update(&mut state, ScreenEvent::Typed(typed.collect()), Duration::ZERO);
-        state.overlay = failed();
+        state.overlays.open = failed();
         update(&mut state, ScreenEvent::Paste("pasted".into()), Duration::ZERO);
         assert_eq!(state.input.text(), format!("{wanted}qjpasted"));
         // Keys that write nothing keep their meaning.
-        state.overlay = failed();
+        state.overlays.open = failed();
         type_keys(&mut state, "<c-u><esc>");
-        assert_eq!((state.overlay.is_none(), state.input.is_empty()), (true, false));
+        assert_eq!((state.overlays.open.is_none(), state.input.is_empty()), (true, false));
     }
 }
 

@@ -8,9 +8,10 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::saved;
 use crate::chat::{Extras, SavedChat};
 use crate::tui::chat::AnswerOutcome;
+use crate::tui::display::Focus;
 use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::overlays::Overlay;
-use crate::tui::state::{Focus, ScreenState};
+use crate::tui::state::ScreenState;
 use crate::tui::tests::{answer, loaded, say, type_keys};
 use crate::tui::update::update;
 
@@ -51,14 +52,14 @@ fn ctrl_c_ends_the_nearest_thing_and_leaves_last() {
     }
     type_keys(&mut state, "a thought<f1>");
     assert!(type_keys(&mut state, "<c-c>").is_empty());
-    assert!(state.overlay.is_none() && state.answering(), "the box is nearest");
+    assert!(state.overlays.open.is_none() && state.answering(), "the box is nearest");
     let effects = type_keys(&mut state, "<c-c>");
     assert!(!effects.contains(&Effect::Quit { anyway: false }) && !state.answering());
     assert!(matches!(state.chat.turns()[3].outcome, Some(AnswerOutcome::Stopped)));
     assert_eq!(state.input.text(), "a thought");
     type_keys(&mut state, "<tab>");
     assert!(type_keys(&mut state, "<c-c>").is_empty());
-    assert!(state.input.is_empty() && state.focus == Focus::Input);
+    assert!(state.input.is_empty() && state.display.focus == Focus::Input);
     assert!(said(&state).contains("↑ brings it back"), "{}", said(&state));
     type_keys(&mut state, "<up>");
     assert_eq!(state.input.text(), "a thought");
@@ -97,7 +98,8 @@ fn ctrl_c_quits_only_if_it_is_pressed_again_at_once() {
     assert!(press(&mut state, 1).is_empty() && press(&mut state, 2).is_empty());
     // A notice that the question replaced comes back.
     let mut state = loaded(80, 24);
-    state.notice("the GPU is lost".to_string());
+    let now = state.now;
+    state.toasts.notice("the GPU is lost", now);
     press(&mut state, 0);
     update(&mut state, ScreenEvent::Tick, Duration::from_secs(2));
     assert_eq!(said(&state), "the GPU is lost");
@@ -151,9 +153,9 @@ fn it_is_there_again_with_its_conversation_and_on_its_own() {
     };
     let mut state = loaded(80, 24);
     let now = state.now;
-    state.focus = Focus::Tree;
+    state.display.focus = Focus::Tree;
     update(&mut state, ScreenEvent::Loaded(Ok(unsent())), now);
-    assert_eq!((state.input.text().as_str(), state.focus), ("half\na mess", Focus::Input));
+    assert_eq!((state.input.text().as_str(), state.display.focus), ("half\na mess", Focus::Input));
     assert!(said(&state).contains("was not sent"), "{}", said(&state));
     // Left again as it is, it is kept again; sent, it is not.
     assert_eq!(kept(&type_keys(&mut state, "<c-q>")), (Some("half\na mess"), None));
@@ -179,8 +181,8 @@ fn it_is_there_again_with_its_conversation_and_on_its_own() {
 fn ctrl_c_closes_a_list_and_stops_a_load() {
     let mut state = answered();
     type_keys(&mut state, "<c-p>");
-    assert!(matches!(state.overlay, Some(Overlay::Strategies { .. })));
-    assert!(type_keys(&mut state, "<c-c>").is_empty() && state.overlay.is_none());
+    assert!(matches!(state.overlays.open, Some(Overlay::Strategies { .. })));
+    assert!(type_keys(&mut state, "<c-c>").is_empty() && state.overlays.open.is_none());
 }
 
 #[test]
@@ -200,7 +202,7 @@ fn what_cannot_be_saved_is_said_before_it_is_left() {
         };
         assert!(!quits(&mut state, way), "{way}");
         refused(&mut state);
-        assert!(!state.quitting && state.overlay.is_none(), "{way}");
+        assert!(!state.leaving.quitting && state.overlays.open.is_none(), "{way}");
         assert!(said(&state).contains("Ctrl+Q again quits without saving it"), "{}", said(&state));
         assert!(quits(&mut state, way), "{way} again leaves");
         // Another answer would be lost as well, which has to be said again.

@@ -99,7 +99,7 @@ pub(super) fn contents(messages: &[Message]) -> Vec<&str> {
 
 /// The screen as it is drawn.
 pub(super) fn screen(state: &mut ScreenState) -> String {
-    let (width, height) = state.size;
+    let (width, height) = state.display.size;
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| view::draw(frame, state)).unwrap();
     terminal.backend().to_string()

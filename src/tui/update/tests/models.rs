@@ -3,8 +3,9 @@
 use super::{job as asked, screen};
 use crate::tui::actions::ModelPart;
 use crate::tui::event::{Effect, ScreenEvent};
-use crate::tui::overlays::{Fit, ModelRow, Overlay, pair_models};
-use crate::tui::state::{Phase, ScreenState};
+use crate::tui::models::{Fit, ModelRow, Phase, pair_models};
+use crate::tui::overlays::Overlay;
+use crate::tui::state::ScreenState;
 use crate::tui::tests::{answer, loaded, ready, say, type_keys, unloaded};
 use crate::tui::update::update;
 use crate::worker::{Command, Event, LoadJob, ModelChoice, Ready};
@@ -65,7 +66,7 @@ fn said(state: &ScreenState) -> &str {
 #[test]
 fn an_answer_keeps_its_speed_up_when_the_models_are_changed() {
     let (mut state, job) = loading();
-    state.ready.as_mut().unwrap().models = named("first.gguf");
+    state.models.ready.as_mut().unwrap().models = named("first.gguf");
     type_keys(&mut state, "one<enter>");
     for event in answer(1, "A first answer of several words, some of them drafted.", 8) {
         say(&mut state, event);
@@ -98,30 +99,30 @@ fn a_model_is_chosen_from_the_list_and_the_conversation_goes_on_with_it() {
     found(&mut state, ModelPart::Target, vec![row("Llama"), row("Qwen")]);
     let job = load(&type_keys(&mut state, "QWE<enter>"));
     assert_eq!((job.load, job.models.clone()), (1, named("Qwen")));
-    assert!(state.overlay.is_none());
+    assert!(state.overlays.open.is_none());
     // Meanwhile the former model answers.
-    assert_eq!(state.phase, Phase::Idle);
+    assert_eq!(state.models.phase, Phase::Idle);
     let progress = |load, fraction| {
         let stage = "reading Qwen".to_string();
         Event::LoadProgress { load, stage, fraction: Some(fraction) }
     };
     say(&mut state, progress(1, 0.25));
     say(&mut state, progress(7, 0.75));
-    let words = state.load.as_ref().unwrap().words("Esc");
+    let words = state.models.load.as_ref().unwrap().words("Esc");
     assert!(words.contains("reading Qwen (25%)") && words.contains("Esc"), "{words}");
     let sent = type_keys(&mut state, "two<enter>");
     assert_eq!(job_generation(&sent), 2);
     for event in answer(2, "Second answer.", 8) {
         say(&mut state, event);
     }
-    state.controls.strategy = crate::plan::Strategy::named("pld");
+    state.controls.worker.strategy = crate::plan::Strategy::named("pld");
     let effects = say(&mut state, swapped(&job));
     assert!(
         matches!(&effects[..], [Effect::Apply(controls)] if controls.strategy.is_none()),
         "{effects:?}"
     );
     assert_eq!(
-        (state.load.is_none(), state.ready.as_ref().unwrap().target.as_str()),
+        (state.models.load.is_none(), state.models.ready.as_ref().unwrap().target.as_str()),
         (true, "Qwen")
     );
     assert!(said(&state).contains("reads the conversation"), "{}", said(&state));
@@ -141,18 +142,22 @@ fn a_load_is_stopped_and_the_former_model_stays() {
         matches!(&effects[..], [Effect::Apply(controls)] if controls.load != job.load),
         "{effects:?}"
     );
-    assert!(state.load.is_none() && said(&state).contains("dovetail-demo"), "{}", said(&state));
+    assert!(
+        state.models.load.is_none() && said(&state).contains("dovetail-demo"),
+        "{}",
+        said(&state)
+    );
     say(&mut state, Event::NotSwapped { load: job.load, error: None });
-    assert!(state.overlay.is_none());
+    assert!(state.overlays.open.is_none());
     // An answer is stopped before a load.
     let (mut state, job) = loading();
     type_keys(&mut state, "one<enter><esc>");
-    assert!(!state.answering() && state.load.is_some());
+    assert!(!state.answering() && state.models.load.is_some());
     type_keys(&mut state, "<esc>");
-    assert!(state.load.is_none());
+    assert!(state.models.load.is_none());
     // If it was too late to stop, what is loaded is what the worker says.
     say(&mut state, swapped(&job));
-    assert_eq!(state.ready.as_ref().unwrap().models, job.models);
+    assert_eq!(state.models.ready.as_ref().unwrap().models, job.models);
 }
 
 #[test]
@@ -161,12 +166,14 @@ fn a_failed_load_says_why_and_changes_nothing() {
     type_keys(&mut state, "half a mess");
     let error = "qwen.gguf: a shard is missing; fetch it".to_string();
     say(&mut state, Event::NotSwapped { load: job.load, error: Some(error.clone()) });
-    let Some(Overlay::Error { title, text }) = &state.overlay else { panic!("nothing is said") };
+    let Some(Overlay::Error { title, text }) = &state.overlays.open else {
+        panic!("nothing is said")
+    };
     assert!(title.contains("Qwen") && text.contains(&error), "{title}: {text}");
     assert!(text.contains("dovetail-demo 6M stays"), "{text}");
     type_keys(&mut state, "age<enter>");
     assert_eq!(state.chat.turns()[0].text, "half a message");
-    assert_eq!(state.ready.as_ref().unwrap().models, ModelChoice::default());
+    assert_eq!(state.models.ready.as_ref().unwrap().models, ModelChoice::default());
 }
 
 #[test]
@@ -176,7 +183,7 @@ fn a_message_sent_while_the_first_model_loads_waits_for_it() {
     assert!(state.input.is_empty() && said(&state).contains("once the model is loaded"));
     let sent = say(&mut state, Event::Ready(Box::new(ready())));
     assert_eq!(asked(&sent).messages[0].content, "one");
-    assert_eq!(state.queue, ["two"], "it waits for the answer");
+    assert_eq!(state.input.queue, ["two"], "it waits for the answer");
     // Esc or Ctrl+C brings it back.
     for key in ["<esc>", "<c-c>"] {
         let mut state = unloaded();
@@ -188,7 +195,7 @@ fn a_message_sent_while_the_first_model_loads_waits_for_it() {
     let mut state = unloaded();
     type_keys(&mut state, "one<enter>");
     say(&mut state, Event::Failed { generation: None, error: "no file".into() });
-    assert_eq!((&state.phase, state.input.text()), (&Phase::Broken, "one".to_string()));
+    assert_eq!((&state.models.phase, state.input.text()), (&Phase::Broken, "one".to_string()));
     let mut state = unloaded();
     type_keys(&mut state, "one<enter>");
     let now = state.now;
@@ -197,7 +204,7 @@ fn a_message_sent_while_the_first_model_loads_waits_for_it() {
     // It belongs to the conversation that it was written in.
     let mut state = unloaded();
     type_keys(&mut state, "one<enter>/new<enter>");
-    assert_eq!((state.queue.len(), state.input.text()), (0, "one".to_string()));
+    assert_eq!((state.input.queue.len(), state.input.text()), (0, "one".to_string()));
 }
 
 #[test]
@@ -206,7 +213,7 @@ fn a_message_for_another_model_waits_for_it_and_comes_back_if_it_fails() {
         let (mut state, job) = loading();
         say(&mut state, Event::Unloaded { load: job.load, reason: "no room".into() });
         assert!(type_keys(&mut state, "one<enter>").is_empty());
-        assert_eq!(state.queue, ["one"]);
+        assert_eq!(state.input.queue, ["one"]);
         (state, job)
     };
     let (mut state, job) = waiting();
@@ -214,7 +221,7 @@ fn a_message_for_another_model_waits_for_it_and_comes_back_if_it_fails() {
     assert_eq!(asked(&sent).messages[0].content, "one");
     let (mut state, job) = waiting();
     say(&mut state, Event::NotSwapped { load: job.load, error: Some("no file".into()) });
-    assert_eq!((&state.phase, state.input.text()), (&Phase::Idle, "one".to_string()));
+    assert_eq!((&state.models.phase, state.input.text()), (&Phase::Idle, "one".to_string()));
 }
 
 #[test]
@@ -227,9 +234,9 @@ fn while_the_former_model_is_unloaded_nothing_is_asked() {
     // Stopped, it comes back and the former model is loaded again.
     type_keys(&mut state, "<esc>");
     assert_eq!(state.input.text(), "one");
-    assert!(matches!(state.phase, Phase::Loading { .. }) && state.load.is_some());
+    assert!(matches!(state.models.phase, Phase::Loading { .. }) && state.models.load.is_some());
     say(&mut state, Event::NotSwapped { load: job.load, error: None });
-    assert_eq!((&state.phase, state.load.is_none()), (&Phase::Idle, true));
+    assert_eq!((&state.models.phase, state.models.load.is_none()), (&Phase::Idle, true));
     assert_eq!(job_generation(&type_keys(&mut state, "<enter>")), 1);
 }
 
@@ -254,7 +261,7 @@ fn a_question_that_a_load_overtakes_is_answered_after_it() {
     type_keys(&mut state, "one<enter>");
     say(&mut state, Event::Unloaded { load: job.load, reason: "no room".into() });
     say(&mut state, Event::Failed { generation: None, error: "no file".into() });
-    assert_eq!((&state.phase, state.input.text()), (&Phase::Broken, "one".to_string()));
+    assert_eq!((&state.models.phase, state.input.text()), (&Phase::Broken, "one".to_string()));
 }
 
 #[test]
@@ -268,14 +275,14 @@ fn what_cannot_be_loaded_says_why_and_the_list_stays() {
     for (keys, words) in [("<enter>", why), ("<down><enter>", "already in use")] {
         assert!(type_keys(&mut state, keys).is_empty());
         assert!(said(&state).contains(words), "{}", said(&state));
-        assert!(matches!(state.overlay, Some(Overlay::Models(_))));
+        assert!(matches!(state.overlays.open, Some(Overlay::Models(_))));
     }
     assert!(type_keys(&mut state, "nothing of it<enter>").is_empty());
     assert!(said(&state).contains("No model matches these words"), "{}", said(&state));
     // Found for a list that was closed, they are dropped.
     type_keys(&mut state, "<esc>");
     found(&mut state, ModelPart::Target, vec![row("Late")]);
-    assert!(state.overlay.is_none());
+    assert!(state.overlays.open.is_none());
     let mut starting = unloaded();
     assert!(type_keys(&mut starting, "<c-n>").is_empty() && starting.overlay.is_none());
 }
@@ -305,7 +312,7 @@ fn a_download_runs_while_the_model_in_use_answers_and_can_be_stopped() {
     assert_eq!(state.chat.last_answer(), Some("Answered meanwhile."));
     let effects = type_keys(&mut state, "<esc>");
     assert!(matches!(&effects[..], [Effect::Apply(controls)] if controls.load != job.load));
-    assert!(state.load.is_none() && said(&state).contains("is kept"), "{}", said(&state));
+    assert!(state.models.load.is_none() && said(&state).contains("is kept"), "{}", said(&state));
     // It continues the same conversation once it is here.
     type_keys(&mut state, "<c-n>");
     found(&mut state, ModelPart::Target, vec![offered("Qwen")]);
@@ -322,7 +329,9 @@ fn a_failed_download_says_why_and_how_to_continue_it() {
     let job = load(&type_keys(&mut state, "<enter>"));
     let error = "the connection broke at 5 of 10 bytes".to_string();
     say(&mut state, Event::NotSwapped { load: job.load, error: Some(error.clone()) });
-    let Some(Overlay::Error { title, text }) = &state.overlay else { panic!("nothing is said") };
+    let Some(Overlay::Error { title, text }) = &state.overlays.open else {
+        panic!("nothing is said")
+    };
     assert!(title.contains("Qwen") && title.contains("not downloaded"), "{title}");
     for part in [error.as_str(), "dovetail-demo 6M stays in use", "press Ctrl+N"] {
         assert!(text.contains(part), "{text}");
@@ -339,7 +348,7 @@ fn a_name_of_the_catalogue_downloads_its_pair() {
     let job = load(&type_keys(&mut state, "<enter>"));
     let pair = crate::library::pair("qwen2.5-7b").unwrap();
     assert_eq!(job.models, pair_models(pair));
-    assert!(state.load.as_ref().unwrap().title.contains(&pair.licence));
+    assert!(state.models.load.as_ref().unwrap().title.contains(&pair.licence));
 }
 
 #[test]

@@ -5,8 +5,9 @@ use std::time::Duration;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
+use crate::tui::display::{Focus, Side};
 use crate::tui::event::{Button, Effect, ScreenEvent};
-use crate::tui::state::{Focus, ScreenState, Side};
+use crate::tui::state::ScreenState;
 use crate::tui::tests::{answer, loaded, say, type_keys};
 use crate::tui::update::update;
 use crate::tui::view;
@@ -15,7 +16,7 @@ const TEXT: &str = "A fox is a **small** wild animal with a bushy tail that live
 
 /// The screen as drawn, one string a row.
 fn drawn(state: &mut ScreenState) -> Vec<String> {
-    let (width, height) = state.size;
+    let (width, height) = state.display.size;
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| view::draw(frame, state)).unwrap();
     let buffer = terminal.backend().buffer();
@@ -76,8 +77,8 @@ fn each_round_lights_up_its_own_words() {
     assert_eq!(lit(&state), None, "nobody looks at rounds");
     type_keys(&mut state, "<f2><tab><home>");
     let mut said = TEXT.split(' ').next().unwrap().to_string();
-    for at in 0..state.rounds.len() {
-        let (shown, round) = state.rounds.shown().unwrap();
+    for at in 0..state.tree.len() {
+        let (shown, round) = state.tree.shown().unwrap();
         let words: String = round.committed.iter().map(|token| token.text.as_str()).collect();
         assert_eq!((shown, lit(&state)), (at, Some(words.clone())));
         said += &words;
@@ -120,8 +121,8 @@ fn words_out_of_sight_are_scrolled_into_it() {
 fn the_conversation_pages_through_rounds_too() {
     let mut state = answered(120, 36);
     type_keys(&mut state, "<backtab><left><left>");
-    assert_eq!(state.focus, Focus::Chat);
-    assert_eq!(state.rounds.shown().unwrap().0, state.rounds.len() - 3);
+    assert_eq!(state.display.focus, Focus::Chat);
+    assert_eq!(state.tree.shown().unwrap().0, state.tree.len() - 3);
     assert!(lit(&state).is_some());
 }
 
@@ -132,11 +133,11 @@ fn a_click_on_a_word_goes_to_its_round() {
             let mut state = answered(width, height);
             let effects = click(&mut state, word);
             // Where it lies below the chat the tree has come on the screen.
-            assert_eq!(effects.len(), usize::from(!state.beside()), "{effects:?}");
+            assert_eq!(effects.len(), usize::from(!state.display.beside()), "{effects:?}");
             assert!(lit(&state).unwrap().contains(word), "{word}: {:?}", lit(&state));
-            assert_eq!((state.focus, state.side), (Focus::Tree, Some(Side::Tree)));
+            assert_eq!((state.display.focus, state.display.side), (Focus::Tree, Some(Side::Tree)));
             assert!(drawn(&mut state).join("\n").contains("Keys go to the tree panel"));
-            assert_eq!(state.selection, None);
+            assert_eq!(state.chat.selection, None);
         }
     }
     // The first word precedes all rounds: it is the root of the first one's tree.
@@ -144,7 +145,7 @@ fn a_click_on_a_word_goes_to_its_round() {
     let (x, y) = cell(&mut state, "A fox is");
     button(&mut state, Button::Pressed, (x, y));
     button(&mut state, Button::Released, (x, y));
-    assert_eq!(state.rounds.shown().unwrap().0, 0);
+    assert_eq!(state.tree.shown().unwrap().0, 0);
 }
 
 #[test]
@@ -153,11 +154,11 @@ fn clicks_elsewhere_and_on_older_answers_change_nothing() {
     asked(&mut state, "And a bear?", "Bears are big.");
     for words in ["What is a fox?", "tokens in", "draft tree"] {
         click(&mut state, words);
-        assert_eq!((state.focus, lit(&state)), (Focus::Input, None), "{words}");
+        assert_eq!((state.display.focus, lit(&state)), (Focus::Input, None), "{words}");
     }
     click(&mut state, "bushy");
     assert!(state.toasts.shown().unwrap().text.contains("latest answer"));
-    assert_eq!(state.focus, Focus::Input);
+    assert_eq!(state.display.focus, Focus::Input);
 }
 
 #[test]
@@ -180,12 +181,12 @@ fn a_drag_selects_and_the_release_copies() {
     let effects = drag(&mut state, "small", "bushy");
     let copied = "small wild animal with a b";
     assert_eq!(effects, [Effect::Copy(copied.to_string())]);
-    assert!(state.selection.is_some(), "it stays visible");
+    assert!(state.chat.selection.is_some(), "it stays visible");
     assert!(lit(&state).is_none(), "and the keys stay where they were");
-    let shown = state.rounds.bytes().unwrap();
+    let shown = state.tree.bytes().unwrap();
     assert!(state.chat.turns()[1].text[shown].contains("small"), "its round is in the tree");
     type_keys(&mut state, "x");
-    assert_eq!(state.selection, None);
+    assert_eq!(state.chat.selection, None);
     assert_eq!(state.input.text(), "x");
     // From the bottom to the top, over both messages and what stands between them.
     let effects = drag(&mut state, "bushy", "is a fox?");
@@ -221,7 +222,7 @@ fn open_thoughts_are_selected_too() {
     assert!(!marked(from.0 - 1) && marked(from.0) && marked(from.0 + 8) && !marked(from.0 + 9));
     // A click on them goes nowhere.
     click(&mut state, "short answer");
-    assert_eq!((state.focus, state.selection), (Focus::Input, None));
+    assert_eq!((state.display.focus, state.chat.selection), (Focus::Input, None));
 }
 
 #[test]
@@ -247,19 +248,19 @@ fn nothing_is_selected_below_a_box_or_outside_the_conversation() {
     let mut state = answered(120, 36);
     type_keys(&mut state, "<f1>");
     assert!(drag(&mut state, "The first keys", "send the message").is_empty());
-    assert_eq!(state.selection, None);
+    assert_eq!(state.chat.selection, None);
     type_keys(&mut state, "<esc>");
     assert!(drag(&mut state, "draft tree", "small").is_empty());
-    assert_eq!(state.selection, None);
+    assert_eq!(state.chat.selection, None);
 }
 
 #[test]
 fn a_selection_ends_with_the_width() {
     let mut state = answered(120, 36);
     drag(&mut state, "small", "bushy");
-    state.size = (80, 24);
+    state.display.size = (80, 24);
     drawn(&mut state);
-    assert_eq!(state.selection, None);
+    assert_eq!(state.chat.selection, None);
 }
 
 #[test]
@@ -275,5 +276,5 @@ fn any_message_is_copied_by_number_or_from_the_list() {
     }
     assert_eq!(type_keys(&mut state, "<c-u><a-y><down>bear?<enter>"), copy("And a bear?"));
     assert_eq!(type_keys(&mut state, "<a-y><down><down><enter>"), copy(TEXT));
-    assert_eq!(state.overlay, None);
+    assert_eq!(state.overlays.open, None);
 }

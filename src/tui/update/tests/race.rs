@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::{job, screen, texts};
 use crate::tui::event::{Effect, ScreenEvent};
+use crate::tui::models::Phase;
 use crate::tui::overlays::Overlay;
-use crate::tui::state::{Phase, ScreenState};
+use crate::tui::state::ScreenState;
 use crate::tui::tests::{answer, loaded, say, type_keys};
 use crate::tui::update::update;
 use crate::worker::{Controls, Event};
@@ -40,7 +41,7 @@ fn run(state: &mut ScreenState) -> Vec<Effect> {
 fn the_question_is_answered_plain_then_speculatively_and_played() {
     let mut state = asked();
     let before = texts(&state);
-    state.controls.pace = 500;
+    state.controls.worker.pace = 500;
     let effects = type_keys(&mut state, "<f12>");
     assert_eq!(job(&effects).messages.len(), 1, "the question without its answer");
     assert!(job(&effects).afresh, "not drafted from the answer that is there");
@@ -50,7 +51,7 @@ fn the_question_is_answered_plain_then_speculatively_and_played() {
     assert_eq!(job(&effects).messages.len(), 1);
     let effects = run(&mut state);
     assert!(applied(&effects).speculate && applied(&effects).pace == 500, "as it was");
-    assert_eq!((texts(&state), &state.phase), (before, &Phase::Idle));
+    assert_eq!((texts(&state), &state.models.phase), (before, &Phase::Idle));
     // It plays: the screen changes by itself until the slower one is there.
     assert!(state.deadline().is_some_and(|at| at < state.now + Duration::from_millis(50)));
     let end = state.now + Duration::from_secs(30);
@@ -66,7 +67,7 @@ fn the_question_is_answered_plain_then_speculatively_and_played() {
     assert_eq!(shown.matches("The same text twice over.").count(), 2, "{shown}");
     assert!(shown.contains("Same text, 2 rounds instead of 2"), "{shown}");
     type_keys(&mut state, "<esc>");
-    assert!(state.race.is_none() && state.overlay.is_none());
+    assert!(state.overlays.race.is_none() && state.overlays.open.is_none());
 }
 
 #[test]
@@ -101,14 +102,14 @@ fn a_race_that_is_stopped_or_fails_leaves_everything_as_it_was() {
             say(&mut state, Event::Failed { generation: Some(generation), error: "lost".into() })
         };
         assert!(applied(&effects).speculate, "{effects:?}");
-        assert_eq!((texts(&state), &state.phase), (before, &Phase::Idle));
-        assert!(state.race.is_none());
-        assert_eq!(matches!(state.overlay, Some(Overlay::Error { .. })), !stopped);
+        assert_eq!((texts(&state), &state.models.phase), (before, &Phase::Idle));
+        assert!(state.overlays.race.is_none());
+        assert_eq!(matches!(state.overlays.open, Some(Overlay::Error { .. })), !stopped);
     }
 }
 
 #[test]
 fn a_race_needs_a_question() {
     let mut state = loaded(120, 36);
-    assert!(type_keys(&mut state, "<f12>").is_empty() && state.race.is_none());
+    assert!(type_keys(&mut state, "<f12>").is_empty() && state.overlays.race.is_none());
 }

@@ -4,7 +4,8 @@ use super::texts;
 use crate::chat::Role;
 use crate::speculate::SamplerSettings;
 use crate::tui::event::{Effect, ScreenEvent};
-use crate::tui::state::{Phase, ScreenState};
+use crate::tui::models::Phase;
+use crate::tui::state::ScreenState;
 use crate::tui::tests::{answer, loaded, say, type_keys};
 use crate::tui::update::update;
 use crate::worker::Event;
@@ -12,7 +13,7 @@ use crate::worker::Event;
 /// A record whose only answer has been shown.
 fn shown() -> ScreenState {
     let mut state = loaded(80, 24);
-    state.replay = true;
+    state.models.replay = true;
     let now = state.now;
     update(&mut state, ScreenEvent::Ask("one".to_string()), now);
     for event in answer(state.generation(), "A recorded answer.", 8) {
@@ -49,8 +50,8 @@ fn nothing_is_answered_behind_a_record() {
         };
         assert!(!effects.iter().any(asks), "{keys}: {effects:?}");
         assert!(said(&state).starts_with("Replay: read only"), "{keys}: {}", said(&state));
-        assert!(state.overlay.is_none() && state.phase == Phase::Idle, "{keys}");
-        assert!(state.race.is_none() && state.editing.is_none(), "{keys}");
+        assert!(state.overlays.open.is_none() && state.models.phase == Phase::Idle, "{keys}");
+        assert!(state.overlays.race.is_none() && state.input.editing.is_none(), "{keys}");
         let recorded = [(Role::User, "one"), (Role::Assistant, "A recorded answer.")];
         let recorded = recorded.map(|(role, text)| (role, text.to_string()));
         assert_eq!(texts(&state), recorded, "{keys}");
@@ -76,9 +77,9 @@ fn the_controls_keep_what_was_recorded() {
         "<a-right>",
     ] {
         let mut state = shown();
-        let before = state.controls.clone();
+        let before = state.controls.worker.clone();
         let effects = type_keys(&mut state, keys);
-        assert_eq!(state.controls, before, "{keys}");
+        assert_eq!(state.controls.worker, before, "{keys}");
         let other = |effect: &Effect| matches!(effect, Effect::Apply(c) if *c != before);
         assert!(!effects.iter().any(other), "{keys}: {effects:?}");
         assert!(said(&state).starts_with("Replay: read only"), "{keys}: {}", said(&state));
@@ -89,11 +90,11 @@ fn the_controls_keep_what_was_recorded() {
     say(&mut state, Event::Sampled(recorded));
     for keys in ["/temperature 0.2<enter>", "/top-p 0.5<enter>", "/seed 9<enter>"] {
         type_keys(&mut state, keys);
-        assert_eq!(state.controls.sampler, recorded, "{keys}");
+        assert_eq!(state.controls.worker.sampler, recorded, "{keys}");
         let words = "This was recorded at temperature 0.70, which";
         assert!(said(&state).starts_with(words), "{keys}: {}", said(&state));
     }
     let mut state = shown();
     type_keys(&mut state, "/pace 0.5s<enter>");
-    assert_eq!(state.controls.pace, 500);
+    assert_eq!(state.controls.worker.pace, 500);
 }

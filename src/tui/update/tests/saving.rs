@@ -5,8 +5,9 @@ use crate::chat::Session;
 use crate::decode::Finish;
 use crate::tui::chat::AnswerOutcome;
 use crate::tui::event::{Effect, ScreenEvent};
+use crate::tui::models::Phase;
 use crate::tui::overlays::Overlay;
-use crate::tui::state::{Phase, ScreenState};
+use crate::tui::state::ScreenState;
 use crate::tui::tests::{answer, loaded, say, type_keys};
 use crate::tui::update::update;
 use crate::worker::Event;
@@ -22,7 +23,7 @@ fn a_new_conversation_keeps_the_old_one_saved() {
     let forget = effects.iter().position(|effect| *effect == Effect::Forget);
     assert!(save.is_some() && save < forget, "{effects:?}");
     assert!(state.chat.turns().is_empty());
-    assert_eq!(state.phase, Phase::Idle);
+    assert_eq!(state.models.phase, Phase::Idle);
 }
 
 #[test]
@@ -48,8 +49,10 @@ fn a_lost_decode_thread_is_reported_once_and_saved() {
     let now = state.now;
     let effects = update(&mut state, ScreenEvent::WorkerGone(Some("boom".to_string())), now);
     assert!(matches!(&effects[..], [Effect::Save { .. }]));
-    assert!(matches!(&state.overlay, Some(Overlay::Error { text, .. }) if text.contains("boom")));
-    state.overlay = None;
+    assert!(
+        matches!(&state.overlays.open, Some(Overlay::Error { text, .. }) if text.contains("boom"))
+    );
+    state.overlays.open = None;
     assert!(update(&mut state, ScreenEvent::WorkerGone(None), now).is_empty());
     type_keys(&mut state, "two<enter>");
     assert_eq!(state.input.text(), "two");

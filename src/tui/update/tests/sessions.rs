@@ -49,7 +49,7 @@ fn told(state: &ScreenState) -> String {
 fn a_conversation_of_another_model_offers_to_load_it() {
     let mut state = loaded(80, 24);
     tell(&mut state, ScreenEvent::Loaded(Ok(of_qwen())));
-    assert_eq!(state.overlay, Some(Overlay::Reopened));
+    assert_eq!(state.overlays.open, Some(Overlay::Reopened));
     let shown = screen(&mut state);
     for words in ["This chat used Qwen 1.5B.", "dovetail-demo 6M is loaded", "Enter loads Qwen"] {
         assert!(shown.contains(words), "{words}: {shown}");
@@ -57,16 +57,16 @@ fn a_conversation_of_another_model_offers_to_load_it() {
     let effects = type_keys(&mut state, "<enter>");
     let job = LoadJob { load: 1, models: named("/models/qwen.gguf") };
     assert_eq!(effects.last(), Some(&Effect::Send(Command::Load(job))));
-    assert!(state.overlay.is_none());
+    assert!(state.overlays.open.is_none());
     // With the same model nothing is asked, whatever its file is called here.
     let mut state = loaded(80, 24);
-    state.ready.as_mut().unwrap().target = "Qwen 1.5B".to_string();
+    state.models.ready.as_mut().unwrap().target = "Qwen 1.5B".to_string();
     tell(&mut state, ScreenEvent::Loaded(Ok(of_qwen())));
-    assert_eq!(state.overlay, None);
+    assert_eq!(state.overlays.open, None);
     let mut chat = of_qwen();
-    chat.answered_by = state.in_use();
+    chat.answered_by = state.models.in_use();
     tell(&mut state, ScreenEvent::Loaded(Ok(chat)));
-    assert_eq!(state.overlay, None);
+    assert_eq!(state.overlays.open, None);
 }
 
 #[test]
@@ -75,11 +75,14 @@ fn who_stays_with_the_present_model_writes_on_and_the_conversation_is_its_own_th
         let mut state = loaded(80, 24);
         tell(&mut state, ScreenEvent::Loaded(Ok(of_qwen())));
         type_keys(&mut state, keys);
-        assert_eq!((state.overlay.is_none(), state.input.text()), (true, "And y".to_string()));
+        assert_eq!(
+            (state.overlays.open.is_none(), state.input.text()),
+            (true, "And y".to_string())
+        );
         type_keys(&mut state, "ou?<enter>");
         assert_eq!(state.chat.answered_by, of_qwen().answered_by, "no other has answered yet");
         answered(&mut state, "I am the demo.");
-        assert_eq!(state.chat.answered_by, state.in_use());
+        assert_eq!(state.chat.answered_by, state.models.in_use());
     }
 }
 
@@ -87,18 +90,18 @@ fn who_stays_with_the_present_model_writes_on_and_the_conversation_is_its_own_th
 fn a_conversation_that_is_opened_first_asks_once_the_models_are_there() {
     let mut state = unloaded();
     tell(&mut state, ScreenEvent::Loaded(Ok(of_qwen())));
-    assert_eq!(state.overlay, None);
+    assert_eq!(state.overlays.open, None);
     type_keys(&mut state, "And you?<enter>");
     let effects = say(&mut state, Event::Ready(Box::new(ready())));
-    assert_eq!(state.overlay, Some(Overlay::Reopened));
+    assert_eq!(state.overlays.open, Some(Overlay::Reopened));
     let sends = |effect: &Effect| matches!(effect, Effect::Send(_));
     assert!(!effects.iter().any(sends), "the model is chosen first: {effects:?}");
-    assert_eq!((state.queue.len(), state.input.text()), (0, "And you?".to_string()));
+    assert_eq!((state.input.queue.len(), state.input.text()), (0, "And you?".to_string()));
     let mut state = unloaded();
     tell(&mut state, ScreenEvent::Loaded(Ok(of_qwen())));
     let own = Box::new(crate::worker::Ready { models: named("/models/qwen.gguf"), ..ready() });
     say(&mut state, Event::Ready(own));
-    assert_eq!(state.overlay, None, "its own model was loaded");
+    assert_eq!(state.overlays.open, None, "its own model was loaded");
 }
 
 #[test]
@@ -110,7 +113,7 @@ fn a_model_that_is_gone_or_unknown_is_named_and_nothing_is_offered() {
     for (chat, words) in [(gone, "Qwen 1.5B is not on this machine"), (old, "used Qwen 1.5B")] {
         let mut state = loaded(80, 24);
         tell(&mut state, ScreenEvent::Loaded(Ok(chat)));
-        assert_eq!(state.overlay, None);
+        assert_eq!(state.overlays.open, None);
         let told = told(&state);
         assert!(told.contains(words) && told.contains("dovetail-demo 6M"), "{told}");
     }
@@ -130,9 +133,9 @@ fn a_conversation_gets_another_title() {
     let effects = type_keys(&mut state, "tail<enter>");
     let renamed = Effect::RenameSession { id: "2".to_string(), title: "Foxtail".to_string() };
     assert_eq!(effects, [renamed, Effect::List]);
-    assert!(matches!(state.overlay, Some(Overlay::Sessions(_))), "the list stays");
+    assert!(matches!(state.overlays.open, Some(Overlay::Sessions(_))), "the list stays");
     type_keys(&mut state, "<f2>x<esc>");
-    assert!(state.renaming.is_none() && state.overlay.is_some());
+    assert!(state.overlays.renaming.is_none() && state.overlays.open.is_some());
 }
 
 #[test]
@@ -184,7 +187,7 @@ fn a_preset_is_kept_taken_and_remembered_by_the_conversation() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "/system You rhyme.<enter>/temperature 1.2<enter>");
     let effects = type_keys(&mut state, "/preset save poet<enter>");
-    let sampler = SamplerSettings { temperature: 1.2, ..state.controls.sampler };
+    let sampler = SamplerSettings { temperature: 1.2, ..state.controls.worker.sampler };
     let preset = Preset { system: Some("You rhyme.".to_string()), sampler };
     assert_eq!(effects, [Effect::SavePreset("poet".to_string(), preset.clone())]);
     type_keys(&mut state, "/system clear<enter>/temperature 0<enter>");

@@ -14,14 +14,14 @@ fn thinking_is_switched_only_where_the_template_can() {
         toast.tone == Tone::Wrong && toast.text.contains("cannot switch thinking"),
         "{toast:?}"
     );
-    assert_eq!(state.thinking, None);
-    state.ready.as_mut().unwrap().switches_thinking = true;
+    assert_eq!(state.controls.thinking, None);
+    state.models.ready.as_mut().unwrap().switches_thinking = true;
     type_keys(&mut state, "<up><enter>");
     let sent = type_keys(&mut state, "hello<enter>");
     assert_eq!(job(&sent).thinking, Some(false));
     for (word, thinking) in [("on", Some(true)), ("auto", None)] {
         type_keys(&mut state, &format!("/think {word}<enter>"));
-        assert_eq!(state.thinking, thinking);
+        assert_eq!(state.controls.thinking, thinking);
     }
     type_keys(&mut state, "/think show<enter>");
     assert!(state.chat.shows_thoughts);

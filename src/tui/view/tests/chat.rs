@@ -62,9 +62,9 @@ fn paths_to_choose_from() {
     let names = ["sample.txt", "src/", "strange\u{202e}name"].map(str::to_string).to_vec();
     update(&mut state, ScreenEvent::Folder(String::new(), names), Duration::ZERO);
     check("paths_80", &mut state);
-    state.size = (30, 8);
+    state.display.size = (30, 8);
     drawn(&mut state);
-    state.size = (1, 1);
+    state.display.size = (1, 1);
     drawn(&mut state);
 }
 
@@ -97,7 +97,7 @@ fn what_the_user_typed_is_shown_as_it_was_typed() {
 #[test]
 fn the_rows_below_an_answer_are_never_cut() {
     let mut state = loaded(120, 36);
-    let ready = state.ready.as_mut().unwrap();
+    let ready = state.models.ready.as_mut().unwrap();
     ready.models.target = Some("q.gguf".to_string());
     ready.for_show = true;
     ready.plain_ms = Some(1.0);
@@ -108,7 +108,7 @@ fn the_rows_below_an_answer_are_never_cut() {
     }
     events.into_iter().for_each(|event| drop(say(&mut state, event)));
     for (width, rows) in [(200, 2), (120, 2), (80, 2), (45, 3)] {
-        state.size = (width, 50);
+        state.display.size = (width, 50);
         let screen = text(&drawn(&mut state));
         let all = screen.lines().map(|line| line.split('│').next().unwrap_or_default().trim());
         let below: Vec<&str> = all.skip_while(|line| !line.contains(" tokens in ")).collect();
@@ -134,7 +134,7 @@ fn the_empty_chat_says_what_the_demo_is_and_nothing_of_other_models() {
             screen.lines().filter(|row| row.contains("Demo mod") || row.contains("For real"));
         assert_eq!(told.count(), rows, "{screen}");
         assert_eq!(screen.contains(&format!("{is} {other}")), rows == 1, "{screen}");
-        state.ready.as_mut().unwrap().models.target = Some("q.gguf".to_string());
+        state.models.ready.as_mut().unwrap().models.target = Some("q.gguf".to_string());
         let screen = text(&drawn(&mut state));
         assert!(!screen.contains("Demo") && !screen.contains("For real answers"), "{screen}");
     }
@@ -144,15 +144,15 @@ fn the_empty_chat_says_what_the_demo_is_and_nothing_of_other_models() {
 fn of_the_demo_only_rounds_are_compared() {
     for (target, is_demo) in [(None, true), (Some("q.gguf".to_string()), false)] {
         let mut state = loaded(120, 36);
-        state.ready.as_mut().unwrap().models.target = target;
+        state.models.ready.as_mut().unwrap().models.target = target;
         type_keys(&mut state, "Tell me a story<enter>");
         let text_of_it = "Once upon a time a fox lived by the sea with her two cubs.";
         answer(1, text_of_it, 8).into_iter().for_each(|event| drop(say(&mut state, event)));
-        let summary = state.meters.summary.clone().unwrap();
+        let summary = state.meters.answer.summary.clone().unwrap();
         let counts = format!("{} tokens in {} rounds", summary.tokens, summary.rounds);
         let gain = format!("{counts} instead of {}", summary.tokens - 1);
         for (width, height) in [(120, 36), (80, 24)] {
-            state.size = (width, height);
+            state.display.size = (width, height);
             let screen = text(&drawn(&mut state));
             assert!(screen.contains(&counts) && screen.contains(" tok/s"), "{screen}");
             assert_eq!(screen.contains(&gain), is_demo, "{screen}");
@@ -242,10 +242,10 @@ fn a_context_that_is_nearly_full_is_reported() {
     for (width, height) in [(80, 24), (120, 36), (200, 50)] {
         let mut state = answering(width, height, 16);
         assert!(!text(&drawn(&mut state)).contains("context full"));
-        state.ready.as_mut().unwrap().context = 80;
+        state.models.ready.as_mut().unwrap().context = 80;
         let screen = text(&drawn(&mut state));
         assert!(screen.contains("% full") && screen.contains("/when-full"), "{screen}");
-        state.ready.as_mut().unwrap().context = 70;
+        state.models.ready.as_mut().unwrap().context = 70;
         check_full(&text(&drawn(&mut state)));
     }
 }

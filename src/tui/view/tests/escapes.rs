@@ -7,7 +7,8 @@ use super::super::draw;
 use crate::chat::SessionHead;
 use crate::tui::actions::ModelPart;
 use crate::tui::event::ScreenEvent;
-use crate::tui::overlays::{Fit, ModelLoad, ModelPicker, ModelRow, Overlay, SessionList};
+use crate::tui::models::{Fit, ModelLoad, ModelPicker, ModelRow};
+use crate::tui::overlays::{Overlay, SessionList};
 use crate::tui::state::ScreenState;
 use crate::tui::tests::{answer, loaded, ready, say, type_keys};
 use crate::tui::update::update;
@@ -18,7 +19,7 @@ const SHOWN: &str = "ab␛]52;c;QQ==␇\\u{9b}2J␡␍c";
 
 /// The screen as text, after a look at every cell.
 fn drawn(state: &mut ScreenState) -> String {
-    let (width, height) = state.size;
+    let (width, height) = state.display.size;
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, state)).unwrap();
     let cells = &terminal.backend().buffer().content;
@@ -39,7 +40,7 @@ fn names_and_notices_are_shown() {
     assert!(drawn(&mut state).contains(SHOWN), "reasons");
     say(&mut state, Event::Notice(HOSTILE.to_owned()));
     assert!(drawn(&mut state).contains(SHOWN));
-    state.overlay = Some(Overlay::Details { top: 0 });
+    state.overlays.open = Some(Overlay::Details { top: 0 });
     assert!(drawn(&mut state).matches(SHOWN).count() > 1);
     say(&mut state, Event::Failed { generation: None, error: HOSTILE.to_owned() });
     assert!(drawn(&mut state).contains(SHOWN));
@@ -50,7 +51,7 @@ fn names_and_notices_are_shown() {
         messages: 2,
         ..SessionHead::default()
     };
-    state.load = Some(ModelLoad {
+    state.models.load = Some(ModelLoad {
         load: 1,
         title: HOSTILE.to_owned(),
         download: false,
@@ -76,10 +77,10 @@ fn names_and_notices_are_shown() {
     };
     let mut picker = ModelPicker::new(ModelPart::Target, "");
     picker.list.replace(vec![row]);
-    state.overlay = Some(Overlay::Models(picker));
+    state.overlays.open = Some(Overlay::Models(picker));
     assert!(drawn(&mut state).contains("ab␛]52;c;QQ=="));
     let sessions = SessionList::new(vec![head]);
-    state.overlay = Some(Overlay::Sessions(sessions));
+    state.overlays.open = Some(Overlay::Sessions(sessions));
     assert!(drawn(&mut state).contains(SHOWN));
 }
 
@@ -87,7 +88,7 @@ fn names_and_notices_are_shown() {
 fn the_conversation_is_shown() {
     let mut state = loaded(200, 50);
     type_keys(&mut state, "hello<enter>");
-    let generation = state.controls.generation;
+    let generation = state.controls.worker.generation;
     for event in answer(generation, HOSTILE, 6) {
         say(&mut state, event);
     }

@@ -29,7 +29,7 @@ pub(super) const STORY: &str = "Once upon a time there was a little fox who live
     wind said nothing at all, and the fox began to worry about the old fisherman.";
 
 pub(super) fn drawn(state: &mut ScreenState) -> Buffer {
-    let (width, height) = state.size;
+    let (width, height) = state.display.size;
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, state)).unwrap();
     terminal.backend().buffer().clone()

@@ -8,9 +8,11 @@ use super::{answering, check, drawn, text};
 use crate::chat::SessionHead;
 use crate::plan::{STRATEGIES, Strategy};
 use crate::tui::actions::ModelPart;
+use crate::tui::display::Focus;
 use crate::tui::event::{Effect, ScreenEvent};
-use crate::tui::overlays::{Fit, ModelRow, Overlay, SessionList};
-use crate::tui::state::{Focus, ScreenState};
+use crate::tui::models::{Fit, ModelRow};
+use crate::tui::overlays::{Overlay, SessionList};
+use crate::tui::state::ScreenState;
 use crate::tui::tests::{loaded, say, type_keys};
 use crate::tui::update::update;
 use crate::worker::{Event, ModelChoice, StrategyStatus};
@@ -43,7 +45,7 @@ fn the_help_opens_pages_and_goes_back() {
         let screen = open_help(&mut state, "exactness");
         assert!(screen.contains("help · Exactness"), "{screen}");
         // It is read to its end, and back to its beginning.
-        let last = state.guide_page.rows().last().unwrap().clone();
+        let last = state.overlays.guide_page.rows().last().unwrap().clone();
         let last: String = last.iter().map(|span| span.text.as_str()).collect();
         type_keys(&mut state, "<end>");
         let screen = text(&drawn(&mut state));
@@ -52,7 +54,7 @@ fn the_help_opens_pages_and_goes_back() {
         let screen = text(&drawn(&mut state));
         assert!(screen.contains("help · exactness▏"), "the list as it was: {screen}");
         type_keys(&mut state, "<esc>");
-        assert_eq!(state.overlay, None);
+        assert_eq!(state.overlays.open, None);
     }
 }
 
@@ -61,7 +63,7 @@ fn the_help_lists_the_keys_of_the_text_field() {
     let mut state = loaded(80, 24);
     let mut screen = open_help(&mut state, "");
     // The row below the cursor has no page: the box is closed.
-    assert_eq!(state.overlay, None, "{screen}");
+    assert_eq!(state.overlays.open, None, "{screen}");
     type_keys(&mut state, "<f1><pgdn><down>");
     screen = text(&drawn(&mut state));
     assert!(screen.contains("Writing"), "{screen}");
@@ -75,7 +77,7 @@ fn the_help_lists_the_keys_of_the_text_field() {
 #[test]
 fn the_details_scroll_to_their_end() {
     let mut state = answering(80, 24, 16);
-    let ready = state.ready.as_mut().unwrap();
+    let ready = state.models.ready.as_mut().unwrap();
     ready.reasons = (0..40).map(|n| format!("Reason {n}.")).collect();
     ready.target_detail = "a long description of the target ".repeat(4) + "ends here";
     type_keys(&mut state, "/stats<enter>");
@@ -86,7 +88,7 @@ fn the_details_scroll_to_their_end() {
         type_keys(&mut state, keys);
         let screen = text(&drawn(&mut state));
         assert!(screen.contains(" tok/s ") && screen.contains("decoding "), "{screen}");
-        let top = |state: &ScreenState| match state.overlay {
+        let top = |state: &ScreenState| match state.overlays.open {
             Some(Overlay::Details { top }) => top,
             _ => panic!("the details are closed"),
         };
@@ -101,7 +103,7 @@ fn the_details_scroll_to_their_end() {
         assert_eq!(top(&state), 0);
     }
     type_keys(&mut state, "<esc>");
-    assert!(state.overlay.is_none());
+    assert!(state.overlays.open.is_none());
 }
 
 #[test]
@@ -120,7 +122,7 @@ fn what_was_typed_in_a_list_is_deleted_by_one_key() {
     let head = |title: &str| SessionHead { title: title.to_string(), ..SessionHead::default() };
     let heads = vec![head("A fox and a lantern"), head("What is the sun?")];
     let lists: [fn(&mut ScreenState, Vec<SessionHead>); 4] = [
-        |state, heads| state.overlay = Some(Overlay::Sessions(SessionList::new(heads))),
+        |state, heads| state.overlays.open = Some(Overlay::Sessions(SessionList::new(heads))),
         |state, _| drop(type_keys(state, "<c-n>")),
         |state, _| drop(type_keys(state, "<a-e>")),
         |state, _| drop(type_keys(state, "<f1>")),
@@ -129,7 +131,7 @@ fn what_was_typed_in_a_list_is_deleted_by_one_key() {
         let mut state = answering(80, 24, 16);
         type_keys(&mut state, "<esc>");
         open(&mut state, heads.clone());
-        assert!(state.overlay.is_some());
+        assert!(state.overlays.open.is_some());
         let before = text(&drawn(&mut state));
         type_keys(&mut state, "zzzz");
         assert_ne!(text(&drawn(&mut state)), before);
@@ -138,15 +140,18 @@ fn what_was_typed_in_a_list_is_deleted_by_one_key() {
     }
     // A title that is being written as well.
     let mut state = loaded(80, 24);
-    state.overlay = Some(Overlay::Sessions(SessionList::new(heads)));
+    state.overlays.open = Some(Overlay::Sessions(SessionList::new(heads)));
     type_keys(&mut state, "<f2><c-u>New");
-    assert_eq!(state.renaming.as_ref().map(|renaming| renaming.title.as_str()), Some("New"));
+    assert_eq!(
+        state.overlays.renaming.as_ref().map(|renaming| renaming.title.as_str()),
+        Some("New")
+    );
 }
 
 #[test]
 fn strategies_are_listed_by_use_and_those_that_cannot_run_are_dim() {
     let mut state = loaded(100, 40);
-    let ready = state.ready.as_mut().unwrap();
+    let ready = state.models.ready.as_mut().unwrap();
     let plain = ready.strategies[0].clone();
     let status = |row: &Strategy| StrategyStatus {
         name: row.name.to_string(),
@@ -199,7 +204,7 @@ fn the_picker_says_what_each_strategy_does_or_lacks() {
 fn the_longest_name_of_a_strategy_stands_apart_from_what_it_does() {
     let mut state = loaded(80, 24);
     let longest = STRATEGIES.iter().max_by_key(|row| row.name.len()).unwrap();
-    let ready = state.ready.as_mut().unwrap();
+    let ready = state.models.ready.as_mut().unwrap();
     ready.strategies[1].name = longest.name.to_string();
     ready.strategies[1].missing = None;
     type_keys(&mut state, "<c-p>");
@@ -213,7 +218,7 @@ fn a_list_of_conversations_on_a_narrow_screen_keeps_titles_and_keys() {
     let mut state = loaded(40, 10);
     let title = "A fox and a lantern".to_string();
     let head = SessionHead { id: "a".to_string(), title, messages: 2, ..SessionHead::default() };
-    state.overlay = Some(Overlay::Sessions(SessionList::new(vec![head])));
+    state.overlays.open = Some(Overlay::Sessions(SessionList::new(vec![head])));
     let screen = text(&drawn(&mut state));
     for words in ["A fox and a lantern ", " 1970-01-01", " Enter open ·", " Esc close "] {
         assert!(screen.contains(words), "{words}: {screen}");
@@ -245,7 +250,7 @@ fn saved_conversations() {
         ..SessionHead::default()
     };
     let heads = vec![head("A fox and a lantern", 4), head("What is the sun?", 2), head("", 1)];
-    state.overlay = Some(Overlay::Sessions(SessionList::new(heads)));
+    state.overlays.open = Some(Overlay::Sessions(SessionList::new(heads)));
     type_keys(&mut state, "<down>");
     check("sessions_80", &mut state);
     type_keys(&mut state, "jk THE su<bs>");
@@ -301,7 +306,7 @@ fn models_are_listed_with_sizes_and_what_fits() {
     type_keys(&mut state, "LLAMA tagged");
     check("models_filtered_80", &mut state);
     type_keys(&mut state, "<enter>");
-    let load = state.controls.load;
+    let load = state.controls.worker.load;
     let stage = "reading llama-2-7b.gguf".to_string();
     say(&mut state, Event::LoadProgress { load, stage, fraction: Some(0.42) });
     check("model_loading_80", &mut state);
@@ -340,7 +345,7 @@ fn overlays_leave_no_partial_frames() {
             {
                 let mut state = answering(width, height, 16);
                 type_keys(&mut state, side);
-                state.focus = Focus::Input;
+                state.display.focus = Focus::Input;
                 type_keys(&mut state, keys);
                 let what = format!("{width}x{height} {side} {keys}");
                 assert_whole_frames(&text(&drawn(&mut state)), &what);

@@ -10,7 +10,7 @@ use crate::decode::Timing;
 use crate::model::Traffic;
 use crate::overlap::{SequenceToken, SequencesRecord};
 use crate::speculate::{Budget, SamplerSettings, Shape};
-use crate::tui::chat::FirstAnswer;
+use crate::tui::controls::FirstAnswer;
 use crate::tui::event::{Button, ScreenEvent};
 use crate::tui::meters::Speedup;
 use crate::tui::state::ScreenState;
@@ -35,13 +35,13 @@ fn tree_of_64_nodes() {
 fn the_first_answer_plays_next_to_a_large_tree_with_a_caption() {
     for (name, width, height) in [("first_answer_80", 80, 24), ("first_answer_120", 120, 36)] {
         let mut state = loaded(width, height);
-        state.first_answer = FirstAnswer::ToCome;
+        state.controls.first_answer = FirstAnswer::ToCome;
         type_keys(&mut state, "Tell me a story about a fox.<enter>");
         let said = "Once upon a time there was a little fox who lived by the sea.";
         for event in answer(1, said, 16).into_iter().take(4) {
             say(&mut state, event);
         }
-        assert!(state.controls.watched, "the tree is on the screen");
+        assert!(state.controls.worker.watched, "the tree is on the screen");
         check(name, &mut state);
         // At full speed the screen is as always.
         type_keys(&mut state, " ");
@@ -55,7 +55,7 @@ fn the_first_answer_plays_next_to_a_large_tree_with_a_caption() {
 fn a_pace_that_the_user_has_set_is_told_next_to_the_rate() {
     let mut state = answering(80, 24, 16);
     assert!(!text(&drawn(&mut state)).contains("slowed"));
-    state.controls.pace = 200;
+    state.controls.worker.pace = 200;
     assert!(text(&drawn(&mut state)).contains(" tok/s  slowed for watching"));
 }
 
@@ -128,7 +128,7 @@ fn a_key_makes_the_tree_larger_where_all_panels_stand_beside_the_chat() {
 #[test]
 fn drafting_beside_the_target_shows_in_the_meters() {
     let mut state = answering(120, 40, 16);
-    let mut round = state.rounds.latest().unwrap().clone();
+    let mut round = state.tree.latest().unwrap().clone();
     round.timing = Timing { ahead_ms: 30.0, wait_ms: 1.5, ..round.timing };
     say(&mut state, Event::Round { generation: 2, round: Box::new(round) });
     let screen = text(&drawn(&mut state));
@@ -162,7 +162,7 @@ fn sequences_drafted_ahead_stand_below_the_tree() {
 fn a_round_shows_while_it_is_verified() {
     let mut state = answering(80, 24, 16);
     type_keys(&mut state, "<f2>");
-    let index = state.rounds.len();
+    let index = state.tree.len();
     say(&mut state, pending(2, index));
     check("verifying_80", &mut state);
     // It is a round as any other for who looks back.
@@ -175,7 +175,7 @@ fn a_replay_shows_the_recorded_temperature() {
     let mut state = answering(120, 40, 16);
     let recorded = SamplerSettings { temperature: 0.7, ..SamplerSettings::default() };
     say(&mut state, Event::Sampled(recorded));
-    state.replay = true;
+    state.models.replay = true;
     let screen = text(&drawn(&mut state));
     let dial = screen.lines().find(|line| line.contains("temperature")).unwrap_or_default();
     assert!(dial.contains("0.70  recorded"), "{screen}");
@@ -185,8 +185,8 @@ fn a_replay_shows_the_recorded_temperature() {
 fn what_goes_over_the_bus_shows_in_meters_and_details() {
     let mut state = answering(120, 40, 16);
     assert!(!text(&drawn(&mut state)).contains("submissions"), "nothing without a GPU");
-    let mut round = state.rounds.latest().unwrap().clone();
-    let rounds = 1 + state.meters.rounds() as u64;
+    let mut round = state.tree.latest().unwrap().clone();
+    let rounds = 1 + state.meters.answer.rounds() as u64;
     round.traffic = Traffic { submissions: 6 * rounds, up: 24_000 * rounds, down: 900 * rounds };
     say(&mut state, Event::Round { generation: 2, round: Box::new(round) });
     let screen = text(&drawn(&mut state));
@@ -223,7 +223,7 @@ fn only_what_is_won_has_the_colour_of_a_win() {
     let seen = |ratio: f64| {
         let mut state = answering(120, 36, 16);
         let speedup = Speedup { ratio, measured: true, for_show: false };
-        state.meters.settled = Some(Some(speedup));
+        state.meters.answer.settled = Some(Some(speedup));
         let buffer = drawn(&mut state);
         let words = speedup.words();
         let screen = text(&buffer);
@@ -245,7 +245,7 @@ fn the_times_of_a_round_keep_their_unit() {
     {
         let mut state = answering(80, 24, 16);
         let timing = Timing { draft_ms, verify_ms, other_ms, ..Timing::default() };
-        let summary = state.meters.summary.as_mut().unwrap();
+        let summary = state.meters.answer.summary.as_mut().unwrap();
         summary.timing = Timing::default();
         for _ in 0..summary.rounds {
             summary.timing += timing;
@@ -255,7 +255,7 @@ fn the_times_of_a_round_keep_their_unit() {
         let row = screen.lines().find(|row| row.contains("draft ")).unwrap();
         assert!(row.contains(" ms ") && !row.contains('…'), "{row}");
         for width in 34..60 {
-            state.size = (width, 24);
+            state.display.size = (width, 24);
             let screen = text(&drawn(&mut state));
             let rows: Vec<&str> = screen.lines().filter(|row| row.contains('═')).collect();
             let row = rows.last().unwrap();

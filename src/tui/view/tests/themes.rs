@@ -8,22 +8,22 @@ use crate::tui::theme::ThemeName;
 #[test]
 fn other_themes() {
     let mut state = answering(120, 40, 16);
-    state.theme = ThemeName::Light;
+    state.display.theme = ThemeName::Light;
     check("light_120", &mut state);
     let mut state = answering(120, 40, 16);
-    state.theme = ThemeName::Mono;
+    state.display.theme = ThemeName::Mono;
     check("mono_120", &mut state);
 }
 
 #[test]
 fn without_colours_origin_is_still_marked() {
     let mut state = answering(80, 24, 16);
-    state.colours = false;
+    state.display.colours = false;
     let buffer = drawn(&mut state);
     assert!(buffer.content.iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset));
     assert!(buffer.content.iter().any(|cell| cell.modifier.contains(Modifier::UNDERLINED)));
     check_styles("no_color_80", &buffer);
-    state.marks = false;
+    state.display.marks = false;
     let buffer = drawn(&mut state);
     assert!(!buffer.content.iter().any(|cell| cell.modifier.contains(Modifier::UNDERLINED)));
 }

@@ -3,14 +3,14 @@
 use ratatui::Frame;
 use ratatui::text::{Line, Span};
 
-use super::super::list::view as list;
-use super::super::{Fit, ModelPicker, ModelRow};
+use super::{Fit, ModelPicker, ModelRow};
 use crate::printable::printable_line;
 use crate::tui::actions::ModelPart;
 use crate::tui::draw::areas::Areas;
 use crate::tui::draw::figures;
 use crate::tui::draw::rows::ends;
 use crate::tui::keymap::Keymap;
+use crate::tui::overlays::list::view as list;
 use crate::tui::theme::Styles;
 
 pub(crate) fn draw(

@@ -1,14 +1,15 @@
 //! Other models in the chat: the list to choose from, and a load or download from its start to its
 //! end. Must never do IO.
 
-use super::super::{ModelLoad, ModelPicker, ModelRow, Overlay, pair_models};
+use super::{ModelLoad, ModelPicker, ModelRow, Phase, pair_models};
 use crate::chat::AnsweredBy;
 use crate::library::pair;
 use crate::tui::actions::{Action, ModelPart};
 use crate::tui::chat::answer::{STILL_LOADING, return_queued, send_queued};
 use crate::tui::event::Effect;
 use crate::tui::meters::PlainPace;
-use crate::tui::state::{Phase, ScreenState};
+use crate::tui::overlays::Overlay;
+use crate::tui::state::ScreenState;
 use crate::tui::update::replay;
 use crate::worker::{Command, LoadJob, ModelChoice, Ready};
 
@@ -17,17 +18,17 @@ pub(crate) fn open(state: &mut ScreenState, part: ModelPart, filter: &str) {
     if replay::refuses(state, Action::Models(part)) {
         return;
     }
-    let Some(ready) = &state.ready else {
+    let Some(ready) = &state.models.ready else {
         return state.refuse(STILL_LOADING);
     };
     let models = ready.models.clone();
-    state.overlay = Some(Overlay::Models(ModelPicker::new(part, filter)));
+    state.overlays.open = Some(Overlay::Models(ModelPicker::new(part, filter)));
     state.emit(Effect::FindModels { part, models, busy: state.answering() });
 }
 
 /// Models were found; they are dropped if the list is closed.
 pub(crate) fn found(state: &mut ScreenState, part: ModelPart, rows: Vec<ModelRow>) {
-    if let Some(Overlay::Models(picker)) = &mut state.overlay
+    if let Some(Overlay::Models(picker)) = &mut state.overlays.open
         && picker.part == part
     {
         picker.list.replace(rows);
@@ -58,7 +59,7 @@ pub(crate) fn take(state: &mut ScreenState, picker: ModelPicker) {
         Ok(chosen) => load(state, chosen),
         Err(why) => {
             state.complain(why);
-            state.overlay = Some(Overlay::Models(picker));
+            state.overlays.open = Some(Overlay::Models(picker));
         }
     }
 }
@@ -92,26 +93,29 @@ fn named(picker: &ModelPicker) -> Result<Chosen, String> {
 
 fn load(state: &mut ScreenState, chosen: Chosen) {
     // After the models in use were unloaded, only the end of that load says what is loaded.
-    if state.load.as_ref().is_some_and(|load| load.alone) || state.phase == Phase::Broken {
+    if state.models.load.as_ref().is_some_and(|load| load.alone)
+        || state.models.phase == Phase::Broken
+    {
         return state.refuse("No other model can be loaded now");
     }
-    state.controls.load += 1;
-    let load = state.controls.load;
+    state.controls.worker.load += 1;
+    let load = state.controls.worker.load;
     let Chosen { title, models, download } = chosen;
     let stage = if download { "asking the hub" } else { "starting to load" }.to_string();
-    state.load = Some(ModelLoad { load, title, download, stage, fraction: None, alone: false });
+    state.models.load =
+        Some(ModelLoad { load, title, download, stage, fraction: None, alone: false });
     state.send(Command::Load(LoadJob { load, models }));
 }
 
 /// Offers the models of the conversation that was opened, if others are in use; says so if they
 /// are not there any more.
 pub(crate) fn reopened(state: &mut ScreenState) {
-    let (Some(ready), Some(by)) = (&state.ready, &state.chat.answered_by) else { return };
+    let (Some(ready), Some(by)) = (&state.models.ready, &state.chat.answered_by) else { return };
     let same = match &by.models {
         Some(models) => models.same_target(&ready.models) || by.target == ready.target,
         None => by.target == ready.target,
     };
-    if same || state.replay {
+    if same || state.models.replay {
         return;
     }
     let (former, now) = (&by.target, &ready.target);
@@ -119,8 +123,8 @@ pub(crate) fn reopened(state: &mut ScreenState) {
         state.refuse(format!("{former} is not on this machine any more; {now} continues"));
     } else if by.models.is_none() {
         state.refuse(format!("This chat used {former}; {now} continues it"));
-    } else if state.overlay.is_none() {
-        state.overlay = Some(Overlay::Reopened);
+    } else if state.overlays.open.is_none() {
+        state.overlays.open = Some(Overlay::Reopened);
     }
 }
 
@@ -133,7 +137,7 @@ pub(crate) fn load_former(state: &mut ScreenState) {
 
 /// Stops the load under way.
 pub(crate) fn stop_load(state: &mut ScreenState) {
-    let Some(load) = &mut state.load else { return };
+    let Some(load) = &mut state.models.load else { return };
     let what = match load.download {
         true => "Download stopped, what has arrived is kept",
         false => "Loading stopped",
@@ -142,18 +146,18 @@ pub(crate) fn stop_load(state: &mut ScreenState) {
         // The models from before are loaded again before the next question.
         load.stage = "stopping".to_string();
     } else {
-        state.load = None;
+        state.models.load = None;
     }
     return_queued(state);
-    state.controls.load += 1;
-    let target = state.ready.as_ref().map_or("", |ready| &ready.target).to_string();
+    state.controls.worker.load += 1;
+    let target = state.models.ready.as_ref().map_or("", |ready| &ready.target).to_string();
     state.say(format!("{what}; {target} stays in use"));
     state.apply();
 }
 
 /// How far the load is.
 pub(crate) fn progress(state: &mut ScreenState, load: u64, stage: String, fraction: Option<f32>) {
-    if let Some(now) = state.load.as_mut().filter(|now| now.load == load) {
+    if let Some(now) = state.models.load.as_mut().filter(|now| now.load == load) {
         now.stage = stage;
         now.fraction = fraction;
     }
@@ -161,34 +165,39 @@ pub(crate) fn progress(state: &mut ScreenState, load: u64, stage: String, fracti
 
 /// The models in use were unloaded to make room.
 pub(crate) fn unloaded(state: &mut ScreenState, load: u64, reason: String) {
-    let known = state.load.take().filter(|now| now.load == load);
+    let known = state.models.load.take().filter(|now| now.load == load);
     let title = known.map_or_else(|| "The models in use".to_string(), |now| now.title);
     let stage = "making room".to_string();
     // A question that is sent now waits, and is answered by the models that are loaded then.
-    if state.phase == Phase::Idle {
-        state.phase = Phase::Loading { stage: stage.clone(), fraction: None };
+    if state.models.phase == Phase::Idle {
+        state.models.phase = Phase::Loading { stage: stage.clone(), fraction: None };
     }
     let download = false;
-    state.load = Some(ModelLoad { load, title, download, stage, fraction: None, alone: true });
-    state.notice(format!("{reason}: the models in use were unloaded first"));
+    state.models.load =
+        Some(ModelLoad { load, title, download, stage, fraction: None, alone: true });
+    let text = format!("{reason}: the models in use were unloaded first");
+    state.toasts.notice(&text, state.now);
 }
 
 /// Other models are in use. The worker says which, even if it was too late to stop it.
 pub(crate) fn swapped(state: &mut ScreenState, ready: Box<Ready>) {
     let target = ready.target.clone();
-    let part =
-        state.ready.as_ref().is_some_and(|former| former.models.target == ready.models.target);
+    let part = state
+        .models
+        .ready
+        .as_ref()
+        .is_some_and(|former| former.models.target == ready.models.target);
     let sampler = ready.sampler;
     // The answer on the screen is by the models from before.
-    state.meters.settled = Some(state.speedup());
-    state.ready = Some(ready);
-    state.plain = PlainPace::default();
-    state.load = None;
+    state.meters.answer.settled = Some(state.speedup());
+    state.models.ready = Some(ready);
+    state.meters.plain = PlainPace::default();
+    state.models.load = None;
     loading_ended(state);
     // The strategy was chosen for the drafter from before.
-    state.controls.strategy = None;
+    state.controls.worker.strategy = None;
     if let Some(sampler) = sampler {
-        state.take_sampler(sampler);
+        state.controls.take_sampler(sampler);
     }
     let now = match (part, state.draft()) {
         (true, Some(draft)) => format!("{draft} drafts now"),
@@ -205,16 +214,16 @@ pub(crate) fn swapped(state: &mut ScreenState, ready: Box<Ready>) {
 
 /// Other models were not loaded: those in use stay. What waits was meant for the others.
 pub(crate) fn not_swapped(state: &mut ScreenState, load: u64, error: Option<String>) {
-    let Some(now) = state.load.take_if(|now| now.load == load) else { return };
+    let Some(now) = state.models.load.take_if(|now| now.load == load) else { return };
     loading_ended(state);
     if !state.answering() {
         return_queued(state);
     }
     if let Some(error) = error {
-        let target = state.ready.as_ref().map_or("", |ready| &ready.target);
+        let target = state.models.ready.as_ref().map_or("", |ready| &ready.target);
         let mut text = format!("{error}\n\n{target} stays in use, with the whole conversation.");
         if now.download {
-            let models = state.keys.name(Action::Models(ModelPart::Target));
+            let models = state.display.keys.name(Action::Models(ModelPart::Target));
             text.push_str(&format!(
                 " To continue the download, press {models} and choose the model again."
             ));
@@ -229,7 +238,7 @@ pub(crate) fn not_swapped(state: &mut ScreenState, load: u64, error: Option<Stri
 
 /// The next question can be sent.
 fn loading_ended(state: &mut ScreenState) {
-    if let Phase::Loading { .. } = state.phase {
-        state.phase = Phase::Idle;
+    if let Phase::Loading { .. } = state.models.phase {
+        state.models.phase = Phase::Idle;
     }
 }

@@ -1,13 +1,71 @@
-//! The models that can be chosen in the chat, and a load or download under way. Must never know how
-//! a model is found or loaded.
+//! The models in use, those that can be chosen in the chat, and a load or download under way. Must
+//! never know how a model is found or loaded.
 
 pub(crate) mod update;
 pub(crate) mod view;
 
-use super::list::{FilteredList, Listed};
+use std::time::Duration;
+
+use crate::chat::AnsweredBy;
 use crate::library::{CataloguePair, PairDraft};
 use crate::tui::actions::ModelPart;
-use crate::worker::ModelChoice;
+use crate::tui::overlays::{FilteredList, Listed};
+use crate::worker::{ModelChoice, Ready};
+
+/// What the worker is doing, as far as the screen knows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Phase {
+    /// Models are being loaded.
+    Loading {
+        /// What is being done.
+        stage: String,
+        /// From 0 to 1, where known.
+        fraction: Option<f32>,
+    },
+    /// Waiting for a question.
+    Idle,
+    /// An answer is on its way.
+    Answering {
+        /// When it was asked for.
+        since: Duration,
+    },
+    /// The models could not be loaded, or the decode thread ended; nothing can be asked.
+    Broken,
+}
+
+/// The models in use and what the worker does with them.
+#[derive(Debug)]
+pub struct Models {
+    /// What the worker is doing.
+    pub phase: Phase,
+    /// What was loaded; `None` before.
+    pub ready: Option<Box<Ready>>,
+    /// Other models on their way.
+    pub load: Option<ModelLoad>,
+    /// Whether a record is shown, for which there is no model.
+    pub replay: bool,
+}
+
+impl Models {
+    /// Nothing is loaded yet.
+    pub fn new(replay: bool) -> Self {
+        let phase = Phase::Loading { stage: "starting".to_string(), fraction: None };
+        Self { phase, ready: None, load: None, replay }
+    }
+
+    /// The models in use; `None` before they are loaded.
+    pub fn in_use(&self) -> Option<AnsweredBy> {
+        let ready = self.ready.as_deref()?;
+        let target = ready.target.clone();
+        Some(AnsweredBy { target, models: Some(ready.models.clone()), gone: false })
+    }
+
+    /// Whether only rounds show the gain. The demo is so small that its speed depends on the load
+    /// of the machine more than on speculation.
+    pub fn counts_rounds(&self) -> bool {
+        self.ready.as_ref().is_some_and(|ready| ready.models.is_bundled())
+    }
+}
 
 /// Whether a model fits the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
