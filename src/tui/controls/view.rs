@@ -4,10 +4,10 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use super::{DialRanges, DialView};
+use super::DialView;
 use crate::tui::actions::{Action, Dial};
 use crate::tui::display::Focus;
-use crate::tui::draw::frames::{focused, panel};
+use crate::tui::draw::frames::{focused, framed, panel};
 use crate::tui::draw::rows::{cut, draw_rows, wrapped};
 use crate::tui::keymap::Scope;
 use crate::tui::state::ScreenState;
@@ -15,9 +15,7 @@ use crate::tui::theme::Styles;
 
 pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
     let focus = focused(state, Focus::Controls);
-    let block = panel(" controls ", focus, styles);
-    let inner = block.inner(area);
-    frame.render_widget(block, area);
+    let inner = framed(frame, area, panel(" controls ", focus, styles));
     let mut rows: Vec<Line<'_>> = Dial::ALL
         .into_iter()
         .map(|dial| {
@@ -50,7 +48,7 @@ fn row<'a>(
     width: u16,
     styles: &Styles,
 ) -> Line<'a> {
-    let ranges = DialRanges::new(state.models.ready.as_deref(), &state.tree);
+    let ranges = state.dials();
     let mut view = ranges.view(dial, &state.controls.worker);
     if state.models.replay && dial == Dial::Temperature {
         // It cannot be turned, so it has no range either.

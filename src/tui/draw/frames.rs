@@ -31,24 +31,44 @@ pub(crate) fn focused(state: &ScreenState, focus: Focus) -> bool {
     state.display.focus == focus && state.overlays.open.is_none()
 }
 
-/// A cleared box in the middle of `area`, no larger than it.
-pub(crate) fn centred(
+/// Draws the frame of a panel and returns the area inside it.
+pub(crate) fn framed(frame: &mut Frame<'_>, area: Rect, block: Block<'_>) -> Rect {
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    inner
+}
+
+/// What is written on the edges of a box.
+pub(crate) struct Edges<'a> {
+    /// On the upper edge.
+    pub(crate) title: Line<'a>,
+    /// On the lower edge: what keys do.
+    pub(crate) foot: String,
+}
+
+/// Draws a box in the middle of `area`, no larger than it, over what is there; returns the area
+/// inside its frame.
+pub(crate) fn boxed(
     frame: &mut Frame<'_>,
     areas: &Areas,
     area: Rect,
-    width: u16,
-    height: u16,
+    (width, height): (u16, u16),
+    edges: Edges<'_>,
+    styles: &Styles,
 ) -> Rect {
-    let width = width.min(area.width);
-    let height = height.min(area.height);
-    let rect = Rect {
-        x: area.x + (area.width - width) / 2,
-        y: area.y + (area.height - height) / 2,
-        width,
-        height,
-    };
+    let rect = centre(area, width, height);
     // An empty column at each side separates text from the frame.
     let cleared = Rect { x: rect.x.saturating_sub(1), width: rect.width + 2, ..rect };
     areas.clear(frame, cleared.intersection(area));
-    rect
+    let foot = Line::styled(edges.foot, styles.dim).right_aligned();
+    framed(frame, rect, panel(edges.title, true, styles).title_bottom(foot))
+}
+
+/// The middle of `area`, of this size if it has so much room.
+pub(crate) fn centre(area: Rect, width: u16, height: u16) -> Rect {
+    let width = width.min(area.width);
+    let height = height.min(area.height);
+    let x = area.x + (area.width - width) / 2;
+    let y = area.y + (area.height - height) / 2;
+    Rect { x, y, width, height }
 }

@@ -11,7 +11,7 @@ use crate::tui::commands::SlashCommand;
 use crate::tui::display::Focus;
 use crate::tui::draw::areas::Areas;
 use crate::tui::draw::figures;
-use crate::tui::draw::frames::{focused, panel};
+use crate::tui::draw::frames::{focused, framed, panel};
 use crate::tui::draw::rows::{cut, draw_rows, foot};
 use crate::tui::markdown::{Logical, Look, wrap};
 use crate::tui::state::ScreenState;
@@ -71,9 +71,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
             }
             block = block.title_bottom(line);
         }
-        let inner = block.inner(area);
-        frame.render_widget(block, area);
-        inner
+        framed(frame, area, block)
     };
     if inner.is_empty() {
         return;
@@ -170,9 +168,7 @@ pub(crate) fn draw_suggestions(
         Suggestion::Path(_) => "files",
     };
     let title = format!(" {what} {} of {} ", selected + 1, all.len());
-    let block = panel(title, true, styles);
-    let inner = block.inner(rect);
-    frame.render_widget(block, rect);
+    let inner = framed(frame, rect, panel(title, true, styles));
     let lines = all.iter().enumerate().skip(top).take(rows).map(|(index, suggestion)| {
         let line = match suggestion {
             Suggestion::Command(command) => suggested(command, state, styles),

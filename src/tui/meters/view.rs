@@ -10,7 +10,7 @@ use crate::decode::Timing;
 use crate::hardware::Usage;
 use crate::tui::display::Focus;
 use crate::tui::draw::figures;
-use crate::tui::draw::frames::{focused, panel};
+use crate::tui::draw::frames::{focused, framed, panel};
 use crate::tui::draw::rows::{cut, draw_rows, ends};
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
@@ -20,9 +20,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
         "" => " meters ".to_string(),
         strategy => format!(" meters · {strategy} "),
     };
-    let block = panel(title, focused(state, Focus::Meters), styles);
-    let inner = block.inner(area);
-    frame.render_widget(block, area);
+    let inner = framed(frame, area, panel(title, focused(state, Focus::Meters), styles));
     if inner.width >= ABREAST {
         abreast(frame, inner, state, styles);
     } else {

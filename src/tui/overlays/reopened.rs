@@ -2,11 +2,10 @@
 //! load it.
 
 use ratatui::Frame;
-use ratatui::text::Line;
 
 use super::view::WIDTH;
 use crate::tui::draw::areas::Areas;
-use crate::tui::draw::frames::{centred, panel};
+use crate::tui::draw::frames::{Edges, boxed};
 use crate::tui::draw::rows::{draw_rows, foot, wrapped};
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
@@ -18,13 +17,10 @@ pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, st
     let words = format!("This chat used {}. {} is loaded now.", by.target, ready.target);
     let rows = wrapped(&words, width.saturating_sub(4).max(1), styles.text);
     let height = u16::try_from(rows.len() + 2).unwrap_or(u16::MAX);
-    let rect = centred(frame, areas, area, width, height);
     let (take, close) = (state.display.keys.take(), state.display.keys.close());
     let parts =
         [format!("{take} loads {}", by.target), format!("{close} stays with {}", ready.target)];
-    let foot = Line::styled(foot(&parts, width), styles.dim).right_aligned();
-    let block = panel(" another model ", true, styles).title_bottom(foot);
-    let inner = block.inner(rect);
-    frame.render_widget(block, rect);
+    let edges = Edges { title: " another model ".into(), foot: foot(&parts, width) };
+    let inner = boxed(frame, areas, area, (width, height), edges, styles);
     draw_rows(frame, inner, rows);
 }

@@ -8,7 +8,7 @@ use super::view::WIDTH;
 use crate::plan::Strategy;
 use crate::tui::controls::strategies::{StrategyRow, title};
 use crate::tui::draw::areas::Areas;
-use crate::tui::draw::frames::{centred, panel};
+use crate::tui::draw::frames::{Edges, boxed};
 use crate::tui::draw::rows::{draw_rows, ends};
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
@@ -41,14 +41,10 @@ pub(crate) fn draw(
         rows.push(if at == selected { line.patch_style(styles.selected) } else { line });
     }
     let height = u16::try_from(rows.len() + 2).unwrap_or(most).min(most);
-    let rect = centred(frame, areas, area, width, height);
     let foot =
         format!(" {} select · {} close ", state.display.keys.take(), state.display.keys.close());
-    let foot = Line::styled(foot, styles.dim).right_aligned();
-    let block =
-        panel(" strategies · the text is always the same ", true, styles).title_bottom(foot);
-    let inner = block.inner(rect);
-    frame.render_widget(block, rect);
+    let edges = Edges { title: " strategies · the text is always the same ".into(), foot };
+    let inner = boxed(frame, areas, area, (width, height), edges, styles);
     let top = (cursor + 1).saturating_sub(usize::from(inner.height).max(1));
     draw_rows(frame, inner, rows.into_iter().skip(top));
 }

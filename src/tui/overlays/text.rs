@@ -12,10 +12,9 @@ use crate::plan::Setting;
 use crate::printable::printable;
 use crate::settings::{SettingKey, Settings};
 use crate::tui::actions::Dial;
-use crate::tui::controls::DialRanges;
 use crate::tui::draw::areas::Areas;
 use crate::tui::draw::figures;
-use crate::tui::draw::frames::{centred, panel};
+use crate::tui::draw::frames::{self, Edges, centre, framed, panel};
 use crate::tui::draw::rows::{cut, draw_rows, wrapped};
 use crate::tui::keymap::Keymap;
 use crate::tui::state::ScreenState;
@@ -47,16 +46,15 @@ fn boxed(
 ) -> usize {
     let all = text.len();
     let height = u16::try_from(text.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let rect = centred(frame, areas, areas.column, columns(areas.column) + 4, height);
+    let width = columns(areas.column) + 4;
+    let rect = centre(areas.column, width, height);
     let fit = usize::from(rect.height.saturating_sub(2));
     let top = top.min(all.saturating_sub(fit));
     let place =
         if fit < all { format!("{}–{} of {all} · ", top + 1, top + fit) } else { String::new() };
     let foot = format!(" {place}{} close ", keys.close());
-    let foot = Line::styled(foot, styles.dim).right_aligned();
-    let block = panel(format!(" {title} "), true, styles).title_bottom(foot);
-    let inner = block.inner(rect);
-    frame.render_widget(block, rect);
+    let edges = Edges { title: format!(" {title} ").into(), foot };
+    let inner = frames::boxed(frame, areas, areas.column, (width, height), edges, styles);
     let rows = text.into_iter().skip(top).map(|line| cut(line, usize::from(inner.width)));
     draw_rows(frame, inner, rows);
     top
@@ -99,9 +97,7 @@ pub(crate) fn scrolled(
 
 /// Reasons for the automatic values, as a panel.
 pub(crate) fn reasons(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
-    let block = panel(" why these values ", false, styles);
-    let inner = block.inner(area);
-    frame.render_widget(block, area);
+    let inner = framed(frame, area, panel(" why these values ", false, styles));
     let reasons = state.models.ready.iter().flat_map(|ready| &ready.reasons);
     let rows = reasons.flat_map(|reason| point(reason, inner.width, styles, styles.dim));
     draw_rows(frame, inner, rows);
@@ -145,7 +141,7 @@ fn details(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static
         }
         lines.push(Line::default());
     }
-    let context = DialRanges::new(state.models.ready.as_deref(), &state.tree);
+    let context = state.dials();
     let dials = Dial::FIGURES.map(|dial| {
         let view = context.view(dial, &state.controls.worker);
         format!("{} {} {}", dial.row().sign, view.value, view.state)

@@ -12,7 +12,7 @@ use super::{Lane, Race};
 use crate::printable::printable;
 use crate::tui::draw::areas::Areas;
 use crate::tui::draw::figures;
-use crate::tui::draw::frames::{centred, panel};
+use crate::tui::draw::frames::{Edges, boxed};
 use crate::tui::draw::rows::{cut, ends, wrapped};
 use crate::tui::meters::payoff;
 use crate::tui::state::ScreenState;
@@ -25,17 +25,14 @@ const GAP: u16 = 3;
 pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, styles: &Styles) {
     let Some((run, _)) = &state.overlays.race else { return };
     let area = areas.body;
-    let rect = centred(frame, areas, area, area.width.min(124), area.height.min(26));
     let (take, close) = (state.display.keys.take(), state.display.keys.close());
     let foot = match run.measuring() {
         true => format!(" {close} stop "),
         false if run.playing(state.now) => format!(" {take} skip · {close} close "),
         false => format!(" {take} play again · {close} close "),
     };
-    let foot = Line::styled(foot, styles.dim).right_aligned();
-    let block = panel(" race: the last question, twice ", true, styles).title_bottom(foot);
-    let inner = block.inner(rect);
-    frame.render_widget(block, rect);
+    let edges = Edges { title: " race: the last question, twice ".into(), foot };
+    let inner = boxed(frame, areas, area, (124, 26), edges, styles);
     draw_lanes(frame.buffer_mut(), inner, run, run.elapsed(state.now), styles);
 }
 

@@ -12,7 +12,7 @@ use crate::decode::Round;
 use crate::tui::controls::caption;
 use crate::tui::display::Focus;
 use crate::tui::draw::figures;
-use crate::tui::draw::frames::{focused, panel};
+use crate::tui::draw::frames::{focused, framed, panel};
 use crate::tui::draw::rows::{cut, draw_rows, ends};
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
@@ -37,15 +37,12 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
         };
         let below = Line::styled(format!(" γ {} · {drafted} ", ahead.gamma), styles.dim);
         let block = folded(panel(title, focus, styles).title(mode).title_bottom(below));
-        let inner = block.inner(area);
-        frame.render_widget(block, area);
+        let inner = framed(frame, area, block);
         let rows = pending_rows(round, state.tree.fold, usize::from(inner.height));
         return draw_nodes(frame, inner, &rows, state, styles);
     }
     let Some((at, round)) = state.tree.shown() else {
-        let block = panel(" draft tree ", focus, styles);
-        let inner = block.inner(area);
-        frame.render_widget(block, area);
+        let inner = framed(frame, area, panel(" draft tree ", focus, styles));
         draw_rows(frame, inner, empty(styles));
         return;
     };
@@ -61,8 +58,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
     let below = Line::styled(format!(" {} ", spent(round)), styles.dim);
     let mode = Line::from(mode).right_aligned();
     let block = folded(panel(title, focus, styles).title(mode).title_bottom(below));
-    let mut inner = block.inner(area);
-    frame.render_widget(block, area);
+    let mut inner = framed(frame, area, block);
     if state.controls.first_answer.plays() && inner.height > 2 {
         let words = cut(Line::styled(caption(round), styles.strong), usize::from(inner.width));
         draw_rows(frame, Rect { height: 1, ..inner }, [words]);

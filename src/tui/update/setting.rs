@@ -4,7 +4,6 @@
 use crate::settings::{Problem, SettingKey, SettingValue, Settings};
 use crate::tui::actions::Dial;
 use crate::tui::commands::SlashCommand;
-use crate::tui::controls::DialRanges;
 use crate::tui::state::ScreenState;
 
 /// Shows the value of `key`, or sets it.
@@ -21,7 +20,7 @@ pub(super) fn run(
     let name = capitalised(dial.map_or(command.name, |dial| dial.row().name));
     if argument.is_empty() {
         if dial == Some(Dial::Blocks) {
-            dials(state).adjust(Dial::Blocks, 0, &mut state.controls.worker.clone())?;
+            state.dials().adjust(Dial::Blocks, 0, &mut state.controls.worker.clone())?;
         }
         let takes = SettingKey::named(key).map(SettingKey::values).unwrap_or_default();
         state.say(format!("{name}: {} · /{} takes {takes}", value(state, key, dial), command.name));
@@ -40,7 +39,7 @@ pub(super) fn run(
     controls.tree = settings.controls;
     // A head without a choice is reported, instead of ignoring the command.
     if dial == Some(Dial::Blocks) && argument != "auto" {
-        dials(state).adjust(Dial::Blocks, 0, &mut controls)?;
+        state.dials().adjust(Dial::Blocks, 0, &mut controls)?;
     }
     state.controls.worker = controls;
     state.controls.max_tokens = settings.max_tokens;
@@ -69,17 +68,13 @@ fn settings(state: &ScreenState) -> Settings {
     }
 }
 
-fn dials(state: &ScreenState) -> DialRanges<'_> {
-    DialRanges::new(state.models.ready.as_deref(), &state.tree)
-}
-
 /// The present value, for people.
 fn value(state: &ScreenState, key: &str, dial: Option<Dial>) -> String {
     let Some(dial) = dial else {
         let row = SettingKey::named(key);
         return row.map(|row| row.value(&settings(state))).unwrap_or_default();
     };
-    let view = dials(state).view(dial, &state.controls.worker);
+    let view = state.dials().view(dial, &state.controls.worker);
     match (view.value.as_str(), view.state) {
         ("–", "auto") => "automatic".to_string(),
         (value, "auto") => format!("{value}, automatic"),

@@ -7,7 +7,6 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
 use crate::tui::actions::Dial;
-use crate::tui::controls::DialRanges;
 use crate::tui::draw::figures;
 use crate::tui::draw::rows::{draw_rows, ends};
 use crate::tui::meters::payoff;
@@ -43,7 +42,7 @@ fn dial_figures(
     styles: &Styles,
     name: impl Fn(Dial) -> &'static str,
 ) -> Line<'static> {
-    let dials = DialRanges::new(state.models.ready.as_deref(), &state.tree);
+    let dials = state.dials();
     let mut line = Line::default();
     for dial in Dial::FIGURES {
         let view = dials.view(dial, &state.controls.worker);

@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 
 use super::super::CHOICES;
 use crate::tui::draw::areas::Areas;
-use crate::tui::draw::frames::{centred, panel};
+use crate::tui::draw::frames::{Edges, boxed};
 use crate::tui::draw::rows::{draw_rows, ends, foot, wrapped};
 use crate::tui::overlays::view::WIDTH;
 use crate::tui::state::ScreenState;
@@ -50,7 +50,6 @@ pub(crate) fn draw(
         }
     }
     let height = u16::try_from(rows.len() + 2).unwrap_or(u16::MAX);
-    let rect = centred(frame, areas, area, width, height);
     let (take, close) = (state.display.keys.take(), state.display.keys.close());
     let back = if state.chat.goes_on { "cancel" } else { "take the message back" };
     let parts = [
@@ -58,9 +57,7 @@ pub(crate) fn draw(
         "remembered for this chat".to_string(),
         format!("{close} {back}"),
     ];
-    let foot = Line::styled(foot(&parts, width), styles.dim).right_aligned();
-    let block = panel(" the context is full ", true, styles).title_bottom(foot);
-    let inner = block.inner(rect);
-    frame.render_widget(block, rect);
+    let edges = Edges { title: " the context is full ".into(), foot: foot(&parts, width) };
+    let inner = boxed(frame, areas, area, (width, height), edges, styles);
     draw_rows(frame, inner, rows);
 }

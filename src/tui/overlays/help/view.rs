@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use super::super::{HelpPage, HelpRow, HelpSection, Overlay, help};
 use super::picture;
 use crate::tui::draw::areas::Areas;
-use crate::tui::draw::frames::{centred, panel};
+use crate::tui::draw::frames::{Edges, boxed, centre};
 use crate::tui::draw::rows::{draw_rows, foot, spans, wrapped};
 use crate::tui::markdown::Origins;
 use crate::tui::state::ScreenState;
@@ -36,7 +36,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState
         }
     };
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let rect = centred(frame, areas, areas.body, width, height);
+    let rect = centre(areas.body, width, height);
     let fit = usize::from(rect.height.saturating_sub(2));
     let keys = &state.display.keys;
     let mut words = match open {
@@ -55,10 +55,8 @@ pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState
     if lines.len() > fit {
         words.insert(0, format!("{}–{} of {}", top + 1, top + fit, lines.len()));
     }
-    let block = panel(title, true, styles)
-        .title_bottom(Line::styled(foot(&words, rect.width), styles.dim).right_aligned());
-    let inner = block.inner(rect);
-    frame.render_widget(block, rect);
+    let edges = Edges { title: title.into(), foot: foot(&words, rect.width) };
+    let inner = boxed(frame, areas, areas.body, (width, height), edges, styles);
     draw_rows(frame, inner, lines.into_iter().skip(top));
 }
 

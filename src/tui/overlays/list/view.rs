@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use super::super::view::WIDTH;
 use super::super::{FilteredList, Listed};
 use crate::tui::draw::areas::Areas;
-use crate::tui::draw::frames::{centred, panel};
+use crate::tui::draw::frames::{Edges, boxed};
 use crate::tui::draw::rows::{cut, draw_rows, ends};
 use crate::tui::theme::Styles;
 
@@ -48,11 +48,8 @@ pub(crate) fn draw_with<T: Listed>(
     let most = area.height.saturating_sub(4).max(4);
     let under = if below.is_empty() { 0 } else { below.len() + 1 };
     let height = u16::try_from(list.len().max(1) + 3 + under).unwrap_or(most).min(most);
-    let rect = centred(frame, areas, area, width, height);
-    let foot = Line::styled(texts.foot, styles.dim).right_aligned();
-    let block = panel(texts.title, true, styles).title_bottom(foot);
-    let inner = block.inner(rect);
-    frame.render_widget(block, rect);
+    let edges = Edges { title: texts.title.into(), foot: texts.foot.to_string() };
+    let inner = boxed(frame, areas, area, (width, height), edges, styles);
     let shown = list.shown();
     let count = Line::styled(format!("{} of {}", shown.len(), list.len()), styles.dim);
     let words = if list.filter().is_empty() {

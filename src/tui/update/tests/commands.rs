@@ -6,7 +6,6 @@ use crate::draft::Depths;
 use crate::settings::SettingKey;
 use crate::tui::actions::Dial;
 use crate::tui::commands::{COMMANDS, SlashAction};
-use crate::tui::controls::DialRanges;
 use crate::tui::event::Effect;
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
@@ -117,7 +116,7 @@ fn the_temperature_has_one_range() {
     let toast = state.toasts.shown().unwrap();
     assert_eq!(toast.text, "/temperature takes a number from 0 to 2, not 5");
     assert_eq!(state.controls.worker.sampler.temperature, 0.0);
-    let dials = DialRanges::new(state.models.ready.as_deref(), &state.tree);
+    let dials = state.dials();
     assert_eq!(dials.view(Dial::Temperature, &state.controls.worker).range, "0–2");
     type_keys(&mut state, "/temperature 2<enter><f4><tab>T");
     assert_eq!(state.controls.worker.sampler.temperature, 2.0);
