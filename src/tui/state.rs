@@ -45,7 +45,7 @@ pub struct StateConfig {
     pub keys: Keymap,
     /// Whether the program has never answered here before.
     pub first_run: bool,
-    /// Whether a record is shown, behind which there is no model.
+    /// Whether a record is shown, for which there is no model.
     pub replay: bool,
 }
 

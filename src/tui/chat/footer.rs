@@ -21,7 +21,7 @@ const SINCE: &str = " since it continued";
 /// Between two parts of a row.
 const BETWEEN: &str = " · ";
 
-/// The rows below `turn`, at most `width` columns wide where its parts are no wider; none below
+/// The rows below `turn`, at most `width` columns wide unless a part is wider; none below
 /// what has not ended. `last`: it is the last of the conversation and nothing is under way: whether
 /// a key continues it now.
 pub(crate) fn rows(

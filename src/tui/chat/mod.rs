@@ -48,9 +48,9 @@ pub struct Chat {
     pub preset: Option<String>,
     /// What is done when the context is full; `None` asks.
     pub when_full: Option<WhenFull>,
-    /// The answer that is being regenerated or goes on; it is restored if nothing comes.
+    /// The answer that is being regenerated or continued; it is restored if nothing comes.
     replaced: Option<Turn>,
-    /// Bytes of text and of thoughts that an answer had before it went on.
+    /// Bytes of text and of thoughts that an answer had before it continued.
     went_on_at: Option<(usize, usize)>,
     /// The exchange that was deleted last, and how many turns were left.
     deleted: Option<(usize, Vec<Turn>)>,
@@ -58,13 +58,13 @@ pub struct Chat {
     top: Option<usize>,
     /// Rows there are and rows seen, as last drawn.
     extent: (usize, usize),
-    /// Where the rows stand on the screen, as last drawn.
+    /// The places of the rows on the screen, as last drawn.
     pub seen: SeenRows,
     /// What is selected with the mouse.
     pub selection: Option<Selection>,
     /// By how much the last prompt did not fit.
     pub refused: Option<ContextUsage>,
-    /// Whether the answer that was asked for last continues what there was of it.
+    /// Whether the latest answer continues what there was of it.
     pub goes_on: bool,
     /// A summary on its way, which makes room in the context.
     pub summarising: Option<Summarising>,
@@ -124,7 +124,7 @@ impl Chat {
         self.top = None;
     }
 
-    /// Whether the last answer was cut off and can go on.
+    /// Whether the last answer was cut off and can continue.
     pub fn can_go_on(&self) -> bool {
         self.turns.last().is_some_and(Turn::goes_on)
     }
@@ -134,12 +134,12 @@ impl Chat {
         self.turns.last().is_some_and(|turn| turn.role == Role::User)
     }
 
-    /// Whether the answer being written goes on from what there was of it.
+    /// Whether the answer being written continues what there was of it.
     pub fn is_going_on(&self) -> bool {
         self.went_on_at.is_some()
     }
 
-    /// Opens the last answer again, so that it goes on where it was cut off.
+    /// Opens the last answer again, so that it continues where it was cut off.
     pub fn go_on(&mut self) {
         let Some(turn) = self.turns.last_mut().filter(|turn| turn.goes_on()) else { return };
         self.replaced = Some(turn.clone());
@@ -221,7 +221,7 @@ impl Chat {
     }
 
     /// Ends the answer being written. An empty one is removed unless the target ended it itself:
-    /// the answer it was to replace is restored, as is one that did not go on.
+    /// the answer it was to replace is restored, as is one that did not continue.
     pub fn close(&mut self, outcome: AnswerOutcome) {
         let began = self.went_on_at.take().unwrap_or_default();
         let Some(turn) = self.open_answer() else { return };
@@ -265,7 +265,7 @@ impl Chat {
         self.alternating(turns, |turn| !turn.text.is_empty() || turn.thought.is_some())
     }
 
-    /// What is saved beside the messages.
+    /// What is saved next to the messages.
     pub fn extras(&self) -> Extras {
         let mut versions = Vec::new();
         for (at, turn) in self.turns.iter().enumerate() {
@@ -318,7 +318,7 @@ impl Chat {
         self.top = (top < bottom).then_some(top);
     }
 
-    /// Shows row `row`, with a little of what stands above it.
+    /// Shows row `row`, with a little of what is above it.
     pub fn go_to(&mut self, row: usize) {
         let (all, fit) = self.extent;
         let top = row.saturating_sub(fit / 4);

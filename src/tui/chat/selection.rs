@@ -52,7 +52,7 @@ impl Selection {
         (self.from.min(self.to), self.from.max(self.to))
     }
 
-    /// The columns of this row that are selected: the first and the one behind the last.
+    /// The columns of this row that are selected: the first and the one after the last.
     pub fn columns(&self, turn: usize, (part, row): PartRow) -> Option<(usize, usize)> {
         let (first, last) = self.ends();
         let row_of = |point: TextPoint| (point.turn, point.part, point.row);
@@ -66,10 +66,10 @@ impl Selection {
     }
 }
 
-/// Where the rows of the conversation stand on the screen, as last drawn.
+/// The places of the conversation's rows on the screen, as last drawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeenRows {
-    /// The area; text begins `lead` columns behind its left edge.
+    /// The area; text begins `lead` columns after its left edge.
     pub area: Rect,
     /// Columns before the text.
     pub lead: u16,
@@ -85,7 +85,7 @@ impl SeenRows {
         self.lead + if part == Part::Thought { self.bar } else { 0 }
     }
 
-    /// The place below this cell of the screen; the nearest one for a cell beside the text. `None`
+    /// The place below this cell of the screen; the nearest one for a cell next to the text. `None`
     /// if there is no text at all.
     pub fn point(&self, x: u16, y: u16) -> Option<TextPoint> {
         let at = usize::from(y.saturating_sub(self.area.y));
@@ -94,7 +94,7 @@ impl SeenRows {
             let column = usize::from(x.saturating_sub(self.area.x + self.before(part)));
             return Some(TextPoint { turn, part, row, column });
         }
-        // Beside the text: the end of what stands above, else the beginning of what stands below.
+        // Next to the text: the end of the row above, else the beginning of the row below.
         let above = self.rows[..at].iter().rev().find_map(|(turn, row)| Some((*turn, (*row)?)));
         if let Some((turn, (part, row))) = above {
             return Some(TextPoint { turn, part, row, column: usize::MAX - 1 });

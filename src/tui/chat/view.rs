@@ -76,7 +76,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
 /// In front of the row that was gone to.
 const HERE: &str = "▸";
 
-/// Goes to the words that are looked for, if that was asked for since the last frame.
+/// Goes to the words that are looked for, if the search has moved since the last frame.
 fn go_to_match(state: &mut ScreenState, counts: &[usize]) {
     let Some(mut find) = state.chat.find.take_if(|find| find.goes()) else { return };
     let open = state.chat.shows_thoughts;
@@ -104,7 +104,7 @@ fn go_to_match(state: &mut ScreenState, counts: &[usize]) {
 /// A turn and bytes of its text.
 type Lit = (usize, Range<usize>);
 
-/// Shows the words of the round that is looked at, if another one was asked for since the last
+/// Shows the words of the round that is looked at, if it is another one than in the last
 /// frame.
 fn go_to_lit(state: &mut ScreenState, counts: &[usize], lit: Option<&Lit>) {
     let goes = state.tree.goes();
@@ -325,7 +325,7 @@ fn spans(row: &TextRow, marks: Marks<'_>, base: Style, styles: &Styles) -> Vec<S
     spans
 }
 
-/// A span's text before, in and behind the bytes that are lit.
+/// A span's text before, in and after the bytes that are lit.
 fn parts<'a>(
     piece: &'a StyledSpan,
     lit: Option<&Range<usize>>,
@@ -340,7 +340,7 @@ fn parts<'a>(
     [(piece, before, false), (piece, inside, true), (piece, behind, false)]
 }
 
-/// Where byte `byte` of the message stands in `text`, which begins at its byte `at`. A character
+/// The place of byte `byte` of the message in `text`, which begins at its byte `at`. A character
 /// that is drawn as another one, or that two tokens share, belongs to what comes before.
 fn place(text: &str, at: usize, byte: usize) -> usize {
     let mut place = byte.saturating_sub(at).min(text.len());

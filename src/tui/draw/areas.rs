@@ -29,7 +29,7 @@ pub struct Areas {
     pub hints: Rect,
     /// Everything between header and hints.
     pub body: Rect,
-    /// Of the body, what the panels beside the chat leave.
+    /// The part of the body that the panels next to the chat leave.
     pub column: Rect,
 }
 

@@ -1,4 +1,4 @@
-//! Frames of panels and boxes. Must never know what stands in them.
+//! Frames of panels and boxes. Must never know what is in them.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;

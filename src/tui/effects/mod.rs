@@ -56,11 +56,11 @@ pub struct EffectRunner {
     branch_of: Option<BranchOf>,
     /// Where KV caches of conversations are kept.
     snapshots: Option<PathBuf>,
-    /// The message that was left before anything was asked, as it was found.
+    /// The message that was left before the first question, as it was found.
     unsent: Option<String>,
     /// What could not be saved so far.
     unsaved: Unsaved,
-    /// What is told of the run when it has ended.
+    /// What the program reports when it has ended.
     left: Left,
     clipboard: Option<arboard::Clipboard>,
     /// Looks for models, and where what it finds goes.
@@ -129,8 +129,8 @@ impl EffectRunner {
         }
     }
 
-    /// Sends a command to the worker; `false` if it has ended. An answer is told which conversation
-    /// it belongs to; `target` answers in a new one.
+    /// Sends a command to the worker; `false` if it has ended. An answer gets the name of the
+    /// conversation it belongs to; `target` answers in a new one.
     pub fn send(&mut self, target: &str, command: Command) -> bool {
         match command {
             Command::Generate(mut job) => {
@@ -174,7 +174,7 @@ impl EffectRunner {
         saved.map(Some).map_err(|error| error.to_string())
     }
 
-    /// The message that was left before anything was asked.
+    /// The message that was left before the first question.
     pub fn unsent(&mut self) -> Option<ScreenEvent> {
         self.unsent = self.store.as_ref().and_then(SessionStore::unsent);
         self.unsent.clone().map(ScreenEvent::Unsent)
@@ -196,7 +196,7 @@ impl EffectRunner {
         }
     }
 
-    /// What is told of the run, now that it has ended. What could not be saved goes to `last`, the
+    /// What the program reports, now that it has ended. What could not be saved goes to `last`, the
     /// folder of last resort.
     pub fn left(&mut self, last: &Path) -> Left {
         let lost = self.lost(last);
@@ -280,7 +280,7 @@ impl EffectRunner {
             );
         }
         self.saved()?.delete(&id).map_err(|error| error.to_string())?;
-        // What was computed for it goes at once, whatever target it was for; what this target still
+        // What was computed for it goes at once, for every target; what this target still
         // holds of it is not written any more.
         if let Some(folder) = &self.snapshots {
             discard_snapshots(folder, &id);

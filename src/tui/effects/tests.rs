@@ -199,7 +199,7 @@ fn what_cannot_be_saved_is_told_tried_again_and_kept_elsewhere_at_last() {
     let words = lost.to_string();
     assert!(words.contains("mo␛re") && words.ends_with("alone"), "{words}");
 
-    // Once there is room again, what was left behind is saved too.
+    // Once there is room again, what could not be saved is saved too.
     std::fs::remove_file(&file).unwrap();
     runner.save("t", vec![said(Role::User, "Second")]).unwrap();
     runner.keep_unsent(None);

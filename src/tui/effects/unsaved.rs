@@ -29,7 +29,7 @@ pub struct Lost {
     pub conversations: Vec<PathBuf>,
     /// The file of last resort of a message that was not sent and belongs to no conversation.
     pub message: Option<PathBuf>,
-    /// Why there could be no such file.
+    /// Why no such file could be written.
     pub failed: Option<String>,
     /// Messages that were not sent and are in none.
     pub unsent: Vec<String>,

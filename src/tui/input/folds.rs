@@ -1,5 +1,5 @@
-//! Long texts that stand in the message as one mark, `⟦200 lines⟧`, and whole in what is sent. Must
-//! never know where they come from.
+//! Long texts that appear in the message as one mark, `⟦200 lines⟧`, and whole in what is sent.
+//! Must never know where they come from.
 
 /// Lines from which a pasted text is folded.
 const LONG: usize = 16;

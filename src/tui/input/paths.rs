@@ -12,10 +12,10 @@ type Separates = fn(char) -> bool;
 /// The names of a folder that was listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listed {
-    /// As it is written in the message, with the separator behind it; empty for the one we are in.
-    /// `None` before any was asked for.
+    /// As it is written in the message, with the separator after it; empty for the one we are in.
+    /// `None` before the first.
     folder: Option<String>,
-    /// The names in it, those of folders with a slash behind them.
+    /// The names in it, those of folders with a slash after them.
     names: Vec<String>,
 }
 
@@ -27,7 +27,7 @@ fn split(path: &str, separates: Separates) -> (&str, &str) {
     path.split_at(separators.find(|(at, _)| !escapes(*at)).map_or(0, |(at, _)| at + 1))
 }
 
-/// The path that `before`, the line up to the cursor, ends with. A blank in it stands behind a
+/// The path that `before`, the line up to the cursor, ends with. A blank in it follows a
 /// backslash.
 pub(crate) fn path_before(before: &str) -> Option<&str> {
     let word = words(before).last().filter(|(at, word)| at + word.len() == before.len())?.1;
@@ -55,7 +55,7 @@ pub(crate) fn named(message: &str) -> Vec<String> {
     let mut paths: Vec<String> = Vec::new();
     for (_, word) in message.lines().flat_map(words) {
         let Some(path) = word.strip_prefix(SIGN) else { continue };
-        // What ends a sentence is no part of a name, nor are brackets around it.
+        // What ends a sentence is not part of a name, nor are brackets around it.
         let path = path.trim_end_matches([',', ';', ':', '!', '?', ')', '"', '\'']);
         let path = path.strip_suffix('.').unwrap_or(path);
         let path = path.replace("\\ ", " ");

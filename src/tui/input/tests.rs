@@ -71,7 +71,7 @@ fn what_was_not_sent_is_known_wherever_it_stands() {
     assert_eq!((input.text().as_str(), input.unsent().as_deref()), ("three", Some("three")));
     input.set("/theme");
     input.sent();
-    assert_eq!(input.unsent().as_deref(), Some("three"), "a command is no message");
+    assert_eq!(input.unsent().as_deref(), Some("three"), "a command is not a message");
     input.set("four");
     input.sent();
     assert_eq!(input.unsent(), None);
@@ -83,7 +83,7 @@ fn what_was_not_sent_is_known_wherever_it_stands() {
 fn a_command_that_is_put_aside_is_no_unsent_message() {
     let mut input = Input::default();
     input.set("/temperature 0.");
-    assert_eq!(input.unsent().as_deref(), Some("/temperature 0."), "it stands there");
+    assert_eq!(input.unsent().as_deref(), Some("/temperature 0."), "it is there");
     input.stash();
     assert_eq!(input.unsent(), None);
     input.up();

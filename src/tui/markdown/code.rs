@@ -1,5 +1,5 @@
 //! Syntax roles of the spans of a code line, by syntect's grammars. Lines of an open block that are
-//! complete are kept with the parser's state behind them, so that a streaming block costs one line
+//! complete are kept with the parser's state after them, so that a streaming block costs one line
 //! a frame. Must never know colours.
 
 use std::sync::OnceLock;
@@ -25,7 +25,7 @@ struct CodeBlock {
     /// Behind the last kept line; `None` for a language without a grammar.
     state: Option<(ParseState, ScopeStack)>,
     lines: Vec<(String, Stretches)>,
-    /// Next line to be asked for.
+    /// The next line to be read.
     next: usize,
 }
 

@@ -41,7 +41,7 @@ impl MarkdownTable {
         }
     }
 
-    /// The table's lines for `room` columns, without what stands before them.
+    /// The table's lines for `room` columns, without what comes before them.
     pub fn lines(self, room: usize) -> Vec<Logical> {
         match self.widths(room) {
             Some(widths) => self.grid(&widths),
@@ -129,7 +129,7 @@ impl MarkdownTable {
         lines
     }
 
-    /// One record per row: each value behind the head of its column, a blank line between records.
+    /// One record per row: each value after the head of its column, a blank line between records.
     fn records(&self) -> Vec<Logical> {
         let Some((head, rows)) = self.rows.split_first() else { return Vec::new() };
         if rows.is_empty() {

@@ -209,7 +209,7 @@ fn code_is_broken_between_words_and_keeps_its_indentation() {
         assert!(code.iter().any(|row| row.contains(word)), "{found:#?}");
     }
     assert!(found.iter().any(|row| row.contains("    let answer")), "{found:#?}");
-    // A word that no row holds is broken at the edge, behind its indentation.
+    // A word that no row holds is broken at the edge, after its indentation.
     assert!(found.iter().any(|row| row.contains("    unbreakable_")), "{found:#?}");
 }
 

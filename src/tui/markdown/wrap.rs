@@ -23,7 +23,7 @@ pub struct Logical {
     pub text: String,
     /// `(end, tag)`: the tag holds up to byte `end` of `text`. Ends rise.
     pub tags: Vec<(usize, Tag)>,
-    /// `(start, at)`: from byte `start` of `text` on it stands in the message from byte `at` on, up
+    /// `(start, at)`: from byte `start` of `text` on it is in the message from byte `at` on, up
     /// to the next entry; `None` if it is not of the message. Starts rise.
     pub sources: Vec<(usize, Option<usize>)>,
 }
@@ -34,7 +34,7 @@ impl Logical {
         self.push_from(text, tag, None);
     }
 
-    /// Appends text of one tag that stands in the message from byte `at` on.
+    /// Appends text of one tag that is in the message from byte `at` on.
     pub fn push_from(&mut self, text: &str, tag: Tag, at: Option<usize>) {
         if text.is_empty() {
             return;
@@ -75,7 +75,7 @@ struct Cell {
     width: usize,
     tag: Tag,
     space: bool,
-    /// Where it stands in the message.
+    /// Its place in the message.
     at: Option<usize>,
 }
 
@@ -131,7 +131,7 @@ pub fn wrap(line: &Logical, width: usize) -> Vec<TextRow> {
     rows
 }
 
-/// Where to cut a full row: after the last space or beside a wide character; else at its end.
+/// Where to cut a full row: after the last space or next to a wide character; else at its end.
 fn break_point(cells: &[Cell], next_width: usize) -> usize {
     if next_width == 2 {
         return cells.len();
@@ -147,7 +147,7 @@ fn row(prefix: &[StyledSpan], cells: &[Cell]) -> TextRow {
     for (index, cell) in cells[..end].iter().enumerate() {
         let merge = index > 0;
         match row.last_mut() {
-            // A span stands in the message as it is drawn.
+            // A span is in the message as it is drawn.
             Some(last)
                 if merge
                     && (last.look, last.origin) == cell.tag

@@ -1,5 +1,6 @@
-//! Figures of the latest answer and of the machine. Tokens, rounds, times and τ are in the [`Summary`], which every
-//! round updates and the worker's own replaces at the end. Must never know how they are drawn.
+//! Figures of the latest answer and of the machine. Tokens, rounds, times and τ are in the
+//! [`Summary`], which every round updates and the worker's own replaces at the end. Must never know
+//! how they are drawn.
 
 pub(crate) mod payoff;
 pub(crate) mod view;
@@ -18,7 +19,7 @@ pub use payoff::{Pays, PlainPace, Speedup};
 pub struct Meters {
     /// Figures of the latest answer.
     pub answer: AnswerMeters,
-    /// Those of the answer before, until the one that was asked for has its first token: they come
+    /// Those of the answer before, until the next one has its first token: they come
     /// back if it never gets one.
     earlier: Option<AnswerMeters>,
     /// What a token takes without speculation.

@@ -26,10 +26,10 @@ pub enum Phase {
     Idle,
     /// An answer is on its way.
     Answering {
-        /// When it was asked for.
+        /// When it began.
         since: Duration,
     },
-    /// The models could not be loaded, or the decode thread ended; nothing can be asked.
+    /// The models could not be loaded, or the decode thread ended: there are no answers.
     Broken,
 }
 

@@ -12,7 +12,7 @@ use crate::tui::race;
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
-/// A box is no wider than a comfortable row.
+/// The most columns of a box: a comfortable row.
 pub(crate) const WIDTH: u16 = 76;
 
 pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState, styles: &Styles) {

@@ -107,7 +107,7 @@ pub struct Race {
 }
 
 impl Race {
-    /// Most tokens of each answer where nothing else is asked for: a race is to be watched.
+    /// Most tokens of each answer unless the user sets another limit: a race is to be watched.
     pub const LONGEST: usize = 256;
     /// Milliseconds for which a round plays where rounds are compared.
     const ROUND_MS: f64 = 80.0;
@@ -150,7 +150,7 @@ impl Race {
         false
     }
 
-    /// Whether the play goes on at the time `now`.
+    /// Whether the play continues at the time `now`.
     pub fn playing(&self, now: Duration) -> bool {
         self.began.is_some() && self.elapsed(now) < self.length_ms()
     }

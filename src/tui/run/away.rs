@@ -18,7 +18,7 @@ impl App {
     }
 
     /// Gives the terminal to the user's editor. What it leaves comes as an event; meanwhile an
-    /// answer goes on, and nothing is drawn.
+    /// answer continues, and nothing is drawn.
     pub(super) fn edit(&mut self, text: &str) -> Result<(), String> {
         let Some(results) = self.results.clone().filter(|_| !self.editing) else { return Ok(()) };
         let editor = editor::chosen(|name| std::env::var_os(name))?;
@@ -44,7 +44,7 @@ impl App {
         }
     }
 
-    /// Takes the terminal again, after a stop of whatever kind.
+    /// Takes the terminal again after a stop.
     pub(super) fn resume(&mut self) {
         self.suspended = false;
         self.changed = true;

@@ -1,5 +1,5 @@
 //! The event loop of the screen: signals first, then input, the worker and time. All queued events
-//! are handled, then the screen is drawn once, at most 30 times a second and only after a change:
+//! are handled, then the screen is drawn once, at most 30 times per second and only after a change:
 //! it shares its cores with verification. What may block (reading keys, writing frames) runs on
 //! threads of their own, so that the loop never blocks. Must never know what an event changes.
 
@@ -77,7 +77,7 @@ pub enum Opening {
 pub struct NotOpened(String);
 
 /// Shows the screen until the user leaves. `start` starts the worker, whose events go to the sink
-/// it is given. The terminal is given back and the conversation saved whatever happens. Returns
+/// it is given. The terminal is given back and the conversation saved in every case. Returns
 /// what was left.
 ///
 /// # Errors
@@ -121,7 +121,7 @@ pub fn run(
     })
 }
 
-/// What the worker says until the models are opened: files that are missing or are no models are
+/// What the worker says until the models are opened: files that are missing or are not models are
 /// reported without a screen.
 async fn opening(events: &mut UnboundedReceiver<Event>) -> Result<Vec<Event>, NotOpened> {
     let until = tokio::time::Instant::now() + OPENING_LIMIT;
@@ -141,7 +141,7 @@ async fn opening(events: &mut UnboundedReceiver<Event>) -> Result<Vec<Event>, No
 }
 
 /// Runs `body` on the terminal, then gives it back; after a panic the conversation is saved. What
-/// cannot be saved goes to the temporary folder, and where that is stands on the terminal.
+/// cannot be saved goes to the temporary folder, whose name is printed on the terminal.
 fn guarded(
     mut app: App,
     body: impl FnOnce(&mut App) -> anyhow::Result<()>,
@@ -181,7 +181,7 @@ struct App {
     began: Instant,
     /// Whether the screen shows less than the state holds.
     changed: bool,
-    /// Questions that are asked by themselves.
+    /// The questions of a replay, which ask themselves.
     questions: VecDeque<String>,
     /// Whether something was typed that the screen does not show yet.
     typed: bool,
@@ -450,7 +450,7 @@ async fn work(app: &mut App, sources: Sources) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Samples the machine's load once a second, on a thread of its own: the driver may be slow.
+/// Samples the machine's load once per second, on a thread of its own: the driver may be slow.
 fn sample_usage() -> UnboundedReceiver<Usage> {
     let (sender, receiver) = unbounded_channel();
     let watch = move || {

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::Receiver;
 use super::{App, Button, ScreenEvent, Signal};
 
 impl App {
-    /// Takes an event in, with the characters that wait behind it if it is one.
+    /// Takes an event in, with the characters that wait after it if it is one.
     pub(super) fn input(&mut self, input: Input, waiting: &mut Receiver<Input>) {
         let event = match input {
             Input::Key(event) if is_text(&event) => {
@@ -57,7 +57,7 @@ fn is_text(event: &KeyEvent) -> bool {
         && event.modifiers.difference(KeyModifiers::SHIFT).is_empty()
 }
 
-/// `first` and the characters that wait behind it, and what came after them.
+/// `first` and the characters that wait after it, and what came after those.
 fn characters(first: KeyEvent, waiting: &mut Receiver<Input>) -> (Vec<KeyEvent>, Option<Input>) {
     let mut keys = vec![first];
     while let Ok(next) = waiting.try_recv() {

@@ -84,7 +84,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Takes the terminal again, whatever another program has made of it.
+    /// Takes the terminal again after another program has used it.
     ///
     /// # Errors
     /// If there is no terminal.
@@ -114,8 +114,8 @@ impl Screen {
         Ok(())
     }
 
-    /// Draws a frame. The terminal gets it in one piece and shows it at once, so that nobody sees
-    /// it cleared and not yet drawn.
+    /// Draws a frame. The terminal gets it in one piece and shows it at once, so that the user
+    /// never sees it cleared and not yet drawn.
     ///
     /// # Errors
     /// If the terminal is gone.

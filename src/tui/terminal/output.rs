@@ -1,7 +1,7 @@
 //! Output to the terminal, written on a thread of its own: a terminal that accepts nothing (stopped
-//! with Ctrl+S, or behind a frozen connection) must not block the screen's thread, which handles
-//! signals. A frame is written whole or, once the terminal is restored, not at all. Must never know
-//! what is drawn.
+//! with Ctrl+S, or at the end of a frozen connection) must not block the screen's thread, which
+//! handles signals. A frame is written whole or, once the terminal is restored, not at all. Must
+//! never know what is drawn.
 
 use std::cell::RefCell;
 use std::io::{self, Write};

@@ -210,7 +210,7 @@ pub fn stop() -> io::Result<()> {
 }
 
 /// Whether a shell with job control can bring this process back: it gives each job a process group
-/// of its own. The group of the session's first process is no job of a shell.
+/// of its own. The group of the session's first process is not a job of a shell.
 #[cfg(unix)]
 fn has_shell() -> bool {
     rustix::process::getsid(None).is_ok_and(|session| session != rustix::process::getpgrp())

@@ -269,7 +269,7 @@ pub fn answer(generation: u64, text: &str, nodes: usize) -> Vec<Event> {
     events
 }
 
-/// While the target verifies round `index` of an answer: one token, with two sequences behind it.
+/// While the target verifies round `index` of an answer: one token, followed by two sequences.
 pub fn pending(generation: u64, index: usize) -> Event {
     let Round { mut tree, mut labels, .. } = round_of(&[(" the", 0, 1.0)], &[], "");
     tree.push(0, 1, -0.2);

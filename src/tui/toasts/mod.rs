@@ -112,7 +112,7 @@ impl Toasts {
         }
     }
 
-    /// Lets go of a line whose time is over and shows the next notice.
+    /// Drops a line whose time is over and shows the next notice.
     pub fn pass(&mut self, now: Duration) {
         if self.shown.as_ref().is_some_and(|toast| toast.until <= now) {
             self.next(now);

@@ -33,7 +33,7 @@ pub struct Rounds {
     extent: (usize, usize),
     /// The round that is being verified and the generation of its answer, as far as it is known.
     pending: Option<(u64, Box<PendingRound>)>,
-    /// The rounds of the answer before, until the one that was asked for has its first token: they
+    /// The rounds of the answer before, until the next one has its first token: they
     /// come back if it never gets one.
     earlier: Option<Box<Rounds>>,
 }

@@ -16,7 +16,7 @@ impl ScreenState {
     /// its answer has ended.
     pub fn pending(&self) -> Option<&PendingRound> {
         let (of, round) = self.tree.pending.as_ref()?;
-        // It may have been told late, when the round was done already.
+        // The event may come late, when the round is done already.
         let is_next = round.index == self.tree.len();
         let counts = self.answering() && *of == self.generation() && is_next;
         (counts && self.tree.live()).then_some(round)
@@ -25,7 +25,7 @@ impl ScreenState {
 
 /// The rows of a round that is being verified, for a panel of `fit` rows. Tokens that follow each
 /// other and have no room for a row each share one, as those of a sequence do: the sequences, which
-/// grow, stand below.
+/// grow, are below.
 pub fn pending_rows(round: &PendingRound, fold: Fold, fit: usize) -> Vec<TreeRow> {
     let PendingRound { tree, labels, ahead, outcomes, .. } = round;
     let drawn = Drawn { tree, labels, judged: None, ahead: Some(ahead), outcomes };
@@ -97,7 +97,7 @@ mod tests {
         let short = ["○ <s>", "╰╴? ␣the␣cat!"];
         assert_eq!(sketch(&round, Fold::Fit, 5), [&short[..], &ahead].concat());
         assert_eq!(pending_rows(&round, Fold::Fit, 5)[1].probability, Some(0.6));
-        // Asked for, all of it stands there.
+        // With all nodes shown, each has a row.
         assert_eq!(sketch(&round, Fold::Nothing, 5), [&all[..], &ahead].concat());
     }
 

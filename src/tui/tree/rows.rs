@@ -49,14 +49,14 @@ pub enum NodeOutcome {
     Root,
     /// Drafted and accepted.
     Accepted,
-    /// The bonus token: not in the tree, chosen by the target behind the accepted path.
+    /// The bonus token: not in the tree, chosen by the target after the accepted path.
     Target,
     /// Drafted and rejected.
     Rejected,
     /// A whole sequence that was drafted ahead, while the target verified the tree, and then not
     /// used; or an outcome that did not come.
     Ahead,
-    /// The sequence drafted ahead that the next round goes on with; or the outcome that came.
+    /// The sequence drafted ahead that the next round continues; or the outcome that came.
     Adopted,
     /// Drafted, and being verified: not judged yet.
     Pending,
@@ -74,7 +74,7 @@ pub struct TreeRow {
     /// The draft's probability of it after its parent; `None` for root and target. Of a sequence
     /// that of its first token, since the target's own choice of that decides about it.
     pub probability: Option<f32>,
-    /// Nodes hidden below it (or beside it, if only the path is shown).
+    /// Nodes hidden below it (or next to it, if only the path is shown).
     pub hidden: usize,
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn rows(drawn: Drawn<'_>, fold: Fold, fit: usize) -> Vec<TreeRow> {
         }
     }
     let end = path.last().copied().filter(|&i| i < nodes.len()).unwrap_or(0);
-    // Where an accepted token ended the answer, there is nothing behind it: nodes that the draft
+    // Where an accepted token ended the answer, there is nothing after it: nodes that the draft
     // hung there were never reached.
     if judged.is_some_and(|round| !round.has_bonus()) {
         for child in std::mem::take(&mut children[end]) {
@@ -158,7 +158,7 @@ pub(crate) fn rows(drawn: Drawn<'_>, fold: Fold, fit: usize) -> Vec<TreeRow> {
 }
 
 /// A tree that was drafted ahead, in a row: the path and the token that it was drafted for, and
-/// behind `⋯` its likeliest path; its other nodes are hidden. The probability is the outcome's.
+/// after `⋯` its likeliest path; its other nodes are hidden. The probability is the outcome's.
 fn outcome_row(tree: &Tree, labels: &[String], outcome: &OutcomeRecord) -> TreeRow {
     let mut path: Vec<usize> = tree.ancestors(outcome.node).filter(|&node| node != 0).collect();
     path.reverse();

@@ -58,7 +58,7 @@ fn write(left: &mut Rect, areas: &mut Areas, state: &ScreenState) {
     areas.notice = take_bottom(left, toasts::view::rows(areas.input, state));
 }
 
-/// Panels stand at the right.
+/// Panels are at the right.
 fn beside(left: &mut Rect, areas: &mut Areas, state: &ScreenState) {
     let controls = CONTROLS + if state.display.focus == Focus::Controls { MEANING } else { 0 };
     if left.width >= TWO_COLUMNS {
@@ -85,7 +85,7 @@ fn beside(left: &mut Rect, areas: &mut Areas, state: &ScreenState) {
     areas.tree = Some(right);
 }
 
-/// One panel stands below the chat, which keeps a third; none where only its frame would fit.
+/// One panel is below the chat, which keeps a third; none where only its frame would fit.
 fn below(left: &mut Rect, areas: &mut Areas, side: Option<Side>) {
     let Some(side) = side else { return };
     let room = left.height - left.height / 3;

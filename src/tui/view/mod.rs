@@ -1,6 +1,6 @@
-//! The state of the screen as a frame: each component draws itself into the area that `layout` gives
-//! it. A view reads the state; all it writes back is the size of the screen and which rows were
-//! drawn where, which scrolling and the mouse need. Must never know where data comes from.
+//! The state of the screen as a frame: each component draws itself into the area that `layout`
+//! gives it. A view reads the state; all it writes back is the size of the screen and which rows
+//! were drawn where, which scrolling and the mouse need. Must never know where data comes from.
 
 mod header;
 mod hints;

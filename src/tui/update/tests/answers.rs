@@ -222,7 +222,7 @@ fn the_very_first_answer_is_slow_until_a_key() {
         let effects = type_keys(&mut state, key);
         assert!(matches!(&effects[..], [Effect::Apply(controls), ..] if controls.pace == 0));
         assert_eq!(state.input.text(), if key == "x" { "x" } else { "" }, "{key}");
-        assert!(state.answering(), "{key}: it goes on");
+        assert!(state.answering(), "{key}: it continues");
     }
     let mut state = loaded(80, 24);
     state.controls.first_answer = FirstAnswer::ToCome;
@@ -250,10 +250,10 @@ fn the_keys_that_end_the_slow_answer_do_no_more_than_that() {
         let mut state = loaded(80, 24);
         state.controls.first_answer = FirstAnswer::ToCome;
         type_keys(&mut state, "one<enter>");
-        // Whatever stands in the message already, and wherever the keys go.
+        // With any message begun, and in any panel.
         state.input.set("next");
         let effects = type_keys(&mut state, key);
-        // The tree leaves the screen with the slow answer, which the worker is told too.
+        // The tree leaves the screen with the slow answer, and the worker learns it.
         assert_eq!(effects.last(), Some(&Effect::Apply(state.controls.worker.clone())), "{key}");
         assert!(effects.iter().all(|effect| matches!(effect, Effect::Apply(_))), "{effects:?}");
         assert!(state.controls.worker.pace == 0 && !state.controls.worker.watched, "{key}");

@@ -42,7 +42,7 @@ fn what_was_there_stays_if_nothing_comes_of_a_continuation() {
     let generation = Some(state.generation());
     say(&mut state, Event::Failed { generation, error });
     assert_eq!(texts(&state)[1].1, "Once upon a time");
-    // A stopped answer that was saved goes on after the next start too.
+    // A stopped answer that was saved continues after the next start too.
     let mut again = reloaded(&state);
     assert!(state.chat.saved_turns()[1].interrupted || !again.chat.can_go_on());
     type_keys(&mut state, "/continue<enter>");
@@ -66,7 +66,7 @@ fn versions_of_an_answer_are_kept_and_switched_and_saved() {
     answered(&mut state, "Third.");
     let last = |state: &ScreenState| texts(state).last().unwrap().1.clone();
     let place = |state: &ScreenState| state.chat.turns().last().unwrap().versions.place();
-    assert_eq!(place(&state), (3, 3), "the same text again is no version");
+    assert_eq!(place(&state), (3, 3), "the same text again is not a version");
     type_keys(&mut state, "<a-,>");
     assert_eq!((last(&state).as_str(), place(&state)), ("Second.", (2, 3)));
     let mut again = reloaded(&state);
@@ -77,7 +77,7 @@ fn versions_of_an_answer_are_kept_and_switched_and_saved() {
         type_keys(state, "<a-.><a-.>");
         assert_eq!((last(state).as_str(), place(state)), ("Third.", (3, 3)));
         type_keys(state, "<a-,>");
-        // What is shown is what the conversation goes on from.
+        // The conversation continues from the version that is shown.
         let effects = type_keys(state, "more<enter>");
         assert_eq!(contents(&job(&effects).messages), ["one", "Second.", "more"]);
     }
@@ -118,7 +118,7 @@ fn a_message_written_anew_begins_a_branch() {
 #[test]
 fn a_branch_goes_on_behind_an_earlier_answer() {
     let mut state = talk();
-    assert!(type_keys(&mut state, "/branch<enter><enter>").is_empty(), "the end is no branch");
+    assert!(type_keys(&mut state, "/branch<enter><enter>").is_empty(), "the end is not a branch");
     let effects = type_keys(&mut state, "/branch<enter><down><down><enter>");
     assert!(effects.contains(&Effect::Branch { messages: 2 }), "{effects:?}");
     let effects = type_keys(&mut state, "else<enter>");
@@ -170,7 +170,7 @@ fn a_folded_paste_is_folded_again_however_it_comes_back() {
         assert!(marked(&state), "{keys}: {:?}", state.input.area().lines());
         assert_eq!(state.input.text(), format!("Sum up: {long}"));
     }
-    // Put aside, and to be written anew.
+    // Put aside, so that another one can be written.
     let mut state = loaded(80, 24);
     written(&mut state);
     type_keys(&mut state, "<c-c>");

@@ -32,7 +32,7 @@ fn a_full_context_offers_three_ways_once() {
     assert_eq!(state.chat.turns().len(), 8, "what is forgotten is still there to read");
     let mut again = reloaded(&state);
     assert_eq!(again.chat.forgotten, state.chat.forgotten);
-    // The choice holds: the next time nothing is asked.
+    // The choice holds: the next time there is no question.
     again.ready.as_mut().unwrap().context = 100;
     let before = again.chat.forgotten.messages;
     type_keys(&mut again, "five<enter>");
@@ -69,7 +69,7 @@ fn nothing_is_forgotten_for_a_message_that_cannot_fit() {
         let effects = if stopped { type_keys(&mut state, "<esc>") } else { Vec::new() };
         assert_eq!((state.input.text().as_str(), state.chat.turns().len()), ("four", 6));
         assert_eq!(state.chat.extras().forgotten, None, "{effects:?}");
-        // The next one is told all that was said.
+        // The next one gets all that was said.
         type_keys(&mut state, "<esc><c-u>");
         let effects = type_keys(&mut state, "five<enter>");
         assert!(contents(&job(&effects).messages).contains(&"one"));

@@ -43,7 +43,7 @@ pub(super) fn texts(state: &ScreenState) -> Vec<(Role, String)> {
     state.chat.turns().iter().map(|turn| (turn.role, turn.text.clone())).collect()
 }
 
-/// A question; with `interrupted`, an answer that lacks its end.
+/// A question; with `interrupted`, an answer without its end.
 pub(super) fn saved(content: &str, interrupted: bool) -> SavedTurn {
     let role = if interrupted { Role::Assistant } else { Role::User };
     SavedTurn { interrupted, ..SavedTurn::whole(Message::new(role, content)) }

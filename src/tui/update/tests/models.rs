@@ -1,4 +1,4 @@
-//! Other models: chosen, loaded beside those in use, stopped, failed.
+//! Other models: chosen, loaded next to those in use, stopped, failed.
 
 use super::{job as asked, screen};
 use crate::tui::actions::ModelPart;

@@ -74,7 +74,7 @@ fn lit(state: &ScreenState) -> Option<String> {
 #[test]
 fn each_round_lights_up_its_own_words() {
     let mut state = answered(120, 36);
-    assert_eq!(lit(&state), None, "nobody looks at rounds");
+    assert_eq!(lit(&state), None, "the rounds are not looked at");
     type_keys(&mut state, "<f2><tab><home>");
     let mut said = TEXT.split(' ').next().unwrap().to_string();
     for at in 0..state.tree.len() {
@@ -202,7 +202,7 @@ fn open_thoughts_are_selected_too() {
     for event in crate::tui::tests::thinking(1, THOUGHT, "A star of hydrogen.") {
         say(&mut state, event);
     }
-    // Folded, they are no part of what is selected.
+    // Folded, they are not part of what is selected.
     let effects = drag(&mut state, "is the sun?", "hydrogen");
     assert_eq!(effects, [Effect::Copy("is the sun?\n\nA star of h".to_string())]);
     type_keys(&mut state, "<c-o>");

@@ -1,4 +1,4 @@
-//! A record shown again: it is no chat.
+//! A record shown again: it is not a chat.
 
 use super::texts;
 use crate::chat::Role;

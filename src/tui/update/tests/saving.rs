@@ -63,7 +63,7 @@ fn a_question_is_saved_before_its_answer_comes() {
     let mut state = loaded(80, 24);
     let effects = type_keys(&mut state, "Remember me<enter>");
     assert!(matches!(effects.last(), Some(Effect::Save { turns, .. }) if turns.len() == 1));
-    // Giving an answer anew leaves the one there is on the disk until it has been replaced.
+    // While an answer is written again, the one before stays on the disk until it is replaced.
     for event in answer(1, "An answer.", 8) {
         say(&mut state, event);
     }

@@ -58,7 +58,7 @@ fn a_conversation_of_another_model_offers_to_load_it() {
     let job = LoadJob { load: 1, models: named("/models/qwen.gguf") };
     assert_eq!(effects.last(), Some(&Effect::Send(Command::Load(job))));
     assert!(state.overlays.open.is_none());
-    // With the same model nothing is asked, whatever its file is called here.
+    // With the same model there is no question, also if its file has another name here.
     let mut state = loaded(80, 24);
     state.models.ready.as_mut().unwrap().target = "Qwen 1.5B".to_string();
     tell(&mut state, ScreenEvent::Loaded(Ok(of_qwen())));

@@ -1,4 +1,4 @@
-//! Tests that no cell of the screen has a control character, whatever models and files contain.
+//! Tests that no cell of the screen has a control character, even if models and files contain some.
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;

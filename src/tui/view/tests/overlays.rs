@@ -329,7 +329,7 @@ fn assert_whole_frames(screen: &str, what: &str) {
             let edge = |y| "│▲▼".contains(at(y, end));
             assert!((y + 1..below).all(edge), "{what}\n{screen}");
         }
-        // The branches of a tree are no corners.
+        // The branches of a tree are not corners.
         let branch = |x: usize| row[x] == '╰' && row.get(x + 1) == Some(&'╴');
         right += (0..row.len()).filter(|&x| "╮╰╯".contains(row[x]) && !branch(x)).count();
     }
