@@ -129,7 +129,6 @@ pub enum Action {
     OverlayClear,
     /// Takes what is under the cursor of an overlay.
     OverlayTake,
-    /// Closes the overlay.
     OverlayClose,
 }
 
@@ -243,8 +242,6 @@ pub struct DialRow {
 /// What is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelPart {
-    /// The target.
     Target,
-    /// What drafts for it.
     Draft,
 }

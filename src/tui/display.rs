@@ -14,7 +14,6 @@ pub enum Focus {
     Tree,
     /// The meters (narrow screens, where they replace another panel).
     Meters,
-    /// The controls.
     Controls,
 }
 
@@ -36,9 +35,7 @@ impl Focus {
 pub enum Side {
     /// The draft tree.
     Tree,
-    /// The meters.
     Meters,
-    /// The controls.
     Controls,
 }
 

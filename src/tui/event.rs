@@ -77,9 +77,7 @@ pub enum ScreenEvent {
     Folder(String, Vec<String>),
     /// The files that the words of a message name.
     NamedRead {
-        /// The message.
         message: String,
-        /// The files.
         files: Vec<NamedFile>,
     },
     /// The message as the editor left it, or why it stays as it was.
@@ -137,7 +135,6 @@ pub enum Effect {
     RenameSession {
         /// Its name in the store.
         id: String,
-        /// The title.
         title: String,
     },
     /// Delete the saved conversation of this name.
@@ -159,7 +156,6 @@ pub enum Effect {
     ListFolder(String),
     /// Read the files that the words of a message name.
     ReadNamed {
-        /// The message.
         message: String,
         /// The files.
         paths: Vec<String>,

@@ -26,33 +26,33 @@
 //! | [`theme`], `draw`, [`markdown`] | every style, rows and frames, answers as rows |
 //! | [`run`](mod@run), `effects`, `terminal` | the loop, the effects, the terminal |
 
-pub mod actions;
-pub mod chat;
+pub(crate) mod actions;
+pub(crate) mod chat;
 pub mod commands;
-pub mod controls;
-pub mod display;
+pub(crate) mod controls;
+pub(crate) mod display;
 mod draw;
 mod effects;
 pub(crate) mod event;
-pub mod input;
-pub mod keymap;
-pub mod markdown;
-pub mod meters;
-pub mod models;
-pub mod overlays;
-pub mod race;
-pub mod run;
-pub mod state;
+pub(crate) mod input;
+pub(crate) mod keymap;
+pub(crate) mod markdown;
+pub(crate) mod meters;
+pub(crate) mod models;
+pub(crate) mod overlays;
+pub(crate) mod race;
+pub(crate) mod run;
+pub(crate) mod state;
 mod terminal;
 #[cfg(test)]
 mod tests;
-pub mod theme;
-pub mod toasts;
-pub mod tree;
-pub mod update;
-pub mod view;
+pub(crate) mod theme;
+pub(crate) mod toasts;
+pub(crate) mod tree;
+pub(crate) mod update;
+pub(crate) mod view;
 
-pub use effects::model_finder::ModelFinder;
-pub use effects::presets::Preset;
-pub use effects::{Left, Lost};
-pub use run::{NotOpened, Opening, ScreenConfig, run};
+pub(crate) use effects::model_finder::ModelFinder;
+pub(crate) use effects::{Left, Lost};
+pub use input::Starters;
+pub(crate) use run::{NotOpened, Opening, ScreenConfig, run};

@@ -30,7 +30,6 @@ pub fn next(theme: ThemeName) -> ThemeName {
     }
 }
 
-/// The styles of a theme.
 pub fn styles(theme: ThemeName) -> Styles {
     match theme {
         ThemeName::Dark => Styles::coloured(&DARK),

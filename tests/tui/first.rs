@@ -8,7 +8,7 @@ use crate::support::gguf;
 use crate::support::hub::{Manners, Server};
 use crate::support::program::{Home, at_home, outcome};
 use crate::support::pty::Pty;
-use dovetail::tui::input::Starters;
+use dovetail::tui::Starters;
 
 #[test]
 fn the_demo_says_what_it_is_and_its_first_answer_can_be_watched() {

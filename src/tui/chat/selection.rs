@@ -22,13 +22,10 @@ pub enum Part {
 /// A place in the conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TextPoint {
-    /// The turn.
     pub turn: usize,
     /// Its thoughts or its text.
     pub part: Part,
-    /// The row of that.
     pub row: usize,
-    /// The column of it.
     pub column: usize,
 }
 

@@ -28,11 +28,9 @@ pub enum AnswerOutcome {
 /// One message with what the screen keeps about it.
 #[derive(Clone, Debug)]
 pub struct Turn {
-    /// Its role.
     pub role: Role,
     /// What was thought before it; `None` if nothing was.
     pub thought: Option<Thought>,
-    /// Its text.
     pub text: String,
     /// The generation in which it was written last; `None` for what was not written here.
     pub written: Option<u64>,
@@ -48,7 +46,6 @@ pub struct Turn {
     pub speedup: Option<Speedup>,
     /// Whether the row below it compares rounds, as for the demo, and not speeds.
     pub counts_rounds: bool,
-    /// Its other versions.
     pub versions: OtherVersions,
     document: Document,
 }
@@ -134,7 +131,6 @@ impl Turn {
         })
     }
 
-    /// The text of its thoughts.
     pub(crate) fn thought_text(&self) -> Option<&str> {
         self.thought.as_ref().map(|thought| thought.text.as_str())
     }

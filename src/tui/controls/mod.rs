@@ -50,7 +50,6 @@ pub struct Dials {
 /// A dial as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialView {
-    /// Its value.
     pub value: String,
     /// `auto`, `fixed`, or `all` and `none` where the
     /// head runs with all of its blocks or there is none.

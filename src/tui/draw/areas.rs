@@ -13,11 +13,9 @@ pub struct Areas {
     pub chat: Rect,
     /// The draft tree.
     pub tree: Option<Rect>,
-    /// The meters.
     pub meters: Option<Rect>,
     /// Reasons for the automatic values.
     pub reasons: Option<Rect>,
-    /// The controls.
     pub controls: Option<Rect>,
     /// Two rows of controls and meters, where their panels are not shown.
     pub strip: Rect,

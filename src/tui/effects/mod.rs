@@ -48,7 +48,6 @@ pub struct Left {
 pub struct EffectRunner {
     /// The decode thread.
     pub worker: Worker,
-    /// Its controls.
     pub controls: SharedControls,
     store: Option<SessionStore>,
     session: Option<OpenSession>,

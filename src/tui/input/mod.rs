@@ -34,7 +34,6 @@ pub struct Completion {
 /// What may be meant by what is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Suggestion {
-    /// A command.
     Command(&'static SlashCommand),
     /// A path, as it is written after its sign.
     Path(String),

@@ -84,7 +84,6 @@ pub struct HelpKeys {
     pub words: &'static str,
     /// The names by which the settings change them; none for keys of the text field.
     pub names: Vec<&'static str>,
-    /// Its group.
     pub group: KeyGroup,
     /// Its place among those that a beginner needs; 0 is none.
     first: u8,

@@ -21,7 +21,6 @@ pub enum KeyProblem {
     /// A key cannot be read.
     #[error("`{action}`: {why}")]
     Unreadable {
-        /// The action.
         action: String,
         /// Why not, with the remedy.
         why: String,
@@ -29,9 +28,7 @@ pub enum KeyProblem {
     /// The key writes a character where the action works.
     #[error("`{action}`: without ctrl or alt, {key} could no longer be typed; add one")]
     Writes {
-        /// The action.
         action: String,
-        /// The key.
         key: String,
     },
     /// Another action has the key, where both work.
@@ -39,9 +36,7 @@ pub enum KeyProblem {
         "`{action}`: {key} is already `{other}`; choose another key, or give `{other}` another"
     )]
     Taken {
-        /// The action.
         action: String,
-        /// The key.
         key: String,
         /// Whose key it is.
         other: String,

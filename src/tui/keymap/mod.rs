@@ -39,13 +39,10 @@ pub enum Scope {
     Panel,
     /// In the conversation.
     Chat,
-    /// In the tree.
     Tree,
-    /// In the controls.
     Controls,
     /// In the list of saved conversations.
     Sessions,
-    /// In overlays.
     Overlay,
 }
 

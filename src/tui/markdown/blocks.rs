@@ -16,7 +16,6 @@ use super::{Look, Origins, SpanRole, StyledSpan};
 pub struct MarkdownBlock {
     /// Byte of the text at which its first line starts.
     pub start: usize,
-    /// Its lines.
     pub lines: Vec<Logical>,
 }
 

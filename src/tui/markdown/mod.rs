@@ -24,7 +24,6 @@ pub enum SpanRole {
     /// Running text.
     #[default]
     Text,
-    /// A heading.
     Heading,
     /// Code without a closer role.
     Code,
@@ -43,7 +42,6 @@ pub enum SpanRole {
 /// Style of a span of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
-    /// Its role.
     pub role: SpanRole,
     /// `**strong**`.
     pub strong: bool,

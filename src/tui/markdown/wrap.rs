@@ -19,7 +19,6 @@ pub struct Logical {
     pub first: Vec<StyledSpan>,
     /// Before every further row: as wide as `first`.
     pub rest: Vec<StyledSpan>,
-    /// The text.
     pub text: String,
     /// `(end, tag)`: the tag holds up to byte `end` of `text`. Ends rise.
     pub tags: Vec<(usize, Tag)>,

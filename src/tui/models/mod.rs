@@ -103,7 +103,6 @@ pub struct ModelRow {
     pub refused: Option<String>,
     /// What is loaded when it is chosen.
     pub models: ModelChoice,
-    /// Whether it is in use.
     pub in_use: bool,
 }
 
@@ -119,7 +118,6 @@ impl Listed for ModelRow {
 pub struct ModelPicker {
     /// What is chosen.
     pub part: ModelPart,
-    /// The models.
     pub list: FilteredList<ModelRow>,
     /// Whether models are still being looked for.
     pub searching: bool,

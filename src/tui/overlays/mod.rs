@@ -44,7 +44,6 @@ pub struct QuestionRow {
     pub number: usize,
     /// Who said it.
     pub role: Role,
-    /// Its text.
     pub text: String,
 }
 
@@ -57,7 +56,6 @@ impl Listed for QuestionRow {
 /// What a message is chosen for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuestionPurpose {
-    /// To be edited.
     Edit,
     /// To continue after its answer in another conversation.
     Branch,
@@ -65,7 +63,6 @@ pub enum QuestionPurpose {
     Copy,
 }
 
-/// An overlay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Overlay {
     /// Keys, commands and the guide.

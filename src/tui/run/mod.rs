@@ -63,7 +63,6 @@ pub struct ScreenConfig {
 /// A saved conversation to begin with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// The latest.
     Latest,
     /// The one with this name or this beginning of a title.
     Titled(String),

@@ -35,7 +35,6 @@ enum Ends {
 /// A line that disappears after a few seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Toast {
-    /// Its text.
     pub text: String,
     /// What it says of what it is about.
     pub tone: Tone,

@@ -114,7 +114,6 @@ impl Rounds {
         self.list.is_empty()
     }
 
-    /// The latest round.
     pub fn latest(&self) -> Option<&Round> {
         self.list.last()
     }

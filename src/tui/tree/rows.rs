@@ -14,7 +14,6 @@ pub enum Fold {
     Fit,
     /// Whatever hangs below a rejected node.
     Branches,
-    /// Nothing.
     Nothing,
     /// All rejected nodes.
     Path,
@@ -42,7 +41,6 @@ impl Fold {
     }
 }
 
-/// Outcome of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeOutcome {
     /// The last committed token: known before the round.
@@ -67,7 +65,6 @@ pub enum NodeOutcome {
 pub struct TreeRow {
     /// Tree lines before the glyph.
     pub lines: String,
-    /// Outcome of the node.
     pub outcome: NodeOutcome,
     /// Its token, whitespace made visible; all tokens of a sequence that was drafted ahead.
     pub label: String,

@@ -13,9 +13,7 @@ use crate::tui::keymap::{self, KeyGroup, Keymap, Scope};
 pub enum HelpPage {
     /// The picture of one round.
     Round,
-    /// The keys of a group.
     Keys(KeyGroup),
-    /// The commands.
     Commands,
     /// A page of the guide.
     Topic(&'static Topic),
@@ -47,14 +45,12 @@ impl HelpPage {
     }
 }
 
-/// A row of the help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HelpRow {
     /// Keys, a command, or the name of a page.
     pub name: String,
     /// What they do, or what is on it.
     pub words: String,
-    /// The page that it opens.
     pub opens: Option<HelpPage>,
 }
 
@@ -63,7 +59,6 @@ pub struct HelpRow {
 pub struct HelpSection {
     /// The heading.
     pub title: &'static str,
-    /// The rows.
     pub rows: Vec<HelpRow>,
 }
 
