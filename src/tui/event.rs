@@ -76,22 +76,15 @@ pub enum ScreenEvent {
     /// The names in a folder, as it is written.
     Folder(String, Vec<String>),
     /// The files that the words of a message name.
-    NamedRead {
-        message: String,
-        files: Vec<NamedFile>,
-    },
+    NamedRead { message: String, files: Vec<NamedFile> },
     /// The message as the editor left it, or why it stays as it was.
     Edited(Result<String, String>),
     /// A preset and its name, or why there is none.
     PresetFound(Result<(String, Preset), String>),
     /// The message that was left unsent before the first question.
     Unsent(String),
-    /// The result of something that the user wanted.
+    /// What came of something that the user wanted, or why nothing did.
     Told(Result<String, String>),
-    /// The text was copied, or why not.
-    Copied(Result<(), String>),
-    /// The program cannot be suspended, and why.
-    NotSuspended(String),
     /// Leaving would lose something, and why.
     NotLeft(String),
     /// A signal wants the process to end.

@@ -135,6 +135,11 @@ impl Styles {
         }
     }
 
+    /// Accepted tokens in running text: bold is left to the text's own emphasis.
+    pub fn accepted_text(&self) -> Style {
+        self.accepted.remove_modifier(Modifier::BOLD).add_modifier(Modifier::UNDERLINED)
+    }
+
     fn mono() -> Self {
         let style = Style::new();
         let dim = style.add_modifier(Modifier::DIM);

@@ -29,7 +29,8 @@ impl Find {
     /// Where a row has the words, in bytes of it.
     pub fn places(&self, row: &str) -> Vec<Range<usize>> {
         // In lower case a character may have another length.
-        let (mut lower, mut from) = (String::new(), Vec::new());
+        let mut lower = String::new();
+        let mut from = Vec::new();
         for (at, character) in row.char_indices() {
             lower.extend(character.to_lowercase());
             from.resize(lower.len(), at);

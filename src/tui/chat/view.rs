@@ -8,14 +8,14 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use super::{Part, SeenRows, Thought, Turn, footer, thought};
+use super::{Part, SeenRows, Thought, Turn, footer, thought, welcome};
 use crate::chat::Role;
 use crate::decode::Origin;
-use crate::tui::actions::{Action, ModelPart};
+use crate::tui::actions::Action;
 use crate::tui::display::Focus;
 use crate::tui::draw::figures;
 use crate::tui::draw::frames::focused;
-use crate::tui::draw::rows::{draw_rows, marked, role_style, stressed, wrapped};
+use crate::tui::draw::rows::{draw_rows, marked, role_style, stressed};
 use crate::tui::markdown::{SpanRole, StyledSpan, TextRow};
 use crate::tui::models::Phase;
 use crate::tui::state::ScreenState;
@@ -31,7 +31,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
         return;
     }
     if state.chat.turns().is_empty() {
-        welcome(frame, area, state, styles);
+        welcome::draw(frame, area, state, styles);
         return;
     }
     let width = area.width.saturating_sub(GUTTER + 2).clamp(1, WIDEST);
@@ -64,7 +64,8 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
     go_to_lit(state, &counts, lit.as_ref());
     let top = state.chat.fit(all, fit);
     // A short conversation begins at the top.
-    let lines = visible(state, styles, (&counts, footers), (top, fit), lit.as_ref());
+    let seen = Seen { counts: &counts, footers, top, fit, lit: lit.as_ref() };
+    let lines = visible(state, styles, seen);
     note_rows(state, area, &counts, top);
     draw_rows(frame, area, lines);
     draw_selection(frame, state);
@@ -80,7 +81,8 @@ const HERE: &str = "▸";
 fn go_to_match(state: &mut ScreenState, counts: &[usize]) {
     let Some(mut find) = state.chat.find.take_if(|find| find.goes()) else { return };
     let open = state.chat.shows_thoughts;
-    let (mut start, mut rows) = (0, Vec::new());
+    let mut start = 0;
+    let mut rows = Vec::new();
     for (turn, count) in state.chat.turns().iter().zip(counts) {
         let begin = start + thought::laid_out(turn, open);
         let found = turn.laid_out().iter().enumerate().filter(|(_, row)| find.is_in(&words(row)));
@@ -127,7 +129,8 @@ fn note_rows(state: &mut ScreenState, area: Rect, counts: &[usize], top: usize) 
     let mut rows = Vec::with_capacity(usize::from(area.height));
     let mut start = 0;
     for (index, (turn, &count)) in state.chat.turns().iter().zip(counts).enumerate() {
-        let (begin, text) = (start + thought::laid_out(turn, open), turn.laid_out().len());
+        let begin = start + thought::laid_out(turn, open);
+        let text = turn.laid_out().len();
         for at in top.max(start)..(start + count).min(top + usize::from(area.height)) {
             let row = match at.checked_sub(begin) {
                 Some(row) => (row < text).then_some((Part::Text, row)),
@@ -159,7 +162,8 @@ fn draw_selection(frame: &mut Frame<'_>, state: &ScreenState) {
         let Some(text) = rows.get(row) else { continue };
         let width: usize = text.iter().map(|piece| piece.text.width()).sum();
         let before = usize::from(line.x + seen.before(part));
-        let (begin, end) = (before + from.min(width), before + to.min(width));
+        let begin = before + from.min(width);
+        let end = before + to.min(width);
         let part = Rect { x: begin as u16, width: (end.saturating_sub(begin)) as u16, ..line };
         let part = part.intersection(line);
         frame.buffer_mut().set_style(part, Style::new().add_modifier(Modifier::REVERSED));
@@ -190,15 +194,22 @@ fn found(
     line
 }
 
-fn visible(
-    state: &mut ScreenState,
-    styles: &Styles,
-    (counts, mut footers): (&[usize], Vec<Vec<Line<'static>>>),
-    (top, fit): (usize, usize),
-    lit: Option<&Lit>,
-) -> Vec<Line<'static>> {
+/// What of the conversation is seen.
+struct Seen<'a> {
+    /// Rows of each turn.
+    counts: &'a [usize],
+    /// Those below each turn.
+    footers: Vec<Vec<Line<'static>>>,
+    top: usize,
+    fit: usize,
+    lit: Option<&'a Lit>,
+}
+
+fn visible(state: &ScreenState, styles: &Styles, seen: Seen<'_>) -> Vec<Line<'static>> {
+    let Seen { counts, mut footers, top, fit, lit } = seen;
     let waiting = waiting(state);
-    let (marks, open) = (state.display.marks, state.chat.shows_thoughts);
+    let marks = state.display.marks;
+    let open = state.chat.shows_thoughts;
     let mut lines = Vec::with_capacity(fit);
     let mut start = 0;
     let cut = state.chat.forgotten.messages;
@@ -359,16 +370,11 @@ fn style(piece: &StyledSpan, marks: bool, base: Style, styles: &Styles) -> Style
     if marks && piece.origin == Some(Origin::Accepted) {
         // In code, colours belong to the syntax: there the underline alone tells the origin.
         style = match look.role {
-            SpanRole::Text | SpanRole::Heading => style.patch(accepted(styles)),
+            SpanRole::Text | SpanRole::Heading => style.patch(styles.accepted_text()),
             _ => style.add_modifier(Modifier::UNDERLINED),
         };
     }
     stressed(look, style)
-}
-
-/// Style of accepted tokens in the text: bold is left to the text's own emphasis.
-fn accepted(styles: &Styles) -> Style {
-    styles.accepted.remove_modifier(Modifier::BOLD).add_modifier(Modifier::UNDERLINED)
 }
 
 fn scrollbar(
@@ -402,80 +408,4 @@ fn scrollbar(
             frame.buffer_mut().set_string(x, area.bottom() - 1, words, styles.selected);
         }
     }
-}
-
-/// What the demo is, and the way to a model whose answers are of use; nothing for other models.
-/// In one row where it fits, else each sentence in rows of its own.
-fn what_the_demo_is(state: &ScreenState, width: usize, styles: &Styles) -> Vec<Line<'static>> {
-    let Some(ready) = state.models.ready.as_ref().filter(|_| state.models.counts_rounds()) else {
-        return Vec::new();
-    };
-    // The demo's name ends with its size.
-    let size = ready.target.rsplit(' ').next().unwrap_or_default();
-    let models = state.display.keys.name(Action::Models(ModelPart::Target));
-    let is = format!("Demo model, {size} parameters: it shows how guessing works.");
-    let other = format!("For real answers press {models}.");
-    let whole = format!("{is} {other}");
-    let sentences = if whole.width() <= width { vec![whole] } else { vec![is, other] };
-    let room = u16::try_from(width).unwrap_or(u16::MAX).max(1);
-    let rows = sentences.iter().flat_map(|words| wrapped(words, room, styles.strong));
-    rows.chain([Line::default()]).collect()
-}
-
-/// The empty screen: what this is, what to type, how to read the marks.
-fn welcome(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
-    let mut lines: Vec<Line<'_>> = Vec::new();
-    let text = |words: &str| Line::styled(words.to_string(), styles.text);
-    let dim = |words: &str| Line::styled(words.to_string(), styles.dim);
-    match &state.models.phase {
-        Phase::Loading { stage, fraction } => {
-            lines.push(dim(stage));
-            if let Some(fraction) = fraction {
-                lines.push(Line::from_iter([
-                    Span::styled(figures::bar(f64::from(*fraction), 32), styles.accent),
-                    Span::styled(
-                        format!(" {}", figures::percent(f64::from(*fraction))),
-                        styles.dim,
-                    ),
-                ]));
-            }
-        }
-        Phase::Broken => lines.push({
-            let quit = state.display.keys.name(Action::Quit);
-            Line::styled(format!("No model is loaded; {quit} quits"), styles.error)
-        }),
-        _ => {
-            lines.extend(what_the_demo_is(state, usize::from(area.width), styles));
-            lines.push(text(
-                "A small draft model guesses the next words as a tree; the target checks",
-            ));
-            lines.push(text("every guess in one pass and keeps those it agrees with."));
-            lines.push(Line::default());
-            lines.push(Line::from_iter([
-                Span::styled("underlined", accepted(styles)),
-                Span::styled("  guessed by the draft, accepted by the target", styles.dim),
-            ]));
-            lines.push(Line::from_iter([
-                Span::styled("plain", styles.text),
-                Span::styled("       chosen by the target itself", styles.dim),
-            ]));
-            lines.push(Line::default());
-            lines.push(dim("Choose a question (↓ or its digit, then Enter), or write your own:"));
-            for (at, prompt) in state.starters().into_iter().enumerate() {
-                let chosen = state.input.starters.selected() == Some(at) && state.offers_starters();
-                let style = if chosen { styles.selected } else { styles.text };
-                lines.push(Line::from_iter([
-                    Span::styled(if chosen { "❯ " } else { "  " }, styles.accent),
-                    Span::styled(format!("{} ", at + 1), styles.accent),
-                    Span::styled(prompt, style),
-                ]));
-            }
-        }
-    }
-    let height = lines.len() as u16;
-    let width = lines.iter().map(Line::width).max().unwrap_or(0) as u16;
-    let x = area.x + area.width.saturating_sub(width) / 2;
-    let y = area.y + area.height.saturating_sub(height) / 3;
-    let area = Rect { x, y, ..area }.intersection(area);
-    draw_rows(frame, area, lines);
 }

@@ -36,7 +36,8 @@ impl FirstAnswer {
 /// What a round did: `16 guessed, 3 right → 4 tokens in one round`. Guesses are the nodes of the
 /// tree below its root, so that they can be counted on the screen.
 pub fn caption(round: &Round) -> String {
-    let (guessed, right) = (round.tree.len() - 1, round.accepted.len());
+    let guessed = round.tree.len() - 1;
+    let right = round.accepted.len();
     let tokens = match round.committed.len() {
         1 => "1 token".to_string(),
         tokens => format!("{tokens} tokens"),

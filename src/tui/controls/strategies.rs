@@ -201,7 +201,8 @@ mod tests {
 
     #[test]
     fn a_strategy_that_cannot_run_says_why() {
-        let (ready, mut controls) = (ready(), controls());
+        let ready = ready();
+        let mut controls = controls();
         let refused =
             |controls: &mut Controls, name| choose(Some(&ready), controls, name).unwrap_err();
         assert!(refused(&mut controls, "dovetial").contains("did you mean dovetail?"));

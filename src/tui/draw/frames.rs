@@ -52,7 +52,8 @@ pub(crate) fn boxed(
     frame: &mut Frame<'_>,
     areas: &Areas,
     area: Rect,
-    (width, height): (u16, u16),
+    width: u16,
+    height: u16,
     edges: Edges<'_>,
     styles: &Styles,
 ) -> Rect {

@@ -157,7 +157,8 @@ mod tests {
     #[test]
     fn a_full_disk_leaves_no_part_of_what_is_exported() {
         let folder = tempfile::tempdir().unwrap();
-        let (new, old) = (folder.path().join("a.md"), folder.path().join("a.jsonl"));
+        let new = folder.path().join("a.md");
+        let old = folder.path().join("a.jsonl");
         fs::write(&old, "{}\n").unwrap();
         for (path, is_added) in [(&new, false), (&old, true)] {
             let written = write_whole(path, is_added, |file| {

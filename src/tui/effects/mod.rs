@@ -327,7 +327,7 @@ impl EffectRunner {
         let all = self.preset_file()?.all()?;
         let names: Vec<&str> = all.keys().map(String::as_str).collect();
         Ok(match names.as_slice() {
-            [] => super::presets::NONE.to_string(),
+            [] => presets::NONE.to_string(),
             _ => format!("Presets: {} · /preset NAME applies one", names.join(", ")),
         })
     }

@@ -133,7 +133,8 @@ fn offered<'a>(
     }
     let rate = |forecast: &Forecast| forecast.drafts.first().map_or(0.0, |draft| draft.rate);
     fitting.sort_by(|(a, of_a), (b, of_b)| {
-        let (a_is_fast, b_is_fast) = (rate(of_a) >= COMFORTABLE, rate(of_b) >= COMFORTABLE);
+        let a_is_fast = rate(of_a) >= COMFORTABLE;
+        let b_is_fast = rate(of_b) >= COMFORTABLE;
         b_is_fast.cmp(&a_is_fast).then_with(|| match a_is_fast {
             true => b.weights.cmp(&a.weights),
             false => rate(of_b).total_cmp(&rate(of_a)),
@@ -296,7 +297,8 @@ fn is(model: &ModelEntry, named: Option<&str>) -> bool {
 }
 
 fn row(model: &ModelEntry, models: ModelChoice, memory: Memory) -> ModelRow {
-    let (located, facts) = (&model.located, &model.facts);
+    let located = &model.located;
+    let facts = &model.facts;
     // Weights, and a twentieth for what is computed with them.
     let needed = located.bytes + located.bytes / 20;
     let fit = match memory {
@@ -306,7 +308,8 @@ fn row(model: &ModelEntry, models: ModelChoice, memory: Memory) -> ModelRow {
         _ => Fit::Beside,
     };
     let too_large = || {
-        let (needed, total) = (needed >> 20, memory.total >> 20);
+        let needed = needed >> 20;
+        let total = memory.total >> 20;
         format!("{} needs {needed} MiB of memory, and this machine has {total}", model.title())
     };
     ModelRow {
@@ -391,7 +394,8 @@ mod tests {
         let titles = |rows: &[ModelRow]| -> Vec<String> {
             rows.iter().map(|row| row.title.clone()).collect()
         };
-        let (slow, fast) = (of(&with_speed(6.0)), of(&with_speed(300.0)));
+        let slow = of(&with_speed(6.0));
+        let fast = of(&with_speed(300.0));
         assert_eq!(titles(&fast), ["Qwen3 8B", "Gemma 2 9B", "Gemma 3 12B"]);
         assert!(titles(&slow).contains(&"SmolLM2 1.7B Instruct".to_string()), "{slow:?}");
         for row in slow.iter().chain(&fast) {

@@ -101,10 +101,12 @@ fn a_branch_is_a_file_of_its_own_that_says_what_it_is() {
 #[test]
 fn an_answer_is_told_its_conversation_and_what_is_kept_goes_with_that() {
     let folder = tempfile::tempdir().unwrap();
-    let (sessions, kept) = (folder.path().join("sessions"), folder.path().join("kv"));
+    let sessions = folder.path().join("sessions");
+    let kept = folder.path().join("kv");
     std::fs::create_dir(&kept).unwrap();
     let asked = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let (heard, shared) = (asked.clone(), SharedControls::new(controls()));
+    let heard = asked.clone();
+    let shared = SharedControls::new(controls());
     let worker = Script::default().play(shared.clone(), Box::new(|_| true)).unwrap();
     let worker = worker.tapped(Box::new(move |command| {
         heard.lock().unwrap().push(command.clone());

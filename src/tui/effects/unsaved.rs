@@ -81,9 +81,14 @@ impl EffectRunner {
     /// Writes what is not saved to `folder`.
     pub(super) fn lost(&mut self, folder: &Path) -> Option<Lost> {
         let why = self.unsaved()?;
-        let (conversations, message, failed) = (Vec::new(), None, None);
-        let mut lost = Lost { why, conversations, message, failed, unsent: Vec::new() };
-        let open = self.session.as_ref().filter(|_| self.unsaved.open.is_some());
+        let mut lost = Lost {
+            why,
+            conversations: Vec::new(),
+            message: None,
+            failed: None,
+            unsent: Vec::new(),
+        };
+        let open = self.unsaved.open.as_ref().and(self.session.as_ref());
         for session in self.unsaved.before.iter().map(|(session, _)| session).chain(open) {
             let session = session.session();
             let text = serde_json::to_vec_pretty(session).map_err(io::Error::from);

@@ -37,7 +37,8 @@ pub(crate) fn path_before(before: &str) -> Option<&str> {
 /// The words of a line, each with the byte at which it begins.
 fn words(line: &str) -> Vec<(usize, &str)> {
     let mut words = Vec::new();
-    let (mut begin, mut escaped) = (None, false);
+    let mut begin = None;
+    let mut escaped = false;
     for (at, c) in line.char_indices() {
         if c.is_whitespace() && !escaped {
             words.extend(begin.take().map(|begin| (begin, &line[begin..at])));

@@ -144,7 +144,8 @@ fn a_long_paste_stands_as_a_mark_and_is_sent_whole() {
 
 #[test]
 fn messages_come_back_as_they_were_written() {
-    let (one, two) = ("one\n".repeat(20), "two\n".repeat(20));
+    let one = "one\n".repeat(20);
+    let two = "two\n".repeat(20);
     let mut input = Input::default();
     input.paste("Sum up: ");
     input.paste(&one);

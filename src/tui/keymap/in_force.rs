@@ -27,10 +27,7 @@ pub enum KeyProblem {
     },
     /// The key writes a character where the action works.
     #[error("`{action}`: without ctrl or alt, {key} could no longer be typed; add one")]
-    Writes {
-        action: String,
-        key: String,
-    },
+    Writes { action: String, key: String },
     /// Another action has the key, where both work.
     #[error(
         "`{action}`: {key} is already `{other}`; choose another key, or give `{other}` another"
@@ -137,13 +134,14 @@ impl Keymap {
     }
 
     /// The first keys of two actions of a scope, short.
-    pub(crate) fn both(&self, scope: Scope, (back, on): (Action, Action)) -> String {
+    pub(crate) fn both(&self, scope: Scope, back: Action, on: Action) -> String {
         let name = |action: Action| {
             let mut rows = self.rows();
             let found = rows.find(|(row, _)| row.scope == scope && row.action == action);
             found.and_then(|(_, keys)| keys.first()).map(|key| key.name()).unwrap_or_default()
         };
-        let (back, on) = (name(back), name(on));
+        let back = name(back);
+        let on = name(on);
         let arrow = |name: &str| "←→↑↓".contains(name) && !name.is_empty();
         if arrow(&back) && arrow(&on) {
             return back + &on;

@@ -16,8 +16,8 @@ mod in_force;
 mod press;
 mod table;
 
-pub use self::groups::{HelpKeys, KeyGroup, first_keys, help};
-pub use self::in_force::{KeyProblem, Keymap};
+pub use self::groups::{KeyGroup, first_keys, help};
+pub use self::in_force::Keymap;
 pub use self::press::KeyPress;
 pub use self::table::{BINDINGS, EDITING};
 pub use crate::tui::actions::Action;
@@ -182,7 +182,7 @@ pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
         }
         let name = match pair(row.action) {
             // Pairs of keys are hinted at together.
-            Some(both) => state.display.keys.both(row.scope, both),
+            Some((back, on)) => state.display.keys.both(row.scope, back, on),
             None => keys.first().map(|key| key.name()).unwrap_or_default(),
         };
         // A nearer scope has this key, or its hint is there already.
@@ -292,7 +292,9 @@ pub fn markdown_table() -> String {
         String::from("| Where | Key | What it does | In `[keys]` |\n|---|---|---|---|\n");
     for scope in Scope::ALL {
         for row in help(&Keymap::default(), scope) {
-            let (title, keys, names) = (scope.title(), code(&row.keys), code(&row.names));
+            let title = scope.title();
+            let keys = code(&row.keys);
+            let names = code(&row.names);
             table += &format!("| {title} | {keys} | {} | {names} |\n", row.words);
         }
     }

@@ -1,3 +1,4 @@
+use super::in_force::KeyProblem;
 use super::*;
 
 #[test]

@@ -21,7 +21,8 @@ pub struct MarkdownBlock {
 
 /// Parses `text[base..]`, with tables for `width` columns; `base` must be the start of a block.
 pub fn parse(
-    (text, base): (&str, usize),
+    text: &str,
+    base: usize,
     origins: &Origins,
     width: usize,
     code: &mut Highlighter,
@@ -170,7 +171,9 @@ impl Builder<'_> {
             }
             Tag::TableHead | Tag::TableRow => {
                 self.look.strong = matches!(tag, Tag::TableHead);
-                self.table.iter_mut().for_each(MarkdownTable::row);
+                if let Some(table) = &mut self.table {
+                    table.row();
+                }
             }
             // What comes next is the cell's: the line's prefixes are put before whole rows.
             Tag::TableCell => self.open = true,

@@ -118,7 +118,7 @@ impl Document {
     fn extend(&mut self, text: &str, origins: &Origins) {
         self.rows.truncate(self.settled_rows);
         let base = self.settled_bytes;
-        let blocks = blocks::parse((text, base), origins, self.width, &mut self.code);
+        let blocks = blocks::parse(text, base, origins, self.width, &mut self.code);
         // A block that has just begun may still become part of the one before: `**` is text,
         // `***` on a line of its own a rule, `***a` text again.
         let begun = blocks.last().is_some_and(|block| !text[block.start..].contains('\n'));

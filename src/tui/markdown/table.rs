@@ -171,7 +171,8 @@ fn fit(cell: &Logical, width: usize) -> Vec<Logical> {
 /// Columns of the longest part that is not broken between two characters. Text of wide characters
 /// is broken between any two.
 fn longest_word(text: &str) -> usize {
-    let (mut longest, mut word) = (0, 0);
+    let mut longest = 0;
+    let mut word = 0;
     for grapheme in text.graphemes(true) {
         let width = grapheme.width();
         let breaks = width > 1 || grapheme.chars().all(char::is_whitespace);

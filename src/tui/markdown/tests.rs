@@ -192,7 +192,8 @@ fn origins_survive_rendering() {
         .filter(|piece| piece.look.role != SpanRole::Markup)
         .map(|piece| (piece.text.as_str(), piece.origin))
         .collect();
-    let (a, t) = (Some(Origin::Accepted), Some(Origin::Target));
+    let a = Some(Origin::Accepted);
+    let t = Some(Origin::Target);
     assert_eq!(
         seen,
         [("Ti", t), ("tle", a), ("bo", t), ("ld", a), (" ", a), ("x", a), ("y", t), (" &", t)]

@@ -54,7 +54,8 @@ impl Logical {
     /// Appends the text of `from` with its tags.
     pub fn append(&mut self, from: &Self) {
         let mut sources = from.sources.iter().copied().peekable();
-        let (mut start, mut source) = (0, (0, None));
+        let mut start = 0;
+        let mut source = (0, None);
         for &(end, tag) in &from.tags {
             while start < end {
                 while let Some(next) = sources.next_if(|next| next.0 <= start) {
@@ -94,7 +95,8 @@ pub fn wrap(line: &Logical, width: usize) -> Vec<TextRow> {
         rows.push(row(prefix, cells));
         *cells = rest_of;
     };
-    let (mut tag_at, mut source_at) = (0, 0);
+    let mut tag_at = 0;
+    let mut source_at = 0;
     for (at, grapheme) in line.text.grapheme_indices(true) {
         while line.tags.get(tag_at).is_some_and(|tag| tag.0 <= at) {
             tag_at += 1;

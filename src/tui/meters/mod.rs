@@ -12,7 +12,7 @@ use crate::decode::{Round, Summary, Timing};
 use crate::hardware::Usage;
 use crate::model::Traffic;
 
-pub use payoff::{Pays, PlainPace, Speedup};
+pub use payoff::{PlainPace, Speedup};
 
 /// What the meters show.
 #[derive(Debug, Default)]

@@ -176,7 +176,8 @@ mod tests {
 
     #[test]
     fn an_estimate_becomes_a_measurement_with_plain_rounds() {
-        let (mut pace, mut meters) = (PlainPace::default(), AnswerMeters::default());
+        let mut pace = PlainPace::default();
+        let mut meters = AnswerMeters::default();
         assert_eq!(pace.speedup(&meters, Some(30.0)), None, "nothing was decoded yet");
         meters.first(std::time::Duration::ZERO, Box::default());
         meters.summary.as_mut().unwrap().tokens = 1;
@@ -199,7 +200,8 @@ mod tests {
 
     #[test]
     fn no_estimate_promises_more_than_the_tokens_of_a_round() {
-        let (mut pace, mut meters) = (PlainPace::default(), AnswerMeters::default());
+        let mut pace = PlainPace::default();
+        let mut meters = AnswerMeters::default();
         meters.first(std::time::Duration::ZERO, Box::default());
         meters.summary.as_mut().unwrap().tokens = 1;
         meters.round(&drafted());
@@ -212,7 +214,8 @@ mod tests {
 
     #[test]
     fn an_estimate_grows_as_slow_as_the_passes_are() {
-        let (mut pace, mut meters) = (PlainPace::default(), AnswerMeters::default());
+        let mut pace = PlainPace::default();
+        let mut meters = AnswerMeters::default();
         meters.first(std::time::Duration::ZERO, Box::default());
         meters.summary.as_mut().unwrap().tokens = 1;
         meters.round(&drafted());

@@ -163,7 +163,8 @@ const STROKES: [&str; 3] = ["━", "═", "─"];
 /// Where a round's time goes.
 fn split(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>> {
     let meters = &state.meters.answer;
-    let (spent, rounds) = (meters.spent(), meters.rounds());
+    let spent = meters.spent();
+    let rounds = meters.rounds();
     let parts = [spent.draft_ms, spent.verify_ms, spent.other_ms];
     let strokes = [styles.accepted, styles.target, styles.faint];
     let cells = figures::shares(parts, usize::from(width));
@@ -236,7 +237,8 @@ fn machine(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static
         Line::from(figure("memory", memory, styles)),
     ];
     rows.extend(gpu(state, usage, width, styles));
-    let (traffic, rounds) = (state.meters.answer.traffic(), state.meters.answer.rounds());
+    let traffic = state.meters.answer.traffic();
+    let rounds = state.meters.answer.rounds();
     if !traffic.is_none() {
         rows.push(Line::from(figure("bus   ", traffic.a_round(rounds), styles)));
     }

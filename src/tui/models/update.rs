@@ -118,7 +118,8 @@ pub(crate) fn reopened(state: &mut ScreenState) {
     if same || state.models.replay {
         return;
     }
-    let (former, now) = (&by.target, &ready.target);
+    let former = &by.target;
+    let now = &ready.target;
     if by.gone {
         state.refuse(format!("{former} is not on this machine any more; {now} continues"));
     } else if by.models.is_none() {

@@ -20,7 +20,8 @@ pub(crate) fn draw(
     keys: &Keymap,
     styles: &Styles,
 ) {
-    let (take, close) = (keys.take(), keys.close());
+    let take = keys.take();
+    let close = keys.close();
     let path = format!("No match: {take} takes what you typed as a path or hub id");
     let title = match picker.part {
         ModelPart::Target => " models ",

@@ -17,10 +17,11 @@ pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, st
     let words = format!("This chat used {}. {} is loaded now.", by.target, ready.target);
     let rows = wrapped(&words, width.saturating_sub(4).max(1), styles.text);
     let height = u16::try_from(rows.len() + 2).unwrap_or(u16::MAX);
-    let (take, close) = (state.display.keys.take(), state.display.keys.close());
+    let take = state.display.keys.take();
+    let close = state.display.keys.close();
     let parts =
         [format!("{take} loads {}", by.target), format!("{close} stays with {}", ready.target)];
     let edges = Edges { title: " another model ".into(), foot: foot(&parts, width) };
-    let inner = boxed(frame, areas, area, (width, height), edges, styles);
+    let inner = boxed(frame, areas, area, width, height, edges, styles);
     draw_rows(frame, inner, rows);
 }

@@ -44,7 +44,7 @@ pub(crate) fn draw(
     let foot =
         format!(" {} select · {} close ", state.display.keys.take(), state.display.keys.close());
     let edges = Edges { title: " strategies · the text is always the same ".into(), foot };
-    let inner = boxed(frame, areas, area, (width, height), edges, styles);
+    let inner = boxed(frame, areas, area, width, height, edges, styles);
     let top = (cursor + 1).saturating_sub(usize::from(inner.height).max(1));
     draw_rows(frame, inner, rows.into_iter().skip(top));
 }

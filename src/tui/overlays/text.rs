@@ -39,7 +39,8 @@ fn point(text: &str, width: u16, styles: &Styles, style: Style) -> Vec<Line<'sta
 fn boxed(
     frame: &mut Frame<'_>,
     areas: &Areas,
-    (title, text): (&str, Vec<Line<'_>>),
+    title: &str,
+    text: Vec<Line<'_>>,
     top: usize,
     keys: &Keymap,
     styles: &Styles,
@@ -54,7 +55,7 @@ fn boxed(
         if fit < all { format!("{}–{} of {all} · ", top + 1, top + fit) } else { String::new() };
     let foot = format!(" {place}{} close ", keys.close());
     let edges = Edges { title: format!(" {title} ").into(), foot };
-    let inner = frames::boxed(frame, areas, areas.column, (width, height), edges, styles);
+    let inner = frames::boxed(frame, areas, areas.column, width, height, edges, styles);
     let rows = text.into_iter().skip(top).map(|line| cut(line, usize::from(inner.width)));
     draw_rows(frame, inner, rows);
     top
@@ -63,14 +64,15 @@ fn boxed(
 pub(crate) fn error(
     frame: &mut Frame<'_>,
     areas: &Areas,
-    (title, text): (&str, &str),
+    title: &str,
+    text: &str,
     keys: &Keymap,
     styles: &Styles,
 ) {
     let lines = wrapped(text, columns(areas.column), styles.text);
     let mut red = *styles;
     red.accent = styles.error;
-    boxed(frame, areas, (title, lines), 0, keys, &red);
+    boxed(frame, areas, title, lines, 0, keys, &red);
 }
 
 /// The details or the system prompt, as far down as they are scrolled.
@@ -89,7 +91,7 @@ pub(crate) fn scrolled(
         }
         _ => return,
     };
-    let seen = boxed(frame, areas, (title, lines), from, &state.display.keys, styles);
+    let seen = boxed(frame, areas, title, lines, from, &state.display.keys, styles);
     if let Some(Overlay::Details { top } | Overlay::System { top }) = &mut state.overlays.open {
         *top = seen;
     }

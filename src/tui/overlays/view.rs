@@ -18,7 +18,7 @@ pub(crate) const WIDTH: u16 = 76;
 pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState, styles: &Styles) {
     match &state.overlays.open {
         Some(Overlay::Error { title, text }) => {
-            text::error(frame, areas, (title, text), &state.display.keys, styles);
+            text::error(frame, areas, title, text, &state.display.keys, styles);
         }
         Some(Overlay::Details { .. } | Overlay::System { .. }) => {
             text::scrolled(frame, areas, state, styles);

@@ -39,7 +39,8 @@ impl Lane {
             self.text.push_str(token.thought.as_deref().unwrap_or_default());
             self.text.push_str(&token.text);
         }
-        let (bytes, tokens) = (self.text.len(), self.tokens.len());
+        let bytes = self.text.len();
+        let tokens = self.tokens.len();
         self.arrivals.push(Arrival { at_ms: self.total_ms, bytes, tokens });
     }
 

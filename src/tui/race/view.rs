@@ -25,14 +25,15 @@ const GAP: u16 = 3;
 pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, styles: &Styles) {
     let Some((run, _)) = &state.overlays.race else { return };
     let area = areas.body;
-    let (take, close) = (state.display.keys.take(), state.display.keys.close());
+    let take = state.display.keys.take();
+    let close = state.display.keys.close();
     let foot = match run.measuring() {
         true => format!(" {close} stop "),
         false if run.playing(state.now) => format!(" {take} skip · {close} close "),
         false => format!(" {take} play again · {close} close "),
     };
     let edges = Edges { title: " race: the last question, twice ".into(), foot };
-    let inner = boxed(frame, areas, area, (124, 26), edges, styles);
+    let inner = boxed(frame, areas, area, 124, 26, edges, styles);
     draw_lanes(frame.buffer_mut(), inner, run, run.elapsed(state.now), styles);
 }
 
@@ -56,9 +57,10 @@ pub(crate) fn draw_lanes(buffer: &mut Buffer, area: Rect, race: &Race, ms: f64, 
             (false, _) => Some(lane.tokens()),
         };
         let there = !race.measuring() && ms >= lane.total_ms();
-        let told = (title, all, there, race.counts_rounds);
-        let rows = rows(lane, told, ms, (width, lanes.height), styles);
-        put(buffer, Rect { x, width, ..lanes }, rows);
+        let counts_rounds = race.counts_rounds;
+        let shown = ShownLane { lane, title, all, there, counts_rounds, ms };
+        let area = Rect { x, width, ..lanes };
+        put(buffer, area, shown.rows(area, styles));
     }
     let (words, style) = outcome(race, ms, styles);
     let foot = Rect { y: area.bottom() - 1, height: 1, ..area };
@@ -86,44 +88,57 @@ fn outcome(race: &Race, ms: f64, styles: &Styles) -> (String, Style) {
     (race.result(), payoff::of(race.ratio(), styles).add_modifier(Modifier::BOLD))
 }
 
-/// A lane after `ms`: its title, the tokens that it will have if that is known, whether it has
-/// arrived, and whether rounds are compared instead of times.
-fn rows(
-    lane: &Lane,
-    (title, all, there, counts_rounds): (String, Option<usize>, bool, bool),
+/// A lane as it is shown.
+struct ShownLane<'a> {
+    lane: &'a Lane,
+    title: String,
+    /// The tokens that it will have; `None` if that is not known.
+    all: Option<usize>,
+    /// Whether it has arrived.
+    there: bool,
+    /// Whether rounds are compared instead of times.
+    counts_rounds: bool,
+    /// Milliseconds after the first token.
     ms: f64,
-    (width, height): (u16, u16),
-    styles: &Styles,
-) -> Vec<Line<'static>> {
-    let tokens = lane.tokens_at(ms);
-    let share = all.map_or(0.0, |all| tokens as f64 / all.max(1) as f64);
-    let columns = usize::from(width).saturating_sub(2);
-    let bar = figures::bar(share, columns);
-    let style = if there { styles.accepted } else { styles.accent };
-    let time = match counts_rounds {
-        true => String::new(),
-        false => figures::time(ms.min(lane.total_ms())),
-    };
-    let counts = format!(
-        "{} in {}",
-        figures::many(tokens, "token"),
-        figures::many(lane.rounds_at(ms), "round")
-    );
-    let counts = Line::styled(counts, styles.dim);
-    let mut rows = vec![
-        Line::styled(title, styles.strong),
-        Line::from_iter([
-            Span::styled(bar, style.remove_modifier(Modifier::BOLD)),
-            // The finish line.
-            Span::styled("┃", if there { styles.accepted } else { styles.strong }),
-        ]),
-        ends(counts, Line::styled(time, if there { styles.strong } else { styles.text }), width),
-        Line::default(),
-    ];
-    let text = printable(lane.text_at(ms)).into_owned();
-    let said = wrapped(&text, width, styles.text);
-    let room = usize::from(height).saturating_sub(rows.len());
-    let skip = said.len().saturating_sub(room);
-    rows.extend(said.into_iter().skip(skip));
-    rows
+}
+
+impl ShownLane<'_> {
+    fn rows(self, Rect { width, height, .. }: Rect, styles: &Styles) -> Vec<Line<'static>> {
+        let Self { lane, title, all, there, counts_rounds, ms } = self;
+        let tokens = lane.tokens_at(ms);
+        let share = all.map_or(0.0, |all| tokens as f64 / all.max(1) as f64);
+        let columns = usize::from(width).saturating_sub(2);
+        let bar = figures::bar(share, columns);
+        let style = if there { styles.accepted } else { styles.accent };
+        let time = match counts_rounds {
+            true => String::new(),
+            false => figures::time(ms.min(lane.total_ms())),
+        };
+        let counts = format!(
+            "{} in {}",
+            figures::many(tokens, "token"),
+            figures::many(lane.rounds_at(ms), "round")
+        );
+        let counts = Line::styled(counts, styles.dim);
+        let mut rows = vec![
+            Line::styled(title, styles.strong),
+            Line::from_iter([
+                Span::styled(bar, style.remove_modifier(Modifier::BOLD)),
+                // The finish line.
+                Span::styled("┃", if there { styles.accepted } else { styles.strong }),
+            ]),
+            ends(
+                counts,
+                Line::styled(time, if there { styles.strong } else { styles.text }),
+                width,
+            ),
+            Line::default(),
+        ];
+        let text = printable(lane.text_at(ms)).into_owned();
+        let said = wrapped(&text, width, styles.text);
+        let room = usize::from(height).saturating_sub(rows.len());
+        let skip = said.len().saturating_sub(room);
+        rows.extend(said.into_iter().skip(skip));
+        rows
+    }
 }

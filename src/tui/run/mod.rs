@@ -311,9 +311,8 @@ impl App {
             }
             Effect::Copy(text) => {
                 let screen = &mut self.screen;
-                return Some(ScreenEvent::Copied(
-                    self.runner.copy(&text, |text| screen.copy(text)),
-                ));
+                let copied = self.runner.copy(&text, |text| screen.copy(text));
+                return Some(ScreenEvent::Told(copied.map(|()| "Copied".to_string())));
             }
             Effect::Mouse(on) => {
                 if let Err(error) = self.screen.mouse(on) {
@@ -325,9 +324,7 @@ impl App {
                     tracing::warn!("clear: {error}");
                 }
             }
-            Effect::Suspend => {
-                return signals::stop_job().err().map(ScreenEvent::NotSuspended);
-            }
+            Effect::Suspend => return signals::stop_job().err().map(Err).map(ScreenEvent::Told),
             Effect::Quit { anyway } => match self.runner.unsaved() {
                 Some(why) if !anyway => return Some(ScreenEvent::NotLeft(why)),
                 _ => self.ended = true,

@@ -131,7 +131,8 @@ fn start(sender: SignalSender) -> io::Result<()> {
     let mut interrupt = windows::ctrl_c()?;
     // The window is closed, the user logs off, the machine is shut down: each leaves some seconds.
     let mut close = windows::ctrl_close()?;
-    let (mut logoff, mut shutdown) = (windows::ctrl_logoff()?, windows::ctrl_shutdown()?);
+    let mut logoff = windows::ctrl_logoff()?;
+    let mut shutdown = windows::ctrl_shutdown()?;
     drop(inside);
     let thread = std::thread::Builder::new().name("dovetail-signals".into());
     thread.spawn(move || {

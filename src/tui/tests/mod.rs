@@ -296,7 +296,8 @@ pub fn thinking(generation: u64, thought: &str, text: &str) -> Vec<Event> {
         origin: Origin::Target,
     };
     let Event::First { token, summary, .. } = &events[1] else { return events };
-    let (first, summary) = (token.clone(), summary.clone());
+    let first = token.clone();
+    let summary = summary.clone();
     events[1] = Event::First { generation, token: aside(""), summary };
     let mut round = round_of(&[("<think>", 0, 1.0)], &[], thought);
     round.committed = vec![aside(thought), aside("")];

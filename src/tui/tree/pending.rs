@@ -35,7 +35,8 @@ pub fn pending_rows(round: &PendingRound, fold: Fold, fit: usize) -> Vec<TreeRow
         let tail: Vec<TreeRow> = rows.drain(1..tree.len()).collect();
         let label = tail.iter().map(|row| row.label.as_str()).collect();
         let probability = tail[0].probability;
-        let (lines, outcome) = ("╰╴".to_owned(), NodeOutcome::Pending);
+        let lines = "╰╴".to_owned();
+        let outcome = NodeOutcome::Pending;
         rows.insert(1, TreeRow { lines, outcome, label, probability, hidden: 0 });
     }
     rows
@@ -140,7 +141,8 @@ mod tests {
         type_keys(&mut state, "Once more<enter>");
         answer(1, "Once", 8).into_iter().for_each(|event| drop(say(&mut state, event)));
         type_keys(&mut state, "/race<enter>");
-        let (of, at) = (state.generation(), state.tree.len());
+        let of = state.generation();
+        let at = state.tree.len();
         assert!(state.answering() && of > 1);
         assert_eq!(shown(&mut state, vec![pending(of, at)]), [None]);
     }

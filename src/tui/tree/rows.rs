@@ -140,7 +140,8 @@ pub(crate) fn rows(drawn: Drawn<'_>, fold: Fold, fit: usize) -> Vec<TreeRow> {
     for list in &mut children {
         list.sort_by(|&a, &b| {
             let rank = |i: usize| (!accepted[i], -nodes[i].log_prob);
-            let (a, b) = (rank(a), rank(b));
+            let a = rank(a);
+            let b = rank(b);
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
         });
     }

@@ -85,7 +85,8 @@ fn draw_nodes(
     state: &mut ScreenState,
     styles: &Styles,
 ) {
-    let (all, fit) = (rows.len(), usize::from(inner.height));
+    let all = rows.len();
+    let fit = usize::from(inner.height);
     let top = state.tree.seen(all, fit);
     let seen = rows.iter().skip(top).take(fit).map(|row| line(row, inner.width, styles));
     draw_rows(frame, inner, seen.collect::<Vec<_>>());
@@ -108,7 +109,8 @@ fn empty(styles: &Styles) -> Vec<Line<'static>> {
 }
 
 fn spent(round: &Round) -> String {
-    let (shape, timing) = (round.budget.shape, &round.timing);
+    let shape = round.budget.shape;
+    let timing = &round.timing;
     let blocks = match round.budget.blocks {
         0 => String::new(),
         blocks => format!(" · M {blocks}"),
@@ -119,7 +121,8 @@ fn spent(round: &Round) -> String {
     } else {
         String::new()
     };
-    let (draft, verify) = (figures::time(timing.draft_ms), figures::time(timing.verify_ms));
+    let draft = figures::time(timing.draft_ms);
+    let verify = figures::time(timing.verify_ms);
     format!("γ {}{blocks}{k} · {draft} + {verify}{ahead}", shape.gamma)
 }
 

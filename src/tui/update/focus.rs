@@ -13,7 +13,8 @@ pub(super) fn show(state: &mut ScreenState, side: Side) {
     }
     state.display.side = Some(side);
     if ring(state).contains(&side.focus()) {
-        let (next, panel) = (state.display.keys.name(Action::FocusNext), side.focus().name());
+        let next = state.display.keys.name(Action::FocusNext);
+        let panel = side.focus().name();
         state.say(format!("{next} moves the keyboard to {panel}"));
     }
 }

@@ -96,7 +96,6 @@ fn handle(state: &mut ScreenState, event: ScreenEvent) {
         ScreenEvent::Models { part, rows } => models::found(state, part, rows),
         ScreenEvent::Loaded(Ok(chat)) => loaded(state, chat),
         ScreenEvent::Loaded(Err(error)) => state.fail("Not loaded", error),
-        ScreenEvent::Copied(Ok(())) => state.say("Copied"),
         ScreenEvent::Unsent(text) => leaving::found(state, text),
         ScreenEvent::NotLeft(why) => {
             // A box would hide what is said in passing.
@@ -112,9 +111,7 @@ fn handle(state: &mut ScreenState, event: ScreenEvent) {
         | ScreenEvent::Edited(Err(error))
         | ScreenEvent::Imported(Err(error))
         | ScreenEvent::Told(Err(error))
-        | ScreenEvent::PresetFound(Err(error))
-        | ScreenEvent::Copied(Err(error))
-        | ScreenEvent::NotSuspended(error) => state.complain(error),
+        | ScreenEvent::PresetFound(Err(error)) => state.complain(error),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Events of the worker. Those of an answer that was stopped are dropped. Must never do IO.
 
+use crate::decode::Summary;
 use crate::tui::actions::Action;
 use crate::tui::chat::AnswerOutcome;
 use crate::tui::chat::answer::{end_first_answer, return_queued, save, send_queued, take_back};

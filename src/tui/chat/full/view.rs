@@ -23,7 +23,8 @@ pub(crate) fn draw(
     let room = width.saturating_sub(4).max(1);
     let mut rows = Vec::new();
     if let Some(context) = state.chat.refused {
-        let (used, holds) = (context.used, context.holds);
+        let used = context.used;
+        let holds = context.holds;
         let words = match state.chat.goes_on {
             true => format!(
                 "The conversation has {used} tokens, and the context holds {holds}: the answer has \
@@ -50,7 +51,8 @@ pub(crate) fn draw(
         }
     }
     let height = u16::try_from(rows.len() + 2).unwrap_or(u16::MAX);
-    let (take, close) = (state.display.keys.take(), state.display.keys.close());
+    let take = state.display.keys.take();
+    let close = state.display.keys.close();
     let back = if state.chat.goes_on { "cancel" } else { "take the message back" };
     let parts = [
         format!("{take} choose"),
@@ -58,6 +60,6 @@ pub(crate) fn draw(
         format!("{close} {back}"),
     ];
     let edges = Edges { title: " the context is full ".into(), foot: foot(&parts, width) };
-    let inner = boxed(frame, areas, area, (width, height), edges, styles);
+    let inner = boxed(frame, areas, area, width, height, edges, styles);
     draw_rows(frame, inner, rows);
 }

@@ -166,7 +166,9 @@ fn found(keys: &Keymap, words: &str) -> Vec<HelpSection> {
     let keys = KeyGroup::ALL.into_iter().flat_map(|group| keys_of(keys, group));
     let guide = HelpSection { title: "Guide", rows: guide() };
     let mut sections: Vec<HelpSection> = keys.chain([commands(), guide]).collect();
-    sections.iter_mut().for_each(|section| section.rows.retain(has));
+    for section in &mut sections {
+        section.rows.retain(has);
+    }
     sections.retain(|section| !section.rows.is_empty());
     sections
 }

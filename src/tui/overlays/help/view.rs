@@ -56,7 +56,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState
         words.insert(0, format!("{}–{} of {}", top + 1, top + fit, lines.len()));
     }
     let edges = Edges { title: title.into(), foot: foot(&words, rect.width) };
-    let inner = boxed(frame, areas, areas.body, (width, height), edges, styles);
+    let inner = boxed(frame, areas, areas.body, width, height, edges, styles);
     draw_rows(frame, inner, lines.into_iter().skip(top));
 }
 
@@ -124,7 +124,8 @@ fn entry(row: &HelpRow, names: u16, columns: u16, styles: &Styles) -> Vec<Line<'
     let mut right = wrapped(&row.words, room, styles.text).into_iter();
     let mut lines = Vec::new();
     loop {
-        let (name, words) = (left.next(), right.next());
+        let name = left.next();
+        let words = right.next();
         if name.is_none() && words.is_none() {
             return lines;
         }

@@ -49,7 +49,7 @@ pub(crate) fn draw_with<T: Listed>(
     let under = if below.is_empty() { 0 } else { below.len() + 1 };
     let height = u16::try_from(list.len().max(1) + 3 + under).unwrap_or(most).min(most);
     let edges = Edges { title: texts.title.into(), foot: texts.foot.to_string() };
-    let inner = boxed(frame, areas, area, (width, height), edges, styles);
+    let inner = boxed(frame, areas, area, width, height, edges, styles);
     let shown = list.shown();
     let count = Line::styled(format!("{} of {}", shown.len(), list.len()), styles.dim);
     let words = if list.filter().is_empty() {

@@ -27,7 +27,8 @@ pub(crate) fn draw(
     styles: &Styles,
 ) {
     let key = |action| state.display.keys.name(action);
-    let (take, close) = (state.display.keys.take(), state.display.keys.close());
+    let take = state.display.keys.take();
+    let close = state.display.keys.close();
     let box_width = WIDTH.min(areas.column.width.saturating_sub(2));
     let parts = [
         format!("{take} open"),

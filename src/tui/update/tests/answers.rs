@@ -144,7 +144,8 @@ fn tokens_are_counted_once() {
     for event in &events[..events.len() - 1] {
         say(&mut state, event.clone());
     }
-    let (tokens, tau) = (state.meters.answer.tokens(), state.meters.answer.tau());
+    let tokens = state.meters.answer.tokens();
+    let tau = state.meters.answer.tau();
     assert_eq!((tokens, state.meters.answer.rounds()), (summary.tokens, summary.rounds));
     assert!((tau - summary.tau).abs() < 1e-9);
     say(&mut state, events[events.len() - 1].clone());

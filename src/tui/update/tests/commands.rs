@@ -57,7 +57,8 @@ fn a_setting_alone_shows_its_value_and_what_it_takes() {
     let mut state = loaded(80, 24);
     for command in COMMANDS.iter() {
         let SlashAction::Setting(key) = command.action else { continue };
-        let (tree, sampler) = (state.controls.worker.tree, state.controls.worker.sampler);
+        let tree = state.controls.worker.tree;
+        let sampler = state.controls.worker.sampler;
         let text = said(&mut state, &format!("/{} ", command.name));
         let (value, takes) = text.split_once(" · ").unwrap();
         let value = value.split_once(": ").unwrap().1;
@@ -84,7 +85,8 @@ fn a_switch_alone_shows_its_state() {
         ("/think", "as the model decides, thoughts folded · /think takes on, off"),
     ] {
         let before = state.controls.worker.clone();
-        let (theme, mouse) = (state.display.theme, state.display.mouse);
+        let theme = state.display.theme;
+        let mouse = state.display.mouse;
         let text = said(&mut state, command);
         assert!(text.contains(says), "{text}");
         assert_eq!(state.controls.worker, before, "{command}");

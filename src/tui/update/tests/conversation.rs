@@ -257,8 +257,10 @@ fn the_line_below_an_answer_that_went_on_counts_all_its_parts() {
         let summary = state.meters.answer.summary.unwrap();
         (summary.tokens, summary.rounds)
     };
-    let (first, then) = ("Once upon a time there", " was a fox who lived by the sea.");
-    let (one, two) = (counts(first), counts(then));
+    let first = "Once upon a time there";
+    let then = " was a fox who lived by the sea.";
+    let one = counts(first);
+    let two = counts(then);
     let mut state = loaded(80, 24);
     type_keys(&mut state, "one<enter>");
     cut(&mut state, first);
@@ -281,7 +283,8 @@ fn the_line_below_an_answer_that_went_on_counts_all_its_parts() {
     assert_eq!(below(&mut again), format!("{} tokens", one.0 + two.0 + 1));
     type_keys(&mut again, "<enter>");
     answered(&mut again, then);
-    let (tokens, rounds) = (one.0 + 2 * two.0 + 1, one.1 + 2 * two.1);
+    let tokens = one.0 + 2 * two.0 + 1;
+    let rounds = one.1 + 2 * two.1;
     assert_eq!(below(&mut again), told(tokens, rounds, 4));
     // An earlier version of the program saved none.
     let mut turns = state.chat.saved_turns();

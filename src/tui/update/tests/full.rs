@@ -33,11 +33,11 @@ fn a_full_context_offers_three_ways_once() {
     let mut again = reloaded(&state);
     assert_eq!(again.chat.forgotten, state.chat.forgotten);
     // The choice holds: the next time there is no question.
-    again.ready.as_mut().unwrap().context = 100;
+    again.models.ready.as_mut().unwrap().context = 100;
     let before = again.chat.forgotten.messages;
     type_keys(&mut again, "five<enter>");
     let effects = refuse(&mut again, 130);
-    assert!(again.overlay.is_none() && again.chat.forgotten.messages > before);
+    assert!(again.overlays.open.is_none() && again.chat.forgotten.messages > before);
     assert!(job(&effects).messages.last().unwrap().content == "five");
 }
 

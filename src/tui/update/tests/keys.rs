@@ -25,7 +25,8 @@ fn characters_that_come_together_do_what_they_do_one_by_one() {
             .chars()
             .map(|c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE))
             .collect();
-        let (mut one, mut all) = (loaded(120, 36), loaded(120, 36));
+        let mut one = loaded(120, 36);
+        let mut all = loaded(120, 36);
         type_keys(&mut one, before);
         type_keys(&mut all, before);
         for key in &keys {
@@ -213,10 +214,10 @@ fn every_key_of_the_table_is_reached_somewhere() {
     completing.input.set("/");
     models.push(completing);
     let mut helped = unloaded();
-    helped.overlay = Some(Overlay::Details { top: 0 });
+    helped.overlays.open = Some(Overlay::Details { top: 0 });
     models.push(helped);
     let mut listed = loaded(80, 24);
-    listed.overlay = Some(Overlay::Sessions(SessionList::new(Vec::new())));
+    listed.overlays.open = Some(Overlay::Sessions(SessionList::new(Vec::new())));
     models.push(listed);
     for state in &models {
         for (at, row) in BINDINGS.iter().enumerate() {

@@ -284,7 +284,7 @@ fn what_cannot_be_loaded_says_why_and_the_list_stays() {
     found(&mut state, ModelPart::Target, vec![row("Late")]);
     assert!(state.overlays.open.is_none());
     let mut starting = unloaded();
-    assert!(type_keys(&mut starting, "<c-n>").is_empty() && starting.overlay.is_none());
+    assert!(type_keys(&mut starting, "<c-n>").is_empty() && starting.overlays.open.is_none());
 }
 
 /// A model of the catalogue that the list offers.

@@ -44,7 +44,8 @@ fn click(state: &mut ScreenState, words: &str) -> Vec<Effect> {
 }
 
 fn drag(state: &mut ScreenState, from: &str, to: &str) -> Vec<Effect> {
-    let (from, to) = (cell(state, from), cell(state, to));
+    let from = cell(state, from);
+    let to = cell(state, to);
     button(state, Button::Pressed, from);
     button(state, Button::Moved, to);
     button(state, Button::Released, to)

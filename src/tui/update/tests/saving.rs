@@ -104,7 +104,7 @@ fn an_answer_comes_back_with_its_figures_and_why_it_was_cut() {
         let mut again = loaded(100, 24);
         let now = again.now;
         update(&mut again, ScreenEvent::Loaded(Ok(session.chat())), now);
-        again.overlay = None;
+        again.overlays.open = None;
         assert_eq!(below(&mut again), before);
         assert_eq!(again.chat.saved_turns(), state.chat.saved_turns());
     }

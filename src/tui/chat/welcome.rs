@@ -1,0 +1,89 @@
+//! The empty chat: what this is, what to type, how to read the marks. Must never change the state.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
+
+use crate::tui::actions::{Action, ModelPart};
+use crate::tui::draw::figures;
+use crate::tui::draw::rows::{draw_rows, wrapped};
+use crate::tui::models::Phase;
+use crate::tui::state::ScreenState;
+use crate::tui::theme::Styles;
+
+/// What the demo is, and the way to a model whose answers are of use; nothing for other models.
+/// In one row where it fits, else each sentence in rows of its own.
+fn what_the_demo_is(state: &ScreenState, width: usize, styles: &Styles) -> Vec<Line<'static>> {
+    let Some(ready) = state.models.ready.as_ref().filter(|_| state.models.counts_rounds()) else {
+        return Vec::new();
+    };
+    // The demo's name ends with its size.
+    let size = ready.target.rsplit(' ').next().unwrap_or_default();
+    let models = state.display.keys.name(Action::Models(ModelPart::Target));
+    let is = format!("Demo model, {size} parameters: it shows how guessing works.");
+    let other = format!("For real answers press {models}.");
+    let whole = format!("{is} {other}");
+    let sentences = if whole.width() <= width { vec![whole] } else { vec![is, other] };
+    let room = u16::try_from(width).unwrap_or(u16::MAX).max(1);
+    let rows = sentences.iter().flat_map(|words| wrapped(words, room, styles.strong));
+    rows.chain([Line::default()]).collect()
+}
+
+/// The empty screen: what this is, what to type, how to read the marks.
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    let text = |words: &str| Line::styled(words.to_string(), styles.text);
+    let dim = |words: &str| Line::styled(words.to_string(), styles.dim);
+    match &state.models.phase {
+        Phase::Loading { stage, fraction } => {
+            lines.push(dim(stage));
+            if let Some(fraction) = fraction {
+                lines.push(Line::from_iter([
+                    Span::styled(figures::bar(f64::from(*fraction), 32), styles.accent),
+                    Span::styled(
+                        format!(" {}", figures::percent(f64::from(*fraction))),
+                        styles.dim,
+                    ),
+                ]));
+            }
+        }
+        Phase::Broken => lines.push({
+            let quit = state.display.keys.name(Action::Quit);
+            Line::styled(format!("No model is loaded; {quit} quits"), styles.error)
+        }),
+        _ => {
+            lines.extend(what_the_demo_is(state, usize::from(area.width), styles));
+            lines.push(text(
+                "A small draft model guesses the next words as a tree; the target checks",
+            ));
+            lines.push(text("every guess in one pass and keeps those it agrees with."));
+            lines.push(Line::default());
+            lines.push(Line::from_iter([
+                Span::styled("underlined", styles.accepted_text()),
+                Span::styled("  guessed by the draft, accepted by the target", styles.dim),
+            ]));
+            lines.push(Line::from_iter([
+                Span::styled("plain", styles.text),
+                Span::styled("       chosen by the target itself", styles.dim),
+            ]));
+            lines.push(Line::default());
+            lines.push(dim("Choose a question (↓ or its digit, then Enter), or write your own:"));
+            for (at, prompt) in state.starters().into_iter().enumerate() {
+                let chosen = state.input.starters.selected() == Some(at) && state.offers_starters();
+                let style = if chosen { styles.selected } else { styles.text };
+                lines.push(Line::from_iter([
+                    Span::styled(if chosen { "❯ " } else { "  " }, styles.accent),
+                    Span::styled(format!("{} ", at + 1), styles.accent),
+                    Span::styled(prompt, style),
+                ]));
+            }
+        }
+    }
+    let height = lines.len() as u16;
+    let width = lines.iter().map(Line::width).max().unwrap_or(0) as u16;
+    let x = area.x + area.width.saturating_sub(width) / 2;
+    let y = area.y + area.height.saturating_sub(height) / 3;
+    let area = Rect { x, y, ..area }.intersection(area);
+    draw_rows(frame, area, lines);
+}
