@@ -7,8 +7,6 @@ pub(crate) mod presets;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tokio::sync::mpsc::UnboundedSender;
-
 use self::model_finder::ModelFinder;
 use self::presets::{Preset, Presets};
 use self::unsaved::Unsaved;
@@ -17,7 +15,6 @@ use crate::chat::{
     SessionStore,
 };
 use crate::decode::{discard_other_snapshots, discard_snapshots};
-use crate::tui::actions::ModelPart;
 use crate::tui::event::ScreenEvent;
 use crate::tui::run::Opening;
 use crate::worker::{Command, ModelChoice, SharedControls, Worker};
@@ -62,8 +59,8 @@ pub struct EffectRunner {
     /// What the program reports when it has ended.
     left: Left,
     clipboard: Option<arboard::Clipboard>,
-    /// Looks for models, and where what it finds goes.
-    models: Option<(ModelFinder, UnboundedSender<ScreenEvent>)>,
+    /// Looks for models.
+    models: Option<ModelFinder>,
 }
 
 impl EffectRunner {
@@ -98,34 +95,14 @@ impl EffectRunner {
         Self { snapshots: Some(folder), ..self }
     }
 
-    /// The same with a finder of models, whose results go to `results`.
-    pub fn with_models(self, finder: ModelFinder, results: UnboundedSender<ScreenEvent>) -> Self {
-        Self { models: Some((finder, results)), ..self }
+    /// The same with a finder of models.
+    pub fn with_models(self, finder: ModelFinder) -> Self {
+        Self { models: Some(finder), ..self }
     }
 
-    /// Looks for models on a thread of its own: a disk may be slow. What is found comes as an
-    /// event; if nothing can be looked for, that is the answer. `busy`: an answer is being made.
-    pub fn find_models(
-        &self,
-        part: ModelPart,
-        current: ModelChoice,
-        busy: bool,
-    ) -> Option<ScreenEvent> {
-        let nothing = Some(ScreenEvent::Models { part, rows: Vec::new() });
-        let Some((finder, results)) = self.models.clone() else { return nothing };
-        let find = move || {
-            let rows = finder.find(part, &current, busy);
-            // There is no receiver once the screen has ended.
-            let _ = results.send(ScreenEvent::Models { part, rows });
-        };
-        let thread = std::thread::Builder::new().name("dovetail-finder".into());
-        match thread.spawn(find) {
-            Ok(_) => None,
-            Err(error) => {
-                tracing::warn!("cannot start a thread to look for models: {error}");
-                nothing
-            }
-        }
+    /// Finds the models that can be chosen.
+    pub fn finder(&self) -> ModelFinder {
+        self.models.clone().unwrap_or_default()
     }
 
     /// Sends a command to the worker; `false` if it has ended. An answer gets the name of the
@@ -369,7 +346,7 @@ impl EffectRunner {
 
     /// Notes whether the models are still there. A draft that is not is left out.
     fn look_for(&self, by: &mut AnsweredBy) {
-        if let (Some((finder, _)), Some(models)) = (&self.models, &by.models) {
+        if let (Some(finder), Some(models)) = (&self.models, &by.models) {
             match finder.here(models) {
                 Some(here) => by.models = Some(here),
                 None => by.gone = true,

@@ -184,17 +184,10 @@ fn drafts(
     let mut rows: Vec<ModelRow> = choices.into_iter().map(row).collect();
     rows.push(ModelRow {
         title: "prompt lookup".to_string(),
-        parameters: None,
-        quantisation: None,
-        bytes: 0,
         place: "from the conversation".to_string(),
         aliases: LOOKUP.to_string(),
-        fit: Fit::Beside,
-        speed: String::new(),
-        download: false,
-        refused: None,
         models: of_target(Some(LOOKUP), None),
-        in_use: false,
+        ..ModelRow::default()
     });
     for row in &mut rows {
         row.in_use = row.models == *current;
@@ -226,17 +219,11 @@ fn is_of(model: &ModelEntry, id: &HubId) -> bool {
 fn to_download(pair: &CataloguePair, title: &str, models: ModelChoice) -> ModelRow {
     ModelRow {
         title: title.to_string(),
-        parameters: None,
-        quantisation: None,
-        bytes: 0,
         place: pair.licence.clone(),
         aliases: pair.name.clone(),
-        fit: Fit::Beside,
-        speed: String::new(),
         download: true,
-        refused: None,
         models,
-        in_use: false,
+        ..ModelRow::default()
     }
 }
 
@@ -320,14 +307,12 @@ fn row(model: &ModelEntry, models: ModelChoice, memory: Memory) -> ModelRow {
         place: located.store.to_string(),
         aliases: located.names().collect::<Vec<_>>().join(" "),
         fit,
-        speed: String::new(),
-        download: false,
         refused: model
             .problem()
             .map(str::to_string)
             .or_else(|| (fit == Fit::TooLarge).then(too_large)),
         models,
-        in_use: false,
+        ..ModelRow::default()
     }
 }
 

@@ -45,8 +45,7 @@ fn a_conversation_keeps_the_models_that_answered_last() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("qwen.gguf");
     std::fs::write(&file, "GGUF").unwrap();
-    let (results, _) = tokio::sync::mpsc::unbounded_channel();
-    let mut runner = runner(folder.path()).with_models(ModelFinder::default(), results);
+    let mut runner = runner(folder.path()).with_models(ModelFinder::default());
     let named = |name: &str| ModelChoice { target: Some(name.into()), ..ModelChoice::default() };
     let by = |models: ModelChoice| {
         let target = "Qwen".to_string();

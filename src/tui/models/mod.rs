@@ -68,9 +68,10 @@ impl Models {
 }
 
 /// Whether a model fits the memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fit {
     /// Next to the models in use.
+    #[default]
     Beside,
     /// Only in their place.
     Alone,
@@ -79,7 +80,7 @@ pub enum Fit {
 }
 
 /// A model that can be chosen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelRow {
     /// Its name as people know it.
     pub title: String,

@@ -91,8 +91,7 @@ pub fn run(
     let worker = start(controls.clone(), Box::new(move |event| sender.send(event).is_ok()))?;
     let early = runtime.block_on(opening(&mut events))?;
     let (results, found) = unbounded_channel();
-    let runner = EffectRunner::new(worker, controls, config.store)
-        .with_models(config.models, results.clone());
+    let runner = EffectRunner::new(worker, controls, config.store).with_models(config.models);
     let runner = match config.snapshots {
         Some(folder) => runner.with_snapshots(folder),
         None => runner,
@@ -307,7 +306,11 @@ impl App {
             }
             Effect::ListPresets => return Some(ScreenEvent::Told(self.runner.presets())),
             Effect::FindModels { part, models, busy } => {
-                return self.runner.find_models(part, models, busy);
+                let finder = self.runner.finder();
+                self.later(move || {
+                    let rows = finder.find(part, &models, busy);
+                    ScreenEvent::Models { part, rows }
+                });
             }
             Effect::Copy(text) => {
                 let screen = &mut self.screen;

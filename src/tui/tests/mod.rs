@@ -1,8 +1,13 @@
 //! Helpers of the screen's tests: models, rounds, typed keys. Must never be used outside tests.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use unicode_width::UnicodeWidthStr;
 
 use crate::decode::{Committed, Finish, Origin, Round, Summary, Timing};
 use crate::draft::{Budget, Depths};
@@ -15,6 +20,7 @@ use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::state::{ScreenState, StateConfig};
 use crate::tui::theme::ThemeName;
 use crate::tui::update::update;
+use crate::tui::view;
 use crate::worker::{Controls, Event, ModelChoice, Ready, StrategyStatus};
 
 /// A round from `(label, parent, probability)` of each node, the accepted path and the bonus.
@@ -155,6 +161,50 @@ pub fn usage() -> Usage {
         cpu_ours: 3.1,
         gpu: None,
     }
+}
+
+/// The screen as it is drawn.
+pub fn drawn(state: &mut ScreenState) -> Buffer {
+    let (width, height) = state.display.size;
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| view::draw(frame, state)).unwrap();
+    terminal.backend().buffer().clone()
+}
+
+/// The rows of the screen as it is drawn.
+pub fn rows(state: &mut ScreenState) -> Vec<String> {
+    let buffer = drawn(state);
+    let rows = buffer.content.chunks(usize::from(buffer.area.width.max(1)));
+    rows.map(|row| row.iter().map(|cell| cell.symbol()).collect()).collect()
+}
+
+/// The screen as it is drawn, as text.
+pub fn screen_of(state: &mut ScreenState) -> String {
+    text(&drawn(state))
+}
+
+/// A buffer as text, without the cells that wide characters cover.
+pub fn text(buffer: &Buffer) -> String {
+    let mut out = String::new();
+    for row in buffer.content.chunks(usize::from(buffer.area.width.max(1))) {
+        let mut line = String::new();
+        let mut skip = 0;
+        for cell in row {
+            if skip > 0 {
+                skip -= 1;
+                continue;
+            }
+            line.push_str(cell.symbol());
+            skip = cell.symbol().width().saturating_sub(1);
+        }
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    out
+}
+
+/// What is said in passing; empty if nothing is.
+pub fn said(state: &ScreenState) -> &str {
+    state.toasts.shown().map_or("", |toast| &toast.text)
 }
 
 /// The worker says something, at the time of the message before.

@@ -3,8 +3,6 @@
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
 
 use super::{job, texts};
 use crate::chat::Role;
@@ -15,9 +13,8 @@ use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::models::Phase;
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, say, type_keys};
+use crate::tui::tests::{answer, loaded, say, screen_of, type_keys};
 use crate::tui::update::update;
-use crate::tui::view;
 use crate::worker::{Event, Job};
 
 #[test]
@@ -150,9 +147,8 @@ fn tokens_are_counted_once() {
     assert!((tau - summary.tau).abs() < 1e-9);
     say(&mut state, events[events.len() - 1].clone());
     assert_eq!(state.meters.answer.tokens(), tokens);
-    let mut terminal = Terminal::new(TestBackend::new(200, 50)).unwrap();
-    let said = terminal.draw(|frame| view::draw(frame, &mut state)).unwrap().buffer.clone();
-    let said: String = said.content.iter().map(|cell| cell.symbol()).collect();
+    state.display.size = (200, 50);
+    let said = screen_of(&mut state);
     let counted = format!("{tokens} tokens in {} rounds", summary.rounds);
     assert_eq!(said.matches(&counted).count(), 2, "below the answer and in the meters: {said}");
 }

@@ -4,15 +4,12 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use proptest::prelude::*;
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
 
 use super::saved;
 use crate::tui::actions::ModelPart;
 use crate::tui::event::ScreenEvent;
-use crate::tui::tests::{answer, loaded, pending, ready, usage};
+use crate::tui::tests::{answer, drawn, loaded, pending, ready, usage};
 use crate::tui::update::update;
-use crate::tui::view;
 use crate::worker::Event;
 
 fn event() -> impl Strategy<Value = ScreenEvent> {
@@ -99,9 +96,7 @@ proptest! {
         state.controls.worker.generation = 0;
         for (at, event) in events.into_iter().enumerate() {
             update(&mut state, event, Duration::from_millis(at as u64 * 200));
-            let (width, height) = state.display.size;
-            let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-            terminal.draw(|frame| view::draw(frame, &mut state)).unwrap();
+            drawn(&mut state);
         }
     }
 }

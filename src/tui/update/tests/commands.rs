@@ -9,7 +9,7 @@ use crate::tui::commands::{COMMANDS, SlashAction};
 use crate::tui::event::Effect;
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{loaded, type_keys};
+use crate::tui::tests::{loaded, screen_of, type_keys};
 use crate::tui::toasts::Tone;
 use crate::worker::{Job, Setting};
 
@@ -106,7 +106,7 @@ fn the_system_prompt_is_shown_and_deleted_only_on_request() {
     type_keys(&mut state, "/system Be brief.<enter>/system<enter>");
     assert_eq!(state.chat.system.as_deref(), Some("Be brief."));
     assert_eq!(state.overlays.open, Some(Overlay::System { top: 0 }));
-    assert!(super::screen(&mut state).contains("Be brief."));
+    assert!(screen_of(&mut state).contains("Be brief."));
     type_keys(&mut state, "<esc>/system clear<enter>");
     assert_eq!(state.chat.system, None);
 }
@@ -156,7 +156,7 @@ fn a_head_without_a_choice_of_blocks_says_so_and_nothing_changes() {
 fn other_names_of_a_command_are_completed_and_run() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "/cl");
-    let screen = super::screen(&mut state);
+    let screen = screen_of(&mut state);
     assert!(screen.contains("/clear ") && screen.contains("/new: "), "{screen}");
     type_keys(&mut state, "<tab>");
     assert_eq!(state.input.text(), "/clear");

@@ -1,12 +1,12 @@
 //! The conversation itself: continued, edited, deleted, in versions.
 
-use super::{answered, contents, cut_by, job, reloaded, screen, talk, texts};
+use super::{answered, contents, cut_by, job, reloaded, talk, texts};
 use crate::chat::Role;
 use crate::decode::Finish;
 use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, say, type_keys};
+use crate::tui::tests::{answer, loaded, say, screen_of, type_keys};
 use crate::tui::toasts::Tone;
 use crate::tui::update::update;
 use crate::worker::Event;
@@ -191,19 +191,19 @@ fn words_are_found_from_the_end_up() {
         let long = format!("{reply} {}", "\n\nline".repeat(30));
         answered(&mut state, &long);
     }
-    screen(&mut state);
+    screen_of(&mut state);
     type_keys(&mut state, "/find FOX<enter>");
-    let shown = screen(&mut state);
+    let shown = screen_of(&mut state);
     assert!(shown.contains("▸  A fox again."), "{shown}");
     assert!(state.toasts.shown().unwrap().text.starts_with("Match 2 of 2 rows"));
     type_keys(&mut state, "/find<enter>");
-    let shown = screen(&mut state);
+    let shown = screen_of(&mut state);
     assert!(shown.contains("▸❯ one fox") && shown.matches('▸').count() == 1, "{shown}");
     assert!(state.toasts.shown().unwrap().text.starts_with("Match 1 of 2 rows"));
     type_keys(&mut state, "<esc>");
     assert!(state.chat.find.is_none() && state.chat.follows());
     type_keys(&mut state, "/find cat<enter>");
-    screen(&mut state);
+    screen_of(&mut state);
     assert_eq!(state.toasts.shown().unwrap().tone, Tone::Wrong);
 }
 
@@ -227,15 +227,15 @@ fn a_question_that_lost_its_answer_says_how_it_gets_one() {
         // What was saved when the question was sent.
         let mut again = reloaded(&state);
         again.toasts.sent(again.now);
-        let shown = screen(&mut again);
+        let shown = screen_of(&mut again);
         assert!(shown.contains("no answer yet") && shown.contains("Enter answers it"), "{shown}");
         type_keys(&mut again, "x");
-        assert!(!screen(&mut again).contains("Enter answers it"), "it sends what is written");
+        assert!(!screen_of(&mut again).contains("Enter answers it"), "it sends what is written");
         type_keys(&mut again, "<bs>");
         let effects = type_keys(&mut again, keys);
         assert_eq!(job(&effects).messages.last().unwrap().content, "four", "{keys}");
         assert_eq!(again.toasts.shown(), None, "there is no text that it could be like");
-        assert!(!screen(&mut again).contains("no answer yet"));
+        assert!(!screen_of(&mut again).contains("no answer yet"));
         answered(&mut again, "Fourth.");
         assert_eq!(texts(&again).len(), 8);
     }
@@ -243,7 +243,7 @@ fn a_question_that_lost_its_answer_says_how_it_gets_one() {
 
 /// Tokens and rounds in the line below the last answer, as it is drawn.
 fn below(state: &mut ScreenState) -> String {
-    let seen = screen(state);
+    let seen = screen_of(state);
     let row = seen.lines().find(|row| row.contains(" tokens")).unwrap_or_default();
     row.trim_matches(['"', ' ']).split(" ·").next().unwrap_or_default().to_string()
 }

@@ -1,13 +1,13 @@
 //! A full context: what is offered, what comes of it, and what never fits.
 
-use super::{answered, contents, cut_by, job, reloaded, screen, talk, texts};
+use super::{answered, contents, cut_by, job, reloaded, talk, texts};
 use crate::chat::WhenFull;
 use crate::decode::Finish;
 use crate::tui::event::Effect;
 use crate::tui::models::Phase;
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{loaded, say, type_keys};
+use crate::tui::tests::{loaded, say, screen_of, type_keys};
 use crate::worker::Event;
 
 /// The context refuses the question under way.
@@ -137,13 +137,13 @@ fn an_answer_that_filled_the_context_goes_on_when_there_is_room() {
         state.models.ready.as_mut().unwrap().context = 100;
         type_keys(&mut state, "four<enter>");
         cut_by(&mut state, "Half a sentence", Finish::ContextFull);
-        assert!(screen(&mut state).contains("Enter shows how to continue"));
+        assert!(screen_of(&mut state).contains("Enter shows how to continue"));
         let effects = type_keys(&mut state, "<enter>");
         assert_eq!(job(&effects).messages.last().unwrap().content, "Half a sentence");
         refuse(&mut state, 101);
         assert_eq!(state.overlays.open, Some(Overlay::Full { selected: 0 }));
-        assert!(screen(&mut state).contains("no room to continue"));
-        assert!(!screen(&mut state).contains("With this message"));
+        assert!(screen_of(&mut state).contains("no room to continue"));
+        assert!(!screen_of(&mut state).contains("With this message"));
         let mut effects = type_keys(&mut state, choice);
         if summarised {
             effects = answered(&mut state, "They counted.");
@@ -171,7 +171,7 @@ fn an_answer_without_room_says_why_it_cannot_go_on_and_goes_on_in_a_larger_conte
     assert_eq!(texts(&state)[1].1, "Half a sentence");
     // After the next start it is marked, and has room.
     let mut again = reloaded(&state);
-    let shown = screen(&mut again);
+    let shown = screen_of(&mut again);
     let words = ["context full", "Enter shows how to continue"];
     assert!(words.iter().all(|words| shown.contains(words)), "{shown}");
     type_keys(&mut again, "<enter>");

@@ -3,8 +3,6 @@
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
 
 use crate::tui::actions::Action;
 use crate::tui::display::{Focus, Side};
@@ -12,10 +10,9 @@ use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::keymap::{BINDINGS, EDITING, Scope, hints, lookup};
 use crate::tui::overlays::{Overlay, SessionList};
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{loaded, type_keys, unloaded};
+use crate::tui::tests::{drawn, loaded, type_keys, unloaded};
 use crate::tui::toasts::Tone;
 use crate::tui::update::update;
-use crate::tui::view;
 
 #[test]
 fn characters_that_come_together_do_what_they_do_one_by_one() {
@@ -58,8 +55,7 @@ fn history_begins_above_the_first_row_of_the_screen() {
     type_keys(&mut state, "one<enter>");
     let long = "a message that is long enough to be wrapped into two rows";
     type_keys(&mut state, long);
-    let mut terminal = Terminal::new(TestBackend::new(40, 24)).unwrap();
-    terminal.draw(|frame| view::draw(frame, &mut state)).unwrap();
+    drawn(&mut state);
     type_keys(&mut state, "<up>");
     assert_eq!(state.input.text(), long);
     type_keys(&mut state, "<up>");

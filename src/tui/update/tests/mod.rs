@@ -19,15 +19,11 @@ mod sessions;
 mod starters;
 mod thoughts;
 
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
-
 use super::{Effect, ScreenEvent, update};
 use crate::chat::{Message, Role, SavedChat, SavedTurn};
 use crate::decode::Finish;
 use crate::tui::state::ScreenState;
 use crate::tui::tests::{answer, loaded, say, type_keys};
-use crate::tui::view;
 use crate::worker::{Command, Event, Job};
 
 /// The job that is sent to the worker.
@@ -95,12 +91,4 @@ pub(super) fn reloaded(state: &ScreenState) -> ScreenState {
 /// What each message says.
 pub(super) fn contents(messages: &[Message]) -> Vec<&str> {
     messages.iter().map(|message| message.content.as_str()).collect()
-}
-
-/// The screen as it is drawn.
-pub(super) fn screen(state: &mut ScreenState) -> String {
-    let (width, height) = state.display.size;
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| view::draw(frame, state)).unwrap();
-    terminal.backend().to_string()
 }

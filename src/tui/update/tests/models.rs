@@ -1,12 +1,12 @@
 //! Other models: chosen, loaded next to those in use, stopped, failed.
 
-use super::{job as asked, screen};
+use super::job as asked;
 use crate::tui::actions::ModelPart;
 use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::models::{Fit, ModelRow, Phase, pair_models};
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, ready, say, type_keys, unloaded};
+use crate::tui::tests::{answer, loaded, ready, say, screen_of, type_keys, unloaded};
 use crate::tui::update::update;
 use crate::worker::{Command, Event, LoadJob, ModelChoice, Ready};
 
@@ -301,7 +301,7 @@ fn a_download_runs_while_the_model_in_use_answers_and_can_be_stopped() {
     assert_eq!(job.models, named("Qwen"));
     let stage = "downloading qwen.gguf: 1203 of 4081 MB, 12.3 MB/s, 3:54 left".to_string();
     say(&mut state, Event::LoadProgress { load: job.load, stage, fraction: Some(0.29) });
-    let told = screen(&mut state);
+    let told = screen_of(&mut state);
     for part in ["Qwen (Apache-2.0)", "1203 of 4081 MB", "12.3 MB/s", "(29%)", "Esc stops it"] {
         assert!(told.contains(part), "{part}: {told}");
     }

@@ -2,31 +2,17 @@
 
 use std::time::Duration;
 
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
-
 use crate::tui::display::{Focus, Side};
 use crate::tui::event::{Button, Effect, ScreenEvent};
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, say, type_keys};
+use crate::tui::tests::{answer, drawn, loaded, rows, say, screen_of, type_keys};
 use crate::tui::update::update;
-use crate::tui::view;
 
 const TEXT: &str = "A fox is a **small** wild animal with a bushy tail that lives in a den.";
 
-/// The screen as drawn, one string a row.
-fn drawn(state: &mut ScreenState) -> Vec<String> {
-    let (width, height) = state.display.size;
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| view::draw(frame, state)).unwrap();
-    let buffer = terminal.backend().buffer();
-    let rows = buffer.content.chunks(usize::from(width));
-    rows.map(|row| row.iter().map(|cell| cell.symbol()).collect()).collect()
-}
-
 /// Cell of the first place that says `words`.
 fn cell(state: &mut ScreenState, words: &str) -> (u16, u16) {
-    let rows = drawn(state);
+    let rows = rows(state);
     let found = rows.iter().enumerate().find_map(|(y, row)| Some((y, row.find(words)?)));
     let (y, byte) = found.unwrap_or_else(|| panic!("no {words:?} in\n{}", rows.join("\n")));
     (rows[y][..byte].chars().count() as u16, y as u16)
@@ -112,10 +98,10 @@ fn words_out_of_sight_are_scrolled_into_it() {
     drawn(&mut state);
     type_keys(&mut state, "<f2><tab><home>");
     let first = lit(&state).unwrap().trim().to_string();
-    let screen = drawn(&mut state).join("\n");
+    let screen = screen_of(&mut state);
     assert!(screen.contains(&first), "{first}:\n{screen}");
     type_keys(&mut state, "<end>");
-    assert!(drawn(&mut state).join("\n").contains("word399"));
+    assert!(screen_of(&mut state).contains("word399"));
 }
 
 #[test]
@@ -137,7 +123,7 @@ fn a_click_on_a_word_goes_to_its_round() {
             assert_eq!(effects.len(), usize::from(!state.display.beside()), "{effects:?}");
             assert!(lit(&state).unwrap().contains(word), "{word}: {:?}", lit(&state));
             assert_eq!((state.display.focus, state.display.side), (Focus::Tree, Some(Side::Tree)));
-            assert!(drawn(&mut state).join("\n").contains("Keys go to the tree panel"));
+            assert!(screen_of(&mut state).contains("Keys go to the tree panel"));
             assert_eq!(state.chat.selection, None);
         }
     }
@@ -216,9 +202,7 @@ fn open_thoughts_are_selected_too() {
     assert_eq!(effects, [Effect::Copy("numbers*.\n\nA star of h".to_string())]);
     // What is marked is what is copied.
     let from = cell(&mut state, "numbers*");
-    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
-    terminal.draw(|frame| view::draw(frame, &mut state)).unwrap();
-    let buffer = terminal.backend().buffer();
+    let buffer = drawn(&mut state);
     let marked = |x: u16| buffer[(x, from.1)].modifier.contains(ratatui::style::Modifier::REVERSED);
     assert!(!marked(from.0 - 1) && marked(from.0) && marked(from.0 + 8) && !marked(from.0 + 9));
     // A click on them goes nowhere.

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::{job, screen, texts};
+use super::{job, texts};
 use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::models::Phase;
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, say, type_keys};
+use crate::tui::tests::{answer, loaded, say, screen_of, type_keys};
 use crate::tui::update::update;
 use crate::worker::{Controls, Event};
 
@@ -57,13 +57,13 @@ fn the_question_is_answered_plain_then_speculatively_and_played() {
     let end = state.now + Duration::from_secs(30);
     update(&mut state, ScreenEvent::Tick, end);
     assert_eq!(state.deadline(), None);
-    assert!(screen(&mut state).contains("Enter play again"));
+    assert!(screen_of(&mut state).contains("Enter play again"));
     type_keys(&mut state, "<enter>");
     assert!(state.deadline().is_some(), "once more");
-    assert!(screen(&mut state).contains("Enter skip"));
+    assert!(screen_of(&mut state).contains("Enter skip"));
     type_keys(&mut state, "<enter>");
     assert_eq!(state.deadline(), None, "its end is shown at once");
-    let shown = screen(&mut state);
+    let shown = screen_of(&mut state);
     assert_eq!(shown.matches("The same text twice over.").count(), 2, "{shown}");
     assert!(shown.contains("Same text, 2 rounds instead of 2"), "{shown}");
     type_keys(&mut state, "<esc>");
@@ -74,18 +74,18 @@ fn the_question_is_answered_plain_then_speculatively_and_played() {
 fn each_answer_is_shown_while_it_is_timed() {
     let mut state = asked();
     type_keys(&mut state, "<f12>");
-    assert!(screen(&mut state).contains("timing plain …"));
+    assert!(screen_of(&mut state).contains("timing plain …"));
     let events = answer(state.generation(), "The same text twice over.", 8);
     events[..3].iter().for_each(|event| drop(say(&mut state, event.clone())));
-    let shown = screen(&mut state);
+    let shown = screen_of(&mut state);
     assert!(shown.contains("The same text") && !shown.contains("over."), "{shown}");
     events[3..].iter().for_each(|event| drop(say(&mut state, event.clone())));
-    let shown = screen(&mut state);
+    let shown = screen_of(&mut state);
     assert!(shown.contains("timing speculative") && !shown.contains("timing plain"), "{shown}");
     assert_eq!(shown.matches("twice over.").count(), 1, "{shown}");
     let events = answer(state.generation(), "The same text twice over.", 8);
     events[..3].iter().for_each(|event| drop(say(&mut state, event.clone())));
-    let shown = screen(&mut state);
+    let shown = screen_of(&mut state);
     assert_eq!(shown.matches("The same text").count(), 2, "{shown}");
 }
 

@@ -1,6 +1,6 @@
 //! Conversations are saved on every way out and come back as they were.
 
-use super::{saved, screen};
+use super::saved;
 use crate::chat::Session;
 use crate::decode::Finish;
 use crate::tui::chat::AnswerOutcome;
@@ -8,7 +8,7 @@ use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::models::Phase;
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, say, type_keys};
+use crate::tui::tests::{answer, loaded, say, screen_of, type_keys};
 use crate::tui::update::update;
 use crate::worker::Event;
 
@@ -87,7 +87,7 @@ fn an_answer_comes_back_with_its_figures_and_why_it_was_cut() {
         }
         events.into_iter().for_each(|event| drop(say(&mut state, event)));
         let below = |state: &mut ScreenState| -> Vec<String> {
-            let shown = screen(state);
+            let shown = screen_of(state);
             let rows = shown
                 .lines()
                 .map(|row| row.trim_matches(['"', ' ']))

@@ -1,13 +1,13 @@
 //! The list of saved conversations, files of other programs, presets.
 
-use super::{answered, saved, screen};
+use super::{answered, saved};
 use crate::chat::{AnsweredBy, ModelChoice, Role, SavedChat, SessionHead};
 use crate::speculate::SamplerSettings;
 use crate::tui::effects::presets::Preset;
 use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, ready, say, type_keys, unloaded};
+use crate::tui::tests::{answer, loaded, ready, say, screen_of, type_keys, unloaded};
 use crate::tui::update::update;
 use crate::worker::{Command, Event, LoadJob};
 
@@ -50,7 +50,7 @@ fn a_conversation_of_another_model_offers_to_load_it() {
     let mut state = loaded(80, 24);
     tell(&mut state, ScreenEvent::Loaded(Ok(of_qwen())));
     assert_eq!(state.overlays.open, Some(Overlay::Reopened));
-    let shown = screen(&mut state);
+    let shown = screen_of(&mut state);
     for words in ["This chat used Qwen 1.5B.", "dovetail-demo 6M is loaded", "Enter loads Qwen"] {
         assert!(shown.contains(words), "{words}: {shown}");
     }

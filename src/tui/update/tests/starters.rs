@@ -1,11 +1,7 @@
 //! The questions that an empty chat offers.
 
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
-
 use super::job;
-use crate::tui::tests::{answer, loaded, ready, say, type_keys, unloaded};
-use crate::tui::view;
+use crate::tui::tests::{answer, loaded, ready, say, screen_of, type_keys, unloaded};
 use crate::worker::Event;
 
 #[test]
@@ -42,9 +38,7 @@ fn nothing_is_offered_while_the_model_is_loading() {
     let stage = "reading the target".to_string();
     say(&mut state, Event::Loading { stage, fraction: Some(0.5) });
     assert!(!state.offers_starters());
-    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
-    terminal.draw(|frame| view::draw(frame, &mut state)).unwrap();
-    let screen = terminal.backend().to_string();
+    let screen = screen_of(&mut state);
     let shown = state.starters().iter().any(|question| screen.contains(question));
     assert!(!shown && screen.contains("reading the target"), "{screen}");
     // The keys that choose one write, or do nothing.

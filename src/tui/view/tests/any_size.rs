@@ -4,8 +4,8 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::super::draw;
-use super::{answering, check, drawn, text};
-use crate::tui::tests::{loaded, type_keys};
+use super::{answering, check};
+use crate::tui::tests::{drawn, loaded, text, type_keys};
 
 #[test]
 fn any_size_is_drawn() {

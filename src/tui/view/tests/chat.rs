@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{answering, check, drawn, text};
+use super::{answering, check};
 use crate::tui::event::ScreenEvent;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, say, thinking, type_keys, unloaded};
+use crate::tui::tests::{answer, drawn, loaded, say, screen_of, thinking, type_keys, unloaded};
 use crate::tui::update::update;
 use crate::worker::Event;
 
@@ -81,7 +81,7 @@ fn what_the_user_typed_is_shown_as_it_was_typed() {
     let typed = "  def __init__(self, *args*):\n    # not a heading\n\n- **no** list `or` <b>";
     update(&mut state, ScreenEvent::Paste(typed.to_string()), Duration::ZERO);
     type_keys(&mut state, "<enter>");
-    let screen = text(&drawn(&mut state));
+    let screen = screen_of(&mut state);
     let rows: Vec<&str> = screen.lines().skip(1).take(4).collect();
     assert_eq!(
         rows,
@@ -109,7 +109,7 @@ fn the_rows_below_an_answer_are_never_cut() {
     events.into_iter().for_each(|event| drop(say(&mut state, event)));
     for (width, rows) in [(200, 2), (120, 2), (80, 2), (45, 3)] {
         state.display.size = (width, 50);
-        let screen = text(&drawn(&mut state));
+        let screen = screen_of(&mut state);
         let all = screen.lines().map(|line| line.split('│').next().unwrap_or_default().trim());
         let below: Vec<&str> = all.skip_while(|line| !line.contains(" tokens in ")).collect();
         let below: Vec<&str> = below.into_iter().take_while(|line| !line.is_empty()).collect();
@@ -120,7 +120,7 @@ fn the_rows_below_an_answer_are_never_cut() {
         }
     }
     type_keys(&mut state, "What then?");
-    assert!(!text(&drawn(&mut state)).contains("Enter continues"), "it sends what is written");
+    assert!(!screen_of(&mut state).contains("Enter continues"), "it sends what is written");
 }
 
 #[test]
@@ -129,13 +129,13 @@ fn the_empty_chat_says_what_the_demo_is_and_nothing_of_other_models() {
     let other = "For real answers press Ctrl+N.";
     for (width, height, rows) in [(200, 50, 1), (80, 24, 2), (40, 24, 2)] {
         let mut state = loaded(width, height);
-        let screen = text(&drawn(&mut state));
+        let screen = screen_of(&mut state);
         let told =
             screen.lines().filter(|row| row.contains("Demo mod") || row.contains("For real"));
         assert_eq!(told.count(), rows, "{screen}");
         assert_eq!(screen.contains(&format!("{is} {other}")), rows == 1, "{screen}");
         state.models.ready.as_mut().unwrap().models.target = Some("q.gguf".to_string());
-        let screen = text(&drawn(&mut state));
+        let screen = screen_of(&mut state);
         assert!(!screen.contains("Demo") && !screen.contains("For real answers"), "{screen}");
     }
 }
@@ -153,7 +153,7 @@ fn of_the_demo_only_rounds_are_compared() {
         let gain = format!("{counts} instead of {}", summary.tokens - 1);
         for (width, height) in [(120, 36), (80, 24)] {
             state.display.size = (width, height);
-            let screen = text(&drawn(&mut state));
+            let screen = screen_of(&mut state);
             assert!(screen.contains(&counts) && screen.contains(" tok/s"), "{screen}");
             assert_eq!(screen.contains(&gain), is_demo, "{screen}");
             assert_eq!(screen.contains("× plain"), !is_demo, "{screen}");
@@ -175,7 +175,7 @@ fn the_key_line_says_what_enter_does() {
         state.input.set("");
         type_keys(&mut state, keys);
         update(&mut state, ScreenEvent::Folder(String::new(), names.clone()), Duration::ZERO);
-        let screen = text(&drawn(&mut state));
+        let screen = screen_of(&mut state);
         let line = screen.lines().last().unwrap();
         let said = ["send", "run", "complete", "continue"]
             .into_iter()
@@ -221,7 +221,7 @@ fn code_and_scrolling() {
 fn a_notice_covers_neither_keys_nor_answer() {
     let mut state = answering(80, 24, 16);
     let rows = |state: &mut ScreenState| {
-        let screen = text(&drawn(state));
+        let screen = screen_of(state);
         screen.lines().map(str::to_string).collect::<Vec<_>>()
     };
     let before = rows(&mut state);
@@ -241,12 +241,12 @@ fn a_notice_covers_neither_keys_nor_answer() {
 fn a_context_that_is_nearly_full_is_reported() {
     for (width, height) in [(80, 24), (120, 36), (200, 50)] {
         let mut state = answering(width, height, 16);
-        assert!(!text(&drawn(&mut state)).contains("context full"));
+        assert!(!screen_of(&mut state).contains("context full"));
         state.models.ready.as_mut().unwrap().context = 80;
-        let screen = text(&drawn(&mut state));
+        let screen = screen_of(&mut state);
         assert!(screen.contains("% full") && screen.contains("/when-full"), "{screen}");
         state.models.ready.as_mut().unwrap().context = 70;
-        check_full(&text(&drawn(&mut state)));
+        check_full(&screen_of(&mut state));
     }
 }
 

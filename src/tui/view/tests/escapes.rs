@@ -1,32 +1,23 @@
 //! Tests that no cell of the screen has a control character, even if models and files contain some.
 
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
-
-use super::super::draw;
 use crate::chat::SessionHead;
 use crate::tui::actions::ModelPart;
 use crate::tui::event::ScreenEvent;
-use crate::tui::models::{Fit, ModelLoad, ModelPicker, ModelRow};
+use crate::tui::models::{ModelLoad, ModelPicker, ModelRow};
 use crate::tui::overlays::{Overlay, SessionList};
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, ready, say, type_keys};
+use crate::tui::tests::{answer, loaded, ready, rows, say, type_keys};
 use crate::tui::update::update;
-use crate::worker::{Event, ModelChoice};
+use crate::worker::Event;
 
 const HOSTILE: &str = "ab\u{1b}]52;c;QQ==\u{7}\u{9b}2J\u{7f}\rc";
 const SHOWN: &str = "ab␛]52;c;QQ==␇\\u{9b}2J␡␍c";
 
 /// The screen as text, after a look at every cell.
 fn drawn(state: &mut ScreenState) -> String {
-    let (width, height) = state.display.size;
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(frame, state)).unwrap();
-    let cells = &terminal.backend().buffer().content;
-    for cell in cells {
-        assert!(!cell.symbol().contains(char::is_control), "{:?}", cell.symbol());
-    }
-    cells.iter().map(|cell| cell.symbol()).collect()
+    let screen = rows(state).concat();
+    assert!(!screen.contains(char::is_control), "{screen:?}");
+    screen
 }
 
 #[test]
@@ -63,17 +54,8 @@ fn names_and_notices_are_shown() {
     assert!(drawn(&mut state).contains("ab␛]52;c;QQ=="));
     let row = ModelRow {
         title: HOSTILE.to_owned(),
-        parameters: None,
         quantisation: Some(HOSTILE.to_owned()),
-        bytes: 0,
-        place: String::new(),
-        aliases: String::new(),
-        fit: Fit::Beside,
-        speed: String::new(),
-        download: false,
-        refused: None,
-        models: ModelChoice::default(),
-        in_use: false,
+        ..ModelRow::default()
     };
     let mut picker = ModelPicker::new(ModelPart::Target, "");
     picker.list.replace(vec![row]);

@@ -11,47 +11,18 @@ mod themes;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
-use unicode_width::UnicodeWidthStr;
 
-use super::draw;
 use crate::tui::event::ScreenEvent;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, say, type_keys};
+use crate::tui::tests::{answer, drawn, loaded, say, text, type_keys};
 use crate::tui::update::update;
 
 pub(super) const STORY: &str = "Once upon a time there was a little fox who lived by the sea. \
     Every night she lit a **lantern** and waited for the boats.\n\nShe kept three rules:\n\n\
     - never leave the lamp\n- share the *warm* bread\n- listen to the wind\n\nOne evening the \
     wind said nothing at all, and the fox began to worry about the old fisherman.";
-
-pub(super) fn drawn(state: &mut ScreenState) -> Buffer {
-    let (width, height) = state.display.size;
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(frame, state)).unwrap();
-    terminal.backend().buffer().clone()
-}
-
-pub(super) fn text(buffer: &Buffer) -> String {
-    let mut out = String::new();
-    for row in buffer.content.chunks(usize::from(buffer.area.width.max(1))) {
-        let mut line = String::new();
-        let mut skip = 0;
-        for cell in row {
-            if skip > 0 {
-                skip -= 1;
-                continue;
-            }
-            line.push_str(cell.symbol());
-            skip = cell.symbol().width().saturating_sub(1);
-        }
-        let _ = writeln!(out, "{}", line.trim_end());
-    }
-    out
-}
 
 /// Runs of one style a row: first and last column, colours, modifiers.
 pub(super) fn styles(buffer: &Buffer) -> String {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::{answering, check, drawn, text};
+use super::{answering, check};
 use crate::chat::SessionHead;
 use crate::plan::{STRATEGIES, Strategy};
 use crate::tui::actions::ModelPart;
@@ -13,7 +13,7 @@ use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::models::{Fit, ModelRow};
 use crate::tui::overlays::{Overlay, SessionList};
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{loaded, say, type_keys};
+use crate::tui::tests::{drawn, loaded, say, screen_of, text, type_keys};
 use crate::tui::update::update;
 use crate::worker::{Event, ModelChoice, StrategyStatus};
 
@@ -35,7 +35,7 @@ fn help_and_details() {
 /// Opens the row of the help that these words find first.
 fn open_help(state: &mut ScreenState, words: &str) -> String {
     type_keys(state, &format!("<f1>{words}<enter>"));
-    text(&drawn(state))
+    screen_of(state)
 }
 
 #[test]
@@ -48,10 +48,10 @@ fn the_help_opens_pages_and_goes_back() {
         let last = state.overlays.guide_page.rows().last().unwrap().clone();
         let last: String = last.iter().map(|span| span.text.as_str()).collect();
         type_keys(&mut state, "<end>");
-        let screen = text(&drawn(&mut state));
+        let screen = screen_of(&mut state);
         assert!(screen.contains(last.trim()), "{last}: {screen}");
         type_keys(&mut state, "<home>jk<pgdn>q");
-        let screen = text(&drawn(&mut state));
+        let screen = screen_of(&mut state);
         assert!(screen.contains("help · exactness▏"), "the list as it was: {screen}");
         type_keys(&mut state, "<esc>");
         assert_eq!(state.overlays.open, None);
@@ -65,10 +65,10 @@ fn the_help_lists_the_keys_of_the_text_field() {
     // The row below the cursor has no page: the box is closed.
     assert_eq!(state.overlays.open, None, "{screen}");
     type_keys(&mut state, "<f1><pgdn><down>");
-    screen = text(&drawn(&mut state));
+    screen = screen_of(&mut state);
     assert!(screen.contains("Writing"), "{screen}");
     type_keys(&mut state, "<enter>");
-    screen = text(&drawn(&mut state));
+    screen = screen_of(&mut state);
     for words in ["help · Writing", "↑ ↓", "Ctrl+W", "Ctrl+U", "undo", "Home End"] {
         assert!(screen.contains(words), "{words}: {screen}");
     }
@@ -81,12 +81,12 @@ fn the_details_scroll_to_their_end() {
     ready.reasons = (0..40).map(|n| format!("Reason {n}.")).collect();
     ready.target_detail = "a long description of the target ".repeat(4) + "ends here";
     type_keys(&mut state, "/stats<enter>");
-    let screen = text(&drawn(&mut state));
+    let screen = screen_of(&mut state);
     assert!(screen.contains(" 1–") && !screen.contains("This answer"), "{screen}");
     assert!(screen.contains("ends here"), "it is wrapped: {screen}");
     for keys in ["<end>", "<pgdn><pgdn><pgdn><pgdn><pgdn>"] {
         type_keys(&mut state, keys);
-        let screen = text(&drawn(&mut state));
+        let screen = screen_of(&mut state);
         assert!(screen.contains(" tok/s ") && screen.contains("decoding "), "{screen}");
         let top = |state: &ScreenState| match state.overlays.open {
             Some(Overlay::Details { top }) => top,
@@ -112,9 +112,9 @@ fn a_long_system_prompt_scrolls_too() {
     let words: Vec<String> = (0..400).map(|n| format!("word{n}")).collect();
     state.chat.system = Some(words.join(" "));
     type_keys(&mut state, "/system<enter>");
-    assert!(!text(&drawn(&mut state)).contains("word399"));
+    assert!(!screen_of(&mut state).contains("word399"));
     type_keys(&mut state, "<end>");
-    assert!(text(&drawn(&mut state)).contains("word399"));
+    assert!(screen_of(&mut state).contains("word399"));
 }
 
 #[test]
@@ -132,11 +132,11 @@ fn what_was_typed_in_a_list_is_deleted_by_one_key() {
         type_keys(&mut state, "<esc>");
         open(&mut state, heads.clone());
         assert!(state.overlays.open.is_some());
-        let before = text(&drawn(&mut state));
+        let before = screen_of(&mut state);
         type_keys(&mut state, "zzzz");
-        assert_ne!(text(&drawn(&mut state)), before);
+        assert_ne!(screen_of(&mut state), before);
         type_keys(&mut state, "<c-u>");
-        assert_eq!(text(&drawn(&mut state)), before);
+        assert_eq!(screen_of(&mut state), before);
     }
     // A title that is being written as well.
     let mut state = loaded(80, 24);
@@ -196,7 +196,7 @@ fn the_picker_says_what_each_strategy_does_or_lacks() {
     type_keys(&mut state, "<c-p><down>");
     check("strategies_80", &mut state);
     type_keys(&mut state, "<enter>");
-    let screen = text(&drawn(&mut state));
+    let screen = screen_of(&mut state);
     assert!(screen.contains("← eagle2-60 · DGF head"), "{screen}");
 }
 
@@ -208,7 +208,7 @@ fn the_longest_name_of_a_strategy_stands_apart_from_what_it_does() {
     ready.strategies[1].name = longest.name.to_string();
     ready.strategies[1].missing = None;
     type_keys(&mut state, "<c-p>");
-    let screen = text(&drawn(&mut state));
+    let screen = screen_of(&mut state);
     let begin: String = longest.summary.chars().take(20).collect();
     assert!(screen.contains(&format!("{}  {begin}", longest.name)), "{screen}");
 }
@@ -219,7 +219,7 @@ fn a_list_of_conversations_on_a_narrow_screen_keeps_titles_and_keys() {
     let title = "A fox and a lantern".to_string();
     let head = SessionHead { id: "a".to_string(), title, messages: 2, ..SessionHead::default() };
     state.overlays.open = Some(Overlay::Sessions(SessionList::new(vec![head])));
-    let screen = text(&drawn(&mut state));
+    let screen = screen_of(&mut state);
     for words in ["A fox and a lantern ", " 1970-01-01", " Enter open ·", " Esc close "] {
         assert!(screen.contains(words), "{words}: {screen}");
     }
@@ -348,13 +348,13 @@ fn overlays_leave_no_partial_frames() {
                 state.display.focus = Focus::Input;
                 type_keys(&mut state, keys);
                 let what = format!("{width}x{height} {side} {keys}");
-                assert_whole_frames(&text(&drawn(&mut state)), &what);
+                assert_whole_frames(&screen_of(&mut state), &what);
             }
             let mut state = answering(width, height, 16);
             type_keys(&mut state, side);
             let error = "What went wrong, and what to do about it.".to_string();
             say(&mut state, Event::Failed { generation: Some(2), error });
-            assert_whole_frames(&text(&drawn(&mut state)), "failed");
+            assert_whole_frames(&screen_of(&mut state), "failed");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ratatui::style::Style;
 use unicode_width::UnicodeWidthStr;
 
-use super::{answering, check, drawn, text};
+use super::{answering, check};
 use crate::decode::Timing;
 use crate::model::Traffic;
 use crate::overlap::{SequenceToken, SequencesRecord};
@@ -14,7 +14,9 @@ use crate::tui::controls::FirstAnswer;
 use crate::tui::event::{Button, ScreenEvent};
 use crate::tui::meters::Speedup;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, pending, round_of, say, type_keys};
+use crate::tui::tests::{
+    answer, drawn, loaded, pending, round_of, say, screen_of, text, type_keys,
+};
 use crate::tui::theme::{self, ThemeName};
 use crate::tui::update::update;
 use crate::worker::Event;
@@ -45,7 +47,7 @@ fn the_first_answer_plays_next_to_a_large_tree_with_a_caption() {
         check(name, &mut state);
         // At full speed the screen is as always.
         type_keys(&mut state, " ");
-        let screen = text(&drawn(&mut state));
+        let screen = screen_of(&mut state);
         assert!(!screen.contains("slowed") && !screen.contains("in one round"), "{screen}");
         assert_eq!(screen.contains("draft tree"), width == 120, "{screen}");
     }
@@ -54,9 +56,9 @@ fn the_first_answer_plays_next_to_a_large_tree_with_a_caption() {
 #[test]
 fn a_pace_that_the_user_has_set_is_told_next_to_the_rate() {
     let mut state = answering(80, 24, 16);
-    assert!(!text(&drawn(&mut state)).contains("slowed"));
+    assert!(!screen_of(&mut state).contains("slowed"));
     state.controls.worker.pace = 200;
-    assert!(text(&drawn(&mut state)).contains(" tok/s  slowed for watching"));
+    assert!(screen_of(&mut state).contains(" tok/s  slowed for watching"));
 }
 
 #[test]
@@ -108,14 +110,14 @@ fn the_message_says_that_keys_go_elsewhere() {
     // A narrow screen says at least how the keys come back.
     let mut state = loaded(36, 20);
     type_keys(&mut state, "<tab>");
-    let screen = text(&drawn(&mut state));
+    let screen = screen_of(&mut state);
     assert!(screen.contains("Esc returns to the message"), "{screen}");
 }
 
 #[test]
 fn a_key_makes_the_tree_larger_where_all_panels_stand_beside_the_chat() {
     let rows = |state: &mut ScreenState| {
-        text(&drawn(state)).lines().position(|row| row.contains(" meters · ")).unwrap()
+        screen_of(state).lines().position(|row| row.contains(" meters · ")).unwrap()
     };
     let mut state = answering(120, 40, 16);
     let before = rows(&mut state);
@@ -131,7 +133,7 @@ fn drafting_beside_the_target_shows_in_the_meters() {
     let mut round = state.tree.latest().unwrap().clone();
     round.timing = Timing { ahead_ms: 30.0, wait_ms: 1.5, ..round.timing };
     say(&mut state, Event::Round { generation: 2, round: Box::new(round) });
-    let screen = text(&drawn(&mut state));
+    let screen = screen_of(&mut state);
     assert!(screen.contains("ahead ") && screen.contains("idle: draft "), "{screen}");
     assert!(screen.contains(", ahead 30 ms"), "{screen}");
 }
@@ -167,7 +169,7 @@ fn a_round_shows_while_it_is_verified() {
     check("verifying_80", &mut state);
     // It is a round as any other for who looks back.
     type_keys(&mut state, "<tab><left>");
-    assert!(text(&drawn(&mut state)).contains(&format!(" round {} of {index} ", index - 1)));
+    assert!(screen_of(&mut state).contains(&format!(" round {} of {index} ", index - 1)));
 }
 
 #[test]
@@ -176,7 +178,7 @@ fn a_replay_shows_the_recorded_temperature() {
     let recorded = SamplerSettings { temperature: 0.7, ..SamplerSettings::default() };
     say(&mut state, Event::Sampled(recorded));
     state.models.replay = true;
-    let screen = text(&drawn(&mut state));
+    let screen = screen_of(&mut state);
     let dial = screen.lines().find(|line| line.contains("temperature")).unwrap_or_default();
     assert!(dial.contains("0.70  recorded"), "{screen}");
 }
@@ -184,15 +186,15 @@ fn a_replay_shows_the_recorded_temperature() {
 #[test]
 fn what_goes_over_the_bus_shows_in_meters_and_details() {
     let mut state = answering(120, 40, 16);
-    assert!(!text(&drawn(&mut state)).contains("submissions"), "nothing without a GPU");
+    assert!(!screen_of(&mut state).contains("submissions"), "nothing without a GPU");
     let mut round = state.tree.latest().unwrap().clone();
     let rounds = 1 + state.meters.answer.rounds() as u64;
     round.traffic = Traffic { submissions: 6 * rounds, up: 24_000 * rounds, down: 900 * rounds };
     say(&mut state, Event::Round { generation: 2, round: Box::new(round) });
-    let screen = text(&drawn(&mut state));
+    let screen = screen_of(&mut state);
     assert!(screen.contains("bus    6.0 submissions, 24 kB up"), "{screen}");
     type_keys(&mut state, "/stats<enter>");
-    let screen = text(&drawn(&mut state));
+    let screen = screen_of(&mut state);
     assert!(screen.contains("6.0 submissions, 24 kB up, 0.9 kB down per round"), "{screen}");
 }
 
@@ -251,12 +253,12 @@ fn the_times_of_a_round_keep_their_unit() {
             summary.timing += timing;
         }
         type_keys(&mut state, "<f3>");
-        let screen = text(&drawn(&mut state));
+        let screen = screen_of(&mut state);
         let row = screen.lines().find(|row| row.contains("draft ")).unwrap();
         assert!(row.contains(" ms ") && !row.contains('…'), "{row}");
         for width in 34..60 {
             state.display.size = (width, 24);
-            let screen = text(&drawn(&mut state));
+            let screen = screen_of(&mut state);
             let rows: Vec<&str> = screen.lines().filter(|row| row.contains('═')).collect();
             let row = rows.last().unwrap();
             assert!(row.contains(" ms"), "{width}: {row}");
@@ -268,6 +270,6 @@ fn the_times_of_a_round_keep_their_unit() {
 fn what_the_meters_say_before_the_first_round_is_not_cut() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "<f3>");
-    let screen = text(&drawn(&mut state));
+    let screen = screen_of(&mut state);
     assert!(screen.contains("by depth: from the first round"), "{screen}");
 }

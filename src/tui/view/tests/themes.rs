@@ -2,7 +2,8 @@
 
 use ratatui::style::{Color, Modifier};
 
-use super::{answering, check, check_styles, drawn};
+use super::{answering, check, check_styles};
+use crate::tui::tests::drawn;
 use crate::tui::theme::ThemeName;
 
 #[test]
