@@ -262,20 +262,7 @@ fn useful(state: &ScreenState, row: &Binding) -> bool {
         A::Look(_) => state.tree.len() > 1,
         A::FocusInput => panels,
         A::OverlayRow(_) => {
-            matches!(
-                state.overlays.open,
-                Some(
-                    Overlay::Help(_)
-                        | Overlay::Details { .. }
-                        | Overlay::System { .. }
-                        | Overlay::Sessions(_)
-                        | Overlay::Models(_)
-                        | Overlay::Questions { .. }
-                        | Overlay::Full { .. }
-                        | Overlay::Reopened
-                        | Overlay::Strategies { .. }
-                )
-            )
+            !matches!(state.overlays.open, Some(Overlay::Error { .. } | Overlay::Race))
         }
         _ => true,
     }

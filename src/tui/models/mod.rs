@@ -128,7 +128,7 @@ impl ModelPicker {
     /// An empty list while models are looked for.
     pub fn new(part: ModelPart, filter: &str) -> Self {
         let mut list = FilteredList::new(Vec::new());
-        list.filter_by(filter.to_string());
+        list.search(|words| words.push_str(filter));
         Self { part, list, searching: true }
     }
 }

@@ -35,6 +35,24 @@ pub struct Overlays {
     pub race: Option<(Race, Controls)>,
 }
 
+impl Overlays {
+    /// Changes what is typed in the overlay: a title, or the words that rows must have. `false` if
+    /// nothing is typed there.
+    pub fn edit(&mut self, change: impl FnOnce(&mut String)) -> bool {
+        match &mut self.open {
+            Some(Overlay::Help(help)) if help.open.is_none() => help.search(change),
+            Some(Overlay::Sessions(list)) => match &mut self.renaming {
+                Some(renaming) => change(&mut renaming.title),
+                None => list.search(change),
+            },
+            Some(Overlay::Models(picker)) => picker.list.search(change),
+            Some(Overlay::Questions { list, .. }) => list.search(change),
+            _ => return false,
+        }
+        true
+    }
+}
+
 /// One of the messages in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuestionRow {

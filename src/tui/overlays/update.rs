@@ -1,9 +1,7 @@
 //! Overlays: moving in them, filtering lists, taking what is under the cursor. Must never do IO.
 
-use crossterm::event::KeyCode;
-
+use super::Overlay;
 use super::sessions::update as sessions;
-use super::{FilteredList, Listed, Overlay};
 use crate::tui::chat::answer::{save, stop};
 use crate::tui::chat::full::update as full;
 use crate::tui::chat::{CHOICES, conversation};
@@ -34,21 +32,6 @@ pub(crate) fn overlay_row(state: &mut ScreenState, by: i8) {
             *selected = selected.saturating_add_signed(by).min(CHOICES.len() - 1);
         }
         Some(Overlay::Error { .. } | Overlay::Race | Overlay::Reopened) | None => {}
-    }
-}
-
-/// Deletes what was typed: the title that is being written, or the words of a filter.
-pub(crate) fn overlay_clear(state: &mut ScreenState) {
-    if let Some(renaming) = &mut state.overlays.renaming {
-        renaming.title.clear();
-        return;
-    }
-    match &mut state.overlays.open {
-        Some(Overlay::Help(help)) if help.open.is_none() => help.search(String::clear),
-        Some(Overlay::Sessions(list)) => list.filter_by(String::new()),
-        Some(Overlay::Models(picker)) => picker.list.filter_by(String::new()),
-        Some(Overlay::Questions { list, .. }) => list.filter_by(String::new()),
-        _ => {}
     }
 }
 
@@ -100,23 +83,4 @@ pub(crate) fn overlay_take(state: &mut ScreenState) {
         }
         _ => {}
     }
-}
-
-/// Writes in the words that a list is filtered by.
-pub(crate) fn filter<T: Listed>(list: &mut FilteredList<T>, code: KeyCode) {
-    let mut words = list.filter().to_string();
-    match code {
-        KeyCode::Char(c) if !c.is_control() => words.push(c),
-        KeyCode::Backspace => {
-            words.pop();
-        }
-        _ => return,
-    }
-    list.filter_by(words);
-}
-
-/// Pastes into the words that a list is filtered by.
-pub(crate) fn paste<T: Listed>(list: &mut FilteredList<T>, text: &str) {
-    let pasted = text.replace(char::is_control, " ");
-    list.filter_by(format!("{}{pasted}", list.filter()));
 }

@@ -14,7 +14,7 @@ use crate::tui::event::Effect;
 use crate::tui::input::{Suggestion, files};
 use crate::tui::models::{Phase, update as models};
 use crate::tui::overlays::sessions::update as sessions;
-use crate::tui::overlays::update::{overlay_clear, overlay_row, overlay_take};
+use crate::tui::overlays::update::{overlay_row, overlay_take};
 use crate::tui::overlays::{Help, Overlay, QuestionPurpose};
 use crate::tui::race::update as race;
 use crate::tui::state::ScreenState;
@@ -149,7 +149,9 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) {
         Action::Suggestion(by) => state.input.select(i64::from(by)),
         Action::Dismiss => state.input.dismiss(),
         Action::OverlayRow(by) => overlay_row(state, by),
-        Action::OverlayClear => overlay_clear(state),
+        Action::OverlayClear => {
+            state.overlays.edit(String::clear);
+        }
         Action::OverlayTake => overlay_take(state),
         Action::OverlayClose if state.overlays.renaming.take().is_some() => {}
         Action::OverlayClose => match state.overlays.open.take() {

@@ -8,9 +8,6 @@ use crate::tui::actions::Action;
 use crate::tui::chat::answer::end_first_answer;
 use crate::tui::display::Focus;
 use crate::tui::keymap;
-use crate::tui::overlays::Overlay;
-use crate::tui::overlays::sessions::update as sessions;
-use crate::tui::overlays::update::filter;
 use crate::tui::state::ScreenState;
 
 /// A key was pressed.
@@ -38,26 +35,22 @@ fn handle(state: &mut ScreenState, event: KeyEvent) {
     if let Some(action) = action {
         return act(state, action);
     }
-    let writes = keymap::writes(state, &event);
-    match &mut state.overlays.open {
-        Some(Overlay::Sessions(_)) if writes && state.overlays.renaming.is_some() => {
-            sessions::write(state, event.code);
-        }
-        Some(Overlay::Sessions(list)) if writes => filter(list, event.code),
-        Some(Overlay::Help(help)) if writes => help.search(|words| match event.code {
-            KeyCode::Char(c) if !c.is_control() => words.push(c),
-            _ => drop(words.pop()),
-        }),
-        Some(Overlay::Questions { list, .. }) if writes => filter(list, event.code),
-        Some(Overlay::Models(picker)) if writes => filter(&mut picker.list, event.code),
-        // It came up while something was typed: no character of it is lost.
-        Some(Overlay::Error { .. } | Overlay::Reopened) if writes => {
-            state.overlays.open = None;
-            state.display.focus = Focus::Input;
+    if !keymap::writes(state, &event) {
+        if state.overlays.open.is_none() && state.display.focus == Focus::Input {
             write(state, event);
         }
-        None if state.display.focus == Focus::Input => write(state, event),
-        _ => {}
+        return;
+    }
+    let typed = state.overlays.edit(|text| match event.code {
+        KeyCode::Char(c) if !c.is_control() => text.push(c),
+        KeyCode::Char(_) => {}
+        _ => drop(text.pop()),
+    });
+    if !typed {
+        // A box came up while something was typed: no character of it is lost.
+        state.overlays.open = None;
+        state.display.focus = Focus::Input;
+        write(state, event);
     }
 }
 

@@ -118,9 +118,10 @@ fn handle(state: &mut ScreenState, event: ScreenEvent) {
 fn paste(state: &mut ScreenState, text: &str) {
     keys::full_speed(state);
     match &mut state.overlays.open {
-        Some(Overlay::Sessions(list)) => overlay::paste(list, text),
-        Some(Overlay::Models(picker)) => overlay::paste(&mut picker.list, text),
-        Some(Overlay::Questions { list, .. }) => overlay::paste(list, text),
+        Some(Overlay::Sessions(_) | Overlay::Models(_) | Overlay::Questions { .. }) => {
+            let pasted = text.replace(char::is_control, " ");
+            state.overlays.edit(|words| words.push_str(&pasted));
+        }
         Some(Overlay::Race | Overlay::Full { .. }) => {}
         _ => {
             state.overlays.open = None;

@@ -92,16 +92,12 @@ fn below(left: &mut Rect, areas: &mut Areas, side: Option<Side>) {
     if room < 3 {
         return;
     }
-    let panel = match side {
-        Side::Tree => take_bottom(left, room),
-        Side::Meters => take_bottom(left, room.min(METERS)),
-        Side::Controls => take_bottom(left, room.min(CONTROLS + MEANING)),
+    let (panel, most) = match side {
+        Side::Tree => (&mut areas.tree, room),
+        Side::Meters => (&mut areas.meters, METERS),
+        Side::Controls => (&mut areas.controls, CONTROLS + MEANING),
     };
-    match side {
-        Side::Tree => areas.tree = Some(panel),
-        Side::Meters => areas.meters = Some(panel),
-        Side::Controls => areas.controls = Some(panel),
-    }
+    *panel = Some(take_bottom(left, room.min(most)));
 }
 
 fn take_top(area: &mut Rect, rows: u16) -> Rect {

@@ -37,9 +37,9 @@ impl<T: Listed> FilteredList<T> {
         &self.filter
     }
 
-    /// Shows the rows that have every word of `filter`, upper case or lower.
-    pub fn filter_by(&mut self, filter: String) {
-        self.filter = filter;
+    /// Changes the filter. Shown are the rows that have every word of it, upper case or lower.
+    pub fn search(&mut self, change: impl FnOnce(&mut String)) {
+        change(&mut self.filter);
         self.selected = 0;
     }
 

@@ -1,7 +1,5 @@
 //! The list of saved conversations: renaming, deleting, restoring. Must never do IO.
 
-use crossterm::event::KeyCode;
-
 use super::super::{Overlay, Renaming, SessionList};
 use crate::chat::SessionHead;
 use crate::tui::actions::Action;
@@ -28,18 +26,6 @@ fn chosen(state: &ScreenState) -> Option<&SessionHead> {
 pub(crate) fn rename(state: &mut ScreenState) {
     state.overlays.renaming =
         chosen(state).map(|head| Renaming { id: head.id.clone(), title: head.title.clone() });
-}
-
-/// A character of it.
-pub(crate) fn write(state: &mut ScreenState, code: KeyCode) {
-    let Some(Renaming { title, .. }) = &mut state.overlays.renaming else { return };
-    match code {
-        KeyCode::Char(c) if !c.is_control() => title.push(c),
-        KeyCode::Backspace => {
-            title.pop();
-        }
-        _ => {}
-    }
 }
 
 /// It is written.
