@@ -11,7 +11,7 @@ use super::event::Effect;
 use super::input::Input;
 use super::keymap::Keymap;
 use super::meters::{Meters, Speedup};
-use super::models::{Models, Phase};
+use super::models::{ModelState, Phase};
 use super::overlays::{Overlay, Overlays};
 use super::theme::ThemeName;
 use super::toasts::{Toasts, Tone};
@@ -55,7 +55,7 @@ pub struct ScreenState {
     /// Time of the message being handled, since the program started.
     pub now: Duration,
     /// The models in use and what the worker does with them.
-    pub models: Models,
+    pub models: ModelState,
     /// The conversation.
     pub chat: Chat,
     /// The message being written.
@@ -94,7 +94,7 @@ impl ScreenState {
     pub fn new(config: StateConfig) -> Self {
         Self {
             now: Duration::ZERO,
-            models: Models::new(config.replay),
+            models: ModelState::new(config.replay),
             chat: Chat::new(config.system),
             input: Input::default(),
             tree: Rounds::default(),

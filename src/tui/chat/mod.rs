@@ -23,7 +23,7 @@ use crate::decode::Committed;
 pub use context::ContextUsage;
 pub use find::Find;
 pub use full::{CHOICES, Summarising};
-pub use selection::{Part, SeenRows, Selection, byte_at, first_byte, selected_text};
+pub use selection::{SeenRows, Selection, TurnPart, byte_at, first_byte, selected_text};
 pub use thought::Thought;
 pub use totals::AnswerTotals;
 pub use turn::{AnswerOutcome, Turn, finish_words};

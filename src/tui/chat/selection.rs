@@ -11,7 +11,7 @@ use crate::tui::markdown::{SpanRole, TextRow};
 
 /// What a row belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum TurnPart {
     /// What was thought before an answer.
     Thought,
     /// The message.
@@ -24,13 +24,13 @@ pub enum Part {
 pub struct TextPoint {
     pub turn: usize,
     /// Its thoughts or its text.
-    pub part: Part,
+    pub part: TurnPart,
     pub row: usize,
     pub column: usize,
 }
 
 /// A row of a turn: of its thoughts or of its text.
-pub type PartRow = (Part, usize);
+pub type PartRow = (TurnPart, usize);
 
 /// What is selected, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +78,8 @@ pub struct SeenRows {
 
 impl SeenRows {
     /// Columns before a row.
-    pub fn before(&self, part: Part) -> u16 {
-        self.lead + if part == Part::Thought { self.bar } else { 0 }
+    pub fn before(&self, part: TurnPart) -> u16 {
+        self.lead + if part == TurnPart::Thought { self.bar } else { 0 }
     }
 
     /// The place below this cell of the screen; the nearest one for a cell next to the text. `None`
@@ -108,7 +108,7 @@ impl SeenRows {
 
 /// What is cut out of a row, and which bytes of the message it begins and ends with.
 #[derive(Default)]
-struct Cut {
+struct CutRow {
     text: String,
     from: Option<usize>,
     to: Option<usize>,
@@ -116,8 +116,8 @@ struct Cut {
 
 /// The columns of a row from `from` up to `to`. Our own blanks before its text are left out; with
 /// `bare` all of our own marks there are.
-fn cut(row: &TextRow, from: usize, to: usize, bare: bool) -> Cut {
-    let mut out = Cut::default();
+fn cut(row: &TextRow, from: usize, to: usize, bare: bool) -> CutRow {
+    let mut out = CutRow::default();
     let mut column = 0;
     for piece in row {
         let ours = piece.at.is_none() && piece.look.role == SpanRole::Markup;
@@ -150,10 +150,10 @@ fn joint(text: &str, end: Option<usize>, begin: Option<usize>) -> &'static str {
 }
 
 /// The rows of a part as last laid out, and its text; none of thoughts that are not `open`.
-fn part_of(turn: &Turn, part: Part, open: bool) -> Option<(&[TextRow], &str)> {
+fn part_of(turn: &Turn, part: TurnPart, open: bool) -> Option<(&[TextRow], &str)> {
     match part {
-        Part::Text => Some((turn.laid_out(), &turn.text)),
-        Part::Thought => {
+        TurnPart::Text => Some((turn.laid_out(), &turn.text)),
+        TurnPart::Thought => {
             let thought = turn.thought.as_ref().filter(|_| open)?;
             Some((thought.laid_out(), &thought.text))
         }
@@ -165,7 +165,7 @@ pub fn selected_text(turns: &[Turn], selection: &Selection, open: bool) -> Strin
     let (first, last) = selection.ends();
     let mut parts: Vec<String> = Vec::new();
     for (index, turn) in turns.iter().enumerate().take(last.turn + 1).skip(first.turn) {
-        for part in [Part::Thought, Part::Text] {
+        for part in [TurnPart::Thought, TurnPart::Text] {
             let Some((rows, text)) = part_of(turn, part, open) else { continue };
             parts.extend(selected_part(rows, text, |row| selection.columns(index, (part, row))));
         }
@@ -196,7 +196,7 @@ fn selected_part(
 
 /// The byte of the message below a place; `None` where there is no text.
 pub fn byte_at(turn: &Turn, point: TextPoint) -> Option<usize> {
-    let row = turn.laid_out().get(point.row).filter(|_| point.part == Part::Text)?;
+    let row = turn.laid_out().get(point.row).filter(|_| point.part == TurnPart::Text)?;
     cut(row, point.column, point.column + 1, false).from
 }
 
@@ -205,7 +205,7 @@ pub fn first_byte(turns: &[Turn], selection: &Selection) -> Option<(usize, usize
     let (first, _) = selection.ends();
     let rows = turns.get(first.turn)?.laid_out().iter().enumerate();
     let mut cuts = rows.filter_map(|(at, row)| {
-        let (from, to) = selection.columns(first.turn, (Part::Text, at))?;
+        let (from, to) = selection.columns(first.turn, (TurnPart::Text, at))?;
         cut(row, from, to, false).from
     });
     cuts.next().map(|byte| (first.turn, byte))
@@ -227,7 +227,7 @@ mod tests {
         let from = TextPoint::default();
         let last = turns.len() - 1;
         let row = turns[last].laid_out().len();
-        let to = TextPoint { turn: last, part: Part::Text, row, column: 0 };
+        let to = TextPoint { turn: last, part: TurnPart::Text, row, column: 0 };
         selected_text(turns, &Selection { from, to, held: false }, false)
     }
 

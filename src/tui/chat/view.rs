@@ -8,7 +8,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use super::{Part, SeenRows, Thought, Turn, footer, thought, welcome};
+use super::{SeenRows, Thought, Turn, TurnPart, footer, thought, welcome};
 use crate::chat::Role;
 use crate::decode::Origin;
 use crate::tui::actions::Action;
@@ -64,7 +64,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
     go_to_lit(state, &counts, lit.as_ref());
     let top = state.chat.fit(all, fit);
     // A short conversation begins at the top.
-    let seen = Seen { counts: &counts, footers, top, fit, lit: lit.as_ref() };
+    let seen = SeenTurns { counts: &counts, footers, top, fit, lit: lit.as_ref() };
     let lines = visible(state, styles, seen);
     note_rows(state, area, &counts, top);
     draw_rows(frame, area, lines);
@@ -133,8 +133,10 @@ fn note_rows(state: &mut ScreenState, area: Rect, counts: &[usize], top: usize) 
         let text = turn.laid_out().len();
         for at in top.max(start)..(start + count).min(top + usize::from(area.height)) {
             let row = match at.checked_sub(begin) {
-                Some(row) => (row < text).then_some((Part::Text, row)),
-                None => thought::text_row(turn, at - start, open).map(|row| (Part::Thought, row)),
+                Some(row) => (row < text).then_some((TurnPart::Text, row)),
+                None => {
+                    thought::text_row(turn, at - start, open).map(|row| (TurnPart::Thought, row))
+                }
             };
             rows.push((index, row));
         }
@@ -156,8 +158,8 @@ fn draw_selection(frame: &mut Frame<'_>, state: &ScreenState) {
         let Some((said, (part, row))) = said else { continue };
         let Some((from, to)) = selection.columns(*turn, (part, row)) else { continue };
         let rows = match part {
-            Part::Text => said.laid_out(),
-            Part::Thought => said.thought.as_ref().map_or(&[][..], Thought::laid_out),
+            TurnPart::Text => said.laid_out(),
+            TurnPart::Thought => said.thought.as_ref().map_or(&[][..], Thought::laid_out),
         };
         let Some(text) = rows.get(row) else { continue };
         let width: usize = text.iter().map(|piece| piece.text.width()).sum();
@@ -195,7 +197,7 @@ fn found(
 }
 
 /// What of the conversation is seen.
-struct Seen<'a> {
+struct SeenTurns<'a> {
     /// Rows of each turn.
     counts: &'a [usize],
     /// Those below each turn.
@@ -205,8 +207,8 @@ struct Seen<'a> {
     lit: Option<&'a Lit>,
 }
 
-fn visible(state: &ScreenState, styles: &Styles, seen: Seen<'_>) -> Vec<Line<'static>> {
-    let Seen { counts, mut footers, top, fit, lit } = seen;
+fn visible(state: &ScreenState, styles: &Styles, seen: SeenTurns<'_>) -> Vec<Line<'static>> {
+    let SeenTurns { counts, mut footers, top, fit, lit } = seen;
     let waiting = waiting(state);
     let marks = state.display.marks;
     let open = state.chat.shows_thoughts;
@@ -233,7 +235,7 @@ fn visible(state: &ScreenState, styles: &Styles, seen: Seen<'_>) -> Vec<Line<'st
                 (_, Some(row)) => std::mem::take(row),
                 (Some(at), None) => {
                     let lit = lit.filter(|(turn, _)| *turn == index).map(|(_, bytes)| bytes);
-                    let marks = Marks { origins: marks, lit };
+                    let marks = TextMarks { origins: marks, lit };
                     let line = row(turn, at, marks, waiting.as_deref(), styles);
                     let find = state.chat.find.as_ref();
                     match find.zip(turn.laid_out().get(at)) {
@@ -260,7 +262,7 @@ fn text_rows(turn: &Turn) -> usize {
 
 /// What of a text is marked.
 #[derive(Clone, Copy)]
-struct Marks<'a> {
+struct TextMarks<'a> {
     /// Where each token came from.
     origins: bool,
     /// These bytes: the words of a round.
@@ -270,7 +272,7 @@ struct Marks<'a> {
 fn row(
     turn: &Turn,
     at: usize,
-    marks: Marks<'_>,
+    marks: TextMarks<'_>,
     waiting: Option<&str>,
     styles: &Styles,
 ) -> Line<'static> {
@@ -317,7 +319,7 @@ fn waiting(state: &ScreenState) -> Option<String> {
     })
 }
 
-fn spans(row: &TextRow, marks: Marks<'_>, base: Style, styles: &Styles) -> Vec<Span<'static>> {
+fn spans(row: &TextRow, marks: TextMarks<'_>, base: Style, styles: &Styles) -> Vec<Span<'static>> {
     let mut spans = Vec::new();
     for (piece, part, lit) in row.iter().flat_map(|piece| parts(piece, marks.lit)) {
         let style = style(piece, marks.origins, base, styles);

@@ -14,7 +14,7 @@ use ratatui_textarea::{CursorMove, TextArea, WrapMode};
 use unicode_segmentation::UnicodeSegmentation;
 
 use self::folds::Folds;
-use self::paths::Listed;
+use self::paths::FolderNames;
 use self::written::Written;
 use crate::tui::commands::{COMMANDS, SlashCommand};
 
@@ -46,7 +46,7 @@ pub struct Input {
     completion: Completion,
     folds: Folds,
     /// Names for the path before the cursor.
-    listed: Listed,
+    listed: FolderNames,
     history: Vec<Written>,
     /// Entries of the history that were changed and not sent, as they were left.
     changed: BTreeMap<usize, Written>,
@@ -72,7 +72,7 @@ impl Default for Input {
             area: area(""),
             completion: Completion::default(),
             folds: Folds::default(),
-            listed: Listed::default(),
+            listed: FolderNames::default(),
             history: Vec::new(),
             changed: BTreeMap::new(),
             recalled: None,
@@ -189,7 +189,7 @@ impl Input {
         self.changed.clear();
         self.unsent = Written::default();
         // The next message may be written after files have changed.
-        self.listed = Listed::default();
+        self.listed = FolderNames::default();
         self.set("");
     }
 

@@ -11,7 +11,7 @@ type Separates = fn(char) -> bool;
 
 /// The names of a folder that was listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Listed {
+pub(crate) struct FolderNames {
     /// As it is written in the message, with the separator after it; empty for the one we are in.
     /// `None` before the first.
     folder: Option<String>,
@@ -67,7 +67,7 @@ pub(crate) fn named(message: &str) -> Vec<String> {
     paths
 }
 
-impl Listed {
+impl FolderNames {
     /// The folder to be listed for `path`, if it is another one.
     pub(crate) fn wants(&mut self, path: &str) -> Option<String> {
         let (folder, _) = split(path, is_separator);
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_folder_is_listed_once_and_gives_what_begins_alike() {
-        let mut listed = Listed::default();
+        let mut listed = FolderNames::default();
         assert_eq!(listed.wants(""), Some(String::new()));
         listed.take("", vec!["src/".into(), "a b".into(), ".git/".into(), "sample".into()]);
         assert_eq!(listed.wants("s"), None);

@@ -35,7 +35,7 @@ pub enum Phase {
 
 /// The models in use and what the worker does with them.
 #[derive(Debug)]
-pub struct Models {
+pub struct ModelState {
     /// What the worker is doing.
     pub phase: Phase,
     /// What was loaded; `None` before.
@@ -46,7 +46,7 @@ pub struct Models {
     pub replay: bool,
 }
 
-impl Models {
+impl ModelState {
     /// Nothing is loaded yet.
     pub fn new(replay: bool) -> Self {
         let phase = Phase::Loading { stage: "starting".to_string(), fraction: None };

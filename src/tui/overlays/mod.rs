@@ -10,7 +10,6 @@ pub(crate) mod text;
 pub(crate) mod update;
 pub(crate) mod view;
 
-use crate::chat::Role;
 use crate::tui::markdown::Document;
 use crate::tui::models::ModelPicker;
 use crate::tui::race::Race;
@@ -18,6 +17,7 @@ use crate::worker::Controls;
 
 pub use help::{Help, HelpPage, HelpRow, HelpSection};
 pub use list::{FilteredList, Listed};
+pub use questions::{QuestionPurpose, QuestionRow};
 pub use sessions::{Renaming, SessionList};
 
 /// Boxes over the panels, and what they keep while they are closed.
@@ -51,34 +51,6 @@ impl Overlays {
         }
         true
     }
-}
-
-/// One of the messages in a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuestionRow {
-    /// Its place among the turns.
-    pub turn: usize,
-    /// Its number among those of the list, from 1 on.
-    pub number: usize,
-    /// Who said it.
-    pub role: Role,
-    pub text: String,
-}
-
-impl Listed for QuestionRow {
-    fn words(&self) -> String {
-        self.text.clone()
-    }
-}
-
-/// What a message is chosen for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QuestionPurpose {
-    Edit,
-    /// To continue after its answer in another conversation.
-    Branch,
-    /// To be copied.
-    Copy,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,15 +1,43 @@
-//! Messages, to choose one. Must never know what for.
+//! Messages, to choose one.
 
 use ratatui::Frame;
 use ratatui::text::{Line, Span};
 
 use super::list::view as list;
-use super::{FilteredList, QuestionPurpose, QuestionRow};
+use super::{FilteredList, Listed};
 use crate::chat::Role;
 use crate::printable::printable_line;
 use crate::tui::draw::areas::Areas;
 use crate::tui::keymap::Keymap;
 use crate::tui::theme::Styles;
+
+/// One of the messages in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuestionRow {
+    /// Its place among the turns.
+    pub turn: usize,
+    /// Its number among those of the list, from 1 on.
+    pub number: usize,
+    /// Who said it.
+    pub role: Role,
+    pub text: String,
+}
+
+impl Listed for QuestionRow {
+    fn words(&self) -> String {
+        self.text.clone()
+    }
+}
+
+/// What a message is chosen for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuestionPurpose {
+    Edit,
+    /// To continue after its answer in another conversation.
+    Branch,
+    /// To be copied.
+    Copy,
+}
 
 pub(crate) fn draw(
     frame: &mut Frame<'_>,

@@ -115,7 +115,7 @@ pub fn run(
             app.take(ScreenEvent::Worker(event));
         }
         let keys = keys::listen(sender, app.pause.clone())?;
-        runtime.block_on(work(app, Sources { signals, keys, events, found }))
+        runtime.block_on(work(app, EventSources { signals, keys, events, found }))
     })
 }
 
@@ -382,15 +382,15 @@ impl App {
 }
 
 /// The sources of events.
-struct Sources {
+struct EventSources {
     signals: UnboundedReceiver<Signal>,
     keys: Receiver<Input>,
     events: UnboundedReceiver<Event>,
     found: UnboundedReceiver<ScreenEvent>,
 }
 
-async fn work(app: &mut App, sources: Sources) -> anyhow::Result<()> {
-    let Sources { mut signals, mut keys, mut events, mut found } = sources;
+async fn work(app: &mut App, sources: EventSources) -> anyhow::Result<()> {
+    let EventSources { mut signals, mut keys, mut events, mut found } = sources;
     let mut usage = sample_usage();
     let mut alive = true;
     let mut drawn = Instant::now() - FRAME;

@@ -146,7 +146,7 @@ pub(crate) fn rows(drawn: Drawn<'_>, fold: Fold, fit: usize) -> Vec<TreeRow> {
         });
     }
     let straight = tree.height() > STEEP;
-    let walk = Walk { drawn, fold, children, size, accepted, end, straight };
+    let walk = TreeWalk { drawn, fold, children, size, accepted, end, straight };
     let mut rows = Vec::new();
     walk.node(0, "", "", &mut rows);
     rows.extend(ahead.into_iter().flat_map(|ahead| ahead_rows(ahead, fold)));
@@ -199,7 +199,7 @@ fn ahead_rows(ahead: &SequencesRecord, fold: Fold) -> impl Iterator<Item = TreeR
     ahead.sequences.iter().enumerate().filter_map(row)
 }
 
-struct Walk<'a> {
+struct TreeWalk<'a> {
     drawn: Drawn<'a>,
     fold: Fold,
     children: Vec<Vec<usize>>,
@@ -210,7 +210,7 @@ struct Walk<'a> {
     straight: bool,
 }
 
-impl Walk<'_> {
+impl TreeWalk<'_> {
     fn node(&self, index: usize, lead: &str, below: &str, rows: &mut Vec<TreeRow>) {
         let Drawn { tree, labels, judged, .. } = self.drawn;
         let rejected = index > 0 && judged.is_some() && !self.accepted[index];
