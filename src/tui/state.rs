@@ -18,7 +18,7 @@ use super::toasts::{Toasts, Tone};
 use super::tree::Rounds;
 use crate::decode::Round;
 use crate::plan::Setting;
-use crate::worker::{Command, Controls};
+use crate::worker::{Command, Controls, Job};
 
 /// How a screen starts.
 #[derive(Clone, Debug)]
@@ -152,6 +152,13 @@ impl ScreenState {
     pub(crate) fn send(&mut self, command: Command) {
         self.apply();
         self.emit(Effect::Send(command));
+    }
+
+    /// Has the worker answer.
+    pub(crate) fn generate(&mut self, job: Job) {
+        self.controls.worker.generation += 1;
+        self.models.phase = Phase::Answering { since: self.now };
+        self.send(Command::Generate(Job { generation: self.generation(), ..job }));
     }
 
     /// Makes room for the rounds and figures of a new answer.

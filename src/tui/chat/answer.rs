@@ -6,27 +6,23 @@ use crate::tui::controls::FirstAnswer;
 use crate::tui::event::Effect;
 use crate::tui::models::Phase;
 use crate::tui::state::ScreenState;
-use crate::worker::{Command, Job};
+use crate::worker::Job;
 
 /// Why something has to wait for the model.
 pub(crate) const STILL_LOADING: &str = "The model is still loading";
 
 /// Asks for an answer to the conversation as it stands; the chat already holds its empty answer.
 pub(crate) fn ask(state: &mut ScreenState) {
-    state.controls.worker.generation += 1;
     state.leaving.anyway = false;
-    state.models.phase = Phase::Answering { since: state.now };
     state.chat.goes_on = state.chat.is_going_on();
     state.begin_answer();
     begin_first_answer(state);
-    let job = Job {
-        generation: state.controls.worker.generation,
+    state.generate(Job {
         messages: state.chat.messages(),
         max_tokens: state.controls.max_tokens.or(Job::ROOM_LEFT),
         thinking: state.controls.thinking,
         ..Job::default()
-    };
-    state.send(Command::Generate(job));
+    });
 }
 
 /// Slows the very first answer of the bundled pair down.

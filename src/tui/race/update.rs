@@ -7,7 +7,7 @@ use crate::tui::chat::answer::{refuse_now, stop};
 use crate::tui::models::Phase;
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
-use crate::worker::{Command, Event, Job};
+use crate::worker::{Event, Job};
 
 /// Begins one on the last question.
 pub(crate) fn begin(state: &mut ScreenState) {
@@ -33,21 +33,17 @@ fn run(state: &mut ScreenState) {
     }
     state.controls.worker.pace = 0;
     state.controls.worker.paused = false;
-    state.controls.worker.generation += 1;
-    state.models.phase = Phase::Answering { since: state.now };
     let mut messages = state.chat.messages();
     if messages.last().is_some_and(|last| last.role == Role::Assistant) {
         messages.pop();
     }
-    let job = Job {
-        generation: state.controls.worker.generation,
+    state.generate(Job {
         messages,
         max_tokens: state.controls.max_tokens.or(Race::LONGEST).min(Race::LONGEST),
         thinking: state.controls.thinking,
         afresh: true,
-        conversation: None,
-    };
-    state.send(Command::Generate(job));
+        ..Job::default()
+    });
 }
 
 /// Something of the answer under way came.

@@ -6,13 +6,18 @@ use super::super::answer::{ask, save, take_back};
 use super::super::{CHOICES, ContextUsage, Summarising};
 use crate::chat::WhenFull;
 use crate::tui::actions::Action;
-use crate::tui::models::Phase;
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
-use crate::worker::{Command, Event, Job};
+use crate::worker::{Event, Job};
 
 /// What `/when-full` takes.
 const WAYS: &str = "forget, summarise, stop or ask";
+const NAMES: [(&str, Option<WhenFull>); 4] = [
+    ("forget", Some(WhenFull::Forget)),
+    ("summarise", Some(WhenFull::Summarise)),
+    ("stop", Some(WhenFull::Stop)),
+    ("ask", None),
+];
 
 /// Most tokens of a summary.
 const SUMMARY: usize = 256;
@@ -44,23 +49,15 @@ pub(crate) fn choose(state: &mut ScreenState, selected: usize) {
 /// # Errors
 /// There is no such choice.
 pub(crate) fn choose_by_name(state: &mut ScreenState, name: &str) -> Result<(), String> {
-    state.chat.when_full = match name {
-        "forget" => Some(WhenFull::Forget),
-        "summarise" => Some(WhenFull::Summarise),
-        "stop" => Some(WhenFull::Stop),
-        "ask" => None,
-        "" => {
-            let now = match state.chat.when_full {
-                Some(WhenFull::Forget) => "forget",
-                Some(WhenFull::Summarise) => "summarise",
-                Some(WhenFull::Stop) => "stop",
-                None => "ask",
-            };
-            state.say(format!("A full context: {now} · /when-full takes {WAYS}"));
-            return Ok(());
-        }
-        other => return Err(format!("/when-full takes {WAYS}, not {other}")),
-    };
+    if name.is_empty() {
+        let now = NAMES.iter().find(|(_, choice)| *choice == state.chat.when_full);
+        let now = now.map_or("", |(name, _)| name);
+        state.say(format!("A full context: {now} · /when-full takes {WAYS}"));
+        return Ok(());
+    }
+    let known = NAMES.iter().find(|(known, _)| *known == name);
+    let (_, choice) = known.ok_or_else(|| format!("/when-full takes {WAYS}, not {name}"))?;
+    state.chat.when_full = *choice;
     state.say(format!("A full context: {name}"));
     Ok(())
 }
@@ -107,17 +104,9 @@ fn summarise(state: &mut ScreenState, turns: usize) {
     let messages = state.chat.summary_messages(turns);
     open(state);
     state.chat.summarising = Some(Summarising { turns, text: String::new() });
-    state.controls.worker.generation += 1;
-    state.models.phase = Phase::Answering { since: state.now };
     let switches = state.models.ready.as_ref().is_some_and(|ready| ready.switches_thinking);
-    let job = Job {
-        generation: state.controls.worker.generation,
-        messages,
-        max_tokens: SUMMARY,
-        thinking: switches.then_some(false),
-        ..Job::default()
-    };
-    state.send(Command::Generate(job));
+    let thinking = switches.then_some(false);
+    state.generate(Job { messages, max_tokens: SUMMARY, thinking, ..Job::default() });
 }
 
 /// Something of the summary came.
