@@ -12,7 +12,7 @@
 //! | floor | module | owns |
 //! |---|---|---|
 //! | 7 | [`cli`] | one file per command, exit codes |
-//! | 6 | [`tui`] | the screen: state, update, view, keymap, terminal |
+//! | 6 | [`tui`] | the screen as components, each with its state, update and view |
 //! | 6 | [`bench`](mod@bench) | measurements and their tables |
 //! | 5 | [`worker`] | the decode thread, its protocol and controls |
 //! | 5 | [`load`](mod@load) | from settings to a loaded session: open, place, build, measure |
