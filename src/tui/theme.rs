@@ -9,9 +9,6 @@ use ratatui::style::{Color, Modifier, Style};
 
 pub use crate::settings::ThemeName;
 
-/// All themes, in the order in which a key goes through them.
-pub const THEMES: [ThemeName; 3] = [ThemeName::Dark, ThemeName::Light, ThemeName::Mono];
-
 /// The name in settings and commands.
 pub fn name(theme: ThemeName) -> &'static str {
     match theme {
