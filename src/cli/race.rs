@@ -15,7 +15,6 @@ use super::interrupt::Events;
 use super::settings_file::no_color;
 use crate::chat::{Message, Role};
 use crate::load::Purpose;
-use crate::plan::Strategy;
 use crate::settings::Settings;
 use crate::tui::race::{Race, race_frame};
 use crate::worker::{Event, Job, SharedControls, Worker};
@@ -55,14 +54,7 @@ fn measured(
     let mut generation = 0;
     let mut ask = |race: &Race| {
         generation += 1;
-        controls.update(|controls| {
-            controls.speculate = race.speculates();
-            controls.pace = 0;
-            let plain = controls.strategy.is_some_and(|strategy| strategy.name == "plain");
-            if race.speculates() && plain {
-                controls.strategy = Strategy::named("auto");
-            }
-        });
+        controls.update(|controls| race.prepare(controls));
         worker.generate(job(settings, prompt, generation))
     };
     while race.measuring() {
@@ -71,9 +63,8 @@ fn measured(
         match &event {
             Event::Ready(ready) => {
                 let named = settings.strategy.map(|strategy| strategy.name);
-                let name = named.unwrap_or(&ready.strategy);
-                let name = if name == "plain" { "auto" } else { name };
-                race = Race::new(name, ready.models.is_bundled());
+                let in_force = named.unwrap_or(&ready.strategy);
+                race = Race::new(in_force, ready.models.is_bundled());
                 if let Some(sampler) = ready.sampler {
                     controls.update(|controls| controls.sampler = sampler);
                 }

@@ -8,8 +8,9 @@ pub(crate) mod view;
 use std::time::Duration;
 
 use crate::decode::{Committed, Round};
+use crate::plan::Strategy;
 use crate::tui::meters::payoff::Pays;
-use crate::worker::Event;
+use crate::worker::{Controls, Event};
 
 pub use frame::race_frame;
 
@@ -103,6 +104,8 @@ pub struct Race {
     pub skipped: bool,
     /// The strategy of the second.
     pub strategy: String,
+    /// Whether it takes the place of plain decoding.
+    was_plain: bool,
     /// Whether rounds are compared and not times: every round then plays for as long.
     pub counts_rounds: bool,
 }
@@ -113,9 +116,21 @@ impl Race {
     /// Milliseconds for which a round plays where rounds are compared.
     const ROUND_MS: f64 = 80.0;
 
-    /// Neither answer is there yet.
-    pub fn new(strategy: &str, counts_rounds: bool) -> Self {
-        Self { strategy: strategy.to_owned(), counts_rounds, ..Self::default() }
+    /// Neither answer is there yet. Plain decoding races against `auto`, another strategy in force
+    /// against plain decoding.
+    pub fn new(in_force: &str, counts_rounds: bool) -> Self {
+        let was_plain = in_force == "plain";
+        let strategy = if was_plain { "auto" } else { in_force }.to_owned();
+        Self { strategy, was_plain, counts_rounds, ..Self::default() }
+    }
+
+    /// Sets the controls for the answer that is to be made.
+    pub fn prepare(&self, controls: &mut Controls) {
+        controls.speculate = self.speculates();
+        controls.pace = 0;
+        if self.speculates() && self.was_plain {
+            controls.strategy = Strategy::named(&self.strategy);
+        }
     }
 
     /// Whether an answer is still being made.
@@ -129,7 +144,7 @@ impl Race {
     }
 
     /// Whether the answer that is being made is to be speculative.
-    pub fn speculates(&self) -> bool {
+    fn speculates(&self) -> bool {
         self.running == 1
     }
 

@@ -17,9 +17,8 @@ pub(crate) fn begin(state: &mut ScreenState) {
     if state.models.phase != Phase::Idle {
         return refuse_now(state);
     }
-    let name = if state.strategy() == "plain" { "auto" } else { state.strategy() };
-    state.overlays.race =
-        Some((Race::new(name, state.models.counts_rounds()), state.controls.worker.clone()));
+    let race = Race::new(state.strategy(), state.models.counts_rounds());
+    state.overlays.race = Some((race, state.controls.worker.clone()));
     state.overlays.open = Some(Overlay::Race);
     run(state);
 }
@@ -27,11 +26,7 @@ pub(crate) fn begin(state: &mut ScreenState) {
 /// Asks for the answer whose turn it is.
 fn run(state: &mut ScreenState) {
     let Some((race, _)) = &state.overlays.race else { return };
-    state.controls.worker.speculate = race.speculates();
-    if race.speculates() && state.strategy() == "plain" {
-        state.controls.worker.strategy = crate::plan::Strategy::named("auto");
-    }
-    state.controls.worker.pace = 0;
+    race.prepare(&mut state.controls.worker);
     state.controls.worker.paused = false;
     let mut messages = state.chat.messages();
     if messages.last().is_some_and(|last| last.role == Role::Assistant) {
