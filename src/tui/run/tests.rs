@@ -5,7 +5,7 @@ use portable_pty::CommandBuilder;
 use super::*;
 use crate::chat::Message;
 use crate::plan::Setting;
-use crate::tui::tests::{controls, unloaded};
+use crate::tui::tests::{config, controls, unloaded};
 use crate::worker::scripted::Script;
 
 // The tests of the whole program use what is not used here.
@@ -73,7 +73,7 @@ fn a_panic_of_the_worker_leaves_the_screen_alone_and_is_reported() {
     if let Some(sessions) = std::env::var_os(CHILD) {
         let script = include_str!("../../../tests/scripts/answers.jsonl");
         let store = Some(SessionStore::at(sessions));
-        let state = state_config();
+        let state = StateConfig { max_tokens: Setting::Fixed(64), mouse: true, ..config() };
         let models = ModelFinder::default();
         run(
             ScreenConfig {
@@ -109,21 +109,4 @@ fn a_panic_of_the_worker_leaves_the_screen_alone_and_is_reported() {
     child.send("\x11");
     assert_eq!(child.end().code, 0);
     assert_eq!(saved(folder.path())[0].content, "Are you there?");
-}
-
-fn state_config() -> StateConfig {
-    StateConfig {
-        controls: controls(),
-        theme: crate::tui::theme::ThemeName::Dark,
-        colours: true,
-        marks: true,
-        system: None,
-        max_tokens: Setting::Fixed(64),
-        thinking: None,
-        gpu: "no NVIDIA GPU".to_string(),
-        mouse: true,
-        keys: Default::default(),
-        first_run: false,
-        replay: false,
-    }
 }

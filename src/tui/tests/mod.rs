@@ -124,9 +124,9 @@ pub fn controls() -> Controls {
     Controls::default()
 }
 
-/// A screen with nothing loaded yet.
-pub fn unloaded() -> ScreenState {
-    ScreenState::new(StateConfig {
+/// How a screen of the tests starts.
+pub fn config() -> StateConfig {
+    StateConfig {
         controls: controls(),
         theme: ThemeName::Dark,
         colours: true,
@@ -139,7 +139,12 @@ pub fn unloaded() -> ScreenState {
         keys: Default::default(),
         first_run: false,
         replay: false,
-    })
+    }
+}
+
+/// A screen with nothing loaded yet.
+pub fn unloaded() -> ScreenState {
+    ScreenState::new(config())
 }
 
 /// A screen with the pair loaded, of this size.
