@@ -8,7 +8,7 @@ use super::DialView;
 use crate::tui::actions::{Action, Dial};
 use crate::tui::display::Focus;
 use crate::tui::draw::frames::{focused, framed, panel};
-use crate::tui::draw::rows::{cut, draw_rows, wrapped};
+use crate::tui::draw::rows::{cut, draw_rows, list_row, wrapped};
 use crate::tui::keymap::Scope;
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
@@ -69,7 +69,7 @@ fn row<'a>(
         Span::styled(format!("{:<6}", view.range), styles.dim),
         Span::styled(format!("{:>5}", keys(state, dial)), styles.faint),
     ]);
-    chosen(line, selected, width, styles)
+    list_row(line, selected, width, styles)
 }
 
 /// The strategy's name takes the place of value, state and range.
@@ -86,17 +86,7 @@ fn strategy(
         Span::styled(format!("{:<21}", view.value), style),
         Span::styled(format!("{:>5}", keys(state, Dial::Strategy)), styles.faint),
     ]);
-    chosen(line, selected, width, styles)
-}
-
-/// The row, over the whole width if it is under the cursor.
-fn chosen<'a>(mut line: Line<'a>, selected: bool, width: u16, styles: &Styles) -> Line<'a> {
-    if selected {
-        let gap = usize::from(width).saturating_sub(line.width());
-        line.push_span(Span::raw(" ".repeat(gap)));
-        line = line.patch_style(styles.selected);
-    }
-    line
+    list_row(line, selected, width, styles)
 }
 
 /// The keys that turn a dial in the panel.

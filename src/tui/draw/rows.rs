@@ -40,6 +40,12 @@ pub(crate) fn ends<'a>(left: Line<'a>, right: Line<'a>, width: u16) -> Line<'a> 
     line
 }
 
+/// A row of a list; the one under the cursor stands out over the whole width.
+pub(crate) fn list_row<'a>(line: Line<'a>, lit: bool, width: u16, styles: &Styles) -> Line<'a> {
+    let line = ends(line, Line::default(), width);
+    if lit { line.patch_style(styles.selected) } else { line }
+}
+
 /// The line with its own style put into its spans, so that they can join another line.
 fn inlined(line: Line<'_>) -> Line<'_> {
     let style = line.style;
@@ -148,6 +154,15 @@ pub(crate) fn wrapped(text: &str, width: u16, style: Style) -> Vec<Line<'static>
     });
     rows.map(|row| Line::from_iter(row.into_iter().map(|piece| Span::styled(piece.text, style))))
         .collect()
+}
+
+/// The rows with `first` before the first of them, and as many blanks before the others.
+pub(crate) fn hanging(mut rows: Vec<Line<'static>>, first: Span<'static>) -> Vec<Line<'static>> {
+    let rest = Span::styled(" ".repeat(first.width()), first.style);
+    for (at, row) in rows.iter_mut().enumerate() {
+        row.spans.insert(0, if at == 0 { first.clone() } else { rest.clone() });
+    }
+    rows
 }
 
 #[cfg(test)]

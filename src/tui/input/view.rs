@@ -12,7 +12,7 @@ use crate::tui::display::Focus;
 use crate::tui::draw::areas::Areas;
 use crate::tui::draw::figures;
 use crate::tui::draw::frames::{focused, framed, panel};
-use crate::tui::draw::rows::{cut, draw_rows, foot};
+use crate::tui::draw::rows::{cut, draw_rows, foot, list_row};
 use crate::tui::markdown::{Logical, Look, wrap};
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
@@ -176,13 +176,7 @@ pub(crate) fn draw_suggestions(
                 Line::styled(format!("@{}", printable_line(path)), styles.accent)
             }
         };
-        let mut line = cut(line, usize::from(inner.width));
-        if index == selected {
-            let gap = usize::from(inner.width).saturating_sub(line.width());
-            line.push_span(Span::raw(" ".repeat(gap)));
-            line = line.patch_style(styles.selected);
-        }
-        line
+        list_row(line, index == selected, inner.width, styles)
     });
     draw_rows(frame, inner, lines);
 }

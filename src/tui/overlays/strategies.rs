@@ -9,7 +9,7 @@ use crate::plan::Strategy;
 use crate::tui::controls::strategies::{StrategyRow, title};
 use crate::tui::draw::areas::Areas;
 use crate::tui::draw::frames::{Edges, boxed};
-use crate::tui::draw::rows::{draw_rows, ends};
+use crate::tui::draw::rows::{draw_rows, list_row};
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
@@ -34,11 +34,10 @@ pub(crate) fn draw(
             rows.extend(heading.map(|words| Line::styled(format!("  {words}"), styles.strong)));
         }
         let line = line(row, at == state.chosen(), name_width + 2, styles);
-        let line = ends(line, Line::default(), width.saturating_sub(4));
         if at == selected {
             cursor = rows.len();
         }
-        rows.push(if at == selected { line.patch_style(styles.selected) } else { line });
+        rows.push(list_row(line, at == selected, width.saturating_sub(4), styles));
     }
     let height = u16::try_from(rows.len() + 2).unwrap_or(most).min(most);
     let foot =

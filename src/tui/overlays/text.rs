@@ -15,7 +15,7 @@ use crate::tui::actions::Dial;
 use crate::tui::draw::areas::Areas;
 use crate::tui::draw::figures;
 use crate::tui::draw::frames::{self, Edges, centre, framed, panel};
-use crate::tui::draw::rows::{cut, draw_rows, wrapped};
+use crate::tui::draw::rows::{cut, draw_rows, hanging, wrapped};
 use crate::tui::keymap::Keymap;
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
@@ -27,11 +27,8 @@ fn columns(area: Rect) -> u16 {
 
 /// `text` as a point of a list, in rows of at most `width` columns.
 fn point(text: &str, width: u16, styles: &Styles, style: Style) -> Vec<Line<'static>> {
-    let mut rows = wrapped(text, width.saturating_sub(2).max(1), style);
-    for (index, row) in rows.iter_mut().enumerate() {
-        row.spans.insert(0, Span::styled(if index == 0 { "• " } else { "  " }, styles.faint));
-    }
-    rows
+    let rows = wrapped(text, width.saturating_sub(2).max(1), style);
+    hanging(rows, Span::styled("• ", styles.faint))
 }
 
 /// Draws `text` from row `top` on, or from the last row that leaves no room below the end; returns
@@ -110,12 +107,8 @@ const LABEL: u16 = 12;
 
 /// A label and its value, in as many rows as that needs.
 fn row(label: &str, value: &str, width: u16, styles: &Styles) -> Vec<Line<'static>> {
-    let mut rows = wrapped(value, width.saturating_sub(LABEL).max(1), styles.text);
-    for (at, row) in rows.iter_mut().enumerate() {
-        let label = if at == 0 { label } else { "" };
-        row.spans.insert(0, Span::styled(format!("{label:<0$}", usize::from(LABEL)), styles.dim));
-    }
-    rows
+    let rows = wrapped(value, width.saturating_sub(LABEL).max(1), styles.text);
+    hanging(rows, Span::styled(format!("{label:<0$}", usize::from(LABEL)), styles.dim))
 }
 
 fn details(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>> {

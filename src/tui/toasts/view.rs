@@ -10,7 +10,7 @@ use super::Tone;
 use crate::printable::printable_line;
 use crate::tui::actions::Action;
 use crate::tui::draw::areas::Areas;
-use crate::tui::draw::rows::{draw_rows, wrapped};
+use crate::tui::draw::rows::{draw_rows, hanging, wrapped};
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
@@ -57,11 +57,7 @@ fn above(width: u16, state: &ScreenState, tones: Tones) -> Vec<Line<'static>> {
     let room = width.saturating_sub(LEAD + 1).max(1);
     let mut rows = wrapped(&text, room, style);
     rows.truncate(TALLEST);
-    for (index, row) in rows.iter_mut().enumerate() {
-        let lead = if index == 0 { format!(" {mark} ") } else { "   ".to_string() };
-        row.spans.insert(0, Span::styled(lead, style));
-    }
-    rows
+    hanging(rows, Span::styled(format!(" {mark} "), style))
 }
 
 fn words(state: &ScreenState, tones: Tones) -> Option<(&'static str, String, Style)> {

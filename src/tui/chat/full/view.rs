@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use super::super::CHOICES;
 use crate::tui::draw::areas::Areas;
 use crate::tui::draw::frames::{Edges, boxed};
-use crate::tui::draw::rows::{draw_rows, ends, foot, wrapped};
+use crate::tui::draw::rows::{draw_rows, foot, hanging, list_row, wrapped};
 use crate::tui::overlays::view::WIDTH;
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
@@ -43,12 +43,9 @@ pub(crate) fn draw(
             Span::styled(mark, styles.accent),
             Span::styled(*name, styles.strong),
         ]);
-        let line = ends(line, Line::default(), room);
-        rows.push(if at == selected { line.patch_style(styles.selected) } else { line });
-        for mut row in wrapped(meaning, room.saturating_sub(2).max(1), styles.dim) {
-            row.spans.insert(0, Span::raw("  "));
-            rows.push(row);
-        }
+        rows.push(list_row(line, at == selected, room, styles));
+        let meaning = wrapped(meaning, room.saturating_sub(2).max(1), styles.dim);
+        rows.extend(hanging(meaning, Span::raw("  ")));
     }
     let height = u16::try_from(rows.len() + 2).unwrap_or(u16::MAX);
     let take = state.display.keys.take();

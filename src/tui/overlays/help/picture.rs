@@ -3,7 +3,7 @@
 
 use ratatui::text::{Line, Span};
 
-use crate::tui::draw::rows::wrapped;
+use crate::tui::draw::rows::{hanging, wrapped};
 use crate::tui::theme::Styles;
 
 /// Columns of the drawing.
@@ -27,11 +27,7 @@ pub(crate) fn lines(columns: u16, styles: &Styles) -> Vec<Line<'static>> {
         ("τ", "average tokens per round; above 1 is the gain"),
     ] {
         let words = wrapped(words, columns.saturating_sub(3).max(1), styles.text);
-        for (index, mut row) in words.into_iter().enumerate() {
-            let sign = if index == 0 { sign } else { " " };
-            row.spans.insert(0, Span::styled(format!("{sign}  "), styles.accent));
-            rows.push(row);
-        }
+        rows.extend(hanging(words, Span::styled(format!("{sign}  "), styles.accent)));
     }
     rows
 }

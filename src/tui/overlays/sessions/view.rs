@@ -12,7 +12,7 @@ use crate::printable::printable_line;
 use crate::tui::actions::Action;
 use crate::tui::draw::areas::Areas;
 use crate::tui::draw::figures;
-use crate::tui::draw::rows::{cut, ends, foot, wrapped};
+use crate::tui::draw::rows::{cut, ends, foot, hanging, wrapped};
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
@@ -78,12 +78,8 @@ fn preview(list: &SessionList, width: usize, styles: &Styles) -> Vec<Line<'stati
         };
         let text = printable_line(text).into_owned();
         let room = u16::try_from(width.saturating_sub(2)).unwrap_or(u16::MAX).max(1);
-        for (at, row) in wrapped(&text, room, style).into_iter().take(most).enumerate() {
-            let mark = if at == 0 { mark } else { "  " };
-            let mut line = Line::from(Span::styled(mark, styles.accent));
-            line.spans.extend(row.spans);
-            rows.push(cut(line, width));
-        }
+        let text = hanging(wrapped(&text, room, style), Span::styled(mark, styles.accent));
+        rows.extend(text.into_iter().take(most).map(|row| cut(row, width)));
     }
     // Always as many, so that the list does not jump.
     rows.resize(3, Line::default());
