@@ -98,7 +98,7 @@ impl ScreenState {
             chat: Chat::new(config.system),
             input: Input::default(),
             tree: Rounds::default(),
-            meters: Meters { gpu: config.gpu, ..Meters::default() },
+            meters: Meters::new(config.gpu),
             controls: ControlsPanel {
                 begun: config.controls.sampler,
                 worker: config.controls,

@@ -1,6 +1,7 @@
 //! Every key of the program: one table for dispatch, the hints line, the help and the guide, and
 //! what the settings change of it. Reads the state to know where keys go; must never change it.
 
+#[cfg(test)]
 use std::fmt::Display;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -268,12 +269,14 @@ fn useful(state: &ScreenState, row: &Binding) -> bool {
     }
 }
 
+#[cfg(test)]
 fn code<T: Display>(words: &[T]) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" ")
 }
 
 /// The table of the guide: the keys that are in force unless the settings change them, and the
 /// names by which they do.
+#[cfg(test)]
 pub fn markdown_table() -> String {
     let mut table =
         String::from("| Where | Key | What it does | In `[keys]` |\n|---|---|---|---|\n");

@@ -39,11 +39,6 @@ impl Origins {
         self.runs.last().map_or(0, |run| run.0)
     }
 
-    /// Whether nothing is known.
-    pub fn is_empty(&self) -> bool {
-        self.runs.is_empty()
-    }
-
     /// The origin of one byte.
     pub fn at(&self, byte: usize) -> Option<Origin> {
         let run = self.runs.partition_point(|run| run.0 <= byte);

@@ -31,6 +31,11 @@ pub struct Meters {
 }
 
 impl Meters {
+    /// Before the first answer.
+    pub fn new(gpu: String) -> Self {
+        Self { gpu, ..Self::default() }
+    }
+
     /// Makes room for the figures of a new answer.
     pub fn begin(&mut self, now: Duration) {
         let new = AnswerMeters { asked: now, ..AnswerMeters::default() };

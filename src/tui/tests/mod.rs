@@ -218,6 +218,13 @@ pub fn say(state: &mut ScreenState, event: Event) -> Vec<Effect> {
     update(state, ScreenEvent::Worker(event), now)
 }
 
+/// The worker says all this.
+pub fn say_all(state: &mut ScreenState, events: impl IntoIterator<Item = Event>) {
+    for event in events {
+        say(state, event);
+    }
+}
+
 /// Keys as a person types them: characters as they are, names in angle brackets, e.g. `hi<enter>`.
 pub fn type_keys(state: &mut ScreenState, keys: &str) -> Vec<Effect> {
     let mut effects = Vec::new();

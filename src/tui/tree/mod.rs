@@ -109,11 +109,6 @@ impl Rounds {
         self.list.len()
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
     pub fn latest(&self) -> Option<&Round> {
         self.list.last()
     }

@@ -27,11 +27,6 @@ impl<T: Listed> FilteredList<T> {
         self.rows.len()
     }
 
-    /// Whether there are none at all.
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
     /// What was typed.
     pub fn filter(&self) -> &str {
         &self.filter

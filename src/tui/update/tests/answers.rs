@@ -13,7 +13,7 @@ use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::models::Phase;
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, say, screen_of, type_keys};
+use crate::tui::tests::{answer, loaded, say, say_all, screen_of, type_keys};
 use crate::tui::update::update;
 use crate::worker::{Event, Job};
 
@@ -26,9 +26,7 @@ fn controls_are_applied_before_a_question_is_sent() {
     assert_eq!((sent.generation, sent.max_tokens), (1, Job::ROOM_LEFT));
     assert_eq!(sent.messages.len(), 1);
     assert!(state.input.is_empty());
-    for event in answer(1, "Once upon a time there was a fox.", 16) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, answer(1, "Once upon a time there was a fox.", 16));
     assert_eq!(texts(&state)[1].1, "Once upon a time there was a fox.");
     assert_eq!(state.models.phase, Phase::Idle);
     let sent = type_keys(&mut state, "more<enter>");
@@ -56,9 +54,8 @@ fn late_events_of_a_stopped_answer_are_dropped() {
     type_keys(&mut state, "two<enter>");
     say(&mut state, events[3].clone());
     assert_eq!(texts(&state)[3].1, "");
-    for event in answer(state.generation(), "Wanted.", 4) {
-        say(&mut state, event);
-    }
+    let of = state.generation();
+    say_all(&mut state, answer(of, "Wanted.", 4));
     assert_eq!(texts(&state)[3].1, "Wanted.");
 }
 
@@ -83,16 +80,14 @@ fn a_failed_question_returns_to_the_input() {
 fn a_question_that_does_not_fit_the_context_changes_nothing() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "one<enter>");
-    for event in answer(1, "First answer, which is here to stay.", 8) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, answer(1, "First answer, which is here to stay.", 8));
     let shown = |state: &ScreenState| {
         let meters = &state.meters.answer;
         (state.tree.len(), meters.tokens(), meters.rounds(), meters.context(), texts(state))
     };
     let before = shown(&state);
     type_keys(&mut state, "more<enter>");
-    assert!(state.tree.is_empty());
+    assert!(state.tree.len() == 0);
     say(&mut state, Event::Prefill { generation: 2, done: 0, total: 2100 });
     let error = "the prompt has 2100 tokens, but the context holds 2048".to_string();
     say(&mut state, Event::Failed { generation: Some(2), error });
@@ -113,11 +108,9 @@ fn a_question_that_does_not_fit_the_context_changes_nothing() {
     // Once the new answer has begun, the old tree is gone for good.
     type_keys(&mut state, "<enter>");
     let generation = state.generation();
-    for event in answer(generation, "Second answer.", 8).into_iter().take(2) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, answer(generation, "Second answer.", 8).into_iter().take(2));
     type_keys(&mut state, "<esc>");
-    assert!(state.tree.is_empty() && state.meters.answer.tokens() == 1);
+    assert!(state.tree.len() == 0 && state.meters.answer.tokens() == 1);
 }
 
 #[test]
@@ -290,15 +283,11 @@ fn regenerating_moves_the_seed_only_when_sampling() {
     let mut state = loaded(80, 24);
     assert!(type_keys(&mut state, "<c-r>").is_empty());
     type_keys(&mut state, "one<enter>");
-    for event in answer(1, "First answer.", 8) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, answer(1, "First answer.", 8));
     let effects = type_keys(&mut state, "<c-r>");
     assert_eq!(job(&effects).messages.len(), 1);
     assert_eq!(state.controls.worker.sampler.seed, 0);
-    for event in answer(2, "First answer.", 8) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, answer(2, "First answer.", 8));
     type_keys(&mut state, "/temperature 0.8<enter><c-r>");
     assert_eq!(state.controls.worker.sampler.seed, 1);
     assert_eq!(state.chat.turns().len(), 2);
@@ -308,9 +297,7 @@ fn regenerating_moves_the_seed_only_when_sampling() {
 fn an_answer_survives_a_regeneration_without_tokens() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "one<enter>");
-    for event in answer(1, "First answer.", 8) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, answer(1, "First answer.", 8));
     for end in ["<esc>", "failed"] {
         type_keys(&mut state, "<c-r>");
         assert_eq!(state.chat.last_answer(), None);
@@ -332,9 +319,7 @@ fn an_answer_survives_a_regeneration_without_tokens() {
     // Once it says something else, that stands.
     type_keys(&mut state, "<c-r>");
     let generation = state.generation();
-    for event in answer(generation, "Second answer.", 8).into_iter().take(2) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, answer(generation, "Second answer.", 8).into_iter().take(2));
     type_keys(&mut state, "<esc>");
     assert_eq!(state.chat.last_answer(), Some("Second"));
 }

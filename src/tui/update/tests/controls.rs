@@ -2,7 +2,7 @@
 
 use crate::speculate::SamplerSettings;
 use crate::tui::event::{Effect, ScreenEvent};
-use crate::tui::tests::{answer, loaded, say, type_keys, unloaded};
+use crate::tui::tests::{answer, loaded, say, say_all, type_keys, unloaded};
 use crate::tui::toasts::Tone;
 use crate::tui::update::update;
 use crate::worker::{Event, Setting};
@@ -88,9 +88,7 @@ fn only_an_answer_on_its_way_is_paused() {
     }
     type_keys(&mut state, "ione<enter><f5>");
     assert!(state.controls.worker.paused);
-    for event in answer(1, "First answer.", 8) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, answer(1, "First answer.", 8));
     assert!(!state.controls.worker.paused, "the next answer begins by itself");
     type_keys(&mut state, "two<enter><f5><esc>");
     let effects = type_keys(&mut state, "three<enter>");

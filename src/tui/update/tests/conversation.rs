@@ -6,7 +6,7 @@ use crate::decode::Finish;
 use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, say, screen_of, type_keys};
+use crate::tui::tests::{answer, loaded, say, say_all, screen_of, type_keys};
 use crate::tui::toasts::Tone;
 use crate::tui::update::update;
 use crate::worker::Event;
@@ -46,9 +46,8 @@ fn what_was_there_stays_if_nothing_comes_of_a_continuation() {
     let mut again = reloaded(&state);
     assert!(state.chat.saved_turns()[1].interrupted || !again.chat.can_go_on());
     type_keys(&mut state, "/continue<enter>");
-    for event in answer(state.generation(), " there was", 8).into_iter().take(2) {
-        say(&mut state, event);
-    }
+    let of = state.generation();
+    say_all(&mut state, answer(of, " there was", 8).into_iter().take(2));
     type_keys(&mut state, "<esc>");
     again = reloaded(&state);
     let effects = type_keys(&mut again, "<enter>");
@@ -273,9 +272,8 @@ fn the_line_below_an_answer_that_went_on_counts_all_its_parts() {
     assert_eq!(below(&mut state), told(one.0 + two.0, one.1 + two.1, 2));
     // Stopped in the middle of the next part: its first token and round are counted too.
     type_keys(&mut state, "<enter>");
-    for event in answer(state.generation(), then, 8).into_iter().take(2) {
-        say(&mut state, event);
-    }
+    let of = state.generation();
+    say_all(&mut state, answer(of, then, 8).into_iter().take(2));
     type_keys(&mut state, "<esc>");
     assert_eq!(below(&mut state), format!("{} tokens", one.0 + two.0 + 1));
     // After the next start it continues with the figures of before.

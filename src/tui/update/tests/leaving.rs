@@ -12,7 +12,7 @@ use crate::tui::display::Focus;
 use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, say, type_keys};
+use crate::tui::tests::{answer, loaded, said, say, say_all, type_keys};
 use crate::tui::update::update;
 
 /// What is kept of a message that was not sent: with the conversation, and on its own.
@@ -33,14 +33,8 @@ fn kept(effects: &[Effect]) -> (Option<&str>, Option<&str>) {
 fn answered() -> ScreenState {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "one<enter>");
-    for event in answer(1, "First answer.", 8) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, answer(1, "First answer.", 8));
     state
-}
-
-fn said(state: &ScreenState) -> &str {
-    state.toasts.shown().map_or("", |toast| &toast.text)
 }
 
 #[test]
@@ -209,9 +203,8 @@ fn what_cannot_be_saved_is_said_before_it_is_left() {
         let mut state = answered();
         refused(&mut state);
         type_keys(&mut state, "two<enter>");
-        for event in answer(state.generation(), "Second answer.", 8) {
-            say(&mut state, event);
-        }
+        let of = state.generation();
+        say_all(&mut state, answer(of, "Second answer.", 8));
         assert!(!quits(&mut state, way), "{way}");
         // So has what was saved since.
         refused(&mut state);

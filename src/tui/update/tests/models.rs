@@ -6,7 +6,9 @@ use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::models::{Fit, ModelRow, Phase, pair_models};
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, ready, say, screen_of, type_keys, unloaded};
+use crate::tui::tests::{
+    answer, loaded, ready, said, say, say_all, screen_of, type_keys, unloaded,
+};
 use crate::tui::update::update;
 use crate::worker::{Command, Event, LoadJob, ModelChoice, Ready};
 
@@ -59,27 +61,20 @@ fn swapped(job: &LoadJob) -> Event {
     Event::Swapped { load: job.load, ready: Box::new(ready) }
 }
 
-fn said(state: &ScreenState) -> &str {
-    state.toasts.shown().map_or("", |toast| &toast.text)
-}
-
 #[test]
 fn an_answer_keeps_its_speed_up_when_the_models_are_changed() {
     let (mut state, job) = loading();
     state.models.ready.as_mut().unwrap().models = named("first.gguf");
     type_keys(&mut state, "one<enter>");
-    for event in answer(1, "A first answer of several words, some of them drafted.", 8) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, answer(1, "A first answer of several words, some of them drafted.", 8));
     let before = state.speedup().unwrap();
     let Event::Swapped { load, mut ready } = swapped(&job) else { unreachable!() };
     ready.plain_ms = Some(4.0);
     say(&mut state, Event::Swapped { load, ready });
     assert_eq!(state.speedup(), Some(before), "it is the former model's answer");
     type_keys(&mut state, "two<enter>");
-    for event in answer(state.generation(), "A first answer of several words, some drafted.", 8) {
-        say(&mut state, event);
-    }
+    let of = state.generation();
+    say_all(&mut state, answer(of, "A first answer of several words, some drafted.", 8));
     let after = state.speedup().unwrap();
     assert!(after.ratio < before.ratio / 2.0, "{after:?} {before:?}");
 }
@@ -88,9 +83,7 @@ fn an_answer_keeps_its_speed_up_when_the_models_are_changed() {
 fn a_model_is_chosen_from_the_list_and_the_conversation_goes_on_with_it() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "one<enter>");
-    for event in answer(1, "First answer.", 8) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, answer(1, "First answer.", 8));
     let effects = type_keys(&mut state, "<c-n>");
     let models = ModelChoice::default();
     let find = Effect::FindModels { part: ModelPart::Target, models, busy: false };
@@ -112,9 +105,7 @@ fn a_model_is_chosen_from_the_list_and_the_conversation_goes_on_with_it() {
     assert!(words.contains("reading Qwen (25%)") && words.contains("Esc"), "{words}");
     let sent = type_keys(&mut state, "two<enter>");
     assert_eq!(job_generation(&sent), 2);
-    for event in answer(2, "Second answer.", 8) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, answer(2, "Second answer.", 8));
     state.controls.worker.strategy = crate::plan::Strategy::named("pld");
     let effects = say(&mut state, swapped(&job));
     assert!(
@@ -251,9 +242,7 @@ fn a_question_that_a_load_overtakes_is_answered_after_it() {
         }
         say(&mut state, swapped(&job));
         assert!(state.answering(), "alone: {alone}");
-        for event in answer(generation, "Answered by the new one.", 8) {
-            say(&mut state, event);
-        }
+        say_all(&mut state, answer(generation, "Answered by the new one.", 8));
         assert_eq!(state.chat.last_answer(), Some("Answered by the new one."));
     }
     // Where nothing can be loaded any more, the question comes back.
@@ -306,9 +295,8 @@ fn a_download_runs_while_the_model_in_use_answers_and_can_be_stopped() {
         assert!(told.contains(part), "{part}: {told}");
     }
     type_keys(&mut state, "one<enter>");
-    for event in answer(state.generation(), "Answered meanwhile.", 8) {
-        say(&mut state, event);
-    }
+    let of = state.generation();
+    say_all(&mut state, answer(of, "Answered meanwhile.", 8));
     assert_eq!(state.chat.last_answer(), Some("Answered meanwhile."));
     let effects = type_keys(&mut state, "<esc>");
     assert!(matches!(&effects[..], [Effect::Apply(controls)] if controls.load != job.load));

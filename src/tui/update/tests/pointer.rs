@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::tui::display::{Focus, Side};
 use crate::tui::event::{Button, Effect, ScreenEvent};
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, drawn, loaded, rows, say, screen_of, type_keys};
+use crate::tui::tests::{answer, drawn, loaded, rows, say_all, screen_of, type_keys};
 use crate::tui::update::update;
 
 const TEXT: &str = "A fox is a **small** wild animal with a bushy tail that lives in a den.";
@@ -40,9 +40,8 @@ fn drag(state: &mut ScreenState, from: &str, to: &str) -> Vec<Effect> {
 /// A question and its answer.
 fn asked(state: &mut ScreenState, question: &str, text: &str) {
     type_keys(state, &format!("{question}<enter>"));
-    for event in answer(state.generation(), text, 8) {
-        say(state, event);
-    }
+    let of = state.generation();
+    say_all(state, answer(of, text, 8));
 }
 
 fn answered(width: u16, height: u16) -> ScreenState {
@@ -81,9 +80,7 @@ fn an_answer_under_way_is_not_lit_unless_somebody_looks_back() {
     let mut state = loaded(120, 36);
     type_keys(&mut state, "Hi<enter>");
     let events = answer(1, TEXT, 8);
-    for event in events.into_iter().take(5) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, events.into_iter().take(5));
     type_keys(&mut state, "<f2><tab>");
     assert_eq!(lit(&state), None);
     type_keys(&mut state, "<left>");
@@ -153,9 +150,7 @@ fn the_rounds_of_another_version_are_not_lit() {
     let mut state = answered(120, 36);
     type_keys(&mut state, "<c-r>");
     let generation = state.generation();
-    for event in answer(generation, "Another text of the same length, more or less.", 6) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, answer(generation, "Another text of the same length, more or less.", 6));
     type_keys(&mut state, "<f2><tab><left>");
     assert!(lit(&state).is_some());
     type_keys(&mut state, "<esc><a-,><tab>");
@@ -186,9 +181,7 @@ fn open_thoughts_are_selected_too() {
         what it is made of will do, and no need for *numbers*.";
     let mut state = loaded(80, 24);
     type_keys(&mut state, "What is the sun?<enter>");
-    for event in crate::tui::tests::thinking(1, THOUGHT, "A star of hydrogen.") {
-        say(&mut state, event);
-    }
+    say_all(&mut state, crate::tui::tests::thinking(1, THOUGHT, "A star of hydrogen."));
     // Folded, they are not part of what is selected.
     let effects = drag(&mut state, "is the sun?", "hydrogen");
     assert_eq!(effects, [Effect::Copy("is the sun?\n\nA star of h".to_string())]);

@@ -7,16 +7,14 @@ use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::models::Phase;
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, say, screen_of, type_keys};
+use crate::tui::tests::{answer, loaded, say, say_all, screen_of, type_keys};
 use crate::tui::update::update;
 use crate::worker::{Controls, Event};
 
 fn asked() -> ScreenState {
     let mut state = loaded(120, 36);
     type_keys(&mut state, "one<enter>");
-    for event in answer(1, "First answer.", 8) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, answer(1, "First answer.", 8));
     state
 }
 

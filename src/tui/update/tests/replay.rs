@@ -6,7 +6,7 @@ use crate::speculate::SamplerSettings;
 use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::models::Phase;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, say, type_keys};
+use crate::tui::tests::{answer, loaded, said, say, say_all, type_keys};
 use crate::tui::update::update;
 use crate::worker::Event;
 
@@ -16,14 +16,9 @@ fn shown() -> ScreenState {
     state.models.replay = true;
     let now = state.now;
     update(&mut state, ScreenEvent::Ask("one".to_string()), now);
-    for event in answer(state.generation(), "A recorded answer.", 8) {
-        say(&mut state, event);
-    }
+    let of = state.generation();
+    say_all(&mut state, answer(of, "A recorded answer.", 8));
     state
-}
-
-fn said(state: &ScreenState) -> &str {
-    state.toasts.shown().map_or("", |toast| &toast.text)
 }
 
 #[test]

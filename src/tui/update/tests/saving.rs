@@ -8,7 +8,7 @@ use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::models::Phase;
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, say, screen_of, type_keys};
+use crate::tui::tests::{answer, loaded, say, say_all, screen_of, type_keys};
 use crate::tui::update::update;
 use crate::worker::Event;
 
@@ -64,9 +64,7 @@ fn a_question_is_saved_before_its_answer_comes() {
     let effects = type_keys(&mut state, "Remember me<enter>");
     assert!(matches!(effects.last(), Some(Effect::Save { turns, .. }) if turns.len() == 1));
     // While an answer is written again, the one before stays on the disk until it is replaced.
-    for event in answer(1, "An answer.", 8) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, answer(1, "An answer.", 8));
     let effects = type_keys(&mut state, "<c-r>");
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::Save { .. })), "{effects:?}");
 }
@@ -132,8 +130,7 @@ fn an_interrupted_answer_is_marked_until_it_is_regenerated() {
     assert_eq!(state.chat.turns()[1].outcome, Some(AnswerOutcome::Interrupted));
     assert_eq!(state.chat.saved_turns(), turns, "the mark stays in the file");
     type_keys(&mut state, "<c-r>");
-    for event in answer(state.generation(), "All of it.", 8) {
-        say(&mut state, event);
-    }
+    let of = state.generation();
+    say_all(&mut state, answer(of, "All of it.", 8));
     assert!(state.chat.saved_turns().iter().all(|turn| !turn.interrupted));
 }

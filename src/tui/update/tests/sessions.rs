@@ -7,7 +7,7 @@ use crate::tui::effects::presets::Preset;
 use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, ready, say, screen_of, type_keys, unloaded};
+use crate::tui::tests::{answer, loaded, ready, say, say_all, screen_of, type_keys, unloaded};
 use crate::tui::update::update;
 use crate::worker::{Command, Event, LoadJob};
 
@@ -155,9 +155,7 @@ fn export_and_import_name_a_file() {
     let mut state = loaded(80, 24);
     assert!(type_keys(&mut state, "/export a.md<enter>").is_empty(), "there is nothing yet");
     type_keys(&mut state, "one<enter>");
-    for event in answer(1, "First.", 8) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, answer(1, "First.", 8));
     let effects = type_keys(&mut state, "/export a.md<enter>");
     assert!(
         matches!(&effects[..], [Effect::Export { path, turns }]

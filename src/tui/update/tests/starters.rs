@@ -1,7 +1,7 @@
 //! The questions that an empty chat offers.
 
 use super::job;
-use crate::tui::tests::{answer, loaded, ready, say, screen_of, type_keys, unloaded};
+use crate::tui::tests::{answer, loaded, ready, say, say_all, screen_of, type_keys, unloaded};
 use crate::worker::Event;
 
 #[test]
@@ -10,9 +10,7 @@ fn arrows_choose_a_question_and_enter_sends_it() {
     let questions = state.starters();
     let effects = type_keys(&mut state, "<down><down><enter>");
     assert_eq!(job(&effects).messages[0].content, questions[1]);
-    for event in answer(1, "A star.", 4) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, answer(1, "A star.", 4));
     assert!(type_keys(&mut state, "<down><enter>").is_empty(), "the chat is not empty any more");
     type_keys(&mut state, "1");
     assert_eq!(state.input.text(), "1");

@@ -2,7 +2,7 @@
 
 use super::job;
 use crate::tui::event::Effect;
-use crate::tui::tests::{loaded, say, thinking, type_keys};
+use crate::tui::tests::{loaded, say_all, thinking, type_keys};
 use crate::tui::toasts::Tone;
 
 #[test]
@@ -35,9 +35,7 @@ fn thinking_is_switched_only_where_the_template_can() {
 fn an_answer_stopped_in_its_thoughts_is_kept_but_not_sent() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "why<enter>");
-    for event in thinking(1, "Because of", "").into_iter().take(3) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, thinking(1, "Because of", "").into_iter().take(3));
     let effects = type_keys(&mut state, "<esc>");
     let turns = effects.iter().find_map(|effect| match effect {
         Effect::Save { turns, .. } => Some(turns),

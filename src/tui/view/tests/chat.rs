@@ -5,7 +5,9 @@ use std::time::Duration;
 use super::{answering, check};
 use crate::tui::event::ScreenEvent;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, drawn, loaded, say, screen_of, thinking, type_keys, unloaded};
+use crate::tui::tests::{
+    answer, drawn, loaded, say, say_all, screen_of, thinking, type_keys, unloaded,
+};
 use crate::tui::update::update;
 use crate::worker::Event;
 
@@ -193,9 +195,7 @@ fn wide_characters() {
         それから、 とても 長い夜が 来ました。 cafe\u{301} ok";
     let events = answer(1, text, 16);
     let last = events.len() - 1;
-    for event in events.into_iter().take(last) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, events.into_iter().take(last));
     type_keys(&mut state, "<f2>漢字もここに書けます👍");
     check("wide_80", &mut state);
 }
@@ -207,9 +207,7 @@ fn code_and_scrolling() {
     let code = "Here it is:\n\n```rust\nfn main() {\n    let x = 42; // the answer\n    \
         println!(\"{x}\");\n}\n```\n\nAnd a quote:\n\n> Everything is real.\n\n1. one\n2. two\n3. \
         three\n4. four\n5. five";
-    for event in answer(1, code, 16) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, answer(1, code, 16));
     drawn(&mut state);
     type_keys(&mut state, "<pgup>");
     check("code_80", &mut state);

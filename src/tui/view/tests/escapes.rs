@@ -6,7 +6,7 @@ use crate::tui::event::ScreenEvent;
 use crate::tui::models::{ModelLoad, ModelPicker, ModelRow};
 use crate::tui::overlays::{Overlay, SessionList};
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, ready, rows, say, type_keys};
+use crate::tui::tests::{answer, loaded, ready, rows, say, say_all, type_keys};
 use crate::tui::update::update;
 use crate::worker::Event;
 
@@ -71,9 +71,7 @@ fn the_conversation_is_shown() {
     let mut state = loaded(200, 50);
     type_keys(&mut state, "hello<enter>");
     let generation = state.controls.worker.generation;
-    for event in answer(generation, HOSTILE, 6) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, answer(generation, HOSTILE, 6));
     let screen = drawn(&mut state);
     assert!(screen.contains("ab␛]52;c;QQ==␇"), "{screen}");
 }

@@ -16,7 +16,7 @@ use ratatui::style::{Color, Modifier};
 
 use crate::tui::event::ScreenEvent;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, drawn, loaded, say, text, type_keys};
+use crate::tui::tests::{answer, drawn, loaded, say_all, text, type_keys};
 use crate::tui::update::update;
 
 pub(super) const STORY: &str = "Once upon a time there was a little fox who lived by the sea. \
@@ -87,9 +87,7 @@ pub(super) fn check(name: &str, state: &mut ScreenState) {
 pub(super) fn answering(width: u16, height: u16, nodes: usize) -> ScreenState {
     let mut state = loaded(width, height);
     type_keys(&mut state, "What is a fox?<enter>");
-    for event in answer(1, "A fox is a small wild animal with a bushy tail.", nodes) {
-        say(&mut state, event);
-    }
+    say_all(&mut state, answer(1, "A fox is a small wild animal with a bushy tail.", nodes));
     type_keys(&mut state, "Tell me a story about a fox and a lantern, please.<enter>");
     let events = answer(2, STORY, nodes);
     let rounds = events.len();

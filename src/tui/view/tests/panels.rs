@@ -15,7 +15,7 @@ use crate::tui::event::{Button, ScreenEvent};
 use crate::tui::meters::Speedup;
 use crate::tui::state::ScreenState;
 use crate::tui::tests::{
-    answer, drawn, loaded, pending, round_of, say, screen_of, text, type_keys,
+    answer, drawn, loaded, pending, round_of, say, say_all, screen_of, text, type_keys,
 };
 use crate::tui::theme::{self, ThemeName};
 use crate::tui::update::update;
@@ -40,9 +40,7 @@ fn the_first_answer_plays_next_to_a_large_tree_with_a_caption() {
         state.controls.first_answer = FirstAnswer::ToCome;
         type_keys(&mut state, "Tell me a story about a fox.<enter>");
         let said = "Once upon a time there was a little fox who lived by the sea.";
-        for event in answer(1, said, 16).into_iter().take(4) {
-            say(&mut state, event);
-        }
+        say_all(&mut state, answer(1, said, 16).into_iter().take(4));
         assert!(state.controls.worker.watched, "the tree is on the screen");
         check(name, &mut state);
         // At full speed the screen is as always.
