@@ -342,7 +342,7 @@ impl Chat {
     }
 
     /// Goes to the beginning.
-    pub fn to_top(&mut self) {
+    pub fn show_top(&mut self) {
         if self.extent.0 > self.extent.1 {
             self.top = Some(0);
         }

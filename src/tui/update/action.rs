@@ -112,7 +112,7 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) {
         },
         Action::Scroll(rows) => state.chat.scroll(i64::from(rows)),
         Action::Page(down) => state.chat.page(down),
-        Action::Top => state.chat.to_top(),
+        Action::Top => state.chat.show_top(),
         Action::Follow => state.chat.follow(),
         Action::Adjust(dial, steps) => adjust(state, dial, steps),
         Action::PanelRow(by) => match state.display.focus {
