@@ -18,16 +18,20 @@
 //!
 //! let mask = TreeMask::tree([0, 0, 0]); // a root and two children: m = 3
 //! let x = vec![0.5; 3 * 256];
-//! let (mut q, mut k, mut v) = (vec![0.0; 3 * 512], vec![0.0; 3 * 256], vec![0.0; 3 * 256]);
+//! let mut q = vec![0.0; 3 * 512];
+//! let mut k = vec![0.0; 3 * 256];
+//! let mut v = vec![0.0; 3 * 256];
 //! let mut rows = QuantizedRows::new();
 //! rows.prepare(&pool, &x, 256, [Format::Q4K, Format::Q6K]);
 //! multiply(&pool, &rows, &mut [(&wq, &mut q), (&wk, &mut k), (&wv, &mut v)]);
-//! let (cos, sin) = (vec![1.0; 3 * 32], vec![0.0; 3 * 32]);
-//! rope(&pool, &mut q, 64, &cos, &sin);
-//! rope(&pool, &mut k, 64, &cos, &sin);
+//! let cos = vec![1.0; 3 * 32];
+//! let sin = vec![0.0; 3 * 32];
+//! rope(&pool, &mut q, 64, 64, &cos, &sin);
+//! rope(&pool, &mut k, 64, 64, &cos, &sin);
 //! cache.write(&pool, 0, &k, &v);
 //! let mut out = vec![0.0; 3 * 512];
-//! attention(&pool, &cache, 0, &q, &mask, &mut out);
+//! let options = AttentionOptions::default();
+//! attention(&pool, std::slice::from_ref(&cache), 0, &q, &mask, &options, &mut out);
 //! // … after all layers, keep the root and its second child:
 //! cache.commit(&pool, &[0, 2]);
 //! # Ok(()) }
@@ -83,7 +87,7 @@ mod tree_mask;
 mod turns;
 
 pub use apart::Apart;
-pub use attention::{AttentionOptions, attention, attention_each, attention_with};
+pub use attention::{AttentionOptions, attention};
 pub use cache::{KvCache, KvFormat};
 pub use cross_entropy::{RowLoss, softmax, softmax_less};
 pub use format::{Format, Storage};
@@ -96,8 +100,7 @@ pub use quantized_rows::QuantizedRows;
 pub use random::row as random_row;
 pub use roofline::Roofline;
 pub use rowwise::{
-    Activation, activate, add, gated, layer_norm, partial_rope, rms_norm, rope, sigmoid_blend,
-    silu_mul, softcap,
+    Activation, activate, add, gated, layer_norm, rms_norm, rope, sigmoid_blend, silu_mul, softcap,
 };
 pub use tile::LAYOUT_VERSION;
 pub use tree_mask::TreeMask;

@@ -44,22 +44,13 @@ pub fn layer_norm(pool: &Pool, x: &[f32], weight: &[f32], bias: &[f32], eps: f32
     });
 }
 
-/// Rotates each head of each row of `x`, `[m, heads · head_dim]`, in place: dimensions d and d +
-/// head_dim/2 are rotated by the angle whose cosine and sine are in `cos` and `sin`, `[m,
-/// head_dim/2]`.
-///
-/// # Panics
-/// If the shapes disagree or `head_dim` is odd.
-pub fn rope(pool: &Pool, x: &mut [f32], head_dim: usize, cos: &[f32], sin: &[f32]) {
-    partial_rope(pool, x, head_dim, head_dim, cos, sin);
-}
-
-/// [`rope`] on only the first `rotary_dim` dimensions of each head; `cos` and `sin` are `[m,
-/// rotary_dim/2]`.
+/// Rotates the first `rotary_dim` dimensions of each head of each row of `x`, `[m, heads ·
+/// head_dim]`, in place: dimensions d and d + rotary_dim/2 are rotated by the angle whose cosine
+/// and sine are in `cos` and `sin`, `[m, rotary_dim/2]`.
 ///
 /// # Panics
 /// If the shapes disagree or `rotary_dim` is odd or above `head_dim`.
-pub fn partial_rope(
+pub fn rope(
     pool: &Pool,
     x: &mut [f32],
     head_dim: usize,

@@ -55,10 +55,6 @@ pub struct HeadFiles {
     pub tensors: Box<dyn TensorSource + Send>,
     /// File or folder, for messages.
     pub name: String,
-    /// E.g. `3.4 M parameters, F16, 7 MB`.
-    pub detail: String,
-    /// Bytes of all tensors.
-    pub bytes: u64,
 }
 
 /// Opens a target; `report` receives a download's progress.
@@ -224,17 +220,9 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
 pub(super) fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
     let file = folder.need("config.json", FETCH_ALL)?;
     let settings = json(&file)?;
-    let size;
     let tensors: Box<dyn TensorSource + Send> = match Tensors::open(folder)? {
-        Some(tensors) => {
-            size = sizes::of(tensors.weights());
-            Box::new(tensors)
-        }
-        None => {
-            let tensors = PickledTensors::open(folder)?;
-            size = sizes::of(tensors.weights());
-            Box::new(tensors)
-        }
+        Some(tensors) => Box::new(tensors),
+        None => Box::new(PickledTensors::open(folder)?),
     };
     // If it is not a head at all, this is reported when its tensors are read.
     let names = tensors.names();
@@ -245,7 +233,7 @@ pub(super) fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
     }
     let kind = kind.unwrap_or(FusionKind::Eagle);
     let config = HeadConfig::of_kind(&settings, kind).map_err(LibraryError::config(file.name()))?;
-    Ok(HeadFiles { config, tensors, name: folder.name(), detail: size.detail(), bytes: size.bytes })
+    Ok(HeadFiles { config, tensors, name: folder.name() })
 }
 
 fn target_of_gguf(path: &Path) -> Result<TargetFiles, LibraryError> {

@@ -272,7 +272,7 @@ mod tests {
         rotations.set(0, position, &RopeTable { frequencies, scale: 1.0 });
         let mut head = head.to_vec();
         let (width, (cos, sin)) = (head.len(), rotations.rows());
-        rope(&Pool::new(1), &mut head, width, cos, sin);
+        rope(&Pool::new(1), &mut head, width, width, cos, sin);
         head
     }
 

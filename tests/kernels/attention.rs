@@ -2,7 +2,7 @@
 
 use dovetail::kernels::*;
 
-use super::{bits, numbers, pools};
+use super::{attend, bits, numbers, pools};
 
 /// A tree of 14 rows with branches of several lengths, and its longest path.
 const PARENTS: [usize; 14] = [0, 0, 0, 1, 1, 3, 2, 5, 7, 6, 8, 10, 11, 12];
@@ -48,7 +48,7 @@ fn tree_pass(pool: &Pool, heads: &Heads, prefix: usize, format: KvFormat) -> (Kv
     cache.commit(pool, &(0..prefix).collect::<Vec<_>>());
     cache.write(pool, 1, &numbers(m * k, 3), &numbers(m * k, 4));
     let mut out = vec![f32::NAN; m * q];
-    attention(pool, &cache, 1, &numbers(m * q, 5), &TreeMask::tree(PARENTS), &mut out);
+    attend(pool, &cache, 1, &numbers(m * q, 5), &TreeMask::tree(PARENTS), &mut out);
     (cache, out)
 }
 
@@ -125,7 +125,7 @@ fn a_tree_node_and_the_same_token_in_plain_decoding_agree_in_every_bit() {
                 plain.write(&pool, 1, &keys[one.clone()], &values[one]);
                 let mut alone = vec![0.0; q];
                 let query = &queries[row * q..][..q];
-                attention(&pool, &plain, 1, query, &TreeMask::causal(1), &mut alone);
+                attend(&pool, &plain, 1, query, &TreeMask::causal(1), &mut alone);
                 assert_eq!(bits(&alone), bits(&out[row * q..][..q]), "row {row} after {prefix}");
                 plain.commit(&pool, &[0]);
             }
@@ -136,7 +136,7 @@ fn a_tree_node_and_the_same_token_in_plain_decoding_agree_in_every_bit() {
             for cache in [&mut tree, &mut plain] {
                 cache.write(&pool, 1, &numbers(k, 8), &numbers(k, 9));
                 let mut out = vec![0.0; q];
-                attention(&pool, cache, 1, &numbers(q, 10), &TreeMask::causal(1), &mut out);
+                attend(&pool, cache, 1, &numbers(q, 10), &TreeMask::causal(1), &mut out);
                 last.push(bits(&out));
             }
             assert_eq!(last[0], last[1]);
@@ -158,7 +158,7 @@ fn a_prompt_in_parts_or_at_once_gives_the_same_rows() {
             cache.write(&pool, 0, &keys[start * k..][..m * k], &values[start * k..][..m * k]);
             let mut out = vec![0.0; m * q];
             let queries = &queries[start * q..][..m * q];
-            attention(&pool, &cache, 0, queries, &TreeMask::causal(m), &mut out);
+            attend(&pool, &cache, 0, queries, &TreeMask::causal(m), &mut out);
             cache.commit(&pool, &(0..m).collect::<Vec<_>>());
             all.extend(out);
         }
@@ -189,7 +189,7 @@ fn a_tree_run_level_by_level_is_the_tree_run_at_once() {
         let mut cache = filled();
         cache.write(&pool, 0, &keys, &values);
         let mut whole = vec![0.0; 6 * q];
-        attention(&pool, &cache, 0, &queries, &TreeMask::tree(parents), &mut whole);
+        attend(&pool, &cache, 0, &queries, &TreeMask::tree(parents), &mut whole);
         let mut cache = filled();
         for level in [0..1, 1..3, 3..6] {
             let first = level.start;
@@ -198,7 +198,7 @@ fn a_tree_run_level_by_level_is_the_tree_run_at_once() {
             let mask = TreeMask::level(first, ancestors[level.clone()].iter().copied());
             let part = level.start * q..level.end * q;
             let mut out = vec![0.0; part.len()];
-            attention(&pool, &cache, 0, &queries[part.clone()], &mask, &mut out);
+            attend(&pool, &cache, 0, &queries[part.clone()], &mask, &mut out);
             assert_eq!(bits(&out), bits(&whole[part]), "rows {level:?} behind {prefix}");
         }
     }

@@ -63,7 +63,7 @@ impl Case {
         cache.write(pool, 0, &self.keys[at..], &self.values[at..]);
         let mut out = vec![f32::NAN; self.queries.len()];
         let mask = TreeMask::tree(PARENTS);
-        attention_with(pool, &cache, 0, &self.queries, &mask, options, &mut out);
+        attention(pool, std::slice::from_ref(&cache), 0, &self.queries, &mask, options, &mut out);
         out
     }
 

@@ -2,6 +2,8 @@
 
 use dovetail::kernels::*;
 
+use super::attend;
+
 const HEADS: usize = 2;
 const DIM: usize = 20;
 const WIDTH: usize = HEADS * DIM;
@@ -41,7 +43,7 @@ fn levels_one_by_one_give_the_bits_of_the_whole_tree() {
         let mut at_once = vec![0.0; 2 * rows * WIDTH];
         let mut whole = cache(&pool, len);
         whole.write(&pool, 0, &keys, &values);
-        attention(&pool, &whole, 0, &queries, &whole_tree, &mut at_once);
+        attend(&pool, &whole, 0, &queries, &whole_tree, &mut at_once);
 
         let mut by_level = vec![0.0; 2 * rows * WIDTH];
         let mut grown = cache(&pool, len);
@@ -56,7 +58,7 @@ fn levels_one_by_one_give_the_bits_of_the_whole_tree() {
             let at = level.start * WIDTH..level.end * WIDTH;
             grown.write_behind(&pool, 0, level.start, &keys[at.clone()], &values[at]);
             let at = 2 * level.start * WIDTH..2 * level.end * WIDTH;
-            attention(&pool, &grown, 0, &queries[at.clone()], &mask, &mut by_level[at]);
+            attend(&pool, &grown, 0, &queries[at.clone()], &mask, &mut by_level[at]);
         }
         assert!(at_once.iter().all(|x| x.is_finite()));
         assert_eq!(at_once, by_level, "{len} committed");

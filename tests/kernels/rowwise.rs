@@ -15,7 +15,7 @@ fn row_by_row_functions_do_what_they_say_everywhere_alike() {
         let mut normed = vec![0.0; m * n];
         rms_norm(&pool, &x, &weight, 1e-5, &mut normed);
         let mut turned = x.clone();
-        rope(&pool, &mut turned, 20, &cos, &sin);
+        rope(&pool, &mut turned, 20, 20, &cos, &sin);
         let mut gated = x.clone();
         silu_mul(&pool, &mut gated, &y);
         let mut sum = x.clone();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use dovetail::kernels::*;
 
-use super::{bits, numbers, product};
+use super::{attend, bits, numbers, product};
 
 /// From a large desktop to a server's socket.
 const THREADS: [usize; 5] = [4, 7, 16, 33, 64];
@@ -51,7 +51,7 @@ fn passes(pool: &Pool) -> Vec<Vec<u32>> {
     cache.write(pool, 0, &numbers(m * width, 3), &numbers(m * width, 4));
     let mut out = vec![0.0; m * 2 * width];
     let queries = numbers(out.len(), 5);
-    attention(pool, &cache, 0, &queries, &TreeMask::causal(m), &mut out);
+    attend(pool, &cache, 0, &queries, &TreeMask::causal(m), &mut out);
     results.push(bits(&out));
     results
 }

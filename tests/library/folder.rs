@@ -129,7 +129,6 @@ fn a_head_may_be_a_pytorch_file() {
     // Saved by torch with the prefix that training leaves; W_z is transposed in the file.
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/library/data/pickled_head");
     let head = open_head(&spec(&folder)).unwrap();
-    assert!(head.detail.contains("F16"), "{}", head.detail);
     let weights = HeadWeights::load(&head.config, &*head.tensors).unwrap();
     let FusionWeights::Dgf { w_1, w_z, .. } = &weights.fusion else { panic!("not DGF") };
     let value = |tensor: &candle_core::Tensor, row: usize, column: usize| {

@@ -37,6 +37,19 @@ pub fn pools() -> Vec<Pool> {
     Isa::ALL.into_iter().flat_map(|isa| [1, 3].map(|n| Pool::with_isa(n, isa))).collect()
 }
 
+/// Attention over one cache, with the default options.
+pub fn attend(
+    pool: &Pool,
+    cache: &KvCache,
+    layer: usize,
+    queries: &[f32],
+    mask: &TreeMask,
+    out: &mut [f32],
+) {
+    let options = AttentionOptions::default();
+    attention(pool, std::slice::from_ref(cache), layer, queries, mask, &options, out);
+}
+
 /// x · Wᵀ for rows of activations.
 pub fn product(pool: &Pool, matrix: &Matrix, x: &[f32]) -> Vec<f32> {
     let mut rows = QuantizedRows::new();

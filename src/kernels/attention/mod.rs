@@ -43,49 +43,18 @@ pub struct AttentionOptions<'a> {
     pub sinks: Option<&'a [f32]>,
 }
 
-/// [`attention_with`] with the default options.
-///
-/// # Panics
-/// As [`attention_with`].
-pub fn attention(
-    pool: &Pool,
-    cache: &KvCache,
-    layer: usize,
-    queries: &[f32],
-    mask: &TreeMask,
-    out: &mut [f32],
-) {
-    attention_with(pool, cache, layer, queries, mask, &AttentionOptions::default(), out);
-}
-
 /// Softmax attention of the rows that [`KvCache::write_behind`] wrote after the committed positions
-/// of `layer` and after `mask.first()` rows in flight. `queries` and `out` are `[m, heads ·
-/// head_dim]` with m = `mask.len()`. Scores are scaled by 1/√head_dim; query head h reads key head
-/// h · `cache.heads()` / heads.
+/// of `layer` and after `mask.first()` rows in flight, over several caches of one shape in one
+/// dispatch. Every cache has the same number of rows, on the same `mask`; the first cache has the
+/// first of `queries`. A row's result has the same bits as with its cache alone.
+///
+/// `queries` and `out` are `[m, heads · head_dim]` with m = `mask.len()` for each cache. Scores are
+/// scaled by 1/√head_dim; query head h reads key head h · `cache.heads()` / heads.
 ///
 /// # Panics
-/// If shapes disagree, the number of heads is not a multiple of the cache's, rows lie beyond the
-/// cache, or a window is 0.
-pub fn attention_with(
-    pool: &Pool,
-    cache: &KvCache,
-    layer: usize,
-    queries: &[f32],
-    mask: &TreeMask,
-    options: &AttentionOptions<'_>,
-    out: &mut [f32],
-) {
-    let caches = std::slice::from_ref(cache);
-    attention_each(pool, caches, layer, queries, mask, options, out);
-}
-
-/// [`attention_with`] over several caches of one shape in one dispatch. Every cache has the same
-/// number of rows, on the same `mask`; the first cache has the first of `queries`. A row's result
-/// has the same bits as with its cache alone.
-///
-/// # Panics
-/// As [`attention_with`], and if the caches differ in shape.
-pub fn attention_each(
+/// If shapes disagree or the caches differ in shape, the number of heads is not a multiple of a
+/// cache's, rows lie beyond the cache, or a window is 0.
+pub fn attention(
     pool: &Pool,
     caches: &[KvCache],
     layer: usize,

@@ -4,9 +4,7 @@
 
 use super::layer::{Attention, GroupedQuery, Layer, Mlp, Norm};
 use super::scratch::{Blocks, add_bias, products};
-use crate::kernels::{
-    AttentionOptions, KvCache, TreeMask, add, attention_each, partial_rope, rms_norm,
-};
+use crate::kernels::{AttentionOptions, KvCache, TreeMask, add, attention, rms_norm, rope};
 
 impl Blocks<'_> {
     /// Runs the stream through block `index`; the rows' keys and values stay in flight. `mask`
@@ -50,7 +48,7 @@ impl Blocks<'_> {
             window: layer.window,
             sinks: layer.sinks.as_deref(),
         };
-        attention_each(pool, self.caches, index, &s.q, mask, &options, &mut s.attended);
+        attention(pool, self.caches, index, &s.q, mask, &options, &mut s.attended);
         self.timing.attention += self.clock.lap();
         if let Attention::Latent(weights) = &layer.attention {
             self.latent_values(weights);
@@ -118,7 +116,7 @@ impl Blocks<'_> {
     }
 
     /// Queries, keys and values of grouped-query attention from `branch`, rotated.
-    fn grouped(&mut self, weights: &GroupedQuery, rope: Option<usize>) {
+    fn grouped(&mut self, weights: &GroupedQuery, rotation: Option<usize>) {
         let Self { config, pool, .. } = *self;
         let s = &mut *self.scratch;
         let mut qkv =
@@ -136,11 +134,11 @@ impl Blocks<'_> {
             rms_norm(pool, &s.k, k, config.rms_eps, &mut s.normed);
             std::mem::swap(&mut s.k, &mut s.normed);
         }
-        if let Some(rope) = rope {
-            let (cos, sin) = s.rotations[rope].rows();
+        if let Some(rotation) = rotation {
+            let (cos, sin) = s.rotations[rotation].rows();
             let rotary = config.rotary_dim();
-            partial_rope(pool, &mut s.q, config.head_dim, rotary, cos, sin);
-            partial_rope(pool, &mut s.k, config.head_dim, rotary, cos, sin);
+            rope(pool, &mut s.q, config.head_dim, rotary, cos, sin);
+            rope(pool, &mut s.k, config.head_dim, rotary, cos, sin);
         }
     }
 }

@@ -5,12 +5,12 @@
 
 use super::layer::Latent;
 use super::scratch::{Blocks, products};
-use crate::kernels::{Matrix, Pool, QuantizedRows, partial_rope};
+use crate::kernels::{Matrix, Pool, QuantizedRows, rope};
 
 impl Blocks<'_> {
     /// Computes queries, keys and values from `branch`. A head's query and the only key are the
     /// rotated part and then the latent; the value is the latent and then zeros.
-    pub(super) fn latent_qkv(&mut self, weights: &Latent, rope: Option<usize>) {
+    pub(super) fn latent_qkv(&mut self, weights: &Latent, rotation: Option<usize>) {
         let Self { config, pool, .. } = *self;
         let Some(shape) = &config.block.latent else { return };
         let rank = shape.kv_rank;
@@ -65,10 +65,10 @@ impl Blocks<'_> {
                 to[at + rot..at + rot + rank].copy_from_slice(&l.head_out[row * rank..][..rank]);
             }
         }
-        if let Some(rope) = rope {
-            let (cos, sin) = s.rotations[rope].rows();
-            partial_rope(pool, &mut s.q, rot + rank, rot, cos, sin);
-            partial_rope(pool, &mut s.k, rot + rank, rot, cos, sin);
+        if let Some(rotation) = rotation {
+            let (cos, sin) = s.rotations[rotation].rows();
+            rope(pool, &mut s.q, rot + rank, rot, cos, sin);
+            rope(pool, &mut s.k, rot + rank, rot, cos, sin);
         }
         self.timing.products += self.clock.lap();
     }
