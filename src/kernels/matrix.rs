@@ -1,14 +1,12 @@
 //! A weight matrix, packed once into tiles. It deals with formats and tiles, not with what the
 //! weights mean.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::format::Format;
 use super::lanes::LANES;
 use super::pages::{OutOfMemory, Pages};
 use super::pool::Pool;
-use super::random;
 use super::tile::TileLayout;
 
 /// Why a matrix cannot be packed.
@@ -95,13 +93,20 @@ impl Matrix {
         if let Some(got) = (0..outputs).map(|i| row(i).len()).find(|&got| got != expected) {
             return Err(PackError::Bytes { format, outputs: 1, inputs, expected, got });
         }
-        Self::fill(format, outputs, inputs, pool, |layout, rows, tile| {
+        let layout = TileLayout::of(format);
+        // A size that overflows fails in the same way as a size that does not fit in memory.
+        let tile_bytes = layout.tile_bytes(inputs).unwrap_or(usize::MAX);
+        let bytes = outputs.div_ceil(LANES).saturating_mul(tile_bytes);
+        let mut data = Pages::zeroed(bytes)?;
+        pool.chunks(&mut data, tile_bytes, |t, tile| {
+            let rows = t * LANES..outputs.min((t + 1) * LANES);
             let mut all = [&[][..]; LANES];
             for (to, i) in all.iter_mut().zip(rows.clone()) {
                 *to = row(i);
             }
             layout.write(&all[..rows.len()], tile);
-        })
+        });
+        Ok(Self { format, outputs, inputs, tile_bytes, data, scale: 1.0 })
     }
 
     /// Restores a matrix from the bytes that [`Matrix::packed`] returned earlier. `read(at, part)`
@@ -150,46 +155,6 @@ impl Matrix {
                     tile == self.tile(t)
                 }
             })
-    }
-
-    /// Random weights drawn from `seed`, scaled so that activations keep their size: for
-    /// measurements without a file.
-    ///
-    /// # Errors
-    /// [`PackError`].
-    pub fn random(
-        format: Format,
-        outputs: usize,
-        inputs: usize,
-        seed: u64,
-        pool: &Pool,
-    ) -> Result<Self, PackError> {
-        row_bytes(format, inputs)?;
-        Self::fill(format, outputs, inputs, pool, |layout, rows, tile| {
-            let rows = rows.map(|i| random::row(format, inputs, seed.wrapping_add(i as u64)));
-            let rows: Vec<Vec<u8>> = rows.collect();
-            let all: Vec<&[u8]> = rows.iter().map(Vec::as_slice).collect();
-            layout.write(&all, tile);
-        })
-    }
-
-    /// Allocates the tiles and calls `write(layout, rows, tile)` for each.
-    fn fill(
-        format: Format,
-        outputs: usize,
-        inputs: usize,
-        pool: &Pool,
-        write: impl Fn(&TileLayout, Range<usize>, &mut [u8]) + Sync,
-    ) -> Result<Self, PackError> {
-        let layout = TileLayout::of(format);
-        // A size that overflows fails in the same way as a size that does not fit in memory.
-        let tile_bytes = layout.tile_bytes(inputs).unwrap_or(usize::MAX);
-        let bytes = outputs.div_ceil(LANES).saturating_mul(tile_bytes);
-        let mut data = Pages::zeroed(bytes)?;
-        pool.chunks(&mut data, tile_bytes, |t, tile| {
-            write(&layout, t * LANES..outputs.min((t + 1) * LANES), tile);
-        });
-        Ok(Self { format, outputs, inputs, tile_bytes, data, scale: 1.0 })
     }
 
     /// Multiplies every product and row by this number at its end: weights in NVFP4 come with one.

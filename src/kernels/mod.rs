@@ -11,9 +11,9 @@
 //! use dovetail::kernels::*;
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let pool = Pool::new(2);
-//! let wq = Matrix::random(Format::Q4K, 512, 256, 1, &pool)?;
-//! let wk = Matrix::random(Format::Q4K, 256, 256, 2, &pool)?;
-//! let wv = Matrix::random(Format::Q6K, 256, 256, 3, &pool)?;
+//! let wq = Matrix::pack(Format::Q4K, 512, 256, &[0; 512 * 144], &pool)?;
+//! let wk = Matrix::pack(Format::Q4K, 256, 256, &[0; 256 * 144], &pool)?;
+//! let wv = Matrix::pack(Format::Q6K, 256, 256, &[0; 256 * 210], &pool)?;
 //! let mut cache = KvCache::new(1, 4, 64, 1024, KvFormat::F16)?;
 //!
 //! let mask = TreeMask::tree([0, 0, 0]); // a root and two children: m = 3

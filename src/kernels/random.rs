@@ -126,7 +126,8 @@ mod tests {
         let pool = Pool::new(1);
         let inputs = 1024;
         for format in Format::ALL {
-            let matrix = Matrix::random(format, 16, inputs, 3, &pool).unwrap();
+            let rows: Vec<Vec<u8>> = (3..19).map(|seed| super::row(format, inputs, seed)).collect();
+            let matrix = Matrix::pack(format, 16, inputs, &rows.concat(), &pool).unwrap();
             let mut row = vec![0.0; inputs];
             let mut squares = 0.0;
             let mut sum = 0.0;

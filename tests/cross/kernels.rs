@@ -15,4 +15,4 @@ mod rowwise;
 #[path = "../kernels/threads.rs"]
 mod threads;
 
-use crate::support::kernels::{attend, bits, numbers, pools, product};
+use crate::support::kernels::{attend, bits, numbers, pools, product, random_matrix};

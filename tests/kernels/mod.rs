@@ -10,4 +10,4 @@ mod products;
 mod rowwise;
 mod threads;
 
-use crate::support::kernels::{attend, bits, numbers, pools, product};
+use crate::support::kernels::{attend, bits, numbers, pools, product, random_matrix};

@@ -4,7 +4,7 @@ use dovetail::kernels::*;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
-use super::{bits, numbers, product};
+use super::{bits, numbers, product, random_matrix};
 
 /// Widths that each format allows: one block, an odd number of blocks, several superblocks.
 fn widths(format: Format) -> Vec<usize> {
@@ -23,7 +23,7 @@ fn a_product_is_the_dot_product_of_its_rows() {
     for format in Format::ALL {
         for inputs in widths(format) {
             let (m, outputs) = (3, 37);
-            let matrix = Matrix::random(format, outputs, inputs, 5, &pool).unwrap();
+            let matrix = random_matrix(format, outputs, inputs, 5, &pool);
             let x = numbers(m * inputs, 7);
             let y = product(&pool, &matrix, &x);
             let (mut error, mut size) = (0.0, 0.0);
@@ -51,7 +51,7 @@ fn every_instruction_set_gives_the_same_bits() {
         for inputs in widths(format) {
             for m in [1, 2, 3, 5, 8, 9, 70] {
                 let portable = Pool::with_isa(1, Isa::Portable);
-                let matrix = Matrix::random(format, 37, inputs, 11, &portable).unwrap();
+                let matrix = random_matrix(format, 37, inputs, 11, &portable);
                 let x = numbers(m * inputs, m as u64);
                 let expected = product(&portable, &matrix, &x);
                 for isa in Isa::ALL {
@@ -68,7 +68,7 @@ fn a_row_gives_the_same_bits_alone_and_in_a_batch() {
     let pool = Pool::new(2);
     for format in Format::ALL {
         let inputs = *widths(format).last().unwrap();
-        let matrix = Matrix::random(format, 50, inputs, 3, &pool).unwrap();
+        let matrix = random_matrix(format, 50, inputs, 3, &pool);
         let x = numbers(64 * inputs, 1);
         let alone: Vec<Vec<f32>> =
             x.chunks_exact(inputs).map(|row| product(&pool, &matrix, row)).collect();
@@ -91,7 +91,7 @@ fn several_matrices_in_one_dispatch_are_the_same_as_one_by_one() {
     let matrices: Vec<Matrix> = Format::ALL
         .into_iter()
         .enumerate()
-        .map(|(i, format)| Matrix::random(format, 16 + 30 * i, 512, 2, &pool).unwrap())
+        .map(|(i, format)| random_matrix(format, 16 + 30 * i, 512, 2, &pool))
         .collect();
     let mut rows = QuantizedRows::new();
     rows.prepare(&pool, &x, 512, Format::ALL);
@@ -139,7 +139,7 @@ fn nan_and_infinity_in_a_row_are_kept() {
     let pool = Pool::new(2);
     for format in Format::ALL {
         let inputs = 512;
-        let matrix = Matrix::random(format, 20, inputs, 3, &pool).unwrap();
+        let matrix = random_matrix(format, 20, inputs, 3, &pool);
         for bad in [f32::NAN, f32::INFINITY] {
             let mut x = numbers(2 * inputs, 5);
             x[300] = bad;
@@ -173,7 +173,7 @@ proptest! {
     ) {
         let inputs = if format.block() == 1 { blocks * 60 + odd } else { blocks * format.block() };
         let pool = Pool::with_isa(threads, isa);
-        let matrix = Matrix::random(format, outputs, inputs, seed, &pool).unwrap();
+        let matrix = random_matrix(format, outputs, inputs, seed, &pool);
         let x = numbers(batch * inputs, seed ^ 1);
         let row = row % batch;
         let y = product(&pool, &matrix, &x);

@@ -37,6 +37,19 @@ pub fn pools() -> Vec<Pool> {
     Isa::ALL.into_iter().flat_map(|isa| [1, 3].map(|n| Pool::with_isa(n, isa))).collect()
 }
 
+/// Weights drawn from `seed`, scaled so that activations keep their size.
+pub fn random_matrix(
+    format: Format,
+    outputs: usize,
+    inputs: usize,
+    seed: u64,
+    pool: &Pool,
+) -> Matrix {
+    let row = |i| random_row(format, inputs, seed.wrapping_add(i));
+    let rows: Vec<Vec<u8>> = (0..outputs as u64).map(row).collect();
+    Matrix::pack(format, outputs, inputs, &rows.concat(), pool).unwrap()
+}
+
 /// Attention over one cache, with the default options.
 pub fn attend(
     pool: &Pool,

@@ -8,7 +8,8 @@ fn main() {
     let (format, times) = (args.next().unwrap(), args.next().unwrap().parse().unwrap());
     let format = Format::ALL.into_iter().find(|known| known.to_string() == format).unwrap();
     let pool = Pool::new(1);
-    let matrix = Matrix::random(format, 16, 1024, 5, &pool).unwrap();
+    let rows: Vec<Vec<u8>> = (5..21).map(|seed| random_row(format, 1024, seed)).collect();
+    let matrix = Matrix::pack(format, 16, 1024, &rows.concat(), &pool).unwrap();
     let x: Vec<f32> = (0..1024).map(|i| (i % 17) as f32 - 8.0).collect();
     let mut rows = QuantizedRows::new();
     rows.prepare(&pool, &x, 1024, [format]);
