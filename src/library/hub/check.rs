@@ -2,7 +2,7 @@
 //! depend on how the bytes were downloaded.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufReader};
 use std::path::Path;
 
 use sha1::Sha1;
@@ -66,16 +66,8 @@ impl Hash {
     }
 }
 
-fn read(mut file: File, mut hasher: impl digest::Digest) -> io::Result<String> {
-    let mut buffer = vec![0; CHUNK];
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(read) => hasher.update(&buffer[..read]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+fn read(file: File, mut hasher: impl digest::Digest + io::Write) -> io::Result<String> {
+    io::copy(&mut BufReader::with_capacity(CHUNK, file), &mut hasher)?;
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
