@@ -7,7 +7,7 @@ use super::engine::{DecodeError, Request};
 use super::round::{Finish, Origin, Summary};
 use super::text::TokenText;
 use crate::model::CpuBatch;
-use crate::speculate::{History, Sampler, SamplerSettings};
+use crate::speculate::{Sampler, SamplerSettings, TokenUses};
 
 /// An answer that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ struct AnswerInProgress {
     answer: Answer,
     said: String,
     summary: Summary,
-    history: History,
+    history: TokenUses,
     sampler: Sampler,
 }
 
@@ -112,7 +112,7 @@ impl BatchEngine {
             answer: Answer::new(request),
             said: String::new(),
             summary: Summary { prompt_tokens: prompt.len(), ..Summary::default() },
-            history: History::new(prompt),
+            history: TokenUses::new(prompt),
             sampler: Sampler::new(sampler),
         };
         under_way.take(logits, prompt.len(), capacity, names);

@@ -11,7 +11,7 @@ use super::text::TokenText;
 use crate::model::{Traffic, Verified};
 use crate::overlap::{OutcomeRecord, OverlapTimes, PassListener, SequencesRecord};
 use crate::speculate::duo::SequencesAhead;
-use crate::speculate::{Accepted, History, Sampler, accept};
+use crate::speculate::{Accepted, Sampler, TokenUses, accept};
 use std::time::{Duration, Instant};
 
 /// Progress of the prefill.
@@ -59,7 +59,7 @@ pub struct Generation<'a> {
     names: &'a dyn TokenText,
     prompt: Vec<u32>,
     pub(super) answer: Answer,
-    history: History,
+    history: TokenUses,
     sampler: Sampler,
     /// Logits of the prompt's last token, once it is read.
     logits: Vec<f32>,
@@ -100,7 +100,7 @@ impl<'a> Generation<'a> {
     ) -> Self {
         let answer = Answer::new(&request);
         let prompt = request.prompt;
-        let history = History::new(&prompt);
+        let history = TokenUses::new(&prompt);
         let prompt_tokens = prompt.len();
         let summary = Summary { prompt_tokens, reused_tokens: reused, ..Summary::default() };
         let sampler = Sampler::default();

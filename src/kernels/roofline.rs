@@ -60,7 +60,7 @@ fn read(pool: &Pool) -> Result<f64, OutOfMemory> {
     let block = &block;
     Ok(best(BYTES as f64, || {
         pool.run(BYTES / TASK, |i| {
-            black_box(lanes::run(pool.isa(), Sum(&block[i * TASK..(i + 1) * TASK])));
+            black_box(lanes::run(pool.isa(), ReadSum(&block[i * TASK..(i + 1) * TASK])));
         });
     }))
 }
@@ -74,26 +74,26 @@ fn multiply(pool: &Pool) -> f64 {
 }
 
 /// Reads a block as the products read weights: line by line into registers, with prefetches.
-struct Sum<'a>(&'a [u8]);
+struct ReadSum<'a>(&'a [u8]);
 
-impl Sum<'_> {
+impl ReadSum<'_> {
     /// Bytes between the line that is prefetched and the line that is read.
     const PREFETCH: usize = 4 << 10;
     /// Independent sums.
     const SUMS: usize = 4;
 }
 
-impl Work for Sum<'_> {
+impl Work for ReadSum<'_> {
     type Output = [f32; LANES];
 
     #[inline(always)]
     fn run<L: Lanes>(self) -> [f32; LANES] {
         let ones = [1i8; 4];
-        let mut sums = [L::splat_i(0); Sum::SUMS];
-        for lines in self.0.as_chunks::<{ Sum::SUMS * 64 }>().0 {
+        let mut sums = [L::splat_i(0); ReadSum::SUMS];
+        for lines in self.0.as_chunks::<{ ReadSum::SUMS * 64 }>().0 {
             for (i, sum) in sums.iter_mut().enumerate() {
                 let line = lines[64 * i..].as_ptr();
-                L::prefetch(line.wrapping_add(Sum::PREFETCH));
+                L::prefetch(line.wrapping_add(ReadSum::PREFETCH));
                 // SAFETY: 64 bytes of the block, four activations. The sums may wrap because they
                 // are not used.
                 *sum = unsafe { L::dot(*sum, L::load_b(line), ones.as_ptr()) };

@@ -3,7 +3,7 @@
 //! are a deterministic function of the text, this has the same distribution as rejecting them one
 //! by one, for every sampler, and the draws are those of plain decoding.
 
-use super::{History, Sampler, Tree};
+use super::{Sampler, TokenUses, Tree};
 
 /// The accepted path of a tree and the bonus token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub fn accept(
     logits: &[f32],
     sampler: &mut Sampler,
     position: usize,
-    history: &mut History,
+    history: &mut TokenUses,
 ) -> Accepted {
     let vocab = logits.len() / tree.len();
     let mut path = vec![0];

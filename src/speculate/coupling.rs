@@ -24,7 +24,7 @@ impl Coupling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::speculate::{History, Sampler, Tree, accept};
+    use crate::speculate::{Sampler, TokenUses, Tree, accept};
 
     #[test]
     fn the_noise_is_that_of_the_acceptance_walk() {
@@ -44,7 +44,7 @@ mod tests {
         }
         let mut sampler = Sampler::new(settings);
         let logits = vec![0.0; tree.len() * vocab as usize];
-        let mut history = History::new(&[3]);
+        let mut history = TokenUses::new(&[3]);
         let accepted = accept(&tree, &logits, &mut sampler, coupling.root, &mut history);
         assert_eq!(accepted.path, [0, 1, 2, 3, 4]);
     }

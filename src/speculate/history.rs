@@ -5,11 +5,11 @@ use std::collections::HashMap;
 /// How often each token occurs in the text before the token to be drawn: in the prompt, in the
 /// answer, and inside a tree in the node's own path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct History {
+pub struct TokenUses {
     counts: HashMap<u32, u32>,
 }
 
-impl History {
+impl TokenUses {
     /// The history of a text.
     pub fn new(tokens: &[u32]) -> Self {
         let mut history = Self::default();

@@ -23,7 +23,7 @@ pub use accept::{Accepted, accept};
 pub use coupling::Coupling;
 pub use drafter_id::DrafterId;
 pub use grow::{BeamRow, Growth, SEARCH_BEAM, SEARCH_DECAY};
-pub use history::History;
+pub use history::TokenUses;
 pub use merge::{ModelRates, merged};
 pub use noise::Noise;
 pub use ranking::Ranking;

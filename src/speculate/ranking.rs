@@ -188,7 +188,7 @@ mod tests {
             coupling.sampler = SamplerSettings { top_k, top_p, ..coupling.sampler };
             let candidates = Ranking::coupled(3, &coupling, 2).candidates(&row);
             let mut sampler = super::super::Sampler::new(coupling.sampler);
-            let history = super::super::History::default();
+            let history = super::super::TokenUses::default();
             let drawn = sampler.draw(&row, coupling.root + 2, &history);
             let near = candidates.get(1).is_some_and(|&(_, x)| x > candidates[0].1 - 1e-5);
             prop_assert!(candidates[0].0 == drawn || near, "{candidates:?}, drawn {drawn}");

@@ -1,7 +1,7 @@
 //! From logits to the target's token: processors, then one draw per position.
 //!
 //! The processors run in this order, each on the result of the previous one:
-//! 1. penalties on the raw logits of tokens in the [`History`]: repetition (divides positive,
+//! 1. penalties on the raw logits of tokens in the [`TokenUses`]: repetition (divides positive,
 //!    multiplies negative logits), then presence and frequency (subtracted);
 //! 2. temperature (division);
 //! 3. top-p over the whole distribution, then top-k, then min-p. Each keeps the first tokens in
@@ -10,7 +10,7 @@
 //! The draw is Gumbel-max: the argmax of scaled logit + noise over the tokens that remain, with
 //! noise that depends only on seed, position and token ([`Noise`]).
 
-use super::history::History;
+use super::history::TokenUses;
 use super::noise::{Noise, gumbel, gumbel_bound};
 use super::rows;
 use serde::{Deserialize, Serialize};
@@ -112,7 +112,7 @@ impl Sampler {
 
     /// The token at `position` of the text (0 is the first token of the prompt), from its raw
     /// logits `[vocab]` and the text before it.
-    pub fn draw(&mut self, logits: &[f32], position: usize, history: &History) -> u32 {
+    pub fn draw(&mut self, logits: &[f32], position: usize, history: &TokenUses) -> u32 {
         let settings = self.settings;
         if settings.is_greedy() {
             return rows::argmax(self.penalise(logits, history));
@@ -131,7 +131,7 @@ impl Sampler {
 
     /// The distribution that [`Self::draw`] draws from: (token, probability), likeliest first,
     /// without tokens of probability 0. A greedy sampler has a single token.
-    pub fn distribution(&mut self, logits: &[f32], history: &History) -> Vec<(u32, f32)> {
+    pub fn distribution(&mut self, logits: &[f32], history: &TokenUses) -> Vec<(u32, f32)> {
         let settings = self.settings;
         let row = self.penalise(logits, history);
         if settings.is_greedy() {
@@ -146,7 +146,7 @@ impl Sampler {
     }
 
     /// The logits with the penalties of `history`.
-    fn penalise<'a>(&'a mut self, logits: &'a [f32], history: &History) -> &'a [f32] {
+    fn penalise<'a>(&'a mut self, logits: &'a [f32], history: &TokenUses) -> &'a [f32] {
         let settings = self.settings;
         if !settings.penalises() {
             return logits;

@@ -17,7 +17,7 @@ use dovetail::model::{CpuTarget, Target};
 use dovetail::plan::Schedule;
 use dovetail::speculate::duo::{MOST_SEQUENCES, Sequences, SequencesAhead, count, divisor};
 use dovetail::speculate::{
-    History, Method, Sampler, SamplerSettings, Shape, Tree, accept, top_log_probs,
+    Method, Sampler, SamplerSettings, Shape, TokenUses, Tree, accept, top_log_probs,
 };
 use serde_json::Value;
 use std::collections::HashMap;
@@ -106,7 +106,7 @@ fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft, small: &mut S
     let fixed = if [12, 16, 24].contains(&gamma) { None } else { Some(1) };
     let end = prompt.len() + number(&case["max_tokens"]);
     let mut rounds = case["rounds"].as_array().unwrap().iter();
-    let (mut sampler, mut history) = (Sampler::default(), History::default());
+    let (mut sampler, mut history) = (Sampler::default(), TokenUses::default());
 
     // Round 0 reads the prompt, while the draft guesses one token. The target's own token becomes
     // the root, and there is no tail, whether the guess was right or wrong.

@@ -2,7 +2,7 @@
 
 use crate::support::recorded::{File, json};
 use dovetail::speculate::{
-    History, Noise, Sampler, SamplerSettings, Tree, accept, argmax, log_softmax,
+    Noise, Sampler, SamplerSettings, TokenUses, Tree, accept, argmax, log_softmax,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -30,13 +30,13 @@ fn greedy_walks_of_the_recorded_rounds() {
             let key = format!("k10d7t16.{prompt}");
             let want = &trees["trees"][draft][&key];
             let logits = file.floats(&format!("{key}.verify.node_logits"));
-            let mut history = History::default();
+            let mut history = TokenUses::default();
             let tree = recorded_tree(want);
             let got = accept(&tree, &logits, &mut Sampler::default(), 11, &mut history);
             assert_eq!(got.path, indices(&want["verify"]["accepted_nodes"]), "{draft} {key}");
             assert_eq!(u64::from(got.bonus), want["verify"]["bonus_token"].as_u64().unwrap());
             let tokens: Vec<u32> = got.tokens(&tree).collect();
-            assert_eq!(history, History::new(&tokens));
+            assert_eq!(history, TokenUses::new(&tokens));
         }
     }
 }
@@ -83,7 +83,7 @@ fn processed_distributions_and_recorded_uniforms_give_the_recorded_walks() {
             let node = *path.last().unwrap();
             let row = &logits[node * vocab..(node + 1) * vocab];
             let mut p = vec![0.0; vocab];
-            for (token, share) in sampler.distribution(row, &History::default()) {
+            for (token, share) in sampler.distribution(row, &TokenUses::default()) {
                 p[token as usize] = f64::from(share);
             }
             match rejection(&mut p, &tree, node, &mut uniforms) {
@@ -171,7 +171,7 @@ proptest! {
         history in proptest::collection::vec(0u32..40, 0..30),
     ) {
         let mut sampler = Sampler::new(settings);
-        let mut got = sampler.distribution(&logits, &History::new(&history));
+        let mut got = sampler.distribution(&logits, &TokenUses::new(&history));
         let mut want = textbook(&logits, &settings, &history);
         // Probabilities that f32 can hardly represent may be 0.
         got.retain(|&(_, p)| p > 1e-30);
@@ -199,7 +199,7 @@ proptest! {
         position in 0usize..10_000,
     ) {
         prop_assume!(logits.iter().any(|x| *x > f32::MIN));
-        let history = History::new(&history);
+        let history = TokenUses::new(&history);
         let mut sampler = Sampler::new(settings);
         let drawn = sampler.draw(&logits, position, &history);
         prop_assert_eq!(drawn, sampler.draw(&logits, position, &history));
@@ -224,7 +224,7 @@ proptest! {
             ..settings
         };
         let mut sampler = Sampler::new(plain);
-        let history = History::new(&[1, 2, 3]);
+        let history = TokenUses::new(&[1, 2, 3]);
         prop_assert_eq!(sampler.draw(&logits, 9, &history), argmax(&logits));
         prop_assert_eq!(sampler.distribution(&logits, &history), vec![(argmax(&logits), 1.0)]);
     }
@@ -246,11 +246,11 @@ proptest! {
         }
         let logits: Vec<f32> = rows[..tree.len()].concat();
         let mut sampler = Sampler::new(settings);
-        let mut history = History::new(&[0]);
+        let mut history = TokenUses::new(&[0]);
         let got = accept(&tree, &logits, &mut sampler, position, &mut history);
         let mut text = vec![0];
         for (depth, &node) in got.path.iter().enumerate() {
-            let token = sampler.draw(&rows[node], position + depth + 1, &History::new(&text));
+            let token = sampler.draw(&rows[node], position + depth + 1, &TokenUses::new(&text));
             text.push(token);
             prop_assert_eq!(tree.child(node, token), got.path.get(depth + 1).copied());
         }
@@ -263,7 +263,7 @@ proptest! {
 fn chi_square(settings: SamplerSettings, logits: &[f32]) -> (f64, usize) {
     const DRAWS: usize = 40_000;
     let mut sampler = Sampler::new(settings);
-    let history = History::default();
+    let history = TokenUses::default();
     let mut counts = vec![0u32; logits.len()];
     for position in 0..DRAWS {
         counts[sampler.draw(logits, position, &history) as usize] += 1;
@@ -316,7 +316,7 @@ fn seeds_and_positions_change_the_draw() {
     let logits = vec![0.0f32; 1000];
     let draw = |seed, position| {
         let settings = SamplerSettings { temperature: 1.0, seed, ..Default::default() };
-        Sampler::new(settings).draw(&logits, position, &History::default())
+        Sampler::new(settings).draw(&logits, position, &TokenUses::default())
     };
     assert_eq!(draw(1, 5), draw(1, 5));
     let same =

@@ -1,6 +1,6 @@
 use super::*;
 use crate::draft::Budget;
-use crate::speculate::{History, Sampler, Shape, accept};
+use crate::speculate::{Sampler, Shape, TokenUses, accept};
 
 const VOCAB: usize = 40;
 
@@ -40,7 +40,7 @@ fn decode(drafter: &mut Lookahead, gamma: usize, count: usize) -> (Vec<u32>, usi
         let logits = logits(&text, &tree);
         drafter.verified(&tree, &logits);
         let mut sampler = Sampler::default();
-        let mut history = History::default();
+        let mut history = TokenUses::default();
         let accepted = accept(&tree, &logits, &mut sampler, text.len() - 1, &mut history);
         let won: Vec<u32> = accepted.tokens(&tree).collect();
         // The engine reports the bonus token separately.
@@ -77,7 +77,7 @@ fn a_guess_that_is_right_to_its_end_keeps_its_bonus() {
     let tree = drafter.propose(&DraftRequest::new(10, budget(64))).unwrap();
     let logits = logits(&text, &tree);
     let mut sampler = Sampler::default();
-    let mut history = History::default();
+    let mut history = TokenUses::default();
     let accepted = accept(&tree, &logits, &mut sampler, 1, &mut history);
     assert_eq!(accepted.tokens(&tree).count(), REACH + 1);
 }

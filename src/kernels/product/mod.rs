@@ -156,14 +156,14 @@ struct ProductStep<'a> {
 /// The sums of a part, one line per row. Rows beyond the part's length are never written: most
 /// parts are short, and clearing all lines would take much of a short task's time.
 #[repr(align(64))]
-struct Sums([MaybeUninit<[f32; LANES]>; PART]);
+struct ProductSums([MaybeUninit<[f32; LANES]>; PART]);
 
 impl Tiles<'_> {
     /// # Safety
     /// The shapes fit, the rows are prepared for the format, and no other work has these tiles.
     #[inline(always)]
     unsafe fn each<L: Lanes, K: ProductKernel>(&self) {
-        let mut sums = Sums([const { MaybeUninit::uninit() }; PART]);
+        let mut sums = ProductSums([const { MaybeUninit::uninit() }; PART]);
         let mut room = Expanded::ZERO;
         let mut start = 0;
         while start < self.rows.count() {
@@ -186,7 +186,7 @@ impl Tiles<'_> {
         t: usize,
         start: usize,
         part: usize,
-        sums: &mut Sums,
+        sums: &mut ProductSums,
         room: &mut Expanded,
     ) {
         let tile = self.matrix.tile(t);
