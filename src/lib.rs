@@ -15,9 +15,9 @@
 //! | 6 | [`tui`] | the screen as components, each with its state, update and view |
 //! | 6 | [`bench`](mod@bench) | measurements and their tables |
 //! | 5 | [`worker`] | the decode thread, its protocol and controls |
-//! | 5 | [`load`](mod@load) | from settings to a loaded session: open, place, build, measure |
+//! | 5 | [`messages`] | the reasons of plan and load as sentences |
 //! | 5 | [`train`] | the draft-head trainer: net, losses, optimiser, checkpoints |
-//! | 4 | [`messages`] | the plan's reasons as sentences |
+//! | 4 | [`load`](mod@load) | from settings to loaded models: open, place, build, measure |
 //! | 4 | [`decode`] | one round, the loop over rounds, the [`decode::Round`] record |
 //! | 4 | [`overlap`] | what is drafted while the target verifies |
 //! | 3 | [`draft`] | the [`draft::Drafter`] trait and its members |

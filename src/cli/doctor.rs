@@ -6,19 +6,19 @@ use std::path::PathBuf;
 
 use super::args::DoctorArgs;
 use super::backend;
-use super::exit::{Code, CommandResult, Failure, report};
+use super::exit::{CommandResult, report};
 use super::logging;
 use super::output::stdout;
 use crate::chat::{Message, Role};
 use crate::draft::Depths;
 use crate::hardware::{Adapter, GpuFinding, Machine};
 use crate::kernels::{Format, Storage};
-use crate::load::{Loaded, PackedFrom, Placements, Purpose, load, placements};
+use crate::load::{LoadedModels, NoForecast, PackedFrom, Placements, Purpose, load, placements};
 use crate::messages;
 use crate::plan::{Strategy, best_adapter};
 use crate::printable::printable_line;
 use crate::settings::{self, Settings};
-use crate::worker::{Backend, Event, Job};
+use crate::worker::{Backend, Event, Job, Ready};
 
 /// Prints the report. The machine is described even when the models cannot be loaded.
 pub fn doctor(args: &DoctorArgs) -> CommandResult {
@@ -37,17 +37,11 @@ pub fn doctor(args: &DoctorArgs) -> CommandResult {
     };
     if args.placements {
         let found = placements(&settings, &machine, &mut progress);
-        let found = found.map_err(|error| Failure::new(Code::Model, error))?;
-        return Ok(out.write_all(placement_table(&found).as_bytes())?);
+        return Ok(out.write_all(placement_table(&found?).as_bytes())?);
     }
-    let loaded = load(&settings, &machine, Purpose::Chat, &mut progress);
-    match loaded {
-        Ok(loaded) => {
-            out.write_all(chosen(&loaded).as_bytes())?;
-            Ok(out.write_all(traffic(loaded, &settings).as_bytes())?)
-        }
-        Err(error) => Err(Failure::new(Code::Model, error)),
-    }
+    let loaded = load(&settings, &machine, Purpose::Chat, &mut progress)?;
+    out.write_all(chosen(&loaded).as_bytes())?;
+    Ok(out.write_all(traffic(loaded, &settings).as_bytes())?)
 }
 
 /// The report: titles, and rows with a name and a value.
@@ -189,8 +183,9 @@ fn packed_from(from: PackedFrom) -> Option<&'static str> {
 }
 
 /// The models and the choice.
-fn chosen(loaded: &Loaded) -> String {
-    let ready = &loaded.ready;
+fn chosen(loaded: &LoadedModels) -> String {
+    let setup = &loaded.setup;
+    let ready = &Ready::from(setup);
     let mut report = DoctorReport(String::from("\nModels\n"));
     report.row("target", format!("{} ({})", ready.target, ready.target_detail));
     report.row("draft", ready.draft.as_deref().unwrap_or("none"));
@@ -211,7 +206,7 @@ fn chosen(loaded: &Loaded) -> String {
     report.row("M", blocks);
     report.row("tree", format!("width {}, depth {}", ready.width, ready.depth));
     report.title("Sampling");
-    for row in &loaded.sampling {
+    for row in &setup.sampling {
         let name = row.name.replace('_', "-");
         let _ = writeln!(report.0, "  {name:<18} {:<6} ({})", row.value, row.origin);
     }
@@ -228,20 +223,21 @@ fn chosen(loaded: &Loaded) -> String {
         report.row_behind(&status.name, width, words);
     }
     report.title("Why");
-    for reason in ready.reasons.iter().chain(&loaded.notices) {
+    for reason in ready.reasons.iter().chain(&messages::notices(&setup.notices)) {
         let _ = writeln!(report.0, "  {}", printable_line(reason));
     }
     report.0
 }
 
 /// Every placement with what to expect of it.
-fn placement_table(found: &Result<Placements, String>) -> String {
+fn placement_table(found: &Result<Placements, NoForecast>) -> String {
     let mut report = DoctorReport::default();
     report.title("\nPlacements");
     let Placements { gpu, rows, best, prefill, reasons, .. } = match found {
         Ok(found) => found,
-        Err(reason) => {
-            let _ = writeln!(report.0, "  all on the CPU: {}", printable_line(reason));
+        Err(why) => {
+            let why = messages::no_forecast(why);
+            let _ = writeln!(report.0, "  all on the CPU: {}", printable_line(&why));
             return report.0;
         }
     };
@@ -263,7 +259,7 @@ fn placement_table(found: &Result<Placements, String>) -> String {
     }
     report.title("Why");
     let prompts = prefill.map(|prefill| messages::long_prompt(&prefill, gpu));
-    for reason in reasons.iter().chain(&prompts) {
+    for reason in messages::load_reasons(reasons).iter().chain(&prompts) {
         let _ = writeln!(report.0, "  {}", printable_line(reason));
     }
     report.0
@@ -273,7 +269,7 @@ fn placement_table(found: &Result<Placements, String>) -> String {
 const SAMPLE: usize = 16;
 
 /// What a round takes over the bus, by a short answer; nothing where no part is on a GPU.
-fn traffic(loaded: Loaded, settings: &Settings) -> String {
+fn traffic(loaded: LoadedModels, settings: &Settings) -> String {
     let mut backend = Backend::from(loaded);
     if !backend.engine.is_on_gpu() {
         return String::new();

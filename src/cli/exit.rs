@@ -3,6 +3,10 @@
 use std::io;
 use std::process::ExitCode;
 
+use anyhow::anyhow;
+
+use crate::load::StartError;
+use crate::messages;
 use crate::printable::printable;
 
 /// How the program can fail.
@@ -38,6 +42,17 @@ impl Failure {
     /// A failure that was already reported, or needs no message.
     pub fn quiet(code: Code) -> Self {
         Self { code, error: None }
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        let error: anyhow::Error = match error {
+            StartError::Library(error) => error.into(),
+            StartError::Target(error) => error.into(),
+            other => anyhow!(messages::start_error(&other)),
+        };
+        Self::new(Code::Model, error)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::reason::LoadReason;
 use crate::model::Gpu;
 use crate::plan::{DrafterId, PlacementForecast, PrefillForecast, Reason};
 
@@ -16,15 +17,14 @@ pub(super) struct Advice {
     pub(super) draft_bytes: u64,
     /// What to expect of prompts on either device, if the target stays on the CPU.
     pub(super) prefill: Option<PrefillForecast>,
-    /// The reasons, one sentence each.
-    pub(super) reasons: Vec<String>,
+    pub(super) reasons: Vec<LoadReason>,
     /// Kept open from the measurement to the load.
     pub(super) _gpu: Option<Arc<Gpu>>,
 }
 
 /// The head to load.
 #[derive(Default)]
-pub(super) struct TakenHead {
+pub(super) struct ChosenHead {
     /// Which of the files' heads, if they have any.
     pub(super) index: usize,
     /// Why, where there was a choice.

@@ -3,18 +3,18 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::advice::{Advice, TakenHead};
+use super::advice::{Advice, ChosenHead};
 use super::files::{ModelFiles, NamedHead};
-use super::scored_tokens::most_scored;
+use super::reason::Notice;
 use super::sizes::{self, DraftBytes};
+use crate::files::cache_folder;
 use crate::hardware::{Machine, adapters};
 use crate::kernels::{KvFormat, Pool};
-use crate::library::HeadFiles;
-use crate::messages;
+use crate::library::{HeadFiles, PackedWeights, TargetFiles, packed_cache};
 use crate::model::head::HeadConfig;
-use crate::model::{self, Gpu, GpuLimits};
+use crate::model::{self, Gpu, GpuLimits, LoadRequest, WeightSource};
 use crate::plan::{
-    BUFFER_BYTES, DraftDevice, DraftSize, Obstacle, TargetSize, ThreadSplit, Throughput,
+    BUFFER_BYTES, DraftDevice, DraftSize, Obstacle, Reason, TargetSize, ThreadSplit, Throughput,
     split_threads, split_threads_with_gpu,
 };
 use crate::settings::{KvPrecision, Settings};
@@ -71,7 +71,7 @@ pub(super) struct LoadContext<'a> {
     /// Where things should run, if that is left to the plan and could be measured.
     pub(super) advice: Option<Advice>,
     /// The head to load.
-    pub(super) taken: TakenHead,
+    pub(super) chosen_head: ChosenHead,
     threads: usize,
 }
 
@@ -84,7 +84,7 @@ impl<'a> LoadContext<'a> {
         files: &'a ModelFiles,
         open_device: OpenDevice,
         pool: Option<Arc<Pool>>,
-    ) -> (Self, Option<String>) {
+    ) -> (Self, Option<Notice>) {
         let (context, notice) = positions(settings, files);
         let threads = machine.cpu.threads(settings.threads);
         let ctx = Self {
@@ -99,7 +99,7 @@ impl<'a> LoadContext<'a> {
             context,
             open_device,
             advice: None,
-            taken: TakenHead::default(),
+            chosen_head: ChosenHead::default(),
             threads,
         };
         (ctx, notice)
@@ -112,17 +112,17 @@ impl<'a> LoadContext<'a> {
         target: TargetSize,
         draft: DraftSize,
         on_gpu: bool,
-    ) -> (Arc<Pool>, String) {
+    ) -> (Arc<Pool>, Reason) {
         let ThreadSplit { draft, reason } = if on_gpu {
             split_threads_with_gpu(self.threads)
         } else {
             let held = self.settings.draft_threads;
             split_threads(&self.machine.cpu, self.threads, held, target, draft)
         };
-        (Arc::new(Pool::borrowing(Arc::clone(&self.pool), draft)), messages::reason(&reason))
+        (Arc::new(Pool::borrowing(Arc::clone(&self.pool), draft)), reason)
     }
 
-    /// Why drafts stay on the CPU whatever the GPU has room for.
+    /// Why drafts stay on the CPU even if the GPU has room for them.
     pub(super) fn drafts_on_cpu(&self) -> Option<Obstacle> {
         let alone = self.settings.strategy.is_some_and(|row| row.leaves_gpu_to_target());
         alone.then_some(Obstacle::TargetHasGpu)
@@ -130,20 +130,21 @@ impl<'a> LoadContext<'a> {
 
     /// The head to load, if there is one.
     pub(super) fn head(&self) -> Option<&NamedHead> {
-        self.files.heads.get(self.taken.index)
+        self.files.heads.get(self.chosen_head.index)
     }
 
     /// The configuration with which a head is evaluated: with the draft vocabulary that the user
     /// requested, if it has none of its own.
     pub(super) fn config_of(&self, head: &HeadFiles) -> HeadConfig {
-        let (own, vocab) = (head.config.draft_vocab, head.config.body.vocab);
+        let own = head.config.draft_vocab;
+        let vocab = head.config.body.vocab;
         let wished = self.settings.draft_vocab.as_ref();
-        let draft_vocab = own.or(wished.map(|wished| most_scored(wished, vocab)));
+        let draft_vocab = own.or(wished.map(|wished| sizes::most_scored(wished, vocab)));
         HeadConfig { draft_vocab, ..head.config.clone() }
     }
 
-    /// How many bytes drafts will take on the GPU: those of the advised draft, or of all that may go
-    /// there.
+    /// How many bytes drafts will take on the GPU: those of the advised draft, or of all that may
+    /// go there.
     pub(super) fn draft_bytes(&self) -> DraftBytes {
         if let Some(advice) = &self.advice {
             return DraftBytes { draft: advice.draft_bytes, small: 0 };
@@ -157,6 +158,49 @@ impl<'a> LoadContext<'a> {
         let small = self.files.small.as_ref();
         let small = small.map_or(0, |small| sizes::of_draft(small, self.context) + BUFFER_BYTES);
         DraftBytes { draft: head, small }
+    }
+
+    /// What the target is loaded from: its files, or weights that were packed before.
+    pub(super) fn request(&'a self, source: &'a dyn WeightSource) -> LoadRequest<'a> {
+        LoadRequest {
+            config: &self.files.target.config,
+            source,
+            pool: Arc::clone(&self.pool),
+            capacity: self.context,
+            kv: self.kv(),
+        }
+    }
+
+    /// Runs `load` on the weights of `files`, or on those packed at an earlier start if the
+    /// settings want packed weights to be stored.
+    pub(super) fn with_packed<T, E>(
+        &self,
+        files: &TargetFiles,
+        load: impl FnOnce(&dyn WeightSource) -> Result<T, E>,
+    ) -> Result<WithPacked<T>, E> {
+        let source = files.weights.as_ref();
+        let limit = self.settings.pack_cache as u64 * 1_000_000_000;
+        let folder = if limit > 0 { cache_folder("packed") } else { None };
+        let cache = folder.map(|folder| packed_cache(folder, limit));
+        let packed = cache
+            .as_ref()
+            .and_then(|cache| PackedWeights::new(source, &files.config, files.bytes, cache));
+        let Some(packed) = packed else {
+            let from = PackedFrom::Files;
+            let not_kept = None;
+            return Ok(WithPacked { loaded: load(source)?, from, not_kept });
+        };
+        let loaded = load(&packed)?;
+        // Checked after loading, which gives up weights that turn out to be damaged.
+        let reads = packed.reads();
+        let keeps = packed.keeps();
+        let not_kept = packed.finish().map(Notice::Text);
+        let from = match (reads, keeps && not_kept.is_none()) {
+            (true, _) => PackedFrom::Cache,
+            (false, true) => PackedFrom::FilesAndKept,
+            (false, false) => PackedFrom::Files,
+        };
+        Ok(WithPacked { loaded, from, not_kept })
     }
 
     /// The target's compute threads.
@@ -173,17 +217,34 @@ impl<'a> LoadContext<'a> {
     }
 }
 
+/// Where packed weights came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PackedFrom {
+    /// The model's files; they are not stored.
+    Files,
+    /// The model's files, and they are stored for the next start.
+    FilesAndKept,
+    /// The cache folder, where an earlier start stored them.
+    Cache,
+}
+
+/// What was loaded, and where its packed weights came from.
+pub(super) struct WithPacked<T> {
+    pub(super) loaded: T,
+    pub(super) from: PackedFrom,
+    /// Why they could not be stored, if so.
+    pub(super) not_kept: Option<Notice>,
+}
+
 /// How many KV positions to allocate: as many as requested, if the model was made for them.
-fn positions(settings: &Settings, files: &ModelFiles) -> (usize, Option<String>) {
+fn positions(settings: &Settings, files: &ModelFiles) -> (usize, Option<Notice>) {
     let most = files.target.config.max_positions;
     match settings.context {
-        Some(asked) if asked > most => {
-            let name = &files.target.name;
-            let notice =
-                format!("`context` is {asked}, but {name} supports {most} tokens; using {most}.");
-            (most, Some(notice))
+        Some(requested) if requested > most => {
+            let target = files.target.name.clone();
+            (most, Some(Notice::Context { requested, most, target }))
         }
-        asked => (asked.unwrap_or(most.min(Settings::AUTO_CONTEXT)), None),
+        requested => (requested.unwrap_or(most.min(Settings::AUTO_CONTEXT)), None),
     }
 }
 

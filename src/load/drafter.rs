@@ -1,8 +1,9 @@
 //! A loaded drafter with what the planner and the screen need to know about it. It must not depend
 //! on how it was loaded.
 
+use super::reason::{LoadReason, Notice};
 use crate::draft::Drafter;
-use crate::plan::{DraftSize, DrafterId, Strategy, Throughput};
+use crate::plan::{DraftSize, DrafterId, Reason, Throughput};
 
 /// A drafter on its device.
 pub(super) struct LoadedDrafter {
@@ -16,23 +17,16 @@ pub(super) struct LoadedDrafter {
     pub(super) throughput: Throughput,
     /// The fewest and the most blocks that can be used.
     pub(super) blocks: (usize, usize),
-    /// Why the most are fewer than the head has, as a clause.
-    pub(super) limit: Option<String>,
-    /// Where it runs and why, in a sentence.
-    pub(super) reason: String,
-    /// Its threads while it works at the same time as the target and why, in a sentence; `None` if
-    /// it never does.
-    pub(super) beside: Option<String>,
+    /// Why the most are fewer than the head has.
+    pub(super) limit: Option<Reason>,
+    /// Where it runs and why, with its threads while it works at the same time as the target. They
+    /// apply to every budget.
+    pub(super) reasons: Vec<LoadReason>,
     /// Set if the user requested something else.
-    pub(super) notice: Option<String>,
+    pub(super) notice: Option<Notice>,
 }
 
 impl LoadedDrafter {
-    /// Reasons that apply to every budget, one sentence each.
-    pub(super) fn preface(&self) -> Vec<String> {
-        std::iter::once(&self.reason).chain(&self.beside).cloned().collect()
-    }
-
     /// Trained weights with 1, 2, … blocks; a single number if there are none to choose from.
     pub(super) fn parameters(&self) -> Vec<u64> {
         let most = self.blocks.1.max(1) as u64;
@@ -49,22 +43,4 @@ impl LoadedDrafter {
     pub(super) fn device_bytes(&self) -> u64 {
         if self.on_gpu { self.drafter.device_bytes() } else { 0 }
     }
-}
-
-/// The drafters that a strategy uses: its own, or all that `auto` chooses from, with its own last.
-pub(super) fn drafters_of<'a>(
-    strategy: &Strategy,
-    drafters: &'a [LoadedDrafter],
-) -> Vec<&'a LoadedDrafter> {
-    let auto = strategy.draft == DrafterId::Auto;
-    let models = drafters.iter().filter(|drafter| auto && drafter.is_model());
-    models.chain(drafter_of(strategy, drafters)).collect()
-}
-
-/// The drafter of a strategy.
-pub(super) fn drafter_of<'a>(
-    strategy: &Strategy,
-    drafters: &'a [LoadedDrafter],
-) -> Option<&'a LoadedDrafter> {
-    drafters.iter().find(|drafter| drafter.kind == strategy.draft)
 }

@@ -1,10 +1,12 @@
-//! Errors of loading; each says what to do. It must not depend on how models are loaded.
+//! Why models cannot be used; `messages` has what the user reads. It must not depend on how models
+//! are loaded.
 
+use super::reason::{Missing, Needs, Notice};
 use crate::library::LibraryError;
 use crate::model;
 use crate::model::head::HeadError;
 
-/// Why the models cannot be used.
+/// Why the models cannot be used. Sizes are bytes.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A file cannot be used, or target and head do not belong together.
@@ -22,53 +24,43 @@ pub enum StartError {
         source: HeadError,
     },
     /// None of several heads fits the target.
-    #[error("none of the draft heads fits {target}: {refused} Choose another with --draft")]
+    #[error("no draft head fits {target}: {refused:?}")]
     NoHead {
         /// The target.
         target: String,
-        /// What is wrong with each, in sentences.
-        refused: String,
+        /// What is wrong with each.
+        refused: Vec<Notice>,
     },
     /// The text from which a draft vocabulary is to be made cannot be used.
-    #[error(
-        "`draft_vocab` is \"{value}\": {reason}; use a text file (--draft-vocab text:FILE), a \
-         number of tokens, auto or all"
-    )]
+    #[error("no draft vocabulary from {text}: {error:?}")]
     DraftVocab {
-        /// The requested value.
-        value: String,
-        /// What is wrong with it.
-        reason: String,
+        /// Its path.
+        text: String,
+        /// What is wrong with it; `None` if it is empty.
+        error: Option<String>,
     },
     /// The requested strategy cannot run.
-    #[error("the strategy `{name}` needs {missing}; available strategies: {available}")]
+    #[error("{name} cannot run: {missing:?}")]
     Strategy {
         /// The strategy.
         name: &'static str,
-        /// What is missing, and what to do.
-        missing: String,
+        /// What it needs.
+        missing: Missing,
         /// Strategies that can run.
-        available: String,
+        available: Vec<&'static str>,
     },
     /// The models do not fit next to those in use.
-    #[error(
-        "{name} needs {} MiB of memory in addition to the models in use, but only {} MiB are free",
-        needed >> 20,
-        free >> 20
-    )]
+    #[error("no room for {what:?}: {needed} bytes of {free}")]
     NoRoom {
         /// What is to be loaded.
-        name: String,
-        /// Bytes it needs.
+        what: Needs,
+        /// What it needs.
         needed: u64,
-        /// Bytes that are free.
+        /// What is free.
         free: u64,
     },
     /// The target in use should run on another device with other drafts.
-    #[error(
-        "with this draft, {layers} of the target's {of} blocks should run on {gpu} instead of \
-         {before}"
-    )]
+    #[error("{layers} of {of} blocks should be on {gpu} instead of {before}")]
     Moves {
         /// How many blocks belong on the GPU.
         layers: usize,
@@ -80,18 +72,13 @@ pub enum StartError {
         before: usize,
     },
     /// The target does not fit in the machine's memory.
-    #[error(
-        "{name} needs {} MiB of memory, but this machine has {} MiB; use a smaller model or one \
-         with fewer bits per weight",
-        needed >> 20,
-        total >> 20
-    )]
+    #[error("no memory for {name}: {needed} bytes of {total}")]
     Memory {
         /// The target.
         name: String,
-        /// How many bytes it needs.
+        /// What it needs.
         needed: u64,
-        /// How many bytes there are.
+        /// What there is.
         total: u64,
     },
 }

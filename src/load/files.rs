@@ -2,9 +2,11 @@
 //! never read a weight.
 
 use super::error::StartError;
+use super::reason::{HeadMismatch, Needs, Notice};
 use super::sizes;
 use crate::hardware::Machine;
 use crate::library::{self, HeadFiles, LibraryError, Recommended, Spec, TargetFiles};
+use crate::model::head::FusionKind;
 use crate::settings::{HeadChoice, KvPrecision, Settings};
 
 /// The models of a session on disk.
@@ -20,8 +22,8 @@ pub(super) struct ModelFiles {
     bundled: bool,
     /// Whether the head was not named, but found because it was made for the target.
     pub(super) recognised: bool,
-    /// What is wrong with other heads, one sentence each.
-    pub(super) notices: Vec<String>,
+    /// What is wrong with other heads.
+    pub(super) notices: Vec<Notice>,
 }
 
 /// A draft head on disk.
@@ -35,6 +37,12 @@ impl NamedHead {
     /// Its name for the user.
     pub(super) fn called(&self) -> &str {
         self.given.as_deref().unwrap_or(&self.files.name)
+    }
+
+    /// How it reads the target's features, by the names of its tensors.
+    pub(super) fn fusion(&self) -> FusionKind {
+        let names = self.files.tensors.names();
+        FusionKind::of(names.iter().map(String::as_str)).unwrap_or(FusionKind::Dgf)
     }
 }
 
@@ -51,7 +59,8 @@ impl ModelFiles {
             progress(&report.to_string(), Some(report.fraction()))
         };
         let target = library::open_target(&spec, &mut fetching)?;
-        let (mut notices, mut recognised) = (Vec::new(), false);
+        let mut notices = Vec::new();
+        let mut recognised = false;
         let mut refused_heads = 0;
         let own = |files| NamedHead { given: None, files };
         let heads = match (&settings.draft, &spec) {
@@ -79,7 +88,7 @@ impl ModelFiles {
             }
             (HeadChoice::Own, _) => {
                 let found = library::own_head(&target);
-                notices = found.notices;
+                notices = found.notices.into_iter().map(Notice::Text).collect();
                 recognised = found.head.is_some();
                 found.head.into_iter().map(own).collect()
             }
@@ -130,13 +139,14 @@ impl ModelFiles {
             KvPrecision::F16 => 2,
         };
         let cache = 2 * element * (positions * config.layers * config.kv_width()) as u64;
-        room(&self.target.name, self.target.bytes + self.draft_bytes() + cache, machine)
+        let target = Needs::Model(self.target.name.clone());
+        room(target, self.target.bytes + self.draft_bytes() + cache, machine)
     }
 
     /// Refuses drafters that do not fit next to the models in use.
     pub(super) fn check_room_for_drafts(&self, machine: &Machine) -> Result<(), StartError> {
-        let small = self.small.as_ref().map(|small| small.name.as_str());
-        room(small.unwrap_or("the draft head"), self.draft_bytes(), machine)
+        let small = self.small.as_ref().map(|small| Needs::Model(small.name.clone()));
+        room(small.unwrap_or(Needs::Head), self.draft_bytes(), machine)
     }
 
     /// Bytes of the drafters' weights; of several heads, the smallest counts.
@@ -161,45 +171,46 @@ impl ModelFiles {
     }
 }
 
-/// Of several heads, those that fit the target, with a sentence about each of the others. A single
-/// head is not checked for its target.
+/// The heads that fit the target, with a notice about each of the others. A single head is not
+/// checked for its target.
 fn fitting(
     target: &TargetFiles,
     all: Vec<(Spec, NamedHead)>,
-) -> Result<(Vec<NamedHead>, Vec<String>), StartError> {
+) -> Result<(Vec<NamedHead>, Vec<Notice>), StartError> {
     let several = all.len() > 1;
-    let (mut heads, mut refused) = (Vec::new(), Vec::new());
+    let mut heads = Vec::new();
+    let mut refused = Vec::new();
     for (spec, head) in all {
         let made_for = match &spec {
             Spec::Folder(folder) if several => library::made_for_another(folder, target)?,
             _ => None,
         };
-        let named = head.called();
+        let ignored = |why| Notice::HeadIgnored { name: head.called().to_owned(), why };
         match (library::check_fit(&target.config, &head.files), made_for) {
             (Err(error), _) if !several => return Err(error.into()),
             (Err(LibraryError::Misfit { source, .. }), _) => {
-                refused.push(format!("Ignoring {named}: {source}."));
+                refused.push(ignored(HeadMismatch::Shape(source.to_string())));
             }
             (Err(error), _) => return Err(error.into()),
-            (Ok(()), Some(model)) => refused.push(format!(
-                "Ignoring {named}: the draft head was trained for {model}, not for {}.",
-                target.name
-            )),
+            (Ok(()), Some(model)) => {
+                let target = target.name.clone();
+                refused.push(ignored(HeadMismatch::MadeFor { model, target }));
+            }
             (Ok(()), None) => heads.push(head),
         }
     }
     if heads.is_empty() {
-        return Err(StartError::NoHead { target: target.name.clone(), refused: refused.join(" ") });
+        return Err(StartError::NoHead { target: target.name.clone(), refused });
     }
     Ok((heads, refused))
 }
 
 /// Refuses what needs more memory than is free. If the machine does not say how much that is, it is
 /// assumed to be enough.
-fn room(name: &str, needed: u64, machine: &Machine) -> Result<(), StartError> {
+fn room(what: Needs, needed: u64, machine: &Machine) -> Result<(), StartError> {
     let free = machine.memory.free;
     if machine.memory.total > 0 && needed > free {
-        return Err(StartError::NoRoom { name: name.to_owned(), needed, free });
+        return Err(StartError::NoRoom { what, needed, free });
     }
     Ok(())
 }

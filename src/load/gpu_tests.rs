@@ -1,12 +1,12 @@
 //! Loading with a GPU, which in most places is Vulkan's software device in the role of a card.
 
-use super::tests::machine;
+use super::tests::{load_on, machine, row};
 use super::*;
 use crate::draft::Depths;
 use crate::hardware::{Adapter, AdapterKind, adapters};
 use crate::library;
 use crate::model;
-use crate::plan::{DeviceChoice, DraftDevice, LayerSize, Setting};
+use crate::plan::{DeviceChoice, DraftDevice, LayerSize, Obstacle, Reason, Setting};
 use crate::settings::{HeadChoice, PrefillDevice, SettingValue};
 
 /// The machine with its first GPU in the role of a card, because a software device is not chosen
@@ -18,6 +18,17 @@ fn with_card() -> Option<Machine> {
     };
     let card = Adapter { kind: AdapterKind::Discrete, ..adapter.info().clone() };
     Some(Machine { adapters: vec![card], ..machine() })
+}
+
+/// Whether the whole target is on the GPU.
+fn target_is_there(reasons: &[LoadReason]) -> bool {
+    let there = |why: &LoadReason| matches!(why, LoadReason::Plan(Reason::TargetOnGpu { .. }));
+    reasons.iter().any(there)
+}
+
+/// Whether a draft is on the CPU because it is faster there.
+fn drafts_stay(reasons: &[LoadReason]) -> bool {
+    reasons.contains(&LoadReason::Plan(Reason::DraftOnCpu(Obstacle::CpuIsFaster)))
 }
 
 /// Placements are measured once and stored, and the stored times decide. A test cannot know whether
@@ -37,8 +48,8 @@ fn placements_are_measured_once_and_the_best_is_taken() {
     };
     let (loaded, measured) = start();
     assert!(measured);
-    let said = &loaded.ready.reasons[0];
-    assert!(said.starts_with("One block of the target takes"), "{:?}", loaded.ready.reasons);
+    let first = &loaded.setup.reasons[0];
+    assert!(matches!(first, LoadReason::Plan(Reason::BlockTimes { .. })), "{first:?}");
     drop(loaded);
     let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
     let mut content: serde_json::Value =
@@ -54,13 +65,12 @@ fn placements_are_measured_once_and_the_best_is_taken() {
         std::fs::write(&file, content.to_string()).unwrap();
         let (loaded, measured) = start();
         assert!(!measured, "it is kept");
-        let reasons = loaded.ready.reasons.join(" ");
-        assert_eq!(loaded.ready.vram_used > 0, on_gpu, "{reasons}");
-        assert_eq!(reasons.contains("The whole target runs on"), on_gpu, "{reasons}");
+        let Setup { reasons, device_bytes, notices, .. } = &loaded.setup;
+        assert_eq!(*device_bytes > 0, on_gpu, "{reasons:?}");
+        assert_eq!(target_is_there(reasons), on_gpu, "{reasons:?}");
         // With the target on the card, drafts can be anywhere: their times do not differ that much.
-        let drafts_stay = reasons.contains("expected to be the fastest here");
-        assert!(on_gpu || drafts_stay, "the drafts: {reasons}");
-        assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
+        assert!(on_gpu || drafts_stay(reasons), "the drafts: {reasons:?}");
+        assert!(notices.is_empty(), "{notices:?}");
     }
 }
 
@@ -83,7 +93,7 @@ fn the_table_of_placements_names_all_that_fit() {
     let Some(card) = with_card() else { return };
     let found = placements(&Settings::default(), &card, &mut |_, _| {});
     let found = found.unwrap_or_else(|error| panic!("{error}"));
-    let found = found.unwrap_or_else(|reason| panic!("{reason}"));
+    let found = found.unwrap_or_else(|why| panic!("{why:?}"));
     let named = |words: &str| found.rows.iter().filter(|row| row.name().contains(words)).count();
     // The bundled target, its head and its small model fit on any device.
     assert_eq!((named("plain, "), named("duo: "), named("draft head on the GPU")), (2, 2, 2));
@@ -91,24 +101,25 @@ fn the_table_of_placements_names_all_that_fit() {
     assert!(found.rows.iter().all(|row| row.rate.is_finite() && row.rate > 0.0));
     let none = placements(&Settings::default(), &machine(), &mut |_, _| {});
     let none = none.unwrap_or_else(|error| panic!("{error}"));
-    assert!(none.err().unwrap().contains("no GPU"), "nothing to place on");
+    assert_eq!(none.err(), Some(NoForecast::NoGpu(Obstacle::NoGpu)));
 }
 
 #[test]
 fn the_target_alone_may_have_the_gpu_in_two_ways() {
     let Some(card) = with_card() else { return };
-    for (name, reason) in [
-        ("offload", "are streamed from main memory to"),
-        ("partial-plain", "The whole target runs on"),
-    ] {
+    for name in ["offload", "partial-plain"] {
         let settings = Settings { strategy: Strategy::named(name), ..Settings::default() };
         let loaded = load(&settings, &card, Purpose::Text, &mut |_, _| {});
-        let ready = loaded.unwrap_or_else(|error| panic!("{name}: {error}")).ready;
-        let reasons = ready.reasons.join(" ");
-        assert_eq!(ready.strategy, name);
-        assert!(ready.vram_used > 0 && reasons.contains(reason), "{name}: {reasons}");
-        let head = ready.strategies.iter().find(|status| status.name == "dovetail");
-        let draft = head.and_then(|status| status.draft.clone()).unwrap_or_default();
+        let setup = loaded.unwrap_or_else(|error| panic!("{name}: {error}")).setup;
+        let streams =
+            |why: &LoadReason| matches!(why, LoadReason::Plan(Reason::TargetStreamed { .. }));
+        let there = match name {
+            "offload" => setup.reasons.iter().any(streams),
+            _ => target_is_there(&setup.reasons),
+        };
+        assert_eq!(setup.strategy.name, name);
+        assert!(setup.device_bytes > 0 && there, "{name}: {:?}", setup.reasons);
+        let draft = row(&setup, "dovetail").draft.clone().unwrap_or_default();
         assert!(draft.contains("CPU"), "{name} leaves the GPU to the target: {draft}");
     }
 }
@@ -146,17 +157,19 @@ fn long_prompts_go_to_a_card_where_that_is_expected_to_pay() {
         content["kept"]["transfer"] = 1e12.into();
         std::fs::write(&file, content.to_string()).unwrap();
         let loaded = start(&settings);
-        let reasons = loaded.ready.reasons.join(" ");
-        assert_eq!(loaded.ready.prompts_on.is_some(), pays, "{reasons}");
-        assert_eq!(loaded.ready.vram_used > 0, pays, "{reasons}");
-        assert_eq!(reasons.contains("reads long prompts in slices"), pays, "{reasons}");
-        assert_eq!(reasons.contains("Expected for a long prompt: "), pays, "{reasons}");
-        assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
+        let Setup { reasons, device_bytes, notices, prompts_on, .. } = &loaded.setup;
+        assert_eq!(prompts_on.is_some(), pays, "{reasons:?}");
+        assert_eq!(*device_bytes > 0, pays, "{reasons:?}");
+        let reads = |why: &LoadReason| matches!(why, LoadReason::PromptsOnGpu { .. });
+        let expected = |why: &LoadReason| matches!(why, LoadReason::LongPrompt { .. });
+        assert_eq!(reasons.iter().any(reads), pays, "{reasons:?}");
+        assert_eq!(reasons.iter().any(expected), pays, "{reasons:?}");
+        assert!(notices.is_empty(), "{notices:?}");
     }
     for (prefill, there) in [(PrefillDevice::Cpu, false), (PrefillDevice::Gpu, true)] {
         let loaded = start(&Settings { prefill, ..settings.clone() });
-        assert_eq!(loaded.ready.prompts_on.is_some(), there, "{prefill:?}");
-        assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
+        assert_eq!(loaded.setup.prompts_on.is_some(), there, "{prefill:?}");
+        assert!(loaded.setup.notices.is_empty(), "{:?}", loaded.setup.notices);
     }
 }
 
@@ -173,27 +186,24 @@ fn own_device(device: DraftDevice, room: u64) -> Result<Option<Arc<model::Gpu>>,
 #[test]
 fn prompts_that_cannot_go_to_a_gpu_stay_and_the_reason_is_said() {
     let asked = Settings { prefill: PrefillDevice::Gpu, ..Settings::default() };
-    let told = |settings: &Settings, machine: &Machine| {
-        let loaded = load_on(settings, machine, Purpose::Text, own_device, &mut |_, _| {});
-        let loaded = loaded.unwrap_or_else(|error| panic!("{error}"));
-        assert!(loaded.ready.prompts_on.is_none());
-        assert_eq!(loaded.notices.len(), 1, "{:?}", loaded.notices);
-        loaded.notices[0].clone()
+    let why = |settings: &Settings, machine: &Machine| {
+        let loaded = load_on(settings, machine, own_device);
+        assert!(loaded.setup.prompts_on.is_none());
+        match &loaded.setup.notices[..] {
+            [Notice::PromptsOnCpu(why)] => why.clone(),
+            others => panic!("{others:?}"),
+        }
     };
-    let none = told(&asked, &machine());
-    assert!(none.starts_with("The CPU reads the prompts: no GPU"), "{none}");
+    assert_eq!(why(&asked, &machine()), PromptObstacle::NoGpu(Obstacle::NoGpu));
     let Some(card) = with_card() else { return };
     let mut full = card.clone();
     full.memory.free = 20 << 20;
-    let main = told(&asked, &full);
-    assert!(
-        main.contains("main memory would hold the target twice")
-            && main.contains("20 MiB are free"),
-        "{main}"
-    );
+    let main = why(&asked, &full);
+    assert!(matches!(main, PromptObstacle::MainMemory { free: 0x140_0000, .. }), "{main:?}");
     let little = Settings { vram: Some(8 << 20), ..asked };
-    let small = told(&little, &card);
-    assert!(small.starts_with("The CPU reads the prompts: the GPU's memory is full"), "{small}");
+    let small = why(&little, &card);
+    let PromptObstacle::Failed(error) = &small else { panic!("{small:?}") };
+    assert!(error.starts_with("the GPU's memory is full"), "{error}");
 }
 
 /// Writes stored times in which one block and the rest of a pass take this many ms on CPU and card,
@@ -236,7 +246,7 @@ fn other_drafts_go_where_a_start_would_have_them() {
     keep_times(folder.path(), slow_card);
     let loaded = start(&lookup);
     let target = &loaded.shared;
-    assert_eq!((loaded.ready.vram_used, target.gpu_layers), (0, 0));
+    assert_eq!((loaded.setup.device_bytes, target.gpu_layers), (0, 0));
     let drafts = |settings: &Settings| {
         load_drafts(settings, &machine, Purpose::Text, target, &mut |stage, _| {
             assert_ne!(stage, "measuring the CPU and the GPU", "the target is at work");
@@ -244,29 +254,28 @@ fn other_drafts_go_where_a_start_would_have_them() {
     };
     for (times, there) in [(slow_card, false), (card_for_drafts, true)] {
         keep_times(folder.path(), times);
-        let ready = drafts(&settings).unwrap_or_else(|error| panic!("{error}")).ready;
-        let reasons = ready.reasons.join(" ");
-        assert_eq!(ready.vram_used > 0, there, "{reasons}");
-        assert_eq!(reasons.contains("expected to be the fastest here"), !there, "{reasons}");
-        assert_eq!(
-            reasons.contains("\"draft head on the GPU, target on the CPU\""),
-            there,
-            "{reasons}"
-        );
+        let setup = drafts(&settings).unwrap_or_else(|error| panic!("{error}")).setup;
+        let reasons = &setup.reasons;
+        assert_eq!(setup.device_bytes > 0, there, "{reasons:?}");
+        assert_eq!(drafts_stay(reasons), !there, "{reasons:?}");
+        let placed = |why: &LoadReason| {
+            matches!(why, LoadReason::Plan(Reason::Placed { name, .. })
+                if name == "draft head on the GPU, target on the CPU")
+        };
+        assert_eq!(reasons.iter().any(placed), there, "{reasons:?}");
         // A start with the same draft gives the same result.
-        let first = start(&settings).ready;
-        assert_eq!((first.vram_used > 0, first.strategy), (there, ready.strategy));
+        let first = start(&settings).setup;
+        assert_eq!((first.device_bytes > 0, first.strategy), (there, setup.strategy));
     }
     keep_times(folder.path(), fast_card);
     let error = drafts(&settings).err();
-    let Some(error @ StartError::Moves { before: 0, .. }) = error else { panic!("{error:?}") };
-    assert!(error.to_string().contains("of the target's"), "{error}");
+    assert!(matches!(error, Some(StartError::Moves { before: 0, .. })), "{error:?}");
     let moved = start(&settings);
-    assert!(moved.ready.vram_used > 0 && moved.shared.gpu_layers > 0);
+    assert!(moved.setup.device_bytes > 0 && moved.shared.gpu_layers > 0);
 
     // If the user has said where things run, they are not asked to move them.
     let held = Settings { device: DeviceChoice::Gpu(Some(0)), ..settings.clone() };
-    assert!(drafts(&held).is_ok_and(|drafts| drafts.ready.vram_used > 0));
+    assert!(drafts(&held).is_ok_and(|drafts| drafts.setup.device_bytes > 0));
 }
 
 /// A card that other programs have filled since it reported its memory.
@@ -293,28 +302,34 @@ fn blocks_that_a_full_card_does_not_take_stay_on_the_cpu() {
     let mut cut = 0;
     for mib in (2..60).step_by(2) {
         let settings = Settings { vram: Some(mib << 20), ..settings.clone() };
-        let loaded = load_on(&settings, &card, Purpose::Text, half_of_what_it_said, &mut |_, _| {});
-        let Loaded { ready, notices, shared, .. } =
-            loaded.unwrap_or_else(|error| panic!("{error}"));
-        let (layers, reasons) = (shared.gpu_layers, ready.reasons.join(" "));
-        assert!(ready.vram_used <= mib << 20);
+        let LoadedModels { setup, shared, .. } = load_on(&settings, &card, half_of_what_it_said);
+        let layers = shared.gpu_layers;
+        let place = &shared.reasons[..];
+        assert!(setup.device_bytes <= mib << 20);
         // The part that is there can run.
-        assert!(!ready.verify_ms.is_empty(), "{reasons}");
+        assert!(!setup.verify_times.is_empty(), "{place:?}");
         there.push(layers);
-        match notices.as_slice() {
+        match setup.notices.as_slice() {
             // The size alone was not a reason to put more there.
-            [] => assert!(layers == all || reasons.contains("(you chose "), "{reasons}"),
-            [notice] if layers == 0 => {
-                assert!(notice.contains("he target runs on the CPU"), "{notice}");
+            [] => {
+                let chosen = LoadReason::Plan(Reason::TargetSplit {
+                    gpu: card.adapters[0].name.clone(),
+                    layers,
+                    of: all,
+                    asked: Some(all),
+                });
+                assert!(layers == all || *place == [chosen], "{place:?}");
             }
-            [notice] => {
-                assert!(notice.starts_with(&format!("Only {layers} of the ")), "{notice}");
-                assert!(notice.contains("the GPU's memory is full"), "{notice}");
-                let told = format!("{layers} of the target's {all} blocks run on ");
-                assert!(
-                    reasons.contains(&told) && reasons.contains("has no room for more"),
-                    "{reasons}"
-                );
+            [Notice::TargetFailed(_)] if layers == 0 => {}
+            [notice] if layers == 0 => {
+                assert!(matches!(notice.obstacle(), Some(Obstacle::BlockTooLarge { .. })));
+            }
+            [Notice::TargetCut { layers: cut_to, error, .. }] => {
+                assert_eq!(*cut_to, layers);
+                assert!(error.contains("the GPU's memory is full"), "{error}");
+                let gpu = card.adapters[0].name.clone();
+                let expected = LoadReason::Plan(Reason::TargetCut { gpu, layers, of: all });
+                assert_eq!(*place, [expected]);
                 cut += 1;
             }
             several => panic!("{several:?}"),
@@ -353,17 +368,19 @@ fn blocks_of_the_target_leave_room_for_a_small_model() {
     ] {
         let (gpu_layers, vram) = (Setting::Fixed(asked), Some(room));
         let settings = Settings { gpu_layers, vram, ..settings.clone() };
-        let loaded = load_on(&settings, &card, Purpose::Text, own_device, &mut |_, _| {});
-        let loaded = loaded.unwrap_or_else(|error| panic!("{error}"));
-        let reasons = loaded.ready.reasons.join(" ");
-        assert_eq!(loaded.shared.gpu_layers, there, "{:?} {reasons}", loaded.notices);
-        let place = if on_gpu { &card.adapters[0].name } else { "the CPU" };
-        assert!(reasons.contains(&format!("drafts on {place}")), "{reasons}");
+        let LoadedModels { setup, shared, .. } = load_on(&settings, &card, own_device);
+        let Setup { reasons, notices, .. } = &setup;
+        assert_eq!(shared.gpu_layers, there, "{notices:?} {reasons:?}");
+        let drafts = |why: &LoadReason| match why {
+            LoadReason::SmallModel { gpu, .. } => gpu.is_some() == on_gpu,
+            _ => false,
+        };
+        assert!(reasons.iter().any(drafts), "{reasons:?}");
     }
 }
 
-/// A machine whose card has room for the bundled head's first `blocks` blocks, and settings that say
-/// so.
+/// A machine whose card has room for the bundled head's first `blocks` blocks, and settings that
+/// say so.
 fn card_for(blocks: usize) -> Option<(Machine, Settings)> {
     let mut machine = with_card()?;
     machine.adapters[0].name = "a small card".to_owned();
@@ -381,32 +398,20 @@ fn card_for(blocks: usize) -> Option<(Machine, Settings)> {
     Some((machine, settings))
 }
 
-fn on_card(settings: &Settings, machine: &Machine) -> Loaded {
-    let loaded = load_on(settings, machine, Purpose::Text, own_device, &mut |_, _| {});
-    loaded.unwrap_or_else(|error| panic!("{error}"))
-}
-
 #[test]
 fn only_the_blocks_that_video_memory_has_room_for_are_uploaded() {
     for blocks in [2, 4] {
         let Some((machine, settings)) = card_for(blocks) else { return };
         let room = settings.vram.unwrap_or_default();
-        let loaded = on_card(&settings, &machine);
-        let ready = &loaded.ready;
-        assert!((1..=room).contains(&ready.vram_used), "{} of {room} bytes", ready.vram_used);
-        assert_eq!(ready.depths, Depths::Elastic(blocks));
-        assert!(ready.blocks <= blocks);
-        let dovetail = ready.strategies.iter().find(|status| status.name == "dovetail");
-        let limit = dovetail.and_then(|status| status.limit.as_deref());
-        let said =
-            ready.reasons[0].contains(&format!("{blocks} of the head's 4 blocks, as many as fit"));
-        if blocks < 4 {
-            let expected = format!("a small card has room for {blocks} of the head's 4 blocks");
-            assert_eq!((limit, said), (Some(expected.as_str()), true), "{:?}", ready.reasons);
-        } else {
-            assert_eq!((limit, said), (None, false), "{:?}", ready.reasons);
-        }
-        assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
+        let setup = load_on(&settings, &machine, own_device).setup;
+        assert!((1..=room).contains(&setup.device_bytes), "{} of {room}", setup.device_bytes);
+        assert_eq!(setup.initial().map(|row| row.depths), Some(Depths::Elastic(blocks)));
+        assert!(setup.budget.blocks <= blocks);
+        let limit = row(&setup, "dovetail").limit.as_ref();
+        let LoadReason::Plan(first) = &setup.reasons[0] else { panic!("{:?}", setup.reasons) };
+        let cut = (blocks < 4).then_some(("a small card", blocks, 4));
+        assert_eq!((limit.and_then(Reason::cut), first.cut()), (cut, cut), "{first:?}");
+        assert!(setup.notices.is_empty(), "{:?}", setup.notices);
     }
 }
 
@@ -416,8 +421,12 @@ fn more_blocks_than_video_memory_has_room_for_are_refused_with_the_reason() {
     let Some((machine, settings)) = card_for(2) else { return };
     let mut settings = Settings { strategy, ..settings };
     settings.controls.blocks = Setting::Fixed(4);
-    let loaded = on_card(&settings, &machine);
-    assert_eq!(loaded.ready.blocks, 2);
-    let limit = "a small card has room for 2 of the head's 4 blocks";
-    assert_eq!(loaded.notices, [format!("`blocks` is 4, but {limit}; using 2.")]);
+    let setup = load_on(&settings, &machine, own_device).setup;
+    assert_eq!(setup.budget.blocks, 2);
+    let [Notice::Blocks { requested: 4, used: 2, why: BlocksLimit::Room(why) }] =
+        &setup.notices[..]
+    else {
+        panic!("{:?}", setup.notices)
+    };
+    assert_eq!(why.cut(), Some(("a small card", 2, 4)));
 }

@@ -25,11 +25,10 @@ const DEPTH: usize = 3;
 pub(super) fn measure(
     target: &mut dyn Target,
     drafters: Vec<(&mut dyn Drafter, (usize, usize))>,
-    context: usize,
 ) -> (Measured, Vec<Option<LevelCost>>) {
     let mut found = Measured::default();
     let mut levels = Vec::new();
-    let prefix = PREFIX.min(context / 2).max(1);
+    let prefix = PREFIX.min(target.capacity() / 2).max(1);
     let token = 1.min(target.vocab().saturating_sub(1)) as u32;
     let prompt = vec![token; prefix];
     target.truncate(0);

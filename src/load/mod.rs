@@ -3,10 +3,8 @@
 //! strategy that can run. A target without its own head drafts by prompt lookup, which costs
 //! nothing. It must never generate a token.
 //!
-//! From the bottom up: `error`, `files`, `advice`, `scored_tokens`, `context`, `sizes` and
-//! `packed`; `prefill`; `target` and `shared_target`; `drafter`, with its makers `head`, `small`,
-//! `texts` and the `history` that these use; `measure`; `placements`; `heads`; `strategies`;
-//! `planned`; and [`load`]. No file uses one that is listed after it.
+//! The steps: `files` opens, `placements` and `place` place, `target`, `head`, `small` and `texts`
+//! build, `measure` measures, and `strategies` plans.
 
 mod advice;
 mod context;
@@ -14,16 +12,12 @@ mod drafter;
 mod error;
 mod files;
 mod head;
-mod heads;
-mod history;
 mod measure;
-mod packed;
+mod place;
 mod placements;
-mod planned;
-mod prefill;
-mod ready;
+mod reason;
 mod sampling;
-mod scored_tokens;
+mod setup;
 mod shared_target;
 pub(crate) mod sizes;
 mod small;
@@ -39,7 +33,6 @@ use crate::draft::Drafter;
 use crate::hardware::Machine;
 use crate::kernels::Format;
 use crate::library::{TargetFiles, Tokenizer};
-use crate::messages;
 use crate::model::Target;
 use crate::plan::{
     self, DrafterId, LevelCost, Measured, PlacementForecast, STRATEGIES, Schedule, Strategy,
@@ -48,21 +41,24 @@ use crate::settings::Settings;
 use context::{LoadContext, OpenDevice};
 use drafter::LoadedDrafter;
 use files::ModelFiles;
-use planned::planned;
+use placements::PlacementSource;
+use strategies::{Available, Planned, planned};
 use target::LoadedTarget;
 
+pub use context::PackedFrom;
 pub use error::StartError;
-pub use packed::PackedFrom;
 pub use placements::Placements;
-use placements::Placing;
-pub use planned::Strategies;
-pub use ready::{Ready, StrategyStatus};
+pub use reason::{
+    BlocksLimit, HeadMismatch, LoadReason, Missing, Needs, NoForecast, Notice, PromptObstacle,
+    SharedTokens, WhyLookup,
+};
 pub use sampling::SampledBy;
+pub use setup::{Setup, StrategySetup};
 pub use shared_target::SharedTarget;
-pub use strategies::StrategyController;
+pub use strategies::{Strategies, StrategyController};
 
 /// Everything an answer needs.
-pub struct Loaded {
+pub struct LoadedModels {
     /// The target, with nothing committed.
     pub target: Box<dyn Target>,
     /// The available drafters, which have observed nothing.
@@ -77,20 +73,14 @@ pub struct Loaded {
     pub stop: Vec<String>,
     /// The strategies that can run here.
     pub strategies: Strategies,
-    /// What the screen shows.
-    pub ready: Ready,
+    /// What was chosen, and why.
+    pub setup: Setup,
     /// The target's tensor formats with their bytes in its files, the largest first.
     pub formats: Vec<(Format, u64)>,
     /// Where the target's packed weights came from.
     pub packed_from: PackedFrom,
-    /// How tokens are sampled, with the origin of each value.
-    pub sampling: Vec<SampledBy>,
-    /// Notices for the user.
-    pub notices: Vec<String>,
-    /// What does not run where the plan has it, in a sentence; `None` if everything does.
-    pub misplaced: Option<String>,
-    /// T_V by γ, ms, as measured during loading; empty if that failed.
-    pub verify_times: Vec<(usize, f64)>,
+    /// What does not run where the plan has it; `None` if everything does.
+    pub misplaced: Option<Notice>,
     /// T_D by M and k of the drafters that were measured during loading.
     pub levels: Vec<(DrafterId, LevelCost)>,
     /// What other drafters for this target need to be loaded.
@@ -106,10 +96,8 @@ pub struct LoadedDrafts {
     pub drafters: Vec<Box<dyn Drafter>>,
     /// The strategies that can run with them.
     pub strategies: Strategies,
-    /// What the screen shows.
-    pub ready: Ready,
-    /// Notices for the user.
-    pub notices: Vec<String>,
+    /// What was chosen, and why.
+    pub setup: Setup,
     /// The target as it was passed in, with its current name.
     pub shared: SharedTarget,
 }
@@ -123,6 +111,14 @@ pub enum Purpose {
     Text,
 }
 
+/// How models are loaded.
+#[derive(Clone, Copy)]
+struct LoadMode {
+    purpose: Purpose,
+    placed_by: PlacementSource,
+    open_device: OpenDevice,
+}
+
 /// Loads what `settings` name. `progress` is called with the stage and its progress, 0 to 1, if
 /// that is known.
 ///
@@ -134,8 +130,13 @@ pub fn load(
     machine: &Machine,
     purpose: Purpose,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<Loaded, StartError> {
-    load_on(settings, machine, purpose, context::open_device, progress)
+) -> Result<LoadedModels, StartError> {
+    let mode = LoadMode {
+        purpose,
+        placed_by: PlacementSource::Measured,
+        open_device: context::open_device,
+    };
+    load_files(settings, machine, mode, ModelFiles::open(settings, progress)?, progress)
 }
 
 /// [`load`] with target and draft where `placement` has them, and with its drafting: for measuring
@@ -148,16 +149,19 @@ pub fn load_placed(
     machine: &Machine,
     placement: &PlacementForecast,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<Loaded, StartError> {
+) -> Result<LoadedModels, StartError> {
     let own = |row: &&Strategy| row.draft == placement.draft && row.is_own_tree();
     let strategy = match placement.beside {
         true => STRATEGIES.iter().find(|row| row.schedule == Schedule::Overlap),
         false => STRATEGIES.iter().find(own),
     };
     let settings = &Settings { strategy, ..settings.clone() };
-    let files = ModelFiles::open(settings, progress)?;
-    let how = (Purpose::Text, Placing::Given(*placement));
-    load_files(settings, machine, how, files, context::open_device, progress)
+    let mode = LoadMode {
+        purpose: Purpose::Text,
+        placed_by: PlacementSource::Requested(*placement),
+        open_device: context::open_device,
+    };
+    load_files(settings, machine, mode, ModelFiles::open(settings, progress)?, progress)
 }
 
 /// [`load`] next to models that are in use.
@@ -169,10 +173,12 @@ pub fn load_beside(
     machine: &Machine,
     purpose: Purpose,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<Loaded, StartError> {
+) -> Result<LoadedModels, StartError> {
     let files = ModelFiles::open(settings, progress)?;
     files.check_room(settings, machine)?;
-    load_files(settings, machine, (purpose, Placing::Known), files, context::open_device, progress)
+    let mode =
+        LoadMode { purpose, placed_by: PlacementSource::Known, open_device: context::open_device };
+    load_files(settings, machine, mode, files, progress)
 }
 
 /// Loads other drafters for `target`, which is in use and is the one that `settings` name. Nothing
@@ -194,111 +200,101 @@ pub fn load_drafts(
     let pool = Some(Arc::clone(&target.pool));
     let (mut ctx, _) = LoadContext::new(settings, machine, &files, context::open_device, pool);
     ctx.advice = placements::advise_drafts(&ctx, target, progress)?;
-    ctx.taken = heads::taken(&ctx);
-    let sampled = sampling::sampling(settings, files.recommended());
+    ctx.chosen_head = place::choose_head(&ctx);
     let drafters = load_drafters(&ctx, target, progress)?;
-    let (statuses, strategy) = strategies::available(&ctx, target, &drafters)?;
-    let planned = planned(&ctx, purpose, target, &drafters, statuses, strategy, Vec::new());
+    let available = Available::of(&ctx, target, &drafters)?;
+    let planned = planned(&ctx, purpose, target, &drafters, available, Vec::new());
     Ok(LoadedDrafts {
         drafters: drafters.into_iter().map(|drafter| drafter.drafter).collect(),
         strategies: planned.strategies,
-        ready: Ready { sampler: Some(sampled.sampler), ..planned.ready },
-        notices: planned.notices,
+        setup: planned.setup,
         shared: target.clone(),
     })
 }
 
-/// [`load`] with devices opened by `open_device`.
-fn load_on(
-    settings: &Settings,
-    machine: &Machine,
-    purpose: Purpose,
-    open_device: OpenDevice,
-    progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<Loaded, StartError> {
-    let files = ModelFiles::open(settings, progress)?;
-    load_files(settings, machine, (purpose, Placing::Measured), files, open_device, progress)
-}
-
-/// [`load_on`] of opened files.
+/// Places, builds and measures the models in `files`.
 fn load_files(
     settings: &Settings,
     machine: &Machine,
-    (purpose, placing): (Purpose, Placing),
+    mode: LoadMode,
     files: ModelFiles,
-    open_device: OpenDevice,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<Loaded, StartError> {
+) -> Result<LoadedModels, StartError> {
     files.check_memory(machine)?;
-    let (mut ctx, shortened) = LoadContext::new(settings, machine, &files, open_device, None);
-    ctx.advice = placements::advise(&ctx, placing, progress);
-    ctx.taken = heads::taken(&ctx);
-    let sampled = sampling::sampling(settings, files.recommended());
+    let (mut ctx, shortened) = LoadContext::new(settings, machine, &files, mode.open_device, None);
+    ctx.advice = placements::advise(&ctx, mode.placed_by, progress);
+    ctx.chosen_head = place::choose_head(&ctx);
 
     let mut target = LoadedTarget::load(&ctx, progress)?;
     let mut shared = SharedTarget::of(&ctx, &target);
     let mut drafters = load_drafters(&ctx, &shared, progress)?;
     let misplaced = placements::misplaced(&ctx, &target, &drafters);
-    let (statuses, strategy) = strategies::available(&ctx, &shared, &drafters)?;
-    let (measured, levels) = measure(&ctx, &mut target, &mut drafters, strategy, progress);
-    let verify_times = measured.verify.clone();
-    shared.measured = measured;
-    let planned = planned(&ctx, purpose, &shared, &drafters, statuses, strategy, levels.clone());
+    let available = Available::of(&ctx, &shared, &drafters)?;
 
-    let mut notices = settings.without_effect();
-    notices.extend(files.notices.iter().cloned());
-    notices.extend(shortened);
-    let switches_thinking = files.target.template.switches_thinking();
-    if settings.thinking.is_some() && !switches_thinking {
-        notices.push(format!(
-            "`thinking` has no effect: the chat template of {} cannot switch it",
-            files.target.name
-        ));
-    }
-    if files.target.template.is_for_base_model() {
-        notices.push(format!(
-            "{} is probably a base model (it has no chat template): it continues text instead of \
-             answering. For a chat, use an instruct model.",
-            files.target.name
-        ));
-    }
-    notices.extend(sampled.notices);
-    notices.extend(planned.notices);
-    notices.extend(target.notices.iter().cloned());
-    notices.extend(refused_device(&ctx, &notices));
+    let (measured, levels) = measure(&mut target, &mut drafters, available.initial, progress);
+    shared.measured = measured;
+    let Planned { strategies, mut setup } =
+        planned(&ctx, mode.purpose, &shared, &drafters, available, levels.clone());
+    setup.notices = notices(&ctx, shortened, setup.notices, &target.notices);
+
     let packed_from = target.packed_from;
     let snapshots = snapshot_store(&ctx, &target);
     let target_in_use = target.into_target(&ctx);
     let TargetFiles { tokenizer, template, eos, formats, .. } = files.target;
     let stop = settings.stop.iter().chain(template.stop_strings()).cloned().collect();
-    Ok(Loaded {
+    Ok(LoadedModels {
         target: target_in_use,
         drafters: drafters.into_iter().map(|drafter| drafter.drafter).collect(),
         tokenizer,
         template,
         eos,
         stop,
-        strategies: planned.strategies,
-        ready: Ready { sampler: Some(sampled.sampler), ..planned.ready },
+        strategies,
+        setup,
         formats,
         packed_from,
-        sampling: sampled.origins,
-        notices,
         misplaced,
-        verify_times,
         levels,
         shared,
         snapshots,
     })
 }
 
+/// Everything that the user should know, in the order of the steps: of the drafters and of the
+/// target, after a notice that the context was `shortened`.
+fn notices(
+    ctx: &LoadContext<'_>,
+    shortened: Option<Notice>,
+    of_drafters: Vec<Notice>,
+    of_target: &[Notice],
+) -> Vec<Notice> {
+    let target = &ctx.files.target;
+    let mut notices: Vec<Notice> =
+        ctx.settings.without_effect().into_iter().map(Notice::Text).collect();
+    notices.extend(ctx.files.notices.iter().cloned());
+    notices.extend(shortened);
+    if ctx.settings.thinking.is_some() && !target.template.switches_thinking() {
+        notices.push(Notice::NoThinking(target.name.clone()));
+    }
+    if target.template.is_for_base_model() {
+        notices.push(Notice::BaseModel(target.name.clone()));
+    }
+    notices.extend(of_drafters);
+    notices.extend(of_target.iter().cloned());
+    notices.extend(refused_device(ctx, &notices));
+    notices
+}
+
 /// Where KV caches are saved, with a description of everything that determines their numbers. A
 /// target on a GPU has its rows there, and a target that does not come from a file cannot be
 /// identified.
 fn snapshot_store(ctx: &LoadContext<'_>, target: &LoadedTarget) -> Option<SnapshotStore> {
-    let folder = ctx.settings.snapshots.clone().filter(|_| ctx.settings.kv_disk > 0)?;
+    let folder = ctx.settings.snapshots.clone()?;
     let files = &ctx.files.target;
-    let identity = files.weights.identity().filter(|_| target.keeps_kv_here())?;
+    let identity = files.weights.identity()?;
+    if ctx.settings.kv_disk == 0 || !target.keeps_kv_here() {
+        return None;
+    }
     let prompts = target.prompts_on().map(|gpu| {
         let adapter = ctx.machine.adapters.iter().find(|adapter| adapter.name == gpu);
         format!("{gpu} {} ", adapter.map_or("", |adapter| adapter.driver.as_str()))
@@ -326,25 +322,23 @@ pub fn placements(
     settings: &Settings,
     machine: &Machine,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<Result<Placements, String>, StartError> {
+) -> Result<Result<Placements, NoForecast>, StartError> {
     let files = ModelFiles::open(settings, progress)?;
     files.check_memory(machine)?;
     let (ctx, _) = LoadContext::new(settings, machine, &files, context::open_device, None);
     let room = plan::gpu_room(settings.device, machine, settings.vram);
-    let room = room.map_err(|why| messages::obstacle(&why));
+    let room = room.map_err(NoForecast::NoGpu);
     let found = room.and_then(|room| placements::forecast(&ctx, room, true, progress));
     Ok(found.map(|(found, ..)| found))
 }
 
 /// The notice that the requested device is not used, unless one of the parts that would go there
-/// has already said so.
-fn refused_device(ctx: &LoadContext<'_>, said: &[String]) -> Option<String> {
+/// has already reported it.
+fn refused_device(ctx: &LoadContext<'_>, notices: &[Notice]) -> Option<Notice> {
     let settings = ctx.settings;
     let why = plan::refused_device(settings.device, ctx.machine, settings.vram)?;
-    let why = messages::obstacle(&why);
-    // A notice may begin with the reason.
-    let says = |notice: &String| notice.to_lowercase().contains(&why.to_lowercase());
-    (!said.iter().any(says)).then(|| format!("Everything runs on the CPU: {why}."))
+    let reported = notices.iter().any(|notice| notice.obstacle() == Some(&why));
+    (!reported).then_some(Notice::AllOnCpu(why))
 }
 
 /// Every drafter that the settings make available, each loaded once for all strategies that share
@@ -368,7 +362,7 @@ fn load_drafters(
     }
     all.push(texts::lookahead(ctx));
     let kinds = [DrafterId::Suffix, DrafterId::Recycling, DrafterId::Context, DrafterId::Auto];
-    let history = history::history(ctx, progress);
+    let history = texts::history(ctx, progress);
     let ngrams = texts::ngrams(ctx, progress)?;
     all.extend(kinds.map(|kind| texts::context(ctx, kind, history.as_ref(), ngrams.as_ref())));
     Ok(all)
@@ -376,7 +370,6 @@ fn load_drafters(
 
 /// Times of the target and of the drafters that `strategy` uses, if they take any.
 fn measure(
-    ctx: &LoadContext<'_>,
     target: &mut LoadedTarget,
     drafters: &mut [LoadedDrafter],
     strategy: &Strategy,
@@ -394,7 +387,7 @@ fn measure(
         (drafter.drafter.as_mut() as &mut dyn Drafter, drafter.blocks)
     });
     let used: Vec<_> = used.collect();
-    let (found, levels) = measure::measure(target.target(), used, ctx.context);
+    let (found, levels) = measure::measure(target.target(), used);
     let levels = kinds.into_iter().zip(levels).filter_map(|(kind, level)| Some((kind, level?)));
     let levels = levels.collect();
     tracing::info!(?found, ?levels, "measured");

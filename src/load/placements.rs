@@ -9,18 +9,18 @@ use super::drafter::LoadedDrafter;
 use super::error::StartError;
 use super::files::NamedHead;
 use super::measure::verify_times;
+use super::reason::{LoadReason, Needs, NoForecast, Notice};
 use super::shared_target::SharedTarget;
 use super::sizes::{self, CODES, FOUR_BITS};
 use super::target::LoadedTarget;
 use crate::files::{Cached, CachedValue};
-use crate::messages;
-use crate::model::head::FusionKind;
 use crate::model::{
-    CpuTarget, Gpu, LEAST_PROMPT, LoadError, LoadRequest, MOST_PROMPT_ROWS, PlacedTarget, Target,
+    CpuTarget, Gpu, GpuError, LEAST_PROMPT, LoadError, LoadRequest, MOST_PROMPT_ROWS, PlacedTarget,
+    Target,
 };
 use crate::plan::{
     BlockTime, DeviceTimes, DraftChoice, DraftDevice, DrafterId, GpuRoom, PlacementForecast,
-    PlacementInputs, PrefillForecast, Schedule, Strategy, TargetSize, best_placement, gpu_room,
+    PlacementInputs, PrefillForecast, Reason, Schedule, Strategy, best_placement, gpu_room,
     is_worth_moving_for, placement_reasons,
 };
 
@@ -50,45 +50,47 @@ pub struct Placements {
     pub best: PlacementForecast,
     /// What to expect of reading prompts on either device.
     pub prefill: Option<PrefillForecast>,
-    /// The reasons, one sentence each.
-    pub reasons: Vec<String>,
+    /// Why.
+    pub reasons: Vec<LoadReason>,
 }
 
 /// Who decides where things run.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Placing {
+pub(super) enum PlacementSource {
     /// The plan, which may measure because no other models are working.
     Measured,
     /// The plan, using times that are already known.
     Known,
     /// The caller, who requests this placement.
-    Given(PlacementForecast),
+    Requested(PlacementForecast),
 }
 
 /// The advice for a load in which the user has left open where things run; `None` if they have not,
 /// if there is no GPU, or if it cannot be measured.
 pub(super) fn advise(
     ctx: &LoadContext<'_>,
-    placing: Placing,
+    source: PlacementSource,
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Option<Advice> {
     let settings = ctx.settings;
     let room = || gpu_room(settings.device, ctx.machine, settings.vram);
-    if let Placing::Given(best) = placing {
+    if let PlacementSource::Requested(best) = source {
         let draft_bytes = room().map_or(0, |room| draft_bytes(&inputs(ctx, &room), &best));
-        let (rows, prefill, reasons) = (Vec::new(), None, Vec::new());
+        let rows = Vec::new();
+        let prefill = None;
+        let reasons = Vec::new();
         return Some(Advice { best, rows, draft_bytes, prefill, reasons, _gpu: None });
     }
     if !settings.leaves_placement_open() {
         return None;
     }
-    let alone = matches!(placing, Placing::Measured);
-    let room = room().map_err(|why| messages::obstacle(&why));
-    let found = room.and_then(|room| forecast(ctx, room, alone, progress));
-    let found = found.inspect_err(|reason| tracing::info!("cannot measure placements: {reason}"));
+    let alone = matches!(source, PlacementSource::Measured);
+    let found = room().map_err(NoForecast::NoGpu);
+    let found = found.and_then(|room| forecast(ctx, room, alone, progress));
+    let found = found.inspect_err(|why| tracing::info!(?why, "cannot measure placements"));
     let (Placements { best, rows, prefill, reasons, .. }, inputs, gpu) = found.ok()?;
     let draft_bytes = draft_bytes(&inputs, &best);
-    let prefill = prefill.filter(|_| best.layers == 0);
+    let prefill = if best.layers == 0 { prefill } else { None };
     Some(Advice { best, rows, draft_bytes, prefill, reasons, _gpu: gpu })
 }
 
@@ -110,13 +112,14 @@ pub(super) fn advise_drafts(
     let room = gpu_room(settings.device, ctx.machine, settings.vram);
     let Ok(room) = room else { return Ok(None) };
     // What we hold there will belong to the target and the new drafts; `vram` includes it.
-    let (free, held) = (room.bytes, held_on(room.number));
+    let free = room.bytes;
+    let held = held_on(room.number);
     let (free, bytes) = match settings.vram {
         Some(vram) => (vram.saturating_sub(held), vram),
         None => (free, free.saturating_add(held)),
     };
     let found = forecast(ctx, GpuRoom { bytes, ..room }, false, progress);
-    let found = found.inspect_err(|reason| tracing::info!("cannot compare placements: {reason}"));
+    let found = found.inspect_err(|why| tracing::info!(?why, "cannot compare placements"));
     let Ok((found, inputs, gpu)) = found else { return Ok(None) };
     let mut here = inputs.forecasts_beside(&found.times, target.gpu_layers);
     here.retain(|row| is_open(row, settings.strategy));
@@ -131,13 +134,13 @@ pub(super) fn advise_drafts(
     }
     let needed = draft_bytes(&inputs, &best);
     if needed > free {
-        let name = format!("the draft on {}", found.gpu);
-        return Err(StartError::NoRoom { name, needed, free });
+        return Err(StartError::NoRoom { what: Needs::DraftOn(found.gpu), needed, free });
     }
     let reasons = placement_reasons(&inputs, &found.times, &here, &best, &found.gpu);
-    let mut reasons = messages::reasons(&reasons);
-    reasons.extend(numbered(&ctx.files.heads));
-    let (rows, draft_bytes, prefill) = (here, needed, None);
+    let reasons = with_numbers(reasons, &ctx.files.heads);
+    let rows = here;
+    let draft_bytes = needed;
+    let prefill = None;
     Ok(Some(Advice { best, rows, draft_bytes, prefill, reasons, _gpu: gpu }))
 }
 
@@ -151,18 +154,19 @@ pub(super) fn forecast(
     room: GpuRoom,
     alone: bool,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<(Placements, PlacementInputs, Option<Arc<Gpu>>), String> {
+) -> Result<(Placements, PlacementInputs, Option<Arc<Gpu>>), NoForecast> {
     let settings = ctx.settings;
     let mut file = stored(ctx, &room);
     let stored = file.as_mut().and_then(CachedValue::read);
     let (times, gpu) = match stored {
         Some(times) => (times, None),
-        None if !alone => return Err("other models are in use".to_owned()),
+        None if !alone => return Err(NoForecast::ModelsInUse),
         None => {
             progress("measuring the CPU and the GPU", None);
-            let opened = (ctx.open_device)(DraftDevice::Gpu(room.number), room.bytes)?;
+            let device = DraftDevice::Gpu(room.number);
+            let opened = (ctx.open_device)(device, room.bytes).map_err(NoForecast::Failed)?;
             let Some(gpu) = opened else {
-                return Err(format!("cannot open {}", room.name));
+                return Err(NoForecast::NotOpened(room.name));
             };
             let times = measure(ctx, &gpu)?;
             if let Some(file) = &mut file {
@@ -175,10 +179,9 @@ pub(super) fn forecast(
     let rows = inputs.forecasts(&times);
     let open: Vec<PlacementForecast> =
         rows.iter().copied().filter(|row| is_open(row, settings.strategy)).collect();
-    let best = *best_placement(&open).ok_or("no placement is possible")?;
+    let best = *best_placement(&open).ok_or(NoForecast::NoPlacement)?;
     let reasons = placement_reasons(&inputs, &times, &open, &best, &room.name);
-    let mut reasons = messages::reasons(&reasons);
-    reasons.extend(numbered(&ctx.files.heads));
+    let reasons = with_numbers(reasons, &ctx.files.heads);
     let GpuRoom { name, .. } = room;
     let by_layers = inputs.by_layers(&times);
     let slices = (LEAST_PROMPT, MOST_PROMPT_ROWS);
@@ -187,25 +190,20 @@ pub(super) fn forecast(
     Ok((found, inputs, gpu))
 }
 
-/// Which numbers several heads have in the names of placements, in a sentence.
-fn numbered(heads: &[NamedHead]) -> Option<String> {
-    let called = |(index, head): (usize, &NamedHead)| {
-        format!(
-            "draft head {} is {} (M = {})",
-            index + 1,
-            head.called(),
-            head.files.config.blocks()
-        )
-    };
-    let all: Vec<String> = heads.iter().enumerate().map(called).collect();
-    (all.len() > 1).then(|| format!("In these names, {}.", all.join(", ")))
+/// The plan's reasons; and which numbers heads have in the names of placements, if there are
+/// several.
+fn with_numbers(reasons: Vec<Reason>, heads: &[NamedHead]) -> Vec<LoadReason> {
+    let numbered =
+        heads.iter().map(|head| (head.called().to_owned(), head.files.config.blocks())).collect();
+    let numbers = (heads.len() > 1).then_some(LoadReason::HeadNumbers(numbered));
+    reasons.into_iter().map(LoadReason::Plan).chain(numbers).collect()
 }
 
 /// How many bytes a placement's draft takes on the GPU, if it goes there.
 fn draft_bytes(inputs: &PlacementInputs, placement: &PlacementForecast) -> u64 {
     let mut drafts = inputs.drafts.iter();
     let own = drafts.find(|draft| (draft.kind, draft.head) == (placement.draft, placement.head));
-    own.filter(|_| placement.draft_on_gpu).map_or(0, |draft| draft.bytes)
+    if placement.draft_on_gpu { own.map_or(0, |draft| draft.bytes) } else { 0 }
 }
 
 /// Whether a placement fits the requested strategy.
@@ -220,24 +218,22 @@ fn is_open(row: &PlacementForecast, strategy: Option<&'static Strategy>) -> bool
     }
 }
 
-/// What does not run where the advice has it, in a sentence.
+/// What does not run where the advice has it.
 pub(super) fn misplaced(
     ctx: &LoadContext<'_>,
     target: &LoadedTarget,
     drafters: &[LoadedDrafter],
-) -> Option<String> {
+) -> Option<Notice> {
     let planned = &ctx.advice.as_ref()?.best;
     let layers = target.gpu_layers();
     if layers != planned.layers {
-        let told = target.notices.first().cloned();
-        let (of, wanted) = (planned.of, planned.layers);
-        return Some(told.unwrap_or_else(|| {
-            format!("{layers} of the target's {of} blocks are on the GPU instead of {wanted}.")
-        }));
+        let misplaced = Notice::Misplaced { layers, of: planned.of, planned: planned.layers };
+        return Some(target.notices.first().cloned().unwrap_or(misplaced));
     }
     let draft = drafters.iter().find(|drafter| drafter.kind == planned.draft)?;
     let is_elsewhere = draft.is_model() && draft.on_gpu != planned.draft_on_gpu;
-    is_elsewhere.then(|| draft.notice.as_ref().unwrap_or(&draft.reason).clone())
+    let reason = || draft.reasons.first().cloned().map(Notice::Reason);
+    if is_elsewhere { draft.notice.clone().or_else(reason) } else { None }
 }
 
 /// Where the times of this machine and target are stored, if they are.
@@ -258,15 +254,6 @@ fn stored(ctx: &LoadContext<'_>, room: &GpuRoom) -> Option<CachedValue<DeviceTim
     Some(CachedValue::new(folder, of))
 }
 
-/// The whole target in main memory, before it is loaded.
-pub(super) fn target_size(ctx: &LoadContext<'_>) -> TargetSize {
-    let (config, stored) = (&ctx.files.target.config, ctx.files.target.bytes as f64);
-    let weights = config.linear_weights();
-    let lookup = if config.tied_head { 0 } else { (config.vocab * config.hidden) as u64 };
-    let read = stored * weights as f64 / (weights + lookup).max(1) as f64;
-    TargetSize { weights, bytes: read as u64, layers: config.layers }
-}
-
 /// What is to be placed.
 fn inputs(ctx: &LoadContext<'_>, room: &GpuRoom) -> PlacementInputs {
     let files = ctx.files;
@@ -274,11 +261,8 @@ fn inputs(ctx: &LoadContext<'_>, room: &GpuRoom) -> PlacementInputs {
     let head_weights = (config.vocab * config.hidden) as u64;
     let several = files.heads.len() > 1;
     let heads = files.heads.iter().enumerate().map(|(index, head)| {
-        let head = &head.files;
-        let names = head.tensors.names();
-        let fusion = FusionKind::of(names.iter().map(String::as_str)).unwrap_or(FusionKind::Dgf);
-        let own = &ctx.config_of(head);
-        let size = |bytes| sizes::of_head(own, fusion, config.tied_head, bytes);
+        let own = &ctx.config_of(&head.files);
+        let size = |bytes| sizes::of_head(own, head.fusion(), config.tied_head, bytes);
         let most = own.blocks();
         DraftChoice {
             kind: DrafterId::Head,
@@ -300,7 +284,7 @@ fn inputs(ctx: &LoadContext<'_>, room: &GpuRoom) -> PlacementInputs {
             blocks: (0, 0),
         }
     });
-    let target = target_size(ctx);
+    let target = sizes::of_target_files(&ctx.files.target);
     PlacementInputs {
         target,
         block_weights: (target.weights - head_weights) / config.layers.max(1) as u64,
@@ -312,19 +296,21 @@ fn inputs(ctx: &LoadContext<'_>, room: &GpuRoom) -> PlacementInputs {
 }
 
 /// Times of a block on both devices, from passes over one block and over several.
-fn measure(ctx: &LoadContext<'_>, gpu: &Arc<Gpu>) -> Result<DeviceTimes, String> {
+fn measure(ctx: &LoadContext<'_>, gpu: &Arc<Gpu>) -> Result<DeviceTimes, NoForecast> {
     let files = &ctx.files.target;
     let block_bytes = files.bytes / files.config.layers.max(1) as u64;
     let more = if block_bytes > LARGE_BLOCK { 2 } else { 5 }.min(files.config.layers);
     if more < 2 {
-        return Err("the target has only one block".to_owned());
+        return Err(NoForecast::OneBlock);
     }
-    let on = |gpu: Option<&Arc<Gpu>>| -> Result<Vec<BlockTime>, String> {
-        let times = |layers| passes(ctx, layers, gpu).map_err(|error| error.to_string());
+    let on = |gpu: Option<&Arc<Gpu>>| -> Result<Vec<BlockTime>, NoForecast> {
+        let failed = |error: LoadError| NoForecast::Failed(error.to_string());
+        let times = |layers| passes(ctx, layers, gpu).map_err(failed);
         Ok(parted(&times(1)?, &times(more)?, more))
     };
-    let failed = |error: crate::model::GpuError| error.to_string();
-    let (mut cpu, mut card) = (on(None)?, on(Some(gpu))?);
+    let failed = |error: GpuError| NoForecast::Failed(error.to_string());
+    let mut cpu = on(None)?;
+    let mut card = on(Some(gpu))?;
     let has = |times: &[BlockTime], gamma| times.iter().any(|at| at.gamma == gamma);
     cpu.retain(|at| has(&card, at.gamma));
     card.retain(|at| has(&cpu, at.gamma));
@@ -332,7 +318,7 @@ fn measure(ctx: &LoadContext<'_>, gpu: &Arc<Gpu>) -> Result<DeviceTimes, String>
     let transfer = gpu.measure_transfer().map_err(failed)?;
     let times = DeviceTimes { cpu, gpu: card, transfer, trip_ms };
     tracing::info!(?times, "measured the CPU and the GPU");
-    if times.is_sound() { Ok(times) } else { Err("a pass took no measurable time".to_owned()) }
+    if times.is_sound() { Ok(times) } else { Err(NoForecast::NoTime) }
 }
 
 /// T_V of the target with only its first `layers` blocks, on the GPU if one is given.
@@ -344,7 +330,8 @@ fn passes(
     let files = &ctx.files.target;
     let config = &files.config.with_layers(layers);
     let capacity = CONTEXT.min(config.max_positions);
-    let (pool, kv) = (Arc::clone(&ctx.pool), ctx.kv());
+    let pool = Arc::clone(&ctx.pool);
+    let kv = ctx.kv();
     let request = LoadRequest { config, source: files.weights.as_ref(), pool, capacity, kv };
     let mut target: Box<dyn Target> = match gpu {
         Some(gpu) => Box::new(PlacedTarget::on_gpu(gpu, &request, &mut |_| {})?),
@@ -384,7 +371,8 @@ mod tests {
 
     #[test]
     fn a_pass_is_parted_into_blocks_and_the_rest() {
-        let (one, five) = ([(1, 3.0), (16, 7.0)], [(1, 11.0), (4, 12.0), (16, 6.0)]);
+        let one = [(1, 3.0), (16, 7.0)];
+        let five = [(1, 11.0), (4, 12.0), (16, 6.0)];
         let times = parted(&one, &five, 5);
         assert_eq!(times[0], BlockTime { gamma: 1, block_ms: 2.0, rest_ms: 1.0 });
         assert_eq!(times.len(), 2, "γ = 4 was measured once only");

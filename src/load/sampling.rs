@@ -2,6 +2,7 @@
 //! a common choice; each value has its origin. Real models repeat themselves under greedy decoding;
 //! the bundled one is shown greedy. It must never sample.
 
+use super::reason::Notice;
 use crate::library::Recommended;
 use crate::settings::{SetBy, SettingKey, SettingValue, Settings};
 use crate::speculate::SamplerSettings;
@@ -26,7 +27,7 @@ pub(super) struct Sampling {
     pub(super) sampler: SamplerSettings,
     pub(super) origins: Vec<SampledBy>,
     /// Which parts of the recommendation cannot be used.
-    pub(super) notices: Vec<String>,
+    pub(super) notices: Vec<Notice>,
 }
 
 /// The sampler for a model that recommends `found`; `None` for a model that is decoded greedily.
@@ -43,9 +44,10 @@ pub(super) fn sampling(settings: &Settings, found: Option<&Recommended>) -> Samp
             if whole { SettingValue::Whole(number as i64) } else { SettingValue::Number(number) };
         match merged.set(key, &value) {
             Ok(()) => origins.push((key, origin.to_owned())),
-            Err(problem) => {
-                notices.push(format!("Ignoring a recommended value ({origin}): {problem}."))
-            }
+            Err(problem) => notices.push(Notice::Recommended {
+                origin: origin.to_owned(),
+                problem: problem.to_string(),
+            }),
         }
     };
     if let Some(found) = found {
@@ -132,7 +134,8 @@ mod tests {
         let sampling = sampling(&Settings::default(), Some(&recommended(&values)));
         assert_eq!((sampling.sampler.temperature, sampling.sampler.top_p), (0.6, 1.0));
         assert_eq!(sampling.notices.len(), 2, "{:?}", sampling.notices);
-        let notice = &sampling.notices[0];
-        assert!(notice.contains("generation_config.json") && notice.contains("at most 1, not 7"));
+        let Notice::Recommended { origin, problem } = &sampling.notices[0] else { panic!() };
+        assert_eq!(origin, "generation_config.json");
+        assert!(problem.contains("at most 1, not 7"), "{problem}");
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::context::LoadContext;
+use super::reason::{LoadReason, Missing};
 use super::sizes;
 use super::target::LoadedTarget;
 use crate::kernels::Pool;
@@ -27,11 +28,11 @@ pub struct SharedTarget {
     /// Its measured times; empty before they are measured.
     pub(super) measured: Measured,
     /// What is missing for a strategy that needs blocks of it on a GPU.
-    pub(super) missing_gpu_layers: Option<String>,
+    pub(super) missing_gpu_layers: Option<Missing>,
     /// What is missing for a strategy that needs its blocks streamed to a GPU.
-    pub(super) missing_streaming: Option<String>,
+    pub(super) missing_streaming: Option<Missing>,
     /// Where it runs, if that is worth a sentence.
-    pub(super) reason: Option<String>,
+    pub(super) reasons: Vec<LoadReason>,
     /// How many of its blocks are on a GPU.
     pub(super) gpu_layers: usize,
     /// Whether the plan decided where it runs.
@@ -56,7 +57,7 @@ impl SharedTarget {
             measured: Measured::default(),
             missing_gpu_layers: target.missing_gpu_layers(),
             missing_streaming: target.missing_streaming(),
-            reason: target.reason(),
+            reasons: target.reasons(ctx.advice.as_ref().and_then(|advice| advice.prefill)),
             gpu_layers: target.gpu_layers(),
             left_open: ctx.settings.leaves_placement_open(),
             device_bytes: target.device_bytes(),

@@ -3,7 +3,8 @@
 use crate::library::TargetFiles;
 use crate::model::head::{FusionKind, HeadConfig};
 use crate::model::{Config, CpuTarget};
-use crate::plan::{DraftSize, LayerSize, TargetSize};
+use crate::plan::{DraftSize, LayerSize, Setting, TargetSize};
+use crate::settings::ScoredTokens;
 
 /// Bytes per weight in half precision.
 const HALF: f64 = 2.0;
@@ -16,6 +17,14 @@ pub(super) const WIDENED: f64 = 1.55;
 const TREE_ROWS: usize = 1024;
 /// Bytes per weight of a head on the CPU: a code, and its part of a block's scale.
 pub(crate) const FOUR_BITS: f64 = 20.0 / 32.0;
+
+/// An automatic draft vocabulary is the first sixth of the target's: tokenizers merge frequent
+/// pairs first.
+const AUTO_SHARE: usize = 6;
+/// Its size is a multiple of this.
+const AUTO_GRAIN: usize = 1024;
+/// And it is not smaller than this.
+const AUTO_LEAST: usize = 4096;
 
 /// Bytes of one block's keys and values in half precision, with slots for the context and a tree.
 pub(super) fn device_cache(config: &Config, capacity: usize) -> u64 {
@@ -34,6 +43,15 @@ pub(super) fn of_target(files: &TargetFiles, target: &CpuTarget) -> TargetSize {
         bytes: target.pass_bytes(),
         layers,
     }
+}
+
+/// The whole target in main memory, before it is loaded.
+pub(super) fn of_target_files(files: &TargetFiles) -> TargetSize {
+    let config = &files.config;
+    let weights = config.linear_weights();
+    let lookup = if config.tied_head { 0 } else { (config.vocab * config.hidden) as u64 };
+    let read = files.bytes as f64 * weights as f64 / (weights + lookup).max(1) as f64;
+    TargetSize { weights, bytes: read as u64, layers: config.layers }
 }
 
 /// The target's blocks on a GPU, without a draft.
@@ -166,7 +184,19 @@ fn head_cache(config: &HeadConfig, context: usize) -> u64 {
 
 /// Weights of one block of a head.
 fn head_block(body: &Config) -> u64 {
-    let (h, i) = (body.hidden as u64, body.intermediate as u64);
-    let (q, kv) = (body.q_width() as u64, body.kv_width() as u64);
+    let h = body.hidden as u64;
+    let i = body.intermediate as u64;
+    let q = body.q_width() as u64;
+    let kv = body.kv_width() as u64;
     2 * h * q + 2 * h * kv + 3 * h * i
+}
+
+/// The most tokens of `vocab` that `wished` lets a head score, not counting those that end a turn.
+pub(super) fn most_scored(wished: &ScoredTokens, vocab: usize) -> usize {
+    match wished {
+        ScoredTokens::First(Setting::Fixed(count)) => (*count).min(vocab),
+        ScoredTokens::First(Setting::Auto) | ScoredTokens::OfText(_) => {
+            (vocab / AUTO_SHARE).next_multiple_of(AUTO_GRAIN).max(AUTO_LEAST).min(vocab)
+        }
+    }
 }

@@ -1,20 +1,20 @@
-//! Loads the target: on the CPU, or with its first blocks on a GPU if the user wants that and they
-//! fit. It must not depend on drafters.
+//! Loads the target: on the CPU, where a GPU may read long prompts for it, or with its first blocks
+//! on a GPU. It must not depend on drafters.
 
 use std::sync::Arc;
 
-use super::context::{LoadContext, percents};
+use super::context::{LoadContext, PackedFrom, WithPacked, percents};
 use super::error::StartError;
 use super::files::ModelFiles;
-use super::packed::{PackedFrom, WithPacked, with_packed};
-use super::prefill::{Prefilled, prefilled};
-use super::sizes::{self, DraftBytes};
-use crate::messages;
+use super::place;
+use super::reason::{LoadReason, Missing, Notice, PromptObstacle};
+use super::sizes;
 use crate::model::{
-    self, CpuTarget, Gpu, LoadRequest, PlacedTarget, Target, TargetFallback, TargetPlace,
-    WeightSource,
+    CpuTarget, Gpu, LoadError, LoadRequest, PlacedTarget, Progress, Target, TargetFallback,
+    TargetPlace, WeightSource,
 };
-use crate::plan::{LayerPlacement, LayerSize, Reason, Setting, gpu_room, place_layers};
+use crate::plan::{DraftDevice, GpuRoom, LayerPlacement, PrefillForecast, Reason, gpu_room};
+use crate::settings::PrefillDevice;
 
 /// A target on its devices.
 pub(super) struct LoadedTarget {
@@ -23,54 +23,39 @@ pub(super) struct LoadedTarget {
     placed: LayerPlacement,
     /// Whether its blocks were to be streamed.
     streamed: bool,
-    /// What is expected of long prompts on a GPU, in a sentence, if that is known.
-    expected: Option<String>,
     /// What the user requested and did not get.
-    pub(super) notices: Vec<String>,
+    pub(super) notices: Vec<Notice>,
     /// Where its packed weights came from.
     pub(super) packed_from: PackedFrom,
 }
 
-/// A target whose first blocks were put on a GPU: as many as fit.
-struct Put {
-    target: PlacedTarget,
-    /// If fewer fit, how many, the GPU's name and its message.
-    fewer: Option<(usize, String, model::LoadError)>,
-}
-
-impl From<PlacedTarget> for Put {
-    fn from(target: PlacedTarget) -> Self {
-        Self { target, fewer: None }
+/// Puts the first `layers` blocks on `gpu`, or the whole target if these are all. Blocks that do
+/// not fit stay on the CPU, and the error says why.
+fn put(
+    ctx: &LoadContext<'_>,
+    gpu: &Arc<Gpu>,
+    layers: usize,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(PlacedTarget, Option<LoadError>), LoadError> {
+    // Blocks that go to a GPU are not packed for the CPU, so the complete weights could not be
+    // stored.
+    let request = &ctx.request(ctx.files.target.weights.as_ref());
+    if place::streams(ctx) {
+        return Ok((PlacedTarget::streamed(gpu, request, progress)?, None));
     }
-}
-
-impl Put {
-    /// Puts the first `layers` blocks on `gpu`, or the whole target if these are all. Blocks that do
-    /// not fit stay on the CPU.
-    fn load(
-        gpu: &Arc<Gpu>,
-        (layers, spare, streamed): (usize, u64, bool),
-        request: &LoadRequest<'_>,
-        progress: &mut dyn FnMut(model::Progress),
-    ) -> Result<Self, model::LoadError> {
-        if streamed {
-            return Ok(PlacedTarget::streamed(gpu, request, progress)?.into());
+    let all = request.config.layers;
+    let mut whole = None;
+    if layers == all {
+        match PlacedTarget::on_gpu(gpu, request, progress) {
+            Ok(target) => return Ok((target, None)),
+            Err(error @ LoadError::Device { .. }) if all > 1 => whole = Some(error),
+            Err(error) => return Err(error),
         }
-        let all = request.config.layers;
-        let mut whole = None;
-        if layers == all {
-            match PlacedTarget::on_gpu(gpu, request, progress) {
-                Ok(target) => return Ok(target.into()),
-                Err(error @ model::LoadError::Device { .. }) if all > 1 => whole = Some(error),
-                Err(error) => return Err(error),
-            }
-        }
-        let most = layers.min(all - 1);
-        let (target, refused) = PlacedTarget::split_fitting(gpu, (most, spare), request, progress)?;
-        let count = target.gpu_layers();
-        let fewer = refused.or(whole).map(|error| (count, gpu.name().to_owned(), error));
-        Ok(Self { target, fewer })
     }
+    let most = layers.min(all - 1);
+    let spare = ctx.draft_bytes().sum();
+    let (target, refused) = PlacedTarget::split_fitting(gpu, (most, spare), request, progress)?;
+    Ok((target, refused.or(whole)))
 }
 
 impl LoadedTarget {
@@ -78,17 +63,69 @@ impl LoadedTarget {
         ctx: &LoadContext<'_>,
         progress: &mut dyn FnMut(&str, Option<f32>),
     ) -> Result<Self, StartError> {
-        let placed = place(ctx);
-        if placed.layers > 0 {
-            // Blocks that go to another device are not packed for the CPU, so the complete weights
-            // could not be stored.
-            return Self::load_from(ctx, placed, ctx.files.target.weights.as_ref(), progress);
+        let placed = place::layers(ctx);
+        if placed.layers == 0 {
+            let refused = placed.requested.then(|| Notice::Reason(placed.reason.clone().into()));
+            return Ok(Self::on_cpu(ctx, placed, refused, progress)?.with_prefill(ctx, progress));
         }
-        let load = |source: &dyn WeightSource| Self::load_from(ctx, placed, source, progress);
-        let WithPacked { loaded, from, not_kept } = with_packed(ctx, &ctx.files.target, load)?;
-        let notices = not_kept.into_iter().chain(loaded.notices).collect();
-        let loaded = Self { notices, packed_from: from, ..loaded };
-        Ok(loaded.with_prefill(ctx, progress))
+        match Self::on_gpu(ctx, &placed, progress)? {
+            Ok(target) => Ok(target),
+            Err(failed) => Self::on_cpu(ctx, placed, failed, progress),
+        }
+    }
+
+    /// With the planned blocks on a GPU, or as many as fit there; the inner error says why there
+    /// are none.
+    fn on_gpu(
+        ctx: &LoadContext<'_>,
+        planned: &LayerPlacement,
+        progress: &mut dyn FnMut(&str, Option<f32>),
+    ) -> Result<Result<Self, Option<Notice>>, StartError> {
+        let gpu = match (ctx.open_device)(planned.device, planned.room) {
+            Ok(Some(gpu)) => gpu,
+            Ok(None) => return Ok(Err(None)),
+            Err(error) => return Ok(Err(Some(Notice::GpuFailed(error)))),
+        };
+        let files = &ctx.files.target;
+        let mut percent = percents(&files.name, progress);
+        let (target, refused) = match put(ctx, &gpu, planned.layers, &mut percent) {
+            Ok(found) => found,
+            Err(error @ LoadError::Device { .. }) => {
+                return Ok(Err(Some(Notice::TargetFailed(error.to_string()))));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let (placed, notices) = match refused {
+            None => (planned.clone(), Vec::new()),
+            Some(error) => {
+                let layers = target.gpu_layers();
+                let gpu = gpu.name().to_owned();
+                let placed = planned.cut_to(layers, files.config.layers, &gpu);
+                let planned = planned.layers;
+                let error = device_message(error);
+                (placed, vec![Notice::TargetCut { layers, planned, gpu, error }])
+            }
+        };
+        let streamed = place::streams(ctx);
+        Ok(Ok(Self { target, placed, streamed, notices, packed_from: PackedFrom::Files }))
+    }
+
+    /// All of it on the CPU, from packed weights if there are some, with a notice of why it is not
+    /// on a GPU.
+    fn on_cpu(
+        ctx: &LoadContext<'_>,
+        placed: LayerPlacement,
+        notice: Option<Notice>,
+        progress: &mut dyn FnMut(&str, Option<f32>),
+    ) -> Result<Self, StartError> {
+        let files = &ctx.files.target;
+        let load = |source: &dyn WeightSource| {
+            CpuTarget::load(&ctx.request(source), &mut percents(&files.name, progress))
+        };
+        let WithPacked { loaded, from: packed_from, not_kept } = ctx.with_packed(files, load)?;
+        let notices = not_kept.into_iter().chain(notice).collect();
+        let streamed = place::streams(ctx);
+        Ok(Self { target: loaded.into(), placed, streamed, notices, packed_from })
     }
 
     /// Adds a GPU that reads its long prompts, if there should be one.
@@ -97,75 +134,10 @@ impl LoadedTarget {
         ctx: &LoadContext<'_>,
         progress: &mut dyn FnMut(&str, Option<f32>),
     ) -> Self {
-        if self.target.place() != TargetPlace::Cpu {
-            return self;
-        }
-        self.target = match prefilled(ctx, self.target.into_cpu(), progress) {
-            Prefilled::There(target) => {
-                let forecast = ctx.advice.as_ref().and_then(|advice| advice.prefill);
-                let gpu = target.prompts_on().map_or("", |(gpu, _)| gpu);
-                self.expected = forecast.map(|forecast| messages::long_prompt(&forecast, gpu));
-                *target
-            }
-            Prefilled::Here(cpu, notice) => {
-                self.notices.extend(notice);
-                (*cpu).into()
-            }
-        };
+        let (target, notice) = with_prompts(ctx, self.target.into_cpu(), progress);
+        self.target = target;
+        self.notices.extend(notice);
         self
-    }
-
-    fn load_from(
-        ctx: &LoadContext<'_>,
-        placed: LayerPlacement,
-        source: &dyn WeightSource,
-        progress: &mut dyn FnMut(&str, Option<f32>),
-    ) -> Result<Self, StartError> {
-        let files = &ctx.files.target;
-        let mut percent = percents(&files.name, progress);
-        let request = LoadRequest {
-            config: &files.config,
-            source,
-            pool: Arc::clone(&ctx.pool),
-            capacity: ctx.context,
-            kv: ctx.kv(),
-        };
-        let mut notice =
-            (placed.requested && placed.layers == 0).then(|| messages::reason(&placed.reason));
-        match (ctx.open_device)(placed.device, placed.room) {
-            Ok(Some(gpu)) if placed.layers > 0 => {
-                let how = (placed.layers, ctx.draft_bytes().sum(), streams(ctx));
-                match Put::load(&gpu, how, &request, &mut percent) {
-                    Ok(Put { target, fewer }) => {
-                        let packed_from = PackedFrom::Files;
-                        let mut placed = placed;
-                        let notices =
-                            fewer.map(|fewer| cut(&mut placed, files.config.layers, fewer));
-                        let (streamed, notices) = (streams(ctx), notices.into_iter().collect());
-                        let expected = None;
-                        return Ok(Self {
-                            target,
-                            placed,
-                            streamed,
-                            expected,
-                            notices,
-                            packed_from,
-                        });
-                    }
-                    Err(error @ model::LoadError::Device { .. }) => {
-                        notice = Some(format!("The target runs on the CPU: {error}."));
-                    }
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            Err(error) => notice = Some(format!("Cannot use the GPU ({error}).")),
-            Ok(_) => {}
-        }
-        let whole = CpuTarget::load(&request, &mut percent)?;
-        let notices = notice.into_iter().collect();
-        let streamed = streams(ctx);
-        let (expected, packed_from) = (None, PackedFrom::Files);
-        Ok(Self { target: whole.into(), placed, streamed, expected, notices, packed_from })
     }
 
     /// The part on the CPU, which has the embedding and the LM head.
@@ -212,123 +184,145 @@ impl LoadedTarget {
         matches!(self.target.place(), TargetPlace::Gpu | TargetPlace::Streamed)
     }
 
-    /// Where it runs, if that is worth a sentence.
-    pub(super) fn reason(&self) -> Option<String> {
-        let streamed = self.target.streamed_bytes() >> 20;
+    /// Where it runs, if that is worth a sentence; with what is expected of long prompts.
+    pub(super) fn reasons(&self, prompts: Option<PrefillForecast>) -> Vec<LoadReason> {
+        let place = LoadReason::Plan(self.placed.reason.clone());
+        let bytes = self.target.streamed_bytes();
         match self.target.place() {
-            TargetPlace::Cpu => None,
+            TargetPlace::Cpu => Vec::new(),
             TargetPlace::Prompts => {
-                let (gpu, rows) = self.target.prompts_on()?;
-                let expected = self.expected.as_ref().map(|told| format!(" {told}"));
-                Some(format!(
-                    "{gpu} reads long prompts in slices of {rows} rows and receives {streamed} MiB \
-                     for each slice; the CPU computes the answers.{}",
-                    expected.unwrap_or_default()
-                ))
+                let Some((gpu, rows)) = self.target.prompts_on() else { return Vec::new() };
+                let gpu = gpu.to_owned();
+                let expected =
+                    prompts.map(|forecast| LoadReason::LongPrompt { gpu: gpu.clone(), forecast });
+                let reads = LoadReason::PromptsOnGpu { gpu, rows, bytes };
+                std::iter::once(reads).chain(expected).collect()
             }
-            TargetPlace::Split | TargetPlace::Gpu => Some(messages::reason(&self.placed.reason)),
-            TargetPlace::Streamed => Some(format!(
-                "{} Each pass transfers {streamed} MiB.",
-                messages::reason(&self.placed.reason)
-            )),
+            TargetPlace::Split | TargetPlace::Gpu => vec![place],
+            TargetPlace::Streamed => vec![place, LoadReason::PassTransfers(bytes)],
         }
     }
 
-    /// Why nothing of it is on a GPU, a clause.
-    fn why_not_placed(&self) -> String {
-        match (&self.placed.reason, self.notices.first()) {
-            (Reason::TargetOnCpu(why), _) => messages::obstacle(why),
-            (_, Some(failed)) => failed.trim_end_matches('.').to_owned(),
-            (other, None) => messages::reason(other).trim_end_matches('.').to_owned(),
-        }
+    /// Why nothing of it is on a GPU.
+    fn why_not_placed(&self) -> Box<Notice> {
+        let reason = &self.placed.reason;
+        let failed = match reason {
+            Reason::TargetOnCpu(_) => None,
+            _ => self.notices.first().cloned(),
+        };
+        Box::new(failed.unwrap_or_else(|| Notice::Reason(reason.clone().into())))
     }
 
-    /// What is missing for a strategy that needs blocks of the target on a GPU, and what to do.
-    pub(super) fn missing_gpu_layers(&self) -> Option<String> {
+    /// What is missing for a strategy that needs blocks of the target on a GPU.
+    pub(super) fn missing_gpu_layers(&self) -> Option<Missing> {
         match self.target.place() {
             TargetPlace::Split | TargetPlace::Gpu => None,
             TargetPlace::Cpu | TargetPlace::Prompts if self.placed.requested => {
-                Some(format!("target blocks on a GPU: {}", self.why_not_placed()))
+                Some(Missing::GpuLayers(Some(self.why_not_placed())))
             }
             TargetPlace::Cpu | TargetPlace::Prompts | TargetPlace::Streamed => {
-                Some("target blocks on a GPU: start with --gpu-layers auto".to_owned())
+                Some(Missing::GpuLayers(None))
             }
         }
     }
 
-    /// What is missing for a strategy that needs the target's blocks streamed to a GPU, and what to
-    /// do.
-    pub(super) fn missing_streaming(&self) -> Option<String> {
+    /// What is missing for a strategy that needs the target's blocks streamed to a GPU.
+    pub(super) fn missing_streaming(&self) -> Option<Missing> {
         match self.target.place() {
             TargetPlace::Streamed => None,
             TargetPlace::Cpu if self.streamed => {
-                Some(format!("a GPU to stream to: {}", self.why_not_placed()))
+                Some(Missing::Streaming(Some(self.why_not_placed())))
             }
-            _ => {
-                Some("a target that is streamed to a GPU: start with --strategy offload".to_owned())
-            }
+            _ => Some(Missing::Streaming(None)),
         }
     }
-}
-
-/// Notes and reports that fewer blocks fit on a device than were placed there.
-fn cut(
-    placed: &mut LayerPlacement,
-    of: usize,
-    (count, gpu, error): (usize, String, model::LoadError),
-) -> String {
-    let asked = placed.layers;
-    *placed = placed.cut_to(count, of, &gpu);
-    let reason = match error {
-        model::LoadError::Device { reason, .. } => reason,
-        other => other.to_string(),
-    };
-    format!(
-        "Only {count} of the {asked} target blocks planned for {gpu} run there, and the others on \
-         the CPU: {reason}."
-    )
 }
 
 /// Loads the same target on the CPU from its files, which are opened again: they are needed only if
 /// a device fails, so nothing is held for that.
 fn way_back(ctx: &LoadContext<'_>) -> TargetFallback {
-    let (settings, pool) = (ctx.settings.clone(), Arc::clone(&ctx.pool));
-    let (capacity, kv) = (ctx.context, ctx.kv());
+    let settings = ctx.settings.clone();
+    let pool = Arc::clone(&ctx.pool);
+    let capacity = ctx.context;
+    let kv = ctx.kv();
     Box::new(move || {
         let files = ModelFiles::open_target(&settings).map_err(|error| error.to_string())?;
-        let (config, source) = (&files.config, files.weights.as_ref());
+        let config = &files.config;
+        let source = files.weights.as_ref();
         let request = LoadRequest { config, source, pool, capacity, kv };
         CpuTarget::load(&request, &mut |_| {}).map_err(|error| error.to_string())
     })
 }
 
-/// Whether the target's blocks are to be streamed to the GPU.
-fn streams(ctx: &LoadContext<'_>) -> bool {
-    ctx.settings.strategy.is_some_and(|row| row.streamed)
+/// What a device said of a failure.
+fn device_message(error: LoadError) -> String {
+    match error {
+        LoadError::Device { reason, .. } => reason,
+        other => other.to_string(),
+    }
 }
 
-/// How many blocks of the target go to the GPU, next to what the draft will take there.
-fn place(ctx: &LoadContext<'_>) -> LayerPlacement {
-    let files = ctx.files;
-    let settings = ctx.settings;
-    if streams(ctx) {
-        let room = gpu_room(settings.device, ctx.machine, settings.vram);
-        return LayerPlacement::streamed(room, files.target.config.layers);
-    }
-    let DraftBytes { draft, small } = ctx.draft_bytes();
-    let size = LayerSize { draft, small, ..sizes::of_layers(&files.target, ctx.context) };
-    if let Some(advice) = &ctx.advice {
-        let setting = Setting::Fixed(advice.best.layers);
-        return place_layers(setting, (settings.device, settings.vram), ctx.machine, size);
-    }
-    let needs_some = settings.strategy.is_some_and(|row| row.gpu_layers);
-    let setting = match settings.gpu_layers {
-        Setting::Fixed(0) if needs_some => Setting::Auto,
-        // None were requested, and nothing says that they pay off.
-        Setting::Auto if !needs_some && !settings.given.contains_key("gpu_layers") => {
-            Setting::Fixed(0)
-        }
-        setting => setting,
+/// `cpu` with a GPU that reads its long prompts, if there should be one; otherwise with the reason,
+/// if the user has requested it.
+fn with_prompts(
+    ctx: &LoadContext<'_>,
+    cpu: CpuTarget,
+    progress: &mut dyn FnMut(&str, Option<f32>),
+) -> (PlacedTarget, Option<Notice>) {
+    let requested = match ctx.settings.prefill {
+        PrefillDevice::Cpu => return (cpu.into(), None),
+        PrefillDevice::Gpu => true,
+        PrefillDevice::Auto => false,
     };
-    place_layers(setting, (settings.device, settings.vram), ctx.machine, size)
+    let pays = ctx.advice.as_ref().and_then(|advice| advice.prefill).is_some_and(|it| it.pays);
+    if !requested && !pays {
+        return (cpu.into(), None);
+    }
+    let stays = |cpu: CpuTarget, why: PromptObstacle| -> (PlacedTarget, Option<Notice>) {
+        tracing::info!(?why, "reading prompts on the CPU");
+        let notice = requested.then_some(Notice::PromptsOnCpu(why));
+        (cpu.into(), notice)
+    };
+    let (gpu, room) = match prompt_gpu(ctx) {
+        Ok(found) => found,
+        Err(why) => return stays(cpu, why),
+    };
+    let files = &ctx.files.target;
+    let request = ctx.request(files.weights.as_ref());
+    let name = format!("{} for {}", files.name, room.name);
+    let mut percent = percents(&name, progress);
+    let target = match PlacedTarget::reading_prompts(cpu, &gpu, &request, &mut percent) {
+        Ok(target) => target,
+        Err(failed) => {
+            let (cpu, error) = *failed;
+            return stays(cpu, PromptObstacle::Failed(device_message(error)));
+        }
+    };
+    let draft = ctx.draft_bytes().sum();
+    let needed = target.device_bytes();
+    if needed.saturating_add(draft) > room.bytes {
+        let why = PromptObstacle::Room { needed, draft, gpu: room.name, room: room.bytes };
+        return stays(target.into_cpu(), why);
+    }
+    (target, None)
+}
+
+/// The GPU, if the main memory has room for what is sent there.
+fn prompt_gpu(ctx: &LoadContext<'_>) -> Result<(Arc<Gpu>, GpuRoom), PromptObstacle> {
+    let settings = ctx.settings;
+    let machine = ctx.machine;
+    let room = gpu_room(settings.device, machine, settings.vram);
+    let room = room.map_err(PromptObstacle::NoGpu)?;
+    let files = &ctx.files.target;
+    // What was free before the target was loaded must hold it twice.
+    let twice = files.bytes + (files.bytes as f64 * sizes::WIDENED) as u64;
+    let free = machine.memory.free;
+    if machine.memory.total > 0 && twice > free {
+        return Err(PromptObstacle::MainMemory { needed: twice, free });
+    }
+    match (ctx.open_device)(DraftDevice::Gpu(room.number), room.bytes) {
+        Ok(Some(gpu)) => Ok((gpu, room)),
+        Ok(None) => Err(PromptObstacle::NotOpened(room.name)),
+        Err(error) => Err(PromptObstacle::Failed(error)),
+    }
 }

@@ -1,8 +1,10 @@
 use super::*;
 use crate::draft::Depths;
 use crate::hardware::{Adapter, AdapterKind, Cpu, GpuFinding, Memory};
-use crate::plan::{DeviceChoice, DraftDevice, Setting};
+use crate::library::LibraryError;
+use crate::plan::{DeviceChoice, DraftDevice, Obstacle, Reason, Setting};
 use crate::settings::{HeadChoice, SettingValue};
+use crate::speculate::Shape;
 
 pub(super) fn machine() -> Machine {
     Machine {
@@ -19,15 +21,33 @@ pub(super) fn machine() -> Machine {
     }
 }
 
-fn loaded(settings: &Settings, purpose: Purpose) -> Result<Loaded, StartError> {
+fn loaded(settings: &Settings, purpose: Purpose) -> Result<LoadedModels, StartError> {
     load(settings, &machine(), purpose, &mut |_, _| {})
 }
 
-fn refused(settings: &Settings) -> String {
+fn refused(settings: &Settings) -> StartError {
     match loaded(settings, Purpose::Text) {
-        Err(error) => error.to_string(),
-        Ok(loaded) => panic!("loaded {}", loaded.ready.target),
+        Err(error) => error,
+        Ok(loaded) => panic!("loaded {}", loaded.setup.target),
     }
+}
+
+/// [`load`] with devices opened by `open_device`.
+pub(super) fn load_on(
+    settings: &Settings,
+    machine: &Machine,
+    open_device: OpenDevice,
+) -> LoadedModels {
+    let mode =
+        LoadMode { purpose: Purpose::Text, placed_by: PlacementSource::Measured, open_device };
+    let files = ModelFiles::open(settings, &mut |_, _| {});
+    let loaded = files.and_then(|files| load_files(settings, machine, mode, files, &mut |_, _| {}));
+    loaded.unwrap_or_else(|error| panic!("{error}"))
+}
+
+pub(super) fn row<'a>(setup: &'a Setup, name: &str) -> &'a StrategySetup {
+    let row = setup.strategies.iter().find(|row| row.strategy.name == name);
+    row.unwrap_or_else(|| panic!("{name}"))
 }
 
 #[test]
@@ -39,19 +59,17 @@ fn the_bundled_pair_is_shown_with_a_tree_in_a_chat() {
         }
     });
     let loaded = loaded.unwrap_or_else(|error| panic!("{error}"));
-    let ready = &loaded.ready;
-    assert!(ready.gamma >= 8 && ready.depth >= 3 && ready.width >= 3, "{ready:?}");
-    assert_eq!(ready.context, loaded.target.capacity());
-    assert!(ready.draft.as_ref().is_some_and(|draft| draft.contains("DGF")), "{ready:?}");
-    assert!(ready.reasons[0].starts_with("No GPU found ("));
-    assert!(
-        ready
-            .reasons
-            .iter()
-            .any(|line| line.starts_with("Each round uses the fastest source: conversation "))
-    );
-    assert!(loaded.notices.is_empty());
-    assert_eq!(loaded.target.len(), 0, "the measurement leaves nothing behind");
+    let setup = &loaded.setup;
+    let shape = setup.budget.shape;
+    assert!(shape.gamma >= 8 && shape.depth >= 3 && shape.width >= 3, "{setup:?}");
+    assert_eq!(setup.context, loaded.target.capacity());
+    let draft = setup.initial().and_then(|row| row.draft.as_deref());
+    assert!(draft.is_some_and(|draft| draft.contains("DGF")), "{setup:?}");
+    assert_eq!(setup.reasons[0], LoadReason::Plan(Reason::DraftOnCpu(Obstacle::NoGpu)));
+    let sources = |why: &LoadReason| matches!(why, LoadReason::Plan(Reason::Sources { .. }));
+    assert!(setup.reasons.iter().any(sources), "{:?}", setup.reasons);
+    assert!(setup.notices.is_empty());
+    assert_eq!(loaded.target.len(), 0, "the measurement leaves no trace");
     assert_eq!(stages.first().map(String::as_str), Some("opening the model"));
     assert_eq!(stages.last().map(String::as_str), Some("measuring"));
 }
@@ -60,9 +78,9 @@ fn the_bundled_pair_is_shown_with_a_tree_in_a_chat() {
 fn a_gpu_that_is_not_there_moves_the_draft_to_the_cpu_and_says_so() {
     let settings = Settings { device: DeviceChoice::Gpu(None), ..Settings::default() };
     let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(loaded.notices.len(), 1, "{:?}", loaded.notices);
-    assert!(loaded.notices[0].ends_with("; drafting on the CPU."), "{:?}", loaded.notices);
-    assert_eq!(loaded.ready.vram_used, 0);
+    let why = Notice::Reason(LoadReason::Plan(Reason::DraftOnCpu(Obstacle::NoGpu)));
+    assert_eq!(loaded.setup.notices, [why]);
+    assert_eq!(loaded.setup.device_bytes, 0);
 }
 
 #[test]
@@ -72,31 +90,29 @@ fn blocks_of_the_target_stay_on_the_cpu_where_there_is_no_gpu_and_the_reason_is_
         let value = SettingValue::Text(wish.to_string());
         settings.set("gpu_layers", &value).unwrap_or_else(|error| panic!("{error:?}"));
         let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(loaded.notices.len(), 1, "{:?}", loaded.notices);
-        let notice = &loaded.notices[0];
-        assert!(
-            notice.starts_with("No GPU found (")
-                && notice.ends_with("; the target runs on the CPU."),
-            "{notice}"
-        );
+        let why = Notice::Reason(LoadReason::Plan(Reason::TargetOnCpu(Obstacle::NoGpu)));
+        assert_eq!(loaded.setup.notices, [why]);
     }
 }
 
 #[test]
 fn strategies_that_need_a_gpu_are_refused_with_the_reason_where_there_is_none() {
-    for name in ["offload", "partial-plain", "partial"] {
-        let settings = Settings { strategy: Strategy::named(name), ..Settings::default() };
+    let why = || Box::new(Notice::Reason(LoadReason::Plan(Reason::TargetOnCpu(Obstacle::NoGpu))));
+    for (of, expected) in [
+        ("offload", Missing::Streaming(Some(why()))),
+        ("partial-plain", Missing::GpuLayers(Some(why()))),
+        ("partial", Missing::GpuLayers(Some(why()))),
+    ] {
+        let settings = Settings { strategy: Strategy::named(of), ..Settings::default() };
         let error = refused(&settings);
-        assert!(error.contains(name) && error.contains("no GPU"), "{error}");
+        let StartError::Strategy { name, missing, .. } = error else { panic!("{error}") };
+        assert_eq!((name, missing), (of, expected));
     }
     let loaded = loaded(&Settings::default(), Purpose::Text).unwrap_or_else(|e| panic!("{e}"));
-    let statuses = &loaded.ready.strategies;
-    for (name, remedy) in
-        [("partial-plain", "--gpu-layers auto"), ("offload", "--strategy offload")]
+    for (name, missing) in
+        [("partial-plain", Missing::GpuLayers(None)), ("offload", Missing::Streaming(None))]
     {
-        let status = statuses.iter().find(|status| status.name == name);
-        let missing = status.and_then(|status| status.missing.as_deref()).unwrap_or_default();
-        assert!(missing.contains(remedy), "{missing}");
+        assert_eq!(row(&loaded.setup, name).missing, Some(missing));
     }
 }
 
@@ -105,13 +121,15 @@ fn held_values_are_what_the_first_round_gets() {
     let mut settings = Settings { draft: HeadChoice::Lookup, ..Settings::default() };
     settings.controls.gamma = Setting::Fixed(5);
     let lookup = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!((lookup.ready.gamma, lookup.ready.blocks), (5, 0));
-    assert!(lookup.ready.reasons[0].contains("as you chose"), "{:?}", lookup.ready.reasons);
+    let budget = lookup.setup.budget;
+    assert_eq!((budget.shape.gamma, budget.blocks), (5, 0));
+    assert_eq!(lookup.setup.reasons[0], LoadReason::Lookup(WhyLookup::Chosen));
     settings.draft = HeadChoice::Own;
     settings.strategy = Strategy::named("dovetail");
     settings.controls.blocks = Setting::Fixed(3);
     let head = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!((head.ready.gamma, head.ready.blocks), (5, 3));
+    let budget = head.setup.budget;
+    assert_eq!((budget.shape.gamma, budget.blocks), (5, 3));
 }
 
 #[test]
@@ -120,15 +138,13 @@ fn what_cannot_be_run_is_refused_with_the_remedy() {
     let draft = HeadChoice::named(Some(golden));
     let settings = Settings { draft, ..Settings::default() };
     let error = refused(&settings);
-    assert!(error.contains("does not fit the target: its hidden size"), "{error}");
+    let StartError::Library(error) = error else { panic!("{error}") };
+    assert!(matches!(error, LibraryError::Misfit { .. }), "{error}");
 
     let mut small = machine();
     small.memory.total = 1 << 20;
-    let error = match load(&Settings::default(), &small, Purpose::Text, &mut |_, _| {}) {
-        Err(error) => error.to_string(),
-        Ok(_) => panic!("it cannot fit"),
-    };
-    assert!(error.contains("but this machine has 1 MiB; use a smaller model"), "{error}");
+    let error = load(&Settings::default(), &small, Purpose::Text, &mut |_, _| {}).err();
+    assert!(matches!(error, Some(StartError::Memory { total: 0x10_0000, .. })), "{error:?}");
 }
 
 #[test]
@@ -136,18 +152,21 @@ fn a_small_model_of_its_own_serves_the_strategies_that_need_one() {
     let settings =
         Settings { strategy: Strategy::named("sps"), context: Some(300), ..Settings::default() };
     let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
-    let ready = &loaded.ready;
-    assert_eq!((ready.gamma, ready.width, ready.depth, ready.blocks), (6, 1, 4, 0));
-    let draft = ready.draft.as_deref().unwrap_or_default();
+    let setup = &loaded.setup;
+    let shape = Shape { gamma: 6, width: 1, depth: 4 };
+    assert_eq!((setup.budget.shape, setup.budget.blocks), (shape, 0));
+    let draft = setup.initial().and_then(|row| row.draft.clone()).unwrap_or_default();
     assert!(draft.starts_with("small model dovetail-small"), "{draft}");
-    assert!(ready.reasons[0].contains("and has the target's vocabulary"), "{:?}", ready.reasons);
+    let LoadReason::SmallModel { gpu: None, shared: None, .. } = &setup.reasons[0] else {
+        panic!("{:?}", setup.reasons)
+    };
     for name in ["small-model", "sps", "specexec"] {
-        let status = ready.strategies.iter().find(|status| status.name == name);
-        assert!(status.is_some_and(|status| status.missing.is_none()), "{name}");
+        assert_eq!(row(setup, name).missing, None, "{name}");
     }
 
     let settings = Settings { draft_model: Some("/no/such/model".into()), ..settings };
-    assert!(refused(&settings).contains("no model named \"/no/such/model\""));
+    let error = refused(&settings);
+    assert!(matches!(error, StartError::Library(_)), "{error}");
 }
 
 #[test]
@@ -156,25 +175,32 @@ fn more_than_the_models_can_is_cut_to_it_and_said() {
     let mut settings = Settings { context: Some(1 << 20), strategy, ..Settings::default() };
     settings.controls.blocks = Setting::Fixed(9);
     let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
-    let (context, blocks) = (loaded.ready.context, loaded.ready.blocks);
-    assert_eq!(context, loaded.target.capacity());
-    assert!(context < 1 << 20);
-    let [of_context, of_blocks] = &loaded.notices[..] else { panic!("{:?}", loaded.notices) };
-    let told = format!("`context` is 1048576, but dovetail-demo 6M supports {context} tokens");
-    assert!(of_context.starts_with(&told), "{of_context}");
-    assert!(of_blocks.contains("`blocks` is 9"), "{of_blocks}");
-    assert!(of_blocks.ends_with(&format!("using {blocks}.")), "{of_blocks} {blocks}");
+    let setup = &loaded.setup;
+    assert_eq!(setup.context, loaded.target.capacity());
+    assert!(setup.context < 1 << 20);
+    let used = setup.budget.blocks;
+    let expected = [
+        Notice::Context {
+            requested: 1 << 20,
+            most: setup.context,
+            target: "dovetail-demo 6M".to_owned(),
+        },
+        Notice::Blocks { requested: 9, used, why: BlocksLimit::Most(used) },
+    ];
+    assert_eq!(setup.notices, expected);
 }
 
 #[test]
 fn a_named_small_model_drafts_and_the_bundled_target_stays_greedy() {
     let settings = Settings { draft_model: Some("bundled".into()), ..Settings::default() };
     let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(loaded.ready.strategy, "auto");
-    assert!(loaded.ready.draft.is_some_and(|draft| draft.contains("small model")));
-    assert_eq!(loaded.ready.sampler, Some(settings.sampler));
-    assert!(loaded.sampling.iter().all(|row| row.origin == "default"), "{:?}", loaded.sampling);
-    assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
+    let setup = &loaded.setup;
+    assert_eq!(setup.strategy.name, "auto");
+    let draft = setup.initial().and_then(|row| row.draft.as_deref());
+    assert!(draft.is_some_and(|draft| draft.contains("small model")));
+    assert_eq!(setup.sampler, settings.sampler);
+    assert!(setup.sampling.iter().all(|row| row.origin == "default"), "{:?}", setup.sampling);
+    assert!(setup.notices.is_empty(), "{:?}", setup.notices);
 }
 
 #[test]
@@ -194,10 +220,10 @@ fn a_card_that_is_lost_at_once_leaves_the_whole_head_to_the_cpu() {
         DraftDevice::Cpu => Ok(None),
         _ => Err("out of memory".into()),
     };
-    let loaded = load_on(&settings, &machine, Purpose::Text, full, &mut |_, _| {});
-    let ready = loaded.unwrap_or_else(|error| panic!("{error}")).ready;
-    assert_eq!((ready.depths, ready.vram_used), (Depths::Elastic(4), 0));
-    assert!(ready.strategies.iter().all(|status| status.limit.is_none()));
+    let setup = load_on(&settings, &machine, full).setup;
+    let depths = setup.initial().map(|row| row.depths);
+    assert_eq!((depths, setup.device_bytes), (Some(Depths::Elastic(4)), 0));
+    assert!(setup.strategies.iter().all(|row| row.limit.is_none()));
 }
 
 #[test]
@@ -206,10 +232,10 @@ fn models_that_do_not_fit_beside_those_in_use_are_refused_with_both_sizes() {
     full.memory.free = 1 << 20;
     let settings = Settings::default();
     let refused = load_beside(&settings, &full, Purpose::Text, &mut |_, _| {}).err();
-    let refused =
-        refused.map(|error| (matches!(error, StartError::NoRoom { .. }), error.to_string()));
-    let Some((true, error)) = refused else { panic!("{refused:?}") };
-    assert!(error.contains("in addition to the models in use, but only 1 MiB are free"), "{error}");
+    let Some(StartError::NoRoom { what: Needs::Model(_), needed, free }) = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(needed > free && free == 1 << 20);
     assert!(load(&settings, &full, Purpose::Text, &mut |_, _| {}).is_ok(), "alone they fit");
     assert!(load_beside(&settings, &machine(), Purpose::Text, &mut |_, _| {}).is_ok());
 }
@@ -222,10 +248,10 @@ fn other_drafts_share_the_targets_threads_matrices_and_times() {
     let drafts = load_drafts(&settings, &machine(), Purpose::Text, target, &mut |_, _| {});
     let drafts = drafts.unwrap_or_else(|error| panic!("{error}"));
     assert!(Arc::ptr_eq(&drafts.shared.pool, &target.pool));
-    assert_eq!(drafts.ready.strategy, "auto");
+    assert_eq!(drafts.setup.strategy.name, "auto");
     assert!(!target.measured.verify.is_empty() && target.measured.level.is_none());
-    let (drafts, loaded) = (drafts.ready, loaded.ready);
-    assert_eq!((drafts.target, drafts.context), (loaded.target, loaded.context));
+    assert_eq!(drafts.setup.target, loaded.setup.target);
+    assert_eq!(drafts.setup.context, loaded.setup.context);
     // If there is no memory for them, they are refused like a target.
     let mut full = machine();
     full.memory.free = 1000;
@@ -239,7 +265,9 @@ fn a_device_that_is_not_there_is_told_also_where_nothing_would_go_there() {
         let device = DeviceChoice::Gpu(Some(7));
         let settings = Settings { device, draft, ..Settings::default() };
         let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(loaded.notices.len(), 1, "{:?}", loaded.notices);
-        assert!(loaded.notices[0].contains("gpu:7 does not exist"), "{:?}", loaded.notices);
+        let why = Obstacle::NoSuchGpu { number: 7, others: Vec::new() };
+        let [notice] = &loaded.setup.notices[..] else { panic!("{:?}", loaded.setup.notices) };
+        let of_all = Notice::AllOnCpu(why.clone());
+        assert!(notice.obstacle() == Some(&why) || *notice == of_all, "{notice:?}");
     }
 }

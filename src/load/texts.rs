@@ -1,5 +1,6 @@
-//! The drafters without weights: they draft from the conversation, from a text of the user and from
-//! the target's own guesses. It must never draft.
+//! The drafters without weights: they draft from the conversation, from a text of the user, from
+//! earlier chats and from the target's own guesses. Nothing of the chats is written anywhere.
+//! It must never draft.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,6 +8,8 @@ use std::sync::Arc;
 use super::context::LoadContext;
 use super::drafter::LoadedDrafter;
 use super::error::StartError;
+use super::reason::{LoadReason, Notice, WhyLookup};
+use crate::chat::{Role, SessionStore};
 use crate::draft::{
     ContextDraft, ContextSources, Drafter, History, Lookahead, PromptLookup, Retrieval,
 };
@@ -15,20 +18,20 @@ use crate::plan::{DraftSize, DrafterId};
 use crate::settings::{HeadChoice, NgramChoice};
 use crate::speculate::ngrams::NgramTable;
 
+/// The most bytes of earlier chats, the newest chats first: about half a million tokens, which take
+/// 4 MB and a fraction of a second to sort.
+const MOST_HISTORY: usize = 2_000_000;
+
 /// Drafts from the conversation.
 pub(super) fn lookup(ctx: &LoadContext<'_>) -> LoadedDrafter {
-    let reason = match (&ctx.settings.draft, ctx.head()) {
-        (HeadChoice::None, _) => {
-            "Drafts are looked up in the conversation, since you chose no draft head."
-        }
-        (HeadChoice::Lookup, _) => "Drafts are looked up in the conversation, as you chose.",
-        (_, Some(_)) => "Drafts are looked up in the conversation.",
-        (_, None) => {
-            "Drafts are looked up in the conversation, since no draft head is set (--draft)."
-        }
+    let why = match (&ctx.settings.draft, ctx.head()) {
+        (HeadChoice::None, _) => WhyLookup::NoHeadChosen,
+        (HeadChoice::Lookup, _) => WhyLookup::Chosen,
+        (_, Some(_)) => WhyLookup::NextToHead,
+        (_, None) => WhyLookup::NoHead,
     };
     let drafter = Box::new(PromptLookup::new(ctx.context));
-    without_weights(ctx, DrafterId::Lookup, drafter, reason.to_owned())
+    without_weights(ctx, DrafterId::Lookup, drafter, vec![LoadReason::Lookup(why)])
 }
 
 /// Drafts from the text at `path`.
@@ -41,29 +44,32 @@ pub(super) fn rest(
     let mut report = |stage: &str, done: f32| progress(stage, Some(done));
     let tokenizer = &ctx.files.target.tokenizer;
     let mut text = Datastore::open(path, tokenizer, folder.as_deref(), &mut report)?;
-    let (notice, name) = (text.take_notice(), text.name().to_owned());
-    let reason = format!("Drafts are looked up in {name}, as you chose.");
+    let notice = text.take_notice().map(Notice::Text);
+    let name = text.name().to_owned();
+    let reasons = vec![LoadReason::Text(name.clone())];
     let drafter = Retrieval::new(text.into_suffixes(), name, ctx.context);
-    let drafter = without_weights(ctx, DrafterId::Retrieval, Box::new(drafter), reason);
+    let drafter = without_weights(ctx, DrafterId::Retrieval, Box::new(drafter), reasons);
     Ok(LoadedDrafter { notice, ..drafter })
 }
 
 /// Drafts from the target's own guesses.
 pub(super) fn lookahead(ctx: &LoadContext<'_>) -> LoadedDrafter {
-    let reason = "The target refines its own guesses while it writes.".to_owned();
     let drafter = Box::new(Lookahead::new(ctx.context));
-    without_weights(ctx, DrafterId::Lookahead, drafter, reason)
+    without_weights(ctx, DrafterId::Lookahead, drafter, vec![LoadReason::Lookahead])
 }
 
-/// An n-gram table, and its description in a sentence with a leading space.
-pub(super) type Ngrams = (Arc<NgramTable>, String);
+/// An n-gram table for several drafters.
+pub(super) struct SharedNgrams {
+    name: String,
+    table: Arc<NgramTable>,
+}
 
 /// The n-gram table that the settings name, or the one made for the target; `None` if there is
 /// none.
 pub(super) fn ngrams(
     ctx: &LoadContext<'_>,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<Option<Ngrams>, StartError> {
+) -> Result<Option<SharedNgrams>, StartError> {
     let target = &ctx.files.target;
     let found = match &ctx.settings.ngrams {
         NgramChoice::None => None,
@@ -73,28 +79,7 @@ pub(super) fn ngrams(
             Some(open_ngrams(path, target)?)
         }
     };
-    Ok(found.map(|NgramFile { name, table, .. }| {
-        let contexts = table.len();
-        let told = format!(
-            "An n-gram table of this model ({name}) knows its likely next tokens after {} \
-             contexts.",
-            thousands(contexts)
-        );
-        (Arc::new(table), told)
-    }))
-}
-
-/// With thousands separators, as in sentences: `493,476`.
-fn thousands(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    Ok(found.map(|NgramFile { name, table, .. }| SharedNgrams { name, table: Arc::new(table) }))
 }
 
 /// Drafts from what the conversation and the target's passes have shown.
@@ -102,34 +87,72 @@ pub(super) fn context(
     ctx: &LoadContext<'_>,
     kind: DrafterId,
     history: Option<&Arc<History>>,
-    ngrams: Option<&Ngrams>,
+    ngrams: Option<&SharedNgrams>,
 ) -> LoadedDrafter {
-    let (sources, reason) = match kind {
-        DrafterId::Suffix => (
-            ContextSources::Suffix,
-            "Drafts repeat what followed the same phrase earlier in the conversation.",
-        ),
-        DrafterId::Recycling => (
-            ContextSources::Recycling,
-            "Drafts repeat what the target found likely in the same context.",
-        ),
-        _ => (
-            ContextSources::Both,
-            "Drafts repeat what followed the same phrase earlier, and what the target found \
-             likely in the same context.",
-        ),
+    let sources = match kind {
+        DrafterId::Suffix => ContextSources::Suffix,
+        DrafterId::Recycling => ContextSources::Recycling,
+        _ => ContextSources::Both,
     };
     let mut drafter = ContextDraft::new(sources, ctx.context);
-    let mut reason = reason.to_owned();
-    if let Some(history) = history.filter(|_| sources != ContextSources::Recycling) {
-        reason += &format!(" Drafts also come from {} tokens of earlier chats.", history.len());
+    let mut reasons = vec![LoadReason::Context(sources)];
+    if let Some(history) = history
+        && sources != ContextSources::Recycling
+    {
+        reasons.push(LoadReason::History(history.len()));
         drafter = drafter.with_history(Arc::clone(history));
     }
-    if let Some((table, told)) = ngrams.filter(|_| sources != ContextSources::Suffix) {
-        reason += told;
+    if let Some(SharedNgrams { name, table }) = ngrams
+        && sources != ContextSources::Suffix
+    {
+        reasons.push(LoadReason::Ngrams { name: name.clone(), contexts: table.len() });
         drafter = drafter.with_ngrams(Arc::clone(table));
     }
-    without_weights(ctx, kind, Box::new(drafter), reason)
+    without_weights(ctx, kind, Box::new(drafter), reasons)
+}
+
+/// The saved conversations as tokens of the target; `None` if they are not to be read or there are
+/// none. A conversation that cannot be read is left out.
+pub(super) fn history(
+    ctx: &LoadContext<'_>,
+    progress: &mut dyn FnMut(&str, Option<f32>),
+) -> Option<Arc<History>> {
+    if !ctx.settings.history {
+        return None;
+    }
+    let store = SessionStore::in_data_folder().ok()?;
+    progress("reading earlier chats", None);
+    let texts = messages(&store, MOST_HISTORY);
+    let tokenizer = &ctx.files.target.tokenizer;
+    let mut tokens = Vec::new();
+    for text in texts {
+        if let Ok(ids) = tokenizer.encode(&text, false) {
+            tokens.extend(ids);
+            tokens.push(History::BREAK);
+        }
+    }
+    tracing::info!(tokens = tokens.len(), "drafting from earlier chats too");
+    (!tokens.is_empty()).then(|| Arc::new(History::new(tokens)))
+}
+
+/// The messages in the chats of `store`, the newest chat first, as whole messages of at most `most`
+/// bytes in all.
+fn messages(store: &SessionStore, most: usize) -> Vec<String> {
+    let mut left = most;
+    let mut texts = Vec::new();
+    for head in store.list().unwrap_or_default().sessions {
+        let Ok(open) = store.load(&head.id) else { continue };
+        for saved in &open.session().messages {
+            let text = &saved.message.content;
+            if saved.message.role == Role::System {
+                continue;
+            }
+            let Some(rest) = left.checked_sub(text.len()) else { return texts };
+            left = rest;
+            texts.push(text.clone());
+        }
+    }
+    texts
 }
 
 /// A drafter that needs almost no computation.
@@ -137,7 +160,7 @@ fn without_weights(
     ctx: &LoadContext<'_>,
     kind: DrafterId,
     drafter: Box<dyn Drafter>,
-    reason: String,
+    reasons: Vec<LoadReason>,
 ) -> LoadedDrafter {
     LoadedDrafter {
         kind,
@@ -148,8 +171,7 @@ fn without_weights(
         throughput: ctx.cpu,
         blocks: (0, 0),
         limit: None,
-        reason,
-        beside: None,
+        reasons,
         notice: None,
     }
 }
@@ -157,10 +179,35 @@ fn without_weights(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chat::{Message, OpenSession, SavedTurn};
+
+    fn save(store: &SessionStore, texts: &[(Role, &str)]) {
+        let mut open = OpenSession::new("a model");
+        let turn = |&(role, text): &(Role, &str)| SavedTurn::whole(Message::new(role, text));
+        open.update(texts.iter().map(turn).collect::<Vec<_>>());
+        store.save(&mut open).unwrap();
+    }
 
     #[test]
-    fn numbers_in_sentences_have_separators() {
-        let all = [7, 476, 3_476, 493_476, 1_000_000].map(thousands);
-        assert_eq!(all, ["7", "476", "3,476", "493,476", "1,000,000"]);
+    fn what_was_said_is_read_up_to_a_size_and_the_folder_is_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SessionStore::at(folder.path().join("sessions"));
+        assert!(messages(&store, MOST_HISTORY).is_empty());
+        save(
+            &store,
+            &[(Role::System, "Be brief."), (Role::User, "one two"), (Role::Assistant, "3")],
+        );
+        assert_eq!(messages(&store, MOST_HISTORY), ["one two", "3"]);
+        assert_eq!(messages(&store, 8), ["one two", "3"]);
+        assert_eq!(messages(&store, 7), ["one two"]);
+        assert!(messages(&store, 6).is_empty());
+        std::fs::write(store.folder().join("broken.json"), "{").unwrap();
+        assert_eq!(messages(&store, MOST_HISTORY).len(), 2);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = std::fs::metadata(store.folder()).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o700);
+        }
     }
 }

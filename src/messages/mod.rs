@@ -6,8 +6,11 @@ use crate::plan::{
 };
 
 mod heads;
+mod load;
 #[cfg(test)]
 mod tests;
+
+pub use load::{load_reason, load_reasons, missing, no_forecast, notice, notices, start_error};
 
 /// The text of a part of the target that is not on the CPU.
 const MAY_DIFFER: &str = "the text can differ slightly from the CPU's";
@@ -162,11 +165,6 @@ pub fn reason(reason: &Reason) -> String {
         }
         Reason::Lately(None) => "There has been no round yet.".to_owned(),
     }
-}
-
-/// Several, one sentence each.
-pub fn reasons(all: &[Reason]) -> Vec<String> {
-    all.iter().map(reason).collect()
 }
 
 /// A clause that says why, e.g. after a colon.

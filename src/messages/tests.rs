@@ -1,4 +1,9 @@
 use super::*;
+use crate::draft::ContextSources;
+use crate::load::{
+    BlocksLimit, HeadMismatch, LoadReason, Missing, Needs, NoForecast, Notice, PromptObstacle,
+    SharedTokens, StartError, WhyLookup,
+};
 use crate::plan::HeadForecast;
 use crate::speculate::Shape;
 
@@ -108,7 +113,7 @@ fn all() -> Vec<Reason> {
 
 #[test]
 fn every_reason_is_a_sentence() {
-    let said = reasons(&all());
+    let said: Vec<String> = all().iter().map(reason).collect();
     for sentence in &said {
         let first = sentence.chars().next();
         assert!(first.is_some_and(|first| !first.is_lowercase() || first == 'γ'), "{sentence}");
@@ -155,4 +160,133 @@ fn what_is_expected_of_prompts_and_cut_heads_is_said() {
         cut(&placed(Some((2, 4)))).unwrap(),
         @"TestForce 1 has room for 2 of the head's 4 blocks"
     );
+}
+
+/// One of each kind of what the loader reports, and of each way to say it.
+#[test]
+fn what_the_loader_reports_is_said() {
+    let name = || "a model".to_owned();
+    let error = || "out of memory".to_owned();
+    let small = |gpu: Option<String>, shared, most_context| LoadReason::SmallModel {
+        name: name(),
+        gpu,
+        shared,
+        most_context,
+    };
+    let vocabulary = |text| LoadReason::RequestedVocabulary { tokens: 16, vocab: 256, text };
+    let states = |from_one| LoadReason::HeadStates { layers: vec![2, 4, 5], from_one };
+    let forecast = PrefillForecast { cpu: 59.0, gpu: 586.0, slice: 512, pays: true };
+    let reasons = [
+        LoadReason::Plan(Reason::NoDraft),
+        LoadReason::HeadNumbers(vec![("a".to_owned(), 1), ("b".to_owned(), 4)]),
+        LoadReason::HeadFound(name()),
+        LoadReason::HeadVocabulary(32_000),
+        vocabulary(None),
+        vocabulary(Some("words.txt".to_owned())),
+        states(false),
+        states(true),
+        small(None, None, None),
+        small(Some(card()), Some(SharedTokens { shared: 9, of: 10 }), Some(300)),
+        LoadReason::Lookup(WhyLookup::Chosen),
+        LoadReason::Lookup(WhyLookup::NoHeadChosen),
+        LoadReason::Lookup(WhyLookup::NoHead),
+        LoadReason::Lookup(WhyLookup::NextToHead),
+        LoadReason::Text("words.txt".to_owned()),
+        LoadReason::Lookahead,
+        LoadReason::Context(ContextSources::Suffix),
+        LoadReason::Context(ContextSources::Recycling),
+        LoadReason::Context(ContextSources::Both),
+        LoadReason::History(476),
+        LoadReason::Ngrams { name: name(), contexts: 476 },
+        LoadReason::Ngrams { name: name(), contexts: 1_493_476 },
+        LoadReason::PromptsOnGpu { gpu: card(), rows: 512, bytes: 300 * MIB },
+        LoadReason::LongPrompt { gpu: card(), forecast },
+        LoadReason::PassTransfers(300 * MIB),
+    ];
+    let prompts = |why| Notice::PromptsOnCpu(why);
+    let blocks = |why| Notice::Blocks { requested: 9, used: 4, why };
+    let ignored = |why| Notice::HeadIgnored { name: "a head".to_owned(), why };
+    let room = Reason::DraftOnGpu { gpu: card(), memory: GpuMemory::Shared, fit: Some((4, 6)) };
+    let other = HeadMismatch::MadeFor { model: "another".to_owned(), target: name() };
+    let cut = Notice::TargetCut { layers: 3, planned: 9, gpu: card(), error: error() };
+    let on_cpu = Notice::Reason(LoadReason::Plan(Reason::TargetOnCpu(Obstacle::NoGpu)));
+    let notices = [
+        Notice::Text("A sentence of the settings.".to_owned()),
+        on_cpu.clone(),
+        Notice::Context { requested: 9000, most: 2048, target: name() },
+        Notice::NoThinking(name()),
+        Notice::BaseModel(name()),
+        Notice::Recommended { origin: "config".to_owned(), problem: "too large".to_owned() },
+        Notice::AllOnCpu(Obstacle::NoGpu),
+        Notice::HeadFailed(error()),
+        Notice::GpuFailed(error()),
+        Notice::SmallModelFailed(error()),
+        Notice::TargetFailed(error()),
+        cut.clone(),
+        Notice::Misplaced { layers: 3, of: 32, planned: 9 },
+        prompts(PromptObstacle::NoGpu(Obstacle::NoGpu)),
+        prompts(PromptObstacle::Failed(error())),
+        prompts(PromptObstacle::NotOpened(card())),
+        prompts(PromptObstacle::MainMemory { needed: 9 * MIB, free: 8 * MIB }),
+        prompts(PromptObstacle::Room {
+            needed: 9 * MIB,
+            draft: 2 * MIB,
+            gpu: card(),
+            room: 10 * MIB,
+        }),
+        blocks(BlocksLimit::Room(room)),
+        blocks(BlocksLimit::Always(4)),
+        blocks(BlocksLimit::Most(4)),
+        ignored(HeadMismatch::Shape("its hidden size is 64, not 96".to_owned())),
+        ignored(other),
+    ];
+    let lacks = [
+        Missing::Drafter("a draft head for this target; name one with --draft"),
+        Missing::NotBuilt,
+        Missing::GpuLayers(None),
+        Missing::GpuLayers(Some(Box::new(on_cpu.clone()))),
+        Missing::GpuLayers(Some(Box::new(cut))),
+        Missing::Streaming(None),
+        Missing::Streaming(Some(Box::new(on_cpu))),
+    ];
+    let unmeasured = [
+        NoForecast::NoGpu(Obstacle::NoGpu),
+        NoForecast::ModelsInUse,
+        NoForecast::NotOpened(card()),
+        NoForecast::Failed(error()),
+        NoForecast::OneBlock,
+        NoForecast::NoTime,
+        NoForecast::NoPlacement,
+    ];
+    let no_room = |what| StartError::NoRoom { what, needed: 9 * MIB, free: 8 * MIB };
+    let unusable = |error| StartError::DraftVocab { text: "words.txt".to_owned(), error };
+    let errors = [
+        StartError::NoHead { target: name(), refused: notices[21..].to_vec() },
+        unusable(None),
+        unusable(Some("cannot read words.txt: it is a folder".to_owned())),
+        StartError::Strategy {
+            name: "offload",
+            missing: Missing::Streaming(None),
+            available: vec!["plain", "pld"],
+        },
+        no_room(Needs::Model(name())),
+        no_room(Needs::Head),
+        no_room(Needs::DraftOn(card())),
+        StartError::Moves { layers: 9, of: 32, gpu: card(), before: 0 },
+        StartError::Memory { name: name(), needed: 9 * MIB, total: 8 * MIB },
+    ];
+    let said = [
+        load_reasons(&reasons),
+        super::notices(&notices),
+        lacks.iter().map(missing).collect(),
+        unmeasured.iter().map(no_forecast).collect(),
+        errors.iter().map(start_error).collect(),
+    ];
+    insta::assert_snapshot!(said.concat().join("\n"));
+}
+
+#[test]
+fn a_reason_that_two_drafters_share_is_said_once() {
+    let both = [LoadReason::History(9), LoadReason::Lookahead, LoadReason::History(9)];
+    assert_eq!(load_reasons(&both).len(), 2);
 }

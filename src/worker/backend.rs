@@ -11,7 +11,8 @@ use crate::chat::{Message, Opened, Prompt, Role};
 use crate::decode::{Engine, Rival, Round, SnapshotKeeper, TokenText};
 use crate::draft::Budget;
 use crate::library::Tokenizer;
-use crate::load::{Loaded, LoadedDrafts, SharedTarget};
+use crate::load::{LoadedDrafts, LoadedModels, SharedTarget};
+use crate::messages;
 use crate::plan::{Strategy, VerifyTimes};
 
 /// A conversation in the form that the target reads.
@@ -118,22 +119,22 @@ impl Backend {
     /// Uses other drafters for the same target. The caches start empty, because the drafters have
     /// observed nothing of the text.
     pub(super) fn replace_drafts(&mut self, drafts: LoadedDrafts) {
-        let LoadedDrafts { drafters, strategies, ready, notices, shared } = drafts;
+        let LoadedDrafts { drafters, strategies, setup, shared } = drafts;
         self.engine.replace_drafters(drafters);
         self.planner = Box::new(StrategyPlanner::new(strategies));
-        self.ready = ready;
-        self.notices = notices;
+        self.ready = Ready::from(&setup);
+        self.notices = messages::notices(&setup.notices);
         self.shared = Some(shared);
     }
 }
 
-impl From<Loaded> for Backend {
-    fn from(loaded: Loaded) -> Self {
-        let Loaded { target, drafters, tokenizer, template, strategies, .. } = loaded;
-        let Loaded { eos, stop, ready, notices, shared, snapshots, .. } = loaded;
+impl From<LoadedModels> for Backend {
+    fn from(loaded: LoadedModels) -> Self {
+        let LoadedModels { target, drafters, tokenizer, template, strategies, .. } = loaded;
+        let LoadedModels { eos, stop, setup, shared, snapshots, .. } = loaded;
         let encoder = tokenizer.clone();
-        let context = ready.context;
-        let splits_prompts = ready.prompts_on.is_some();
+        let context = setup.context;
+        let splits_prompts = setup.prompts_on.is_some();
         let prompter = move |messages: &[Message], thinking| {
             let (messages, begun) = match messages {
                 [rest @ .., begun] if begun.role == Role::Assistant => (rest, Some(begun)),
@@ -186,8 +187,8 @@ impl From<Loaded> for Backend {
             eos,
             stop,
             planner: Box::new(StrategyPlanner::new(strategies)),
-            ready,
-            notices,
+            ready: Ready::from(&setup),
+            notices: messages::notices(&setup.notices),
             shared: Some(shared),
             snapshots,
         }

@@ -6,6 +6,7 @@ use super::protocol::ModelChoice;
 use super::swap::{LoadFailure, LoadRoom, Loader, Loading, NewModels};
 use crate::hardware::Machine;
 use crate::load::{Purpose, StartError, load, load_beside, load_drafts};
+use crate::messages;
 use crate::settings::{HeadChoice, Settings};
 
 /// Loads what settings name.
@@ -38,7 +39,7 @@ impl SettingsLoader {
 impl Loader for SettingsLoader {
     fn first(&self, progress: Loading<'_>) -> Result<Backend, String> {
         let loaded = load(&self.settings, &Machine::probe(), self.purpose, progress);
-        loaded.map(Backend::from).map_err(|error| error.to_string())
+        loaded.map(Backend::from).map_err(|error| messages::start_error(&error))
     }
 
     fn load(
@@ -60,11 +61,12 @@ impl Loader for SettingsLoader {
             LoadRoom::Alone => load(&settings, &machine, purpose, progress)
                 .map(|loaded| NewModels::All(Box::new(Backend::from(loaded)))),
         };
-        loaded.map_err(|error| match error {
-            StartError::NoRoom { .. } | StartError::Moves { .. } => {
-                LoadFailure::NoRoom(error.to_string())
+        loaded.map_err(|error| {
+            let reason = messages::start_error(&error);
+            match error {
+                StartError::NoRoom { .. } | StartError::Moves { .. } => LoadFailure::NoRoom(reason),
+                _ => LoadFailure::Failed(reason),
             }
-            error => LoadFailure::Failed(error.to_string()),
         })
     }
 }

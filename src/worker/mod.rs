@@ -1,9 +1,10 @@
 //! The decode thread: protocol, controls, loop, cancellation. It must not depend on widgets.
 //!
-//! [`load`](mod@crate::load) makes the parts, [`Backend`] runs them through one answer, and [`spawn`] puts both on a
-//! thread that is controlled by [`Command`]s and sends [`Event`]s. `run` and `bench` call
-//! [`Backend::answer`] themselves. [`Forecaster`] estimates, before any model is loaded, how fast
-//! each would be on this machine. [`scripted`] uses the same protocol without models.
+//! [`load`](mod@crate::load) makes the parts, [`Backend`] runs them through one answer, and
+//! [`spawn`] puts both on a thread that is controlled by [`Command`]s and sends [`Event`]s. `run`
+//! and `bench` call [`Backend::answer`] themselves. [`Forecaster`] estimates, before any model is
+//! loaded, how fast each would be on this machine. [`scripted`] uses the same protocol without
+//! models.
 
 mod answer;
 mod asked;
@@ -14,6 +15,7 @@ mod gate;
 mod handle;
 mod loader;
 mod protocol;
+mod ready;
 pub mod record;
 mod repetition;
 pub mod scripted;
@@ -28,7 +30,8 @@ pub use controls::{Controls, Setting, SharedControls};
 pub use forecast::{DraftForecast, Forecast, Forecaster, MemoryFit};
 pub use handle::{Sink, Worker};
 pub use loader::SettingsLoader;
-pub use protocol::{Command, Event, Job, LoadJob, ModelChoice, Ready, StrategyStatus};
+pub use protocol::{Command, Event, Job, LoadJob, ModelChoice};
+pub use ready::{Ready, StrategyStatus};
 pub use strategy_planner::StrategyPlanner;
 pub use swap::{LoadFailure, LoadRoom, Loader, Loading, NewModels};
 pub use thread::{THREAD, spawn, spawn_with};

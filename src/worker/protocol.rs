@@ -1,10 +1,10 @@
 //! Commands to the worker and events from it. Ordered events go through channels; values that
 //! overwrite each other go through [`super::SharedControls`]. It must not depend on widgets.
 
+use super::ready::Ready;
 use crate::chat::Message;
 pub use crate::chat::ModelChoice;
 use crate::decode::{Round, Summary};
-pub use crate::load::{Ready, StrategyStatus};
 use crate::overlap::PendingRound;
 use crate::speculate::SamplerSettings;
 

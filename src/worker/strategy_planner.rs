@@ -5,7 +5,7 @@
 use super::{Controls, Planner, RoundPlan};
 use crate::decode::{Rival, Round};
 use crate::files::CachedValue;
-use crate::load::{Strategies, StrategyController};
+use crate::load::{LoadReason, Strategies, StrategyController};
 use crate::messages;
 use crate::plan::{DrafterId, Learned, RivalPlan, RoundObservation, Strategy};
 use crate::speculate::Budget;
@@ -110,8 +110,9 @@ impl Planner for StrategyPlanner {
 
     fn take_new_reasons(&mut self) -> Option<Vec<String>> {
         let StrategyController { budgets, preface, .. } = &mut self.controllers[self.current];
-        let reasons = messages::reasons(&budgets.take_new_reasons()?);
-        Some(preface.iter().cloned().chain(reasons).collect())
+        let reasons = budgets.take_new_reasons()?.into_iter().map(LoadReason::Plan);
+        let all: Vec<LoadReason> = preface.iter().cloned().chain(reasons).collect();
+        Some(messages::load_reasons(&all))
     }
 
     fn repeat_reasons(&mut self) {
@@ -141,7 +142,7 @@ mod tests {
             always: false,
         };
         let plan = correct(choose(&inputs, &space), &Default::default(), &space);
-        let preface = vec![format!("{name} it is.")];
+        let preface = vec![LoadReason::Text(name.to_owned())];
         let budgets = BudgetController::new(strategy, &plan, space);
         StrategyController { strategy, drafter, budgets, preface }
     }
@@ -166,7 +167,10 @@ mod tests {
         assert_eq!((other.strategy.name, other.drafter), ("lookahead", Some(1)));
         assert_eq!(Some(other.budget.shape), other.strategy.shape);
         let reasons = planning.take_new_reasons();
-        assert_eq!(reasons.as_ref().unwrap()[0], "lookahead it is.");
+        assert_eq!(
+            reasons.as_ref().unwrap()[0],
+            "Drafts are looked up in lookahead, as you chose."
+        );
         assert_eq!(planning.take_new_reasons(), None);
         planning.repeat_reasons();
         assert_eq!(planning.take_new_reasons(), reasons);

@@ -5,8 +5,10 @@ use crate::support::golden::golden;
 use crate::worker::strategies::{folder, named};
 use dovetail::chat::{Message, Role};
 use dovetail::hardware::{Machine, adapters};
-use dovetail::load::{Loaded, Purpose, StartError, load};
-use dovetail::plan::{DeviceChoice, Strategy, TreeOverrides};
+use dovetail::load::{
+    HeadMismatch, LoadReason, LoadedModels, Notice, Purpose, Setup, StartError, load,
+};
+use dovetail::plan::{DeviceChoice, HeadForecast, Obstacle, Reason, Strategy, TreeOverrides};
 use dovetail::settings::{HeadChoice, ScoredTokens, Settings};
 use dovetail::worker::{Backend, Controls, Event, Job, Setting, SharedControls};
 use tempfile::TempDir;
@@ -31,8 +33,23 @@ fn settings(draft: HeadChoice) -> (Settings, TempDir) {
 
 const ALL: [&str; 3] = ["draft_dgf_m1", "draft_dgf_m4", "draft_dgf_m2"];
 
-fn loaded(settings: &Settings) -> Result<Loaded, StartError> {
+fn loaded(settings: &Settings) -> Result<LoadedModels, StartError> {
     load(settings, &Machine::probe(), Purpose::Text, &mut |_, _| {})
+}
+
+fn setup(settings: &Settings) -> Setup {
+    loaded(settings).unwrap_or_else(|error| panic!("{error}")).setup
+}
+
+/// The heads that were compared, which of them is used, and whether on the GPU.
+fn compared(setup: &Setup) -> (&[HeadForecast], usize, bool) {
+    let chosen = setup.reasons.iter().find_map(|why| match why {
+        LoadReason::Plan(Reason::HeadChosen { heads, taken, on_gpu }) => {
+            Some((&heads[..], *taken, *on_gpu))
+        }
+        _ => None,
+    });
+    chosen.unwrap_or_else(|| panic!("{:?}", setup.reasons))
 }
 
 fn text(settings: &Settings) -> String {
@@ -53,7 +70,9 @@ fn text(settings: &Settings) -> String {
         match event {
             Event::First { token, .. } => text += &token.text,
             Event::Round { round, .. } => {
-                round.committed.iter().for_each(|token| text += &token.text);
+                for token in &round.committed {
+                    text += &token.text;
+                }
             }
             Event::Failed { error, .. } => panic!("{error}"),
             _ => {}
@@ -66,20 +85,18 @@ fn text(settings: &Settings) -> String {
 #[test]
 fn of_several_heads_one_is_taken_and_the_reason_tells_of_all() {
     let (settings, _target) = settings(heads(&ALL));
-    let loaded = loaded(&settings).unwrap_or_else(|error| panic!("{error}"));
-    let ready = loaded.ready;
-    let reason = ready.reasons.iter().find(|line| line.contains("Using draft head "));
-    let reason = reason.unwrap_or_else(|| panic!("{:?}", ready.reasons));
-    for (name, blocks) in [("draft_dgf_m1", 1), ("draft_dgf_m2", 2), ("draft_dgf_m4", 4)] {
-        let taken = format!("{name} (of 3, M = {blocks}): about ");
-        let is_taken = ready.blocks == blocks;
-        assert_eq!(reason.contains(&taken), is_taken, "{reason}");
-        assert_eq!(reason.contains(&format!("{name} (M = {blocks}) ")), !is_taken, "{reason}");
+    let setup = setup(&settings);
+    let (heads, taken, _) = compared(&setup);
+    for (head, (name, blocks)) in
+        heads.iter().zip([("draft_dgf_m1", 1), ("draft_dgf_m4", 4), ("draft_dgf_m2", 2)])
+    {
+        assert!(head.name.ends_with(name) && head.blocks == blocks, "{head:?}");
+        assert!(head.rate.as_ref().is_ok_and(|rate| *rate > 0.0), "{head:?}");
     }
-    assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
-    // The status names the chosen head.
-    let taken = format!("draft_dgf_m{}", ready.blocks);
-    assert!(ready.models.draft.is_some_and(|draft| draft.ends_with(&taken)), "{taken}");
+    assert_eq!((heads.len(), heads[taken].blocks), (3, setup.budget.blocks));
+    assert!(setup.notices.is_empty(), "{:?}", setup.notices);
+    // The models name the chosen head.
+    assert_eq!(setup.models.draft.as_ref(), Some(&heads[taken].name));
 }
 
 /// A head that scores fewer tokens reads less of its LM head, so more is expected of it.
@@ -87,15 +104,9 @@ fn of_several_heads_one_is_taken_and_the_reason_tells_of_all() {
 fn a_draft_vocabulary_is_weighed_as_what_it_costs() {
     let rates = |draft_vocab: Option<ScoredTokens>| -> Vec<f64> {
         let (settings, _target) = settings(heads(&ALL));
-        let loaded = loaded(&Settings { draft_vocab, ..settings });
-        let ready = loaded.unwrap_or_else(|error| panic!("{error}")).ready;
-        let told = ready.reasons.join(" ");
-        let (_, told) = told.split_once("Using draft head ").unwrap();
-        let (taken, rest) = told.split_once(" tokens/s expected on the CPU. Others: ").unwrap();
-        let first = taken.rsplit(' ').next();
-        let others = rest.split(") ").skip(1).map(|rate| rate.split([';', ' ']).next().unwrap());
-        let rates = first.into_iter().chain(others.take(2));
-        rates.map(|rate| rate.trim_end_matches('.').parse().unwrap()).collect()
+        let setup = setup(&Settings { draft_vocab, ..settings });
+        let rate = |head: &HeadForecast| *head.rate.as_ref().unwrap();
+        compared(&setup).0.iter().map(rate).collect()
     };
     let all = rates(None);
     assert_eq!(all.len(), 3);
@@ -109,15 +120,17 @@ fn a_draft_vocabulary_is_weighed_as_what_it_costs() {
 #[test]
 fn heads_of_other_targets_are_refused_by_name_with_the_reason() {
     let (settings, _target) = settings(heads(&["eagle3/head_eagle3", "draft_dgf_m2"]));
-    let one = loaded(&settings).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!((one.ready.blocks, one.notices.len()), (2, 1), "{:?}", one.notices);
-    let notice = &one.notices[0];
-    assert!(notice.contains("head_eagle3: the draft head does not fit the target"), "{notice}");
-    let told = one.ready.reasons.join(" ");
-    assert!(
-        told.contains("Using draft head ") && told.contains("draft_dgf_m2, the only"),
-        "{told}"
-    );
+    let one = setup(&settings);
+    assert_eq!((one.budget.blocks, one.notices.len()), (2, 1), "{:?}", one.notices);
+    let Notice::HeadIgnored { name, why: HeadMismatch::Shape(_) } = &one.notices[0] else {
+        panic!("{:?}", one.notices)
+    };
+    assert!(name.ends_with("head_eagle3"), "{name}");
+    let only = |why: &LoadReason| match why {
+        LoadReason::Plan(Reason::OnlyHead(name)) => name.ends_with("draft_dgf_m2"),
+        _ => false,
+    };
+    assert!(one.reasons.iter().any(only), "{:?}", one.reasons);
 
     // A head of the same shape, whose folder says that it was made for another model.
     let other = tempfile::tempdir().unwrap();
@@ -130,21 +143,18 @@ fn heads_of_other_targets_are_refused_by_name_with_the_reason() {
     std::fs::write(other.path().join("target.json"), target.to_string()).unwrap();
     let names = [named(other.path()), named(&golden("draft_dgf_m1"))].map(Option::unwrap);
     let of_another = Settings { draft: HeadChoice::Named(names.to_vec()), ..settings.clone() };
-    let one = loaded(&of_another).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(one.ready.blocks, 1);
-    assert!(
-        one.notices[0].contains("the draft head was trained for another, not for"),
-        "{:?}",
-        one.notices
-    );
+    let one = setup(&of_another);
+    assert_eq!(one.budget.blocks, 1);
+    let [Notice::HeadIgnored { why: HeadMismatch::MadeFor { model, .. }, .. }] = &one.notices[..]
+    else {
+        panic!("{:?}", one.notices)
+    };
+    assert_eq!(model, "another");
 
     let draft = heads(&["eagle3/head_eagle3", "eagle3/head_eagle3"]);
-    let error = match loaded(&Settings { draft, ..settings }) {
-        Err(error) => error.to_string(),
-        Ok(loaded) => panic!("{:?}", loaded.ready.draft),
-    };
-    assert!(error.starts_with("none of the draft heads fits"), "{error}");
-    assert!(error.ends_with("Choose another with --draft"), "{error}");
+    let error = loaded(&Settings { draft, ..settings }).err();
+    let Some(StartError::NoHead { refused, .. }) = &error else { panic!("{error:?}") };
+    assert_eq!(refused.len(), 2);
 }
 
 #[test]
@@ -174,17 +184,22 @@ fn the_room_on_a_card_decides_which_head_is_taken() {
     for kib in (0..=2048).step_by(256) {
         let vram = Some((32 << 20) + (kib << 10));
         let device = DeviceChoice::Gpu(Some(0));
-        let loaded = loaded(&Settings { vram, device, ..settings.clone() });
-        let ready = loaded.unwrap_or_else(|error| panic!("{error}")).ready;
-        let told = ready.reasons.join(" ");
-        let there = ready.vram_used > 0;
-        assert_eq!(told.contains("tokens/s expected on the GPU"), there, "{told}");
-        let left_out = told.matches("of GPU memory, but").count();
+        let setup = setup(&Settings { vram, device, ..settings.clone() });
+        let there = setup.device_bytes > 0;
+        let (heads, _, on_gpu) = compared(&setup);
+        assert_eq!(on_gpu, there, "{heads:?}");
+        let too_large =
+            |head: &&HeadForecast| matches!(head.rate, Err(Obstacle::DraftTooLarge { .. }));
+        let left_out = heads.iter().filter(too_large).count();
         if there {
-            assert_eq!(ready.blocks, 1, "{told}");
+            assert_eq!(setup.budget.blocks, 1, "{heads:?}");
             told_of.push(left_out);
         } else {
-            assert_eq!((left_out, told_of.len()), (1, 0), "of the one on the CPU: {told}");
+            assert_eq!((left_out, told_of.len()), (0, 0), "{heads:?}");
+            let first = &setup.reasons[0];
+            let LoadReason::Plan(Reason::DraftOnCpu(Obstacle::DraftTooLarge { .. })) = first else {
+                panic!("{first:?}")
+            };
         }
     }
     told_of.dedup();

@@ -246,8 +246,8 @@ fn other_drafts_leave_the_target_where_it_is() {
     ] {
         let (_, loaded) = bundled_then(&models);
         let Ok(NewModels::Drafts(drafts)) = loaded else { panic!("{models:?}") };
-        assert_eq!((drafts.ready.strategy.as_str(), &drafts.ready.models), (strategy, &models));
-        assert!(drafts.ready.draft.is_some() && !drafts.drafters.is_empty());
+        assert_eq!((drafts.setup.strategy.name, &drafts.setup.models), (strategy, &models));
+        assert!(!drafts.drafters.is_empty());
     }
     let missing = ModelChoice { draft: Some("no/such/head.gguf".into()), ..ModelChoice::default() };
     let (_, loaded) = bundled_then(&missing);

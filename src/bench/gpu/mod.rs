@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use crate::chat::{Message, Role};
 use crate::hardware::Machine;
-use crate::load::{self, Loaded, Placements, StartError};
+use crate::load::{self, LoadedModels, Placements, StartError};
+use crate::messages;
 use crate::plan::{DrafterId, LevelCost, PlacementForecast, best_placement};
 use crate::settings::{PrefillDevice, Settings};
 use crate::worker::{Backend, Controls, Event, Job, SharedControls};
@@ -61,7 +62,7 @@ pub fn run(
     let found = load::placements(settings, machine, &mut |stage, _| progress(stage))?;
     let found = match found {
         Ok(found) => found,
-        Err(reason) => return Ok(Err(reason)),
+        Err(why) => return Ok(Err(messages::no_forecast(&why))),
     };
     // Placements are measured without the streaming of prompts, which is measured by itself.
     let settings = &Settings { prefill: PrefillDevice::Cpu, ..settings.clone() };
@@ -120,7 +121,7 @@ impl Measuring<'_> {
         let layers = expected.layers;
         let is_new = self.prompts.iter().all(|run| run.layers != layers);
         if let Some(forecast) = self.found.prefill.filter(|_| is_new) {
-            let tokens = prompts::tokens(&forecast, loaded.ready.context);
+            let tokens = prompts::tokens(&forecast, loaded.setup.context);
             let found = prompts::rate(loaded.target.as_mut(), tokens);
             let found = found.map_err(|error| error.to_string());
             let expected = (layers == 0).then_some(forecast.cpu);
@@ -136,10 +137,10 @@ impl Measuring<'_> {
         let settings = Settings { prefill: PrefillDevice::Gpu, ..self.settings.clone() };
         let mut tokens = 0;
         let found = self.load(&settings, plain, progress).and_then(|mut loaded| {
-            if loaded.ready.prompts_on.is_none() {
-                return Err(loaded.notices.join(" "));
+            if loaded.setup.prompts_on.is_none() {
+                return Err(messages::notices(&loaded.setup.notices).join(" "));
             }
-            tokens = prompts::tokens(&forecast, loaded.ready.context);
+            tokens = prompts::tokens(&forecast, loaded.setup.context);
             prompts::rate(loaded.target.as_mut(), tokens).map_err(|error| error.to_string())
         });
         let expected = Some(forecast.gpu);
@@ -152,17 +153,20 @@ impl Measuring<'_> {
         settings: &Settings,
         placement: &PlacementForecast,
         progress: &mut dyn FnMut(&str),
-    ) -> Result<Loaded, String> {
+    ) -> Result<LoadedModels, String> {
         let loaded =
             load::load_placed(settings, self.machine, placement, &mut |stage, _| progress(stage));
-        let loaded = loaded.map_err(|error| error.to_string())?;
-        loaded.misplaced.clone().map_or(Ok(loaded), Err)
+        let loaded = loaded.map_err(|error| messages::start_error(&error))?;
+        match &loaded.misplaced {
+            Some(notice) => Err(messages::notice(notice)),
+            None => Ok(loaded),
+        }
     }
 }
 
 /// Times of what was loaded, and of short greedy answers.
-fn answers(loaded: Loaded) -> Result<PlacedTimes, String> {
-    let (verify, levels) = (loaded.verify_times.clone(), loaded.levels.clone());
+fn answers(loaded: LoadedModels) -> Result<PlacedTimes, String> {
+    let (verify, levels) = (loaded.setup.verify_times.clone(), loaded.levels.clone());
     let mut backend = Backend::from(loaded);
     let (mut tokens, mut rounds, mut ms) = (0usize, 0usize, 0.0);
     for (number, prompt) in PROMPTS.iter().enumerate() {

@@ -8,6 +8,7 @@ use super::{PlacedRun, PlacedTimes, PromptRun};
 use crate::bench::{Table, TableStyle};
 use crate::hardware::Machine;
 use crate::load::Placements;
+use crate::messages;
 use crate::plan::{BlockTime, DeviceTimes, LevelCost, PlacementForecast, target_place};
 use crate::printable::{json_line, printable};
 use crate::settings::Settings;
@@ -151,7 +152,7 @@ impl GpuReport {
             placements,
             left_out,
             prompts: prompts.into_iter().map(|run| Prompt::new(run, best.of)).collect(),
-            reasons,
+            reasons: messages::load_reasons(&reasons),
         }
     }
 

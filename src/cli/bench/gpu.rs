@@ -25,8 +25,7 @@ pub(super) fn measure(args: &GpuArgs) -> CommandResult {
             stage.clone_into(&mut last);
         }
     });
-    let found = measured.map_err(|error| Failure::new(Code::Model, error))?;
-    let found = found.map_err(|reason| Failure::new(Code::Failed, anyhow!("{reason}")))?;
+    let found = measured?.map_err(|reason| Failure::new(Code::Failed, anyhow!("{reason}")))?;
     let mut out = stdout()?;
     let written = if args.json { found.write_json(&mut out) } else { found.write(&mut out) };
     Ok(written?)

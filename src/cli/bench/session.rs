@@ -19,6 +19,7 @@ use crate::cli::exit::{Code, CommandResult, Failure, report};
 use crate::cli::interrupt;
 use crate::hardware::Machine;
 use crate::load::{Purpose, StartError, load};
+use crate::messages;
 use crate::plan::{Setting, Strategy, TreeOverrides};
 use crate::printable::printable_line;
 use crate::settings::{HeadChoice, SettingValue, Settings};
@@ -104,7 +105,7 @@ impl<'a> BenchSession<'a> {
         if let Some(head) = head {
             settings.draft = HeadChoice::named(Some(head));
         }
-        self.load_with(&settings).map_err(|error| Failure::new(Code::Model, error))
+        Ok(self.load_with(&settings)?)
     }
 
     fn load_with(&self, settings: &Settings) -> Result<Backend, StartError> {
@@ -179,8 +180,9 @@ impl<'a> BenchSession<'a> {
             match self.load_with(&batch.settings(&self.settings)) {
                 Ok(mut backend) => self.run_batch(kind, &mut backend, &batch, results)?,
                 Err(error) => {
+                    let why = messages::start_error(&error);
                     for line in &batch.lines {
-                        self.leave_out(Code::Model, format!("`{}`: {error}", line.name));
+                        self.leave_out(Code::Model, format!("`{}`: {why}", line.name));
                     }
                 }
             }

@@ -173,8 +173,7 @@ impl Checker {
             bar.tick();
         });
         bar.finish_and_clear();
-        let backend = loaded.map(Backend::from);
-        let backend = backend.map_err(|error| Failure::new(Code::Model, error))?;
+        let backend = Backend::from(loaded?);
         let stopped = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&stopped);
         let shared = controls.clone();

@@ -214,12 +214,11 @@ pub(super) fn loaded(
     settings.strategy = Some(strategy);
     let bar = ProgressBar::new_spinner();
     let machine = Machine::probe();
-    let backend = load(&settings, &machine, Purpose::Text, &mut |stage, _| {
+    let loaded = load(&settings, &machine, Purpose::Text, &mut |stage, _| {
         bar.set_message(printable_line(stage).into_owned());
         bar.tick();
     });
-    let mut backend =
-        backend.map(Backend::from).map_err(|error| Failure::new(Code::Model, error))?;
+    let mut backend = Backend::from(loaded?);
     let controls = Controls { strategy: Some(strategy), ..Controls::default() };
     let drafter = backend.planner.choose(&controls).drafter.ok_or_else(|| {
         usage(anyhow!(

@@ -1,9 +1,12 @@
-//! What was loaded and chosen, for the screen. It must not depend on how models are loaded.
+//! What was loaded and chosen, with its reasons as sentences, for the screen and for records. It
+//! must not depend on how models are loaded.
 
 use serde::{Deserialize, Serialize};
 
 use crate::chat::ModelChoice;
 use crate::draft::Depths;
+use crate::load::{Setup, StrategySetup};
+use crate::messages;
 use crate::speculate::SamplerSettings;
 
 /// Whether a strategy can run here, and with which drafter.
@@ -84,4 +87,48 @@ pub struct Ready {
     /// The requested models.
     #[serde(default)]
     pub models: ModelChoice,
+}
+
+impl From<&Setup> for Ready {
+    fn from(setup: &Setup) -> Self {
+        let initial = setup.initial();
+        let shape = setup.budget.shape;
+        let verify = &setup.verify_times;
+        Self {
+            target: setup.target.clone(),
+            target_detail: setup.target_detail.clone(),
+            draft: initial.and_then(|row| row.draft.clone()),
+            depths: initial.map_or(Depths::Fixed(0), |row| row.depths),
+            context: setup.context,
+            most_context: setup.most_context,
+            gamma: shape.gamma,
+            blocks: setup.budget.blocks,
+            width: shape.width,
+            depth: shape.depth,
+            reasons: messages::load_reasons(&setup.reasons),
+            vram_used: setup.device_bytes,
+            prompts_on: setup.prompts_on.clone(),
+            strategy: setup.strategy.name.to_owned(),
+            strategies: setup.strategies.iter().map(StrategyStatus::from).collect(),
+            sampler: Some(setup.sampler),
+            switches_thinking: setup.switches_thinking,
+            plain_ms: verify.iter().find(|(rows, _)| *rows == 1).map(|(_, ms)| *ms),
+            verify_ms: verify.clone(),
+            for_show: setup.for_show,
+            models: setup.models.clone(),
+        }
+    }
+}
+
+impl From<&StrategySetup> for StrategyStatus {
+    fn from(row: &StrategySetup) -> Self {
+        Self {
+            name: row.strategy.name.to_owned(),
+            draft: row.draft.clone(),
+            depths: row.depths,
+            limit: row.limit.as_ref().and_then(messages::cut),
+            parameters: row.parameters.clone(),
+            missing: row.missing.as_ref().map(messages::missing),
+        }
+    }
 }
