@@ -97,8 +97,10 @@ impl Forecaster {
         };
         let mut drafts: Vec<DraftForecast> = drafts
             .iter()
-            .filter(|_| !model.facts.expanded)
             .filter_map(|draft| {
+                if model.facts.expanded {
+                    return None;
+                }
                 let (draft_size, blocks) = self.fitting(model, config, needed, draft)?;
                 Some(DraftForecast {
                     name: draft.located.name.clone(),

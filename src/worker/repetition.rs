@@ -65,8 +65,12 @@ impl RepetitionDetector {
     /// Whether the last `period` tokens are mostly letters.
     fn is_prose(&self, period: usize) -> bool {
         let last = (self.count.saturating_sub(period)..self.count).map(|at| at % LONGEST);
-        let sum = |(a, b): (usize, usize), (c, d): (usize, usize)| (a + c, b + d);
-        let (letters, visible) = last.map(|at| self.shape[at]).fold((0, 0), sum);
+        let mut letters = 0;
+        let mut visible = 0;
+        for at in last {
+            letters += self.shape[at].0;
+            visible += self.shape[at].1;
+        }
         visible > 0 && letters as f64 >= LETTERS * visible as f64
     }
 }

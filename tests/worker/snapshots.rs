@@ -27,11 +27,11 @@ struct Program {
 }
 
 impl Program {
-    fn start(target: &Path, kept: Option<&Path>, settings: &Settings) -> Self {
+    fn start(target: &Path, saved: Option<&Path>, settings: &Settings) -> Self {
         let settings = Settings {
             target: Some(target.display().to_string()),
             threads: Some(1),
-            snapshots: kept.map(Path::to_owned),
+            snapshots: saved.map(Path::to_owned),
             ..settings.clone()
         };
         let loaded = load(&settings, &Machine::probe(), Purpose::Text, &mut |_, _| {}).unwrap();
@@ -79,7 +79,7 @@ impl Program {
         self.backend.keep();
         let began = std::time::Instant::now();
         while files(folder).is_empty() {
-            assert!(began.elapsed().as_secs() < 20, "nothing was kept");
+            assert!(began.elapsed().as_secs() < 20, "nothing was saved");
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         self.said
@@ -88,8 +88,8 @@ impl Program {
 
 fn files(folder: &Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let kept = entries.map(|entry| entry.path());
-    kept.filter(|path| path.extension().is_some_and(|ending| ending == "kv")).collect()
+    let saved = entries.map(|entry| entry.path());
+    saved.filter(|path| path.extension().is_some_and(|ending| ending == "kv")).collect()
 }
 
 const FIRST: &str = "Tell me a long story about a fox, a lantern and the old fisherman by the sea, \
@@ -127,14 +127,14 @@ fn ways() -> Vec<Settings> {
 fn the_text_after_a_return_is_the_text_without_leaving() {
     let target = demo_copy();
     for settings in ways() {
-        let kept = tempfile::tempdir().unwrap();
+        let saved = tempfile::tempdir().unwrap();
         let mut stayed = Program::start(target.path(), None, &settings);
         let first = stayed.ask(FIRST);
         let second = stayed.ask(SECOND);
-        let mut left = Program::start(target.path(), Some(kept.path()), &settings);
+        let mut left = Program::start(target.path(), Some(saved.path()), &settings);
         assert_eq!(left.ask(FIRST).0, first.0, "keeping changes nothing");
-        let said = left.leave(kept.path());
-        let mut back = Program::start(target.path(), Some(kept.path()), &settings);
+        let said = left.leave(saved.path());
+        let mut back = Program::start(target.path(), Some(saved.path()), &settings);
         back.said = said.clone();
         let (text, summary) = back.ask(SECOND);
         assert_eq!(text, second.0, "{:?}", settings.strategy.map(|row| row.name));
@@ -150,13 +150,13 @@ fn the_text_after_a_return_is_the_text_without_leaving() {
 #[test]
 fn what_is_damaged_or_of_another_target_is_not_used() {
     let target = demo_copy();
-    let kept = tempfile::tempdir().unwrap();
+    let saved = tempfile::tempdir().unwrap();
     let settings = &ways()[0];
-    let mut program = Program::start(target.path(), Some(kept.path()), settings);
+    let mut program = Program::start(target.path(), Some(saved.path()), settings);
     program.ask(FIRST);
-    let said = program.leave(kept.path());
+    let said = program.leave(saved.path());
     let back = |target: &Path, settings: &Settings| {
-        let mut program = Program::start(target, Some(kept.path()), settings);
+        let mut program = Program::start(target, Some(saved.path()), settings);
         program.said.clone_from(&said);
         let (text, summary) = program.ask(SECOND);
         (text, summary.reused_tokens)
@@ -170,7 +170,7 @@ fn what_is_damaged_or_of_another_target_is_not_used() {
     assert_eq!(back(target.path(), &precise).1, 0);
     let shorter = Settings { context: Some(1024), ..settings.clone() };
     assert_eq!(back(target.path(), &shorter), (wanted.clone(), 0));
-    let path = files(kept.path()).remove(0);
+    let path = files(saved.path()).remove(0);
     let whole = std::fs::read(&path).unwrap();
     for damaged in [&whole[..whole.len() / 2], &[], &[0; 4096]] {
         std::fs::write(&path, damaged).unwrap();
@@ -187,22 +187,22 @@ fn what_is_damaged_or_of_another_target_is_not_used() {
 }
 
 #[test]
-fn nothing_is_kept_where_nobody_wants_it() {
+fn nothing_is_saved_where_nobody_wants_it() {
     let target = demo_copy();
-    let kept = tempfile::tempdir().unwrap();
+    let saved = tempfile::tempdir().unwrap();
     let off = Settings { kv_disk: 0, ..ways().remove(0) };
-    let mut program = Program::start(target.path(), Some(kept.path()), &off);
+    let mut program = Program::start(target.path(), Some(saved.path()), &off);
     program.ask(FIRST);
     program.backend.keep();
-    assert!(program.backend.snapshots.is_none() && files(kept.path()).is_empty());
+    assert!(program.backend.snapshots.is_none() && files(saved.path()).is_empty());
 }
 
 #[test]
-fn it_is_kept_when_nothing_is_asked_for_a_while() {
+fn it_is_saved_when_nothing_is_asked_for_a_while() {
     let target = demo_copy();
-    let kept = tempfile::tempdir().unwrap();
+    let saved = tempfile::tempdir().unwrap();
     let Program { backend, controls, .. } =
-        Program::start(target.path(), Some(kept.path()), &ways()[0]);
+        Program::start(target.path(), Some(saved.path()), &ways()[0]);
     let (sender, events) = std::sync::mpsc::channel();
     let sender = Arc::new(Mutex::new(sender));
     let sink = Box::new(move |event| sender.lock().unwrap().send(event).is_ok());
@@ -218,8 +218,8 @@ fn it_is_kept_when_nothing_is_asked_for_a_while() {
     });
     while !matches!(events.recv().unwrap(), Event::Finished { .. }) {}
     let began = std::time::Instant::now();
-    while files(kept.path()).is_empty() {
-        assert!(began.elapsed().as_secs() < 20, "nothing was kept");
+    while files(saved.path()).is_empty() {
+        assert!(began.elapsed().as_secs() < 20, "nothing was saved");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     worker.join();
@@ -228,9 +228,9 @@ fn it_is_kept_when_nothing_is_asked_for_a_while() {
 /// A worker on the bundled pair, and its events.
 fn worker(
     target: &Path,
-    kept: &Path,
+    saved: &Path,
 ) -> (dovetail::worker::Worker, std::sync::mpsc::Receiver<Event>) {
-    let Program { backend, controls, .. } = Program::start(target, Some(kept), &ways()[0]);
+    let Program { backend, controls, .. } = Program::start(target, Some(saved), &ways()[0]);
     let (sender, events) = std::sync::mpsc::channel();
     let sink = Box::new(move |event| sender.send(event).is_ok());
     (dovetail::worker::spawn(controls, sink, |_| Ok(backend)).unwrap(), events)
@@ -253,8 +253,8 @@ fn leaving_keeps_it_at_once_and_whole_also_in_the_middle_of_an_answer() {
     let mut stayed = Program::start(target.path(), None, &ways()[0]);
     let wanted = stayed.ask(FIRST).0;
     for (max_tokens, in_the_middle) in [(20, false), (2000, true)] {
-        let kept = tempfile::tempdir().unwrap();
-        let (worker, events) = worker(target.path(), kept.path());
+        let saved = tempfile::tempdir().unwrap();
+        let (worker, events) = worker(target.path(), saved.path());
         worker.generate(job(Some("it"), max_tokens));
         let until = |event: &Event| match in_the_middle {
             true => matches!(event, Event::Round { .. }),
@@ -262,8 +262,8 @@ fn leaving_keeps_it_at_once_and_whole_also_in_the_middle_of_an_answer() {
         };
         while !until(&events.recv().unwrap()) {}
         worker.end(Duration::from_secs(20));
-        assert_eq!(files(kept.path()).len(), 1, "in the middle: {in_the_middle}");
-        let mut back = Program::start(target.path(), Some(kept.path()), &ways()[0]);
+        assert_eq!(files(saved.path()).len(), 1, "in the middle: {in_the_middle}");
+        let mut back = Program::start(target.path(), Some(saved.path()), &ways()[0]);
         let (text, summary) = back.ask(FIRST);
         assert_eq!(text, wanted);
         assert!(summary.reused_tokens > 64, "{summary:?}");
@@ -273,8 +273,8 @@ fn leaving_keeps_it_at_once_and_whole_also_in_the_middle_of_an_answer() {
 #[test]
 fn leaving_waits_no_longer_than_it_may_and_leaves_nothing_half_written() {
     let target = demo_copy();
-    let kept = tempfile::tempdir().unwrap();
-    let (worker, events) = worker(target.path(), kept.path());
+    let saved = tempfile::tempdir().unwrap();
+    let (worker, events) = worker(target.path(), saved.path());
     worker.generate(job(Some("it"), 20));
     while !matches!(events.recv().unwrap(), Event::Finished { .. }) {}
     let began = Instant::now();
@@ -283,44 +283,44 @@ fn leaving_waits_no_longer_than_it_may_and_leaves_nothing_half_written() {
     // The thread runs to its end by itself, and writes nothing after that.
     while events.recv().is_ok() {}
     std::thread::sleep(Duration::from_millis(50));
-    let left = std::fs::read_dir(kept.path()).into_iter().flatten().count();
+    let left = std::fs::read_dir(saved.path()).into_iter().flatten().count();
     assert_eq!(left, 0, "half a file, or one that came too late");
 }
 
 #[test]
 fn it_goes_with_its_conversation() {
     let target = demo_copy();
-    let kept = tempfile::tempdir().unwrap();
-    let mut program = Program::start(target.path(), Some(kept.path()), &ways()[0]);
+    let saved = tempfile::tempdir().unwrap();
+    let mut program = Program::start(target.path(), Some(saved.path()), &ways()[0]);
     program.ask(FIRST);
     program.backend.keep();
     // After what is still being written.
     program.backend.discard("the first");
     program.backend.keep();
     program.backend.finish(Instant::now() + Duration::from_secs(20));
-    assert!(files(kept.path()).is_empty(), "it is deleted, and stays so");
+    assert!(files(saved.path()).is_empty(), "it is deleted, and stays so");
     // Deleted before it was written.
-    let (worker, events) = worker(target.path(), kept.path());
+    let (worker, events) = worker(target.path(), saved.path());
     worker.generate(job(Some("it"), 20));
     while !matches!(events.recv().unwrap(), Event::Finished { .. }) {}
     assert!(worker.discard("it".to_owned()));
     worker.end(Duration::from_secs(20));
-    assert!(files(kept.path()).is_empty(), "nothing is kept of it any more");
+    assert!(files(saved.path()).is_empty(), "nothing is saved of it any more");
     // Deleting another conversation does not affect its own.
-    let mut program = Program::start(target.path(), Some(kept.path()), &ways()[0]);
+    let mut program = Program::start(target.path(), Some(saved.path()), &ways()[0]);
     program.ask(FIRST);
     program.backend.discard("another");
     program.backend.finish(Instant::now() + Duration::from_secs(20));
-    assert_eq!(files(kept.path()).len(), 1);
+    assert_eq!(files(saved.path()).len(), 1);
 }
 
 #[test]
-fn what_is_of_no_saved_conversation_is_not_kept() {
+fn what_is_of_no_saved_conversation_is_not_saved() {
     let target = demo_copy();
-    let kept = tempfile::tempdir().unwrap();
-    let (worker, events) = worker(target.path(), kept.path());
+    let saved = tempfile::tempdir().unwrap();
+    let (worker, events) = worker(target.path(), saved.path());
     worker.generate(job(None, 20));
     while !matches!(events.recv().unwrap(), Event::Finished { .. }) {}
     worker.end(Duration::from_secs(20));
-    assert!(files(kept.path()).is_empty());
+    assert!(files(saved.path()).is_empty());
 }
