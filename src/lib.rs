@@ -14,6 +14,7 @@
 //! | 7 | [`cli`] | one file per command, exit codes |
 //! | 6 | [`tui`] | the screen as components, each with its state, update and view |
 //! | 6 | [`bench`](mod@bench) | measurements and their tables |
+//! | 5 | [`record`] | runs written to a file, read, shown again and verified |
 //! | 5 | [`worker`] | the decode thread, its protocol and controls |
 //! | 5 | [`messages`] | the reasons of plan and load as sentences |
 //! | 5 | [`train`] | the draft-head trainer: net, losses, optimiser, checkpoints |
@@ -59,6 +60,7 @@ mod nearest;
 pub mod overlap;
 pub mod plan;
 pub mod printable;
+pub mod record;
 pub mod settings;
 pub mod speculate;
 pub mod train;

@@ -7,9 +7,8 @@ use super::shared_args::SharedArgs;
 use crate::decode::snapshot_folder;
 use crate::files::cache_folder;
 use crate::load::Purpose;
+use crate::record::{Recording, Script, recorded};
 use crate::settings::{Override, Settings};
-use crate::worker::record::{Recording, recorded};
-use crate::worker::scripted::Script;
 use crate::worker::{self, Controls, SettingsLoader, SharedControls, Sink, Worker};
 
 /// Reads the settings with the flags laid over them, and refuses what contradicts itself.

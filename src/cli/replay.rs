@@ -12,9 +12,8 @@ use super::exit::{Code, CommandResult, Failure};
 use super::settings_file::{SettingsFile, no_color};
 use super::shared_args::SettingFlags;
 use crate::chat::Role;
+use crate::record::{Record, Script};
 use crate::tui::{self, ModelFinder, NotOpened, ScreenConfig, state::StateConfig};
-use crate::worker::record::Record;
-use crate::worker::scripted::Script;
 
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
@@ -43,7 +42,7 @@ pub fn replay(args: &ReplayArgs) -> CommandResult {
     if let Some(why) = no_screen(on_terminal, std::env::var_os("TERM").as_deref()) {
         return Err(usage(anyhow!("{why}; `dovetail verify` checks a record without a screen")));
     }
-    let asked = |answer: &crate::worker::record::RecordedAnswer| {
+    let asked = |answer: &crate::record::RecordedAnswer| {
         let messages = answer.question.messages.iter().rev();
         let mut users = messages.filter(|message| message.role == Role::User);
         users.next().map(|message| message.content.clone()).unwrap_or_default()

@@ -15,8 +15,9 @@ use crate::chat::{Message, Role};
 use crate::decode::Committed;
 use crate::load::Purpose;
 use crate::printable::{json_line, printable, printable_line};
+use crate::record::{Line, Recorder};
 use crate::settings::Settings;
-use crate::worker::{Event, Job, Line, Recorder};
+use crate::worker::{Event, Job};
 
 /// Id of the only answer of a run.
 const GENERATION: u64 = 1;

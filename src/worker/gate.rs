@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// Grants the rounds of one answer.
 #[derive(Debug)]
-pub(super) struct RoundGate {
+pub(crate) struct RoundGate {
     generation: u64,
     /// How many steps of `Controls::steps` have been used or have passed.
     used: u64,
@@ -16,12 +16,12 @@ pub(super) struct RoundGate {
 
 impl RoundGate {
     /// For the answer `generation`; steps granted before it do not count.
-    pub(super) fn new(generation: u64, controls: &SharedControls) -> Self {
+    pub(crate) fn new(generation: u64, controls: &SharedControls) -> Self {
         Self { generation, used: controls.get().steps, began: None }
     }
 
     /// Waits while rounds are paused and none is granted. `None` if the answer is no longer wanted.
-    pub(super) fn pass(&mut self, controls: &SharedControls) -> Option<Controls> {
+    pub(crate) fn pass(&mut self, controls: &SharedControls) -> Option<Controls> {
         let generation = self.generation;
         let used = self.used;
         let now =
@@ -33,14 +33,14 @@ impl RoundGate {
     }
 
     /// Sleeps for `time` unless the answer is stopped earlier.
-    pub(super) fn sleep(&self, controls: &SharedControls, time: Duration) {
+    pub(crate) fn sleep(&self, controls: &SharedControls, time: Duration) {
         let generation = self.generation;
         controls.wait_while_for(time, |c| c.generation == generation);
     }
 
     /// Waits until the last round has lasted as long as the pace requires, unless the answer is
     /// stopped earlier. A changed pace takes effect at once.
-    pub(super) fn keep_pace(&self, controls: &SharedControls) {
+    pub(crate) fn keep_pace(&self, controls: &SharedControls) {
         let Some(began) = self.began else { return };
         loop {
             let pace = controls.get().pace;
@@ -55,7 +55,7 @@ impl RoundGate {
     }
 
     /// Whether the answer is no longer wanted.
-    pub(super) fn cancelled(&self, controls: &SharedControls) -> bool {
+    pub(crate) fn cancelled(&self, controls: &SharedControls) -> bool {
         controls.get().generation != self.generation
     }
 }

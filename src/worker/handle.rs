@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 pub type Sink = Box<dyn FnMut(Event) -> bool + Send>;
 
 /// Passes on a command; `false` if the worker has ended.
-pub(super) type Post = Box<dyn Fn(Command) -> bool + Send>;
+pub(crate) type Post = Box<dyn Fn(Command) -> bool + Send>;
 
 /// A worker thread. Dropping it stops the answer and the load in progress and ends the thread.
 pub struct Worker {
@@ -25,7 +25,7 @@ impl Worker {
     ///
     /// # Errors
     /// If the system refuses to start a thread.
-    pub(super) fn start(
+    pub(crate) fn start(
         name: &str,
         controls: SharedControls,
         post: Post,

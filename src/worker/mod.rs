@@ -3,8 +3,7 @@
 //! [`load`](mod@crate::load) makes the parts, [`Backend`] runs them through one answer, and
 //! [`spawn`] puts both on a thread that is controlled by [`Command`]s and sends [`Event`]s. `run`
 //! and `bench` call [`Backend::answer`] themselves. [`Forecaster`] estimates, before any model is
-//! loaded, how fast each would be on this machine. [`scripted`] uses the same protocol without
-//! models.
+//! loaded, how fast each would be on this machine.
 
 mod answer;
 mod asked;
@@ -16,18 +15,16 @@ mod handle;
 mod loader;
 mod protocol;
 mod ready;
-pub mod record;
 mod repetition;
-pub mod scripted;
 mod strategy_planner;
 mod swap;
 mod thoughts;
 mod thread;
-mod trace;
 
 pub use backend::{Backend, Planner, PromptTokens, Prompter, RoundPlan};
 pub use controls::{Controls, Setting, SharedControls};
 pub use forecast::{DraftForecast, Forecast, Forecaster, MemoryFit};
+pub(crate) use gate::RoundGate;
 pub use handle::{Sink, Worker};
 pub use loader::SettingsLoader;
 pub use protocol::{Command, Event, Job, LoadJob, ModelChoice};
@@ -35,4 +32,3 @@ pub use ready::{Ready, StrategyStatus};
 pub use strategy_planner::StrategyPlanner;
 pub use swap::{LoadFailure, LoadRoom, Loader, Loading, NewModels};
 pub use thread::{THREAD, spawn, spawn_with};
-pub use trace::{Line, Recorder};

@@ -8,8 +8,9 @@ use crate::support::toy_worker::{backend, job, knowing, rest, tokens};
 use crate::support::watched::Watched;
 use dovetail::decode::{Engine, Round};
 use dovetail::plan::{Schedule, Strategy};
+use dovetail::record::Recorder;
 use dovetail::speculate::SamplerSettings;
-use dovetail::worker::{Backend, Controls, Event, Planner, Recorder, RoundPlan, Sink, spawn};
+use dovetail::worker::{Backend, Controls, Event, Planner, RoundPlan, Sink, spawn};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 

@@ -3,8 +3,8 @@
 use crate::support::events::{controls, next, sink};
 use crate::support::program::{HELLO, script};
 use dovetail::decode::{Finish, Round, Summary};
-use dovetail::worker::scripted::Script;
-use dovetail::worker::{Event, Job, Recorder, Setting, Worker};
+use dovetail::record::{Recorder, Script};
+use dovetail::worker::{Event, Job, Setting, Worker};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 

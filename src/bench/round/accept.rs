@@ -10,9 +10,8 @@ use super::turned::Turned;
 use crate::bench::paper::Published;
 use crate::decode::Round;
 use crate::plan::{DrafterId, Strategy};
+use crate::record::{Line, Record, RecordError};
 use crate::speculate::{Budget, Method, Tree};
-use crate::worker::Line;
-use crate::worker::record::{Record, RecordError};
 
 /// Recorded rounds of heads, by the blocks that drafted them, and of small models.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -8,7 +8,7 @@ use super::accept::AcceptanceProfile;
 use super::predict::{Check, Prediction, Won};
 use super::turned::Turned;
 use crate::plan::Strategy;
-use crate::worker::record::Question;
+use crate::record::Question;
 use crate::worker::{Backend, Controls, Event, Job, SharedControls};
 
 /// How many settings are decoded.

@@ -23,8 +23,8 @@ use crate::files::read_text;
 use crate::hardware::Machine;
 use crate::load::{Purpose, load};
 use crate::printable::printable_line;
+use crate::record::{Finding, Record, RecordError, RecordedAnswer, verify_answer};
 use crate::settings::{HeadChoice, NgramChoice, SettingValue, Settings};
-use crate::worker::record::{Finding, Record, RecordError, RecordedAnswer, verify_answer};
 use crate::worker::{Backend, Controls, Event, Job, SharedControls};
 
 mod given;

@@ -1,8 +1,8 @@
 use super::*;
 use crate::chat::{Message, Role, SavedTurn};
+use crate::record::Script;
 use crate::tui::tests::controls;
 use crate::worker::Job;
-use crate::worker::scripted::Script;
 
 fn said(role: Role, content: &str) -> SavedTurn {
     let message = Message::new(role, content);

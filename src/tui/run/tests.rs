@@ -5,8 +5,8 @@ use portable_pty::CommandBuilder;
 use super::*;
 use crate::chat::Message;
 use crate::plan::Setting;
+use crate::record::Script;
 use crate::tui::tests::{config, controls, unloaded};
-use crate::worker::scripted::Script;
 
 // The tests of the whole program use what is not used here.
 #[allow(dead_code)]

@@ -17,7 +17,7 @@ use crate::cli::exit::{Code, CommandResult, Failure, report};
 use crate::cli::output::stdout;
 use crate::cli::shared_args::SharedArgs;
 use crate::printable::json_line;
-use crate::worker::record::Question;
+use crate::record::Question;
 
 /// Flags of `bench round`.
 #[derive(Debug, Args)]

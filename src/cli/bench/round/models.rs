@@ -25,9 +25,9 @@ use crate::load::{Purpose, load};
 use crate::model::{Config, KnownShape};
 use crate::plan::{BLOCKS, DraftSize, DrafterId, Strategy, TargetSize, WIDTH, split_threads};
 use crate::printable::printable_line;
+use crate::record::Question;
 use crate::settings::HeadChoice;
 use crate::speculate::{Method, SamplerSettings};
-use crate::worker::record::Question;
 use crate::worker::{Backend, Controls};
 
 /// Time for measuring rounds.

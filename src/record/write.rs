@@ -8,11 +8,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{FORMAT, Question, RecordHead};
+use super::{FORMAT, Line, Question, RecordHead, Recorder};
 use crate::printable::json_line;
 use crate::settings::{KvPrecision, Settings};
 use crate::speculate::SamplerSettings;
-use crate::worker::{Command, Event, Job, Line, Recorder, SharedControls, Sink};
+use crate::worker::{Command, Event, Job, SharedControls, Sink};
 
 /// Why nothing can be recorded.
 #[derive(Debug, thiserror::Error)]

@@ -1,10 +1,10 @@
 //! The line format of traces, which `run --json` writes and a scripted worker plays. It must not
 //! depend on files.
 
-use super::record::{Question, RecordHead};
-use super::{Event, Ready};
+use super::{Question, RecordHead};
 use crate::decode::{Committed, Round, Summary};
 use crate::speculate::SamplerSettings;
+use crate::worker::{Event, Ready};
 use serde::{Deserialize, Serialize};
 
 /// One JSON line; its `type` says which.

@@ -1,14 +1,18 @@
 //! Recorded runs: a file of trace lines with each question before its answer, so that a run can be
 //! shown again without models and its text checked with them. It must not depend on a screen.
 //!
-//! The first line is [`RecordHead`]; then come the [`super::Line`]s in order, with a [`Question`]
+//! The first line is [`RecordHead`]; then come the [`Line`]s in order, with a [`Question`]
 //! before each answer, and a line where the sampler was changed in the middle of an answer.
 
 mod read;
+mod scripted;
+mod trace;
 mod verify;
 mod write;
 
 pub use read::{Record, RecordError, RecordedAnswer};
+pub use scripted::{Script, ScriptError};
+pub use trace::{Line, Recorder};
 pub use verify::{Finding, verify_answer};
 pub use write::{Recording, RecordingError, recorded};
 

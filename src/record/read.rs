@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{FORMAT, OLDEST_FORMAT, Question, RecordHead};
+use super::{FORMAT, Line, OLDEST_FORMAT, Question, RecordHead};
 use crate::decode::Round;
 use crate::files::read_text;
-use crate::worker::{Line, Ready};
+use crate::worker::Ready;
 
 /// The most bytes of a record.
 const LONGEST: u64 = 1_000_000_000;

@@ -10,12 +10,11 @@ use crate::overlap::{OutcomeRecord, sequences_for_tests as ahead};
 use crate::plan::Setting;
 use crate::settings::Settings;
 use crate::speculate::Tree;
-use crate::worker::scripted::Script;
-use crate::worker::{Controls, Event, Job, Line, SharedControls};
+use crate::worker::{Controls, Event, Job, SharedControls};
 
 /// The first answer in the script.
 const HELLO: &str = "Hello! The red fox ran over the hill, and then it slept in the sun.";
-const SCRIPT: &str = include_str!("../../../tests/scripts/answers.jsonl");
+const SCRIPT: &str = include_str!("../../tests/scripts/answers.jsonl");
 
 /// A record of two scripted answers.
 fn written(folder: &Path) -> String {

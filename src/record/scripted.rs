@@ -6,12 +6,13 @@
 //! its `summary` (or `failed`); answers are played in turn, starting again with the first after the
 //! last. Empty lines and lines that begin with `#` are skipped.
 
-use super::gate::RoundGate;
-use super::record::Record;
-use super::{Command, Controls, Event, Job, Line, LoadJob, SharedControls, Sink, Worker};
+use super::{Line, Record};
 use crate::decode::{Finish, Origin, Round, Summary};
 use crate::files::read_text;
 use crate::speculate::Tree;
+use crate::worker::{
+    Command, Controls, Event, Job, LoadJob, RoundGate, SharedControls, Sink, Worker,
+};
 use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
