@@ -14,7 +14,6 @@ pub(super) type RankedTokens = Vec<(u32, f32)>;
 /// row again.
 const LEAST: usize = 16;
 
-/// A scratch row.
 #[derive(Debug)]
 struct ScratchRow {
     parent: Option<usize>,

@@ -10,7 +10,6 @@ use super::weights::Weights;
 use crate::kernels::{KvCache, Pool};
 use crate::model::{Config, LoadError, LoadRequest};
 
-/// A model on the CPU.
 pub(super) struct CpuModel {
     pub(super) config: Config,
     pub(super) pool: Arc<Pool>,

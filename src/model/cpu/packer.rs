@@ -335,12 +335,10 @@ impl<'a, M> Packer<'a, M> {
 }
 
 impl Unpacked<'_> {
-    /// Its format.
     pub(in crate::model) fn format(&self) -> Format {
         self.tensor.format
     }
 
-    /// Its name.
     pub(in crate::model) fn name(&self) -> &str {
         self.name
     }

@@ -145,7 +145,6 @@ impl Cache {
         recorder.run_all(&self.keep, at);
     }
 
-    /// Bytes of a slot.
     pub(super) fn slot_bytes(&self) -> usize {
         self.pairs * pair_bytes(self.format)
     }

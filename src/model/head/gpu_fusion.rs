@@ -2,7 +2,8 @@
 //! steps before and after its blocks. It must not depend on trees.
 
 use super::backend::Origin;
-use super::pack::{PackedEagle3, PackedFusion};
+use super::pack::PackedFusion;
+use super::weights::Eagle3Weights;
 use super::{HeadConfig, HeadError};
 use crate::model::gpu::{
     Blocks, Buffer, Columns, Gpu, GpuMatrix, Grid, Kernel, Product, Step, bytes_of_words, norm_step,
@@ -237,18 +238,18 @@ impl Maker<'_> {
     /// `fc` of the tapped states, normed if the head does that.
     fn taps(
         &mut self,
-        own: &PackedEagle3<GpuMatrix>,
+        own: &Eagle3Weights<GpuMatrix, Vec<f32>>,
         width: usize,
         (features, stream): (&Buffer, &Buffer),
         rows: usize,
     ) -> Result<(), HeadError> {
         let bias = own.bias.as_deref();
-        let Some(norm) = &own.tap_norm else {
+        let Some(weight) = &own.tap_norm else {
             return self.product(Product::new(&own.fc, features, stream).with_bias(bias));
         };
-        let weight = self.gpu.filled(&norm.weight)?;
+        let weight = self.gpu.filled(weight)?;
         let normed = self.gpu.buffer(4 * (rows * width) as u64)?;
-        let together = norm.ones.len();
+        let together = own.normed_together;
         let segments = width / together.max(1);
         let columns = Columns { width: together, segments, into: (0, width) };
         let weighted = (&weight, self.eps);

@@ -7,40 +7,12 @@ use candle_core::{DType, Tensor};
 use half::{bf16, f16};
 
 use super::weights::{BlockWeights, Eagle3Weights, FusionWeights, HeadWeights};
-use super::{Eagle3Config, HeadError, Table};
+use super::{HeadError, Table};
 use crate::kernels::{Format, Matrix, Pool};
 use crate::model::cpu::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, Norm};
 
-/// How feature and token become the blocks' input.
-pub(super) enum PackedFusion<M = Matrix> {
-    /// Rows of these matrices are outputs, in contrast to the checkpoint's.
-    Dgf { w_1: M, w_2: M, w_z: M, norm: Vec<f32> },
-    /// The embedding comes first, the feature second.
-    Eagle { fc: M, bias: Option<Vec<f32>> },
-    /// The fusion of EAGLE-3.
-    Eagle3(Box<PackedEagle3<M>>),
-}
-
-/// What an EAGLE-3 head has in addition to its block.
-pub(super) struct PackedEagle3<M = Matrix> {
-    pub(super) fc: M,
-    pub(super) bias: Option<Vec<f32>>,
-    pub(super) tap_norm: Option<PackedTapNorm>,
-    pub(super) embedding_norm: Vec<f32>,
-    pub(super) state_norm: Vec<f32>,
-    pub(super) norm: Vec<f32>,
-    /// Attention adds to the normed state.
-    pub(super) norm_before_residual: bool,
-    /// The next row reads the normed output.
-    pub(super) norm_output: bool,
-}
-
-/// A norm of the tapped states: each run of `ones` is normed in the same way, then multiplied by
-/// `weight`.
-pub(super) struct PackedTapNorm {
-    pub(super) ones: Vec<f32>,
-    pub(super) weight: Vec<f32>,
-}
+/// A head's fusion with packed matrices; the rows of all of them are outputs.
+pub(super) type PackedFusion<M = Matrix> = FusionWeights<M, Vec<f32>>;
 
 impl PackedFusion {
     pub(super) fn bytes(&self) -> usize {
@@ -98,35 +70,21 @@ impl<M> Packer<'_, M> {
                 w_z: transposed(w_z)?,
                 norm: floats(norm)?,
             },
-            FusionWeights::Eagle { weight, bias } => PackedFusion::Eagle {
-                fc: self.matrix(weight)?,
+            FusionWeights::Eagle { fc, bias } => PackedFusion::Eagle {
+                fc: self.matrix(fc)?,
                 bias: bias.as_ref().map(floats).transpose()?,
             },
-            FusionWeights::Eagle3(own) => {
-                let config = weights.config.eagle3.as_ref();
-                PackedFusion::Eagle3(Box::new(self.eagle3(own, config)?))
-            }
-        })
-    }
-
-    fn eagle3(
-        &self,
-        own: &Eagle3Weights,
-        config: Option<&Eagle3Config>,
-    ) -> Result<PackedEagle3<M>, HeadError> {
-        let tap_norm = own.tap_norm.as_ref().map(|weight| {
-            let together = config.map_or(1, Eagle3Config::normed_together);
-            Ok::<_, HeadError>(PackedTapNorm { ones: vec![1.0; together], weight: floats(weight)? })
-        });
-        Ok(PackedEagle3 {
-            fc: self.matrix(&own.fc.weight)?,
-            bias: own.fc.bias.as_ref().map(floats).transpose()?,
-            tap_norm: tap_norm.transpose()?,
-            embedding_norm: floats(&own.embedding_norm)?,
-            state_norm: floats(&own.state_norm)?,
-            norm: floats(&own.norm)?,
-            norm_before_residual: config.is_some_and(|config| config.norm_before_residual),
-            norm_output: config.is_some_and(|config| config.norm_output),
+            FusionWeights::Eagle3(own) => PackedFusion::Eagle3(Box::new(Eagle3Weights {
+                fc: self.matrix(&own.fc)?,
+                bias: own.bias.as_ref().map(floats).transpose()?,
+                tap_norm: own.tap_norm.as_ref().map(floats).transpose()?,
+                normed_together: own.normed_together,
+                embedding_norm: floats(&own.embedding_norm)?,
+                state_norm: floats(&own.state_norm)?,
+                norm: floats(&own.norm)?,
+                norm_before_residual: own.norm_before_residual,
+                norm_output: own.norm_output,
+            })),
         })
     }
 

@@ -1,8 +1,8 @@
 //! An EAGLE-3 head's pass on the CPU's kernels (method.md, EAGLE-3). It must not depend on trees.
 
 use super::backend::Origin;
-use super::pack::PackedEagle3;
-use crate::kernels::{TreeMask, add, rms_norm};
+use super::weights::Eagle3Weights;
+use crate::kernels::{Matrix, TreeMask, add, rms_norm};
 use crate::model::cpu::layer::Layer;
 use crate::model::cpu::scratch::Blocks;
 
@@ -10,6 +10,7 @@ use crate::model::cpu::scratch::Blocks;
 #[derive(Default)]
 pub(super) struct Eagle3Buffers {
     taps: Vec<f32>,
+    ones: Vec<f32>,
     state: Vec<f32>,
     embedding: Vec<f32>,
     normed: Vec<f32>,
@@ -17,7 +18,7 @@ pub(super) struct Eagle3Buffers {
     joined: Vec<f32>,
 }
 
-impl PackedEagle3 {
+impl Eagle3Weights<Matrix, Vec<f32>> {
     /// Runs placed rows of `features` and `embeddings` through the head's block. The stream then
     /// holds what further rows can read.
     pub(super) fn run(
@@ -40,7 +41,8 @@ impl PackedEagle3 {
         match origin {
             Origin::Head => state.copy_from_slice(features),
             Origin::Target => {
-                let taps = self.normed_taps(features, &mut buffers.taps, blocks);
+                buffers.ones.resize(self.normed_together, 1.0);
+                let taps = self.normed_taps(features, &buffers.ones, &mut buffers.taps, blocks);
                 blocks.products(taps, &mut [(&self.fc, &mut *state)]);
                 if let Some(bias) = &self.bias {
                     for row in state.chunks_exact_mut(hidden) {
@@ -83,14 +85,16 @@ impl PackedEagle3 {
     fn normed_taps<'a>(
         &self,
         features: &'a [f32],
+        ones: &[f32],
         room: &'a mut Vec<f32>,
         blocks: &Blocks<'_>,
     ) -> &'a [f32] {
-        let Some(norm) = &self.tap_norm else { return features };
+        let Some(weight) = &self.tap_norm else { return features };
         room.resize(features.len(), 0.0);
-        rms_norm(blocks.pool, features, &norm.ones, blocks.config.rms_eps, room);
-        for row in room.chunks_exact_mut(norm.weight.len()) {
-            for (x, weight) in row.iter_mut().zip(&norm.weight) {
+        // Each run of `ones` is normed in the same way, then multiplied by the weight.
+        rms_norm(blocks.pool, features, ones, blocks.config.rms_eps, room);
+        for row in room.chunks_exact_mut(weight.len()) {
+            for (x, weight) in row.iter_mut().zip(weight) {
                 *x *= weight;
             }
         }

@@ -17,7 +17,6 @@ const CURVE: &str = "loss.svg";
 /// How many points the training's curve has: each is the mean of several steps.
 const POINTS: usize = 100;
 
-/// A line of the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum LogLine {

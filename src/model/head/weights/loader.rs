@@ -104,7 +104,7 @@ impl<'a> Loader<'a> {
                 norm: self.take("input_layernorm.weight")?,
             },
             FusionKind::Eagle => {
-                FusionWeights::Eagle { weight: self.take(FC)?, bias: self.take_optional(FC_BIAS)? }
+                FusionWeights::Eagle { fc: self.take(FC)?, bias: self.take_optional(FC_BIAS)? }
             }
             FusionKind::Eagle3 => FusionWeights::Eagle3(Box::new(self.eagle3()?)),
         };
@@ -175,15 +175,19 @@ impl<'a> Loader<'a> {
             Ok(Tensor::cat(&norms.collect::<Result<Vec<_>, _>>()?, 0)?)
         };
         Ok(Eagle3Weights {
-            fc: Linear { weight: self.take(FC)?, bias: self.take_optional(FC_BIAS)? },
+            fc: self.take(FC)?,
+            bias: self.take_optional(FC_BIAS)?,
             tap_norm: match eagle3.and_then(|eagle3| eagle3.tap_norm) {
                 None => None,
                 Some(TapNorm::Each) => Some(each()?),
                 Some(TapNorm::Joined) => Some(self.take(JOINED_TAP_NORM)?),
             },
+            normed_together: eagle3.map_or(1, Eagle3Config::normed_together),
             embedding_norm: self.take("midlayer.input_layernorm.weight")?,
             state_norm: self.take("midlayer.hidden_norm.weight")?,
             norm: self.take(NORM)?,
+            norm_before_residual: eagle3.is_some_and(|eagle3| eagle3.norm_before_residual),
+            norm_output: eagle3.is_some_and(|eagle3| eagle3.norm_output),
         })
     }
 

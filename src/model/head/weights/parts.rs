@@ -36,45 +36,55 @@ impl TensorSource for HashMap<String, Tensor> {
     }
 }
 
-/// How feature and token become the blocks' input.
+/// How feature and token become the blocks' input: as stored, or with matrices and vectors as a
+/// backend holds them.
 #[derive(Clone, Debug)]
-pub enum FusionWeights {
-    /// Plain matrices `[in, out]`: the transpose of a linear layer's weight.
+pub enum FusionWeights<M = Tensor, V = Tensor> {
+    /// Dynamic gated fusion. Checkpoints store its matrices as `[in, out]`: the transpose of a
+    /// linear layer's weight.
     Dgf {
         /// `[H, H]`, applied to the feature.
-        w_1: Tensor,
+        w_1: M,
         /// `[H, H]`, applied to the token.
-        w_2: Tensor,
+        w_2: M,
         /// `[2H, H]`, for the gate.
-        w_z: Tensor,
+        w_z: M,
         /// `[H]`, the norm of the token's embedding.
-        norm: Tensor,
+        norm: V,
     },
     /// A linear layer.
     Eagle {
         /// `[H, 2H]`: out × in; the embedding comes first, the feature second.
-        weight: Tensor,
+        fc: M,
         /// `[H]`.
-        bias: Option<Tensor>,
+        bias: Option<V>,
     },
     /// The fusion of EAGLE-3.
-    Eagle3(Box<Eagle3Weights>),
+    Eagle3(Box<Eagle3Weights<M, V>>),
 }
 
 /// What an EAGLE-3 head has in addition to its block, whose q, k and v read `[.., 2H]`: the token's
 /// embedding, then the state.
 #[derive(Clone, Debug)]
-pub struct Eagle3Weights {
+pub struct Eagle3Weights<M = Tensor, V = Tensor> {
     /// `[H, taps · target's H]`, applied to the tapped states.
-    pub fc: Linear,
+    pub fc: M,
+    /// `[H]`.
+    pub bias: Option<V>,
     /// `[taps · target's H]`: the weight of the norm of the tapped states.
-    pub tap_norm: Option<Tensor>,
+    pub tap_norm: Option<V>,
+    /// How many numbers of the tapped states are normed together.
+    pub normed_together: usize,
     /// `[H]`, the norm of the token's embedding.
-    pub embedding_norm: Tensor,
+    pub embedding_norm: V,
     /// `[H]`, the norm of the state.
-    pub state_norm: Tensor,
+    pub state_norm: V,
     /// `[H]`, the norm of the block's output, before the LM head.
-    pub norm: Tensor,
+    pub norm: V,
+    /// Whether attention adds to the normed state.
+    pub norm_before_residual: bool,
+    /// Whether the next row reads the normed output.
+    pub norm_output: bool,
 }
 
 /// A linear layer, weight `[out, in]`.
