@@ -4,8 +4,7 @@
 
 use candle_core::backend::BackendStorage;
 use candle_core::{
-    CpuStorage, CudaStorage, CustomOp1, CustomOp2, D, Layout, MetalStorage, Result, Shape, Storage,
-    Tensor,
+    CpuStorage, CudaStorage, CustomOp1, CustomOp2, D, Layout, Result, Shape, Storage, Tensor,
 };
 use candle_nn::ops as fused;
 
@@ -46,14 +45,6 @@ impl<F> Known<F> {
             _ => candle_core::bail!("a value lies on another device than its argument"),
         }
     }
-
-    fn metal(&self) -> Result<(MetalStorage, Shape)> {
-        let (storage, layout) = self.value.storage_and_layout();
-        match &*storage {
-            Storage::Metal(storage) => Ok((storage.try_clone(layout)?, self.value.shape().clone())),
-            _ => candle_core::bail!("a value lies on another device than its argument"),
-        }
-    }
 }
 
 impl<F: Fn(&Tensor) -> Result<Tensor>> CustomOp1 for Known<F> {
@@ -67,10 +58,6 @@ impl<F: Fn(&Tensor) -> Result<Tensor>> CustomOp1 for Known<F> {
 
     fn cuda_fwd(&self, _: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
         self.cuda()
-    }
-
-    fn metal_fwd(&self, _: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
-        self.metal()
     }
 
     fn bwd(&self, _: &Tensor, _: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
@@ -101,16 +88,6 @@ impl<F: Fn(&Tensor) -> Result<(Tensor, Tensor)>> CustomOp2 for Known<F> {
         _: &Layout,
     ) -> Result<(CudaStorage, Shape)> {
         self.cuda()
-    }
-
-    fn metal_fwd(
-        &self,
-        _: &MetalStorage,
-        _: &Layout,
-        _: &MetalStorage,
-        _: &Layout,
-    ) -> Result<(MetalStorage, Shape)> {
-        self.metal()
     }
 
     fn bwd(
