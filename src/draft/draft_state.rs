@@ -15,7 +15,7 @@ pub(super) type RankedTokens = Vec<(u32, f32)>;
 const LEAST: usize = 16;
 
 #[derive(Debug)]
-struct ScratchRow {
+struct DraftedRow {
     parent: Option<usize>,
     /// How many rows there are from the first level down to this one.
     depth: usize,
@@ -61,7 +61,7 @@ pub(super) struct DraftState {
     /// What may follow `held`, once it is known.
     after: Option<RankedTokens>,
     /// The rows in flight after `held`.
-    rows: Vec<ScratchRow>,
+    rows: Vec<DraftedRow>,
     /// A buffer for a row of logits in the target's order.
     room: Vec<f32>,
 }
@@ -199,7 +199,7 @@ impl DraftState {
             let &DraftRow { parent, token } = row;
             let position = self.ends.len() + depth;
             let candidates = rank(&self.vocabulary, self.order, logits, position, &mut self.room);
-            self.rows.push(ScratchRow { parent, depth, token, candidates });
+            self.rows.push(DraftedRow { parent, depth, token, candidates });
         }
         Ok(Some(numbers))
     }
@@ -230,12 +230,12 @@ impl DraftState {
         self.after = Some(std::mem::take(&mut self.rows[last].candidates));
         self.held.extend(path.iter().map(|&row| self.rows[row].token));
         let stay = self.lm.keep(&path);
-        let mut rows: Vec<Option<ScratchRow>> = self.rows.drain(..).map(Some).collect();
+        let mut rows: Vec<Option<DraftedRow>> = self.rows.drain(..).map(Some).collect();
         let number = |row: usize| stay.binary_search(&row).ok();
         self.rows = stay
             .iter()
             .filter_map(|&row| rows[row].take())
-            .map(|row| ScratchRow {
+            .map(|row| DraftedRow {
                 parent: row.parent.and_then(number),
                 depth: row.depth - path.len(),
                 ..row
@@ -254,7 +254,7 @@ impl DraftState {
     fn find(&self, parent: Option<usize>, token: u32) -> Option<usize> {
         // Children come after their parents.
         let from = parent.map_or(0, |parent| parent + 1);
-        let is = |row: &ScratchRow| row.parent == parent && row.token == token;
+        let is = |row: &DraftedRow| row.parent == parent && row.token == token;
         self.rows[from..].iter().position(is).map(|at| from + at)
     }
 

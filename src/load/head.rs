@@ -15,7 +15,7 @@ use crate::kernels::{KvFormat, Pool};
 use crate::library::{HeadFiles, TargetFiles, text_tokens};
 use crate::model::head::{
     DraftVocabulary, Eagle3Config, GpuHead, HeadBackend, HeadError, HeadPrecision, HeadWeights,
-    PackedHead, SharedTables, Taps,
+    PackedHead, SharedTables, TappedStates,
 };
 use crate::model::{FeatureSource, Gpu};
 use crate::plan::{DraftDevice, DraftSize, DrafterId, Obstacle, Placement, Reason, Throughput};
@@ -186,6 +186,6 @@ fn scored_tokens(
 
 /// Which states an EAGLE-3 head reads, and whether that was a guess.
 fn states(config: &Eagle3Config, states: &[usize]) -> LoadReason {
-    let from_one = matches!(config.taps, Taps::OutputOf(_));
+    let from_one = matches!(config.taps, TappedStates::OutputOf(_));
     LoadReason::HeadStates { layers: states.to_vec(), from_one }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::TrainError;
 use super::net::DraftNet;
 use super::tensors_file::{save, save_tensors};
-use crate::model::head::{Eagle3Config, FusionKind, HeadConfig, HeadWeights, Taps};
+use crate::model::head::{Eagle3Config, FusionKind, HeadConfig, HeadWeights, TappedStates};
 use crate::model::{BlockOptions, Config, RopeScaling};
 
 /// The configuration of a new head of `blocks` blocks for a target: the target's sizes, without the
@@ -55,7 +55,7 @@ pub fn head_config_of(
     blocks: usize,
     elastic: bool,
 ) -> HeadConfig {
-    let taps = || Eagle3Config::tapping(target.hidden, Taps::of_new(target.layers));
+    let taps = || Eagle3Config::tapping(target.hidden, TappedStates::of_new(target.layers));
     HeadConfig { eagle3: kind.taps().then(taps), ..head_config(target, blocks, elastic) }
 }
 

@@ -99,14 +99,14 @@ impl Update<'_> {
         let (keep, add) = part(b1);
         first.inplace_op2(
             gradient,
-            &Walk(|x: &mut f32, g: f32| {
+            &EachWeight(|x: &mut f32, g: f32| {
                 *x = *x * keep + g.clamp(-clip, clip) * add;
             }),
         )?;
         let (keep, add) = part(b2);
         second.inplace_op2(
             gradient,
-            &Walk(|x: &mut f32, g: f32| {
+            &EachWeight(|x: &mut f32, g: f32| {
                 let g = g.clamp(-clip, clip);
                 *x = *x * keep + g * g * add;
             }),
@@ -118,7 +118,7 @@ impl Update<'_> {
         weight.inplace_op3(
             first,
             second,
-            &Walk(|x: &mut f32, (first, second): (f32, f32)| {
+            &EachWeight(|x: &mut f32, (first, second): (f32, f32)| {
                 *x = *x * kept - first / ((second / short).sqrt() + epsilon) * rate;
             }),
         )
@@ -137,9 +137,9 @@ impl Update<'_> {
 
 /// Changes every number of a tensor on the CPU, using the numbers at the same place in one or two
 /// others.
-struct Walk<F>(F);
+struct EachWeight<F>(F);
 
-impl<F: Fn(&mut f32, f32) + Sync> InplaceOp2 for Walk<F> {
+impl<F: Fn(&mut f32, f32) + Sync> InplaceOp2 for EachWeight<F> {
     fn name(&self) -> &'static str {
         "walk"
     }
@@ -162,7 +162,7 @@ impl<F: Fn(&mut f32, f32) + Sync> InplaceOp2 for Walk<F> {
     }
 }
 
-impl<F: Fn(&mut f32, (f32, f32)) + Sync> InplaceOp3 for Walk<F> {
+impl<F: Fn(&mut f32, (f32, f32)) + Sync> InplaceOp3 for EachWeight<F> {
     fn name(&self) -> &'static str {
         "walk"
     }

@@ -30,10 +30,10 @@ mod table;
 #[path = "../../src/model/head/weights/mod.rs"]
 mod weights;
 
-pub use backend::{Candidates, HeadBackend, Origin, Pairs};
+pub use backend::{Candidates, FeatureOrigin, HeadBackend, Pairs};
 pub use config::HeadConfig;
 pub use draft_vocab::DraftVocabulary;
-pub use eagle3::{Eagle3Config, TapNorm, Taps};
+pub use eagle3::{Eagle3Config, TapNorm, TappedStates};
 pub use error::HeadError;
 pub use kind::FusionKind;
 pub use misfit::Misfit;

@@ -6,7 +6,7 @@ use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::cli::exit::report;
 use crate::printable::{printable, printable_line};
-use crate::train::run::{Chats, DecodeEval, Estimate, Spent, Stage, TrainEvent, size};
+use crate::train::run::{Chats, DecodeEval, RunEstimate, Spent, Stage, TrainEvent, size};
 use crate::train::{Measure, StepReport};
 
 /// The bar's length while the head learns: thousandths of the whole.
@@ -185,7 +185,7 @@ fn accuracies(measures: &[Measure]) -> String {
 }
 
 /// What a training will take, for a person to judge.
-pub(super) fn estimate_lines(found: &Estimate) -> Vec<String> {
+pub(super) fn estimate_lines(found: &RunEstimate) -> Vec<String> {
     let time = |seconds: f64| HumanDuration(Duration::from_secs_f64(seconds)).to_string();
     let mut lines = vec![format!("chats: {} with {} tokens", found.chats, found.tokens)];
     lines.extend(found.stages.iter().map(|share| {
@@ -238,7 +238,7 @@ fn decoded_lines(decoded: &DecodeEval) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::train::run::Share;
+    use crate::train::run::StageShare;
 
     #[test]
     fn a_line_says_how_far_a_stage_is_and_how_long_it_will_take() {
@@ -259,8 +259,8 @@ mod tests {
 
     #[test]
     fn an_estimate_is_a_plan() {
-        let share = |stage, tokens, seconds| Share { stage, tokens, seconds };
-        let found = Estimate {
+        let share = |stage, tokens, seconds| StageShare { stage, tokens, seconds };
+        let found = RunEstimate {
             chats: 68_000,
             tokens: 40_000_000,
             stages: vec![

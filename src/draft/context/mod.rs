@@ -115,7 +115,7 @@ impl Claims {
 
 /// A token that may become a node.
 #[derive(Debug)]
-struct Candidate {
+struct ContextCandidate {
     /// The probability of the whole path to it.
     path: f32,
     /// The order of creation: of equally likely candidates the older comes first.
@@ -126,21 +126,21 @@ struct Candidate {
     claims: Claims,
 }
 
-impl PartialEq for Candidate {
+impl PartialEq for ContextCandidate {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Candidate {}
+impl Eq for ContextCandidate {}
 
-impl PartialOrd for Candidate {
+impl PartialOrd for ContextCandidate {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Candidate {
+impl Ord for ContextCandidate {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.path.total_cmp(&other.path).then(other.number.cmp(&self.number))
     }
@@ -267,7 +267,14 @@ impl ContextDraft {
                 if path >= least {
                     let number = made;
                     made += 1;
-                    heap.push(Candidate { path, number, parent: node, token, probability, claims });
+                    heap.push(ContextCandidate {
+                        path,
+                        number,
+                        parent: node,
+                        token,
+                        probability,
+                        claims,
+                    });
                 }
             }
             if tree.len() >= shape.gamma {

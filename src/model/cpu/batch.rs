@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::CHUNK;
 use super::pass::Pass;
-use super::scratch::{Blocks, PassTiming, Scratch};
+use super::scratch::{CpuBlocks, PassScratch, PassTiming};
 use super::target::CpuTarget;
 use super::weights::Weights;
 use crate::kernels::{KvCache, Pool, TreeMask};
@@ -20,7 +20,7 @@ pub struct CpuBatch {
     weights: Weights,
     caches: Vec<KvCache>,
     capacity: usize,
-    scratch: Scratch,
+    scratch: PassScratch,
     timing: PassTiming,
     /// The final norm's outputs of a pass, `[rows, H]`.
     normed: Vec<f32>,
@@ -172,7 +172,7 @@ impl CpuBatch {
         let caches = &mut caches[sequences];
         normed.resize(tokens.len() * hidden, 0.0);
         let mut pass =
-            Pass { weights, blocks: Blocks::begin(config, pool, caches, scratch, timing) };
+            Pass { weights, blocks: CpuBlocks::begin(config, pool, caches, scratch, timing) };
         pass.run(tokens, |row| row, mask, normed);
         if let Some(first) = scored {
             let rows = &normed[first * hidden..];

@@ -2,11 +2,11 @@
 //! that a call computes for a row do not depend on the other rows, and so neither do those of the
 //! block. It must not depend on whose block it is.
 
-use super::layer::{Attention, GroupedQuery, Layer, Mlp, Norm};
-use super::scratch::{Blocks, add_bias, products};
+use super::layer::{Attention, GroupedQuery, Layer, Mlp, NormWeights};
+use super::scratch::{CpuBlocks, add_bias, products};
 use crate::kernels::{AttentionOptions, KvCache, TreeMask, add, attention, rms_norm, rope};
 
-impl Blocks<'_> {
+impl CpuBlocks<'_> {
     /// Runs the stream through block `index`; the rows' keys and values stay in flight. `mask`
     /// applies to the rows of every cache.
     pub(in crate::model) fn run(&mut self, index: usize, layer: &Layer, mask: &TreeMask) {
@@ -89,7 +89,7 @@ impl Blocks<'_> {
     }
 
     /// branch = norm(stream), or the stream itself.
-    fn norm(&mut self, norm: Option<&Norm>) {
+    fn norm(&mut self, norm: Option<&NormWeights>) {
         let s = &mut *self.scratch;
         match norm {
             Some(norm) => norm.apply(self.pool, &s.stream, self.config.rms_eps, &mut s.branch),
@@ -99,7 +99,7 @@ impl Blocks<'_> {
     }
 
     /// stream += branch, normed and scaled as in the family.
-    fn join(&mut self, norm: Option<&Norm>) {
+    fn join(&mut self, norm: Option<&NormWeights>) {
         let s = &mut *self.scratch;
         if let Some(norm) = norm {
             norm.apply(self.pool, &s.branch, self.config.rms_eps, &mut s.branch_norm);

@@ -4,10 +4,10 @@
 //! must not depend on what precedes or follows it in the block.
 
 use super::layer::Mixture;
-use super::scratch::{Blocks, add_bias, products};
+use super::scratch::{CpuBlocks, add_bias, products};
 use crate::model::{Experts, Gating};
 
-impl Blocks<'_> {
+impl CpuBlocks<'_> {
     /// branch = the weighted sum of the outputs of the chosen experts for `branch`, plus the shared
     /// expert's.
     pub(super) fn experts(&mut self, mixture: &Mixture) {

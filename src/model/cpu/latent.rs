@@ -4,10 +4,10 @@
 //! the other kind of attention.
 
 use super::layer::Latent;
-use super::scratch::{Blocks, products};
+use super::scratch::{CpuBlocks, products};
 use crate::kernels::{Matrix, Pool, QuantizedRows, rope};
 
-impl Blocks<'_> {
+impl CpuBlocks<'_> {
     /// Computes queries, keys and values from `branch`. A head's query and the only key are the
     /// rotated part and then the latent; the value is the latent and then zeros.
     pub(super) fn latent_qkv(&mut self, weights: &Latent, rotation: Option<usize>) {

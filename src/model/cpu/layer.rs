@@ -6,16 +6,16 @@ use crate::kernels::{Matrix, Pool, layer_norm, rms_norm};
 /// One decoder block.
 pub(in crate::model) struct Layer<M = Matrix> {
     /// `None` in the first block of a draft head and in blocks without input norms.
-    pub(in crate::model) attention_norm: Option<Norm>,
+    pub(in crate::model) attention_norm: Option<NormWeights>,
     pub(in crate::model) attention: Attention<M>,
     pub(in crate::model) o: M,
     pub(in crate::model) o_bias: Option<Vec<f32>>,
     /// The norm of attention's output, before it is added to the stream.
-    pub(in crate::model) attention_out_norm: Option<Norm>,
-    pub(in crate::model) mlp_norm: Option<Norm>,
+    pub(in crate::model) attention_out_norm: Option<NormWeights>,
+    pub(in crate::model) mlp_norm: Option<NormWeights>,
     pub(in crate::model) mlp: Mlp<M>,
     /// The norm of the MLP's output, before it is added to the stream.
-    pub(in crate::model) mlp_out_norm: Option<Norm>,
+    pub(in crate::model) mlp_out_norm: Option<NormWeights>,
     /// The sliding window of this layer.
     pub(in crate::model) window: Option<usize>,
     /// The index of the layer's [`crate::model::RopeTable`]; `None` if nothing is rotated.
@@ -45,12 +45,12 @@ pub(in crate::model) struct GroupedQuery<M = Matrix> {
 /// Multi-head latent attention in its absorbed form.
 pub(in crate::model) struct Latent<M = Matrix> {
     /// Computes the latent of the queries, and its norm; `None` if queries come from the stream.
-    pub(in crate::model) q_a: Option<(M, Norm)>,
+    pub(in crate::model) q_a: Option<(M, NormWeights)>,
     /// `[heads · (nope + rope), q_rank or H]`.
     pub(in crate::model) q_b: M,
     /// `[kv_rank + rope, H]`.
     pub(in crate::model) kv_a: M,
-    pub(in crate::model) kv_norm: Norm,
+    pub(in crate::model) kv_norm: NormWeights,
     /// Projects a head's query to the latent, `[kv_rank, nope]` each.
     pub(in crate::model) k_b: Vec<M>,
     /// Computes a head's value from the latent, `[value, kv_rank]` each.
@@ -88,12 +88,12 @@ pub(in crate::model) struct Mixture<M = Matrix> {
 }
 
 /// A norm: by the root mean square, or, with a bias, by mean and variance.
-pub(in crate::model) struct Norm {
+pub(in crate::model) struct NormWeights {
     pub(in crate::model) weight: Vec<f32>,
     pub(in crate::model) bias: Option<Vec<f32>>,
 }
 
-impl Norm {
+impl NormWeights {
     /// By the root mean square.
     pub(in crate::model) fn rms(weight: Vec<f32>) -> Self {
         Self { weight, bias: None }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::packer::Progress;
 use super::pass::Pass;
-use super::scratch::{Blocks, PassTiming, Scratch};
+use super::scratch::{CpuBlocks, PassScratch, PassTiming};
 use super::weights::Weights;
 use crate::kernels::{KvCache, Pool};
 use crate::model::{Config, LoadError, LoadRequest};
@@ -17,7 +17,7 @@ pub(super) struct CpuModel {
     pub(super) cache: KvCache,
     /// How many positions it can be used for; the cache may have more slots after them.
     pub(super) capacity: usize,
-    pub(super) scratch: Scratch,
+    pub(super) scratch: PassScratch,
     pub(super) timing: PassTiming,
 }
 
@@ -47,7 +47,7 @@ impl CpuModel {
             pool: Arc::clone(pool),
             cache,
             capacity,
-            scratch: Scratch::default(),
+            scratch: PassScratch::default(),
             timing: PassTiming::default(),
         })
     }
@@ -56,6 +56,6 @@ impl CpuModel {
     pub(super) fn pass(&mut self) -> Pass<'_> {
         let Self { config, pool, cache, scratch, timing, weights, .. } = self;
         let caches = std::slice::from_mut(cache);
-        Pass { weights, blocks: Blocks::begin(config, pool, caches, scratch, timing) }
+        Pass { weights, blocks: CpuBlocks::begin(config, pool, caches, scratch, timing) }
     }
 }

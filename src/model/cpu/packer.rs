@@ -2,7 +2,7 @@
 //! form of another backend. It uses the Hugging Face names of the weights; it does not depend on
 //! where they are stored.
 
-use super::layer::{Attention, Dense, GroupedQuery, Latent, Layer, Mixture, Mlp, Norm};
+use super::layer::{Attention, Dense, GroupedQuery, Latent, Layer, Mixture, Mlp, NormWeights};
 use crate::kernels::{Format, Matrix, PackError, Pool};
 use crate::model::weights::{self, RawTensor, WeightError, WeightSource, layer_name};
 use crate::model::{BlockOptions, Config, Experts, LatentAttention, NormKind, RopeLayout};
@@ -144,7 +144,7 @@ impl<'a, M> Packer<'a, M> {
         block: &BlockOptions,
         name: &str,
         width: usize,
-    ) -> Result<Norm, WeightError> {
+    ) -> Result<NormWeights, WeightError> {
         let mut weight = weights::vector(self.source, &format!("{name}.weight"), width)?;
         for w in weight.iter_mut() {
             *w += block.norm_offset;
@@ -153,7 +153,7 @@ impl<'a, M> Packer<'a, M> {
             NormKind::Rms => None,
             NormKind::Layer => Some(weights::vector(self.source, &format!("{name}.bias"), width)?),
         };
-        Ok(Norm { weight, bias })
+        Ok(NormWeights { weight, bias })
     }
 
     fn vector_if(
@@ -233,7 +233,7 @@ impl<'a, M> Packer<'a, M> {
         let interleaved = config.rope_layout == RopeLayout::Interleaved;
         let (q_order, kv_order): (Option<Order<'_>>, Option<Order<'_>>) =
             if interleaved { (Some(&of_q), Some(&of_kv)) } else { (None, None) };
-        let rms = |norm: Vec<f32>| Norm::rms(norm);
+        let rms = |norm: Vec<f32>| NormWeights::rms(norm);
         let q_a = match q_rank {
             Some(rank) => {
                 let matrix = self.matrix(&name("self_attn.q_a_proj.weight"), [rank, h], None)?;

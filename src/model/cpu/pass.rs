@@ -1,7 +1,7 @@
 //! One forward pass of the target over some rows: embedding, blocks, final norm, LM head. It must
 //! not depend on what the rows are for.
 
-use super::scratch::Blocks;
+use super::scratch::CpuBlocks;
 use super::weights::Weights;
 use crate::kernels::{KvCache, TreeMask};
 use crate::model::taps::Taps;
@@ -9,7 +9,7 @@ use crate::model::taps::Taps;
 /// What a pass works with.
 pub(super) struct Pass<'a> {
     pub(super) weights: &'a Weights,
-    pub(super) blocks: Blocks<'a>,
+    pub(super) blocks: CpuBlocks<'a>,
 }
 
 impl Pass<'_> {

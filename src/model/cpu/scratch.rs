@@ -31,7 +31,7 @@ impl Clock {
 
 /// Buffers of a pass, reused by the next: they grow to the most rows seen so far.
 #[derive(Default)]
-pub(in crate::model) struct Scratch {
+pub(in crate::model) struct PassScratch {
     pub(super) rows: QuantizedRows,
     /// One for each of the model's rope tables.
     pub(super) rotations: Vec<Rotations>,
@@ -94,7 +94,7 @@ pub(super) struct ExpertScratch {
     pub(super) output: Vec<f32>,
 }
 
-impl Scratch {
+impl PassScratch {
     fn fit(&mut self, config: &Config, rows: usize) {
         let block = &config.block;
         for (buffer, width) in [
@@ -113,24 +113,24 @@ impl Scratch {
 }
 
 /// What a pass through some blocks works with.
-pub(in crate::model) struct Blocks<'a> {
+pub(in crate::model) struct CpuBlocks<'a> {
     pub(in crate::model) config: &'a Config,
     pub(in crate::model) pool: &'a Pool,
     /// Each has the same number of rows, those of the first cache first. There is one cache unless
     /// several texts run in parallel.
     pub(in crate::model) caches: &'a mut [KvCache],
-    pub(in crate::model) scratch: &'a mut Scratch,
+    pub(in crate::model) scratch: &'a mut PassScratch,
     pub(in crate::model) timing: &'a mut PassTiming,
     pub(super) clock: Clock,
 }
 
-impl<'a> Blocks<'a> {
+impl<'a> CpuBlocks<'a> {
     /// Begins a pass and its clock.
     pub(in crate::model) fn begin(
         config: &'a Config,
         pool: &'a Pool,
         caches: &'a mut [KvCache],
-        scratch: &'a mut Scratch,
+        scratch: &'a mut PassScratch,
         timing: &'a mut PassTiming,
     ) -> Self {
         Self { config, pool, caches, scratch, timing, clock: Clock(Instant::now()) }

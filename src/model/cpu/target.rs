@@ -296,7 +296,7 @@ impl CpuTarget {
             weights.embedding.row(token as usize, row);
             config.block.scale_embedding(row);
         }
-        let mut rows = Rows::of(&self.features, config.hidden, &mut features, &mut normed);
+        let mut rows = ResultRows::of(&self.features, config.hidden, &mut features, &mut normed);
         let begin = cache.len();
         run(&mut stream, begin, &mut LayerRows { cache, pool }, &mut rows.taps)?;
         rows.taps.take(config.layers, &stream);
@@ -347,7 +347,7 @@ impl CpuTarget {
             let mut pass = self.model.pass();
             let stream = pass.embed(tokens, |row| row);
             let positions: Vec<usize> = (len..len + tokens.len()).collect();
-            let mut rows = Rows::of(&source, hidden, features, &mut normed);
+            let mut rows = ResultRows::of(&source, hidden, features, &mut normed);
             if let Err(error) = lower.pass(stream, &positions, &mask, &mut rows.taps) {
                 self.truncate(begin);
                 lower.truncate(begin);
@@ -376,7 +376,7 @@ impl CpuTarget {
         let hidden = self.model.config.hidden;
         let mut features = vec![0.0; count * self.feature_width()];
         let mut normed = Vec::new();
-        let mut rows = Rows::of(&self.features, hidden, &mut features, &mut normed);
+        let mut rows = ResultRows::of(&self.features, hidden, &mut features, &mut normed);
         let mut logits = vec![0.0; count * self.model.config.vocab];
         let positions: Vec<usize> =
             nodes.iter().map(|node| self.model.cache.len() + node.depth).collect();
@@ -391,14 +391,14 @@ impl CpuTarget {
 }
 
 /// Where the rows of a pass leave the requested results.
-struct Rows<'a> {
+struct ResultRows<'a> {
     /// The final norm's output, `[rows, hidden]`: these are the features, unless states were
     /// requested.
     normed: &'a mut [f32],
     taps: Taps<'a>,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> ResultRows<'a> {
     /// For `features`, `[rows, feature width]`; `room` holds the final norm's output if that is not
     /// the feature.
     fn of(

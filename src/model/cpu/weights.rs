@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::weights::{self, WeightError, WeightSource};
 use super::super::{Config, RopeTable};
-use super::layer::{Layer, Norm};
+use super::layer::{Layer, NormWeights};
 use super::packer::{Packer, Progress};
 use crate::kernels::{Matrix, Pool};
 
@@ -12,7 +12,7 @@ use crate::kernels::{Matrix, Pool};
 pub(super) struct Weights {
     pub(super) embedding: Arc<Matrix>,
     pub(super) layers: Vec<Layer>,
-    pub(super) norm: Norm,
+    pub(super) norm: NormWeights,
     head: Option<Arc<Matrix>>,
     /// What the layers' rotary positions are computed from.
     pub(super) rope: Vec<RopeTable>,

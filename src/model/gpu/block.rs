@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use super::block_steps::{Buffers, Maker};
-use super::buffer::Buffer;
+use super::block_steps::{BlockBuffers, BlockMaker};
+use super::buffer::GpuBuffer;
 use super::cache::Cache;
 use super::device::{Gpu, Reading, floats_of};
 use super::error::GpuError;
 use super::matrix::GpuMatrix;
-use super::places::{Places, Rows};
-use super::step::{At, Recorder, Step};
+use super::places::{PassRows, Places};
+use super::step::{At, PassRecorder, ShaderStep};
 use super::streamed::StreamedWeights;
 use crate::kernels::{Activation, Format, KvFormat};
 use crate::model::cpu::layer::{Attention, Layer, Mlp};
@@ -21,7 +21,7 @@ const MOST_HEAD_DIM: usize = 256;
 
 /// The sizes of the buffers of some blocks.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::model) struct Shape {
+pub(in crate::model) struct BlockShape {
     /// The most rows in a pass, a multiple of eight.
     pub(in crate::model) rows: usize,
     /// How many positions the model is used for; rotary scalings may depend on it.
@@ -33,13 +33,13 @@ pub(in crate::model) struct Shape {
 }
 
 /// Some blocks of a model on a device.
-pub(in crate::model) struct Blocks {
+pub(in crate::model) struct GpuBlocks {
     gpu: Arc<Gpu>,
     config: Config,
     layers: Vec<BlockSteps>,
     cache: Cache,
     places: Places,
-    buffers: Buffers,
+    buffers: BlockBuffers,
     /// Where each pass gets the weights from, if they do not stay on the device.
     streamed: Option<StreamedWeights>,
     rows: usize,
@@ -47,13 +47,13 @@ pub(in crate::model) struct Blocks {
 
 /// A block's weights and its steps.
 struct BlockSteps {
-    steps: Vec<Step>,
+    steps: Vec<ShaderStep>,
     matrices: Vec<GpuMatrix>,
     /// Norms and biases.
-    vectors: Vec<Buffer>,
+    vectors: Vec<GpuBuffer>,
 }
 
-impl Blocks {
+impl GpuBlocks {
     /// Why blocks of this kind cannot run on the device; `None` if they can.
     pub(in crate::model) fn unsupported(config: &Config) -> Option<String> {
         let block = &config.block;
@@ -88,7 +88,7 @@ impl Blocks {
         gpu: &Arc<Gpu>,
         config: &Config,
         blocks: usize,
-        shape: Shape,
+        shape: BlockShape,
     ) -> Result<Self, GpuError> {
         if let Some(reason) = Self::unsupported(config) {
             return Err(GpuError::Unsupported(reason));
@@ -97,7 +97,7 @@ impl Blocks {
         Ok(Self {
             cache: Cache::new(gpu, config, blocks, shape.slots, shape.kv)?,
             places: Places::new(gpu, config, tables, shape.rows)?,
-            buffers: Buffers::new(gpu, config, shape.rows)?,
+            buffers: BlockBuffers::new(gpu, config, shape.rows)?,
             gpu: Arc::clone(gpu),
             config: config.clone(),
             layers: Vec::new(),
@@ -114,7 +114,7 @@ impl Blocks {
     pub(in crate::model) fn push(
         &mut self,
         layer: Layer<GpuMatrix>,
-        input: Option<&Buffer>,
+        input: Option<&GpuBuffer>,
     ) -> Result<(), GpuError> {
         let index = self.layers.len();
         let (Attention::Grouped(attention), Mlp::Dense(mlp)) = (layer.attention, layer.mlp) else {
@@ -123,7 +123,7 @@ impl Blocks {
             ));
         };
         let Self { gpu, config, buffers, .. } = self;
-        let mut maker = Maker::new(gpu, config, buffers);
+        let mut maker = BlockMaker::new(gpu, config, buffers);
         maker.attend(
             (&attention, self.cache.block(index)),
             input,
@@ -164,7 +164,7 @@ impl Blocks {
     }
 
     /// The residual stream `[rows, H]`.
-    pub(in crate::model) fn stream(&self) -> &Buffer {
+    pub(in crate::model) fn stream(&self) -> &GpuBuffer {
         &self.buffers.stream
     }
 
@@ -179,7 +179,7 @@ impl Blocks {
     }
 
     /// A buffer for a norm of the stream.
-    pub(in crate::model) fn branch(&self) -> &Buffer {
+    pub(in crate::model) fn branch(&self) -> &GpuBuffer {
         &self.buffers.branch
     }
 
@@ -221,8 +221,8 @@ impl Blocks {
     /// [`GpuError`] if the device is lost or the rows see too many others.
     pub(in crate::model) fn begin(
         &mut self,
-        rows: Rows<'_>,
-        recorder: &mut Recorder<'_>,
+        rows: PassRows<'_>,
+        recorder: &mut PassRecorder<'_>,
     ) -> Result<At, GpuError> {
         let len = self.cache.len();
         self.cache.settle(&self.gpu, recorder);
@@ -247,7 +247,7 @@ impl Blocks {
     pub(in crate::model) fn run(
         &mut self,
         block: usize,
-        recorder: &mut Recorder<'_>,
+        recorder: &mut PassRecorder<'_>,
         at: At,
     ) -> Result<(), GpuError> {
         if let Some(weights) = &mut self.streamed {
@@ -269,7 +269,7 @@ impl Blocks {
     pub(super) fn run_to_read(
         &mut self,
         block: usize,
-        mut recorder: Recorder<'_>,
+        mut recorder: PassRecorder<'_>,
         at: At,
         (before, floats): (&[u8], usize),
     ) -> Result<Reading, GpuError> {
@@ -327,7 +327,7 @@ impl Blocks {
         slots: usize,
     ) -> Result<(Vec<f32>, Vec<f32>), GpuError> {
         let words = slots * self.cache.slot_bytes() / 4;
-        let recorder = Recorder::new(&self.gpu);
+        let recorder = PassRecorder::new(&self.gpu);
         let read = recorder.submit_and_read(&[(self.cache.block(block), 0, words)])?;
         let numbers = self.cached_numbers(&read);
         let width = self.config.kv_width();
@@ -350,7 +350,7 @@ impl Blocks {
     /// Bytes of weights, cache and buffers.
     pub(in crate::model) fn bytes(&self) -> u64 {
         let own = |layer: &BlockSteps| layer.matrices.iter().map(GpuMatrix::bytes).sum::<u64>();
-        let vectors = |layer: &BlockSteps| layer.vectors.iter().map(Buffer::bytes).sum::<u64>();
+        let vectors = |layer: &BlockSteps| layer.vectors.iter().map(GpuBuffer::bytes).sum::<u64>();
         let matrices: u64 = match &self.streamed {
             // All blocks use the same buffers.
             Some(weights) => weights.device_bytes(),

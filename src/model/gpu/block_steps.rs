@@ -1,34 +1,34 @@
 //! The steps that run one block, and the buffers of a pass that they use. It must not depend on
 //! which block it is or where its weights come from.
 
-use super::buffer::Buffer;
+use super::buffer::GpuBuffer;
 use super::device::Gpu;
 use super::error::GpuError;
-use super::kernels::Kernel;
-use super::matrix::{GpuMatrix, Product};
-use super::norm::{Columns, norm_step};
-use super::step::{Grid, Step};
+use super::kernels::Shader;
+use super::matrix::{GpuMatrix, GpuProduct};
+use super::norm::{NormColumns, norm_step};
+use super::step::{ShaderStep, Workgroups};
 use crate::kernels::{Activation, KvFormat};
 use crate::model::Config;
-use crate::model::cpu::layer::{Dense, GroupedQuery, Norm};
+use crate::model::cpu::layer::{Dense, GroupedQuery, NormWeights};
 
 /// Threads in an element-wise workgroup.
 const THREADS: usize = 64;
 
 /// Buffers of a pass, `[rows, …]`, shared by all blocks.
-pub(super) struct Buffers {
+pub(super) struct BlockBuffers {
     /// The residual stream.
-    pub(super) stream: Buffer,
+    pub(super) stream: GpuBuffer,
     /// A norm of it, or what is to be added to it.
-    pub(super) branch: Buffer,
-    pub(super) qkv: Buffer,
-    pub(super) q: Buffer,
-    pub(super) attended: Buffer,
-    pub(super) gate_up: Buffer,
-    pub(super) inner: Buffer,
+    pub(super) branch: GpuBuffer,
+    pub(super) qkv: GpuBuffer,
+    pub(super) q: GpuBuffer,
+    pub(super) attended: GpuBuffer,
+    pub(super) gate_up: GpuBuffer,
+    pub(super) inner: GpuBuffer,
 }
 
-impl Buffers {
+impl BlockBuffers {
     pub(super) fn new(gpu: &Gpu, config: &Config, rows: usize) -> Result<Self, GpuError> {
         let of = |width: usize| gpu.buffer(4 * (rows * width) as u64);
         Ok(Self {
@@ -44,37 +44,37 @@ impl Buffers {
 
     pub(super) fn bytes(&self) -> u64 {
         let Self { stream, branch, qkv, q, attended, gate_up, inner } = self;
-        [stream, branch, qkv, q, attended, gate_up, inner].map(Buffer::bytes).iter().sum()
+        [stream, branch, qkv, q, attended, gate_up, inner].map(GpuBuffer::bytes).iter().sum()
     }
 }
 
 /// Builds the steps of a block.
-pub(super) struct Maker<'a> {
+pub(super) struct BlockMaker<'a> {
     gpu: &'a Gpu,
     config: &'a Config,
-    buffers: &'a Buffers,
-    steps: Vec<Step>,
-    vectors: Vec<Buffer>,
+    buffers: &'a BlockBuffers,
+    steps: Vec<ShaderStep>,
+    vectors: Vec<GpuBuffer>,
 }
 
-impl<'a> Maker<'a> {
+impl<'a> BlockMaker<'a> {
     /// For a block that runs with these buffers.
-    pub(super) fn new(gpu: &'a Gpu, config: &'a Config, buffers: &'a Buffers) -> Self {
+    pub(super) fn new(gpu: &'a Gpu, config: &'a Config, buffers: &'a BlockBuffers) -> Self {
         Self { gpu, config, buffers, steps: Vec::new(), vectors: Vec::new() }
     }
 
     /// The steps, and the norms and biases that they read.
-    pub(super) fn into_steps(self) -> (Vec<Step>, Vec<Buffer>) {
+    pub(super) fn into_steps(self) -> (Vec<ShaderStep>, Vec<GpuBuffer>) {
         (self.steps, self.vectors)
     }
 
     /// From the stream to the output of attention.
     pub(super) fn attend(
         &mut self,
-        (weights, cache): (&GroupedQuery<GpuMatrix>, &Buffer),
-        input: Option<&Buffer>,
-        (norm, angles): (Option<&Norm>, Option<&Buffer>),
-        (paths, window, kv): (&Buffer, Option<usize>, KvFormat),
+        (weights, cache): (&GroupedQuery<GpuMatrix>, &GpuBuffer),
+        input: Option<&GpuBuffer>,
+        (norm, angles): (Option<&NormWeights>, Option<&GpuBuffer>),
+        (paths, window, kv): (&GpuBuffer, Option<usize>, KvFormat),
     ) -> Result<(), GpuError> {
         let &mut Self { gpu, config, buffers: b, .. } = self;
         let input = match (input, norm) {
@@ -92,7 +92,7 @@ impl<'a> Maker<'a> {
         for (matrix, part, at) in
             [(&weights.q, 0, 0), (&weights.k, 1, q), (&weights.v, 2, q + kv_width)]
         {
-            let product = Product::new(matrix, input, &b.qkv).into_columns(at, width);
+            let product = GpuProduct::new(matrix, input, &b.qkv).into_columns(at, width);
             self.product(product.with_bias(bias(part)))?;
         }
         let normed = weights.qk_norm.is_some();
@@ -109,12 +109,12 @@ impl<'a> Maker<'a> {
         // If nothing is rotated, the angles are not read.
         let angles = angles.unwrap_or(paths);
         let heads = config.heads + 2 * config.kv_heads;
-        self.steps.push(Step::new(
+        self.steps.push(ShaderStep::new(
             gpu,
-            Kernel::Rotate(kv),
+            Shader::Rotate(kv),
             &[&b.qkv, angles, &norms[0], &norms[1], &b.q, cache],
             (u32::from(normed), &words),
-            Grid::ForRow(heads as u32),
+            Workgroups::ForRow(heads as u32),
         ));
         self.vectors.extend(norms);
         let scale = config.block.attention_scale;
@@ -127,12 +127,12 @@ impl<'a> Maker<'a> {
             scale.to_bits(),
             config.block.attention_softcap.unwrap_or(0.0).to_bits(),
         ];
-        self.steps.push(Step::new(
+        self.steps.push(ShaderStep::new(
             gpu,
-            Kernel::Attention(kv),
+            Shader::Attention(kv),
             &[&b.q, cache, paths, &b.attended],
             (0, &words),
-            Grid::ForRow(config.heads as u32),
+            Workgroups::ForRow(config.heads as u32),
         ));
         Ok(())
     }
@@ -141,8 +141,8 @@ impl<'a> Maker<'a> {
     pub(super) fn transform(
         &mut self,
         mlp: &Dense<GpuMatrix>,
-        norm: Option<&Norm>,
-        out_norm: Option<&Norm>,
+        norm: Option<&NormWeights>,
+        out_norm: Option<&NormWeights>,
     ) -> Result<(), GpuError> {
         let &mut Self { gpu, config, buffers: b, .. } = self;
         let Some(gate) = &mlp.gate else {
@@ -160,14 +160,14 @@ impl<'a> Maker<'a> {
             }
         };
         let width = config.intermediate;
-        self.product(Product::new(gate, input, &b.gate_up).into_columns(0, 2 * width))?;
-        self.product(Product::new(&mlp.up, input, &b.gate_up).into_columns(width, 2 * width))?;
-        self.steps.push(Step::new(
+        self.product(GpuProduct::new(gate, input, &b.gate_up).into_columns(0, 2 * width))?;
+        self.product(GpuProduct::new(&mlp.up, input, &b.gate_up).into_columns(width, 2 * width))?;
+        self.steps.push(ShaderStep::new(
             gpu,
-            Kernel::Gated,
+            Shader::Gated,
             &[&b.gate_up, &b.inner],
             (u32::from(config.block.activation == Activation::GeluTanh), &[width as u32]),
-            Grid::ForRow(width.div_ceil(THREADS) as u32),
+            Workgroups::ForRow(width.div_ceil(THREADS) as u32),
         ));
         self.join((&mlp.down, None, &b.inner), out_norm)
     }
@@ -175,23 +175,22 @@ impl<'a> Maker<'a> {
     /// stream += the product, normed if the family does that.
     pub(super) fn join(
         &mut self,
-        (matrix, bias, input): (&GpuMatrix, Option<&[f32]>, &Buffer),
-        norm: Option<&Norm>,
+        (matrix, bias, input): (&GpuMatrix, Option<&[f32]>, &GpuBuffer),
+        norm: Option<&NormWeights>,
     ) -> Result<(), GpuError> {
         let &mut Self { config, buffers: b, .. } = self;
         let factor = config.block.residual_scale;
         match norm {
-            None => {
-                self.product(Product::new(matrix, input, &b.stream).with_bias(bias).adding(factor))
-            }
+            None => self
+                .product(GpuProduct::new(matrix, input, &b.stream).with_bias(bias).adding(factor)),
             Some(norm) => {
-                self.product(Product::new(matrix, input, &b.branch).with_bias(bias))?;
+                self.product(GpuProduct::new(matrix, input, &b.branch).with_bias(bias))?;
                 self.norm(norm, &b.branch, &b.stream, Some(factor))
             }
         }
     }
 
-    fn product(&mut self, product: Product<'_>) -> Result<(), GpuError> {
+    fn product(&mut self, product: GpuProduct<'_>) -> Result<(), GpuError> {
         let steps = product.steps(self.gpu, &mut self.vectors)?;
         self.steps.extend(steps);
         Ok(())
@@ -199,15 +198,15 @@ impl<'a> Maker<'a> {
 
     fn norm(
         &mut self,
-        norm: &Norm,
-        from: &Buffer,
-        to: &Buffer,
+        norm: &NormWeights,
+        from: &GpuBuffer,
+        to: &GpuBuffer,
         adding: Option<f32>,
     ) -> Result<(), GpuError> {
         let weight = self.gpu.filled(&norm.weight)?;
         let width = norm.weight.len();
         let eps = self.config.rms_eps;
-        let columns = Columns { width, segments: 1, into: (0, width) };
+        let columns = NormColumns { width, segments: 1, into: (0, width) };
         self.steps.push(norm_step(self.gpu, (&weight, eps), (from, to), columns, adding));
         self.vectors.push(weight);
         Ok(())

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A buffer on a device. Its memory is returned when it is dropped.
-pub(in crate::model) struct Buffer {
+pub(in crate::model) struct GpuBuffer {
     raw: wgpu::Buffer,
     bytes: u64,
     held: Arc<AtomicU64>,
 }
 
-impl Buffer {
+impl GpuBuffer {
     pub(super) fn new(raw: wgpu::Buffer, bytes: u64, held: Arc<AtomicU64>) -> Self {
         held.fetch_add(bytes, Ordering::Relaxed);
         Self { raw, bytes, held }
@@ -27,7 +27,7 @@ impl Buffer {
     }
 }
 
-impl Drop for Buffer {
+impl Drop for GpuBuffer {
     fn drop(&mut self) {
         // Destroyed at once, although bind groups may still refer to it: they are never used again.
         self.raw.destroy();

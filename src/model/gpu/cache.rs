@@ -1,11 +1,11 @@
 //! The KV cache of some blocks on the device: committed positions, then rows in flight. It must not
 //! depend on whose blocks they are.
 
-use super::buffer::Buffer;
+use super::buffer::GpuBuffer;
 use super::device::{Gpu, bytes_of_words};
 use super::error::GpuError;
-use super::kernels::Kernel;
-use super::step::{At, Grid, Recorder, Step};
+use super::kernels::Shader;
+use super::step::{At, PassRecorder, ShaderStep, Workgroups};
 use crate::kernels::KvFormat;
 use crate::model::Config;
 
@@ -18,10 +18,10 @@ pub(super) struct Cache {
     slots: usize,
     /// Pairs of numbers in a slot: keys, then values.
     pairs: usize,
-    blocks: Vec<Buffer>,
+    blocks: Vec<GpuBuffer>,
     /// The rows of the last pass to keep.
-    path: Buffer,
-    keep: Vec<Step>,
+    path: GpuBuffer,
+    keep: Vec<ShaderStep>,
     /// Committed positions.
     len: usize,
     /// The rows kept since the last pass, which must be moved before the next.
@@ -61,9 +61,15 @@ impl Cache {
         let format = self.format;
         let pairs = self.pairs;
         let block = gpu.buffer((pairs * self.slots * pair_bytes(format)) as u64)?;
-        let grid = Grid::Fixed(pairs.div_ceil(THREADS) as u32);
+        let grid = Workgroups::Fixed(pairs.div_ceil(THREADS) as u32);
         let buffers = [&self.path, &block];
-        self.keep.push(Step::new(gpu, Kernel::Keep(format), &buffers, (0, &[pairs as u32]), grid));
+        self.keep.push(ShaderStep::new(
+            gpu,
+            Shader::Keep(format),
+            &buffers,
+            (0, &[pairs as u32]),
+            grid,
+        ));
         self.blocks.push(block);
         Ok(())
     }
@@ -88,12 +94,12 @@ impl Cache {
 
     /// Where a block's keys and values are. If there is room for only one block, all blocks take
     /// turns.
-    pub(super) fn block(&self, block: usize) -> &Buffer {
+    pub(super) fn block(&self, block: usize) -> &GpuBuffer {
         &self.blocks[block % self.blocks.len()]
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        self.blocks.iter().map(Buffer::bytes).sum::<u64>() + self.path.bytes()
+        self.blocks.iter().map(GpuBuffer::bytes).sum::<u64>() + self.path.bytes()
     }
 
     /// Marks the first `len` slots as committed positions.
@@ -135,7 +141,7 @@ impl Cache {
 
     /// Records the moves that the last commit left to do. Afterwards rows are where a pass looks
     /// for them.
-    pub(super) fn settle(&mut self, gpu: &Gpu, recorder: &mut Recorder<'_>) {
+    pub(super) fn settle(&mut self, gpu: &Gpu, recorder: &mut PassRecorder<'_>) {
         if self.moves.is_empty() {
             return;
         }

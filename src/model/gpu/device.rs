@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use wgpu::{BufferUsages, PollType};
 
-use super::buffer::Buffer;
+use super::buffer::GpuBuffer;
 use super::error::GpuError;
-use super::kernels::{self, Kernel, Kernels, Pipeline};
+use super::kernels::{self, Kernels, Pipeline, Shader};
 use super::traffic::{Traffic, TrafficMeter};
 use crate::hardware::{GpuAdapter, ready};
 
@@ -48,13 +48,13 @@ pub struct Gpu {
     failure: Arc<OnceLock<GpuError>>,
     /// Buffers from which results are read, reused by the next pass: one, or two if the following
     /// work is submitted before they are read.
-    landings: Mutex<Vec<Buffer>>,
+    landings: Mutex<Vec<GpuBuffer>>,
 }
 
 /// Submitted work whose results are to be read.
 pub(super) struct Reading {
     submission: wgpu::SubmissionIndex,
-    landing: Buffer,
+    landing: GpuBuffer,
     bytes: u64,
     mapped: mpsc::Receiver<Result<(), wgpu::BufferAsyncError>>,
 }
@@ -182,7 +182,7 @@ impl Gpu {
         &self.device
     }
 
-    pub(super) fn pipeline(&self, kernel: Kernel) -> &Pipeline {
+    pub(super) fn pipeline(&self, kernel: Shader) -> &Pipeline {
         self.kernels.get(&self.device, kernel)
     }
 
@@ -190,7 +190,7 @@ impl Gpu {
     ///
     /// # Errors
     /// [`GpuError::Full`], [`GpuError::Buffer`] or [`GpuError::Lost`].
-    pub(in crate::model) fn buffer(&self, bytes: u64) -> Result<Buffer, GpuError> {
+    pub(in crate::model) fn buffer(&self, bytes: u64) -> Result<GpuBuffer, GpuError> {
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC;
         self.allocate(bytes, usage)
     }
@@ -199,13 +199,13 @@ impl Gpu {
     ///
     /// # Errors
     /// As for [`Self::buffer`].
-    pub(in crate::model) fn filled(&self, data: &[f32]) -> Result<Buffer, GpuError> {
+    pub(in crate::model) fn filled(&self, data: &[f32]) -> Result<GpuBuffer, GpuError> {
         let buffer = self.buffer(4 * data.len() as u64)?;
         self.write(&buffer, 0, &bytes_of(data));
         Ok(buffer)
     }
 
-    fn allocate(&self, bytes: u64, usage: BufferUsages) -> Result<Buffer, GpuError> {
+    fn allocate(&self, bytes: u64, usage: BufferUsages) -> Result<GpuBuffer, GpuError> {
         self.check()?;
         let mib = |bytes: u64| bytes.div_ceil(1 << 20);
         let bytes = bytes.next_multiple_of(16).max(16);
@@ -225,7 +225,7 @@ impl Gpu {
         });
         match ready(scope.pop()) {
             Some(_) => Err(full()),
-            None => Ok(Buffer::new(raw, bytes, Arc::clone(&self.held))),
+            None => Ok(GpuBuffer::new(raw, bytes, Arc::clone(&self.held))),
         }
     }
 
@@ -246,14 +246,14 @@ impl Gpu {
     }
 
     /// Sends `data` to `buffer`, from byte `at` on; it arrives before the next submission.
-    pub(in crate::model) fn write(&self, buffer: &Buffer, at: u64, data: &[u8]) {
+    pub(in crate::model) fn write(&self, buffer: &GpuBuffer, at: u64, data: &[u8]) {
         if self.send(buffer, at, data) {
             self.traffic.went_up(data.len());
         }
     }
 
     /// Sends `data`; returns whether there was anything to send.
-    fn send(&self, buffer: &Buffer, at: u64, data: &[u8]) -> bool {
+    fn send(&self, buffer: &GpuBuffer, at: u64, data: &[u8]) -> bool {
         if data.is_empty() || self.check().is_err() {
             return false;
         }
@@ -263,7 +263,7 @@ impl Gpu {
 
     /// [`Self::write`] for weights during loading, which are sent before too many of them wait in
     /// main memory. They do not count as traffic of a pass.
-    pub(super) fn write_weights(&self, buffer: &Buffer, at: u64, data: &[u8]) {
+    pub(super) fn write_weights(&self, buffer: &GpuBuffer, at: u64, data: &[u8]) {
         self.send(buffer, at, data);
         let unsent = self.unsent.fetch_add(data.len() as u64, Ordering::Relaxed);
         if unsent + data.len() as u64 > UNSENT {
@@ -296,7 +296,7 @@ impl Gpu {
     pub(super) fn submit_to_read(
         &self,
         work: wgpu::CommandBuffer,
-        landing: Buffer,
+        landing: GpuBuffer,
         bytes: u64,
     ) -> Result<Reading, GpuError> {
         self.check()?;
@@ -334,7 +334,7 @@ impl Gpu {
     }
 
     /// A buffer that results are read from, of at least `bytes`.
-    pub(super) fn landing(&self, bytes: u64) -> Result<Buffer, GpuError> {
+    pub(super) fn landing(&self, bytes: u64) -> Result<GpuBuffer, GpuError> {
         let kept = self.landings.lock().unwrap_or_else(PoisonError::into_inner).pop();
         match kept {
             Some(buffer) if buffer.bytes() >= bytes => Ok(buffer),

@@ -4,14 +4,14 @@
 
 use half::f16;
 
-use super::kernels::Layout;
+use super::kernels::ShaderLayout;
 use crate::kernels::{Format, Matrix, PackError, Pool};
 
 /// How the device stores a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Encoding {
     /// What the shader reads.
-    pub(super) layout: Layout,
+    pub(super) layout: ShaderLayout,
     /// How many columns share a scale; 0 if there are no scales.
     pub(super) run: usize,
 }
@@ -19,38 +19,38 @@ pub(super) struct Encoding {
 impl Encoding {
     pub(super) fn of(format: Format) -> Self {
         let (layout, run) = match format {
-            Format::F32 => (Layout::F32, 0),
-            Format::BF16 => (Layout::BF16, 0),
-            Format::Q8_0 | Format::Q5_0 => (Layout::Eight, 32),
-            Format::Q6K => (Layout::Eight, 16),
-            Format::Q5_1 | Format::Q5K => (Layout::EightMin, 32),
-            Format::Q4_0 | Format::Q4_1 | Format::Q4K => (Layout::Four, 32),
-            _ => (Layout::F16, 0),
+            Format::F32 => (ShaderLayout::F32, 0),
+            Format::BF16 => (ShaderLayout::BF16, 0),
+            Format::Q8_0 | Format::Q5_0 => (ShaderLayout::Eight, 32),
+            Format::Q6K => (ShaderLayout::Eight, 16),
+            Format::Q5_1 | Format::Q5K => (ShaderLayout::EightMin, 32),
+            Format::Q4_0 | Format::Q4_1 | Format::Q4K => (ShaderLayout::Four, 32),
+            _ => (ShaderLayout::F16, 0),
         };
         Self { layout, run }
     }
 
     /// Whether the weights of `format` are widened to 16-bit floats.
     fn widens(self, format: Format) -> bool {
-        self.layout == Layout::F16 && format != Format::F16
+        self.layout == ShaderLayout::F16 && format != Format::F16
     }
 
     /// Bytes of a row's codes, or of its floats.
     pub(super) fn code_bytes(self, columns: usize) -> usize {
         match self.layout {
-            Layout::F32 => 4 * columns,
-            Layout::F16 | Layout::BF16 => 2 * columns,
-            Layout::Eight | Layout::EightMin => columns,
-            Layout::Four => columns / 2,
+            ShaderLayout::F32 => 4 * columns,
+            ShaderLayout::F16 | ShaderLayout::BF16 => 2 * columns,
+            ShaderLayout::Eight | ShaderLayout::EightMin => columns,
+            ShaderLayout::Four => columns / 2,
         }
     }
 
     /// Bytes of a row's scales and minima.
     pub(super) fn scale_bytes(self, columns: usize) -> usize {
         match self.layout {
-            Layout::F32 | Layout::F16 | Layout::BF16 => 0,
-            Layout::Eight => 4 * (columns / self.run),
-            Layout::EightMin | Layout::Four => 8 * (columns / self.run),
+            ShaderLayout::F32 | ShaderLayout::F16 | ShaderLayout::BF16 => 0,
+            ShaderLayout::Eight => 4 * (columns / self.run),
+            ShaderLayout::EightMin | ShaderLayout::Four => 8 * (columns / self.run),
         }
     }
 
@@ -103,7 +103,7 @@ pub(super) fn encode(
     pool.chunks(&mut codes, code_bytes, |i, to| {
         let block = encoding.code_bytes(format.block());
         each_block(format, row(i), to, block, |found, to| match encoding.layout {
-            Layout::Four => {
+            ShaderLayout::Four => {
                 for (to, pair) in to.iter_mut().zip(found.codes.chunks_exact(2)) {
                     *to = pair[0] | pair[1] << 4;
                 }
@@ -114,7 +114,7 @@ pub(super) fn encode(
     pool.chunks(&mut scales, scale_bytes, |i, to| {
         let block = encoding.scale_bytes(format.block());
         each_block(format, row(i), to, block, |found, to| {
-            let with_minimum = encoding.layout != Layout::Eight;
+            let with_minimum = encoding.layout != ShaderLayout::Eight;
             let values = found.scales.iter().flat_map(|&(scale, minimum)| {
                 [Some(scale), with_minimum.then_some(minimum)].into_iter().flatten()
             });
@@ -267,15 +267,15 @@ mod tests {
         let pair = |c: usize| [codes[2 * c], codes[2 * c + 1]];
         (0..columns)
             .map(|c| match encoding.layout {
-                Layout::F32 => float(c),
-                Layout::F16 => f16::from_le_bytes(pair(c)).to_f32(),
-                Layout::BF16 => half::bf16::from_le_bytes(pair(c)).to_f32(),
-                Layout::Eight => f32::from(codes[c] as i8) * scale(c / encoding.run),
-                Layout::EightMin => {
+                ShaderLayout::F32 => float(c),
+                ShaderLayout::F16 => f16::from_le_bytes(pair(c)).to_f32(),
+                ShaderLayout::BF16 => half::bf16::from_le_bytes(pair(c)).to_f32(),
+                ShaderLayout::Eight => f32::from(codes[c] as i8) * scale(c / encoding.run),
+                ShaderLayout::EightMin => {
                     let run = 2 * (c / encoding.run);
                     f32::from(codes[c]) * scale(run) - scale(run + 1)
                 }
-                Layout::Four => {
+                ShaderLayout::Four => {
                     let run = 2 * (c / encoding.run);
                     let code = codes[c / 2] >> (4 * (c % 2)) & 15;
                     f32::from(code) * scale(run) - scale(run + 1)

@@ -15,7 +15,7 @@ pub(super) const IMMEDIATE_BYTES: u32 = 4 * WORDS as u32;
 
 /// How the device stores the weights of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::model) enum Layout {
+pub(in crate::model) enum ShaderLayout {
     /// 32-bit floats.
     F32,
     /// 16-bit IEEE floats.
@@ -32,9 +32,9 @@ pub(in crate::model) enum Layout {
 
 /// What the device can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::model) enum Kernel {
+pub(in crate::model) enum Shader {
     /// A product with weights in a layout.
-    Product(Layout),
+    Product(ShaderLayout),
     /// RMS norm.
     Norm,
     /// Norms of heads, rotary positions, writes to the cache.
@@ -55,7 +55,7 @@ pub(in crate::model) enum Kernel {
 
 const COUNT: usize = 17;
 
-impl Layout {
+impl ShaderLayout {
     fn source(self) -> &'static str {
         match self {
             Self::F32 => include_str!("shaders/weights_f32.wgsl"),
@@ -68,7 +68,7 @@ impl Layout {
     }
 }
 
-impl Kernel {
+impl Shader {
     fn number(self) -> usize {
         let kv = |format: KvFormat| usize::from(format == KvFormat::F32);
         match self {
@@ -133,12 +133,12 @@ pub(super) struct Kernels {
 
 impl Kernels {
     /// The kernel, compiled at its first use.
-    pub(super) fn get(&self, device: &Device, kernel: Kernel) -> &Pipeline {
+    pub(super) fn get(&self, device: &Device, kernel: Shader) -> &Pipeline {
         self.compiled[kernel.number()].get_or_init(|| compile(device, kernel))
     }
 }
 
-fn compile(device: &Device, kernel: Kernel) -> Pipeline {
+fn compile(device: &Device, kernel: Shader) -> Pipeline {
     let label = format!("{kernel:?}");
     let (read, written) = kernel.bindings();
     let entries: Vec<wgpu::BindGroupLayoutEntry> = (0..read + written)

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use super::block::{Blocks, Shape};
+use super::block::{BlockShape, GpuBlocks};
 use super::device::{Gpu, bytes_of, floats_of};
 use super::error::GpuError;
 use super::matrix::{Fill, GpuMatrix, HostMatrix, UploadError};
-use super::places::Rows;
-use super::step::Recorder;
+use super::places::PassRows;
+use super::step::PassRecorder;
 use super::streamed::StreamedWeights;
 use crate::kernels::{Pool, TreeMask};
 use crate::model::cpu::packer::{Packer, Unpacked};
@@ -35,7 +35,7 @@ impl From<GpuError> for TargetError {
 
 /// The first blocks of a target on a device.
 pub(in crate::model) struct GpuLayers {
-    blocks: Blocks,
+    blocks: GpuBlocks,
     hidden: usize,
 }
 
@@ -113,8 +113,8 @@ impl GpuLayers {
             let first = slice * most;
             let rows = &mut stream[first * hidden..(first + positions.len()) * hidden];
             gpu.write(self.blocks.stream(), 0, &bytes_of(rows));
-            let mut recorder = Recorder::new(&gpu);
-            tapped.record(&mut self.blocks, Rows { positions, mask, first }, &mut recorder)?;
+            let mut recorder = PassRecorder::new(&gpu);
+            tapped.record(&mut self.blocks, PassRows { positions, mask, first }, &mut recorder)?;
             let own = (self.blocks.stream(), 0, rows.len());
             let read = floats_of(&tapped.submit_and_read(recorder, &[own], rows.len())?);
             rows.copy_from_slice(&read[..rows.len()]);
@@ -170,7 +170,7 @@ pub(super) fn load_blocks(
     request: &LoadRequest<'_>,
     in_flight: usize,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Blocks, LoadError> {
+) -> Result<GpuBlocks, LoadError> {
     let (blocks, refused) = fill_blocks(gpu, count, request, in_flight, progress)?;
     refused.map_or(Ok(blocks), Err)
 }
@@ -183,15 +183,15 @@ fn fill_blocks(
     request: &LoadRequest<'_>,
     in_flight: usize,
     progress: &mut dyn FnMut(Progress),
-) -> Result<(Blocks, Option<LoadError>), LoadError> {
+) -> Result<(GpuBlocks, Option<LoadError>), LoadError> {
     let &LoadRequest { config, source, ref pool, capacity, kv } = request;
     let failed = |error: GpuError| LoadError::Device { layers: count, reason: error.to_string() };
     let slots = capacity.saturating_add(in_flight);
-    let shape = Shape { rows: rows_of(gpu, config, SLICE), capacity, slots, kv };
-    let mut blocks = Blocks::new(gpu, config, 0, shape).map_err(failed)?;
+    let shape = BlockShape { rows: rows_of(gpu, config, SLICE), capacity, slots, kv };
+    let mut blocks = GpuBlocks::new(gpu, config, 0, shape).map_err(failed)?;
     let total = Packer::count(config, 0..count);
     let mut packer = uploader(gpu, source, pool, total, progress);
-    let mut put = |blocks: &mut Blocks, index| {
+    let mut put = |blocks: &mut GpuBlocks, index| {
         blocks.add_cache().map_err(failed)?;
         let layer = packer.layer(config, index).map_err(|error| of_device(count, error))?;
         blocks.push(layer, None).map_err(failed)
@@ -216,13 +216,13 @@ pub(super) fn stream_blocks(
     kept: usize,
     request: &LoadRequest<'_>,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Blocks, LoadError> {
+) -> Result<GpuBlocks, LoadError> {
     let &LoadRequest { config, source, ref pool, capacity, kv } = request;
     let layers = config.layers;
     let failed = |error: GpuError| LoadError::Device { layers, reason: error.to_string() };
     let rows = rows_of(gpu, config, STREAMED_SLICE);
-    let shape = Shape { rows, capacity, slots: capacity, kv };
-    let mut blocks = Blocks::new(gpu, config, kept, shape).map_err(failed)?;
+    let shape = BlockShape { rows, capacity, slots: capacity, kv };
+    let mut blocks = GpuBlocks::new(gpu, config, kept, shape).map_err(failed)?;
     let make = |unpacked: &Unpacked<'_>| {
         let matrix = made(source, unpacked, &mut |fill| {
             HostMatrix::encode(gpu, unpacked.format(), unpacked.shape(), pool, fill)
@@ -292,7 +292,7 @@ pub(super) struct Tapped {
     /// The states before the end of the blocks, and what has been read of each so far.
     states: Vec<(usize, Vec<f32>)>,
     /// Where they wait for the end of a pass.
-    waiting: Vec<super::Buffer>,
+    waiting: Vec<super::GpuBuffer>,
 }
 
 impl Tapped {
@@ -305,9 +305,9 @@ impl Tapped {
     /// Records a slice's work through all blocks.
     pub(super) fn record(
         &mut self,
-        blocks: &mut Blocks,
-        rows: Rows<'_>,
-        recorder: &mut Recorder<'_>,
+        blocks: &mut GpuBlocks,
+        rows: PassRows<'_>,
+        recorder: &mut PassRecorder<'_>,
     ) -> Result<(), GpuError> {
         while self.waiting.len() < self.states.len() {
             self.waiting.push(blocks.gpu().buffer(blocks.stream().bytes())?);
@@ -326,8 +326,8 @@ impl Tapped {
     /// Submits and reads these parts, then `floats` floats of each state.
     pub(super) fn submit_and_read(
         &self,
-        recorder: Recorder<'_>,
-        parts: &[(&super::Buffer, usize, usize)],
+        recorder: PassRecorder<'_>,
+        parts: &[(&super::GpuBuffer, usize, usize)],
         floats: usize,
     ) -> Result<Vec<u8>, GpuError> {
         let states = self.waiting.iter().map(|buffer| (buffer, 0, floats));

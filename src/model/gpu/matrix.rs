@@ -4,12 +4,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::buffer::Buffer;
+use super::buffer::GpuBuffer;
 use super::device::Gpu;
 use super::encode::{Encoding, encode};
 use super::error::GpuError;
-use super::kernels::Kernel;
-use super::step::{Grid, Step};
+use super::kernels::Shader;
+use super::step::{ShaderStep, Workgroups};
 use crate::kernels::{Format, PackError, Pool};
 
 /// How many outputs a workgroup computes.
@@ -28,7 +28,7 @@ pub(in crate::model) struct GpuMatrix {
     format: Format,
     outputs: usize,
     inputs: usize,
-    parts: Vec<Part>,
+    parts: Vec<MatrixPart>,
 }
 
 /// Appends a run of a matrix's rows as a file in its format stores them.
@@ -36,21 +36,21 @@ pub(in crate::model) type Fill<'a> =
     &'a mut dyn FnMut(Range<usize>, &mut Vec<u8>) -> Result<(), UploadError>;
 
 /// Some rows of a matrix.
-struct Part {
+struct MatrixPart {
     first: usize,
     rows: usize,
-    place: Place,
+    place: MatrixPlace,
 }
 
 /// Where the codes and scales of a part are stored. Several matrices may use the same place in
 /// turn.
 #[derive(Clone)]
-pub(super) struct Place {
-    pub(super) codes: Arc<Buffer>,
-    pub(super) scales: Arc<Buffer>,
+pub(super) struct MatrixPlace {
+    pub(super) codes: Arc<GpuBuffer>,
+    pub(super) scales: Arc<GpuBuffer>,
 }
 
-impl Place {
+impl MatrixPlace {
     /// Room for so many bytes of codes and of scales.
     ///
     /// # Errors
@@ -113,8 +113,8 @@ impl HostMatrix {
     }
 
     /// The matrix as it is on a device after each part has been sent to its place.
-    pub(super) fn at(&self, places: &[Place]) -> GpuMatrix {
-        let parts = self.parts.iter().zip(places).map(|(part, place)| Part {
+    pub(super) fn at(&self, places: &[MatrixPlace]) -> GpuMatrix {
+        let parts = self.parts.iter().zip(places).map(|(part, place)| MatrixPart {
             first: part.first,
             rows: part.rows,
             place: place.clone(),
@@ -130,7 +130,7 @@ impl HostMatrix {
 }
 
 /// Encoded rows of a part, starting at its row `at`.
-struct Piece {
+struct MatrixPiece {
     /// The part's first row and how many rows it has.
     first: usize,
     rows: usize,
@@ -146,7 +146,7 @@ fn encoded(
     [outputs, inputs]: [usize; 2],
     pool: &Pool,
     fill: Fill<'_>,
-    take: &mut dyn FnMut(Piece) -> Result<(), UploadError>,
+    take: &mut dyn FnMut(MatrixPiece) -> Result<(), UploadError>,
 ) -> Result<(), UploadError> {
     if !inputs.is_multiple_of(COLUMNS) {
         let told = format!("the GPU kernels need rows of a multiple of 8 weights, not {inputs}");
@@ -167,7 +167,7 @@ fn encoded(
             file.clear();
             fill(range, &mut file)?;
             let (codes, scales) = encode(format, [count, inputs], &file, pool)?;
-            take(Piece { first, rows, at, codes, scales })?;
+            take(MatrixPiece { first, rows, at, codes, scales })?;
         }
     }
     Ok(())
@@ -201,14 +201,14 @@ impl GpuMatrix {
         let encoding = Encoding::of(format);
         let code = encoding.code_bytes(inputs);
         let scale = encoding.scale_bytes(inputs);
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<MatrixPart> = Vec::new();
         encoded(gpu, format, [outputs, inputs], pool, fill, &mut |piece| {
-            let Piece { first, rows, at, codes, scales } = piece;
+            let MatrixPiece { first, rows, at, codes, scales } = piece;
             if at == 0 {
-                let place = Place::new(gpu, (rows * code) as u64, (rows * scale) as u64)?;
-                parts.push(Part { first, rows, place });
+                let place = MatrixPlace::new(gpu, (rows * code) as u64, (rows * scale) as u64)?;
+                parts.push(MatrixPart { first, rows, place });
             }
-            if let Some(Part { place, .. }) = parts.last() {
+            if let Some(MatrixPart { place, .. }) = parts.last() {
                 gpu.write_weights(&place.codes, (at * code) as u64, &codes);
                 gpu.write_weights(&place.scales, (at * scale) as u64, &scales);
             }
@@ -240,22 +240,22 @@ impl GpuMatrix {
 }
 
 /// A product: output = epilogue(matrix · input) for every row of a pass.
-pub(in crate::model) struct Product<'a> {
+pub(in crate::model) struct GpuProduct<'a> {
     matrix: &'a GpuMatrix,
-    input: (&'a Buffer, usize, usize),
-    output: (&'a Buffer, usize, usize),
+    input: (&'a GpuBuffer, usize, usize),
+    output: (&'a GpuBuffer, usize, usize),
     bias: Option<&'a [f32]>,
     flags: u32,
     factor: f32,
 }
 
-impl<'a> Product<'a> {
+impl<'a> GpuProduct<'a> {
     /// Reads rows of `input` as wide as the matrix expects, and writes rows of `output` as wide as
     /// its result.
     pub(in crate::model) fn new(
         matrix: &'a GpuMatrix,
-        input: &'a Buffer,
-        output: &'a Buffer,
+        input: &'a GpuBuffer,
+        output: &'a GpuBuffer,
     ) -> Self {
         let input = (input, matrix.inputs, 0);
         let output = (output, matrix.outputs, 0);
@@ -297,8 +297,8 @@ impl<'a> Product<'a> {
     pub(in crate::model) fn steps(
         &self,
         gpu: &Gpu,
-        kept: &mut Vec<Buffer>,
-    ) -> Result<Vec<Step>, GpuError> {
+        kept: &mut Vec<GpuBuffer>,
+    ) -> Result<Vec<ShaderStep>, GpuError> {
         let encoding = Encoding::of(self.matrix.format);
         let (input, in_stride, in_at) = self.input;
         let (output, out_stride, out_at) = self.output;
@@ -317,12 +317,12 @@ impl<'a> Product<'a> {
                 self.factor.to_bits(),
                 encoding.group_shift(),
             ];
-            steps.push(Step::new(
+            steps.push(ShaderStep::new(
                 gpu,
-                Kernel::Product(encoding.layout),
+                Shader::Product(encoding.layout),
                 &[&part.place.codes, &part.place.scales, input, &bias, output],
                 (flags, &words),
-                Grid::ForEight((part.rows as u32).div_ceil(OUTPUTS)),
+                Workgroups::ForEight((part.rows as u32).div_ceil(OUTPUTS)),
             ));
             kept.push(bias);
         }

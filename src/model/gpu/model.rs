@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use super::block::Blocks;
-use super::buffer::Buffer;
+use super::block::GpuBlocks;
+use super::buffer::GpuBuffer;
 use super::device::{Gpu, bytes_of, floats_of};
 use super::error::GpuError;
 use super::layers::{ROWS, Tapped, load_blocks, of_device, stream_blocks, uploader};
-use super::places::Rows;
+use super::places::PassRows;
 use super::scores::Scores;
-use super::step::Recorder;
+use super::step::PassRecorder;
 use crate::kernels::{Format, Matrix, Pool, TreeMask};
 use crate::model::taps::Taps;
 use crate::model::weights::{EMBEDDING, HEAD, NORM};
@@ -23,13 +23,13 @@ use crate::speculate::Tree;
 /// A model on a device.
 pub(in crate::model) struct GpuModel {
     pub(super) config: Config,
-    pub(in crate::model) blocks: Blocks,
+    pub(in crate::model) blocks: GpuBlocks,
     /// How many positions it can be used for; the cache may have more slots after them.
     pub(super) capacity: usize,
     embedding: Arc<Matrix>,
     pool: Arc<Pool>,
     scores: Scores,
-    norm: Buffer,
+    norm: GpuBuffer,
 }
 
 /// The rows for which a pass returns logits.
@@ -76,7 +76,7 @@ impl GpuModel {
 
     /// Adds the final norm and the LM head to the blocks.
     fn around(
-        blocks: Blocks,
+        blocks: GpuBlocks,
         request: &LoadRequest<'_>,
         embedding: Arc<Matrix>,
         progress: &mut dyn FnMut(Progress),
@@ -191,9 +191,9 @@ impl GpuModel {
             let first = slice * most;
             let rows = tokens.len();
             gpu.write(self.blocks.stream(), 0, &bytes_of(&self.embed(tokens)));
-            let mut recorder = Recorder::new(&gpu);
+            let mut recorder = PassRecorder::new(&gpu);
             let positions = &positions[first..first + rows];
-            tapped.record(&mut self.blocks, Rows { positions, mask, first }, &mut recorder)?;
+            tapped.record(&mut self.blocks, PassRows { positions, mask, first }, &mut recorder)?;
             match logits {
                 Logits::All => self.scores.record(&mut recorder, rows),
                 Logits::Last => self.scores.record_norm(&mut recorder, rows),
@@ -235,7 +235,7 @@ impl GpuModel {
     /// The logits of one row of the last slice, whose norms are still there.
     fn last_logits(&self, row: usize) -> Result<Vec<f32>, GpuError> {
         let gpu = self.blocks.gpu();
-        let mut recorder = Recorder::new(gpu);
+        let mut recorder = PassRecorder::new(gpu);
         if row > 0 {
             let branch = self.blocks.branch();
             let hidden = self.config.hidden;

@@ -1,16 +1,16 @@
 //! RMS norms as steps of a pass. It must not depend on what is normed.
 
-use super::buffer::Buffer;
+use super::buffer::GpuBuffer;
 use super::device::Gpu;
-use super::kernels::Kernel;
-use super::step::{Grid, Step};
+use super::kernels::Shader;
+use super::step::{ShaderStep, Workgroups};
 
 /// A norm is added to what its output holds.
 const ADD: u32 = 1;
 
 /// The columns that a norm reads and writes.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::model) struct Columns {
+pub(in crate::model) struct NormColumns {
     /// How many numbers are normed together.
     pub(in crate::model) width: usize,
     /// How many such runs a row has.
@@ -23,12 +23,12 @@ pub(in crate::model) struct Columns {
 /// them.
 pub(in crate::model) fn norm_step(
     gpu: &Gpu,
-    (weight, eps): (&Buffer, f32),
-    (from, to): (&Buffer, &Buffer),
-    columns: Columns,
+    (weight, eps): (&GpuBuffer, f32),
+    (from, to): (&GpuBuffer, &GpuBuffer),
+    columns: NormColumns,
     adding: Option<f32>,
-) -> Step {
-    let Columns { width, segments, into: (at, stride) } = columns;
+) -> ShaderStep {
+    let NormColumns { width, segments, into: (at, stride) } = columns;
     let words = [
         width as u32,
         width as u32,
@@ -40,6 +40,6 @@ pub(in crate::model) fn norm_step(
         eps.to_bits(),
     ];
     let flags = if adding.is_some() { ADD } else { 0 };
-    let grid = Grid::ForRow(segments as u32);
-    Step::new(gpu, Kernel::Norm, &[from, weight, to], (flags, &words), grid)
+    let grid = Workgroups::ForRow(segments as u32);
+    ShaderStep::new(gpu, Shader::Norm, &[from, weight, to], (flags, &words), grid)
 }

@@ -1,7 +1,7 @@
 //! The positions of the rows of a pass and what they see, in the form that the kernels read. It
 //! must not depend on the rows' contents.
 
-use super::buffer::Buffer;
+use super::buffer::GpuBuffer;
 use super::device::{Gpu, bytes_of, bytes_of_words};
 use super::error::GpuError;
 use crate::kernels::TreeMask;
@@ -14,7 +14,7 @@ const PATH: usize = 512;
 /// The rows of a pass: their positions and the mask by which they see each other. Only a slice of
 /// them may run at a time.
 #[derive(Clone, Copy)]
-pub(in crate::model) struct Rows<'a> {
+pub(in crate::model) struct PassRows<'a> {
     /// Position of each row.
     pub(in crate::model) positions: &'a [usize],
     /// The mask of all rows of the pass.
@@ -26,10 +26,10 @@ pub(in crate::model) struct Rows<'a> {
 /// Rotary angles and paths of a pass's rows.
 pub(super) struct Places {
     /// For each rope table, cosine and sine of each pair, `[rows, rotary / 2]`.
-    pub(super) angles: Vec<Buffer>,
+    pub(super) angles: Vec<GpuBuffer>,
     /// `[rows]` of how many positions are seen contiguously, and the begin and length of the list;
     /// then the lists.
-    pub(super) paths: Buffer,
+    pub(super) paths: GpuBuffer,
     most_words: usize,
     tables: Vec<RopeTable>,
     rotary: usize,
@@ -61,7 +61,7 @@ impl Places {
     pub(super) fn send(
         &mut self,
         gpu: &Gpu,
-        rows: Rows<'_>,
+        rows: PassRows<'_>,
         committed: usize,
     ) -> Result<(), GpuError> {
         let Self { angles, tables, rotations, rotary, .. } = self;
@@ -84,13 +84,13 @@ impl Places {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        self.angles.iter().map(Buffer::bytes).sum::<u64>() + self.paths.bytes()
+        self.angles.iter().map(GpuBuffer::bytes).sum::<u64>() + self.paths.bytes()
     }
 }
 
 /// The words of [`Places::paths`]. If a row sees the rows in flight in order from the first on,
 /// they come after the committed positions as if they were committed.
-fn paths(rows: Rows<'_>, committed: usize) -> Vec<u32> {
+fn paths(rows: PassRows<'_>, committed: usize) -> Vec<u32> {
     let count = rows.positions.len();
     let mut heads = Vec::with_capacity(3 * count);
     let mut lists = Vec::new();
@@ -113,18 +113,18 @@ mod tests {
     #[test]
     fn a_chain_needs_no_lists() {
         let mask = TreeMask::causal(3);
-        let rows = Rows { positions: &[5, 6, 7], mask: &mask, first: 0 };
+        let rows = PassRows { positions: &[5, 6, 7], mask: &mask, first: 0 };
         assert_eq!(paths(rows, 5), [6, 9, 0, 7, 9, 0, 8, 9, 0]);
     }
 
     #[test]
     fn a_branch_lists_what_lies_behind_its_first_gap() {
         let mask = TreeMask::tree([0, 0, 0, 2]);
-        let rows = Rows { positions: &[4, 5, 5, 6], mask: &mask, first: 0 };
+        let rows = PassRows { positions: &[4, 5, 5, 6], mask: &mask, first: 0 };
         let words = paths(rows, 4);
         assert_eq!(words[..12], [5, 12, 0, 6, 12, 0, 5, 12, 1, 5, 13, 2]);
         assert_eq!(words[12..], [2, 2, 3]);
-        let slice = Rows { positions: &[5, 6], mask: &mask, first: 2 };
+        let slice = PassRows { positions: &[5, 6], mask: &mask, first: 2 };
         assert_eq!(paths(slice, 4), [5, 6, 1, 5, 7, 2, 2, 2, 3]);
     }
 }

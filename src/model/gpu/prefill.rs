@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use super::block::Blocks;
+use super::block::GpuBlocks;
 use super::device::{Gpu, Reading, bytes_of, floats_of};
 use super::error::GpuError;
 use super::layers::stream_blocks;
-use super::places::Rows;
-use super::step::Recorder;
+use super::places::PassRows;
+use super::step::PassRecorder;
 use crate::kernels::TreeMask;
 use crate::model::cpu::LayerRows;
 use crate::model::taps::Taps;
@@ -18,11 +18,11 @@ use crate::model::{LoadError, LoadRequest, Progress, TrafficMeter};
 
 /// All blocks of a target, streamed to a device.
 pub(in crate::model) struct GpuPrefill {
-    blocks: Blocks,
+    blocks: GpuBlocks,
 }
 
 /// A block that is being computed.
-struct UnderWay {
+struct SliceInFlight {
     block: usize,
     reading: Reading,
 }
@@ -85,8 +85,8 @@ impl GpuPrefill {
         taps.take(0, stream);
         gpu.write(self.blocks.stream(), 0, &bytes_of(stream));
         self.blocks.place_at(begin);
-        let mut recorder = Recorder::new(&gpu);
-        let slice = Rows { positions: &positions, mask: &mask, first: 0 };
+        let mut recorder = PassRecorder::new(&gpu);
+        let slice = PassRows { positions: &positions, mask: &mask, first: 0 };
         let at = self.blocks.begin(slice, &mut recorder)?;
         let count = self.blocks.count();
         let mut before = None;
@@ -95,9 +95,9 @@ impl GpuPrefill {
             let is_read = block + 1 == count || taps.want(block + 1);
             let floats = if is_read { stream.len() } else { 0 };
             let reading = self.blocks.run_to_read(block, recorder, at, (&earlier, floats))?;
-            recorder = Recorder::new(&gpu);
+            recorder = PassRecorder::new(&gpu);
             // While this block is computed, the results of the previous block are stored.
-            if let Some(done) = before.replace(UnderWay { block, reading }) {
+            if let Some(done) = before.replace(SliceInFlight { block, reading }) {
                 self.keep(done, stream, rows, kept, taps)?;
             }
         }
@@ -107,13 +107,13 @@ impl GpuPrefill {
     /// Stores a block's keys and values, and the stream after it if that was requested.
     fn keep(
         &self,
-        done: UnderWay,
+        done: SliceInFlight,
         stream: &mut [f32],
         rows: usize,
         kept: &mut LayerRows<'_>,
         taps: &mut Taps<'_>,
     ) -> Result<(), GpuError> {
-        let UnderWay { block, reading } = done;
+        let SliceInFlight { block, reading } = done;
         let read = self.blocks.gpu().read(reading)?;
         let (slots, rest) = read.split_at(rows * self.blocks.slot_bytes());
         let numbers = self.blocks.cached_numbers(slots);

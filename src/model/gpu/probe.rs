@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::device::Gpu;
 use super::error::GpuError;
-use super::step::Recorder;
+use super::step::PassRecorder;
 
 /// How many bytes are sent to time their transfer.
 const SENT: usize = 32 << 20;
@@ -27,7 +27,7 @@ impl Gpu {
             let start = Instant::now();
             self.write(&buffer, 0, &data);
             // Its last word comes back when all of it has arrived.
-            Recorder::new(self).submit_and_read(&[(&buffer, bytes / 4 - 1, 1)])?;
+            PassRecorder::new(self).submit_and_read(&[(&buffer, bytes / 4 - 1, 1)])?;
             best = best.min(start.elapsed().as_secs_f64());
         }
         Ok(bytes as f64 / best.max(f64::MIN_POSITIVE))
@@ -43,7 +43,7 @@ impl Gpu {
         for _ in 0..4 * TRIES {
             let start = Instant::now();
             self.write(&buffer, 0, &[1; 16]);
-            Recorder::new(self).submit_and_read(&[(&buffer, 0, 4)])?;
+            PassRecorder::new(self).submit_and_read(&[(&buffer, 0, 4)])?;
             best = best.min(start.elapsed().as_secs_f64());
         }
         Ok(best * 1e3)

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use super::block::Blocks;
-use super::buffer::Buffer;
+use super::block::GpuBlocks;
+use super::buffer::GpuBuffer;
 use super::device::{Gpu, floats_of};
 use super::error::GpuError;
-use super::kernels::Kernel;
-use super::matrix::{GpuMatrix, Product};
-use super::norm::{Columns, norm_step};
-use super::step::{At, Grid, Recorder, Step};
+use super::kernels::Shader;
+use super::matrix::{GpuMatrix, GpuProduct};
+use super::norm::{NormColumns, norm_step};
+use super::step::{At, PassRecorder, ShaderStep, Workgroups};
 use crate::speculate::Ranking;
 
 /// The most candidates per row that are found on the device.
@@ -23,13 +23,13 @@ pub(in crate::model) struct Scores {
     gpu: Arc<Gpu>,
     matrix: GpuMatrix,
     /// `[rows, V]`.
-    logits: Buffer,
+    logits: GpuBuffer,
     /// `[rows, most ranked]` of (token, log-probability).
-    ranked: Buffer,
-    steps: Vec<Step>,
+    ranked: GpuBuffer,
+    steps: Vec<ShaderStep>,
     /// How many steps come before the product: a norm or nothing.
     norms: usize,
-    kept: Vec<Buffer>,
+    kept: Vec<GpuBuffer>,
 }
 
 impl Scores {
@@ -39,9 +39,9 @@ impl Scores {
     /// # Errors
     /// [`GpuError`] if the device is full or lost.
     pub(in crate::model) fn new(
-        blocks: &Blocks,
+        blocks: &GpuBlocks,
         matrix: GpuMatrix,
-        norm: Option<(&Buffer, f32)>,
+        norm: Option<(&GpuBuffer, f32)>,
         rows: usize,
     ) -> Result<Self, GpuError> {
         let gpu = Arc::clone(blocks.gpu());
@@ -53,12 +53,12 @@ impl Scores {
         let mut kept = Vec::new();
         let mut input = blocks.stream();
         if let Some(norm) = norm {
-            let columns = Columns { width: hidden, segments: 1, into: (0, hidden) };
+            let columns = NormColumns { width: hidden, segments: 1, into: (0, hidden) };
             steps.push(norm_step(&gpu, norm, (input, blocks.branch()), columns, None));
             input = blocks.branch();
         }
         let norms = steps.len();
-        steps.extend(Product::new(&matrix, input, &logits).steps(&gpu, &mut kept)?);
+        steps.extend(GpuProduct::new(&matrix, input, &logits).steps(&gpu, &mut kept)?);
         Ok(Self { gpu, matrix, logits, ranked, steps, norms, kept })
     }
 
@@ -68,24 +68,24 @@ impl Scores {
     }
 
     /// The logits, `[rows, V]`.
-    pub(in crate::model) fn logits(&self) -> &Buffer {
+    pub(in crate::model) fn logits(&self) -> &GpuBuffer {
         &self.logits
     }
 
     /// Records the logits of the first rows of the stream.
-    pub(in crate::model) fn record(&self, recorder: &mut Recorder<'_>, rows: usize) {
+    pub(in crate::model) fn record(&self, recorder: &mut PassRecorder<'_>, rows: usize) {
         let at = At { rows: rows as u32, ..At::default() };
         recorder.run_all(&self.steps, at);
     }
 
     /// Records the norms of the first rows of the stream, which the branch then holds.
-    pub(in crate::model) fn record_norm(&self, recorder: &mut Recorder<'_>, rows: usize) {
+    pub(in crate::model) fn record_norm(&self, recorder: &mut PassRecorder<'_>, rows: usize) {
         let at = At { rows: rows as u32, ..At::default() };
         recorder.run_all(&self.steps[..self.norms], at);
     }
 
     /// Records the logits of the first rows whose norms the branch holds.
-    pub(in crate::model) fn record_product(&self, recorder: &mut Recorder<'_>, rows: usize) {
+    pub(in crate::model) fn record_product(&self, recorder: &mut PassRecorder<'_>, rows: usize) {
         let at = At { rows: rows as u32, ..At::default() };
         recorder.run_all(&self.steps[self.norms..], at);
     }
@@ -97,7 +97,7 @@ impl Scores {
     /// [`GpuError`] if the device is lost or hangs.
     pub(in crate::model) fn rank(
         &self,
-        mut recorder: Recorder<'_>,
+        mut recorder: PassRecorder<'_>,
         rows: usize,
         ranking: &Ranking,
         token: impl Fn(u32) -> u32,
@@ -112,7 +112,7 @@ impl Scores {
         }
         let words = [vocab as u32, width as u32];
         let buffers = [&self.logits, &self.ranked];
-        let step = Step::new(&self.gpu, Kernel::Rank, &buffers, (0, &words), Grid::Row);
+        let step = ShaderStep::new(&self.gpu, Shader::Rank, &buffers, (0, &words), Workgroups::Row);
         recorder.run(&step, At { rows: rows as u32, ..At::default() });
         let read = recorder.submit_and_read(&[(&self.ranked, 0, 2 * rows * width)])?;
         let pairs: &[[u8; 8]] = read.as_chunks().0;
@@ -128,7 +128,7 @@ impl Scores {
 
     /// Bytes of weights and buffers.
     pub(in crate::model) fn bytes(&self) -> u64 {
-        let kept: u64 = self.kept.iter().map(Buffer::bytes).sum();
+        let kept: u64 = self.kept.iter().map(GpuBuffer::bytes).sum();
         self.matrix.bytes() + self.logits.bytes() + self.ranked.bytes() + kept
     }
 }

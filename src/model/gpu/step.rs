@@ -1,10 +1,10 @@
 //! A kernel with its buffers, made once and run in many passes, and the recording of a pass, which
 //! is one submission. It must not depend on what a pass computes.
 
-use super::buffer::Buffer;
+use super::buffer::GpuBuffer;
 use super::device::{Gpu, Reading};
 use super::error::GpuError;
-use super::kernels::{Kernel, WORDS};
+use super::kernels::{Shader, WORDS};
 
 /// How many rows of a product one workgroup computes.
 const PRODUCT_ROWS: u32 = 8;
@@ -22,7 +22,7 @@ pub(in crate::model) struct At {
 
 /// How many workgroups a step has.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::model) enum Grid {
+pub(in crate::model) enum Workgroups {
     /// This many for each row.
     ForRow(u32),
     /// This many for every eight rows.
@@ -34,23 +34,23 @@ pub(in crate::model) enum Grid {
 }
 
 /// A kernel with its buffers and the numbers that do not change.
-pub(in crate::model) struct Step {
-    kernel: Kernel,
+pub(in crate::model) struct ShaderStep {
+    kernel: Shader,
     bind: wgpu::BindGroup,
     flags: u32,
     words: Vec<u32>,
-    grid: Grid,
+    grid: Workgroups,
 }
 
-impl Step {
+impl ShaderStep {
     /// A step on `buffers`, in the order of the kernel's bindings; `words` are the kernel's own
     /// numbers.
     pub(in crate::model) fn new(
         gpu: &Gpu,
-        kernel: Kernel,
-        buffers: &[&Buffer],
+        kernel: Shader,
+        buffers: &[&GpuBuffer],
         (flags, words): (u32, &[u32]),
-        grid: Grid,
+        grid: Workgroups,
     ) -> Self {
         let entries: Vec<wgpu::BindGroupEntry<'_>> = (0u32..)
             .zip(buffers)
@@ -69,25 +69,25 @@ impl Step {
 }
 
 /// Records the work of a submission, or of several submissions one after the other.
-pub(in crate::model) struct Recorder<'a> {
+pub(in crate::model) struct PassRecorder<'a> {
     gpu: &'a Gpu,
     encoder: wgpu::CommandEncoder,
     pass: Option<wgpu::ComputePass<'static>>,
 }
 
-impl<'a> Recorder<'a> {
+impl<'a> PassRecorder<'a> {
     pub(in crate::model) fn new(gpu: &'a Gpu) -> Self {
         let encoder = gpu.raw().create_command_encoder(&Default::default());
         Self { gpu, encoder, pass: None }
     }
 
     /// Runs a step after everything that has been recorded.
-    pub(in crate::model) fn run(&mut self, step: &Step, at: At) {
+    pub(in crate::model) fn run(&mut self, step: &ShaderStep, at: At) {
         let grid = match step.grid {
-            Grid::ForRow(x) => (x, at.rows),
-            Grid::ForEight(x) => (x, at.rows.div_ceil(PRODUCT_ROWS)),
-            Grid::Row => (at.rows, 1),
-            Grid::Fixed(x) => (x, 1),
+            Workgroups::ForRow(x) => (x, at.rows),
+            Workgroups::ForEight(x) => (x, at.rows.div_ceil(PRODUCT_ROWS)),
+            Workgroups::Row => (at.rows, 1),
+            Workgroups::Fixed(x) => (x, 1),
         };
         if grid.0 == 0 || grid.1 == 0 {
             return;
@@ -108,7 +108,7 @@ impl<'a> Recorder<'a> {
     /// Runs steps one after the other.
     pub(in crate::model) fn run_all<'s>(
         &mut self,
-        steps: impl IntoIterator<Item = &'s Step>,
+        steps: impl IntoIterator<Item = &'s ShaderStep>,
         at: At,
     ) {
         for step in steps.into_iter() {
@@ -120,8 +120,8 @@ impl<'a> Recorder<'a> {
     /// floats.
     pub(in crate::model) fn copy(
         &mut self,
-        (from, from_at): (&Buffer, usize),
-        (to, to_at): (&Buffer, usize),
+        (from, from_at): (&GpuBuffer, usize),
+        (to, to_at): (&GpuBuffer, usize),
         floats: usize,
     ) {
         self.pass = None;
@@ -162,7 +162,7 @@ impl<'a> Recorder<'a> {
     /// [`GpuError`] if the device is lost, full or hangs.
     pub(in crate::model) fn submit_and_read(
         self,
-        parts: &[(&Buffer, usize, usize)],
+        parts: &[(&GpuBuffer, usize, usize)],
     ) -> Result<Vec<u8>, GpuError> {
         let gpu = self.gpu;
         gpu.read(self.submit_to_read(parts)?)
@@ -174,7 +174,7 @@ impl<'a> Recorder<'a> {
     /// [`GpuError`] if the device is lost or full.
     pub(super) fn submit_to_read(
         mut self,
-        parts: &[(&Buffer, usize, usize)],
+        parts: &[(&GpuBuffer, usize, usize)],
     ) -> Result<Reading, GpuError> {
         let bytes: u64 = parts.iter().map(|part| 4 * part.2 as u64).sum();
         let landing = self.gpu.landing(bytes)?;

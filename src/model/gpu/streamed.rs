@@ -4,7 +4,7 @@
 
 use super::device::Gpu;
 use super::error::GpuError;
-use super::matrix::{GpuMatrix, HostMatrix, Place};
+use super::matrix::{GpuMatrix, HostMatrix, MatrixPlace};
 use crate::model::cpu::layer::{Attention, Dense, GroupedQuery, Layer, Mlp};
 
 /// How many blocks are on the device at a time.
@@ -15,7 +15,7 @@ pub(super) struct StreamedWeights {
     /// The matrices of each block, in the same order for all.
     blocks: Vec<Vec<HostMatrix>>,
     /// For each stage, the places of each matrix's parts.
-    stages: [Vec<Vec<Place>>; STAGES],
+    stages: [Vec<Vec<MatrixPlace>>; STAGES],
     /// The work that last used each stage.
     used: [Option<wgpu::SubmissionIndex>; STAGES],
 }
@@ -37,7 +37,7 @@ impl StreamedWeights {
             blocks.push(matrices);
             assembled.push(assemble);
         }
-        let stage = || -> Result<Vec<Vec<Place>>, GpuError> {
+        let stage = || -> Result<Vec<Vec<MatrixPlace>>, GpuError> {
             let matrices = blocks.first().map_or(0, Vec::len);
             (0..matrices).map(|matrix| places(gpu, &blocks, matrix)).collect()
         };
@@ -77,7 +77,7 @@ impl StreamedWeights {
 
     /// Bytes of both stages.
     pub(super) fn device_bytes(&self) -> u64 {
-        self.stages.iter().flatten().flatten().map(Place::bytes).sum()
+        self.stages.iter().flatten().flatten().map(MatrixPlace::bytes).sum()
     }
 
     /// Bytes in main memory, which every pass sends to the device.
@@ -87,7 +87,11 @@ impl StreamedWeights {
 }
 
 /// Places for the parts of one matrix, for any block.
-fn places(gpu: &Gpu, blocks: &[Vec<HostMatrix>], matrix: usize) -> Result<Vec<Place>, GpuError> {
+fn places(
+    gpu: &Gpu,
+    blocks: &[Vec<HostMatrix>],
+    matrix: usize,
+) -> Result<Vec<MatrixPlace>, GpuError> {
     let all = || blocks.iter().map(|block| &block[matrix].parts);
     let count = all().map(Vec::len).max().unwrap_or(0);
     let most = |part: usize| {
@@ -97,7 +101,7 @@ fn places(gpu: &Gpu, blocks: &[Vec<HostMatrix>], matrix: usize) -> Result<Vec<Pl
         })
     };
     let sizes = (0..count).map(most);
-    sizes.map(|(codes, scales)| Place::new(gpu, codes as u64, scales as u64)).collect()
+    sizes.map(|(codes, scales)| MatrixPlace::new(gpu, codes as u64, scales as u64)).collect()
 }
 
 /// Assembles a block from its matrices: q, k, v, o, gate, up and down.

@@ -76,7 +76,7 @@ pub trait HeadBackend: Send {
 /// Where the features of a pass come from. It matters only in EAGLE-3, which applies `fc` only to
 /// the target's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum FeatureOrigin {
     /// The target.
     Target,
     /// The head's own outputs.

@@ -18,7 +18,7 @@ pub struct Eagle3Config {
     /// H of the target, which may differ from the head's.
     pub target_hidden: usize,
     /// Which states it taps.
-    pub taps: Taps,
+    pub taps: TappedStates,
     /// What is normed before `fc`.
     pub tap_norm: Option<TapNorm>,
     /// Attention adds to the normed state, not to the state itself (`norm_before_residual`).
@@ -29,7 +29,7 @@ pub struct Eagle3Config {
 
 /// Which states of the target a head taps.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Taps {
+pub enum TappedStates {
     /// The states in the authors' code: 2, N/2 and N − 3 of N layers.
     Default,
     /// States by their own numbers.
@@ -86,7 +86,7 @@ impl Eagle3Config {
         };
         let eagle3 = Self {
             target_hidden,
-            taps: Taps::from_json(json, speculators)?,
+            taps: TappedStates::from_json(json, speculators)?,
             tap_norm,
             // The trainer of this format writes it, and its reader assumes it.
             norm_before_residual: flag("norm_before_residual", speculators)?,
@@ -97,7 +97,7 @@ impl Eagle3Config {
 
     /// A configuration that taps these states of a target `target_hidden` wide, without the other
     /// options.
-    pub fn tapping(target_hidden: usize, taps: Taps) -> Self {
+    pub fn tapping(target_hidden: usize, taps: TappedStates) -> Self {
         Self {
             target_hidden,
             taps,
@@ -110,8 +110,8 @@ impl Eagle3Config {
     /// How many states it taps.
     pub fn tap_count(&self) -> usize {
         match &self.taps {
-            Taps::Default => DEFAULT_TAPS,
-            Taps::Entering(ids) | Taps::OutputOf(ids) => ids.len(),
+            TappedStates::Default => DEFAULT_TAPS,
+            TappedStates::Entering(ids) | TappedStates::OutputOf(ids) => ids.len(),
         }
     }
 
@@ -136,10 +136,10 @@ impl Eagle3Config {
         let states: Vec<usize> = match &self.taps {
             // As in the authors' code; with fewer than seven layers two of them would be the same
             // state.
-            Taps::Default if layers < 7 => return Err(Misfit::FewLayers { layers }),
-            Taps::Default => vec![2, layers / 2, layers - 3],
-            Taps::Entering(ids) => ids.clone(),
-            Taps::OutputOf(ids) => ids.iter().map(|id| id + 1).collect(),
+            TappedStates::Default if layers < 7 => return Err(Misfit::FewLayers { layers }),
+            TappedStates::Default => vec![2, layers / 2, layers - 3],
+            TappedStates::Entering(ids) => ids.clone(),
+            TappedStates::OutputOf(ids) => ids.iter().map(|id| id + 1).collect(),
         };
         match states.last() {
             Some(&last) if last > layers => Err(Misfit::NoSuchState { state: last, layers }),
@@ -148,7 +148,7 @@ impl Eagle3Config {
     }
 }
 
-impl Taps {
+impl TappedStates {
     /// The taps of a new head for a target of `layers` layers: the authors' states, or, if the
     /// target is too shallow for these, a low, a middle and the last state, as far as they differ.
     /// No such list begins with 1, which would be read as the number of a layer.
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn taps(json: &Value) -> Taps {
+    fn taps(json: &Value) -> TappedStates {
         Eagle3Config::from_json(json).unwrap().0.taps
     }
 
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn a_new_head_taps_what_its_file_says_of_it() {
         for layers in 1..12 {
-            let taps = Taps::of_new(layers);
+            let taps = TappedStates::of_new(layers);
             let mut config = json!({"hidden_size": 64});
             if let Some((field, ids)) = taps.to_json() {
                 config[field] = ids;
@@ -254,14 +254,14 @@ mod tests {
     #[test]
     fn both_conventions_of_one_field_are_told_apart() {
         let ids = |ids: Value| json!({"hidden_size": 64, IDS: ids});
-        assert_eq!(taps(&ids(json!([2, 4, 5]))), Taps::Entering(vec![2, 4, 5]));
-        assert_eq!(taps(&ids(json!([1, 3, 4]))), Taps::OutputOf(vec![1, 3, 4]));
+        assert_eq!(taps(&ids(json!([2, 4, 5]))), TappedStates::Entering(vec![2, 4, 5]));
+        assert_eq!(taps(&ids(json!([1, 3, 4]))), TappedStates::OutputOf(vec![1, 3, 4]));
         let sglang = json!({"hidden_size": 64, "eagle_config": {IDS: [1, 46, 90]}});
         let (eagle3, _) = Eagle3Config::from_json(&sglang).unwrap();
         assert_eq!(eagle3.states(94).unwrap(), [2, 47, 91]);
         assert_eq!(eagle3.states(90), Err(Misfit::NoSuchState { state: 91, layers: 90 }));
         let container = json!({IDS: [1, 3, 5], "transformer_layer_config": {"hidden_size": 64}});
-        assert_eq!(taps(&container), Taps::Entering(vec![1, 3, 5]));
+        assert_eq!(taps(&container), TappedStates::Entering(vec![1, 3, 5]));
     }
 
     #[test]

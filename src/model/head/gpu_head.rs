@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use super::backend::{Origin, RowCounts};
+use super::backend::{FeatureOrigin, RowCounts};
 use super::gpu_fusion::GpuFusion;
-use super::pack::{Encoded, Packer};
+use super::pack::{Encoded, HeadPacker};
 use super::{
     Candidates, DraftVocabulary, HeadBackend, HeadError, HeadPrecision, HeadWeights, Pairs,
     SharedTables, Table,
@@ -13,8 +13,8 @@ use super::{
 use crate::kernels::{KvFormat, Pool, TreeMask};
 use crate::model::TrafficMeter;
 use crate::model::gpu::{
-    Blocks, Buffer, Gpu, GpuError, GpuMatrix, Recorder, Rows, Scores, Shape, UploadError, bytes_of,
-    floats_of,
+    BlockShape, Gpu, GpuBlocks, GpuBuffer, GpuError, GpuMatrix, PassRecorder, PassRows, Scores,
+    UploadError, bytes_of, floats_of,
 };
 use crate::speculate::{BeamRow, Ranking};
 
@@ -29,7 +29,7 @@ pub struct GpuHead {
     precision: HeadPrecision,
     hidden: usize,
     capacity: usize,
-    blocks: Blocks,
+    blocks: GpuBlocks,
     fusion: GpuFusion,
     scores: Scores,
     /// Embeddings stay in main memory, because a token needs only one row of them.
@@ -37,7 +37,7 @@ pub struct GpuHead {
     draft_vocab: Option<DraftVocabulary>,
     /// The outputs of the last stable row and of every scratch row, `[1 + scratch, H]`, from which
     /// rows can continue.
-    sources: Buffer,
+    sources: GpuBuffer,
     /// How many blocks the last `extend` used.
     depth: usize,
     rows: RowCounts,
@@ -73,10 +73,10 @@ impl GpuHead {
     ) -> Result<Self, HeadError> {
         let config = &weights.config.body;
         let make = |encoded: &Encoded| upload(gpu, encoded, pool);
-        let packer = Packer { precision, make: &make };
+        let packer = HeadPacker { precision, make: &make };
         let slots = capacity.saturating_add(TREE_ROWS);
-        let shape = Shape { rows: ROWS, capacity, slots, kv };
-        let mut blocks = Blocks::new(gpu, config, config.layers, shape)?;
+        let shape = BlockShape { rows: ROWS, capacity, slots, kv };
+        let mut blocks = GpuBlocks::new(gpu, config, config.layers, shape)?;
         let sources = gpu.buffer(4 * ((1 + TREE_ROWS) * config.hidden) as u64)?;
         let own = packer.fusion(weights)?;
         let fusion = GpuFusion::new(gpu, &weights.config, own, (&blocks, &sources), ROWS)?;
@@ -114,9 +114,9 @@ impl GpuHead {
     /// Records the work for up to [`ROWS`] rows whose inputs are in the fusion's buffers.
     fn record(
         &mut self,
-        recorder: &mut Recorder<'_>,
-        (tokens, origin): (&[u32], Origin),
-        rows: Rows<'_>,
+        recorder: &mut PassRecorder<'_>,
+        (tokens, origin): (&[u32], FeatureOrigin),
+        rows: PassRows<'_>,
     ) -> Result<(), HeadError> {
         let mut embeddings = vec![0.0; tokens.len() * self.hidden];
         embed(&self.embedding, tokens, &mut embeddings)?;
@@ -134,7 +134,7 @@ impl GpuHead {
     /// Submits what was recorded together with the ranking of the first `rows` rows of the stream.
     fn rank(
         &mut self,
-        mut recorder: Recorder<'_>,
+        mut recorder: PassRecorder<'_>,
         rows: usize,
         ranking: &Ranking,
     ) -> Result<Candidates, HeadError> {
@@ -172,9 +172,9 @@ impl HeadBackend for GpuHead {
             self.gpu.write(self.fusion.features(), 0, &bytes_of(features));
             let positions: Vec<usize> = (begin..begin + tokens.len()).collect();
             let mask = TreeMask::causal(tokens.len());
-            let mut recorder = Recorder::new(&gpu);
-            let rows = Rows { positions: &positions, mask: &mask, first: 0 };
-            self.record(&mut recorder, (tokens, Origin::Target), rows)?;
+            let mut recorder = PassRecorder::new(&gpu);
+            let rows = PassRows { positions: &positions, mask: &mask, first: 0 };
+            self.record(&mut recorder, (tokens, FeatureOrigin::Target), rows)?;
             let last = (tokens.len() - 1) * self.hidden;
             recorder.copy((self.blocks.stream(), last), (&self.sources, 0), self.hidden);
             recorder.submit()?;
@@ -186,7 +186,7 @@ impl HeadBackend for GpuHead {
 
     fn rank_root(&mut self, ranking: &Ranking) -> Result<Vec<(u32, f32)>, HeadError> {
         let gpu = Arc::clone(&self.gpu);
-        let mut recorder = Recorder::new(&gpu);
+        let mut recorder = PassRecorder::new(&gpu);
         recorder.copy((&self.sources, 0), (self.blocks.stream(), 0), self.hidden);
         self.last = 1;
         Ok(self.rank(recorder, 1, ranking)?.pop().unwrap_or_default())
@@ -207,9 +207,9 @@ impl HeadBackend for GpuHead {
             let positions: Vec<usize> = beam.iter().map(|row| self.rows.position(row)).collect();
             let ancestors = beam.iter().map(|row| row.ancestors.as_slice());
             let mask = TreeMask::level(self.rows.scratch, ancestors);
-            let mut recorder = Recorder::new(&gpu);
-            let rows = Rows { positions: &positions, mask: &mask, first: 0 };
-            self.record(&mut recorder, (&tokens, Origin::Head), rows)?;
+            let mut recorder = PassRecorder::new(&gpu);
+            let rows = PassRows { positions: &positions, mask: &mask, first: 0 };
+            self.record(&mut recorder, (&tokens, FeatureOrigin::Head), rows)?;
             let to = (1 + self.rows.scratch) * self.hidden;
             let floats = beam.len() * self.hidden;
             recorder.copy((self.blocks.stream(), 0), (&self.sources, to), floats);
@@ -222,7 +222,7 @@ impl HeadBackend for GpuHead {
     /// If a pass has more rows than a submission, these are the last ones.
     fn outputs(&self) -> Result<Vec<f32>, HeadError> {
         let parts = [(self.blocks.stream(), 0, self.last * self.hidden)];
-        Ok(floats_of(&Recorder::new(&self.gpu).submit_and_read(&parts)?))
+        Ok(floats_of(&PassRecorder::new(&self.gpu).submit_and_read(&parts)?))
     }
 
     fn keys_and_values(&self, block: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError> {

@@ -22,10 +22,10 @@ mod shared_tables;
 mod table;
 mod weights;
 
-pub use backend::{Candidates, HeadBackend, Origin, Pairs};
+pub use backend::{Candidates, FeatureOrigin, HeadBackend, Pairs};
 pub use config::HeadConfig;
 pub use draft_vocab::DraftVocabulary;
-pub use eagle3::{Eagle3Config, TapNorm, Taps};
+pub use eagle3::{Eagle3Config, TapNorm, TappedStates};
 pub use error::HeadError;
 pub use gpu_head::GpuHead;
 pub use kind::FusionKind;

@@ -9,7 +9,7 @@ use half::{bf16, f16};
 use super::weights::{BlockWeights, Eagle3Weights, FusionWeights, HeadWeights};
 use super::{HeadError, Table};
 use crate::kernels::{Format, Matrix, Pool};
-use crate::model::cpu::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, Norm};
+use crate::model::cpu::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, NormWeights};
 
 /// A head's fusion with packed matrices; the rows of all of them are outputs.
 pub(super) type PackedFusion<M = Matrix> = FusionWeights<M, Vec<f32>>;
@@ -47,7 +47,7 @@ pub(super) struct Encoded {
 }
 
 /// Packs tensors in one precision.
-pub(super) struct Packer<'a, M = Matrix> {
+pub(super) struct HeadPacker<'a, M = Matrix> {
     pub(super) precision: HeadPrecision,
     /// How a matrix is made.
     pub(super) make: &'a dyn Fn(&Encoded) -> Result<M, HeadError>,
@@ -60,7 +60,7 @@ pub(super) fn on_cpu(pool: &Pool, encoded: &Encoded) -> Result<Matrix, HeadError
         .map_err(|error| HeadError::Device(error.to_string()))
 }
 
-impl<M> Packer<'_, M> {
+impl<M> HeadPacker<'_, M> {
     pub(super) fn fusion(&self, weights: &HeadWeights) -> Result<PackedFusion<M>, HeadError> {
         let transposed = |tensor: &Tensor| self.matrix(&tensor.t()?.contiguous()?);
         Ok(match &weights.fusion {
@@ -106,12 +106,12 @@ impl<M> Packer<'_, M> {
         let input_norm = block.input_norm.as_ref().map(floats).transpose()?;
         let [gate, up] = [self.matrix(&block.gate)?, self.matrix(&block.up)?];
         Ok(Layer {
-            attention_norm: input_norm.map(Norm::rms),
+            attention_norm: input_norm.map(NormWeights::rms),
             attention: Attention::Grouped(Box::new(grouped)),
             o: self.matrix(&block.o)?,
             o_bias: None,
             attention_out_norm: None,
-            mlp_norm: Some(Norm::rms(floats(&block.post_norm)?)),
+            mlp_norm: Some(NormWeights::rms(floats(&block.post_norm)?)),
             mlp: Mlp::Dense(Box::new(Dense::gated(gate, up, self.matrix(&block.down)?))),
             mlp_out_norm: None,
             window: None,
@@ -125,14 +125,14 @@ impl<M> Packer<'_, M> {
     }
 }
 
-impl Packer<'_> {
+impl HeadPacker<'_> {
     /// The matrix in a table: the target's own, or a tensor packed in the precision in which it is
     /// stored.
     pub(super) fn table(&self, table: &Table) -> Result<Arc<Matrix>, HeadError> {
         match table {
             Table::Packed(matrix) => Ok(Arc::clone(matrix)),
             Table::Tensor(tensor) => {
-                let as_stored = Packer { precision: HeadPrecision::Stored, make: self.make };
+                let as_stored = HeadPacker { precision: HeadPrecision::Stored, make: self.make };
                 Ok(Arc::new(as_stored.matrix(tensor)?))
             }
         }
@@ -224,7 +224,7 @@ mod tests {
                 true => (HeadPrecision::Four, Format::Q4_1, 2.0 / 15.0),
                 false => (HeadPrecision::Eight, Format::Q8_0, 1.0 / 127.0),
             };
-            let packer = Packer { precision, make: &make };
+            let packer = HeadPacker { precision, make: &make };
             let matrix = packer.matrix(&tensor).unwrap();
             prop_assert_eq!(matrix.format(), format);
             let mut row = vec![0.0; 64];
@@ -245,7 +245,7 @@ mod tests {
     fn what_has_no_whole_blocks_is_packed_as_stored() {
         let pool = Pool::new(1);
         let make = |encoded: &Encoded| on_cpu(&pool, encoded);
-        let packer = Packer { precision: HeadPrecision::Four, make: &make };
+        let packer = HeadPacker { precision: HeadPrecision::Four, make: &make };
         for (dtype, format) in
             [(DType::F32, Format::F32), (DType::F16, Format::F16), (DType::BF16, Format::BF16)]
         {

@@ -1,10 +1,10 @@
 //! An EAGLE-3 head's pass on the CPU's kernels (method.md, EAGLE-3). It must not depend on trees.
 
-use super::backend::Origin;
+use super::backend::FeatureOrigin;
 use super::weights::Eagle3Weights;
 use crate::kernels::{Matrix, TreeMask, add, rms_norm};
 use crate::model::cpu::layer::Layer;
-use crate::model::cpu::scratch::Blocks;
+use crate::model::cpu::scratch::CpuBlocks;
 
 /// Buffers for intermediate numbers, reused so that a step allocates nothing.
 #[derive(Default)]
@@ -23,12 +23,12 @@ impl Eagle3Weights<Matrix, Vec<f32>> {
     /// holds what further rows can read.
     pub(super) fn run(
         &self,
-        (features, origin): (&[f32], Origin),
+        (features, origin): (&[f32], FeatureOrigin),
         embeddings: &[f32],
         layer: &Layer,
         mask: &TreeMask,
         buffers: &mut Eagle3Buffers,
-        blocks: &mut Blocks<'_>,
+        blocks: &mut CpuBlocks<'_>,
     ) {
         let pool = blocks.pool;
         let hidden = blocks.config.hidden;
@@ -39,8 +39,8 @@ impl Eagle3Weights<Matrix, Vec<f32>> {
             buffer.resize(size, 0.0);
         }
         match origin {
-            Origin::Head => state.copy_from_slice(features),
-            Origin::Target => {
+            FeatureOrigin::Head => state.copy_from_slice(features),
+            FeatureOrigin::Target => {
                 buffers.ones.resize(self.normed_together, 1.0);
                 let taps = self.normed_taps(features, &buffers.ones, &mut buffers.taps, blocks);
                 blocks.products(taps, &mut [(&self.fc, &mut *state)]);
@@ -72,7 +72,7 @@ impl Eagle3Weights<Matrix, Vec<f32>> {
         &self,
         outputs: &'a [f32],
         room: &'a mut Vec<f32>,
-        blocks: &Blocks<'_>,
+        blocks: &CpuBlocks<'_>,
     ) -> &'a [f32] {
         if self.norm_output {
             return outputs;
@@ -87,7 +87,7 @@ impl Eagle3Weights<Matrix, Vec<f32>> {
         features: &'a [f32],
         ones: &[f32],
         room: &'a mut Vec<f32>,
-        blocks: &Blocks<'_>,
+        blocks: &CpuBlocks<'_>,
     ) -> &'a [f32] {
         let Some(weight) = &self.tap_norm else { return features };
         room.resize(features.len(), 0.0);

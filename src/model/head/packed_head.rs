@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use super::backend::{Origin, RowCounts};
-use super::pack::{Encoded, PackedFusion, Packer, on_cpu};
+use super::backend::{FeatureOrigin, RowCounts};
+use super::pack::{Encoded, HeadPacker, PackedFusion, on_cpu};
 use super::packed_eagle3::Eagle3Buffers;
 use super::{
     Candidates, DraftVocabulary, HeadBackend, HeadError, HeadPrecision, HeadWeights, Pairs,
@@ -14,7 +14,7 @@ use crate::kernels::{
     KvCache, KvFormat, Matrix, Pool, TreeMask, add, rms_norm, sigmoid_blend, silu_mul,
 };
 use crate::model::cpu::layer::Layer;
-use crate::model::cpu::scratch::{Blocks, PassTiming, Scratch};
+use crate::model::cpu::scratch::{CpuBlocks, PassScratch, PassTiming};
 use crate::model::{Config, RopeTable};
 use crate::speculate::{BeamRow, Ranking};
 
@@ -44,14 +44,14 @@ pub struct PackedHead {
     /// The outputs of the last stable row and of every scratch row, `[1 + scratch, H]`, from which
     /// rows can continue.
     sources: Vec<f32>,
-    buffers: Buffers,
-    scratch: Scratch,
+    buffers: HeadBuffers,
+    scratch: PassScratch,
     timing: PassTiming,
 }
 
 /// Buffers for intermediate numbers, reused so that a step allocates nothing.
 #[derive(Default)]
-struct Buffers {
+struct HeadBuffers {
     features: Vec<f32>,
     embeddings: Vec<f32>,
     normed: Vec<f32>,
@@ -81,7 +81,7 @@ impl PackedHead {
     ) -> Result<Self, HeadError> {
         let config = weights.config.body.clone();
         let make = |encoded: &Encoded| on_cpu(&pool, encoded);
-        let packer = Packer { precision, make: &make };
+        let packer = HeadPacker { precision, make: &make };
         let own = weights.embedding.clone().map(Table::Tensor);
         let embedding = packer.table(own.as_ref().unwrap_or(&shared.embedding))?;
         let (lm_head, own_lm_head) = match (&weights.lm_head, &weights.draft_vocab) {
@@ -115,8 +115,8 @@ impl PackedHead {
             rows: RowCounts::default(),
             outputs: Vec::new(),
             sources: Vec::new(),
-            buffers: Buffers::default(),
-            scratch: Scratch::default(),
+            buffers: HeadBuffers::default(),
+            scratch: PassScratch::default(),
             timing: PassTiming::default(),
         })
     }
@@ -126,17 +126,17 @@ impl PackedHead {
     fn pass(
         &mut self,
         tokens: &[u32],
-        origin: Origin,
+        origin: FeatureOrigin,
         position: impl Fn(usize) -> usize,
         mask: &TreeMask,
     ) {
         let Self { config, pool, buffers, cache, scratch, timing, .. } = self;
         let caches = std::slice::from_mut(cache);
-        let mut blocks = Blocks::begin(config, pool, caches, scratch, timing);
+        let mut blocks = CpuBlocks::begin(config, pool, caches, scratch, timing);
         buffers.embed(tokens, &self.embedding, pool);
         blocks.place(tokens.len(), position, &self.rope);
         if let (PackedFusion::Eagle3(own), Some(layer)) = (&self.fusion, self.layers.first()) {
-            let Buffers { features, embeddings, eagle3, .. } = buffers;
+            let HeadBuffers { features, embeddings, eagle3, .. } = buffers;
             own.run((features, origin), embeddings, layer, mask, eagle3, &mut blocks);
         } else {
             buffers.fuse(&self.fusion, &mut blocks);
@@ -157,8 +157,8 @@ impl PackedHead {
         let scored = self.lm_head.outputs();
         let draft_vocab = self.draft_vocab.as_ref().map(DraftVocabulary::tokens);
         let caches = std::slice::from_mut(cache);
-        let mut blocks = Blocks::begin(config, pool, caches, scratch, timing);
-        let Buffers { normed, logits, .. } = buffers;
+        let mut blocks = CpuBlocks::begin(config, pool, caches, scratch, timing);
+        let HeadBuffers { normed, logits, .. } = buffers;
         logits.resize(count * scored, 0.0);
         let outputs = match &self.fusion {
             PackedFusion::Eagle3(own) => own.scored(&self.outputs, normed, &blocks),
@@ -177,7 +177,7 @@ impl PackedHead {
     }
 }
 
-impl Buffers {
+impl HeadBuffers {
     fn embed(&mut self, tokens: &[u32], table: &Matrix, pool: &Pool) {
         let hidden = table.inputs();
         self.embeddings.resize(tokens.len() * hidden, 0.0);
@@ -187,7 +187,7 @@ impl Buffers {
     }
 
     /// Computes `fused` from `features` and `embeddings` (method.md, Draft heads).
-    fn fuse(&mut self, fusion: &PackedFusion, blocks: &mut Blocks<'_>) {
+    fn fuse(&mut self, fusion: &PackedFusion, blocks: &mut CpuBlocks<'_>) {
         let pool = blocks.pool;
         let hidden = blocks.config.hidden;
         let size = self.embeddings.len();
@@ -252,7 +252,7 @@ impl HeadBackend for PackedHead {
         self.buffers.features.clear();
         self.buffers.features.extend_from_slice(features);
         let mask = TreeMask::causal(rows);
-        self.pass(tokens, Origin::Target, |row| start + row, &mask);
+        self.pass(tokens, FeatureOrigin::Target, |row| start + row, &mask);
         self.cache.commit(&self.pool, &(0..rows).collect::<Vec<_>>());
         self.rows = RowCounts::stable(start + rows);
         let others = self.outputs.len().saturating_sub(self.config.hidden);
@@ -282,7 +282,7 @@ impl HeadBackend for PackedHead {
         let ancestors = beam.iter().map(|row| row.ancestors.as_slice());
         let mask = TreeMask::level(self.rows.scratch, ancestors);
         let rows = self.rows;
-        self.pass(&tokens, Origin::Head, |row| rows.position(&beam[row]), &mask);
+        self.pass(&tokens, FeatureOrigin::Head, |row| rows.position(&beam[row]), &mask);
         self.rows.scratch += beam.len();
         self.sources.extend_from_slice(&self.outputs);
         Ok(self.rank(ranking))

@@ -64,7 +64,7 @@ pub(super) fn answer(
     let target = run.target(run.window())?;
     let together = together(&target);
     run.begin(Stage::Answers, asked.len() as u64);
-    let mut table = Table {
+    let mut table = AnswerTable {
         renderer,
         names: run.files.tokenizer.clone(),
         eos: run.files.eos.clone(),
@@ -128,7 +128,7 @@ struct Talk {
 }
 
 /// The chats in progress, by line, and what they need.
-struct Table<'a> {
+struct AnswerTable<'a> {
     renderer: &'a Renderer,
     names: Tokenizer,
     eos: Vec<u32>,
@@ -143,7 +143,7 @@ struct Table<'a> {
     tokens: u64,
 }
 
-impl Table<'_> {
+impl AnswerTable<'_> {
     /// Asks the chat's next question, or writes the chat if there is none, or none that fits.
     fn go_on(&mut self, line: usize, mut talk: Talk) -> Result<(), RunError> {
         while let Some(request) = self.question(&mut talk)? {

@@ -6,7 +6,7 @@ use std::io;
 
 use super::RunError;
 use super::run_dir::RunDir;
-use super::state::State;
+use super::state::TrainState;
 use crate::model::head::FusionKind;
 use crate::train::shards::whole;
 use crate::train::{Elastic, Length};
@@ -14,12 +14,12 @@ use crate::train::{Elastic, Length};
 const FILE: &str = "README.md";
 
 /// Writes the card.
-pub(super) fn write(dir: &RunDir, state: &State, date: &str) -> Result<(), RunError> {
+pub(super) fn write(dir: &RunDir, state: &TrainState, date: &str) -> Result<(), RunError> {
     let text = card(state, date);
     Ok(whole(&dir.head().join(FILE), |file| io::Write::write_all(file, text.as_bytes()))?)
 }
 
-fn card(state: &State, date: &str) -> String {
+fn card(state: &TrainState, date: &str) -> String {
     // Writing to a String does not fail.
     let mut text = String::new();
     let _ = about(&mut text, state, date);
@@ -29,8 +29,8 @@ fn card(state: &State, date: &str) -> String {
     text
 }
 
-fn about(text: &mut String, state: &State, date: &str) -> std::fmt::Result {
-    let State { recipe, target, .. } = state;
+fn about(text: &mut String, state: &TrainState, date: &str) -> std::fmt::Result {
+    let TrainState { recipe, target, .. } = state;
     let kind = match recipe.kind {
         FusionKind::Dgf => "dynamic gated fusion (DGF)",
         FusionKind::Eagle => "EAGLE's linear fusion",
@@ -51,7 +51,7 @@ fn about(text: &mut String, state: &State, date: &str) -> std::fmt::Result {
     writeln!(text, "| fingerprint of the vocabulary | `{}` |", target.tokenizer)
 }
 
-fn data(text: &mut String, state: &State) -> std::fmt::Result {
+fn data(text: &mut String, state: &TrainState) -> std::fmt::Result {
     let Some(chats) = &state.chats else { return Ok(()) };
     let file = state.recipe.data.file_name().unwrap_or_default().to_string_lossy();
     writeln!(text, "\n## Data\n\n`{file}`, {} lines:\n", chats.lines)?;
@@ -78,7 +78,7 @@ fn data(text: &mut String, state: &State) -> std::fmt::Result {
     Ok(())
 }
 
-fn training(text: &mut String, state: &State) -> std::fmt::Result {
+fn training(text: &mut String, state: &TrainState) -> std::fmt::Result {
     let options = &state.recipe.options;
     let length = match options.length {
         Length::Steps(steps) => format!("{steps} steps"),
@@ -123,7 +123,7 @@ fn training(text: &mut String, state: &State) -> std::fmt::Result {
     Ok(())
 }
 
-fn measures(text: &mut String, state: &State) -> std::fmt::Result {
+fn measures(text: &mut String, state: &TrainState) -> std::fmt::Result {
     if !state.held.is_empty() {
         writeln!(text, "\n## Held-out chats\n")?;
         writeln!(

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::recipe::Recipe;
 use super::run_dir::RunDir;
-use super::state::{Stage, State};
+use super::state::{Stage, TrainState};
 use super::{RunError, TrainEvent};
 use crate::hardware::UsageMeter;
 use crate::kernels::{KvFormat, Pool};
@@ -18,7 +18,7 @@ use crate::train::{Elastic, head_config_of};
 
 pub(super) struct RunContext<'a> {
     pub dir: RunDir,
-    pub state: State,
+    pub state: TrainState,
     pub files: TargetFiles,
     pub pool: Arc<Pool>,
     pub stop: &'a AtomicBool,
@@ -30,7 +30,7 @@ pub(super) struct RunContext<'a> {
 impl<'a> RunContext<'a> {
     pub fn new(
         dir: RunDir,
-        state: State,
+        state: TrainState,
         files: TargetFiles,
         threads: usize,
         stop: &'a AtomicBool,

@@ -10,7 +10,7 @@ use super::context::RunContext;
 use super::learn::{draft_vocab, shared};
 use super::recipe::Recipe;
 use super::run_dir::RunDir;
-use super::state::{Chats, Stage, State};
+use super::state::{Chats, Stage, TrainState};
 use super::{RunError, RunRequest, TrainEvent, device, features, texts};
 use crate::train::render::Text;
 use crate::train::shards::{self, ShardError, Slice};
@@ -21,13 +21,13 @@ const SAMPLE: usize = 1536;
 
 /// What a training will take.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Estimate {
+pub struct RunEstimate {
     /// How many chats will be used.
     pub chats: usize,
     /// How many tokens they have.
     pub tokens: u64,
     /// The stages in their order.
-    pub stages: Vec<Share>,
+    pub stages: Vec<StageShare>,
     /// Bytes of the features on disk.
     pub features: u64,
     /// Bytes of the checkpoint on disk, including the previous one.
@@ -40,7 +40,7 @@ pub struct Estimate {
 
 /// One stage of a training.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Share {
+pub struct StageShare {
     /// Which stage.
     pub stage: Stage,
     /// Tokens.
@@ -49,7 +49,7 @@ pub struct Share {
     pub seconds: f64,
 }
 
-impl Estimate {
+impl RunEstimate {
     /// Time of all stages.
     pub fn seconds(&self) -> f64 {
         self.stages.iter().map(|share| share.seconds).sum()
@@ -64,7 +64,7 @@ pub fn estimate(
     request: &RunRequest,
     stop: &AtomicBool,
     report: &mut dyn FnMut(TrainEvent<'_>),
-) -> Result<Estimate, RunError> {
+) -> Result<RunEstimate, RunError> {
     let recipe = &request.recipe;
     recipe.check()?;
     let device = device(request.device)?;
@@ -76,7 +76,7 @@ pub fn estimate(
     if recipe.self_answers {
         sampled.limit = Some(recipe.limit.unwrap_or(TOGETHER).min(TOGETHER));
     }
-    let state = State::new(sampled, fingerprint);
+    let state = TrainState::new(sampled, fingerprint);
     let mut run = RunContext::new(dir, state, files, request.threads, stop, report);
     let texts = texts::texts(&mut run)?;
     let known = run.state.chats.clone().unwrap_or_default();
@@ -99,7 +99,7 @@ pub fn estimate(
     let (learning, size) = learner.sample(&mut run, &texts, tokens)?;
     stages.push(learning);
     let peak = run.state.stages.iter().map(|spent| spent.peak).max().unwrap_or(0);
-    Ok(Estimate {
+    Ok(RunEstimate {
         chats,
         tokens,
         stages,
@@ -128,10 +128,10 @@ fn whole(recipe: &Recipe, known: &Chats) -> Result<(usize, u64), RunError> {
 }
 
 /// What a stage took on the sample, multiplied by `times`.
-fn laid_over(run: &RunContext<'_>, stage: Stage, times: f64) -> Option<Share> {
+fn laid_over(run: &RunContext<'_>, stage: Stage, times: f64) -> Option<StageShare> {
     let spent = run.state.stages.iter().find(|spent| spent.stage == stage)?;
     let tokens = (spent.amount as f64 * times) as u64;
-    Some(Share { stage, tokens, seconds: spent.seconds * times })
+    Some(StageShare { stage, tokens, seconds: spent.seconds * times })
 }
 
 /// How large a head is.
@@ -157,7 +157,7 @@ impl Learner<'_> {
         run: &mut RunContext<'_>,
         texts: &[Text],
         tokens: u64,
-    ) -> Result<(Share, HeadSize), RunError> {
+    ) -> Result<(StageShare, HeadSize), RunError> {
         let options = &self.recipe.options;
         let used = options.used;
         let own = if used.steps > 0 { used.share } else { 0.0 };
@@ -181,7 +181,7 @@ impl Learner<'_> {
                 (seconds * ((1.0 - own) * on_features + own * on_own), seconds)
             }
         };
-        Ok((Share { stage: Stage::Training, tokens: tokens as u64, seconds }, size))
+        Ok((StageShare { stage: Stage::Training, tokens: tokens as u64, seconds }, size))
     }
 
     /// Tokens per second of the second step of a training whose every step runs all blocks, and the

@@ -28,10 +28,10 @@ use candle_core::Device;
 use clap::ValueEnum;
 
 pub use decoded::{DecodeEval, DecodeRow};
-pub use estimate::{Estimate, Share, estimate};
+pub use estimate::{RunEstimate, StageShare, estimate};
 pub use recipe::Recipe;
 pub(super) use recipe::rank;
-pub use state::{Best, Chats, Spent, Stage, State, size};
+pub use state::{Best, Chats, Spent, Stage, TrainState, size};
 pub(super) use texts::one as rendered;
 
 use super::shards::{self, ShardError};
@@ -336,7 +336,7 @@ fn stages(
         }
         None => {
             let recipe = recipe.clone().for_width(files.config.hidden);
-            (RunDir::begin(out)?, State::new(recipe, fingerprint))
+            (RunDir::begin(out)?, TrainState::new(recipe, fingerprint))
         }
     };
     dir.save(&state)?;

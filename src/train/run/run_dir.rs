@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::RunError;
-use super::state::State;
+use super::state::TrainState;
 use crate::files::remove_leftovers;
 use crate::train::shards::{ShardError, whole};
 
@@ -48,7 +48,7 @@ impl RunDir {
     ///
     /// # Errors
     /// [`RunError::Nothing`] if there is none, [`RunError::State`] if its state cannot be read.
-    pub fn resume(out: &Path) -> Result<(Self, State), RunError> {
+    pub fn resume(out: &Path) -> Result<(Self, TrainState), RunError> {
         let dir = Self { out: out.to_owned() };
         let path = dir.state_path();
         let text = match fs::read_to_string(&path) {
@@ -109,7 +109,7 @@ impl RunDir {
     ///
     /// # Errors
     /// [`ShardError::Write`]; the previous state stays.
-    pub fn save(&self, state: &State) -> Result<(), RunError> {
+    pub fn save(&self, state: &TrainState) -> Result<(), RunError> {
         let path = self.state_path();
         let text = serde_json::to_vec_pretty(state)
             .map_err(|error| RunError::State { path: path.clone(), reason: error.to_string() })?;

@@ -12,7 +12,7 @@ use crate::train::Measure;
 
 /// The state of a training.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct State {
+pub struct TrainState {
     /// Its recipe.
     pub recipe: Recipe,
     /// Its target.
@@ -30,7 +30,7 @@ pub struct State {
     pub decoded: Option<DecodeEval>,
 }
 
-impl State {
+impl TrainState {
     /// The initial state.
     pub fn new(recipe: Recipe, target: TargetFingerprint) -> Self {
         let chats = None;
@@ -62,7 +62,7 @@ pub struct Best {
     pub step: u64,
     /// τ on held-out prompts or, if none are decoded, the share of first choices that were right.
     pub score: f64,
-    /// Its measures on held-out chats, as in [`State::held`].
+    /// Its measures on held-out chats, as in [`TrainState::held`].
     pub held: Vec<Measure>,
 }
 

@@ -29,12 +29,12 @@ impl HeadWeights {
     /// [`HeadError::Weights`] names at once every tensor that is missing, unknown or misshapen;
     /// [`HeadError::Unreadable`] if one that fits cannot be read.
     pub fn load(config: &HeadConfig, source: &dyn TensorSource) -> Result<Self, HeadError> {
-        Loader::checked(config, source)?.load()
+        HeadLoader::checked(config, source)?.load()
     }
 }
 
 /// A source whose names and shapes have been checked.
-struct Loader<'a> {
+struct HeadLoader<'a> {
     config: &'a HeadConfig,
     source: &'a dyn TensorSource,
     kind: FusionKind,
@@ -42,7 +42,7 @@ struct Loader<'a> {
     names: BTreeMap<String, String>,
 }
 
-impl<'a> Loader<'a> {
+impl<'a> HeadLoader<'a> {
     fn checked(config: &'a HeadConfig, source: &'a dyn TensorSource) -> Result<Self, HeadError> {
         let mut problems = Vec::new();
         let mut names = BTreeMap::new();
