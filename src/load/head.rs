@@ -109,8 +109,9 @@ fn upload(
     gpu: &Arc<Gpu>,
 ) -> Result<Box<dyn HeadBackend>, HeadError> {
     let capacity = weights.config.capacity(ctx.context);
-    let held = (HeadPrecision::Eight, KvFormat::F16);
-    Ok(Box::new(GpuHead::new(weights, shared, gpu, &ctx.pool, capacity, held)?))
+    let precision = HeadPrecision::Eight;
+    let head = GpuHead::new(weights, shared, gpu, &ctx.pool, capacity, precision, KvFormat::F16)?;
+    Ok(Box::new(head))
 }
 
 /// The drafter: on the GPU, if the head is there, otherwise on the CPU, which also continues if the

@@ -1,7 +1,7 @@
 //! Sizes of models on their devices, for placement and for the cost model. It must never measure.
 
 use crate::library::TargetFiles;
-use crate::model::head::{FusionKind, HeadConfig};
+use crate::model::head::{FusionKind, HeadConfig, TREE_ROWS};
 use crate::model::{Config, CpuTarget};
 use crate::plan::{DraftSize, LayerSize, Setting, TargetSize};
 use crate::settings::ScoredTokens;
@@ -13,8 +13,6 @@ pub(super) const CODES: f64 = 36.0 / 32.0;
 /// The most by which a weight of the target is larger there than in its file: a weight in Q6_K
 /// takes 10 bits instead of 6.6.
 pub(super) const WIDENED: f64 = 1.55;
-/// Slots of a head's cache after the context, for the rows of a tree.
-const TREE_ROWS: usize = 1024;
 /// Bytes per weight of a head on the CPU: a code, and its part of a block's scale.
 pub(crate) const FOUR_BITS: f64 = 20.0 / 32.0;
 

@@ -169,7 +169,7 @@ impl BlockOptions {
     }
 
     /// The experts of a layer, if it has any.
-    pub fn experts_of(&self, layer: usize) -> Option<&Experts> {
+    pub(crate) fn experts_of(&self, layer: usize) -> Option<&Experts> {
         self.experts.as_ref().filter(|experts| layer >= experts.dense_layers)
     }
 
@@ -192,12 +192,6 @@ impl BlockOptions {
         if let Some(cap) = self.final_softcap {
             softcap(pool, logits, cap);
         }
-    }
-
-    /// Whether the block differs from Llama's only in biases and in norms of q and k, which every
-    /// backend runs.
-    pub fn is_plain(&self) -> bool {
-        *self == Self::default()
     }
 
     /// Checks the numbers against `layers`, `heads` and `head_dim` of the configuration.

@@ -91,7 +91,7 @@ const MOST_POSITIONS: usize = 1 << 28;
 impl Config {
     /// The same model with only its first `layers` blocks, for measuring.
     #[must_use]
-    pub fn with_layers(&self, layers: usize) -> Self {
+    pub(crate) fn with_layers(&self, layers: usize) -> Self {
         let mut cut = Self { layers, ..self.clone() };
         if let Some(window) = &mut cut.block.window {
             window.layers.truncate(layers);
@@ -100,12 +100,12 @@ impl Config {
     }
 
     /// Width of all query heads.
-    pub fn q_width(&self) -> usize {
+    pub(crate) fn q_width(&self) -> usize {
         self.heads * self.head_dim
     }
 
     /// Width of all key heads, and of all value heads.
-    pub fn kv_width(&self) -> usize {
+    pub(crate) fn kv_width(&self) -> usize {
         self.kv_heads * self.head_dim
     }
 
@@ -116,7 +116,7 @@ impl Config {
 
     /// Weights of the linear layers, including the LM head once: what a pass over one row reads. In
     /// a mixture of experts only the experts that the row uses count.
-    pub fn linear_weights(&self) -> u64 {
+    pub(crate) fn linear_weights(&self) -> u64 {
         let h = self.hidden as u64;
         let mlp = |width: usize| if self.block.gated { 3 } else { 2 } * h * width as u64;
         let blocks: u64 = (0..self.layers)

@@ -3,8 +3,8 @@
 //! It must not depend on files or chat.
 //!
 //! Each backend has a folder, `cpu` and `gpu`, with its block, KV cache and weights; the files next
-//! to these folders hold what the backends share. [`head`] puts a draft head on either backend. `placed` puts
-//! the parts of a target on their devices.
+//! to these folders hold what the backends share. [`head`] puts a draft head on either backend,
+//! `placed` the parts of a target on their devices.
 
 mod block_options;
 mod config;

@@ -1,7 +1,7 @@
-//! A target and the devices that hold its parts (method.md, Split target): all of it on the CPU, its
-//! first blocks on a GPU and the rest on the CPU, all of it on a GPU, or all of it on the CPU with a
-//! GPU that reads long prompts. Of a split target only the residual stream is transferred, H floats
-//! per row.
+//! A target and the devices that hold its parts (method.md, Split target): all of it on the CPU,
+//! its first blocks on a GPU and the rest on the CPU, all of it on a GPU, or all of it on the CPU
+//! with a GPU that reads long prompts. Of a split target only the residual stream is transferred, H
+//! floats per row.
 //!
 //! The shaders are row-invariant, as the CPU's kernels are: the target gives the same text with and
 //! without speculation, bit for bit. The text may differ from that of the same model on the CPU
@@ -84,12 +84,12 @@ impl PlacedTarget {
     /// As for [`Self::split`] if none fits.
     pub fn split_fitting(
         gpu: &Arc<Gpu>,
-        layers_and_spare: (usize, u64),
+        layers: usize,
+        spare: u64,
         request: &LoadRequest<'_>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Self, Option<LoadError>), LoadError> {
-        let fitting = GpuLayers::load_fitting(gpu, layers_and_spare, request, progress)?;
-        let (lower, refused) = fitting;
+        let (lower, refused) = GpuLayers::load_fitting(gpu, layers, spare, request, progress)?;
         let cpu = CpuTarget::load_above(lower.count(), request, progress)?;
         Ok((Self { cpu, gpu: GpuPart::Lower(lower), fallback: None }, refused))
     }
@@ -165,7 +165,7 @@ impl PlacedTarget {
     }
 
     /// The part on the CPU, without the others.
-    pub fn into_cpu(self) -> CpuTarget {
+    pub(crate) fn into_cpu(self) -> CpuTarget {
         self.cpu
     }
 
@@ -184,7 +184,7 @@ impl PlacedTarget {
         }
     }
 
-    /// Bytes of blocks in main memory that every pass, or every slice of a prompt, sends to the GPU.
+    /// Bytes of blocks in main memory that every pass or slice of a prompt sends to the GPU.
     pub fn streamed_bytes(&self) -> u64 {
         match &self.gpu {
             GpuPart::None | GpuPart::Lower(_) => 0,

@@ -97,7 +97,7 @@ impl PromptReader {
         tokens: &[u32],
     ) -> Result<Verified, TargetError> {
         let begin = cpu.len();
-        count_runnable(tokens.iter().copied(), cpu.vocab(), (begin, cpu.capacity()))?;
+        count_runnable(tokens.iter().copied(), cpu.vocab(), begin, cpu.capacity())?;
         let mut all = Verified::default();
         let mut rest = tokens;
         while !rest.is_empty() {

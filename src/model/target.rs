@@ -49,7 +49,8 @@ pub enum TargetError {
 pub(super) fn count_runnable(
     tokens: impl IntoIterator<Item = u32>,
     vocab: usize,
-    (len, capacity): (usize, usize),
+    len: usize,
+    capacity: usize,
 ) -> Result<usize, TargetError> {
     let mut count = 0;
     for token in tokens {

@@ -93,7 +93,7 @@ impl SharedVocabulary {
 
     /// Makes the small model read the target's `token` as its `own` token if it has no counterpart:
     /// for control tokens that do the same under other names. Neither is proposed for the other.
-    pub fn read_as(&mut self, token: u32, own: u32) {
+    pub(crate) fn read_as(&mut self, token: u32, own: u32) {
         if let Some(none @ None) = self.counterparts.get_mut(token as usize) {
             *none = Some(own);
         }

@@ -107,7 +107,7 @@ impl Batch {
 
     /// Which rows count after the head has read its own outputs `step` times: row i needs the rows
     /// from i − step on, because its draft began there.
-    pub fn counts_at(&self, step: usize) -> Result<Vec<bool>> {
+    pub(crate) fn counts_at(&self, step: usize) -> Result<Vec<bool>> {
         let (_, rows, _) = self.features.dims3()?;
         let counts = (0..self.counts.len()).map(|row| {
             row % rows >= step && self.counts[row - step..=row].iter().all(|counts| *counts)

@@ -145,7 +145,7 @@ impl LossComputer {
     ///
     /// # Errors
     /// If the device fails.
-    pub fn compute_with(
+    pub(crate) fn compute_with(
         &self,
         own: Option<&Tensor>,
         estimates: &[Estimate],

@@ -209,7 +209,7 @@ impl DraftNet {
         };
         let mut outputs = Vec::with_capacity(depth);
         for (block, past) in past.blocks.iter_mut().enumerate() {
-            x = self.block(block, (&x, attended.take()), &places, past)?;
+            x = self.block(block, &x, attended.take(), &places, past)?;
             outputs.push(x.clone());
         }
         Ok(outputs)
@@ -251,7 +251,8 @@ impl DraftNet {
     fn block(
         &self,
         block: usize,
-        (x, attended): (&Tensor, Option<Tensor>),
+        x: &Tensor,
+        attended: Option<Tensor>,
         places: &PassTables,
         past: &mut Vec<(Tensor, Tensor)>,
     ) -> Result<Tensor> {

@@ -164,7 +164,7 @@ impl Trainer {
 
     /// Counts time that was not spent on steps: a training limited in minutes has that much less
     /// for steps.
-    pub fn spend(&mut self, seconds: f64) {
+    pub(crate) fn spend(&mut self, seconds: f64) {
         self.position.seconds += seconds;
     }
 

@@ -30,7 +30,7 @@ mod table;
 #[path = "../../src/model/head/weights/mod.rs"]
 mod weights;
 
-pub use backend::{Candidates, FeatureOrigin, HeadBackend, Pairs};
+pub use backend::{Candidates, FeatureOrigin, HeadBackend, Pairs, TREE_ROWS};
 pub use config::HeadConfig;
 pub use draft_vocab::DraftVocabulary;
 pub use eagle3::{Eagle3Config, TapNorm, TappedStates};

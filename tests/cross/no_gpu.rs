@@ -21,7 +21,8 @@ impl GpuHead {
         gpu: &Arc<Gpu>,
         _: &Pool,
         _: usize,
-        _: (HeadPrecision, KvFormat),
+        _: HeadPrecision,
+        _: KvFormat,
     ) -> Result<Self, HeadError> {
         match **gpu {}
     }

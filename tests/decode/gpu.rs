@@ -58,8 +58,8 @@ fn head(files: &TargetFiles, tables: &CpuTarget, gpu: Option<&Arc<Gpu>>) -> Feat
     let (config, kind) = (weights.config.clone(), weights.kind());
     let (precision, kv) = (HeadPrecision::Eight, KvFormat::F16);
     let cores = Arc::clone(&pool);
-    let on_gpu = gpu
-        .map(|gpu| GpuHead::new(&weights, &shared, gpu, &pool, CONTEXT, (precision, kv)).unwrap());
+    let on_gpu =
+        gpu.map(|gpu| GpuHead::new(&weights, &shared, gpu, &pool, CONTEXT, precision, kv).unwrap());
     let on_cpu = move || -> Result<Box<dyn HeadBackend>, _> {
         Ok(Box::new(PackedHead::new(&weights, &shared, pool, CONTEXT, precision, kv)?))
     };

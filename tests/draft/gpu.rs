@@ -14,8 +14,9 @@ const WIDTH: usize = 4;
 fn a_level_is_one_submission_of_which_only_candidates_come_back() {
     let Some(gpu) = another_gpu(GpuLimits::default()) else { return };
     let (case, pool) = (Case::load("draft_dgf_m2"), Pool::new(1));
-    let (held, as_held) = (gpu.held(), (HeadPrecision::Eight, KvFormat::F16));
-    let head = GpuHead::new(&case.weights, &case.shared, &gpu, &pool, 512, as_held);
+    let held = gpu.held();
+    let (precision, kv) = (HeadPrecision::Eight, KvFormat::F16);
+    let head = GpuHead::new(&case.weights, &case.shared, &gpu, &pool, 512, precision, kv);
     let mut head = head.unwrap();
     assert_eq!(gpu.held() - held, head.device_bytes(), "every byte is counted");
     let (features, tokens) = case.input("p0");

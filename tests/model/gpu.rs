@@ -382,7 +382,7 @@ fn blocks_that_a_full_device_does_not_take_are_the_cpus() {
         let limits = GpuLimits { room, ..GpuLimits::default() };
         let Some(full) = another_gpu(limits) else { return };
         let fitting =
-            |spare| PlacedTarget::split_fitting(&full, (asked, spare), &request, &mut |_| {});
+            |spare| PlacedTarget::split_fitting(&full, asked, spare, &request, &mut |_| {});
         let (mut target, refused) = match fitting(0) {
             Ok(fitting) => fitting,
             Err(error) => {

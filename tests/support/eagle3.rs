@@ -57,9 +57,9 @@ impl Eagle3Case {
             Backend::Packed => Box::new(self.packed(HeadPrecision::Stored, KvFormat::F32)),
             Backend::Gpu => {
                 let (gpu, pool) = (gpu().unwrap(), Pool::new(2));
-                let as_stored = (HeadPrecision::Stored, KvFormat::F32);
-                let head =
-                    GpuHead::new(&self.weights, &self.shared, &gpu, &pool, CONTEXT, as_stored);
+                let (precision, kv) = (HeadPrecision::Stored, KvFormat::F32);
+                let (weights, shared) = (&self.weights, &self.shared);
+                let head = GpuHead::new(weights, shared, &gpu, &pool, CONTEXT, precision, kv);
                 Box::new(head.unwrap())
             }
         }

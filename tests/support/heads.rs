@@ -66,7 +66,7 @@ impl Case {
 
     pub fn on_gpu(&self, precision: HeadPrecision, kv: KvFormat) -> GpuHead {
         let (gpu, pool) = (gpu().unwrap(), Pool::new(2));
-        GpuHead::new(&self.weights, &self.shared, &gpu, &pool, 512, (precision, kv)).unwrap()
+        GpuHead::new(&self.weights, &self.shared, &gpu, &pool, 512, precision, kv).unwrap()
     }
 
     pub fn drafter(&self, backend: Backend) -> FeatureHead {

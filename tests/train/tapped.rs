@@ -119,7 +119,7 @@ fn backends(weights: &HeadWeights, shared: &SharedTables) -> Vec<(Box<dyn HeadBa
     let packed = PackedHead::new(weights, shared, Arc::clone(&pool), 64, precision, kv).unwrap();
     let mut all: Vec<(Box<dyn HeadBackend>, f32)> = vec![(Box::new(packed), 1e-3)];
     if let Some(gpu) = another_gpu(GpuLimits::default()) {
-        let head = GpuHead::new(weights, shared, &gpu, &pool, 64, (precision, kv)).unwrap();
+        let head = GpuHead::new(weights, shared, &gpu, &pool, 64, precision, kv).unwrap();
         all.push((Box::new(head), 1e-2));
     }
     all

@@ -80,11 +80,6 @@ impl CpuBatch {
         &self.pool
     }
 
-    /// Where the last pass spent its time.
-    pub fn last_pass(&self) -> PassTiming {
-        self.timing
-    }
-
     /// How many positions of a sequence are committed.
     ///
     /// # Panics
@@ -126,8 +121,8 @@ impl CpuBatch {
     /// # Panics
     /// If there is no such sequence.
     pub fn prefill(&mut self, sequence: usize, tokens: &[u32]) -> Result<&[f32], TargetError> {
-        let bounds = (self.len(sequence), self.capacity);
-        count_runnable(tokens.iter().copied(), self.vocab(), bounds)?;
+        let len = self.len(sequence);
+        count_runnable(tokens.iter().copied(), self.vocab(), len, self.capacity)?;
         self.timing = PassTiming::default();
         let mut chunks = tokens.chunks(CHUNK).peekable();
         while let Some(chunk) = chunks.next() {
@@ -148,7 +143,7 @@ impl CpuBatch {
     /// If there are fewer sequences.
     pub fn append(&mut self, tokens: &[u32]) -> Result<&[f32], TargetError> {
         for (&token, cache) in tokens.iter().zip(&self.caches[..tokens.len()]) {
-            count_runnable([token], self.vocab(), (cache.len(), self.capacity))?;
+            count_runnable([token], self.vocab(), cache.len(), self.capacity)?;
         }
         self.timing = PassTiming::default();
         if tokens.is_empty() {

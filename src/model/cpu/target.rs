@@ -116,7 +116,7 @@ impl CpuTarget {
     }
 
     /// Bytes of the KV cache; only the part already filled is resident.
-    pub fn kv_bytes(&self) -> u64 {
+    pub(crate) fn kv_bytes(&self) -> u64 {
         self.model.cache.bytes() as u64
     }
 
@@ -126,7 +126,7 @@ impl CpuTarget {
     }
 
     /// Where the last `prefill` or `verify` spent its time.
-    pub fn last_pass(&self) -> PassTiming {
+    pub(crate) fn last_pass(&self) -> PassTiming {
         self.model.timing
     }
 
@@ -144,7 +144,7 @@ impl CpuTarget {
     ///
     /// # Panics
     /// If `len` is beyond the capacity.
-    pub fn assume_context(&mut self, len: usize) {
+    pub(crate) fn assume_context(&mut self, len: usize) {
         assert!(len <= self.model.capacity, "{len} positions of {}", self.model.capacity);
         self.truncate(0);
         let width = self.model.config.kv_width();
@@ -173,7 +173,7 @@ impl CpuTarget {
         &self,
         tokens: impl IntoIterator<Item = u32>,
     ) -> Result<usize, TargetError> {
-        count_runnable(tokens, self.vocab(), (self.len(), self.capacity()))
+        count_runnable(tokens, self.vocab(), self.len(), self.capacity())
     }
 
     /// Counts `rows` positions as committed that another device computed in all of its blocks.
@@ -264,7 +264,7 @@ impl CpuTarget {
     ///
     /// # Errors
     /// [`TargetError`]; nothing is changed then.
-    pub fn prefill_with_norm(
+    pub(crate) fn prefill_with_norm(
         &mut self,
         tokens: &[u32],
     ) -> Result<(Vec<f32>, Vec<f32>), TargetError> {

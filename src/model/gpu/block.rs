@@ -131,7 +131,9 @@ impl GpuBlocks {
             (&self.places.paths, layer.window, self.cache.format()),
         )?;
         maker.join(
-            (&layer.o, layer.o_bias.as_deref(), &buffers.attended),
+            &layer.o,
+            layer.o_bias.as_deref(),
+            &buffers.attended,
             layer.attention_out_norm.as_ref(),
         )?;
         maker.transform(&mlp, layer.mlp_norm.as_ref(), layer.mlp_out_norm.as_ref())?;
@@ -271,7 +273,8 @@ impl GpuBlocks {
         block: usize,
         mut recorder: PassRecorder<'_>,
         at: At,
-        (before, floats): (&[u8], usize),
+        before: &[u8],
+        floats: usize,
     ) -> Result<Reading, GpuError> {
         self.gpu.write(self.cache.block(block), 0, before);
         if let Some(weights) = &mut self.streamed {

@@ -113,7 +113,8 @@ impl<'a> BlockMaker<'a> {
             gpu,
             Shader::Rotate(kv),
             &[&b.qkv, angles, &norms[0], &norms[1], &b.q, cache],
-            (u32::from(normed), &words),
+            u32::from(normed),
+            &words,
             Workgroups::ForRow(heads as u32),
         ));
         self.vectors.extend(norms);
@@ -131,7 +132,8 @@ impl<'a> BlockMaker<'a> {
             gpu,
             Shader::Attention(kv),
             &[&b.q, cache, paths, &b.attended],
-            (0, &words),
+            0,
+            &words,
             Workgroups::ForRow(config.heads as u32),
         ));
         Ok(())
@@ -166,16 +168,19 @@ impl<'a> BlockMaker<'a> {
             gpu,
             Shader::Gated,
             &[&b.gate_up, &b.inner],
-            (u32::from(config.block.activation == Activation::GeluTanh), &[width as u32]),
+            u32::from(config.block.activation == Activation::GeluTanh),
+            &[width as u32],
             Workgroups::ForRow(width.div_ceil(THREADS) as u32),
         ));
-        self.join((&mlp.down, None, &b.inner), out_norm)
+        self.join(&mlp.down, None, &b.inner, out_norm)
     }
 
     /// stream += the product, normed if the family does that.
     pub(super) fn join(
         &mut self,
-        (matrix, bias, input): (&GpuMatrix, Option<&[f32]>, &GpuBuffer),
+        matrix: &GpuMatrix,
+        bias: Option<&[f32]>,
+        input: &GpuBuffer,
         norm: Option<&NormWeights>,
     ) -> Result<(), GpuError> {
         let &mut Self { config, buffers: b, .. } = self;
@@ -207,7 +212,7 @@ impl<'a> BlockMaker<'a> {
         let width = norm.weight.len();
         let eps = self.config.rms_eps;
         let columns = NormColumns { width, segments: 1, into: (0, width) };
-        self.steps.push(norm_step(self.gpu, (&weight, eps), (from, to), columns, adding));
+        self.steps.push(norm_step(self.gpu, &weight, eps, from, to, columns, adding));
         self.vectors.push(weight);
         Ok(())
     }

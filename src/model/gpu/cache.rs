@@ -67,7 +67,8 @@ impl Cache {
             gpu,
             Shader::Keep(format),
             &buffers,
-            (0, &[pairs as u32]),
+            0,
+            &[pairs as u32],
             grid,
         ));
         self.blocks.push(block);

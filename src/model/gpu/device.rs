@@ -150,7 +150,7 @@ impl Gpu {
     }
 
     /// Its counters, for reading them later.
-    pub fn traffic_meter(&self) -> TrafficMeter {
+    pub(crate) fn traffic_meter(&self) -> TrafficMeter {
         self.traffic.clone()
     }
 

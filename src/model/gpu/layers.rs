@@ -63,7 +63,8 @@ impl GpuLayers {
     /// As for [`Self::load`] if none fits.
     pub(in crate::model) fn load_fitting(
         gpu: &Arc<Gpu>,
-        (layers, spare): (usize, u64),
+        layers: usize,
+        spare: u64,
         request: &LoadRequest<'_>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Self, Option<LoadError>), LoadError> {

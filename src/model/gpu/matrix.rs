@@ -321,7 +321,8 @@ impl<'a> GpuProduct<'a> {
                 gpu,
                 Shader::Product(encoding.layout),
                 &[&part.place.codes, &part.place.scales, input, &bias, output],
-                (flags, &words),
+                flags,
+                &words,
                 Workgroups::ForEight((part.rows as u32).div_ceil(OUTPUTS)),
             ));
             kept.push(bias);

@@ -23,8 +23,10 @@ pub(in crate::model) struct NormColumns {
 /// them.
 pub(in crate::model) fn norm_step(
     gpu: &Gpu,
-    (weight, eps): (&GpuBuffer, f32),
-    (from, to): (&GpuBuffer, &GpuBuffer),
+    weight: &GpuBuffer,
+    eps: f32,
+    from: &GpuBuffer,
+    to: &GpuBuffer,
     columns: NormColumns,
     adding: Option<f32>,
 ) -> ShaderStep {
@@ -41,5 +43,5 @@ pub(in crate::model) fn norm_step(
     ];
     let flags = if adding.is_some() { ADD } else { 0 };
     let grid = Workgroups::ForRow(segments as u32);
-    ShaderStep::new(gpu, Shader::Norm, &[from, weight, to], (flags, &words), grid)
+    ShaderStep::new(gpu, Shader::Norm, &[from, weight, to], flags, &words, grid)
 }

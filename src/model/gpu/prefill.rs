@@ -94,7 +94,7 @@ impl GpuPrefill {
             let earlier = kept.before(block, begin);
             let is_read = block + 1 == count || taps.want(block + 1);
             let floats = if is_read { stream.len() } else { 0 };
-            let reading = self.blocks.run_to_read(block, recorder, at, (&earlier, floats))?;
+            let reading = self.blocks.run_to_read(block, recorder, at, &earlier, floats)?;
             recorder = PassRecorder::new(&gpu);
             // While this block is computed, the results of the previous block are stored.
             if let Some(done) = before.replace(SliceInFlight { block, reading }) {

@@ -18,7 +18,7 @@ impl Gpu {
     ///
     /// # Errors
     /// [`GpuError`] if the device is full, lost or hangs.
-    pub fn measure_transfer(&self) -> Result<f64, GpuError> {
+    pub(crate) fn measure_transfer(&self) -> Result<f64, GpuError> {
         let bytes = (SENT as u64).min(self.most_binding()) as usize;
         let data = vec![1u8; bytes];
         let buffer = self.buffer(bytes as u64)?;
@@ -37,7 +37,7 @@ impl Gpu {
     ///
     /// # Errors
     /// As for [`Self::measure_transfer`].
-    pub fn measure_trip(&self) -> Result<f64, GpuError> {
+    pub(crate) fn measure_trip(&self) -> Result<f64, GpuError> {
         let buffer = self.buffer(16)?;
         let mut best = f64::INFINITY;
         for _ in 0..4 * TRIES {

@@ -52,9 +52,9 @@ impl Scores {
         let mut steps = Vec::new();
         let mut kept = Vec::new();
         let mut input = blocks.stream();
-        if let Some(norm) = norm {
+        if let Some((weight, eps)) = norm {
             let columns = NormColumns { width: hidden, segments: 1, into: (0, hidden) };
-            steps.push(norm_step(&gpu, norm, (input, blocks.branch()), columns, None));
+            steps.push(norm_step(&gpu, weight, eps, input, blocks.branch(), columns, None));
             input = blocks.branch();
         }
         let norms = steps.len();
@@ -112,7 +112,7 @@ impl Scores {
         }
         let words = [vocab as u32, width as u32];
         let buffers = [&self.logits, &self.ranked];
-        let step = ShaderStep::new(&self.gpu, Shader::Rank, &buffers, (0, &words), Workgroups::Row);
+        let step = ShaderStep::new(&self.gpu, Shader::Rank, &buffers, 0, &words, Workgroups::Row);
         recorder.run(&step, At { rows: rows as u32, ..At::default() });
         let read = recorder.submit_and_read(&[(&self.ranked, 0, 2 * rows * width)])?;
         let pairs: &[[u8; 8]] = read.as_chunks().0;

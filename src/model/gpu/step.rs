@@ -49,7 +49,8 @@ impl ShaderStep {
         gpu: &Gpu,
         kernel: Shader,
         buffers: &[&GpuBuffer],
-        (flags, words): (u32, &[u32]),
+        flags: u32,
+        words: &[u32],
         grid: Workgroups,
     ) -> Self {
         let entries: Vec<wgpu::BindGroupEntry<'_>> = (0u32..)

@@ -38,7 +38,7 @@ impl Traffic {
 
 impl Traffic {
     /// The mean over this many rounds, in words: `2.5 submissions, 12 kB up, 0.4 kB down`.
-    pub fn a_round(&self, rounds: usize) -> String {
+    pub(crate) fn a_round(&self, rounds: usize) -> String {
         let mean = |count: u64| count as f64 / rounds.max(1) as f64;
         let bytes = |count: u64| match mean(count) {
             bytes @ ..10e3 => format!("{:.1} kB", bytes / 1e3),
@@ -81,7 +81,7 @@ impl TrafficMeter {
     }
 
     /// Whether both belong to the same device.
-    pub fn is_same(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 

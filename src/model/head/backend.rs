@@ -4,6 +4,9 @@ use super::HeadError;
 use crate::model::TrafficMeter;
 use crate::speculate::{BeamRow, Ranking};
 
+/// KV slots after the context, for the rows of a tree and for those grown ahead of the target.
+pub const TREE_ROWS: usize = 1024;
+
 /// For each row, its likeliest children as (token, log-probability), the likeliest first.
 pub type Candidates = Vec<Vec<(u32, f32)>>;
 
@@ -110,7 +113,7 @@ impl RowCounts {
 
     /// Which output is the feature of `row`, in the list of the root's output and then those of the
     /// scratch rows.
-    pub fn feature_of(row: &BeamRow) -> usize {
+    pub(crate) fn feature_of(row: &BeamRow) -> usize {
         row.source.map_or(0, |source| source + 1)
     }
 }

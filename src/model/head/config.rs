@@ -105,7 +105,7 @@ impl HeadConfig {
     }
 
     /// H of its target.
-    pub fn target_hidden(&self) -> usize {
+    pub(crate) fn target_hidden(&self) -> usize {
         self.eagle3.as_ref().map_or(self.body.hidden, |eagle3| eagle3.target_hidden)
     }
 
@@ -145,7 +145,7 @@ impl HeadConfig {
     ///
     /// # Errors
     /// [`Misfit`] with the figures of both.
-    pub fn fits_target(&self, target: &Config) -> Result<(), Misfit> {
+    pub(crate) fn fits_target(&self, target: &Config) -> Result<(), Misfit> {
         self.fits(target.hidden, target.vocab)?;
         self.features(target.layers).map(|_| ())
     }

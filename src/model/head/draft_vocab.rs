@@ -55,7 +55,7 @@ impl DraftVocabulary {
     ///
     /// # Errors
     /// What is wrong, if its tokens do not ascend or are outside of a vocabulary of `vocab` tokens.
-    pub fn from_offsets(d2t: &[i64], vocab: usize) -> Result<Self, String> {
+    pub(crate) fn from_offsets(d2t: &[i64], vocab: usize) -> Result<Self, String> {
         let mut tokens: Vec<u32> = Vec::with_capacity(d2t.len());
         for (id, offset) in (0i64..).zip(d2t) {
             let token = id.checked_add(*offset).and_then(|token| u32::try_from(token).ok());
@@ -74,7 +74,7 @@ impl DraftVocabulary {
     }
 
     /// The `d2t` of a checkpoint.
-    pub fn offsets(&self) -> Vec<i64> {
+    pub(crate) fn offsets(&self) -> Vec<i64> {
         (0i64..).zip(self.tokens.iter()).map(|(id, &token)| i64::from(token) - id).collect()
     }
 

@@ -97,7 +97,7 @@ impl Eagle3Config {
 
     /// A configuration that taps these states of a target `target_hidden` wide, without the other
     /// options.
-    pub fn tapping(target_hidden: usize, taps: TappedStates) -> Self {
+    pub(crate) fn tapping(target_hidden: usize, taps: TappedStates) -> Self {
         Self {
             target_hidden,
             taps,
@@ -108,7 +108,7 @@ impl Eagle3Config {
     }
 
     /// How many states it taps.
-    pub fn tap_count(&self) -> usize {
+    pub(crate) fn tap_count(&self) -> usize {
         match &self.taps {
             TappedStates::Default => DEFAULT_TAPS,
             TappedStates::Entering(ids) | TappedStates::OutputOf(ids) => ids.len(),
@@ -121,7 +121,7 @@ impl Eagle3Config {
     }
 
     /// How many numbers of a feature are normed together, if they are normed.
-    pub fn normed_together(&self) -> usize {
+    pub(crate) fn normed_together(&self) -> usize {
         match self.tap_norm {
             Some(TapNorm::Joined) => self.feature_width(),
             Some(TapNorm::Each) | None => self.target_hidden,
@@ -152,7 +152,7 @@ impl TappedStates {
     /// The taps of a new head for a target of `layers` layers: the authors' states, or, if the
     /// target is too shallow for these, a low, a middle and the last state, as far as they differ.
     /// No such list begins with 1, which would be read as the number of a layer.
-    pub fn of_new(layers: usize) -> Self {
+    pub(crate) fn of_new(layers: usize) -> Self {
         if layers >= 7 {
             return Self::Default;
         }
@@ -163,7 +163,7 @@ impl TappedStates {
     }
 
     /// What `config.json` says about them; `None` if it need not say anything.
-    pub fn to_json(&self) -> Option<(&'static str, Value)> {
+    pub(crate) fn to_json(&self) -> Option<(&'static str, Value)> {
         match self {
             Self::Default => None,
             Self::Entering(ids) | Self::OutputOf(ids) => Some((IDS, ids.clone().into())),

@@ -48,7 +48,8 @@ impl GpuFusion {
         gpu: &Gpu,
         config: &HeadConfig,
         weights: PackedFusion<GpuMatrix>,
-        (blocks, sources): (&GpuBlocks, &GpuBuffer),
+        blocks: &GpuBlocks,
+        sources: &GpuBuffer,
         rows: usize,
     ) -> Result<Self, HeadError> {
         let hidden = config.body.hidden;
@@ -68,7 +69,7 @@ impl GpuFusion {
         let mut scored = None;
         let joins_attention = matches!(weights, PackedFusion::Eagle3(_));
         let chosen_into = if joins_attention { stream } else { &buffers.features };
-        maker.rows((sources, &buffers.chosen, BY_LIST), chosen_into, (0, hidden));
+        maker.rows(sources, &buffers.chosen, BY_LIST, chosen_into, 0, hidden);
         let of_head = maker.take();
         let FusionBuffers { features, embeddings, chosen, joined } = &buffers;
         let matrices = match weights {
@@ -76,7 +77,7 @@ impl GpuFusion {
                 let columns = |at: usize| (at, 2 * hidden);
                 let (at, stride) = columns(0);
                 maker.product(GpuProduct::new(&w_1, features, joined).into_columns(at, stride))?;
-                maker.norm(&norm, (embeddings, branch), (0, hidden))?;
+                maker.norm(&norm, embeddings, branch, (0, hidden))?;
                 let (at, stride) = columns(hidden);
                 let second = GpuProduct::new(&w_2, branch, joined).into_columns(at, stride);
                 maker.product(second.with_silu())?;
@@ -86,26 +87,26 @@ impl GpuFusion {
                 vec![w_1, w_2, w_z]
             }
             PackedFusion::Eagle { fc, bias } => {
-                maker.rows((embeddings, chosen, 0), joined, (0, 2 * hidden));
-                maker.rows((features, chosen, 0), joined, (hidden, 2 * hidden));
+                maker.rows(embeddings, chosen, 0, joined, 0, 2 * hidden);
+                maker.rows(features, chosen, 0, joined, hidden, 2 * hidden);
                 maker.product(GpuProduct::new(&fc, joined, stream).with_bias(bias.as_deref()))?;
                 vec![fc]
             }
             PackedFusion::Eagle3(own) => {
-                maker.taps(&own, config.feature_width(), (features, stream), rows)?;
+                maker.taps(&own, config.feature_width(), features, stream, rows)?;
                 of_target = maker.take();
-                maker.norm(&own.embedding_norm, (embeddings, joined), (0, 2 * hidden))?;
-                maker.norm(&own.state_norm, (stream, joined), (hidden, 2 * hidden))?;
+                maker.norm(&own.embedding_norm, embeddings, joined, (0, 2 * hidden))?;
+                maker.norm(&own.state_norm, stream, joined, (hidden, 2 * hidden))?;
                 let common = if own.norm_before_residual {
-                    maker.norm(&own.state_norm, (stream, branch), (0, hidden))?;
-                    maker.rows((branch, chosen, 0), stream, (0, hidden));
+                    maker.norm(&own.state_norm, stream, branch, (0, hidden))?;
+                    maker.rows(branch, chosen, 0, stream, 0, hidden);
                     maker.take()
                 } else {
                     maker.take()
                 };
                 if own.norm_output {
-                    maker.norm(&own.norm, (stream, branch), (0, hidden))?;
-                    maker.rows((branch, chosen, 0), stream, (0, hidden));
+                    maker.norm(&own.norm, stream, branch, (0, hidden))?;
+                    maker.rows(branch, chosen, 0, stream, 0, hidden);
                     after = maker.take();
                 } else {
                     scored = Some((gpu.filled(&own.norm)?, eps));
@@ -200,13 +201,16 @@ impl FusionMaker<'_> {
     /// Copies all rows, or those in a list, into columns of rows `stride` wide.
     fn rows(
         &mut self,
-        (from, list, flags): (&GpuBuffer, &GpuBuffer, u32),
+        from: &GpuBuffer,
+        list: &GpuBuffer,
+        flags: u32,
         to: &GpuBuffer,
-        (at, stride): (usize, usize),
+        at: usize,
+        stride: usize,
     ) {
         let words = [self.hidden, self.hidden, 0, stride, at].map(|word| word as u32);
         let buffers = [from, list, to];
-        let step = ShaderStep::new(self.gpu, Shader::Rows, &buffers, (flags, &words), self.grid());
+        let step = ShaderStep::new(self.gpu, Shader::Rows, &buffers, flags, &words, self.grid());
         self.steps.push(step);
     }
 
@@ -219,12 +223,13 @@ impl FusionMaker<'_> {
     fn norm(
         &mut self,
         weight: &[f32],
-        buffers: (&GpuBuffer, &GpuBuffer),
+        from: &GpuBuffer,
+        to: &GpuBuffer,
         into: (usize, usize),
     ) -> Result<(), HeadError> {
         let weight = self.gpu.filled(weight)?;
         let columns = NormColumns { width: self.hidden, segments: 1, into };
-        self.steps.push(norm_step(self.gpu, (&weight, self.eps), buffers, columns, None));
+        self.steps.push(norm_step(self.gpu, &weight, self.eps, from, to, columns, None));
         self.vectors.push(weight);
         Ok(())
     }
@@ -232,7 +237,7 @@ impl FusionMaker<'_> {
     fn blend(&mut self, gate: &GpuBuffer, both: &GpuBuffer, to: &GpuBuffer) {
         let words = [self.hidden as u32];
         let buffers = [gate, both, to];
-        let step = ShaderStep::new(self.gpu, Shader::Blend, &buffers, (0, &words), self.grid());
+        let step = ShaderStep::new(self.gpu, Shader::Blend, &buffers, 0, &words, self.grid());
         self.steps.push(step);
     }
 
@@ -241,7 +246,8 @@ impl FusionMaker<'_> {
         &mut self,
         own: &Eagle3Weights<GpuMatrix, Vec<f32>>,
         width: usize,
-        (features, stream): (&GpuBuffer, &GpuBuffer),
+        features: &GpuBuffer,
+        stream: &GpuBuffer,
         rows: usize,
     ) -> Result<(), HeadError> {
         let bias = own.bias.as_deref();
@@ -253,9 +259,7 @@ impl FusionMaker<'_> {
         let together = own.normed_together;
         let segments = width / together.max(1);
         let columns = NormColumns { width: together, segments, into: (0, width) };
-        let weighted = (&weight, self.eps);
-        let to = (features, &normed);
-        self.steps.push(norm_step(self.gpu, weighted, to, columns, None));
+        self.steps.push(norm_step(self.gpu, &weight, self.eps, features, &normed, columns, None));
         self.product(GpuProduct::new(&own.fc, &normed, stream).with_bias(bias))?;
         self.vectors.extend([weight, normed]);
         Ok(())

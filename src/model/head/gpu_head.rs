@@ -8,7 +8,7 @@ use super::gpu_fusion::GpuFusion;
 use super::pack::{Encoded, HeadPacker};
 use super::{
     Candidates, DraftVocabulary, HeadBackend, HeadError, HeadPrecision, HeadWeights, Pairs,
-    SharedTables, Table,
+    SharedTables, TREE_ROWS, Table,
 };
 use crate::kernels::{KvFormat, Pool, TreeMask};
 use crate::model::TrafficMeter;
@@ -18,8 +18,6 @@ use crate::model::gpu::{
 };
 use crate::speculate::{BeamRow, Ranking};
 
-/// KV slots after the context, for the rows of a tree and for those grown ahead of the target.
-const TREE_ROWS: usize = 1024;
 /// How many rows a submission has.
 const ROWS: usize = 32;
 
@@ -69,7 +67,8 @@ impl GpuHead {
         gpu: &Arc<Gpu>,
         pool: &Pool,
         capacity: usize,
-        (precision, kv): (HeadPrecision, KvFormat),
+        precision: HeadPrecision,
+        kv: KvFormat,
     ) -> Result<Self, HeadError> {
         let config = &weights.config.body;
         let make = |encoded: &Encoded| upload(gpu, encoded, pool);
@@ -79,15 +78,14 @@ impl GpuHead {
         let mut blocks = GpuBlocks::new(gpu, config, config.layers, shape)?;
         let sources = gpu.buffer(4 * ((1 + TREE_ROWS) * config.hidden) as u64)?;
         let own = packer.fusion(weights)?;
-        let fusion = GpuFusion::new(gpu, &weights.config, own, (&blocks, &sources), ROWS)?;
+        let fusion = GpuFusion::new(gpu, &weights.config, own, &blocks, &sources, ROWS)?;
         for block in &weights.blocks {
             blocks.push(packer.layer(block)?, fusion.attention_input())?;
         }
         let own = weights.embedding.clone().map(Table::Tensor);
-        let lm_head = match (&weights.lm_head, &weights.draft_vocab) {
-            (Some(own), _) => packer.matrix(own)?,
-            (None, Some(scored)) => packer.matrix(&shared.lm_head.rows(scored.tokens())?)?,
-            (None, None) => upload_table(gpu, &shared.lm_head, precision, pool)?,
+        let lm_head = match weights.own_lm_head(shared)? {
+            Some(own) => packer.matrix(&own)?,
+            None => upload_table(gpu, &shared.lm_head, precision, pool)?,
         };
         Ok(Self {
             scores: Scores::new(&blocks, lm_head, fusion.scored_norm(), ROWS)?,
@@ -115,7 +113,8 @@ impl GpuHead {
     fn record(
         &mut self,
         recorder: &mut PassRecorder<'_>,
-        (tokens, origin): (&[u32], FeatureOrigin),
+        tokens: &[u32],
+        origin: FeatureOrigin,
         rows: PassRows<'_>,
     ) -> Result<(), HeadError> {
         let mut embeddings = vec![0.0; tokens.len() * self.hidden];
@@ -174,7 +173,7 @@ impl HeadBackend for GpuHead {
             let mask = TreeMask::causal(tokens.len());
             let mut recorder = PassRecorder::new(&gpu);
             let rows = PassRows { positions: &positions, mask: &mask, first: 0 };
-            self.record(&mut recorder, (tokens, FeatureOrigin::Target), rows)?;
+            self.record(&mut recorder, tokens, FeatureOrigin::Target, rows)?;
             let last = (tokens.len() - 1) * self.hidden;
             recorder.copy((self.blocks.stream(), last), (&self.sources, 0), self.hidden);
             recorder.submit()?;
@@ -209,7 +208,7 @@ impl HeadBackend for GpuHead {
             let mask = TreeMask::level(self.rows.scratch, ancestors);
             let mut recorder = PassRecorder::new(&gpu);
             let rows = PassRows { positions: &positions, mask: &mask, first: 0 };
-            self.record(&mut recorder, (&tokens, FeatureOrigin::Head), rows)?;
+            self.record(&mut recorder, &tokens, FeatureOrigin::Head, rows)?;
             let to = (1 + self.rows.scratch) * self.hidden;
             let floats = beam.len() * self.hidden;
             recorder.copy((self.blocks.stream(), 0), (&self.sources, to), floats);

@@ -22,7 +22,7 @@ mod shared_tables;
 mod table;
 mod weights;
 
-pub use backend::{Candidates, FeatureOrigin, HeadBackend, Pairs};
+pub use backend::{Candidates, FeatureOrigin, HeadBackend, Pairs, TREE_ROWS};
 pub use config::HeadConfig;
 pub use draft_vocab::DraftVocabulary;
 pub use eagle3::{Eagle3Config, TapNorm, TappedStates};

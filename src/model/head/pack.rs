@@ -137,11 +137,6 @@ impl HeadPacker<'_> {
             }
         }
     }
-
-    /// Some rows of a table, in this precision, even if the table's is different.
-    pub(super) fn rows(&self, table: &Table, rows: &[u32]) -> Result<Matrix, HeadError> {
-        self.matrix(&table.rows(rows)?)
-    }
 }
 
 /// A matrix in the bytes of a file of this precision.

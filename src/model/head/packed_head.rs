@@ -8,7 +8,7 @@ use super::pack::{Encoded, HeadPacker, PackedFusion, on_cpu};
 use super::packed_eagle3::Eagle3Buffers;
 use super::{
     Candidates, DraftVocabulary, HeadBackend, HeadError, HeadPrecision, HeadWeights, Pairs,
-    SharedTables, Table,
+    SharedTables, TREE_ROWS, Table,
 };
 use crate::kernels::{
     KvCache, KvFormat, Matrix, Pool, TreeMask, add, rms_norm, sigmoid_blend, silu_mul,
@@ -17,9 +17,6 @@ use crate::model::cpu::layer::Layer;
 use crate::model::cpu::scratch::{CpuBlocks, PassScratch, PassTiming};
 use crate::model::{Config, RopeTable};
 use crate::speculate::{BeamRow, Ranking};
-
-/// KV slots after the context, for the rows of a tree and for those grown ahead of the target.
-const TREE_ROWS: usize = 1024;
 
 /// A head on the CPU with its caches.
 pub struct PackedHead {
@@ -84,12 +81,10 @@ impl PackedHead {
         let packer = HeadPacker { precision, make: &make };
         let own = weights.embedding.clone().map(Table::Tensor);
         let embedding = packer.table(own.as_ref().unwrap_or(&shared.embedding))?;
-        let (lm_head, own_lm_head) = match (&weights.lm_head, &weights.draft_vocab) {
-            (Some(own), _) => (Arc::new(packer.matrix(own)?), true),
-            (None, Some(scored)) => {
-                (Arc::new(packer.rows(&shared.lm_head, scored.tokens())?), true)
-            }
-            (None, None) => (packer.table(&shared.lm_head)?, false),
+        let own_lm_head = weights.own_lm_head(shared)?;
+        let lm_head = match &own_lm_head {
+            Some(own) => Arc::new(packer.matrix(own)?),
+            None => packer.table(&shared.lm_head)?,
         };
         let own_embedding = own.map_or(0, |_| embedding.bytes());
         let slots = capacity.saturating_add(TREE_ROWS);
@@ -103,7 +98,7 @@ impl PackedHead {
                 .iter()
                 .map(|block| packer.layer(block))
                 .collect::<Result<_, _>>()?,
-            own_tables: own_embedding + if own_lm_head { lm_head.bytes() } else { 0 },
+            own_tables: own_embedding + own_lm_head.map_or(0, |_| lm_head.bytes()),
             embedding,
             lm_head,
             draft_vocab: weights.draft_vocab.clone(),

@@ -22,7 +22,7 @@ impl SharedTables {
     }
 
     /// Whether embedding and LM head are the same matrix.
-    pub fn is_tied(&self) -> bool {
+    pub(crate) fn is_tied(&self) -> bool {
         self.embedding.is(&self.lm_head)
     }
 }

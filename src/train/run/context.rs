@@ -113,7 +113,7 @@ impl<'a> RunContext<'a> {
         (self.report)(TrainEvent::Note(text));
     }
 
-    pub fn stopping(&self) -> bool {
+    pub(crate) fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn features(run: &mut RunContext<'_>, texts: &[Text]) -> Result<Shard
     run.begin(Stage::Features, tokens as u64);
     let mut done = 0;
     for text in left {
-        let Some(features) = pass(run, (&mut target, tapped), text, done)? else {
+        let Some(features) = pass(run, &mut target, tapped, text, done)? else {
             // What is complete is kept, even if it does not fill a shard.
             writer.finish()?;
             run.end(done)?;
@@ -55,7 +55,8 @@ pub(super) fn features(run: &mut RunContext<'_>, texts: &[Text]) -> Result<Shard
 /// followed by that output; `None` if it was stopped.
 fn pass(
     run: &mut RunContext<'_>,
-    (target, tapped): (&mut CpuTarget, bool),
+    target: &mut CpuTarget,
+    tapped: bool,
     text: &Text,
     before: u64,
 ) -> Result<Option<Vec<f32>>, RunError> {

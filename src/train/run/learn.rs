@@ -70,7 +70,7 @@ pub(super) fn learn(
         (run.report)(TrainEvent::Step(&report));
         if looks.due(share, trainer.progress()) {
             let began = Instant::now();
-            look(run, &mut log, &trainer, &check, (rendered, looks.prompts()))?;
+            look(run, &mut log, &trainer, &check, rendered, looks.prompts())?;
             let seconds = began.elapsed().as_secs_f64();
             looks.took(seconds);
             trainer.spend(seconds);
@@ -95,7 +95,8 @@ fn look(
     log: &mut Log,
     trainer: &Trainer,
     check: &Slice<'_>,
-    (rendered, prompts): (&[Text], usize),
+    rendered: &[Text],
+    prompts: usize,
 ) -> Result<(), RunError> {
     let Recipe { blocks, options, .. } = run.state.recipe.clone();
     let found = trainer.measure(check, blocks, options.used.steps)?;

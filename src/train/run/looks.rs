@@ -52,7 +52,7 @@ impl Looks {
 
     /// Whether to measure now that the training has progressed from `before` to `now`. The end is
     /// always measured; an earlier measurement must leave time for that.
-    pub fn due(&self, before: f64, now: f64) -> bool {
+    pub(crate) fn due(&self, before: f64, now: f64) -> bool {
         let passed = (now * COUNT).floor() > (before * COUNT).floor();
         let room = |whole: f64| self.spent + 2.0 * self.longest <= SHARE * whole;
         passed && (now >= 1.0 || self.whole.is_none_or(room))

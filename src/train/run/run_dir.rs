@@ -86,7 +86,7 @@ impl RunDir {
     ///
     /// # Errors
     /// [`ShardError::Write`].
-    pub fn take_best(&self) -> Result<(), RunError> {
+    pub(crate) fn take_best(&self) -> Result<(), RunError> {
         for name in HEAD_FILES {
             let from = self.best().join(name);
             let to = self.out.join(name);

@@ -42,7 +42,7 @@ impl TrainState {
     }
 
     /// Adds what a stage took to what it took before an interruption.
-    pub fn spend(&mut self, stage: Stage, amount: u64, time: Duration, peak: u64) {
+    pub(crate) fn spend(&mut self, stage: Stage, amount: u64, time: Duration, peak: u64) {
         let found = self.stages.iter().position(|spent| spent.stage == stage);
         let at = found.unwrap_or_else(|| {
             self.stages.push(Spent { stage, amount: 0, seconds: 0.0, peak: 0 });

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use candle_core::Tensor;
 
 use crate::model::head::kind::FusionKind;
-use crate::model::head::{DraftVocabulary, HeadConfig, Table};
+use crate::model::head::{DraftVocabulary, HeadConfig, SharedTables, Table};
 
 /// Where named tensors come from: a safetensors folder, a PyTorch file, the binary itself.
 pub trait TensorSource {
@@ -151,11 +151,27 @@ impl HeadWeights {
     /// A head with only the first `blocks` blocks, as an elastic head can be run. Tensors are
     /// shared.
     #[must_use]
-    pub fn first_blocks(&self, blocks: usize) -> Self {
+    pub(crate) fn first_blocks(&self, blocks: usize) -> Self {
         let mut first = self.clone();
         first.blocks.truncate(blocks);
         first.config.body.layers = first.blocks.len();
         first
+    }
+
+    /// The LM head that it does not share with the target: its own, or the scored rows of the
+    /// target's. `None` if it scores with all of the target's.
+    ///
+    /// # Errors
+    /// If the rows cannot be read.
+    pub(in crate::model::head) fn own_lm_head(
+        &self,
+        shared: &SharedTables,
+    ) -> candle_core::Result<Option<Tensor>> {
+        match (&self.lm_head, &self.draft_vocab) {
+            (Some(own), _) => Ok(Some(own.clone())),
+            (None, Some(scored)) => shared.lm_head.rows(scored.tokens()).map(Some),
+            (None, None) => Ok(None),
+        }
     }
 
     /// The same head, but it scores only these tokens of the target. A head that was trained with a
