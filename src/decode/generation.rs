@@ -197,8 +197,8 @@ impl<'a> Generation<'a> {
             }
         };
         if options.speculate {
-            let rival = options.rival.map(|rival| rival.drafter);
-            let asked = std::iter::once(options.drafter).chain(rival);
+            let arm = options.arm.map(|arm| arm.drafter);
+            let asked = std::iter::once(options.drafter).chain(arm);
             self.engine.drafting.verified(asked, tree, &verified.logits);
         }
         Ok(Checked {

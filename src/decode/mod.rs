@@ -20,7 +20,7 @@ mod text;
 pub use batch::{Answered, BatchEngine};
 pub use engine::{DecodeError, Engine, Request};
 pub use generation::{Generation, PrefillProgress};
-pub use options::{Rival, RoundOptions};
+pub use options::{Arm, RoundOptions};
 pub use round::{Committed, Finish, JudgedCount, Origin, Round, Summary, Timing};
 #[cfg(test)]
 pub(crate) use snapshots::snapshot_path;

@@ -25,13 +25,13 @@ pub struct RoundOptions {
     /// if all nodes are verified.
     pub verify_times: Option<VerifyTimes>,
     /// A drafter for rounds in which the first drafter's tree promises less.
-    pub rival: Option<Rival>,
+    pub arm: Option<Arm>,
 }
 
 /// A drafter that is only called if the first drafter's tree is expected to give fewer tokens per
 /// millisecond.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rival {
+pub struct Arm {
     /// Its index in the engine.
     pub drafter: usize,
     /// What its tree may spend.
@@ -47,23 +47,16 @@ pub struct Rival {
 impl RoundOptions {
     /// Speculation with the first drafter; draft and target take turns.
     pub fn new(budget: Budget, sampler: SamplerSettings) -> Self {
-        let schedule = Schedule::Alternate;
-        let drafter = 0;
-        let strategy = "";
-        let coupled = false;
-        let verify_times = None;
-        let rival = None;
-        let speculate = true;
         Self {
             budget,
-            speculate,
+            speculate: true,
             sampler,
-            drafter,
-            strategy,
-            schedule,
-            coupled,
-            verify_times,
-            rival,
+            drafter: 0,
+            strategy: "",
+            schedule: Schedule::Alternate,
+            coupled: false,
+            verify_times: None,
+            arm: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 //! Nothing here decides a token.
 
 use super::generation::{Generation, milliseconds};
-use super::options::{Rival, RoundOptions};
+use super::options::{Arm, RoundOptions};
 use crate::draft::{Budget, DraftRequest};
 use crate::plan::Schedule;
 use crate::speculate::{Coupling, Tree};
@@ -51,13 +51,13 @@ impl Drafted {
 
 impl Generation<'_> {
     /// The round's tree, within the room of context and answer: the first drafter's tree, or the
-    /// rival's if that is expected to give more tokens for its time.
+    /// arm's if that is expected to give more tokens for its time.
     pub(super) fn draft(&mut self, options: &RoundOptions) -> Drafted {
         let start = Instant::now();
         let root = self.engine.text.last().copied().unwrap_or_default();
         let RoundOptions { drafter, budget, schedule, .. } = *options;
         let first = self.propose(options, Proposer { drafter, budget, schedule });
-        let times = options.verify_times.or(options.rival.map(|rival| rival.verify_times));
+        let times = options.verify_times.or(options.arm.map(|arm| arm.verify_times));
         let Some(times) = times else { return first.unwrap_or(Drafted::nothing(root)) };
         let paths = first.as_ref().map(|first| first.tree.paths()).unwrap_or_default();
         let spent = milliseconds(start);
@@ -68,8 +68,8 @@ impl Generation<'_> {
                 times.rate(1.0 + paths.iter().sum::<f64>(), paths.len() + 1, spent),
             ),
         };
-        if let Some(rival) = options.rival.filter(|rival| rival.rate > promised) {
-            let Rival { drafter, budget, schedule, .. } = rival;
+        if let Some(arm) = options.arm.filter(|arm| arm.rate > promised) {
+            let Arm { drafter, budget, schedule, .. } = arm;
             if let Some(drafted) = self.propose(options, Proposer { drafter, budget, schedule }) {
                 return self.merge(options.drafter, first, drafted);
             }

@@ -15,9 +15,9 @@ use crate::draft::Depths;
 use crate::files::CachedValue;
 use crate::library::TargetFiles;
 use crate::plan::{
-    BudgetController, CostInputs, DrafterId, Learned, LevelCost, Measured, Plan, Prefer,
-    STRATEGIES, Schedule, SearchSpace, Setting, Sizing, Strategy, TargetSize, Throughput, choose,
-    correct,
+    Controller, CostInputs, DrafterId, Learned, LevelCost, Measured, ModelArm, Plan, Prefer,
+    STRATEGIES, Schedule, SearchSpace, Setting, Sizing, Strategy, TargetSize, Throughput,
+    VerifyTimes, choose, correct,
 };
 use crate::settings::Settings;
 use crate::speculate::Method;
@@ -114,6 +114,8 @@ pub struct Strategies {
     pub drafters: Vec<DrafterId>,
     /// The strategy used if none is requested.
     pub default: &'static Strategy,
+    /// T_V, estimated or measured.
+    pub times: VerifyTimes,
     /// Where to store what is learned from rounds; `None` if it is not stored.
     pub(crate) learned: Option<CachedValue<Learned>>,
 }
@@ -190,6 +192,7 @@ pub(super) fn planned(
         controllers,
         drafters: drafters.iter().map(|drafter| drafter.kind).collect(),
         default: initial,
+        times: *plan.costs.verify_times(),
         learned: settings.learned.as_ref().map(learned),
     };
     Planned { strategies, setup }
@@ -221,14 +224,14 @@ fn learned_of(ctx: &LoadContext<'_>, target: &SharedTarget, drafters: &[LoadedDr
 }
 
 /// A strategy that can run here.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct StrategyController {
     /// The row of the table.
     pub strategy: &'static Strategy,
     /// The index of its drafter in the engine; `None` for the target alone.
     pub drafter: Option<usize>,
     /// Chooses its budgets.
-    pub budgets: BudgetController,
+    pub controller: Box<dyn Controller>,
     /// What is true of every choice: where the draft runs, for one.
     pub preface: Vec<LoadReason>,
 }
@@ -262,37 +265,40 @@ impl PlanInputs<'_> {
         strategy: &'static Strategy,
         drafters: &[LoadedDrafter],
     ) -> StrategyController {
-        let budgets = self.budgets(strategy, drafters).0;
+        let (controller, _) = self.planned(strategy, drafters);
         let drafter = drafters.iter().position(|drafter| drafter.kind == strategy.draft);
         let used = drafters_of(strategy, drafters);
         let preface = used.iter().flat_map(|drafter| drafter.reasons.iter().cloned()).collect();
-        StrategyController { strategy, drafter, budgets, preface }
+        StrategyController { strategy, drafter, controller, preface }
     }
 
-    /// The controller of a strategy's budgets, with the plan from which it starts.
-    fn budgets(&self, strategy: &Strategy, drafters: &[LoadedDrafter]) -> (BudgetController, Plan) {
+    /// The controller of a strategy, with the plan from which it starts.
+    fn planned(
+        &self,
+        strategy: &Strategy,
+        drafters: &[LoadedDrafter],
+    ) -> (Box<dyn Controller>, Plan) {
         let (plan, space) = self.plan_in_space(strategy, drafter_of(strategy, drafters), false);
         let used = drafters_of(strategy, drafters);
-        let mut budgets = BudgetController::new(strategy, &plan, space);
         let models = used.iter().filter(|drafter| drafter.kind != strategy.draft);
-        for drafter in models {
+        let arms = models.filter_map(|drafter| {
             let own = |row: &&Strategy| row.draft == drafter.kind && row.is_own_tree();
-            let Some(row) = STRATEGIES.iter().find(own) else { continue };
+            let row = STRATEGIES.iter().find(own)?;
             let (plan, space) = self.plan_in_space(row, Some(drafter), true);
-            budgets.with_model(drafter.kind, &plan, space);
-        }
-        (budgets, plan)
+            Some(ModelArm::new(drafter.kind, &plan, space))
+        });
+        (strategy.controller(&plan, space, arms.collect()), plan)
     }
 
     /// The first budget of a strategy and why.
     fn plan(&self, strategy: &Strategy, drafters: &[LoadedDrafter]) -> Plan {
-        let (budgets, plan) = self.budgets(strategy, drafters);
+        let (controller, plan) = self.planned(strategy, drafters);
         let sequences = matches!(strategy.method, Method::Sequences { .. });
         if sequences || strategy.sizing == Sizing::After {
             // The basis of the times comes last.
             let basis = plan.reasons.last().cloned();
-            let reasons = budgets.reasons().into_iter().chain(basis).collect();
-            return Plan { budget: budgets.current().0, reasons, ..plan };
+            let reasons = controller.reasons().into_iter().chain(basis).collect();
+            return Plan { budget: controller.current().0, reasons, ..plan };
         }
         plan
     }

@@ -50,25 +50,13 @@ impl PastRound {
 
 /// The rounds observed with one M.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct AcceptanceHistory {
-    entries: VecDeque<PastRound>,
-}
+struct PastRounds(VecDeque<PastRound>);
 
-impl AcceptanceHistory {
-    /// How many rounds are remembered.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether no round has been observed.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
+impl PastRounds {
     /// Notes a round with a tree.
-    pub fn note(&mut self, shape: Shape, tree: &Tree, accepted: &[usize]) {
-        if self.entries.len() == MEMORY {
-            self.entries.pop_front();
+    fn note(&mut self, shape: Shape, tree: &Tree, accepted: &[usize]) {
+        if self.0.len() == MEMORY {
+            self.0.pop_front();
         }
         let nodes = tree.nodes();
         let path = accepted
@@ -86,16 +74,15 @@ impl AcceptanceHistory {
                 }
             })
             .collect();
-        self.entries.push_back(PastRound { shape, path });
+        self.0.push_back(PastRound { shape, path });
     }
 
-    /// How likely an accepted path is to continue for one more level: from all levels observed,
-    /// moderated by a few imaginary ones.
+    /// How likely an accepted path is to continue for one more level, from all levels observed and a
+    /// few imaginary ones: (right + 3) / (right + wrong + 5), the mean of a Beta distribution.
     fn goes_on(&self) -> f64 {
-        let right: usize = self.entries.iter().map(|entry| entry.path.len()).sum();
-        let wrong = self.entries.iter().filter(|entry| !entry.reaches(entry.shape.depth)).count();
-        let (right, wrong) = (right as f64 + 3.0, wrong as f64 + 2.0);
-        right / (right + wrong)
+        let right: usize = self.0.iter().map(|entry| entry.path.len()).sum();
+        let wrong = self.0.iter().filter(|entry| !entry.reaches(entry.shape.depth)).count();
+        (right as f64 + 3.0) / ((right + wrong) as f64 + 5.0)
     }
 
     /// The sum, over the remembered rounds, of the tokens that `budget` would have gained in them.
@@ -107,7 +94,7 @@ impl AcceptanceHistory {
         // Neighbouring rounds mostly had the same tree.
         let mut last: Option<(Shape, InCommon)> = None;
         let most = (budget.shape.gamma.max(1) - 1).min(budget.shape.depth + 1) as f64;
-        self.entries
+        self.0
             .iter()
             .map(|entry| {
                 let InCommon { shape: common, rise } = match last {
@@ -152,17 +139,17 @@ impl InCommon {
     }
 }
 
-/// The histories of all M.
+/// The observed rounds, by M.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct AcceptanceHistories {
-    by_blocks: Vec<AcceptanceHistory>,
+pub(super) struct AcceptanceHistory {
+    by_blocks: Vec<PastRounds>,
 }
 
-impl AcceptanceHistories {
+impl AcceptanceHistory {
     /// Notes a round that was drafted with `budget`.
     pub fn note(&mut self, budget: &Budget, tree: &Tree, accepted: &[usize]) {
         if self.by_blocks.len() <= budget.blocks {
-            self.by_blocks.resize_with(budget.blocks + 1, AcceptanceHistory::default);
+            self.by_blocks.resize_with(budget.blocks + 1, PastRounds::default);
         }
         self.by_blocks[budget.blocks].note(budget.shape, tree, accepted);
     }
@@ -170,20 +157,20 @@ impl AcceptanceHistories {
     /// Forgets all except the last `keep` rounds of each M, so that old observations do not
     /// outweigh what is about to be tried.
     pub fn fade(&mut self, keep: usize) {
-        for history in &mut self.by_blocks {
-            let gone = history.entries.len().saturating_sub(keep);
-            history.entries.drain(..gone);
+        for PastRounds(rounds) in &mut self.by_blocks {
+            let gone = rounds.len().saturating_sub(keep);
+            rounds.drain(..gone);
         }
     }
 
     /// How many rounds are remembered, for all M together.
     pub fn rounds(&self) -> usize {
-        self.by_blocks.iter().map(AcceptanceHistory::len).sum()
+        self.by_blocks.iter().map(|rounds| rounds.0.len()).sum()
     }
 
-    /// The expected Ω of `budget`: from the rounds of its own M, combined with a small weight of
-    /// the expectation without them, which comes from the rounds of the best-known M, scaled in the
-    /// prior's proportion.
+    /// The expected Ω of `budget`: 1 + (gains + P·carried) / (rounds + P), where `gains` is what it
+    /// would have gained in the rounds of its own M and P is [`PRIOR_ROUNDS`]. `carried` is the
+    /// same mean of the best-known M, scaled in the prior's proportion, or the prior itself.
     pub fn omega(&self, budget: &Budget) -> f64 {
         self.omega_from(budget, |blocks, budget| self.by_blocks[blocks].gains(budget))
     }
@@ -205,23 +192,22 @@ impl AcceptanceHistories {
         if most == 0.0 {
             return 1.0;
         }
-        let own = self.by_blocks.get(budget.blocks).filter(|history| !history.is_empty());
-        let (seen, rounds) =
-            own.map_or((0.0, 0.0), |l| (gains(budget.blocks, budget), l.len() as f64));
-        let best_known = self.by_blocks.iter().enumerate().max_by_key(|(blocks, history)| {
-            // Of equally well-known ones, the nearest M.
-            (history.len(), usize::MAX - blocks.abs_diff(budget.blocks))
-        });
+        let known = |blocks: usize| self.by_blocks.get(blocks).map_or(0, |rounds| rounds.0.len());
+        let rounds = known(budget.blocks);
+        let seen = if rounds > 0 { gains(budget.blocks, budget) } else { 0.0 };
+        // Of equally well-known ones, the nearest M.
+        let best_known = (0..self.by_blocks.len())
+            .max_by_key(|&blocks| (known(blocks), usize::MAX - blocks.abs_diff(budget.blocks)));
         let carried = match best_known {
-            Some((blocks, history)) if blocks != budget.blocks && !history.is_empty() => {
+            Some(blocks) if blocks != budget.blocks && known(blocks) > 0 => {
                 let there = Budget { blocks, ..*budget };
                 let mean = (gains(blocks, &there) + PRIOR_ROUNDS * prior::gain(&there))
-                    / (history.len() as f64 + PRIOR_ROUNDS);
+                    / (known(blocks) as f64 + PRIOR_ROUNDS);
                 mean * prior::gain(budget) / prior::gain(&there).max(f64::MIN_POSITIVE)
             }
             _ => prior::gain(budget),
         };
-        1.0 + ((seen + PRIOR_ROUNDS * carried) / (rounds + PRIOR_ROUNDS)).min(most)
+        1.0 + ((seen + PRIOR_ROUNDS * carried) / (rounds as f64 + PRIOR_ROUNDS)).min(most)
     }
 }
 
@@ -231,8 +217,8 @@ mod tests {
 
     /// A history of rounds drafted as chains of `depth` + 1 tokens; `right` lists how many of them
     /// were accepted.
-    fn chains(depth: usize, right: &[usize]) -> AcceptanceHistories {
-        let mut histories = AcceptanceHistories::default();
+    fn chains(depth: usize, right: &[usize]) -> AcceptanceHistory {
+        let mut history = AcceptanceHistory::default();
         for &right in right {
             let mut tree = Tree::root(0);
             let mut accepted = Vec::new();
@@ -240,9 +226,9 @@ mod tests {
                 accepted.push(tree.push(at, 1, -0.1));
             }
             accepted.truncate(right);
-            histories.note(&chain(depth), &tree, &accepted);
+            history.note(&chain(depth), &tree, &accepted);
         }
-        histories
+        history
     }
 
     fn chain(depth: usize) -> Budget {
@@ -251,15 +237,15 @@ mod tests {
 
     #[test]
     fn many_picks_are_worth_what_each_is_alone() {
-        let mut histories = chains(4, &[0, 2, 5, 1, 3]);
-        histories.note(&Budget { blocks: 3, ..chain(2) }, &Tree::root(0), &[]);
-        let omegas = histories.omegas();
+        let mut history = chains(4, &[0, 2, 5, 1, 3]);
+        history.note(&Budget { blocks: 3, ..chain(2) }, &Tree::root(0), &[]);
+        let omegas = history.omegas();
         for gamma in [1, 2, 6, 16] {
             for width in [1, 3] {
                 for depth in [0, 2, 7] {
                     for blocks in 0..5 {
                         let budget = Budget::new(Shape { gamma, width, depth }, blocks);
-                        assert_eq!(omegas(&budget).to_bits(), histories.omega(&budget).to_bits());
+                        assert_eq!(omegas(&budget).to_bits(), history.omega(&budget).to_bits());
                     }
                 }
             }

@@ -37,20 +37,33 @@ impl Text {
     }
 }
 
-fn started(show: bool) -> BudgetController {
+/// The controller with T_V as it is learned from its rounds.
+struct Started {
+    controller: Box<dyn Controller>,
+    times: VerifyTimes,
+}
+
+impl Started {
+    fn observe(&mut self, round: &RoundObservation<'_>) {
+        self.times.learn(round.tree.len(), round.verify_ms, round.other_ms);
+        self.controller.observe(round, &self.times);
+    }
+}
+
+fn started(show: bool) -> Started {
     let inputs = CostInputs::for_tests();
     let prefer = if show { Prefer::Show } else { Prefer::Speed };
     let overrides = TreeOverrides::default();
     let space = SearchSpace { overrides, blocks: Some((0, 0)), prefer, always: false };
     let measured = Measured { verify: vec![(1, PASS), (64, 4.0 * PASS)], level: None };
     let plan = |space: &SearchSpace| correct(choose(&inputs, space), &measured, space);
-    let auto = super::Strategy::automatic();
-    let mut budgets = BudgetController::new(auto, &plan(&space), space);
-    let space = SearchSpace { always: true, ..space };
-    for kind in [DrafterId::Head, DrafterId::SmallModel] {
-        budgets.with_model(kind, &plan(&space), space);
-    }
-    budgets
+    let always = SearchSpace { always: true, ..space };
+    let models = [DrafterId::Head, DrafterId::SmallModel]
+        .map(|kind| ModelArm::new(kind, &plan(&always), always))
+        .to_vec();
+    let first = plan(&space);
+    let controller = super::Strategy::automatic().controller(&first, space, models);
+    Started { controller, times: first.costs.verify }
 }
 
 /// The time and the tokens of answers in a text, and how many rounds each drafter drafted.
@@ -73,25 +86,26 @@ impl Course {
 }
 
 /// Answers of `length` rounds each. The tokens of a round are integers around their mean.
-fn answers(budgets: &mut BudgetController, text: &Text, count: usize, length: usize) -> Course {
+fn answers(budgets: &mut Started, text: &Text, count: usize, length: usize) -> Course {
     let mut course = Course::default();
     let mut owed = [0.0f64; 2];
     let overrides = TreeOverrides::default();
     for _ in 0..count {
         let mut context = 40;
-        budgets.begin_answer(context, 0);
+        budgets.controller.begin_answer(context, 0);
         for _ in 0..length {
-            let first = budgets.budget(&overrides);
+            let first = budgets.controller.budget(&overrides);
             let rests = first.shape.gamma <= 1;
             let promised = if rests { 1.0 / PASS } else { text.context.0 / text.context.1 };
-            let rival = budgets.rival(&overrides).filter(|rival| rival.rate > promised);
-            let (kind, budget) = match rival {
-                Some(rival) => (rival.kind, rival.budget),
+            let arm = budgets.controller.model_arm(&overrides).filter(|arm| arm.rate > promised);
+            let (kind, budget) = match arm {
+                Some(arm) => (arm.kind, arm.budget),
                 None if rests => (DrafterId::None, first),
                 None => (DrafterId::Auto, first),
             };
             let (mean, ms) = text.of(kind);
-            let (ms, pass) = (text.slow * ms, text.slow * PASS);
+            let ms = text.slow * ms;
+            let pass = text.slow * PASS;
             let owes = &mut owed[usize::from(kind == DrafterId::Auto)];
             *owes += mean;
             let tokens = owes.floor().max(1.0);
@@ -201,11 +215,11 @@ fn what_was_learned_spares_the_next_start_the_trial() {
         Text { context: (1.1, 1.03 * PASS), head: POOR, small: (2.0, 1.3 * PASS), slow: 1.0 };
     let mut budgets = started(false);
     answers(&mut budgets, &text, 8, 60);
-    let learned = budgets.learned().unwrap();
+    let learned = budgets.controller.learned().unwrap();
     assert!(learned.is_sound());
     let text_of = serde_json::to_string(&learned).unwrap();
     let mut next = started(false);
-    next.recall(&serde_json::from_str(&text_of).unwrap());
+    next.controller.recall(&serde_json::from_str(&text_of).unwrap());
     let course = answers(&mut next, &text, 1, 40);
     assert_eq!(course.share(DrafterId::Head), 0.0, "{course:?}");
     assert!(course.share(DrafterId::SmallModel) > 0.95, "{course:?}");
@@ -219,16 +233,17 @@ fn what_rests_looks_no_better_after_many_short_starts() {
     let text = Text { context: (1.0, 1.01 * PASS), head: POOR, small: POOR, slow: 1.3 };
     let mut budgets = started(false);
     answers(&mut budgets, &text, 8, 60);
-    let mut learned = budgets.learned().unwrap();
-    let (mut drafted, mut all) = (0.0, 0.0);
+    let mut learned = budgets.controller.learned().unwrap();
+    let mut drafted = 0.0;
+    let mut all = 0.0;
     for _ in 0..60 {
         let mut next = started(false);
-        next.recall(&learned);
+        next.controller.recall(&learned);
         let course = answers(&mut next, &text, 1, 12);
         let models = course.share(DrafterId::Head) + course.share(DrafterId::SmallModel);
         drafted += models * course.rounds.len() as f64;
         all += course.rounds.len() as f64;
-        learned = next.learned().unwrap();
+        learned = next.controller.learned().unwrap();
     }
     assert!(drafted / all < 0.02, "models drafted {drafted} of {all} rounds");
 }
@@ -278,11 +293,11 @@ proptest! {
         let mut context = 0;
         for (at, (who, ms, accepted)) in rounds.into_iter().enumerate() {
             if at % 20 == 0 {
-                budgets.begin_answer(context, context / 2);
+                budgets.controller.begin_answer(context, context / 2);
             }
-            let budget: Budget = budgets.budget(&overrides);
-            let rival = budgets.rival(&overrides);
-            prop_assert!(rival.is_none_or(|rival| rival.budget.shape.gamma > 1));
+            let budget: Budget = budgets.controller.budget(&overrides);
+            let arm = budgets.controller.model_arm(&overrides);
+            prop_assert!(arm.is_none_or(|arm| arm.budget.shape.gamma > 1));
             let kinds = [DrafterId::None, DrafterId::Auto, DrafterId::Head, DrafterId::SmallModel];
             let mut tree = Tree::root(0);
             let accepted: Vec<usize> =
@@ -300,6 +315,6 @@ proptest! {
                 context,
             });
         }
-        prop_assert!(budgets.learned().is_some_and(|learned| learned.is_sound()));
+        prop_assert!(budgets.controller.learned().is_some_and(|learned| learned.is_sound()));
     }
 }

@@ -1,28 +1,14 @@
-//! The controller of draft trees: it chooses γ, k, D and M of the next round from the measured
-//! acceptance and times of earlier rounds.
-//!
-//! It never decides a token: with any budget, the text is the target's own. Given the same
-//! overrides and rounds, it makes the same budgets (it uses no clock and no randomness).
+//! What the controllers of all strategies have in common: each chooses its strategy's budgets round
+//! by round. A controller never decides a token: with any budget, the text is the target's own. It
+//! has no clock and no randomness, so the same overrides and rounds give the same budgets.
 
-use super::choose::Plan;
+use std::fmt::Debug;
+
+use super::learned::Learned;
 use super::overrides::TreeOverrides;
-use super::reason::{Basis, Reason};
-use super::search_space::{SearchSpace, rate};
-use super::{AcceptanceHistories, Costs, DrafterId, Prefer, reasons};
-use crate::speculate::{Budget, Tree};
-
-/// How many rounds there are between two decisions.
-const EVERY: u64 = 8;
-/// The factor of speed that a change must promise over the current budget.
-const MARGIN: f64 = 1.05;
-/// How many rounds a probe has, which tries speculation again after a period without it.
-const PROBE: u64 = 10;
-/// How many older rounds of each M a probe is weighed against.
-const KEPT: usize = 4;
-/// How many plain rounds precede the first probe; each failed probe doubles the wait, up to
-/// [`LONGEST_WAIT`].
-const FIRST_WAIT: u64 = 48;
-const LONGEST_WAIT: u64 = 768;
+use super::reason::Reason;
+use super::verify_times::VerifyTimes;
+use crate::speculate::{Budget, DrafterId, Tree};
 
 /// One round, from which a controller learns.
 #[derive(Clone, Copy, Debug)]
@@ -49,143 +35,66 @@ pub struct RoundObservation<'a> {
 }
 
 impl RoundObservation<'_> {
+    /// Committed tokens.
+    pub fn tokens(&self) -> f64 {
+        self.accepted.len() as f64 + 1.0
+    }
+
     /// The whole round.
     pub fn total_ms(&self) -> f64 {
         self.draft_ms.unwrap_or(0.0) + self.verify_ms + self.other_ms
     }
 }
 
-/// Chooses γ, M, width and depth round by round, as far as they are automatic.
-#[derive(Clone, Debug)]
-pub struct TreeController {
-    space: SearchSpace,
-    costs: Costs,
-    histories: AcceptanceHistories,
-    current: Budget,
-    /// How many rounds there were since the last decision.
-    since: u64,
-    /// How many plain rounds there were since speculation was last tried.
-    plain: u64,
-    wait: u64,
-    probe_left: u64,
+/// A model drafter that drafts in rounds in which it is the better choice.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ArmPlan {
+    /// Which drafter.
+    pub kind: DrafterId,
+    /// The budget of its tree.
+    pub budget: Budget,
+    /// It drafts if the context promises fewer tokens per millisecond than this.
+    pub rate: f64,
+    /// T_V, for computing what the context promises.
+    pub verify_times: VerifyTimes,
 }
 
-impl TreeController {
-    /// Starts from the plan, in the space for which it was made.
-    pub fn new(plan: &Plan, space: SearchSpace) -> Self {
-        Self {
-            space,
-            costs: plan.costs.clone(),
-            histories: AcceptanceHistories::default(),
-            current: plan.budget,
-            since: 0,
-            plain: 0,
-            wait: FIRST_WAIT,
-            probe_left: 0,
-        }
-    }
-
+/// Chooses the budgets of one strategy.
+pub trait Controller: Debug + Send {
     /// The budget of the next round: fixed values are used unchanged, the others are chosen. Call
     /// it before every round; changed overrides take effect at once.
-    pub fn budget(&mut self, overrides: &TreeOverrides) -> Budget {
-        if *overrides != self.space.overrides {
-            self.space.overrides = *overrides;
-            self.probe_left = 0;
-            self.current = self.best().0;
-            self.since = 0;
-        }
-        self.current
-    }
+    fn budget(&mut self, overrides: &TreeOverrides) -> Budget;
 
-    /// Learns from a round, speculative or not, and decides again every few rounds.
-    pub fn observe(&mut self, round: &RoundObservation<'_>) {
-        let nodes = round.tree.len();
-        self.costs.learn_verify(nodes, round.verify_ms);
-        // A tree that was requested but not made (speculation off, draft lost) says nothing about
-        // its time.
-        if let Some(ms) = round.draft_ms
-            && (nodes > 1 || round.budget.shape.gamma <= 1)
-        {
-            self.costs.learn_draft(&round.budget.shape, round.budget.blocks, ms);
-        }
-        if nodes > 1 {
-            self.histories.note(&round.budget, round.tree, round.accepted);
-        }
-        self.since += 1;
-        if self.current.shape.gamma > 1 {
-            self.plain = 0;
-        } else {
-            self.plain += 1;
-        }
-        if self.probe_left > 0 {
-            self.probe_left -= 1;
-            if self.probe_left == 0 {
-                self.end_probe();
-            }
-        } else if self.plain >= self.wait && self.may_speculate() {
-            self.histories.fade(KEPT);
-            self.current = self.best_tree();
-            self.probe_left = PROBE;
-        } else if self.since >= EVERY {
-            self.decide();
-        }
-    }
+    /// Learns from a round, speculative or not; `times` is T_V as learned from all rounds up to
+    /// this one.
+    fn observe(&mut self, round: &RoundObservation<'_>, times: &VerifyTimes);
 
-    /// The current choice and the overrides under which it was made.
-    pub(super) fn current(&self) -> (Budget, TreeOverrides) {
-        (self.current, self.space.overrides)
-    }
+    /// The current choice, and the overrides under which it was made.
+    fn current(&self) -> (Budget, TreeOverrides);
 
     /// The reasons for the current choice.
-    pub fn reasons(&self) -> Vec<Reason> {
-        let basis = Basis::Rounds(self.histories.rounds());
-        let omega = |budget: &Budget| self.histories.omega(budget);
-        reasons::explain(&self.current, &self.space, &self.costs, omega, basis)
+    fn reasons(&self) -> Vec<Reason>;
+
+    /// T_V for cutting the drafted tree, if its size is chosen in that way.
+    fn verify_times(&self) -> Option<VerifyTimes> {
+        None
     }
 
-    /// The expected tokens per second of the current choice.
-    pub fn expected(&self) -> f64 {
-        rate(&self.costs, &self.current, self.histories.omega(&self.current))
+    /// The model drafter for rounds in which the first drafter's tree promises less. Call after
+    /// [`Self::budget`].
+    fn model_arm(&mut self, _overrides: &TreeOverrides) -> Option<ArmPlan> {
+        None
     }
 
-    fn best(&self) -> (Budget, f64) {
-        self.space.best(&self.costs, self.histories.omegas())
+    /// Begins an answer to a prompt with this many positions of context, the first of which are
+    /// reused, because they are those of the previous text.
+    fn begin_answer(&mut self, _context: usize, _reused: usize) {}
+
+    /// What the next start should know, if anything was learned for it.
+    fn learned(&self) -> Option<Learned> {
+        None
     }
 
-    /// Moves to a better budget next to the current one. If nothing is drafted, or drafting nothing
-    /// may be best, it considers all budgets.
-    fn decide(&mut self) {
-        self.since = 0;
-        let (best, promised) = if self.space.always && self.current.shape.gamma > 1 {
-            let near = self.space.near(&self.current);
-            SearchSpace::best_of(near, &self.costs, self.histories.omegas())
-        } else {
-            self.best()
-        };
-        if best != self.current && promised > self.expected() * MARGIN {
-            self.current = best;
-            self.plain = 0;
-        }
-    }
-
-    fn may_speculate(&self) -> bool {
-        self.costs.can_draft() && !self.space.overrides.gamma.is_fixed()
-    }
-
-    /// The best budget that has a tree.
-    fn best_tree(&self) -> Budget {
-        let trees = SearchSpace { prefer: Prefer::Show, ..self.space };
-        trees.best(&self.costs, self.histories.omegas()).0
-    }
-
-    fn end_probe(&mut self) {
-        self.current = self.best().0;
-        self.since = 0;
-        self.plain = 0;
-        self.wait = if self.current.shape.gamma > 1 {
-            FIRST_WAIT
-        } else {
-            (self.wait * 2).min(LONGEST_WAIT)
-        };
-    }
+    /// Continues from what an earlier start has learned.
+    fn recall(&mut self, _learned: &Learned) {}
 }

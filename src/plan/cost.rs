@@ -6,23 +6,21 @@
 //! γ: one pass over what was just committed, which also yields the first level, and one per
 //! expansion.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use super::cost_inputs::{CostInputs, Throughput};
 use super::overrides::WIDTH;
+use super::verify_times::VerifyTimes;
 use crate::speculate::Shape;
 
 /// The fraction of the shorter of two overlapping times that is not hidden (β). Measured times
 /// replace it.
 const BETA: f64 = 0.3;
 
-/// The weight of a deviation in the nearest known times, and in the others.
+/// The weight of a deviation in T_D.
 const NEAR: f64 = 0.15;
-const FAR: f64 = 0.1;
 
-/// The values of γ at which T_V is known or measured; between them it is interpolated.
+/// The values of γ at which T_V is estimated; between them it is interpolated.
 pub const PROBED_GAMMAS: [usize; 6] = [1, 4, 8, 16, 32, 64];
 
 /// Milliseconds of one draft pass at the corners of the range of choices; bilinear between them.
@@ -42,7 +40,8 @@ impl LevelCost {
         let fraction = |[low, high]: [usize; 2], x: usize| {
             if high > low { (x as f64 - low as f64) / (high as f64 - low as f64) } else { 0.0 }
         };
-        let (m, k) = (fraction(self.blocks, blocks), fraction(self.widths, width));
+        let m = fraction(self.blocks, blocks);
+        let k = fraction(self.widths, width);
         let row = |i: usize| self.ms[i][0] + k * (self.ms[i][1] - self.ms[i][0]);
         // Noise can make a measured corner cheaper than its smaller neighbour; the result is never
         // below 0.
@@ -53,8 +52,8 @@ impl LevelCost {
 /// The times of a round's parts, estimated from [`CostInputs`] or measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Costs {
-    /// (γ, T_V in ms), in ascending order of γ.
-    verify: Vec<(usize, f64)>,
+    /// T_V.
+    pub(super) verify: VerifyTimes,
     /// `None` if there is no draft.
     level: Option<LevelCost>,
     /// Whether `level` is based on any measurement.
@@ -93,23 +92,13 @@ impl Costs {
             LevelCost { blocks, widths, ms }
         });
         // Features can wait until a tree is wanted again, so no time is expected in idle rounds.
-        Self { verify: verify.to_vec(), level, measured_draft: false, idle_ms: 0.0 }
+        let verify = VerifyTimes::of(&verify);
+        Self { verify, level, measured_draft: false, idle_ms: 0.0 }
     }
 
-    /// The same with measured times instead of estimated ones. For a γ larger than any that was
-    /// measured, the estimated time is scaled by the largest measured one.
+    /// The same with measured times instead of estimated ones.
     pub fn measured(mut self, found: &Measured) -> Self {
-        let mut points: Vec<_> =
-            found.verify.iter().copied().filter(|&(g, ms)| g >= 1 && ms > 0.0).collect();
-        points.sort_by_key(|&(gamma, _)| gamma);
-        points.dedup_by_key(|&mut (gamma, _)| gamma);
-        if let Some(&(largest, ms)) = points.last() {
-            let scale = ms / self.verify_ms(largest).max(f64::MIN_POSITIVE);
-            let beyond = self.verify.iter().filter(|&&(gamma, _)| gamma > largest);
-            points.extend(beyond.map(|&(gamma, ms)| (gamma, ms * scale)));
-            never_less(&mut points);
-            self.verify = points;
-        }
+        self.verify = self.verify.measured(&found.verify);
         if self.level.is_some() && found.level.is_some() {
             self.level.clone_from(&found.level);
             self.measured_draft = true;
@@ -117,34 +106,19 @@ impl Costs {
         self
     }
 
-    /// Only T_V, from (nodes, milliseconds) of recorded passes: the median for each size. `None`
-    /// unless there are at least two sizes.
-    pub fn of_passes(passes: &[(usize, f64)]) -> Option<Self> {
-        let mut sizes: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-        for &(nodes, ms) in passes.iter().filter(|(nodes, ms)| *nodes > 0 && *ms > 0.0) {
-            sizes.entry(nodes).or_default().push(ms);
-        }
-        let median = |mut all: Vec<f64>| {
-            all.sort_by(f64::total_cmp);
-            all[all.len() / 2]
-        };
-        let points = sizes.into_iter().map(|(nodes, all)| (nodes, median(all)));
-        let mut verify: Vec<(usize, f64)> = points.collect();
-        never_less(&mut verify);
-        let costs = Self { verify, level: None, measured_draft: false, idle_ms: 0.0 };
-        (costs.verify.len() > 1).then_some(costs)
-    }
-
     /// Whether there is anything to draft with.
     pub fn can_draft(&self) -> bool {
         self.level.is_some()
     }
 
+    /// T_V.
+    pub fn verify_times(&self) -> &VerifyTimes {
+        &self.verify
+    }
+
     /// T_V(γ) in ms.
     pub fn verify_ms(&self, gamma: usize) -> f64 {
-        let (i, j, share) = self.between(gamma);
-        let (low, high) = (self.verify[i].1, self.verify[j].1);
-        (low + share * (high - low)).max(f64::MIN_POSITIVE)
+        self.verify.at(gamma)
     }
 
     /// T_D of a tree of this shape in ms. A tree with only the root costs the time to keep the
@@ -170,17 +144,6 @@ impl Costs {
         self.verify_ms(shape.gamma) + self.draft_ms(shape, blocks)
     }
 
-    /// Learns T_V from a round that checked `nodes` nodes. Points near `nodes` change most. The
-    /// others follow, because what slows one pass (a longer context, a busy machine) slows all.
-    pub fn learn_verify(&mut self, nodes: usize, ms: f64) {
-        let off = surprise(ms, self.verify_ms(nodes));
-        let (i, j, share) = self.between(nodes);
-        for (at, point) in self.verify.iter_mut().enumerate() {
-            let near = if at == i { 1.0 - share } else { 0.0 } + if at == j { share } else { 0.0 };
-            point.1 *= 1.0 + off * (FAR + (NEAR - FAR) * near.clamp(0.0, 1.0));
-        }
-    }
-
     /// Learns T_D from a round that drafted a tree of this shape, or none (γ = 1). The first such
     /// round replaces what was only an estimate.
     pub fn learn_draft(&mut self, shape: &Shape, blocks: usize, ms: f64) {
@@ -196,26 +159,10 @@ impl Costs {
                 ms / expected
             };
         if let Some(level) = &mut self.level {
-            level.ms.iter_mut().flatten().for_each(|ms| *ms *= change);
+            for ms in level.ms.iter_mut().flatten() {
+                *ms *= change;
+            }
         }
-    }
-
-    /// The two known points around `gamma` and how far it is towards the second (beyond the last
-    /// point, the last slope continues).
-    fn between(&self, gamma: usize) -> (usize, usize, f64) {
-        let last = self.verify.len() - 1;
-        let high = self.verify.iter().position(|&(g, _)| g >= gamma).unwrap_or(last);
-        let low = high.saturating_sub(1);
-        let (from, to) = (self.verify[low].0 as f64, self.verify[high].0 as f64);
-        let share = if to > from { (gamma as f64 - from) / (to - from) } else { 0.0 };
-        (low, high, share)
-    }
-}
-
-/// A larger tree never takes less time: measurements that say so were disturbed.
-fn never_less(points: &mut [(usize, f64)]) {
-    for i in (1..points.len()).rev() {
-        points[i - 1].1 = points[i - 1].1.min(points[i].1);
     }
 }
 
@@ -244,18 +191,6 @@ pub(super) fn pass_ms(
 mod tests {
     use super::*;
     use crate::plan::CostInputs;
-
-    #[test]
-    fn recorded_passes_are_medians_and_what_lies_between() {
-        let passes = [(8, 20.0), (8, 22.0), (8, 90.0), (1, 8.0), (16, 38.0), (4, 0.0)];
-        let costs = Costs::of_passes(&passes).unwrap();
-        assert_eq!([1, 8, 12, 16].map(|n| costs.verify_ms(n)), [8.0, 22.0, 30.0, 38.0]);
-        assert_eq!(costs.verify_ms(24), 54.0, "beyond them the last slope goes on");
-        assert!(!costs.can_draft());
-        assert_eq!(Costs::of_passes(&[(8, 20.0), (8, 21.0)]), None);
-        let disturbed = Costs::of_passes(&[(1, 30.0), (8, 20.0)]).unwrap();
-        assert_eq!(disturbed.verify_ms(1), 20.0);
-    }
 
     #[test]
     fn a_guessed_draft_time_is_set_right_by_the_first_round_a_measured_one_drifts() {

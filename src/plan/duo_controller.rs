@@ -1,14 +1,12 @@
 //! γ for drafting while the target verifies (DuoDecoding): as much as the draft can make in the
 //! time of a pass. It depends on measured times, which follow the rounds as the context grows, and
 //! on the measured acceptance rate.
-//!
-//! Like the other controller, it never decides a token and has no clock of its own: given the same
-//! rounds, it makes the same budgets.
 
 use super::choose::Plan;
+use super::controller::{Controller, RoundObservation};
 use super::overrides::TreeOverrides;
 use super::reason::Reason;
-use super::{Costs, RoundObservation};
+use super::verify_times::VerifyTimes;
 use crate::speculate::duo::{self, MOST_SEQUENCES};
 use crate::speculate::{Budget, Shape};
 
@@ -27,13 +25,13 @@ const EXPECTED: f64 = 0.7;
 
 /// Chooses γ and keeps the times on which it is based.
 #[derive(Clone, Debug)]
-pub struct DuoController {
+pub(super) struct DuoController {
     /// T_t.
-    costs: Costs,
+    times: VerifyTimes,
     /// T_d, milliseconds per drafted token.
     step_ms: f64,
-    /// Accepted and verified drafted tokens, with lower weight for older ones: their ratio is the
-    /// acceptance rate.
+    /// Accepted and verified drafted tokens, with lower weight for older ones. Their ratio is the
+    /// acceptance rate, Σ FADEⁱ·rightᵢ / Σ FADEⁱ over the verified tokens, the latest first.
     right: f64,
     checked: f64,
     /// Whether the whole tail was accepted in the previous round.
@@ -45,11 +43,11 @@ pub struct DuoController {
 
 impl DuoController {
     /// Starts from the times of a plan, in which the draft's time is taken as that of one token.
-    pub fn new(plan: &Plan, overrides: TreeOverrides) -> Self {
+    pub(super) fn new(plan: &Plan, overrides: TreeOverrides) -> Self {
         let step = Shape { gamma: 2, width: 1, depth: 0 };
         let mut controller = Self {
             step_ms: plan.costs.draft_ms(&step, plan.budget.blocks),
-            costs: plan.costs.clone(),
+            times: plan.costs.verify,
             right: 0.0,
             checked: 0.0,
             held: false,
@@ -61,26 +59,35 @@ impl DuoController {
         controller
     }
 
-    /// The budget of the next round: γ tokens in sequences. Their width is k, or its maximum; their
-    /// depth has room for a single sequence.
-    pub fn budget(&mut self, overrides: &TreeOverrides) -> Budget {
-        if *overrides != self.overrides {
-            self.overrides = *overrides;
-            self.decide();
-        }
-        self.current().0
+    /// The acceptance rate, once enough tokens have been verified.
+    fn acceptance_rate(&self) -> Option<f64> {
+        (self.checked >= ENOUGH).then_some(self.right / self.checked)
     }
 
-    /// Learns from a round.
-    pub fn observe(&mut self, round: &RoundObservation<'_>) {
-        let (nodes, overlap_ms) = (round.tree.len(), round.overlap_ms);
-        self.costs.learn_verify(nodes, round.verify_ms);
+    fn decide(&mut self) {
+        let pass = |nodes: usize| self.times.at(nodes);
+        let times = duo::DuoTimes {
+            step: self.step_ms,
+            pass: &pass,
+            right: Some(self.acceptance_rate().unwrap_or(EXPECTED)),
+        };
+        self.gamma = self.overrides.gamma.or(duo::budget(&times));
+    }
+
+    /// Learns T_d from what was drafted during a pass.
+    fn learn_step(&mut self, round: &RoundObservation<'_>) {
         let gamma = round.budget.shape.gamma;
-        if overlap_ms > 0.0 && gamma > 1 && round.draft_ms.is_some() {
-            let off = (overlap_ms / gamma as f64 / self.step_ms.max(f64::MIN_POSITIVE)) - 1.0;
+        if round.overlap_ms > 0.0 && gamma > 1 && round.draft_ms.is_some() {
+            let step_ms = round.overlap_ms / gamma as f64;
+            let off = step_ms / self.step_ms.max(f64::MIN_POSITIVE) - 1.0;
             // It is bounded, because one stalled round must not overturn it.
             self.step_ms *= 1.0 + NEAR * off.clamp(-0.5, 1.0);
         }
+    }
+
+    /// Learns the acceptance rate.
+    fn learn_acceptance(&mut self, round: &RoundObservation<'_>) {
+        let nodes = round.tree.len();
         // The root of a tail is a drafted token too, which the target also chose.
         let right = round.accepted.len() + usize::from(nodes > 1);
         let wrong = round.accepted.len() + 1 < nodes || (nodes == 1 && self.held);
@@ -88,47 +95,48 @@ impl DuoController {
             self.right = self.right * FADE + right;
             self.checked = self.checked * FADE + 1.0;
         }
-        self.held = round.accepted.len() + 1 == nodes && overlap_ms > 0.0;
+        self.held = round.accepted.len() + 1 == nodes && round.overlap_ms > 0.0;
+    }
+}
+
+impl Controller for DuoController {
+    /// The budget of the next round: γ tokens in sequences. Their width is k, or its maximum; their
+    /// depth has room for a single sequence.
+    fn budget(&mut self, overrides: &TreeOverrides) -> Budget {
+        if *overrides != self.overrides {
+            self.overrides = *overrides;
+            self.decide();
+        }
+        self.current().0
+    }
+
+    fn observe(&mut self, round: &RoundObservation<'_>, times: &VerifyTimes) {
+        self.times = *times;
+        self.learn_step(round);
+        self.learn_acceptance(round);
         self.rounds += 1;
         if self.rounds.is_multiple_of(EVERY) {
             self.decide();
         }
     }
 
-    /// The current choice and the overrides under which it was made.
-    pub(super) fn current(&self) -> (Budget, TreeOverrides) {
+    fn current(&self) -> (Budget, TreeOverrides) {
         let gamma = self.gamma;
         let width = self.overrides.width.or(MOST_SEQUENCES);
         let depth = self.overrides.depth.or(gamma.saturating_sub(2));
         (Budget::new(Shape { gamma, width, depth }, 0), self.overrides)
     }
 
-    /// The reasons for the current choice.
-    pub fn reasons(&self) -> Vec<Reason> {
+    fn reasons(&self) -> Vec<Reason> {
         let gamma = self.gamma;
         let gamma = Reason::DuoGamma {
             gamma,
             fixed: self.overrides.gamma.is_fixed(),
             draft_ms: gamma as f64 * self.step_ms,
-            verify_ms: self.costs.verify_ms(gamma),
+            verify_ms: self.times.at(gamma),
         };
         let sequences = Reason::DuoSequences(self.overrides.width.fixed());
         vec![gamma, sequences, Reason::Acceptance(self.acceptance_rate())]
-    }
-
-    /// The acceptance rate, once enough tokens have been verified.
-    fn acceptance_rate(&self) -> Option<f64> {
-        (self.checked >= ENOUGH).then_some(self.right / self.checked)
-    }
-
-    fn decide(&mut self) {
-        let pass = |nodes: usize| self.costs.verify_ms(nodes);
-        let times = duo::DuoTimes {
-            step: self.step_ms,
-            pass: &pass,
-            right: Some(self.acceptance_rate().unwrap_or(EXPECTED)),
-        };
-        self.gamma = self.overrides.gamma.or(duo::budget(&times));
     }
 }
 
@@ -183,12 +191,11 @@ mod tests {
             let all = accepted.len() + 1 == tree.len() && i % 8 < right;
             let gamma = budget.shape.gamma;
             next = if all { gamma } else { 1 };
-            let (tree, accepted) = (&tree, accepted.as_slice());
             let verify_ms = pass + 0.1 * tree.len() as f64;
             let round = RoundObservation {
                 budget,
-                tree,
-                accepted,
+                tree: &tree,
+                accepted: &accepted,
                 draft_ms: Some(0.0),
                 verify_ms,
                 overlap_ms: step * gamma as f64,
@@ -196,7 +203,9 @@ mod tests {
                 draft: crate::plan::DrafterId::SmallModel,
                 context: 0,
             };
-            controller.observe(&round);
+            let mut times = controller.times;
+            times.learn(round.tree.len(), round.verify_ms, 0.0);
+            controller.observe(&round, &times);
         }
     }
 

@@ -15,8 +15,9 @@ pub struct Learned {
     pub(super) context: LearnedRound,
     /// The model drafters.
     pub(super) arms: Vec<LearnedArm>,
-    /// Time that trials may lose: a single start may be too short to earn it.
-    pub(super) credit: f64,
+    /// The exploration budget: a single start may be too short to earn it.
+    #[serde(rename = "credit")]
+    pub(super) budget: f64,
 }
 
 /// What was learned of one model drafter.
@@ -68,8 +69,8 @@ impl Cached for Learned {
             round.at(1.0).long().is_sound() && round.seen.is_finite() && round.seen >= 0.0
         };
         let arm = |arm: &LearnedArm| sound(arm.round) && arm.read.is_finite() && arm.read >= 0.0;
-        let credit = self.credit.is_finite() && self.credit >= 0.0;
-        credit && sound(self.context) && self.arms.iter().all(arm)
+        let budget = self.budget.is_finite() && self.budget >= 0.0;
+        budget && sound(self.context) && self.arms.iter().all(arm)
     }
 }
 

@@ -14,16 +14,17 @@
 //!   pass.
 //!
 //! [`choose`] does this from the machine's description, [`correct`] repeats it with times measured
-//! during loading, and the [`BudgetController`] repeats it with the rounds as they come.
+//! during loading, and a [`Controller`] repeats it with the rounds as they come.
 
 mod acceptance_history;
 mod auto_controller;
 #[cfg(test)]
 mod auto_tests;
-mod budget_controller;
 mod choose;
 mod confidence_controller;
+mod context_arm;
 mod controller;
+mod controllers;
 mod cost;
 mod cost_inputs;
 #[cfg(test)]
@@ -47,22 +48,19 @@ mod strategy;
 #[cfg(test)]
 mod tests;
 mod thread_split;
+mod tree_controller;
 mod verify_times;
 
 pub use crate::speculate::DrafterId;
-pub use acceptance_history::{AcceptanceHistories, AcceptanceHistory};
-pub use auto_controller::RivalPlan;
-pub use budget_controller::BudgetController;
 pub use choose::{Plan, choose, correct};
-pub use confidence_controller::ConfidenceController;
-pub use controller::{RoundObservation, TreeController};
+pub use controller::{ArmPlan, Controller, RoundObservation};
 pub use cost::{Costs, LevelCost, Measured, PROBED_GAMMAS};
 pub use cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};
-pub use duo_controller::DuoController;
 pub use heads::{HeadForecast, best_head};
 pub use layers::{LAYERS, LayerPlacement, LayerSize, place_layers};
 pub use learned::Learned;
 use learned::LearnedArm;
+pub use model_arm::ModelArm;
 pub use overrides::{
     ANSWER, BLOCKS, DEPTH, DeviceChoice, GAMMA, Limits, PACE, Prefer, Setting, TreeOverrides, WIDTH,
 };

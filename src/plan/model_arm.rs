@@ -1,14 +1,12 @@
-//! A model drafter as one of the choices of the strategy `auto`: its tree, its pace, and when it is
-//! tried again after it has lost. It must not depend on the other choices.
+//! A model drafter as an arm of the strategy `auto`: its tree, its pace, and when it is tried again
+//! after it has lost. It must not depend on the other arms.
 
-use super::controller::{RoundObservation, TreeController};
+use super::controller::{Controller, RoundObservation};
 use super::learned::LearnedRound;
-use super::overrides::TreeOverrides;
 use super::pace::{Mean, Pace};
-use super::reason::Reason;
 use super::search_space::SearchSpace;
-use super::{DrafterId, LearnedArm, Plan};
-use crate::speculate::Budget;
+use super::tree_controller::TreeController;
+use super::{DrafterId, LearnedArm, Plan, VerifyTimes};
 
 /// How many tokens a drafter can read along with its draft in almost no time; with more to read,
 /// the round's time says nothing about other rounds.
@@ -19,16 +17,17 @@ const FEW: usize = 16;
 const HORIZON: f64 = 32.0;
 /// The weight of a newly measured time.
 const NEAR: f64 = 0.25;
-/// How many rounds pass before a drafter that has lost is first tried again; each failed trial
+/// How many rounds pass before an arm that has lost is first tried again; each failed trial
 /// doubles the wait.
 const FIRST_WAIT: u64 = 24;
 const LONGEST_WAIT: u64 = 384;
 
 /// A drafter that takes time.
 #[derive(Clone, Debug)]
-pub(super) struct ModelArm {
+pub struct ModelArm {
     pub(super) kind: DrafterId,
-    tree: TreeController,
+    /// Chooses its tree.
+    pub(super) tree: TreeController,
     pace: Pace,
     /// The fraction of its average acceptance that is expected in this text.
     share: f64,
@@ -52,7 +51,7 @@ pub(super) struct ModelArm {
 
 impl ModelArm {
     /// Starts from the plan; `space` leaves it no choice but to draft.
-    pub(super) fn new(kind: DrafterId, plan: &Plan, space: SearchSpace) -> Self {
+    pub fn new(kind: DrafterId, plan: &Plan, space: SearchSpace) -> Self {
         let ms = plan.costs.round_ms(&plan.budget.shape, plan.budget.blocks);
         let tokens = (plan.expected * ms / 1e3).max(1.0);
         Self {
@@ -72,25 +71,12 @@ impl ModelArm {
         }
     }
 
-    /// The budget of its tree.
-    pub(super) fn budget(&mut self, overrides: &TreeOverrides) -> Budget {
-        self.tree.budget(overrides)
-    }
-
-    /// Its current budget.
-    pub(super) fn current(&self) -> Budget {
-        self.tree.current().0
-    }
-
-    pub(super) fn reasons(&self) -> Vec<Reason> {
-        self.tree.reasons()
-    }
-
     /// Begins another answer, to a text whose first `reused` positions are those of the previous
     /// text.
     pub(super) fn begin_answer(&mut self, reused: usize) {
         self.pace.begin_answer();
-        (self.joined, self.rounds) = (false, 0.0);
+        self.joined = false;
+        self.rounds = 0.0;
         // Another text may suit it better.
         self.wait = self.wait.min(2 * FIRST_WAIT);
         self.known = self.known.min(reused);
@@ -121,24 +107,31 @@ impl ModelArm {
 
     /// Learns from a round that it drafted for, which took `ms` in all. Returns whether the round
     /// was typical, that is, not much had to be read first.
-    pub(super) fn observe(&mut self, round: &RoundObservation<'_>, ms: f64) -> bool {
+    pub(super) fn observe(
+        &mut self,
+        round: &RoundObservation<'_>,
+        ms: f64,
+        times: &VerifyTimes,
+    ) -> bool {
         let before = round.context.saturating_sub(round.accepted.len() + 1);
         let missed = before.saturating_sub(self.known);
         let steady = self.joined && missed <= FEW;
         let draft_ms = round.draft_ms.unwrap_or(self.draft_ms);
-        (self.known, self.joined, self.since) = (round.context, true, 0);
+        self.known = round.context;
+        self.joined = true;
+        self.since = 0;
         self.tried = true;
         self.rounds += 1.0;
         if steady {
             self.draft_ms += NEAR * (draft_ms - self.draft_ms);
-            self.pace.note(round.accepted.len() as f64 + 1.0, ms);
+            self.pace.note(round.tokens(), ms);
         } else if missed > FEW {
             let each = (draft_ms - self.draft_ms).max(0.0) / missed as f64;
             self.read_ms += NEAR.max(1.0 / (1.0 + self.readings)) * (each - self.read_ms);
             self.readings += 1.0;
         }
-        let draft_ms = round.draft_ms.filter(|_| steady);
-        self.tree.observe(&RoundObservation { draft_ms, ..*round });
+        let draft_ms = if steady { round.draft_ms } else { None };
+        self.tree.observe(&RoundObservation { draft_ms, ..*round }, times);
         steady
     }
 
@@ -154,12 +147,12 @@ impl ModelArm {
         tokens / (ms + self.reading(context) / self.rounds.clamp(1.0, HORIZON))
     }
 
-    /// How many milliseconds `rounds` rounds of it would lose if `rate` tokens per millisecond are
-    /// possible without it.
-    pub(super) fn loss(&self, rounds: usize, rate: f64, context: usize) -> f64 {
+    /// The expected regret of `rounds` rounds of it, ms: how much longer they take than the other
+    /// arms would for their tokens, at `rate` tokens per millisecond, and the reading first.
+    pub(super) fn regret(&self, rounds: usize, rate: f64, context: usize) -> f64 {
         let Mean { tokens, ms } = self.pace.expected_in(self.share);
-        let lost = rounds as f64 * (ms - tokens / rate) + self.reading(context);
-        lost.max(0.0)
+        let regret = rounds as f64 * (ms - tokens / rate) + self.reading(context);
+        regret.max(0.0)
     }
 
     /// Whether it was never tried, or has waited long enough.
@@ -182,8 +175,9 @@ impl ModelArm {
         if learned.round.is_seen() {
             self.pace = learned.round.at(plain_ms);
             self.read_ms = learned.read * plain_ms;
-            (self.tried, self.wait, self.since) =
-                (true, 2 * FIRST_WAIT, learned.since.min(LONGEST_WAIT));
+            self.tried = true;
+            self.wait = 2 * FIRST_WAIT;
+            self.since = learned.since.min(LONGEST_WAIT);
         }
     }
 }

@@ -1,9 +1,10 @@
 //! What is automatic and what the user has fixed. It must not depend on where the user set it.
 
 /// A value that is automatic or fixed by the user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Setting {
     /// The plan and its controller choose.
+    #[default]
     Auto,
     /// The user's value.
     Fixed(usize),
@@ -42,7 +43,7 @@ impl std::fmt::Display for Setting {
 }
 
 /// γ, M, k and D, each automatic or fixed: the record shared by settings, controls and controllers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeOverrides {
     /// γ.
     pub gamma: Setting,
@@ -52,18 +53,6 @@ pub struct TreeOverrides {
     pub width: Setting,
     /// Tree depth D.
     pub depth: Setting,
-}
-
-impl Default for TreeOverrides {
-    /// Everything automatic.
-    fn default() -> Self {
-        Self {
-            gamma: Setting::Auto,
-            blocks: Setting::Auto,
-            width: Setting::Auto,
-            depth: Setting::Auto,
-        }
-    }
 }
 
 /// The minimum and maximum of a control.

@@ -27,7 +27,9 @@ impl Mean {
     }
 }
 
-/// The pace of one kind of round.
+/// The pace of one kind of round, in means of tokens and of time per round: a long-run mean, x̄ +=
+/// (x − x̄) / n with n up to [`LONG`], combined with the latest rounds of this answer as (PRIOR·x̄ +
+/// Σ FADEⁱ·xᵢ) / (PRIOR + Σ FADEⁱ).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pace {
     /// An average round.
@@ -58,10 +60,9 @@ impl Pace {
 
     /// Notes a round.
     pub(super) fn note(&mut self, tokens: f64, ms: f64) {
-        let fade = |sum: &mut f64, x: f64| *sum = *sum * FADE + x;
-        fade(&mut self.lately.tokens, tokens);
-        fade(&mut self.lately.ms, ms);
-        fade(&mut self.rounds, 1.0);
+        self.lately.tokens = self.lately.tokens * FADE + tokens;
+        self.lately.ms = self.lately.ms * FADE + ms;
+        self.rounds = self.rounds * FADE + 1.0;
         self.known = (self.known + 1.0).min(LONG);
         self.long.tokens += (tokens - self.long.tokens) / self.known;
         self.long.ms += (ms - self.long.ms) / self.known;
@@ -133,7 +134,8 @@ impl Ease {
         }
     }
 
-    /// The fraction of the average acceptance that is expected here.
+    /// The fraction of the average acceptance that is expected here, which is 1 without rounds:
+    /// (PRIOR + n·Σ accepted / Σ expected) / (PRIOR + n).
     pub(super) fn share(&self) -> f64 {
         if self.expected <= 0.0 {
             return 1.0;
@@ -177,7 +179,7 @@ impl Tally {
     }
 
     /// Tokens per millisecond that such rounds may truly have: one standard error above the
-    /// observed value. It is unlimited while there are too few rounds to know how much they vary.
+    /// observed mean, (x̄ + s/√n) · n / Σ ms. It is unlimited while there are too few rounds to know how much they vary.
     pub(super) fn may_have(&self) -> f64 {
         const KNOWN: f64 = 6.0;
         if self.rounds < KNOWN {
@@ -201,43 +203,59 @@ mod tests {
     fn ten_rounds_outweigh_what_was_expected_and_the_next_answer_remembers_less() {
         let mut pace = Pace::recalled(Mean { tokens: 1.0, ms: 2.0 }, LONG);
         assert_eq!(rate(&pace), 0.5);
-        (0..10).for_each(|_| pace.note(3.0, 2.0));
+        for _ in 0..10 {
+            pace.note(3.0, 2.0);
+        }
         assert!(rate(&pace) > 1.1, "{pace:?}");
         assert!(pace.long().tokens < 1.7, "the long run is long: {pace:?}");
         let before = rate(&pace);
         pace.begin_answer();
         assert!(rate(&pace) < before && rate(&pace) > 0.6, "{pace:?}");
-        (0..10).for_each(|_| pace.note(1.0, 2.0));
+        for _ in 0..10 {
+            pace.note(1.0, 2.0);
+        }
         assert!(rate(&pace) < 0.75, "{pace:?}");
     }
 
     #[test]
     fn a_first_guess_is_soon_outweighed_for_good() {
         let mut pace = Pace::new(Mean { tokens: 4.0, ms: 2.0 });
-        (0..4).for_each(|_| pace.note(1.0, 2.0));
+        for _ in 0..4 {
+            pace.note(1.0, 2.0);
+        }
         assert!(pace.long().tokens < 1.7, "{pace:?}");
     }
 
     #[test]
     fn a_tally_knows_a_loss_from_bad_luck() {
         let mut tally = Tally::default();
-        (0..5).for_each(|_| tally.note(1.0, 1.0));
+        for _ in 0..5 {
+            tally.note(1.0, 1.0);
+        }
         assert_eq!(tally.may_have(), f64::INFINITY, "five rounds say nothing");
         tally.note(1.0, 1.0);
         assert!((tally.may_have() - 1.0).abs() < 1e-9, "{tally:?}");
         // Earlier observations shorten the proof.
         tally.fade();
-        (0..3).for_each(|_| tally.note(1.0, 1.0));
+        for _ in 0..3 {
+            tally.note(1.0, 1.0);
+        }
         assert_eq!(tally.may_have(), f64::INFINITY);
         tally.note(1.0, 1.0);
         assert!((tally.may_have() - 1.0).abs() < 1e-9, "{tally:?}");
         // The same mean from rounds that vary may have been luck.
         let mut tally = Tally::default();
-        (0..4).for_each(|_| tally.note(0.5, 1.0));
-        (0..4).for_each(|_| tally.note(1.5, 1.0));
+        for _ in 0..4 {
+            tally.note(0.5, 1.0);
+        }
+        for _ in 0..4 {
+            tally.note(1.5, 1.0);
+        }
         let most = tally.may_have();
         assert!(most > 1.15 && most < 1.2, "{most}");
-        (0..400).for_each(|i| tally.note(if i % 2 == 0 { 0.5 } else { 1.5 }, 1.0));
+        for i in 0..400 {
+            tally.note(if i % 2 == 0 { 0.5 } else { 1.5 }, 1.0);
+        }
         assert!(tally.may_have() < 1.03, "{tally:?}");
     }
 
@@ -245,15 +263,21 @@ mod tests {
     fn a_hard_text_is_known_by_its_first_rounds() {
         let mut ease = Ease::default();
         assert_eq!(ease.share(), 1.0);
-        (0..2).for_each(|_| ease.note(0.0, 2.0));
+        for _ in 0..2 {
+            ease.note(0.0, 2.0);
+        }
         assert_eq!(ease.share(), 0.5);
         ease.fade();
         assert!(ease.share() > 0.7, "{ease:?}");
-        (0..50).for_each(|_| ease.note(3.0, 2.0));
+        for _ in 0..50 {
+            ease.note(3.0, 2.0);
+        }
         assert!((1.4..1.5).contains(&ease.share()), "{ease:?}");
         let mut pace = Pace::recalled(Mean { tokens: 3.0, ms: 2.0 }, LONG);
         assert_eq!(pace.expected_in(0.5).tokens, 2.0);
-        (0..40).for_each(|_| pace.note(3.0, 2.0));
+        for _ in 0..40 {
+            pace.note(3.0, 2.0);
+        }
         assert!(pace.expected_in(0.5).tokens > 2.7, "its own rounds weigh more: {pace:?}");
         // A draft of which nothing was ever accepted says nothing about the text.
         let mut none = Ease::default();

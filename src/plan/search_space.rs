@@ -97,8 +97,10 @@ impl SearchSpace {
             return vec![*from];
         };
         let Shape { gamma, width, depth } = from.shape;
-        let (gammas, widths) = (around(&gammas, gamma), around(&widths, width));
-        let (depths, blocks) = (around(&depths, depth), around(&blocks, from.blocks));
+        let gammas = around(&gammas, gamma);
+        let widths = around(&widths, width);
+        let depths = around(&depths, depth);
+        let blocks = around(&blocks, from.blocks);
         let of = |gamma, width, depth, m| Budget::new(Shape { gamma, width, depth }, m);
         let trees = gammas.iter().flat_map(|&gamma| {
             depths.iter().map(move |&depth| of(gamma, width, depth, from.blocks))

@@ -76,14 +76,9 @@ pub const STRATEGIES: &[Strategy] = &[
     Strategy {
         name: "auto",
         summary: "each round, the fastest source: context, model or nothing",
-        origin: "",
         draft: DrafterId::Auto,
-        schedule: Schedule::Alternate,
-        method: Method::Tree,
-        shape: None,
         sizing: Sizing::After,
-        gpu_layers: false,
-        streamed: false,
+        ..PLAIN
     },
     Strategy {
         name: "dovetail",

@@ -48,7 +48,8 @@ pub fn split_threads(
         None => (1..=most).min_by(|&a, &b| slower(a).total_cmp(&slower(b))).unwrap_or(1),
     };
     let (verify, draft) = costs(threads, threads);
-    let (in_turn, at_best) = (verify + draft, slower(drafting));
+    let in_turn = verify + draft;
+    let at_best = slower(drafting);
     let effect = if threads == 1 {
         OverlapEffect::OneThread
     } else if at_best < in_turn {

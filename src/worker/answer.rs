@@ -284,7 +284,7 @@ fn alone(messages: &[Message]) -> Vec<Message> {
 }
 
 fn options(planner: &mut dyn Planner, controls: &Controls) -> RoundOptions {
-    let RoundPlan { strategy, drafter, budget, verify_times, rival } = planner.choose(controls);
+    let RoundPlan { strategy, drafter, budget, verify_times, arm } = planner.choose(controls);
     RoundOptions {
         budget,
         speculate: controls.speculate && drafter.is_some(),
@@ -292,13 +292,13 @@ fn options(planner: &mut dyn Planner, controls: &Controls) -> RoundOptions {
         drafter: drafter.unwrap_or_default(),
         strategy: strategy.name,
         schedule: match strategy.draft {
-            // The first drafter takes no time that could be saved; its rival has its own schedule.
+            // The first drafter takes no time that could be saved; the model arm has its own schedule.
             DrafterId::Auto => Schedule::Alternate,
             _ => strategy.schedule_with(controls.overlap),
         },
         coupled: controls.coupled,
         verify_times,
-        rival,
+        arm,
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::asked::asked;
 use super::{Controls, Ready, StrategyPlanner};
 use crate::chat::{Message, Opened, Prompt, Role};
-use crate::decode::{Engine, Rival, Round, SnapshotKeeper, TokenText};
+use crate::decode::{Arm, Engine, Round, SnapshotKeeper, TokenText};
 use crate::draft::Budget;
 use crate::library::Tokenizer;
 use crate::load::{LoadedDrafts, LoadedModels, SharedTarget};
@@ -44,7 +44,7 @@ pub struct RoundPlan {
     /// T_V for cutting the drafted tree to what pays off; `None` if all of it is verified.
     pub verify_times: Option<VerifyTimes>,
     /// A drafter for rounds in which the first drafter's tree promises less.
-    pub rival: Option<Rival>,
+    pub arm: Option<Arm>,
 }
 
 /// Decides what the user leaves automatic. It never decides a token.

@@ -1,17 +1,19 @@
-//! One planner for every strategy. Each strategy has its own controller with its own costs and
-//! acceptance history, so that it does not learn from another strategy's rounds. It must never
-//! decide a token.
+//! One planner for every strategy. Each strategy has its own controller, with its own T_D and
+//! acceptance history, so that what is learned with one does not distort another; T_V is the
+//! target's and learned once. It must never decide a token.
 
 use super::{Controls, Planner, RoundPlan};
-use crate::decode::{Rival, Round};
+use crate::decode::{Arm, Round};
 use crate::files::CachedValue;
 use crate::load::{LoadReason, Strategies, StrategyController};
 use crate::messages;
-use crate::plan::{DrafterId, Learned, RivalPlan, RoundObservation, Strategy};
+use crate::plan::{
+    ArmPlan, DrafterId, Learned, RoundObservation, Strategy, TreeOverrides, VerifyTimes,
+};
 use crate::speculate::Budget;
 
 /// The strategies that can run here, and the current one.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct StrategyPlanner {
     controllers: Vec<StrategyController>,
     /// The engine's drafters, in order.
@@ -19,24 +21,39 @@ pub struct StrategyPlanner {
     /// The strategy used if none is requested.
     default: usize,
     current: usize,
+    /// T_V, learned from the rounds of all strategies: it is the target's.
+    times: VerifyTimes,
     /// Whether no round has been run since switching to the strategy.
     fresh: bool,
+    /// The choice for which reasons were last given; `None` if they are to be given again.
+    reported: Option<(Budget, TreeOverrides)>,
     /// Where what was learned is stored, if it is.
     learned: Option<CachedValue<Learned>>,
 }
 
 impl StrategyPlanner {
-    /// Plans for these strategies, continuing from what was learned earlier.
+    /// Plans for these strategies, continuing from what was learned earlier. The reasons for the
+    /// first choice count as already given.
     pub fn new(strategies: Strategies) -> Self {
-        let Strategies { mut controllers, drafters, default, mut learned } = strategies;
+        let Strategies { mut controllers, drafters, default, times, mut learned } = strategies;
         let at = |controller: &StrategyController| controller.strategy.name == default.name;
         let default = controllers.iter().position(at).unwrap_or(0);
+        let reported = controllers.get(default).map(|each| each.controller.current());
         if let Some(known) = learned.as_mut().and_then(CachedValue::read) {
             for each in &mut controllers {
-                each.budgets.recall(&known);
+                each.controller.recall(&known);
             }
         }
-        Self { controllers, drafters, default, current: default, fresh: true, learned }
+        Self {
+            controllers,
+            drafters,
+            default,
+            current: default,
+            times,
+            fresh: true,
+            reported,
+            learned,
+        }
     }
 
     fn wanted(&self, strategy: Option<&'static Strategy>) -> usize {
@@ -53,7 +70,7 @@ impl StrategyPlanner {
 impl Planner for StrategyPlanner {
     fn begin_answer(&mut self, context: usize, reused: usize) {
         for each in &mut self.controllers {
-            each.budgets.begin_answer(context, reused);
+            each.controller.begin_answer(context, reused);
         }
     }
 
@@ -62,22 +79,25 @@ impl Planner for StrategyPlanner {
         if wanted != self.current {
             self.current = wanted;
             self.fresh = true;
-            self.controllers[wanted].budgets.repeat_reasons();
+            self.reported = None;
         }
-        let controller = &mut self.controllers[wanted];
-        let strategy = controller.strategy;
-        let user = &controls.tree;
-        let overrides = strategy.overrides(user);
-        let budget = controller.budgets.budget(&overrides);
-        let rival = controller.budgets.rival(&overrides).and_then(|rival| {
-            let RivalPlan { kind, budget, rate, verify_times } = rival;
+        let StrategyController { strategy, drafter, controller, .. } =
+            &mut self.controllers[wanted];
+        let overrides = strategy.overrides(&controls.tree);
+        let budget = controller.budget(&overrides);
+        let arm = controller.model_arm(&overrides).and_then(|arm| {
+            let ArmPlan { kind, budget, rate, verify_times } = arm;
             let drafter = self.drafters.iter().position(|&drafter| drafter == kind)?;
             let schedule = strategy.schedule_with(controls.overlap);
-            Some(Rival { drafter, budget, schedule, rate, verify_times })
+            Some(Arm { drafter, budget, schedule, rate, verify_times })
         });
-        let budget = Budget { method: strategy.method_with(user), ..budget };
-        let verify_times = controller.budgets.verify_times();
-        RoundPlan { strategy, drafter: controller.drafter, budget, verify_times, rival }
+        RoundPlan {
+            strategy,
+            drafter: *drafter,
+            budget: Budget { method: strategy.method_with(&controls.tree), ..budget },
+            verify_times: controller.verify_times(),
+            arm,
+        }
     }
 
     fn observe(&mut self, round: &Round) {
@@ -98,35 +118,40 @@ impl Planner for StrategyPlanner {
             draft: draft.unwrap_or(DrafterId::None),
             context: round.context,
         };
-        controller.budgets.observe(&observation);
+        self.times.learn(observation.tree.len(), observation.verify_ms, observation.other_ms);
+        controller.controller.observe(&observation, &self.times);
     }
 
     fn answered(&mut self) {
-        let learned = self.controllers[self.current].budgets.learned();
+        let learned = self.controllers[self.current].controller.learned();
         if let (Some(file), Some(learned)) = (&mut self.learned, learned) {
             file.write(learned);
         }
     }
 
     fn take_new_reasons(&mut self) -> Option<Vec<String>> {
-        let StrategyController { budgets, preface, .. } = &mut self.controllers[self.current];
-        let reasons = budgets.take_new_reasons()?.into_iter().map(LoadReason::Plan);
+        let StrategyController { controller, preface, .. } = &self.controllers[self.current];
+        let now = Some(controller.current());
+        if std::mem::replace(&mut self.reported, now) == now {
+            return None;
+        }
+        let reasons = controller.reasons().into_iter().map(LoadReason::Plan);
         let all: Vec<LoadReason> = preface.iter().cloned().chain(reasons).collect();
         Some(messages::load_reasons(&all))
     }
 
     fn repeat_reasons(&mut self) {
-        self.controllers[self.current].budgets.repeat_reasons();
+        self.reported = None;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{BudgetController, choose, correct};
     use crate::plan::{
-        CostInputs, DraftSize, Prefer, SearchSpace, Setting, TargetSize, Throughput, TreeOverrides,
+        CostInputs, DraftSize, Prefer, SearchSpace, Setting, TargetSize, Throughput,
     };
+    use crate::plan::{choose, correct};
 
     fn controller(name: &str, drafter: Option<usize>) -> StrategyController {
         let strategy = Strategy::named(name).unwrap();
@@ -143,8 +168,8 @@ mod tests {
         };
         let plan = correct(choose(&inputs, &space), &Default::default(), &space);
         let preface = vec![LoadReason::Text(name.to_owned())];
-        let budgets = BudgetController::new(strategy, &plan, space);
-        StrategyController { strategy, drafter, budgets, preface }
+        let controller = strategy.controller(&plan, space, Vec::new());
+        StrategyController { strategy, drafter, controller, preface }
     }
 
     #[test]
@@ -156,7 +181,8 @@ mod tests {
         ];
         let drafters = vec![DrafterId::Lookup, DrafterId::Lookahead];
         let pld = Strategy::named("pld").unwrap();
-        let strategies = Strategies { controllers, drafters, default: pld, learned: None };
+        let times = VerifyTimes::of(&[(1, 10.0), (64, 40.0)]);
+        let strategies = Strategies { controllers, drafters, default: pld, times, learned: None };
         let mut planning = StrategyPlanner::new(strategies);
         let with = |name| Controls { strategy: Strategy::named(name), ..Controls::default() };
         let first = planning.choose(&Controls::default());

@@ -7,7 +7,7 @@ use crate::support::generate::{answer, plain, request, samplers};
 use crate::support::library::{arch_file, arch_names, arch_recording, load_files, open_target};
 use crate::support::models::load_small;
 use candle_core::Device;
-use dovetail::decode::{Engine, Rival, RoundOptions};
+use dovetail::decode::{Arm, Engine, RoundOptions};
 use dovetail::draft::{
     Budget, ContextDraft, ContextSources, Drafter, FeatureHead, Lookahead, PromptLookup, Retrieval,
     SmallModel,
@@ -18,7 +18,6 @@ use dovetail::model::head::{FusionKind, HeadPrecision, PackedHead, SharedTables,
 use dovetail::model::{CpuTarget, SharedVocabulary, Target};
 use dovetail::plan::{
     CostInputs, Costs, DrafterId, STRATEGIES, Schedule, Strategy, TargetSize, Throughput,
-    VerifyTimes,
 };
 use dovetail::speculate::suffixes::{SortedText, sort};
 use dovetail::speculate::{Method, Shape};
@@ -94,17 +93,17 @@ pub(super) fn budget(row: &Strategy) -> Budget {
 }
 
 /// The head and the small model take turns; every third round has neither.
-pub(super) fn rival(round: usize) -> Rival {
+pub(super) fn arm(round: usize) -> Arm {
     let kind = if round.is_multiple_of(2) { DrafterId::Head } else { DrafterId::SmallModel };
     let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6 };
     let target = TargetSize { weights: 1_000_000, bytes: 2_000_000, layers: 4 };
     let costs = Costs::guess(&CostInputs { verifier: throughput, target, draft: None });
-    Rival {
+    Arm {
         drafter: drafter_of(kind),
         budget: Budget::new(Shape { gamma: 8, width: 2, depth: 3 }, 2),
         schedule: if round % 4 < 2 { Schedule::Overlap } else { Schedule::Alternate },
         rate: if round % 3 == 2 { 0.0 } else { f64::INFINITY },
-        verify_times: VerifyTimes::of(&costs),
+        verify_times: *costs.verify_times(),
     }
 }
 
@@ -129,7 +128,7 @@ fn every_architecture_gives_plain_text_under_every_strategy() {
                 let drafter = drafter_of(row.draft);
                 let options = |round: usize| RoundOptions {
                     drafter,
-                    rival: (row.draft == DrafterId::Auto).then(|| rival(round)),
+                    arm: (row.draft == DrafterId::Auto).then(|| arm(round)),
                     schedule: row.schedule_with(round.is_multiple_of(2)),
                     coupled: true,
                     ..RoundOptions::new(budget(row), sampler)

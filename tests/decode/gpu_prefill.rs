@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::architectures::{budget, drafter_of, drafters, rival};
+use super::architectures::{arm, budget, drafter_of, drafters};
 use crate::support::generate::{answer, generate, plain, request, samplers};
 use crate::support::gpu::{another_gpu, gpu};
 use crate::support::library::{arch_file, arch_recording, load_files, open_target};
@@ -102,7 +102,7 @@ fn every_strategy_gives_plain_text_in_every_turn() {
         for row in STRATEGIES.iter().filter(|row| !row.gpu_layers && drafts(row.draft)) {
             let options = |round: usize| RoundOptions {
                 drafter: drafter_of(row.draft),
-                rival: (row.draft == DrafterId::Auto).then(|| rival(round)),
+                arm: (row.draft == DrafterId::Auto).then(|| arm(round)),
                 schedule: row.schedule_with(round.is_multiple_of(2)),
                 coupled: true,
                 ..RoundOptions::new(budget(row), sampler)

@@ -4,7 +4,7 @@
 use crate::support::bundled::{bundled, heldout};
 use crate::support::generate::{generate, plain, samplers, verify_times};
 use dovetail::chat::{Message, Role};
-use dovetail::decode::{Request, Rival, Round, RoundOptions};
+use dovetail::decode::{Arm, Request, Round, RoundOptions};
 use dovetail::draft::Budget;
 use dovetail::plan::Schedule;
 use dovetail::speculate::{DrafterId, SamplerSettings, Shape};
@@ -42,7 +42,7 @@ fn heads_and_small_models_with_the_context_give_plain_text_and_more_tokens_a_rou
             let want = generate(&mut alone.engine, names, request.clone(), plain(sampler)).0;
             for (at, model) in [head, small].into_iter().enumerate() {
                 for (merges, first) in [model, context].into_iter().enumerate() {
-                    let rival = Rival {
+                    let arm = Arm {
                         drafter: model,
                         budget,
                         schedule: Schedule::Alternate,
@@ -51,7 +51,7 @@ fn heads_and_small_models_with_the_context_give_plain_text_and_more_tokens_a_rou
                     };
                     let options = RoundOptions {
                         drafter: first,
-                        rival: (merges == 1).then_some(rival),
+                        arm: (merges == 1).then_some(arm),
                         ..RoundOptions::new(budget, sampler)
                     };
                     let (got, rounds, _) =

@@ -1,6 +1,7 @@
 //! Decoding: no matter what is drafted or how, the text is that of plain decoding.
 
 mod architectures;
+mod arms;
 mod batch;
 mod coupled;
 mod duo;
@@ -14,4 +15,3 @@ mod merged;
 mod overlap;
 mod pending;
 mod platforms;
-mod rivals;

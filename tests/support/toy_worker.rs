@@ -32,7 +32,7 @@ impl Planner for Fixed {
             drafter: Some(0),
             budget,
             verify_times: None,
-            rival: None,
+            arm: None,
         }
     }
     fn observe(&mut self, _: &Round) {}

@@ -25,7 +25,7 @@ impl Planner for Duo {
         let strategy = Strategy::named("duo").unwrap();
         assert_eq!(strategy.schedule, Schedule::Overlap);
         let budget = sequences(12, None);
-        RoundPlan { strategy, drafter: Some(0), budget, verify_times: None, rival: None }
+        RoundPlan { strategy, drafter: Some(0), budget, verify_times: None, arm: None }
     }
     fn observe(&mut self, _: &Round) {}
 }

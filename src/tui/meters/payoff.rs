@@ -5,7 +5,7 @@
 
 use super::AnswerMeters;
 use crate::decode::Round;
-use crate::plan::Costs;
+use crate::plan::VerifyTimes;
 use crate::tui::theme::Styles;
 use ratatui::style::Style;
 
@@ -86,11 +86,9 @@ impl PlainPace {
     /// (nodes, milliseconds) of the target's passes while loading.
     pub fn note(&mut self, round: &Round, timed: &[(usize, f64)]) {
         // A pass takes longer while a drafter is at work.
-        if round.timing.ahead_ms == 0.0
-            && round.timing.verify_ms > 0.0
-            && let Some(costs) = Costs::of_passes(timed)
-        {
-            let slower = round.timing.verify_ms / costs.verify_ms(round.tree.len());
+        if round.timing.ahead_ms == 0.0 && round.timing.verify_ms > 0.0 && timed.len() > 1 {
+            let times = VerifyTimes::of(timed);
+            let slower = round.timing.verify_ms / times.at(round.tree.len());
             self.passes += 1;
             self.slower += (slower - self.slower) / self.passes.min(Self::NOW) as f64;
         }

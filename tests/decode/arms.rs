@@ -3,7 +3,7 @@
 
 use crate::support::generate::{generate, options, plain, request, samplers, verify_times};
 use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter};
-use dovetail::decode::{Engine, Rival, Round, RoundOptions};
+use dovetail::decode::{Arm, Engine, Round, RoundOptions};
 use dovetail::draft::{Budget, ContextDraft, ContextSources, Drafter, Lookahead, PromptLookup};
 use dovetail::plan::{Schedule, VerifyTimes};
 use dovetail::speculate::{DrafterId, Node, Shape};
@@ -26,7 +26,7 @@ fn toys() -> Vec<Box<dyn Drafter>> {
     ]
 }
 
-/// One round's choices: the first drafter, its rival, and what decides between them.
+/// One round's choices: the first drafter, the model arm, and what decides between them.
 type Choice = ((usize, usize, bool), (Shape, Shape), (bool, f64, bool), bool);
 
 fn choice() -> impl Strategy<Value = Choice> {
@@ -47,15 +47,10 @@ fn choice() -> impl Strategy<Value = Choice> {
 }
 
 fn round_options(choice: &Choice, base: RoundOptions, times: VerifyTimes) -> RoundOptions {
-    let &((first, other, cut), (shape, others), (has_rival, rate, overlap), speculate) = choice;
+    let &((first, other, cut), (shape, others), (has_arm, rate, overlap), speculate) = choice;
     let schedule = if overlap { Schedule::Overlap } else { Schedule::Alternate };
-    let rival = Rival {
-        drafter: other,
-        budget: Budget::new(others, 2),
-        schedule,
-        rate,
-        verify_times: times,
-    };
+    let arm =
+        Arm { drafter: other, budget: Budget::new(others, 2), schedule, rate, verify_times: times };
     RoundOptions {
         drafter: first,
         budget: Budget::new(shape, 2),
@@ -63,7 +58,7 @@ fn round_options(choice: &Choice, base: RoundOptions, times: VerifyTimes) -> Rou
         schedule: if rate > 10.0 { schedule } else { Schedule::Alternate },
         coupled: cut,
         verify_times: cut.then_some(times),
-        rival: has_rival.then_some(rival),
+        arm: has_arm.then_some(arm),
         ..base
     }
 }
@@ -97,21 +92,21 @@ proptest! {
 
 /// The record names the drafter whose tree it was, and the tree is within that drafter's budget.
 fn check(round: &Round, choice: &Choice) -> Result<(), TestCaseError> {
-    let &((first, other, cut), (shape, others), (has_rival, rate, _), _) = choice;
+    let &((first, other, cut), (shape, others), (has_arm, rate, _), _) = choice;
     let Some(drafter) = round.drafter else {
         prop_assert_eq!(round.tree.len(), 1);
         return Ok(());
     };
-    let is_rival = has_rival && drafter == other && round.budget.shape == others;
+    let is_arm = has_arm && drafter == other && round.budget.shape == others;
     // If a tree is cut to what pays off, γ is what was verified.
     let shape = if cut { Shape { gamma: round.tree.len(), ..shape } } else { shape };
-    prop_assert!(is_rival || (drafter == first && round.budget.shape == shape));
+    prop_assert!(is_arm || (drafter == first && round.budget.shape == shape));
     let exists = other < toys().len();
-    if has_rival && exists && rate.is_infinite() && others.gamma > 1 && round.tree.len() > 1 {
-        prop_assert!(is_rival, "a rival that promises everything drafts");
+    if has_arm && exists && rate.is_infinite() && others.gamma > 1 && round.tree.len() > 1 {
+        prop_assert!(is_arm, "an arm that promises everything drafts");
     }
-    if has_rival && rate == 0.0 && first != other {
-        prop_assert!(!is_rival, "a rival that promises nothing does not");
+    if has_arm && rate == 0.0 && first != other {
+        prop_assert!(!is_arm, "an arm that promises nothing does not");
     }
     Ok(())
 }
@@ -153,7 +148,7 @@ fn a_models_tree_and_the_contexts_are_one() {
     let shape = Shape { gamma: 9, width: 3, depth: 2 };
     let base = options(shape, true, sampler);
     let with = |schedule| RoundOptions {
-        rival: Some(Rival {
+        arm: Some(Arm {
             drafter: 1,
             budget: base.budget,
             schedule,
