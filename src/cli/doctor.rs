@@ -254,7 +254,7 @@ fn placement_table(found: &Result<Placements, NoForecast>) -> String {
             row.draft_ms,
             shape.gamma,
             row.omega,
-            row.name()
+            messages::placement(row)
         );
     }
     report.title("Why");

@@ -6,7 +6,9 @@ use crate::draft::Depths;
 use crate::hardware::{Adapter, AdapterKind, adapters};
 use crate::library;
 use crate::model;
-use crate::plan::{DeviceChoice, DraftDevice, LayerSize, Obstacle, Reason, Setting};
+use crate::plan::{
+    DeviceChoice, DraftDevice, DrafterId, LayerSize, Obstacle, PlacementForecast, Reason, Setting,
+};
 use crate::settings::{HeadChoice, PrefillDevice, SettingValue};
 
 /// The machine with its first GPU in the role of a card, because a software device is not chosen
@@ -94,9 +96,12 @@ fn the_table_of_placements_names_all_that_fit() {
     let found = placements(&Settings::default(), &card, &mut |_, _| {});
     let found = found.unwrap_or_else(|error| panic!("{error}"));
     let found = found.unwrap_or_else(|why| panic!("{why:?}"));
-    let named = |words: &str| found.rows.iter().filter(|row| row.name().contains(words)).count();
+    let count =
+        |is: fn(&PlacementForecast) -> bool| found.rows.iter().filter(|row| is(row)).count();
     // The bundled target, its head and its small model fit on any device.
-    assert_eq!((named("plain, "), named("duo: "), named("draft head on the GPU")), (2, 2, 2));
+    assert_eq!(count(|row| row.draft == DrafterId::None), 2);
+    assert_eq!(count(|row| row.beside), 2);
+    assert_eq!(count(|row| row.draft == DrafterId::Head && row.draft_on_gpu), 2);
     assert!(found.rows.contains(&found.best) && found.reasons.len() == 3);
     assert!(found.rows.iter().all(|row| row.rate.is_finite() && row.rate > 0.0));
     let none = placements(&Settings::default(), &machine(), &mut |_, _| {});
@@ -259,8 +264,8 @@ fn other_drafts_go_where_a_start_would_have_them() {
         assert_eq!(setup.device_bytes > 0, there, "{reasons:?}");
         assert_eq!(drafts_stay(reasons), !there, "{reasons:?}");
         let placed = |why: &LoadReason| {
-            matches!(why, LoadReason::Plan(Reason::Placed { name, .. })
-                if name == "draft head on the GPU, target on the CPU")
+            matches!(why, LoadReason::Plan(Reason::Placed { best, .. })
+                if best.draft == DrafterId::Head && best.draft_on_gpu && best.layers == 0)
         };
         assert_eq!(reasons.iter().any(placed), there, "{reasons:?}");
         // A start with the same draft gives the same result.

@@ -10,9 +10,9 @@ use super::sizes::{self, CODES, DraftBytes, FOUR_BITS};
 use crate::library::TargetFiles;
 use crate::model::head::{FusionKind, HeadConfig};
 use crate::plan::{
-    self, CostInputs, DeviceChoice, DraftDevice, DraftSize, DrafterId, GpuDraftSize, HeadForecast,
-    LayerPlacement, LayerSize, Obstacle, Placement, Prefer, Reason, SearchSpace, Setting,
-    Throughput, best_head, gpu_room, place_layers,
+    self, Candidate, DeviceChoice, DraftChoice, DraftDevice, DraftSize, DrafterId, GpuDraftSize,
+    HeadForecast, LayerPlacement, LayerSize, Obstacle, Placement, PlacementInputs, PlacementTimes,
+    Reason, Setting, Throughput, best_head, gpu_room, place_layers,
 };
 
 /// The head to use, of those that fit the target: where the advice has drafts run or, without any
@@ -92,7 +92,7 @@ fn rate(
     candidate: &HeadCandidate<'_>,
     on_gpu: bool,
 ) -> Result<f64, Obstacle> {
-    let HeadCandidate { index, head, placed } = candidate;
+    let HeadCandidate { index, placed, .. } = candidate;
     if let Some(advice) = &ctx.advice {
         let best = &advice.best;
         let alike = advice.rows.iter().filter(|row| {
@@ -102,24 +102,54 @@ fn rate(
         let rates = alike.map(|row| row.rate);
         return rates.max_by(f64::total_cmp).ok_or(Obstacle::NoRoomNextToTarget);
     }
-    let config = &ctx.config_of(&head.files);
-    let most = if on_gpu { placed.blocks } else { config.blocks() };
-    let (bytes_per_weight, throughput) = if on_gpu {
-        (CODES, Throughput::of_gpu(ctx.machine.gpu.get()))
-    } else {
-        (FOUR_BITS, ctx.cpu)
-    };
-    let tied_head = ctx.files.target.config.tied_head;
-    let size = sizes::of_head(config, head.fusion(), tied_head, bytes_per_weight);
+    let inputs = inputs(ctx, 0);
+    let of_head = inputs.drafts.get(*index).ok_or(Obstacle::NoRoomNextToTarget)?;
+    let most = if on_gpu { placed.blocks } else { of_head.blocks.1 };
+    let draft = DraftChoice { blocks: (of_head.blocks.0.min(most), most), ..*of_head };
+    let gpu = Throughput::of_gpu(ctx.machine.gpu.get());
+    let times = PlacementTimes::Assumed { cpu: ctx.cpu, gpu };
+    Ok(inputs.cost(times, Candidate::drafted_by(&draft, on_gpu)).rate)
+}
+
+/// What is to be placed, with this many bytes of a GPU.
+pub(super) fn inputs(ctx: &LoadContext<'_>, room: u64) -> PlacementInputs {
+    let files = ctx.files;
+    let config = &files.target.config;
+    let head_weights = (config.vocab * config.hidden) as u64;
+    let several = files.heads.len() > 1;
+    let heads = files.heads.iter().enumerate().map(|(index, head)| {
+        let own = &ctx.config_of(&head.files);
+        let size = |bytes| sizes::of_head(own, head.fusion(), config.tied_head, bytes);
+        let most = own.blocks();
+        DraftChoice {
+            kind: DrafterId::Head,
+            head: several.then_some(index),
+            on_cpu: size(FOUR_BITS),
+            on_gpu: size(CODES),
+            bytes: sizes::head_on_gpu(own, ctx.context),
+            blocks: (if own.elastic { 1 } else { most }, most),
+        }
+    });
+    let small = files.small.as_ref().map(|small| {
+        let size = sizes::of_small(&small.config, small.bytes);
+        DraftChoice {
+            kind: DrafterId::SmallModel,
+            head: None,
+            on_cpu: size,
+            on_gpu: size,
+            bytes: sizes::of_draft(small, ctx.context),
+            blocks: (0, 0),
+        }
+    });
     let target = sizes::of_target_files(&ctx.files.target);
-    let inputs = CostInputs { verifier: ctx.cpu, target, draft: Some((size, throughput)) };
-    let space = SearchSpace {
+    PlacementInputs {
+        target,
+        block_weights: (target.weights - head_weights) / config.layers.max(1) as u64,
+        layers: sizes::of_layers(&files.target, ctx.context),
+        room,
+        drafts: heads.chain(small).collect(),
         overrides: ctx.settings.controls,
-        blocks: Some((if config.elastic { 1 } else { most }, most)),
-        prefer: Prefer::Speed,
-        always: true,
-    };
-    Ok(plan::choose(&inputs, &space).expected)
+    }
 }
 
 /// Whether the target's blocks are to be streamed to the GPU.

@@ -9,9 +9,9 @@ use super::drafter::LoadedDrafter;
 use super::error::StartError;
 use super::files::NamedHead;
 use super::measure::verify_times;
+use super::place;
 use super::reason::{LoadReason, Needs, NoForecast, Notice};
 use super::shared_target::SharedTarget;
-use super::sizes::{self, CODES, FOUR_BITS};
 use super::target::LoadedTarget;
 use crate::files::{Cached, CachedValue};
 use crate::model::{
@@ -19,9 +19,9 @@ use crate::model::{
     Target,
 };
 use crate::plan::{
-    BlockTime, DeviceTimes, DraftChoice, DraftDevice, DrafterId, GpuRoom, PlacementForecast,
-    PlacementInputs, PrefillForecast, Reason, Schedule, Strategy, best_placement, gpu_room,
-    is_worth_moving_for, placement_reasons,
+    BlockTime, DeviceTimes, DraftDevice, DrafterId, GpuRoom, PlacementForecast, PlacementInputs,
+    PrefillForecast, Reason, Schedule, Strategy, best_placement, gpu_room, is_worth_moving_for,
+    placement_reasons,
 };
 
 /// The values of γ that are measured, in the order of their importance.
@@ -75,7 +75,8 @@ pub(super) fn advise(
     let settings = ctx.settings;
     let room = || gpu_room(settings.device, ctx.machine, settings.vram);
     if let PlacementSource::Requested(best) = source {
-        let draft_bytes = room().map_or(0, |room| draft_bytes(&inputs(ctx, &room), &best));
+        let draft_bytes =
+            room().map_or(0, |room| draft_bytes(&place::inputs(ctx, room.bytes), &best));
         let rows = Vec::new();
         let prefill = None;
         let reasons = Vec::new();
@@ -175,7 +176,7 @@ pub(super) fn forecast(
             (times, Some(gpu))
         }
     };
-    let inputs = inputs(ctx, &room);
+    let inputs = place::inputs(ctx, room.bytes);
     let rows = inputs.forecasts(&times);
     let open: Vec<PlacementForecast> =
         rows.iter().copied().filter(|row| is_open(row, settings.strategy)).collect();
@@ -252,47 +253,6 @@ fn stored(ctx: &LoadContext<'_>, room: &GpuRoom) -> Option<CachedValue<DeviceTim
         target.bytes
     );
     Some(CachedValue::new(folder, of))
-}
-
-/// What is to be placed.
-fn inputs(ctx: &LoadContext<'_>, room: &GpuRoom) -> PlacementInputs {
-    let files = ctx.files;
-    let config = &files.target.config;
-    let head_weights = (config.vocab * config.hidden) as u64;
-    let several = files.heads.len() > 1;
-    let heads = files.heads.iter().enumerate().map(|(index, head)| {
-        let own = &ctx.config_of(&head.files);
-        let size = |bytes| sizes::of_head(own, head.fusion(), config.tied_head, bytes);
-        let most = own.blocks();
-        DraftChoice {
-            kind: DrafterId::Head,
-            head: several.then_some(index),
-            on_cpu: size(FOUR_BITS),
-            on_gpu: size(CODES),
-            bytes: sizes::head_on_gpu(own, ctx.context),
-            blocks: (if own.elastic { 1 } else { most }, most),
-        }
-    });
-    let small = files.small.as_ref().map(|small| {
-        let size = sizes::of_small(&small.config, small.bytes);
-        DraftChoice {
-            kind: DrafterId::SmallModel,
-            head: None,
-            on_cpu: size,
-            on_gpu: size,
-            bytes: sizes::of_draft(small, ctx.context),
-            blocks: (0, 0),
-        }
-    });
-    let target = sizes::of_target_files(&ctx.files.target);
-    PlacementInputs {
-        target,
-        block_weights: (target.weights - head_weights) / config.layers.max(1) as u64,
-        layers: sizes::of_layers(&files.target, ctx.context),
-        room: room.bytes,
-        drafts: heads.chain(small).collect(),
-        overrides: ctx.settings.controls,
-    }
 }
 
 /// Times of a block on both devices, from passes over one block and over several.

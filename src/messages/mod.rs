@@ -7,10 +7,12 @@ use crate::plan::{
 
 mod heads;
 mod load;
+mod placements;
 #[cfg(test)]
 mod tests;
 
 pub use load::{load_reason, load_reasons, missing, no_forecast, notice, notices, start_error};
+pub use placements::{placement, target_place};
 
 /// The text of a part of the target that is not on the CPU.
 const MAY_DIFFER: &str = "the text can differ slightly from the CPU's";
@@ -46,15 +48,21 @@ pub fn reason(reason: &Reason) -> String {
             "One block of the target takes {cpu_ms:.2} ms on the CPU and {gpu_ms:.2} ms on {gpu}, \
              where {fit} of {of} fit without a draft."
         ),
-        Reason::Placed { name, rate, on_cpu: Some((other, slower)), .. } => format!(
-            "Expected with \"{name}\": {rate:.1} tokens/s, compared with {slower:.1} on the CPU \
-             alone (\"{other}\")."
-        ),
-        Reason::Placed { name, rate, on_cpu: None, gpu, worth } => format!(
-            "Expected with \"{name}\": {rate:.1} tokens/s; no placement on {gpu} is expected to be \
-             {:.0} % faster.",
-            worth * 100.0
-        ),
+        Reason::Placed { best, on_cpu, gpu, worth } => {
+            let expected =
+                format!("Expected with \"{}\": {:.1} tokens/s", placement(best), best.rate);
+            match on_cpu {
+                Some(other) => format!(
+                    "{expected}, compared with {:.1} on the CPU alone (\"{}\").",
+                    other.rate,
+                    placement(other)
+                ),
+                None => format!(
+                    "{expected}; no placement on {gpu} is expected to be {:.0} % faster.",
+                    worth * 100.0
+                ),
+            }
+        }
         Reason::Offload { gpu, offload_ms, transfer, token_ms, verify_ms, beats } => format!(
             "Streaming the target to {gpu} would take {offload_ms:.0} ms per token (T_offload, at \
              {:.1} GB/s). A token takes {token_ms:.1} ms here, and T_V = {verify_ms:.1} ms is {} \

@@ -4,8 +4,8 @@ use crate::load::{
     BlocksLimit, HeadMismatch, LoadReason, Missing, Needs, NoForecast, Notice, PromptObstacle,
     SharedTokens, StartError, WhyLookup,
 };
-use crate::plan::HeadForecast;
-use crate::speculate::Shape;
+use crate::plan::{HeadForecast, PlacementForecast};
+use crate::speculate::{Budget, Shape};
 
 const MIB: u64 = 1 << 20;
 
@@ -27,14 +27,22 @@ fn all() -> Vec<Reason> {
     let threads = |chosen, effect| Reason::ThreadsShared { draft: 2, threads: 8, chosen, effect };
     let blocks = |blocks, why| Reason::Blocks { blocks, most: 5, why };
     let tree = |fixed| Reason::Tree { shape, fixed, draft_ms: 59.7, verify_ms: 302.2 };
-    let placed = |on_cpu| Reason::Placed {
-        name: "draft head on the GPU, target on the CPU".to_owned(),
-        rate: 12.34,
-        on_cpu,
-        gpu: card(),
-        worth: 0.1,
+    let plain = PlacementForecast {
+        draft: DrafterId::None,
+        head: None,
+        draft_on_gpu: false,
+        layers: 0,
+        of: 32,
+        beside: false,
+        budget: Budget::new(shape, 0),
+        verify_ms: 0.0,
+        draft_ms: 0.0,
+        omega: 1.0,
+        rate: 9.0,
     };
-    let plain = ("plain, target on the CPU".to_owned(), 9.0);
+    let best =
+        PlacementForecast { draft: DrafterId::Head, draft_on_gpu: true, rate: 12.34, ..plain };
+    let placed = |on_cpu| Reason::Placed { best, on_cpu, gpu: card(), worth: 0.1 };
     let heads = vec![
         head("a", 1, Ok(30.0)),
         head("b", 2, Ok(42.04)),

@@ -158,8 +158,8 @@ fn the_target_s_blocks_on_a_gpu() {
                     let placed = place_layers(setting, chosen, &machine, size);
                     format!("{:?} {}", placed.device, placed.layers)
                 });
-                let (draft, small) = (draft / MIB, small / MIB);
-                rows.push(format!("{name}, {vram:?}, {draft} + {small}: {}", layers.join(", ")));
+                let sizes = format!("{} + {}", draft / MIB, small / MIB);
+                rows.push(format!("{name}, {vram:?}, {sizes}: {}", layers.join(", ")));
             }
         }
     }
@@ -204,22 +204,40 @@ fn times(faster: f64, steep: f64) -> DeviceTimes {
     DeviceTimes { cpu: cpu.to_vec(), gpu: gpu.to_vec(), transfer: 12e9, trip_ms: 0.1 }
 }
 
+fn name(placement: &PlacementForecast) -> String {
+    let target = match placement.layers {
+        0 => "target on the CPU".to_owned(),
+        32 => "target on the GPU".to_owned(),
+        some => format!("{some} of 32 target blocks on the GPU"),
+    };
+    let duo = if placement.beside { "duo: " } else { "" };
+    let device = if placement.draft_on_gpu { "GPU" } else { "CPU" };
+    let draft = match (placement.draft, placement.head) {
+        (DrafterId::None, _) => return format!("plain, {target}"),
+        (_, Some(head)) => format!("draft head {}", head + 1),
+        (_, None) => "small model".to_owned(),
+    };
+    format!("{duo}{draft} on the {device}, {target}")
+}
+
 #[test]
 fn the_placement_by_measured_times() {
     let mut rows = Vec::new();
     for faster in [0.2, 1.0, 3.0, 20.0] {
         for steep in [0.02, 0.4, 3.0] {
             for room in [0, 250, 500, 1500, 3000, 5100, 5400, 6000, 12_000] {
-                let (inputs, times) = (placing(room * MIB), times(faster, steep));
+                let inputs = placing(room * MIB);
+                let times = times(faster, steep);
                 let all = inputs.forecasts(&times);
                 let best = best_placement(&all).unwrap();
-                let (name, tree, rate) = (best.name(), shape(&best.budget), best.rate);
-                let found = format!("{} rows, {name}: {tree}, {rate:.2} tokens/s", all.len());
+                let tree = shape(&best.budget);
+                let rate = format!("{:.2} tokens/s", best.rate);
+                let found = format!("{} rows, {}: {tree}, {rate}", all.len(), name(best));
                 let moves = [0, 10, 32].map(|layers| {
                     let here = inputs.forecasts_beside(&times, layers);
                     let kept = best_placement(&here).unwrap();
                     let stays = if is_worth_moving_for(best, kept) { "moves" } else { "stays" };
-                    format!("{layers}: {} {stays}", kept.name())
+                    format!("{layers}: {} {stays}", name(kept))
                 });
                 let quarters: Vec<usize> =
                     inputs.by_layers(&times).iter().map(|row| row.layers).collect();

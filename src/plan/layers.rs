@@ -2,7 +2,7 @@
 //! together with the draft, from the bottom up. It must never move one.
 
 use super::overrides::{DeviceChoice, Limits, Setting};
-use super::place::{DraftDevice, GpuRoom, NoRoom, room};
+use super::place::{DraftDevice, GpuRoom, gpu_room};
 use super::reason::{Obstacle, Reason};
 use crate::hardware::Machine;
 
@@ -26,9 +26,14 @@ pub struct LayerSize {
 }
 
 impl LayerSize {
-    /// How many blocks fit in `room` if others take `beside` bytes of it.
-    pub(super) fn fitting(&self, room: u64, beside: u64) -> usize {
-        let left = room.saturating_sub(beside);
+    /// How many bytes the first `layers` blocks take, with the LM head if these are all.
+    pub(super) fn held(&self, layers: usize) -> u64 {
+        layers as u64 * self.layer + if layers == self.layers { self.head } else { 0 }
+    }
+
+    /// How many blocks fit in `room` if others take this many bytes of it.
+    pub(super) fn fitting(&self, room: u64, taken: u64) -> usize {
+        let left = room.saturating_sub(taken);
         let fit = (left / self.layer.max(1)).min(self.layers as u64) as usize;
         let with_head = fit == self.layers && left - fit as u64 * self.layer < self.head;
         if with_head { self.layers.saturating_sub(1) } else { fit }
@@ -100,9 +105,9 @@ pub fn place_layers(
     if setting == Setting::Fixed(0) {
         return stay(Obstacle::Chosen);
     }
-    let GpuRoom { number, name: gpu, bytes: room, .. } = match room(choice, machine, vram) {
+    let GpuRoom { number, name: gpu, bytes: room, .. } = match gpu_room(choice, machine, vram) {
         Ok(found) => found,
-        Err(NoRoom { reason, .. }) => return stay(reason),
+        Err(why) => return stay(why),
     };
     let of = size.layers;
     let asked = setting.or(of).min(of);

@@ -72,8 +72,8 @@ pub use placement_reasons::{
     beats_offload, beside_target, offload_ms, placement_reasons, token_ms,
 };
 pub use placements::{
-    BlockTime, DeviceTimes, DraftChoice, PlacementForecast, PlacementInputs, best_placement,
-    is_worth_moving_for, target_place,
+    BlockTime, BlocksOnGpu, Candidate, DeviceTimes, DraftChoice, PlacementForecast,
+    PlacementInputs, PlacementTimes, best_placement, is_worth_moving_for,
 };
 pub use prefill::PrefillForecast;
 pub use reason::{Basis, BlocksReason, GammaReason, GpuMemory, Obstacle, OverlapEffect, Reason};

@@ -54,7 +54,8 @@ pub struct GpuRoom {
     pub memory: GpuMemory,
 }
 
-/// The GPU that would be used, or why there is none.
+/// The GPU that is wanted and can be used; otherwise why there is none. `vram` is the GPU memory
+/// that the user stated.
 ///
 /// # Errors
 /// The reason.
@@ -63,16 +64,30 @@ pub fn gpu_room(
     machine: &Machine,
     vram: Option<u64>,
 ) -> Result<GpuRoom, Obstacle> {
-    room(choice, machine, vram).map_err(|none| none.reason)
+    let adapters = &machine.adapters;
+    let adapter = match (choice, &machine.gpu) {
+        (DeviceChoice::Cpu, _) => return Err(Obstacle::Chosen),
+        (DeviceChoice::Gpu(Some(number)), _) => {
+            adapters.get(number).ok_or_else(|| no_adapter(number, adapters))?
+        }
+        (DeviceChoice::Auto, GpuFinding::Found(gpu)) => {
+            best_adapter(adapters).ok_or_else(|| Obstacle::NoVulkan(gpu.name.clone()))?
+        }
+        _ => best_adapter(adapters).ok_or_else(|| no_hardware(adapters))?,
+    };
+    Ok(adapter_room(adapter, machine, vram))
 }
 
-/// Why a device that the user requested is not used; `None` if it is, or if none was requested.
+/// Why a GPU that the user requested is not used; `None` if it is, or if none was requested.
 pub fn refused_device(
     choice: DeviceChoice,
     machine: &Machine,
     vram: Option<u64>,
 ) -> Option<Obstacle> {
-    room(choice, machine, vram).err().filter(|none| none.refused).map(|none| none.reason)
+    match choice {
+        DeviceChoice::Gpu(_) => gpu_room(choice, machine, vram).err(),
+        DeviceChoice::Auto | DeviceChoice::Cpu => None,
+    }
 }
 
 /// Why none of these adapters is chosen automatically.
@@ -82,41 +97,6 @@ pub fn no_hardware(adapters: &[Adapter]) -> Obstacle {
         Some(adapter) => {
             Obstacle::SoftwareOnly { name: adapter.name.clone(), number: adapter.number }
         }
-    }
-}
-
-/// Why only the CPU is used.
-pub(super) struct NoRoom {
-    pub(super) reason: Obstacle,
-    /// Whether the user requested another device.
-    pub(super) refused: bool,
-}
-
-/// The GPU that is wanted and can be used; otherwise why there is none. `vram` is the GPU memory
-/// that the user stated.
-pub(super) fn room(
-    choice: DeviceChoice,
-    machine: &Machine,
-    vram: Option<u64>,
-) -> Result<GpuRoom, NoRoom> {
-    let none = |reason: Obstacle, refused: bool| Err(NoRoom { reason, refused });
-    let best = best_adapter(&machine.adapters);
-    let on = |adapter: &Adapter| Ok(adapter_room(adapter, machine, vram));
-    match choice {
-        DeviceChoice::Cpu => none(Obstacle::Chosen, false),
-        DeviceChoice::Gpu(Some(number)) => match machine.adapters.get(number) {
-            Some(adapter) => on(adapter),
-            None => none(no_adapter(number, &machine.adapters), true),
-        },
-        DeviceChoice::Gpu(None) => match best {
-            Some(adapter) => on(adapter),
-            None => none(no_hardware(&machine.adapters), true),
-        },
-        DeviceChoice::Auto => match (best, &machine.gpu) {
-            (Some(adapter), _) => on(adapter),
-            (None, GpuFinding::Found(gpu)) => none(Obstacle::NoVulkan(gpu.name.clone()), false),
-            (None, GpuFinding::Absent { .. }) => none(no_hardware(&machine.adapters), false),
-        },
     }
 }
 
@@ -184,13 +164,12 @@ pub fn place(
     size: GpuDraftSize,
 ) -> Placement {
     let GpuDraftSize { draft, cache } = size;
-    let all = draft.blocks;
-    let cpu = |why: Obstacle, refused: bool| Placement { refused, ..Placement::on_cpu(all, why) };
-    let room = match room(choice, machine, vram) {
+    let refused = matches!(choice, DeviceChoice::Gpu(_));
+    let cpu = |why: Obstacle| Placement { refused, ..Placement::on_cpu(draft.blocks, why) };
+    let GpuRoom { number, name, bytes, memory } = match gpu_room(choice, machine, vram) {
         Ok(room) => room,
-        Err(NoRoom { reason, refused }) => return cpu(reason, refused),
+        Err(why) => return cpu(why),
     };
-    let GpuRoom { number, name, bytes, memory } = room;
     let need = |blocks: usize| {
         let weights = (draft.fixed + draft.lookup + blocks as u64 * draft.block) as f64;
         (weights * draft.bytes_per_weight) as u64 + blocks as u64 * cache + BUFFER_BYTES
@@ -199,7 +178,7 @@ pub fn place(
     let Some(blocks) = (least..=draft.blocks).rev().find(|&blocks| need(blocks) <= bytes) else {
         let needed = need(least);
         let why = Obstacle::DraftTooLarge { needed, gpu: name, room: bytes, memory };
-        return cpu(why, !matches!(choice, DeviceChoice::Auto));
+        return cpu(why);
     };
     let fit = (blocks < draft.blocks).then_some((blocks, draft.blocks));
     Placement {

@@ -1,7 +1,7 @@
-//! Where target and drafts should run: every placement that fits, with its expected tokens per
-//! second, computed from the times that both devices took for some of the target's own blocks
-//! (method.md, Placement). These are pure functions. It must never measure, and must not depend on
-//! the device.
+//! Where target and drafts should run: one list of candidates that fit, and one cost of a candidate,
+//! which is the tokens per second that are expected of it (method.md, Placement). The times are
+//! those that both devices took for some of the target's own blocks, or assumed ones. It must never
+//! measure, and must not depend on the device.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,8 +10,8 @@ use super::cost::{LevelCost, Measured, pass_ms};
 use super::cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};
 use super::layers::LayerSize;
 use super::overrides::{Prefer, TreeOverrides, WIDTH};
-use super::placement_reasons::beside_target;
-use super::search_space::{SearchSpace, rate};
+use super::placement_reasons::{beside_target, offload_ms};
+use super::search_space::SearchSpace;
 use super::{Costs, prior};
 use crate::files::Cached;
 use crate::speculate::{Budget, Shape};
@@ -100,6 +100,57 @@ pub struct PlacementInputs {
     pub overrides: TreeOverrides,
 }
 
+/// Where the times of a placement come from.
+#[derive(Clone, Copy, Debug)]
+pub enum PlacementTimes<'a> {
+    /// Measured with some of the target's blocks.
+    Measured(&'a DeviceTimes),
+    /// Assumed from the description of a machine whose target is on the CPU.
+    Assumed {
+        /// What the CPU can do.
+        cpu: Throughput,
+        /// What the GPU can do.
+        gpu: Throughput,
+    },
+}
+
+/// How many of the target's blocks are computed on the GPU. If these are all, the LM head is there
+/// too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlocksOnGpu {
+    /// Those that are held there.
+    pub held: usize,
+    /// Those that every pass sends there from main memory.
+    pub streamed: usize,
+}
+
+/// A placement of target and draft that could be chosen.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'a> {
+    /// Who drafts; `None` if nothing is drafted.
+    pub draft: Option<&'a DraftChoice>,
+    /// Whether the draft is on the GPU.
+    pub draft_on_gpu: bool,
+    /// The target's blocks on the GPU.
+    pub target: BlocksOnGpu,
+    /// Whether draft and target work at the same time (DuoDecoding).
+    pub beside: bool,
+}
+
+impl<'a> Candidate<'a> {
+    /// `draft` on one device, the target on the CPU.
+    pub fn drafted_by(draft: &'a DraftChoice, draft_on_gpu: bool) -> Self {
+        let target = BlocksOnGpu::default();
+        Self { draft: Some(draft), draft_on_gpu, target, beside: false }
+    }
+
+    /// The target alone, with this many of its blocks held on the GPU.
+    fn plain(held: usize) -> Self {
+        let target = BlocksOnGpu { held, streamed: 0 };
+        Self { draft: None, draft_on_gpu: false, target, beside: false }
+    }
+}
+
 /// One placement of target and draft, and what to expect of it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PlacementForecast {
@@ -133,81 +184,18 @@ impl PlacementForecast {
     pub fn is_on_cpu(&self) -> bool {
         self.layers == 0 && !self.draft_on_gpu
     }
-
-    /// In words: `head on the GPU, 12 of 32 blocks too`.
-    pub fn name(&self) -> String {
-        let who = match (self.draft, self.head) {
-            (DrafterId::Head, None) => "draft head",
-            (DrafterId::Head, Some(head)) => &format!("draft head {}", head + 1),
-            (DrafterId::SmallModel, _) => "small model",
-            _ => "plain",
-        };
-        let place = if self.draft_on_gpu { "the GPU" } else { "the CPU" };
-        let target = target_place(self.layers, self.of);
-        let duo = if self.beside { "duo: " } else { "" };
-        match self.draft {
-            DrafterId::None => format!("plain, {target}"),
-            _ => format!("{duo}{who} on {place}, {target}"),
-        }
-    }
 }
 
 impl PlacementInputs {
     /// Every placement that fits; the first has everything on the CPU and no draft.
     pub fn forecasts(&self, times: &DeviceTimes) -> Vec<PlacementForecast> {
-        let mut rows = vec![self.plain(times, 0)];
-        for draft in &self.drafts {
-            rows.push(self.drafted(times, draft, false, 0));
-        }
-        let fits = |draft: &&DraftChoice| draft.bytes <= self.room;
-        for draft in self.drafts.iter().filter(fits) {
-            rows.push(self.drafted(times, draft, true, 0));
-        }
-        let (alone, all) = (self.fitting(0), self.layers.layers);
-        if alone > 0 {
-            rows.push(self.plain(times, alone));
-            for draft in &self.drafts {
-                rows.push(self.drafted(times, draft, false, alone));
-            }
-        }
-        for draft in self.drafts.iter().filter(fits) {
-            let beside = self.fitting(draft.bytes);
-            if beside > 0 {
-                rows.push(self.drafted(times, draft, true, beside));
-            }
-        }
-        for draft in self.drafts.iter().filter(|draft| draft.kind == DrafterId::SmallModel) {
-            if draft.bytes <= self.room {
-                rows.push(self.beside(times, draft, true));
-            }
-            if alone == all {
-                rows.push(self.beside(times, draft, false));
-            }
-        }
-        rows
+        self.costs_of(self.candidates(None), times)
     }
 
     /// Every placement of the drafts that fits while the target stays where it is, with `layers` of
     /// its blocks on the GPU. The first has no draft.
     pub fn forecasts_beside(&self, times: &DeviceTimes, layers: usize) -> Vec<PlacementForecast> {
-        let LayerSize { layers: all, layer, head, .. } = self.layers;
-        let own = layers as u64 * layer + if layers == all { head } else { 0 };
-        let left = self.room.saturating_sub(own);
-        let mut rows = vec![self.plain(times, layers)];
-        for draft in &self.drafts {
-            let fits = draft.bytes <= left;
-            rows.push(self.drafted(times, draft, false, layers));
-            if fits {
-                rows.push(self.drafted(times, draft, true, layers));
-            }
-            if draft.kind == DrafterId::SmallModel && layers == 0 && fits {
-                rows.push(self.beside(times, draft, true));
-            }
-            if draft.kind == DrafterId::SmallModel && layers == all {
-                rows.push(self.beside(times, draft, false));
-            }
-        }
-        rows
+        self.costs_of(self.candidates(Some(layers)), times)
     }
 
     /// The target alone with more and more of the blocks that fit on the GPU, by quarters.
@@ -216,7 +204,44 @@ impl PlacementInputs {
         let mut counts: Vec<usize> = (1..=4).map(|quarter| most * quarter / 4).collect();
         counts.dedup();
         counts.retain(|&layers| layers > 0);
-        counts.into_iter().map(|layers| self.plain(times, layers)).collect()
+        self.costs_of(counts.into_iter().map(Candidate::plain).collect(), times)
+    }
+
+    fn costs_of(&self, all: Vec<Candidate<'_>>, times: &DeviceTimes) -> Vec<PlacementForecast> {
+        let times = PlacementTimes::Measured(times);
+        all.into_iter().map(|candidate| self.cost(times, candidate)).collect()
+    }
+
+    /// Every placement that fits, of a target that may move or has `fixed` of its blocks on the GPU.
+    fn candidates(&self, fixed: Option<usize>) -> Vec<Candidate<'_>> {
+        let on_cpu = self.drafts.iter().map(|draft| Candidate::drafted_by(draft, false));
+        let on_gpu = self.drafts.iter().map(|draft| Candidate::drafted_by(draft, true));
+        let mut found = Vec::new();
+        for drafting in std::iter::once(Candidate::plain(0)).chain(on_cpu).chain(on_gpu) {
+            let bytes = match drafting.draft {
+                Some(draft) if drafting.draft_on_gpu => draft.bytes,
+                _ => 0,
+            };
+            let mut counts = fixed.map_or_else(|| vec![0, self.fitting(bytes)], |held| vec![held]);
+            counts.dedup();
+            counts.retain(|&held| bytes <= self.room.saturating_sub(self.layers.held(held)));
+            for held in counts {
+                let target = BlocksOnGpu { held, streamed: 0 };
+                found.push(Candidate { target, ..drafting });
+            }
+        }
+        let apart = found.iter().filter(|candidate| self.may_overlap(candidate));
+        let beside: Vec<_> = apart.map(|&one| Candidate { beside: true, ..one }).collect();
+        found.extend(beside);
+        found
+    }
+
+    /// Whether draft and target could work at the same time: a small model on one device, the whole
+    /// target on the other.
+    fn may_overlap(&self, candidate: &Candidate<'_>) -> bool {
+        let apart = if candidate.draft_on_gpu { 0 } else { self.layers.layers };
+        let is_small = candidate.draft.is_some_and(|draft| draft.kind == DrafterId::SmallModel);
+        is_small && candidate.target.held == apart
     }
 
     /// How many blocks of the target fit next to this many bytes.
@@ -224,19 +249,30 @@ impl PlacementInputs {
         self.layers.fitting(self.room, beside)
     }
 
-    /// T_V with this many blocks on the GPU, ms by γ.
-    fn verify(&self, times: &DeviceTimes, layers: usize) -> Vec<(usize, f64)> {
-        let all = self.layers.layers;
+    /// The time of the target's blocks in a pass in which one takes `cpu_ms` or `gpu_ms`. A block
+    /// that is sent to the GPU travels while the previous one is computed.
+    pub(super) fn blocks_ms(
+        &self,
+        times: &DeviceTimes,
+        target: BlocksOnGpu,
+        cpu_ms: f64,
+        gpu_ms: f64,
+    ) -> f64 {
+        let BlocksOnGpu { held, streamed } = target;
+        let sent_ms = gpu_ms.max(offload_ms(self.layers.layer, times.transfer)) + times.trip_ms;
+        (self.layers.layers - held - streamed) as f64 * cpu_ms
+            + held as f64 * gpu_ms
+            + streamed as f64 * sent_ms
+    }
+
+    /// T_V with these blocks on the GPU, ms by γ.
+    fn verify(&self, times: &DeviceTimes, target: BlocksOnGpu) -> Vec<(usize, f64)> {
+        let is_whole = target.held + target.streamed == self.layers.layers;
+        let trip = if target.held > 0 { times.trip_ms } else { 0.0 };
         let pairs = times.cpu.iter().zip(&times.gpu);
         let total = pairs.map(|(cpu, gpu)| {
-            let on_gpu = layers as f64 * gpu.block_ms;
-            let ms = if layers == all {
-                gpu.rest_ms + on_gpu
-            } else {
-                let trip = if layers > 0 { times.trip_ms } else { 0.0 };
-                cpu.rest_ms + (all - layers) as f64 * cpu.block_ms + on_gpu + trip
-            };
-            (cpu.gamma, ms)
+            let rest = if is_whole { gpu.rest_ms } else { cpu.rest_ms + trip };
+            (cpu.gamma, rest + self.blocks_ms(times, target, cpu.block_ms, gpu.block_ms))
         });
         total.collect()
     }
@@ -263,7 +299,8 @@ impl PlacementInputs {
             (draft.on_cpu, &times.cpu, 0.0)
         };
         let throughput = self.throughput(times_there);
-        let (widths, blocks) = ([WIDTH.least, WIDTH.most], [draft.blocks.0, draft.blocks.1]);
+        let widths = [WIDTH.least, WIDTH.most];
+        let blocks = [draft.blocks.0, draft.blocks.1];
         let ms = blocks.map(|m| {
             let weights = (size.fixed + m as u64 * size.block) as f64;
             let bytes = weights * size.bytes_per_weight;
@@ -272,115 +309,113 @@ impl PlacementInputs {
         LevelCost { blocks, widths, ms }
     }
 
-    fn costs(
-        &self,
-        times: &DeviceTimes,
-        draft: Option<(&DraftChoice, bool)>,
-        layers: usize,
-    ) -> Costs {
-        let throughput = self.throughput(&times.cpu);
-        let size = draft.map(|(draft, _)| (draft.on_cpu, throughput));
-        let inputs = CostInputs { verifier: throughput, target: self.target, draft: size };
-        let level = draft.map(|(draft, on_gpu)| self.level(times, draft, on_gpu));
-        let measured = Measured { verify: self.verify(times, layers), level };
-        Costs::guess(&inputs).measured(&measured)
-    }
-
-    fn plain(&self, times: &DeviceTimes, layers: usize) -> PlacementForecast {
-        let costs = self.costs(times, None, layers);
-        let verify_ms = costs.verify_ms(1);
-        PlacementForecast {
-            draft: DrafterId::None,
-            head: None,
-            draft_on_gpu: false,
-            layers,
-            of: self.layers.layers,
-            beside: false,
-            budget: Budget::new(Shape { gamma: 1, width: 1, depth: 0 }, 0),
-            verify_ms,
-            draft_ms: 0.0,
-            omega: 1.0,
-            rate: 1e3 / verify_ms,
-        }
-    }
-
-    fn drafted(
-        &self,
-        times: &DeviceTimes,
-        draft: &DraftChoice,
-        draft_on_gpu: bool,
-        layers: usize,
-    ) -> PlacementForecast {
-        let costs = self.costs(times, Some((draft, draft_on_gpu)), layers);
-        let space = SearchSpace {
-            overrides: self.overrides,
-            blocks: Some(draft.blocks),
-            prefer: Prefer::Speed,
-            always: true,
-        };
-        let (budget, _) = space.best(&costs, prior::omega);
-        let omega = prior::omega(&budget);
-        PlacementForecast {
-            draft: draft.kind,
-            head: draft.head,
-            draft_on_gpu,
-            layers,
-            of: self.layers.layers,
-            beside: false,
-            budget,
-            verify_ms: costs.verify_ms(budget.shape.gamma),
-            draft_ms: costs.draft_ms(&budget.shape, budget.blocks),
-            omega,
-            rate: rate(&costs, &budget, omega),
-        }
-    }
-
-    /// DuoDecoding: the draft on one device, the whole target on the other.
-    fn beside(
-        &self,
-        times: &DeviceTimes,
-        draft: &DraftChoice,
-        draft_on_gpu: bool,
-    ) -> PlacementForecast {
-        let layers = if draft_on_gpu { 0 } else { self.layers.layers };
-        let costs = self.costs(times, Some((draft, draft_on_gpu)), layers);
-        let step_ms = self.level(times, draft, draft_on_gpu).at(draft.blocks.1, 1);
-        let right = prior::chain_acceptance(draft.blocks.1);
-        let weighed = (1..=MOST_BESIDE).map(|gamma| {
-            let verify_ms = costs.verify_ms(gamma + 1);
-            let (omega, round_ms) = beside_target(gamma, right, verify_ms, step_ms);
-            let shape = Shape { gamma, width: 1, depth: gamma };
-            PlacementForecast {
-                draft: draft.kind,
-                head: draft.head,
-                draft_on_gpu,
-                layers,
-                of: self.layers.layers,
-                beside: true,
-                budget: Budget::new(shape, draft.blocks.1),
-                verify_ms,
-                draft_ms: gamma as f64 * step_ms,
-                omega,
-                rate: omega * 1e3 / round_ms.max(f64::MIN_POSITIVE),
+    /// T_V and T_D of a candidate.
+    fn times_of(&self, times: PlacementTimes<'_>, candidate: Candidate<'_>) -> Costs {
+        match times {
+            PlacementTimes::Assumed { cpu, gpu } => {
+                let draft = candidate.draft.map(|draft| match candidate.draft_on_gpu {
+                    true => (draft.on_gpu, gpu),
+                    false => (draft.on_cpu, cpu),
+                });
+                Costs::guess(&CostInputs { verifier: cpu, target: self.target, draft })
             }
-        });
-        // There is always a first element.
-        let first = self.plain(times, layers);
-        weighed.fold(
-            first,
-            |best, other| {
-                if !best.beside || other.rate > best.rate { other } else { best }
-            },
-        )
+            PlacementTimes::Measured(times) => {
+                let verifier = self.throughput(&times.cpu);
+                let size = candidate.draft.map(|draft| (draft.on_cpu, verifier));
+                let inputs = CostInputs { verifier, target: self.target, draft: size };
+                let on_gpu = candidate.draft_on_gpu;
+                let level = candidate.draft.map(|draft| self.level(times, draft, on_gpu));
+                let verify = self.verify(times, candidate.target);
+                Costs::guess(&inputs).measured(&Measured { verify, level })
+            }
+        }
+    }
+
+    /// What to expect of a candidate, with the budget that is best for it.
+    pub fn cost(&self, times: PlacementTimes<'_>, candidate: Candidate<'_>) -> PlacementForecast {
+        let costs = self.times_of(times, candidate);
+        let round = match candidate.draft {
+            None => PlannedRound::plain(&costs),
+            Some(draft) if candidate.beside => PlannedRound::beside(&costs, draft),
+            Some(draft) => {
+                let space = SearchSpace {
+                    overrides: self.overrides,
+                    blocks: Some(draft.blocks),
+                    prefer: Prefer::Speed,
+                    always: true,
+                };
+                PlannedRound::alternating(&costs, &space)
+            }
+        };
+        PlacementForecast {
+            draft: candidate.draft.map_or(DrafterId::None, |draft| draft.kind),
+            head: candidate.draft.and_then(|draft| draft.head),
+            draft_on_gpu: candidate.draft_on_gpu,
+            layers: candidate.target.held,
+            of: self.layers.layers,
+            beside: candidate.beside,
+            budget: round.budget,
+            verify_ms: round.verify_ms,
+            draft_ms: round.draft_ms,
+            omega: round.omega,
+            rate: round.rate(),
+        }
     }
 }
 
-/// Where a target with `layers` of its `of` blocks on the GPU is, in words.
-pub fn target_place(layers: usize, of: usize) -> String {
-    match layers {
-        0 => "target on the CPU".to_owned(),
-        all if all == of => "target on the GPU".to_owned(),
-        some => format!("{some} of {of} target blocks on the GPU"),
+/// What is expected of a round.
+struct PlannedRound {
+    budget: Budget,
+    omega: f64,
+    verify_ms: f64,
+    draft_ms: f64,
+    round_ms: f64,
+}
+
+impl PlannedRound {
+    /// Tokens per second.
+    fn rate(&self) -> f64 {
+        self.omega * 1e3 / self.round_ms.max(f64::MIN_POSITIVE)
+    }
+
+    /// Without a draft.
+    fn plain(costs: &Costs) -> Self {
+        let budget = Budget::new(Shape { gamma: 1, width: 1, depth: 0 }, 0);
+        let verify_ms = costs.verify_ms(1);
+        Self { budget, omega: 1.0, verify_ms, draft_ms: 0.0, round_ms: verify_ms }
+    }
+
+    /// With a tree that is drafted before the pass.
+    fn alternating(costs: &Costs, space: &SearchSpace) -> Self {
+        let (budget, _) = space.best(costs, prior::omega);
+        let Budget { shape, blocks, .. } = budget;
+        Self {
+            budget,
+            omega: prior::omega(&budget),
+            verify_ms: costs.verify_ms(shape.gamma),
+            draft_ms: costs.draft_ms(&shape, blocks),
+            round_ms: costs.round_ms(&shape, blocks),
+        }
+    }
+
+    /// With tokens that are drafted during the pass (DuoDecoding): the best of every γ.
+    fn beside(costs: &Costs, draft: &DraftChoice) -> Self {
+        let blocks = draft.blocks.1;
+        let step_ms = costs.draft_ms(&Shape { gamma: 2, width: 1, depth: 0 }, blocks);
+        let right = prior::chain_acceptance(blocks);
+        let of = |gamma: usize| {
+            let verify_ms = costs.verify_ms(gamma + 1);
+            let (omega, round_ms) = beside_target(gamma, right, verify_ms, step_ms);
+            let budget = Budget::new(Shape { gamma, width: 1, depth: gamma }, blocks);
+            Self { budget, omega, verify_ms, draft_ms: gamma as f64 * step_ms, round_ms }
+        };
+        let mut best = of(1);
+        for other in (2..=MOST_BESIDE).map(of) {
+            if other.rate() > best.rate() {
+                best = other;
+            }
+        }
+        best
     }
 }
 

@@ -74,7 +74,7 @@ fn taken(room: u64, faster: f64) -> PlacementForecast {
 fn a_card_without_room_or_speed_is_left_alone() {
     for (room, faster) in [(0, 20.0), (8000 * MIB, 0.1), (8000 * MIB, 1e-3)] {
         let best = taken(room, faster);
-        assert!(best.is_on_cpu(), "{room} bytes, {faster} times: {}", best.name());
+        assert!(best.is_on_cpu(), "{room} bytes, {faster} times: {best:?}");
     }
     let rows = inputs(0).forecasts(&times(20.0));
     assert!(rows.iter().all(PlacementForecast::is_on_cpu), "nothing fits: {rows:?}");
@@ -84,44 +84,49 @@ fn a_card_without_room_or_speed_is_left_alone() {
 #[test]
 fn a_small_card_takes_the_draft_and_a_large_one_the_target() {
     let small = taken(1500 * MIB, 10.0);
-    assert!(small.draft_on_gpu, "{}", small.name());
+    assert!(small.draft_on_gpu, "{small:?}");
     let large = taken(12_000 * MIB, 10.0);
-    assert_eq!(large.layers, 32, "{}", large.name());
+    assert_eq!(large.layers, 32, "{large:?}");
     assert!(large.rate > small.rate);
 }
 
-/// The row of each name for a card that holds everything.
+/// Who drafts, whether on the GPU, how many blocks of the target are there, and whether both work at
+/// the same time.
+fn places(rows: &[PlacementForecast]) -> Vec<(DrafterId, bool, usize, bool)> {
+    rows.iter().map(|row| (row.draft, row.draft_on_gpu, row.layers, row.beside)).collect()
+}
+
 #[test]
 fn every_way_to_share_out_is_weighed() {
-    let rows = inputs(12_000 * MIB).forecasts(&times(10.0));
-    let names: Vec<String> = rows.iter().map(PlacementForecast::name).collect();
-    for name in [
-        "plain, target on the CPU",
-        "draft head on the CPU, target on the CPU",
-        "draft head on the GPU, target on the CPU",
-        "small model on the GPU, target on the CPU",
-        "plain, target on the GPU",
-        "draft head on the GPU, target on the GPU",
-        "small model on the CPU, target on the GPU",
-        "duo: small model on the GPU, target on the CPU",
-        "duo: small model on the CPU, target on the GPU",
-    ] {
-        assert!(names.iter().any(|found| found == name), "{name} is not in {names:?}");
-    }
-    let rows = inputs(3000 * MIB).forecasts(&times(10.0));
-    let names: Vec<String> = rows.iter().map(PlacementForecast::name).collect();
-    for name in [
-        "plain, 18 of 32 target blocks on the GPU",
-        "draft head on the GPU, 10 of 32 target blocks on the GPU",
-    ] {
-        assert!(names.iter().any(|found| found == name), "{name} is not in {names:?}");
+    use DrafterId::{Head, None, SmallModel};
+    let all = places(&inputs(12_000 * MIB).forecasts(&times(10.0)));
+    let expected = [
+        (None, false, 0, false),
+        (None, false, 32, false),
+        (Head, false, 0, false),
+        (Head, false, 32, false),
+        (SmallModel, false, 0, false),
+        (SmallModel, false, 32, false),
+        (Head, true, 0, false),
+        (Head, true, 32, false),
+        (SmallModel, true, 0, false),
+        (SmallModel, true, 32, false),
+        (SmallModel, false, 32, true),
+        (SmallModel, true, 0, true),
+    ];
+    assert_eq!(all, expected);
+    let some = places(&inputs(3000 * MIB).forecasts(&times(10.0)));
+    for part in [(None, false, 18, false), (Head, true, 10, false)] {
+        assert!(some.contains(&part), "{part:?} is not in {some:?}");
     }
 }
 
 #[test]
 fn blocks_on_a_fast_card_save_their_time_and_cost_a_trip() {
-    let (inputs, times) = (inputs(3000 * MIB), times(10.0));
-    let plain = |layers| inputs.plain(&times, layers).verify_ms;
+    let inputs = inputs(3000 * MIB);
+    let times = times(10.0);
+    let measured = PlacementTimes::Measured(&times);
+    let plain = |layers| inputs.cost(measured, Candidate::plain(layers)).verify_ms;
     // 33 parts of 5 ms; 18 of them take a tenth of that; one transfer in both directions.
     assert!((plain(0) - 165.0).abs() < 1e-6, "{}", plain(0));
     assert!((plain(18) - (75.0 + 9.0 + 0.1)).abs() < 1e-6, "{}", plain(18));
@@ -158,15 +163,16 @@ fn the_paper_s_equations() {
 #[test]
 fn reasons_name_both_devices_the_gain_and_the_baseline() {
     for (room, faster) in [(12_000 * MIB, 10.0), (0, 10.0)] {
-        let (inputs, times) = (inputs(room), times(faster));
+        let inputs = inputs(room);
+        let times = times(faster);
         let rows = inputs.forecasts(&times);
         let best = best_placement(&rows).unwrap();
         let reasons = placement_reasons(&inputs, &times, &rows, best, "a card");
         let [blocks, placed, offload] = &reasons[..] else { panic!("{reasons:?}") };
         let Reason::BlockTimes { cpu_ms, gpu_ms, .. } = *blocks else { panic!("{blocks:?}") };
         assert!((cpu_ms - 5.0).abs() < 1e-9 && (gpu_ms - 0.5).abs() < 1e-9, "{blocks:?}");
-        let Reason::Placed { on_cpu, rate, .. } = placed else { panic!("{placed:?}") };
-        assert_eq!((on_cpu.is_none(), *rate), (best.is_on_cpu(), best.rate));
+        let Reason::Placed { on_cpu, best: told, .. } = placed else { panic!("{placed:?}") };
+        assert_eq!((on_cpu.is_none(), told), (best.is_on_cpu(), best));
         let Reason::Offload { transfer, offload_ms: offload, beats, .. } = *offload else {
             panic!("{offload:?}")
         };

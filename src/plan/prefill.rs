@@ -3,8 +3,7 @@
 
 use serde::Serialize;
 
-use super::placement_reasons::offload_ms;
-use super::placements::{BlockTime, DeviceTimes, PlacementInputs, WORTH};
+use super::placements::{BlockTime, BlocksOnGpu, DeviceTimes, PlacementInputs, WORTH};
 
 /// What to expect of reading a prompt on both devices.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -28,13 +27,16 @@ impl PlacementInputs {
         times: &DeviceTimes,
         (least, slice): (usize, usize),
     ) -> Option<PrefillForecast> {
-        let blocks = self.layers.layers as f64;
-        let (cpu, gpu) = (times.cpu.last()?, times.gpu.last()?);
+        let cpu = times.cpu.last()?;
+        let gpu = times.gpu.last()?;
         // Beyond the largest measured γ, every row costs as much as the rows before.
         let block = |at: &BlockTime, rows: usize| at.block_ms * rows as f64 / at.gamma as f64;
-        let on_cpu = |rows: usize| blocks * block(cpu, rows);
-        let sent = offload_ms(self.layers.layer, times.transfer);
-        let on_gpu = |rows: usize| blocks * (block(gpu, rows).max(sent) + times.trip_ms);
+        let pass = |target: BlocksOnGpu, rows: usize| {
+            self.blocks_ms(times, target, block(cpu, rows), block(gpu, rows))
+        };
+        let on_cpu = |rows: usize| pass(BlocksOnGpu::default(), rows);
+        let streamed = BlocksOnGpu { held: 0, streamed: self.layers.layers };
+        let on_gpu = |rows: usize| pass(streamed, rows);
         let rate = |ms: f64| slice as f64 * 1e3 / ms.max(f64::MIN_POSITIVE);
         Some(PrefillForecast {
             cpu: rate(on_cpu(slice)),

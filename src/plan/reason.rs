@@ -2,6 +2,7 @@
 
 use super::DrafterId;
 use super::heads::HeadForecast;
+use super::placements::PlacementForecast;
 use crate::speculate::Shape;
 
 /// Why something runs on the CPU, or a draft head cannot be used. Sizes are bytes.
@@ -196,12 +197,10 @@ pub enum Reason {
     },
     /// What is expected of the placement taken.
     Placed {
-        /// Its name.
-        name: String,
-        /// Tokens per second.
-        rate: f64,
+        /// The placement.
+        best: PlacementForecast,
         /// The best on the CPU alone, if that is another.
-        on_cpu: Option<(String, f64)>,
+        on_cpu: Option<PlacementForecast>,
         /// The GPU.
         gpu: String,
         /// What a placement there would have to be faster by, a share.

@@ -74,7 +74,7 @@ pub fn run(
         if runs.len() >= 2 && began.elapsed() >= limit {
             break;
         }
-        progress(&expected.name());
+        progress(&messages::placement(expected));
         let found = measuring.placed(expected, progress);
         runs.push(PlacedRun { expected: *expected, found });
     }

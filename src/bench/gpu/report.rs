@@ -9,7 +9,7 @@ use crate::bench::{Table, TableStyle};
 use crate::hardware::Machine;
 use crate::load::Placements;
 use crate::messages;
-use crate::plan::{BlockTime, DeviceTimes, LevelCost, PlacementForecast, target_place};
+use crate::plan::{BlockTime, DeviceTimes, LevelCost, PlacementForecast};
 use crate::printable::{json_line, printable};
 use crate::settings::Settings;
 
@@ -69,7 +69,7 @@ impl Prompt {
     /// Of a target with `of` blocks.
     fn new(run: PromptRun, of: usize) -> Self {
         let streamed = if run.streamed { ", its blocks streamed to the GPU" } else { "" };
-        let name = target_place(run.layers, of) + streamed;
+        let name = messages::target_place(run.layers, of) + streamed;
         let expected_tokens_s = run.expected;
         let (tokens_s, failed) = match run.found {
             Ok(rate) => (Some(rate), None),
@@ -130,7 +130,7 @@ impl GpuReport {
                 Err(reason) => (None, Some(reason)),
             };
             let layers = expected.layers;
-            Row { name: expected.name(), layers, expected, measured, failed }
+            Row { name: messages::placement(&expected), layers, expected, measured, failed }
         };
         let placements: Vec<Row> = runs.into_iter().map(row).collect();
         let rates =
@@ -147,7 +147,7 @@ impl GpuReport {
             gpu,
             target: settings.target.clone().unwrap_or_else(|| "bundled".to_owned()),
             times,
-            predicted: best.name(),
+            predicted: messages::placement(&best),
             measured: fastest.map(|(row, _)| row.name.clone()),
             placements,
             left_out,
