@@ -77,8 +77,8 @@ impl PastRounds {
         self.0.push_back(PastRound { shape, path });
     }
 
-    /// How likely an accepted path is to continue for one more level, from all levels observed and a
-    /// few imaginary ones: (right + 3) / (right + wrong + 5), the mean of a Beta distribution.
+    /// How likely an accepted path is to continue for one more level, from all levels observed and
+    /// a few imaginary ones: (right + 3) / (right + wrong + 5), the mean of a Beta distribution.
     fn goes_on(&self) -> f64 {
         let right: usize = self.0.iter().map(|entry| entry.path.len()).sum();
         let wrong = self.0.iter().filter(|entry| !entry.reaches(entry.shape.depth)).count();

@@ -1,6 +1,6 @@
-//! The controller of the strategy `auto`: a bandit. In each round it pulls one of several arms: plain
-//! decoding (the baseline), the draft from the context, or a model drafter. An arm's rate is its
-//! tokens per millisecond. The regret of a round is the time that it takes longer than
+//! The controller of the strategy `auto`: a bandit. In each round it pulls one of several arms:
+//! plain decoding (the baseline), the draft from the context, or a model drafter. An arm's rate is
+//! its tokens per millisecond. The regret of a round is the time that it takes longer than
 //! the best other arm would have taken for its tokens.
 //!
 //! The draft from the context costs almost nothing and knows in advance what it promises, so it
@@ -13,6 +13,7 @@
 //! The paper's confidence bounds are replaced by waits that double with each failed trial, because
 //! rates change with the text.
 
+use super::VerifyTimes;
 use super::choose::Plan;
 use super::context_arm::ContextArm;
 use super::controller::{ArmPlan, Controller, RoundObservation};
@@ -21,7 +22,6 @@ use super::model_arm::ModelArm;
 use super::overrides::TreeOverrides;
 use super::pace::Ease;
 use super::reason::Reason;
-use super::{DrafterId, VerifyTimes};
 use crate::speculate::{Budget, Shape};
 
 /// The fraction of the time of all rounds that exploration may cost: α.

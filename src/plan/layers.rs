@@ -87,8 +87,8 @@ impl LayerPlacement {
     }
 }
 
-/// Decides how many blocks of the target leave the CPU. The final norm and the LM head move
-/// together with the last block. `vram` is the GPU memory that the user stated.
+/// Decides how many blocks of the target leave the CPU. The final norm and the LM head move with
+/// the last block. `vram` is the GPU memory that the user stated.
 pub fn place_layers(
     setting: Setting,
     (choice, vram): (DeviceChoice, Option<u64>),

@@ -27,9 +27,9 @@ impl Mean {
     }
 }
 
-/// The pace of one kind of round, in means of tokens and of time per round: a long-run mean, x̄ +=
-/// (x − x̄) / n with n up to [`LONG`], combined with the latest rounds of this answer as (PRIOR·x̄ +
-/// Σ FADEⁱ·xᵢ) / (PRIOR + Σ FADEⁱ).
+/// The pace of one kind of round, in means of tokens and of time per round. The long-run mean is
+/// x̄ += (x − x̄) / n with n up to [`LONG`]. The latest rounds of this answer are added to it as
+/// (PRIOR·x̄ + Σ FADEⁱ·xᵢ) / (PRIOR + Σ FADEⁱ).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pace {
     /// An average round.
@@ -179,7 +179,8 @@ impl Tally {
     }
 
     /// Tokens per millisecond that such rounds may truly have: one standard error above the
-    /// observed mean, (x̄ + s/√n) · n / Σ ms. It is unlimited while there are too few rounds to know how much they vary.
+    /// observed mean, (x̄ + s/√n) · n / Σ ms. It is unlimited while there are too few rounds to
+    /// know how much they vary.
     pub(super) fn may_have(&self) -> f64 {
         const KNOWN: f64 = 6.0;
         if self.rounds < KNOWN {

@@ -1,5 +1,5 @@
-//! Where target and drafts should run: one list of candidates that fit, and one cost of a candidate,
-//! which is the tokens per second that are expected of it (method.md, Placement). The times are
+//! Where target and drafts should run: one list of candidates that fit, and one cost, which is how
+//! many tokens per second are expected of a candidate (method.md, Placement). The times are
 //! those that both devices took for some of the target's own blocks, or assumed ones. It must never
 //! measure, and must not depend on the device.
 
@@ -212,7 +212,7 @@ impl PlacementInputs {
         all.into_iter().map(|candidate| self.cost(times, candidate)).collect()
     }
 
-    /// Every placement that fits, of a target that may move or has `fixed` of its blocks on the GPU.
+    /// Every placement that fits. The target may move unless it has `fixed` blocks on the GPU.
     fn candidates(&self, fixed: Option<usize>) -> Vec<Candidate<'_>> {
         let on_cpu = self.drafts.iter().map(|draft| Candidate::drafted_by(draft, false));
         let on_gpu = self.drafts.iter().map(|draft| Candidate::drafted_by(draft, true));

@@ -90,8 +90,8 @@ fn a_small_card_takes_the_draft_and_a_large_one_the_target() {
     assert!(large.rate > small.rate);
 }
 
-/// Who drafts, whether on the GPU, how many blocks of the target are there, and whether both work at
-/// the same time.
+/// Who drafts, whether on the GPU, how many blocks of the target are there, and whether both work
+/// at the same time.
 fn places(rows: &[PlacementForecast]) -> Vec<(DrafterId, bool, usize, bool)> {
     rows.iter().map(|row| (row.draft, row.draft_on_gpu, row.layers, row.beside)).collect()
 }

@@ -1,6 +1,7 @@
-//! One planner for every strategy. Each strategy has its own controller, with its own T_D and
-//! acceptance history, so that what is learned with one does not distort another; T_V is the
-//! target's and learned once. It must never decide a token.
+//! One planner for every strategy. Each strategy has its own controller with its own T_D and
+//! acceptance history, so that it does not learn from another strategy's rounds. Only T_V is
+//! learned from the rounds of all strategies, because it is the target's. It must never decide a
+//! token.
 
 use super::{Controls, Planner, RoundPlan};
 use crate::decode::{Arm, Round};
