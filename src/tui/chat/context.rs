@@ -81,7 +81,7 @@ impl ContextUsage {
                  conversation back with /load."
             )
         };
-        let alone = alone.filter(|_| self.never_fits());
+        let alone = if self.never_fits() { alone } else { None };
         let what = match (alone, &key) {
             (Some(alone), None) => format!(
                 "This message alone has {alone} tokens, and the context holds {holds}: it would \

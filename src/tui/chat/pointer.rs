@@ -65,7 +65,9 @@ fn released(state: &mut ScreenState) {
     let text = selected_text(turns, &selection, state.chat.shows_thoughts);
     let first = first_byte(turns, &selection);
     // The tree of an answer under way stays with its latest round.
-    if let Some((turn, byte)) = first.filter(|_| !state.answering()) {
+    if !state.answering()
+        && let Some((turn, byte)) = first
+    {
         // Text that has no round kept is selected all the same.
         let _ = state.show_round_of(turn, byte);
     }
@@ -81,7 +83,8 @@ fn click(state: &mut ScreenState, selection: Selection) {
     let point = selection.from;
     let Some(turn) = state.chat.turns().get(point.turn) else { return };
     let answer = turn.role == crate::chat::Role::Assistant;
-    if let Some(byte) = byte_at(turn, point).filter(|_| answer)
+    if answer
+        && let Some(byte) = byte_at(turn, point)
         && let Err(why) = state.go_to_round_of(point.turn, byte)
     {
         state.refuse(why);

@@ -153,8 +153,9 @@ fn joint(text: &str, end: Option<usize>, begin: Option<usize>) -> &'static str {
 fn part_of(turn: &Turn, part: TurnPart, open: bool) -> Option<(&[TextRow], &str)> {
     match part {
         TurnPart::Text => Some((turn.laid_out(), &turn.text)),
+        TurnPart::Thought if !open => None,
         TurnPart::Thought => {
-            let thought = turn.thought.as_ref().filter(|_| open)?;
+            let thought = turn.thought.as_ref()?;
             Some((thought.laid_out(), &thought.text))
         }
     }
@@ -196,7 +197,10 @@ fn selected_part(
 
 /// The byte of the message below a place; `None` where there is no text.
 pub fn byte_at(turn: &Turn, point: TextPoint) -> Option<usize> {
-    let row = turn.laid_out().get(point.row).filter(|_| point.part == TurnPart::Text)?;
+    if point.part != TurnPart::Text {
+        return None;
+    }
+    let row = turn.laid_out().get(point.row)?;
     cut(row, point.column, point.column + 1, false).from
 }
 

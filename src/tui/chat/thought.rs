@@ -48,7 +48,7 @@ pub(crate) const BAR_WIDTH: u16 = 2;
 
 /// The rows that the thoughts of `turn` take at `width`, laid out for it; 0 if there are none.
 pub(crate) fn rows(turn: &mut Turn, width: usize, open: bool) -> usize {
-    if let Some(thought) = turn.thought.as_mut().filter(|_| open) {
+    if open && let Some(thought) = &mut turn.thought {
         thought.lay_out(width.saturating_sub(usize::from(BAR_WIDTH)));
     }
     laid_out(turn, open)

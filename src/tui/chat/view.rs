@@ -110,7 +110,10 @@ type Lit = (usize, Range<usize>);
 /// frame.
 fn go_to_lit(state: &mut ScreenState, counts: &[usize], lit: Option<&Lit>) {
     let goes = state.tree.goes();
-    let Some((turn, bytes)) = lit.filter(|_| goes) else { return };
+    let Some((turn, bytes)) = lit else { return };
+    if !goes {
+        return;
+    }
     let open = state.chat.shows_thoughts;
     let Some(said) = state.chat.turns().get(*turn) else { return };
     let is_there = |piece: &StyledSpan| {
@@ -190,7 +193,7 @@ fn found(
     let places: Vec<Range<usize>> =
         places.iter().map(|at| at.start + gutter..at.end + gutter).collect();
     let mut line = marked(line, &places, styles.selected.add_modifier(Modifier::BOLD));
-    if let Some(gutter) = line.spans.first_mut().filter(|_| here) {
+    if here && let Some(gutter) = line.spans.first_mut() {
         gutter.content = gutter.content.replacen(' ', HERE, 1).into();
     }
     line

@@ -15,7 +15,7 @@ use crate::tui::theme::Styles;
 /// What the demo is, and the way to a model whose answers are of use; nothing for other models.
 /// In one row where it fits, else each sentence in rows of its own.
 fn what_the_demo_is(state: &ScreenState, width: usize, styles: &Styles) -> Vec<Line<'static>> {
-    let Some(ready) = state.models.ready.as_ref().filter(|_| state.models.counts_rounds()) else {
+    let Some(ready) = state.models.ready.as_ref().filter(|ready| ready.models.is_bundled()) else {
         return Vec::new();
     };
     // The demo's name ends with its size.

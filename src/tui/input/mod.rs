@@ -164,7 +164,9 @@ impl Input {
             sent.cloned().unwrap_or_else(|| Written::from(said.as_str()))
         };
         let mut all: Vec<Written> = messages.iter().map(as_written).collect();
-        all.extend(Some(self.written()).filter(|_| !self.is_empty()));
+        if !self.is_empty() {
+            all.push(self.written());
+        }
         self.write(Written::joined(all));
     }
 
@@ -356,9 +358,10 @@ impl Input {
     /// Commands one of whose names begins as the input does, first the one that is written out;
     /// none once an argument is being written.
     pub fn suggestions(&self) -> Vec<&'static SlashCommand> {
-        let Some(word) = self.command_word().filter(|_| !self.completion.dismissed) else {
+        let Some(word) = self.command_word() else { return Vec::new() };
+        if self.completion.dismissed {
             return Vec::new();
-        };
+        }
         let begun = |command: &&SlashCommand| command.name_like(word).is_some();
         let mut found: Vec<_> = COMMANDS.iter().filter(begun).collect();
         found.sort_by_key(|command| command.names().all(|name| name != word));
@@ -367,7 +370,10 @@ impl Input {
 
     /// The path that is being written before the cursor.
     fn path(&self) -> Option<&str> {
-        paths::path_before(self.before()).filter(|_| !self.completion.dismissed)
+        if self.completion.dismissed {
+            return None;
+        }
+        paths::path_before(self.before())
     }
 
     /// The folder whose names are needed for it; asked for once.

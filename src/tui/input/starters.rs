@@ -79,7 +79,9 @@ impl ScreenState {
 
     /// The question under the cursor goes into the message, if there is one.
     pub fn take_selected_starter(&mut self) {
-        if let Some(at) = self.input.starters.selected.filter(|_| self.offers_starters()) {
+        if self.offers_starters()
+            && let Some(at) = self.input.starters.selected
+        {
             self.take_starter(at);
         }
     }

@@ -150,7 +150,7 @@ fn messages_come_back_as_they_were_written() {
     input.paste("Sum up: ");
     input.paste(&one);
     let sent = format!("{two}\n\na.txt:\n…");
-    let said = [format!("Sum up: {one}"), sent, "by nobody".to_string()];
+    let said = [format!("Sum up: {one}"), sent, "by me".to_string()];
     input.sent_as(Some(&said[0]));
     input.paste(&two);
     input.paste(" @a.txt");
@@ -158,9 +158,9 @@ fn messages_come_back_as_they_were_written() {
     input.paste(&one);
     input.take_back(&said);
     let lines =
-        ["Sum up: ⟦20 lines⟧", "", "⟦20 lines #2⟧ @a.txt", "", "by nobody", "", "⟦20 lines #3⟧"];
+        ["Sum up: ⟦20 lines⟧", "", "⟦20 lines #2⟧ @a.txt", "", "by me", "", "⟦20 lines #3⟧"];
     assert_eq!(input.area().lines(), lines);
-    let whole = format!("Sum up: {one}\n\n{two} @a.txt\n\nby nobody\n\n{one}");
+    let whole = format!("Sum up: {one}\n\n{two} @a.txt\n\nby me\n\n{one}");
     assert_eq!(input.text(), whole, "each mark stands for its own text");
 }
 

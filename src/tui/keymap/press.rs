@@ -89,7 +89,7 @@ impl KeyPress {
                     ));
                 }
                 // Terminals send these for Tab, Enter and Esc.
-                if let Some(same) = same_as(c).filter(|_| control) {
+                if control && let Some(same) = same_as(c) {
                     return Err(format!("in a terminal, \"{text}\" is {same}; choose another key"));
                 }
                 let c = match (shift, chord) {

@@ -20,7 +20,10 @@ impl App {
     /// Gives the terminal to the user's editor. What it leaves comes as an event; meanwhile an
     /// answer continues, and nothing is drawn.
     pub(super) fn edit(&mut self, text: &str) -> Result<(), String> {
-        let Some(results) = self.results.clone().filter(|_| !self.editing) else { return Ok(()) };
+        let Some(results) = self.results.clone() else { return Ok(()) };
+        if self.editing {
+            return Ok(());
+        }
         let editor = editor::chosen(|name| std::env::var_os(name))?;
         let file = editor::file_of(text)?;
         self.pause.set(true);

@@ -16,7 +16,10 @@ impl ScreenState {
             Focus::Chat => !self.tree.live(),
             Focus::Input | Focus::Meters | Focus::Controls => false,
         };
-        let bytes = self.tree.bytes().filter(|_| looks)?;
+        if !looks {
+            return None;
+        }
+        let bytes = self.tree.bytes()?;
         let of = self.tree.of();
         let turn = self.chat.turns().iter().rposition(|turn| turn.written == of)?;
         Some((turn, bytes))

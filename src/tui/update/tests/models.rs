@@ -218,7 +218,7 @@ fn a_message_for_another_model_waits_for_it_and_comes_back_if_it_fails() {
 #[test]
 fn while_the_former_model_is_unloaded_nothing_is_asked() {
     let (mut state, job) = loading();
-    let reason = "Qwen needs 9000 MiB beside the models in use, and 5000 are free".to_string();
+    let reason = "Qwen needs 9000 MiB next to the models in use, and 5000 are free".to_string();
     say(&mut state, Event::Unloaded { load: job.load, reason });
     assert!(said(&state).contains("9000 MiB"), "{}", said(&state));
     assert!(type_keys(&mut state, "one<enter>").is_empty());
