@@ -52,7 +52,7 @@ pub(crate) mod tree;
 pub(crate) mod update;
 pub(crate) mod view;
 
-pub(crate) use effects::Left;
 pub(crate) use effects::model_finder::ModelFinder;
+pub(crate) use effects::{Left, Opening};
 pub use input::Starters;
-pub(crate) use run::{NotOpened, Opening, ScreenConfig, run};
+pub(crate) use run::{NotOpened, ScreenConfig, run};

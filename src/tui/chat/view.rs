@@ -8,7 +8,8 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use super::{SeenRows, Thought, Turn, TurnPart, footer, thought, welcome};
+use super::thought::view as thought;
+use super::{SeenRows, Thought, Turn, TurnPart, footer, welcome};
 use crate::chat::Role;
 use crate::decode::Origin;
 use crate::tui::actions::Action;

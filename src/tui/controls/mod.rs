@@ -10,7 +10,6 @@ use crate::draft::{Budget, Depths};
 use crate::plan::{BLOCKS, DEPTH, GAMMA, Limits, PACE, WIDTH};
 use crate::speculate::SamplerSettings;
 use crate::tui::actions::Dial;
-use crate::tui::state::ScreenState;
 use crate::tui::tree::Rounds;
 use crate::worker::{Controls, Ready, Setting};
 
@@ -246,13 +245,6 @@ impl<'a> DialRanges<'a> {
             }
             _ => "M cannot be changed".to_string(),
         }
-    }
-}
-
-impl ScreenState {
-    /// The dials with what their values depend on.
-    pub(crate) fn dials(&self) -> DialRanges<'_> {
-        DialRanges::new(self.models.ready.as_deref(), &self.tree)
     }
 }
 

@@ -5,6 +5,13 @@ use crate::tui::actions::Dial;
 use crate::tui::state::ScreenState;
 use crate::worker::Controls;
 
+impl ScreenState {
+    /// The dials with what their values depend on.
+    pub(crate) fn dials(&self) -> DialRanges<'_> {
+        DialRanges::new(self.models.ready.as_deref(), &self.tree)
+    }
+}
+
 /// Changes a dial by `steps`, which fixes its value.
 pub(crate) fn adjust(state: &mut ScreenState, dial: Dial, steps: i8) {
     let adjusted =

@@ -38,6 +38,9 @@ pub(crate) fn framed(frame: &mut Frame<'_>, area: Rect, block: Block<'_>) -> Rec
     inner
 }
 
+/// The most columns of a box: a comfortable row.
+pub(crate) const WIDTH: u16 = 76;
+
 /// What is written on the edges of a box.
 pub(crate) struct Edges<'a> {
     /// On the upper edge.

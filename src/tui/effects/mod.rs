@@ -16,7 +16,6 @@ use crate::chat::{
 };
 use crate::decode::{discard_other_snapshots, discard_snapshots};
 use crate::tui::event::ScreenEvent;
-use crate::tui::run::Opening;
 use crate::worker::{Command, ModelChoice, SharedControls, Worker};
 
 mod unsaved;
@@ -39,6 +38,16 @@ pub struct Left {
     pub unsent_alone: bool,
     /// What could not be saved.
     pub lost: Option<Lost>,
+}
+
+/// A saved conversation to begin with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Opening {
+    Latest,
+    /// The one with this name or this beginning of a title.
+    Titled(String),
+    /// The one that is chosen from the list.
+    Listed,
 }
 
 /// Everything outside the screen that effects act on.

@@ -1,11 +1,11 @@
 //! Files for the message: those that `/file` takes in, and those that its words name. Must never do
 //! IO.
 
+use super::send::send_message;
 use crate::tui::actions::Action;
 use crate::tui::display::Focus;
 use crate::tui::event::{Effect, NamedFile};
 use crate::tui::state::ScreenState;
-use crate::tui::update::action::send_message;
 
 /// Few tokenizers are far from it; the real number shows when the text is sent.
 const BYTES_A_TOKEN: usize = 4;

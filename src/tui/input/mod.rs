@@ -4,6 +4,7 @@
 pub(crate) mod files;
 mod folds;
 mod paths;
+pub(crate) mod send;
 mod starters;
 pub(crate) mod view;
 

@@ -1,5 +1,8 @@
 use super::in_force::KeyProblem;
 use super::*;
+use crate::tui::display::Focus;
+use crate::tui::state::ScreenState;
+use crossterm::event::KeyCode;
 
 #[test]
 fn no_key_has_two_actions_in_one_scope() {

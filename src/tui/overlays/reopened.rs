@@ -3,8 +3,8 @@
 
 use ratatui::Frame;
 
-use super::view::WIDTH;
 use crate::tui::draw::areas::Areas;
+use crate::tui::draw::frames::WIDTH;
 use crate::tui::draw::frames::{Edges, boxed};
 use crate::tui::draw::rows::{draw_rows, foot, wrapped};
 use crate::tui::state::ScreenState;

@@ -4,10 +4,10 @@ use ratatui::Frame;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use super::view::WIDTH;
 use crate::plan::Strategy;
 use crate::tui::controls::strategies::{StrategyRow, title};
 use crate::tui::draw::areas::Areas;
+use crate::tui::draw::frames::WIDTH;
 use crate::tui::draw::frames::{Edges, boxed};
 use crate::tui::draw::rows::{draw_rows, list_row};
 use crate::tui::state::ScreenState;

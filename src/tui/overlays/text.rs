@@ -7,13 +7,13 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::Overlay;
-use super::view::WIDTH;
 use crate::plan::Setting;
 use crate::printable::printable;
 use crate::settings::{SettingKey, Settings};
 use crate::tui::actions::Dial;
 use crate::tui::draw::areas::Areas;
 use crate::tui::draw::figures;
+use crate::tui::draw::frames::WIDTH;
 use crate::tui::draw::frames::{self, Edges, centre, framed, panel};
 use crate::tui::draw::rows::{cut, draw_rows, hanging, wrapped};
 use crate::tui::keymap::Keymap;

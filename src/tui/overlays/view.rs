@@ -12,9 +12,6 @@ use crate::tui::race;
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
-/// The most columns of a box: a comfortable row.
-pub(crate) const WIDTH: u16 = 76;
-
 pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState, styles: &Styles) {
     match &state.overlays.open {
         Some(Overlay::Error { title, text }) => {

@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_
 use crate::chat::{SavedChat, SessionStore};
 use crate::hardware::{Usage, UsageMeter};
 use crate::tui::effects::model_finder::ModelFinder;
-use crate::tui::effects::{EffectRunner, Left, exchange};
+use crate::tui::effects::{EffectRunner, Left, Opening, exchange};
 use crate::tui::event::{Button, Effect, ScreenEvent};
 use crate::tui::models::Phase;
 use crate::tui::state::{ScreenState, StateConfig};
@@ -58,16 +58,6 @@ pub struct ScreenConfig {
     pub questions: Vec<String>,
     /// The conversation to begin with; `None` is a new one.
     pub open: Option<Opening>,
-}
-
-/// A saved conversation to begin with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Opening {
-    Latest,
-    /// The one with this name or this beginning of a title.
-    Titled(String),
-    /// The one that is chosen from the list.
-    Listed,
 }
 
 /// The models cannot be opened: there is no use in a screen.

@@ -4,22 +4,20 @@ use super::leaving::{put_aside, quit, quit_if_pressed_twice};
 use super::{focus, replay, slash, switches};
 use crate::plan::TreeOverrides;
 use crate::tui::actions::Action;
-use crate::tui::chat::answer::{
-    STILL_LOADING, ask, go_on, regenerate, return_queued, save, stop, take_back,
-};
+use crate::tui::chat::answer::{STILL_LOADING, go_on, regenerate, return_queued, stop, take_back};
 use crate::tui::chat::conversation;
 use crate::tui::controls::update::{adjust, with_dials};
 use crate::tui::display::{Focus, Side};
 use crate::tui::event::Effect;
+use crate::tui::input::send::send_message;
 use crate::tui::input::{Suggestion, files};
-use crate::tui::models::{Phase, update as models};
+use crate::tui::models::update as models;
 use crate::tui::overlays::sessions::update as sessions;
 use crate::tui::overlays::update::{overlay_row, overlay_take};
 use crate::tui::overlays::{Help, Overlay, QuestionPurpose};
 use crate::tui::race::update as race;
 use crate::tui::state::ScreenState;
 use crate::tui::theme;
-use crate::tui::toasts::Tone;
 
 /// Does what a key or a command stands for.
 pub(crate) fn act(state: &mut ScreenState, action: Action) {
@@ -202,58 +200,6 @@ fn send(state: &mut ScreenState) {
         state.emit(read);
     } else {
         send_message(state, &text);
-    }
-}
-
-/// Sends this text as the message that is written.
-pub(crate) fn send_message(state: &mut ScreenState, text: &str) {
-    match &state.models.phase {
-        Phase::Idle => {}
-        Phase::Answering { .. } | Phase::Loading { .. } => return queue(state, text),
-        Phase::Broken => {
-            let quit = state.display.keys.name(Action::Quit);
-            return state
-                .complain(format!("No model is loaded · quit with {quit} and start again"));
-        }
-    }
-    let text = message(text);
-    state.input.sent_as(Some(&text));
-    conversation::leave_edited(state);
-    state.chat.ask(text);
-    ask(state);
-    // Should the program be killed while the answer comes, the question is safe.
-    save(state);
-}
-
-/// As it was typed, with the indentation of its first line. The one space before a slash that keeps
-/// a message from being a command is not part of it.
-fn message(text: &str) -> String {
-    let text = text.trim_end().trim_start_matches('\n');
-    text.strip_prefix(' ').filter(|rest| rest.starts_with('/')).unwrap_or(text).to_string()
-}
-
-/// The message is sent once the answer under way has ended, or once the model is loaded.
-fn queue(state: &mut ScreenState, text: &str) {
-    let stop = state.display.keys.name(Action::Escape);
-    let answering = state.answering();
-    match (state.input.editing.is_some(), answering) {
-        (true, true) => {
-            let send = state.display.keys.name(Action::Send);
-            let words = format!("An answer is under way · {stop} stops it, then {send} sends");
-            return state.refuse_while_answering(words);
-        }
-        (true, false) => return state.refuse(STILL_LOADING),
-        (false, _) => {}
-    }
-    let text = message(text);
-    state.input.sent_as(Some(&text));
-    state.input.queue.push(text);
-    if answering {
-        let words =
-            format!("Sent when this answer ends · {stop} stops it and brings the message back");
-        state.toasts.say_of_answer(&words, Tone::Done, state.now);
-    } else {
-        state.say(format!("Sent once the model is loaded · {stop} brings the message back"));
     }
 }
 

@@ -2,10 +2,11 @@
 //! asked again, and the answer that had no room continues, as soon as there is room; nothing that
 //! was typed is lost. Must never do IO.
 
-use super::super::answer::{ask, save, take_back};
-use super::super::{CHOICES, ContextUsage, Summarising};
+use super::{CHOICES, Summarising};
 use crate::chat::WhenFull;
 use crate::tui::actions::Action;
+use crate::tui::chat::ContextUsage;
+use crate::tui::chat::answer::{ask, save, take_back};
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
 use crate::worker::{Event, Job};

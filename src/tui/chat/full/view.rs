@@ -3,11 +3,11 @@
 use ratatui::Frame;
 use ratatui::text::{Line, Span};
 
-use super::super::CHOICES;
+use super::CHOICES;
 use crate::tui::draw::areas::Areas;
+use crate::tui::draw::frames::WIDTH;
 use crate::tui::draw::frames::{Edges, boxed};
 use crate::tui::draw::rows::{draw_rows, foot, hanging, list_row, wrapped};
-use crate::tui::overlays::view::WIDTH;
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 

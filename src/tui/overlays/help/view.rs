@@ -3,12 +3,12 @@
 use ratatui::Frame;
 use ratatui::text::{Line, Span};
 
-use super::super::{HelpPage, HelpRow, HelpSection, Overlay, help};
 use super::picture;
 use crate::tui::draw::areas::Areas;
 use crate::tui::draw::frames::{Edges, boxed, centre};
 use crate::tui::draw::rows::{draw_rows, foot, spans, wrapped};
 use crate::tui::markdown::Origins;
+use crate::tui::overlays::{HelpPage, HelpRow, HelpSection, Overlay, help};
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 

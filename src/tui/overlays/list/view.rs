@@ -4,11 +4,11 @@
 use ratatui::Frame;
 use ratatui::text::{Line, Span};
 
-use super::super::view::WIDTH;
-use super::super::{FilteredList, Listed};
 use crate::tui::draw::areas::Areas;
+use crate::tui::draw::frames::WIDTH;
 use crate::tui::draw::frames::{Edges, boxed};
 use crate::tui::draw::rows::{cut, draw_rows, ends};
+use crate::tui::overlays::{FilteredList, Listed};
 use crate::tui::theme::Styles;
 
 /// What a list says about itself.

@@ -1,9 +1,9 @@
 //! The list of saved conversations: renaming, deleting, restoring. Must never do IO.
 
-use super::super::{Overlay, Renaming, SessionList};
 use crate::chat::SessionHead;
 use crate::tui::actions::Action;
 use crate::tui::event::Effect;
+use crate::tui::overlays::{Overlay, Renaming, SessionList};
 use crate::tui::state::ScreenState;
 
 /// Conversations were listed: shown, in the place of those that are.

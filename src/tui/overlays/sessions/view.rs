@@ -4,15 +4,15 @@ use ratatui::Frame;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use super::super::SessionList;
-use super::super::list::view as list;
-use super::super::view::WIDTH;
 use crate::chat::Role;
 use crate::printable::printable_line;
 use crate::tui::actions::Action;
 use crate::tui::draw::areas::Areas;
 use crate::tui::draw::figures;
+use crate::tui::draw::frames::WIDTH;
 use crate::tui::draw::rows::{cut, ends, foot, hanging, wrapped};
+use crate::tui::overlays::SessionList;
+use crate::tui::overlays::list::view as list;
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 

@@ -1,0 +1,181 @@
+//! What a key does now, and which keys are worth a hint. Reads the state to know where keys go; must
+//! never change it.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::{A, Binding, KeyPress, S, Scope};
+use crate::tui::actions::{Action, Dial};
+use crate::tui::display::Focus;
+use crate::tui::input::Suggestion;
+use crate::tui::overlays::Overlay;
+use crate::tui::state::ScreenState;
+
+/// The scopes in which keys are looked up, nearest first.
+fn scopes(state: &ScreenState) -> Vec<Scope> {
+    if let Some(Overlay::Sessions(_)) = state.overlays.open {
+        return vec![S::Sessions, S::Overlay];
+    }
+    if state.overlays.open.is_some() {
+        return vec![S::Overlay];
+    }
+    let nearest = match state.display.focus {
+        Focus::Input if state.offers_starters() => &[S::Starters, S::Input][..],
+        Focus::Input if !state.input.offered().is_empty() => &[S::Completion, S::Input][..],
+        Focus::Input => &[S::Input],
+        Focus::Chat => &[S::Chat, S::Panel],
+        Focus::Tree => &[S::Tree, S::Panel],
+        Focus::Controls => &[S::Controls, S::Panel],
+        Focus::Meters => &[S::Panel],
+    };
+    [nearest, &[S::Global]].concat()
+}
+
+/// What a key does now; `None` leaves it to the text area.
+pub fn lookup(state: &ScreenState, event: &KeyEvent) -> Option<Action> {
+    if writes(state, event) {
+        return None;
+    }
+    scopes(state).into_iter().find_map(|scope| {
+        state
+            .display
+            .keys
+            .rows()
+            .find(|(row, keys)| row.scope == scope && keys.iter().any(|key| key.matches(event)))
+            .map(|(row, _)| row.action)
+    })
+}
+
+/// Whether the key writes although an overlay is open, even if it has an action in other overlays:
+/// in the filter of a list, or in the message that a box has interrupted.
+pub fn writes(state: &ScreenState, event: &KeyEvent) -> bool {
+    let plain = !event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
+    plain
+        && match (&state.overlays.open, event.code) {
+            (
+                Some(Overlay::Sessions(_) | Overlay::Models(_) | Overlay::Questions { .. }),
+                KeyCode::Char(_) | KeyCode::Backspace,
+            ) => true,
+            // A page that it has opened is read, not searched.
+            (Some(Overlay::Help(help)), KeyCode::Char(_) | KeyCode::Backspace) => {
+                help.open.is_none()
+            }
+            (Some(Overlay::Error { .. } | Overlay::Reopened), KeyCode::Char(c)) => !c.is_control(),
+            _ => false,
+        }
+}
+
+/// Keys and words for the hints line, most useful first. A key that would do nothing now is left
+/// out.
+pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
+    let scopes = scopes(state);
+    let mut rows: Vec<(&Binding, &[KeyPress])> = state
+        .display
+        .keys
+        .rows()
+        .filter(|(row, _)| row.hint.0 > 0 && scopes.contains(&row.scope) && useful(state, row))
+        .collect();
+    rows.sort_by_key(|(row, _)| row.hint.0);
+    let mut hints: Vec<(String, &'static str)> = Vec::new();
+    for (row, keys) in rows {
+        let word = match row.action {
+            A::Pause if state.controls.worker.paused => "resume",
+            A::OverlayClose
+                if matches!(&state.overlays.open, Some(Overlay::Help(help))
+                if help.open.is_some()) =>
+            {
+                "back"
+            }
+            A::Send => send_word(state),
+            A::OverlayClose if state.racing() => "stop",
+            _ => row.hint.1,
+        };
+        if hints.iter().any(|hint| hint.1 == word) {
+            continue;
+        }
+        let name = match pair(row.action) {
+            // Pairs of keys are hinted at together.
+            Some((back, on)) => state.display.keys.both(row.scope, back, on),
+            None => keys.first().map(|key| key.name()).unwrap_or_default(),
+        };
+        // A nearer scope has this key, or its hint is there already.
+        if hints.iter().any(|hint| hint.0 == name) {
+            continue;
+        }
+        let word = if row.action == A::Adjust(Dial::Gamma, 1) { "γ" } else { word };
+        hints.push((name, word));
+    }
+    hints
+}
+
+/// What sending does now.
+fn send_word(state: &ScreenState) -> &'static str {
+    if state.input.is_empty() {
+        return if state.chat.is_unanswered() { "answer" } else { "continue" };
+    }
+    match state.input.offered().get(state.input.selected()) {
+        Some(Suggestion::Path(_)) => "complete",
+        // It is written out first if something has to follow it.
+        Some(Suggestion::Command(command)) => {
+            let whole = command.is_written_out(&state.input.text());
+            if whole || command.argument.is_empty() { "run" } else { "complete" }
+        }
+        None if state.input.text().starts_with('/') => "run",
+        None => "send",
+    }
+}
+
+/// The two actions, back and on, that a key's hint names together.
+fn pair(action: Action) -> Option<(Action, Action)> {
+    Some(match action {
+        A::Look(_) => (A::Look(-1), A::Look(1)),
+        A::PanelRow(_) => (A::PanelRow(-1), A::PanelRow(1)),
+        A::OverlayRow(_) => (A::OverlayRow(-1), A::OverlayRow(1)),
+        A::Suggestion(_) => (A::Suggestion(-1), A::Suggestion(1)),
+        A::StarterMove(_) => (A::StarterMove(-1), A::StarterMove(1)),
+        A::Scroll(_) => (A::Scroll(-1), A::Scroll(1)),
+        A::Adjust(dial, _) => (A::Adjust(dial, -1), A::Adjust(dial, 1)),
+        A::Version(_) => (A::Version(-1), A::Version(1)),
+        _ => return None,
+    })
+}
+
+fn useful(state: &ScreenState, row: &Binding) -> bool {
+    let panels = state.display.focus != Focus::Input;
+    match row.action {
+        A::Send => {
+            let goes_on = state.chat.can_go_on() || state.chat.is_unanswered();
+            !state.answering() && (!state.input.is_empty() || goes_on)
+        }
+        A::Version(_) => {
+            let last = state.chat.turns().last();
+            !state.answering() && last.is_some_and(|turn| turn.versions.place().1 > 1)
+        }
+        A::Newline => !state.input.is_empty(),
+        // Else it ends something nearer than the program.
+        A::Interrupt => !state.answering() && state.models.load.is_none() && state.input.is_blank(),
+        // In a panel it only leads back, which the message says.
+        A::Escape => !panels && (state.answering() || state.models.load.is_some()),
+        A::Step => state.controls.worker.paused && (row.scope == S::Panel) == panels,
+        A::Pause => state.answering() && (row.scope == S::Panel) == panels,
+        A::Auto => {
+            let c = &state.controls.worker;
+            [c.tree.gamma, c.tree.blocks, c.tree.width, c.tree.depth]
+                .iter()
+                .any(|choice| choice.is_fixed())
+        }
+        A::Race => !state.answering() && state.chat.can_regenerate(),
+        A::Regenerate => !state.answering() && state.chat.can_regenerate(),
+        A::Meters => !state.display.wide(),
+        A::Copy => state.chat.last_answer().is_some(),
+        A::Follow => !state.chat.follows(),
+        A::Strategies => !state.statuses().is_empty(),
+        A::Models(_) => state.models.ready.is_some(),
+        A::LookLive => !state.tree.live(),
+        A::Look(_) => state.tree.len() > 1,
+        A::FocusInput => panels,
+        A::OverlayRow(_) => {
+            !matches!(state.overlays.open, Some(Overlay::Error { .. } | Overlay::Race))
+        }
+        _ => true,
+    }
+}
