@@ -1,4 +1,4 @@
-//! Why nothing could be measured. Must never know what is measured.
+//! Why nothing could be measured. It must not depend on what is measured.
 
 use std::path::PathBuf;
 

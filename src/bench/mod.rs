@@ -1,15 +1,31 @@
-//! Measurements and their tables. Must never know widgets.
+//! Measurements and their tables. It must not depend on widgets.
 
-pub mod ablation;
 mod error;
-pub mod gpu;
-pub mod paper;
-pub mod prompts;
+pub(crate) mod paper;
+pub mod pass;
+pub(crate) mod prompts;
 pub mod quality;
-pub mod round;
-pub mod strategies;
+mod repeat;
+pub(crate) mod strategies;
+pub(crate) mod sweep;
 mod table;
-pub mod verify;
+mod targets;
 
 pub use error::MeasureError;
 pub use table::{Table, TableStyle};
+pub use targets::{load_cpu, random_cpu};
+
+/// A chart to draw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chart {
+    /// The name of its file.
+    pub name: String,
+    /// Its SVG text.
+    pub svg: String,
+}
+
+impl Chart {
+    fn new(name: impl Into<String>, svg: String) -> Self {
+        Self { name: name.into(), svg }
+    }
+}

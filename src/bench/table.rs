@@ -1,19 +1,20 @@
-//! A table of texts, laid out for a terminal or as Markdown. Must never know what the cells mean.
+//! The one writer of tables: columns for a terminal or as Markdown, and how figures are written in
+//! them. It must not depend on what the cells mean.
 
 use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
-/// How a table is laid out.
+/// How tables are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableStyle {
-    /// Columns by spaces.
+    /// Columns aligned with spaces.
     Plain,
-    /// Columns by bars, as Markdown has it.
+    /// Columns between bars, as in Markdown.
     Markdown,
 }
 
-/// Rows under a head. The first column is words, the others are figures.
+/// Rows under a head. The first column holds words, the others figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     /// What it shows.
@@ -22,12 +23,30 @@ pub struct Table {
     pub head: Vec<String>,
     /// Cells by row; a missing cell is empty.
     pub rows: Vec<Vec<String>>,
-    /// What a reader must know, under it.
+    /// What a reader must know; written below the rows.
     pub notes: Vec<String>,
 }
 
 impl Table {
-    /// Writes it with an empty line behind.
+    /// A table without rows or notes.
+    pub fn new<S: AsRef<str>>(title: impl Into<String>, head: &[S]) -> Self {
+        let head = head.iter().map(|name| name.as_ref().to_owned()).collect();
+        Self { title: title.into(), head, rows: Vec::new(), notes: Vec::new() }
+    }
+
+    /// With these rows as well.
+    pub fn with_rows(mut self, rows: impl IntoIterator<Item = Vec<String>>) -> Self {
+        self.rows.extend(rows);
+        self
+    }
+
+    /// With another note.
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// Writes it, with an empty line after it.
     ///
     /// # Errors
     /// If `out` cannot be written.
@@ -77,6 +96,37 @@ impl Table {
 
 fn cell(line: &[String], column: usize) -> &str {
     line.get(column).map_or("", String::as_str)
+}
+
+/// A figure that may be missing.
+pub(super) fn optional(value: Option<f64>, write: impl Fn(f64) -> String) -> String {
+    value.map_or_else(|| "-".to_owned(), write)
+}
+
+/// A figure with two digits after the point.
+pub(super) fn two_digits(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+/// How many times as much; `-` if that is unknown.
+pub(super) fn times(ratio: Option<f64>) -> String {
+    optional(ratio, |ratio| format!("{ratio:.2}×"))
+}
+
+/// Tokens per second: three digits are enough for any machine.
+pub(super) fn rate(tokens_s: f64) -> String {
+    let digits = if tokens_s < 10.0 { 2 } else { usize::from(tokens_s < 100.0) };
+    format!("{tokens_s:.digits$}")
+}
+
+pub(super) fn ms(time: f64) -> String {
+    let digits = if time < 100.0 { 2 } else { 0 };
+    format!("{time:.digits$}")
+}
+
+/// A share, 0 to 1, in percent.
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The weight formats: one table that the kernels, the readers of files, `bench verify` and the
+//! The weight formats: one table that the kernels, the readers of files, `bench pass` and the
 //! documentation share. It does not depend on tiles or files.
 
 use std::fmt;

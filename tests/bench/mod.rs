@@ -1,4 +1,4 @@
 //! `bench` measures what it claims to measure.
 
+mod passes;
 mod quality;
-mod verify;

@@ -13,7 +13,7 @@ use dovetail::speculate::Tree;
 use serde_json::Value;
 
 fn options() -> QualityOptions {
-    QualityOptions { text: None, window: 512, threads: 2, against_candle: false, json: true }
+    QualityOptions { text: None, window: 512, threads: 2, against_candle: false }
 }
 
 fn tiny() -> TargetFiles {
@@ -21,9 +21,7 @@ fn tiny() -> TargetFiles {
 }
 
 fn quality(spec: &Spec, options: &QualityOptions) -> Value {
-    let mut out = Vec::new();
-    run(spec, options, &mut out).unwrap();
-    serde_json::from_slice(&out).unwrap()
+    serde_json::to_value(run(spec, options).unwrap()).unwrap()
 }
 
 #[test]
@@ -80,8 +78,7 @@ fn the_bundled_model_is_measured_on_the_bundled_text() {
 
 #[test]
 fn what_cannot_be_scored_is_said_with_the_remedy() {
-    let refused =
-        |options: &QualityOptions| run(&Spec::Bundled, options, &mut Vec::new()).unwrap_err();
+    let refused = |options: &QualityOptions| run(&Spec::Bundled, options).unwrap_err();
     let window = refused(&QualityOptions { window: 1, ..options() }).to_string();
     assert!(window.contains("--window must be 2 or more"), "{window}");
     let missing = QualityOptions { text: Some("no/such.txt".into()), ..options() };

@@ -121,54 +121,41 @@ fn a_streamed_target_says_what_a_resident_one_does() {
 }
 
 #[test]
-fn a_bench_of_the_gpu_sets_what_was_measured_beside_what_was_expected() {
+fn a_sweep_of_placements_sets_what_was_measured_beside_what_was_expected() {
     if !has_gpu() {
         return;
-    }
-    let bench = |more: &[&str]| {
-        let args = ["bench", "gpu", "--device", "gpu:0", "--seconds", "0"];
-        let (code, out, err) = outcome(Home::new().command(&args).args(more));
-        assert_eq!(code, 0, "{err}");
-        out
-    };
-    let out = bench(&[]);
-    for words in [
-        "γ = 1 ",
-        "GB/s",
-        "T_V(16)",
-        "left out",
-        "Reading a prompt",
-        "streamed to the GPU",
-        "Predicted best: ",
-        "Measured best:  ",
-    ] {
-        assert!(out.contains(words), "{words} is missing from\n{out}");
     }
     // Refusing a head is reported while loading, and does not stop anything from running where it
     // should.
     let other = golden("eagle3/head_eagle3").display().to_string();
-    let heads = ["--json", "--draft", "assets/demo/head", "--draft", &other];
-    let found: Value = serde_json::from_str(&bench(&heads)).unwrap();
-    let rows = found["placements"].as_array().unwrap();
-    assert_eq!(rows.len(), 2, "the best of the CPU and one more in any case: {found}");
-    for row in rows {
-        assert!(row["expected"]["rate"].as_f64().unwrap() > 0.0, "{row}");
-        assert!(row["measured"]["tokens_s"].as_f64().unwrap() > 0.0, "{row}");
-        assert!(row["measured"]["verify_ms"].as_array().unwrap().len() > 2, "{row}");
+    let args = ["bench", "sweep", "--over", "placement", "--device", "gpu:0", "--quick", "--json"];
+    let short = ["--max-tokens", "8", "--limit", "1"];
+    let heads = ["--draft", "assets/demo/head", "--draft", &other];
+    let mut command = Home::new().command(&args);
+    let (code, out, err) = outcome(command.args(short).args(heads));
+    assert_eq!(code, 0, "{err}");
+    let found: Value = serde_json::from_str(&out).unwrap();
+    let sweep = &found["sweeps"][0];
+    let points = sweep["points"].as_array().unwrap();
+    assert_eq!(points.len(), 2, "the best of the CPU and one more in any case: {found}");
+    for (point, expected) in points.iter().zip(sweep["expected"].as_array().unwrap()) {
+        assert_eq!(point[0], expected[0], "{sweep}");
+        assert!(expected[1].as_f64().unwrap() > 0.0, "{sweep}");
+        let answers = found["answers"].as_array().unwrap().iter();
+        let own = answers.filter(|answer| answer["strategy"] == point[0]);
+        assert!(own.clone().count() > 0, "{sweep}");
+        assert!(own.clone().all(|answer| answer["differs_at"].is_null()), "{found}");
     }
-    assert!(found["left_out"].as_u64().unwrap() > 4);
-    let prompts = found["prompts"].as_array().unwrap();
-    for name in ["target on the CPU", "target on the CPU, its blocks streamed to the GPU"] {
-        let row = prompts.iter().find(|row| row["name"] == name);
-        let row = row.unwrap_or_else(|| panic!("{name} is missing: {found}"));
-        for rate in ["tokens_s", "expected_tokens_s"] {
-            assert!(row[rate].as_f64().unwrap() > 0.0, "{row}");
-        }
-        assert!(row["tokens"].as_u64().unwrap() >= 144, "{row}");
+}
+
+#[test]
+fn a_sweep_of_placements_without_a_gpu_says_why() {
+    // The former name of the command.
+    for args in [&["gpu"][..], &["sweep", "--over", "placement"]] {
+        let args = [&["bench"], args, &["--device", "cpu"]].concat();
+        let (code, _, err) = outcome(&mut Home::new().command(&args));
+        assert_eq!((code, err.contains("you chose the CPU")), (1, true), "{err}");
     }
-    assert!(found["times"]["transfer"].as_f64().unwrap() > 0.0);
-    let (code, _, err) = outcome(&mut Home::new().command(&["bench", "gpu", "--device", "cpu"]));
-    assert_eq!((code, err.contains("you chose the CPU")), (1, true), "{err}");
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! The program from outside.
 
-mod contenders;
+mod candidates;
 mod drafts;
 mod fetch;
 mod gpu;
 mod guards;
 mod help;
 mod models;
+mod pass;
 mod program;
 mod race;
 mod record;
-mod round;

@@ -193,9 +193,9 @@ fn a_model_answers_by_its_name() {
     fs::write(&chats, "").unwrap();
     let (chats, head) = (chats.display().to_string(), home.path().join("head"));
     let train = ["train", "--target", "demo-t", "--data", &chats, "--out", head.to_str().unwrap()];
-    let verify = ["bench", "verify", "--model", "demo-t", "--gammas", "1", "--context", "1"];
+    let pass = ["bench", "pass", "--model", "demo-t", "--gammas", "1", "--context", "1"];
     let quality = ["bench", "quality", "--target", "demo-t", "--window", "8"];
-    for (args, expected) in [(&train[..], 1), (&verify, 0), (&quality, 0)] {
+    for (args, expected) in [(&train[..], 1), (&pass, 0), (&quality, 0)] {
         let (code, _, err) = outcome(&mut command(&home, args));
         assert_eq!(code, expected, "{args:?}: {err}");
         assert!(!err.contains("demo-t"), "{err}");

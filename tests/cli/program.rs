@@ -209,7 +209,7 @@ fn pull_says_what_is_no_id_and_what_is_not_here() {
 
 #[test]
 fn a_measurement_takes_a_model_or_a_shape() {
-    let small = ["bench", "verify", "--model", "bundled", "--gammas", "1,4", "--context", "16"];
+    let small = ["bench", "pass", "--model", "bundled", "--gammas", "1,4", "--context", "16"];
     let (code, out, err) = run(&[&small[..], &["--quick", "--json"]].concat());
     assert_eq!(code, 0, "{err}");
     let result: Value = serde_json::from_str(&out).unwrap();
@@ -217,11 +217,12 @@ fn a_measurement_takes_a_model_or_a_shape() {
     assert!(gammas.eq([Some(1), Some(4)]), "{out}");
     for (flags, word) in [
         (&["--shape", "2b"][..], "1b, 7b, 13b"),
-        (&["--format", "q3"], "q4_k"),
+        (&["--shape", "1b", "--format", "q3"], "q4_k"),
         (&["--gammas", "0"], "at least 1"),
+        (&["--context", "many"], "tokens before the tree"),
         (&["--model", "bundled", "--shape", "1b"], "--shape"),
     ] {
-        let (code, _, err) = run(&[&["bench", "verify"][..], flags].concat());
+        let (code, _, err) = run(&[&["bench", "pass"][..], flags].concat());
         assert_eq!(code, 2, "{flags:?}: {err}");
         assert!(err.contains(word), "{flags:?}: {err}");
     }
@@ -229,7 +230,7 @@ fn a_measurement_takes_a_model_or_a_shape() {
 
 #[test]
 fn verification_is_timed_for_every_tensor_format() {
-    let (code, _, err) = run(&["bench", "verify", "--format", "none"]);
+    let (code, _, err) = run(&["bench", "pass", "--shape", "1b", "--format", "none"]);
     assert_eq!(code, 2, "{err}");
     for format in Format::ALL {
         let name = format.name().to_lowercase();
@@ -363,9 +364,9 @@ fn strategies_are_run_against_plain_and_say_so_in_every_form() {
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("Speed-up over plain, and τ; T = 1"), "{out}");
 
-    let ablation = ["bench", "ablation", "--prompts", "everyday", "--limit", "1"];
+    let sweep = ["bench", "sweep", "--prompts", "everyday", "--limit", "1"];
     let short = ["--max-tokens", "4", "--gamma", "4", "--svg", svg];
-    let (code, out, err) = outcome(&mut home.command(&[&ablation[..], &short].concat()));
+    let (code, out, err) = outcome(&mut home.command(&[&sweep[..], &short].concat()));
     assert_eq!(code, 0, "{err}");
     for words in
         ["Blocks of", "Nodes of the tree; T = 0", "\n64 ", "Width of the tree", "expansions"]

@@ -1,10 +1,10 @@
-//! A table of the papers with ours beside theirs: of every row our figures, the paper's and the
-//! ratio. Must never measure.
+//! A table of the papers with ours next to theirs: for every row our figures, the paper's and the
+//! ratio. It must not measure.
 
 use super::plan::PaperRow;
-use super::published::{Cell, PublishedBlock, PublishedRow, PublishedTable};
-use crate::bench::Table;
-use crate::bench::strategies::{Grid, PLAIN, Results};
+use super::published::{PublishedBlock, PublishedCell, PublishedTable};
+use crate::bench::strategies::{AnswerGrid, PLAIN, Results};
+use crate::bench::table::{Table, optional, two_digits};
 
 /// The mean of the other columns.
 const MEAN: &str = "mean";
@@ -14,17 +14,17 @@ const MEAN: &str = "mean";
 pub struct Ours<'a> {
     /// The answers; the sets have the columns' names.
     pub results: &'a Results,
-    /// Which contender stands for which row.
+    /// Which candidate stands for which row.
     pub rows: &'a [PaperRow],
-    /// Video memory that may be taken, bytes.
+    /// How much video memory may be used, in bytes.
     pub vram_limit: Option<u64>,
-    /// What is to be said of the sets.
+    /// Notes about the sets.
     pub notes: &'a [String],
 }
 
 /// A table for every part of the paper's whose temperature was measured.
 pub fn tables(theirs: &PublishedTable, ours: &Ours<'_>) -> Vec<Table> {
-    let grids = Grid::of(&ours.results.answers);
+    let grids = AnswerGrid::of(&ours.results.answers);
     let mut all = Vec::new();
     for block in &theirs.blocks {
         let grid = grids.iter().find(|grid| grid.temperature == block.temperature);
@@ -49,7 +49,7 @@ fn notes(theirs: &PublishedTable, ours: &Ours<'_>) -> Vec<String> {
     notes.extend(theirs.settings.iter().map(|settings| format!("Their settings: {settings}.")));
     notes.extend(theirs.notes.iter().cloned());
     notes.extend(ours.notes.iter().cloned());
-    if is_of_memory(theirs) {
+    if theirs.isolated {
         notes.push(
             "Every row ran in its own process. RAM and video memory are peaks, in units of 10⁹ \
              bytes; video memory is what the driver reported every 20 ms or, without such a \
@@ -60,28 +60,25 @@ fn notes(theirs: &PublishedTable, ours: &Ours<'_>) -> Vec<String> {
     notes
 }
 
-/// Whether it is about memory: its rows have the target in different places.
-fn is_of_memory(theirs: &PublishedTable) -> bool {
-    theirs.cells.contains(&Cell::PeakMemoryGb)
-}
-
-fn meaning(theirs: &PublishedTable, cell: Cell) -> &'static str {
+fn meaning(theirs: &PublishedTable, cell: PublishedCell) -> &'static str {
     match cell {
-        Cell::SpeedUp if is_of_memory(theirs) => "speed-up over CPU-only",
-        Cell::SpeedUp => "speed-up over plain decoding of the same prompts",
-        Cell::Tau => "τ, tokens per pass of the target",
-        Cell::TokensS => "tokens per second",
-        Cell::PeakMemoryGb => "peak video memory, GB",
+        PublishedCell::SpeedUp if theirs.isolated => "speed-up over CPU-only",
+        PublishedCell::SpeedUp => "speed-up over plain decoding of the same prompts",
+        PublishedCell::Tau => "τ, tokens per pass of the target",
+        PublishedCell::TokensS => "tokens per second",
+        PublishedCell::PeakMemoryGb => "peak video memory, GB",
     }
 }
+
+/// The figures of one cell.
+type CellValues = Vec<Option<f64>>;
 
 fn table(
     theirs: &PublishedTable,
     block: &PublishedBlock,
     ours: &Ours<'_>,
-    grid: &Grid<'_>,
+    grid: &AnswerGrid<'_>,
 ) -> Table {
-    let of_memory = is_of_memory(theirs);
     let with_parameters = block.rows.iter().any(|row| row.parameters.is_some());
     let mut head = vec!["row".to_owned(), String::new()];
     if with_parameters {
@@ -92,114 +89,94 @@ fn table(
     if own_mean {
         head.push(MEAN.to_owned());
     }
-    if of_memory {
+    if theirs.isolated {
         head.extend(["RAM".to_owned(), "VRAM limit".to_owned()]);
     }
-    let mut rows = Vec::new();
+    let mut table = Table::new(format!("{}; {}", theirs.title, block.name), &head);
     for row in &block.rows {
         let ours_row = ours.rows.iter().find(|own| own.published == row.name);
-        let contender = ours_row.filter(|own| own.line.is_ok()).map(PaperRow::contender);
-        let contender = contender.filter(|name| grid.strategies.contains(name));
-        let mut mine: Vec<Vec<Option<f64>>> =
-            theirs.columns.iter().map(|column| values(theirs, grid, contender, column)).collect();
+        let candidate = ours_row.filter(|own| own.line.is_ok()).map(PaperRow::candidate);
+        let candidate = candidate.filter(|name| grid.strategies.contains(name));
+        let mut mine: Vec<CellValues> =
+            theirs.columns.iter().map(|column| values(theirs, grid, candidate, column)).collect();
         let mut published = row.cells.clone();
         if own_mean {
             mine.push(mean(&mine));
             published.push(mean(&published));
         }
-        let mut ratio: Vec<Vec<Option<f64>>> =
-            mine.iter().zip(&published).map(|(mine, published)| ratios(mine, published)).collect();
-        // A mean over other columns than the paper's is no mean to compare.
-        let empty = |cell: &Vec<Option<f64>>| cell.iter().all(Option::is_none);
-        let differ = mine.iter().zip(&published).any(|(mine, other)| empty(mine) != empty(other));
-        if let (true, Some(last)) = (differ, ratio.last_mut()) {
-            last.fill(None);
-        }
-        let line = |name: &str, what: &str, parameters: String, cells: &[Vec<Option<f64>>]| {
+        let ratio = ratios(&mine, &published);
+        let mut line = |name: &str, what: &str, parameters: String, cells: &[CellValues]| {
             let mut line = vec![name.to_owned(), what.to_owned()];
             if with_parameters {
                 line.push(parameters);
             }
             line.extend(cells.iter().map(|cell| shown(&theirs.cells, cell, what == RATIO)));
-            line
+            table.rows.push(line);
         };
-        let mut first = line(&row.name, "ours", parameters(ours.results, contender), &mine);
-        if of_memory {
-            let ram = contender.map(|name| grid.all(name).ram as f64 / 1e9);
-            first.push(ram.map_or_else(dash, |gb| format!("{gb:.2}")));
-            let limit = ours.vram_limit.map(|bytes| bytes as f64 / 1e9);
-            first.push(limit.map_or_else(dash, |gb| format!("{gb:.2}")));
+        line(&row.name, "ours", parameters(ours.results, candidate), &mine);
+        line("", "paper", row.parameters.clone().unwrap_or_default(), &published);
+        line("", RATIO, String::new(), &ratio);
+        if theirs.isolated {
+            let at = table.rows.len() - 3;
+            let ram = candidate.map(|name| grid.all(name).ram);
+            let gb =
+                |bytes: Option<u64>| optional(bytes.map(|bytes| bytes as f64 / 1e9), two_digits);
+            table.rows[at].extend([gb(ram), gb(ours.vram_limit)]);
         }
-        rows.push(first);
-        rows.push(line("", "paper", published_parameters(row), &published));
-        rows.push(line("", RATIO, String::new(), &ratio));
     }
-    Table { title: format!("{}; {}", theirs.title, block.name), head, rows, notes: Vec::new() }
+    table
 }
 
 const RATIO: &str = "ours/paper";
 
-fn dash() -> String {
-    "-".to_owned()
-}
-
-fn published_parameters(row: &PublishedRow) -> String {
-    row.parameters.clone().unwrap_or_default()
-}
-
-/// Learnable weights of a contender's draft, in units of 2³⁰ or 2²⁰ as the paper counts.
-fn parameters(results: &Results, contender: Option<&str>) -> String {
-    let own = results.models.parameters.iter().find(|(name, _)| Some(name.as_str()) == contender);
-    let Some((_, count)) = own else { return dash() };
-    let (billions, millions) =
-        (*count as f64 / f64::from(1 << 30), *count as f64 / f64::from(1 << 20));
+/// Learnable weights of a candidate's draft, in units of 2³⁰ or 2²⁰ as the paper counts.
+fn parameters(results: &Results, candidate: Option<&str>) -> String {
+    let own = results.models.parameters.iter().find(|(name, _)| Some(name.as_str()) == candidate);
+    let Some((_, count)) = own else { return "-".to_owned() };
+    let billions = *count as f64 / f64::from(1 << 30);
+    let millions = *count as f64 / f64::from(1 << 20);
     if billions >= 0.1 { format!("{billions:.2}B") } else { format!("{millions:.2}M") }
 }
 
 /// Our figures of one cell.
 fn values(
     theirs: &PublishedTable,
-    grid: &Grid<'_>,
-    contender: Option<&str>,
+    grid: &AnswerGrid<'_>,
+    candidate: Option<&str>,
     column: &str,
-) -> Vec<Option<f64>> {
-    let of_memory = is_of_memory(theirs);
-    let value = |cell: &Cell| {
-        let name = contender?;
-        if column == MEAN {
-            return match cell {
-                Cell::SpeedUp if of_memory => {
-                    speed_up_over(grid.mean_tokens_s(PLAIN), grid.mean_tokens_s(name))
-                }
-                Cell::SpeedUp => grid.mean_speed_up(name),
-                Cell::Tau => Some(grid.mean_tau(name)),
-                Cell::TokensS => Some(grid.mean_tokens_s(name)),
-                Cell::PeakMemoryGb => grid.all(name).vram.map(|bytes| bytes as f64 / 1e9),
-            };
-        }
-        let figures = grid.at(name, column);
-        if figures.answers == 0 {
+) -> CellValues {
+    let value = |cell: &PublishedCell| {
+        let name = candidate?;
+        let set = (column != MEAN).then_some(column);
+        let figures = |name| set.map_or_else(|| grid.all(name), |set| grid.at(name, set));
+        if set.is_some() && figures(name).answers == 0 {
             return None;
         }
+        let tokens_s = |name| match set {
+            Some(_) => figures(name).tokens_s,
+            None => grid.mean_tokens_s(name),
+        };
         match cell {
-            Cell::SpeedUp if of_memory => {
-                speed_up_over(grid.at(PLAIN, column).tokens_s, figures.tokens_s)
+            // Relative to the target alone on the CPU, even if the row has it elsewhere.
+            PublishedCell::SpeedUp if theirs.isolated => {
+                (tokens_s(PLAIN) > 0.0).then(|| tokens_s(name) / tokens_s(PLAIN))
             }
-            Cell::SpeedUp => grid.speed_up(name, column),
-            Cell::Tau => Some(figures.tau),
-            Cell::TokensS => Some(figures.tokens_s),
-            Cell::PeakMemoryGb => figures.vram.map(|bytes| bytes as f64 / 1e9),
+            PublishedCell::SpeedUp => match set {
+                Some(set) => grid.speed_up(name, set),
+                None => grid.mean_speed_up(name),
+            },
+            PublishedCell::Tau => {
+                Some(if set.is_some() { figures(name).tau } else { grid.mean_tau(name) })
+            }
+            PublishedCell::TokensS => Some(tokens_s(name)),
+            PublishedCell::PeakMemoryGb => figures(name).vram.map(|bytes| bytes as f64 / 1e9),
         }
     };
     theirs.cells.iter().map(value).collect()
 }
 
-fn speed_up_over(plain: f64, tokens_s: f64) -> Option<f64> {
-    (plain > 0.0).then(|| tokens_s / plain)
-}
-
 /// The mean of every figure over the columns that have it.
-fn mean(columns: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
+fn mean(columns: &[CellValues]) -> CellValues {
     let count = columns.iter().map(Vec::len).max().unwrap_or(0);
     let of = |at: usize| {
         let known: Vec<f64> =
@@ -209,34 +186,44 @@ fn mean(columns: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
     (0..count).map(of).collect()
 }
 
-fn ratios(mine: &[Option<f64>], published: &[Option<f64>]) -> Vec<Option<f64>> {
-    let ratio = |(mine, published): (&Option<f64>, &Option<f64>)| {
-        let (mine, published) = ((*mine)?, (*published)?);
-        (published > 0.0).then(|| mine / published)
+/// Ours over theirs.
+fn ratios(mine: &[CellValues], published: &[CellValues]) -> Vec<CellValues> {
+    let ratio = |mine: Option<f64>, published: Option<f64>| {
+        let published = published?;
+        (published > 0.0).then_some(mine? / published)
     };
-    mine.iter().zip(published).map(ratio).collect()
+    let mut all: Vec<CellValues> = Vec::new();
+    for (mine, published) in mine.iter().zip(published) {
+        all.push(mine.iter().zip(published).map(|(&mine, &other)| ratio(mine, other)).collect());
+    }
+    // A mean over other columns than the paper's cannot be compared.
+    let empty = |cell: &CellValues| cell.iter().all(Option::is_none);
+    let differ = mine.iter().zip(published).any(|(mine, other)| empty(mine) != empty(other));
+    if let (true, Some(last)) = (differ, all.last_mut()) {
+        last.fill(None);
+    }
+    all
 }
 
 /// A cell as text, the figures in order.
-fn shown(cells: &[Cell], values: &[Option<f64>], ratio: bool) -> String {
+fn shown(cells: &[PublishedCell], values: &[Option<f64>], ratio: bool) -> String {
     if values.iter().all(Option::is_none) {
-        return dash();
+        return "-".to_owned();
     }
-    let one = |(cell, value): (&Cell, &Option<f64>)| match value {
-        None => dash(),
-        Some(value) if ratio => format!("{value:.2}"),
-        Some(value) => match cell {
-            Cell::SpeedUp => format!("{value:.2}×"),
-            Cell::TokensS if *value >= 100.0 => format!("{value:.1}"),
-            _ => format!("{value:.2}"),
-        },
-    };
-    cells.iter().zip(values).map(one).collect::<Vec<_>>().join(" ")
+    let mut texts: Vec<String> = Vec::new();
+    for (cell, value) in cells.iter().zip(values) {
+        texts.push(optional(*value, |value| match cell {
+            PublishedCell::SpeedUp if !ratio => format!("{value:.2}×"),
+            PublishedCell::TokensS if !ratio && value >= 100.0 => format!("{value:.1}"),
+            _ => two_digits(value),
+        }));
+    }
+    texts.join(" ")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::{PaperModels, PaperTable};
+    use super::super::plan::PaperModels;
     use super::super::published::published;
     use super::*;
     use crate::bench::TableStyle;
@@ -257,13 +244,13 @@ mod tests {
         }
     }
 
-    fn text(table: PaperTable, answers: Vec<AnswerRecord>, limit: Option<u64>) -> String {
+    fn text(table: &str, answers: Vec<AnswerRecord>, limit: Option<u64>) -> String {
         let mut results = results(answers);
         results.models.parameters = vec![("w/ DGF + 1".to_owned(), 471_859_200)];
-        let rows = table.rows(&PaperModels::default());
+        let theirs = &published().unwrap().tables[table];
+        let rows = theirs.rows(&PaperModels::default());
         let notes = ["`instructions` stands for alpaca.".to_owned()];
         let ours = Ours { results: &results, rows: &rows, vram_limit: limit, notes: &notes };
-        let theirs = &published().unwrap().tables[table.name()];
         let mut out = Vec::new();
         for table in tables(theirs, &ours) {
             table.write(TableStyle::Plain, &mut out).unwrap();
@@ -279,7 +266,7 @@ mod tests {
             answer(PLAIN, "humaneval", 100, 100.0, 0),
             answer("w/ DGF + 1", "humaneval", 20, 25.0, 0),
         ];
-        insta::assert_snapshot!(text(PaperTable::DovetailBlocks, answers, None));
+        insta::assert_snapshot!(text("3", answers, None));
     }
 
     #[test]
@@ -290,7 +277,7 @@ mod tests {
             answer(PLAIN, "mt_bench", 100, 400.0, 1),
             answer("Dovetail", "mt_bench", 50, 25.0, 1),
         ];
-        let text = text(PaperTable::DovetailMemory, answers, Some(8_000_000_000));
+        let text = text("2", answers, Some(8_000_000_000));
         let row = text.lines().find(|line| line.starts_with("Dovetail  ")).unwrap();
         for words in ["4.00× 2.00 3.70", "3.00", "8.00"] {
             assert!(row.contains(words), "{words}: {text}");
@@ -304,7 +291,7 @@ mod tests {
     #[test]
     fn a_temperature_that_was_not_measured_has_no_table() {
         let answers = vec![answer(PLAIN, "mt_bench", 100, 100.0, 0)];
-        let text = text(PaperTable::DovetailSpeed, answers, None);
+        let text = text("1", answers, None);
         assert!(text.contains("T = 0") && !text.contains("T = 1\n"), "{text}");
     }
 }

@@ -1,5 +1,5 @@
-//! The papers' tables and figures on this machine: which contenders, prompts and columns each of
-//! them takes, and ours beside theirs with the ratio. Must never run anything.
+//! The papers' tables and figures on this machine. Their candidates, prompts, columns and values
+//! are data, and one interpreter sets ours next to theirs with the ratio. It must not run anything.
 
 mod beside;
 mod figures;
@@ -8,8 +8,7 @@ mod published;
 mod sequences;
 
 pub use beside::{Ours, tables};
-pub use figures::{PaperFigure, length_sets};
-pub use plan::{PaperModels, PaperRow, PaperTable, matching_sets};
+pub use plan::{PaperModels, length_sets, matching_sets};
 pub use published::{
-    Cell, Published, PublishedBlock, PublishedCounts, PublishedRow, PublishedTable, published,
+    Published, PublishedCell, PublishedFigure, PublishedRow, PublishedTable, published,
 };

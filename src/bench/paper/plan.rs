@@ -1,198 +1,84 @@
-//! Which contenders a table of the papers sets side by side, and which prompt sets stand for its
-//! columns. Must never know figures.
+//! The candidates that stand for a table's rows here, and the prompt sets that stand for its
+//! columns. It must not depend on figures.
 
-use crate::bench::prompts::{PromptSet, offering};
+use super::published::{Published, PublishedTable};
+use crate::bench::prompts::{BenchPrompt, PromptSet, offering};
+use crate::bench::strategies::PLAIN;
 
-/// A table of the papers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PaperTable {
-    /// Dovetail, Table I: drafts on the GPU, the target on the CPU.
-    DovetailSpeed,
-    /// Dovetail, Table II: with as much video memory as there is.
-    DovetailMemory,
-    /// Dovetail, Table III: fusion and number of blocks.
-    DovetailBlocks,
-    /// DuoDecoding, Table 1: strategies by set.
-    DuoSpeed,
-    /// DuoDecoding, Table 2: the number of sequences.
-    DuoSequences,
-    /// DuoDecoding, Table 3: the budget.
-    DuoBudget,
-}
-
-/// Models that a table takes beside the settings' own.
+/// Models that a table needs in addition to those of the settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PaperModels {
-    /// A head of EAGLE-1 or 2 for the target.
+    /// An EAGLE-1 or EAGLE-2 head for the target.
     pub eagle_head: Option<String>,
     /// A second small model.
     pub second_small: Option<String>,
+}
+
+impl PaperModels {
+    /// The names of the models in candidates, the models, and what to do without them.
+    fn named(&self) -> [(&'static str, &Option<String>, &'static str); 2] {
+        let head = "an EAGLE-1 or EAGLE-2 head for this target: name one with --eagle-head";
+        let second = "a second small model: name one with --second-draft-model";
+        [
+            ("{eagle_head}", &self.eagle_head, head),
+            ("{second_draft_model}", &self.second_small, second),
+        ]
+    }
 }
 
 /// A row of a table on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaperRow {
     /// The paper's name of it.
-    pub published: &'static str,
-    /// The contender as it is written, or what it lacks, with the remedy.
+    pub published: String,
+    /// The candidate as it is written, or what is missing, with the remedy.
     pub line: Result<String, String>,
 }
 
 impl PaperRow {
     /// Its name in the results.
-    pub fn contender(&self) -> &'static str {
+    pub fn candidate(&self) -> &str {
         match &self.line {
             Ok(line) if line == PLAIN => PLAIN,
-            _ => self.published,
+            _ => &self.published,
         }
     }
 }
 
-const PLAIN: &str = crate::bench::strategies::PLAIN;
-/// Dovetail's tree: γ with the root, width, expansions.
-const TREE: &str = "gamma=16,k=10,d=7";
-
-impl PaperTable {
-    /// All, by the names under which they are asked for.
-    pub const ALL: [(&'static str, Self); 6] = [
-        ("1", Self::DovetailSpeed),
-        ("2", Self::DovetailMemory),
-        ("3", Self::DovetailBlocks),
-        ("duo-1", Self::DuoSpeed),
-        ("duo-2", Self::DuoSequences),
-        ("duo-3", Self::DuoBudget),
-    ];
-
-    /// The table of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, table)| *table)
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, table)| *table == self).map_or("", |(name, _)| name)
-    }
-
-    /// Whether it is about memory, so that every row needs a process of its own.
-    pub fn is_of_memory(self) -> bool {
-        self == Self::DovetailMemory
-    }
-
-    /// Whether the target lies on the CPU in every row that does not say otherwise.
-    pub fn has_target_on_cpu(self) -> bool {
-        matches!(self, Self::DovetailSpeed | Self::DovetailMemory | Self::DovetailBlocks)
-    }
-
-    /// The temperatures it is measured at.
-    pub fn temperatures(self) -> &'static [f32] {
-        if self == Self::DovetailSpeed { &[0.0, 1.0] } else { &[0.0] }
-    }
-
+impl PublishedTable {
     /// Its rows, in the paper's order.
-    pub fn rows(self, models: &PaperModels) -> Vec<PaperRow> {
-        let row = |published: &'static str, line: String| {
-            let labelled = line != PLAIN;
-            let joint = if line.contains(':') { "," } else { ":" };
-            let line = if labelled { format!("{line}{joint}label={published}") } else { line };
-            PaperRow { published, line: Ok(line) }
-        };
-        let needs =
-            |published, what: &str, model: &Option<String>, line: &dyn Fn(&str) -> String| {
-                match model {
-                    Some(model) => row(published, line(model)),
-                    None => PaperRow { published, line: Err(what.to_owned()) },
+    pub fn rows(&self, models: &PaperModels) -> Vec<PaperRow> {
+        let line = |published: &str, line: &str| {
+            let mut line = line.to_owned();
+            for (name, model, lacking) in models.named() {
+                if line.contains(name) {
+                    line = line.replace(name, model.as_ref().ok_or_else(|| lacking.to_owned())?);
                 }
-            };
-        let eagle = "an EAGLE-1 or EAGLE-2 head for this target: name one with --eagle-head";
-        let second = "a second small model: name one with --second-draft-model";
-        let plain = || PLAIN.to_owned();
-        match self {
-            Self::DovetailSpeed => vec![
-                needs("Vanilla EAGLE-2", eagle, &models.eagle_head, &|head| {
-                    format!("eagle2-60:head={head}")
-                }),
-                row("ShearedLlama-1.3B", format!("small-model:{TREE}")),
-                needs("TinyLlama-1.1B", second, &models.second_small, &|model| {
-                    format!("small-model:{TREE},draft-model={model}")
-                }),
-                needs("EAGLE-2", eagle, &models.eagle_head, &|head| {
-                    format!("dovetail:{TREE},m=all,head={head}")
-                }),
-                row("Dovetail", format!("dovetail:{TREE},m=all")),
-            ],
-            Self::DovetailMemory => vec![
-                row("CPU-only", plain()),
-                row("Offload", "offload".to_owned()),
-                row("SpecExec", "specexec".to_owned()),
-                row("Dovetail", format!("partial:{TREE},m=all,gpu-layers=auto")),
-            ],
-            Self::DovetailBlocks => {
-                let blocks =
-                    |published, blocks| row(published, format!("dovetail:{TREE},m={blocks}"));
-                vec![
-                    needs("w/o both", eagle, &models.eagle_head, &|head| {
-                        format!("dovetail:{TREE},m=1,head={head}")
-                    }),
-                    blocks("w/ DGF", 1),
-                    blocks("w/ DGF + 1", 2),
-                    blocks("w/ DGF + 2", 3),
-                    blocks("w/ DGF + 3", 4),
-                    blocks("w/ DGF + 4", 5),
-                    blocks("w/ DGF + 5", 6),
-                ]
             }
-            Self::DuoSpeed => [
-                ("Vanilla", PLAIN),
-                ("SpS", "sps"),
-                ("PLD", "pld"),
-                ("REST", "rest"),
-                ("Lookahead", "lookahead"),
-                ("DuoDecoding", "duo"),
-            ]
-            .map(|(published, line)| row(published, line.to_owned()))
-            .to_vec(),
-            // One budget for all, so that only k differs.
-            Self::DuoSequences => [
-                ("k=1", "duo:k=1,gamma=c"),
-                ("k=2", "duo:k=2,gamma=c"),
-                ("k=3", "duo:k=3,gamma=c"),
-                ("dynamic", "duo:gamma=c"),
-            ]
-            .map(|(published, line)| row(published, line.to_owned()))
-            .to_vec(),
-            Self::DuoBudget => [
-                ("c-2", "duo:k=1,gamma=c-2"),
-                ("c-1", "duo:k=1,gamma=c-1"),
-                ("c", "duo:k=1,gamma=c"),
-                ("c+1", "duo:k=1,gamma=c+1"),
-                ("c+2", "duo:k=1,gamma=c+2"),
-            ]
-            .map(|(published, line)| row(published, line.to_owned()))
-            .to_vec(),
-        }
+            let joint = if line.contains(':') { "," } else { ":" };
+            let label =
+                if line == PLAIN { String::new() } else { format!("{joint}label={published}") };
+            Ok(line + &label)
+        };
+        let row = |(published, text): &(String, String)| PaperRow {
+            published: published.clone(),
+            line: line(published, text),
+        };
+        self.candidates.iter().map(row).collect()
     }
 }
 
-/// Columns of the papers and the sets that stand for them, the nearest first.
-const SETS: &[(&str, &[&str])] = &[
-    ("mt_bench", &["mt_bench"]),
-    ("humaneval", &["humaneval", "humaneval-full"]),
-    ("code", &["code", "humaneval", "humaneval-full"]),
-    ("gsm8k", &["gsm8k", "gsm8k-full"]),
-    ("math", &["math", "math_reasoning", "gsm8k", "gsm8k-full"]),
-    ("alpaca", &["alpaca", "instructions"]),
-    ("summarization", &["summarization"]),
-    ("translation", &["translation"]),
-    ("qa", &["qa"]),
-    ("rag", &["rag"]),
-];
-
-/// Of `sets` those that stand for a column, each named after it, and what is to be said of them.
-pub fn matching_sets(columns: &[String], sets: Vec<PromptSet>) -> (Vec<PromptSet>, Vec<String>) {
-    let (mut found, mut notes, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+/// The sets that stand for a column, each named after it, and notes about them.
+pub fn matching_sets(
+    published: &Published,
+    columns: &[String],
+    sets: Vec<PromptSet>,
+) -> (Vec<PromptSet>, Vec<String>) {
+    let mut found = Vec::new();
+    let mut notes = Vec::new();
+    let mut missing = Vec::new();
     for column in columns.iter().filter(|column| *column != "mean") {
-        let row = SETS.iter().find(|(name, _)| name == column);
-        let names = row.map_or(&[][..], |(_, names)| names);
+        let names = published.sets.get(column).map_or(&[][..], Vec::as_slice);
         let set = names.iter().find_map(|name| sets.iter().find(|set| set.name == *name));
         let Some(set) = set else {
             missing.push(column.as_str());
@@ -222,62 +108,97 @@ pub fn matching_sets(columns: &[String], sets: Vec<PromptSet>) -> (Vec<PromptSet
     (found, notes)
 }
 
+/// Prompts by length, made of the texts of `sets`: a set for each number of words.
+pub fn length_sets(sets: &[PromptSet], lengths: &[usize], limit: usize) -> Vec<PromptSet> {
+    let turns = sets.iter().flat_map(|set| &set.prompts).flat_map(|prompt| &prompt.turns);
+    let text: Vec<&str> = turns.flat_map(|turn| turn.split_whitespace()).collect();
+    if text.is_empty() {
+        return Vec::new();
+    }
+    let set = |&words: &usize| {
+        // Each prompt has other words; after the last word follows the first again.
+        let turn = |number: usize| {
+            let from = (0..words).map(|at| text[(number * words + at) % text.len()]);
+            from.collect::<Vec<_>>().join(" ")
+        };
+        let prompt = |number: usize| BenchPrompt {
+            id: format!("{words} words/{number}"),
+            category: String::new(),
+            turns: vec![turn(number)],
+        };
+        PromptSet { name: words.to_string(), prompts: (0..limit).map(prompt).collect() }
+    };
+    lengths.iter().map(set).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::published::published;
     use super::*;
-    use crate::bench::prompts::BenchPrompt;
-    use crate::bench::strategies::contender_lines;
+    use crate::bench::strategies::candidate_lines;
+
+    fn set(name: &str, turns: &[&str]) -> PromptSet {
+        let prompt = |turn: &&str| BenchPrompt {
+            id: "1".into(),
+            category: String::new(),
+            turns: vec![(*turn).to_owned()],
+        };
+        PromptSet { name: name.to_owned(), prompts: turns.iter().map(prompt).collect() }
+    }
 
     #[test]
-    fn every_row_is_a_contender_of_the_published_name() {
+    fn every_row_is_a_candidate_of_the_published_name() {
         let models =
             PaperModels { eagle_head: Some("a/e".into()), second_small: Some("b/s".into()) };
-        let published = published().unwrap();
-        for (name, table) in PaperTable::ALL {
-            assert_eq!((PaperTable::named(name), table.name()), (Some(table), name));
-            let theirs = &published.tables[name].blocks[0].rows;
+        for (name, table) in &published().unwrap().tables {
             let rows = table.rows(&models);
-            let names: Vec<&str> = rows.iter().map(|row| row.published).collect();
-            for row in theirs {
-                assert!(names.contains(&row.name.as_str()), "{name}: {} is not run", row.name);
+            let names: Vec<&str> = rows.iter().map(|row| row.published.as_str()).collect();
+            for block in &table.blocks {
+                let theirs: Vec<&str> = block.rows.iter().map(|row| row.name.as_str()).collect();
+                assert!(theirs.iter().all(|row| names.contains(row)), "{name}: {theirs:?}");
             }
-            assert_eq!(names.len(), theirs.len(), "{name}: {names:?}");
+            assert_eq!(names.len(), table.blocks[0].rows.len(), "{name}: {names:?}");
             for row in &rows {
-                let lines = contender_lines("paper", row.line.as_ref().unwrap());
+                let lines = candidate_lines("paper", row.line.as_ref().unwrap());
                 assert_eq!(lines.len(), 1, "{row:?}");
-                assert_eq!(lines[0].as_ref().unwrap().name, row.contender(), "{row:?}");
+                assert_eq!(lines[0].as_ref().unwrap().name, row.candidate(), "{row:?}");
             }
         }
-        assert_eq!(PaperTable::named("4"), None);
     }
 
     #[test]
     fn a_row_without_its_model_says_what_it_lacks() {
-        let rows = PaperTable::DovetailSpeed.rows(&PaperModels::default());
-        let lacking: Vec<&str> =
-            rows.iter().filter(|row| row.line.is_err()).map(|row| row.published).collect();
+        let rows = published().unwrap().tables["1"].rows(&PaperModels::default());
+        let lacking = rows.iter().filter(|row| row.line.is_err());
+        let lacking: Vec<&str> = lacking.map(|row| row.published.as_str()).collect();
         assert_eq!(lacking, ["Vanilla EAGLE-2", "TinyLlama-1.1B", "EAGLE-2"]);
         assert!(rows[0].line.as_ref().unwrap_err().contains("--eagle-head"));
+        assert_eq!(rows[4].line.as_deref(), Ok("dovetail:gamma=16,k=10,d=7,m=all,label=Dovetail"));
     }
 
     #[test]
     fn sets_stand_for_columns_or_are_missed() {
-        let set = |name: &str| PromptSet {
-            name: name.to_owned(),
-            prompts: vec![BenchPrompt {
-                id: "1".into(),
-                category: String::new(),
-                turns: vec!["hi".into()],
-            }],
-        };
         let columns = ["mt_bench", "alpaca", "qa", "code", "mean"].map(str::to_owned);
-        let sets = vec![set("humaneval"), set("instructions"), set("mt_bench"), set("other")];
-        let (found, notes) = matching_sets(&columns, sets);
+        let sets =
+            ["humaneval", "instructions", "mt_bench", "other"].map(|name| set(name, &["hi"]));
+        let (found, notes) = matching_sets(&published().unwrap(), &columns, sets.to_vec());
         let names: Vec<&str> = found.iter().map(|set| set.name.as_str()).collect();
         assert_eq!(names, ["mt_bench", "alpaca", "code"]);
         assert!(notes.contains(&"`instructions` is used for alpaca.".to_owned()), "{notes:?}");
         let last = notes.last().unwrap();
         assert!(last.contains("qa.jsonl") && last.contains("bench fetch spec-bench`"), "{last}");
+    }
+
+    #[test]
+    fn prompts_have_as_many_words_as_they_say() {
+        let sets = length_sets(&[set("x", &["a b c", "d e"])], &[16, 64], 2);
+        assert_eq!(sets.len(), 2);
+        for (set, words) in sets.iter().zip([16, 64]) {
+            assert_eq!((set.name.clone(), set.prompts.len()), (words.to_string(), 2));
+            for prompt in &set.prompts {
+                assert_eq!(prompt.turns[0].split(' ').count(), words);
+            }
+        }
+        assert!(length_sets(&[], &[16], 2).is_empty());
     }
 }

@@ -1,5 +1,5 @@
-//! The figures that the two papers print, as far as they survive: `assets/papers/published.json`.
-//! A lost cell is `None`. Must never know ours.
+//! The tables and figures that the two papers print, as far as they survive, and how to repeat them
+//! here: `assets/papers/published.json`. A lost cell is `None`.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ const FILE: &str = include_str!("../../../assets/papers/published.json");
 /// What a cell of a table holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Cell {
-    /// Tokens a second over those of plain decoding.
+pub enum PublishedCell {
+    /// Tokens per second, relative to plain decoding.
     SpeedUp,
-    /// Tokens a pass of the target.
+    /// Tokens per pass of the target.
     Tau,
-    /// Tokens a second.
+    /// Tokens per second.
     TokensS,
     /// The most video memory, 10⁹ bytes.
     PeakMemoryGb,
@@ -26,10 +26,11 @@ pub enum Cell {
 pub struct Published {
     /// The tables by their names here.
     pub tables: BTreeMap<String, PublishedTable>,
-    /// Least and most time to the first token over plain decoding's, by contender.
-    pub ttft_over_plain: BTreeMap<String, [f64; 2]>,
-    /// Whose times these are.
-    pub ttft_source: String,
+    /// The prompt sets that stand for a column, the nearest first.
+    pub sets: BTreeMap<String, Vec<String>>,
+    /// The figures by their names here. Tables that do not compare candidates by set are among
+    /// them, as `table NAME`.
+    pub figures: BTreeMap<String, PublishedFigure>,
     /// Whether DuoDecoding's number of sequences was right (its Table 4).
     pub sequence_counts: PublishedCounts,
 }
@@ -45,7 +46,6 @@ pub struct PublishedCounts {
     pub notes: Vec<String>,
 }
 
-/// One table.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct PublishedTable {
     /// Paper, number and subject.
@@ -54,16 +54,32 @@ pub struct PublishedTable {
     pub source: String,
     /// Where it was measured, if on one machine.
     pub hardware: Option<String>,
-    /// With what, if that is said.
+    /// With which settings, if the paper says so.
     pub settings: Option<String>,
-    /// Prompt sets, perhaps with their mean behind them.
+    /// Prompt sets, perhaps followed by their mean.
     pub columns: Vec<String>,
     /// What each cell holds, in order.
-    pub cells: Vec<Cell>,
-    /// Parts of the table, of the same rows.
+    pub cells: Vec<PublishedCell>,
+    /// The temperatures at which it is measured.
+    #[serde(default = "greedy")]
+    pub temperatures: Vec<f32>,
+    /// Whether the target is on the CPU in every row that does not say otherwise.
+    #[serde(default)]
+    pub target_on_cpu: bool,
+    /// Whether every row needs its own process, because the table is about memory.
+    #[serde(default)]
+    pub isolated: bool,
+    /// The paper's name of each row, and the candidate that stands for it. A model in braces comes
+    /// from the flag of that name.
+    pub candidates: Vec<(String, String)>,
+    /// Parts of the table, with the same rows.
     pub blocks: Vec<PublishedBlock>,
     /// What a reader must know.
     pub notes: Vec<String>,
+}
+
+fn greedy() -> Vec<f32> {
+    vec![0.0]
 }
 
 /// A part of a table: a temperature, a machine or a target.
@@ -73,19 +89,100 @@ pub struct PublishedBlock {
     pub name: String,
     /// T.
     pub temperature: f32,
-    /// Its rows.
     pub rows: Vec<PublishedRow>,
 }
 
-/// A row.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct PublishedRow {
-    /// The contender.
+    /// The candidate.
     pub name: String,
     /// Learnable parameters as the paper writes them, such as `0.22B`.
     pub parameters: Option<String>,
     /// By column, in the order of the table's cells.
     pub cells: Vec<Vec<Option<f64>>>,
+}
+
+/// What the rows of a figure are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FigureRows {
+    Candidates,
+    /// The candidates without plain.
+    Drafting,
+    /// The prompt sets, for the only candidate.
+    Sets,
+    /// How often each number of sequences was drafted, by prompt set.
+    Sequences,
+    /// Whether the number of sequences was right, next to the paper's shares.
+    Choices,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct PublishedFigure {
+    /// Paper, number and subject.
+    pub title: String,
+    /// Its candidates, as they are written in `--strategies`.
+    pub candidates: String,
+    /// Whether the target is on the CPU for every candidate that does not say otherwise.
+    #[serde(default)]
+    pub target_on_cpu: bool,
+    /// If the prompts are made: a set for each of these numbers of words.
+    #[serde(default)]
+    pub prompts_of_words: Vec<usize>,
+    pub rows: FigureRows,
+    #[serde(default)]
+    pub columns: Vec<FigureColumn>,
+    /// The least and the most that the paper prints, by candidate.
+    #[serde(default)]
+    pub paper: BTreeMap<String, [f64; 2]>,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+    /// How it is drawn.
+    pub chart: PublishedChart,
+}
+
+/// How a figure is drawn: bars, or curves if it is drawn over something.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct PublishedChart {
+    /// The beginning of the file's name.
+    pub file: String,
+    pub title: String,
+    /// The unit of its values.
+    pub unit: String,
+    /// The horizontal axis of curves.
+    #[serde(default)]
+    pub over: Option<FigureColumn>,
+    /// The parts of a bar, or the curves.
+    #[serde(default)]
+    pub values: Vec<FigureColumn>,
+}
+
+/// A figure's value in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FigureColumn {
+    /// Tokens per second, mean of the sets.
+    TokensS,
+    /// The same, relative to the target alone in its first placement.
+    OverPlain,
+    /// Tokens per pass of the target, mean of the sets.
+    Tau,
+    /// The mean length of the prompts.
+    PromptTokens,
+    /// Drafting in a round.
+    DraftMs,
+    /// The target's pass in a round.
+    VerifyMs,
+    /// Their ratio.
+    VerifyOverDraft,
+    /// The time to the first token relative to plain, by set.
+    FirstToken,
+    /// The share of a round in which the target waits.
+    TargetWaits,
+    /// The share of a round in which the draft waits.
+    DraftWaits,
+    /// A whole round.
+    RoundMs,
 }
 
 /// Everything that is printed.
@@ -129,7 +226,7 @@ mod tests {
         assert_eq!(cell("duo-1", 1, "DuoDecoding", 7), [Some(2.61), Some(114.13)]);
         assert_eq!(cell("duo-2", 0, "dynamic", 1), [Some(139.08)]);
         assert_eq!(cell("duo-3", 0, "c+2", 0), [Some(98.38)]);
-        assert_eq!(published.ttft_over_plain["SpS"], [1.5, 1.7]);
+        assert_eq!(published.figures["duo-3"].paper["sps"], [1.5, 1.7]);
         let shares = published.sequence_counts.shares;
         assert_eq!(shares[0][1], 0.087);
         assert!((shares.iter().flatten().sum::<f64>() - 1.0).abs() < 1e-9);

@@ -1,5 +1,5 @@
 //! Prompt sets that can be fetched: `assets/bench/catalogue.toml`, part of the program, says where
-//! each lies, what its content must hash to and how it is read. Must never fetch anything.
+//! each lies, what its content must hash to and how it is read. It must not fetch anything.
 
 use std::io::Read;
 use std::sync::OnceLock;
@@ -35,8 +35,7 @@ pub struct CatalogueFile {
     pub size: u64,
     /// What its use is subject to.
     pub licence: String,
-    format: Format,
-    /// The sets in it.
+    format: SetFormat,
     #[serde(rename = "set")]
     pub sets: Vec<CatalogueSet>,
 }
@@ -57,7 +56,7 @@ pub struct CatalogueSet {
 /// How a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Format {
+enum SetFormat {
     Turns,
     HumanEval,
     GradeSchoolMath,
@@ -145,7 +144,7 @@ impl CatalogueFile {
         };
         let mut text = String::new();
         let unfolded = match self.format {
-            Format::HumanEval => {
+            SetFormat::HumanEval => {
                 GzDecoder::new(bytes.as_slice()).take(MOST_UNFOLDED).read_to_string(&mut text)
             }
             _ => bytes.as_slice().read_to_string(&mut text),
@@ -171,38 +170,38 @@ impl CatalogueFile {
     }
 }
 
-impl Format {
+impl SetFormat {
     /// The prompt in a line, the `at`th from 0.
     fn prompt(self, line: &str, at: usize) -> serde_json::Result<BenchPrompt> {
         #[derive(Deserialize)]
-        struct Turns {
+        struct TurnsLine {
             question_id: u64,
             category: String,
             turns: Vec<String>,
         }
         #[derive(Deserialize)]
-        struct Task {
+        struct CodeTask {
             task_id: String,
             prompt: String,
         }
         #[derive(Deserialize)]
-        struct Sum {
+        struct SchoolSum {
             question: String,
         }
         Ok(match self {
             Self::Turns => {
-                let Turns { question_id, category, turns } = serde_json::from_str(line)?;
+                let TurnsLine { question_id, category, turns } = serde_json::from_str(line)?;
                 BenchPrompt { id: question_id.to_string(), category, turns }
             }
             Self::HumanEval => {
-                let Task { task_id, prompt } = serde_json::from_str(line)?;
+                let CodeTask { task_id, prompt } = serde_json::from_str(line)?;
                 let turns = vec![format!("{COMPLETE}{prompt}")];
                 BenchPrompt { id: task_id, category: "code".to_owned(), turns }
             }
             Self::GradeSchoolMath => {
-                let Sum { question } = serde_json::from_str(line)?;
-                let (id, category) = (format!("gsm8k-test/{at}"), "math".to_owned());
-                BenchPrompt { id, category, turns: vec![question] }
+                let SchoolSum { question } = serde_json::from_str(line)?;
+                let id = format!("gsm8k-test/{at}");
+                BenchPrompt { id, category: "math".to_owned(), turns: vec![question] }
             }
         })
     }
@@ -241,7 +240,7 @@ mod tests {
     }
 
     /// A file of this format with the sets.
-    fn file(format: Format, sets: &[(&str, usize, &[&str])]) -> CatalogueFile {
+    fn file(format: SetFormat, sets: &[(&str, usize, &[&str])]) -> CatalogueFile {
         let set = |(name, prompts, categories): &(&str, usize, &[&str])| CatalogueSet {
             name: (*name).to_owned(),
             prompts: *prompts,
@@ -256,7 +255,7 @@ mod tests {
         let lines = r#"{"question_id":7,"category":"a","turns":["one","two"],"reference":["x"]}
 {"question_id":8,"category":"b","turns":["three"]}
 {"question_id":9,"category":"c","turns":["four"]}"#;
-        let file = file(Format::Turns, &[("ac", 2, &["a", "c"]), ("b", 1, &["b"])]);
+        let file = file(SetFormat::Turns, &[("ac", 2, &["a", "c"]), ("b", 1, &["b"])]);
         let sets = file.sets_of(lines.into(), None).unwrap();
         let ids = |set: &PromptSet| -> Vec<String> {
             set.prompts.iter().map(|prompt| prompt.id.clone()).collect()
@@ -277,13 +276,13 @@ mod tests {
         let task = r#"{"task_id":"HumanEval/3","prompt":"def f():\n","entry_point":"f"}"#;
         let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
         packed.write_all(task.as_bytes()).unwrap();
-        let tasks = file(Format::HumanEval, &[("h", 1, &[])]);
+        let tasks = file(SetFormat::HumanEval, &[("h", 1, &[])]);
         let sets = tasks.sets_of(packed.finish().unwrap(), None).unwrap();
         assert_eq!(sets[0].prompts[0].id, "HumanEval/3");
         assert_eq!(sets[0].prompts[0].turns, ["Complete the code I provided.\ndef f():\n"]);
         assert!(tasks.sets_of(b"no gzip".to_vec(), None).is_err());
 
-        let sums = file(Format::GradeSchoolMath, &[("g", 1, &[])]);
+        let sums = file(SetFormat::GradeSchoolMath, &[("g", 1, &[])]);
         let sets = sums.sets_of(br#"{"question":"1 + 1?","answer":"2"}"#.to_vec(), None).unwrap();
         assert_eq!(sets[0].prompts[0].turns, ["1 + 1?"]);
     }

@@ -1,5 +1,5 @@
 //! Prompt sets: the bundled ones and fetched ones by name, others from files of JSON lines
-//! `{"id","category","turns":["…"]}` or from a folder of such files. Must never know models.
+//! `{"id","category","turns":["…"]}` or from a folder of such files. It must not depend on models.
 
 mod catalogue;
 
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use catalogue::{CatalogueFile, CatalogueSet, SERVER, catalogue, fetched_sets, offering};
+pub use catalogue::{CatalogueFile, SERVER, catalogue, fetched_sets, offering};
 
 use crate::files::read_text;
 use crate::library::PinnedFiles;
@@ -90,7 +90,7 @@ pub enum PromptError {
         /// Why.
         source: std::io::Error,
     },
-    /// A line that is no prompt.
+    /// A line that is not a prompt.
     #[error(
         "{origin}:{line}: {reason}; a line is {{\"id\":\"…\",\"category\":\"…\",\"turns\":[\"…\"]}}"
     )]
@@ -211,7 +211,8 @@ fn parse(name: &str, origin: &str, text: &str) -> Result<PromptSet, PromptError>
 
 /// At most `limit` of `all` at even distances, in order.
 fn spread<T>(all: Vec<T>, limit: Option<usize>) -> Vec<T> {
-    let (count, limit) = (all.len(), limit.unwrap_or(usize::MAX));
+    let count = all.len();
+    let limit = limit.unwrap_or(usize::MAX);
     if limit >= count {
         return all;
     }

@@ -1,5 +1,5 @@
 //! candle-transformers' own quantised models, as an independent implementation to compare with.
-//! Must never know our kernels or our reader of files.
+//! It must not depend on our kernels or our reader of files.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -29,7 +29,8 @@ impl CandleModel {
         let content = Content::read(&mut file)?;
         let architecture = content.metadata.get("general.architecture");
         let architecture = architecture.and_then(|name| name.to_string().ok()).cloned();
-        let (file, cpu) = (&mut file, &Device::Cpu);
+        let file = &mut file;
+        let cpu = &Device::Cpu;
         Ok(match architecture.as_deref().unwrap_or_default() {
             "llama" => Self::Llama(quantized_llama::ModelWeights::from_gguf(content, file, cpu)?),
             "qwen2" => Self::Qwen2(quantized_qwen2::ModelWeights::from_gguf(content, file, cpu)?),
@@ -51,7 +52,7 @@ impl CandleModel {
 impl ReferenceModel for CandleModel {
     fn logits(&mut self, token: u32, position: usize) -> Result<Vec<f32>> {
         let input = Tensor::new(&[[token]], &Device::Cpu)?;
-        // Position 0 begins anew: most of these models see that for themselves.
+        // Position 0 starts again: most of these models notice that themselves.
         let logits = match self {
             Self::Llama(model) => model.forward(&input, position)?,
             Self::Qwen2(model) => model.forward(&input, position)?,
@@ -71,9 +72,9 @@ impl ReferenceModel for CandleModel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::MeasureError;
-    use crate::bench::quality::{load, measure};
-    use crate::kernels::Pool;
+    use crate::bench::quality::measure;
+    use crate::bench::{MeasureError, load_cpu};
+    use crate::kernels::KvFormat;
     use crate::library::{Spec, open_target};
 
     fn golden(name: &str) -> std::path::PathBuf {
@@ -85,7 +86,7 @@ mod tests {
         for name in ["llama.gguf", "qwen2.gguf", "qwen3.gguf"] {
             let path = golden(name);
             let files = open_target(&Spec::Gguf(path.clone()), &mut |_| {}).unwrap();
-            let mut target = load(&files, Pool::new(2).into(), 64).unwrap();
+            let mut target = load_cpu(&files, 2, 64, KvFormat::F32).unwrap();
             let mut candle = CandleModel::open(&path).unwrap();
             let vocab = files.config.vocab as u32;
             // Two windows: the second must not see the first.

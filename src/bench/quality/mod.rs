@@ -1,31 +1,29 @@
 //! `bench quality`: how well a target predicts a text (perplexity), and, if asked, how far its
-//! predictions are from those of candle-transformers' own model of the same file. Must never know
-//! drafters.
+//! predictions are from those of candle-transformers' own model of the same file. It must not
+//! depend on drafters.
 //!
-//! The text is cut into windows, each run on its own. Every token that has another before it in
-//! its window is scored: perplexity = exp(−mean log p). The same tokens go through the other model,
-//! and KL(other ‖ ours) is summed over the whole vocabulary.
+//! The text is cut into windows, each run on its own. Every token that has another before it in its
+//! window is scored: perplexity = exp(−mean log p). The same tokens go through the other model, and
+//! KL(other ‖ ours) is summed over the whole vocabulary.
 
 #[cfg(any(test, feature = "candle-models"))]
 mod candle;
 mod report;
 mod score;
 
-use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::bench::MeasureError;
+use crate::bench::{MeasureError, load_cpu};
 use crate::files::read_text;
-use crate::kernels::{KvFormat, Pool};
-use crate::library::{Spec, TargetFiles, Tokenizer, TokenizerError, open_target};
-use crate::model::{CpuTarget, LoadError, LoadRequest, Target};
+use crate::kernels::KvFormat;
+use crate::library::{Spec, Tokenizer, TokenizerError, open_target};
+use crate::model::Target;
 use crate::speculate::Tree;
 
-use report::QualityReport;
-use score::Prediction;
+use score::TokenPrediction;
 
+pub use report::QualityReport;
 pub use score::{Divergence, Score};
 
 /// The text that is scored unless another is named; `assets/bench/SOURCES.md` says what it is.
@@ -36,7 +34,7 @@ const LONGEST: u64 = 64_000_000;
 /// Tokens of one pass.
 const PASS: usize = 32;
 
-/// What is measured and how it is shown.
+/// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QualityOptions {
     /// A UTF-8 text; `None` is [`BUNDLED_TEXT`].
@@ -45,26 +43,24 @@ pub struct QualityOptions {
     pub window: usize,
     /// Compute threads.
     pub threads: usize,
-    /// Whether candle-transformers' model runs beside ours.
+    /// Whether candle-transformers' model is scored as well.
     pub against_candle: bool,
-    /// One JSON object in place of the lines of text.
-    pub json: bool,
 }
 
 /// Another implementation of the same model.
 pub trait ReferenceModel {
-    /// Logits `[vocab]` behind `token` at `position`; position 0 begins anew.
+    /// The logits `[vocab]` after `token` at `position`; position 0 starts again.
     ///
     /// # Errors
     /// If it fails.
     fn logits(&mut self, token: u32, position: usize) -> candle_core::Result<Vec<f32>>;
 }
 
-/// Loads the target, scores the text and writes the result to `out`.
+/// Loads the target and scores the text.
 ///
 /// # Errors
 /// [`MeasureError`].
-pub fn run(spec: &Spec, options: &QualityOptions, out: &mut dyn Write) -> Result<(), MeasureError> {
+pub fn run(spec: &Spec, options: &QualityOptions) -> Result<QualityReport, MeasureError> {
     if options.window < 2 {
         let reason = format!("--window must be 2 or more, not {}", options.window);
         return Err(MeasureError::Options(reason));
@@ -93,23 +89,10 @@ pub fn run(spec: &Spec, options: &QualityOptions, out: &mut dyn Write) -> Result
         return Err(MeasureError::Options(reason));
     }
     let mut reference = open_reference(spec, options.against_candle)?;
-    let pool = Arc::new(Pool::new(options.threads));
-    let mut target = load(&files, pool, window)?;
+    let mut target = load_cpu(&files, options.threads, window, KvFormat::F32)?;
     let reference = reference.as_mut().map(|model| model.as_mut() as &mut dyn ReferenceModel);
     let measured = measure(&mut target, reference, &windows)?;
-    let report = QualityReport::new(&files, &target, name, window, &measured);
-    if options.json {
-        report.json(out)?
-    } else {
-        report.lines(out)?
-    }
-    Ok(())
-}
-
-fn load(files: &TargetFiles, pool: Arc<Pool>, window: usize) -> Result<CpuTarget, LoadError> {
-    let (config, source) = (&files.config, files.weights.as_ref());
-    let request = LoadRequest { config, source, pool, capacity: window, kv: KvFormat::F32 };
-    CpuTarget::load(&request, &mut |_| {})
+    Ok(QualityReport::new(&files, &target, name, window, &measured))
 }
 
 /// candle-transformers' model of a local GGUF file.
@@ -145,7 +128,7 @@ pub fn windows(
     let tokens = tokenizer.encode(text, false)?;
     let around = tokenizer.encode(text, true)?;
     let begins = around.len() > tokens.len() && around.first() != tokens.first();
-    let begin = around.first().copied().filter(|_| begins);
+    let begin = if begins { around.first().copied() } else { None };
     let each = window.saturating_sub(begin.iter().len()).max(1);
     let windows =
         tokens.chunks(each).map(|chunk| begin.into_iter().chain(chunk.to_vec()).collect());
@@ -201,8 +184,9 @@ pub fn measure(
             target.commit(&(0..tokens.len()).collect::<Vec<_>>());
             time += start.elapsed();
             for (i, row) in logits.chunks_exact(target.vocab()).enumerate() {
-                let (at, next) = (from + i, window[from + i + 1]);
-                let prediction = Prediction::of(row);
+                let at = from + i;
+                let next = window[at + 1];
+                let prediction = TokenPrediction::of(row);
                 ours.count(&prediction, next);
                 if let Some(reference) = reference.as_deref_mut() {
                     let start = Instant::now();
@@ -210,8 +194,8 @@ pub fn measure(
                     theirs.time += start.elapsed();
                     // Embeddings may have rows that no token uses.
                     let shared = logits.len().min(row.len());
-                    let (theirs_of, ours_of) =
-                        (Prediction::of(&logits[..shared]), Prediction::of(&row[..shared]));
+                    let theirs_of = TokenPrediction::of(&logits[..shared]);
+                    let ours_of = TokenPrediction::of(&row[..shared]);
                     theirs.score.count(&theirs_of, next);
                     theirs.divergence.count(&theirs_of, &ours_of);
                 }

@@ -1,17 +1,15 @@
-//! The result of `bench quality`, as lines of text and as JSON. Must never measure.
-
-use std::io::{self, Write};
+//! The result of `bench quality`, as a record and as a table. It must not measure.
 
 use serde::Serialize;
 
 use super::QualityMeasurement;
+use crate::bench::Table;
 use crate::library::TargetFiles;
 use crate::model::CpuTarget;
-use crate::printable::json_line;
 
-/// What is printed.
-#[derive(Serialize)]
-pub(super) struct QualityReport {
+/// How well a model predicted a text.
+#[derive(Debug, Serialize)]
+pub struct QualityReport {
     #[serde(rename = "type")]
     kind: &'static str,
     target: String,
@@ -30,7 +28,7 @@ pub(super) struct QualityReport {
     candle: Option<Compared>,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct Compared {
     perplexity: f64,
     seconds: f64,
@@ -72,29 +70,38 @@ impl QualityReport {
         }
     }
 
-    pub(super) fn json(&self, out: &mut dyn Write) -> io::Result<()> {
-        out.write_all(json_line(self)?.as_bytes())
-    }
-
-    pub(super) fn lines(&self, out: &mut dyn Write) -> io::Result<()> {
+    /// The scores as a table.
+    pub fn table(&self) -> Table {
         let Self { target, detail, text, threads, isa, window, tokens, .. } = self;
         let plural = if *threads == 1 { "thread" } else { "threads" };
-        writeln!(out, "{target}: {detail}; {threads} {plural}, {isa}")?;
-        writeln!(out, "text: {text}, {tokens} tokens scored, in windows of at most {window}\n")?;
-        writeln!(out, "perplexity         {:.3}", self.perplexity)?;
-        writeln!(out, "time               {:.2} s, {:.0} tokens/s", self.seconds, self.tokens_s)?;
-        if let Some(candle) = &self.candle {
-            writeln!(
-                out,
-                "\ncompared token by token with candle-transformers' model of the same \
-                           file"
-            )?;
-            writeln!(out, "its perplexity     {:.3}", candle.perplexity)?;
-            writeln!(out, "its time           {:.2} s", candle.seconds)?;
-            let (mean, largest) = (candle.mean_kl, candle.largest_kl);
-            writeln!(out, "mean KL            {mean:.5} nats per token, at most {largest:.4}")?;
-            writeln!(out, "equal best tokens  {:.1} %", 100.0 * candle.same_best)?;
+        let other = |value: fn(&Compared) -> f64, digits: usize| {
+            self.candle.iter().map(move |candle| format!("{:.digits$}", value(candle)))
+        };
+        let row = |name: &str, ours: String, theirs: Vec<String>| {
+            [name.to_owned(), ours].into_iter().chain(theirs).collect::<Vec<String>>()
+        };
+        let perplexity = other(|candle| candle.perplexity, 3).collect();
+        let seconds = other(|candle| candle.seconds, 2).collect();
+        let head = ["", "Dovetail", "candle"];
+        let mut table = Table::new(
+            format!("{target}: {detail}; {threads} {plural}, {isa}"),
+            &head[..2 + self.candle.iter().len()],
+        )
+        .with_rows([
+            row("perplexity", format!("{:.3}", self.perplexity), perplexity),
+            row("seconds", format!("{:.2}", self.seconds), seconds),
+            row("tokens/s", format!("{:.0}", self.tokens_s), Vec::new()),
+        ])
+        .with_note(format!("text: {text}, {tokens} tokens scored, in windows of at most {window}"));
+        if let Some(Compared { mean_kl, largest_kl, same_best, .. }) = self.candle {
+            table.notes.push(format!(
+                "Compared token by token with candle-transformers' model of the same file: mean KL \
+                 {mean_kl:.5} nats per token, at most {largest_kl:.4}; the same likeliest token \
+                 for \
+                 {:.1} %.",
+                100.0 * same_best
+            ));
         }
-        Ok(())
+        table
     }
 }

@@ -1,8 +1,8 @@
-//! Perplexity and divergence from logits. Must never know models.
+//! Perplexity and divergence from logits. It must not depend on models.
 
 /// What logits predict.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Prediction<'a> {
+pub(super) struct TokenPrediction<'a> {
     logits: &'a [f32],
     /// ln Σ exp(logit).
     log_total: f64,
@@ -10,7 +10,7 @@ pub(super) struct Prediction<'a> {
     best: u32,
 }
 
-impl<'a> Prediction<'a> {
+impl<'a> TokenPrediction<'a> {
     /// Of `logits`, at least one.
     pub(super) fn of(logits: &'a [f32]) -> Self {
         let mut best = 0;
@@ -41,7 +41,7 @@ pub struct Score {
 }
 
 impl Score {
-    pub(super) fn count(&mut self, prediction: &Prediction<'_>, token: u32) {
+    pub(super) fn count(&mut self, prediction: &TokenPrediction<'_>, token: u32) {
         self.tokens += 1;
         self.log_probability += prediction.log_probability(token);
     }
@@ -66,7 +66,7 @@ pub struct Divergence {
 }
 
 impl Divergence {
-    pub(super) fn count(&mut self, other: &Prediction<'_>, ours: &Prediction<'_>) {
+    pub(super) fn count(&mut self, other: &TokenPrediction<'_>, ours: &TokenPrediction<'_>) {
         let terms = other.logits.iter().zip(ours.logits).map(|(&p, &q)| {
             let p = f64::from(p) - other.log_total;
             let q = f64::from(q) - ours.log_total;
@@ -100,9 +100,11 @@ mod tests {
     #[test]
     fn equal_logits_have_the_perplexity_of_the_vocabulary() {
         let logits = [2.5; 8];
-        let prediction = Prediction::of(&logits);
+        let prediction = TokenPrediction::of(&logits);
         let mut score = Score::default();
-        (0..8).for_each(|token| score.count(&prediction, token));
+        for token in 0..8 {
+            score.count(&prediction, token);
+        }
         assert!((score.perplexity() - 8.0).abs() < 1e-9, "{score:?}");
         score.count(&prediction, 8);
         assert!(score.perplexity().is_infinite(), "a token that cannot be predicted");
@@ -111,9 +113,10 @@ mod tests {
     #[test]
     fn kl_of_two_known_distributions() {
         // p = (1/4, 3/4), q = (1/2, 1/2): KL = 1/4 ln 1/2 + 3/4 ln 3/2.
-        let (p, q) = ([0.0, 3.0f32.ln()], [7.0, 7.0]);
+        let p = [0.0, 3.0f32.ln()];
+        let q = [7.0, 7.0];
         let mut divergence = Divergence::default();
-        divergence.count(&Prediction::of(&p), &Prediction::of(&q));
+        divergence.count(&TokenPrediction::of(&p), &TokenPrediction::of(&q));
         let expected = 0.25 * 0.5f64.ln() + 0.75 * 1.5f64.ln();
         assert!((divergence.mean_kl() - expected).abs() < 1e-6, "{divergence:?}");
         assert_eq!(divergence.same_best_share(), 0.0);
@@ -128,10 +131,10 @@ mod tests {
         ) {
             let shifted: Vec<f32> = a.iter().map(|x| x + shift).collect();
             let mut same = Divergence::default();
-            same.count(&Prediction::of(&a), &Prediction::of(&shifted));
+            same.count(&TokenPrediction::of(&a), &TokenPrediction::of(&shifted));
             prop_assert!(same.largest < 1e-3, "{same:?}");
             let mut other = Divergence::default();
-            other.count(&Prediction::of(&a), &Prediction::of(&b));
+            other.count(&TokenPrediction::of(&a), &TokenPrediction::of(&b));
             prop_assert!(other.kl >= 0.0 && other.kl.is_finite());
         }
     }

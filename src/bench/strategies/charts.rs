@@ -1,21 +1,26 @@
-//! The curves and bars of a run. Must never measure.
+//! The curves and bars of a run. It must not measure.
 
-use super::figures::{Figures, Grid};
+use super::figures::{AnswerGrid, Figures};
 use super::record::{PLAIN, Results};
+use crate::bench::Chart;
 use crate::chart::{Axis, Bar, Bars, ChartError, Lines, Series};
 
 /// Depths on the chart of acceptance.
 const DEPTHS: usize = 10;
 
-/// The charts of a run of strategies: file name and SVG text.
+/// The charts of a run: those of its curves if there are any.
 ///
 /// # Errors
 /// [`ChartError`].
-pub fn charts(results: &Results) -> Result<Vec<(String, String)>, ChartError> {
+pub fn charts(results: &Results) -> Result<Vec<Chart>, ChartError> {
+    if !results.sweeps.is_empty() {
+        return sweep_charts(results);
+    }
     let mut all = Vec::new();
-    for grid in Grid::of(&results.answers) {
+    for grid in AnswerGrid::of(&results.answers) {
         let t = grid.temperature;
-        let mut add = |name: &str, svg: String| all.push((format!("{name}-t{t}.svg"), svg));
+        let mut add =
+            |name: &str, svg: String| all.push(Chart::new(format!("{name}-t{t}.svg"), svg));
         let figures: Vec<(&str, Figures)> =
             grid.strategies.iter().map(|&strategy| (strategy, grid.all(strategy))).collect();
         let bars = |title: &str, unit: &str, value: &dyn Fn(&str) -> f64| Bars {
@@ -55,13 +60,9 @@ pub fn charts(results: &Results) -> Result<Vec<(String, String)>, ChartError> {
     Ok(all)
 }
 
-/// The charts of an ablation: file name and SVG text.
-///
-/// # Errors
-/// [`ChartError`].
-pub fn sweep_charts(results: &Results) -> Result<Vec<(String, String)>, ChartError> {
+fn sweep_charts(results: &Results) -> Result<Vec<Chart>, ChartError> {
     let mut all = Vec::new();
-    for grid in Grid::of(&results.answers) {
+    for grid in AnswerGrid::of(&results.answers) {
         for sweep in &results.sweeps {
             let points: Vec<(&str, f64)> = sweep
                 .points
@@ -69,7 +70,7 @@ pub fn sweep_charts(results: &Results) -> Result<Vec<(String, String)>, ChartErr
                 .filter(|(name, _)| grid.strategies.contains(&name.as_str()))
                 .filter_map(|(name, value)| Some((name.as_str(), (*value)?)))
                 .collect();
-            // One point is no curve.
+            // One point does not make a curve.
             if points.len() < 2 {
                 continue;
             }
@@ -96,7 +97,7 @@ pub fn sweep_charts(results: &Results) -> Result<Vec<(String, String)>, ChartErr
                     curve("τ", &|name| grid.mean_tau(name)),
                 ],
             };
-            all.push((format!("{name}-gain-t{t}.svg"), gain.svg()?));
+            all.push(Chart::new(format!("{name}-gain-t{t}.svg"), gain.svg()?));
             let cost = Lines {
                 title: format!("{title}: time of a round, T = {t}"),
                 x,
@@ -106,12 +107,12 @@ pub fn sweep_charts(results: &Results) -> Result<Vec<(String, String)>, ChartErr
                     curve("draft", &|name| grid.all(name).draft_ms),
                 ],
             };
-            all.push((format!("{name}-cost-t{t}.svg"), cost.svg()?));
+            all.push(Chart::new(format!("{name}-cost-t{t}.svg"), cost.svg()?));
             let figures: Vec<(&str, Figures)> =
                 points.iter().map(|(name, _)| (*name, grid.all(name))).collect();
             let split =
                 time_split(&format!("{title}: where a round's time goes, T = {t}"), &figures);
-            all.push((format!("{name}-time-t{t}.svg"), split.svg()?));
+            all.push(Chart::new(format!("{name}-time-t{t}.svg"), split.svg()?));
         }
     }
     Ok(all)
@@ -147,9 +148,9 @@ mod tests {
     #[test]
     fn a_run_has_its_charts() {
         let charts = charts(&results(sample())).unwrap();
-        let names: Vec<&str> = charts.iter().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<&str> = charts.iter().map(|chart| chart.name.as_str()).collect();
         assert_eq!(names, ["speed-up-t0.svg", "tau-t0.svg", "time-t0.svg", "acceptance-t0.svg"]);
-        let (_, svg) = &charts[0];
+        let svg = &charts[0].svg;
         assert!(svg.contains("dovetail") && svg.contains("plain"), "{svg}");
     }
 
@@ -157,11 +158,10 @@ mod tests {
     fn a_sweep_has_a_curve_if_it_has_two_points() {
         let mut results = results(sample());
         let points = vec![("plain".to_owned(), Some(1.0)), ("dovetail".to_owned(), Some(64.0))];
-        let title = "By γ, nodes".to_owned();
-        let sweep = Sweep { title, axis: "γ".to_owned(), points: points.clone() };
+        let sweep = Sweep { points: points.clone(), ..Sweep::new("By γ, nodes", "γ") };
         results.sweeps = vec![sweep.clone(), Sweep { points: points[..1].to_vec(), ..sweep }];
-        let charts = sweep_charts(&results).unwrap();
-        let names: Vec<&str> = charts.iter().map(|(name, _)| name.as_str()).collect();
+        let charts = charts(&results).unwrap();
+        let names: Vec<&str> = charts.iter().map(|chart| chart.name.as_str()).collect();
         let expected = [
             "by-gamma-nodes-gain-t0.svg",
             "by-gamma-nodes-cost-t0.svg",

@@ -1,11 +1,10 @@
 //! Two runs side by side: only answers that both have are counted, and every other difference
-//! between the runs is noted. Must never measure.
+//! between the runs is noted. It must not measure.
 
 use super::differences::differences;
-use super::figures::Grid;
+use super::figures::AnswerGrid;
 use super::record::{AnswerRecord, Results};
-use super::report::{rate, times};
-use crate::bench::Table;
+use crate::bench::table::{Table, rate, times, two_digits};
 
 /// Two runs side by side.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,9 +15,10 @@ pub struct Comparison {
     pub tables: Vec<Table>,
 }
 
-/// Sets `b` beside `a`.
+/// Compares `b` with `a`.
 pub fn compare(a: &Results, b: &Results) -> Comparison {
-    let (ours, theirs) = (common(&a.answers, &b.answers), common(&b.answers, &a.answers));
+    let ours = common(&a.answers, &b.answers);
+    let theirs = common(&b.answers, &a.answers);
     let mut notes = differences(a, b);
     let left_out = a.answers.len() + b.answers.len() - ours.len() - theirs.len();
     if left_out > 0 {
@@ -31,9 +31,9 @@ pub fn compare(a: &Results, b: &Results) -> Comparison {
     if other_text > 0 {
         notes.push(format!("{other_text} of {} answers have a different text in B.", ours.len()));
     }
-    let tables = Grid::of(&ours)
+    let tables = AnswerGrid::of(&ours)
         .iter()
-        .zip(&Grid::of(&sorted_like(&ours, &theirs)))
+        .zip(&AnswerGrid::of(&sorted_like(&ours, &theirs)))
         .map(|(a, b)| table(a, b))
         .collect();
     Comparison { notes, tables }
@@ -59,9 +59,10 @@ fn sorted_like(ours: &[AnswerRecord], theirs: &[AnswerRecord]) -> Vec<AnswerReco
     ours.iter().filter_map(|answer| find(theirs, answer).cloned()).collect()
 }
 
-fn table(a: &Grid<'_>, b: &Grid<'_>) -> Table {
+fn table(a: &AnswerGrid<'_>, b: &AnswerGrid<'_>) -> Table {
     let row = |&strategy: &&str| {
-        let (ours, theirs) = (a.all(strategy), b.all(strategy));
+        let ours = a.all(strategy);
+        let theirs = b.all(strategy);
         let ratio = (ours.tokens_s > 0.0).then(|| theirs.tokens_s / ours.tokens_s);
         vec![
             strategy.to_owned(),
@@ -70,27 +71,15 @@ fn table(a: &Grid<'_>, b: &Grid<'_>) -> Table {
             times(ratio),
             times(a.mean_speed_up(strategy)),
             times(b.mean_speed_up(strategy)),
-            format!("{:.2}", ours.tau),
-            format!("{:.2}", theirs.tau),
+            two_digits(ours.tau),
+            two_digits(theirs.tau),
         ]
     };
-    Table {
-        title: format!("B over A; T = {}", a.temperature),
-        head: [
-            "strategy",
-            "A tokens/s",
-            "B tokens/s",
-            "B/A",
-            "A speed-up",
-            "B speed-up",
-            "A τ",
-            "B τ",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-        rows: a.strategies.iter().map(row).collect(),
-        notes: vec![format!("{} answers from each run.", a.count())],
-    }
+    let head =
+        ["strategy", "A tokens/s", "B tokens/s", "B/A", "A speed-up", "B speed-up", "A τ", "B τ"];
+    Table::new(format!("B over A; T = {}", a.temperature), &head)
+        .with_rows(a.strategies.iter().map(row))
+        .with_note(format!("{} answers from each run.", a.count()))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! The differences between two runs' models, machines and settings, and how parts of one
-//! measurement are joined. Must never know figures.
+//! measurement are joined. It must not depend on figures.
 
 use super::record::Results;
 
@@ -7,7 +7,9 @@ impl Results {
     /// Adds another part of the same measurement, and notes the differences.
     pub fn join(&mut self, mut other: Self) {
         let first = self.next_batch();
-        other.answers.iter_mut().for_each(|answer| answer.batch += first);
+        for answer in &mut other.answers {
+            answer.batch += first;
+        }
         self.notes.extend(differences(self, &other));
         self.notes.extend(other.notes);
         self.complete &= other.complete;

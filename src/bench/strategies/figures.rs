@@ -1,5 +1,5 @@
-//! Figures computed from answers: by strategy and set, and as means over the sets. Must never know
-//! how they are shown.
+//! Figures computed from answers: by strategy and set, and as means over the sets. It must not
+//! depend on how they are shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,9 +14,9 @@ pub struct Figures {
     pub answers: usize,
     /// Rounds of these.
     pub rounds: usize,
-    /// Tokens after the first of each answer, a second of decoding.
+    /// Tokens per second of decoding, without the first token of each answer.
     pub tokens_s: f64,
-    /// Tokens a target pass, prefill and its token excluded.
+    /// Tokens per target pass, without the prefill and its token.
     pub tau: f64,
     /// Median time from question to first token, first turns only.
     pub ttft_ms: f64,
@@ -24,9 +24,9 @@ pub struct Figures {
     pub draft_ms: f64,
     /// Time of a round: the target's pass.
     pub verify_ms: f64,
-    /// Of `verify_ms`, drafting beside the target.
+    /// The part of `verify_ms` in which the drafter worked as well.
     pub ahead_ms: f64,
-    /// Time of a round: the target waiting for the drafter beside it.
+    /// Time of a round: the target waiting for the drafter.
     pub wait_ms: f64,
     /// Time of a round: choosing its drafter and its tree, and learning from it.
     pub plan_ms: f64,
@@ -34,9 +34,9 @@ pub struct Figures {
     pub other_ms: f64,
     /// Share of rounds whose tree was drafted while the target checked the one before.
     pub drafted_ahead: f64,
-    /// Tree nodes a round, the root excluded.
+    /// Tree nodes per round, without the root.
     pub drafted: f64,
-    /// Accepted tokens by who proposed them.
+    /// Accepted tokens by the sources that proposed them.
     pub accepted_by: Credits,
     /// The sequences that DuoDecoding drafted ahead.
     pub sequences: SequenceCounts,
@@ -46,8 +46,6 @@ pub struct Figures {
     pub ram: u64,
     /// Most video memory of the process, bytes.
     pub vram: Option<u64>,
-    /// Answers that are not plain's.
-    pub differing: usize,
 }
 
 impl Figures {
@@ -60,8 +58,10 @@ impl Figures {
         let decoded = sum(|answer| answer.tokens.saturating_sub(1) as f64);
         let rounds = sum(|answer| answer.rounds as f64);
         let decode = sum(|answer| answer.decode_ms);
-        let (draft, verify) = (sum(|answer| answer.draft_ms), sum(|answer| answer.verify_ms));
-        let (ahead, wait) = (sum(|answer| answer.ahead_ms), sum(|answer| answer.wait_ms));
+        let draft = sum(|answer| answer.draft_ms);
+        let verify = sum(|answer| answer.verify_ms);
+        let ahead = sum(|answer| answer.ahead_ms);
+        let wait = sum(|answer| answer.wait_ms);
         let plan = sum(|answer| answer.plan_ms);
         let depth = answers.iter().map(|answer| answer.accepted.len()).max().unwrap_or(0);
         let reached = |at: usize| -> usize {
@@ -94,7 +94,6 @@ impl Figures {
             accepted: (0..depth).map(|at| ratio(reached(at) as f64, rounds)).collect(),
             ram: memory.0,
             vram: memory.1,
-            differing: answers.iter().filter(|answer| answer.differs_at.is_some()).count(),
         }
     }
 }
@@ -106,8 +105,8 @@ impl Figures {
     }
 }
 
-/// The most main and video memory of one batch, of the batch where that is least: the target alone
-/// takes part in every batch, beside whatever the others have loaded.
+/// The most main and video memory of one batch, for the batch where that is least: the target alone
+/// takes part in every batch, next to the models that the others have loaded.
 fn leanest(answers: &[&AnswerRecord]) -> (u64, Option<u64>) {
     let mut batches: BTreeMap<usize, (u64, Option<u64>)> = BTreeMap::new();
     for answer in answers {
@@ -134,8 +133,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Answers at one temperature by strategy and set, in the order in which they were run.
-#[derive(Clone, Debug)]
-pub struct Grid<'a> {
+#[derive(Clone, Debug, Default)]
+pub struct AnswerGrid<'a> {
     /// T.
     pub temperature: f32,
     /// Names of the strategies.
@@ -145,8 +144,8 @@ pub struct Grid<'a> {
     answers: Vec<&'a AnswerRecord>,
 }
 
-impl<'a> Grid<'a> {
-    /// One grid a temperature.
+impl<'a> AnswerGrid<'a> {
+    /// One grid per temperature.
     pub fn of(answers: &'a [AnswerRecord]) -> Vec<Self> {
         let mut grids: Vec<Self> = Vec::new();
         for answer in answers {
@@ -154,9 +153,8 @@ impl<'a> Grid<'a> {
             let at = match grids.iter_mut().find(same) {
                 Some(grid) => grid,
                 None => {
-                    let (strategies, sets) = (Vec::new(), Vec::new());
                     let temperature = answer.temperature;
-                    grids.push(Self { temperature, strategies, sets, answers: Vec::new() });
+                    grids.push(Self { temperature, ..Self::default() });
                     let last = grids.len() - 1;
                     &mut grids[last]
                 }
@@ -194,12 +192,12 @@ impl<'a> Grid<'a> {
     /// batch, since later ones may have it elsewhere.
     fn own<'b>(&'b self, strategy: &'b str) -> impl Iterator<Item = &'a AnswerRecord> + 'b {
         let batches = self.of_strategy(strategy).map(|answer| answer.batch);
-        let first = batches.min().filter(|_| strategy == PLAIN);
+        let first = if strategy == PLAIN { batches.min() } else { None };
         self.of_strategy(strategy)
             .filter(move |answer| first.is_none_or(|first| answer.batch == first))
     }
 
-    /// Whether not all contenders took turns with the target alone in one batch.
+    /// Whether not all candidates took turns with the target alone in one batch.
     pub fn has_batches(&self) -> bool {
         self.answers.iter().any(|answer| answer.batch != self.answers[0].batch)
     }
@@ -218,8 +216,8 @@ impl<'a> Grid<'a> {
         Figures::of(of_set(PLAIN).filter(|answer| batches.contains(&answer.batch)))
     }
 
-    /// How many times as many tokens a second as the target alone on the same prompts, in turn
-    /// with it; `None` where the target alone was not run.
+    /// Tokens per second relative to the target alone on the same prompts, in turn with it; `None`
+    /// if the target alone was not run.
     pub fn speed_up(&self, strategy: &str, set: &str) -> Option<f64> {
         let plain = self.plain_beside(strategy, set).tokens_s;
         (plain > 0.0).then(|| self.at(strategy, set).tokens_s / plain)
@@ -244,7 +242,7 @@ impl<'a> Grid<'a> {
         mean(&self.sets.iter().map(|set| self.at(strategy, set).tau).collect::<Vec<_>>())
     }
 
-    /// The mean of the sets' tokens a second, each set of the same weight.
+    /// The mean of the sets' tokens per second, each set with the same weight.
     pub fn mean_tokens_s(&self, strategy: &str) -> f64 {
         mean(&self.sets.iter().map(|set| self.at(strategy, set).tokens_s).collect::<Vec<_>>())
     }
@@ -254,7 +252,7 @@ fn mean(values: &[f64]) -> f64 {
     ratio(values.iter().sum(), values.len() as f64)
 }
 
-/// Appends a name that is not there yet. `plain` comes first whatever the order of the answers.
+/// Appends a name that is not there yet. `plain` always comes first.
 fn push_unique<'a>(names: &mut Vec<&'a str>, name: &'a str) {
     if !names.contains(&name) {
         if name == PLAIN { names.insert(0, name) } else { names.push(name) }
@@ -325,7 +323,7 @@ pub(super) mod tests {
     #[test]
     fn speed_ups_are_against_plain_on_the_same_set_and_sets_count_alike() {
         let answers = sample();
-        let grids = Grid::of(&answers);
+        let grids = AnswerGrid::of(&answers);
         let [grid] = &grids[..] else { panic!("one temperature, not {grids:?}") };
         assert_eq!(grid.strategies, [PLAIN, "dovetail"]);
         assert_eq!(grid.sets, ["everyday", "gsm8k"]);
@@ -334,13 +332,13 @@ pub(super) mod tests {
         assert_eq!(grid.mean_speed_up("dovetail"), Some(1.0));
         assert_eq!(grid.mean_tau("dovetail"), 2.0);
         assert_eq!(grid.first_token("dovetail", "everyday"), Some(1.0));
-        let alone = Grid::of(&answers[..1]);
+        let alone = AnswerGrid::of(&answers[..1]);
         assert_eq!(alone[0].first_token("dovetail", "everyday"), None);
         assert_eq!(alone[0].mean_speed_up("dovetail"), None, "without plain there is no speed-up");
     }
 
     #[test]
-    fn a_contender_is_set_beside_the_plain_answers_of_its_own_batch() {
+    fn a_candidate_is_set_beside_the_plain_answers_of_its_own_batch() {
         let slow = |answer| AnswerRecord { batch: 1, ram: 128 << 20, ..answer };
         let answers = [
             answer(PLAIN, "s", 100, 100, 100.0),
@@ -348,7 +346,7 @@ pub(super) mod tests {
             slow(answer(PLAIN, "s", 100, 100, 400.0)),
             slow(answer("y", "s", 100, 50, 100.0)),
         ];
-        let grids = Grid::of(&answers);
+        let grids = AnswerGrid::of(&answers);
         assert_eq!(grids[0].speed_up("x", "s"), Some(2.0));
         assert_eq!(grids[0].speed_up("y", "s"), Some(4.0));
         assert_eq!(grids[0].speed_up(PLAIN, "s"), Some(1.0));

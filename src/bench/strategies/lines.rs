@@ -1,11 +1,11 @@
-//! Contenders as they are written: `dovetail:gamma=16,k=10,head=PATH;pld`, in a flag or in a file.
-//! Every value is checked by the settings' own table. Must never load anything.
+//! Candidates as they are written: `dovetail:gamma=16,k=10,head=PATH;pld`, in a flag or in a file.
+//! Every value is checked by the settings' own table. It must not load anything.
 
 use crate::nearest::nearest;
 use crate::plan::{Schedule, Strategy};
 use crate::settings::{KEYS, Problem, SettingKey, SettingScope, SettingValue, Settings};
 
-/// Drafting goes on while the target verifies.
+/// Drafting continues while the target verifies.
 const OVERLAP: &str = "overlap";
 /// Candidates are ranked without the target's noise.
 const UNCOUPLED: &str = "uncoupled";
@@ -16,7 +16,7 @@ pub(super) const ALL_BLOCKS: &str = "all";
 /// The budget that the strategy chooses for itself.
 const OWN_BUDGET: char = 'c';
 
-/// One setting of a contender.
+/// One setting of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OwnSetting {
     /// The settings' key.
@@ -54,16 +54,16 @@ impl OwnSetting {
     }
 }
 
-/// A contender as it was written.
+/// A candidate as it was written.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ContenderLine {
+pub struct CandidateLine {
     /// For the tables.
     pub name: String,
     /// Whether the name was given with `label=`.
     labelled: bool,
     /// The strategy.
     pub row: &'static Strategy,
-    /// Whether the draft goes on while the target verifies.
+    /// Whether drafting continues while the target verifies.
     pub overlap: bool,
     /// Whether drafts are ranked without the target's noise.
     pub uncoupled: bool,
@@ -71,7 +71,7 @@ pub struct ContenderLine {
     pub own: Vec<OwnSetting>,
 }
 
-/// Why a line is no contender.
+/// Why a line is not a candidate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}: `{text}`: {reason}")]
 pub struct LineError {
@@ -83,7 +83,7 @@ pub struct LineError {
     pub reason: String,
 }
 
-impl ContenderLine {
+impl CandidateLine {
     /// A strategy as the table has it.
     pub fn of(row: &'static Strategy) -> Self {
         let name = row.name.to_owned();
@@ -106,7 +106,7 @@ impl ContenderLine {
         !self.own.is_empty()
     }
 
-    /// The target alone where this contender's models lie.
+    /// The target alone where this candidate's models lie.
     pub fn plain(&self) -> Self {
         let plain = Self::of(Strategy::named(super::PLAIN).unwrap_or(self.row));
         let placed = self.own.iter().filter(|own| own.scope() == SettingScope::Placement).cloned();
@@ -180,7 +180,8 @@ impl ContenderLine {
         let Some((written, value)) = setting.split_once('=') else {
             return Err(format!("`{setting}` is not a setting; write name=value"));
         };
-        let (written, value) = (written.trim(), value.trim());
+        let written = written.trim();
+        let value = value.trim();
         if written == LABEL {
             if value.is_empty() || value == super::PLAIN || self.row.name == super::PLAIN {
                 let plain = super::PLAIN;
@@ -227,10 +228,10 @@ fn unknown(written: &str) -> String {
     }
 }
 
-/// The contenders in `text`, one after the other: `;` or `,` stands between them, `,` between the
+/// The candidates in `text`, one after the other: `;` or `,` stands between them, `,` between the
 /// settings of one. What is wrong with one leaves the others as they are.
-pub fn contender_lines(origin: &str, text: &str) -> Vec<Result<ContenderLine, LineError>> {
-    let mut found: Vec<Result<ContenderLine, LineError>> = Vec::new();
+pub fn candidate_lines(origin: &str, text: &str) -> Vec<Result<CandidateLine, LineError>> {
+    let mut found: Vec<Result<CandidateLine, LineError>> = Vec::new();
     for segment in text.split(';') {
         // Whether a setting may follow: not across a `;`.
         let mut open = false;
@@ -246,14 +247,15 @@ pub fn contender_lines(origin: &str, text: &str) -> Vec<Result<ContenderLine, Li
                     Some((head, first)) => (head, Some(first)),
                     None => (piece, None),
                 };
-                let line = ContenderLine::parse(head).and_then(|mut line| {
+                let line = CandidateLine::parse(head).and_then(|mut line| {
                     first.map_or(Ok(()), |first| line.take(first)).map(|()| line)
                 });
                 found.push(line.map_err(error));
                 open = true;
                 continue;
             }
-            match found.last_mut().filter(|_| open) {
+            let last = if open { found.last_mut() } else { None };
+            match last {
                 Some(Ok(line)) => {
                     if let Err(reason) = line.take(piece) {
                         found.pop();
@@ -270,20 +272,20 @@ pub fn contender_lines(origin: &str, text: &str) -> Vec<Result<ContenderLine, Li
     found
 }
 
-/// Those of a file: one or several a line, `#` begins a comment.
-pub fn contender_file(name: &str, text: &str) -> Vec<Result<ContenderLine, LineError>> {
+/// The candidates of a file: one or several per line; `#` begins a comment.
+pub fn candidate_file(name: &str, text: &str) -> Vec<Result<CandidateLine, LineError>> {
     let mut all = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
-        all.extend(contender_lines(&format!("{name}:{}", number + 1), line));
+        all.extend(candidate_lines(&format!("{name}:{}", number + 1), line));
     }
     name_apart(&mut all);
     all
 }
 
-/// Names every contender, so that no two have one name; the same one twice is dropped.
-fn name_apart(lines: &mut Vec<Result<ContenderLine, LineError>>) {
-    let mut seen: Vec<ContenderLine> = Vec::new();
+/// Names every candidate, so that no two have one name; the same one twice is dropped.
+fn name_apart(lines: &mut Vec<Result<CandidateLine, LineError>>) {
+    let mut seen: Vec<CandidateLine> = Vec::new();
     lines.retain_mut(|line| {
         let Ok(line) = line else { return true };
         if !line.labelled {
@@ -308,21 +310,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn lines(text: &str) -> Vec<ContenderLine> {
-        contender_lines("--strategies", text).into_iter().map(|line| line.unwrap()).collect()
+    fn lines(text: &str) -> Vec<CandidateLine> {
+        candidate_lines("--strategies", text).into_iter().map(|line| line.unwrap()).collect()
     }
 
     fn errors(text: &str) -> Vec<String> {
-        let all = contender_lines("--strategies", text).into_iter();
+        let all = candidate_lines("--strategies", text).into_iter();
         all.filter_map(|line| line.err().map(|error| error.to_string())).collect()
     }
 
-    fn names(lines: &[ContenderLine]) -> Vec<&str> {
+    fn names(lines: &[CandidateLine]) -> Vec<&str> {
         lines.iter().map(|line| line.name.as_str()).collect()
     }
 
     #[test]
-    fn contenders_carry_settings_of_their_own() {
+    fn candidates_carry_settings_of_their_own() {
         let found = lines(
             "dovetail:gamma=16,k=10,d=7,m=2,head=a/b/dgf; sps:draft-model=C:\\m\\s.gguf;\
              partial:gpu-layers=8",
@@ -362,7 +364,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_and_the_others_stay() {
         let text = "dovetial;pld;dovetail:gama=3,k=2;duo:k=11;sps:draft-model=;plain:overlap;k=3";
-        let all = contender_lines("--strategies", text);
+        let all = candidate_lines("--strategies", text);
         assert_eq!(all.len(), 7);
         assert_eq!(all.iter().filter(|line| line.is_ok()).count(), 1);
         let errors = errors(text);
@@ -387,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_file_names_its_lines() {
-        let all = contender_file("c.txt", "# ours\npld\n\nwarp # not ours\ndovetail:k=2,m=all\n");
+        let all = candidate_file("c.txt", "# ours\npld\n\nwarp # not ours\ndovetail:k=2,m=all\n");
         assert_eq!(all.len(), 3);
         assert_eq!(all[1].as_ref().unwrap_err().origin, "c.txt:4");
         assert_eq!(all[2].as_ref().unwrap().own.len(), 2);
@@ -396,7 +398,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_that_is_written_panics(text in "[a-z:;,=+γ#0-9 -]{0,60}") {
-            let _ = contender_lines("x", &text);
+            let _ = candidate_lines("x", &text);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Figures from the papers, shown beside ours only where the models are theirs. Must never compute.
+//! Figures from the papers, shown next to ours only if the models are theirs. It must not compute.
 
 use super::record::Models;
 

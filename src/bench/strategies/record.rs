@@ -1,12 +1,12 @@
 //! What is kept of a run: one record an answer, and where and with what they were made. Plain data,
-//! written as JSON and read again for a comparison. Must never know tables or charts.
+//! written as JSON and read again for a comparison. It must not depend on tables or charts.
 
 use std::hash::Hasher;
 
 use fnv::FnvHasher;
 use serde::{Deserialize, Serialize};
 
-use super::{Batch, Contender, ContenderLine, SequenceCounts, Taken};
+use super::{BenchCandidate, CandidateBatch, CandidateLine, SequenceCounts, Taken};
 use crate::hardware::Machine;
 use crate::model::Traffic;
 use crate::speculate::Credits;
@@ -15,12 +15,10 @@ use crate::worker::Ready;
 /// The strategy that all others are measured against.
 pub const PLAIN: &str = "plain";
 
-/// One answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AnswerRecord {
     /// T.
     pub temperature: f32,
-    /// The set.
     pub set: String,
     /// The prompt in its set.
     pub id: String,
@@ -28,7 +26,7 @@ pub struct AnswerRecord {
     pub turn: usize,
     /// The strategy, or the variant of one.
     pub strategy: String,
-    /// Which contenders it took turns with: those of one batch shared a process and its models.
+    /// Which candidates it took turns with: those of one batch shared a process and its models.
     #[serde(default)]
     pub batch: usize,
     /// Tokens of the prompt, the conversation before included.
@@ -37,7 +35,7 @@ pub struct AnswerRecord {
     pub tokens: usize,
     /// Target passes after the prefill.
     pub rounds: usize,
-    /// Of these, rounds whose tree was drafted while the target checked the one before.
+    /// Rounds whose tree was drafted while the target verified the previous one.
     #[serde(default, alias = "foreseen")]
     pub drafted_ahead: usize,
     /// Tree nodes that the target checked, roots excluded.
@@ -46,21 +44,21 @@ pub struct AnswerRecord {
     pub ttft_ms: f64,
     /// From the first token to the last, by the clock.
     pub decode_ms: f64,
-    /// Of that, the time of drafting while the target waits.
+    /// The part of it in which the draft works and the target waits.
     pub draft_ms: f64,
-    /// Of that, the target's passes.
+    /// The part of it for the target's passes.
     pub verify_ms: f64,
-    /// Of `verify_ms`, the drafter at work beside the target.
+    /// The part of `verify_ms` in which the drafter worked as well.
     pub ahead_ms: f64,
-    /// Of `decode_ms`, the target's waiting for the drafter beside it.
+    /// The part of `decode_ms` in which the target waited for the drafter.
     pub wait_ms: f64,
-    /// Of `decode_ms`, choosing drafters and trees and learning from rounds.
+    /// The part of `decode_ms` for choosing drafters and trees and learning from rounds.
     #[serde(default)]
     pub plan_ms: f64,
-    /// What went over the bus to the GPU and back in all rounds; nothing without one.
+    /// What went over the bus to the GPU and back in all rounds; nothing without a GPU.
     #[serde(default, skip_serializing_if = "Traffic::is_none")]
     pub traffic: Traffic,
-    /// Accepted tokens by who proposed them.
+    /// Accepted tokens by the sources that proposed them.
     #[serde(default, skip_serializing_if = "Credits::is_empty")]
     pub accepted_by: Credits,
     /// The sequences that DuoDecoding drafted ahead.
@@ -117,9 +115,9 @@ pub struct Models {
     pub target: String,
     /// Its size and format.
     pub target_detail: String,
-    /// Name of each strategy or contender that could run and drafts, with its draft's description.
+    /// Name of each strategy or candidate that could run and drafts, with its draft's description.
     pub drafts: Vec<(String, String)>,
-    /// Trained weights of a contender's draft, as many blocks as it uses.
+    /// Trained weights of a candidate's draft, as many blocks as it uses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<(String, u64)>,
     /// Positions of the KV cache.
@@ -143,30 +141,42 @@ impl From<&Ready> for Models {
     }
 }
 
-/// The models of a batch: where it loads its own, its drafters go by the contenders' names.
-pub fn models_of(ready: &Ready, batch: &Batch, contenders: &[Contender]) -> Models {
-    let parameters = |contender: &Contender| {
-        let row = contender.controls.strategy?;
+/// The models of a batch: where it loads its own, its drafters go by the candidates' names.
+pub fn models_of(ready: &Ready, batch: &CandidateBatch, candidates: &[BenchCandidate]) -> Models {
+    let parameters = |candidate: &BenchCandidate| {
+        let row = candidate.controls.strategy?;
         let status = ready.strategies.iter().find(|status| status.name == row.name)?;
-        let blocks = contender.controls.tree.blocks.or(status.parameters.len());
+        let blocks = candidate.controls.tree.blocks.or(status.parameters.len());
         let count = status.parameters.get(blocks.max(1) - 1)?;
-        Some((contender.name.clone(), *count))
+        Some((candidate.name.clone(), *count))
     };
-    let parameters = contenders.iter().filter_map(parameters).collect();
+    let parameters = candidates.iter().filter_map(parameters).collect();
     let mut all = Models { parameters, ..Models::from(ready) };
     if batch.loads.is_empty() {
         all.drafts.retain(|(name, _)| batch.lines.iter().any(|line| line.row.name == name));
         return all;
     }
-    let draft = |line: &ContenderLine| {
+    let draft = |line: &CandidateLine| {
         let own = all.drafts.iter().find(|(name, _)| name == line.row.name);
         own.map(|(_, draft)| (line.name.clone(), draft.clone()))
     };
     Models { drafts: batch.lines.iter().filter_map(draft).collect(), ..all }
 }
 
+impl Models {
+    /// Adds the drafts of other candidates for the same target.
+    pub fn add(&mut self, other: Self) {
+        for draft in other.drafts {
+            if !self.drafts.contains(&draft) {
+                self.drafts.push(draft);
+            }
+        }
+        self.parameters.extend(other.parameters);
+    }
+}
+
 /// A curve that was measured: variants of a strategy by the value of one setting.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
     /// What it shows.
     pub title: String,
@@ -174,12 +184,22 @@ pub struct Sweep {
     pub axis: String,
     /// Name of the variant in the answers, and the setting's value; `None` where the program chose.
     pub points: Vec<(String, Option<f64>)>,
+    /// Tokens per second that the plan expected of a variant, by its name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expected: Vec<(String, f64)>,
+}
+
+impl Sweep {
+    /// A curve without points.
+    pub fn new(title: &str, axis: &str) -> Self {
+        Self { title: title.to_owned(), axis: axis.to_owned(), ..Self::default() }
+    }
 }
 
 /// One run of the bench.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// `strategies` or `ablation`.
+    /// `strategies`, `sweep` or `paper`.
     pub kind: String,
     /// The program's version.
     pub version: String,
@@ -198,7 +218,7 @@ pub struct Results {
     pub notes: Vec<String>,
     /// Whether it ran to its end.
     pub complete: bool,
-    /// Of an ablation: its curves.
+    /// The curves of a sweep.
     #[serde(default)]
     pub sweeps: Vec<Sweep>,
     /// One record an answer.
@@ -217,12 +237,7 @@ impl Results {
         let renumbered =
             |answer: AnswerRecord| AnswerRecord { batch: answer.batch + first, ..answer };
         self.answers.extend(other.answers.into_iter().map(renumbered));
-        for draft in other.models.drafts {
-            if !self.models.drafts.contains(&draft) {
-                self.models.drafts.push(draft);
-            }
-        }
-        self.models.parameters.extend(other.models.parameters);
+        self.models.add(other.models);
         self.notes.extend(other.notes);
         self.complete &= other.complete;
     }

@@ -1,4 +1,5 @@
-//! From the events of one answer to its record. Must never know what the answer is compared with.
+//! From the events of one answer to its record. It must not depend on what the answer is compared
+//! with.
 
 use std::time::Instant;
 
@@ -62,7 +63,9 @@ impl AnswerRecorder {
                 if answer.accepted.len() < depth {
                     answer.accepted.resize(depth, 0);
                 }
-                answer.accepted[..depth].iter_mut().for_each(|count| *count += 1);
+                for count in &mut answer.accepted[..depth] {
+                    *count += 1;
+                }
                 for committed in &round.committed {
                     tokens.push(committed.token);
                     text.push_str(&committed.text);
@@ -109,9 +112,9 @@ mod tests {
     /// A round that accepts the first `accepted` nodes of a chain of three.
     fn round(accepted: usize) -> Event {
         let mut tree = Tree::root(1);
-        (0..3).for_each(|node| {
+        for node in 0..3 {
             tree.push(node, 10 + node as u32, -0.5);
-        });
+        }
         let round = Round {
             index: 0,
             labels: vec![String::new(); tree.len()],
@@ -145,7 +148,9 @@ mod tests {
             token: committed(5),
             summary: summary.clone(),
         });
-        [2, 0, 3].into_iter().for_each(|accepted| recorder.take(&round(accepted)));
+        for accepted in [2, 0, 3] {
+            recorder.take(&round(accepted));
+        }
         recorder.take(&Event::Finished { generation: 1, summary });
         let TimedAnswer { answer, tokens, text } = recorder.end(100, None).unwrap();
         assert_eq!((answer.rounds, answer.drafted, answer.prompt_tokens), (3, 9, 7));

@@ -1,11 +1,11 @@
 //! The tables of a run, laid out as the papers lay out theirs: speed-up and τ by set (Dovetail's
-//! Table I), tokens a second by set (DuoDecoding's Table 1), what a round costs in time and memory
-//! (Dovetail's Table II), and acceptance by depth. Must never measure.
+//! Table I), tokens per second by set (DuoDecoding's Table 1), what a round costs in time and
+//! memory (Dovetail's Table II), and acceptance by depth. It must not measure.
 
-use super::figures::{Figures, Grid};
+use super::figures::{AnswerGrid, Figures};
 use super::published;
 use super::record::{AnswerRecord, PLAIN, Results, Sweep};
-use crate::bench::Table;
+use crate::bench::table::{Table, ms, optional, percent, rate, times, two_digits};
 use crate::speculate::DrafterId;
 
 /// Columns of the table of depths.
@@ -13,16 +13,20 @@ const DEPTHS: usize = 8;
 /// Differing answers that are named.
 const NAMED: usize = 10;
 
-/// The tables of every temperature.
+/// The tables of every temperature: those of the curves if there are any.
 pub fn tables(results: &Results) -> Vec<Table> {
-    let mut tables: Vec<Table> = Grid::of(&results.answers).iter().flat_map(of_grid).collect();
+    if !results.sweeps.is_empty() {
+        return sweep_tables(results);
+    }
+    let mut tables: Vec<Table> =
+        AnswerGrid::of(&results.answers).iter().flat_map(of_grid).collect();
     if let (Some(first), Some(note)) = (tables.first_mut(), published::beside(&results.models)) {
         first.notes.push(note);
     }
     tables
 }
 
-fn of_grid(grid: &Grid<'_>) -> Vec<Table> {
+fn of_grid(grid: &AnswerGrid<'_>) -> Vec<Table> {
     let figures: Vec<(&str, Figures)> =
         grid.strategies.iter().map(|&strategy| (strategy, grid.all(strategy))).collect();
     let mut tables = vec![by_set(grid), rates(grid), first_tokens(grid)];
@@ -32,27 +36,22 @@ fn of_grid(grid: &Grid<'_>) -> Vec<Table> {
     tables
 }
 
-fn by_set(grid: &Grid<'_>) -> Table {
+fn by_set(grid: &AnswerGrid<'_>) -> Table {
+    let pair = |speed_up, tau: f64| format!("{} {tau:.2}", times(speed_up));
     let row = |&strategy: &&str| {
         let of_set = |&set: &&str| pair(grid.speed_up(strategy, set), grid.at(strategy, set).tau);
         let mean = pair(grid.mean_speed_up(strategy), grid.mean_tau(strategy));
         let sets = grid.sets.iter().map(of_set);
         std::iter::once(strategy.to_owned()).chain(sets).chain([mean]).collect()
     };
-    Table {
-        title: format!("Speed-up over plain, and τ; T = {}", grid.temperature),
-        head: head("strategy", &grid.sets, &["mean"]),
-        rows: grid.strategies.iter().map(row).collect(),
-        notes: vec![
-            "Speed-up: tokens per second relative to plain, measured in turn in this run. τ: \
-             tokens per target pass, without the prefill and its token. Mean: every set counts the \
-             same."
-                .to_owned(),
-        ],
-    }
+    let title = format!("Speed-up over plain, and τ; T = {}", grid.temperature);
+    Table::new(title, &head(&grid.sets, &["mean"])).with_rows(grid.strategies.iter().map(row)).with_note(
+        "Speed-up: tokens per second relative to plain, measured in turn in this run. τ: tokens \
+         per target pass, without the prefill and its token. Mean: every set counts the same.",
+    )
 }
 
-fn rates(grid: &Grid<'_>) -> Table {
+fn rates(grid: &AnswerGrid<'_>) -> Table {
     let row = |&strategy: &&str| {
         let of_set = |&set: &&str| rate(grid.at(strategy, set).tokens_s);
         let sets = grid.sets.iter().map(of_set);
@@ -60,20 +59,20 @@ fn rates(grid: &Grid<'_>) -> Table {
         let times = times(grid.mean_speed_up(strategy));
         std::iter::once(strategy.to_owned()).chain(sets).chain([mean, times]).collect()
     };
-    let beside = "Contenders with their own models or placement took turns with plain on the same \
-                  ones, and their speed-up is relative to that. The row of plain shows the first \
-                  placement.";
-    let notes = ["Decoding only, by wall-clock time; TTFT contains the prefill."].into_iter();
-    let notes = notes.chain(grid.has_batches().then_some(beside));
-    Table {
-        title: format!("Tokens per second; T = {}", grid.temperature),
-        head: head("strategy", &grid.sets, &["mean", "speed-up"]),
-        rows: grid.strategies.iter().map(row).collect(),
-        notes: notes.map(str::to_owned).collect(),
+    let title = format!("Tokens per second; T = {}", grid.temperature);
+    let table = Table::new(title, &head(&grid.sets, &["mean", "speed-up"]))
+        .with_rows(grid.strategies.iter().map(row))
+        .with_note("Decoding only, by wall-clock time; TTFT contains the prefill.");
+    if !grid.has_batches() {
+        return table;
     }
+    table.with_note(
+        "Candidates with their own models or placement took turns with plain on the same ones, \
+         and their speed-up is relative to that. The row of plain shows the first placement.",
+    )
 }
 
-fn first_tokens(grid: &Grid<'_>) -> Table {
+fn first_tokens(grid: &AnswerGrid<'_>) -> Table {
     let row = |&strategy: &&str| {
         let of_set = |&set: &&str| {
             let ttft = ms(grid.at(strategy, set).ttft_ms);
@@ -82,57 +81,48 @@ fn first_tokens(grid: &Grid<'_>) -> Table {
         let sets = grid.sets.iter().map(of_set);
         std::iter::once(strategy.to_owned()).chain(sets).collect()
     };
-    Table {
-        title: format!(
-            "Time to the first token, relative to plain and in ms; T = {}",
-            grid.temperature
-        ),
-        head: head("strategy", &grid.sets, &[]),
-        rows: grid.strategies.iter().map(row).collect(),
-        notes: vec!["Medians over the prompts' first turns.".to_owned()],
-    }
+    let title =
+        format!("Time to the first token, relative to plain and in ms; T = {}", grid.temperature);
+    Table::new(title, &head(&grid.sets, &[]))
+        .with_rows(grid.strategies.iter().map(row))
+        .with_note("Medians over the prompts' first turns.")
 }
 
 fn costs(temperature: f32, figures: &[(&str, Figures)]) -> Table {
     // Only a schedule that overlaps has these columns.
-    let beside = figures.iter().any(|(_, f)| f.ahead_ms + f.wait_ms > 0.0);
+    let overlaps = figures.iter().any(|(_, f)| f.ahead_ms + f.wait_ms > 0.0);
     let row = |(strategy, f): &(&str, Figures)| {
         let mut row = vec![(*strategy).to_owned(), format!("{:.1}", f.drafted)];
-        row.push(format!("{:.2}", f.tau));
+        row.push(two_digits(f.tau));
         row.extend([f.draft_ms, f.verify_ms, f.plan_ms, f.other_ms].map(ms));
-        if beside {
-            let idle = |time: f64| format!("{:.0} %", 100.0 * time / f.round_ms().max(1e-9));
+        if overlaps {
+            let idle = |time: f64| percent(time / f.round_ms().max(1e-9));
             row.extend([f.ahead_ms, f.wait_ms].map(ms));
-            row.push(format!("{:.0} %", 100.0 * f.drafted_ahead));
+            row.push(percent(f.drafted_ahead));
             row.extend([idle(f.draft_ms + f.wait_ms), idle(f.verify_ms - f.ahead_ms)]);
         }
         row.extend([ms(f.ttft_ms), mib(Some(f.ram)), mib(f.vram)]);
         row
     };
     let overlap = ["ahead ms", "wait ms", "drafted ahead", "target idle", "draft idle"];
-    let overlap = if beside { &overlap[..] } else { &[] };
+    let overlap = if overlaps { &overlap[..] } else { &[] };
     let first = ["drafted", "τ", "draft ms", "verify ms", "plan ms", "other ms"];
-    let mut notes = vec![
+    let columns = head(&[&first, overlap].concat(), &["TTFT ms", "RAM MiB", "VRAM MiB"]);
+    let title = format!("Time of a round and memory; T = {temperature}");
+    let table = Table::new(title, &columns).with_rows(figures.iter().map(row)).with_note(
         "Means over rounds. Drafted: nodes below the root. Plan: choosing drafter and tree. TTFT: \
          median of the first turns. Memory: the peak of the process, which includes what other \
-         contenders in it have loaded (`--isolated` runs each in its own process)."
-            .to_owned(),
-    ];
-    if beside {
-        notes.push(
-            "Ahead: how long the drafter worked during verification. Wait: how long the target \
-             then waited for the drafter. Drafted ahead: rounds whose tree was drafted during the \
-             verification before. Idle: share of a round in which that side had nothing to do, \
-             without acceptance and commit."
-                .to_owned(),
-        );
+         candidates in it have loaded (`--isolated` runs each in its own process).",
+    );
+    if !overlaps {
+        return table;
     }
-    Table {
-        title: format!("Time of a round and memory; T = {temperature}"),
-        head: head("strategy", &[&first, overlap].concat(), &["TTFT ms", "RAM MiB", "VRAM MiB"]),
-        rows: figures.iter().map(row).collect(),
-        notes,
-    }
+    table.with_note(
+        "Ahead: how long the drafter worked during verification. Wait: how long the target then \
+         waited for the drafter. Drafted ahead: rounds whose tree was drafted during the \
+         verification before. Idle: share of a round in which that side had nothing to do, \
+         without acceptance and commit.",
+    )
 }
 
 /// `None` if nothing was drafted.
@@ -143,83 +133,86 @@ fn depths(temperature: f32, figures: &[(&str, Figures)]) -> Option<Table> {
         return None;
     }
     let row = |(strategy, f): &(&str, Figures)| {
-        let share = |at: usize| format!("{:.0} %", 100.0 * f.accepted.get(at).unwrap_or(&0.0));
+        let share = |at: usize| percent(*f.accepted.get(at).unwrap_or(&0.0));
         std::iter::once((*strategy).to_owned()).chain((0..deepest).map(share)).collect()
     };
     let names: Vec<String> = (1..=deepest).map(|depth| format!("≥ {depth}")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    Some(Table {
-        title: format!("Acceptance by depth; T = {temperature}"),
-        head: head("strategy", &names, &[]),
-        rows: drafting().map(row).collect(),
-        notes: vec![
-            "Share of rounds in which at least this many draft tokens were accepted.".to_owned(),
-        ],
-    })
+    let table = Table::new(format!("Acceptance by depth; T = {temperature}"), &head(&names, &[]));
+    Some(
+        table
+            .with_rows(drafting().map(row))
+            .with_note("Share of rounds in which at least this many draft tokens were accepted."),
+    )
 }
 
-/// Whose tokens were accepted; `None` if nobody's were.
+/// The sources of the accepted tokens; `None` if none were accepted.
 fn credits(temperature: f32, figures: &[(&str, Figures)]) -> Option<Table> {
     let all = |source| figures.iter().any(|(_, f)| f.accepted_by.iter().any(|(s, _)| s == source));
     let sources: Vec<DrafterId> =
         DrafterId::ALL.into_iter().filter(|&source| all(source)).collect();
+    if sources.is_empty() {
+        return None;
+    }
     let row = |(strategy, f): &(&str, Figures)| {
         let accepted: f64 = f.accepted.iter().sum::<f64>() * f.rounds as f64;
         let share = |&source: &DrafterId| {
             let of = f.accepted_by.iter().find(|(own, _)| *own == source);
-            let of = of.map_or(0.0, |(_, count)| 100.0 * count as f64 / accepted.max(1.0));
-            format!("{of:.0} %")
+            percent(of.map_or(0.0, |(_, count)| count as f64 / accepted.max(1.0)))
         };
         std::iter::once((*strategy).to_owned()).chain(sources.iter().map(share)).collect()
     };
     let names: Vec<&str> = sources.iter().map(|source| source.name()).collect();
-    (!sources.is_empty()).then(|| Table {
-        title: format!("Accepted tokens by the source that proposed them; T = {temperature}"),
-        head: head("strategy", &names, &[]),
-        rows: figures.iter().filter(|(strategy, _)| *strategy != PLAIN).map(row).collect(),
-        notes: vec!["A token proposed by several sources counts for each of them.".to_owned()],
-    })
+    let title = format!("Accepted tokens by the source that proposed them; T = {temperature}");
+    let drafting = figures.iter().filter(|(strategy, _)| *strategy != PLAIN);
+    let table = Table::new(title, &head(&names, &[])).with_rows(drafting.map(row));
+    Some(table.with_note("A token proposed by several sources counts for each of them."))
 }
 
 /// A table for each curve.
-pub fn sweep_tables(results: &Results) -> Vec<Table> {
-    let grids = Grid::of(&results.answers);
-    let of = |sweep: &Sweep, grid: &Grid<'_>| {
-        let row = |(name, value): &(String, Option<f64>)| {
-            let f = grid.all(name);
-            vec![
-                value.map_or_else(|| "auto".to_owned(), |value| value.to_string()),
-                times(grid.mean_speed_up(name)),
-                format!("{:.2}", grid.mean_tau(name)),
-                rate(f.tokens_s),
-                format!("{:.1}", f.drafted),
-                ms(f.draft_ms),
-                ms(f.verify_ms),
-                ms(f.other_ms),
-            ]
-        };
-        let measured =
-            |(name, _): &&(String, Option<f64>)| grid.strategies.contains(&name.as_str());
-        Table {
-            title: format!("{}; T = {}", sweep.title, grid.temperature),
-            head: [
-                sweep.axis.as_str(),
-                "speed-up",
-                "τ",
-                "tokens/s",
-                "drafted",
-                "draft ms",
-                "verify ms",
-                "other ms",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-            rows: sweep.points.iter().filter(measured).map(row).collect(),
-            notes: Vec::new(),
-        }
-    };
-    let all = grids.iter().flat_map(|grid| results.sweeps.iter().map(move |sweep| of(sweep, grid)));
+fn sweep_tables(results: &Results) -> Vec<Table> {
+    let grids = AnswerGrid::of(&results.answers);
+    let all = grids.iter().flat_map(|grid| results.sweeps.iter().map(|sweep| curve(sweep, grid)));
     all.filter(|table| !table.rows.is_empty()).collect()
+}
+
+fn curve(sweep: &Sweep, grid: &AnswerGrid<'_>) -> Table {
+    let plans = !sweep.expected.is_empty();
+    let points = sweep.points.iter().filter(|(name, _)| grid.strategies.contains(&name.as_str()));
+    let row = |(name, value): &(String, Option<f64>)| {
+        let f = grid.all(name);
+        let mut row = vec![value.map_or_else(|| name.clone(), |value| value.to_string())];
+        row.push(times(grid.mean_speed_up(name)));
+        row.push(two_digits(grid.mean_tau(name)));
+        if plans {
+            let expected = sweep.expected.iter().find(|(own, _)| own == name);
+            row.push(optional(expected.map(|(_, tokens_s)| *tokens_s), rate));
+        }
+        row.extend([rate(f.tokens_s), format!("{:.1}", f.drafted)]);
+        row.extend([f.draft_ms, f.verify_ms, f.other_ms, f.ttft_ms].map(ms));
+        row
+    };
+    let mut head = vec![sweep.axis.as_str(), "speed-up", "τ"];
+    head.extend(plans.then_some("expected"));
+    head.extend(["tokens/s", "drafted", "draft ms", "verify ms", "other ms", "TTFT ms"]);
+    let title = format!("{}; T = {}", sweep.title, grid.temperature);
+    let table = Table::new(title, &head).with_rows(points.map(row));
+    let best = |of: &dyn Fn(&str) -> f64| {
+        let names = sweep.expected.iter().map(|(name, _)| name.as_str());
+        let known = names.filter(|name| grid.strategies.contains(name));
+        known.max_by(|a, b| of(a).total_cmp(&of(b))).unwrap_or_default().to_owned()
+    };
+    let plan = |name: &str| {
+        sweep.expected.iter().find(|(own, _)| own == name).map_or(0.0, |(_, rate)| *rate)
+    };
+    if !plans {
+        return table;
+    }
+    table.with_note(format!(
+        "Expected: tokens per second by the plan. Speed-up: over plain with the same placement. \
+         Best as expected: {}. Best as measured: {}.",
+        best(&plan),
+        best(&|name| grid.all(name).tokens_s)
+    ))
 }
 
 /// Whether every text was plain's: the sentence, and whether it is so.
@@ -250,27 +243,14 @@ pub fn lossless_check(answers: &[AnswerRecord]) -> (String, bool) {
     (text, false)
 }
 
-fn head(first: &str, middle: &[&str], last: &[&str]) -> Vec<String> {
-    [first].iter().chain(middle).chain(last).map(|&name| name.to_owned()).collect()
-}
-
-fn pair(speed_up: Option<f64>, tau: f64) -> String {
-    format!("{} {tau:.2}", times(speed_up))
-}
-
-pub(super) fn times(ratio: Option<f64>) -> String {
-    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}×"))
-}
-
-/// Tokens a second: three digits are enough for any machine.
-pub(super) fn rate(tokens_s: f64) -> String {
-    let digits = if tokens_s < 10.0 { 2 } else { usize::from(tokens_s < 100.0) };
-    format!("{tokens_s:.digits$}")
-}
-
-fn ms(time: f64) -> String {
-    let digits = if time < 100.0 { 2 } else { 0 };
-    format!("{time:.digits$}")
+/// The names of the columns, after that of the strategies.
+fn head<S: AsRef<str>>(middle: &[S], last: &[&str]) -> Vec<String> {
+    let middle = middle.iter().map(AsRef::as_ref);
+    std::iter::once("strategy")
+        .chain(middle)
+        .chain(last.iter().copied())
+        .map(str::to_owned)
+        .collect()
 }
 
 fn mib(bytes: Option<u64>) -> String {
@@ -339,8 +319,12 @@ pub(in crate::bench) mod tests {
                 ("dovetail".to_owned(), None),
                 ("x".to_owned(), Some(9.0)),
             ],
+            expected: Vec::new(),
         });
-        insta::assert_snapshot!(text(&sweep_tables(&results)));
+        insta::assert_snapshot!(text(&tables(&results)));
+        results.sweeps[0].expected =
+            vec![("dovetail".to_owned(), 900.0), ("plain".to_owned(), 950.0)];
+        insta::assert_snapshot!("expected_and_measured", text(&tables(&results)));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! DuoDecoding's number of sequences, counted over rounds: which k was chosen how often, and
-//! whether one sequence would have been enough. Must never know what is drawn of it.
+//! whether one sequence would have been enough. It must not depend on what is drawn of it.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,8 +32,8 @@ impl SequenceCounts {
         }
         self.rounds[k - 1] += 1;
         if let Some(judged) = round.judged_count() {
-            let (actual, drafted) = (!judged.one_was_enough, judged.drafted > 1);
-            self.choices[usize::from(actual)][usize::from(drafted)] += 1;
+            let actual = usize::from(!judged.one_was_enough);
+            self.choices[actual][usize::from(judged.drafted > 1)] += 1;
         }
     }
 
@@ -42,9 +42,13 @@ impl SequenceCounts {
         if self.rounds.len() < other.rounds.len() {
             self.rounds.resize(other.rounds.len(), 0);
         }
-        self.rounds.iter_mut().zip(&other.rounds).for_each(|(own, more)| *own += more);
+        for (own, more) in self.rounds.iter_mut().zip(&other.rounds) {
+            *own += more;
+        }
         let own = self.choices.iter_mut().flatten();
-        own.zip(other.choices.iter().flatten()).for_each(|(own, more)| *own += more);
+        for (own, more) in own.zip(other.choices.iter().flatten()) {
+            *own += more;
+        }
     }
 
     /// Share of the rounds that drafted k sequences, from k = 1 on.

@@ -1,4 +1,4 @@
-//! The flags of `bench` and its subcommands. Must never know how anything is measured.
+//! The flags of `bench` and its subcommands. They must not depend on how anything is measured.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,9 @@ use clap::{Args, Subcommand};
 
 use super::fetch::FetchArgs;
 use super::paper::PaperArgs;
-use super::round::RoundArgs;
+use super::pass::PassArgs;
 use crate::bench::prompts;
+use crate::bench::sweep::SweepAxis;
 use crate::cli::settings_file::SettingsFile;
 use crate::cli::shared_args::SharedArgs;
 
@@ -33,35 +34,35 @@ pub struct BenchArgs {
     #[arg(long, value_name = "NAME[:SETTING=VALUE,…];…", help_heading = "Bench")]
     pub strategies: Option<String>,
     /// File with one such strategy per line; `#` starts a comment.
-    #[arg(long, value_name = "FILE", help_heading = "Bench")]
-    pub contenders: Option<PathBuf>,
+    #[arg(long, alias = "contenders", value_name = "FILE", help_heading = "Bench")]
+    pub candidates: Option<PathBuf>,
     /// Run each strategy in its own process, so that its memory is measured separately.
     #[arg(long, help_heading = "Bench")]
     pub isolated: bool,
     /// Flags shared by these runs.
     #[command(flatten)]
-    pub course: CourseArgs,
+    pub run: BenchRunArgs,
 }
 
 /// The other measurements.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// Time one pass of the target over the nodes of a tree, T_V(γ), and compare it with the
-    /// machine's limits.
-    Verify(Box<VerifyArgs>),
+    /// Time passes of the target, drafts and rounds over γ × M, on models or on random weights of a
+    /// known shape, and predict tokens per second from recorded acceptance.
+    #[command(aliases = ["verify", "round"])]
+    Pass(Box<PassArgs>),
+    /// Vary one setting at a time: blocks of the draft head, nodes γ, width and depth of the tree,
+    /// precision, placement of target and draft.
+    #[command(alias = "ablation")]
+    Sweep(Box<SweepArgs>),
+    /// The former name of `bench sweep --over placement`.
+    #[command(hide = true)]
+    Gpu(Box<SweepArgs>),
     /// Score a text with the target: its perplexity, and its distance from another implementation.
     Quality(Box<QualityArgs>),
-    /// Vary one setting at a time: blocks of the draft head, nodes γ, width and depth of the tree.
-    Ablation(Box<AblationArgs>),
-    /// Measure what a GPU gains here: one block on each device, the bus, drafting, and placements
-    /// of target and draft, predicted and measured. Takes about a minute.
-    Gpu(Box<GpuArgs>),
     /// Repeat a table or a figure of the papers on this machine and show the published values and
     /// the ratio.
     Paper(Box<PaperArgs>),
-    /// Time rounds over γ × M, on models or on random weights of a 7B or 13B shape, and predict
-    /// tokens per second from recorded acceptance.
-    Round(Box<RoundArgs>),
     /// Download prompt sets that are not part of the program: Spec-Bench, the complete HumanEval
     /// and GSM8K.
     Fetch(FetchArgs),
@@ -72,9 +73,20 @@ pub enum BenchCommand {
     Show(ShowArgs),
 }
 
+/// How a result is printed.
+#[derive(Clone, Debug, Default, Args)]
+pub struct StyleArgs {
+    /// Print the tables as Markdown.
+    #[arg(long, conflicts_with = "json", help_heading = "Bench")]
+    pub markdown: bool,
+    /// Print one JSON object with a record of everything, instead of the tables.
+    #[arg(long, help_heading = "Bench")]
+    pub json: bool,
+}
+
 /// Flags shared by the runs over prompts.
 #[derive(Clone, Debug, Args)]
-pub struct CourseArgs {
+pub struct BenchRunArgs {
     /// Prompt sets: bundled sets, downloaded sets (see `bench fetch`: spec-bench, or one of its
     /// sets such as spec-bench/qa), files or folders of `{"id","category","turns"}` lines [default:
     /// every bundled set: everyday, mt_bench, humaneval, gsm8k, instructions, summarization].
@@ -83,12 +95,9 @@ pub struct CourseArgs {
     /// Maximum number of prompts per set, spread evenly over the set [default: all].
     #[arg(long, value_name = "N", help_heading = "Bench")]
     pub limit: Option<usize>,
-    /// Print the tables as Markdown.
-    #[arg(long, conflicts_with = "json", help_heading = "Bench")]
-    pub markdown: bool,
-    /// Print one JSON object with a record of every answer, instead of the tables.
-    #[arg(long, help_heading = "Bench")]
-    pub json: bool,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub style: StyleArgs,
     /// Draw the charts into this folder.
     #[arg(long, value_name = "FOLDER", help_heading = "Bench")]
     pub svg: Option<PathBuf>,
@@ -100,7 +109,7 @@ pub struct CourseArgs {
     pub shared: SharedArgs,
 }
 
-impl CourseArgs {
+impl BenchRunArgs {
     /// The sets asked for.
     pub fn sets(&self) -> Vec<String> {
         if self.prompts.is_empty() {
@@ -110,15 +119,27 @@ impl CourseArgs {
     }
 }
 
-/// Flags of `bench ablation`.
+/// Flags of `bench sweep`.
 #[derive(Debug, Args)]
-pub struct AblationArgs {
+pub struct SweepArgs {
+    /// The settings to vary, one after the other [default: m,gamma,k,d,duo].
+    #[arg(long, value_name = "SETTING,…", value_delimiter = ',', help_heading = "Sweep")]
+    pub over: Vec<SweepAxis>,
+    /// The values of γ [default: 1 to 64].
+    #[arg(long, value_name = "N,…", value_delimiter = ',', help_heading = "Sweep")]
+    pub gammas: Vec<usize>,
+    /// The numbers of blocks M: a list, or a range such as 1..5 [default: all that the head has].
+    #[arg(long = "head-blocks", value_name = "M,…|A..B", help_heading = "Sweep")]
+    pub head_blocks: Option<String>,
     /// Another draft head to compare with the first; repeat the flag for several.
-    #[arg(long, value_name = "MODEL", help_heading = "Bench")]
+    #[arg(long, value_name = "MODEL", help_heading = "Sweep")]
     pub also: Vec<String>,
+    /// Only two short answers per candidate, and only the two most promising placements.
+    #[arg(long, help_heading = "Sweep")]
+    pub quick: bool,
     /// Flags shared by these runs.
     #[command(flatten)]
-    pub course: CourseArgs,
+    pub run: BenchRunArgs,
 }
 
 /// Flags of `bench compare`.
@@ -152,56 +173,6 @@ pub struct ShowArgs {
     pub save: Option<PathBuf>,
 }
 
-/// Flags of `bench verify`.
-#[derive(Debug, Args)]
-pub struct VerifyArgs {
-    /// Time this model's own weights: a GGUF file, a folder, a hub id, the name of a model on this
-    /// machine or `bundled`.
-    #[arg(long, value_name = "MODEL", conflicts_with_all = ["shape", "format"])]
-    pub model: Option<String>,
-    /// Time random weights in the shape of a known model: 1b, 7b or 13b.
-    #[arg(long, value_name = "NAME", default_value = "1b")]
-    pub shape: String,
-    /// Format of the random weights, for example q4_k, q8_0 or bf16.
-    #[arg(long, value_name = "NAME", default_value = "q4_k")]
-    pub format: String,
-    /// Numbers of nodes to time.
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16,24,32")]
-    pub gammas: Vec<usize>,
-    /// Tokens of context before the tree.
-    #[arg(long, value_name = "N", default_value_t = 256)]
-    pub context: usize,
-    /// Compute threads [default: one per fast core].
-    #[arg(long, value_name = "N", env = "DOVETAIL_THREADS")]
-    pub threads: Option<usize>,
-    /// Also time the same products in another library, in turn with ours.
-    #[arg(long, value_name = "LIBRARY")]
-    pub against: Option<Rival>,
-    /// Finish within 40 seconds, with fewer repetitions.
-    #[arg(long)]
-    pub quick: bool,
-    /// Print one JSON object instead of the table.
-    #[arg(long)]
-    pub json: bool,
-    /// The settings file, which may name folders of models.
-    #[command(flatten)]
-    pub file: SettingsFile,
-}
-
-/// Flags of `bench gpu`.
-#[derive(Debug, Args)]
-pub struct GpuArgs {
-    /// Start no further placement after this many seconds.
-    #[arg(long, value_name = "N", default_value_t = 60, help_heading = "Bench")]
-    pub seconds: u64,
-    /// Print one JSON object instead of the tables.
-    #[arg(long, help_heading = "Bench")]
-    pub json: bool,
-    /// Flags shared with the chat.
-    #[command(flatten)]
-    pub shared: SharedArgs,
-}
-
 /// Flags of `bench quality`.
 #[derive(Debug, Args)]
 pub struct QualityArgs {
@@ -220,18 +191,18 @@ pub struct QualityArgs {
     pub threads: Option<usize>,
     /// Compare with another library's model of the same GGUF file, token by token.
     #[arg(long, value_name = "LIBRARY")]
-    pub against: Option<Rival>,
-    /// Print one JSON object instead of lines of text.
-    #[arg(long)]
-    pub json: bool,
+    pub against: Option<Reference>,
+    /// How the result is printed.
+    #[command(flatten)]
+    pub style: StyleArgs,
     /// The settings file, which may name folders of models.
     #[command(flatten)]
     pub file: SettingsFile,
 }
 
-/// What a measurement can be compared with.
+/// An implementation to compare with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Rival {
-    /// candle: its quantised product, or candle-transformers' models.
+pub enum Reference {
+    /// candle-transformers' models.
     Candle,
 }

@@ -1,4 +1,4 @@
-//! `dovetail bench fetch`: prompt sets that are not part of the program. Must never read what it
+//! `dovetail bench fetch`: prompt sets that are not part of the program. It must not read what it
 //! fetches.
 
 use anyhow::anyhow;
@@ -29,13 +29,8 @@ pub struct FetchArgs {
 /// Fetches what is named, or lists what there is.
 pub(super) fn fetch(args: &FetchArgs) -> CommandResult {
     let kept = fetched_sets().ok_or_else(|| {
-        Failure::new(
-            Code::Failed,
-            anyhow!(
-                "there is no home folder for the cache; set HOME to a \
-                                            folder"
-            ),
-        )
+        let reason = "there is no home folder for the cache; set HOME to a folder";
+        Failure::new(Code::Failed, anyhow!(reason))
     })?;
     if args.names.is_empty() {
         return Ok(list(&kept).write(TableStyle::Plain, &mut stdout()?)?);
@@ -81,16 +76,11 @@ fn list(kept: &PinnedFiles) -> Table {
         let sets = if sets.len() > 1 { format!(": {}", sets.join(", ")) } else { String::new() };
         format!("{}: {}{sets}. {}.", file.name, file.title, file.licence)
     };
-    let mut notes: Vec<String> = catalogue().iter().map(about).collect();
-    notes.push(
+    let mut table = Table::new("Prompt sets to download", &["name", "prompts", "size", "here"])
+        .with_rows(catalogue().iter().map(row));
+    table.notes.extend(catalogue().iter().map(about));
+    table.with_note(
         "`dovetail bench fetch NAME` downloads a file. `dovetail bench --prompts NAME` uses all of \
-         its sets, `--prompts NAME/SET` a single set."
-            .to_owned(),
-    );
-    Table {
-        title: "Prompt sets to download".to_owned(),
-        head: ["name", "prompts", "size", "here"].map(str::to_owned).to_vec(),
-        rows: catalogue().iter().map(row).collect(),
-        notes,
-    }
+         its sets, `--prompts NAME/SET` a single set.",
+    )
 }

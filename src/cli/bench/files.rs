@@ -1,36 +1,115 @@
-//! Reads, prints and saves results. Must never know how they were measured.
+//! Reads, prints and saves what was measured: the only place that writes results. It must not
+//! depend on how they were measured.
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
+use serde::Serialize;
 
-use super::args::{CompareArgs, CourseArgs, ShowArgs};
+use super::args::{BenchRunArgs, CompareArgs, ShowArgs, StyleArgs};
 use crate::bench::strategies::{
-    self as bench, Comparison, Results, compare as set_side_by_side, lossless_check,
+    self as bench, Comparison, Results, compare as compare_results, lossless_check,
 };
-use crate::bench::{Table, TableStyle};
+use crate::bench::{Chart, Table, TableStyle};
 use crate::chart;
 use crate::cli::exit::{Code, CommandResult, Failure, report};
 use crate::cli::output::stdout;
 use crate::files::read_text;
 use crate::printable::json_line;
 
-/// Most bytes of saved results: a record of every round of ten thousand answers has room.
+/// The most bytes of saved results: enough for the rounds of ten thousand answers.
 const LONGEST: u64 = 1_000_000_000;
 
-/// Sets two files of results side by side.
-pub(super) fn compare(args: &CompareArgs) -> CommandResult {
-    let Comparison { notes, tables } = set_side_by_side(&read(&args.a)?, &read(&args.b)?);
+/// What a reader sees of a measurement: lines above the tables, the tables, and lines below.
+pub(super) struct Page<'a> {
+    pub(super) head: &'a str,
+    pub(super) tables: &'a [Table],
+    pub(super) foot: &'a [String],
+}
+
+/// Writes `record` as JSON, or `report` as tables, whichever `style` asks for.
+pub(super) fn emit(
+    style: &StyleArgs,
+    record: &impl Serialize,
+    report: &Page<'_>,
+) -> io::Result<()> {
     let mut out = stdout()?;
-    let layout = layout(args.markdown);
-    for table in &tables {
+    if style.json {
+        return out.write_all(json_line(record)?.as_bytes());
+    }
+    if !report.head.is_empty() {
+        writeln!(out, "{}\n", report.head)?;
+    }
+    let layout = if style.markdown { TableStyle::Markdown } else { TableStyle::Plain };
+    for table in report.tables {
         table.write(layout, &mut out)?;
     }
-    for note in &notes {
-        writeln!(out, "{note}")?;
+    for line in report.foot {
+        writeln!(out, "{line}")?;
     }
+    Ok(())
+}
+
+/// Prints, saves and draws the results of a run as the flags ask. If saving or drawing fails, the
+/// tables are still printed before the error is returned.
+pub(super) fn emit_results(
+    args: &BenchRunArgs,
+    results: &Results,
+    tables: &[Table],
+    charts: impl FnOnce() -> Result<Vec<Chart>, chart::ChartError>,
+) -> CommandResult {
+    let saved = args.save.as_deref().map_or(Ok(()), |path| save(results, path));
+    let drawn = args.svg.as_deref().map_or(Ok(()), |folder| draw(folder, charts));
+    print(&args.style, results, tables)?;
+    saved?;
+    drawn?;
+    Ok(())
+}
+
+fn print(style: &StyleArgs, results: &Results, tables: &[Table]) -> io::Result<()> {
+    let mut foot = results.notes.clone();
+    if !results.complete {
+        foot.push("Stopped early: only prompts that every strategy answered are counted.".into());
+    }
+    foot.push(lossless_check(&results.answers).0);
+    emit(style, results, &Page { head: &heading(results), tables, foot: &foot })
+}
+
+/// What was measured, where and with which settings, in one line.
+fn heading(results: &Results) -> String {
+    let Results { environment, models, max_tokens, version, .. } = results;
+    let gpu = environment.gpu.as_deref().unwrap_or("no GPU");
+    let mut drafts: Vec<&str> = Vec::new();
+    // A strategy with several drafts lists them; others may have some of them alone.
+    for draft in models.drafts.iter().flat_map(|(_, drafts)| drafts.split("; ")) {
+        if !drafts.contains(&draft) {
+            drafts.push(draft);
+        }
+    }
+    let drafts = match drafts.as_slice() {
+        [] => "alone".to_owned(),
+        drafts => format!("with {}", drafts.join("; ")),
+    };
+    format!(
+        "dovetail {version}: {} ({}) {drafts}; {}, {} threads, {}, {gpu}; at most {max_tokens} \
+         tokens per answer{}{}.",
+        models.target,
+        models.target_detail,
+        environment.cpu,
+        environment.threads,
+        environment.features.last().map_or("", String::as_str),
+        if results.settings.is_empty() { "" } else { "; " },
+        results.settings.join(" "),
+    )
+}
+
+/// Compares two files of results.
+pub(super) fn compare(args: &CompareArgs) -> CommandResult {
+    let Comparison { notes, tables } = compare_results(&read(&args.a)?, &read(&args.b)?);
+    let style = StyleArgs { markdown: args.markdown, json: false };
+    emit(&style, &(), &Page { head: "", tables: &tables, foot: &notes })?;
     if tables.is_empty() {
         let error =
             anyhow!("the two files have no answers in common; run both on the same prompts");
@@ -47,19 +126,13 @@ pub(super) fn show(args: &ShowArgs) -> CommandResult {
     for file in files {
         results.join(read(file)?);
     }
-    let mut tables = bench::tables(&results);
-    if !results.sweeps.is_empty() {
-        tables = bench::sweep_tables(&results);
-    }
-    print(&results, &tables, layout(args.markdown), &mut stdout()?)?;
+    let style = StyleArgs { markdown: args.markdown, json: false };
+    print(&style, &results, &bench::tables(&results))?;
     if let Some(path) = &args.save {
         save(&results, path)?;
     }
     if let Some(folder) = &args.svg {
-        let sweeps = !results.sweeps.is_empty();
-        let charts =
-            || if sweeps { bench::sweep_charts(&results) } else { bench::charts(&results) };
-        draw(folder, charts)?;
+        draw(folder, || bench::charts(&results))?;
     }
     Ok(())
 }
@@ -74,85 +147,18 @@ fn read(path: &Path) -> Result<Results, Failure> {
         .map_err(|error| Failure::new(Code::Usage, error))
 }
 
-/// Writes results wherever they were asked for. After a failure the remaining outputs are still
-/// written before the error is returned.
-pub(super) fn deliver(
-    args: &CourseArgs,
-    results: &Results,
-    tables: &[Table],
-    charts: impl FnOnce() -> Result<Vec<(String, String)>, chart::ChartError>,
-) -> CommandResult {
-    let saved = args.save.as_deref().map_or(Ok(()), |path| save(results, path));
-    let drawn = args.svg.as_deref().map_or(Ok(()), |folder| draw(folder, charts));
-    let mut out = stdout()?;
-    if args.json {
-        out.write_all(json_line(results).map_err(io::Error::from)?.as_bytes())?;
-    } else {
-        print(results, tables, layout(args.markdown), &mut out)?;
-    }
-    saved?;
-    drawn?;
-    Ok(())
-}
-
-fn layout(markdown: bool) -> TableStyle {
-    if markdown { TableStyle::Markdown } else { TableStyle::Plain }
-}
-
-fn print(
-    results: &Results,
-    tables: &[Table],
-    layout: TableStyle,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let Results { environment, models, max_tokens, version, .. } = results;
-    let gpu = environment.gpu.as_ref().map_or_else(|| "no GPU".to_owned(), String::clone);
-    let mut drafts: Vec<&str> = Vec::new();
-    // A strategy of several drafts lists them; others may have some of them alone.
-    for draft in models.drafts.iter().flat_map(|(_, drafts)| drafts.split("; ")) {
-        if !drafts.contains(&draft) {
-            drafts.push(draft);
-        }
-    }
-    let drafts = match drafts.as_slice() {
-        [] => "alone".to_owned(),
-        drafts => format!("with {}", drafts.join("; ")),
-    };
-    writeln!(
-        out,
-        "dovetail {version}: {} ({}) {drafts}; {}, {} threads, {}, {gpu}; at most {max_tokens} \
-         tokens per answer{}{}.\n",
-        models.target,
-        models.target_detail,
-        environment.cpu,
-        environment.threads,
-        environment.features.last().map_or("", String::as_str),
-        if results.settings.is_empty() { "" } else { "; " },
-        results.settings.join(" "),
-    )?;
-    for table in tables {
-        table.write(layout, out)?;
-    }
-    for note in &results.notes {
-        writeln!(out, "{note}")?;
-    }
-    if !results.complete {
-        writeln!(out, "Stopped early: only prompts that every strategy answered are counted.")?;
-    }
-    writeln!(out, "{}", lossless_check(&results.answers).0)
-}
-
 fn save(results: &Results, path: &Path) -> anyhow::Result<()> {
     let text = serde_json::to_string(results)?;
     fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn draw(
+/// Draws charts into a folder.
+pub(super) fn draw(
     folder: &Path,
-    charts: impl FnOnce() -> Result<Vec<(String, String)>, chart::ChartError>,
+    charts: impl FnOnce() -> Result<Vec<Chart>, chart::ChartError>,
 ) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    for (name, svg) in charts()? {
+    for Chart { name, svg } in charts()? {
         let path = folder.join(name);
         chart::save(&svg, &path)?;
         report(&format!("wrote {}", path.display()));

@@ -1,16 +1,16 @@
-//! One contender in a process of its own, so that its memory is its own: the same program with the
-//! same flags, and its results as JSON. Must never measure by itself.
+//! One candidate in a process of its own, so that its memory is its own: the same program with the
+//! same flags, and its results as JSON. It must not measure by itself.
 
 use std::process::{Command, Stdio};
 
-use super::args::CourseArgs;
+use super::args::BenchRunArgs;
 use crate::bench::prompts::PromptSet;
-use crate::bench::strategies::{ContenderLine, Results};
+use crate::bench::strategies::{CandidateLine, Results};
 use crate::cli::exit::Code;
 use crate::settings::SettingValue;
 
 /// What a process measured.
-pub(super) struct Ran {
+pub(super) struct IsolatedRun {
     pub(super) results: Results,
     /// Whether it says that something failed.
     pub(super) failed: bool,
@@ -22,23 +22,16 @@ pub(super) struct NotRun {
     pub(super) reason: String,
 }
 
-/// Measures `line` beside the target alone.
+/// Measures `line` and the target alone.
 pub(super) fn run(
-    args: &CourseArgs,
+    args: &BenchRunArgs,
     sets: &[PromptSet],
     temperatures: &[f32],
-    line: &ContenderLine,
-) -> Result<Ran, NotRun> {
+    line: &CandidateLine,
+) -> Result<IsolatedRun, NotRun> {
     let not_run = |code, reason: String| NotRun { code, reason };
-    let failed = |error: std::io::Error| {
-        not_run(
-            Code::Failed,
-            format!(
-                "cannot start a process: \
-                                                                        {error}"
-            ),
-        )
-    };
+    let failed =
+        |error: std::io::Error| not_run(Code::Failed, format!("cannot start a process: {error}"));
     // The sets as they are here: files may be named differently from the folder they came from.
     let folder = tempfile::tempdir().map_err(failed)?;
     for (number, set) in sets.iter().enumerate() {
@@ -65,7 +58,7 @@ pub(super) fn run(
     let output = command.stdin(Stdio::null()).output().map_err(failed)?;
     let code = output.status.code();
     match serde_json::from_slice::<Results>(&output.stdout) {
-        Ok(results) => Ok(Ran { results, failed: code == Some(Code::Failed as i32) }),
+        Ok(results) => Ok(IsolatedRun { results, failed: code == Some(Code::Failed as i32) }),
         Err(_) => {
             let said = String::from_utf8_lossy(&output.stderr);
             let reason = reason(&said).unwrap_or("its process ended early");
@@ -79,7 +72,7 @@ pub(super) fn run(
     }
 }
 
-/// Why a process measured nothing, from what it said: why its contender was left out, without the
+/// Why a process measured nothing, from what it said: why its candidate was left out, without the
 /// name, which is known; else its error.
 fn reason(said: &str) -> Option<&str> {
     let left = said.lines().rev().find_map(|line| line.strip_prefix("left out: "));
@@ -93,9 +86,9 @@ fn reason(said: &str) -> Option<&str> {
     left.or(error).or(said.lines().last())
 }
 
-/// The flags that hold for all contenders, as they were given.
-fn flags(args: &CourseArgs) -> Vec<String> {
-    // Temperatures have a list of their own, and the strategy is the contender's.
+/// The flags that hold for all candidates, as they were given.
+fn flags(args: &BenchRunArgs) -> Vec<String> {
+    // Temperatures have a list of their own, and the strategy is the candidate's.
     let apart = ["sampler.temperature", "strategy"];
     let mut all = Vec::new();
     let flags = args.shared.settings.0.iter();
@@ -119,11 +112,12 @@ mod tests {
     use super::reason;
 
     #[test]
-    fn a_contender_that_was_left_out_says_why() {
+    fn a_candidate_that_was_left_out_says_why() {
         let said = "left out: `plain:x` needs a GPU\nleft out: `a:x`: no file `b`\n\
-                    error: nobody is left to measure";
+                    error: no strategy is left to measure";
         assert_eq!(reason(said), Some("no file `b`"));
-        assert_eq!(reason("left out: `offload` needs a GPU\nerror: nobody"), Some("needs a GPU"));
+        let placed = "left out: `offload` needs a GPU\nerror: no strategy";
+        assert_eq!(reason(placed), Some("needs a GPU"));
         assert_eq!(reason("a note\nerror: no memory\n"), Some("no memory"));
         assert_eq!(reason("killed"), Some("killed"));
         assert_eq!(reason(""), None);

@@ -1,22 +1,24 @@
-//! `dovetail bench paper`: a table or a figure of the papers on this machine, beside theirs. Must
-//! never compute figures.
+//! `dovetail bench paper`: a table or a figure of the papers on this machine, next to theirs. It
+//! must not compute figures.
 
 use anyhow::anyhow;
 use clap::Args;
 
-use super::args::CourseArgs;
-use super::files::deliver;
+use super::args::BenchRunArgs;
+use super::files::emit_results;
 use super::session::{BenchSession, load_sets};
 use crate::bench::paper::{
-    Ours, PaperFigure, PaperModels, PaperTable, Published, length_sets, matching_sets, published,
-    tables,
+    Ours, PaperModels, Published, PublishedFigure, PublishedTable, length_sets, matching_sets,
+    published, tables,
 };
 use crate::bench::prompts;
-use crate::bench::strategies::{ContenderLine, contender_lines};
+use crate::bench::strategies::{candidate_lines, charts};
 use crate::cli::exit::{Code, CommandResult, Failure};
 
-/// Prompts of each length in the figure of lengths, unless `--limit` says otherwise.
-const A_LENGTH: usize = 2;
+/// Prompts of each length in the figure of lengths, unless `--limit` has another number.
+const PER_LENGTH: usize = 2;
+/// Before the name of a table that is among the figures.
+const TABLE: &str = "table ";
 
 /// Flags of `bench paper`.
 #[derive(Clone, Debug, Args)]
@@ -37,115 +39,100 @@ pub struct PaperArgs {
     pub second_draft_model: Option<String>,
     /// Flags shared by these runs.
     #[command(flatten)]
-    pub course: CourseArgs,
+    pub run: BenchRunArgs,
 }
 
-/// Runs a table or a figure.
+/// Repeats a table or a figure.
 pub(super) fn paper(args: &PaperArgs) -> CommandResult {
     let published = published().map_err(anyhow::Error::from)?;
-    match (&args.table, &args.figure) {
-        (Some(name), _) => match (PaperTable::named(name), PaperFigure::table_named(name)) {
-            (Some(table), _) if table.has_target_on_cpu() => {
-                run_table(&target_on_cpu(args), table, &published)
-            }
-            (Some(table), _) => run_table(args, table, &published),
-            (None, Some(table)) => run_figure(args, table, &published),
-            (None, None) => {
-                let shown_as_figures = PaperFigure::TABLES.map(|(name, _)| name);
-                let known = PaperTable::ALL.map(|(name, _)| name);
-                Err(unknown("table", name, &[&known[..], &shown_as_figures].concat()))
-            }
-        },
-        (None, Some(name)) => {
-            let figure = PaperFigure::named(name)
-                .ok_or_else(|| unknown("figure", name, &PaperFigure::ALL.map(|(name, _)| name)))?;
-            match figure {
-                PaperFigure::Placement => run_figure(&target_on_cpu(args), figure, &published),
-                _ => run_figure(args, figure, &published),
-            }
+    // The command line asks for one of them.
+    let Some(name) = args.table.as_ref().or(args.figure.as_ref()) else { return Ok(()) };
+    let mut key = name.clone();
+    if args.table.is_some() {
+        if let Some(table) = published.tables.get(name) {
+            return run_table(args, table, &published);
         }
-        // The command line asks for one of them.
-        (None, None) => Ok(()),
+        key = format!("{TABLE}{name}");
+    }
+    match published.figures.get(&key) {
+        Some(figure) => run_figure(args, figure, &published),
+        None => Err(unknown(args, name, &published)),
     }
 }
 
-/// The target is on the CPU unless the flags place it, even if another place is faster here: rows
-/// that have it elsewhere say so themselves.
-fn target_on_cpu(args: &PaperArgs) -> PaperArgs {
-    let mut args = args.clone();
-    args.course.shared.settings.set_otherwise("gpu_layers", "0");
-    args
-}
-
-fn unknown(flag: &str, name: &str, known: &[&str]) -> Failure {
+fn unknown(args: &PaperArgs, name: &str, published: &Published) -> Failure {
+    let figures = published.figures.keys();
+    let mut flag = "figure";
+    let mut known: Vec<&str> =
+        figures.clone().map(String::as_str).filter(|name| !name.starts_with(TABLE)).collect();
+    if args.table.is_some() {
+        flag = "table";
+        known = published.tables.keys().map(String::as_str).collect();
+        known.extend(figures.filter_map(|name| name.strip_prefix(TABLE)));
+    }
     let known = known.join(", ");
     Failure::new(Code::Usage, anyhow!("--{flag}: `{name}` is not one of {known}"))
 }
 
-fn run_table(args: &PaperArgs, table: PaperTable, published: &Published) -> CommandResult {
-    let theirs = published
-        .tables
-        .get(table.name())
-        .ok_or_else(|| anyhow!("there are no published values for table {}", table.name()))?;
-    let models = PaperModels {
+/// The flags of the run. If the paper has the target on the CPU, it stays there unless the flags
+/// place it, even if another place is faster here; rows that have it elsewhere say so.
+fn run_args(args: &PaperArgs, target_on_cpu: bool) -> BenchRunArgs {
+    let mut run = args.run.clone();
+    if target_on_cpu {
+        run.shared.settings.set_otherwise("gpu_layers", "0");
+    }
+    run
+}
+
+fn run_table(args: &PaperArgs, theirs: &PublishedTable, published: &Published) -> CommandResult {
+    let run = run_args(args, theirs.target_on_cpu);
+    let usage = |error: anyhow::Error| Failure::new(Code::Usage, error);
+    let rows = theirs.rows(&PaperModels {
         eagle_head: args.eagle_head.clone(),
         second_small: args.second_draft_model.clone(),
-    };
-    let rows = table.rows(&models);
-    let mut sets = load_sets(&args.course)?;
-    if args.course.prompts.is_empty() {
-        // What is not bundled may have been fetched.
-        let fetched = prompts::load_fetched(args.course.limit)
-            .map_err(|error| Failure::new(Code::Usage, error))?;
+    });
+    let mut sets = load_sets(&run)?;
+    if run.prompts.is_empty() {
+        // Sets that are not bundled may have been downloaded.
+        let fetched = prompts::load_fetched(run.limit).map_err(|error| usage(error.into()))?;
         let known: Vec<String> = sets.iter().map(|set| set.name.clone()).collect();
         sets.extend(fetched.into_iter().filter(|set| !known.contains(&set.name)));
     }
-    let (sets, notes) = matching_sets(&theirs.columns, sets);
+    let (sets, notes) = matching_sets(published, &theirs.columns, sets);
     if sets.is_empty() {
-        return Err(Failure::new(Code::Usage, anyhow!("--prompts: {}", notes.join(" "))));
+        return Err(usage(anyhow!("--prompts: {}", notes.join(" "))));
     }
-    let mut session = BenchSession::with(&args.course, sets, Some(table.temperatures()))?;
+    let mut session = BenchSession::with(&run, "paper", sets, Some(&theirs.temperatures))?;
     let mut lines = Vec::new();
     for row in &rows {
         match &row.line {
-            Ok(line) => lines.extend(parsed(&mut session, line)),
+            Ok(line) => lines.extend(session.accepted(candidate_lines("paper", line))),
             Err(missing) => {
                 session.leave_out(Code::Usage, format!("`{}` needs {missing}", row.published));
             }
         }
     }
-    let results = session.measure("paper", Some(lines), table.is_of_memory())?;
+    let results = session.measure(Some(lines), theirs.isolated)?;
     let vram_limit = session.vram_limit();
     let ours = Ours { results: &results, rows: &rows, vram_limit, notes: &notes };
-    let tables = tables(theirs, &ours);
-    deliver(&args.course, &results, &tables, || crate::bench::strategies::charts(&results))?;
+    emit_results(&run, &results, &tables(theirs, &ours), || charts(&results))?;
     session.conclude(&results)
 }
 
-fn run_figure(args: &PaperArgs, figure: PaperFigure, published: &Published) -> CommandResult {
-    let mut sets = load_sets(&args.course)?;
-    if figure == PaperFigure::DuoLengths {
+fn run_figure(args: &PaperArgs, figure: &PublishedFigure, published: &Published) -> CommandResult {
+    let run = run_args(args, figure.target_on_cpu);
+    let mut sets = load_sets(&run)?;
+    if !figure.prompts_of_words.is_empty() {
         // Whole sets: a prompt alone would be too short for the longest.
-        sets = prompts::load(&args.course.sets(), None)
-            .map_err(|error| Failure::new(Code::Usage, error))?;
-        sets = length_sets(&sets, args.course.limit.unwrap_or(A_LENGTH));
+        sets =
+            prompts::load(&run.sets(), None).map_err(|error| Failure::new(Code::Usage, error))?;
+        let each = run.limit.unwrap_or(PER_LENGTH);
+        sets = length_sets(&sets, &figure.prompts_of_words, each);
     }
-    let mut session = BenchSession::with(&args.course, sets, None)?;
-    let lines = parsed(&mut session, figure.lines());
-    let results = session.measure("paper", Some(lines), false)?;
+    let mut session = BenchSession::with(&run, "paper", sets, None)?;
+    let lines = session.accepted(candidate_lines("paper", &figure.candidates));
+    let results = session.measure(Some(lines), false)?;
     let tables = figure.tables(&results, published);
-    deliver(&args.course, &results, &tables, || figure.charts(&results, published))?;
+    emit_results(&run, &results, &tables, || figure.charts(&results, published))?;
     session.conclude(&results)
-}
-
-/// Contenders of this program's own; a path of the user's may not be one.
-fn parsed(session: &mut BenchSession<'_>, text: &str) -> Vec<ContenderLine> {
-    let mut lines = Vec::new();
-    for line in contender_lines("paper", text) {
-        match line {
-            Ok(line) => lines.push(line),
-            Err(error) => session.leave_out(Code::Usage, error.to_string()),
-        }
-    }
-    lines
 }

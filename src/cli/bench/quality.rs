@@ -1,10 +1,10 @@
-//! `dovetail bench quality`: from flags to a measurement. Must never measure by itself.
+//! `dovetail bench quality`: from flags to a measurement.
 
 use super::args::QualityArgs;
+use super::files::{Page, emit};
 use super::not_measured;
 use crate::bench::quality::{self, QualityOptions};
 use crate::cli::exit::CommandResult;
-use crate::cli::output::stdout;
 use crate::cli::threads::compute_threads;
 
 /// Scores a text with the target.
@@ -15,7 +15,7 @@ pub(super) fn measure(args: &QualityArgs) -> CommandResult {
         window: args.window,
         threads: compute_threads(args.threads),
         against_candle: args.against.is_some(),
-        json: args.json,
     };
-    quality::run(&spec, &options, &mut stdout()?).map_err(not_measured)
+    let found = quality::run(&spec, &options).map_err(not_measured)?;
+    Ok(emit(&args.style, &found, &Page { head: "", tables: &[found.table()], foot: &[] })?)
 }

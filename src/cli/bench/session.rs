@@ -1,63 +1,67 @@
-//! The models, the machine and the settings of a run of the bench: loads what each batch of
-//! contenders needs, runs it with progress and time left, and leaves out what cannot take part.
-//! Must never compute figures.
+//! One run of the bench: its models, machine, settings and results. It loads what each batch of
+//! candidates needs, runs it with progress, and leaves out what cannot take part. It must not
+//! compute figures.
 
 use std::sync::Arc;
 
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::args::CourseArgs;
+use super::args::BenchRunArgs;
 use super::isolated;
 use crate::bench::prompts;
 use crate::bench::strategies::{
-    self as bench, Batch, BenchRun, Contender, ContenderLine, Environment, Models, PLAIN, Results,
-    Stop, Taken,
+    self as bench, BenchCandidate, BenchRun, CandidateBatch, CandidateLine, Environment, LineError,
+    Models, PLAIN, Results, Stop, Sweep,
 };
 use crate::cli::backend;
 use crate::cli::exit::{Code, CommandResult, Failure, report};
 use crate::cli::interrupt;
 use crate::hardware::Machine;
-use crate::load::{Purpose, StartError, load};
+use crate::load::{self, LoadedModels, Purpose, StartError};
 use crate::messages;
 use crate::plan::{Setting, Strategy, TreeOverrides};
 use crate::printable::printable_line;
-use crate::settings::{HeadChoice, SettingValue, Settings};
-use crate::worker::{Backend, Controls, Ready, SharedControls};
+use crate::settings::{SettingValue, Settings};
+use crate::worker::{Backend, Controls, SharedControls};
 
-/// Tokens of an answer unless the user says otherwise: as DuoDecoding measures.
+/// Tokens of an answer unless the user chooses another number: as DuoDecoding measures.
 const MAX_TOKENS: usize = 128;
 
-/// Why a contender took no part.
+/// Why a candidate took no part.
 #[derive(Clone, Debug)]
 struct LeftOut {
     reason: String,
-    /// What the program ends with if nobody took part.
+    /// The exit code if no candidate took part.
     code: Code,
 }
 
-/// Models, machine and settings of a run.
+/// Models, machine, settings and results of a run.
 pub(super) struct BenchSession<'a> {
-    pub(super) args: &'a CourseArgs,
-    settings: Settings,
-    machine: Machine,
+    args: &'a BenchRunArgs,
+    /// The kind of run, for the record.
+    kind: &'static str,
+    pub(super) settings: Settings,
+    pub(super) machine: Machine,
     sets: Vec<prompts::PromptSet>,
     temperatures: Vec<f32>,
     controls: SharedControls,
-    pub(super) stop: Arc<Stop>,
+    stop: Arc<Stop>,
+    results: Option<Results>,
     /// Whether a strategy failed where the target alone did not.
     failed: bool,
     left_out: Vec<LeftOut>,
 }
 
 impl<'a> BenchSession<'a> {
-    pub(super) fn new(args: &'a CourseArgs) -> Result<Self, Failure> {
-        Self::with(args, load_sets(args)?, None)
+    pub(super) fn new(args: &'a BenchRunArgs, kind: &'static str) -> Result<Self, Failure> {
+        Self::with(args, kind, load_sets(args)?, None)
     }
 
-    /// With these prompt sets, and these temperatures unless flags give others.
+    /// With these prompt sets, and these temperatures unless the flags have others.
     pub(super) fn with(
-        args: &'a CourseArgs,
+        args: &'a BenchRunArgs,
+        kind: &'static str,
         sets: Vec<prompts::PromptSet>,
         temperatures: Option<&[f32]>,
     ) -> Result<Self, Failure> {
@@ -65,7 +69,7 @@ impl<'a> BenchSession<'a> {
         let mut overrides = args.shared.settings.0.clone();
         overrides.retain(|over| over.key != "sampler.temperature");
         let mut settings = backend::settings(&args.shared, &overrides)?;
-        // The settings file speaks of chats; here only a flag counts.
+        // The settings file is meant for chats; here only a flag counts.
         if !args.shared.settings.set("max_tokens") || settings.max_tokens == Setting::Auto {
             settings.max_tokens = Setting::Fixed(MAX_TOKENS);
         }
@@ -74,85 +78,74 @@ impl<'a> BenchSession<'a> {
             (given, _) => self::temperatures(&settings, given).map_err(usage)?,
         };
         let controls = backend::controls(&settings);
-        let stop = Arc::new(Stop::default());
-        let (stopped, shared) = (Arc::clone(&stop), controls.clone());
-        interrupt::watch(move || {
-            stopped.stop(&shared);
-            true
-        });
-        let machine = Machine::probe();
         Ok(Self {
             args,
+            kind,
             settings,
-            machine,
+            machine: Machine::probe(),
             sets,
             temperatures,
+            stop: stop_on_interrupt(&controls),
             controls,
-            stop,
+            results: None,
             failed: false,
             left_out: Vec::new(),
         })
     }
 
-    /// The controls that all contenders start from.
+    /// The controls that all candidates start from.
     pub(super) fn base(&self) -> Controls {
         backend::controls(&self.settings).get()
     }
 
-    /// Loads the models, with another draft head than the settings' if one is named.
-    pub(super) fn load(&self, head: Option<&str>) -> Result<Backend, Failure> {
-        let mut settings = self.settings.clone();
-        if let Some(head) = head {
-            settings.draft = HeadChoice::named(Some(head));
-        }
-        Ok(self.load_with(&settings)?)
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.is_set()
     }
 
-    fn load_with(&self, settings: &Settings) -> Result<Backend, StartError> {
-        let bar = ProgressBar::new_spinner();
-        let loaded = load(settings, &self.machine, Purpose::Text, &mut |stage, fraction| {
-            let percent =
-                fraction.map(|fraction| format!(" {:.0} %", fraction * 100.0)).unwrap_or_default();
-            bar.set_message(printable_line(&format!("{stage}{percent}")).into_owned());
-            bar.tick();
-        });
-        bar.finish_and_clear();
-        loaded.map(Backend::from)
+    /// Loads the models of the settings.
+    pub(super) fn load(&self) -> Result<Backend, Failure> {
+        Ok(Backend::from(load(&self.settings, &self.machine)?))
     }
 
-    /// Runs these contenders, or all that can run with the settings' models; those that share
-    /// models in turn. Every contender gets a process of its own if `isolated`.
+    /// Runs these candidates, or all that can run with the models of the settings. Those that share
+    /// models take turns. If `isolated`, every candidate gets its own process.
     ///
     /// # Errors
     /// [`Failure`] if nothing could be run.
     pub(super) fn measure(
         &mut self,
-        kind: &str,
-        wanted: Option<Vec<ContenderLine>>,
+        wanted: Option<Vec<CandidateLine>>,
         isolated: bool,
     ) -> Result<Results, Failure> {
-        let mut results = None;
-        let alone = |lines: &Vec<ContenderLine>| lines.iter().all(|line| line.row.name == PLAIN);
+        let alone = |lines: &Vec<CandidateLine>| lines.iter().all(|line| line.row.name == PLAIN);
         if !self.left_out.is_empty() && wanted.as_ref().is_some_and(alone) {
-            // The target alone is no answer to a question about others.
+            // The target alone does not answer a question about others.
             return Err(self.nothing_ran());
         }
         match (wanted, isolated) {
             (None, false) => {
-                let mut backend = self.load(None)?;
+                let mut backend = self.load()?;
                 let lines = bench::runnable(&backend.ready.strategies);
-                let batch = Batch { loads: Vec::new(), lines };
-                self.run_batch(kind, &mut backend, &batch, &mut results)?;
+                self.run_batch(&mut backend, &CandidateBatch { loads: Vec::new(), lines })?;
             }
             (None, true) => {
-                // What can run is known once the models are loaded; then they are let go.
-                let lines = bench::runnable(&self.load(None)?.ready.strategies);
-                self.run_isolated(lines, &mut results)?;
+                // Which strategies can run is known once the models are loaded; then they are
+                // dropped.
+                let lines = bench::runnable(&self.load()?.ready.strategies);
+                self.run_isolated(lines);
             }
-            (Some(lines), true) => self.run_isolated(lines, &mut results)?,
-            (Some(lines), false) => self.run_batches(kind, lines, &mut results)?,
+            (Some(lines), true) => self.run_isolated(lines),
+            (Some(lines), false) => self.run_batches(lines)?,
         }
-        let Some(mut results) = results else { return Err(self.nothing_ran()) };
+        self.finish()
+    }
+
+    /// The results so far.
+    ///
+    /// # Errors
+    /// [`Failure`] if nothing could be run.
+    pub(super) fn finish(&mut self) -> Result<Results, Failure> {
+        let Some(mut results) = self.results.take() else { return Err(self.nothing_ran()) };
         let left_out = self.left_out.iter().map(|left| format!("left out: {}", left.reason));
         results.notes.extend(left_out);
         Ok(results)
@@ -163,22 +156,17 @@ impl<'a> BenchSession<'a> {
         let Some(first) = self.left_out.first() else {
             return Failure::quiet(Code::Interrupted);
         };
-        // Each reason was said already.
+        // Each reason was reported already.
         Failure::new(first.code, anyhow!("no strategy is left to measure"))
     }
 
-    fn run_batches(
-        &mut self,
-        kind: &str,
-        lines: Vec<ContenderLine>,
-        results: &mut Option<Results>,
-    ) -> Result<(), Failure> {
+    fn run_batches(&mut self, lines: Vec<CandidateLine>) -> Result<(), Failure> {
         for batch in bench::batches(lines) {
             if self.stop.is_set() {
                 break;
             }
-            match self.load_with(&batch.settings(&self.settings)) {
-                Ok(mut backend) => self.run_batch(kind, &mut backend, &batch, results)?,
+            match load(&batch.settings(&self.settings), &self.machine) {
+                Ok(loaded) => self.run_batch(&mut Backend::from(loaded), &batch)?,
                 Err(error) => {
                     let why = messages::start_error(&error);
                     for line in &batch.lines {
@@ -190,54 +178,29 @@ impl<'a> BenchSession<'a> {
         Ok(())
     }
 
-    /// Runs the contenders of one batch against the target alone.
-    fn run_batch(
-        &mut self,
-        kind: &str,
-        backend: &mut Backend,
-        batch: &Batch,
-        results: &mut Option<Results>,
-    ) -> Result<(), Failure> {
+    /// Runs the candidates of one batch against the target alone.
+    fn run_batch(&mut self, backend: &mut Backend, batch: &CandidateBatch) -> Result<(), Failure> {
         let base = self.base();
         let ready = backend.ready.clone();
         let mut own_budget = |row: &'static Strategy| own_budget(backend, &base, row);
-        let (contenders, left_out) =
-            bench::contenders(&base, &ready.strategies, &batch.lines, &mut own_budget);
+        let (candidates, left_out) =
+            bench::candidates(&base, &ready.strategies, &batch.lines, &mut own_budget);
         for error in &left_out {
             self.leave_out(Code::Usage, error.to_string());
         }
         let only_plain = batch.lines.iter().all(|line| line.row.name == PLAIN);
-        if contenders.is_empty() || (contenders.len() < 2 && !only_plain) {
+        if candidates.is_empty() || (candidates.len() < 2 && !only_plain) {
             return Ok(());
         }
-        let number = results.as_ref().map_or(0, Results::next_batch);
-        let models = bench::models_of(&ready, batch, &contenders);
-        let taken = self.run(backend, contenders, number)?;
-        match results {
-            Some(results) => {
-                results.models.drafts.extend(models.drafts);
-                results.models.parameters.extend(models.parameters);
-                results.take(taken);
-            }
-            None => {
-                let mut first = self.results(kind, &ready);
-                first.models = models;
-                first.take(taken);
-                *results = Some(first);
-            }
-        }
-        Ok(())
+        let models = bench::models_of(&ready, batch, &candidates);
+        self.run(backend, candidates, models)
     }
 
-    /// Runs every contender in a process of its own, one after the other.
-    fn run_isolated(
-        &mut self,
-        lines: Vec<ContenderLine>,
-        results: &mut Option<Results>,
-    ) -> Result<(), Failure> {
-        let plain = lines.first().map(ContenderLine::plain);
+    /// Runs every candidate in its own process, one after the other.
+    fn run_isolated(&mut self, lines: Vec<CandidateLine>) {
+        let plain = lines.first().map(CandidateLine::plain);
         let others = lines.into_iter().filter(|line| line.row.name != PLAIN || line.has_own());
-        let lines: Vec<ContenderLine> = plain.into_iter().chain(others).collect();
+        let lines: Vec<CandidateLine> = plain.into_iter().chain(others).collect();
         let bar = ProgressBar::new(lines.len() as u64);
         for line in &lines {
             if self.stop.is_set() {
@@ -247,9 +210,9 @@ impl<'a> BenchSession<'a> {
             match isolated::run(self.args, &self.sets, &self.temperatures, line) {
                 Ok(ran) => {
                     self.failed |= ran.failed;
-                    match results {
+                    match &mut self.results {
                         Some(results) => results.add_batch(ran.results),
-                        None => *results = Some(ran.results),
+                        none => *none = Some(ran.results),
                     }
                 }
                 Err(isolated::NotRun { code, reason }) => {
@@ -261,33 +224,57 @@ impl<'a> BenchSession<'a> {
             bar.inc(1);
         }
         bar.finish_and_clear();
-        Ok(())
     }
 
-    /// Video memory that may be taken: what the user says, else what the card has.
+    /// How much video memory may be used: the user's limit, or all that the card has.
     pub(super) fn vram_limit(&self) -> Option<u64> {
         self.settings.vram.or_else(|| self.machine.gpu.get().map(|gpu| gpu.vram_total))
     }
 
-    /// Goes on without a contender: said at once, in the results, and by the exit code.
+    /// Continues without a candidate, which is reported at once, in the results, and by the exit
+    /// code.
     pub(super) fn leave_out(&mut self, code: Code, reason: String) {
         report(&format!("left out: {reason}"));
         self.left_out.push(LeftOut { reason, code });
     }
 
+    /// The lines that are candidates; the others are left out.
+    pub(super) fn accepted(
+        &mut self,
+        lines: Vec<Result<CandidateLine, LineError>>,
+    ) -> Vec<CandidateLine> {
+        let mut accepted = Vec::new();
+        for line in lines {
+            match line {
+                Ok(line) => accepted.push(line),
+                Err(error) => self.leave_out(Code::Usage, error.to_string()),
+            }
+        }
+        accepted
+    }
+
+    /// Adds curves to the results.
+    pub(super) fn add_sweeps(&mut self, sweeps: Vec<Sweep>) {
+        if let Some(results) = &mut self.results {
+            results.sweeps.extend(sweeps);
+        }
+    }
+
+    /// Runs candidates in turn on one set of loaded models, and adds what they did to the results.
     pub(super) fn run(
         &mut self,
         backend: &mut Backend,
-        contenders: Vec<Contender>,
-        batch: usize,
-    ) -> Result<Taken, Failure> {
+        candidates: Vec<BenchCandidate>,
+        models: Models,
+    ) -> Result<(), Failure> {
+        let mut results = self.results.take().unwrap_or_else(|| self.empty(models.clone()));
         let plan = BenchRun {
-            contenders,
+            candidates,
             sets: self.sets.clone(),
             temperatures: self.temperatures.clone(),
             max_tokens: self.settings.max_tokens.or(MAX_TOKENS),
             system: self.settings.system.clone(),
-            batch,
+            batch: results.next_batch(),
         };
         let bar = ProgressBar::new(plan.answers() as u64).with_style(
             ProgressStyle::with_template(
@@ -297,17 +284,20 @@ impl<'a> BenchSession<'a> {
         );
         let mut started = 0;
         let taken =
-            bench::run(backend, &plan, &self.controls, &self.stop, &mut |contender, set| {
+            bench::run(backend, &plan, &self.controls, &self.stop, &mut |candidate, set| {
                 bar.set_position(started);
-                bar.set_message(printable_line(&format!("{contender}, {set}")).into_owned());
+                bar.set_message(printable_line(&format!("{candidate}, {set}")).into_owned());
                 started += 1;
             });
         bar.finish_and_clear();
         self.failed |= taken.failed;
-        Ok(taken)
+        results.models.add(models);
+        results.take(taken);
+        self.results = Some(results);
+        Ok(())
     }
 
-    pub(super) fn results(&self, kind: &str, ready: &Ready) -> Results {
+    fn empty(&self, models: Models) -> Results {
         let threads = self.machine.cpu.threads(self.settings.threads);
         let given = self.args.shared.settings.0.iter();
         // These have fields of their own.
@@ -317,10 +307,10 @@ impl<'a> BenchSession<'a> {
             .map(|over| format!("{} {}", over.flag, as_given(&over.value)))
             .collect();
         Results {
-            kind: kind.to_owned(),
+            kind: self.kind.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             environment: Environment::new(&self.machine, threads),
-            models: Models::from(ready),
+            models: Models { drafts: Vec::new(), parameters: Vec::new(), ..models },
             max_tokens: self.settings.max_tokens.or(MAX_TOKENS),
             seed: self.settings.sampler.seed,
             settings,
@@ -331,38 +321,62 @@ impl<'a> BenchSession<'a> {
         }
     }
 
-    /// The exit code: a text that differs goes before a failure, a failure before an interruption.
+    /// The exit code: a text that differs counts more than a failure, and a failure more than an
+    /// interruption.
     pub(super) fn conclude(&self, results: &Results) -> CommandResult {
         let (message, lossless) = bench::lossless_check(&results.answers);
+        let failed = |message: &str| Err(Failure::new(Code::Failed, anyhow!("{message}")));
         if !lossless {
-            return Err(Failure::new(Code::Failed, anyhow!("{message}")));
+            return failed(&message);
         }
         if self.failed {
-            let error = anyhow!("a strategy failed where the target alone did not; see the notes");
-            return Err(Failure::new(Code::Failed, error));
+            return failed("a strategy failed where the target alone did not; see the notes");
         }
         if self.stop.is_set() {
             return Err(Failure::quiet(Code::Interrupted));
         }
         if results.answers.is_empty() {
-            return Err(Failure::new(
-                Code::Failed,
-                anyhow!(
-                    "no prompt could be answered; see the \
-                                                           notes"
-                ),
-            ));
+            return failed("no prompt could be answered; see the notes");
         }
         if !self.left_out.is_empty() {
-            // Each was said already.
+            // Each was reported already.
             return Err(Failure::quiet(Code::Failed));
         }
         Ok(())
     }
 }
 
+/// Loads the models of `settings`, with progress.
+pub(super) fn load(settings: &Settings, machine: &Machine) -> Result<LoadedModels, StartError> {
+    with_progress(|progress| load::load(settings, machine, Purpose::Text, progress))
+}
+
+/// Shows what `work` reports of its progress.
+pub(super) fn with_progress<T>(work: impl FnOnce(&mut dyn FnMut(&str, Option<f32>)) -> T) -> T {
+    let bar = ProgressBar::new_spinner();
+    let done = work(&mut |stage, fraction| {
+        let percent = fraction.map(|part| format!(" {:.0} %", part * 100.0)).unwrap_or_default();
+        bar.set_message(printable_line(&format!("{stage}{percent}")).into_owned());
+        bar.tick();
+    });
+    bar.finish_and_clear();
+    done
+}
+
+/// Ctrl-C ends the run instead of the program.
+fn stop_on_interrupt(controls: &SharedControls) -> Arc<Stop> {
+    let stop = Arc::new(Stop::default());
+    let stopped = Arc::clone(&stop);
+    let shared = controls.clone();
+    interrupt::watch(move || {
+        stopped.stop(&shared);
+        true
+    });
+    stop
+}
+
 /// The prompt sets that the flags name, or the bundled ones.
-pub(super) fn load_sets(args: &CourseArgs) -> Result<Vec<prompts::PromptSet>, Failure> {
+pub(super) fn load_sets(args: &BenchRunArgs) -> Result<Vec<prompts::PromptSet>, Failure> {
     let usage = |error: anyhow::Error| Failure::new(Code::Usage, error);
     if args.limit == Some(0) {
         return Err(usage(anyhow!("--limit must be 1 or more, not 0")));
@@ -385,7 +399,7 @@ fn as_given(value: &SettingValue) -> String {
     }
 }
 
-/// The list behind `--temperature`, each value checked by the settings' own table.
+/// The list given to `--temperature`, each value checked by the table of settings.
 fn temperatures(settings: &Settings, given: Option<&str>) -> anyhow::Result<Vec<f32>> {
     let Some(given) = given else { return Ok(vec![settings.sampler.temperature]) };
     let each = given.split(',').map(|text| {

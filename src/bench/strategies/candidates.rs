@@ -1,20 +1,20 @@
-//! From contenders as they were written to the controls that they decode under, with the models
-//! that were loaded for them. What a strategy prescribes is changed by a contender's own settings
-//! only, not by flags that hold for all. Must never run them.
+//! From candidates as they were written to the controls that they decode under, with the models
+//! that were loaded for them. Only a candidate's own settings change what a strategy prescribes;
+//! flags for all candidates do not. It must not run them.
 
-use super::lines::{ALL_BLOCKS, ContenderLine, OwnSetting};
+use super::lines::{ALL_BLOCKS, CandidateLine, OwnSetting};
 use super::record::PLAIN;
-use super::{Contender, Controls};
+use super::{BenchCandidate, Controls};
 use crate::draft::Depths;
 use crate::plan::{DrafterId, Setting, Strategy, TreeOverrides};
 use crate::settings::{HeadChoice, SettingValue, Settings};
 use crate::speculate::Method;
 use crate::worker::StrategyStatus;
 
-/// Why a contender cannot be measured with the models that were loaded for it.
+/// Why a candidate cannot be measured with the models that were loaded for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ContenderError {
-    /// It lacks something here.
+pub enum CandidateError {
+    /// Something that it needs is missing here.
     #[error("`{name}` needs {missing}")]
     Missing {
         /// As given.
@@ -42,57 +42,47 @@ pub enum ContenderError {
         name: String,
         /// What it chooses for itself.
         own: usize,
-        /// What it lacks.
+        /// How far below the minimum it would be.
         less: usize,
     },
 }
 
-impl ContenderError {
-    /// Whose fault it is.
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Missing { name, .. } | Self::Blocks { name, .. } | Self::Budget { name, .. } => {
-                name
-            }
-        }
-    }
-}
-
-/// Contenders that share one set of loaded models.
+/// Candidates that share one set of loaded models.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Batch {
-    /// What they have loaded beside or in place of the settings'.
+pub struct CandidateBatch {
+    /// Their own models, in addition to or in place of those of the settings.
     pub loads: Vec<OwnSetting>,
     /// At least one.
-    pub lines: Vec<ContenderLine>,
+    pub lines: Vec<CandidateLine>,
 }
 
 /// `lines` by what they have loaded, in the order in which they were written.
-pub fn batches(lines: Vec<ContenderLine>) -> Vec<Batch> {
-    let mut all: Vec<Batch> = Vec::new();
+pub fn batches(lines: Vec<CandidateLine>) -> Vec<CandidateBatch> {
+    let mut all: Vec<CandidateBatch> = Vec::new();
     for line in lines {
         let loads = line.loads();
-        let alike =
-            |batch: &&mut Batch| batch.loads == loads && batch.streamed() == line.streamed();
+        let alike = |batch: &&mut CandidateBatch| {
+            batch.loads == loads && batch.streamed() == line.streamed()
+        };
         match all.iter_mut().find(alike) {
             Some(batch) => batch.lines.push(line),
-            None => all.push(Batch { loads, lines: vec![line] }),
+            None => all.push(CandidateBatch { loads, lines: vec![line] }),
         }
     }
     all
 }
 
-impl Batch {
+impl CandidateBatch {
     /// The strategy for which the target's blocks are streamed to a GPU, if they are.
     fn streamed(&self) -> Option<&'static Strategy> {
-        self.lines.first().and_then(ContenderLine::streamed)
+        self.lines.first().and_then(CandidateLine::streamed)
     }
 
     /// The settings under which its models are loaded: `settings` with its own, and without models
-    /// that none of its contenders drafts with.
+    /// that none of its candidates drafts with.
     pub fn settings(&self, settings: &Settings) -> Settings {
         let mut settings = settings.clone();
-        // What one contender has no use for is another's.
+        // Another candidate may use a model that this one has no use for.
         settings.take_flags_as_file();
         for own in &self.loads {
             // It was checked when the line was read.
@@ -102,7 +92,8 @@ impl Batch {
             let mut rows = self.lines.iter().map(|line| line.row.draft);
             rows.any(|draft| draft == kind || draft == DrafterId::Auto)
         };
-        let (head, small) = (drafts(DrafterId::Head), drafts(DrafterId::SmallModel));
+        let head = drafts(DrafterId::Head);
+        let small = drafts(DrafterId::SmallModel);
         settings.strategy = match (head, small) {
             _ if self.streamed().is_some() => self.streamed(),
             (true, false) => Some(Strategy::first_with(DrafterId::Head)),
@@ -119,20 +110,20 @@ impl Batch {
         if !drafts(DrafterId::Retrieval) {
             settings.rest_text = None;
         }
-        // What lacks its drafter is refused contender by contender, not with all of them.
+        // A candidate whose drafter is missing is refused on its own; the others still run.
         settings.strategy = settings.strategy.filter(|row| settings.lacks(row.draft).is_none());
         settings
     }
 }
 
 /// All that can run here, and the variant of the head's strategy that overlaps.
-pub fn runnable(statuses: &[StrategyStatus]) -> Vec<ContenderLine> {
+pub fn runnable(statuses: &[StrategyStatus]) -> Vec<CandidateLine> {
     let mut lines = Vec::new();
     for status in statuses.iter().filter(|status| status.missing.is_none()) {
         let Some(row) = Strategy::named(&status.name) else { continue };
-        lines.push(ContenderLine::of(row));
+        lines.push(CandidateLine::of(row));
         if row.draft == DrafterId::Head && row.shape.is_none() && !row.gpu_layers {
-            lines.push(ContenderLine::of(row).overlapped());
+            lines.push(CandidateLine::of(row).overlapped());
         }
     }
     lines
@@ -140,43 +131,45 @@ pub fn runnable(statuses: &[StrategyStatus]) -> Vec<ContenderLine> {
 
 /// `lines` over the controls `base`, and those that cannot take part; the target alone is always
 /// among them and first. `own_budget` is γ as a strategy chooses it for itself.
-pub fn contenders(
+pub fn candidates(
     base: &Controls,
     statuses: &[StrategyStatus],
-    lines: &[ContenderLine],
+    lines: &[CandidateLine],
     own_budget: &mut dyn FnMut(&'static Strategy) -> usize,
-) -> (Vec<Contender>, Vec<ContenderError>) {
-    let (mut all, mut left_out) = (Vec::new(), Vec::new());
-    let plain = lines.first().map(ContenderLine::plain);
-    let plain = plain.or_else(|| Strategy::named(PLAIN).map(ContenderLine::of));
+) -> (Vec<BenchCandidate>, Vec<CandidateError>) {
+    let mut all = Vec::new();
+    let mut left_out = Vec::new();
+    let plain = lines.first().map(CandidateLine::plain);
+    let plain = plain.or_else(|| Strategy::named(PLAIN).map(CandidateLine::of));
     let others = lines.iter().filter(|line| plain.as_ref().is_none_or(|p| p.name != line.name));
     for line in plain.iter().chain(others) {
-        match contender(base, statuses, line, own_budget) {
-            Ok(contender) => all.push(contender),
+        match candidate(base, statuses, line, own_budget) {
+            Ok(candidate) => all.push(candidate),
             Err(error) => left_out.push(error),
         }
     }
-    // Without the target alone there is nothing to set the others beside.
+    // Without the target alone there is nothing to compare the others with.
     if plain.is_some_and(|plain| all.first().is_none_or(|first| first.name != plain.name)) {
         all.clear();
     }
     (all, left_out)
 }
 
-fn contender(
+fn candidate(
     base: &Controls,
     statuses: &[StrategyStatus],
-    line: &ContenderLine,
+    line: &CandidateLine,
     own_budget: &mut dyn FnMut(&'static Strategy) -> usize,
-) -> Result<Contender, ContenderError> {
-    let (row, name) = (line.row, line.name.clone());
+) -> Result<BenchCandidate, CandidateError> {
+    let row = line.row;
+    let name = line.name.clone();
     let status = statuses.iter().find(|status| status.name == row.name);
     if let Some(missing) = status.and_then(|status| status.missing.clone()) {
-        return Err(ContenderError::Missing { name, missing });
+        return Err(CandidateError::Missing { name, missing });
     }
     let on_gpu = line.own.iter().any(|own| own.key == "gpu_layers" && own.value != "0");
-    if let Some(missing) = missing_gpu_layers(statuses).filter(|_| on_gpu) {
-        return Err(ContenderError::Missing { name, missing });
+    if on_gpu && let Some(missing) = missing_gpu_layers(statuses) {
+        return Err(CandidateError::Missing { name, missing });
     }
     let mut settings = Settings {
         controls: unprescribed(row, &base.tree),
@@ -193,7 +186,7 @@ fn contender(
             let gamma = budget as isize + beside;
             if gamma < 1 {
                 let less = gamma.abs_diff(1);
-                return Err(ContenderError::Budget { name, own: budget, less });
+                return Err(CandidateError::Budget { name, own: budget, less });
             }
             value = gamma.to_string();
         } else if own.key == "controls.blocks" && value == ALL_BLOCKS {
@@ -213,7 +206,7 @@ fn contender(
             (least, most) if least == most => format!("always uses all of its {most} blocks"),
             (_, most) => format!("has only {most}"),
         });
-        return Err(ContenderError::Blocks { name, asked, has });
+        return Err(CandidateError::Blocks { name, asked, has });
     }
     let controls = Controls {
         speculate: row.draft != DrafterId::None,
@@ -224,7 +217,7 @@ fn contender(
         coupled: settings.coupled,
         ..base.clone()
     };
-    Ok(Contender { name, controls })
+    Ok(BenchCandidate { name, controls })
 }
 
 /// What is missing to have blocks of the target on a GPU, as the strategy that is about nothing
@@ -246,8 +239,8 @@ fn blocks(status: Option<&StrategyStatus>) -> (usize, usize) {
     }
 }
 
-/// What flags that hold for all fix of a strategy's tree: nothing that it prescribes itself, be it
-/// a published size or sequences whose number and budget follow the rounds.
+/// The values of the tree that flags for all candidates fix. They do not change what the strategy
+/// prescribes: a published size, or sequences whose number and budget follow the rounds.
 fn unprescribed(row: &Strategy, base: &TreeOverrides) -> TreeOverrides {
     let prescribes = row.shape.is_some() || matches!(row.method, Method::Sequences { .. });
     if !prescribes {
@@ -258,7 +251,7 @@ fn unprescribed(row: &Strategy, base: &TreeOverrides) -> TreeOverrides {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lines::contender_lines;
+    use super::super::lines::candidate_lines;
     use super::*;
     use crate::plan::STRATEGIES;
     use crate::settings::SetBy;
@@ -280,33 +273,34 @@ mod tests {
         STRATEGIES.iter().map(status).collect()
     }
 
-    fn lines(text: &str) -> Vec<ContenderLine> {
-        contender_lines("--strategies", text).into_iter().map(|line| line.unwrap()).collect()
+    fn lines(text: &str) -> Vec<CandidateLine> {
+        candidate_lines("--strategies", text).into_iter().map(|line| line.unwrap()).collect()
     }
 
     /// Over `base`, with an own budget of 3.
     fn over(
         base: &Controls,
         missing: &[&str],
-        lines: &[ContenderLine],
-    ) -> (Vec<Contender>, Vec<ContenderError>) {
-        contenders(base, &statuses(missing), lines, &mut |_| 3)
+        lines: &[CandidateLine],
+    ) -> (Vec<BenchCandidate>, Vec<CandidateError>) {
+        candidates(base, &statuses(missing), lines, &mut |_| 3)
     }
 
-    fn names(contenders: &[Contender]) -> Vec<&str> {
-        contenders.iter().map(|contender| contender.name.as_str()).collect()
+    fn names(candidates: &[BenchCandidate]) -> Vec<&str> {
+        candidates.iter().map(|candidate| candidate.name.as_str()).collect()
     }
 
     #[test]
     fn a_streamed_target_is_loaded_for_itself() {
-        let lines = contender_lines("--strategies", "plain;offload;pld").into_iter();
+        let lines = candidate_lines("--strategies", "plain;offload;pld").into_iter();
         let all = batches(lines.map(Result::unwrap).collect());
-        let names = |batch: &Batch| batch.lines.iter().map(|l| l.name.clone()).collect::<Vec<_>>();
+        let names =
+            |batch: &CandidateBatch| batch.lines.iter().map(|l| l.name.clone()).collect::<Vec<_>>();
         assert_eq!(
             all.iter().map(names).collect::<Vec<_>>(),
             [vec!["plain", "pld"], vec!["offload"]]
         );
-        let strategy = |batch: &Batch| batch.settings(&Settings::default()).strategy;
+        let strategy = |batch: &CandidateBatch| batch.settings(&Settings::default()).strategy;
         assert!(strategy(&all[0]).is_none_or(|row| !row.streamed));
         assert!(strategy(&all[1]).is_some_and(|row| row.streamed));
     }
@@ -321,10 +315,10 @@ mod tests {
         assert!(!names.contains(&"eagle2-60"));
         assert!(names.contains(&"dovetail") && names.contains(&"dovetail+overlap"), "{names:?}");
         assert_eq!(names.len(), STRATEGIES.len() - 1 + 1);
-        for contender in &all[1..] {
-            let row = contender.controls.strategy.unwrap();
-            assert_eq!(contender.controls.speculate, row.draft != DrafterId::None);
-            assert_eq!(contender.controls.pace, 0);
+        for candidate in &all[1..] {
+            let row = candidate.controls.strategy.unwrap();
+            assert_eq!(candidate.controls.speculate, row.draft != DrafterId::None);
+            assert_eq!(candidate.controls.pace, 0);
         }
     }
 
@@ -373,7 +367,6 @@ mod tests {
             "`sps:m=1` asks for M = 1, but the head has no blocks to choose from",
         ];
         assert_eq!(reasons, expected);
-        assert_eq!(left_out[0].name(), "dovetail");
     }
 
     #[test]
@@ -383,8 +376,10 @@ mod tests {
         let some = lines("dovetail:gpu-layers=2;plain:gpu-layers=2");
         let (all, left_out) = over(&Controls::default(), &[row.name], &some);
         assert!(all.is_empty(), "{all:?}");
-        let names: Vec<&str> = left_out.iter().map(ContenderError::name).collect();
-        assert_eq!(names, ["plain:gpu-layers=2", "dovetail:gpu-layers=2"]);
+        for (error, name) in left_out.iter().zip(["plain:gpu-layers=2", "dovetail:gpu-layers=2"]) {
+            assert!(error.to_string().starts_with(&format!("`{name}` needs ")), "{error}");
+        }
+        assert_eq!(left_out.len(), 2);
         let none = lines("dovetail:gpu-layers=0");
         assert_eq!(over(&Controls::default(), &[row.name], &none).0.len(), 2);
     }
@@ -399,7 +394,7 @@ mod tests {
         settings.given.insert("rest_text", SetBy::Flag("--rest-text"));
         assert_eq!(settings.without_effect().len(), 1);
         let lookup = batches[0].settings(&settings);
-        assert_eq!(lookup.without_effect(), [""; 0], "another contender may use it");
+        assert_eq!(lookup.without_effect(), [""; 0], "another candidate may use it");
         assert_eq!((lookup.draft.name(), lookup.without_small), (Some("lookup"), true));
         assert_eq!((lookup.draft_model, lookup.strategy), (None, None));
         let head = batches[1].settings(&settings);
@@ -412,7 +407,7 @@ mod tests {
         );
         assert!(!small.without_small);
         let placed =
-            contenders(&Controls::default(), &statuses(&[]), &batches[2].lines, &mut |_| 3);
+            candidates(&Controls::default(), &statuses(&[]), &batches[2].lines, &mut |_| 3);
         assert_eq!(placed.0[0].name, "plain:gpu-layers=2");
     }
 }

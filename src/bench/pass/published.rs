@@ -1,10 +1,9 @@
-//! Acceptance that a paper prints, for predictions without a record of one's own: τ of Dovetail's
-//! Table III, by the number of blocks at the one tree that it was measured with. Must never know
-//! times.
+//! Acceptance that a paper prints, for predictions without a record: τ of Dovetail's Table III, by
+//! the number of blocks at the one tree that it was measured with. It must not depend on times.
 
-use crate::bench::paper::{Cell, Published};
+use crate::bench::paper::{Published, PublishedCell, PublishedRow};
 
-/// How a published profile is asked for: this and the prompt set.
+/// The name of a published profile begins with this; the prompt set follows.
 pub const PREFIX: &str = "paper:";
 
 /// The table, and the tree of its drafts.
@@ -45,9 +44,10 @@ impl PublishedAcceptance {
             let known: Vec<String> = columns.iter().map(|name| format!("{PREFIX}{name}")).collect();
             return Err(NotPublished { name: name.to_owned(), known: known.join(", ") });
         };
-        let tau = table.cells.iter().position(|cell| *cell == Cell::Tau).unwrap_or_default();
+        let tau =
+            table.cells.iter().position(|cell| *cell == PublishedCell::Tau).unwrap_or_default();
         let rows = table.blocks.iter().flat_map(|block| &block.rows);
-        let point = |row: &crate::bench::paper::PublishedRow| {
+        let point = |row: &PublishedRow| {
             let tau = (*row.cells.get(column)?.get(tau)?)?;
             Some((blocks(&row.name)?, tau - 1.0))
         };
@@ -62,8 +62,8 @@ impl PublishedAcceptance {
 
     /// Tokens accepted a round with so many blocks.
     pub(super) fn accepted(&self, gamma: usize, blocks: usize) -> Option<f64> {
-        let told = self.points.iter().filter(|_| gamma == GAMMA);
-        told.copied().find(|(of, _)| *of == blocks).map(|(_, accepted)| accepted)
+        let point = self.points.iter().find(|(of, _)| gamma == GAMMA && *of == blocks);
+        point.map(|(_, accepted)| *accepted)
     }
 }
 

@@ -1,13 +1,13 @@
-//! `bench verify` on a small model: its measurements are consistent, and it reports what it cannot
-//! do.
+//! Passes of a small model: the measurements are consistent, and what cannot be measured is
+//! reported.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
-use dovetail::bench::MeasureError;
-use dovetail::bench::verify::{Subject, VerifyOptions, measure_target, run};
+use dovetail::bench::pass::{PassOptions, time_passes};
+use dovetail::bench::{MeasureError, TableStyle, load_cpu};
 use dovetail::kernels::{Format, KvFormat, Pool};
-use dovetail::library::Spec;
+use dovetail::library::{Spec, open_target};
 use dovetail::model::{Config, CpuTarget, KnownShape, RopeScaling, Target};
 use dovetail::speculate::Tree;
 use serde_json::Value;
@@ -39,20 +39,15 @@ fn every_format_has_random_weights_to_be_timed() {
     }
 }
 
+fn options(gammas: &[usize], context: usize) -> PassOptions {
+    PassOptions { gammas: gammas.to_vec(), context, limit: Duration::ZERO, prefill: false }
+}
+
 #[test]
-fn times_shares_and_candle_add_up() {
-    let options = VerifyOptions {
-        gammas: vec![1, 8],
-        context: 64,
-        against_candle: true,
-        quick: true,
-        json: true,
-        ..VerifyOptions::default()
-    };
-    let mut out = Vec::new();
-    measure_target("small".to_owned(), small(), &options, Instant::now(), &mut out).unwrap();
-    let result: Value = serde_json::from_slice(&out).unwrap();
-    assert_eq!((result["subject"].as_str(), result["kv"].as_str()), (Some("small"), Some("f16")));
+fn times_and_shares_add_up() {
+    let passes = time_passes(&mut small(), &options(&[1, 8], 64)).unwrap();
+    let result: Value = serde_json::to_value(passes).unwrap();
+    assert_eq!((result["kv"].as_str(), result.get("prefill_tokens_s")), (Some("f16"), None));
     assert_eq!((result["threads"].as_u64(), result["context"].as_u64()), (Some(2), Some(64)));
     let rows = result["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 2);
@@ -61,7 +56,6 @@ fn times_shares_and_candle_add_up() {
         assert_eq!(row["gamma"], gamma);
         let parts = figure("products_ms") + figure("attention_ms") + figure("other_ms");
         assert!(parts > 0.0 && parts <= figure("ms"), "{row}");
-        assert!(figure("candle_products_ms") > 0.0, "{row}");
         let bytes = result["weight_bytes"].as_f64().unwrap();
         assert!((figure("gb_s") * figure("ms") * 1e6 / bytes - 1.0).abs() < 1e-6, "{row}");
     }
@@ -70,32 +64,25 @@ fn times_shares_and_candle_add_up() {
 
 #[test]
 fn what_cannot_be_measured_is_said() {
-    let message = |gammas: &[usize], context: usize| {
-        let options =
-            VerifyOptions { gammas: gammas.to_vec(), context, ..VerifyOptions::default() };
-        let started = Instant::now();
-        match measure_target(String::new(), small(), &options, started, &mut Vec::new()) {
-            Err(MeasureError::Options(message)) => message,
+    for (gammas, context, words) in
+        [(&[][..], 8, "--gammas"), (&[0, 1], 8, "at least 1"), (&[32], 90, "122 positions")]
+    {
+        match time_passes(&mut small(), &options(gammas, context)) {
+            Err(MeasureError::Options(message)) => assert!(message.contains(words), "{message}"),
             other => panic!("{other:?}"),
         }
-    };
-    assert!(message(&[], 8).contains("--gammas"));
-    assert!(message(&[0, 1], 8).contains("at least 1"));
-    assert!(message(&[32], 90).contains("122 positions"));
+    }
 }
 
 #[test]
 fn a_model_is_measured_and_its_prompt_too() {
-    let options = VerifyOptions {
-        gammas: vec![4],
-        context: 16,
-        threads: 2,
-        kv: KvFormat::F32,
-        ..VerifyOptions::default()
-    };
+    let files = open_target(&Spec::Bundled, &mut |_| {}).unwrap();
+    let mut target = load_cpu(&files, 2, 32, KvFormat::F32).unwrap();
+    let options = PassOptions { prefill: true, ..options(&[4], 16) };
     let mut out = Vec::new();
-    run(&Subject::Model(Spec::Bundled), &options, &mut out).unwrap();
+    time_passes(&mut target, &options).unwrap().table().write(TableStyle::Plain, &mut out).unwrap();
     let table = String::from_utf8(out).unwrap();
     assert!(table.contains("2 threads") && table.contains("context 16, KV f32"), "{table}");
-    assert!(table.contains("prefill: ") && table.contains("\n  4 "), "{table}");
+    assert!(table.contains("Reading a prompt: ") && table.contains("\n4 "), "{table}");
+    assert_eq!(target.len(), 0);
 }

@@ -1,4 +1,4 @@
-//! Contenders with their own settings, and the papers' tables.
+//! Candidates with their own settings, and the papers' tables.
 
 use crate::support::program::{Home, outcome};
 use serde_json::Value;
@@ -49,7 +49,7 @@ fn those_that_cannot_take_part_are_named_and_the_others_run() {
         let (drafted, rounds) = (answer["drafted"].as_u64(), answer["rounds"].as_u64());
         assert!(drafted.unwrap() <= most * rounds.unwrap(), "{answer}");
     }
-    // If a contender that cannot take part is the only one, nothing is left to run.
+    // If a candidate that cannot take part is the only one, nothing is left to run.
     let (code, _, err) =
         outcome(&mut home.command(&[&QUICK[..], &["--strategies", "duo:k=77"]].concat()));
     assert!(code == 2 && err.contains("`k` must be"), "{code}: {err}");
@@ -58,10 +58,10 @@ fn those_that_cannot_take_part_are_named_and_the_others_run() {
 #[test]
 fn a_process_of_its_own_has_memory_of_its_own() {
     let home = Home::new();
-    let file = home.path().join("contenders.txt");
+    let file = home.path().join("candidates.txt");
     std::fs::write(&file, "# two\npld\ndovetail:label=ours,gamma=4,m=all\n").unwrap();
     let file = file.to_str().unwrap();
-    let flags = ["--isolated", "--json", "--contenders", file, "--temperature", "0,1"];
+    let flags = ["--isolated", "--json", "--candidates", file, "--temperature", "0,1"];
     let (code, out, err) = outcome(&mut home.command(&[&QUICK[..], &flags].concat()));
     assert_eq!(code, 0, "{err}");
     let results: Value = serde_json::from_str(&out).unwrap();

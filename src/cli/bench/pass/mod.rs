@@ -1,0 +1,184 @@
+//! `dovetail bench pass`: from flags to a report.
+
+mod models;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+
+use super::args::StyleArgs;
+use super::files::{Page, draw, emit};
+use crate::bench::paper::published;
+use crate::bench::pass::{AcceptanceProfile, PUBLISHED_PREFIX, PassOptions, TimesRequest};
+use crate::cli::backend;
+use crate::cli::exit::{Code, CommandResult, Failure};
+use crate::cli::shared_args::SharedArgs;
+use crate::record::Question;
+use crate::settings::Settings;
+use crate::speculate::SamplerSettings;
+
+/// Tokens of context before a pass or a round, if the flags name no number.
+const CONTEXT: usize = 256;
+/// Positions after the context, for the rounds.
+const ROOM: usize = 512;
+/// No further turn begins after this time: for passes, for rounds, and for each with `--quick`.
+const PASSES: Duration = Duration::from_secs(90);
+const ROUNDS: Duration = Duration::from_secs(60);
+const QUICK: Duration = Duration::from_secs(12);
+
+/// Flags of `bench pass`.
+#[derive(Debug, Args)]
+pub struct PassArgs {
+    /// Time only passes of this model's own weights on the CPU: a GGUF file, a folder, a hub id,
+    /// the name of a model on this machine or `bundled` [default: rounds with the models that the
+    /// other flags name].
+    #[arg(
+        long,
+        value_name = "MODEL",
+        conflicts_with_all = ["shape", "format", "accept"],
+        help_heading = "Pass"
+    )]
+    pub model: Option<String>,
+    /// Use random weights in the shape of a known model, with a DGF head of matching size on the
+    /// CPU: 1b, 7b or 13b.
+    #[arg(long, value_name = "NAME", help_heading = "Pass")]
+    pub shape: Option<String>,
+    /// Format of the random weights, for example q4_k, q8_0 or bf16.
+    #[arg(long, value_name = "NAME", default_value = "q4_k", help_heading = "Pass")]
+    pub format: String,
+    /// Blocks of the head (M): a list, or a range such as 1..5; with --shape, 0 times passes alone
+    /// [default: 1..5 with --shape, otherwise all that the head has].
+    #[arg(long = "head-blocks", value_name = "M,…|A..B", help_heading = "Pass")]
+    pub head_blocks: Option<String>,
+    /// Numbers of nodes γ.
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        default_value = "1,2,4,8,12,16,24,32,48,64",
+        help_heading = "Pass"
+    )]
+    pub gammas: Vec<usize>,
+    /// Acceptance to predict from. Either records of large fixed trees, made with `dovetail run
+    /// --record FILE --strategy dovetail --gamma 64 --width 10 --depth 7 --blocks M` (for a small
+    /// model with `--strategy small-model`), or the Dovetail paper's figures for heads at γ = 16:
+    /// paper:mt_bench or paper:humaneval.
+    #[arg(long, value_name = "FILE,…|paper:SET", value_delimiter = ',', help_heading = "Pass")]
+    pub accept: Vec<PathBuf>,
+    /// Finish within 40 seconds once the models are loaded, with fewer repetitions.
+    #[arg(long, help_heading = "Pass")]
+    pub quick: bool,
+    /// How the result is written.
+    #[command(flatten)]
+    pub style: StyleArgs,
+    /// Draw the heat map into this folder.
+    #[arg(long, value_name = "FOLDER", help_heading = "Bench")]
+    pub svg: Option<PathBuf>,
+    /// Flags shared with the chat.
+    #[command(flatten)]
+    pub shared: SharedArgs,
+}
+
+fn usage(error: anyhow::Error) -> Failure {
+    Failure::new(Code::Usage, error)
+}
+
+/// Times passes and rounds, and predicts tokens per second.
+pub(super) fn pass(args: &PassArgs) -> CommandResult {
+    let recorded = Recorded::read(args).map_err(usage)?;
+    let report = match (&args.shape, &args.model) {
+        (Some(shape), _) => models::random(args, shape, &recorded.profile)?,
+        (None, Some(model)) => models::alone(args, model)?,
+        (None, None) => models::loaded(args, &recorded)?,
+    };
+    if let Some(folder) = &args.svg {
+        draw(folder, || report.charts())?;
+    }
+    let tables = report.tables();
+    Ok(emit(&args.style, &report, &Page { head: &report.subject, tables: &tables, foot: &[] })?)
+}
+
+impl PassArgs {
+    /// The settings. Here `--context` is not the size of the model's context.
+    fn settings(&self) -> Result<Settings, Failure> {
+        let mut overrides = self.shared.settings.0.clone();
+        overrides.retain(|over| over.key != "context");
+        backend::settings(&self.shared, &overrides)
+    }
+
+    /// The tokens of context that the flags ask for.
+    fn context(&self) -> Result<Option<usize>, Failure> {
+        let parsed = self.shared.settings.text("context").map(|text| {
+            text.parse().map_err(|_| {
+                usage(anyhow!("--context: `{text}` is not a number of tokens before the tree"))
+            })
+        });
+        parsed.transpose()
+    }
+
+    /// How to time passes alone.
+    fn passes(&self, context: usize) -> PassOptions {
+        PassOptions {
+            gammas: self.gammas.clone(),
+            context,
+            limit: if self.quick { QUICK } else { PASSES },
+            prefill: !self.quick,
+        }
+    }
+
+    /// Greedy rounds of the first drafter after a prompt.
+    fn rounds(
+        &self,
+        blocks: Vec<usize>,
+        profile: &AcceptanceProfile,
+        prompt: Vec<u32>,
+    ) -> TimesRequest {
+        let (width, depth) = profile.shape();
+        TimesRequest {
+            prompt,
+            answer: ROOM,
+            sampler: SamplerSettings { temperature: 0.0, ..SamplerSettings::default() },
+            gammas: self.gammas.clone(),
+            blocks,
+            width,
+            depth: Some(depth),
+            drafter: 0,
+            until: Instant::now() + if self.quick { QUICK } else { ROUNDS },
+        }
+    }
+}
+
+/// What is known of the acceptance.
+#[derive(Default)]
+struct Recorded {
+    profile: AcceptanceProfile,
+    /// The first recorded question.
+    question: Option<Question>,
+}
+
+impl Recorded {
+    fn read(args: &PassArgs) -> anyhow::Result<Self> {
+        let mut names =
+            args.accept.iter().filter_map(|path| path.to_str()?.strip_prefix(PUBLISHED_PREFIX));
+        let mut recorded = Self::default();
+        if let Some(name) = names.next() {
+            if args.accept.len() > 1 {
+                return Err(anyhow!(
+                    "--accept: published figures and records come from different models; give only \
+                     one of them"
+                ));
+            }
+            let profile = AcceptanceProfile::published(&published()?, name);
+            recorded.profile = profile.context("--accept")?;
+            return Ok(recorded);
+        }
+        for path in &args.accept {
+            let record = recorded.profile.add(path)?;
+            let first = record.answers.into_iter().next().map(|answer| answer.question);
+            recorded.question = recorded.question.or(first);
+        }
+        Ok(recorded)
+    }
+}

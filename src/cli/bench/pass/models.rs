@@ -1,0 +1,179 @@
+//! The models whose passes and rounds are timed: random weights of a known shape, the weights of one
+//! model, or the models that the flags name.
+
+use std::sync::Arc;
+
+use anyhow::anyhow;
+use indicatif::ProgressBar;
+
+use super::{CONTEXT, PassArgs, ROOM, Recorded, usage};
+use crate::bench::pass::{
+    AcceptanceProfile, Numbers, PassReport, Prediction, TimesRequest, measure, time_passes,
+    with_head,
+};
+use crate::bench::sweep::all_blocks;
+use crate::bench::{load_cpu, random_cpu};
+use crate::chat::{Message, Role};
+use crate::cli::bench::session::load;
+use crate::cli::bench::{head_blocks, not_measured, numbers};
+use crate::cli::exit::Failure;
+use crate::decode::{Engine, TokenText};
+use crate::draft::Depths;
+use crate::hardware::Machine;
+use crate::kernels::{Format, KvFormat};
+use crate::library::open_target;
+use crate::model::KnownShape;
+use crate::plan::{BLOCKS, DrafterId, Strategy};
+use crate::settings::HeadChoice;
+use crate::speculate::Method;
+use crate::worker::{Backend, Controls};
+
+/// Passes and rounds of random weights in a known shape.
+pub(super) fn random(
+    args: &PassArgs,
+    shape: &str,
+    profile: &AcceptanceProfile,
+) -> Result<PassReport, Failure> {
+    let known = KnownShape::ALL.into_iter().find(|known| known.name() == shape);
+    let known = known.ok_or_else(|| {
+        let names = KnownShape::ALL.map(KnownShape::name).join(", ");
+        usage(anyhow!("--shape: `{shape}` is not one of {names}"))
+    })?;
+    let format = Format::from_name(&args.format).ok_or_else(|| {
+        let names = Format::ALL.map(|format| format.to_string().to_lowercase()).join(", ");
+        usage(anyhow!("--format: `{}` is not one of {names}", args.format))
+    })?;
+    let settings = args.settings()?;
+    if let Some(other) = settings.strategy.filter(|row| row.draft != DrafterId::Head) {
+        let name = other.name;
+        return Err(usage(anyhow!(
+            "--strategy: `{name}` does not draft with a head; use dovetail, or name models"
+        )));
+    }
+    let context = args.context()?.unwrap_or(CONTEXT);
+    let options = args.passes(context);
+    let positions = options.positions().map_err(not_measured)?.max(context + ROOM);
+    let blocks = args.head_blocks.as_deref().unwrap_or("1..5");
+    let mut blocks = numbers("--head-blocks", blocks, BLOCKS.most).map_err(usage)?;
+    blocks.retain(|blocks| *blocks > 0);
+    let threads = Machine::probe().cpu.threads(settings.threads);
+    let mut target = random_cpu(known, format, threads, positions)
+        .map_err(|error| not_measured(error.into()))?;
+    let passes = Some(time_passes(&mut target, &options).map_err(not_measured)?);
+    let mut subject = format!(
+        "{} shape, {}, random weights; {context} tokens of context, {threads} threads",
+        known.name(),
+        format.described()
+    );
+    let mut prediction = None;
+    if let Some(most) = blocks.iter().max() {
+        let mut engine = with_head(target, *most, positions).map_err(not_measured)?;
+        let vocab = known.config().vocab;
+        let prompt = (0..context).map(|at| (at * 7 % vocab) as u32).collect();
+        let request = args.rounds(blocks, profile, prompt);
+        prediction = Some(predicted(&mut engine, &Numbers, &request, profile)?);
+        subject += &format!(", with a DGF head on the CPU{}", tree(&request));
+    }
+    let acceptance = profile.sources.clone();
+    Ok(PassReport { passes, acceptance, prediction, ..PassReport::new(subject + ".") })
+}
+
+/// Passes of a model's own weights.
+pub(super) fn alone(args: &PassArgs, model: &str) -> Result<PassReport, Failure> {
+    let spec = args.shared.file.model(model)?;
+    let settings = args.settings()?;
+    let options = args.passes(args.context()?.unwrap_or(CONTEXT));
+    let positions = options.positions().map_err(not_measured)?;
+    let files = open_target(&spec, &mut |_| {}).map_err(|error| not_measured(error.into()))?;
+    let threads = Machine::probe().cpu.threads(settings.threads);
+    let mut target = load_cpu(&files, threads, positions, KvFormat::F16)
+        .map_err(|error| not_measured(error.into()))?;
+    let passes = Some(time_passes(&mut target, &options).map_err(not_measured)?);
+    let subject = format!("{}: {}", files.name, files.detail);
+    Ok(PassReport { passes, ..PassReport::new(subject) })
+}
+
+/// Rounds of the models that the flags name.
+pub(super) fn loaded(args: &PassArgs, recorded: &Recorded) -> Result<PassReport, Failure> {
+    let mut settings = args.settings()?;
+    let small = settings.draft_model.is_some() && settings.draft == HeadChoice::Own;
+    let drafts = if small { DrafterId::SmallModel } else { DrafterId::Head };
+    let strategy = settings.strategy.unwrap_or(Strategy::first_with(drafts));
+    let name = strategy.name;
+    if strategy.method != Method::Tree {
+        return Err(usage(anyhow!(
+            "--strategy: the rounds of `{name}` are not trees; measure them with `dovetail bench \
+             --strategies {name}`"
+        )));
+    }
+    settings.strategy = Some(strategy);
+    let mut backend = Backend::from(load(&settings, &Machine::probe())?);
+    let controls = Controls { strategy: Some(strategy), ..Controls::default() };
+    let drafter = backend.planner.choose(&controls).drafter.ok_or_else(|| {
+        usage(anyhow!("--strategy: `{name}` does not draft, so there is no round to time"))
+    })?;
+    let hello = [Message::new(Role::User, "Tell me about the place where you live.")];
+    let question = recorded.question.as_ref();
+    let messages = question.map_or(&hello[..], |question| &question.messages);
+    let prompt = (backend.prompter)(messages, None).map_err(|error| usage(anyhow!(error)))?;
+    let mut prompt = prompt.tokens;
+    if let Some(context) = args.context()? {
+        prompt = prompt.iter().copied().cycle().take(context).collect();
+    }
+    let status = backend.ready.strategies.iter().find(|status| status.name == name);
+    let all = all_blocks(status.map_or(Depths::Fixed(0), |status| status.depths));
+    let blocks = head_blocks(args.head_blocks.as_deref(), all)?;
+    let mut profile = &recorded.profile;
+    let mut request = TimesRequest { drafter, ..args.rounds(blocks, profile, prompt) };
+    if let Some(question) = question {
+        request.answer = question.max_tokens;
+        request.sampler = question.sampler;
+    }
+    // The record is of other trees than those that the strategy prescribes.
+    let none = AcceptanceProfile::default();
+    if let Some(shape) = strategy.shape {
+        request.width = shape.width;
+        request.depth = (shape.width > 1).then_some(shape.depth);
+        profile = &none;
+    }
+    let names = Arc::clone(&backend.names);
+    let prediction = Some(predicted(&mut backend.engine, names.as_ref(), &request, profile)?);
+    let ready = &backend.ready;
+    let draft = match strategy.draft {
+        DrafterId::Head => ready.draft.as_deref().unwrap_or("no draft").to_owned(),
+        _ => format!("{name} of {}", ready.draft.as_deref().unwrap_or("the text")),
+    };
+    let subject = format!(
+        "{} ({}) with {draft}; {} tokens of context{}.",
+        ready.target,
+        ready.target_detail,
+        request.prompt.len(),
+        tree(&request)
+    );
+    let acceptance = profile.sources.clone();
+    Ok(PassReport { acceptance, prediction, ..PassReport::new(subject) })
+}
+
+/// Times rounds, and predicts from them.
+fn predicted(
+    engine: &mut Engine,
+    names: &dyn TokenText,
+    request: &TimesRequest,
+    profile: &AcceptanceProfile,
+) -> Result<Prediction, Failure> {
+    let bar = ProgressBar::new_spinner();
+    let times = measure(engine, names, request, &mut |blocks| {
+        bar.set_message(format!("M = {blocks}"));
+        bar.tick();
+    });
+    bar.finish_and_clear();
+    Ok(Prediction::new(times.map_err(not_measured)?, profile))
+}
+
+/// Width and depth of the trees, in words.
+fn tree(request: &TimesRequest) -> String {
+    match request.depth {
+        Some(depth) => format!(", width {}, depth {depth}", request.width),
+        None => String::new(),
+    }
+}

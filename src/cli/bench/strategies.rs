@@ -1,0 +1,45 @@
+//! `dovetail bench`: which candidates are run.
+
+use anyhow::Context;
+
+use super::args::BenchArgs;
+use super::files::emit_results;
+use super::session::BenchSession;
+use crate::bench::strategies::{
+    self as bench, CandidateLine, LineError, candidate_file, candidate_lines,
+};
+use crate::cli::exit::{Code, CommandResult, Failure};
+use crate::files::read_text;
+
+/// The most bytes of a file of candidates.
+const LONGEST: u64 = 1 << 20;
+
+/// Runs the strategies against each other.
+pub(super) fn strategies(args: &BenchArgs) -> CommandResult {
+    let wanted = wanted(args)?;
+    let mut session = BenchSession::new(&args.run, "strategies")?;
+    let wanted = wanted.map(|lines| session.accepted(lines));
+    let results = session.measure(wanted, args.isolated)?;
+    let tables = bench::tables(&results);
+    emit_results(&args.run, &results, &tables, || bench::charts(&results))?;
+    session.conclude(&results)
+}
+
+/// The candidates that the flags name; `None` if they name none.
+fn wanted(args: &BenchArgs) -> Result<Option<Vec<Result<CandidateLine, LineError>>>, Failure> {
+    if args.strategies.is_none() && args.candidates.is_none() {
+        return Ok(None);
+    }
+    let mut lines = Vec::new();
+    if let Some(text) = &args.strategies {
+        lines.extend(candidate_lines("--strategies", text));
+    }
+    if let Some(path) = &args.candidates {
+        let name = path.display().to_string();
+        let text = read_text(path, LONGEST)
+            .with_context(|| format!("cannot read the candidates {name}"))
+            .map_err(|error| Failure::new(Code::Usage, error))?;
+        lines.extend(candidate_file(&name, &text));
+    }
+    Ok(Some(lines))
+}
