@@ -12,7 +12,7 @@ mod placements;
 mod tests;
 
 pub use load::{load_reason, load_reasons, missing, no_forecast, notice, notices, start_error};
-pub use placements::{placement, target_place};
+pub use placements::placement;
 
 /// The text of a part of the target that is not on the CPU.
 const MAY_DIFFER: &str = "the text can differ slightly from the CPU's";

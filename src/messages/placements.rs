@@ -18,7 +18,7 @@ pub fn placement(placement: &PlacementForecast) -> String {
 }
 
 /// A target with `layers` of its `of` blocks on the GPU.
-pub fn target_place(layers: usize, of: usize) -> String {
+fn target_place(layers: usize, of: usize) -> String {
     match layers {
         0 => "target on the CPU".to_owned(),
         all if all == of => "target on the GPU".to_owned(),

@@ -42,7 +42,12 @@ fn all() -> Vec<Reason> {
     };
     let best =
         PlacementForecast { draft: DrafterId::Head, draft_on_gpu: true, rate: 12.34, ..plain };
-    let placed = |on_cpu| Reason::Placed { best, on_cpu, gpu: card(), worth: 0.1 };
+    let placed = |on_cpu: Option<PlacementForecast>| Reason::Placed {
+        best: Box::new(best),
+        on_cpu: on_cpu.map(Box::new),
+        gpu: card(),
+        worth: 0.1,
+    };
     let heads = vec![
         head("a", 1, Ok(30.0)),
         head("b", 2, Ok(42.04)),

@@ -54,8 +54,8 @@ pub fn placement_reasons(
     let on_cpu = rows.iter().filter(|row| row.is_on_cpu());
     let own = on_cpu.max_by(|a, b| a.rate.total_cmp(&b.rate)).filter(|own| *own != best);
     reasons.push(Reason::Placed {
-        best: *best,
-        on_cpu: own.copied(),
+        best: Box::new(*best),
+        on_cpu: own.map(|own| Box::new(*own)),
         gpu: gpu(),
         worth: WORTH - 1.0,
     });

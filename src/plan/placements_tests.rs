@@ -172,7 +172,7 @@ fn reasons_name_both_devices_the_gain_and_the_baseline() {
         let Reason::BlockTimes { cpu_ms, gpu_ms, .. } = *blocks else { panic!("{blocks:?}") };
         assert!((cpu_ms - 5.0).abs() < 1e-9 && (gpu_ms - 0.5).abs() < 1e-9, "{blocks:?}");
         let Reason::Placed { on_cpu, best: told, .. } = placed else { panic!("{placed:?}") };
-        assert_eq!((on_cpu.is_none(), told), (best.is_on_cpu(), best));
+        assert_eq!((on_cpu.is_none(), **told), (best.is_on_cpu(), *best));
         let Reason::Offload { transfer, offload_ms: offload, beats, .. } = *offload else {
             panic!("{offload:?}")
         };

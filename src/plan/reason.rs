@@ -198,9 +198,9 @@ pub enum Reason {
     /// What is expected of the placement taken.
     Placed {
         /// The placement.
-        best: PlacementForecast,
+        best: Box<PlacementForecast>,
         /// The best on the CPU alone, if that is another.
-        on_cpu: Option<PlacementForecast>,
+        on_cpu: Option<Box<PlacementForecast>>,
         /// The GPU.
         gpu: String,
         /// What a placement there would have to be faster by, a share.
