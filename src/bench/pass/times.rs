@@ -1,5 +1,5 @@
-//! Times of real rounds over γ and M: the budgets take turns, each for some rounds in a row, as they
-//! are decoded. It must not depend on where the models come from.
+//! Times of real rounds over γ and M: the budgets take turns, each for some rounds in a row, as
+//! they are decoded. It must not depend on where the models come from.
 
 use std::time::Instant;
 
@@ -104,8 +104,8 @@ fn gammas_of(number: usize, gammas: &[usize]) -> Vec<usize> {
     gammas.iter().copied().filter(|gamma| number == 0 || *gamma > 1).collect()
 }
 
-/// Rounds of all budgets in turn, over and over, so that a change in the machine's state affects all
-/// of them.
+/// Rounds of all budgets in turn, over and over, so that a change in the machine's state affects
+/// all of them.
 fn in_turn(
     engine: &mut Engine,
     names: &dyn TokenText,

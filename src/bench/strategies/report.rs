@@ -45,7 +45,8 @@ fn by_set(grid: &AnswerGrid<'_>) -> Table {
         std::iter::once(strategy.to_owned()).chain(sets).chain([mean]).collect()
     };
     let title = format!("Speed-up over plain, and τ; T = {}", grid.temperature);
-    Table::new(title, &head(&grid.sets, &["mean"])).with_rows(grid.strategies.iter().map(row)).with_note(
+    let table = Table::new(title, &head(&grid.sets, &["mean"]));
+    table.with_rows(grid.strategies.iter().map(row)).with_note(
         "Speed-up: tokens per second relative to plain, measured in turn in this run. τ: tokens \
          per target pass, without the prefill and its token. Mean: every set counts the same.",
     )

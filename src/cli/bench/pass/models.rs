@@ -1,5 +1,5 @@
-//! The models whose passes and rounds are timed: random weights of a known shape, the weights of one
-//! model, or the models that the flags name.
+//! The models whose passes and rounds are timed: random weights of a known shape, the weights of
+//! one model, or the models that the flags name.
 
 use std::sync::Arc;
 
