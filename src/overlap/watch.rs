@@ -43,8 +43,8 @@ pub struct PassListener {
 }
 
 impl PassListener {
-    /// Calls `tell` at these times, on the drafter's thread, so it must not block. `label` gives the
-    /// display text of a token.
+    /// Calls `tell` at these times, on the drafter's thread, so it must not block. `label` gives
+    /// the display text of a token.
     pub fn new(
         label: impl Fn(u32) -> String + Send + Sync + 'static,
         times: TellTimes,

@@ -292,7 +292,8 @@ fn options(planner: &mut dyn Planner, controls: &Controls) -> RoundOptions {
         drafter: drafter.unwrap_or_default(),
         strategy: strategy.name,
         schedule: match strategy.draft {
-            // The first drafter takes no time that could be saved; the model arm has its own schedule.
+            // The first drafter takes no time that could be saved; the model arm has its own
+            // schedule.
             DrafterId::Auto => Schedule::Alternate,
             _ => strategy.schedule_with(controls.overlap),
         },

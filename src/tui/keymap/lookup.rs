@@ -1,5 +1,5 @@
-//! What a key does now, and which keys are worth a hint. Reads the state to know where keys go; must
-//! never change it.
+//! What a key does now, and which keys are worth a hint. Reads the state to know where keys go;
+//! must never change it.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
