@@ -5,26 +5,26 @@
 //!
 //! | folder | owns |
 //! |---|---|
-//! | [`chat`] | the conversation, its answers and thoughts, a full context |
-//! | [`input`] | the message being written |
-//! | [`tree`] | the draft trees of the latest answer |
-//! | [`meters`] | the figures of the answer and of the machine |
-//! | [`controls`] | the dials and the strategies |
-//! | [`models`] | the models in use and those to choose from |
-//! | [`overlays`] | help, lists and boxes over the panels |
-//! | [`race`] | one question answered plain and speculatively |
-//! | [`toasts`] | what is said in passing |
+//! | `chat` | the conversation, its answers and thoughts, a full context |
+//! | `input` | the message being written |
+//! | `tree` | the draft trees of the latest answer |
+//! | `meters` | the figures of the answer and of the machine |
+//! | `controls` | the dials and the strategies |
+//! | `models` | the models in use and those to choose from |
+//! | `overlays` | help, lists and boxes over the panels |
+//! | `race` | one question answered plain and speculatively |
+//! | `toasts` | what is said in passing |
 //!
 //! The root joins them and routes events:
 //!
 //! | file | owns |
 //! |---|---|
-//! | [`state`], [`display`] | the components as one state; size, focus and looks |
-//! | `event`, [`update`] | what happens and what is to be done; an event in, effects out |
-//! | [`view`] | the state as a frame |
-//! | [`actions`], [`keymap`], [`commands`] | what keys and commands do, and the tables of both |
-//! | [`theme`], `draw`, [`markdown`] | every style, rows and frames, answers as rows |
-//! | [`run`](mod@run), `effects`, `terminal` | the loop, the effects, the terminal |
+//! | `state`, `display` | the components as one state; size, focus and looks |
+//! | `event`, `update` | what happens and what is to be done; an event in, effects out |
+//! | `view` | the state as a frame |
+//! | `actions`, `keymap`, `commands` | what keys and commands do, and the tables of both |
+//! | `theme`, `draw`, `markdown` | every style, rows and frames, answers as rows |
+//! | `run`, `effects`, `terminal` | the loop, the effects, the terminal |
 
 pub(crate) mod actions;
 pub(crate) mod chat;
