@@ -3,18 +3,26 @@
 //!
 //! Backends that need a library for GPUs are left out, with everything that depends on them.
 
-// What only the omitted tests use is unused here.
-#![cfg_attr(test, allow(dead_code, unused_imports))]
+// What only omitted parts and tests use is unused here.
+#![allow(dead_code, unused_imports)]
 
+#[path = "../../src/caught.rs"]
+mod caught;
 #[path = "../../src/decode/mod.rs"]
 pub mod decode;
 #[path = "../../src/draft/mod.rs"]
 pub mod draft;
+#[path = "../../src/files/mod.rs"]
+mod files;
 mod hardware;
 #[path = "../../src/kernels/mod.rs"]
 pub mod kernels;
 #[path = "cpu_model.rs"]
 pub mod model;
+#[path = "../../src/nearest.rs"]
+mod nearest;
+#[path = "../../src/overlap/mod.rs"]
+pub mod overlap;
 pub mod plan;
 #[path = "../../src/speculate/mod.rs"]
 pub mod speculate;
