@@ -5,7 +5,6 @@ pub(crate) mod paper;
 pub mod pass;
 pub(crate) mod prompts;
 pub mod quality;
-mod repeat;
 pub(crate) mod strategies;
 pub(crate) mod sweep;
 mod table;
