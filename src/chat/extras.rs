@@ -4,7 +4,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::answer_end::AnswerEnd;
 use super::models::AnsweredBy;
 use super::session::SavedTurn;
 use super::{Message, Role};
@@ -17,21 +16,7 @@ pub struct Versions {
     /// How many of `others` come before the version in the conversation.
     pub at: usize,
     /// The other versions, the oldest first.
-    pub others: Vec<Version>,
-}
-
-/// One version of an answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Version {
-    /// Its text.
-    #[serde(flatten)]
-    pub message: Message,
-    /// Whether it was stopped before its end.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub interrupted: bool,
-    /// How it ended and what it took, if that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub end: Option<AnswerEnd>,
+    pub others: Vec<SavedTurn>,
 }
 
 /// What is done when the context is full.

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use answer_end::{AnswerEnd, AnswerTotals, Cut};
 pub use exchange::Exchange;
-pub use extras::{BranchOf, Extras, Forgotten, SavedChat, Version, Versions, WhenFull};
+pub use extras::{BranchOf, Extras, Forgotten, SavedChat, Versions, WhenFull};
 pub use models::{AnsweredBy, ModelChoice};
 pub use prompt::{FindControls, Prompt};
 pub use session::{SavedMessage, SavedTurn, Session};

@@ -9,14 +9,17 @@ use super::models::{AnsweredBy, ModelChoice};
 use super::{Message, Role, clock};
 
 /// A message, and how it ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedTurn {
     /// Who said what.
+    #[serde(flatten)]
     pub message: Message,
     /// Whether the answer was cut off before its end: by the user, by the end of the program, by
     /// the limit of its length or because the context was full.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
     /// How an answer ended and what it took, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<AnswerEnd>,
 }
 
@@ -27,26 +30,14 @@ impl SavedTurn {
     }
 }
 
-/// One message as it is written to the file, and when it was said.
+/// A message of a file, and when it was said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedMessage {
-    /// Who said what.
+    /// The message.
     #[serde(flatten)]
-    pub message: Message,
+    pub turn: SavedTurn,
     /// Unix time in seconds.
     pub at: u64,
-    /// As in [`SavedTurn`].
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub interrupted: bool,
-    /// As in [`SavedTurn`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub end: Option<AnswerEnd>,
-}
-
-impl SavedMessage {
-    fn is(&self, turn: &SavedTurn) -> bool {
-        self.message == turn.message && self.interrupted == turn.interrupted
-    }
 }
 
 /// A conversation as it is saved. Its name is the name of its file and is not stored in it.
@@ -92,7 +83,9 @@ impl Session {
         let before = std::mem::take(&mut self.messages);
         let mut rest = &before[..];
         for turn in turns {
-            let there = rest.iter().position(|entry| entry.is(&turn));
+            let there = rest.iter().position(|SavedMessage { turn: old, .. }| {
+                (&old.message, old.interrupted) == (&turn.message, turn.interrupted)
+            });
             let at = there.map(|there| rest[there].at);
             rest = &rest[there.map_or(0, |there| there + 1)..];
             self.push(turn, at);
@@ -116,26 +109,21 @@ impl Session {
 
     /// Appends a message with time `at`, or the current time.
     fn push(&mut self, turn: SavedTurn, at: Option<u64>) {
-        let SavedTurn { message, interrupted, end } = turn;
         const LONGEST_TITLE: usize = 60;
-        if self.title.is_empty() && message.role == Role::User {
-            let line = message.content.lines().map(str::trim).find(|line| !line.is_empty());
+        if self.title.is_empty() && turn.message.role == Role::User {
+            let line = turn.message.content.lines().map(str::trim).find(|line| !line.is_empty());
             self.title = line.unwrap_or_default().chars().take(LONGEST_TITLE).collect();
         }
         let at = at.unwrap_or_else(|| {
             self.updated = clock::now();
             self.updated
         });
-        self.messages.push(SavedMessage { message, at, interrupted, end });
+        self.messages.push(SavedMessage { turn, at });
     }
 
     /// The conversation without its times.
     pub fn turns(&self) -> Vec<SavedTurn> {
-        let turn = |entry: &SavedMessage| {
-            let SavedMessage { message, interrupted, end, .. } = entry.clone();
-            SavedTurn { message, interrupted, end }
-        };
-        self.messages.iter().map(turn).collect()
+        self.messages.iter().map(|entry| entry.turn.clone()).collect()
     }
 
     /// The conversation without its times, and what it holds in addition.
@@ -150,7 +138,7 @@ impl Session {
     /// holds in addition is missing.
     pub(super) fn begins_with(&self, other: &Self) -> bool {
         let said = |session: &Self| -> Vec<Message> {
-            session.messages.iter().map(|entry| entry.message.clone()).collect()
+            session.turns().into_iter().map(|turn| turn.message).collect()
         };
         let beside = other.extras.is_empty() || other.extras == self.extras;
         beside && said(self).starts_with(&said(other))

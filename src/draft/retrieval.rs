@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 
 use super::{DraftError, DraftRequest, Drafter};
-use crate::speculate::suffixes::{self, Suffixes};
+use crate::speculate::suffixes::{self, SortedText};
 use crate::speculate::{DrafterId, Tree};
 
 /// The shortest and longest runs of last tokens that are looked up.
@@ -21,7 +21,7 @@ const NODES: usize = 64;
 
 /// Proposes the continuations found in a body of text.
 pub struct Retrieval {
-    store: Box<dyn Suffixes>,
+    store: SortedText,
     name: String,
     tokens: Vec<u32>,
     capacity: usize,
@@ -29,7 +29,7 @@ pub struct Retrieval {
 
 impl Retrieval {
     /// A drafter for up to `capacity` positions that reads `store`, called `name` on the screen.
-    pub fn new(store: Box<dyn Suffixes>, name: String, capacity: usize) -> Self {
+    pub fn new(store: SortedText, name: String, capacity: usize) -> Self {
         Self { store, name, tokens: Vec::new(), capacity }
     }
 
@@ -37,7 +37,7 @@ impl Retrieval {
     /// anything after it. If there are more than [`MATCHES`] places, some are taken, evenly over
     /// their sorted order.
     fn continuations(&self) -> Vec<Vec<u32>> {
-        let store = self.store.as_ref();
+        let store = &self.store;
         for span in SPANS.rev().filter(|&span| span <= self.tokens.len()) {
             let found = store.find(&self.tokens[self.tokens.len() - span..]);
             let taken = found.len().min(MATCHES);
@@ -45,8 +45,8 @@ impl Retrieval {
                 // Neighbours in the order have similar continuations, so the first ones would not
                 // be typical.
                 let rank = found.start + (i as u64 * found.len() as u64 / taken as u64) as usize;
-                let start = store.position(rank) + span;
-                (start..store.len()).take(CONTINUATION).map(|at| store.token(at)).collect()
+                let start = store.order[rank] as usize + span;
+                store.tokens.iter().skip(start).take(CONTINUATION).copied().collect()
             };
             let all: Vec<_> = (0..taken).map(follows).filter(|next| !next.is_empty()).collect();
             if !all.is_empty() {
@@ -106,7 +106,7 @@ fn commonest(root: u32, mut continuations: Vec<Vec<u32>>, most: usize) -> Tree {
 
 impl Drafter for Retrieval {
     fn describe(&self) -> String {
-        format!("retrieval from {}, {} tokens", self.name, self.store.len())
+        format!("retrieval from {}, {} tokens", self.name, self.store.tokens.len())
     }
 
     fn source(&self) -> Option<DrafterId> {
@@ -142,13 +142,13 @@ mod tests {
     use super::*;
     use crate::draft::Budget;
     use crate::speculate::Shape;
-    use crate::speculate::suffixes::{SortedText, sort};
+    use crate::speculate::suffixes::sort;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
     fn drafter(store: &[u32], text: &[u32]) -> Retrieval {
         let store = SortedText { tokens: store.to_vec(), order: sort(store, |_| {}) };
-        let mut drafter = Retrieval::new(Box::new(store), "a test".into(), 1000);
+        let mut drafter = Retrieval::new(store, "a test".into(), 1000);
         if let Some((&first, rest)) = text.split_first() {
             drafter.begin(first);
             drafter.observe(&[], rest).unwrap();

@@ -43,11 +43,11 @@ pub(super) fn rest(
     let folder = Datastore::cache_folder();
     let mut report = |stage: &str, done: f32| progress(stage, Some(done));
     let tokenizer = &ctx.files.target.tokenizer;
-    let mut text = Datastore::open(path, tokenizer, folder.as_deref(), &mut report)?;
-    let notice = text.take_notice().map(Notice::Text);
-    let name = text.name().to_owned();
+    let Datastore { text, name, notice } =
+        Datastore::open(path, tokenizer, folder.as_deref(), &mut report)?;
+    let notice = notice.map(Notice::Text);
     let reasons = vec![LoadReason::Text(name.clone())];
-    let drafter = Retrieval::new(text.into_suffixes(), name, ctx.context);
+    let drafter = Retrieval::new(text, name, ctx.context);
     let drafter = without_weights(ctx, DrafterId::Retrieval, Box::new(drafter), reasons);
     Ok(LoadedDrafter { notice, ..drafter })
 }
@@ -143,8 +143,8 @@ fn messages(store: &SessionStore, most: usize) -> Vec<String> {
     for head in store.list().unwrap_or_default().sessions {
         let Ok(open) = store.load(&head.id) else { continue };
         for saved in &open.session().messages {
-            let text = &saved.message.content;
-            if saved.message.role == Role::System {
+            let text = &saved.turn.message.content;
+            if saved.turn.message.role == Role::System {
                 continue;
             }
             let Some(rest) = left.checked_sub(text.len()) else { return texts };

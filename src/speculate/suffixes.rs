@@ -11,42 +11,28 @@ use std::ops::Range;
 pub const DEPTH: usize = 16;
 
 /// A text with its positions sorted by the [`DEPTH`] tokens from each position on; the end of the
-/// text sorts before any token. It is a trait because the text may be in memory or on disk.
-pub trait Suffixes: Send {
-    /// How many tokens the text has.
-    fn len(&self) -> usize;
-    /// Whether the text is empty.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-    /// The token at `position`, below [`Self::len`].
-    fn token(&self, position: usize) -> u32;
-    /// The position at `rank` of the sorted order, below [`Self::len`].
-    fn position(&self, rank: usize) -> usize;
-
-    /// The ranks of all positions at which `phrase` occurs; at most [`DEPTH`] of its tokens count.
-    fn find(&self, phrase: &[u32]) -> Range<usize> {
-        let phrase = &phrase[..phrase.len().min(DEPTH)];
-        let compare = |rank: usize| {
-            let position = self.position(rank);
-            let here = (position..self.len()).take(phrase.len()).map(|at| self.token(at));
-            here.cmp(phrase.iter().copied())
-        };
-        let start = partition(0..self.len(), |rank| compare(rank).is_lt());
-        let end = partition(start..self.len(), |rank| compare(rank).is_eq());
-        start..end
-    }
+/// text sorts before any token.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SortedText {
+    /// The text.
+    pub tokens: Vec<u32>,
+    /// Its positions as [`sort`] orders them.
+    pub order: Vec<u32>,
 }
 
-/// The first of `ranks` for which `before` does not hold; it must hold for all ranks before that
-/// one.
-fn partition(ranks: Range<usize>, before: impl Fn(usize) -> bool) -> usize {
-    let Range { mut start, mut end } = ranks;
-    while start < end {
-        let middle = start + (end - start) / 2;
-        if before(middle) { start = middle + 1 } else { end = middle }
+impl SortedText {
+    /// The ranks in `order` of all positions at which `phrase` occurs; at most [`DEPTH`] of its
+    /// tokens count.
+    pub fn find(&self, phrase: &[u32]) -> Range<usize> {
+        let phrase = &phrase[..phrase.len().min(DEPTH)];
+        let compare = |&position: &u32| {
+            let here = &self.tokens[position as usize..];
+            here[..here.len().min(phrase.len())].cmp(phrase)
+        };
+        let start = self.order.partition_point(|position| compare(position).is_lt());
+        let length = self.order[start..].partition_point(|position| compare(position).is_eq());
+        start..start + length
     }
-    start
 }
 
 /// The positions of `text` in sorted order; `done` is called with the progress, 0 to 1. Needs 16
@@ -112,29 +98,6 @@ fn refine(order: &[u32], ranks: &[u32], sorted: usize) -> (Vec<u32>, usize) {
     (finer, classes)
 }
 
-/// A text in memory with its sorted positions.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SortedText {
-    /// The text.
-    pub tokens: Vec<u32>,
-    /// Its positions as [`sort`] orders them.
-    pub order: Vec<u32>,
-}
-
-impl Suffixes for SortedText {
-    fn len(&self) -> usize {
-        self.order.len()
-    }
-
-    fn token(&self, position: usize) -> u32 {
-        self.tokens[position]
-    }
-
-    fn position(&self, rank: usize) -> usize {
-        self.order[rank] as usize
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,11 +133,10 @@ mod tests {
             let mut phrase: Vec<u32> = text[start..].iter().copied().take(length).collect();
             for _ in 0..2 {
                 let store = sorted(&text);
-                let mut found: Vec<usize> =
-                    store.find(&phrase).map(|rank| store.position(rank)).collect();
+                let mut found = store.order[store.find(&phrase)].to_vec();
                 found.sort_unstable();
-                let stands = |&at: &usize| text[at..].starts_with(&phrase);
-                prop_assert_eq!(found, (0..text.len()).filter(stands).collect::<Vec<_>>());
+                let stands = |&at: &u32| text[at as usize..].starts_with(&phrase);
+                prop_assert_eq!(found, (0..text.len() as u32).filter(stands).collect::<Vec<_>>());
                 // And a phrase that may not occur at all.
                 phrase.truncate(DEPTH - 1);
                 phrase.push(other);

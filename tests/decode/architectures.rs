@@ -56,7 +56,7 @@ pub(super) fn drafters(
         Box::new(head.with_cores(beside.clone())),
         Box::new(small.with_pool(beside)),
         Box::new(PromptLookup::new(context)),
-        Box::new(Retrieval::new(Box::new(store), "a test".to_owned(), context)),
+        Box::new(Retrieval::new(store, "a test".to_owned(), context)),
         Box::new(Lookahead::new(context)),
         Box::new(ContextDraft::new(ContextSources::Suffix, context)),
         Box::new(ContextDraft::new(ContextSources::Recycling, context)),

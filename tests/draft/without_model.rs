@@ -31,7 +31,7 @@ fn drafters(store: &[u32]) -> Vec<Box<dyn Drafter>> {
         Box::new(with_history(ContextSources::Both)),
         Box::new(PromptLookup::new(400)),
         Box::new(Lookahead::new(400)),
-        Box::new(Retrieval::new(Box::new(store), "a test".into(), 400)),
+        Box::new(Retrieval::new(store, "a test".into(), 400)),
     ]
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::extras::{BranchOf, SavedChat};
-use super::session::{SavedMessage, Session};
+use super::session::Session;
 use super::{Role, SessionError, clock};
 use crate::files::{Access, atomic_write, read_regular, remove_leftovers};
 
@@ -357,17 +357,18 @@ fn head(id: String, session: Session) -> SessionHead {
     let mut said = String::new();
     for entry in &session.messages {
         let room = SEARCHED.saturating_sub(said.len());
-        said.extend(entry.message.content.chars().take(room));
+        said.extend(entry.turn.message.content.chars().take(room));
         said.push('\n');
     }
-    let asked = session.messages.iter().rposition(|entry| entry.message.role == Role::User);
+    let asked = session.messages.iter().rposition(|entry| entry.turn.message.role == Role::User);
     let last = session.messages.iter().skip(asked.unwrap_or_default()).take(2);
-    let preview = last.map(|SavedMessage { message, .. }| {
+    let preview = last.map(|entry| {
+        let message = &entry.turn.message;
         let words = message.content.split_whitespace().collect::<Vec<_>>().join(" ");
         (message.role, words.chars().take(PREVIEW).collect())
     });
     // The system prompt was not said in the conversation.
-    let talk = session.messages.iter().filter(|entry| entry.message.role != Role::System);
+    let talk = session.messages.iter().filter(|entry| entry.turn.message.role != Role::System);
     SessionHead {
         id,
         updated: session.updated,

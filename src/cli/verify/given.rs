@@ -13,7 +13,7 @@ pub(super) struct Given {
 
 /// [`Given`] for message `at`.
 pub(super) fn given(session: &Session, at: usize) -> Given {
-    let system = session.messages.first().filter(|entry| entry.message.role == Role::System);
+    let system = session.messages.first().filter(|entry| entry.turn.message.role == Role::System);
     let said = session.messages.get(at).map(|entry| entry.at);
     let other_instructions = system.zip(said).is_some_and(|(system, said)| system.at > said);
     Given { conversations: conversations(session, at), other_instructions }
@@ -22,7 +22,8 @@ pub(super) fn given(session: &Session, at: usize) -> Given {
 /// Every conversation that message `at` may be the answer to, the likeliest first. Of how much was
 /// forgotten the file has the latest state alone: an earlier answer may have been given more.
 fn conversations(session: &Session, at: usize) -> Vec<Vec<Message>> {
-    let messages: Vec<&Message> = session.messages.iter().map(|entry| &entry.message).collect();
+    let messages: Vec<&Message> =
+        session.messages.iter().map(|entry| &entry.turn.message).collect();
     let system = usize::from(messages.first().is_some_and(|first| first.role == Role::System));
     let Some(said) = messages.get(system..at) else { return Vec::new() };
     let with = |begin: usize| alternating(&messages[..system], &said[begin..]);
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn an_answer_that_was_only_thought_is_none() {
         let mut session = session(None);
-        session.messages[2].message.content.clear();
+        session.messages[2].turn.message.content.clear();
         assert_eq!(texts(&conversations(&session, 4)), ["s q1\n\nq2"]);
     }
 }

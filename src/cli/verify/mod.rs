@@ -122,7 +122,7 @@ fn verify_session(args: &VerifyArgs, settings: Settings, session: &Session) -> C
     let mut out = stdout()?;
     let mut number = 0;
     for (at, entry) in session.messages.iter().enumerate() {
-        if entry.message.role != Role::Assistant {
+        if entry.turn.message.role != Role::Assistant {
             continue;
         }
         number += 1;
@@ -269,7 +269,7 @@ impl Checker {
         entry: &SavedMessage,
         given: &Given,
     ) -> Verdict {
-        let said = entry.message.content.trim();
+        let said = entry.turn.message.content.trim();
         let count = said.chars().count();
         let mut parted = None;
         let mut failed = None;
@@ -290,8 +290,8 @@ impl Checker {
                 same: Some(true),
             };
             match likeness {
-                Likeness::Same if !entry.interrupted => return own(""),
-                Likeness::Same | Likeness::TargetGoesOn if entry.interrupted => {
+                Likeness::Same if !entry.turn.interrupted => return own(""),
+                Likeness::Same | Likeness::TargetGoesOn if entry.turn.interrupted => {
                     return own(" (it was stopped there)");
                 }
                 Likeness::Same | Likeness::TargetGoesOn => return own(" (it was cut off there)"),

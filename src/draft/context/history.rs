@@ -2,7 +2,7 @@
 //! text. They are read once at start and do not grow; the suffix tree covers the current
 //! conversation. It must not depend on files.
 
-use crate::speculate::suffixes::{SortedText, Suffixes, sort};
+use crate::speculate::suffixes::{SortedText, sort};
 
 /// The shortest meaningful phrase: two tokens occur everywhere.
 const SHORTEST: usize = 3;
@@ -38,12 +38,12 @@ impl History {
 
     /// How many tokens it holds.
     pub fn len(&self) -> usize {
-        self.text.len()
+        self.text.tokens.len()
     }
 
     /// Whether it holds no tokens.
     pub fn is_empty(&self) -> bool {
-        self.text.is_empty()
+        self.text.tokens.is_empty()
     }
 
     /// What followed the longest suffix of `last` that was ever followed by anything.
@@ -62,7 +62,7 @@ impl History {
     fn followed(&self, phrase: &[u32]) -> Vec<(u32, u32)> {
         let ranks = self.text.find(phrase);
         let step = ranks.len().div_ceil(PLACES).max(1);
-        let places = ranks.step_by(step).map(|rank| self.text.position(rank) + phrase.len());
+        let places = ranks.step_by(step).map(|rank| self.text.order[rank] as usize + phrase.len());
         let tokens = places.filter_map(|at| self.text.tokens.get(at));
         let mut next: Vec<(u32, u32)> = Vec::new();
         // Equal continuations are adjacent, because places are sorted by them.

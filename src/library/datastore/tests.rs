@@ -78,26 +78,23 @@ impl Place {
 const TEXT: &str = "to be or not to be,\nthat is the question\nor not\n";
 
 /// The contents of a store: tokens, order, and where a phrase is.
-fn contents(store: Datastore) -> (Vec<u32>, Vec<usize>, Vec<usize>) {
-    let store = store.into_suffixes();
-    let tokens: Vec<u32> = (0..store.len()).map(|at| store.token(at)).collect();
-    let order: Vec<usize> = (0..store.len()).map(|rank| store.position(rank)).collect();
+fn contents(store: Datastore) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
+    let text = store.text;
     let phrase = tokenizer("<a>").encode("or not", false).unwrap();
-    let mut found: Vec<usize> = store.find(&phrase).map(|rank| store.position(rank)).collect();
+    let mut found = text.order[text.find(&phrase)].to_vec();
     found.sort_unstable();
-    (tokens, order, found)
+    (text.tokens, text.order, found)
 }
 
 #[test]
-fn a_text_is_sorted_once_and_then_mapped() {
+fn a_text_is_sorted_once_and_then_read() {
     let place = Place::new(TEXT);
-    let mut first = place.open();
-    assert_eq!(first.name(), "words.txt");
-    assert_eq!(first.take_notice(), None);
+    let first = place.open();
+    assert_eq!((first.name.as_str(), &first.notice), ("words.txt", &None));
     assert_eq!(*place.stages.borrow(), ["splitting words.txt into tokens", "sorting words.txt"]);
     let first = contents(first);
     assert_eq!(first.0, tokenizer("<a>").encode(TEXT, false).unwrap());
-    assert_eq!(first.2, [6, TEXT.rfind("or not").unwrap()]);
+    assert_eq!(first.2, [6, TEXT.rfind("or not").unwrap() as u32]);
     let second = place.open();
     assert!(!place.sorted());
     assert_eq!(contents(second), first);
@@ -166,10 +163,9 @@ fn a_cache_that_cannot_be_written_is_done_without() {
     // A file in place of the folder has the same effect as a full disk.
     let blocked = place.folder.path().join("blocked");
     std::fs::write(&blocked, "").unwrap();
-    let mut store = place.open_with(&tokenizer("<a>"), &blocked.join("cache")).unwrap();
-    let notice = store.take_notice().unwrap();
+    let store = place.open_with(&tokenizer("<a>"), &blocked.join("cache")).unwrap();
+    let notice = store.notice.as_ref().unwrap();
     assert!(notice.contains("kept in memory") && notice.contains("blocked"), "{notice}");
-    assert_eq!(store.take_notice(), None);
     assert_eq!(contents(store), want);
 }
 

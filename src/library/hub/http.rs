@@ -5,6 +5,7 @@
 //! crates (an asynchronous client and another transfer protocol) and over HTTP neither checks a
 //! hash nor continues a file that broke off.
 
+use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -16,9 +17,9 @@ use ureq::http::{HeaderMap, Response, Uri};
 use ureq::{Agent, Body, ResponseExt};
 
 use super::check::Hash;
-use super::error::{FileServer, HubError, Refusal, RequestFailure};
-use super::patience::{Patience, Steady, Waits, is_busy, retry_after};
-use super::progress::{DownloadMeter, DownloadProgress};
+use super::error::{FileServer, RequestFailure};
+use super::patience::{BUSY, Patience, Steady, Waits, retry_after};
+use super::progress::DownloadMeter;
 
 /// How many redirects are followed.
 const MOST_REDIRECTS: u32 = 10;
@@ -33,21 +34,12 @@ pub(super) struct Client {
     /// Does not follow redirects: the hub states a file's size and hash in the redirect to its
     /// store.
     staying: Agent,
-    token: Option<String>,
     pub(super) patience: Patience,
     pub(super) server: FileServer,
 }
 
-/// What the hub says about a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct About {
-    /// The expected hash of its content.
-    pub(super) hash: Hash,
-    pub(super) size: u64,
-}
-
 impl Client {
-    pub(super) fn new(server: FileServer, token: Option<String>, patience: Patience) -> Self {
+    pub(super) fn new(server: FileServer, patience: Patience) -> Self {
         let silence = Some(patience.silence);
         let agent = |redirects| {
             Agent::config_builder()
@@ -63,7 +55,7 @@ impl Client {
                 .build()
                 .into()
         };
-        Self { following: agent(MOST_REDIRECTS), staying: agent(0), token, patience, server }
+        Self { following: agent(MOST_REDIRECTS), staying: agent(0), patience, server }
     }
 
     /// The answer to a request, which is repeated while the hub says that it is busy.
@@ -75,21 +67,23 @@ impl Client {
             if status < 400 || status == 416 {
                 return Ok(response);
             }
-            let mut refusal = refusal(&response);
-            if !is_busy(status) {
-                return Err(RequestFailure::Refused(refusal));
+            let said = |name: &str| header(response.headers(), name).unwrap_or_default();
+            let mut message = said("x-error-message");
+            if message.is_empty() {
+                message =
+                    response.status().canonical_reason().unwrap_or("no reason given").to_owned();
             }
-            let asked = header(response.headers(), "retry-after");
-            match waits.next(asked.and_then(|value| retry_after(&value, SystemTime::now()))) {
-                Ok(wait) => {
-                    tracing::info!(url, status, ?wait, "the hub is busy, trying again");
-                    std::thread::sleep(wait);
-                }
-                Err(why) => {
-                    refusal.message = format!("{}; {why}", refusal.message);
-                    return Err(RequestFailure::Refused(refusal));
+            if BUSY.contains(&status) {
+                match waits.next(retry_after(&said("retry-after"), SystemTime::now())) {
+                    Ok(wait) => {
+                        tracing::info!(url, status, ?wait, "the hub is busy, trying again");
+                        std::thread::sleep(wait);
+                        continue;
+                    }
+                    Err(why) => message = format!("{message}; {why}"),
                 }
             }
+            return Err(self.server.refused(url, status, &said("x-error-code"), &message).into());
         }
     }
 
@@ -98,15 +92,20 @@ impl Client {
         if !range.is_empty() {
             request = request.header("Range", range);
         }
-        if let Some(token) = &self.token {
+        if let FileServer::Hub { token: Some(token), .. } = &self.server {
             request = request.header("Authorization", format!("Bearer {token}"));
         }
-        let response = request.call().map_err(|error| RequestFailure::Broken(error.to_string()))?;
+        let response = request.call().map_err(broken)?;
         if agent.config().max_redirects() > 0 && response.status().is_redirection() {
             let history = response.get_redirect_history().unwrap_or_default();
-            return Err(RequestFailure::Strange(astray(history)));
+            return Err(self.strange(url, astray(history)));
         }
         Ok(response)
+    }
+
+    /// An answer that does not come from the server.
+    fn strange(&self, url: &str, reason: impl Display) -> RequestFailure {
+        self.server.strange(url, reason).into()
     }
 
     /// A JSON document.
@@ -114,23 +113,19 @@ impl Client {
         let response = self.get(&self.following, url, "")?;
         let mut body = Steady::new(response.into_body().into_reader(), self.patience.silence);
         let mut text = Vec::new();
-        (&mut body)
-            .take(MOST_JSON + 1)
-            .read_to_end(&mut text)
-            .map_err(|error| RequestFailure::Broken(error.to_string()))?;
+        (&mut body).take(MOST_JSON + 1).read_to_end(&mut text).map_err(broken)?;
         if text.len() as u64 > MOST_JSON {
-            return Err(RequestFailure::Strange(format!(
-                "it is longer than {} MiB",
-                MOST_JSON >> 20
-            )));
+            let reason = format!("it is longer than {} MiB", MOST_JSON >> 20);
+            return Err(self.strange(url, reason));
         }
-        serde_json::from_slice(&text).map_err(|error| RequestFailure::Strange(error.to_string()))
+        serde_json::from_slice(&text).map_err(|error| self.strange(url, error))
     }
 
-    /// Name and size of a file.
-    pub(super) fn about(&self, url: &str) -> Result<About, RequestFailure> {
+    /// The expected hash of a file's content, and its size.
+    pub(super) fn about(&self, asked: &str) -> Result<(Hash, u64), RequestFailure> {
         const ONE_BYTE: &str = "bytes=0-0";
-        let mut url = url.to_owned();
+        let strange = |reason: String| self.strange(asked, reason);
+        let mut url = asked.to_owned();
         let mut response = self.get(&self.staying, &url, ONE_BYTE)?;
         // A renamed repository causes a redirect within the hub; a redirect to the store has the
         // answers.
@@ -139,11 +134,10 @@ impl Client {
             if !place.starts_with('/') || place.starts_with("//") {
                 break;
             }
-            let next: Uri =
-                within(&url, &place).ok_or_else(|| RequestFailure::Strange(place.clone()))?;
+            let next: Uri = within(&url, &place).ok_or_else(|| strange(place))?;
             history.push(next.clone());
             if history.len() > MOST_REDIRECTS as usize {
-                return Err(RequestFailure::Strange(astray(&history)));
+                return Err(strange(astray(&history)));
             }
             url = next.to_string();
             response = self.get(&self.staying, &url, ONE_BYTE)?;
@@ -153,20 +147,18 @@ impl Client {
         let etag = etag.unwrap_or_default();
         let hash = Hash::from_etag(&etag).ok_or_else(|| {
             let reason = "not a SHA-256 or git hash, so the content cannot be checked";
-            RequestFailure::Strange(format!("the file's ETag is `{etag}`, {reason}"))
+            strange(format!("the file's ETag is `{etag}`, {reason}"))
         })?;
         let size = match header(headers, "x-linked-size") {
             Some(size) => Some(size),
             None if response.status().is_redirection() => {
-                let response = self.get(&self.following, &url, ONE_BYTE)?;
-                whole_size(response.headers())
+                whole_size(self.get(&self.following, &url, ONE_BYTE)?.headers())
             }
             None => whole_size(headers),
         };
         let size = size.and_then(|size| size.parse().ok());
-        let size = size
-            .ok_or_else(|| RequestFailure::Strange("the size of the file is missing".to_owned()))?;
-        Ok(About { hash, size })
+        let size = size.ok_or_else(|| strange("the size of the file is missing".to_owned()))?;
+        Ok((hash, size))
     }
 
     /// Downloads the rest of a file after what `part` already holds of it.
@@ -178,10 +170,9 @@ impl Client {
         url: &str,
         part: &Path,
         size: u64,
-        meter: &mut DownloadMeter,
-        report: &mut dyn FnMut(&DownloadProgress),
+        meter: &mut DownloadMeter<'_>,
     ) -> Result<(), RequestFailure> {
-        let disk = |source| HubError::disk(self.server, part, source);
+        let disk = |source| self.server.disk(part, &source);
         let opened = OpenOptions::new().write(true).create(true).truncate(false).open(part);
         let mut file = opened.map_err(disk)?;
         let mut at = file.metadata().map_err(disk)?.len();
@@ -193,19 +184,17 @@ impl Client {
         }
         let response = self.get(&self.following, url, &format!("bytes={at}-"))?;
         if response.status() == 416 {
-            return Err(RequestFailure::Broken(format!(
-                "the server has no bytes after {at} (416)"
-            )));
+            return Err(broken(format!("the server has no bytes after {at} (416)")));
         }
         if response.status() == 206 {
-            check_range(response.headers(), at, size)?;
+            check_range(response.headers(), at, size).map_err(|why| self.strange(url, why))?;
         } else if at > 0 {
             // The whole file comes, so what was there is written again.
             restart(&mut file, &mut at, meter).map_err(disk)?;
         }
         let too_long = || {
             let reason = format!("the server sent more than the {size} bytes of the file");
-            RequestFailure::Strange(reason)
+            self.strange(url, reason)
         };
         if response.body().content_length().is_some_and(|length| length > size - at) {
             return Err(too_long());
@@ -214,25 +203,26 @@ impl Client {
         let mut body = Steady::new(response.into_body().into_reader(), self.patience.silence);
         let mut buffer = vec![0; 64 * 1024];
         while at < size {
-            let read = match body.read(&mut buffer) {
-                Ok(0) => return Err(RequestFailure::Broken("the file ended early".to_owned())),
-                Ok(read) => read,
-                Err(error) => return Err(RequestFailure::Broken(error.to_string())),
-            };
+            let read = body.read(&mut buffer).map_err(broken)?;
+            if read == 0 {
+                return Err(broken("the file ended early"));
+            }
             if at + read as u64 > size {
                 return Err(too_long());
             }
             file.write_all(&buffer[..read]).map_err(disk)?;
             at += read as u64;
-            if let Some(progress) = meter.add(read as u64, Instant::now()) {
-                report(&progress);
-            }
+            meter.add(read as u64, Instant::now());
         }
         Ok(file.sync_all().map_err(disk)?)
     }
 }
 
-fn restart(file: &mut File, at: &mut u64, meter: &mut DownloadMeter) -> std::io::Result<()> {
+fn broken(reason: impl ToString) -> RequestFailure {
+    RequestFailure::Broken(reason.to_string())
+}
+
+fn restart(file: &mut File, at: &mut u64, meter: &mut DownloadMeter<'_>) -> std::io::Result<()> {
     file.set_len(0)?;
     meter.lose(std::mem::take(at));
     Ok(())
@@ -248,18 +238,16 @@ fn whole_size(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Checks that a part of a file is the requested part.
-fn check_range(headers: &HeaderMap, at: u64, size: u64) -> Result<(), RequestFailure> {
+fn check_range(headers: &HeaderMap, at: u64, size: u64) -> Result<(), String> {
     let Some(range) = header(headers, "content-range") else { return Ok(()) };
     let from = range.strip_prefix("bytes ").and_then(|range| range.split('-').next());
     let total = range.rsplit_once('/').map(|(_, total)| total);
     if from.is_some_and(|from| from.parse() != Ok(at))
         || total.is_some_and(|total| total != "*" && total.parse() != Ok(size))
     {
-        let problem = format!(
-            "the request was for bytes from {at} of {size}, but the server sent \
-            `{range}`"
-        );
-        return Err(RequestFailure::Strange(problem));
+        return Err(format!(
+            "the request was for bytes from {at} of {size}, but the server sent `{range}`"
+        ));
     }
     Ok(())
 }
@@ -290,15 +278,6 @@ fn astray(history: &[Uri]) -> String {
     };
     let way: Vec<String> = history.iter().take(end + 1).skip(start).map(address).collect();
     format!("{what}: {}", way.join(" → "))
-}
-
-fn refusal(response: &Response<Body>) -> Refusal {
-    let said = |name: &str| header(response.headers(), name).unwrap_or_default();
-    let mut message = said("x-error-message");
-    if message.is_empty() {
-        message = response.status().canonical_reason().unwrap_or("no reason given").to_owned();
-    }
-    Refusal { status: response.status().as_u16(), code: said("x-error-code"), message }
 }
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 //! on model formats.
 
 mod check;
-mod download;
 mod error;
 mod files;
 mod gguf_models;
 mod http;
+mod link;
 mod patience;
 mod pinned;
 mod progress;
@@ -16,15 +16,20 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use hf_hub::api::RepoInfo;
 use hf_hub::{Cache, CacheRepo, Repo, RepoType};
 
 use crate::files::home_dir;
-use download::Download;
 pub use error::HubError;
-use files::WantedFiles;
+use error::{FileServer, RequestFailure};
+use files::{WantedFiles, choose, is_tame};
+use http::Client;
+use link::link;
 pub use patience::Patience;
 pub use pinned::{PinnedFile, PinnedFiles};
+use progress::DownloadMeter;
 pub use progress::DownloadProgress;
+use transfer::Missing;
 
 /// A repository, or one model of it: `owner/name[@revision][:file or quantisation]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +58,7 @@ impl HubId {
             part.starts_with(|c: char| c.is_ascii_alphanumeric())
                 && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
         };
-        let tame = |part: Option<&str>| part.is_none_or(files::is_tame);
+        let tame = |part: Option<&str>| part.is_none_or(is_tame);
         (plain(owner) && plain(name) && tame(revision) && tame(file)).then(|| Self {
             repo: repo.to_owned(),
             revision: revision.map(str::to_owned),
@@ -95,12 +100,12 @@ impl Hub {
     /// `HF_HOME`, `HF_TOKEN` (otherwise the file that `hf auth login` writes), `HF_HUB_OFFLINE`.
     ///
     /// # Errors
-    /// [`HubError::NoCache`].
+    /// If there is no place for the cache.
     pub fn from_env() -> Result<Self, HubError> {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
         let home = match set("HF_HOME") {
             Some(home) => PathBuf::from(home),
-            None => home_dir().ok_or(HubError::NoCache)?.join(".cache/huggingface"),
+            None => home_dir().ok_or_else(no_cache)?.join(".cache/huggingface"),
         };
         let cache = set("HF_HUB_CACHE").map_or_else(|| home.join("hub"), PathBuf::from);
         let token = set("HF_TOKEN").or_else(|| Cache::new(home.join("hub")).token());
@@ -158,17 +163,71 @@ impl Hub {
     ) -> Result<PathBuf, HubError> {
         let cached = || self.cached(id, wanted);
         if self.offline {
-            let offline = || HubError::Offline { repo: id.clone(), cache: self.cache.clone() };
+            let offline = || {
+                HubError::Other(format!(
+                    "{id}: it is not in the cache ({}), and HF_HUB_OFFLINE forbids downloads; \
+                     unset HF_HUB_OFFLINE to download it",
+                    self.cache.display()
+                ))
+            };
             return cached().ok_or_else(offline);
         }
-        let download = Download { hub: self, id, repo: repo(id) };
-        match download.run(wanted, report) {
+        match self.download(id, wanted, report) {
             // A model that is already here can be used without the hub.
-            Err(error @ (HubError::Unreachable { .. } | HubError::Status { .. })) => {
-                cached().ok_or(error)
-            }
+            Err(error @ HubError::NoAnswer(_)) => cached().ok_or(error),
             result => result,
         }
+    }
+
+    /// Downloads the wanted files that are missing; returns the folder, or the (first) GGUF file.
+    fn download(
+        &self,
+        id: &HubId,
+        wanted: WantedFiles<'_>,
+        report: &mut dyn FnMut(&DownloadProgress),
+    ) -> Result<PathBuf, HubError> {
+        let repo = repo(id);
+        let endpoint = self.endpoint.clone();
+        let server = FileServer::Hub { repo: id.clone(), endpoint, token: self.token.clone() };
+        let client = Client::new(server, self.patience);
+        let cache = self.cache_of(&repo);
+        let url = format!("{}/api/{}", self.endpoint, repo.api_url());
+        let explain = |failure, url: &str| match failure {
+            RequestFailure::Broken(reason) => client.server.unreachable(url, &reason),
+            RequestFailure::Final(error) => error,
+        };
+        let info: RepoInfo = client.json(&url).map_err(|failure| explain(failure, &url))?;
+        if !is_tame(&info.sha) || info.sha.contains('/') {
+            let reason = format!("the commit is `{}`", info.sha.escape_debug());
+            return Err(client.server.strange(&url, reason));
+        }
+        let names = info.siblings.into_iter().map(|sibling| sibling.rfilename);
+        let present: Vec<String> = names.filter(|name| is_tame(name)).collect();
+        let files = choose(&present, wanted)
+            .map_err(|reason| HubError::Other(format!("{id}: {reason}")))?;
+        let folder = cache.pointer_path(&info.sha);
+        let disk = |source| client.server.disk(&folder, &source);
+        let mut missing = Vec::new();
+        for name in &files {
+            // `exists` follows the link, so a link without its content is downloaded again.
+            if !folder.join(name).exists() {
+                // By the commit, because the branch may move during the download.
+                let url = format!("{}/{}/resolve/{}/{name}", self.endpoint, id.repo, info.sha);
+                let about = client.about(&url).map_err(|failure| explain(failure, &url))?;
+                let (hash, size) = about;
+                missing.push(Missing { name: name.clone(), url, hash, size });
+            }
+        }
+        let total = missing.iter().map(|file| file.size).sum();
+        let mut meter = DownloadMeter::new(total, report);
+        for file in &missing {
+            let blob = cache.blob_path(file.hash.hex());
+            file.transfer(&client, &blob, &mut meter)?;
+            link(&blob, &folder.join(&file.name)).map_err(disk)?;
+        }
+        // A later start without the hub finds the commit by its branch.
+        cache.create_ref(&info.sha).map_err(disk)?;
+        Ok(place(&folder, &files))
     }
 
     /// What the cache has of a repository, if that is everything that is wanted.
@@ -178,13 +237,19 @@ impl Hub {
         let commit = fs::read_to_string(reference).unwrap_or_else(|_| repo.revision().to_owned());
         let folder = self.cache_of(&repo).pointer_path(commit.trim());
         let present = names_below(&folder)?;
-        let files = files::choose(&present, wanted).ok()?;
+        let files = choose(&present, wanted).ok()?;
         Some(place(&folder, &files))
     }
 
     fn cache_of(&self, repo: &Repo) -> CacheRepo {
         Cache::new(self.cache.clone()).repo(repo.clone())
     }
+}
+
+fn no_cache() -> HubError {
+    let problem = "no home folder for downloaded models; set HF_HOME to a folder that you can \
+                   write to";
+    HubError::Other(problem.to_owned())
 }
 
 fn repo(id: &HubId) -> Repo {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Answers that ask the client to try again: too many requests, bad gateway, unavailable, gateway
 /// timeout.
-const BUSY: [u16; 4] = [429, 502, 503, 504];
+pub(super) const BUSY: [u16; 4] = [429, 502, 503, 504];
 
 /// How many requests a busy hub gets before we give up, no matter how long they took.
 const TRIES: u32 = 6;
@@ -35,11 +35,6 @@ impl Default for Patience {
             busy: Duration::from_secs(60),
         }
     }
-}
-
-/// Whether the answer asks the client to try again.
-pub(super) fn is_busy(status: u16) -> bool {
-    BUSY.contains(&status)
 }
 
 /// The fewest bytes that a connection must deliver within `patience`.

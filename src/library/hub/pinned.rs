@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 use super::HubError;
 use super::check::Hash;
-use super::error::{FileServer, Refusal, RequestFailure};
-use super::http::{About, Client};
+use super::error::FileServer;
+use super::http::Client;
 use super::patience::Patience;
 use super::progress::{DownloadMeter, DownloadProgress};
-use super::transfer::{Missing, transfer};
+use super::transfer::Missing;
 
 /// The expected file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,27 +72,11 @@ impl PinnedFiles {
         report: &mut dyn FnMut(&DownloadProgress),
     ) -> Result<PathBuf, HubError> {
         let place = self.place(file);
-        let hash = Hash::Sha256(file.sha256.clone());
-        let about = About { hash, size: file.size };
-        let missing = Missing { name: file.name.clone(), url: file.url.clone(), about };
-        let client = Client::new(FileServer::Pinned, None, self.patience);
-        let mut meter = DownloadMeter::new(file.size);
-        match transfer(&client, &missing, &place, &mut meter, report) {
-            Ok(()) => Ok(place),
-            Err(failure) => Err(explain(file, failure)),
-        }
-    }
-}
-
-fn explain(file: &PinnedFile, failure: RequestFailure) -> HubError {
-    let server = FileServer::Pinned;
-    let url = file.url.clone();
-    match failure {
-        RequestFailure::Refused(Refusal { status, message, .. }) => {
-            HubError::Status { subject: url, status, message, server }
-        }
-        RequestFailure::Strange(reason) => HubError::Protocol { url, reason, server },
-        RequestFailure::Broken(reason) => HubError::Unreachable { endpoint: url, reason },
-        RequestFailure::Final(error) => error,
+        let PinnedFile { name, url, sha256, size } = file.clone();
+        let client = Client::new(FileServer::Pinned, self.patience);
+        let mut meter = DownloadMeter::new(size, report);
+        let missing = Missing { name, url, hash: Hash::Sha256(sha256), size };
+        missing.transfer(&client, &place, &mut meter)?;
+        Ok(place)
     }
 }

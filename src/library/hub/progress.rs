@@ -51,30 +51,31 @@ impl fmt::Display for DownloadProgress {
 }
 
 /// Counts bytes and reports from time to time.
-pub(super) struct DownloadMeter {
+pub(super) struct DownloadMeter<'a> {
     file: String,
     done: u64,
     total: u64,
     /// Times, and how many bytes were done then, for the last few seconds.
     samples: VecDeque<(Instant, u64)>,
+    report: &'a mut dyn FnMut(&DownloadProgress),
 }
 
-impl DownloadMeter {
+impl<'a> DownloadMeter<'a> {
     const BETWEEN_REPORTS: Duration = Duration::from_millis(100);
     const WINDOW: Duration = Duration::from_secs(5);
 
-    pub(super) fn new(total: u64) -> Self {
-        Self { file: String::new(), done: 0, total, samples: VecDeque::new() }
+    pub(super) fn new(total: u64, report: &'a mut dyn FnMut(&DownloadProgress)) -> Self {
+        Self { file: String::new(), done: 0, total, samples: VecDeque::new(), report }
     }
 
     /// Starts a file, of which `there` bytes are already on the disk.
-    pub(super) fn begin(&mut self, file: &str, there: u64, now: Instant) -> DownloadProgress {
+    pub(super) fn begin(&mut self, file: &str, there: u64, now: Instant) {
         file.clone_into(&mut self.file);
         self.done += there;
         // Bytes that were already there say nothing about the rate.
         self.samples.clear();
         self.samples.push_back((now, self.done));
-        self.report(now)
+        self.report(now, false);
     }
 
     /// Notes that bytes turned out to be useless and are downloaded again.
@@ -84,42 +85,39 @@ impl DownloadMeter {
     }
 
     /// Notes that the file has been received and is being checked.
-    pub(super) fn checking(&self, now: Instant) -> DownloadProgress {
-        DownloadProgress { checking: true, ..self.report(now) }
+    pub(super) fn check(&mut self, now: Instant) {
+        self.report(now, true);
     }
 
-    /// Adds bytes; returns a report if one is due.
-    pub(super) fn add(&mut self, bytes: u64, now: Instant) -> Option<DownloadProgress> {
+    /// Adds bytes, and reports if that is due.
+    pub(super) fn add(&mut self, bytes: u64, now: Instant) {
         self.done += bytes;
-        let due = self
-            .samples
-            .back()
-            .is_none_or(|(last, _)| now.duration_since(*last) >= Self::BETWEEN_REPORTS);
-        if !due && self.done < self.total {
-            return None;
+        let recent = |(last, _): &(Instant, u64)| now - *last < Self::BETWEEN_REPORTS;
+        if self.samples.back().is_some_and(recent) && self.done < self.total {
+            return;
         }
         self.samples.push_back((now, self.done));
-        let old = |(then, _): &(Instant, u64)| now.duration_since(*then) > Self::WINDOW;
+        let old = |(then, _): &(Instant, u64)| now - *then > Self::WINDOW;
         while self.samples.len() > 2 && self.samples.front().is_some_and(old) {
             self.samples.pop_front();
         }
-        Some(self.report(now))
+        self.report(now, false);
     }
 
-    fn report(&self, now: Instant) -> DownloadProgress {
+    fn report(&mut self, now: Instant, checking: bool) {
         let rate = self.samples.front().map_or(0.0, |(then, before)| {
-            let seconds = now.duration_since(*then).as_secs_f64();
+            let seconds = (now - *then).as_secs_f64();
             if seconds > 0.0 { self.done.saturating_sub(*before) as f64 / seconds } else { 0.0 }
         });
         let left = self.total.saturating_sub(self.done) as f64;
-        DownloadProgress {
+        (self.report)(&DownloadProgress {
             file: self.file.clone(),
-            checking: false,
+            checking,
             done: self.done,
             total: self.total,
             bytes_per_second: rate,
             seconds_left: (rate > 0.0).then(|| left / rate),
-        }
+        });
     }
 }
 
@@ -128,21 +126,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rate_and_time_left_follow_the_last_seconds() {
+    fn rate_and_time_left_follow_the_last_seconds_and_the_last_byte_is_reported() {
         let start = Instant::now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
-        let mut meter = DownloadMeter::new(10_000);
-        let first = meter.begin("model.gguf", 2_000, start);
-        assert_eq!((first.done, first.bytes_per_second, first.seconds_left), (2_000, 0.0, None));
-        assert_eq!(meter.add(1, start), None);
-        let second = meter.add(999, at(1)).unwrap();
-        assert_eq!((second.done, second.bytes_per_second), (3_000, 1_000.0));
-        assert_eq!(second.seconds_left, Some(7.0));
-        for seconds in 2..8 {
-            meter.add(100, at(seconds)).unwrap();
+        let mut told = Vec::new();
+        let mut report = |progress: &DownloadProgress| {
+            told.push((progress.done, progress.bytes_per_second, progress.seconds_left));
+        };
+        let mut meter = DownloadMeter::new(10_000, &mut report);
+        meter.begin("model.gguf", 2_000, start);
+        meter.add(1, start);
+        meter.add(999, at(1));
+        for seconds in 2..9 {
+            meter.add(100, at(seconds));
         }
-        let slow = meter.add(100, at(8)).unwrap();
-        assert_eq!((slow.done, slow.bytes_per_second), (3_700, 100.0));
+        meter.add(6_300, at(8));
+        assert_eq!(told.len(), 10);
+        assert_eq!(told[..2], [(2_000, 0.0, None), (3_000, 1_000.0, Some(7.0))]);
+        assert_eq!((told[8].0, told[8].1), (3_700, 100.0));
+        assert_eq!((told[9].0, told[9].2), (10_000, Some(0.0)));
     }
 
     #[test]
@@ -164,14 +166,5 @@ mod tests {
         assert!((report.fraction() - 0.2948).abs() < 1e-3);
         report.checking = true;
         assert_eq!(report.to_string(), "checking m.gguf");
-    }
-
-    #[test]
-    fn the_last_byte_is_always_reported() {
-        let now = Instant::now();
-        let mut meter = DownloadMeter::new(10);
-        meter.begin("x", 0, now);
-        assert_eq!(meter.add(4, now), None);
-        assert_eq!(meter.add(6, now).map(|progress| progress.done), Some(10));
     }
 }

@@ -5,10 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
+use super::check::Hash;
 use super::error::{HubError, RequestFailure};
-use super::http::{About, Client};
+use super::http::Client;
 use super::patience::least_bytes;
-use super::progress::{DownloadMeter, DownloadProgress};
+use super::progress::DownloadMeter;
 use crate::files::durable_rename;
 
 /// How many consecutive attempts that bring almost nothing are made before a download is given up.
@@ -19,82 +20,79 @@ pub(super) struct Missing {
     /// Its display name.
     pub(super) name: String,
     pub(super) url: String,
-    pub(super) about: About,
+    /// The expected hash of its content.
+    pub(super) hash: Hash,
+    pub(super) size: u64,
 }
 
-/// Downloads the content of `file` to `place`, continuing where an earlier attempt stopped, and
-/// verifies it; content that differs from the expected one is removed.
-pub(super) fn transfer(
-    client: &Client,
-    file: &Missing,
-    place: &Path,
-    meter: &mut DownloadMeter,
-    report: &mut dyn FnMut(&DownloadProgress),
-) -> Result<(), RequestFailure> {
-    let total = file.about.size;
-    let disk = |path: &Path, source| HubError::disk(client.server, path, source);
-    let size = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
-    if let Some(folder) = place.parent() {
-        fs::create_dir_all(folder).map_err(|source| disk(folder, source))?;
-    }
-    if place.exists() && size(place) == total {
-        report(&meter.begin(&file.name, total, Instant::now()));
-        match check(file, client, place, meter, report) {
-            // The part from an earlier download is damaged, so it is downloaded again.
-            Err(HubError::Changed { found, .. }) => {
-                tracing::warn!(file = file.name, found, "downloading a damaged file again");
-                meter.lose(total);
-            }
-            checked => return Ok(checked?),
+impl Missing {
+    /// Downloads its content to `place`, continuing where an earlier attempt stopped, and verifies
+    /// it; content that differs from the expected one is removed.
+    pub(super) fn transfer(
+        &self,
+        client: &Client,
+        place: &Path,
+        meter: &mut DownloadMeter<'_>,
+    ) -> Result<(), HubError> {
+        let disk = |path: &Path, source| client.server.disk(path, &source);
+        let size = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
+        if let Some(folder) = place.parent() {
+            fs::create_dir_all(folder).map_err(|source| disk(folder, source))?;
         }
-    }
-    let part = place.with_extension("part");
-    report(&meter.begin(&file.name, size(&part), Instant::now()));
-    let mut tries = 0;
-    loop {
-        let before = size(&part);
-        match client.fetch(&file.url, &part, total, meter, report) {
-            Ok(()) => {
-                check(file, client, &part, meter, report)?;
-                return Ok(durable_rename(&part, place).map_err(|source| disk(place, source))?);
-            }
-            Err(RequestFailure::Broken(reason)) => {
-                let done = size(&part);
-                let enough = before + least_bytes(client.patience.silence).max(1);
-                tries = if done >= enough { 0 } else { tries + 1 };
-                if tries >= TRIES {
-                    let url = file.url.clone();
-                    return Err(HubError::Cut { url, done, total, reason }.into());
+        if place.exists() && size(place) == self.size {
+            meter.begin(&self.name, self.size, Instant::now());
+            match self.check(client, place, meter) {
+                // The part from an earlier download is damaged, so it is downloaded again.
+                Err(HubError::Changed(why)) => {
+                    tracing::warn!(why, "downloading a damaged file again");
+                    meter.lose(self.size);
                 }
-                tracing::info!(file = file.name, reason, "the connection broke, continuing");
-                std::thread::sleep(client.patience.pause * 2u32.pow(tries));
+                checked => return checked,
             }
-            Err(failure) => return Err(failure),
+        }
+        let part = place.with_extension("part");
+        meter.begin(&self.name, size(&part), Instant::now());
+        let mut tries = 0;
+        loop {
+            let before = size(&part);
+            match client.fetch(&self.url, &part, self.size, meter) {
+                Ok(()) => {
+                    self.check(client, &part, meter)?;
+                    return durable_rename(&part, place).map_err(|source| disk(place, source));
+                }
+                Err(RequestFailure::Broken(reason)) => {
+                    let done = size(&part);
+                    let enough = before + least_bytes(client.patience.silence).max(1);
+                    tries = if done >= enough { 0 } else { tries + 1 };
+                    if tries >= TRIES {
+                        return Err(HubError::Other(format!(
+                            "{}: the connection broke at {done} of {} bytes: {reason}; check the \
+                             network and start again to continue from there",
+                            self.url, self.size
+                        )));
+                    }
+                    tracing::info!(file = self.name, reason, "the connection broke, continuing");
+                    std::thread::sleep(client.patience.pause * 2u32.pow(tries));
+                }
+                Err(RequestFailure::Final(error)) => return Err(error),
+            }
         }
     }
-}
 
-/// Refuses and removes the content at `path` unless it is the file's.
-fn check(
-    file: &Missing,
-    client: &Client,
-    path: &Path,
-    meter: &DownloadMeter,
-    report: &mut dyn FnMut(&DownloadProgress),
-) -> Result<(), HubError> {
-    let disk = |source| HubError::disk(client.server, path, source);
-    let expected = &file.about.hash;
-    report(&meter.checking(Instant::now()));
-    let found = expected.of(path).map_err(disk)?;
-    if found == *expected {
-        return Ok(());
+    /// Refuses and removes the content at `path` unless it is the file's.
+    fn check(
+        &self,
+        client: &Client,
+        path: &Path,
+        meter: &mut DownloadMeter<'_>,
+    ) -> Result<(), HubError> {
+        let disk = |source| client.server.disk(path, &source);
+        meter.check(Instant::now());
+        let found = self.hash.of(path).map_err(disk)?;
+        if found == self.hash {
+            return Ok(());
+        }
+        fs::remove_file(path).map_err(disk)?;
+        Err(client.server.changed(&self.url, self.hash.name(), self.hash.hex(), found.hex()))
     }
-    fs::remove_file(path).map_err(disk)?;
-    Err(HubError::Changed {
-        url: file.url.clone(),
-        hash: expected.name(),
-        expected: expected.hex().to_owned(),
-        found: found.hex().to_owned(),
-        server: client.server,
-    })
 }

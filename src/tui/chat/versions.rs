@@ -1,7 +1,7 @@
 //! Versions of one answer: each kept whole, one of them in the conversation. Must never know keys.
 
 use super::turn::{AnswerOutcome, Turn};
-use crate::chat::{SavedTurn, Version, Versions};
+use crate::chat::{SavedTurn, Versions};
 
 /// The versions before and after the one that is shown, nearest last.
 #[derive(Clone, Debug, Default)]
@@ -26,28 +26,15 @@ impl OtherVersions {
 
     /// For the file, the oldest first; `message` is the place of the answer in it.
     pub(crate) fn saved(&self, message: usize) -> Option<Versions> {
-        let others: Vec<Version> = self
-            .before
-            .iter()
-            .chain(self.after.iter().rev())
-            .map(|turn| {
-                let SavedTurn { message, interrupted, end } = turn.saved();
-                Version { message, interrupted, end }
-            })
-            .collect();
+        let others = self.before.iter().chain(self.after.iter().rev());
+        let others: Vec<SavedTurn> = others.map(Turn::saved).collect();
         let at = self.before.len();
         (!others.is_empty()).then_some(Versions { message, at, others })
     }
 
     /// From the file.
     pub(crate) fn loaded(versions: Versions) -> Self {
-        let mut others: Vec<Turn> = versions
-            .others
-            .into_iter()
-            .map(|Version { message, interrupted, end }| {
-                Turn::loaded(SavedTurn { message, interrupted, end })
-            })
-            .collect();
+        let mut others: Vec<Turn> = versions.others.into_iter().map(Turn::loaded).collect();
         let mut after = others.split_off(versions.at.min(others.len()));
         after.reverse();
         Self { before: others, after }
