@@ -15,8 +15,9 @@ use super::settings_file::SettingsFile;
 use super::threads::compute_threads;
 use super::train::{Show, failure};
 use crate::library::{NGRAMS_END, find_spec, ngrams_folder, open_target};
+use crate::train::TrainError;
 use crate::train::ngrams::{NgramRecipe, make_ngrams};
-use crate::train::run::{RunError, TrainEvent};
+use crate::train::run::TrainEvent;
 
 #[derive(Debug, Args)]
 #[command(
@@ -105,7 +106,7 @@ pub fn ngrams(args: &NgramsArgs) -> CommandResult {
     let made = make_ngrams(&files, &args.data, &recipe, &out, threads, &stop, take);
     show.clear();
     let made = match made {
-        Err(RunError::Stopped) => {
+        Err(TrainError::Stopped) => {
             report("stopped; nothing was written");
             return Err(Failure::quiet(Code::Interrupted));
         }

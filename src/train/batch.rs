@@ -37,15 +37,17 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Puts `examples` with these `columns` on `device`, with `noise` on what is read.
+    /// Puts `examples` with these `columns` on `device`, with `noise` on what is read. A row that
+    /// predicts a token that is not `scored` has no loss, because no draft can be right there.
     ///
     /// # Errors
     /// If the device fails.
     pub fn new(
         examples: &[Example],
         columns: &Columns,
+        scored: Option<&DraftVocabulary>,
         rule: MaskRule,
-        noise: FeatureNoise,
+        noise: Option<FeatureNoise>,
         device: &Device,
     ) -> Result<Self> {
         let longest = examples.iter().map(|example| example.tokens.len()).max().unwrap_or_default();
@@ -64,7 +66,10 @@ impl Batch {
             pairs += own;
             tokens[first..first + own].copy_from_slice(&example.tokens[len - own..]);
             for (row, counts) in counts[first..first + own].iter_mut().enumerate() {
-                *counts = has_loss(&example.mask, row, rule);
+                // Row i predicts x_{i+2}.
+                let predicted = scored.zip(example.tokens.get(row + 2));
+                *counts = has_loss(&example.mask, row, rule)
+                    && predicted.is_none_or(|(scored, token)| scored.contains(*token));
             }
             let at = first * read..(first + own) * read;
             let rows = || example.features.chunks_exact(columns.width());
@@ -75,8 +80,8 @@ impl Batch {
             for (row, to) in rows().skip(len - own).zip(to) {
                 widen(&row[columns.feature.clone()], to);
             }
-            let width = noise.width_at(len);
-            if width > 0.0 {
+            if let Some(noise) = noise {
+                let width = noise.width_at(len);
                 for (i, feature) in (at.start as u32..).zip(&mut features[at]) {
                     let uniform = (noise.draw.bits(i) >> 40) as f64 / (1u64 << 24) as f64;
                     *feature += ((uniform - 0.5) * width) as f32;
@@ -90,19 +95,6 @@ impl Batch {
             counts,
             pairs,
         })
-    }
-
-    /// The same batch, made of `examples`, without the losses of rows that predict a token that the
-    /// head does not score: no draft can be right there.
-    pub(super) fn scoring(mut self, examples: &[Example], scored: &DraftVocabulary) -> Self {
-        let rows = self.counts.len() / examples.len().max(1);
-        for (example, counts) in examples.iter().zip(self.counts.chunks_mut(rows.max(1))) {
-            // Row i predicts x_{i+2}.
-            for (counts, token) in counts.iter_mut().zip(example.tokens.iter().skip(2)) {
-                *counts &= scored.contains(*token);
-            }
-        }
-        self
     }
 
     /// Which rows count after the head has read its own outputs `step` times: row i needs the rows
@@ -124,7 +116,7 @@ impl Batch {
 /// Noise on the features of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct FeatureNoise {
-    /// Its width for a text of 512 tokens; 0 adds none.
+    /// Its width for a text of 512 tokens.
     width: f64,
     /// Whether shorter texts get no more than that.
     capped: bool,
@@ -132,15 +124,11 @@ pub struct FeatureNoise {
 }
 
 impl FeatureNoise {
-    /// The noise of the `number`th batch of a training.
-    pub(super) fn of(options: &Options, number: u64) -> Self {
+    /// The noise of the `number`th batch of a training; `None` if it has none.
+    pub(super) fn of(options: &Options, number: u64) -> Option<Self> {
         let draw = Noise::new(options.seed ^ NOISE, number as usize);
-        Self { width: options.noise, capped: !options.noise_uncapped, draw }
-    }
-
-    /// No noise.
-    pub(super) fn none() -> Self {
-        Self { width: 0.0, capped: true, draw: Noise::new(NOISE, 0) }
+        let noise = Self { width: options.noise, capped: !options.noise_uncapped, draw };
+        (noise.width > 0.0).then_some(noise)
     }
 
     /// Its width for a text of `len` tokens.
@@ -232,7 +220,10 @@ mod tests {
         let all = batch(&examples, MaskRule::Aligned, 0.0);
         assert_eq!(&all.counts[..5], [false, true, true, true, false]);
         let scored = DraftVocabulary::new(vec![102, 103, 105]);
-        let some = all.clone().scoring(&examples, &scored);
+        let columns = Columns { read: 0..2, feature: 0..2 };
+        let rule = MaskRule::Aligned;
+        let some = Batch::new(&examples, &columns, Some(&scored), rule, None, &Device::Cpu);
+        let some = some.unwrap();
         assert_eq!(&some.counts[..5], [false, true, false, true, false]);
         assert_eq!(some.counts[5..], all.counts[5..]);
         assert_eq!(some.counted(), all.counted() - 1);
@@ -241,7 +232,7 @@ mod tests {
     fn batch(examples: &[Example], rule: MaskRule, width: f64) -> Batch {
         let noise = FeatureNoise { width, capped: true, draw: Noise::new(1, 2) };
         let columns = Columns { read: 0..2, feature: 0..2 };
-        Batch::new(examples, &columns, rule, noise, &Device::Cpu).unwrap()
+        Batch::new(examples, &columns, None, rule, Some(noise), &Device::Cpu).unwrap()
     }
 
     #[test]
@@ -262,10 +253,9 @@ mod tests {
     #[test]
     fn tapped_states_are_read_and_features_behind_them_predicted() {
         let columns = Columns { read: 0..1, feature: 1..2 };
-        let noise = FeatureNoise::none();
         let examples = [example("..##"), example(".##")];
-        let batch =
-            Batch::new(&examples, &columns, MaskRule::Aligned, noise, &Device::Cpu).unwrap();
+        let rule = MaskRule::Aligned;
+        let batch = Batch::new(&examples, &columns, None, rule, None, &Device::Cpu).unwrap();
         assert_eq!(
             batch.features.to_vec3::<f32>().unwrap(),
             [[[0.0], [2.0], [4.0]], [[0.0], [2.0], [0.0]]]
@@ -324,7 +314,7 @@ mod tests {
         };
         assert_eq!(widths(true), [0.2, 0.2, 0.1]);
         assert_eq!(widths(false), [1.6, 0.2, 0.1]);
-        assert_eq!(FeatureNoise::none().width_at(3), 0.0);
+        assert!(FeatureNoise::of(&Options { noise: 0.0, ..Options::default() }, 1).is_none());
     }
 
     /// Lengths only.

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use super::FileError;
 use crate::chat::{Message, Role};
 
 /// Why a line is not a chat to learn from.
@@ -40,9 +41,9 @@ pub enum ChatFault {
     /// It has only questions.
     #[error("it contains no answer; with --self-answers the target answers")]
     NoAnswer,
-    /// The target's template does not accept it.
+    /// The target's template or tokenizer does not accept it.
     #[error("{0}")]
-    Template(String),
+    Refused(String),
     /// The window ends before the first answer.
     #[error("the first answer begins at token {begins}, after the window of {window} tokens")]
     Window {
@@ -59,27 +60,22 @@ pub type ChatLine = (usize, Result<Vec<Message>, ChatFault>);
 /// Reads the chats of a file, line by line; blank lines are skipped silently.
 ///
 /// # Errors
-/// If the file cannot be opened.
-pub fn read(path: &Path) -> io::Result<impl Iterator<Item = io::Result<ChatLine>>> {
-    Ok(lines(BufReader::with_capacity(1 << 16, File::open(path)?)))
+/// If the file cannot be read.
+pub fn read(path: &Path) -> Result<impl Iterator<Item = Result<ChatLine, FileError>>, FileError> {
+    let failed = |source| FileError::new("read the chats in", path, source, "");
+    let file = BufReader::with_capacity(1 << 16, File::open(path).map_err(failed)?);
+    Ok(lines(file).map(move |line| line.map_err(failed)))
 }
 
-fn lines(mut from: impl BufRead) -> impl Iterator<Item = io::Result<ChatLine>> {
-    let mut number = 0;
-    let mut bytes = Vec::new();
-    std::iter::from_fn(move || {
-        loop {
-            bytes.clear();
-            match from.read_until(b'\n', &mut bytes) {
-                Ok(0) => return None,
-                Ok(_) => number += 1,
-                Err(error) => return Some(Err(error)),
-            }
-            if !bytes.trim_ascii().is_empty() {
-                return Some(Ok((number, parse(&bytes))));
-            }
-        }
-    })
+fn lines(from: impl BufRead) -> impl Iterator<Item = io::Result<ChatLine>> {
+    let lines = (1..).zip(from.split(b'\n'));
+    let chats = lines.map(|(number, line)| line.map(|line| (number, line)));
+    let blank = |line: &io::Result<(usize, Vec<u8>)>| {
+        line.as_ref().is_ok_and(|(_, line)| line.trim_ascii().is_empty())
+    };
+    chats
+        .filter(move |line| !blank(line))
+        .map(|line| line.map(|(number, line)| (number, parse(&line))))
 }
 
 /// The chat in a line. Answers before the first question, which occur in chats cut into pieces, are
@@ -214,7 +210,7 @@ mod tests {
     fn the_chats_that_come_with_the_bundled_pair_are_sound() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/chats.jsonl");
         let chats: Vec<ChatLine> =
-            read(Path::new(path)).unwrap().collect::<io::Result<_>>().unwrap();
+            read(Path::new(path)).unwrap().collect::<Result<_, _>>().unwrap();
         assert!(chats.len() > 400 && chats.iter().all(|(_, chat)| chat.is_ok()));
     }
 }

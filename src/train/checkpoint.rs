@@ -3,6 +3,7 @@
 //! saved.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
 use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
@@ -11,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::export::head_json;
+use super::files::{whole, write_tensors};
 use super::net::DraftNet;
 use super::optimiser::{AdamW, Moments};
-use super::tensors_file::save_tensors;
-use super::{Options, TrainError};
+use super::{FileError, Options, TrainError};
 use crate::model::head::{FusionKind, HeadConfig};
 
 /// The entry of the file's metadata that holds [`CheckpointState`].
@@ -59,8 +60,7 @@ pub(super) struct Checkpoint {
     pub(super) position: TrainPosition,
 }
 
-/// Writes the parts of a [`Checkpoint`] to `path`; an existing file is replaced when the new one is
-/// complete.
+/// Writes a training to `path`; an existing file is replaced when the new one is complete.
 pub(super) fn save(
     path: &Path,
     options: &Options,
@@ -70,12 +70,13 @@ pub(super) fn save(
 ) -> Result<(), TrainError> {
     let state = CheckpointState {
         options: options.clone(),
-        config: head_json(net.config(), net.kind()),
+        config: head_json(&net.config, net.kind),
         position: position.clone(),
         optimiser_steps: adam.steps,
     };
+    let state = serde_json::to_string(&state).map_err(|error| damaged(path, error))?;
     let mut tensors = HashMap::new();
-    for (name, weight) in net.weights() {
+    for (name, weight) in &net.weights {
         tensors.insert(format!("{WEIGHT}{name}"), weight.as_detached_tensor());
     }
     if let Some((name, tensor)) = net.d2t()? {
@@ -85,22 +86,19 @@ pub(super) fn save(
         tensors.insert(format!("{FIRST}{name}"), first.clone());
         tensors.insert(format!("{SECOND}{name}"), second.clone());
     }
-    let state = serde_json::to_string(&state)
-        .map_err(|error| damaged(path, format!("cannot write its state: {error}")))?;
-    save_tensors(path, tensors, Some(HashMap::from([(STATE.to_owned(), state)])))
+    let metadata = HashMap::from([(STATE.to_owned(), state)]);
+    Ok(whole(path, |file| write_tensors(file, tensors, Some(metadata)))?)
 }
 
 /// Reads what [`save`] wrote.
 pub(super) fn load(path: &Path, device: &Device) -> Result<Checkpoint, TrainError> {
-    let bytes =
-        std::fs::read(path).map_err(|source| TrainError::Io { path: path.to_owned(), source })?;
-    let torn = |error: safetensors::SafeTensorError| damaged(path, error.to_string());
+    let bytes = std::fs::read(path).map_err(|source| FileError::read(path, source))?;
+    let torn = |error: safetensors::SafeTensorError| damaged(path, error);
     let (_, header) = SafeTensors::read_metadata(&bytes).map_err(torn)?;
     let state = header.metadata().as_ref().and_then(|entries| entries.get(STATE));
-    let state =
-        state.ok_or_else(|| damaged(path, "it is not a checkpoint of a training".into()))?;
+    let state = state.ok_or_else(|| damaged(path, "it is not a checkpoint of a training"))?;
     let state: CheckpointState =
-        serde_json::from_str(state).map_err(|error| damaged(path, error.to_string()))?;
+        serde_json::from_str(state).map_err(|error| damaged(path, error))?;
     let mut parts: [HashMap<String, Tensor>; 3] = Default::default();
     for (name, view) in SafeTensors::deserialize(&bytes).map_err(torn)?.tensors() {
         for (prefix, part) in [WEIGHT, FIRST, SECOND].into_iter().zip(&mut parts) {
@@ -113,24 +111,18 @@ pub(super) fn load(path: &Path, device: &Device) -> Result<Checkpoint, TrainErro
     }
     let [weights, first, mut second] = parts;
     let kind = FusionKind::of(weights.keys().map(String::as_str)).unwrap_or(FusionKind::Eagle);
-    let config = HeadConfig::of_kind(&state.config, kind)
-        .map_err(|error| damaged(path, error.to_string()))?;
+    let config = HeadConfig::of_kind(&state.config, kind).map_err(|error| damaged(path, error))?;
     let net = DraftNet::load(config, &weights, device)?;
     let mut moments = BTreeMap::new();
     for (name, first) in first {
-        let shape = net.weights().get(&name).map(|weight| weight.dims());
+        let shape = net.weights.get(&name).map(|weight| weight.dims());
         match second.remove(&name) {
             Some(second) if shape == Some(first.dims()) && shape == Some(second.dims()) => {
                 moments.insert(name, Moments { first, second });
             }
             _ => {
-                return Err(damaged(
-                    path,
-                    format!(
-                        "the moments of `{name}` do not match its \
-                                                   weights"
-                    ),
-                ));
+                let reason = format!("the moments of `{name}` do not match its weights");
+                return Err(damaged(path, reason).into());
             }
         }
     }
@@ -138,6 +130,6 @@ pub(super) fn load(path: &Path, device: &Device) -> Result<Checkpoint, TrainErro
     Ok(Checkpoint { options: state.options, net, adam, position: state.position })
 }
 
-fn damaged(path: &Path, reason: String) -> TrainError {
-    TrainError::Checkpoint { path: path.to_owned(), reason }
+fn damaged(path: &Path, reason: impl Display) -> FileError {
+    FileError::new("use the checkpoint", path, reason, "; start over without --resume")
 }

@@ -5,18 +5,19 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 
-use candle_core::{DType, Tensor};
+use candle_core::{DType, Device, Tensor};
 use serde_json::{Value, json};
 
-use super::TrainError;
+use super::files::{whole, write_tensors};
 use super::net::DraftNet;
-use super::tensors_file::{save, save_tensors};
+use super::{FileError, TrainError};
 use crate::model::head::{Eagle3Config, FusionKind, HeadConfig, HeadWeights, TappedStates};
 use crate::model::{BlockOptions, Config, RopeScaling};
 
-/// The configuration of a new head of `blocks` blocks for a target: the target's sizes, without the
-/// biases and norms that some targets add.
-pub fn head_config(target: &Config, blocks: usize, elastic: bool) -> HeadConfig {
+/// The configuration of a new head of this kind with `blocks` blocks: the target's sizes, without
+/// the biases and norms that some targets add. If it taps states, they are those of these layers of
+/// the target.
+pub fn head_config(kind: FusionKind, target: &Config, blocks: usize, elastic: bool) -> HeadConfig {
     let rope_scaling = match &target.rope_scaling {
         // A head is trained with its own positions, and needs none of those for which a Llama's
         // `config.json` has no field.
@@ -44,29 +45,15 @@ pub fn head_config(target: &Config, blocks: usize, elastic: bool) -> HeadConfig 
         tied_head: false,
         ..target.clone()
     };
-    HeadConfig { body, elastic, draft_vocab: None, position_limit: None, eagle3: None }
-}
-
-/// The configuration of a new head of this kind; if it taps states, they are those of these layers
-/// of the target. Otherwise as [`head_config`].
-pub fn head_config_of(
-    kind: FusionKind,
-    target: &Config,
-    blocks: usize,
-    elastic: bool,
-) -> HeadConfig {
     let taps = || Eagle3Config::tapping(target.hidden, TappedStates::of_new(target.layers));
-    HeadConfig { eagle3: kind.taps().then(taps), ..head_config(target, blocks, elastic) }
+    let eagle3 = kind.taps().then(taps);
+    HeadConfig { body, elastic, draft_vocab: None, position_limit: None, eagle3 }
 }
 
 /// The `config.json` of a head, which [`HeadConfig::of_kind`] reads back unchanged.
 pub fn head_json(config: &HeadConfig, kind: FusionKind) -> Value {
     let body = &config.body;
     let scaling = match &body.rope_scaling {
-        RopeScaling::None
-        | RopeScaling::Factors(_)
-        | RopeScaling::Yarn { .. }
-        | RopeScaling::Long { .. } => Value::Null,
         RopeScaling::Linear { factor } => json!({"type": "linear", "factor": factor}),
         RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_positions } => {
             json!({
@@ -75,6 +62,7 @@ pub fn head_json(config: &HeadConfig, kind: FusionKind) -> Value {
                 "original_max_position_embeddings": original_positions,
             })
         }
+        _ => Value::Null,
     };
     let mut json = json!({
         "architectures": ["LlamaForCausalLM"],
@@ -118,17 +106,17 @@ impl DraftNet {
     /// # Errors
     /// If the device fails.
     pub fn half(&self) -> Result<HashMap<String, Tensor>, TrainError> {
-        let half = self.weights().iter().map(|(name, weight)| {
-            let tensor = weight.as_detached_tensor().to_device(&candle_core::Device::Cpu)?;
+        let half = self.weights.iter().map(|(name, weight)| {
+            let tensor = weight.as_detached_tensor().to_device(&Device::Cpu)?;
             Ok((name.clone(), tensor.to_dtype(DType::F16)?))
         });
         let mut half: HashMap<_, _> = half.collect::<Result<_, TrainError>>()?;
         half.extend(self.d2t()?);
-        if let (FusionKind::Eagle3, Some(scored)) = (self.kind(), self.draft_vocab()) {
+        if let (FusionKind::Eagle3, Some(scored)) = (self.kind, &self.draft_vocab) {
             // Loaders of this layout compare it with `d2t`.
-            let vocab = self.config().body.vocab as u32;
+            let vocab = self.config.body.vocab as u32;
             let flags: Vec<u8> = (0..vocab).map(|token| u8::from(scored.contains(token))).collect();
-            half.insert("t2d".to_owned(), Tensor::new(flags, &candle_core::Device::Cpu)?);
+            half.insert("t2d".to_owned(), Tensor::new(flags, &Device::Cpu)?);
         }
         Ok(half)
     }
@@ -138,20 +126,21 @@ impl DraftNet {
     /// # Errors
     /// If the device fails.
     pub fn head_weights(&self) -> Result<HeadWeights, TrainError> {
-        Ok(HeadWeights::load(self.config(), &self.half()?)?)
+        Ok(HeadWeights::load(&self.config, &self.half()?)?)
     }
 
     /// Writes `config.json` and `model.safetensors` to `folder`, which is created if it does not
     /// exist. Each file appears completely or not at all.
     ///
     /// # Errors
-    /// [`TrainError::Io`] if the disk is full or refuses.
+    /// [`TrainError::File`] if the disk is full or refuses.
     pub fn export(&self, folder: &Path) -> Result<(), TrainError> {
-        std::fs::create_dir_all(folder)
-            .map_err(|source| TrainError::Io { path: folder.to_owned(), source })?;
-        let text = format!("{:#}\n", head_json(self.config(), self.kind()));
-        save_tensors(&folder.join("model.safetensors"), self.half()?, None)?;
-        save(&folder.join("config.json"), |file| file.write_all(text.as_bytes()))
+        std::fs::create_dir_all(folder).map_err(|source| FileError::write(folder, source))?;
+        let half = self.half()?;
+        let weights = folder.join("model.safetensors");
+        whole(&weights, |file| write_tensors(file, half, None))?;
+        let text = format!("{:#}\n", head_json(&self.config, self.kind));
+        Ok(whole(&folder.join("config.json"), |file| file.write_all(text.as_bytes()))?)
     }
 }
 
@@ -198,7 +187,7 @@ mod tests {
             let target = Config { rope_scaling, ..target() };
             for (elastic, kind) in [(true, FusionKind::Dgf), (false, FusionKind::Eagle)] {
                 let draft_vocab = (!elastic).then_some(1000);
-                let config = HeadConfig { draft_vocab, ..head_config(&target, 3, elastic) };
+                let config = HeadConfig { draft_vocab, ..head_config(kind, &target, 3, elastic) };
                 let text = head_json(&config, kind).to_string();
                 assert!(text.contains("\"rms_norm_eps\":0.00001,"), "{text}");
                 let json = serde_json::from_str(&text).unwrap();
@@ -213,7 +202,7 @@ mod tests {
             let target = Config { layers, ..target() };
             let kind = FusionKind::Eagle3;
             let config =
-                HeadConfig { draft_vocab: Some(1000), ..head_config_of(kind, &target, 1, false) };
+                HeadConfig { draft_vocab: Some(1000), ..head_config(kind, &target, 1, false) };
             let json = serde_json::from_str(&head_json(&config, kind).to_string()).unwrap();
             assert_eq!(HeadConfig::of_kind(&json, kind).unwrap(), config);
             assert_eq!(config.features(layers).unwrap().states().len(), 3);

@@ -6,10 +6,11 @@
 //! target's distribution is computed once for all outputs that are compared with it.
 
 use candle_core::{DType, Result, Tensor};
+use serde::{Deserialize, Serialize};
 
+use super::Options;
 use super::ops::function_of;
 use super::softmax::Distributions;
-use super::{Measure, Options};
 use crate::kernels::RowLoss;
 
 /// How many floats of logits are held at a time: few enough to fit in the last-level cache or
@@ -42,35 +43,39 @@ pub struct LossComputer {
     ploss: f64,
 }
 
-/// Sums over the rows of one output that counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct LossSums {
-    /// How many rows.
-    pub rows: f64,
-    /// SmoothL1, averaged over components.
+/// How good the head's estimates are, at one depth and after a number of steps on its own outputs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measure {
+    /// m: how many blocks were run.
+    pub depth: usize,
+    /// 0 if it read the target's features; s if it read its own outputs s times in a row.
+    pub step: usize,
+    /// How many rows counted.
+    pub rows: usize,
+    /// SmoothL1 between estimated and true features, averaged over components, and over rows after
+    /// [`Self::mean`].
     pub vloss: f64,
-    /// Cross-entropy in nats.
+    /// Cross-entropy with the target's distribution, in nats: the sum of all rows, or their mean.
     pub ploss: f64,
-    /// How many rows have the target's likeliest token among the head's 1, 2 and 3 likeliest.
+    /// The number of rows, or their share, in which the target's likeliest token is among the
+    /// head's 1, 2 and 3 likeliest.
     pub right: [f64; 3],
 }
 
-impl LossSums {
-    /// The sums of the rows that count `here`, without SmoothL1.
-    fn of(losses: &[RowLoss], here: &[bool]) -> Self {
-        let mut sums = Self::default();
+impl Measure {
+    /// Adds the rows that count `here`, without SmoothL1.
+    fn count(&mut self, losses: &[RowLoss], here: &[bool]) {
         for (loss, _) in losses.iter().zip(here).filter(|(_, counts)| **counts) {
-            sums.rows += 1.0;
-            sums.ploss += f64::from(loss.cross_entropy);
-            for (n, right) in (0..).zip(&mut sums.right) {
+            self.rows += 1;
+            self.ploss += f64::from(loss.cross_entropy);
+            for (n, right) in (0..).zip(&mut self.right) {
                 *right += if loss.above <= n { 1.0 } else { 0.0 };
             }
         }
-        sums
     }
 
-    /// Adds the sums of further rows.
-    pub fn add(&mut self, other: &Self) {
+    /// Adds the sums of further rows to these sums.
+    pub(super) fn add(&mut self, other: &Self) {
         self.rows += other.rows;
         self.vloss += other.vloss;
         self.ploss += other.ploss;
@@ -79,17 +84,12 @@ impl LossSums {
         }
     }
 
-    /// The means for an output of `depth` blocks after `step` steps on its own outputs.
-    pub fn measure(&self, depth: usize, step: usize) -> Measure {
-        let per_row = 1.0 / (self.rows + TINY);
-        Measure {
-            depth,
-            step,
-            rows: self.rows as usize,
-            vloss: self.vloss * per_row,
-            ploss: self.ploss * per_row,
-            right: self.right.map(|count| count * per_row),
-        }
+    /// The means of these sums.
+    #[must_use]
+    pub fn mean(self) -> Self {
+        let per_row = 1.0 / (self.rows as f64 + TINY);
+        let right = self.right.map(|count| count * per_row);
+        Self { vloss: self.vloss * per_row, ploss: self.ploss * per_row, right, ..self }
     }
 }
 
@@ -102,7 +102,7 @@ pub struct LossOutput {
     /// The part of the loss that has gradients: a scalar.
     pub loss: Tensor,
     /// The sums for each estimate.
-    pub sums: Vec<LossSums>,
+    pub sums: Vec<Measure>,
 }
 
 impl LossComputer {
@@ -160,13 +160,19 @@ impl LossComputer {
             None => Vec::new(),
         };
         let at_once = (AT_ONCE / self.lm_head.dim(0)?).max(FEWEST_ROWS);
-        let mut sums = vec![LossSums::default(); estimates.len()];
+        let named = |estimate: &Estimate| Measure {
+            depth: estimate.depth,
+            step: estimate.step,
+            ..Measure::default()
+        };
+        let mut sums: Vec<Measure> = estimates.iter().map(named).collect();
         let mut slopes: Vec<Vec<Tensor>> = vec![Vec::new(); estimates.len()];
-        let own = own.map(Tensor::detach).zip(own);
         let mut own_slope: Option<Tensor> = None;
         for rows in counted.chunks(at_once) {
             let index = Tensor::from_slice(rows, rows.len(), labels.device())?;
-            let truth = Truth::new(labels.index_select(&index, 0)?, &self.lm_head)?;
+            let features = labels.index_select(&index, 0)?;
+            let logits = features.matmul(&self.lm_head.t()?)?;
+            let truth = Truth { features, distributions: Distributions::of(logits)? };
             for ((estimate, sums), slopes) in estimates.iter().zip(&mut sums).zip(&mut slopes) {
                 let here = counts.get(estimate.step);
                 let here = rows.iter().map(|&row| {
@@ -175,25 +181,15 @@ impl LossComputer {
                 let here: Vec<bool> = here.collect();
                 let output = estimate.output.detach().index_select(&index, 0)?;
                 let weight = estimate.weight / (all_rows as f64 + TINY);
-                let slope = match &own {
-                    None => {
-                        let (found, slope) = self.compare(&output, &truth, &here)?;
-                        sums.add(&found);
-                        slope
-                    }
-                    Some((own, _)) => {
-                        let (found, [slope, by_own]) =
-                            self.compare_own(own, &output, &truth, &here)?;
-                        sums.add(&found);
-                        let by_own = (by_own * weight)?;
-                        own_slope = Some(match own_slope.take() {
-                            Some(sum) => (sum + by_own)?,
-                            None => by_own,
-                        });
-                        slope
-                    }
-                };
+                let (slope, by_own) = self.compare(own, &output, &truth, &here, sums)?;
                 slopes.push((slope * weight)?);
+                if let Some(by_own) = by_own {
+                    let by_own = (by_own * weight)?;
+                    own_slope = Some(match own_slope.take() {
+                        Some(sum) => (sum + by_own)?,
+                        None => by_own,
+                    });
+                }
             }
         }
         let mut loss = Tensor::zeros((), DType::F32, labels.device())?;
@@ -209,7 +205,7 @@ impl LossComputer {
             let value = Tensor::new(value as f32, labels.device())?;
             loss = (loss + function_of(&estimate.output, value, move |_| Ok(slope.clone()))?)?;
         }
-        if let (Some((_, own)), Some(slope)) = (own, own_slope) {
+        if let (Some(own), Some(slope)) = (own, own_slope) {
             // Its part of the loss is counted with the outputs.
             let nothing = Tensor::zeros((), DType::F32, labels.device())?;
             loss = (loss + function_of(own, nothing, move |_| Ok(slope.clone()))?)?;
@@ -217,42 +213,37 @@ impl LossComputer {
         Ok(LossOutput { loss, sums })
     }
 
-    /// The sums over the rows of `output` `[rows, H]` that count `here`, and the gradient of the
-    /// summed loss.
-    fn compare(&self, output: &Tensor, truth: &Truth, here: &[bool]) -> Result<(LossSums, Tensor)> {
-        let hidden = output.dim(1)? as f64;
+    /// Adds the rows of `output` `[rows, H]` that count `here` to `sums`. Returns the gradients of
+    /// their summed loss with respect to `output` and to the LM head `own`, with which only the
+    /// cross-entropy counts.
+    fn compare(
+        &self,
+        own: Option<&Tensor>,
+        output: &Tensor,
+        truth: &Truth,
+        here: &[bool],
+        sums: &mut Measure,
+    ) -> Result<(Tensor, Option<Tensor>)> {
+        let lm_head = own.map_or_else(|| self.lm_head.clone(), Tensor::detach);
+        let (by_logits, losses) = truth.distributions.against(output.matmul(&lm_head.t()?)?)?;
+        sums.count(&losses, here);
         let counts: Vec<f32> = here.iter().map(|&counts| f32::from(u8::from(counts))).collect();
         let counts = Tensor::from_vec(counts, (here.len(), 1), output.device())?;
+        let by_output = (by_logits.matmul(&lm_head)? * self.ploss)?;
+        if own.is_some() {
+            let counted = output.broadcast_mul(&(&counts * self.ploss)?)?;
+            let by_own = by_logits.t()?.matmul(&counted)?;
+            return Ok((by_output.broadcast_mul(&counts)?, Some(by_own)));
+        }
+        let hidden = output.dim(1)? as f64;
         let off = (output - &truth.features)?;
         // SmoothL1 with β = 1: c · (d − c / 2), where c is d clamped to ±1 and is also the slope.
         let slope = off.clamp(-1f32, 1f32)?;
         let vloss = (&slope * (&off - (&slope * 0.5)?)?)?.sum_keepdim(1)?;
         let vloss = (vloss * &counts)?.sum_all()?.to_scalar::<f32>()?;
-
-        let logits = output.matmul(&self.lm_head.t()?)?;
-        let (by_logits, losses) = truth.distributions.against(logits)?;
-        let by_output = by_logits.matmul(&self.lm_head)?;
-        let sums = LossSums { vloss: f64::from(vloss) / hidden, ..LossSums::of(&losses, here) };
-        let gradient = ((slope * (self.vloss / hidden))? + (by_output * self.ploss)?)?;
-        Ok((sums, gradient.broadcast_mul(&counts)?))
-    }
-
-    /// The cross-entropy alone, computed with the LM head `own`: the sums, and the gradients of the
-    /// summed loss with respect to `output` and `own`.
-    fn compare_own(
-        &self,
-        own: &Tensor,
-        output: &Tensor,
-        truth: &Truth,
-        here: &[bool],
-    ) -> Result<(LossSums, [Tensor; 2])> {
-        let (by_logits, losses) = truth.distributions.against(output.matmul(&own.t()?)?)?;
-        let counts: Vec<f32> = here.iter().map(|&counts| f32::from(u8::from(counts))).collect();
-        let counts = Tensor::from_vec(counts, (here.len(), 1), output.device())?;
-        let counts = (counts * self.ploss)?;
-        let by_output = by_logits.matmul(own)?.broadcast_mul(&counts)?;
-        let by_own = by_logits.t()?.matmul(&output.broadcast_mul(&counts)?)?;
-        Ok((LossSums::of(&losses, here), [by_output, by_own]))
+        sums.vloss += f64::from(vloss) / hidden;
+        let gradient = ((slope * (self.vloss / hidden))? + by_output)?;
+        Ok((gradient.broadcast_mul(&counts)?, None))
     }
 }
 
@@ -262,13 +253,6 @@ struct Truth {
     features: Tensor,
     /// The distributions over the tokens that the head scores.
     distributions: Distributions,
-}
-
-impl Truth {
-    fn new(features: Tensor, lm_head: &Tensor) -> Result<Self> {
-        let distributions = Distributions::of(features.matmul(&lm_head.t()?)?)?;
-        Ok(Self { features, distributions })
-    }
 }
 
 #[cfg(test)]
@@ -324,7 +308,7 @@ mod tests {
         let off = (&a - &b).unwrap().abs().unwrap().max_all().unwrap();
         let size = b.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
         assert!(off.to_scalar::<f32>().unwrap() < 1e-4 * size, "{off} of {size}");
-        assert_eq!(found.sums[0].rows, counted as f64);
+        assert_eq!(found.sums[0].rows, counted);
     }
 
     #[test]
@@ -361,7 +345,7 @@ mod tests {
             let size = b.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
             assert!(off.to_scalar::<f32>().unwrap() < 1e-3 * size, "{off} of {size}");
         }
-        assert_eq!((found.sums[0].rows, found.sums[0].vloss), (counted as f64, 0.0));
+        assert_eq!((found.sums[0].rows, found.sums[0].vloss), (counted, 0.0));
     }
 
     #[test]
@@ -382,8 +366,8 @@ mod tests {
         let counts = [vec![true; 4], vec![true, true, false, false]];
         let found = losses.compute(&[first, second], &labels, &counts, 4).unwrap();
         assert_eq!(found.sums[0].right, [1.0, 2.0, 3.0]);
-        assert_eq!((found.sums[1].rows, found.sums[1].right), (2.0, [1.0, 2.0, 2.0]));
-        let measure = found.sums[0].measure(2, 0);
+        assert_eq!((found.sums[1].rows, found.sums[1].right), (2, [1.0, 2.0, 2.0]));
+        let measure = found.sums[0].clone().mean();
         assert_eq!((measure.depth, measure.rows), (2, 4));
         assert!((measure.right[1] - 0.5).abs() < 1e-5);
     }
@@ -397,6 +381,6 @@ mod tests {
         let found = losses.compute(&[estimate], &wave(3, 4, 1.0, 1.0), &[vec![false; 3]], 0);
         let found = found.unwrap();
         assert_eq!(found.loss.to_scalar::<f32>().unwrap(), 0.0);
-        assert_eq!(found.sums, [LossSums::default()]);
+        assert_eq!(found.sums, [Measure { depth: 1, ..Measure::default() }]);
     }
 }

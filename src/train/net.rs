@@ -14,13 +14,16 @@ use crate::speculate::Noise;
 /// A trainable head: every weight by its published name (method.md, Published files of a head).
 #[derive(Debug)]
 pub struct DraftNet {
-    config: HeadConfig,
-    kind: FusionKind,
-    weights: BTreeMap<String, Var>,
+    /// Shape and constants.
+    pub config: HeadConfig,
+    /// Its kind of fusion.
+    pub kind: FusionKind,
+    /// Every weight by its published name.
+    pub weights: BTreeMap<String, Var>,
     /// The scored tokens, if not all.
-    draft_vocab: Option<DraftVocabulary>,
+    pub draft_vocab: Option<DraftVocabulary>,
     frequencies: Vec<f32>,
-    device: Device,
+    pub(super) device: Device,
 }
 
 /// The block of an EAGLE-3 head, by its authors' name.
@@ -113,35 +116,15 @@ impl DraftNet {
         Self { kind, weights, draft_vocab, frequencies, device: device.clone(), config }
     }
 
-    /// Shape and constants.
-    pub fn config(&self) -> &HeadConfig {
-        &self.config
-    }
-
-    /// Its kind of fusion.
-    pub fn kind(&self) -> FusionKind {
-        self.kind
-    }
-
-    /// The scored tokens, if not all.
-    pub fn draft_vocab(&self) -> Option<&DraftVocabulary> {
-        self.draft_vocab.as_ref()
+    /// How many numbers its weights are.
+    pub(super) fn parameters(&self) -> u64 {
+        self.weights.values().map(|weight| weight.elem_count() as u64).sum()
     }
 
     /// The draft vocabulary as a tensor with its published name, if there is one.
     pub(super) fn d2t(&self) -> Result<Option<(String, Tensor)>> {
         let Some(tokens) = &self.draft_vocab else { return Ok(None) };
         Ok(Some((D2T.to_owned(), Tensor::new(tokens.offsets(), &Device::Cpu)?)))
-    }
-
-    /// Every weight by its published name.
-    pub fn weights(&self) -> &BTreeMap<String, Var> {
-        &self.weights
-    }
-
-    /// Where the weights are.
-    pub fn device(&self) -> &Device {
-        &self.device
     }
 
     /// What represents the feature of a true pair, `[batch, rows, H]`: `features` themselves, or

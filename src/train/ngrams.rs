@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::chats;
 use super::render::{Renderer, Text};
-use super::run::{RunError, Stage, TrainEvent, rank, rendered};
-use crate::kernels::{KvFormat, Pool};
+use super::run::{Drawn, Stage, TrainEvent, render, target};
+use super::{FileError, TrainError};
+use crate::kernels::Pool;
 use crate::library::{NgramOwner, TargetFiles, write_ngrams};
-use crate::model::{CpuTarget, LoadRequest, Target};
+use crate::model::{CpuTarget, Target};
 use crate::speculate::ngrams::{KEPT, NgramBuilder};
 use crate::speculate::{Tree, top_log_probs};
 
@@ -59,7 +59,7 @@ pub struct NgramReport {
 /// Reads the chats in `data` and writes the table to `out`.
 ///
 /// # Errors
-/// [`RunError`]; [`RunError::Stopped`] once `stop` is set. Nothing is written then.
+/// [`TrainError`]; [`TrainError::Stopped`] once `stop` is set. Nothing is written then.
 pub fn make_ngrams(
     files: &TargetFiles,
     data: &Path,
@@ -68,16 +68,15 @@ pub fn make_ngrams(
     threads: usize,
     stop: &AtomicBool,
     report: &mut dyn FnMut(TrainEvent<'_>),
-) -> Result<NgramReport, RunError> {
-    let (texts, mut made) = texts(files, data, recipe)?;
+) -> Result<NgramReport, TrainError> {
+    let window = recipe.window.min(files.config.max_positions);
+    let renderer = Renderer::new(files, window, recipe.system.clone());
+    let drawn = Drawn { limit: recipe.limit, seed: recipe.seed };
+    let (texts, chats) = render(data, &renderer, drawn, None, stop, &mut |_| {})?;
+    let mut made = NgramReport { refused: chats.refused, ..NgramReport::default() };
     let longest = texts.iter().map(|text| text.tokens.len()).max().unwrap_or(1);
     let total = texts.iter().map(|text| text.tokens.len() as u64).sum();
-    let config = &files.config;
-    let source = files.weights.as_ref();
-    let pool = Arc::new(Pool::new(threads));
-    let kv = KvFormat::F32;
-    let request = LoadRequest { config, source, pool, capacity: longest, kv };
-    let mut target = CpuTarget::load(&request, &mut |_| {})?;
+    let mut target = target(files, Arc::new(Pool::new(threads)), longest)?;
     let held = (texts.len() as f64 * recipe.held_out).round() as usize;
     let (held, learned) = texts.split_at(held.min(texts.len().saturating_sub(1)));
     let mut builder = NgramBuilder::default();
@@ -114,45 +113,10 @@ pub fn make_ngrams(
             made.right.1 += usize::from(likely.iter().any(|(token, _)| *token == next));
         }
     }
-    let failed = |source| RunError::Write { path: out.to_owned(), source };
-    write_ngrams(out, NgramOwner::of(files), made.places, &table).map_err(failed)?;
+    let remedy = "; name another file with --out, or free some disk space";
+    write_ngrams(out, NgramOwner::of(files), made.places, &table)
+        .map_err(|source| FileError::new("write", out, source, remedy))?;
     Ok(made)
-}
-
-/// The usable chats of the file, in the order of the seed.
-fn texts(
-    files: &TargetFiles,
-    data: &Path,
-    recipe: &NgramRecipe,
-) -> Result<(Vec<Text>, NgramReport), RunError> {
-    let window = recipe.window.min(files.config.max_positions);
-    let renderer = Renderer::new(files, window, recipe.system.clone());
-    let unreadable = |source| RunError::Data { path: data.to_owned(), source };
-    let mut texts = Vec::new();
-    let mut made = NgramReport::default();
-    let mut first_fault = String::new();
-    let mut lines = 0;
-    for line in chats::read(data).map_err(unreadable)? {
-        let (number, chat) = line.map_err(unreadable)?;
-        lines += 1;
-        match rendered(&renderer, number, chat)? {
-            Ok(text) => texts.push(text),
-            Err(fault) => {
-                made.refused += 1;
-                if first_fault.is_empty() {
-                    first_fault = format!("; line {number}: {fault}");
-                }
-            }
-        }
-    }
-    texts.sort_by_key(|text| rank(recipe.seed, text.line));
-    texts.truncate(recipe.limit.unwrap_or(usize::MAX));
-    if texts.len() < 2 {
-        let path = data.to_owned();
-        let usable = texts.len();
-        return Err(RunError::NoChats { path, lines, usable, fault: first_fault });
-    }
-    Ok((texts, made))
 }
 
 /// Reads a text: `take` receives every token, with what the target considers likely after it if
@@ -162,7 +126,7 @@ fn pass(
     text: &Text,
     stop: &AtomicBool,
     take: &mut Take<'_>,
-) -> Result<(), RunError> {
+) -> Result<(), TrainError> {
     let mask = text.mask();
     let is_answer = |at: usize| mask.get(at).is_some_and(|is| *is);
     // The last token before the answer is the first whose successors are needed.
@@ -176,7 +140,7 @@ fn pass(
     let mut at = begin;
     for slice in rest.chunks(SLICE) {
         if stop.load(Ordering::Relaxed) {
-            return Err(RunError::Stopped);
+            return Err(TrainError::Stopped);
         }
         let Some((&first, others)) = slice.split_first() else { continue };
         let mut chain = Tree::root(first);
@@ -246,10 +210,10 @@ mod tests {
         assert!(made.right.0 * 2 > made.held, "{made:?}");
         let found = open_ngrams(&out, &files).unwrap();
         assert_eq!((found.table.len(), found.header.places), (made.contexts, made.places));
-        assert!(matches!(make(&AtomicBool::new(true)), Err(RunError::Stopped)));
+        assert!(matches!(make(&AtomicBool::new(true)), Err(TrainError::Stopped)));
         assert!(told.len() >= 4 && told[..4].is_sorted(), "{told:?}");
         let none =
             make_ngrams(&files, Path::new("none.jsonl"), &recipe(), &out, 1, &stop, &mut |_| {});
-        assert!(matches!(none, Err(RunError::Data { .. })));
+        assert!(matches!(none, Err(TrainError::File(_))));
     }
 }

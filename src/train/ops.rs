@@ -3,15 +3,16 @@
 //! depend on what they are used for.
 
 use candle_core::backend::BackendStorage;
-use candle_core::{
-    CpuStorage, CudaStorage, CustomOp1, CustomOp2, D, Layout, Result, Shape, Storage, Tensor,
-};
+use candle_core::{CpuStorage, CudaStorage, CustomOp2, D, Layout, Result, Shape, Storage, Tensor};
 use candle_nn::ops as fused;
 
-/// The value of a function, and its gradient given that of the result.
-struct Known<F> {
+/// Computes the gradients of a function's two arguments from that of its result.
+type Backward = dyn Fn(&Tensor) -> Result<(Option<Tensor>, Option<Tensor>)> + Send + Sync;
+
+/// A function whose value is known.
+struct Known {
     value: Tensor,
-    backward: F,
+    backward: Box<Backward>,
 }
 
 /// `value` as a function of `x`; `backward` computes x's gradient from the result's.
@@ -19,7 +20,8 @@ pub(super) fn function_of<F>(x: &Tensor, value: Tensor, backward: F) -> Result<T
 where
     F: Fn(&Tensor) -> Result<Tensor> + Send + Sync + 'static,
 {
-    x.apply_op1(Known { value: value.force_contiguous()?, backward })
+    let backward = Box::new(move |grad: &Tensor| Ok((Some(backward(grad)?), None)));
+    x.apply_op2(x, Known { value: value.force_contiguous()?, backward })
 }
 
 /// The same with two arguments.
@@ -27,47 +29,16 @@ fn function_of_two<F>(x: &Tensor, y: &Tensor, value: Tensor, backward: F) -> Res
 where
     F: Fn(&Tensor) -> Result<(Tensor, Tensor)> + Send + Sync + 'static,
 {
+    let backward = Box::new(move |grad: &Tensor| {
+        let (x, y) = backward(grad)?;
+        Ok((Some(x), Some(y)))
+    });
     x.apply_op2(y, Known { value: value.force_contiguous()?, backward })
 }
 
-impl<F> Known<F> {
-    fn cpu(&self) -> Result<(CpuStorage, Shape)> {
-        match &*self.value.storage_and_layout().0 {
-            Storage::Cpu(storage) => Ok((storage.clone(), self.value.shape().clone())),
-            _ => candle_core::bail!("a value lies on another device than its argument"),
-        }
-    }
-
-    fn cuda(&self) -> Result<(CudaStorage, Shape)> {
-        let (storage, layout) = self.value.storage_and_layout();
-        match &*storage {
-            Storage::Cuda(storage) => Ok((storage.try_clone(layout)?, self.value.shape().clone())),
-            _ => candle_core::bail!("a value lies on another device than its argument"),
-        }
-    }
-}
-
-impl<F: Fn(&Tensor) -> Result<Tensor>> CustomOp1 for Known<F> {
+impl CustomOp2 for Known {
     fn name(&self) -> &'static str {
-        "function-of"
-    }
-
-    fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
-        self.cpu()
-    }
-
-    fn cuda_fwd(&self, _: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
-        self.cuda()
-    }
-
-    fn bwd(&self, _: &Tensor, _: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
-        (self.backward)(grad).map(Some)
-    }
-}
-
-impl<F: Fn(&Tensor) -> Result<(Tensor, Tensor)>> CustomOp2 for Known<F> {
-    fn name(&self) -> &'static str {
-        "function-of-two"
+        "known"
     }
 
     fn cpu_fwd(
@@ -77,7 +48,10 @@ impl<F: Fn(&Tensor) -> Result<(Tensor, Tensor)>> CustomOp2 for Known<F> {
         _: &CpuStorage,
         _: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
-        self.cpu()
+        match &*self.value.storage_and_layout().0 {
+            Storage::Cpu(storage) => Ok((storage.clone(), self.value.shape().clone())),
+            _ => candle_core::bail!("a value lies on another device than its argument"),
+        }
     }
 
     fn cuda_fwd(
@@ -87,7 +61,11 @@ impl<F: Fn(&Tensor) -> Result<(Tensor, Tensor)>> CustomOp2 for Known<F> {
         _: &CudaStorage,
         _: &Layout,
     ) -> Result<(CudaStorage, Shape)> {
-        self.cuda()
+        let (storage, layout) = self.value.storage_and_layout();
+        match &*storage {
+            Storage::Cuda(storage) => Ok((storage.try_clone(layout)?, self.value.shape().clone())),
+            _ => candle_core::bail!("a value lies on another device than its argument"),
+        }
     }
 
     fn bwd(
@@ -97,8 +75,7 @@ impl<F: Fn(&Tensor) -> Result<(Tensor, Tensor)>> CustomOp2 for Known<F> {
         _: &Tensor,
         grad: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-        let (x, y) = (self.backward)(grad)?;
-        Ok((Some(x), Some(y)))
+        (self.backward)(grad)
     }
 }
 
@@ -174,7 +151,7 @@ pub(super) fn swiglu(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use candle_core::{DType, Device, Var};
+    use candle_core::{Device, Var};
 
     fn wave(shape: &[usize], phase: f64) -> Var {
         let count: usize = shape.iter().product();
@@ -200,48 +177,34 @@ mod tests {
     }
 
     #[test]
-    fn linear_layers_have_the_gradient_of_their_formula() {
+    fn every_function_has_the_gradient_of_its_formula() {
         let x = wave(&[3, 8], 0.0);
         let w = wave(&[5, 8], 0.4);
         let plain = x.matmul(&w.t().unwrap()).unwrap();
         agree(&[&x, &w], &linear(&x, &w).unwrap(), &plain);
         agree(&[&w], &linear_of(&x, &w).unwrap(), &plain);
-    }
 
-    #[test]
-    fn norms_have_the_gradient_of_their_formula() {
-        let x = wave(&[3, 8], 0.0);
-        let w = wave(&[8], 0.4);
-        let plain = fused::rms_norm_slow(&x, &w, 1e-5).unwrap();
-        agree(&[&x, &w], &rms_norm(&x, &w, 1e-5).unwrap(), &plain);
-    }
+        let weight = wave(&[8], 0.4);
+        let plain = fused::rms_norm_slow(&x, &weight, 1e-5).unwrap();
+        agree(&[&x, &weight], &rms_norm(&x, &weight, 1e-5).unwrap(), &plain);
 
-    #[test]
-    fn rotations_have_the_gradient_of_their_formula() {
+        let up = wave(&[3, 8], 0.4);
+        let plain = (x.silu().unwrap() * up.as_tensor()).unwrap();
+        agree(&[&x, &up], &swiglu(&x, &up).unwrap(), &plain);
+
         let x = wave(&[2, 3, 4, 6], 0.0);
         let angles = wave(&[4, 3], 0.2).detach();
         let cos = angles.cos().unwrap();
         let sin = angles.sin().unwrap();
         let plain = candle_nn::rotary_emb::rope_slow(&x, &cos, &sin).unwrap();
         agree(&[&x], &rotate(&x, &cos, &sin).unwrap(), &plain);
-    }
 
-    #[test]
-    fn softmax_has_the_gradient_of_its_formula_and_keeps_what_is_masked_out() {
+        // What is masked out stays out.
         let x = wave(&[2, 3, 4], 0.0);
         let hidden = [[0.0, f32::NEG_INFINITY, 0.0, 0.0], [0.0; 4], [0.0; 4]];
         let mask = Tensor::new(&hidden, &Device::Cpu).unwrap();
         let plain = (x.as_tensor() * 0.3).unwrap().broadcast_add(&mask).unwrap();
         let plain = fused::softmax(&plain, D::Minus1).unwrap();
         agree(&[&x], &masked_softmax(&x, 0.3, &mask).unwrap(), &plain);
-    }
-
-    #[test]
-    fn swiglu_has_the_gradient_of_its_formula() {
-        let gate = wave(&[3, 8], 0.0);
-        let up = wave(&[3, 8], 0.4);
-        let plain = (gate.silu().unwrap() * up.as_tensor()).unwrap();
-        agree(&[&gate, &up], &swiglu(&gate, &up).unwrap(), &plain);
-        assert_eq!(plain.dtype(), DType::F32);
     }
 }

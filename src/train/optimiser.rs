@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use candle_core::{CpuStorage, Device, InplaceOp2, InplaceOp3, Layout, Result, Tensor, Var, bail};
+use candle_core::{CpuStorage, Device, InplaceOp3, Layout, Result, Tensor, Var, bail};
 use rayon::prelude::*;
 
 use super::{Length, Options};
@@ -97,16 +97,16 @@ impl Update<'_> {
         let Moments { first, second } = moments;
         let part = |beta: f64| (beta as f32, (1.0 - beta) as f32);
         let (keep, add) = part(b1);
-        first.inplace_op2(
+        first.inplace_op3(
             gradient,
-            &EachWeight(|x: &mut f32, g: f32| {
-                *x = *x * keep + g.clamp(-clip, clip) * add;
-            }),
+            gradient,
+            &EachWeight(|x: &mut f32, g: f32, _| *x = *x * keep + g.clamp(-clip, clip) * add),
         )?;
         let (keep, add) = part(b2);
-        second.inplace_op2(
+        second.inplace_op3(
             gradient,
-            &EachWeight(|x: &mut f32, g: f32| {
+            gradient,
+            &EachWeight(|x: &mut f32, g: f32, _| {
                 let g = g.clamp(-clip, clip);
                 *x = *x * keep + g * g * add;
             }),
@@ -118,7 +118,7 @@ impl Update<'_> {
         weight.inplace_op3(
             first,
             second,
-            &EachWeight(|x: &mut f32, (first, second): (f32, f32)| {
+            &EachWeight(|x: &mut f32, first: f32, second: f32| {
                 *x = *x * kept - first / ((second / short).sqrt() + epsilon) * rate;
             }),
         )
@@ -135,36 +135,12 @@ impl Update<'_> {
     }
 }
 
-/// Changes every number of a tensor on the CPU, using the numbers at the same place in one or two
-/// others.
+/// Changes every number of a tensor on the CPU, using the numbers at the same place in two others.
 struct EachWeight<F>(F);
 
-impl<F: Fn(&mut f32, f32) + Sync> InplaceOp2 for EachWeight<F> {
+impl<F: Fn(&mut f32, f32, f32) + Sync> InplaceOp3 for EachWeight<F> {
     fn name(&self) -> &'static str {
-        "walk"
-    }
-
-    fn cpu_fwd(
-        &self,
-        x: &mut CpuStorage,
-        at: &Layout,
-        y: &CpuStorage,
-        y_at: &Layout,
-    ) -> Result<()> {
-        let x = numbers_mut(x, at)?;
-        let y = numbers(y, y_at)?;
-        x.par_chunks_mut(AT_ONCE).zip(y.par_chunks(AT_ONCE)).for_each(|(x, y)| {
-            for (x, &y) in x.iter_mut().zip(y) {
-                (self.0)(x, y);
-            }
-        });
-        Ok(())
-    }
-}
-
-impl<F: Fn(&mut f32, (f32, f32)) + Sync> InplaceOp3 for EachWeight<F> {
-    fn name(&self) -> &'static str {
-        "walk"
+        "each-weight"
     }
 
     fn cpu_fwd(
@@ -176,23 +152,17 @@ impl<F: Fn(&mut f32, (f32, f32)) + Sync> InplaceOp3 for EachWeight<F> {
         z: &CpuStorage,
         z_at: &Layout,
     ) -> Result<()> {
-        let x = numbers_mut(x, at)?;
-        let y = numbers(y, y_at)?;
-        let z = numbers(z, z_at)?;
-        let others = y.par_chunks(AT_ONCE).zip(z.par_chunks(AT_ONCE));
-        x.par_chunks_mut(AT_ONCE).zip(others).for_each(|(x, (y, z))| {
+        let (CpuStorage::F32(x), Some((from, to))) = (x, at.contiguous_offsets()) else {
+            bail!("a weight is not f32 in one piece")
+        };
+        let y = numbers(y, y_at)?.par_chunks(AT_ONCE);
+        let others = y.zip(numbers(z, z_at)?.par_chunks(AT_ONCE));
+        x[from..to].par_chunks_mut(AT_ONCE).zip(others).for_each(|(x, (y, z))| {
             for (x, (&y, &z)) in x.iter_mut().zip(y.iter().zip(z)) {
-                (self.0)(x, (y, z));
+                (self.0)(x, y, z);
             }
         });
         Ok(())
-    }
-}
-
-fn numbers_mut<'a>(storage: &'a mut CpuStorage, layout: &Layout) -> Result<&'a mut [f32]> {
-    match (storage, layout.contiguous_offsets()) {
-        (CpuStorage::F32(all), Some((from, to))) => Ok(&mut all[from..to]),
-        _ => bail!("a weight is not f32 in one piece"),
     }
 }
 

@@ -148,7 +148,7 @@ impl Options {
     ///
     /// # Errors
     /// [`TrainError::Option`] for the first figure that makes no sense.
-    pub fn checked(self) -> Result<Self, TrainError> {
+    pub fn check(&self) -> Result<(), TrainError> {
         let share = |x: f64| (0.0..=1.0).contains(&x);
         let positive = |x: f64| x.is_finite() && x > 0.0;
         let not_negative = |x: f64| x.is_finite() && x >= 0.0;
@@ -156,7 +156,7 @@ impl Options {
             Length::Steps(steps) => ("steps", steps.to_string(), steps > 0),
             Length::Minutes(minutes) => ("minutes", minutes.to_string(), positive(minutes)),
         };
-        let Self { betas, used, .. } = self;
+        let &Self { betas, used, .. } = self;
         for (name, value, sound, reason) in [
             (unit, length, has_length, "above 0"),
             ("batch-tokens", self.batch_tokens.to_string(), self.batch_tokens > 0, "at least 1"),
@@ -176,10 +176,10 @@ impl Options {
             ("used-decay", used.decay.to_string(), positive(used.decay), "above 0"),
         ] {
             if !sound {
-                return Err(TrainError::Option { name, value, reason });
+                return Err(TrainError::Option(name, value, reason));
             }
         }
-        Ok(self)
+        Ok(())
     }
 }
 
@@ -189,18 +189,19 @@ mod tests {
 
     #[test]
     fn the_defaults_are_sound_and_survive_their_file() {
-        let options = Options::default().checked().unwrap();
+        let options = Options::default();
+        options.check().unwrap();
         let json = serde_json::to_string(&options).unwrap();
         assert_eq!(serde_json::from_str::<Options>(&json).unwrap(), options);
     }
 
     #[test]
     fn an_unsound_figure_is_named() {
-        let error = Options { clip: f64::NAN, ..Options::default() }.checked().unwrap_err();
+        let error = Options { clip: f64::NAN, ..Options::default() }.check().unwrap_err();
         insta::assert_snapshot!(error, @"training option `clip` is NaN, but must be above 0");
         let short = Options { length: Length::Minutes(0.0), ..Options::default() };
         insta::assert_snapshot!(
-            short.checked().unwrap_err(),
+            short.check().unwrap_err(),
             @"training option `minutes` is 0, but must be above 0"
         );
     }

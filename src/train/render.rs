@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::chats::ChatFault;
 use crate::chat::{ChatTemplate, Message, Prompt, Role};
-use crate::library::{TargetFiles, Tokenizer, TokenizerError};
+use crate::library::{TargetFiles, Tokenizer};
 
 /// A chat as tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,17 +33,6 @@ impl Text {
     }
 }
 
-/// Why a chat could not be tokenized.
-#[derive(Debug, thiserror::Error)]
-pub enum RenderError {
-    /// The chat is the cause: the next one may work.
-    #[error(transparent)]
-    Fault(#[from] ChatFault),
-    /// The tokenizer is the cause.
-    #[error(transparent)]
-    Tokenizer(#[from] TokenizerError),
-}
-
 /// Turns chats into [`Text`]s.
 pub struct Renderer {
     template: ChatTemplate,
@@ -65,11 +54,11 @@ impl Renderer {
     /// The tokens of a chat.
     ///
     /// # Errors
-    /// [`RenderError`].
-    pub fn text(&self, line: usize, chat: &[Message]) -> Result<Text, RenderError> {
+    /// [`ChatFault`].
+    pub fn text(&self, line: usize, chat: &[Message]) -> Result<Text, ChatFault> {
         let chat = &self.opened(chat);
         let prompt = self.written(chat, false)?;
-        let pieces = self.tokenizer.encode_prompt(&prompt, self.template.wants_bos())?;
+        let pieces = self.pieces(&prompt)?;
         let whole = prompt.text;
         let mut answers = Vec::new();
         let mut from = 0;
@@ -82,11 +71,11 @@ impl Renderer {
             answers.extend(self.tokens_of(&pieces, said));
         }
         if answers.is_empty() {
-            return Err(ChatFault::NoAnswer.into());
+            return Err(ChatFault::NoAnswer);
         }
         let begins = answers[0].start;
         if begins + 1 >= self.window {
-            return Err(ChatFault::Window { begins, window: self.window }.into());
+            return Err(ChatFault::Window { begins, window: self.window });
         }
         let mut tokens: Vec<u32> = pieces.into_iter().map(|(token, _)| token).collect();
         let cut = tokens.len() > self.window;
@@ -101,11 +90,15 @@ impl Renderer {
     /// The prompt of a chat that ends with a question.
     ///
     /// # Errors
-    /// [`RenderError`].
-    pub fn prompt(&self, chat: &[Message]) -> Result<Vec<u32>, RenderError> {
-        let prompt = self.written(&self.opened(chat), true)?;
-        let pieces = self.tokenizer.encode_prompt(&prompt, self.template.wants_bos())?;
+    /// [`ChatFault`].
+    pub fn prompt(&self, chat: &[Message]) -> Result<Vec<u32>, ChatFault> {
+        let pieces = self.pieces(&self.written(&self.opened(chat), true)?)?;
         Ok(pieces.into_iter().map(|(token, _)| token).collect())
+    }
+
+    fn pieces(&self, prompt: &Prompt) -> Result<Vec<(u32, Range<usize>)>, ChatFault> {
+        let pieces = self.tokenizer.encode_prompt(prompt, self.template.wants_bos());
+        pieces.map_err(|error| ChatFault::Refused(error.to_string()))
     }
 
     fn opened(&self, chat: &[Message]) -> Vec<Message> {
@@ -118,7 +111,7 @@ impl Renderer {
     fn written(&self, chat: &[Message], generate: bool) -> Result<Prompt, ChatFault> {
         let controls = |text: &str| self.tokenizer.controls_in(text);
         let prompt = self.template.prompt(chat, generate, &controls);
-        prompt.map_err(|error| ChatFault::Template(error.to_string()))
+        prompt.map_err(|error| ChatFault::Refused(error.to_string()))
     }
 
     /// Where in `whole` the assistant says `message` after `before`: from the beginning of its
@@ -220,7 +213,7 @@ mod tests {
         let files = bundled();
         let asked = chat(&[(Role::User, "Hi")]);
         let error = Renderer::new(&files, 99, None).text(1, &asked).unwrap_err();
-        assert!(matches!(error, RenderError::Fault(ChatFault::NoAnswer)), "{error}");
+        assert!(matches!(error, ChatFault::NoAnswer), "{error}");
         let brief = Renderer::new(&files, 99, Some("Be brief.".to_owned()));
         let prompt = brief.prompt(&asked).unwrap();
         assert!(files.tokenizer.text(&prompt).starts_with("Be brief."));

@@ -5,80 +5,22 @@
 //! A shard holds `lengths` `[n]` u32 and, for its n texts one after the other, `tokens` `[T]` u32,
 //! `mask` `[T]` u8 and `features` `[T, H]` f16.
 
-use std::borrow::Cow;
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use half::f16;
 use safetensors::SafeTensors;
-use safetensors::tensor::{Dtype, View};
+use safetensors::tensor::{Dtype, TensorView};
 
+use super::files::{whole, write_tensors};
 use super::render::Text;
-use super::tensors_file::write_tensors;
-use super::{Example, Examples, TrainError};
-use crate::files::{Access, atomic_write};
+use super::{Example, Examples, FileError, TrainError};
 use crate::library::Blob;
 
 /// The number of bytes after which a shard is closed: this makes few files even for a large data
 /// set, and little has to be repeated after an interruption.
 const SHARD: usize = 64 << 20;
-
-/// Why shards cannot be written or read.
-#[derive(Debug, thiserror::Error)]
-pub enum ShardError {
-    /// The system refused, most often because the disk is full.
-    #[error("cannot write {}: {source}; {}", path.display(), remedy(source))]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// The folder cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// File or folder.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// A file that is not a shard, or belongs to another run.
-    #[error("cannot use {}: {reason}; delete it and continue with --resume", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-}
-
-impl ShardError {
-    /// A failed write.
-    pub(super) fn write(path: &Path, source: io::Error) -> Self {
-        Self::Write { path: path.to_owned(), source }
-    }
-
-    /// A failed read.
-    pub(super) fn read(path: &Path, source: io::Error) -> Self {
-        Self::Read { path: path.to_owned(), source }
-    }
-}
-
-fn remedy(error: &io::Error) -> &'static str {
-    if is_full(error) {
-        "free some disk space and continue with --resume"
-    } else {
-        "correct that and continue with --resume"
-    }
-}
-
-/// Whether a write failed because the disk is full.
-pub(super) fn is_full(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
-}
 
 /// Bytes on disk of `tokens` tokens with features of `hidden` components.
 pub fn bytes(tokens: usize, hidden: usize) -> u64 {
@@ -110,11 +52,11 @@ impl ShardWriter {
         Self { folder, hidden, limit: SHARD, next: have, open }
     }
 
-    /// Adds a text with its features, `[L, hidden]`. Returns whether this closed a shard.
+    /// Adds a text with its features, `[L, hidden]`.
     ///
     /// # Errors
-    /// [`ShardError::Write`]; shards closed before are safe.
-    pub fn push(&mut self, text: &Text, features: &[f32]) -> Result<bool, ShardError> {
+    /// [`FileError`]; shards closed before are safe.
+    pub fn push(&mut self, text: &Text, features: &[f32]) -> Result<(), FileError> {
         debug_assert_eq!(features.len(), text.tokens.len() * self.hidden);
         let open = &mut self.open;
         open.lengths.extend((text.tokens.len() as u32).to_le_bytes());
@@ -124,68 +66,35 @@ impl ShardWriter {
         // become infinite.
         let half = |&x: &f32| f16::from_f32(x.clamp(f16::MIN.to_f32(), f16::MAX.to_f32()));
         open.features.extend(features.iter().flat_map(|x| half(x).to_le_bytes()));
-        let full = open.features.len() >= self.limit;
-        if full {
-            self.close()?;
-        }
-        Ok(full)
+        if open.features.len() >= self.limit { self.close() } else { Ok(()) }
     }
 
     /// Closes the last shard.
     ///
     /// # Errors
-    /// [`ShardError::Write`].
-    pub fn finish(&mut self) -> Result<(), ShardError> {
+    /// [`FileError`].
+    pub fn finish(&mut self) -> Result<(), FileError> {
         if self.open.lengths.is_empty() { Ok(()) } else { self.close() }
     }
 
-    fn close(&mut self) -> Result<(), ShardError> {
+    fn close(&mut self) -> Result<(), FileError> {
         let path = self.folder.join(name(self.next));
         let open = &self.open;
         let tokens = open.mask.len();
-        let part = |dtype, shape: &[usize], data| TensorPart { dtype, shape: shape.to_vec(), data };
         let parts = [
-            ("features", part(Dtype::F16, &[tokens, self.hidden], open.features.as_slice())),
-            ("lengths", part(Dtype::U32, &[open.lengths.len() / 4], &open.lengths)),
-            ("mask", part(Dtype::U8, &[tokens], &open.mask)),
-            ("tokens", part(Dtype::U32, &[tokens], &open.tokens)),
+            ("features", Dtype::F16, vec![tokens, self.hidden], &open.features),
+            ("lengths", Dtype::U32, vec![open.lengths.len() / 4], &open.lengths),
+            ("mask", Dtype::U8, vec![tokens], &open.mask),
+            ("tokens", Dtype::U32, vec![tokens], &open.tokens),
         ];
-        whole(&path, |file| write_tensors(file, parts, None))?;
+        let views = parts.into_iter().map(|(name, dtype, shape, data)| {
+            TensorView::new(dtype, shape, data).map(|view| (name, view))
+        });
+        let views: Result<Vec<_>, _> = views.collect();
+        whole(&path, |file| write_tensors(file, views.map_err(io::Error::other)?, None))?;
         self.next += 1;
         self.open = Buffer::default();
         Ok(())
-    }
-}
-
-/// Writes a file so that it appears completely or not at all.
-pub(super) fn whole(
-    path: &Path,
-    write: impl FnOnce(&mut File) -> io::Result<()>,
-) -> Result<(), ShardError> {
-    atomic_write(path, Access::Usual, write).map_err(|error| ShardError::write(path, error))
-}
-
-struct TensorPart<'a> {
-    dtype: Dtype,
-    shape: Vec<usize>,
-    data: &'a [u8],
-}
-
-impl View for TensorPart<'_> {
-    fn dtype(&self) -> Dtype {
-        self.dtype
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    fn data(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(self.data)
-    }
-
-    fn data_len(&self) -> usize {
-        self.data.len()
     }
 }
 
@@ -214,15 +123,15 @@ impl Shards {
     /// Maps the existing shards.
     ///
     /// # Errors
-    /// [`ShardError::Damaged`] if the contents of a shard differ from what was written.
-    pub fn open(folder: &Path, hidden: usize) -> Result<Self, ShardError> {
+    /// [`FileError`] if the contents of a shard differ from what was written.
+    pub fn open(folder: &Path, hidden: usize) -> Result<Self, FileError> {
         let mut all = Self { hidden, files: Vec::new(), texts: Vec::new() };
         loop {
             let path = folder.join(name(all.files.len()));
             if !path.exists() {
                 return Ok(all);
             }
-            all.add(&path).map_err(|reason| ShardError::Damaged { path: path.clone(), reason })?;
+            all.add(&path).map_err(|reason| FileError::damaged(&path, reason))?;
         }
     }
 
@@ -311,8 +220,7 @@ impl Examples for Slice<'_> {
         if index < self.texts.len() {
             Ok(self.shards.read(self.texts.start + index))
         } else {
-            let reason = format!("there are only {}", self.texts.len());
-            Err(TrainError::Example { index, reason })
+            Err(TrainError::Example(index, format!("there are only {}", self.texts.len())))
         }
     }
 }
@@ -320,7 +228,6 @@ impl Examples for Slice<'_> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::io::Write;
 
     use super::*;
     use proptest::prelude::*;
@@ -383,7 +290,7 @@ mod tests {
         assert_eq!((have.files(), have.texts()), (2, 2));
         let mut writer = ShardWriter::new(folder.path(), HIDDEN, have.files());
         let (more, features) = text(9, 40);
-        assert!(!writer.push(&more, &features).unwrap());
+        writer.push(&more, &features).unwrap();
         // An open shard is not on the disk yet.
         assert_eq!(Shards::open(folder.path(), HIDDEN).unwrap().texts(), 2);
         writer.finish().unwrap();
@@ -403,16 +310,5 @@ mod tests {
         fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
         let error = Shards::open(folder.path(), HIDDEN).unwrap_err().to_string();
         assert!(error.contains("features-00000") && error.contains("--resume"), "{error}");
-    }
-
-    #[test]
-    fn a_failed_write_leaves_no_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.bin");
-        let full = || io::Error::from(io::ErrorKind::StorageFull);
-        let error = whole(&path, |file| file.write_all(b"half").and(Err(full()))).unwrap_err();
-        assert!(error.to_string().contains("a.bin"), "{error}");
-        assert!(error.to_string().contains("free some disk space"), "{error}");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

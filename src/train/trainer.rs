@@ -5,34 +5,57 @@ use std::path::Path;
 use std::time::Instant;
 
 use candle_core::{DType, Device, Tensor, Var};
+use serde::{Deserialize, Serialize};
 
 use super::batch::plan;
 use super::checkpoint::{self, Checkpoint, TrainPosition};
-use super::loss::{Estimate, LossOutput, LossSums};
+use super::loss::{Estimate, LossOutput};
 use super::net::Past;
 use super::optimiser::rate;
 use super::{
     AdamW, Batch, Columns, DraftNet, Elastic, Example, Examples, FeatureNoise, FirstWeights,
-    Length, LossComputer, Measure, Options, StepReport, TrainError,
+    Length, LossComputer, Measure, Options, TrainError,
 };
-use crate::model::head::{DraftVocabulary, FusionKind, HeadConfig, HeadWeights, SharedTables};
+use crate::model::head::{DraftVocabulary, FusionKind, HeadConfig, HeadError, SharedTables};
 use crate::speculate::Noise;
 
 const DEPTH: u64 = 0x6465_7074_6800;
 
 /// A training in progress.
 pub struct Trainer {
-    net: DraftNet,
+    pub(super) options: Options,
+    pub(super) net: DraftNet,
+    pub(super) adam: AdamW,
+    pub(super) position: TrainPosition,
     loss: LossComputer,
     /// `[V, H]`, frozen.
     embedding: Tensor,
-    options: Options,
-    adam: AdamW,
-    position: TrainPosition,
     /// The batches of the current epoch.
     order: Option<Vec<Vec<usize>>>,
-    /// Seconds that are reserved for what comes after the last step.
-    kept_seconds: f64,
+    /// Seconds of a training limited in minutes that are reserved for what comes after the last
+    /// step.
+    pub(super) reserved_seconds: f64,
+}
+
+/// One step of the optimiser.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepReport {
+    /// How many steps were made, including this one.
+    pub step: u64,
+    /// How many passes over the examples were completed before this step.
+    pub epoch: u64,
+    /// The fraction of the training that is done, 0 to 1.
+    pub progress: f64,
+    /// The learning rate of this step.
+    pub learning_rate: f64,
+    /// What was minimised: the weighted losses of all measures.
+    pub loss: f64,
+    /// Each exit and feedback step that had a loss; the deepest exit on true features comes first.
+    pub measures: Vec<Measure>,
+    /// How many pairs went through the head, without padding.
+    pub tokens: u64,
+    /// Time of the step.
+    pub seconds: f64,
 }
 
 /// What one pass runs.
@@ -63,27 +86,17 @@ impl Trainer {
         options: Options,
         device: &Device,
     ) -> Result<Self, TrainError> {
-        let options = options.checked()?;
-        let net = DraftNet::new(
-            config,
-            kind,
-            draft_vocab,
-            (options.first_weights, options.seed),
-            device,
-        )?;
+        options.check()?;
         if kind.taps() && options.vloss != 0.0 {
-            let name = "vloss";
-            let value = options.vloss.to_string();
             let reason = "0, since a head over three layers of the target does not predict \
                           features";
-            return Err(TrainError::Option { name, value, reason });
+            return Err(TrainError::Option("vloss", options.vloss.to_string(), reason));
         }
+        let first = (options.first_weights, options.seed);
+        let net = DraftNet::new(config, kind, draft_vocab, first, device)?;
         let adam = AdamW::default();
-        let trainer = Self::with(
-            Checkpoint { options, net, adam, position: TrainPosition::default() },
-            shared,
-            device,
-        )?;
+        let parts = Checkpoint { options, net, adam, position: TrainPosition::default() };
+        let trainer = Self::with(parts, shared, device)?;
         // Its own LM head starts with the target's current rows, because it is to agree with them.
         if let Some(own) = trainer.net.lm_head()
             && trainer.options.first_weights == FirstWeights::ZeroOutputs
@@ -97,7 +110,7 @@ impl Trainer {
     /// examples.
     ///
     /// # Errors
-    /// [`TrainError::Io`] and [`TrainError::Checkpoint`] if the file is missing or damaged.
+    /// [`TrainError::File`] if the file is missing or damaged.
     pub fn resume(
         checkpoint: &Path,
         shared: &SharedTables,
@@ -110,45 +123,19 @@ impl Trainer {
         let Checkpoint { options, net, adam, position } = parts;
         let lm_head = shared.lm_head.to_tensor(device, DType::F32)?;
         let (vocab, hidden) = lm_head.dims2()?;
-        net.config().fits(hidden, vocab).map_err(crate::model::head::HeadError::from)?;
+        net.config.fits(hidden, vocab).map_err(HeadError::from)?;
         let embedding = if shared.is_tied() {
             lm_head.clone()
         } else {
             shared.embedding.to_tensor(device, DType::F32)?
         };
-        let scored = match net.draft_vocab() {
+        let scored = match &net.draft_vocab {
             None => lm_head,
             Some(tokens) => lm_head.index_select(&Tensor::new(tokens.tokens(), device)?, 0)?,
         };
         let loss = LossComputer::new(&scored, &options)?;
         let order = None;
-        let kept_seconds = 0.0;
-        Ok(Self { net, loss, embedding, options, adam, position, order, kept_seconds })
-    }
-
-    /// The options of the training.
-    pub fn options(&self) -> &Options {
-        &self.options
-    }
-
-    /// The head's shape and constants.
-    pub fn config(&self) -> &HeadConfig {
-        self.net.config()
-    }
-
-    /// The head's fusion.
-    pub fn kind(&self) -> FusionKind {
-        self.net.kind()
-    }
-
-    /// The head.
-    pub fn net(&self) -> &DraftNet {
-        &self.net
-    }
-
-    /// The position of the training.
-    pub fn position(&self) -> &TrainPosition {
-        &self.position
+        Ok(Self { options, net, adam, position, loss, embedding, order, reserved_seconds: 0.0 })
     }
 
     /// The fraction of the training that is done, 0 to 1.
@@ -156,21 +143,10 @@ impl Trainer {
         let progress = match self.options.length {
             Length::Steps(steps) => self.position.steps as f64 / steps as f64,
             Length::Minutes(minutes) => {
-                (self.position.seconds + self.kept_seconds) / (60.0 * minutes)
+                (self.position.seconds + self.reserved_seconds) / (60.0 * minutes)
             }
         };
         progress.min(1.0)
-    }
-
-    /// Counts time that was not spent on steps: a training limited in minutes has that much less
-    /// for steps.
-    pub(crate) fn spend(&mut self, seconds: f64) {
-        self.position.seconds += seconds;
-    }
-
-    /// Reserves this many seconds of such a training for what comes after the last step.
-    pub fn keep(&mut self, seconds: f64) {
-        self.kept_seconds = seconds;
     }
 
     /// Whether the training is over.
@@ -182,8 +158,8 @@ impl Trainer {
     ///
     /// # Errors
     /// [`TrainError::Example`] if an example cannot be read or there is none,
-    /// [`TrainError::Changed`] if they are not those of the earlier steps, [`TrainError::Diverged`]
-    /// if the loss is no longer a number; the head is then as before the step.
+    /// [`TrainError::Failed`] if they are not those of the earlier steps or the loss is no longer a
+    /// number; the head is then as before the step.
     pub fn step(&mut self, examples: &dyn Examples) -> Result<StepReport, TrainError> {
         let started = Instant::now();
         let epoch = self.position.epoch;
@@ -194,13 +170,13 @@ impl Trainer {
         let progress = self.progress();
         let course = self.course(progress);
         let mut gradients: BTreeMap<String, Tensor> = BTreeMap::new();
-        let mut sums: Vec<((usize, usize), LossSums)> = Vec::new();
+        let mut sums: Vec<Measure> = Vec::new();
         let mut loss = 0.0;
         for batch in &batches {
-            let (output, names) = self.pass(batch, course, counted)?;
+            let output = self.pass(batch, course, counted)?;
             loss += f64::from(output.loss.to_scalar::<f32>()?);
             let found = output.loss.backward()?;
-            for (name, weight) in self.net.weights() {
+            for (name, weight) in &self.net.weights {
                 if let Some(more) = found.get(weight) {
                     // The sum must not keep the graph of this batch alive.
                     let more = more.detach();
@@ -211,32 +187,36 @@ impl Trainer {
                     gradients.insert(name.clone(), sum);
                 }
             }
-            for (name, more) in names.into_iter().zip(&output.sums) {
-                match sums.iter_mut().find(|(known, _)| *known == name) {
-                    Some((_, sum)) => sum.add(more),
-                    None => sums.push((name, *more)),
+            for more in output.sums {
+                let place = |sum: &Measure| (sum.depth, sum.step);
+                match sums.iter_mut().find(|known| place(known) == place(&more)) {
+                    Some(sum) => sum.add(&more),
+                    None => sums.push(more),
                 }
             }
         }
         let step = self.position.steps;
         if !loss.is_finite() {
-            return Err(TrainError::Diverged { step: step + 1, rate: self.options.learning_rate });
+            return Err(TrainError::Failed(format!(
+                "the training diverged: the loss of step {} is not a number; try an --lr below {}",
+                step + 1,
+                self.options.learning_rate
+            )));
         }
         let learning_rate = rate(&self.options, step, progress);
-        self.adam.step(self.net.weights(), &gradients, learning_rate, &self.options)?;
+        self.adam.step(&self.net.weights, &gradients, learning_rate, &self.options)?;
         let tokens = batches.iter().map(|batch| batch.pairs as u64).sum();
         self.position.steps += 1;
         self.position.tokens += tokens;
         let seconds = started.elapsed().as_secs_f64();
         self.position.seconds += seconds;
-        let measures = sums.iter().map(|((depth, step), sums)| sums.measure(*depth, *step));
         Ok(StepReport {
             step: step + 1,
             epoch,
             progress: self.progress(),
             learning_rate,
             loss,
-            measures: measures.collect(),
+            measures: sums.into_iter().map(Measure::mean).collect(),
             tokens,
             seconds,
         })
@@ -255,45 +235,30 @@ impl Trainer {
     ) -> Result<Vec<Measure>, TrainError> {
         let Options { batch_tokens, window, .. } = self.options;
         let course = PassPlan { depth, every_exit: false, feedback, decay: 1.0 };
-        let mut sums = vec![LossSums::default(); feedback + 1];
+        let of = |step| Measure { depth, step, ..Measure::default() };
+        let mut sums: Vec<Measure> = (0..=feedback).map(of).collect();
         for batch in plan(examples, 0, 0, batch_tokens, window) {
-            let batch = self.batch(examples, &batch, FeatureNoise::none())?;
-            let (output, _) = self.pass(&batch, course, 1)?;
+            let batch = self.batch(examples, &batch, None)?;
+            let output = self.pass(&batch, course, 1)?;
             for (sum, more) in sums.iter_mut().zip(&output.sums) {
                 sum.add(more);
             }
         }
-        Ok(sums.iter().enumerate().map(|(step, sums)| sums.measure(depth, step)).collect())
+        Ok(sums.into_iter().map(Measure::mean).collect())
     }
 
     /// Writes a checkpoint to `path`; an existing one is replaced when the new one is complete.
     ///
     /// # Errors
-    /// [`TrainError::Io`] if the disk is full or refuses.
+    /// [`TrainError::File`] if the disk is full or refuses.
     pub fn save(&self, path: &Path) -> Result<(), TrainError> {
         checkpoint::save(path, &self.options, &self.net, &self.adam, &self.position)
-    }
-
-    /// Writes the head to `folder` in the published layout, in f16.
-    ///
-    /// # Errors
-    /// [`TrainError::Io`] if the disk is full or refuses.
-    pub fn export(&self, folder: &Path) -> Result<(), TrainError> {
-        self.net.export(folder)
-    }
-
-    /// The head in the form in which decoding runs it.
-    ///
-    /// # Errors
-    /// If the device fails.
-    pub fn weights(&self) -> Result<HeadWeights, TrainError> {
-        self.net.head_weights()
     }
 
     /// What the step at `progress` runs.
     fn course(&self, progress: f64) -> PassPlan {
         let Options { used, elastic, seed, .. } = self.options;
-        let blocks = self.net.config().blocks();
+        let blocks = self.net.config.blocks();
         let as_used = used.steps > 0 && used.share > 0.0 && progress >= 1.0 - used.share;
         let drawn = match elastic {
             Elastic::Off => false,
@@ -312,16 +277,16 @@ impl Trainer {
         }
     }
 
-    /// Runs a batch forward. Returns the losses, divided by `counted`, and the exit and step of
-    /// each; the deepest exit on true features comes first.
+    /// Runs a batch forward. Returns the losses, divided by `counted`; the deepest exit on true
+    /// features comes first.
     fn pass(
         &self,
         batch: &Batch,
         course: PassPlan,
         counted: usize,
-    ) -> Result<(LossOutput, Vec<(usize, usize)>), TrainError> {
+    ) -> Result<LossOutput, TrainError> {
         let PassPlan { depth, every_exit, feedback, decay } = course;
-        let hidden = self.config().body.hidden;
+        let hidden = self.net.config.body.hidden;
         let (texts, rows, _) = batch.features.dims3()?;
         let embeddings = self.embedding.index_select(&batch.tokens, 0)?;
         let embeddings = embeddings.reshape((texts, rows, hidden))?;
@@ -348,9 +313,7 @@ impl Trainer {
             features = Tensor::cat(&[&first.narrow(1, 0, 1)?, &last], 1)?;
         }
         let own = self.net.lm_head().map(Var::as_tensor);
-        let output = self.loss.compute_with(own, &estimates, &batch.labels, &counts, counted)?;
-        let names = estimates.iter().map(|estimate| (estimate.depth, estimate.step)).collect();
-        Ok((output, names))
+        Ok(self.loss.compute_with(own, &estimates, &batch.labels, &counts, counted)?)
     }
 
     fn next_batch(&mut self, examples: &dyn Examples) -> Result<Batch, TrainError> {
@@ -359,7 +322,12 @@ impl Trainer {
         let now = (examples.len(), total);
         let before = *self.position.examples.get_or_insert(now);
         if before != now {
-            return Err(TrainError::Changed { before, now });
+            return Err(TrainError::Failed(format!(
+                "the training started with {} examples of {} tokens, but now there are {} \
+                 examples of {} tokens; continue with the same data, or start over with a new \
+                 --out",
+                before.0, before.1, now.0, now.1
+            )));
         }
         let position = &mut self.position;
         let mut order = match self.order.take() {
@@ -371,8 +339,8 @@ impl Trainer {
             order = plan(examples, seed, position.epoch, batch_tokens, window);
         }
         let Some(next) = order.get(position.cursor).cloned() else {
-            let reason = "every example has fewer than three tokens".into();
-            return Err(TrainError::Example { index: 0, reason });
+            let reason = "every example has fewer than three tokens".to_owned();
+            return Err(TrainError::Example(0, reason));
         };
         position.cursor += 1;
         position.batches += 1;
@@ -384,24 +352,21 @@ impl Trainer {
         &self,
         examples: &dyn Examples,
         indices: &[usize],
-        noise: FeatureNoise,
+        noise: Option<FeatureNoise>,
     ) -> Result<Batch, TrainError> {
-        let columns = Columns::of(self.config());
-        let vocab = self.config().body.vocab;
+        let columns = Columns::of(&self.net.config);
+        let vocab = self.net.config.body.vocab;
         let width = columns.width();
         let Options { window, mask, .. } = self.options;
         let read = indices.iter().map(|&index| {
             let mut example = examples.get(index)?;
-            example.check(width, vocab).map_err(|reason| TrainError::Example { index, reason })?;
+            example.check(width, vocab).map_err(|reason| TrainError::Example(index, reason))?;
             example.cut(window, width);
             Ok(example)
         });
         let read: Vec<Example> = read.collect::<Result<_, TrainError>>()?;
-        let batch = Batch::new(&read, &columns, mask, noise, self.net.device())?;
-        Ok(match self.net.draft_vocab() {
-            None => batch,
-            Some(scored) => batch.scoring(&read, scored),
-        })
+        let scored = self.net.draft_vocab.as_ref();
+        Ok(Batch::new(&read, &columns, scored, mask, noise, &self.net.device)?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A complete training, on a tiny target whose features follow from its tokens.
 
 use super::*;
-use crate::model::head::{HeadConfig, Table};
+use crate::model::head::{HeadConfig, HeadWeights, Table};
 use crate::train::{MaskRule, Used};
 use half::f16;
 use serde_json::json;
@@ -48,15 +48,15 @@ fn examples() -> Vec<Example> {
 fn time_that_is_spent_elsewhere_is_none_to_learn() {
     let length = Length::Minutes(1.0);
     let mut timed = trainer(Options { length, ..options() });
-    timed.spend(30.0);
+    timed.position.seconds += 30.0;
     assert!((timed.progress() - 0.5).abs() < 1e-9);
-    timed.keep(15.0);
+    timed.reserved_seconds = 15.0;
     assert!((timed.progress() - 0.75).abs() < 1e-9);
-    timed.keep(30.0);
+    timed.reserved_seconds = 30.0;
     assert!(timed.finished());
     // Steps are counted as they are.
     let mut steps = trainer(options());
-    steps.spend(1e6);
+    steps.position.seconds += 1e6;
     assert_eq!(steps.progress(), 0.0);
 }
 
@@ -92,7 +92,7 @@ fn weights(trainer: &Trainer) -> Vec<(String, Vec<u32>)> {
         let values = tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap();
         values.iter().map(|value| value.to_bits()).collect()
     };
-    trainer.net().weights().iter().map(|(name, weight)| (name.clone(), bits(weight))).collect()
+    trainer.net.weights.iter().map(|(name, weight)| (name.clone(), bits(weight))).collect()
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_training_that_was_interrupted_makes_the_same_head() {
         parts = Trainer::resume(&path, &shared(), &Device::Cpu).unwrap();
     }
     assert_eq!(weights(&whole), weights(&parts));
-    let position = |trainer: &Trainer| TrainPosition { seconds: 0.0, ..trainer.position().clone() };
+    let position = |trainer: &Trainer| TrainPosition { seconds: 0.0, ..trainer.position.clone() };
     assert_eq!(position(&whole), position(&parts));
     assert!(reports.last().unwrap().epoch > 0, "the test should cross an epoch");
     assert!(parts.course(parts.progress()).feedback > 0, "and reach the later phase");
@@ -158,7 +158,7 @@ fn a_head_that_scores_some_tokens_learns_stops_and_goes_on_with_them() {
     run(&mut parts, 19);
     assert_eq!(weights(&whole), weights(&parts));
 
-    whole.export(folder.path()).unwrap();
+    whole.net.export(folder.path()).unwrap();
     let spec = crate::library::Spec::Folder(folder.path().to_owned());
     let files = crate::library::open_head(&spec, &mut |_| {}).unwrap();
     assert_eq!(files.config.draft_vocab, Some(7));
@@ -201,7 +201,7 @@ fn no_step_keeps_the_graph_of_another() {
         assert!(tensor.sorted_nodes().is_empty(), "a moment can be differentiated");
     }
     // The check itself detects a graph where there is one.
-    let weight = trainer.net().weights()["W_1"].as_tensor();
+    let weight = trainer.net.weights["W_1"].as_tensor();
     assert!(!(weight + weight).unwrap().sorted_nodes().is_empty());
 }
 
@@ -244,15 +244,15 @@ fn the_head_that_is_exported_can_be_opened() {
     let folder = tempfile::tempdir().unwrap();
     let mut trainer = trainer(options());
     run(&mut trainer, 2);
-    trainer.export(&folder.path().join("head")).unwrap();
+    trainer.net.export(&folder.path().join("head")).unwrap();
     let spec = crate::library::Spec::Folder(folder.path().join("head"));
     let files = crate::library::open_head(&spec, &mut |_| {}).unwrap();
-    assert_eq!(&files.config, trainer.config());
+    assert_eq!(&files.config, &trainer.net.config);
     let opened = HeadWeights::load(&files.config, files.tensors.as_ref()).unwrap();
     let values = |weights: &HeadWeights| {
         weights.blocks[1].gate.flatten_all().unwrap().to_vec1::<f16>().unwrap()
     };
-    assert_eq!(values(&opened), values(&trainer.weights().unwrap()));
+    assert_eq!(values(&opened), values(&trainer.net.head_weights().unwrap()));
     assert_eq!(opened.kind(), FusionKind::Dgf);
 }
 
@@ -281,8 +281,8 @@ fn errors_name_their_cause() {
     wide[3].features.pop();
     wide[5].tokens[0] = 99;
     for index in [3, 5] {
-        let error = trainer.batch(&wide, &[index], FeatureNoise::none()).unwrap_err();
-        assert!(matches!(error, TrainError::Example { index: found, .. } if found == index));
+        let error = trainer.batch(&wide, &[index], None).unwrap_err();
+        assert!(matches!(error, TrainError::Example(found, _) if found == index));
     }
     let none: Vec<Example> = Vec::new();
     let mut empty = super::tests::trainer(Options { mask: MaskRule::Published, ..options() });

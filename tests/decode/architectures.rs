@@ -37,7 +37,7 @@ pub(super) fn drafters(
     context: usize,
 ) -> Vec<Box<dyn Drafter>> {
     let beside = Arc::new(Pool::borrowing(Arc::clone(target.pool()), 1));
-    let config = head_config(&files.config, 2, true);
+    let config = head_config(FusionKind::Dgf, &files.config, 2, true);
     let first = (FirstWeights::default(), 3);
     let net = DraftNet::new(config.clone(), FusionKind::Dgf, None, first, &Device::Cpu).unwrap();
     let weights = net.head_weights().unwrap();

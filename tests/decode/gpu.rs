@@ -45,7 +45,7 @@ fn load_request<'a>(files: &'a TargetFiles, pool: &Arc<Pool>) -> LoadRequest<'a>
 
 /// A head with random weights, nearly all of whose proposals are rejected.
 fn head_weights(files: &TargetFiles) -> HeadWeights {
-    let config = head_config(&files.config, 2, true);
+    let config = head_config(FusionKind::Dgf, &files.config, 2, true);
     let first = (FirstWeights::default(), 3);
     let net = DraftNet::new(config, FusionKind::Dgf, None, first, &Device::Cpu).unwrap();
     net.head_weights().unwrap()

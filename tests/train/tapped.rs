@@ -22,9 +22,9 @@ use dovetail::model::head::{
 };
 use dovetail::settings::{HeadChoice, Settings};
 use dovetail::speculate::{BeamRow, Ranking, Shape};
-use dovetail::train::run::{End, Recipe, RunRequest, TrainDevice, TrainEvent, estimate, train};
+use dovetail::train::run::{Recipe, RunRequest, TrainDevice, TrainEvent, estimate, train};
 use dovetail::train::{
-    Columns, DraftNet, DraftVocabSize, FirstWeights, Length, Past, head_config_of,
+    Columns, DraftNet, DraftVocabSize, FirstWeights, Length, Past, head_config,
 };
 use dovetail::worker::Backend;
 use serde_json::{Value, json};
@@ -55,14 +55,14 @@ fn what_is_trained_is_what_decoding_runs() {
     };
     let scored = DraftVocabulary::new((0..target.vocab as u32).step_by(3).collect());
     for (kind, blocks) in [(FusionKind::Eagle3, 1)] {
-        let config = head_config_of(kind, &target, blocks, false);
+        let config = head_config(kind, &target, blocks, false);
         let first = (FirstWeights::Published, 7);
         let net = DraftNet::new(config, kind, Some(scored.clone()), first, &Device::Cpu).unwrap();
         // Both sides use the weights as they are exported.
-        let net = DraftNet::load(net.config().clone(), &net.half().unwrap(), &Device::Cpu).unwrap();
+        let net = DraftNet::load(net.config.clone(), &net.half().unwrap(), &Device::Cpu).unwrap();
         let weights = net.head_weights().unwrap();
         assert_eq!(weights.kind(), kind);
-        let width = Columns::of(net.config()).read.len();
+        let width = Columns::of(&net.config).read.len();
         assert_eq!(width, 3 * target.hidden);
 
         let features = Tensor::randn(0f32, 1.0, (1, ROWS, width), &Device::Cpu).unwrap();
@@ -159,7 +159,7 @@ fn a_short_training_of_each_kind_gives_a_head_that_drafts() {
             TrainEvent::Chats(chats) => tokens = chats.tokens,
             _ => {}
         };
-        assert_eq!(train(&request, &stop, &mut record).unwrap(), End::Done);
+        train(&request, &stop, &mut record).unwrap();
         let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
         let (early, late) = (mean(&losses[..3]), mean(&losses[losses.len() - 3..]));
         assert!(late < 0.9 * early, "{kind:?}: {losses:?}");

@@ -14,7 +14,7 @@ use super::interrupt;
 use super::output::stdout;
 use super::threads::compute_threads;
 use crate::train::TrainError;
-use crate::train::run::{self, End, RunError, RunRequest};
+use crate::train::run::{self, RunRequest};
 
 pub use args::TrainArgs;
 pub(super) use show::Show;
@@ -59,31 +59,32 @@ pub fn train(args: &TrainArgs) -> CommandResult {
     }
     let end = run::train(&request, &stop, &mut |event| show.take(&event));
     show.clear();
-    match end.map_err(failure)? {
-        End::Done => Ok(writeln!(
+    match end {
+        Ok(()) => Ok(writeln!(
             stdout()?,
             "The head is in {out}, and {out}/README.md describes it. Try it: dovetail --target {} \
              --draft {out}",
             request.recipe.target,
             out = request.out.display(),
         )?),
-        End::Stopped => {
+        Err(TrainError::Stopped) => {
             let out = request.out.display();
             report(&format!("stopped; continue with: dovetail train --resume --out {out}"));
             Err(Failure::quiet(Code::Interrupted))
         }
+        Err(error) => Err(failure(error)),
     }
 }
 
 /// A failure to train, with its exit code.
-pub(super) fn failure(error: RunError) -> Failure {
+pub(super) fn failure(error: TrainError) -> Failure {
     let code = match &error {
-        RunError::Occupied { .. }
-        | RunError::Unfinished { .. }
-        | RunError::Nothing { .. }
-        | RunError::Recipe { .. }
-        | RunError::Train(TrainError::Option { .. }) => Code::Usage,
-        RunError::Library(_) | RunError::Load(_) | RunError::Changed { .. } => Code::Model,
+        TrainError::Occupied(_)
+        | TrainError::Unfinished(_)
+        | TrainError::Nothing(_)
+        | TrainError::Recipe(_)
+        | TrainError::Option(..) => Code::Usage,
+        TrainError::Library(_) | TrainError::Load(_) | TrainError::Changed(_) => Code::Model,
         _ => Code::Failed,
     };
     Failure::new(code, error)

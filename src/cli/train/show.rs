@@ -189,9 +189,9 @@ pub(super) fn estimate_lines(found: &RunEstimate) -> Vec<String> {
     let time = |seconds: f64| HumanDuration(Duration::from_secs_f64(seconds)).to_string();
     let mut lines = vec![format!("chats: {} with {} tokens", found.chats, found.tokens)];
     lines.extend(found.stages.iter().map(|share| {
-        let rate = share.tokens as f64 / share.seconds.max(1e-9);
+        let rate = share.amount as f64 / share.seconds.max(1e-9);
         let name = share.stage.name();
-        format!("{name}: {} tokens, {rate:.0}/s, {}", share.tokens, time(share.seconds))
+        format!("{name}: {} tokens, {rate:.0}/s, {}", share.amount, time(share.seconds))
     }));
     lines.push(format!("total: {}", time(found.seconds())));
     lines.push(format!(
@@ -238,7 +238,6 @@ fn decoded_lines(decoded: &DecodeEval) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::train::run::StageShare;
 
     #[test]
     fn a_line_says_how_far_a_stage_is_and_how_long_it_will_take() {
@@ -259,7 +258,7 @@ mod tests {
 
     #[test]
     fn an_estimate_is_a_plan() {
-        let share = |stage, tokens, seconds| StageShare { stage, tokens, seconds };
+        let share = |stage, amount, seconds| Spent { stage, amount, seconds, peak: 0 };
         let found = RunEstimate {
             chats: 68_000,
             tokens: 40_000_000,

@@ -4,19 +4,18 @@
 use std::fmt::Write;
 use std::io;
 
-use super::RunError;
 use super::run_dir::RunDir;
 use super::state::TrainState;
 use crate::model::head::FusionKind;
-use crate::train::shards::whole;
-use crate::train::{Elastic, Length};
+use crate::train::files::whole;
+use crate::train::{Elastic, FileError, Length};
 
 const FILE: &str = "README.md";
 
 /// Writes the card.
-pub(super) fn write(dir: &RunDir, state: &TrainState, date: &str) -> Result<(), RunError> {
+pub(super) fn write(dir: &RunDir, state: &TrainState, date: &str) -> Result<(), FileError> {
     let text = card(state, date);
-    Ok(whole(&dir.head().join(FILE), |file| io::Write::write_all(file, text.as_bytes()))?)
+    whole(&dir.out.join(FILE), |file| io::Write::write_all(file, text.as_bytes()))
 }
 
 fn card(state: &TrainState, date: &str) -> String {
@@ -45,24 +44,37 @@ fn about(text: &mut String, state: &TrainState, date: &str) -> std::fmt::Result 
     writeln!(text, "This head drafts for the target in speculative decoding: {kind}, {blocks}.")?;
     writeln!(text, "Made by `dovetail train` {} on {date}. Use:\n", env!("CARGO_PKG_VERSION"))?;
     writeln!(text, "```sh\ndovetail --target {} --draft THIS-FOLDER\n```\n", recipe.target)?;
-    writeln!(text, "| target | |\n|---|---|")?;
-    writeln!(text, "| hidden size, vocabulary | {}, {} |", target.hidden, target.vocab)?;
-    writeln!(text, "| fingerprint of the weights | `{}` |", target.weights)?;
-    writeln!(text, "| fingerprint of the vocabulary | `{}` |", target.tokenizer)
+    rows(
+        text,
+        "| target | |",
+        &[
+            ("hidden size, vocabulary", format!("{}, {}", target.hidden, target.vocab)),
+            ("fingerprint of the weights", format!("`{}`", target.weights)),
+            ("fingerprint of the vocabulary", format!("`{}`", target.tokenizer)),
+        ],
+    )
+}
+
+/// A table of names and values.
+fn rows(text: &mut String, head: &str, rows: &[(&str, String)]) -> std::fmt::Result {
+    writeln!(text, "{head}\n|---|---|")?;
+    rows.iter().try_for_each(|(name, value)| writeln!(text, "| {name} | {value} |"))
 }
 
 fn data(text: &mut String, state: &TrainState) -> std::fmt::Result {
     let Some(chats) = &state.chats else { return Ok(()) };
     let file = state.recipe.data.file_name().unwrap_or_default().to_string_lossy();
     writeln!(text, "\n## Data\n\n`{file}`, {} lines:\n", chats.lines)?;
-    writeln!(text, "| | |\n|---|---|")?;
-    writeln!(text, "| chats used | {} |", chats.used)?;
-    writeln!(text, "| of these held out | {} |", chats.held)?;
-    let window = state.recipe.options.window;
-    writeln!(text, "| of these cut at {window} tokens | {} |", chats.cut)?;
-    writeln!(text, "| tokens | {} |", chats.tokens)?;
-    writeln!(text, "| of these the assistant's | {} |", chats.answers)?;
-    writeln!(text, "| lines skipped | {} |", chats.refused)?;
+    let cut = format!("of these cut at {} tokens", state.recipe.options.window);
+    let figures = [
+        ("chats used", chats.used),
+        ("of these held out", chats.held),
+        (&cut, chats.cut),
+        ("tokens", chats.tokens),
+        ("of these the assistant's", chats.answers),
+        ("lines skipped", chats.refused),
+    ];
+    rows(text, "| | |", &figures.map(|(name, figure)| (name, figure.to_string())))?;
     if state.recipe.self_answers {
         writeln!(
             text,
@@ -100,22 +112,26 @@ fn training(text: &mut String, state: &TrainState) -> std::fmt::Result {
         Elastic::AllExits => "every block",
         Elastic::Drawn => "one block drawn in each step",
     };
-    writeln!(text, "\n## Training\n\n![loss](loss.svg)\n\n| | |\n|---|---|")?;
-    writeln!(text, "| length | {length} |")?;
-    writeln!(text, "| batch | {} tokens × {} |", options.batch_tokens, options.accumulate)?;
     let (first, second) = options.betas;
-    writeln!(
-        text,
-        "| AdamW | rate {}, {} steps of warm-up, then linear to 0; betas {first}, {second}; \
-         decay {}; clip ±{} |",
+    let adam = format!(
+        "rate {}, {} steps of warm-up, then linear to 0; betas {first}, {second}; decay {}; clip \
+         ±{}",
         options.learning_rate, options.warmup, options.weight_decay, options.clip
-    )?;
-    writeln!(text, "| loss | {} SmoothL1 + {} cross-entropy |", options.vloss, options.ploss)?;
+    );
     let short = if options.noise_uncapped { ", more on texts below 512 tokens" } else { "" };
-    writeln!(text, "| noise on features | {}{short} |", options.noise)?;
-    writeln!(text, "| outputs trained | {elastic} |")?;
-    writeln!(text, "| on its own outputs | {used} |")?;
-    writeln!(text, "| seed | {} |", options.seed)?;
+    let loss = format!("{} SmoothL1 + {} cross-entropy", options.vloss, options.ploss);
+    writeln!(text, "\n## Training\n\n![loss](loss.svg)\n")?;
+    let figures = [
+        ("length", length),
+        ("batch", format!("{} tokens × {}", options.batch_tokens, options.accumulate)),
+        ("AdamW", adam),
+        ("loss", loss),
+        ("noise on features", format!("{}{short}", options.noise)),
+        ("outputs trained", elastic.to_owned()),
+        ("on its own outputs", used),
+        ("seed", options.seed.to_string()),
+    ];
+    rows(text, "| | |", &figures)?;
     writeln!(text, "\n| stage | amount | time | rate | peak memory |\n|---|---|---|---|---|")?;
     for spent in &state.stages {
         writeln!(text, "| {} |", spent.figures().join(" | "))?;

@@ -5,16 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use super::recipe::Recipe;
+use super::TrainEvent;
 use super::run_dir::RunDir;
 use super::state::{Stage, TrainState};
-use super::{RunError, TrainEvent};
 use crate::hardware::UsageMeter;
 use crate::kernels::{KvFormat, Pool};
 use crate::library::{TargetFiles, TargetFingerprint, find_spec, open_target};
 use crate::model::head::HeadConfig;
 use crate::model::{CpuTarget, LoadRequest};
-use crate::train::{Elastic, head_config_of};
+use crate::train::{Elastic, TrainError, head_config};
 
 pub(super) struct RunContext<'a> {
     pub dir: RunDir,
@@ -25,6 +24,19 @@ pub(super) struct RunContext<'a> {
     pub report: &'a mut dyn FnMut(TrainEvent<'_>),
     gauge: UsageMeter,
     stage: Option<(Stage, Instant, u64)>,
+}
+
+/// The target on the CPU, for texts of up to `positions` tokens.
+pub(in crate::train) fn target(
+    files: &TargetFiles,
+    pool: Arc<Pool>,
+    positions: usize,
+) -> Result<CpuTarget, TrainError> {
+    let config = &files.config;
+    let source = files.weights.as_ref();
+    let capacity = positions.clamp(1, config.max_positions);
+    let kv = KvFormat::F32;
+    Ok(CpuTarget::load(&LoadRequest { config, source, pool, capacity, kv }, &mut |_| {})?)
 }
 
 impl<'a> RunContext<'a> {
@@ -46,7 +58,7 @@ impl<'a> RunContext<'a> {
         name: &str,
         folders: &[String],
         report: &mut dyn FnMut(TrainEvent<'_>),
-    ) -> Result<(TargetFiles, TargetFingerprint), RunError> {
+    ) -> Result<(TargetFiles, TargetFingerprint), TrainError> {
         let files = open_target(&find_spec(name, folders)?, &mut |progress| {
             report(TrainEvent::Fetching(&progress.to_string()));
         })?;
@@ -55,25 +67,25 @@ impl<'a> RunContext<'a> {
     }
 
     /// The target, for texts of up to `positions` tokens.
-    pub fn target(&self, positions: usize) -> Result<CpuTarget, RunError> {
-        let config = &self.files.config;
-        let source = self.files.weights.as_ref();
-        let capacity = positions.clamp(1, config.max_positions);
-        let pool = Arc::clone(&self.pool);
-        let kv = KvFormat::F32;
-        Ok(CpuTarget::load(&LoadRequest { config, source, pool, capacity, kv }, &mut |_| {})?)
+    pub fn target(&self, positions: usize) -> Result<CpuTarget, TrainError> {
+        target(&self.files, Arc::clone(&self.pool), positions)
     }
 
     /// The configuration of the head to train.
     pub fn head_config(&self) -> HeadConfig {
-        let Recipe { kind, blocks, ref options, .. } = self.state.recipe;
-        let elastic = options.elastic != Elastic::Off && blocks > 1;
-        head_config_of(kind, &self.files.config, blocks, elastic)
+        let recipe = &self.state.recipe;
+        let elastic = recipe.options.elastic != Elastic::Off && recipe.blocks > 1;
+        head_config(recipe.kind, &self.files.config, recipe.blocks, elastic)
     }
 
     /// How many tokens of a chat are used: at most as many as the target supports.
     pub fn window(&self) -> usize {
         self.state.recipe.options.window.min(self.files.config.max_positions)
+    }
+
+    /// How many of the chats are held out.
+    pub fn held(&self) -> usize {
+        self.state.chats.as_ref().map_or(0, |chats| chats.held)
     }
 
     /// Begins a stage of `total` units; 0 if that is unknown.
@@ -98,7 +110,7 @@ impl<'a> RunContext<'a> {
 
     /// Ends the stage, temporarily or finally: the time and memory that it took are added up and
     /// saved.
-    pub fn end(&mut self, amount: u64) -> Result<(), RunError> {
+    pub fn end(&mut self, amount: u64) -> Result<(), TrainError> {
         self.look();
         if let Some((stage, since, peak)) = self.stage.take() {
             self.state.spend(stage, amount, since.elapsed(), peak);

@@ -1,16 +1,20 @@
 //! The last stage: the finished head drafts for its target on held-out prompts, alternating with
 //! plain decoding. It must never change the head.
 
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::TrainEvent;
 use super::context::RunContext;
-use super::decoded::{DecodeEval, DecodeRow};
 use super::state::Stage;
-use super::{RunError, TrainEvent};
 use crate::decode::{Engine, Request, RoundOptions};
 use crate::draft::{Budget, Drafter, FeatureHead};
 use crate::kernels::KvFormat;
 use crate::library::{Spec, open_head};
 use crate::model::head::{HeadError, HeadPrecision, HeadWeights, PackedHead, SharedTables};
 use crate::speculate::{SamplerSettings, Shape};
+use crate::train::TrainError;
 use crate::train::render::Text;
 
 /// The paper's tree.
@@ -22,18 +26,56 @@ const LONGEST: usize = 96;
 /// better head from a worse one, few enough to take little of the training's time.
 const LOOK: usize = 48;
 
+/// The results of decoding with the head. τ = committed tokens / target passes, without the
+/// prompt's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DecodeEval {
+    /// How many prompts were answered.
+    pub prompts: usize,
+    /// How many of these gave the same text as plain decoding at every m.
+    pub same: usize,
+    /// Plain decoding, then each m.
+    pub rows: Vec<DecodeRow>,
+}
+
+/// One way of decoding.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DecodeRow {
+    /// m: how many blocks are used; 0 without a draft.
+    pub blocks: usize,
+    /// How many tokens follow the first one of each answer.
+    pub tokens: usize,
+    /// How many passes the target made.
+    pub rounds: usize,
+    /// The time, including drafting.
+    pub seconds: f64,
+}
+
+impl DecodeRow {
+    /// Tokens per pass.
+    pub fn tau(&self) -> f64 {
+        self.tokens as f64 / self.rounds.max(1) as f64
+    }
+
+    /// Tokens per second.
+    pub fn speed(&self) -> f64 {
+        if self.seconds > 0.0 { self.tokens as f64 / self.seconds } else { 0.0 }
+    }
+}
+
 /// Decodes, unless that has been done or there is nothing to do.
-pub(super) fn decode(run: &mut RunContext<'_>, texts: &[Text]) -> Result<(), RunError> {
-    let recipe = run.state.recipe.clone();
+pub(super) fn decode(run: &mut RunContext<'_>, texts: &[Text]) -> Result<(), TrainError> {
     let prompts = prompts(run, texts);
     if run.state.decoded.is_some() || prompts.is_empty() {
         return Ok(());
     }
-    let files = open_head(&Spec::Folder(run.dir.head().to_owned()), &mut |_| {})?;
+    let files = open_head(&Spec::Folder(run.dir.out.clone()), &mut |_| {})?;
     let weights = HeadWeights::load(&files.config, files.tensors.as_ref())?;
     let mut decoder = Decoder::new(run, &weights, prompts, LONGEST)?;
     let mut ways = vec![DecodeRow::default()];
-    ways.extend(recipe.depths().map(|blocks| DecodeRow { blocks, ..DecodeRow::default() }));
+    ways.extend(
+        run.state.recipe.depths().map(|blocks| DecodeRow { blocks, ..DecodeRow::default() }),
+    );
     let mut decoded = DecodeEval { rows: ways, ..DecodeEval::default() };
     run.begin(Stage::Decoding, prompts.len() as u64);
     for text in prompts {
@@ -41,7 +83,7 @@ pub(super) fn decode(run: &mut RunContext<'_>, texts: &[Text]) -> Result<(), Run
         let mut same = true;
         for row in &mut decoded.rows {
             if run.stopping() {
-                return Err(RunError::Stopped);
+                return Err(TrainError::Stopped);
             }
             let said = decoder.answer(run, text, row)?;
             match &plain {
@@ -66,7 +108,7 @@ pub(super) fn tau(
     weights: &HeadWeights,
     texts: &[Text],
     most: usize,
-) -> Result<Option<f64>, RunError> {
+) -> Result<Option<f64>, TrainError> {
     let prompts = prompts(run, texts);
     let prompts = &prompts[..prompts.len().min(most)];
     if prompts.is_empty() {
@@ -82,8 +124,7 @@ pub(super) fn tau(
 
 /// The held-out texts whose prompts are decoded.
 fn prompts<'a>(run: &RunContext<'_>, texts: &'a [Text]) -> &'a [Text] {
-    let held = run.state.chats.as_ref().map_or(0, |chats| chats.held);
-    &texts[..held.min(run.state.recipe.decode).min(texts.len())]
+    &texts[..run.held().min(run.state.recipe.decode).min(texts.len())]
 }
 
 /// The target with a head, as the program would run them.
@@ -101,13 +142,13 @@ impl Decoder {
         weights: &HeadWeights,
         prompts: &[Text],
         longest: usize,
-    ) -> Result<Self, RunError> {
+    ) -> Result<Self, TrainError> {
         let starts = prompts.iter().map(|text| text.answers[0].start);
         let room = run.files.config.max_positions;
         let context = (starts.max().unwrap_or(0) + longest + SHAPE.gamma).min(room);
         let target = run.target(context)?;
         let shared = SharedTables::of(&target);
-        let pool = std::sync::Arc::clone(&run.pool);
+        let pool = Arc::clone(&run.pool);
         let precision = HeadPrecision::Four;
         let kv = KvFormat::F16;
         let source = weights.config.features(run.files.config.layers).map_err(HeadError::from)?;
@@ -125,7 +166,7 @@ impl Decoder {
         run: &RunContext<'_>,
         text: &Text,
         row: &mut DecodeRow,
-    ) -> Result<Vec<u32>, RunError> {
+    ) -> Result<Vec<u32>, TrainError> {
         let Self { engine, context, longest } = self;
         engine.forget();
         let prompt = text.tokens[..text.answers[0].start].to_vec();

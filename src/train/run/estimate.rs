@@ -7,14 +7,17 @@ use candle_core::Device;
 
 use super::answers::TOGETHER;
 use super::context::RunContext;
-use super::learn::{draft_vocab, shared};
+use super::learn::draft_vocab;
 use super::recipe::Recipe;
 use super::run_dir::RunDir;
-use super::state::{Chats, Stage, TrainState};
-use super::{RunError, RunRequest, TrainEvent, device, features, texts};
+use super::state::{Chats, Spent, Stage, TrainState};
+use super::{RunRequest, TrainEvent, device, features, texts};
+use crate::model::head::SharedTables;
 use crate::train::render::Text;
-use crate::train::shards::{self, ShardError, Slice};
-use crate::train::{Columns, Elastic, Length, Options, Trainer, Used, chats, head_config_of};
+use crate::train::shards::{self, Slice};
+use crate::train::{
+    Columns, Elastic, FileError, Length, Options, TrainError, Trainer, Used, chats, head_config,
+};
 
 /// How many tokens the sample has: a few batches of a small training, a minute of a large target.
 const SAMPLE: usize = 1536;
@@ -27,7 +30,7 @@ pub struct RunEstimate {
     /// How many tokens they have.
     pub tokens: u64,
     /// The stages in their order.
-    pub stages: Vec<StageShare>,
+    pub stages: Vec<Spent>,
     /// Bytes of the features on disk.
     pub features: u64,
     /// Bytes of the checkpoint on disk, including the previous one.
@@ -38,38 +41,27 @@ pub struct RunEstimate {
     pub memory: u64,
 }
 
-/// One stage of a training.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StageShare {
-    /// Which stage.
-    pub stage: Stage,
-    /// Tokens.
-    pub tokens: u64,
-    /// Time.
-    pub seconds: f64,
-}
-
 impl RunEstimate {
     /// Time of all stages.
     pub fn seconds(&self) -> f64 {
-        self.stages.iter().map(|share| share.seconds).sum()
+        self.stages.iter().map(|stage| stage.seconds).sum()
     }
 }
 
 /// Estimates what `request` will take.
 ///
 /// # Errors
-/// [`RunError`] as for [`super::train`].
+/// [`TrainError`] as for [`super::train`].
 pub fn estimate(
     request: &RunRequest,
     stop: &AtomicBool,
     report: &mut dyn FnMut(TrainEvent<'_>),
-) -> Result<RunEstimate, RunError> {
+) -> Result<RunEstimate, TrainError> {
     let recipe = &request.recipe;
     recipe.check()?;
     let device = device(request.device)?;
     let at = std::env::temp_dir();
-    let folder = tempfile::tempdir_in(&at).map_err(|source| ShardError::write(&at, source))?;
+    let folder = tempfile::tempdir_in(&at).map_err(|source| FileError::write(&at, source))?;
     let (files, fingerprint) = RunContext::open(&recipe.target, &request.model_folders, report)?;
     let dir = RunDir::begin(&folder.path().join("head"))?;
     let mut sampled = recipe.clone();
@@ -113,14 +105,13 @@ pub fn estimate(
 
 /// How many chats will be used and how many tokens they have; if the target is to answer them,
 /// scaled up from the sample.
-fn whole(recipe: &Recipe, known: &Chats) -> Result<(usize, u64), RunError> {
+fn whole(recipe: &Recipe, known: &Chats) -> Result<(usize, u64), TrainError> {
     if !recipe.self_answers {
         return Ok((known.used, known.tokens as u64));
     }
-    let unreadable = |source| RunError::Data { path: recipe.data.clone(), source };
     let mut count = 0;
-    for line in chats::read(&recipe.data).map_err(unreadable)? {
-        count += usize::from(line.map_err(unreadable)?.1.is_ok());
+    for line in chats::read(&recipe.data)? {
+        count += usize::from(line?.1.is_ok());
     }
     let count = count.min(recipe.limit.unwrap_or(usize::MAX));
     let each = known.tokens as f64 / known.used.max(1) as f64;
@@ -128,10 +119,10 @@ fn whole(recipe: &Recipe, known: &Chats) -> Result<(usize, u64), RunError> {
 }
 
 /// What a stage took on the sample, multiplied by `times`.
-fn laid_over(run: &RunContext<'_>, stage: Stage, times: f64) -> Option<StageShare> {
-    let spent = run.state.stages.iter().find(|spent| spent.stage == stage)?;
-    let tokens = (spent.amount as f64 * times) as u64;
-    Some(StageShare { stage, tokens, seconds: spent.seconds * times })
+fn laid_over(run: &RunContext<'_>, stage: Stage, times: f64) -> Option<Spent> {
+    let spent = run.state.stages.iter().find(|spent| spent.stage == stage)?.clone();
+    let amount = (spent.amount as f64 * times) as u64;
+    Some(Spent { amount, seconds: spent.seconds * times, ..spent })
 }
 
 /// How large a head is.
@@ -157,7 +148,7 @@ impl Learner<'_> {
         run: &mut RunContext<'_>,
         texts: &[Text],
         tokens: u64,
-    ) -> Result<(StageShare, HeadSize), RunError> {
+    ) -> Result<(Spent, HeadSize), TrainError> {
         let options = &self.recipe.options;
         let used = options.used;
         let own = if used.steps > 0 { used.share } else { 0.0 };
@@ -181,7 +172,8 @@ impl Learner<'_> {
                 (seconds * ((1.0 - own) * on_features + own * on_own), seconds)
             }
         };
-        Ok((StageShare { stage: Stage::Training, tokens: tokens as u64, seconds }, size))
+        let stage = Stage::Training;
+        Ok((Spent { stage, amount: tokens as u64, seconds, peak: 0 }, size))
     }
 
     /// Tokens per second of the second step of a training whose every step runs all blocks, and the
@@ -191,7 +183,7 @@ impl Learner<'_> {
         run: &mut RunContext<'_>,
         texts: &[Text],
         used: Used,
-    ) -> Result<(f64, HeadSize), RunError> {
+    ) -> Result<(f64, HeadSize), TrainError> {
         let elastic = match self.recipe.options.elastic {
             Elastic::Drawn => Elastic::Off,
             other => other,
@@ -204,17 +196,16 @@ impl Learner<'_> {
             used,
             ..self.recipe.options.clone()
         };
-        let config = head_config_of(self.recipe.kind, &run.files.config, self.recipe.blocks, false);
-        let scored = draft_vocab(run, texts);
-        let shared = shared(run)?;
         let kind = self.recipe.kind;
+        let config = head_config(kind, &run.files.config, self.recipe.blocks, false);
+        let scored = draft_vocab(run, texts);
+        let shared = SharedTables::of(&run.target(1)?);
         let mut trainer = Trainer::new(config, kind, scored, &shared, options, self.device)?;
         trainer.step(&self.examples)?;
         let report = trainer.step(&self.examples)?;
-        let net = trainer.net();
-        let weights = net.weights().values().map(|weight| weight.elem_count() as u64).sum();
-        let map = net.draft_vocab().map_or(0, |tokens| size_of_val(tokens.offsets().as_slice()));
-        let size = HeadSize { weights, map: map as u64 };
+        let map = trainer.net.draft_vocab.as_ref();
+        let map = map.map_or(0, |tokens| size_of_val(tokens.offsets().as_slice()));
+        let size = HeadSize { weights: trainer.net.parameters(), map: map as u64 };
         Ok((report.tokens as f64 / report.seconds.max(1e-6), size))
     }
 

@@ -1,20 +1,19 @@
 //! The second stage: the target runs once over every text, and its features are written to shards.
 //! It must not depend on chats.
 
-use super::RunError;
 use super::context::RunContext;
 use super::state::{Stage, size};
 use crate::model::head::HeadError;
 use crate::model::{CpuTarget, Target};
-use crate::train::Columns;
 use crate::train::render::Text;
 use crate::train::shards::{self, ShardWriter, Shards};
+use crate::train::{Columns, TrainError};
 
 /// How many tokens one pass has; the training can be stopped between two passes.
 const SLICE: usize = 256;
 
 /// The texts with their features, held-out ones first; computed if they do not exist yet.
-pub(super) fn features(run: &mut RunContext<'_>, texts: &[Text]) -> Result<Shards, RunError> {
+pub(super) fn features(run: &mut RunContext<'_>, texts: &[Text]) -> Result<Shards, TrainError> {
     let head = run.head_config();
     let width = Columns::of(&head).width();
     let work = run.dir.work();
@@ -37,13 +36,13 @@ pub(super) fn features(run: &mut RunContext<'_>, texts: &[Text]) -> Result<Shard
     run.begin(Stage::Features, tokens as u64);
     let mut done = 0;
     for text in left {
-        let Some(features) = pass(run, &mut target, tapped, text, done)? else {
+        let features = pass(run, &mut target, tapped, text, done);
+        if let Err(TrainError::Stopped) = features {
             // What is complete is kept, even if it does not fill a shard.
             writer.finish()?;
             run.end(done)?;
-            return Err(RunError::Stopped);
-        };
-        writer.push(text, &features)?;
+        }
+        writer.push(text, &features?)?;
         done += text.tokens.len() as u64;
     }
     writer.finish()?;
@@ -52,19 +51,19 @@ pub(super) fn features(run: &mut RunContext<'_>, texts: &[Text]) -> Result<Shard
 }
 
 /// The features of a text, `[L, width]`: the final norm's outputs, or the tapped states, each
-/// followed by that output; `None` if it was stopped.
+/// followed by that output.
 fn pass(
     run: &mut RunContext<'_>,
     target: &mut CpuTarget,
     tapped: bool,
     text: &Text,
     before: u64,
-) -> Result<Option<Vec<f32>>, RunError> {
+) -> Result<Vec<f32>, TrainError> {
     target.truncate(0);
     let mut features = Vec::new();
     for slice in text.tokens.chunks(SLICE) {
         if run.stopping() {
-            return Ok(None);
+            return Err(TrainError::Stopped);
         }
         if tapped {
             let (states, normed) = target.prefill_with_norm(slice)?;
@@ -79,5 +78,5 @@ fn pass(
         }
         run.at(before + target.len() as u64);
     }
-    Ok(Some(features))
+    Ok(features)
 }

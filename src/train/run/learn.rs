@@ -7,17 +7,15 @@ use std::time::{Duration, Instant};
 use candle_core::Device;
 
 use super::context::RunContext;
-use super::decode_eval;
 use super::log::Log;
 use super::looks::Looks;
-use super::recipe::Recipe;
 use super::state::{Best, Stage};
-use super::{RunError, TrainEvent};
+use super::{TrainEvent, decode_eval};
 use crate::library::made_for;
 use crate::model::head::{DraftVocabulary, SharedTables};
 use crate::train::render::Text;
 use crate::train::shards::{Shards, Slice};
-use crate::train::{Examples, Length, Measure, Options, Trainer, draft_vocabulary};
+use crate::train::{Examples, Length, Measure, Options, TrainError, Trainer, draft_vocabulary};
 
 const CHECKPOINT: &str = "checkpoint.safetensors";
 /// The time between two checkpoints.
@@ -29,39 +27,38 @@ pub(super) fn learn(
     rendered: &[Text],
     shards: &Shards,
     device: &Device,
-) -> Result<(), RunError> {
+) -> Result<(), TrainError> {
     let recipe = run.state.recipe.clone();
-    let held = run.state.chats.as_ref().map_or(0, |chats| chats.held);
+    let held = run.held();
     let texts = shards.part(held..shards.texts());
     let path = run.dir.file(CHECKPOINT);
-    let shared = shared(run)?;
+    // Nothing else of the target is kept.
+    let shared = SharedTables::of(&run.target(1)?);
     let mut trainer = if path.exists() {
         Trainer::resume(&path, &shared, device)?
     } else {
-        let config = run.head_config();
         let mut options = recipe.options.clone();
         if let Some(epochs) = recipe.epochs {
             options.length = Length::Steps(steps(epochs, &texts, &options));
         }
         let draft_vocab = draft_vocab(run, rendered);
-        Trainer::new(config, recipe.kind, draft_vocab, &shared, options, device)?
+        Trainer::new(run.head_config(), recipe.kind, draft_vocab, &shared, options, device)?
     };
     drop(shared);
-    let weights: usize = trainer.net().weights().values().map(|w| w.elem_count()).sum();
     // A checkpoint holds each weight and its two moments in single precision, and the previous one
     // is still there while it is written; then comes the head in half precision.
-    run.dir.need(26 * weights as u64)?;
-    let mut looks = Looks::new(trainer.options().length);
+    run.dir.need(26 * trainer.net.parameters())?;
+    let mut looks = Looks::new(trainer.options.length);
     let check = to_measure(shards, held, looks.tokens());
-    let mut log = Log::open(run.dir.head(), trainer.position().steps)?;
-    let before = trainer.position().tokens;
+    let mut log = Log::open(&run.dir, trainer.position.steps)?;
+    let before = trainer.position.tokens;
     run.begin(Stage::Training, 0);
     let mut saved = Instant::now();
     while !trainer.finished() {
         if run.stopping() {
             trainer.save(&path)?;
-            run.end(trainer.position().tokens - before)?;
-            return Err(RunError::Stopped);
+            run.end(trainer.position.tokens - before)?;
+            return Err(TrainError::Stopped);
         }
         let share = trainer.progress();
         let report = trainer.step(&texts)?;
@@ -73,12 +70,13 @@ pub(super) fn learn(
             look(run, &mut log, &trainer, &check, rendered, looks.prompts())?;
             let seconds = began.elapsed().as_secs_f64();
             looks.took(seconds);
-            trainer.spend(seconds);
-            trainer.keep(looks.last());
+            // A training limited in minutes has that much less for steps.
+            trainer.position.seconds += seconds;
+            trainer.reserved_seconds = looks.longest;
         }
         if saved.elapsed() > PAUSE {
             // The previous checkpoint is still there, so training continues without this one.
-            note(run, trainer.save(&path).map_err(RunError::from));
+            note(run, trainer.save(&path));
             saved = Instant::now();
         }
     }
@@ -86,7 +84,7 @@ pub(super) fn learn(
     keep_best(run, &trainer, &check)?;
     let drawn = log.draw(&recipe.options);
     note(run, drawn);
-    run.end(trainer.position().tokens - before)
+    run.end(trainer.position.tokens - before)
 }
 
 /// Measures the head during the training, and keeps it if it is the best so far.
@@ -97,18 +95,18 @@ fn look(
     check: &Slice<'_>,
     rendered: &[Text],
     prompts: usize,
-) -> Result<(), RunError> {
-    let Recipe { blocks, options, .. } = run.state.recipe.clone();
-    let found = trainer.measure(check, blocks, options.used.steps)?;
-    let tau = decode_eval::tau(run, &trainer.weights()?, rendered, prompts)?;
-    let step = trainer.position().steps;
+) -> Result<(), TrainError> {
+    let recipe = &run.state.recipe;
+    let found = trainer.measure(check, recipe.blocks, recipe.options.used.steps)?;
+    let tau = decode_eval::tau(run, &trainer.net.head_weights()?, rendered, prompts)?;
+    let step = trainer.position.steps;
     note(run, log.held(step, &found, tau));
     (run.report)(TrainEvent::Held { measures: &found, tau });
     let right: f64 = found.iter().map(|measure| measure.right[0]).sum();
     let score = tau.unwrap_or(right / found.len().max(1) as f64);
     if run.state.best.as_ref().is_none_or(|best| score >= best.score) {
         let held = measures(run, trainer, check)?;
-        trainer.export(&run.dir.best())?;
+        trainer.net.export(&run.dir.best())?;
         run.state.best = Some(Best { step, score, held });
         run.dir.save(&run.state)?;
     }
@@ -120,7 +118,7 @@ fn measures(
     run: &RunContext<'_>,
     trainer: &Trainer,
     check: &Slice<'_>,
-) -> Result<Vec<Measure>, RunError> {
+) -> Result<Vec<Measure>, TrainError> {
     let recipe = &run.state.recipe;
     let mut all = Vec::new();
     for depth in recipe.depths() {
@@ -134,31 +132,27 @@ fn keep_best(
     run: &mut RunContext<'_>,
     trainer: &Trainer,
     check: &Slice<'_>,
-) -> Result<(), RunError> {
-    let last = trainer.position().steps;
-    match run.state.best.clone() {
-        Some(Best { step, held, .. }) => {
-            if step < last {
-                run.note(&format!(
-                    "using the head of step {step}, which did better on the held-out chats than \
-                     the last one, of step {last}"
-                ));
-            }
-            run.dir.take_best()?;
-            run.state.held = held;
+) -> Result<(), TrainError> {
+    let last = trainer.position.steps;
+    if let Some(Best { step, held, .. }) = run.state.best.clone() {
+        if step < last {
+            run.note(&format!(
+                "using the head of step {step}, which did better on the held-out chats than the \
+                 last one, of step {last}"
+            ));
         }
-        None => {
-            run.state.held = measures(run, trainer, check)?;
-            trainer.export(run.dir.head())?;
-        }
+        run.dir.take_best()?;
+        run.state.held = held;
+    } else {
+        run.state.held = measures(run, trainer, check)?;
+        trainer.net.export(&run.dir.out)?;
     }
-    Ok(made_for(run.dir.head(), &run.state.target)?)
+    Ok(made_for(&run.dir.out, &run.state.target)?)
 }
 
 /// The tokens to score, chosen by what the assistant says in the training texts.
 pub(super) fn draft_vocab(run: &mut RunContext<'_>, texts: &[Text]) -> Option<DraftVocabulary> {
-    let held = run.state.chats.as_ref().map_or(0, |chats| chats.held);
-    let learned = texts.get(held..).unwrap_or_default();
+    let learned = texts.get(run.held()..).unwrap_or_default();
     let said = learned.iter().flat_map(|text| {
         text.answers.iter().flat_map(|answer| text.tokens.get(answer.clone()).unwrap_or_default())
     });
@@ -180,11 +174,6 @@ fn steps(epochs: f64, texts: &dyn Examples, options: &Options) -> u64 {
     (epochs * tokens as f64 / batch.max(1) as f64).ceil().max(1.0) as u64
 }
 
-/// What the head shares with the target; nothing else of the target is kept.
-pub(super) fn shared(run: &RunContext<'_>) -> Result<SharedTables, RunError> {
-    Ok(SharedTables::of(&run.target(1)?))
-}
-
 /// As many of the held-out texts as can be measured quickly.
 fn to_measure(shards: &Shards, held: usize, most: usize) -> Slice<'_> {
     let all = shards.part(0..held);
@@ -197,7 +186,7 @@ fn to_measure(shards: &Shards, held: usize, most: usize) -> Slice<'_> {
 }
 
 /// A failure outside of the training itself does not end it.
-fn note(run: &mut RunContext<'_>, done: Result<(), RunError>) {
+fn note(run: &mut RunContext<'_>, done: Result<(), TrainError>) {
     if let Err(error) = done {
         run.note(&error.to_string());
     }

@@ -1,16 +1,14 @@
 //! The log of a training: a JSON line per step, and the loss curve drawn from it. It must never
 //! decide what is measured.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
 
 use serde::{Deserialize, Serialize};
 
-use super::RunError;
+use super::run_dir::RunDir;
 use crate::chart::{Lines, Series};
-use crate::train::shards::{ShardError, whole};
-use crate::train::{Measure, Options, StepReport};
+use crate::train::files::{LineFile, whole};
+use crate::train::{Measure, Options, StepReport, TrainError};
 
 const FILE: &str = "log.jsonl";
 const CURVE: &str = "loss.svg";
@@ -42,39 +40,22 @@ impl LogLine {
 }
 
 pub(super) struct Log {
-    folder: PathBuf,
-    file: File,
+    dir: RunDir,
+    file: LineFile,
     entries: Vec<LogLine>,
 }
 
 impl Log {
     /// Resumes after `steps` steps. Lines of later steps are dropped, because those steps are run
     /// again.
-    pub fn open(folder: &Path, steps: u64) -> Result<Self, RunError> {
-        let path = folder.join(FILE);
-        let entries: Vec<LogLine> = match File::open(&path) {
-            // An incomplete last line belongs to a step after the last checkpoint.
-            Ok(file) => BufReader::new(file)
-                .lines()
-                .map_while(Result::ok)
-                .filter_map(|line| serde_json::from_str(&line).ok())
-                .filter(|entry: &LogLine| entry.step() <= steps)
-                .collect(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(source) => return Err(ShardError::read(&path, source).into()),
-        };
-        let failed = |source| ShardError::write(&path, source);
-        let mut text = Vec::new();
-        for entry in &entries {
-            line(&mut text, entry).map_err(failed)?;
-        }
-        whole(&path, |file| file.write_all(&text))?;
-        let file = OpenOptions::new().append(true).open(&path).map_err(failed)?;
-        Ok(Self { folder: folder.to_owned(), file, entries })
+    pub fn open(dir: &RunDir, steps: u64) -> Result<Self, TrainError> {
+        let kept = |line: &LogLine| line.step() <= steps;
+        let (file, entries) = LineFile::resume(dir.out.join(FILE), kept)?;
+        Ok(Self { dir: dir.clone(), file, entries })
     }
 
     /// Adds a step.
-    pub fn step(&mut self, report: &StepReport) -> Result<(), RunError> {
+    pub fn step(&mut self, report: &StepReport) -> Result<(), TrainError> {
         self.add(LogLine::Step(report.clone()))
     }
 
@@ -84,20 +65,19 @@ impl Log {
         step: u64,
         measures: &[Measure],
         tau: Option<f64>,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), TrainError> {
         self.add(LogLine::Held { step, measures: measures.to_vec(), tau })
     }
 
-    fn add(&mut self, entry: LogLine) -> Result<(), RunError> {
-        let mut text = Vec::new();
-        let written = line(&mut text, &entry).and_then(|()| self.file.write_all(&text));
+    fn add(&mut self, entry: LogLine) -> Result<(), TrainError> {
+        let written = self.file.add(&entry);
         self.entries.push(entry);
-        Ok(written.map_err(|source| ShardError::write(&self.folder.join(FILE), source))?)
+        Ok(written?)
     }
 
     /// Draws the loss of the deepest exit on the target's features, during training and on held-out
     /// chats.
-    pub fn draw(&self, options: &Options) -> Result<(), RunError> {
+    pub fn draw(&self, options: &Options) -> Result<(), TrainError> {
         let loss =
             |measure: &Measure| options.vloss * measure.vloss + options.ploss * measure.ploss;
         let mut trained: Vec<(f64, f64)> = Vec::new();
@@ -122,15 +102,10 @@ impl Log {
             y: "loss".into(),
             series: vec![series("training", means(&trained)), series("held-out chats", held)],
         };
-        let text = chart.svg().map_err(|error| RunError::Curve(error.to_string()))?;
-        Ok(whole(&self.folder.join(CURVE), |file| file.write_all(text.as_bytes()))?)
+        let failed = |error| TrainError::Failed(format!("cannot draw the loss curve: {error}"));
+        let text = chart.svg().map_err(failed)?;
+        Ok(whole(&self.dir.out.join(CURVE), |file| file.write_all(text.as_bytes()))?)
     }
-}
-
-fn line(into: &mut Vec<u8>, entry: &LogLine) -> io::Result<()> {
-    serde_json::to_writer(&mut *into, entry)?;
-    into.push(b'\n');
-    Ok(())
 }
 
 /// At most [`POINTS`] points, each the mean of its neighbours.
@@ -157,19 +132,15 @@ mod tests {
     #[test]
     fn a_log_goes_on_at_the_checkpoint() {
         let folder = tempfile::tempdir().unwrap();
-        let mut log = Log::open(folder.path(), 0).unwrap();
-        (1..=5).for_each(|step| log.step(&report(step)).unwrap());
+        let dir = RunDir { out: folder.path().to_owned() };
+        let mut log = Log::open(&dir, 0).unwrap();
+        for step in 1..=5 {
+            log.step(&report(step)).unwrap();
+        }
         log.held(5, &report(5).measures, Some(1.5)).unwrap();
-        // An interruption leaves the last line incomplete.
-        log.file.write_all(b"{\"step\":{\"st").unwrap();
-        drop(log);
-        let log = Log::open(folder.path(), 3).unwrap();
-        assert_eq!(
-            log.entries,
-            (1..=3).map(|step| LogLine::Step(report(step))).collect::<Vec<_>>()
-        );
-        let text = fs::read_to_string(folder.path().join(FILE)).unwrap();
-        assert_eq!(text.lines().count(), 3);
+        let log = Log::open(&dir, 3).unwrap();
+        let kept: Vec<_> = (1..=3).map(|step| LogLine::Step(report(step))).collect();
+        assert_eq!(log.entries, kept);
         log.draw(&Options::default()).unwrap();
         let svg = fs::read_to_string(folder.path().join(CURVE)).unwrap();
         assert!(svg.contains("held-out chats"), "{svg}");

@@ -21,8 +21,8 @@ pub(super) struct Looks {
     whole: Option<f64>,
     /// How many seconds measurements have taken.
     spent: f64,
-    /// How many seconds the longest took.
-    longest: f64,
+    /// How many seconds the longest took, which are reserved for the measurement at the end.
+    pub longest: f64,
 }
 
 impl Looks {
@@ -63,11 +63,6 @@ impl Looks {
         self.spent += seconds;
         self.longest = self.longest.max(seconds);
     }
-
-    /// How many seconds to reserve for the measurement at the end.
-    pub fn last(&self) -> f64 {
-        self.longest
-    }
 }
 
 #[cfg(test)]
@@ -81,7 +76,7 @@ mod tests {
         let mut seconds = 0.0;
         let mut count = 0;
         let share = |seconds: f64, looks: &Looks| {
-            f64::min((seconds + looks.last()) / (60.0 * minutes), 1.0)
+            f64::min((seconds + looks.longest) / (60.0 * minutes), 1.0)
         };
         while share(seconds, &looks) < 1.0 {
             let before = share(seconds, &looks);

@@ -9,10 +9,8 @@ mod answers;
 mod card;
 mod context;
 mod decode_eval;
-mod decoded;
 mod estimate;
 mod features;
-mod fingerprint;
 mod learn;
 mod log;
 mod looks;
@@ -27,20 +25,15 @@ use std::sync::atomic::AtomicBool;
 use candle_core::Device;
 use clap::ValueEnum;
 
-pub use decoded::{DecodeEval, DecodeRow};
-pub use estimate::{RunEstimate, StageShare, estimate};
+pub(super) use context::target;
+pub use decode_eval::{DecodeEval, DecodeRow};
+pub use estimate::{RunEstimate, estimate};
 pub use recipe::Recipe;
-pub(super) use recipe::rank;
 pub use state::{Best, Chats, Spent, Stage, TrainState, size};
-pub(super) use texts::one as rendered;
+pub(super) use texts::{Drawn, render};
 
-use super::shards::{self, ShardError};
 use super::{Measure, StepReport, TrainError};
 use crate::chat::today;
-use crate::decode::DecodeError;
-use crate::library::{LibraryError, TokenizerError};
-use crate::model::head::HeadError;
-use crate::model::{LoadError, TargetError};
 use context::RunContext;
 use run_dir::RunDir;
 
@@ -84,15 +77,6 @@ pub enum TrainEvent<'a> {
     Spent(&'a Spent),
 }
 
-/// How a training ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The head is finished.
-    Done,
-    /// It was stopped; what was done is kept.
-    Stopped,
-}
-
 /// Where a head is trained; the target runs on the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TrainDevice {
@@ -123,201 +107,23 @@ pub struct RunRequest {
     pub model_folders: Vec<String>,
 }
 
-/// Why a training cannot continue.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The folder contains other things.
-    #[error("{} is not an empty folder; name a new one with --out", out.display())]
-    Occupied {
-        /// The folder.
-        out: PathBuf,
-    },
-    /// The folder contains a training.
-    #[error(
-        "{} already contains a training; continue it with --resume, or name a new folder with \
-         --out",
-        out.display()
-    )]
-    Unfinished {
-        /// The folder.
-        out: PathBuf,
-    },
-    /// There is no training to resume.
-    #[error(
-        "{} contains no training to continue; start one without --resume",
-        out.display()
-    )]
-    Nothing {
-        /// The folder.
-        out: PathBuf,
-    },
-    /// The recipe is different.
-    #[error(
-        "the training in {} was started with {name} {before}, not {now}; leave out the flag, or \
-         start over with another --out", out.display()
-    )]
-    Recipe {
-        /// The folder.
-        out: PathBuf,
-        /// The figure.
-        name: String,
-        /// Its value then.
-        before: String,
-        /// Its value now.
-        now: String,
-    },
-    /// The target is different.
-    #[error(
-        "this training was started with another target: {what} was {before}, but is {now} in \
-         {name}; continue with the same target, or start over with another --out"
-    )]
-    Changed {
-        /// What differs.
-        what: &'static str,
-        /// The target's name now.
-        name: String,
-        /// Then.
-        before: String,
-        /// Now.
-        now: String,
-    },
-    /// The state of a training cannot be used.
-    #[error("cannot use {}: {reason}; start over with another --out", path.display())]
-    State {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The chats cannot be read.
-    #[error("cannot read the chats in {}: {source}", path.display())]
-    Data {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        source: std::io::Error,
-    },
-    /// There is too little to learn from.
-    #[error(
-        "{}: {usable} of {lines} lines can be used, but at least 2 are needed{fault}",
-        path.display()
-    )]
-    NoChats {
-        /// The file.
-        path: PathBuf,
-        /// How many lines there are.
-        lines: usize,
-        /// How many of them are chats.
-        usable: usize,
-        /// The first fault.
-        fault: String,
-    },
-    /// The result cannot be written.
-    #[error(
-        "cannot write {}: {source}; name another file with --out, or free some disk space",
-        path.display()
-    )]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        source: std::io::Error,
-    },
-    /// The disk is too small.
-    #[error(
-        "{} needs {} of disk space, but only {} is free; use fewer chats (--limit), a shorter \
-         --window or an --out on a larger disk, or free some space and continue with --resume",
-        out.display(), size(*needed), size(*free)
-    )]
-    Room {
-        /// The folder.
-        out: PathBuf,
-        /// Bytes needed.
-        needed: u64,
-        /// Bytes there are.
-        free: u64,
-    },
-    /// The device does not exist, or this build cannot use it.
-    #[error("cannot train on {wish:?}: {reason}; use --device cpu")]
-    Device {
-        /// What was requested.
-        wish: TrainDevice,
-        /// Why not.
-        reason: String,
-    },
-    /// The curve could not be drawn.
-    #[error("cannot draw the loss curve: {0}")]
-    Curve(String),
-    /// It was stopped.
-    #[error("stopped")]
-    Stopped,
-    /// A shard cannot be written or read.
-    #[error(transparent)]
-    Shard(#[from] ShardError),
-    /// The learning failed.
-    #[error(transparent)]
-    Train(TrainError),
-    /// The target's files cannot be used.
-    #[error(transparent)]
-    Library(#[from] LibraryError),
-    /// The target's tokenizer failed.
-    #[error(transparent)]
-    Tokenizer(#[from] TokenizerError),
-    /// The target cannot be loaded.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// A pass of the target failed.
-    #[error(transparent)]
-    Target(#[from] TargetError),
-    /// The finished head cannot be used.
-    #[error(transparent)]
-    Head(#[from] HeadError),
-    /// An answer failed.
-    #[error(transparent)]
-    Decode(#[from] DecodeError),
-}
-
-impl From<TrainError> for RunError {
-    fn from(error: TrainError) -> Self {
-        match error {
-            // A full disk has a remedy here: what is already on it is enough to resume.
-            TrainError::Io { path, source } if shards::is_full(&source) => {
-                Self::Shard(ShardError::Write { path, source })
-            }
-            other => Self::Train(other),
-        }
-    }
-}
-
 /// The recipe of the training in `out`.
 ///
 /// # Errors
-/// [`RunError::Nothing`] if there is none, [`RunError::State`] if it cannot be read.
-pub fn stored(out: &Path) -> Result<Recipe, RunError> {
+/// [`TrainError::Nothing`] if there is none, [`TrainError::File`] if it cannot be read.
+pub fn stored(out: &Path) -> Result<Recipe, TrainError> {
     Ok(RunDir::resume(out)?.1.recipe)
 }
 
-/// Trains a head, from its current state to the end or until `stop` is set.
+/// Trains a head, from its current state to the end.
 ///
 /// # Errors
-/// [`RunError`]; what was done so far is kept.
+/// [`TrainError`]: [`TrainError::Stopped`] once `stop` is set. What was done so far is kept.
 pub fn train(
     request: &RunRequest,
     stop: &AtomicBool,
     report: &mut dyn FnMut(TrainEvent<'_>),
-) -> Result<End, RunError> {
-    match stages(request, stop, report) {
-        Ok(()) => Ok(End::Done),
-        Err(RunError::Stopped) => Ok(End::Stopped),
-        Err(error) => Err(error),
-    }
-}
-
-fn stages(
-    request: &RunRequest,
-    stop: &AtomicBool,
-    report: &mut dyn FnMut(TrainEvent<'_>),
-) -> Result<(), RunError> {
+) -> Result<(), TrainError> {
     let RunRequest { out, recipe, threads, .. } = request;
     recipe.check()?;
     let device = device(request.device)?;
@@ -325,13 +131,23 @@ fn stages(
     if let Some((_, state)) = &stored {
         let wished = recipe.clone().for_width(state.target.hidden);
         if let Some((name, before, now)) = state.recipe.differences(&wished).into_iter().next() {
-            return Err(RunError::Recipe { out: out.clone(), name, before, now });
+            return Err(TrainError::Recipe(format!(
+                "the training in {} was started with {name} {before}, not {now}; leave out the \
+                 flag, or start over with another --out",
+                out.display()
+            )));
         }
     }
     let (files, fingerprint) = RunContext::open(&recipe.target, &request.model_folders, report)?;
     let (dir, state) = match stored {
         Some((dir, state)) => {
-            fingerprint::check(&state.target, &fingerprint)?;
+            if let Some(found) = state.target.difference(&fingerprint) {
+                return Err(TrainError::Changed(format!(
+                    "this training was started with another target: {} was {}, but is {} in {}; \
+                     continue with the same target, or start over with another --out",
+                    found.what, found.before, found.now, fingerprint.name
+                )));
+            }
             (dir, state)
         }
         None => {
@@ -353,11 +169,13 @@ fn stages(
     if request.keep_work { Ok(()) } else { run.dir.clear() }
 }
 
-fn device(wish: TrainDevice) -> Result<Device, RunError> {
+fn device(wish: TrainDevice) -> Result<Device, TrainError> {
     let found = match wish {
         TrainDevice::Cpu => Ok(Device::Cpu),
         TrainDevice::Cuda => Device::new_cuda(0),
         TrainDevice::Auto => Device::cuda_if_available(0),
     };
-    found.map_err(|error| RunError::Device { wish, reason: error.to_string() })
+    found.map_err(|error| {
+        TrainError::Failed(format!("cannot train on {wish:?}: {error}; use --device cpu"))
+    })
 }

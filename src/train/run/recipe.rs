@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::model::head::FusionKind;
-use crate::speculate::Noise;
 use crate::train::{
     DraftVocabSize, Elastic, FirstWeights, Length, MaskRule, Options, TrainError, Used,
 };
@@ -143,51 +142,40 @@ impl Recipe {
     /// # Errors
     /// [`TrainError::Option`] for the first figure that makes no sense.
     pub fn check(&self) -> Result<(), TrainError> {
-        let name = "blocks";
-        let value = self.blocks.to_string();
         if self.kind == FusionKind::Eagle3 && self.blocks != 1 {
             let reason = "1, since an EAGLE-3 head has one block";
-            return Err(TrainError::Option { name, value, reason });
+            return Err(TrainError::Option("blocks", self.blocks.to_string(), reason));
         }
-        self.options.clone().checked().map(|_| ())
+        self.options.check()
     }
 
     /// The figures in which `other` differs, by name: (name, here, there).
     pub fn differences(&self, other: &Self) -> Vec<(String, String, String)> {
-        let flat = |recipe: &Self| {
-            let mut fields = Vec::new();
-            // A recipe consists of numbers, texts and lists, all of which JSON can represent.
-            flatten("", &serde_json::to_value(recipe).unwrap_or_default(), &mut fields);
-            fields
+        let here = self.figures();
+        let there = other.figures();
+        let value = |fields: &[(String, String)], name: &str| {
+            let found = fields.iter().find(|(known, _)| known == name);
+            found.map_or_else(|| "nothing".to_owned(), |(_, value)| value.clone())
         };
-        let here = flat(self);
-        let there = flat(other);
-        let find = |fields: &[(String, String)], name: &str| {
-            fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
-        };
-        let mut names: Vec<&String> = here.iter().chain(&there).map(|(name, _)| name).collect();
-        names.dedup();
-        let mut found: Vec<(String, String, String)> = Vec::new();
-        for name in names {
-            let a = find(&here, name);
-            let b = find(&there, name);
-            if a != b && !found.iter().any(|(known, ..)| known == name) {
-                let nothing = || "nothing".to_owned();
-                found.push((name.clone(), a.unwrap_or_else(nothing), b.unwrap_or_else(nothing)));
-            }
-        }
-        found
+        let own = |name: &str| here.iter().any(|(known, _)| known == name);
+        let others = there.iter().filter(|(name, _)| !own(name));
+        let names = here.iter().chain(others).map(|(name, _)| name);
+        let all = names.map(|name| (name.clone(), value(&here, name), value(&there, name)));
+        all.filter(|(_, here, there)| here != there).collect()
+    }
+
+    /// Every figure with its name.
+    fn figures(&self) -> Vec<(String, String)> {
+        let mut figures = Vec::new();
+        // A recipe consists of numbers, texts and lists, all of which JSON can represent.
+        flatten("", &serde_json::to_value(self).unwrap_or_default(), &mut figures);
+        figures
     }
 }
 
 /// What trainings scored before this could be chosen.
 fn all_tokens() -> DraftVocabSize {
     DraftVocabSize::All
-}
-
-/// The place of the chat in `line` in the order into which `seed` shuffles the chats.
-pub(in crate::train) fn rank(seed: u64, line: usize) -> (u64, usize) {
-    (Noise::new(seed, line).bits(0), line)
 }
 
 fn flatten(name: &str, value: &Value, into: &mut Vec<(String, String)>) {

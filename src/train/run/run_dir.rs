@@ -5,10 +5,10 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::RunError;
-use super::state::TrainState;
+use super::state::{TrainState, size};
 use crate::files::remove_leftovers;
-use crate::train::shards::{ShardError, whole};
+use crate::train::files::whole;
+use crate::train::{FileError, TrainError};
 
 const WORK: &str = "work";
 const STATE: &str = "run.json";
@@ -19,57 +19,49 @@ const HEAD_FILES: [&str; 2] = ["model.safetensors", "config.json"];
 /// The run directory of a training.
 #[derive(Clone, Debug)]
 pub struct RunDir {
-    out: PathBuf,
+    /// Where the head goes.
+    pub(super) out: PathBuf,
 }
 
 impl RunDir {
     /// A new training's folder, which must not exist yet or must be empty.
     ///
     /// # Errors
-    /// [`RunError::Unfinished`] and [`RunError::Occupied`] if something is in it.
-    pub fn begin(out: &Path) -> Result<Self, RunError> {
+    /// [`TrainError::Unfinished`] and [`TrainError::Occupied`] if something is in it.
+    pub fn begin(out: &Path) -> Result<Self, TrainError> {
         let dir = Self { out: out.to_owned() };
-        if dir.state_path().exists() {
-            return Err(RunError::Unfinished { out: out.to_owned() });
+        if dir.file(STATE).exists() {
+            return Err(TrainError::Unfinished(dir.out));
         }
         let ours = match fs::read_dir(out) {
             Ok(mut entries) => entries.next().is_none(),
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
         if !ours {
-            return Err(RunError::Occupied { out: out.to_owned() });
+            return Err(TrainError::Occupied(dir.out));
         }
         let work = dir.work();
-        fs::create_dir_all(&work).map_err(|source| ShardError::write(&work, source))?;
+        fs::create_dir_all(&work).map_err(|source| FileError::write(&work, source))?;
         Ok(dir)
     }
 
     /// The folder of a training to resume, and its state.
     ///
     /// # Errors
-    /// [`RunError::Nothing`] if there is none, [`RunError::State`] if its state cannot be read.
-    pub fn resume(out: &Path) -> Result<(Self, TrainState), RunError> {
+    /// [`TrainError::Nothing`] if there is none, [`TrainError::File`] if its state cannot be read.
+    pub fn resume(out: &Path) -> Result<(Self, TrainState), TrainError> {
         let dir = Self { out: out.to_owned() };
-        let path = dir.state_path();
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(RunError::Nothing { out: out.to_owned() });
-            }
-            Err(source) => return Err(ShardError::read(&path, source).into()),
-        };
-        let state = serde_json::from_str(&text)
-            .map_err(|error| RunError::State { path, reason: error.to_string() })?;
+        let path = dir.file(STATE);
+        if !path.exists() {
+            return Err(TrainError::Nothing(dir.out));
+        }
+        let text = fs::read_to_string(&path).map_err(|source| FileError::read(&path, source))?;
+        let state = serde_json::from_str(&text).map_err(|error| unusable(&path, error))?;
         // Left by a training that was killed while it wrote.
         for folder in [out, &dir.work()] {
             remove_leftovers(folder);
         }
         Ok((dir, state))
-    }
-
-    /// Where the head goes.
-    pub fn head(&self) -> &Path {
-        &self.out
     }
 
     /// Where the work files are.
@@ -85,12 +77,12 @@ impl RunDir {
     /// Makes the best head so far the result.
     ///
     /// # Errors
-    /// [`ShardError::Write`].
-    pub(crate) fn take_best(&self) -> Result<(), RunError> {
+    /// [`FileError::Write`].
+    pub(crate) fn take_best(&self) -> Result<(), TrainError> {
         for name in HEAD_FILES {
             let from = self.best().join(name);
             let to = self.out.join(name);
-            let bytes = fs::read(&from).map_err(|source| ShardError::read(&from, source))?;
+            let bytes = fs::read(&from).map_err(|source| FileError::read(&from, source))?;
             whole(&to, |file| file.write_all(&bytes))?;
         }
         Ok(())
@@ -101,34 +93,34 @@ impl RunDir {
         self.work().join(name)
     }
 
-    fn state_path(&self) -> PathBuf {
-        self.file(STATE)
-    }
-
     /// Writes the state.
     ///
     /// # Errors
-    /// [`ShardError::Write`]; the previous state stays.
-    pub fn save(&self, state: &TrainState) -> Result<(), RunError> {
-        let path = self.state_path();
-        let text = serde_json::to_vec_pretty(state)
-            .map_err(|error| RunError::State { path: path.clone(), reason: error.to_string() })?;
+    /// [`FileError::Write`]; the previous state stays.
+    pub fn save(&self, state: &TrainState) -> Result<(), TrainError> {
+        let path = self.file(STATE);
+        let text = serde_json::to_vec_pretty(state).map_err(|error| unusable(&path, error))?;
         Ok(whole(&path, |file| file.write_all(&text))?)
     }
 
     /// Refuses what does not fit on the disk.
     ///
     /// # Errors
-    /// [`RunError::Room`] with both figures.
-    pub fn need(&self, bytes: u64) -> Result<(), RunError> {
+    /// [`TrainError::Failed`] with both figures.
+    pub fn need(&self, bytes: u64) -> Result<(), TrainError> {
         self.fits(bytes, free(&self.work()))
     }
 
-    fn fits(&self, needed: u64, free: Option<u64>) -> Result<(), RunError> {
+    fn fits(&self, needed: u64, free: Option<u64>) -> Result<(), TrainError> {
         match free {
-            Some(free) if free < needed => {
-                Err(RunError::Room { out: self.out.clone(), needed, free })
-            }
+            Some(free) if free < needed => Err(TrainError::Failed(format!(
+                "{} needs {} of disk space, but only {} is free; use fewer chats (--limit), a \
+                 shorter --window or an --out on a larger disk, or free some space and continue \
+                 with --resume",
+                self.out.display(),
+                size(needed),
+                size(free)
+            ))),
             _ => Ok(()),
         }
     }
@@ -136,11 +128,15 @@ impl RunDir {
     /// Removes the work folder of a finished training.
     ///
     /// # Errors
-    /// [`ShardError::Write`].
-    pub fn clear(&self) -> Result<(), RunError> {
+    /// [`FileError::Write`].
+    pub fn clear(&self) -> Result<(), TrainError> {
         let work = self.work();
-        Ok(fs::remove_dir_all(&work).map_err(|source| ShardError::write(&work, source))?)
+        Ok(fs::remove_dir_all(&work).map_err(|source| FileError::write(&work, source))?)
     }
+}
+
+fn unusable(path: &Path, error: serde_json::Error) -> FileError {
+    FileError::new("use", path, error, "; start over with another --out")
 }
 
 /// Bytes available to us on the disk of `folder`; `None` if the system does not say.
@@ -167,14 +163,14 @@ mod tests {
         let out = folder.path().join("a/head");
         let dir = RunDir::begin(&out).unwrap();
         assert!(dir.work().is_dir());
-        assert!(matches!(RunDir::resume(&out), Err(RunError::Nothing { .. })));
+        assert!(matches!(RunDir::resume(&out), Err(TrainError::Nothing(_))));
         // It was interrupted before the first state was written, so the folder is not empty.
-        assert!(matches!(RunDir::begin(&out), Err(RunError::Occupied { .. })));
+        assert!(matches!(RunDir::begin(&out), Err(TrainError::Occupied(_))));
         dir.clear().unwrap();
         RunDir::begin(&out).unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "x").unwrap();
-        assert!(matches!(RunDir::begin(&file), Err(RunError::Occupied { .. })));
+        assert!(matches!(RunDir::begin(&file), Err(TrainError::Occupied(_))));
     }
 
     #[test]
@@ -184,7 +180,7 @@ mod tests {
         fs::write(dir.file(STATE), "{\"recipe\":").unwrap();
         let error = RunDir::resume(folder.path()).unwrap_err().to_string();
         assert!(error.contains("run.json") && error.contains("EOF"), "{error}");
-        assert!(matches!(RunDir::begin(folder.path()), Err(RunError::Unfinished { .. })));
+        assert!(matches!(RunDir::begin(folder.path()), Err(TrainError::Unfinished(_))));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::decoded::DecodeEval;
+use super::decode_eval::DecodeEval;
 use super::recipe::Recipe;
 use crate::library::TargetFingerprint;
 use crate::train::Measure;

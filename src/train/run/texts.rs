@@ -1,110 +1,112 @@
 //! The first stage: every chat of the file in the target's tokens, in the order in which they are
 //! used, the held-out ones first. Lines that cannot be used are counted and reported.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::answers;
 use super::context::RunContext;
-use super::recipe::rank;
 use super::state::{Chats, Stage};
-use super::{RunError, TrainEvent};
+use super::{TrainEvent, answers};
 use crate::chat::Message;
-use crate::train::chats::{self, ChatFault};
-use crate::train::render::{RenderError, Renderer, Text};
-use crate::train::shards::{ShardError, whole};
+use crate::speculate::Noise;
+use crate::train::TrainError;
+use crate::train::chats;
+use crate::train::files::{read_lines, write_lines};
+use crate::train::render::{Renderer, Text};
 
 const FILE: &str = "texts.jsonl";
 /// How many faults are kept word for word; the others are counted.
 const NAMED: usize = 100;
 
 /// The texts, held-out ones first; rendered if they have not been rendered yet.
-pub(super) fn texts(run: &mut RunContext<'_>) -> Result<Vec<Text>, RunError> {
+pub(super) fn texts(run: &mut RunContext<'_>) -> Result<Vec<Text>, TrainError> {
     let path = run.dir.file(FILE);
     if run.state.chats.is_some() && path.exists() {
-        return read(&path);
+        return Ok(read_lines(&path)?);
     }
     let recipe = run.state.recipe.clone();
     let renderer = Renderer::new(&run.files, run.window(), recipe.system.clone());
     let answered = if recipe.self_answers { Some(answers::answer(run, &renderer)?) } else { None };
-    let unreadable = |source| RunError::Data { path: recipe.data.clone(), source };
-    let mut chats = Chats::default();
-    let mut texts = Vec::new();
     run.begin(Stage::Render, 0);
-    for line in chats::read(&recipe.data).map_err(unreadable)? {
-        if run.stopping() {
-            // Rendering is quick and starts again.
-            return Err(RunError::Stopped);
-        }
-        let (number, chat) = line.map_err(unreadable)?;
-        chats.lines += 1;
-        let chat = match (&answered, chat) {
-            (Some(answered), Ok(_)) => match answered.get(&number) {
-                Some(chat) => Ok(chat.clone()),
-                // Not drawn.
-                None => continue,
-            },
-            (_, chat) => chat,
-        };
-        match one(&renderer, number, chat)? {
-            Ok(text) => texts.push(text),
-            Err(fault) => {
-                chats.refused += 1;
-                if chats.faults.len() < NAMED {
-                    let why = fault.to_string();
-                    (run.report)(TrainEvent::Refused { line: number, why: &why });
-                    chats.faults.push((number, why));
-                }
-            }
-        }
-        run.at(chats.lines as u64);
-    }
-    order(&mut texts, recipe.options.seed);
-    texts.truncate(recipe.limit.unwrap_or(usize::MAX));
-    if texts.len() < 2 {
-        let fault = chats.faults.first().map(|(line, why)| format!("; line {line}: {why}"));
-        let lines = chats.lines;
-        let fault = fault.unwrap_or_default();
-        return Err(RunError::NoChats { path: recipe.data, lines, usable: texts.len(), fault });
-    }
-    chats.used = texts.len();
+    let drawn = Drawn { limit: recipe.limit, seed: recipe.options.seed };
+    let (texts, mut chats) =
+        render(&recipe.data, &renderer, drawn, answered.as_ref(), run.stop, run.report)?;
     chats.held = held(texts.len(), recipe.held_out);
-    chats.cut = texts.iter().filter(|text| text.cut).count();
-    chats.tokens = texts.iter().map(|text| text.tokens.len()).sum();
-    chats.answers = texts.iter().flat_map(|text| &text.answers).map(|answer| answer.len()).sum();
-    whole(&path, |file| {
-        let mut out = BufWriter::new(file);
-        for text in &texts {
-            serde_json::to_writer(&mut out, text)?;
-            out.write_all(b"\n")?;
-        }
-        out.flush()
-    })?;
+    write_lines(&path, &texts)?;
     let lines = chats.lines as u64;
     run.state.chats = Some(chats);
     run.end(lines)?;
     Ok(texts)
 }
 
-/// A chat of the file in tokens, or why it cannot be used.
-///
-/// # Errors
-/// If the tokenizer fails.
-pub(in crate::train) fn one(
+/// Which chats are used, and in which order.
+#[derive(Clone, Copy)]
+pub(in crate::train) struct Drawn {
+    /// The most chats; `None` means all.
+    pub limit: Option<usize>,
+    pub seed: u64,
+}
+
+/// The usable chats of a file in tokens, and what its lines turned out to be. If the target
+/// `answered`, only what it answered is used.
+pub(in crate::train) fn render(
+    data: &Path,
     renderer: &Renderer,
-    line: usize,
-    chat: Result<Vec<Message>, ChatFault>,
-) -> Result<Result<Text, ChatFault>, RunError> {
-    let chat = match chat {
-        Ok(chat) => chat,
-        Err(fault) => return Ok(Err(fault)),
-    };
-    match renderer.text(line, &chat) {
-        Ok(text) => Ok(Ok(text)),
-        Err(RenderError::Fault(fault)) => Ok(Err(fault)),
-        Err(RenderError::Tokenizer(error)) => Err(error.into()),
+    drawn: Drawn,
+    answered: Option<&BTreeMap<usize, Vec<Message>>>,
+    stop: &AtomicBool,
+    report: &mut dyn FnMut(TrainEvent<'_>),
+) -> Result<(Vec<Text>, Chats), TrainError> {
+    let mut chats = Chats::default();
+    let mut texts = Vec::new();
+    for line in chats::read(data)? {
+        if stop.load(Ordering::Relaxed) {
+            // Rendering is quick and starts again.
+            return Err(TrainError::Stopped);
+        }
+        let (line, mut chat) = line?;
+        chats.lines += 1;
+        if let (Some(answered), Ok(chat)) = (answered, &mut chat) {
+            // A chat that was not drawn has no answers.
+            let Some(own) = answered.get(&line) else { continue };
+            chat.clone_from(own);
+        }
+        match chat.and_then(|chat| renderer.text(line, &chat)) {
+            Ok(text) => texts.push(text),
+            Err(fault) => {
+                chats.refused += 1;
+                if chats.faults.len() < NAMED {
+                    let why = fault.to_string();
+                    report(TrainEvent::Refused { line, why: &why });
+                    chats.faults.push((line, why));
+                }
+            }
+        }
+        report(TrainEvent::At(chats.lines as u64));
     }
+    order(&mut texts, drawn.seed);
+    texts.truncate(drawn.limit.unwrap_or(usize::MAX));
+    if texts.len() < 2 {
+        let fault = chats.faults.first().map(|(line, why)| format!("; line {line}: {why}"));
+        return Err(TrainError::Failed(format!(
+            "{}: {} of {} lines can be used, but at least 2 are needed{}",
+            data.display(),
+            texts.len(),
+            chats.lines,
+            fault.unwrap_or_default()
+        )));
+    }
+    chats.used = texts.len();
+    chats.cut = texts.iter().filter(|text| text.cut).count();
+    chats.tokens = texts.iter().map(|text| text.tokens.len()).sum();
+    chats.answers = texts.iter().flat_map(|text| &text.answers).map(|answer| answer.len()).sum();
+    Ok((texts, chats))
+}
+
+/// The place of the chat in `line` in the order into which `seed` shuffles the chats.
+pub(super) fn rank(seed: u64, line: usize) -> (u64, usize) {
+    (Noise::new(seed, line).bits(0), line)
 }
 
 /// Shuffles by the seed and each chat's line only, so that adding or removing a chat leaves the
@@ -114,21 +116,8 @@ fn order(texts: &mut [Text], seed: u64) {
 }
 
 /// How many of `texts` are held out: the given share, but at least one on each side.
-pub(super) fn held(texts: usize, share: f64) -> usize {
+fn held(texts: usize, share: f64) -> usize {
     ((texts as f64 * share).round() as usize).clamp(1, texts.saturating_sub(1).max(1))
-}
-
-fn read(path: &Path) -> Result<Vec<Text>, RunError> {
-    let failed = |source| RunError::from(ShardError::read(path, source));
-    let file = BufReader::new(File::open(path).map_err(failed)?);
-    let parse = |line: std::io::Result<String>| {
-        serde_json::from_str(&line.map_err(failed)?).map_err(|error| {
-            let path = path.to_owned();
-            let reason = error.to_string();
-            RunError::from(ShardError::Damaged { path, reason })
-        })
-    };
-    file.lines().map(parse).collect()
 }
 
 #[cfg(test)]
