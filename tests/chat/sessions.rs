@@ -134,16 +134,13 @@ fn quit(mut pty: Pty) {
 fn two_windows_on_one_conversation_lose_no_turn() {
     let home = tempfile::tempdir().unwrap();
     let mut first = window("answers.jsonl", &home);
-    first.send("First question\r");
-    first.wait_for(ANSWER);
+    first.type_until("First question\r", ANSWER);
     first.wait_for(" instead of ");
     let mut second = window("answers.jsonl", &home);
-    second.send("/load first\r");
-    second.wait_for(ANSWER);
+    second.type_until("/load first\r", ANSWER);
     first.send("Said in the first\r");
     first.wait("the answer", |screen| screen.matches(" instead of ").count() == 2);
-    second.send("Said in the second\r");
-    second.wait_for("continues as a copy");
+    second.type_until("Said in the second\r", "continues as a copy");
     quit(second);
     quit(first);
     let store = SessionStore::at(sessions(&home));
@@ -165,22 +162,18 @@ fn two_windows_on_one_conversation_lose_no_turn() {
 fn a_killed_window_leaves_its_question_and_an_ended_one_marks_its_answer() {
     let home = tempfile::tempdir().unwrap();
     let mut killed = window("slow.jsonl", &home);
-    killed.send("Remember this\r");
-    killed.wait_for("small fox");
+    killed.type_until("Remember this\r", "small fox");
     killed.signal("KILL");
     let leftover = sessions(&home).join(".dovetail-killed.tmp");
     fs::write(&leftover, "{").unwrap();
     let mut next = window("slow.jsonl", &home);
     assert!(!leftover.exists());
-    next.send("/load remember\r");
-    next.wait_for("❯ Remember this");
-    next.send("And this\r");
-    next.wait_for("small fox");
+    next.type_until("/load remember\r", "❯ Remember this");
+    next.type_until("And this\r", "small fox");
     next.signal("TERM");
     assert_eq!(next.end().code, 0);
     let mut last = window("slow.jsonl", &home);
-    last.send("/load remember\r");
-    last.wait_for("small fox");
+    last.type_until("/load remember\r", "small fox");
     last.wait_for(" · stopped");
     quit(last);
 }

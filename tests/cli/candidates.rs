@@ -1,6 +1,6 @@
 //! Candidates with their own settings, and the papers' tables.
 
-use crate::support::program::{Home, outcome};
+use crate::support::program::{Home, assert_has, outcome};
 use serde_json::Value;
 
 const QUICK: [&str; 7] = ["bench", "--prompts", "everyday", "--limit", "1", "--max-tokens", "8"];
@@ -25,8 +25,7 @@ fn those_that_cannot_take_part_are_named_and_the_others_run() {
          dovetail:m=9;eagle2-60:gamma=5"
     );
     let flags = ["--json", "--gamma", "3", "--strategies", &wanted];
-    let (code, out, err) = outcome(&mut home.command(&[&QUICK[..], &flags].concat()));
-    assert_eq!(code, 1, "{err}");
+    let (out, err) = home.ran(1, &[&QUICK[..], &flags].concat());
     for words in
         ["did you mean `dovetail`", "draft_dgf_m1`", "/no/such", "`dovetail:m=9` asks for M = 9"]
     {
@@ -50,9 +49,7 @@ fn those_that_cannot_take_part_are_named_and_the_others_run() {
         assert!(drafted.unwrap() <= most * rounds.unwrap(), "{answer}");
     }
     // If a candidate that cannot take part is the only one, nothing is left to run.
-    let (code, _, err) =
-        outcome(&mut home.command(&[&QUICK[..], &["--strategies", "duo:k=77"]].concat()));
-    assert!(code == 2 && err.contains("`k` must be"), "{code}: {err}");
+    home.refuses(2, &[&QUICK[..], &["--strategies", "duo:k=77"]].concat(), &["`k` must be"]);
 }
 
 #[test]
@@ -62,9 +59,7 @@ fn a_process_of_its_own_has_memory_of_its_own() {
     std::fs::write(&file, "# two\npld\ndovetail:label=ours,gamma=4,m=all\n").unwrap();
     let file = file.to_str().unwrap();
     let flags = ["--isolated", "--json", "--candidates", file, "--temperature", "0,1"];
-    let (code, out, err) = outcome(&mut home.command(&[&QUICK[..], &flags].concat()));
-    assert_eq!(code, 0, "{err}");
-    let results: Value = serde_json::from_str(&out).unwrap();
+    let results = home.json(&[&QUICK[..], &flags].concat());
     let mut found = names(&results);
     found.sort();
     assert_eq!(found, ["ours", "plain", "pld"]);
@@ -87,32 +82,27 @@ fn a_table_of_a_paper_has_theirs_and_ours() {
     let home = Home::new();
     let quick = ["--limit", "1", "--max-tokens", "8"];
     let table = ["bench", "paper", "--table", "3"];
-    let (code, out, err) = outcome(&mut home.command(&[&table[..], &quick].concat()));
     // The bundled head has four blocks: rows with more blocks are left out.
-    assert_eq!(code, 1, "{err}");
-    assert!(err.contains("left out: `w/ DGF + 4` asks for M = 5"), "{err}");
-    assert!(err.contains("left out: `w/o both` needs an EAGLE-1 or EAGLE-2 head"), "{err}");
-    for words in ["Table III", "L parameters", "ours/paper", "2.62× 5.38", "--eagle-head"] {
-        assert!(out.contains(words), "{words}: {out}");
-    }
+    let (out, err) = home.ran(1, &[&table[..], &quick].concat());
+    let eagle = "left out: `w/o both` needs an EAGLE-1 or EAGLE-2 head";
+    assert_has(&err, &["left out: `w/ DGF + 4` asks for M = 5", eagle]);
+    assert_has(&out, &["Table III", "L parameters", "ours/paper", "2.62× 5.38", "--eagle-head"]);
     let ours = out.lines().find(|line| line.starts_with("w/ DGF + 1")).unwrap();
     assert!(ours.contains('×') && ours.contains('M'), "{ours}");
 
     let table = ["bench", "paper", "--table", "duo-3", "--prompts", "mt_bench,gsm8k"];
     let (code, out, err) = outcome(&mut home.command(&[&table[..], &quick].concat()));
     assert!(matches!(code, 0 | 1), "{err}");
-    for words in
-        ["c+2", "98.71", "`gsm8k` is used for math.", "There are no prompts for translation"]
-    {
-        assert!(out.contains(words), "{words}: {out}");
-    }
+    assert_has(
+        &out,
+        &["c+2", "98.71", "`gsm8k` is used for math.", "There are no prompts for translation"],
+    );
     for (flags, words) in [
         (&["--table", "9"][..], "duo-3, duo-4"),
         (&["--figure", "9"], "duo-5"),
         (&["--table", "duo-3", "--prompts", "everyday"], "no prompts for mt_bench"),
     ] {
-        let (code, _, err) = outcome(&mut home.command(&[&["bench", "paper"], flags].concat()));
-        assert!(code == 2 && err.contains(words), "{flags:?}: {err}");
+        home.refuses(2, &[&["bench", "paper"], flags].concat(), &[words]);
     }
 }
 
@@ -128,8 +118,7 @@ fn a_figure_of_a_paper_is_drawn() {
         ("--table", "duo-4", "34.8 %", "choices-t0.svg"),
     ] {
         let figure = ["bench", "paper", flag, figure];
-        let (code, out, err) = outcome(&mut home.command(&[&figure[..], &flags].concat()));
-        assert_eq!(code, 0, "{err}");
+        let (out, err) = home.ran(0, &[&figure[..], &flags].concat());
         assert!(out.contains(words), "{out}");
         assert!(svg.join(file).is_file(), "{err}");
     }

@@ -6,16 +6,17 @@ use std::path::Path;
 use dovetail::library::{Spec, TargetFingerprint, made_for, open_target};
 use serde_json::{Value, json};
 
-use crate::support::program::{Home, outcome};
+use crate::support::library::copy_folder;
+use crate::support::program::{Home, assert_has, flat, last_json};
 
 const QUESTION: &str = "Tell me a story about a fox.";
 
 /// The summary of `run --json` with these flags, and its text.
 fn summary(home: &Home, flags: &[&str]) -> (String, Value) {
     let args = [&["run", QUESTION, "--json", "--max-tokens", "48", "--threads", "1"], flags];
-    let (code, out, err) = outcome(&mut home.command(&args.concat()));
-    assert_eq!((code, err.as_str()), (0, ""));
-    let last: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    let (out, err) = home.ran(0, &args.concat());
+    assert_eq!(err, "");
+    let last = last_json(&out);
     (last["text"].as_str().unwrap().to_owned(), last)
 }
 
@@ -35,25 +36,21 @@ fn a_draft_vocabulary_changes_no_text() {
             assert!(count == "1" || accepted > 0, "{found}");
         }
     }
-    let (code, out, _) = outcome(&mut home.command(&["doctor", "--draft-vocab", "1000"]));
     // Including the tokens that end a turn, if they are not among the first.
-    assert!(code == 0 && out.contains("of the target's 4096 tokens."), "{out}");
-    let (code, out, _) = outcome(&mut home.command(&["doctor", "--draft-vocab", &of_text]));
+    let (out, _) = home.ran(0, &["doctor", "--draft-vocab", "1000"]);
+    assert_has(&out, &["of the target's 4096 tokens."]);
+    let (out, _) = home.ran(0, &["doctor", "--draft-vocab", &of_text]);
     let told = format!("tokens, the most frequent ones in {}.", story.display());
-    let flat = out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(code == 0 && flat.contains(&told), "{out}");
+    assert_has(&flat(&out), &[&told]);
     let (empty, none) = (home.path().join("empty.txt"), home.path().join("none.txt"));
     fs::write(&empty, "").unwrap();
     for (file, why) in [(&empty, "contains no text"), (&none, "none.txt")] {
         let value = format!("text:{}", file.display());
-        let (code, _, err) = outcome(&mut home.command(&["run", "hi", "--draft-vocab", &value]));
-        let said = err.contains(&value) && err.contains(why) && err.contains("use a text file");
-        assert!(code != 0 && said, "{code} {err}");
+        let args = ["run", "hi", "--draft-vocab", &value];
+        home.refuses(3, &args, &[&value, why, "use a text file"]);
     }
-    let (code, _, err) = outcome(&mut home.command(&["run", "hi", "--draft-vocab", "text:"]));
-    assert!(code == 2 && err.contains("text:FILE"), "{err}");
-    let (code, _, err) = outcome(&mut home.command(&["run", "hi", "--draft-vocab", "few"]));
-    assert!(code == 2 && err.contains("a number of tokens"), "{err}");
+    home.refuses(2, &["run", "hi", "--draft-vocab", "text:"], &["text:FILE"]);
+    home.refuses(2, &["run", "hi", "--draft-vocab", "few"], &["a number of tokens"]);
 }
 
 #[test]
@@ -69,11 +66,8 @@ fn an_ngram_table_is_made_found_named_and_left_out() {
     let flags = ["--strategy", "context", "--gamma", "12", "--temperature", "0"];
     let (text, found) = summary(&home, &flags);
     assert_eq!((text, by_table(&found)), (plain.clone(), 0), "there is none yet");
-    let (code, out, err) = outcome(&mut home.command(&["ngrams", "--data", data]));
-    assert!(
-        code == 0 && out.contains("in 3 chats.") && out.contains("uses it from now on"),
-        "{out}"
-    );
+    let (out, err) = home.ran(0, &["ngrams", "--data", data]);
+    assert!(out.contains("in 3 chats.") && out.contains("uses it from now on"), "{out}");
     assert!(err.contains("1 lines could not be used"), "{err}");
     let (text, found) = summary(&home, &flags);
     assert_eq!(text, plain);
@@ -83,8 +77,8 @@ fn an_ngram_table_is_made_found_named_and_left_out() {
     let named = home.path().join("named.ngrams");
     let named = named.to_str().unwrap();
     let measured = ["ngrams", "--data", data, "--out", named, "--held-out", "0.4"];
-    let (code, out, _) = outcome(&mut home.command(&measured));
-    assert!(code == 0 && out.contains("held-out tokens") && out.contains("--ngrams"), "{out}");
+    let (out, _) = home.ran(0, &measured);
+    assert!(out.contains("held-out tokens") && out.contains("--ngrams"), "{out}");
     let (text, found) = summary(&home, &[&flags[..], &["--ngrams", named]].concat());
     assert_eq!(text, plain);
     assert!(by_table(&found) > 20, "{found}");
@@ -94,13 +88,11 @@ fn an_ngram_table_is_made_found_named_and_left_out() {
         (&["run", "hi", "--ngrams", data][..], "n-gram table"),
         (&["run", "hi", "--ngrams", "none.ngrams"], "none.ngrams"),
     ] {
-        let (code, _, err) = outcome(&mut home.command(flags));
-        assert!(code == 3 && err.contains(says), "{code} {err}");
+        home.refuses(3, flags, &[says]);
     }
     for flags in [["--contexts", "0"], ["--held-out", "1"], ["--limit", "0"]] {
         let all = [&["ngrams", "--data", data][..], &flags].concat();
-        let (code, _, err) = outcome(&mut home.command(&all));
-        assert!(code == 2 && err.contains(flags[0]), "{code} {err}");
+        home.refuses(2, &all, &[flags[0]]);
     }
 }
 
@@ -108,22 +100,14 @@ fn an_ngram_table_is_made_found_named_and_left_out() {
 fn a_head_is_recognised_by_its_target_and_left_out_where_none_is_wished() {
     let home = Home::new();
     let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo");
-    let copy = |from: &str, to: &Path| {
-        fs::create_dir_all(to).unwrap();
-        for file in fs::read_dir(demo.join(from)).unwrap() {
-            let file = file.unwrap();
-            fs::copy(file.path(), to.join(file.file_name())).unwrap();
-        }
-    };
     let (target, head) = (home.path().join("model"), home.path().join("data/dovetail/heads/mine"));
-    copy("target", &target);
-    copy("head", &head);
+    copy_folder(&demo.join("target"), &target);
+    copy_folder(&demo.join("head"), &head);
     let named = target.display().to_string();
     let doctor = |flags: &[&str]| {
         let args = [&["doctor", "--target", &named], flags].concat();
-        let (code, out, err) = outcome(&mut home.command(&args));
-        assert_eq!(code, 0, "{out}{err}");
-        (out + &err).split_whitespace().collect::<Vec<_>>().join(" ")
+        let (out, err) = home.ran(0, &args);
+        flat(&(out + &err))
     };
     let told = "was trained for this model";
     assert!(!doctor(&[]).contains(told), "its folder does not say so");
@@ -139,8 +123,7 @@ fn a_head_is_recognised_by_its_target_and_left_out_where_none_is_wished() {
     assert_eq!(text, plain);
     assert!(found["accepted_by"]["head"].as_u64().unwrap() > 0, "{found}");
     let none = [&tree[..], &flags, &["--draft", "none"]].concat();
-    let (code, _, err) = outcome(&mut home.command(&[&["run", "hi"], &none[..]].concat()));
-    assert!(code == 2 && err.contains("`draft` is `none`"), "{code} {err}");
+    home.refuses(2, &[&["run", "hi"], &none[..]].concat(), &["`draft` is `none`"]);
 
     // If one bit of the weights changes, it is a different model.
     drop(files);
@@ -150,8 +133,7 @@ fn a_head_is_recognised_by_its_target_and_left_out_where_none_is_wished() {
     bytes[last] ^= 1;
     fs::write(&weights, bytes).unwrap();
     assert!(!doctor(&[]).contains(told));
-    let (code, _, err) = outcome(&mut home.command(&[&["run", "hi"], &tree[..], &flags].concat()));
-    assert!(code != 0 && err.contains("name one with --draft"), "{code} {err}");
+    home.refuses(2, &[&["run", "hi"], &tree[..], &flags].concat(), &["name one with --draft"]);
 
     fs::write(head.join("target.json"), "[").unwrap();
     let found = doctor(&[]);

@@ -2,23 +2,22 @@
 //! one, and named if they are missing.
 
 use crate::support::hub::{Manners, Server, one_file};
-use crate::support::program::{Home, outcome};
+use crate::support::program::{Home, assert_has};
 
 #[test]
 fn the_catalogue_is_listed_with_licences_and_what_is_here() {
     let home = Home::new();
-    let (code, out, err) = outcome(&mut home.command(&["bench", "fetch"]));
-    assert_eq!(code, 0, "{err}");
+    let (out, _) = home.ran(0, &["bench", "fetch"]);
     let row = |name: &str| -> Vec<String> {
         let mut rows = out.lines().map(|line| line.split_whitespace().map(str::to_owned).collect());
         rows.find(|row: &Vec<String>| row.first().is_some_and(|first| first == name)).unwrap()
     };
     assert_eq!(row("spec-bench"), ["spec-bench", "480", "699", "kB", "no"]);
     assert_eq!(row("gsm8k-full"), ["gsm8k-full", "1319", "750", "kB", "no"]);
-    for words in ["mt_bench, translation, summarization, qa", "not for commercial use", "NAME/SET"]
-    {
-        assert!(out.contains(words), "{words}: {out}");
-    }
+    assert_has(
+        &out,
+        &["mt_bench, translation, summarization, qa", "not for commercial use", "NAME/SET"],
+    );
 }
 
 #[test]
@@ -32,19 +31,17 @@ fn what_a_mirror_has_in_their_place_is_refused() {
     std::fs::create_dir_all(&page).unwrap();
     let part = "b796127e635a67f93fb35c04f4cb03cf06f38c8072ee7cee8833d7bee06979ef.part";
     std::fs::write(page.join(part), vec![b' '; 44_877]).unwrap();
-    let (code, out, err) = outcome(&mut home.command(&fetch));
-    assert!(code == 1 && out.is_empty(), "{code}: {out}{err}");
+    let (out, err) = home.ran(1, &fetch);
+    assert!(out.is_empty(), "{out}{err}");
     assert!(err.contains("it is another file") && err.contains("deleted"), "{err}");
     assert_eq!(std::fs::read_dir(&page).unwrap().count(), 0, "nothing of it is kept");
 
     server.manners.lock().unwrap().stranger = false;
-    let (code, _, err) = outcome(&mut home.command(&fetch));
-    assert!(code == 1 && err.contains("responded 404"), "{code}: {err}");
+    home.refuses(1, &fetch, &["responded 404"]);
     let asked = server.requests("/openai/human-eval/6d43fb98");
     assert!(asked[0].path.ends_with("/data/HumanEval.jsonl.gz"), "{asked:?}");
 
-    let (code, _, err) = outcome(&mut home.command(&["bench", "fetch", "humaneval"]));
-    assert!(code == 2 && err.contains("choose from spec-bench, humaneval-full"), "{code}: {err}");
+    home.refuses(2, &["bench", "fetch", "humaneval"], &["choose from spec-bench, humaneval-full"]);
 }
 
 #[test]
@@ -52,7 +49,6 @@ fn a_set_that_was_not_fetched_is_named_with_the_command() {
     let home = Home::new();
     for name in ["spec-bench", "spec-bench/qa"] {
         let bench = ["bench", "--prompts", name, "--limit", "1", "--strategies", "plain"];
-        let (code, _, err) = outcome(&mut home.command(&bench));
-        assert!(code == 2 && err.contains("`dovetail bench fetch spec-bench`"), "{code}: {err}");
+        home.refuses(2, &bench, &["`dovetail bench fetch spec-bench`"]);
     }
 }

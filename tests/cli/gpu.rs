@@ -2,7 +2,7 @@
 //! most places.
 
 use crate::support::golden::golden;
-use crate::support::program::{Home, outcome};
+use crate::support::program::{Home, assert_has};
 use dovetail::hardware::adapters;
 use serde_json::Value;
 
@@ -21,22 +21,25 @@ fn counts(record: &Value) -> [u64; 3] {
         .map(|name| record["traffic"][name].as_u64().unwrap_or_default())
 }
 
+/// What the program prints on this device.
+fn on(device: &str, args: &[&str], more: &[&str]) -> String {
+    Home::new().ran(0, &[args, &["--device", device], more].concat()).0
+}
+
+fn lines(out: &str) -> Vec<Value> {
+    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
 #[test]
-fn json_says_what_each_round_sent_over_the_bus() {
+fn every_command_says_what_was_sent_over_the_bus() {
     if !has_gpu() {
         return;
     }
     // A tree requested explicitly, because none pays off on a software device.
-    let drafts = ["--strategy", "dovetail", "--gamma", "8"];
-    let args = [&["run", "--json", "Hello", "--max-tokens", "24"][..], &drafts].concat();
-    let run = |device| {
-        let (code, out, err) = outcome(Home::new().command(&args).args(["--device", device]));
-        assert_eq!(code, 0, "{err}");
-        let lines = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        lines.collect::<Vec<_>>()
-    };
-    let lines = run("gpu:0");
-    let (summary, rounds) = lines.split_last().unwrap();
+    let tree = ["--strategy", "dovetail", "--gamma", "8"];
+    let run = ["run", "--json", "Hello", "--max-tokens", "24"];
+    let there = lines(&on("gpu:0", &run, &tree));
+    let (summary, rounds) = there.split_last().unwrap();
     let mut all = [0; 3];
     for round in rounds {
         counts(round).iter().zip(&mut all).for_each(|(count, sum)| *sum += count);
@@ -44,38 +47,18 @@ fn json_says_what_each_round_sent_over_the_bus() {
     assert!(all.iter().all(|&count| count > 0), "{all:?}");
     assert_eq!(counts(summary), all);
     assert!(counts(&rounds[0])[0] > 1, "a tree takes several passes: {:?}", rounds[0]["traffic"]);
-    assert!(run("cpu").iter().all(|line| line.get("traffic").is_none()));
-}
+    assert!(lines(&on("cpu", &run, &tree)).iter().all(|line| line.get("traffic").is_none()));
 
-#[test]
-fn doctor_says_what_a_round_sends_over_the_bus() {
-    if !has_gpu() {
-        return;
-    }
-    let doctor = |device: &str| {
-        let args = ["doctor", "--device", device, "--strategy", "dovetail"];
-        let (code, out, err) = outcome(&mut Home::new().command(&args));
-        assert_eq!(code, 0, "{err}");
-        out
-    };
-    let out = doctor("gpu:0");
+    let out = on("gpu:0", &["doctor"], &tree[..2]);
     let (_, bus) = out.split_once("Traffic on the GPU's bus\n").unwrap_or_else(|| panic!("{out}"));
-    assert!(bus.contains(" submissions, ") && bus.contains(" kB down (mean of "), "{bus}");
-    assert!(!doctor("cpu").contains("Traffic on the GPU's bus"));
-}
+    assert_has(bus, &[" submissions, ", " kB down (mean of "]);
+    assert!(!on("cpu", &["doctor"], &tree[..2]).contains("Traffic on the GPU's bus"));
 
-#[test]
-fn a_bench_keeps_what_each_answer_sent_over_the_bus() {
-    if !has_gpu() {
-        return;
-    }
     let home = Home::new();
     let file = home.path().join("result.json");
-    let args = ["bench", "--limit", "1", "--max-tokens", "16", "--device", "gpu:0"];
-    let mut command = home.command(&args);
-    command.args(["--prompts", "everyday", "--strategies", "plain,dovetail", "--gamma", "8"]);
-    let (code, _, err) = outcome(command.arg("--save").arg(&file));
-    assert_eq!(code, 0, "{err}");
+    let bench = ["bench", "--limit", "1", "--max-tokens", "16", "--device", "gpu:0", "--save"];
+    let what = ["--prompts", "everyday", "--strategies", "plain,dovetail", "--gamma", "8"];
+    home.ran(0, &[&bench[..], &[file.to_str().unwrap()], &what].concat());
     let saved: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     for answer in saved["answers"].as_array().unwrap() {
         let drafts = answer["strategy"] == "dovetail";
@@ -84,21 +67,19 @@ fn a_bench_keeps_what_each_answer_sent_over_the_bus() {
 }
 
 #[test]
-fn doctor_prints_the_placements_of_a_device() {
+fn doctor_prints_the_placements_of_a_device_and_where_long_prompts_are_read() {
     if !has_gpu() {
         return;
     }
-    let table = |device: &str| {
-        let args = ["doctor", "--placements", "--device", device];
-        let (code, out, err) = outcome(&mut Home::new().command(&args));
-        assert_eq!(code, 0, "{err}");
-        out
-    };
-    let out = table("gpu:0");
-    for words in ["tokens/s", "plain, target on the CPU", "duo: ", "(best)", "T_offload"] {
-        assert!(out.contains(words), "{words} is missing from\n{out}");
-    }
-    assert!(table("cpu").contains("all on the CPU: you chose the CPU"));
+    let table = ["doctor", "--placements"];
+    let words = ["tokens/s", "plain, target on the CPU", "duo: ", "(best)", "T_offload"];
+    let out = on("gpu:0", &table, &[]);
+    assert_has(&out, &[&words[..], &["Expected for a long prompt: "]].concat());
+    assert_has(&on("cpu", &table, &[]), &["all on the CPU: you chose the CPU"]);
+    let there = ["doctor", "--prefill", "gpu"];
+    let out = on("gpu:0", &there, &["--strategy", "plain"]);
+    assert_has(&out, &["reads long prompts in slices", "slices of 512"]);
+    assert_has(&Home::new().ran(0, &there).0, &["The CPU reads the prompts: no GPU"]);
 }
 
 /// The same device gives the same text, whether blocks stay there or are sent in every pass.
@@ -107,33 +88,30 @@ fn a_streamed_target_says_what_a_resident_one_does() {
     if !has_gpu() {
         return;
     }
-    let answer = |strategy: &str, more: &[&str]| {
-        let args = ["run", "Tell me about a fox.", "--max-tokens", "24", "--device", "gpu:0"];
-        let home = Home::new();
-        let mut command = home.command(&args);
-        let (code, out, err) = outcome(command.args(["--strategy", strategy]).args(more));
-        assert_eq!(code, 0, "{err}");
-        out
-    };
-    let streamed = answer("offload", &[]);
-    assert_eq!(streamed, answer("partial-plain", &["--gpu-layers", "all"]));
+    let ask = ["run", "Tell me about a fox.", "--max-tokens", "24"];
+    let streamed = on("gpu:0", &ask, &["--strategy", "offload"]);
+    let resident = ["--strategy", "partial-plain", "--gpu-layers", "all"];
+    assert_eq!(streamed, on("gpu:0", &ask, &resident));
     assert!(streamed.split_whitespace().count() > 5, "{streamed}");
 }
 
 #[test]
 fn a_sweep_of_placements_sets_what_was_measured_beside_what_was_expected() {
+    // The former name of the command too.
+    for args in [&["gpu"][..], &["sweep", "--over", "placement"]] {
+        let args = [&["bench"], args, &["--device", "cpu"]].concat();
+        Home::new().refuses(1, &args, &["you chose the CPU"]);
+    }
     if !has_gpu() {
         return;
     }
     // Refusing a head is reported while loading, and does not stop anything from running where it
     // should.
     let other = golden("eagle3/head_eagle3").display().to_string();
-    let args = ["bench", "sweep", "--over", "placement", "--device", "gpu:0", "--quick", "--json"];
+    let sweep = ["bench", "sweep", "--over", "placement", "--quick", "--json"];
     let short = ["--max-tokens", "8", "--limit", "1"];
     let heads = ["--draft", "assets/demo/head", "--draft", &other];
-    let mut command = Home::new().command(&args);
-    let (code, out, err) = outcome(command.args(short).args(heads));
-    assert_eq!(code, 0, "{err}");
+    let out = on("gpu:0", &sweep, &[short, heads].concat());
     let found: Value = serde_json::from_str(&out).unwrap();
     let sweep = &found["sweeps"][0];
     let points = sweep["points"].as_array().unwrap();
@@ -149,22 +127,11 @@ fn a_sweep_of_placements_sets_what_was_measured_beside_what_was_expected() {
 }
 
 #[test]
-fn a_sweep_of_placements_without_a_gpu_says_why() {
-    // The former name of the command.
-    for args in [&["gpu"][..], &["sweep", "--over", "placement"]] {
-        let args = [&["bench"], args, &["--device", "cpu"]].concat();
-        let (code, _, err) = outcome(&mut Home::new().command(&args));
-        assert_eq!((code, err.contains("you chose the CPU")), (1, true), "{err}");
-    }
-}
-
-#[test]
 fn a_gpu_that_is_not_there_is_told_on_stderr() {
-    let args = ["run", "hi", "--max-tokens", "2", "--device", "gpu:77"];
+    let ask = ["run", "hi", "--max-tokens", "2", "--device", "gpu:77"];
     for more in [&[][..], &["--draft", "lookup"], &["--plain"]] {
-        let (code, out, err) = outcome(Home::new().command(&args).args(more));
-        assert!(code == 0 && !out.is_empty(), "{err}");
-        assert!(err.contains("gpu:77 does not exist"), "{more:?}: {err}");
+        let (out, err) = Home::new().ran(0, &[&ask[..], more].concat());
+        assert!(!out.is_empty() && err.contains("gpu:77 does not exist"), "{more:?}: {err}");
     }
 }
 
@@ -177,17 +144,13 @@ fn a_target_on_a_gpu_leaves_no_packed_weights_behind() {
     }
     let home = Home::new();
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/arch/qwen3.gguf");
-    let packed = || {
-        let folder = home.path().join("cache/dovetail/packed");
-        std::fs::read_dir(folder).map_or(0, |found| found.count())
-    };
     for (layers, files) in [("all", 0), ("1", 0), ("0", 1)] {
-        let args = ["run", "hi", "--max-tokens", "2", "--target", model, "--pack-cache"];
-        let mut command = home.command(&args);
-        command.args(["--device", "gpu:0", "--gpu-layers", layers]);
-        let (code, _, err) = outcome(&mut command);
-        assert_eq!(code, 0, "{err}");
-        assert_eq!(packed(), files, "--gpu-layers {layers}: {err}");
+        let ask = ["run", "hi", "--max-tokens", "2", "--target", model, "--pack-cache"];
+        let there = ["--device", "gpu:0", "--gpu-layers", layers];
+        let (_, err) = home.ran(0, &[&ask[..], &there].concat());
+        let packed = std::fs::read_dir(home.path().join("cache/dovetail/packed"));
+        let packed = packed.map_or(0, |found| found.count());
+        assert_eq!(packed, files, "--gpu-layers {layers}: {err}");
     }
 }
 
@@ -203,16 +166,15 @@ const LONG: &str = "\
     said: no, thank you, I am a fox. Then it went to play with its friend the rabbit, and \
     they ate berries until the sun went down. Now tell me, who lived in the wood?";
 
+/// What was read on another device may give another text if two tokens are nearly equally likely;
+/// a record of that must not be called wrong.
 #[test]
-fn a_long_prompt_is_read_on_a_gpu_where_that_is_asked_for() {
+fn a_long_prompt_is_read_on_a_gpu_where_that_is_asked_for_and_verified_there() {
     if !has_gpu() {
         return;
     }
     let run = |more: &[&str]| {
-        let args = ["run", "--json", LONG, "--max-tokens", "16", "--device", "gpu:0"];
-        let (code, out, err) = outcome(Home::new().command(&args).args(more));
-        assert_eq!(code, 0, "{err}");
-        let lines: Vec<Value> = out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        let lines = lines(&on("gpu:0", &["run", "--json", LONG, "--max-tokens", "16"], more));
         let tokens = lines.iter().flat_map(|line| line["committed"].as_array().cloned());
         let tokens: Vec<Value> = tokens.flatten().map(|token| token["token"].clone()).collect();
         let sent = lines.last().unwrap()["prefill_traffic"]["bytes_up"].as_u64();
@@ -221,47 +183,14 @@ fn a_long_prompt_is_read_on_a_gpu_where_that_is_asked_for() {
     let (plain, sent) = run(&["--prefill", "gpu", "--strategy", "plain"]);
     assert!(sent.is_some_and(|bytes| bytes > 1_000_000), "the weights went there: {sent:?}");
     assert!(!plain.is_empty());
-    assert_eq!(run(&["--prefill", "gpu", "--strategy", "context"]).0, plain);
     // It is never used by default, even if the user has only requested a device.
     assert_eq!(run(&["--strategy", "plain"]).1, None);
-}
 
-#[test]
-fn doctor_says_where_long_prompts_are_read() {
-    if !has_gpu() {
-        return;
-    }
-    let doctor = |more: &[&str]| {
-        let (code, out, err) = outcome(Home::new().command(&["doctor"]).args(more));
-        assert_eq!(code, 0, "{err}");
-        out
-    };
-    let out = doctor(&["--device", "gpu:0", "--prefill", "gpu", "--strategy", "plain"]);
-    assert!(out.contains("reads long prompts in slices") && out.contains("slices of 512"), "{out}");
-    let out = doctor(&["--prefill", "gpu"]);
-    assert!(out.contains("The CPU reads the prompts: no GPU"), "{out}");
-    let out = doctor(&["--placements", "--device", "gpu:0"]);
-    assert!(out.contains("Expected for a long prompt: "), "{out}");
-}
-
-/// What was read on another device may give another text if two tokens are nearly equally likely;
-/// such a record must not be called wrong.
-#[test]
-fn a_record_is_verified_on_the_device_that_read_its_prompts() {
-    if !has_gpu() {
-        return;
-    }
     let home = Home::new();
     let file = home.path().join("record.jsonl");
     let file = file.to_str().unwrap();
-    let long = ["run", LONG, "--max-tokens", "16", "--record", file, "--strategy", "context"];
-    let (code, _, err) =
-        outcome(home.command(&long).args(["--device", "gpu:0", "--prefill", "gpu"]));
-    assert_eq!(code, 0, "{err}");
-    let (code, out, err) = outcome(&mut home.command(&["verify", file, "--device", "gpu:0"]));
-    assert_eq!(code, 0, "{out}{err}");
-    assert!(out.contains("are the target's own"), "{out}");
-    let (code, out, err) = outcome(&mut home.command(&["verify", file]));
-    assert_eq!(code, 2, "{out}{err}");
-    assert!(err.contains("its long prompts were read on ") && err.contains("--device"), "{err}");
+    assert_eq!(run(&["--prefill", "gpu", "--strategy", "context", "--record", file]).0, plain);
+    let (out, _) = home.ran(0, &["verify", file, "--device", "gpu:0"]);
+    assert_has(&out, &["are the target's own"]);
+    home.refuses(2, &["verify", file], &["its long prompts were read on ", "--device"]);
 }

@@ -2,38 +2,28 @@
 
 use dovetail::guide::TOPICS;
 
-use crate::support::program::{Home, run};
+use crate::support::program::{Home, assert_has};
 
 #[test]
 fn the_topics_are_listed_and_shown_as_markdown_in_a_pipe() {
-    let (code, out, err) = run(&["help"]);
-    assert_eq!((code, err.as_str()), (0, ""));
+    let home = Home::new();
+    let (list, err) = home.ran(0, &["help"]);
+    assert_eq!(err, "");
     for topic in TOPICS {
-        assert!(out.contains(&format!("  {} ", topic.name)), "{} is missing: {out}", topic.name);
-        let (code, page, err) = run(&["help", topic.name]);
-        assert_eq!((code, err.as_str()), (0, ""));
-        assert!(page.starts_with(topic.text), "{}: {page}", topic.name);
+        assert_has(&list, &[&format!("  {} ", topic.name)]);
+        let (page, err) = home.ran(0, &["help", topic.name]);
+        assert!(page.starts_with(topic.text) && err.is_empty(), "{}: {page}", topic.name);
         assert!(!page.contains('\x1b'));
     }
-}
-
-#[test]
-fn the_help_of_a_command_is_that_of_its_flag() {
+    // The help of a command is that of its flag.
     for words in [&["run"][..], &["bench", "quality"]] {
-        let (code, out, _) = run(&[&["help"][..], words].concat());
-        assert_eq!((code, out), (0, run(&[words, &["--help"]].concat()).1), "{words:?}");
+        let flag = home.ran(0, &[words, &["--help"]].concat());
+        assert_eq!(home.ran(0, &[&["help"], words].concat()), flag, "{words:?}");
     }
-}
-
-#[test]
-fn an_unknown_topic_is_named_with_the_nearest_and_all_others() {
-    let (code, out, err) = run(&["help", "setings"]);
-    assert_eq!((code, out.as_str()), (2, ""));
-    for words in ["\"setings\"", "did you mean \"settings\"?", "exactness", "doctor"] {
-        assert!(err.contains(words), "{words} is missing: {err}");
-    }
-    let (_, _, err) = run(&["help", "zzzzzz"]);
-    assert!(!err.contains("did you mean") && err.contains("settings"), "{err}");
+    let near = ["\"setings\"", "did you mean \"settings\"?", "exactness", "doctor"];
+    home.refuses(2, &["help", "setings"], &near);
+    let err = home.refuses(2, &["help", "zzzzzz"], &["settings"]);
+    assert!(!err.contains("did you mean"), "{err}");
 }
 
 #[cfg(unix)]

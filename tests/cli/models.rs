@@ -4,24 +4,18 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use assert_cmd::Command;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::gguf;
 use crate::support::hub::{Manners, Server};
-use crate::support::library::DEMO;
-use crate::support::program::{Home, outcome};
+use crate::support::library::{DEMO, copy_folder};
+use crate::support::program::{Home, assert_has, ends};
 
 /// A home folder with a model folder, and an Ollama store with one model and one that has
 /// disappeared.
 fn home() -> Home {
     let home = Home::new();
-    let folder = home.path().join("my models/demo-target");
-    fs::create_dir_all(&folder).unwrap();
-    for file in fs::read_dir(DEMO).unwrap() {
-        let file = file.unwrap();
-        fs::copy(file.path(), folder.join(file.file_name())).unwrap();
-    }
+    copy_folder(DEMO.as_ref(), &home.path().join("my models/demo-target"));
     fs::write(home.path().join("my models/broken-one.gguf"), "no model").unwrap();
     home.write_settings("max_tokens = 4\nmodel_folders = [\"~/my models\"]\n");
     let store = home.path().join(".ollama/models");
@@ -42,21 +36,11 @@ fn home() -> Home {
     home
 }
 
-/// The program without any of this machine's stores.
-fn command(home: &Home, args: &[&str]) -> Command {
-    let mut command = home.command(args);
-    for name in ["HF_HUB_CACHE", "HF_TOKEN", "OLLAMA_MODELS"] {
-        command.env_remove(name);
-    }
-    command.env("HF_HOME", home.path().join("hf"));
-    command
-}
-
 #[test]
 fn models_are_listed_with_what_to_expect_of_them() {
     let home = home();
-    let (code, out, err) = outcome(&mut command(&home, &["models"]));
-    assert_eq!((code, err.as_str()), (0, ""));
+    let (out, err) = home.ran(0, &["models"]);
+    assert_eq!(err, "");
     let line = |start: &str| {
         let found = out.lines().find(|line| line.trim_start().starts_with(start));
         found.unwrap_or_else(|| panic!("no {start}: {out}")).to_owned()
@@ -81,9 +65,7 @@ fn models_are_listed_with_what_to_expect_of_them() {
     let slashes = out.replace(std::path::MAIN_SEPARATOR, "/");
     assert!(slashes.contains("tiny/gone: its blob ") && out.contains("estimated"), "{out}");
 
-    let (code, out, _) = outcome(&mut command(&home, &["models", "--json"]));
-    let all: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(code, 0);
+    let all = home.json(&["models", "--json"]);
     let names: Vec<&str> =
         all["models"].as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["bundled", "broken-one", "demo-target", "tiny:1b"]);
@@ -99,27 +81,26 @@ fn models_are_listed_with_what_to_expect_of_them() {
 #[test]
 fn one_model_is_shown_in_full_and_a_wrong_name_is_answered_with_near_ones() {
     let home = home();
-    let (code, out, err) = outcome(&mut command(&home, &["models", "DEMO-t"]));
-    assert_eq!((code, err.as_str()), (0, ""));
-    for part in ["demo-target", "parameters", "BF16", "context", "tokens per second", "my models"] {
-        assert!(out.contains(part), "{out} lacks {part}");
-    }
-    let (code, out, _) = outcome(&mut command(&home, &["models", "tiny:1", "--json"]));
-    let one: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((code, &one["name"]), (0, &json!("tiny:1b")));
+    let (out, err) = home.ran(0, &["models", "DEMO-t"]);
+    assert_eq!(err, "");
+    assert_has(
+        &out,
+        &["demo-target", "parameters", "BF16", "context", "tokens per second", "my models"],
+    );
+    assert_eq!(home.json(&["models", "tiny:1", "--json"])["name"], "tiny:1b");
     for args in [
         &["models", "demo-tarjet"][..],
         &["run", "hi", "--target", "demo-tarjet"],
         &["run", "hi", "--target", "demo-tarjet.gguf"],
     ] {
-        let (code, out, err) = outcome(&mut command(&home, args));
-        assert_eq!((code, out.as_str()), (3, ""), "{err}");
-        assert!(
-            err.contains("similar names: demo-target") && err.contains("dovetail models"),
-            "{err}"
-        );
-        let typed = args.last().unwrap();
-        assert!(err.contains(&format!("no model named \"{typed}\"")), "{err}");
+        let said = format!("no model named \"{}\"", args.last().unwrap());
+        home.refuses(3, args, &["similar names: demo-target", "dovetail models", &said]);
+    }
+    // A language model is no draft head.
+    for draft in ["tiny:1b", "demo-target"] {
+        let args = ["run", "Hello", "--target", "demo-target", "--draft", draft];
+        let said = format!("`{draft}` is a language model");
+        home.refuses(3, &args, &[&said, "--draft-model"]);
     }
 }
 
@@ -127,9 +108,8 @@ fn one_model_is_shown_in_full_and_a_wrong_name_is_answered_with_near_ones() {
 fn a_file_or_folder_is_shown_like_a_named_model() {
     let home = home();
     let shown = |path: &Path| {
-        let (code, out, err) =
-            outcome(&mut command(&home, &["models", &path.display().to_string()]));
-        assert_eq!((code, err.as_str()), (0, ""), "{out}");
+        let (out, err) = home.ran(0, &["models", &path.display().to_string()]);
+        assert_eq!(err, "", "{out}");
         out
     };
     // No store has it.
@@ -137,35 +117,18 @@ fn a_file_or_folder_is_shown_like_a_named_model() {
     fs::create_dir_all(alone.parent().unwrap()).unwrap();
     fs::write(&alone, gguf::small().bytes()).unwrap();
     let out = shown(&alone);
-    for part in ["elsewhere", "llama", "Q8_0", "64 tokens", "tokens per second"] {
-        assert!(out.contains(part), "{out} lacks {part}");
-    }
+    assert_has(&out, &["elsewhere", "llama", "Q8_0", "64 tokens", "tokens per second"]);
     // A listed one keeps its name.
     let folder = home.path().join("my models/demo-target");
     assert!(shown(&folder).contains("name         demo-target\n"));
-    let (_, out, _) = outcome(&mut command(&home, &["models", alone.to_str().unwrap(), "--json"]));
-    let one: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(one["name"], json!(alone.to_str().unwrap()));
+    let typed = alone.to_str().unwrap();
+    assert_eq!(home.json(&["models", typed, "--json"])["name"], typed);
     // What is no model says why; what does not exist is a name that nothing has.
     let text = home.path().join("elsewhere/notes.txt");
     fs::write(&text, "no model").unwrap();
     for (path, part) in [(text, ".gguf"), (home.path().join("no.gguf"), "dovetail models")] {
         let typed = path.display().to_string();
-        let (code, out, err) = outcome(&mut command(&home, &["models", &typed]));
-        assert_eq!((code, out.as_str()), (3, ""));
-        assert!(err.contains(part) && err.contains(&typed), "{err}");
-    }
-}
-
-#[test]
-fn a_language_model_as_a_draft_head_is_refused_with_the_flag_for_it() {
-    let home = home();
-    for draft in ["tiny:1b", "demo-target"] {
-        let args = ["run", "Hello", "--target", "demo-target", "--draft", draft];
-        let (code, out, err) = outcome(&mut command(&home, &args));
-        assert_eq!((code, out.as_str()), (3, ""), "{err}");
-        let said = format!("`{draft}` is a language model");
-        assert!(err.contains(&said) && err.contains("--draft-model"), "{err}");
+        home.refuses(3, &["models", &typed], &[part, &typed]);
     }
 }
 
@@ -176,8 +139,7 @@ fn a_base_model_answers_with_a_warning_and_an_instruct_model_without() {
         let path = home.path().join(format!("{name}.gguf"));
         fs::write(&path, gguf::small().bytes()).unwrap();
         let target = path.display().to_string();
-        let (code, _, err) = outcome(&mut command(&home, &["run", "a", "--target", &target]));
-        assert_eq!(code, 0, "{err}");
+        let (_, err) = home.ran(0, &["run", "a", "--target", &target]);
         assert_eq!(err.contains("probably a base model"), warned, "{name}: {err}");
     }
 }
@@ -185,8 +147,7 @@ fn a_base_model_answers_with_a_warning_and_an_instruct_model_without() {
 #[test]
 fn a_model_answers_by_its_name() {
     let home = home();
-    let (code, out, err) = outcome(&mut command(&home, &["run", "Hello", "--target", "demo"]));
-    assert_eq!(code, 0, "{err}");
+    let (out, _) = home.ran(0, &["run", "Hello", "--target", "demo"]);
     assert!(!out.trim().is_empty());
     // Every command that takes a model knows the folders in the settings.
     let chats = home.path().join("chats.jsonl");
@@ -196,58 +157,46 @@ fn a_model_answers_by_its_name() {
     let pass = ["bench", "pass", "--model", "demo-t", "--gammas", "1", "--context", "1"];
     let quality = ["bench", "quality", "--target", "demo-t", "--window", "8"];
     for (args, expected) in [(&train[..], 1), (&pass, 0), (&quality, 0)] {
-        let (code, _, err) = outcome(&mut command(&home, args));
-        assert_eq!(code, expected, "{args:?}: {err}");
+        let (_, err) = home.ran(expected, args);
         assert!(!err.contains("demo-t"), "{err}");
     }
     // If a model cannot be opened, the error says why.
-    let (code, _, err) = outcome(&mut command(&home, &["run", "Hello", "--target", "broken"]));
-    assert_eq!(code, 3, "{err}");
-    assert!(err.contains("broken-one.gguf") && err.contains("GGUF"), "{err}");
+    home.refuses(3, &["run", "Hello", "--target", "broken"], &["broken-one.gguf", "GGUF"]);
     // Two names begin with this.
     fs::write(home.path().join("my models/demo-2.gguf"), "GGUF").unwrap();
-    let (code, _, err) = outcome(&mut command(&home, &["run", "Hello", "--target", "demo"]));
-    assert_eq!(code, 3, "{err}");
-    assert!(err.contains("matches several models: demo-2, demo-target"), "{err}");
+    let said = "matches several models: demo-2, demo-target";
+    home.refuses(3, &["run", "Hello", "--target", "demo"], &[said]);
 }
 
 #[test]
 fn packed_weights_are_kept_where_the_user_wants_it() {
     let home = home();
-    let cache = home.path().join("cache");
+    let cache = home.path().join("cache/dovetail");
     let kept = || {
-        let files = fs::read_dir(cache.join("dovetail/packed"));
-        files
-            .map_or(0, |files| files.filter(|file| file.as_ref().unwrap().path().is_file()).count())
+        let files = fs::read_dir(cache.join("packed")).into_iter().flatten();
+        files.filter(|file| file.as_ref().unwrap().path().is_file()).count()
     };
-    let answer = |flags: &[&str]| {
-        let args = [&["run", "Hello", "--target", "demo-target"], flags].concat();
-        let mut command = command(&home, &args);
-        let (code, out, err) = outcome(command.env("XDG_CACHE_HOME", &cache));
-        assert_eq!((code, err.as_str()), (0, ""));
-        out
+    let run = |command: &str, flags: &[&str]| {
+        let question = if command == "run" { &["Hello"][..] } else { &[] };
+        let target = ["--target", "demo-target"];
+        home.ran(0, &[&[command][..], question, &target, flags].concat())
     };
-    let plain = answer(&[]);
-    assert_eq!(kept(), 0);
-    assert_eq!(answer(&["--pack-cache"]), plain);
-    assert_eq!(kept(), 1);
-    assert_eq!(answer(&["--pack-cache=1"]), plain);
-    assert_eq!(kept(), 1);
-    let doctor = |flags: &[&str]| {
-        let args = [&["doctor", "--target", "demo-target"], flags].concat();
-        outcome(command(&home, &args).env("XDG_CACHE_HOME", &cache)).1
-    };
+    let plain = run("run", &[]);
+    for (flags, files) in [(&[][..], 0), (&["--pack-cache"], 1), (&["--pack-cache=1"], 1)] {
+        assert_eq!(run("run", flags), (plain.0.clone(), String::new()));
+        assert_eq!(kept(), files, "{flags:?}");
+    }
+    let doctor = |flags: &[&str]| run("doctor", flags).0;
     assert!(doctor(&["--pack-cache"]).contains("read from the pack cache"));
     assert!(!doctor(&[]).contains("pack cache"));
-    fs::remove_dir_all(cache.join("dovetail/packed")).unwrap();
+    fs::remove_dir_all(cache.join("packed")).unwrap();
     assert!(doctor(&["--pack-cache"]).contains("saved in the pack cache for the next start"));
     // If nothing can be stored, that is reported and the answer is the same.
-    fs::remove_dir_all(cache.join("dovetail")).unwrap();
-    fs::write(cache.join("dovetail"), "in the way").unwrap();
-    let mut run = command(&home, &["run", "Hello", "--target", "demo-target", "--pack-cache"]);
-    let (code, out, err) = outcome(run.env("XDG_CACHE_HOME", &cache));
-    assert_eq!((code, out), (0, plain), "{err}");
-    assert!(err.contains("Cannot store the packed weights in"), "{err}");
+    fs::remove_dir_all(&cache).unwrap();
+    fs::write(&cache, "in the way").unwrap();
+    let (out, err) = run("run", &["--pack-cache"]);
+    assert_eq!(out, plain.0);
+    assert_has(&err, &["Cannot store the packed weights in"]);
 }
 
 #[test]
@@ -261,10 +210,9 @@ fn a_pair_of_the_catalogue_is_fetched_and_then_found() {
     ]);
     let server = Server::start(files, Manners::default());
     let home = Home::new();
-    let mut pull = command(&home, &["pull", "llama3-8b-eagle"]);
+    let mut pull = home.command(&["pull", "llama3-8b-eagle"]);
     pull.env("HF_ENDPOINT", format!("http://127.0.0.1:{}", server.port));
-    let (code, out, err) = outcome(&mut pull);
-    assert_eq!(code, 0, "{err}");
+    let (out, err) = ends(0, &mut pull);
     let places: Vec<&Path> = out.lines().map(Path::new).collect();
     assert!(places.len() == 2 && places.iter().all(|place| place.exists()), "{out}");
     assert!(out.contains("m-Q4_K_M.gguf") && out.contains("EAGLE-LLaMA3-Instruct-8B"), "{out}");
@@ -272,13 +220,10 @@ fn a_pair_of_the_catalogue_is_fetched_and_then_found() {
     assert!(err.contains(start) && err.contains("Llama 3 Community"), "{err}");
     assert!(server.requests("Q8_0").is_empty(), "what was not asked for is not fetched");
 
-    let (_, out, _) = outcome(&mut command(&home, &["models", "--json"]));
-    let all: Value = serde_json::from_str(&out).unwrap();
+    let all = home.json(&["models", "--json"]);
     let stores: Vec<_> =
         all["models"].as_array().unwrap().iter().map(|m| m["store"].as_str().unwrap()).collect();
-    assert_eq!(stores, ["bundled", "hub cache", "hub cache"], "{out}");
+    assert_eq!(stores, ["bundled", "hub cache", "hub cache"], "{all}");
 
-    let (code, _, err) = outcome(&mut command(&home, &["pull", "lama3-8b-eagle"]));
-    assert_eq!(code, 3);
-    assert!(err.contains("similar names: llama3-8b-eagle"), "{err}");
+    home.refuses(3, &["pull", "lama3-8b-eagle"], &["similar names: llama3-8b-eagle"]);
 }

@@ -1,6 +1,6 @@
 //! What a draft would gain: `bench pass` on the bundled pair.
 
-use crate::support::program::{Home, outcome};
+use crate::support::program::{Home, assert_has};
 use serde_json::Value;
 
 #[test]
@@ -11,22 +11,18 @@ fn a_record_gives_the_acceptance_of_smaller_trees() {
     let tree = ["--gamma", "32", "--width", "4", "--depth", "4", "--blocks", "1"];
     let ask = ["run", "Tell me a story about a dog.", "--max-tokens", "64", "--record", record];
     let strategy = ["--strategy", "dovetail"];
-    let (code, _, err) = outcome(&mut home.command(&[&ask[..], &strategy, &tree].concat()));
-    assert_eq!(code, 0, "{err}");
+    home.ran(0, &[&ask[..], &strategy, &tree].concat());
 
     let pass = ["bench", "pass", "--accept", record, "--gammas", "1,2,4,8,16,32,48"];
-    let (code, out, err) =
-        outcome(&mut home.command(&[&pass[..], &["--json", "--head-blocks", "1,2"]].concat()));
-    assert_eq!(code, 0, "{err}");
-    let results: Value = serde_json::from_str(&out).unwrap();
+    let results = home.json(&[&pass[..], &["--json", "--head-blocks", "1,2"]].concat());
     let points = results["points"].as_array().unwrap();
-    assert_eq!(points.len(), 1 + 2 * 6, "the target alone once: {out}");
+    assert_eq!(points.len(), 1 + 2 * 6, "the target alone once: {results}");
     let accepted = |gamma: u64, blocks: u64| {
         let at = |point: &&Value| point["gamma"] == gamma && point["blocks"] == blocks;
         points.iter().find(at).unwrap()["accepted"].as_f64()
     };
     let plain: Vec<&Value> = points.iter().filter(|point| point["gamma"] == 1).collect();
-    assert!(plain.len() == 1 && plain[0]["blocks"].is_null(), "{out}");
+    assert!(plain.len() == 1 && plain[0]["blocks"].is_null(), "{results}");
     assert_eq!(plain[0]["accepted"].as_f64(), Some(0.0));
     let of: Vec<f64> = [2, 4, 8, 16, 32].map(|gamma| accepted(gamma, 1).unwrap()).to_vec();
     assert!(of.is_sorted() && of[4] > 0.5, "{of:?}");
@@ -35,14 +31,10 @@ fn a_record_gives_the_acceptance_of_smaller_trees() {
     let svg = home.path().join("svg");
     let drawn =
         ["bench", "pass", "--accept", record, "--gammas", "1,8", "--svg", svg.to_str().unwrap()];
-    let (code, out, err) = outcome(&mut home.command(&drawn));
-    assert_eq!(code, 0, "{err}");
-    assert!(out.contains("M = 4"), "every number of blocks: {out}");
-    for words in
-        ["T_D ms", "Expected tokens per second", "Best draft: γ = ", "within 5 %", "accept.jsonl"]
-    {
-        assert!(out.contains(words), "{words}: {out}");
-    }
+    let (out, err) = home.ran(0, &drawn);
+    let words = ["T_D ms", "Expected tokens per second", "Best draft: γ = ", "within 5 %"];
+    // M = 4 is there because every number of blocks is.
+    assert_has(&out, &[&words[..], &["accept.jsonl", "M = 4"]].concat());
     assert!(svg.join("round.svg").is_file(), "{err}");
 }
 
@@ -51,22 +43,19 @@ fn what_a_paper_prints_can_stand_in_for_a_record() {
     let home = Home::new();
     let pass = ["bench", "pass", "--accept", "paper:mt_bench", "--gammas", "1,8,16"];
     let blocks = ["--head-blocks", "1,2"];
-    let json = [&pass[..], &blocks, &["--json"]].concat();
-    let (code, out, err) = outcome(&mut home.command(&json));
-    assert_eq!(code, 0, "{err}");
-    let results: Value = serde_json::from_str(&out).unwrap();
+    let results = home.json(&[&pass[..], &blocks, &["--json"]].concat());
     let point = |gamma: u64, blocks: u64| {
         let points = results["points"].as_array().unwrap().iter();
         let of = |point: &&Value| point["gamma"] == gamma && point["blocks"] == blocks;
-        points.clone().find(of).unwrap_or_else(|| panic!("{gamma} {blocks}: {out}"))
+        points.clone().find(of).unwrap_or_else(|| panic!("{gamma} {blocks}: {results}"))
     };
     let accepted = point(16, 2)["accepted"].as_f64().unwrap();
     assert!((accepted - 3.31).abs() < 1e-9, "{accepted}");
-    assert!(point(8, 2)["tokens_s"].is_null(), "the paper has γ = 16 alone: {out}");
+    assert!(point(8, 2)["tokens_s"].is_null(), "the paper has γ = 16 alone: {results}");
     // (1 + accepted) tokens in the time that a round takes here.
     let of = |name: &str| point(16, 2)[name].as_f64().unwrap();
     let ms = of("draft_ms") + of("verify_ms") + of("other_ms");
-    assert!((of("tokens_s") * ms / 1e3 - 4.31).abs() < 1e-6, "{out}");
+    assert!((of("tokens_s") * ms / 1e3 - 4.31).abs() < 1e-6, "{results}");
     let source = results["acceptance"][0].as_str().unwrap();
     assert!(source.contains("arXiv 2412.18934") && source.contains("Table III"), "{source}");
 }
@@ -78,14 +67,10 @@ fn rounds_of_a_small_model_are_timed_and_predicted_from_its_own_trees() {
     let record = record.to_str().unwrap();
     let ask = ["run", "Tell me a story about a dog.", "--max-tokens", "64", "--record", record];
     let tree = ["--strategy", "small-model", "--gamma", "32", "--width", "4", "--depth", "8"];
-    let (code, _, err) = outcome(&mut home.command(&[&ask[..], &tree].concat()));
-    assert_eq!(code, 0, "{err}");
+    home.ran(0, &[&ask[..], &tree].concat());
     let points = |strategy: &str| {
         let pass = ["bench", "pass", "--accept", record, "--json", "--gammas", "1,4,16"];
-        let (code, out, err) =
-            outcome(&mut home.command(&[&pass[..], &["--strategy", strategy]].concat()));
-        assert_eq!(code, 0, "{strategy}: {err}");
-        let results: Value = serde_json::from_str(&out).unwrap();
+        let results = home.json(&[&pass[..], &["--strategy", strategy]].concat());
         results["points"].as_array().unwrap().clone()
     };
     let of = |point: &Value, name: &str| point[name].as_f64();
@@ -105,11 +90,8 @@ fn random_weights_are_timed_by_their_shape() {
     let shape = ["bench", "pass", "--shape", "68m", "--json", "--context", "16", "--quick"];
     let flags = ["--gammas", "1,16", "--threads", "2", "--accept", "paper:mt_bench"];
     let points = |blocks: &str| {
-        let all = [&shape[..], &flags, &["--head-blocks", blocks]].concat();
-        let (code, out, err) = outcome(&mut home.command(&all));
-        assert_eq!(code, 0, "{err}");
-        let results: Value = serde_json::from_str(&out).unwrap();
-        assert_eq!(results["rows"].as_array().unwrap().len(), 2, "passes alone: {out}");
+        let results = home.json(&[&shape[..], &flags, &["--head-blocks", blocks]].concat());
+        assert_eq!(results["rows"].as_array().unwrap().len(), 2, "passes alone: {results}");
         results["points"].as_array().cloned()
     };
     let heads = points("1").unwrap();
@@ -125,7 +107,7 @@ fn what_cannot_be_predicted_from_is_named() {
     let record = home.path().join("plain.jsonl");
     let record = record.to_str().unwrap();
     let ask = ["run", "Hello", "--max-tokens", "8", "--plain", "--record", record];
-    assert_eq!(outcome(&mut home.command(&ask)).0, 0);
+    home.ran(0, &ask);
     for (flags, words) in [
         (&["--accept", record][..], "no round with a draft tree"),
         (&["--accept", "/no/such"], "/no/such"),
@@ -139,7 +121,6 @@ fn what_cannot_be_predicted_from_is_named() {
         (&["--strategy", "duo"], "dovetail bench --strategies duo"),
         (&["--shape", "1b", "--strategy", "sps"], "does not draft with a head"),
     ] {
-        let (code, _, err) = outcome(&mut home.command(&[&["bench", "pass"], flags].concat()));
-        assert!(code == 2 && err.contains(words), "{flags:?}: {code} {err}");
+        home.refuses(2, &[&["bench", "pass"], flags].concat(), &[words]);
     }
 }

@@ -1,7 +1,7 @@
 //! The program from outside: arguments, pipes, exit codes. It uses a script where the model does
 //! not matter, and the bundled pair where it does.
 
-use crate::support::program::{HELLO, Home, outcome, run, script};
+use crate::support::program::{HELLO, Home, assert_has, ends, last_json, script};
 use dovetail::kernels::Format;
 use serde_json::Value;
 use std::io::Read;
@@ -9,24 +9,22 @@ use std::process::Stdio;
 
 #[test]
 fn help_names_the_commands_and_the_shared_flags() {
-    let (code, out, _) = run(&["--help"]);
-    assert_eq!(code, 0);
-    for word in ["chat", "run", "doctor", "--gamma", "--blocks", "Exit codes"] {
-        assert!(out.contains(word), "{word} is missing from\n{out}");
-    }
-    let (code, out, _) = run(&["run", "--help"]);
-    assert_eq!(code, 0);
+    let home = Home::new();
+    let shared = ["chat", "run", "doctor", "--gamma", "--blocks", "Exit codes"];
+    assert_has(&home.ran(0, &["--help"]).0, &shared);
     let flags = "--target --draft --gamma --blocks --width --depth --temperature --top-k --top-p \
         --min-p --seed --max-tokens --system --plain --threads --device --json";
-    for flag in flags.split(' ') {
-        assert!(out.contains(flag), "{flag} is missing from\n{out}");
-    }
-    let (code, out, _) = run(&["--version"]);
-    assert_eq!((code, out), (0, format!("dovetail {}\n", env!("CARGO_PKG_VERSION"))));
+    assert_has(&home.ran(0, &["run", "--help"]).0, &flags.split(' ').collect::<Vec<_>>());
+    let (version, _) = home.ran(0, &["--version"]);
+    assert_eq!(version, format!("dovetail {}\n", env!("CARGO_PKG_VERSION")));
 }
 
+/// What is refused before anything is loaded: nothing is on stdout, and stderr names the flag, what
+/// it takes, and what was given.
 #[test]
-fn wrong_flags_and_values_exit_with_two_and_name_themselves() {
+fn wrong_flags_values_and_contradictions_exit_with_two_and_name_themselves() {
+    let home = Home::new();
+    let script = script("thoughts.jsonl");
     for (args, words) in [
         (&["run", "hi", "--gama", "3"][..], &["--gama", "--gamma"][..]),
         (&["run", "hi", "--gamma", "129"], &["--gamma", "from 1 to 128", "auto", "129"]),
@@ -37,12 +35,30 @@ fn wrong_flags_and_values_exit_with_two_and_name_themselves() {
         (&["run", "hi", "--temperature", "nan"], &["--temperature", "from 0 to 2"]),
         (&["--gamma", "x"], &["--gamma", "auto"]),
         (&["run", "hi", "--config", "no/such.toml"], &["no/such.toml", "--config"]),
+        (&["run", "hi", "--think", "maybe", "--script", &script], &["auto"]),
+        (&["run", "hi", "--strategy", "rest"], &["`rest` needs a text", "--rest-text"]),
+        (&["run", "hi", "--plain", "--strategy", "sps"], &["--plain", "--strategy sps"]),
+        (
+            &["run", "hi", "--target", "/no/such/model", "--strategy", "sps"],
+            &["a small language model", "--draft-model"],
+        ),
+        (&["doctor", "--draft", "lookup", "--strategy", "dovetail"], &["`lookup`", "--draft"]),
+        (&["--pace", "300"], &["--pace", "such as 0.5s or 500ms"]),
+        // A chat without a terminal.
+        (&[], &["dovetail run"]),
+        (&["bench", "--strategies", "plain,warp"], &["warp"]),
+        (&["bench", "--prompts", "no-such-set"], &["mt_bench"]),
+        (&["bench", "--temperature", "0,9"], &["--temperature"]),
+        (&["bench", "--limit", "0"], &["--limit"]),
+        (&["bench", "pass", "--shape", "2b"], &["1b, 7b, 13b"]),
+        (&["bench", "pass", "--shape", "1b", "--format", "q3"], &["q4_k"]),
+        (&["bench", "pass", "--gammas", "0"], &["at least 1"]),
+        (&["bench", "pass", "--context", "many"], &["tokens before the tree"]),
+        (&["bench", "pass", "--model", "bundled", "--shape", "1b"], &["--shape"]),
+        (&["bench", "quality", "--text", "nowhere.txt"], &["nowhere.txt"]),
+        (&["bench", "quality", "--window", "1"], &["--window must be 2 or more"]),
     ] {
-        let (code, out, err) = run(args);
-        assert_eq!((code, out.as_str()), (2, ""), "{args:?}: {err}");
-        for word in words {
-            assert!(err.contains(word), "{args:?}: {word} is missing from\n{err}");
-        }
+        home.refuses(2, args, words);
     }
 }
 
@@ -50,10 +66,8 @@ fn wrong_flags_and_values_exit_with_two_and_name_themselves() {
 fn a_typo_in_the_settings_file_is_named_with_its_line() {
     let home = Home::new();
     home.write_settings("max_tokens = 20\n[sampler]\ntemprature = 0.5\n");
-    let (code, _, err) = outcome(&mut home.command(&["run", "hi"]));
-    assert_eq!(code, 2);
-    assert!(err.contains("settings.toml:3:1:"), "{err}");
-    assert!(err.contains("did you mean `sampler.temperature`?"), "{err}");
+    let words = ["settings.toml:3:1:", "did you mean `sampler.temperature`?"];
+    home.refuses(2, &["run", "hi"], &words);
 }
 
 #[test]
@@ -65,36 +79,33 @@ fn an_error_tells_its_cause_once() {
     std::fs::write(&latin, b"system = \"caf\xe9\"\n").unwrap();
     let (folder, latin) = (folder.to_str().unwrap(), latin.to_str().unwrap());
     let gone = "os error 2";
-    for (args, cause, remedy) in [
-        (&["verify", "/no-such.json"][..], gone, "/no-such.json"),
-        (&["replay", "/no-such.json"], gone, "/no-such.json"),
-        (&["run", "hi", "--target", "/no-such.gguf"], "/no-such.gguf", "/no-such.gguf"),
-        (&["doctor", "--target", "/no-such.gguf"], "/no-such.gguf", "/no-such.gguf"),
-        (&["run", "hi", "--config", "/no-such.toml"], gone, "name another with --config"),
-        (&["run", "hi", "--config", folder], "it is a folder", "move it away or name another"),
-        (&["run", "hi", "--config", latin], "it is not UTF-8 text", "save it as UTF-8"),
+    for (code, args, cause, remedy) in [
+        (2, &["verify", "/no-such.json"][..], gone, "/no-such.json"),
+        (2, &["replay", "/no-such.json"], gone, "/no-such.json"),
+        (3, &["run", "hi", "--target", "/no-such.gguf"], "/no-such.gguf", "/no-such.gguf"),
+        (3, &["bench", "quality", "--target", "/no-such.gguf"], "/no-such.gguf", ""),
+        (2, &["run", "hi", "--config", "/no-such.toml"], gone, "name another with --config"),
+        (2, &["run", "hi", "--config", folder], "it is a folder", "move it away or name another"),
+        (2, &["run", "hi", "--config", latin], "it is not UTF-8 text", "save it as UTF-8"),
     ] {
-        let (_, _, err) = outcome(&mut home.command(args));
+        let err = home.refuses(code, args, &[remedy]);
         assert_eq!(err.matches(cause).count(), 1, "{args:?}: {err}");
-        assert!(err.contains(remedy), "{args:?}: {err}");
-        if cause == "it is a folder" {
-            assert!(!err.contains("permissions"), "{err}");
-        }
+        assert!(cause != "it is a folder" || !err.contains("permissions"), "{err}");
     }
+    // What is known without the models is described first.
+    let (out, err) = home.ran(3, &["doctor", "--target", "/no-such.gguf"]);
+    assert_has(&out, &["Machine\n"]);
+    assert_eq!(err.matches("/no-such.gguf").count(), 1, "{err}");
 }
 
 #[test]
-fn an_answer_comes_as_text() {
+fn an_answer_comes_as_text_or_as_one_line_a_round_and_a_summary() {
+    let home = Home::new();
     let script = script("answers.jsonl");
-    let (code, out, err) = run(&["run", "hi", "--script", &script]);
-    assert_eq!((code, out, err.as_str()), (0, format!("{HELLO}\n"), ""));
-}
-
-#[test]
-fn json_is_one_line_a_round_and_a_summary() {
-    let script = script("answers.jsonl");
-    let (code, out, err) = run(&["run", "hi", "--json", "--script", &script]);
-    assert_eq!((code, err.as_str()), (0, ""));
+    let text = home.ran(0, &["run", "hi", "--script", &script]);
+    assert_eq!(text, (format!("{HELLO}\n"), String::new()));
+    let (out, err) = home.ran(0, &["run", "hi", "--json", "--script", &script]);
+    assert_eq!(err, "");
     let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (summary, rounds) = lines.split_last().unwrap();
     assert!(rounds.iter().all(|line| line["type"] == "round"));
@@ -105,25 +116,22 @@ fn json_is_one_line_a_round_and_a_summary() {
     for field in fields.split(' ') {
         assert!(summary[field].is_number(), "{field} in {summary}");
     }
-    let named = run(&["run", "hi", "--json", "--script", &script, "--strategy", "pld"]).1;
-    let last: Value = serde_json::from_str(named.lines().last().unwrap()).unwrap();
-    assert_eq!(last["strategy"], "pld");
+    let named = ["run", "hi", "--json", "--script", &script, "--strategy", "pld"];
+    assert_eq!(last_json(&home.ran(0, &named).0)["strategy"], "pld");
 }
 
 #[test]
 fn thoughts_go_to_stderr_unless_they_are_hidden() {
     const THOUGHT: &str = "They ask where the fox ran.\n\nOver the hill, I think.";
+    let home = Home::new();
     let script = script("thoughts.jsonl");
-    let (code, out, err) = run(&["run", "hi", "--script", &script]);
-    assert_eq!((code, out.as_str()), (0, "Over the hill.\n"), "{err}");
-    assert_eq!(err, format!("{THOUGHT}\n\n"));
-    let (_, out, err) = run(&["run", "hi", "--hide-thinking", "--script", &script]);
-    assert_eq!((out.as_str(), err.as_str()), ("Over the hill.\n", ""));
-    let (_, out, _) = run(&["run", "hi", "--json", "--script", &script]);
-    let last: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    let answer =
+        |flags: &[&str]| home.ran(0, &[&["run", "hi", "--script", &script], flags].concat());
+    let said = || "Over the hill.\n".to_owned();
+    assert_eq!(answer(&[]), (said(), format!("{THOUGHT}\n\n")));
+    assert_eq!(answer(&["--hide-thinking"]), (said(), String::new()));
+    let last = last_json(&answer(&["--json"]).0);
     assert_eq!((&last["text"], &last["thought"]), (&"Over the hill.".into(), &THOUGHT.into()));
-    let (code, _, err) = run(&["run", "hi", "--think", "maybe", "--script", &script]);
-    assert!(code == 2 && err.contains("auto"), "{err}");
 }
 
 #[test]
@@ -132,27 +140,27 @@ fn the_prompt_may_be_piped_in() {
     let script = script("answers.jsonl");
     for args in [&["run"][..], &["run", "-"], &["run", "sum this up", "-"]] {
         let mut command = home.command(args);
-        command.args(["--script", &script]).write_stdin("a text\n");
-        assert_eq!(outcome(&mut command).0, 0, "{args:?}");
+        ends(0, command.args(["--script", &script]).write_stdin("a text\n"));
     }
     for empty in ["", " \n"] {
         let mut command = home.command(&["run", "--script", &script]);
-        let (code, _, err) = outcome(command.write_stdin(empty));
-        assert_eq!(code, 2);
-        assert!(err.contains("the prompt is empty"), "{err}");
+        let (_, err) = ends(2, command.write_stdin(empty));
+        assert_has(&err, &["the prompt is empty"]);
     }
+    let prompt_tokens = |piped: &str| {
+        let mut command = home.command(&["run", "Say it:", "--json", "--max-tokens", "1"]);
+        let (out, _) = ends(0, command.write_stdin(piped.to_owned()));
+        last_json(&out)["prompt_tokens"].as_u64().unwrap()
+    };
+    assert!(prompt_tokens("The river is long and wide.") >= prompt_tokens("") + 5);
 }
 
 #[test]
 fn a_failed_answer_and_an_unloadable_model_have_codes_of_their_own() {
-    let (code, _, err) = run(&["run", "hi", "--script", &script("failing.jsonl")]);
-    assert_eq!(code, 1, "{err}");
+    let home = Home::new();
+    let (_, err) = home.ran(1, &["run", "hi", "--script", &script("failing.jsonl")]);
     assert!(err.starts_with("note: ") && err.contains("\nerror: "), "{err}");
-    let (code, out, err) = run(&["run", "hi", "--script", &script("unloadable.jsonl")]);
-    assert_eq!((code, out.as_str()), (3, ""), "{err}");
-    let (code, _, err) = run(&["run", "hi", "--target", "/no/such/model"]);
-    assert_eq!(code, 3, "{err}");
-    assert!(err.contains("/no/such/model"), "{err}");
+    home.refuses(3, &["run", "hi", "--script", &script("unloadable.jsonl")], &[]);
 }
 
 #[test]
@@ -187,131 +195,64 @@ fn ctrl_c_stops_the_answer_with_the_line_closed() {
 }
 
 #[test]
-fn a_chat_without_a_terminal_points_to_run() {
-    let (code, out, err) = run(&[]);
-    assert_eq!((code, out.as_str()), (2, ""));
-    assert!(err.contains("dovetail run"), "{err}");
-}
-
-#[test]
 fn pull_says_what_is_no_id_and_what_is_not_here() {
-    let (code, _, err) = run(&["pull", "no-owner"]);
-    assert_eq!(code, 3, "{err}");
-    assert!(err.contains("owner/name"), "{err}");
     let home = Home::new();
+    home.refuses(3, &["pull", "no-owner"], &["owner/name"]);
     let mut command = home.command(&["pull", "owner/name"]);
     let cache = home.path().join("hub");
     command.env("HF_HUB_OFFLINE", "1").env("HF_HOME", &cache).env_remove("HF_HUB_CACHE");
-    let (code, out, err) = outcome(&mut command);
-    assert_eq!((code, out.as_str()), (3, ""), "{err}");
-    assert!(err.contains("owner/name"), "{err}");
+    let (out, err) = ends(3, &mut command);
+    assert!(out.is_empty() && err.contains("owner/name"), "{out}{err}");
 }
 
 #[test]
-fn a_measurement_takes_a_model_or_a_shape() {
+fn a_model_is_measured_and_every_tensor_format_can_be() {
     let small = ["bench", "pass", "--model", "bundled", "--gammas", "1,4", "--context", "16"];
-    let (code, out, err) = run(&[&small[..], &["--quick", "--json"]].concat());
-    assert_eq!(code, 0, "{err}");
-    let result: Value = serde_json::from_str(&out).unwrap();
+    let home = Home::new();
+    let result = home.json(&[&small[..], &["--quick", "--json"]].concat());
     let gammas = result["rows"].as_array().unwrap().iter().map(|row| row["gamma"].as_u64());
-    assert!(gammas.eq([Some(1), Some(4)]), "{out}");
-    for (flags, word) in [
-        (&["--shape", "2b"][..], "1b, 7b, 13b"),
-        (&["--shape", "1b", "--format", "q3"], "q4_k"),
-        (&["--gammas", "0"], "at least 1"),
-        (&["--context", "many"], "tokens before the tree"),
-        (&["--model", "bundled", "--shape", "1b"], "--shape"),
-    ] {
-        let (code, _, err) = run(&[&["bench", "pass"][..], flags].concat());
-        assert_eq!(code, 2, "{flags:?}: {err}");
-        assert!(err.contains(word), "{flags:?}: {err}");
-    }
-}
-
-#[test]
-fn verification_is_timed_for_every_tensor_format() {
-    let (code, _, err) = run(&["bench", "pass", "--shape", "1b", "--format", "none"]);
-    assert_eq!(code, 2, "{err}");
-    for format in Format::ALL {
-        let name = format.name().to_lowercase();
-        assert!(err.contains(&name), "{name} is missing from {err}");
-        assert_eq!(Format::from_name(&name), Some(format));
-    }
-}
-
-#[test]
-fn quality_is_measured_and_refused_with_the_remedy() {
-    let (code, out, err) = run(&["bench", "quality", "--window", "64", "--threads", "2"]);
-    assert_eq!(code, 0, "{err}");
-    assert!(out.contains("perplexity  ") && out.contains("text: bundled"), "{out}");
-    for (flags, code, words) in [
-        (&["--target", "nowhere.gguf"][..], 3, "nowhere.gguf"),
-        (&["--text", "nowhere.txt"], 2, "nowhere.txt"),
-        (&["--window", "1"], 2, "--window must be 2 or more"),
-    ] {
-        let (found, _, err) = run(&[&["bench", "quality"][..], flags].concat());
-        assert_eq!(found, code, "{flags:?}: {err}");
-        assert!(err.contains(words), "{flags:?}: {err}");
-    }
+    assert!(gammas.eq([Some(1), Some(4)]), "{result}");
+    let names = Format::ALL.map(|format| format.name().to_lowercase());
+    let names = names.each_ref().map(String::as_str);
+    home.refuses(2, &["bench", "pass", "--shape", "1b", "--format", "none"], &names);
+    assert_eq!(names.map(Format::from_name), Format::ALL.map(Some));
+    let quality = ["bench", "quality", "--window", "64", "--threads", "2"];
+    assert_has(&home.ran(0, &quality).0, &["perplexity  ", "text: bundled"]);
 }
 
 #[test]
 fn completions_and_manual_are_made_from_the_flags() {
+    let home = Home::new();
     for shell in ["bash", "zsh", "fish"] {
-        let (code, out, _) = run(&["completions", shell]);
-        assert_eq!(code, 0);
-        assert!(out.contains("dovetail") && out.contains("gamma"), "{shell}");
+        assert_has(&home.ran(0, &["completions", shell]).0, &["dovetail", "gamma"]);
     }
-    let (code, out, _) = run(&["man"]);
-    assert_eq!(code, 0);
-    assert!(out.contains(".TH dovetail") && out.contains("DOVETAIL RUN"), "{out}");
+    assert_has(&home.ran(0, &["man"]).0, &[".TH dovetail", "DOVETAIL RUN"]);
 }
 
 #[test]
 fn doctor_describes_machine_models_and_choice() {
-    let (code, out, err) = run(&["doctor"]);
-    assert_eq!(code, 0, "{err}");
-    let at = |word: &str| out.find(word).unwrap_or_else(|| panic!("{word} is missing from\n{out}"));
-    let titles = [
-        "Machine\n",
-        "Build\n",
-        "Files\n",
-        "Models\n",
-        "Choice\n",
-        "Sampling\n",
-        "Strategies\n",
-        "Why\n",
-    ];
-    let places: Vec<usize> = titles.iter().map(|title| at(title)).collect();
+    let (out, _) = Home::new().ran(0, &["doctor"]);
+    let titles = "Machine Build Files Models Choice Sampling Strategies Why";
+    let places: Vec<usize> = titles
+        .split(' ')
+        .map(|title| out.find(&format!("{title}\n")).unwrap_or_else(|| panic!("{title}: {out}")))
+        .collect();
     assert!(places.is_sorted(), "{out}");
-    for row in
-        ["  CPU ", "  features ", "  GPU ", "  target ", "  kernels ", "  draft ", "  γ ", "  M "]
-    {
-        at(row);
-    }
+    let rows = ["  CPU ", "  features ", "  GPU ", "  target ", "  kernels ", "  draft "];
+    assert_has(&out, &[&rows[..], &["  γ ", "  M "]].concat());
     for (strategy, words) in [("auto", "(in use)"), ("rest", "name one with --rest-text")] {
         let row = out[places[6]..].lines().find(|row| row.trim_start().starts_with(strategy));
         assert!(row.is_some_and(|row| row.contains(words)), "{out}");
     }
-    let why = &out[places[7]..];
-    assert!(why.contains("rafting on"), "{why}");
-    assert!(why.contains("The times were measured while loading."), "{why}");
-}
-
-#[test]
-fn doctor_describes_the_machine_even_without_models() {
-    let (code, out, err) = run(&["doctor", "--target", "/no/such/model"]);
-    assert_eq!(code, 3);
-    assert!(out.contains("Machine\n") && err.contains("/no/such/model"), "{out}{err}");
+    assert_has(&out[places[7]..], &["rafting on", "The times were measured while loading."]);
 }
 
 #[test]
 fn the_bundled_pair_says_the_same_with_and_without_speculation() {
+    let home = Home::new();
     let answer = |flags: &[&str]| {
         let prompt = ["run", "Tell me a story about a dog.", "--max-tokens", "40"];
-        let (code, out, err) = run(&[&prompt[..], flags].concat());
-        assert_eq!(code, 0, "{err}");
-        out
+        home.ran(0, &[&prompt[..], flags].concat()).0
     };
     let plain = answer(&["--plain"]);
     assert!(plain.split_whitespace().count() > 5, "{plain:?}");
@@ -327,23 +268,23 @@ fn strategies_are_run_against_plain_and_say_so_in_every_form() {
     let home = Home::new();
     let (save, svg) = (home.path().join("a.json"), home.path().join("charts"));
     let (save, svg) = (save.to_str().unwrap(), svg.to_str().unwrap());
+    let drawn = |chart: &str| {
+        assert!(std::path::Path::new(svg).join(chart).is_file(), "{chart}");
+    };
     let quick = ["bench", "--prompts", "everyday,gsm8k", "--limit", "1", "--max-tokens", "12"];
     let more = ["--temperature", "0,1", "--markdown", "--save", save, "--svg", svg];
-    let (code, out, err) = outcome(&mut home.command(&[&quick[..], &more].concat()));
-    assert_eq!(code, 0, "{err}");
-    for words in [
+    let (out, _) = home.ran(0, &[&quick[..], &more].concat());
+    let words = [
         "Speed-up over plain, and τ; T = 0",
         "Speed-up over plain, and τ; T = 1",
         "| everyday |",
         "| plain ",
         "| dovetail ",
         "identical to plain decoding, token for token.",
-    ] {
-        assert!(out.contains(words), "{words} is missing from\n{out}");
-    }
-    for chart in ["speed-up-t0.svg", "time-t1.svg"] {
-        assert!(std::path::Path::new(svg).join(chart).is_file(), "{chart}: {err}");
-    }
+    ];
+    assert_has(&out, &words);
+    drawn("speed-up-t0.svg");
+    drawn("time-t1.svg");
 
     let text = std::fs::read_to_string(save).unwrap();
     let results: Value = serde_json::from_str(&text).unwrap();
@@ -355,34 +296,14 @@ fn strategies_are_run_against_plain_and_say_so_in_every_form() {
     for strategy in ["plain", "dovetail", "dovetail+overlap", "pld"] {
         assert!(answers.iter().any(|answer| answer["strategy"] == strategy), "{strategy}: {text}");
     }
-
-    let (code, out, err) = outcome(&mut home.command(&["bench", "compare", save, save]));
-    assert_eq!(code, 0, "{err}");
-    assert!(out.contains("B over A; T = 0") && out.contains("1.00×"), "{out}");
-
-    let (code, out, err) = outcome(&mut home.command(&["bench", "show", save, save]));
-    assert_eq!(code, 0, "{err}");
-    assert!(out.contains("Speed-up over plain, and τ; T = 1"), "{out}");
+    let (out, _) = home.ran(0, &["bench", "compare", save, save]);
+    assert_has(&out, &["B over A; T = 0", "1.00×"]);
+    assert_has(&home.ran(0, &["bench", "show", save, save]).0, &words[1..2]);
 
     let sweep = ["bench", "sweep", "--prompts", "everyday", "--limit", "1"];
     let short = ["--max-tokens", "4", "--gamma", "4", "--svg", svg];
-    let (code, out, err) = outcome(&mut home.command(&[&sweep[..], &short].concat()));
-    assert_eq!(code, 0, "{err}");
-    for words in
-        ["Blocks of", "Nodes of the tree; T = 0", "\n64 ", "Width of the tree", "expansions"]
-    {
-        assert!(out.contains(words), "{words} is missing from\n{out}");
-    }
-    assert!(std::path::Path::new(svg).join("nodes-of-the-tree-cost-t0.svg").is_file(), "{err}");
-
-    for (flags, words) in [
-        (&["--strategies", "plain,warp"][..], "warp"),
-        (&["--prompts", "no-such-set"], "mt_bench"),
-        (&["--temperature", "0,9"], "--temperature"),
-        (&["--limit", "0"], "--limit"),
-    ] {
-        let (code, _, err) = run(&[&["bench"][..], flags].concat());
-        assert_eq!(code, 2, "{flags:?}: {err}");
-        assert!(err.contains(words), "{flags:?}: {err}");
-    }
+    let (out, _) = home.ran(0, &[&sweep[..], &short].concat());
+    let words = ["Blocks of", "Nodes of the tree; T = 0", "\n64 ", "Width of the tree"];
+    assert_has(&out, &[&words[..], &["expansions"]].concat());
+    drawn("nodes-of-the-tree-cost-t0.svg");
 }

@@ -1,6 +1,6 @@
 //! `dovetail race` on the bundled pair.
 
-use crate::support::program::{Home, outcome};
+use crate::support::program::Home;
 use serde_json::Value;
 
 #[test]
@@ -8,8 +8,7 @@ fn both_answers_are_the_same_text_and_the_play_is_recorded() {
     let home = Home::new();
     let cast = home.path().join("race.cast");
     let args = ["race", "What is the sun?", "--max-tokens", "40", "--cast", cast.to_str().unwrap()];
-    let (code, out, err) = outcome(&mut home.command(&args));
-    assert_eq!(code, 0, "{err}");
+    let (out, _) = home.ran(0, &args);
     let lines: Vec<&str> = out.lines().collect();
     assert!(lines[0].starts_with("plain ") && lines[1].starts_with("speculative "), "{out}");
     // The first token comes with the prompt; each other token takes plain decoding one round.
@@ -40,7 +39,6 @@ fn both_answers_are_the_same_text_and_the_play_is_recorded() {
 #[test]
 fn a_race_needs_a_prompt() {
     let home = Home::new();
-    let (code, _, err) = outcome(&mut home.command(&["race"]));
-    assert!(code == 2 && err.contains("PROMPT"), "{code} {err}");
-    assert_eq!(outcome(&mut home.command(&["race", " "])).0, 2);
+    home.refuses(2, &["race"], &["PROMPT"]);
+    home.ran(2, &["race", " "]);
 }

@@ -1,14 +1,15 @@
 //! Records from outside: written by `run --record`, checked by `verify`.
 
-use crate::support::program::{Home, outcome};
+use serde_json::{Value, json};
+
+use crate::support::program::{Home, assert_has};
 
 /// A record of the bundled pair's answer, and its text.
 fn recorded(home: &Home, flags: &[&str]) -> (String, String) {
     let path = home.path().join("record.jsonl");
     let path = path.to_str().unwrap();
     let ask = ["run", "Tell me about a river.", "--max-tokens", "24", "--record", path];
-    let (code, _, err) = outcome(&mut home.command(&[&ask[..], flags].concat()));
-    assert_eq!(code, 0, "{err}");
+    home.ran(0, &[&ask[..], flags].concat());
     (path.to_owned(), std::fs::read_to_string(path).unwrap())
 }
 
@@ -16,141 +17,117 @@ fn recorded(home: &Home, flags: &[&str]) -> (String, String) {
 fn a_recorded_answer_is_the_target_s_own() {
     let home = Home::new();
     let (path, text) = recorded(&home, &["--temperature", "0.9", "--seed", "5", "--gamma", "8"]);
-    let (code, out, err) = outcome(&mut home.command(&["verify", &path]));
-    assert_eq!(code, 0, "{out}{err}");
-    assert!(out.contains("answer 1: all") && out.contains("The answer is"), "{out}");
+    assert_has(&home.ran(0, &["verify", &path]).0, &["answer 1: all", "The answer is"]);
+    home.refuses(1, &["run", "Hello", "--record", &path], &["already exists"]);
 
-    let ask = ["run", "Hello", "--record", &path];
-    let (code, _, err) = outcome(&mut home.command(&ask));
-    assert!(code == 1 && err.contains("already exists"), "{code}: {err}");
-
-    // Another question has another answer: the record then claims a text that was not generated.
-    let change = |from: &str, to: &str| {
-        assert!(text.contains(from), "{from}");
-        std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
-        outcome(&mut home.command(&["verify", &path]))
-    };
-    let (code, out, err) = change("about a river", "about a shoe");
-    assert_eq!(code, 1, "{out}{err}");
-    assert!(out.contains("is not the target's: recorded") && err.contains("1 of 1"), "{out}{err}");
-    let (code, out, _) = change("\"format\":2", "\"format\":9");
-    assert!(code == 2 && out.is_empty());
     let lines: Vec<&str> = text.lines().collect();
-    std::fs::write(&path, lines[..lines.len() - 1].join("\n")).unwrap();
-    let (code, out, err) = outcome(&mut home.command(&["verify", &path]));
-    assert_eq!(code, 1, "{out}{err}");
-    assert!(out.contains("(the record ends there)"), "{out}");
-    std::fs::write(&path, &text[..text.len() - 20]).unwrap();
-    let (code, _, err) = outcome(&mut home.command(&["verify", &path]));
-    assert!(code == 2 && err.contains("in the middle of a line"), "{err}");
+    let unfinished = lines[..lines.len() - 1].join("\n");
+    for (changed, code, says, fails) in [
+        // Another question has another answer: the record then claims a text that was not
+        // generated.
+        (text.replacen("about a river", "about a shoe", 1), 1, "is not the target's:", "1 of 1"),
+        (text.replacen("\"format\":2", "\"format\":9", 1), 2, "", ""),
+        (unfinished, 1, "(the record ends there)", ""),
+        (text[..text.len() - 20].to_owned(), 2, "", "in the middle of a line"),
+    ] {
+        assert_ne!(changed, text);
+        std::fs::write(&path, changed).unwrap();
+        let (out, err) = home.ran(code, &["verify", &path]);
+        assert_has(&out, &[says]);
+        assert_has(&err, &[fails]);
+        assert_eq!(out.is_empty(), code == 2);
+    }
+}
+
+/// What `verify` says of a saved conversation: it must end with `code`, and print `says`.
+#[track_caller]
+fn verified(home: &Home, session: Value, flags: &[&str], code: i32, says: &str) -> String {
+    let path = home.path().join("session.json");
+    let mut file = json!({"title": "x", "created": 1, "updated": 9, "target": ""});
+    file.as_object_mut().unwrap().extend(session.as_object().unwrap().clone());
+    std::fs::write(&path, file.to_string()).unwrap();
+    let (out, err) = home.ran(code, &[&["verify", path.to_str().unwrap()], flags].concat());
+    assert_has(&out, &[says]);
+    err
+}
+
+const RIVER: &str = "Tell me about a river.";
+const SUN: &str = "What is the sun?";
+
+fn answer(home: &Home, question: &str, flags: &[&str]) -> String {
+    home.ran(0, &[&["run", question], flags].concat()).0.trim().to_owned()
 }
 
 #[test]
 fn a_conversation_is_checked_by_its_text() {
     let home = Home::new();
-    let question = "Tell me about a river.";
-    let say = ["run", question, "--max-tokens", "16"];
-    let (code, answer, err) = outcome(&mut home.command(&say));
-    assert_eq!(code, 0, "{err}");
-    let session = |said: &str, interrupted: bool| {
-        let text = serde_json::json!({
-            "title": question, "created": 1, "updated": 1, "target": "",
-            "messages": [
-                {"role": "user", "content": question, "at": 1},
-                {"role": "assistant", "content": said, "at": 1, "interrupted": interrupted},
-            ],
-        });
-        let path = home.path().join("session.json");
-        std::fs::write(&path, text.to_string()).unwrap();
-        let check = ["verify", path.to_str().unwrap(), "--max-tokens", "16"];
-        outcome(&mut home.command(&check))
-    };
-    // The limit cut it off, and nothing in the file says so.
-    let (code, out, err) = session(answer.trim(), false);
-    assert!(code == 0 && out.contains("the target's own (it was cut off there)"), "{out}{err}");
-    let begun: String = answer.trim().chars().take(4).collect();
-    let (code, out, _) = session(&begun, true);
-    assert!(code == 0 && out.contains("the target's own (it was stopped there)"), "{out}");
-    let (code, out, _) = session(&format!("{} Indeed.", answer.trim()), false);
-    assert!(code == 1 && out.contains("is not what the target says"), "{out}");
-    // Continued after the limit, to the end.
-    let (code, all, err) = outcome(&mut home.command(&["run", question, "--max-tokens", "400"]));
-    assert!(code == 0 && all.trim().len() > answer.trim().len(), "{all}{err}");
-    let (code, out, err) = session(all.trim(), false);
-    assert!(code == 0 && out.contains("characters are the target's own\n"), "{out}{err}");
-    let (code, out, _) = session(&format!("{} Indeed.", all.trim()), false);
-    assert!(code == 1 && out.contains("is not what the target says"), "{out}");
+    let limit = ["--max-tokens", "16"];
+    let cut = answer(&home, RIVER, &limit);
+    let whole = answer(&home, RIVER, &["--max-tokens", "400"]);
+    assert!(whole.len() > cut.len(), "{whole}");
+    for (said, interrupted, code, says) in [
+        // The limit cut it off, and nothing in the file says so.
+        (cut.clone(), false, 0, "the target's own (it was cut off there)"),
+        (cut.chars().take(4).collect(), true, 0, "the target's own (it was stopped there)"),
+        (format!("{cut} Indeed."), false, 1, "is not what the target says"),
+        // Continued after the limit, to the end.
+        (whole.clone(), false, 0, "characters are the target's own\n"),
+        (format!("{whole} Indeed."), false, 1, "is not what the target says"),
+    ] {
+        let session = json!({"messages": [
+            {"role": "user", "content": RIVER, "at": 1},
+            {"role": "assistant", "content": said, "at": 1, "interrupted": interrupted},
+        ]});
+        verified(&home, session, &limit, code, says);
+    }
 }
 
 #[test]
 fn a_conversation_that_was_forgotten_in_part_is_checked_with_what_was_left() {
     let home = Home::new();
-    let path = home.path().join("session.json");
-    let path = path.to_str().unwrap();
-    let ask = |text: &str| {
-        let (code, out, err) =
-            outcome(&mut home.command(&["run", text, "--max-tokens", "12", "--context", "512"]));
-        assert_eq!(code, 0, "{err}");
-        out.trim().to_owned()
-    };
-    let verify = |first: &str, second: &str, forgotten: serde_json::Value| {
-        let text = serde_json::json!({
-            "title": "x", "created": 1, "updated": 1, "target": "",
+    let ask = |text: &str| answer(&home, text, &["--max-tokens", "12", "--context", "512"]);
+    let (river, sun) = (ask(RIVER), ask(SUN));
+    let after = ask(&format!("(Summary of our conversation so far: rivers)\n\n{SUN}"));
+    let other = "No star at all.";
+    for (first, second, summary, code, says) in [
+        (&*river, &*sun, None, 0, "All 2 answers are"),
+        (&river, &after, Some("rivers"), 0, "All 2 answers are"),
+        // Neither with the remaining conversation nor with the whole: something else was given, or
+        // answered.
+        (&river, other, None, 1, "answer 2: unknown"),
+        // The first answer was certainly given the whole beginning.
+        (other, &sun, None, 1, "answer 1: character 1 is not what"),
+    ] {
+        let session = json!({
             "messages": [
-                {"role": "user", "content": "Tell me about a river.", "at": 1},
+                {"role": "user", "content": RIVER, "at": 1},
                 {"role": "assistant", "content": first, "at": 1},
-                {"role": "user", "content": "What is the sun?", "at": 1},
+                {"role": "user", "content": SUN, "at": 1},
                 {"role": "assistant", "content": second, "at": 1},
             ],
-            "extras": {"forgotten": forgotten},
+            "extras": {"forgotten": {"messages": 2, "summary": summary}},
         });
-        std::fs::write(path, text.to_string()).unwrap();
-        outcome(&mut home.command(&["verify", path]))
-    };
-    let (river, sun) = (ask("Tell me about a river."), ask("What is the sun?"));
-    let short = "(Summary of our conversation so far: rivers)\n\nWhat is the sun?";
-    let after = ask(short);
-    for (second, summary) in [(&sun, None), (&after, Some("rivers"))] {
-        let forgotten = serde_json::json!({"messages": 2, "summary": summary});
-        let (code, out, err) = verify(&river, second, forgotten);
-        assert_eq!(code, 0, "{summary:?}: {out}{err}");
-        assert!(out.contains("All 2 answers are"), "{out}");
+        let err = verified(&home, session, &[], code, says);
+        let unknown = says.ends_with("unknown");
+        assert!(!unknown || err.contains("could not be checked completely"), "{err}");
     }
-    // Neither with the remaining conversation nor with the whole: something else was given, or
-    // answered.
-    let other = "No star at all.";
-    let forgotten = serde_json::json!({"messages": 2});
-    let (code, out, err) = verify(&river, other, forgotten.clone());
-    assert!(code == 1 && out.contains("answer 2: unknown"), "{out}{err}");
-    assert!(err.contains("could not be checked completely"), "{err}");
-    // The first answer was certainly given the whole beginning.
-    let (code, out, _) = verify(other, &sun, forgotten);
-    assert!(code == 1 && out.contains("answer 1: character 1 is not what"), "{out}");
 }
 
 #[test]
 fn an_answer_to_other_instructions_cannot_be_told() {
     let home = Home::new();
-    let path = home.path().join("session.json");
-    let path = path.to_str().unwrap();
-    let verify = |answer: &str, instructed: u64| {
-        let text = serde_json::json!({
-            "title": "x", "created": 1, "updated": 9, "target": "",
-            "messages": [
-                {"role": "system", "content": "Answer in one word.", "at": instructed},
-                {"role": "user", "content": "What is the sun?", "at": 5},
-                {"role": "assistant", "content": answer, "at": 5},
-            ],
-        });
-        std::fs::write(path, text.to_string()).unwrap();
-        outcome(&mut home.command(&["verify", path]))
-    };
-    let (code, out, err) = verify("No star at all.", 6);
-    assert!(code == 1 && out.contains("unknown: the system prompt"), "{out}{err}");
-    assert!(err.contains("could not be checked completely"), "{err}");
-    // They are as old as the answer, so they are the ones that it was given.
-    let (code, out, _) = verify("No star at all.", 5);
-    assert!(code == 1 && out.contains("is not what the target says"), "{out}");
+    for (instructed, says, fails) in [
+        (6, "unknown: the system prompt", "could not be checked completely"),
+        // They are as old as the answer, so they are the ones that it was given.
+        (5, "is not what the target says", ""),
+    ] {
+        let session = json!({"messages": [
+            {"role": "system", "content": "Answer in one word.", "at": instructed},
+            {"role": "user", "content": SUN, "at": 5},
+            {"role": "assistant", "content": "No star at all.", "at": 5},
+        ]});
+        assert_has(&verified(&home, session, &[], 1, says), &[fails]);
+    }
 }
 
 #[test]
@@ -159,15 +136,11 @@ fn other_files_are_refused_and_a_replay_needs_a_terminal() {
     let path = home.path().join("notes.txt");
     let path = path.to_str().unwrap();
     for command in ["verify", "replay"] {
-        let (code, _, err) = outcome(&mut home.command(&[command, path]));
-        assert!(code == 2 && err.contains("notes.txt"), "{command}: {err}");
+        home.refuses(2, &[command, path], &["notes.txt"]);
     }
     std::fs::write(path, "hello").unwrap();
-    let (code, _, err) = outcome(&mut home.command(&["verify", path]));
-    assert!(code == 2 && err.contains("neither a record nor"), "{err}");
-    let (code, _, err) = outcome(&mut home.command(&["replay", path]));
-    assert!(code == 2 && err.contains("is not a record"), "{err}");
+    home.refuses(2, &["verify", path], &["neither a record nor"]);
+    home.refuses(2, &["replay", path], &["is not a record"]);
     let (record, _) = recorded(&home, &[]);
-    let (code, _, err) = outcome(&mut home.command(&["replay", &record]));
-    assert!(code == 2 && err.contains("needs a terminal"), "{err}");
+    home.refuses(2, &["replay", &record], &["needs a terminal"]);
 }

@@ -1,6 +1,8 @@
 //! What these tests need of the support for the program's tests.
 #![allow(dead_code, unused_imports)]
 
+#[path = "../support/exact.rs"]
+pub mod exact;
 #[path = "../support/generate.rs"]
 pub mod generate;
 #[path = "../support/golden.rs"]

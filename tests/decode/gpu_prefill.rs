@@ -5,25 +5,22 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::architectures::{arm, budget, drafter_of, drafters};
-use crate::support::generate::{answer, generate, plain, request, samplers};
+use crate::support::drafters::{drafters, on_the_cpu, rounds_of};
+use crate::support::generate::{answer, finish, generate, plain, request, samplers};
 use crate::support::gpu::{another_gpu, gpu};
-use crate::support::library::{arch_file, arch_recording, load_files, open_target};
+use crate::support::library::{arch, arch_recording, load_files};
 use crate::support::toy::Letters;
 use dovetail::decode::{Engine, Request, RoundOptions, Summary};
-use dovetail::draft::Drafter;
 use dovetail::kernels::{KvFormat, Pool};
-use dovetail::library::{Spec, TargetFiles};
+use dovetail::library::TargetFiles;
 use dovetail::model::{CpuTarget, Gpu, GpuLimits, LoadRequest, PlacedTarget};
-use dovetail::plan::{DrafterId, STRATEGIES};
-use dovetail::speculate::SamplerSettings;
 
 const CONTEXT: usize = 500;
 /// The length of an answer in tokens.
 const LENGTH: usize = 10;
 
 fn files() -> TargetFiles {
-    open_target(&Spec::Gguf(arch_file("qwen3.gguf"))).unwrap()
+    arch("qwen3")
 }
 
 /// The target with a GPU that reads its long prompts.
@@ -44,39 +41,40 @@ fn text(length: usize, seed: usize) -> Vec<u32> {
 }
 
 /// A conversation: a long question, a long one after an answer, a short one after the next.
+#[derive(Default)]
 struct Talk {
     tokens: Vec<u32>,
     asked: Vec<Range<usize>>,
 }
 
 impl Talk {
-    fn new() -> Self {
-        Self { tokens: Vec::new(), asked: Vec::new() }
-    }
-
     fn ask(&mut self, length: usize) -> Request {
         let begin = self.tokens.len();
         self.tokens.extend(text(length, begin + 1));
         self.asked.push(begin..self.tokens.len());
         Request { asked: self.asked.clone(), ..request(&self.tokens, LENGTH) }
     }
-
-    fn answered(&mut self, answer: &[u32]) {
-        self.tokens.extend(answer);
-    }
 }
 
-const QUESTIONS: [usize; 3] = [150, 170, 6];
-
-/// The answers of a conversation, from one engine.
-fn answers(engine: &mut Engine, options: impl Fn(usize) -> RoundOptions) -> Vec<Vec<u32>> {
-    let mut talk = Talk::new();
-    let each = QUESTIONS.map(|length| {
+/// The answers of a conversation, from one engine that forgets before each of them or before the
+/// first.
+fn answers(
+    engine: &mut Engine,
+    forgets: bool,
+    options: impl Fn(usize) -> RoundOptions,
+) -> Vec<Vec<u32>> {
+    let mut talk = Talk::default();
+    engine.forget();
+    let mut all = Vec::new();
+    for length in [150, 170, 6] {
+        if forgets {
+            engine.forget();
+        }
         let (tokens, _) = answer(engine, &talk.ask(length), &options);
-        talk.answered(&tokens);
-        tokens
-    });
-    each.to_vec()
+        talk.tokens.extend(&tokens);
+        all.push(tokens);
+    }
+    all
 }
 
 /// What is drafted changes which positions an answer leaves in the cache; the rows that the GPU
@@ -91,30 +89,15 @@ fn every_strategy_gives_plain_text_in_every_turn() {
     let drafters = drafters(&files, own.cpu(), &text(200, 3), CONTEXT);
     let mut engine = Engine::new(Box::new(own), drafters);
     for sampler in [greedy, filtered] {
-        let mut talk = Talk::new();
-        let want = QUESTIONS.map(|length| {
-            alone.forget();
-            let (tokens, _) = answer(&mut alone, &talk.ask(length), plain(sampler));
-            talk.answered(&tokens);
-            tokens
-        });
-        let drafts = |kind| !matches!(kind, DrafterId::None);
-        for row in STRATEGIES.iter().filter(|row| !row.gpu_layers && drafts(row.draft)) {
-            let options = |round: usize| RoundOptions {
-                drafter: drafter_of(row.draft),
-                arm: (row.draft == DrafterId::Auto).then(|| arm(round)),
-                schedule: row.schedule_with(round.is_multiple_of(2)),
-                coupled: true,
-                ..RoundOptions::new(budget(row), sampler)
-            };
-            engine.forget();
-            assert_eq!(answers(&mut engine, options), want, "{} with {sampler:?}", row.name);
+        let want = answers(&mut alone, true, plain(sampler));
+        for row in on_the_cpu() {
+            let got = answers(&mut engine, false, rounds_of(row, sampler));
+            assert_eq!(got, want, "{} with {sampler:?}", row.name);
         }
         // In one cache without drafters, and with drafters that are not used.
-        alone.forget();
-        assert_eq!(answers(&mut alone, plain(sampler)), want);
-        engine.forget();
-        assert_eq!(answers(&mut engine, plain(sampler)), want);
+        for engine in [&mut alone, &mut engine] {
+            assert_eq!(answers(engine, false, plain(sampler)), want);
+        }
     }
 }
 
@@ -122,10 +105,9 @@ fn every_strategy_gives_plain_text_in_every_turn() {
 #[test]
 fn an_answer_that_goes_on_is_the_same() {
     let Some(gpu) = gpu() else { return };
-    let files = files();
-    let mut engine = Engine::new(Box::new(target(&files, &gpu)), []);
+    let mut engine = Engine::new(Box::new(target(&files(), &gpu)), []);
     let sampler = samplers()[0];
-    let whole = Talk::new().ask(150);
+    let whole = Talk::default().ask(150);
     let want = answer(&mut engine, &whole, plain(sampler)).0;
     for begun in [1, 4] {
         engine.forget();
@@ -141,22 +123,18 @@ fn the_prefill_says_what_went_over_the_bus() {
     let Some(gpu) = another_gpu(GpuLimits::default()) else { return };
     let mut engine = Engine::new(Box::new(target(&files(), &gpu)), []);
     assert!(engine.is_on_gpu());
-    let read = |engine: &mut Engine, request: Request| -> Summary {
+    let mut read = |length: usize| -> Summary {
         let before = gpu.traffic();
-        let mut answer = engine.generate(request, &Letters).unwrap();
-        let options = plain(samplers()[0]);
-        answer.first_token(&options(0)).unwrap();
-        while answer.finish().is_none() {
-            answer.step(&options(1)).unwrap();
-        }
+        let mut answer = engine.generate(Talk::default().ask(length), &Letters).unwrap();
+        finish(&mut answer, plain(samplers()[0]));
         let summary = answer.summary().clone();
         assert!(summary.traffic.is_none());
         assert_eq!(summary.prefill_traffic, gpu.traffic().since(before));
         summary
     };
-    let long = read(&mut engine, Talk::new().ask(150)).prefill_traffic;
+    let long = read(150).prefill_traffic;
     assert!(long.submissions >= 2 && long.up > 0 && long.down > 0, "{long:?}");
-    let short = read(&mut engine, Talk::new().ask(60));
+    let short = read(60);
     assert!(short.prefill_traffic.is_none());
     assert!(!serde_json::to_string(&short).unwrap().contains("traffic"));
 }
@@ -166,32 +144,26 @@ fn the_prefill_says_what_went_over_the_bus() {
 #[test]
 fn a_gpu_that_is_lost_in_a_prompt_leaves_the_cpus_text() {
     let files = files();
-    let sampler: SamplerSettings = samplers()[2];
-    let cpu = || load_files(&files, CONTEXT, 2);
+    let sampler = samplers()[2];
     for read_before in [0, 1, 2] {
         let Some(gpu) = another_gpu(GpuLimits::default()) else { return };
         let own = target(&files, &gpu);
-        let drafters: Vec<Box<dyn Drafter>> = drafters(&files, own.cpu(), &text(60, 3), CONTEXT);
+        let drafters = drafters(&files, own.cpu(), &text(60, 3), CONTEXT);
         let mut engine = Engine::new(Box::new(own), drafters);
-        let mut talk = Talk::new();
+        let mut talk = Talk::default();
         let first = talk.ask(150);
-        let mut answer = engine.generate(first.clone(), &Letters).unwrap();
+        let mut begun = engine.generate(first.clone(), &Letters).unwrap();
         for _ in 0..read_before {
-            answer.prefill().unwrap();
+            begun.prefill().unwrap();
         }
-        let all_read = answer.progress().is_complete();
+        let all_read = begun.progress().is_complete();
         gpu.destroy();
-        let options = plain(sampler);
-        let mut tokens = vec![answer.first_token(&options(0)).unwrap().token];
-        while answer.finish().is_none() {
-            let round = answer.step(&options(1)).unwrap();
-            tokens.extend(round.committed.iter().map(|committed| committed.token));
-        }
-        let mut notices = answer.take_notices();
-        talk.answered(&tokens);
-        let mut alone = Engine::new(Box::new(cpu()), []);
+        let tokens = finish(&mut begun, plain(sampler));
+        let mut notices = begun.take_notices();
+        talk.tokens.extend(&tokens);
+        let mut alone = Engine::new(Box::new(load_files(&files, CONTEXT, 2)), []);
         if read_before == 0 {
-            let want = self::answer(&mut alone, &first, plain(sampler)).0;
+            let want = answer(&mut alone, &first, plain(sampler)).0;
             assert_eq!(tokens, want, "the prompt was read on the CPU");
         }
         // The next long question needs the GPU, if the first did not.
@@ -201,7 +173,7 @@ fn a_gpu_that_is_lost_in_a_prompt_leaves_the_cpus_text() {
         assert_eq!(notices.len(), 1, "one line tells: {notices:?}");
         assert!(notices[0].contains("the GPU was lost"), "{notices:?}");
         assert!(notices[0].ends_with("from now on the CPU reads the prompts"), "{notices:?}");
-        let want = self::answer(&mut alone, &second, plain(sampler)).0;
+        let want = answer(&mut alone, &second, plain(sampler)).0;
         assert_eq!(next, want, "{read_before} slices were read, all: {all_read}");
     }
 }
@@ -213,22 +185,18 @@ fn a_gpu_that_is_lost_between_two_slices_leaves_the_cpus_text() {
     let Some(gpu) = another_gpu(GpuLimits::default()) else { return };
     let mut engine = Engine::new(Box::new(target(&files, &gpu)), []);
     // Two runs of one slice each, with an answer between them.
-    let mut talk = Talk::new();
+    let mut talk = Talk::default();
     talk.ask(150);
-    talk.answered(&text(5, 9));
+    talk.tokens.extend(text(5, 9));
     let both = talk.ask(200);
-    let mut answer = engine.generate(both.clone(), &Letters).unwrap();
-    while answer.progress().done < 150 {
-        answer.prefill().unwrap();
+    let mut begun = engine.generate(both.clone(), &Letters).unwrap();
+    while begun.progress().done < 150 {
+        begun.prefill().unwrap();
     }
     assert!(!gpu.traffic().is_none());
     gpu.destroy();
-    let mut tokens = vec![answer.first_token(&plain(samplers()[0])(0)).unwrap().token];
-    while answer.finish().is_none() {
-        let round = answer.step(&plain(samplers()[0])(1)).unwrap();
-        tokens.extend(round.committed.iter().map(|committed| committed.token));
-    }
-    assert_eq!(answer.take_notices().len(), 1);
+    let tokens = finish(&mut begun, plain(samplers()[0]));
+    assert_eq!(begun.take_notices().len(), 1);
     let mut alone = Engine::new(Box::new(load_files(&files, CONTEXT, 2)), []);
-    assert_eq!(tokens, self::answer(&mut alone, &both, plain(samplers()[0])).0);
+    assert_eq!(tokens, answer(&mut alone, &both, plain(samplers()[0])).0);
 }

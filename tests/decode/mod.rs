@@ -7,7 +7,6 @@ mod coupled;
 mod duo;
 mod engine;
 mod gpu;
-mod gpu_gemma3;
 mod gpu_prefill;
 mod lossless;
 mod lossless_opened;

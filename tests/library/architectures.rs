@@ -3,6 +3,7 @@
 //! plain decoding.
 
 use super::open_target;
+use crate::support::exact::{leaves, tree_is_plain, trees};
 use crate::support::gguf::Gguf;
 use crate::support::library::{arch_file, arch_recording, load_files, off_by, off_by_recorded};
 use crate::support::models::load_target;
@@ -180,15 +181,6 @@ fn files_that_are_no_model_together_are_refused_by_name() {
     assert!(text.contains(&name(1)), "another first file: {text}");
 }
 
-fn plain(target: &mut CpuTarget, tokens: &[u32]) -> Vec<f32> {
-    let mut last = Vec::new();
-    for &token in tokens {
-        last = target.verify(&Tree::root(token)).unwrap().logits;
-        target.commit(&[0]);
-    }
-    last
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(6))]
 
@@ -197,36 +189,12 @@ proptest! {
     #[test]
     fn every_node_of_a_tree_is_plain(
         prompt in prop::collection::vec(0u32..260, 1..40),
-        nodes in prop::collection::vec((any::<prop::sample::Index>(), 0u32..260), 1..20),
-        root in 0u32..260,
+        tree in trees(260, 1..20),
         threads in 1usize..4,
     ) {
-        let mut tree = Tree::root(root);
-        for (parent, token) in nodes {
-            tree.push(parent.index(tree.len()), token, -1.0);
-        }
         for (name, _, _, context) in MODELS {
             let mut target = load(name, context, threads);
-            target.prefill(&prompt).unwrap();
-            let pass = target.verify(&tree).unwrap();
-            let vocab = target.vocab();
-            for node in 0..tree.len() {
-                let mut path = vec![tree.nodes()[node].token];
-                let mut at = node;
-                while at != 0 {
-                    at = tree.nodes()[at].parent;
-                    path.insert(0, tree.nodes()[at].token);
-                }
-                target.truncate(prompt.len());
-                let alone = plain(&mut target, &path);
-                prop_assert_eq!(
-                    &pass.logits[node * vocab..(node + 1) * vocab],
-                    &alone[..],
-                    "{} node {}",
-                    name,
-                    node
-                );
-            }
+            tree_is_plain(&mut target, &prompt, &tree, &leaves(&tree), tree.len() - 1);
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::support::exact::{deepest, tree_is_plain};
 use crate::support::kernels::bits;
 use crate::support::models::{load_small, small_config};
 use dovetail::kernels::{Format, KvFormat, Pool};
@@ -185,31 +186,15 @@ fn a_tree_of_128_nodes_is_plain_decoding() {
         block: Default::default(),
         ..config()
     };
+    let mut tree = Tree::root(5);
+    for node in 1..128 {
+        tree.push(if node % 3 == 0 { node - 1 } else { node / 2 }, node as u32 * 7 % 40, -1.0);
+    }
     for format in Format::ALL {
         let pool = Arc::new(Pool::new(2));
         let mut target =
             CpuTarget::random(&config, format, SEED, pool, 200, KvFormat::F16).unwrap();
-        let mut tree = Tree::root(5);
-        for node in 1..128 {
-            tree.push(if node % 3 == 0 { node - 1 } else { node / 2 }, node as u32 * 7 % 40, -1.0);
-        }
-        target.prefill(&[1, 2, 3]).unwrap();
-        let pass = target.verify(&tree).unwrap();
-        let deepest = (0..128).max_by_key(|&node| tree.nodes()[node].depth).unwrap();
-        for node in [64, 65, 97, 126, 127, deepest] {
-            let mut path: Vec<usize> = tree.ancestors(node).collect();
-            path.reverse();
-            target.truncate(3);
-            let mut alone = Vec::new();
-            for &node in &path {
-                alone = target.verify(&Tree::root(tree.nodes()[node].token)).unwrap().logits;
-                target.commit(&[0]);
-            }
-            assert_eq!(
-                bits(&pass.logits[node * 40..(node + 1) * 40]),
-                bits(&alone),
-                "{format} {node}"
-            );
-        }
+        let nodes = [64, 65, 97, 126, 127, deepest(&tree)];
+        tree_is_plain(&mut target, &[1, 2, 3], &tree, &nodes, 126);
     }
 }

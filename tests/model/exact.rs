@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::support::exact::{leaves, plain_rows, slices_are_plain, tree_is_plain, trees};
 use crate::support::kernels::bits;
 use crate::support::models::small_config;
 use dovetail::kernels::{Format, KvFormat, Pool};
 use dovetail::model::{Config, CpuTarget, Target, TargetError, Verified};
-use dovetail::speculate::Tree;
+use dovetail::speculate::{Tree, argmax};
 use proptest::prelude::*;
 
 const VOCAB: usize = 280;
@@ -21,84 +22,8 @@ fn target(config: &Config, format: Format, kv: KvFormat, threads: usize) -> CpuT
     CpuTarget::random(config, format, 3, Arc::new(Pool::new(threads)), CAPACITY, kv).unwrap()
 }
 
-/// Row `row` of a pass over `rows` rows.
-fn row(pass: &Verified, row: usize) -> (Vec<u32>, Vec<u32>) {
-    let (v, h) = (VOCAB, config().hidden);
-    (bits(&pass.logits[row * v..(row + 1) * v]), bits(&pass.features[row * h..(row + 1) * h]))
-}
-
-/// Plain decoding of `tokens`: one pass and one commit each.
-fn plain(target: &mut CpuTarget, tokens: &[u32]) -> Vec<Verified> {
-    let mut step = |&token: &u32| {
-        let pass = target.verify(&Tree::root(token)).unwrap();
-        target.commit(&[0]);
-        pass
-    };
-    tokens.iter().map(&mut step).collect()
-}
-
-fn path_to(tree: &Tree, mut node: usize) -> Vec<usize> {
-    let mut path = vec![node];
-    while node != 0 {
-        node = tree.nodes()[node].parent;
-        path.push(node);
-    }
-    path.reverse();
-    path
-}
-
 fn tokens(length: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(0..VOCAB as u32, length)
-}
-
-fn trees(nodes: std::ops::Range<usize>) -> impl Strategy<Value = Tree> {
-    let node = (any::<prop::sample::Index>(), 0..VOCAB as u32);
-    (0..VOCAB as u32, prop::collection::vec(node, nodes)).prop_map(|(root, nodes)| {
-        let mut tree = Tree::root(root);
-        for (parent, token) in nodes {
-            tree.push(parent.index(tree.len()), token, -1.0);
-        }
-        tree
-    })
-}
-
-/// Every node of the tree against plain decoding along its path, then the commit of one path
-/// against the plain run of the same tokens.
-fn tree_is_plain(
-    target: &mut CpuTarget,
-    prompt: &[u32],
-    tree: &Tree,
-    chosen: usize,
-    next: u32,
-) -> Result<(), TestCaseError> {
-    target.truncate(0);
-    target.prefill(prompt).unwrap();
-    let pass = target.verify(tree).unwrap();
-    for node in 0..tree.len() {
-        // Only leaves are run, because the inner nodes of their paths are checked on the way.
-        if tree.nodes().iter().skip(1).any(|n| n.parent == node) {
-            continue;
-        }
-        target.truncate(prompt.len());
-        let path = path_to(tree, node);
-        let tokens: Vec<u32> = path.iter().map(|&n| tree.nodes()[n].token).collect();
-        for (&node, one) in path.iter().zip(plain(target, &tokens)) {
-            prop_assert_eq!(row(&one, 0), row(&pass, node), "node {} of {:?}", node, path);
-        }
-    }
-    let path = path_to(tree, chosen);
-    let committed: Vec<u32> = path.iter().map(|&n| tree.nodes()[n].token).collect();
-    target.truncate(prompt.len());
-    plain(target, &committed);
-    let expected = plain(target, &[next]);
-
-    target.truncate(prompt.len());
-    target.verify(tree).unwrap();
-    target.commit(&path);
-    prop_assert_eq!(target.len(), prompt.len() + path.len());
-    let found = plain(target, &[next]);
-    prop_assert_eq!(row(&found[0], 0), row(&expected[0], 0), "after the commit of {:?}", path);
-    Ok(())
 }
 
 proptest! {
@@ -107,24 +32,23 @@ proptest! {
     #[test]
     fn a_tree_is_plain_decoding_in_every_format(
         prompt in tokens(1..40),
-        tree in trees(0..40),
+        tree in trees(VOCAB as u32, 0..40),
         chosen in any::<prop::sample::Index>(),
-        next in 0..VOCAB as u32,
         threads in 1usize..4,
     ) {
         let kvs = [KvFormat::F16, KvFormat::F32].into_iter().cycle().skip(threads);
         for (format, kv) in Format::ALL.into_iter().zip(kvs) {
             let mut target = target(&config(), format, kv, threads);
-            tree_is_plain(&mut target, &prompt, &tree, chosen.index(tree.len()), next)?;
+            let chosen = chosen.index(tree.len());
+            tree_is_plain(&mut target, &prompt, &tree, &leaves(&tree), chosen);
         }
     }
 
     #[test]
     fn a_tree_is_plain_decoding_with_every_option(
         prompt in tokens(1..40),
-        tree in trees(0..90),
+        tree in trees(VOCAB as u32, 0..90),
         chosen in any::<prop::sample::Index>(),
-        next in 0..VOCAB as u32,
     ) {
         let options = Config {
             kv_heads: 1,
@@ -136,7 +60,7 @@ proptest! {
             ..config()
         };
         let mut target = target(&options, Format::F32, KvFormat::F16, 2);
-        tree_is_plain(&mut target, &prompt, &tree, chosen.index(tree.len()), next)?;
+        tree_is_plain(&mut target, &prompt, &tree, &leaves(&tree), chosen.index(tree.len()));
     }
 
     /// However a text is cut into passes, and no matter what was in the cache before, the bits
@@ -150,25 +74,16 @@ proptest! {
         format in prop::sample::select(Format::ALL.to_vec()),
     ) {
         let mut target = target(&config(), format, KvFormat::F16, 2);
-        let expected = plain(&mut target, &text);
-
+        let expected = plain_rows(&mut target, &text);
         target.truncate(0);
         target.prefill(&stale).unwrap();
-        target.truncate(0);
         let kept = kept.index(text.len());
         let mut cuts: Vec<usize> = cuts.iter().map(|c| c.index(text.len())).collect();
-        cuts.extend([0, kept, text.len()]);
+        cuts.extend([kept, text.len()]);
         cuts.sort_unstable();
         cuts.dedup();
-        for slice in cuts.windows(2) {
-            let pass = target.prefill(&text[slice[0]..slice[1]]).unwrap();
-            for (i, at) in (slice[0]..slice[1]).enumerate() {
-                let h = config().hidden;
-                let feature = bits(&pass.features[i * h..(i + 1) * h]);
-                prop_assert_eq!(feature, bits(&expected[at].features), "position {}", at);
-            }
-            prop_assert_eq!(bits(&pass.logits), bits(&expected[slice[1] - 1].logits));
-        }
+        cuts.retain(|&cut| cut > 0);
+        slices_are_plain(&mut target, &text, &expected, &cuts);
         // Back to a prefix, as between the turns of a chat, then the rest again.
         target.truncate(kept);
         let rest = target.prefill(&text[kept..]).unwrap();
@@ -179,18 +94,12 @@ proptest! {
 /// A greedy text of a few thousand tokens, plain and through trees whose guesses are partly right.
 #[test]
 fn long_texts_agree_with_and_without_trees() {
-    let argmax = |logits: &[f32]| {
-        let best = |a: (usize, f32), b: (usize, f32)| if b.1 > a.1 { b } else { a };
-        let all = logits.iter().copied().enumerate();
-        all.fold((0, f32::NEG_INFINITY), best).0 as u32
-    };
     for format in [Format::Q4K, Format::Q8_0, Format::F32] {
         let mut target = target(&config(), format, KvFormat::F16, 2);
         for seed in 0..6 {
             target.truncate(0);
             let prompt = [seed, 7, 99, 30 + seed];
-            let first = argmax(&target.prefill(&prompt).unwrap().logits);
-            let mut text = vec![first];
+            let mut text = vec![argmax(&target.prefill(&prompt).unwrap().logits)];
             while text.len() < 150 {
                 let pass = target.verify(&Tree::root(text[text.len() - 1])).unwrap();
                 target.commit(&[0]);
@@ -198,7 +107,7 @@ fn long_texts_agree_with_and_without_trees() {
             }
 
             target.truncate(prompt.len());
-            let mut found = vec![first];
+            let mut found = vec![text[0]];
             let mut rounds = 0;
             while found.len() < text.len() {
                 // A chain of the right tokens with one wrong guess next to each, cut at a length

@@ -4,22 +4,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dovetail::kernels::{Activation, Format, KvFormat, Pool};
+use dovetail::kernels::{Format, KvFormat, Pool};
 use dovetail::model::{
     BlockOptions, Config, CpuDraft, CpuTarget, DraftRow, FeatureSource, Gpu, GpuDraft, GpuLimits,
-    LoadRequest, PlacedTarget, RandomWeights, RopeLayout, SlidingWindow, SmallLm, Target,
-    TargetError, Verified,
+    LoadRequest, PlacedTarget, RandomWeights, SmallLm, Target, TargetError,
 };
 use dovetail::speculate::Tree;
-use proptest::prelude::*;
-use proptest::strategy::ValueTree;
+use proptest::strategy::{Strategy as _, ValueTree};
 use proptest::test_runner::TestRunner;
 
+use crate::support::exact::{deepest, plain_rows, row, slices_are_plain, tree_is_plain, trees};
 use crate::support::golden::assert_close;
 use crate::support::gpu::{another_gpu, gpu};
 use crate::support::journey::{assert_alike, gapped_tree, journey};
 use crate::support::kernels::bits;
-use crate::support::models::small_config;
+use crate::support::models::{families, small_config};
 
 const CAPACITY: usize = 320;
 /// The length of a prompt in tokens.
@@ -54,45 +53,10 @@ fn on_cpu(config: &Config, format: Format) -> CpuTarget {
     CpuTarget::load(&request(config, &source, KvFormat::F32), &mut |_| {}).unwrap()
 }
 
-/// What families change in a block, as far as the kernels support it.
-fn families() -> Vec<(&'static str, Config)> {
-    let block = |options: BlockOptions| Config { block: options, ..config() };
-    let window = SlidingWindow { size: 9, layers: vec![true, false, true] };
-    vec![
-        ("plain", config()),
-        ("biases", Config { qkv_bias: true, o_bias: true, ..config() }),
-        ("norms of heads", Config { qk_norm: true, tied_head: true, ..config() }),
-        ("interleaved", Config { rope_layout: RopeLayout::Interleaved, ..config() }),
-        (
-            "window and caps",
-            block(BlockOptions {
-                window: Some(window),
-                attention_softcap: Some(20.0),
-                final_softcap: Some(15.0),
-                attention_scale: Some(0.3),
-                local_rope_theta: Some(500.0),
-                ..BlockOptions::default()
-            }),
-        ),
-        (
-            "scales",
-            block(BlockOptions {
-                activation: Activation::GeluTanh,
-                embedding_scale: 3.0,
-                residual_scale: 0.5,
-                logit_divisor: 2.0,
-                rotary_dim: Some(8),
-                no_rope_every: 2,
-                ..BlockOptions::default()
-            }),
-        ),
-    ]
-}
-
 #[test]
 fn a_target_on_the_gpu_computes_what_the_cpu_does() {
     let Some(gpu) = gpu() else { return };
-    for (name, config) in families() {
+    for (name, config) in families(config()) {
         let expected = journey(&mut on_cpu(&config, Format::F32), PROMPT);
         let mut target = whole(&gpu, &config, Format::F32, KvFormat::F32);
         assert_alike(name, &journey(&mut target, PROMPT), &expected, 5e-4);
@@ -171,72 +135,21 @@ fn every_format_computes_near_what_the_cpu_does() {
     }
 }
 
-/// Row `row` of a pass over `rows` rows.
-fn row(config: &Config, pass: &Verified, row: usize) -> (Vec<u32>, Vec<u32>) {
-    let (v, h) = (config.vocab, config.hidden);
-    (bits(&pass.logits[row * v..(row + 1) * v]), bits(&pass.features[row * h..(row + 1) * h]))
-}
-
-/// Plain decoding of `tokens`: one pass and one commit each.
-fn plain(target: &mut dyn Target, tokens: &[u32]) -> Vec<Verified> {
-    let mut step = |&token: &u32| {
-        let pass = target.verify(&Tree::root(token)).unwrap();
-        target.commit(&[0]);
-        pass
-    };
-    tokens.iter().map(&mut step).collect()
-}
-
-fn path_to(tree: &Tree, node: usize) -> Vec<usize> {
-    let mut path: Vec<usize> = tree.ancestors(node).collect();
-    path.reverse();
-    path
-}
-
-fn trees() -> impl Strategy<Value = Tree> {
-    let node = (any::<prop::sample::Index>(), 0..280u32);
-    (0..280u32, prop::collection::vec(node, 1..20)).prop_map(|(root, nodes)| {
-        let mut tree = Tree::root(root);
-        for (parent, token) in nodes {
-            tree.push(parent.index(tree.len()), token, -1.0);
-        }
-        tree
-    })
-}
-
-/// The deepest path of a tree compared with plain decoding along it, then the commit of this path.
-fn tree_is_plain(target: &mut dyn Target, config: &Config, tree: &Tree) {
-    let prompt = [3, 1, 4, 1, 5, 9, 2, 6];
-    target.truncate(0);
-    target.prefill(&prompt).unwrap();
-    let pass = target.verify(tree).unwrap();
-    let deepest = (0..tree.len()).max_by_key(|&node| tree.nodes()[node].depth).unwrap();
-    let path = path_to(tree, deepest);
-    target.commit(&path);
-    let after = plain(target, &[17, 18]);
-    target.truncate(prompt.len());
-    let tokens: Vec<u32> = path.iter().map(|&node| tree.nodes()[node].token).collect();
-    for (&node, one) in path.iter().zip(plain(target, &tokens)) {
-        assert_eq!(row(config, &one, 0), row(config, &pass, node), "node {node} of {path:?}");
-    }
-    for (found, expected) in after.iter().zip(plain(target, &[17, 18])) {
-        assert_eq!(row(config, found, 0), row(config, &expected, 0), "after {path:?}");
-    }
-}
-
 #[test]
 fn a_tree_is_plain_decoding_in_every_bit() {
     let Some(gpu) = gpu() else { return };
     let mut runner = TestRunner::deterministic();
+    let mut check = |target: &mut dyn Target| {
+        let tree = trees(280, 1..20).new_tree(&mut runner).unwrap().current();
+        let end = deepest(&tree);
+        tree_is_plain(target, &[3, 1, 4, 1, 5, 9, 2, 6], &tree, &[end], end);
+    };
     for format in [Format::F32, Format::F16, Format::BF16, Format::Q8_0, Format::Q4K, Format::Q5K] {
-        let tree = trees().new_tree(&mut runner).unwrap().current();
-        tree_is_plain(&mut whole(&gpu, &wide(), format, KvFormat::F16), &wide(), &tree);
-        tree_is_plain(&mut split(&gpu, &wide(), format, 1), &wide(), &tree);
+        check(&mut whole(&gpu, &wide(), format, KvFormat::F16));
+        check(&mut split(&gpu, &wide(), format, 1));
     }
-    for (_, config) in families() {
-        let tree = trees().new_tree(&mut runner).unwrap().current();
-        let mut target = whole(&gpu, &config, Format::F32, KvFormat::F16);
-        tree_is_plain(&mut target, &config, &tree);
+    for (_, config) in families(config()) {
+        check(&mut whole(&gpu, &config, Format::F32, KvFormat::F16));
     }
 }
 
@@ -245,8 +158,7 @@ fn a_tree_is_plain_decoding_in_every_bit() {
 fn a_row_is_the_same_bits_among_any_number_of_rows() {
     let Some(gpu) = gpu() else { return };
     for (format, counts) in [(Format::Q4K, (1..=64).collect()), (Format::F16, vec![1, 7, 65, 90])] {
-        let config = wide();
-        let mut target = whole(&gpu, &config, format, KvFormat::F16);
+        let mut target = whole(&gpu, &wide(), format, KvFormat::F16);
         target.prefill(&[1, 2, 3]).unwrap();
         let star = |rows: usize| {
             let mut tree = Tree::root(9);
@@ -257,7 +169,7 @@ fn a_row_is_the_same_bits_among_any_number_of_rows() {
         for rows in counts {
             let pass = target.verify(&star(rows)).unwrap();
             for at in [0, rows / 2, rows - 1] {
-                assert_eq!(row(&config, &pass, at), row(&config, &all, at), "{at} of {rows}");
+                assert_eq!(row(&target, &pass, at), row(&target, &all, at), "{at} of {rows}");
             }
         }
     }
@@ -266,33 +178,20 @@ fn a_row_is_the_same_bits_among_any_number_of_rows() {
 #[test]
 fn prefill_in_any_slices_is_plain_decoding() {
     let Some(gpu) = gpu() else { return };
-    let config = config();
-    let mut target = whole(&gpu, &config, Format::F16, KvFormat::F16);
+    let mut target = whole(&gpu, &config(), Format::F16, KvFormat::F16);
     let text: Vec<u32> = (0..300).map(|i| i * 13 % 280).collect();
-    let expected = plain(&mut target, &text);
+    let expected = plain_rows(&mut target, &text);
     // A submission takes 256 rows.
-    let cuts = [
-        vec![300],
-        vec![1, 299],
-        vec![63, 2, 35, 200],
-        vec![64, 36, 100, 100],
-        vec![255, 45],
-        vec![256, 1, 43],
-        vec![257, 43],
-    ];
-    for cuts in cuts {
-        target.truncate(0);
-        let mut at = 0;
-        for cut in cuts {
-            let read = target.prefill(&text[at..at + cut]).unwrap();
-            let h = config.hidden;
-            for i in 0..cut {
-                let feature = bits(&read.features[i * h..(i + 1) * h]);
-                assert_eq!(feature, bits(&expected[at + i].features), "position {}", at + i);
-            }
-            at += cut;
-            assert_eq!(bits(&read.logits), bits(&expected[at - 1].logits));
-        }
+    for cuts in [
+        &[300][..],
+        &[1, 300],
+        &[63, 65, 100, 300],
+        &[64, 100, 200, 300],
+        &[255, 300],
+        &[256, 257, 300],
+        &[257, 300],
+    ] {
+        slices_are_plain(&mut target, &text, &expected, cuts);
     }
 }
 

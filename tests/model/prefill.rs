@@ -10,14 +10,14 @@ use std::sync::Arc;
 use dovetail::kernels::{Format, KvFormat, Pool};
 use dovetail::model::{
     BlockOptions, Config, CpuTarget, FeatureSource, Gpu, GpuLimits, LoadRequest, PlacedTarget,
-    RandomWeights, RopeLayout, SlidingWindow, Target, TargetError, Verified,
+    RandomWeights, Target, TargetError, Verified,
 };
 use dovetail::speculate::Tree;
 
 use crate::support::golden::assert_close;
 use crate::support::gpu::{another_gpu, gpu};
 use crate::support::kernels::bits;
-use crate::support::models::{load_target, small_config};
+use crate::support::models::{families, load_target, small_config};
 
 const CAPACITY: usize = 800;
 
@@ -73,41 +73,14 @@ fn kv(target: &CpuTarget, positions: Range<usize>) -> Vec<f32> {
 #[test]
 fn rows_that_a_gpu_has_read_are_near_the_cpus() {
     let Some(gpu) = gpu() else { return };
-    let block = |options: BlockOptions| Config { block: options, ..config() };
-    let window = SlidingWindow { size: 9, layers: vec![true, false] };
-    for (name, config, kv_format, length) in [
-        // Two slices, the second after positions that come from main memory.
-        ("plain", config(), KvFormat::F32, 700),
-        ("in 16 bits", config(), KvFormat::F16, 200),
-        (
-            "norms of heads",
-            Config { qk_norm: true, tied_head: true, ..config() },
-            KvFormat::F32,
-            200,
-        ),
-        (
-            "biases",
-            Config {
-                qkv_bias: true,
-                o_bias: true,
-                rope_layout: RopeLayout::Interleaved,
-                ..config()
-            },
-            KvFormat::F32,
-            200,
-        ),
-        (
-            "window",
-            block(BlockOptions {
-                window: Some(window),
-                embedding_scale: 3.0,
-                final_softcap: Some(15.0),
-                ..BlockOptions::default()
-            }),
-            KvFormat::F32,
-            200,
-        ),
-    ] {
+    let mut cases: Vec<_> = families(config())
+        .into_iter()
+        .map(|(name, config)| (name, config, KvFormat::F32, 200))
+        .collect();
+    // Two slices, the second after positions that come from main memory.
+    cases[0].3 = 700;
+    cases.push(("in 16 bits", config(), KvFormat::F16, 200));
+    for (name, config, kv_format, length) in cases {
         let prompt = tokens(length);
         let mut alone = on_cpu(&config, kv_format);
         let expected = alone.prefill(&prompt).unwrap();

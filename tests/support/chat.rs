@@ -44,6 +44,10 @@ impl Chat {
         self.pty.wait_for(text);
     }
 
+    pub fn type_until(&mut self, keys: &str, text: &str) {
+        self.pty.type_until(keys, text);
+    }
+
     /// Quits, and checks that the terminal is as before. Returns what was saved.
     pub fn quit(mut self) -> (Ended, String) {
         self.send("\x11");

@@ -1,7 +1,7 @@
 //! Answers of an engine: requests and options.
 
 use super::toy::Letters;
-use dovetail::decode::{Engine, Request, Round, RoundOptions, TokenText};
+use dovetail::decode::{DecodeError, Engine, Generation, Request, Round, RoundOptions, TokenText};
 use dovetail::draft::Budget;
 use dovetail::plan::{CostInputs, Costs, Schedule, TargetSize, Throughput, VerifyTimes};
 use dovetail::speculate::{SamplerSettings, Shape};
@@ -80,15 +80,37 @@ pub fn generate(
     request: Request,
     options: impl Fn(usize) -> RoundOptions,
 ) -> (Vec<u32>, Vec<Round>, Vec<String>) {
-    let mut answer = engine.generate(request, names).unwrap();
-    let mut tokens = vec![answer.first_token(&options(0)).unwrap().token];
+    generate_with(engine, names, request, options, |_, _| {}).unwrap()
+}
+
+/// The same; `before` is told of each round before it begins, with the tokens so far.
+pub fn generate_with(
+    engine: &mut Engine,
+    names: &dyn TokenText,
+    request: Request,
+    options: impl Fn(usize) -> RoundOptions,
+    mut before: impl FnMut(usize, &[u32]),
+) -> Result<(Vec<u32>, Vec<Round>, Vec<String>), DecodeError> {
+    let mut answer = engine.generate(request, names)?;
+    let mut tokens = vec![answer.first_token(&options(0))?.token];
     let mut rounds = Vec::new();
     while answer.finish().is_none() {
-        let round = answer.step(&options(rounds.len())).unwrap();
+        before(rounds.len(), &tokens);
+        let round = answer.step(&options(rounds.len()))?;
         tokens.extend(round.committed.iter().map(|c| c.token));
         rounds.push(round);
     }
-    (tokens, rounds, answer.take_notices())
+    Ok((tokens, rounds, answer.take_notices()))
+}
+
+/// The tokens of an answer that has begun.
+pub fn finish(answer: &mut Generation<'_>, options: impl Fn(usize) -> RoundOptions) -> Vec<u32> {
+    let mut tokens = vec![answer.first_token(&options(0)).unwrap().token];
+    while answer.finish().is_none() {
+        let round = answer.step(&options(1)).unwrap();
+        tokens.extend(round.committed.iter().map(|c| c.token));
+    }
+    tokens
 }
 
 /// Tokens and rounds of an answer without notices.

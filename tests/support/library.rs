@@ -18,11 +18,17 @@ pub const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/target"
 /// A copy of the bundled target that a test may damage.
 pub fn demo_copy() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    for entry in fs::read_dir(DEMO).unwrap() {
-        let path = entry.unwrap().path();
-        fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
-    }
+    copy_folder(DEMO.as_ref(), folder.path());
     folder
+}
+
+/// Copies the files of a folder.
+pub fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+    }
 }
 
 pub fn open_target(spec: &Spec) -> Result<TargetFiles, LibraryError> {
@@ -36,6 +42,11 @@ pub fn open_head(spec: &Spec) -> Result<HeadFiles, LibraryError> {
 /// A file of the tiny models of every architecture.
 pub fn arch_file(name: &str) -> PathBuf {
     Path::new(GOLDEN).join("arch").join(name)
+}
+
+/// A tiny model.
+pub fn arch(name: &str) -> TargetFiles {
+    open_target(&Spec::Gguf(arch_file(&format!("{name}.gguf")))).unwrap()
 }
 
 /// The tiny models, each in one file.

@@ -2,9 +2,11 @@
 
 pub mod bundled;
 pub mod chat;
+pub mod drafters;
 pub mod duo;
 pub mod eagle3;
 pub mod events;
+pub mod exact;
 pub mod generate;
 pub mod gguf;
 pub mod golden;

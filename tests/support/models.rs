@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use dovetail::kernels::{KvFormat, Pool};
-use dovetail::model::{Config, CpuDraft, CpuTarget, KnownShape, LoadRequest, WeightSource};
+use dovetail::kernels::{Activation, KvFormat, Pool};
+use dovetail::model::{
+    BlockOptions, Config, CpuDraft, CpuTarget, KnownShape, LoadRequest, RopeLayout, SlidingWindow,
+    WeightSource,
+};
 
 /// A target of these weights with a cache for `capacity` positions.
 pub fn load_target(
@@ -41,4 +44,35 @@ pub fn small_config() -> Config {
         max_positions: 512,
         ..KnownShape::B1.config()
     }
+}
+
+/// What families change in a block, as far as the kernels of a GPU support it.
+pub fn families(base: Config) -> Vec<(&'static str, Config)> {
+    let block = |options: BlockOptions| Config { block: options, ..base.clone() };
+    let layers = (0..base.layers).map(|layer| layer % 2 == 0).collect();
+    let windowed = BlockOptions {
+        window: Some(SlidingWindow { size: 9, layers }),
+        attention_softcap: Some(20.0),
+        final_softcap: Some(15.0),
+        attention_scale: Some(0.3),
+        local_rope_theta: Some(500.0),
+        ..BlockOptions::default()
+    };
+    let scaled = BlockOptions {
+        activation: Activation::GeluTanh,
+        embedding_scale: 3.0,
+        residual_scale: 0.5,
+        logit_divisor: 2.0,
+        rotary_dim: Some(8),
+        no_rope_every: 2,
+        ..BlockOptions::default()
+    };
+    vec![
+        ("plain", base.clone()),
+        ("biases", Config { qkv_bias: true, o_bias: true, ..base.clone() }),
+        ("norms of heads", Config { qk_norm: true, tied_head: true, ..base.clone() }),
+        ("interleaved", Config { rope_layout: RopeLayout::Interleaved, ..base.clone() }),
+        ("window and caps", block(windowed)),
+        ("scales", block(scaled)),
+    ]
 }

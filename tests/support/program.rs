@@ -56,6 +56,11 @@ pub fn in_home(command: &mut std::process::Command, home: &Path) {
     ] {
         command.env(name, home.join(folder));
     }
+    // None of this machine's stores of models.
+    for name in ["HF_HUB_CACHE", "HF_TOKEN", "OLLAMA_MODELS"] {
+        command.env_remove(name);
+    }
+    command.env("HF_HOME", home.join("hf"));
     command.stdin(Stdio::null());
 }
 
@@ -88,6 +93,28 @@ impl Home {
         command
     }
 
+    /// Runs the program, which must end with this code. Returns stdout and stderr.
+    #[track_caller]
+    pub fn ran(&self, code: i32, args: &[&str]) -> (String, String) {
+        ends(code, &mut self.command(args))
+    }
+
+    /// Runs the program, which must end with this code, print nothing, and say all of `words` on
+    /// stderr.
+    #[track_caller]
+    pub fn refuses(&self, code: i32, args: &[&str], words: &[&str]) -> String {
+        let (out, err) = self.ran(code, args);
+        assert_eq!(out, "", "{args:?}: {err}");
+        assert_has(&err, words);
+        err
+    }
+
+    /// Runs the program and reads what it prints.
+    #[track_caller]
+    pub fn json(&self, args: &[&str]) -> serde_json::Value {
+        serde_json::from_str(&self.ran(0, args).0).unwrap()
+    }
+
     pub fn write_settings(&self, text: &str) {
         let folder = self.0.path().join("config/dovetail");
         std::fs::create_dir_all(&folder).unwrap();
@@ -106,6 +133,28 @@ pub fn ended(output: Output) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-pub fn run(args: &[&str]) -> (i32, String, String) {
-    outcome(&mut Home::new().command(args))
+/// Runs a command, which must end with this code. Returns stdout and stderr.
+#[track_caller]
+pub fn ends(code: i32, command: &mut Command) -> (String, String) {
+    let (found, out, err) = outcome(command);
+    assert_eq!(found, code, "{:?}:\n{out}{err}", command.get_args());
+    (out, err)
+}
+
+/// The last line of `--json`.
+pub fn last_json(out: &str) -> serde_json::Value {
+    serde_json::from_str(out.lines().last().unwrap()).unwrap()
+}
+
+/// A text without line breaks.
+pub fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Fails with the first of `parts` that is not in `text`.
+#[track_caller]
+pub fn assert_has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is missing from\n{text}");
+    }
 }

@@ -120,6 +120,12 @@ impl Pty {
         self.wait(text, |screen| screen.contains(text));
     }
 
+    /// Types, and waits until `text` is on the screen.
+    pub fn type_until(&mut self, keys: &str, text: &str) {
+        self.send(keys);
+        self.wait_for(text);
+    }
+
     /// Changes the size of the terminal.
     pub fn resize(&mut self, columns: u16, rows: u16) {
         let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };

@@ -10,10 +10,8 @@ use portable_pty::CommandBuilder;
 fn a_digit_and_enter_begin_a_chat() {
     let mut chat = Chat::start("answers.jsonl").ready();
     chat.wait_for("1 Tell me a story about a cat");
-    chat.send("2");
-    chat.wait_for("│ Why is the sky blue?");
-    chat.send("\r");
-    chat.wait_for(ANSWER);
+    chat.type_until("2", "│ Why is the sky blue?");
+    chat.type_until("\r", ANSWER);
     let (_, saved) = chat.quit();
     assert!(saved.contains("Why is the sky blue?"), "{saved}");
 }
@@ -21,10 +19,8 @@ fn a_digit_and_enter_begin_a_chat() {
 #[test]
 fn a_message_waits_for_the_answer_before_it() {
     let mut chat = Chat::start("slow.jsonl").ready();
-    chat.send("First\r");
-    chat.wait_for("● answering");
-    chat.send("Second\r");
-    chat.wait_for("Sent when this answer ends");
+    chat.type_until("First\r", "● answering");
+    chat.type_until("Second\r", "Sent when this answer ends");
     chat.pty.wait("the second to be asked", |screen| {
         screen.contains("❯ Second") && !screen.contains("to be sent")
     });
@@ -35,8 +31,7 @@ fn a_message_waits_for_the_answer_before_it() {
 #[test]
 fn the_way_back_is_told_and_leads_back() {
     let mut chat = Chat::start("answers.jsonl").ready();
-    chat.send("Where did the fox run?\r");
-    chat.wait_for(" instead of ");
+    chat.type_until("Where did the fox run?\r", " instead of ");
     chat.send("\x03\x03");
     let Chat { pty, home } = chat;
     let ended = pty.end();
@@ -76,8 +71,7 @@ fn again(home: &std::path::Path, flags: &[&str]) -> Pty {
 #[test]
 fn a_question_that_lost_its_answer_with_the_program_gets_one() {
     let mut chat = Chat::start("slow.jsonl").ready();
-    chat.send("Where did the fox run?\r");
-    chat.wait_for("● answering");
+    chat.type_until("Where did the fox run?\r", "● answering");
     let home = chat.home.path().to_owned();
     chat.pty.wait("the question to be saved", |_| saved(&home).contains("Where did"));
     chat.pty.signal("KILL");
@@ -85,8 +79,7 @@ fn a_question_that_lost_its_answer_with_the_program_gets_one() {
     pty.end_unseen();
     let mut second = again(home.path(), &["--continue"]);
     second.wait_for("no answer yet · Enter answers it");
-    second.send("\r");
-    second.wait_for(ANSWER);
+    second.type_until("\r", ANSWER);
     second.wait_for(" instead of ");
     second.send("\x03\x03");
     assert_eq!(second.end().code, 0);
@@ -97,23 +90,18 @@ fn a_question_that_lost_its_answer_with_the_program_gets_one() {
 #[test]
 fn a_message_that_was_not_sent_is_there_again() {
     let mut chat = Chat::start("answers.jsonl").ready();
-    chat.send("Before any");
-    chat.wait_for("│ Before any");
-    chat.send("\x03");
-    chat.wait_for("↑ brings it back");
-    chat.send("\x1b[A");
-    chat.wait_for("│ Before any");
+    chat.type_until("Before any", "│ Before any");
+    chat.type_until("\x03", "↑ brings it back");
+    chat.type_until("\x1b[A", "│ Before any");
     chat.send(" question\x11");
     let Chat { pty, home } = chat;
     let ended = pty.end();
     assert!(ended.screen.contains("starts with your unsent"), "{}", ended.screen);
     let mut second = again(home.path(), &[]);
     second.wait_for("│ Before any question");
-    second.send("\r");
-    second.wait_for(ANSWER);
+    second.type_until("\r", ANSWER);
     second.wait_for(" instead of ");
-    second.send("Half of the nex");
-    second.wait_for("│ Half of the nex");
+    second.type_until("Half of the nex", "│ Half of the nex");
     second.signal("TERM");
     let ended = second.end();
     assert_eq!(ended.code, 0);
@@ -125,8 +113,7 @@ fn a_message_that_was_not_sent_is_there_again() {
     assert_eq!(third.end().code, 0);
     let mut fourth = again(home.path(), &["--continue"]);
     fourth.wait_for("│ Half of the nex");
-    fourth.send("t\x0c");
-    fourth.wait_for("│ Half of the next");
+    fourth.type_until("t\x0c", "│ Half of the next");
     let (code, _) = fourth.hang_up("\x0c");
     assert_eq!(code, 0);
     let mut fifth = again(home.path(), &["--continue"]);
@@ -141,27 +128,19 @@ fn a_message_that_was_not_sent_is_there_again() {
 #[test]
 fn conversations_are_renamed_deleted_and_brought_back() {
     let mut chat = Chat::start("answers.jsonl").ready();
-    chat.send("First question\r");
-    chat.wait_for(" instead of ");
+    chat.type_until("First question\r", " instead of ");
     chat.send("/new\r");
     chat.pty.wait("the chat to be empty", |screen| !screen.contains("First question"));
-    chat.send("\x13");
-    chat.wait_for("saved conversations");
-    chat.send("\x1bOQ!!\r");
-    chat.wait_for("First question!!");
-    chat.send("\x1b[3~");
-    chat.wait_for("0 of 0");
-    chat.send("\x12");
-    chat.wait_for("First question!!");
-    chat.send("\r");
-    chat.wait_for(ANSWER);
+    chat.type_until("\x13", "saved conversations");
+    chat.type_until("\x1bOQ!!\r", "First question!!");
+    chat.type_until("\x1b[3~", "0 of 0");
+    chat.type_until("\x12", "First question!!");
+    chat.type_until("\r", ANSWER);
     let folder = chat.home.path().join("out");
     std::fs::create_dir(&folder).unwrap();
     let file = folder.join("talk.md");
-    chat.send(&format!("/export {}\r", file.display()));
-    chat.wait_for("Exported to");
-    chat.send(&format!("/import {}\r", file.display()));
-    chat.wait_for("Imported");
+    chat.type_until(&format!("/export {}\r", file.display()), "Exported to");
+    chat.type_until(&format!("/import {}\r", file.display()), "Imported");
     let home = chat.home.path().to_owned();
     let copies = saved(&home).matches("First question!!").count();
     assert!(copies >= 1, "the one that was there stays");
@@ -171,13 +150,10 @@ fn conversations_are_renamed_deleted_and_brought_back() {
 #[test]
 fn a_race_is_run_and_played() {
     let mut chat = Chat::with("slow.jsonl", 120, 36, &[]).ready();
-    chat.send("Go\r");
-    chat.wait_for("Once upon");
-    chat.send("\x1b");
-    chat.wait_for("· stopped");
+    chat.type_until("Go\r", "Once upon");
+    chat.type_until("\x1b", "· stopped");
     chat.wait_for("○ ready");
-    chat.send("\x1b[24~");
-    chat.wait_for("race: the last question, twice");
+    chat.type_until("\x1b[24~", "race: the last question, twice");
     chat.wait_for("timing plain …");
     chat.wait_for("timing speculative");
     chat.wait_for("rounds instead of ");
@@ -198,14 +174,14 @@ fn cell(screen: &str, words: &str) -> (usize, usize) {
 fn the_mouse_goes_to_rounds_and_copies() {
     // Over ssh, the terminal's own clipboard is used even if there is a desktop.
     let mut chat = Chat::with("answers.jsonl", 120, 36, &[("SSH_CONNECTION", "test")]).ready();
-    chat.send("Where did the fox run?\r");
-    chat.wait_for(" instead of ");
+    chat.type_until("Where did the fox run?\r", " instead of ");
     let screen = chat.pty.screen();
     let ((x, y), (end, _)) = (cell(&screen, "red fox"), cell(&screen, "over the hill"));
-    chat.send(&format!("\x1b[<0;{x};{y}M\x1b[<0;{x};{y}m"));
-    chat.wait_for("looking back");
-    chat.send(&format!("\x1b[<0;{x};{y}M\x1b[<32;{};{y}M\x1b[<0;{};{y}m", end + 1, end + 3));
-    chat.wait_for("✓ Copied");
+    chat.type_until(&format!("\x1b[<0;{x};{y}M\x1b[<0;{x};{y}m"), "looking back");
+    chat.type_until(
+        &format!("\x1b[<0;{x};{y}M\x1b[<32;{};{y}M\x1b[<0;{};{y}m", end + 1, end + 3),
+        "✓ Copied",
+    );
     // "red fox ran over" in base 64, as in OSC 52.
     let sent = String::from_utf8_lossy(&chat.pty.bytes()).into_owned();
     assert!(sent.contains("\x1b]52;c;cmVkIGZveCByYW4gb3Zlcg=="), "nothing was copied");
@@ -219,21 +195,18 @@ fn a_file_is_named_in_the_message_and_sent_with_it() {
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("foxes.txt"), "They sleep in the sun.\n").unwrap();
     let path = folder.display().to_string();
-    chat.send(&format!("Read @{path}/f"));
-    chat.wait_for(" files 1 of 1 ");
+    chat.type_until(&format!("Read @{path}/f"), " files 1 of 1 ");
     chat.send("\t");
     chat.pty.wait("the whole name", |screen| {
         screen.contains("foxes.txt") && !screen.contains(" files ")
     });
-    chat.send("and @gone.txt\r");
-    chat.wait_for("gone.txt");
+    chat.type_until("and @gone.txt\r", "gone.txt");
     chat.pty.wait("what sending again does", |screen| {
         let words: Vec<&str> = screen.split_whitespace().collect();
         words.join(" ").contains("Enter again sends the message as it is")
     });
     chat.send(&"\x7f".repeat("and @gone.txt".len()));
-    chat.send("\r");
-    chat.wait_for(ANSWER);
+    chat.type_until("\r", ANSWER);
     let (_, saved) = chat.quit();
     assert!(saved.contains("They sleep in the sun."), "{saved}");
 }
@@ -253,8 +226,7 @@ fn a_full_disk_keeps_the_chat_open_until_it_is_left_again() {
         command.env("TMPDIR", &last);
         let mut pty = Pty::start(command, 100, 30);
         pty.wait_for("○ ready");
-        pty.send("Where did the fox run?\r");
-        pty.wait_for(" instead of ");
+        pty.type_until("Where did the fox run?\r", " instead of ");
         pty.send(way);
         // It may be broken at the end of any row.
         pty.wait("why it does not leave", |screen| {
@@ -283,8 +255,7 @@ fn a_full_disk_keeps_the_chat_open_until_it_is_left_again() {
     command.env("TMPDIR", home.path());
     let mut pty = Pty::start(command, 100, 30);
     pty.wait_for("○ ready");
-    pty.send("Where did the fox run?\r");
-    pty.wait_for(" instead of ");
+    pty.type_until("Where did the fox run?\r", " instead of ");
     pty.signal("TERM");
     let ended = pty.end();
     assert_eq!(ended.code, 1);

@@ -19,8 +19,7 @@ fn the_demo_says_what_it_is_and_its_first_answer_can_be_watched() {
     chat.wait_for("○ ready");
     chat.wait_for("Demo model, 6M parameters: it shows how guessing works.");
     chat.wait_for("For real answers press Ctrl+N.");
-    chat.send("1");
-    chat.wait_for(&format!("│ {}", Starters::DEMO[0]));
+    chat.type_until("1", &format!("│ {}", Starters::DEMO[0]));
     chat.send("\r");
     // The tree with its caption, and the reason why the text comes later than the rate says.
     chat.wait("the first round", |screen| {
@@ -32,8 +31,7 @@ fn the_demo_says_what_it_is_and_its_first_answer_can_be_watched() {
     chat.wait("the whole answer", |screen| {
         screen.contains(" instead of ") && !screen.contains("draft tree")
     });
-    chat.send("Why is the sky blue?\r");
-    chat.wait_for("❯ Why is the sky blue?");
+    chat.type_until("Why is the sky blue?\r", "❯ Why is the sky blue?");
     chat.wait("the second answer", |screen| screen.matches(" instead of ").count() == 2);
     assert!(!chat.screen().contains("slowed"), "{}", chat.screen());
     chat.send("\x11");
@@ -73,8 +71,7 @@ fn a_model_of_the_catalogue_is_downloaded_while_the_demo_answers() {
         chat.wait("the list", |screen| {
             screen.contains("╭ models") && !screen.contains("Looking for models")
         });
-        chat.send("\r");
-        chat.wait_for("SmolLM2 1.7B Instruct (Apache-2.0): ");
+        chat.type_until("\r", "SmolLM2 1.7B Instruct (Apache-2.0): ");
     };
     choose(&mut chat);
     chat.wait_for("downloading tiny-Q4_K_M.gguf");
@@ -82,8 +79,7 @@ fn a_model_of_the_catalogue_is_downloaded_while_the_demo_answers() {
     chat.wait("the demo's answer", |screen| {
         screen.contains(" instead of ") && screen.contains("downloading tiny-Q4_K_M.gguf")
     });
-    chat.send("\x1b");
-    chat.wait_for("Download stopped, what has arrived is kept");
+    chat.type_until("\x1b", "Download stopped, what has arrived is kept");
     // Chosen again, it continues where it was stopped, and then takes over the conversation.
     choose(&mut chat);
     chat.wait("the new model", |screen| {
@@ -107,15 +103,12 @@ fn a_download_that_fails_leaves_the_demo_usable() {
     command.env("HF_ENDPOINT", format!("http://127.0.0.1:{}", server.port));
     let mut chat = Pty::start(command, 110, 32);
     chat.wait_for("○ ready");
-    chat.send("/model smollm2-1.7b\r");
-    chat.wait_for("╭ models");
+    chat.type_until("/model smollm2-1.7b\r", "╭ models");
     chat.wait("the list", |screen| !screen.contains("Looking for models"));
-    chat.send("\r");
-    chat.wait_for("was not downloaded");
+    chat.type_until("\r", "was not downloaded");
     chat.wait_for("press Ctrl+N and choose the model again");
     chat.send("\x1b");
-    chat.send("Why is the sky blue?\r");
-    chat.wait_for(" instead of ");
+    chat.type_until("Why is the sky blue?\r", " instead of ");
     chat.send("\x11");
     assert_eq!(chat.end().code, 0);
 }

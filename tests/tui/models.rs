@@ -8,8 +8,7 @@ use crate::support::pty::Pty;
 
 /// Asks and waits for the end of the answer.
 fn ask(chat: &mut Chat, question: &str) {
-    chat.send(&format!("{question}\r"));
-    chat.wait_for(&format!("❯ {question}"));
+    chat.type_until(&format!("{question}\r"), &format!("❯ {question}"));
     chat.pty.wait("the answer", |screen| {
         let after = screen.rsplit_once(question).map_or("", |(_, after)| after);
         after.contains(" rounds") && screen.contains("○ ready")
@@ -40,25 +39,21 @@ fn a_conversation_goes_on_with_another_draft_and_another_model() {
     header_has(&mut chat, "DGF head");
     ask(&mut chat, "What is a fox?");
 
-    chat.send("\x07");
-    chat.wait_for("drafts for this target");
+    chat.type_until("\x07", "drafts for this target");
     chat.wait_for("prompt lookup");
     chat.send("lookup\r");
     header_has(&mut chat, "pld · prompt lookup");
     ask(&mut chat, "Where does it live?");
 
     // A name that is not in any list is taken as a path.
-    chat.send(&format!("/model {}\r", twin.display()));
-    chat.wait_for("No match: Enter takes");
+    chat.type_until(&format!("/model {}\r", twin.display()), "No match: Enter takes");
     chat.send("\r");
     header_has(&mut chat, "twin");
     ask(&mut chat, "And what does it eat?");
 
     // A failure leaves it in use.
-    chat.send("/model no/such/model.gguf\r");
-    chat.wait_for("No match: Enter takes");
-    chat.send("\r");
-    chat.wait_for("was not loaded");
+    chat.type_until("/model no/such/model.gguf\r", "No match: Enter takes");
+    chat.type_until("\r", "was not loaded");
     chat.send("\x1b");
     chat.pty.wait("the box to close", |screen| !screen.contains("was not loaded"));
     header_has(&mut chat, "twin");
@@ -109,11 +104,9 @@ fn what_is_kept_of_a_conversation_is_there_on_leaving_and_goes_with_it() {
     second.wait_for("Conversation loaded");
     second.send("/new\r");
     second.wait("the chat to be empty", |screen| !screen.contains("old fisherman"));
-    second.send("\x13");
-    second.wait_for("saved conversations");
+    second.type_until("\x13", "saved conversations");
     assert_eq!(kept(home.path()), files);
-    second.send("\x1b[3~");
-    second.wait_for("0 of 0");
+    second.type_until("\x1b[3~", "0 of 0");
     assert!(kept(home.path()).is_empty(), "it is deleted with the conversation");
     second.send("\x11");
     assert_eq!(second.end().code, 0);

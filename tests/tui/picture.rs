@@ -6,8 +6,7 @@ use crate::support::picture;
 #[test]
 fn the_screen_is_drawn_with_its_colours_and_marks() {
     let mut chat = Chat::with("answers.jsonl", 120, 36, &[]).ready();
-    chat.send("Where did the <fox> run?\r");
-    chat.wait_for(ANSWER);
+    chat.type_until("Where did the <fox> run?\r", ANSWER);
     chat.wait_for("○ ready");
     let svg = chat.pty.see(picture::svg);
     assert!(svg.contains("&lt;fox&gt;"), "{svg}");
@@ -21,8 +20,7 @@ fn the_screen_is_drawn_with_its_colours_and_marks() {
 #[test]
 fn a_recording_plays_back_to_the_same_screen() {
     let mut chat = Chat::with("answers.jsonl", 100, 30, &[]).ready();
-    chat.send("漢字 👍\r");
-    chat.wait_for(ANSWER);
+    chat.type_until("漢字 👍\r", ANSWER);
     let cast = picture::cast("a chat", 100, 30, &chat.pty.written());
     chat.quit();
     let mut lines = cast.lines();

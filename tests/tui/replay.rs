@@ -15,8 +15,7 @@ fn a_recorded_chat_is_shown_again_round_by_round_and_nothing_of_it_is_saved() {
     let mut chat = Pty::start(command, 120, 40);
     chat.wait_for("○ ready");
     chat.send("/where is the fox\r");
-    chat.send("Where did the fox run?\r");
-    chat.wait_for(ANSWER);
+    chat.type_until("Where did the fox run?\r", ANSWER);
     chat.wait_for("○ ready");
     chat.send("\x03\x03");
     assert_eq!(chat.end().code, 0);
@@ -32,8 +31,7 @@ fn a_recorded_chat_is_shown_again_round_by_round_and_nothing_of_it_is_saved() {
     shown.wait_for("Where did the fox run?");
     shown.wait_for(ANSWER);
     shown.wait_for("○ ready");
-    shown.send("And then?\r");
-    shown.wait_for("Replay: read only, since");
+    shown.type_until("And then?\r", "Replay: read only, since");
     shown.wait_for("│ And then?");
     assert_eq!(shown.screen().matches(ANSWER).count(), 1, "{}", shown.screen());
     shown.send("\x15\x03\x03");
@@ -43,11 +41,9 @@ fn a_recorded_chat_is_shown_again_round_by_round_and_nothing_of_it_is_saved() {
     // At this pace there is time to pause, and to continue one round at a time.
     let mut slow = replay("2s");
     slow.wait_for("● answering");
-    slow.send("\x1b[15~");
-    slow.wait_for("paused");
+    slow.type_until("\x1b[15~", "paused");
     slow.send("\x1b[17~");
-    slow.send("\x1b[15~");
-    slow.wait_for("● answering");
+    slow.type_until("\x1b[15~", "● answering");
     slow.send("\x11");
     assert_eq!(slow.end().code, 0);
 }

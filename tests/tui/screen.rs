@@ -6,8 +6,7 @@ use crate::support::chat::{ANSWER, Chat, saved};
 fn a_question_is_answered_and_saved() {
     let mut chat = Chat::start("answers.jsonl").ready();
     chat.wait_for("chosen by the target itself");
-    chat.send("Where did the fox run?\r");
-    chat.wait_for(ANSWER);
+    chat.type_until("Where did the fox run?\r", ANSWER);
     chat.wait_for(" instead of ");
     let (ended, saved) = chat.quit();
     assert!(saved.contains("Where did the fox run?") && saved.contains(ANSWER), "{saved}");
@@ -19,8 +18,7 @@ fn a_question_is_answered_and_saved() {
 #[test]
 fn no_color_means_none_but_marks_stay() {
     let mut chat = Chat::with("answers.jsonl", 120, 40, &[("NO_COLOR", "1")]).ready();
-    chat.send("Hello\r");
-    chat.wait_for(ANSWER);
+    chat.type_until("Hello\r", ANSWER);
     let (ended, _) = chat.quit();
     let bytes = String::from_utf8_lossy(&ended.bytes).into_owned();
     assert!(!bytes.contains("38;5;") && !bytes.contains("48;5;"), "a colour was sent");
@@ -30,14 +28,11 @@ fn no_color_means_none_but_marks_stay() {
 #[test]
 fn typing_goes_on_while_an_answer_comes() {
     let mut chat = Chat::start("slow.jsonl").ready();
-    chat.send("Tell me a story\r");
-    chat.wait_for("● answering");
-    chat.send("meanwhile 漢字 👍");
-    chat.wait_for("meanwhile 漢字");
+    chat.type_until("Tell me a story\r", "● answering");
+    chat.type_until("meanwhile 漢字 👍", "meanwhile 漢字");
     assert!(chat.pty.screen().contains("● answering"));
     chat.wait_for("Once upon");
-    chat.send("\x1b");
-    chat.wait_for("· stopped");
+    chat.type_until("\x1b", "· stopped");
     chat.wait_for("○ ready");
     let (_, saved) = chat.quit();
     assert!(saved.contains("Tell me a story"), "{saved}");
@@ -46,8 +41,7 @@ fn typing_goes_on_while_an_answer_comes() {
 #[test]
 fn controls_act_in_the_middle_of_an_answer() {
     let mut chat = Chat::with("slow.jsonl", 120, 40, &[]).ready();
-    chat.send("Go\r");
-    chat.wait_for("● answering");
+    chat.type_until("Go\r", "● answering");
     chat.send("\x1b[1;3A");
     chat.pty.wait("γ to be fixed at 17", |screen| {
         screen.lines().any(|line| line.contains("tree size") && line.contains("17  fixed"))
@@ -58,8 +52,7 @@ fn controls_act_in_the_middle_of_an_answer() {
     chat.pty.wait("γ to be automatic", |screen| {
         screen.lines().any(|line| line.contains("tree size") && line.contains("auto"))
     });
-    chat.send("\x1b[18~");
-    chat.wait_for("speculation is off: one token per round");
+    chat.type_until("\x1b[18~", "speculation is off: one token per round");
     chat.quit();
 }
 
@@ -67,16 +60,12 @@ fn controls_act_in_the_middle_of_an_answer() {
 fn a_strategy_is_picked_in_the_middle_of_an_answer() {
     let mut chat = Chat::with("slow.jsonl", 120, 40, &[]).ready();
     chat.wait_for("← dovetail · scripted head");
-    chat.send("Go\r");
-    chat.wait_for("● answering");
-    chat.send("\x10");
-    chat.wait_for("strategies · the text is always the same");
+    chat.type_until("Go\r", "● answering");
+    chat.type_until("\x10", "strategies · the text is always the same");
     chat.wait_for("needs a text to draft from");
-    chat.send("j\r");
-    chat.wait_for("← pld · prompt lookup");
+    chat.type_until("j\r", "← pld · prompt lookup");
     chat.wait_for("meters · pld");
-    chat.send("/strategy rest\r");
-    chat.wait_for("rest needs a text to draft from");
+    chat.type_until("/strategy rest\r", "rest needs a text to draft from");
     chat.quit();
 }
 
@@ -84,12 +73,9 @@ fn a_strategy_is_picked_in_the_middle_of_an_answer() {
 fn rounds_are_paused_and_stepped() {
     let mut chat = Chat::with("slow.jsonl", 120, 40, &[]).ready();
     // Before there is an answer, there is nothing to pause.
-    chat.send("\x1b[15~");
-    chat.wait_for("No answer is under way to pause");
-    chat.send("Go\r");
-    chat.wait_for("● answering");
-    chat.send("\x1b[15~");
-    chat.wait_for("‖ paused");
+    chat.type_until("\x1b[15~", "No answer is under way to pause");
+    chat.type_until("Go\r", "● answering");
+    chat.type_until("\x1b[15~", "‖ paused");
     // The round in progress still arrives.
     let mut paused_at = 0;
     loop {
@@ -103,11 +89,9 @@ fn rounds_are_paused_and_stepped() {
         }
     }
     for round in paused_at + 1..paused_at + 3 {
-        chat.send("\x1b[17~");
-        chat.wait_for(&format!("round {round} of {round}"));
+        chat.type_until("\x1b[17~", &format!("round {round} of {round}"));
     }
-    chat.send("\x1bOQ\t\x1b[D");
-    chat.wait_for(&format!("round {} of {}", paused_at + 1, paused_at + 2));
+    chat.type_until("\x1bOQ\t\x1b[D", &format!("round {} of {}", paused_at + 1, paused_at + 2));
     chat.wait_for("looking back");
     chat.quit();
 }
@@ -124,8 +108,7 @@ fn latest_round(screen: &str) -> usize {
 fn being_asked_to_end_saves_and_restores() {
     for signal in ["TERM", "HUP", "INT"] {
         let mut chat = Chat::start("slow.jsonl").ready();
-        chat.send("Remember this\r");
-        chat.wait_for("● answering");
+        chat.type_until("Remember this\r", "● answering");
         chat.wait_for("small fox");
         chat.pty.signal(signal);
         let ended = chat.pty.end();
@@ -141,23 +124,18 @@ fn being_asked_to_end_saves_and_restores() {
 #[test]
 fn a_saved_conversation_is_loaded_again() {
     let mut chat = Chat::start("answers.jsonl").ready();
-    chat.send("First question\r");
-    chat.wait_for(" instead of ");
-    chat.send("/new\r");
-    chat.wait_for("Write a message, or / for commands");
+    chat.type_until("First question\r", " instead of ");
+    chat.type_until("/new\r", "Write a message, or / for commands");
     chat.pty.wait("the chat to be empty", |screen| !screen.contains("First question"));
-    chat.send("/load\r");
-    chat.wait_for("saved conversations");
-    chat.send("\r");
-    chat.wait_for(ANSWER);
+    chat.type_until("/load\r", "saved conversations");
+    chat.type_until("\r", ANSWER);
     chat.quit();
 }
 
 #[test]
 fn failures_are_said_and_nothing_written_is_lost() {
     let mut chat = Chat::start("failing.jsonl").ready();
-    chat.send("My long question\r");
-    chat.wait_for("No answer");
+    chat.type_until("My long question\r", "No answer");
     chat.send("\x1b");
     chat.pty.wait("the question to be kept", |screen| {
         !screen.contains("No answer") && screen.contains("My long question")
@@ -171,25 +149,21 @@ fn failures_are_said_and_nothing_written_is_lost() {
 #[test]
 fn any_size_will_do() {
     let mut chat = Chat::start("slow.jsonl").ready();
-    chat.send("Go\r");
-    chat.wait_for("● answering");
+    chat.type_until("Go\r", "● answering");
     for (columns, rows) in [(1, 1), (0, 0), (300, 2), (20, 60), (200, 50), (80, 24)] {
         chat.pty.resize(columns, rows);
         std::thread::sleep(std::time::Duration::from_millis(120));
     }
-    chat.send("still here");
-    chat.wait_for("still here");
+    chat.type_until("still here", "still here");
     chat.quit();
 }
 
 #[test]
 fn pasted_lines_are_one_message() {
     let mut chat = Chat::start("answers.jsonl").ready();
-    chat.send("\x1b[200~one\rtwo\x1b[201~");
-    chat.wait_for("two");
+    chat.type_until("\x1b[200~one\rtwo\x1b[201~", "two");
     assert!(!chat.pty.screen().contains("answering"));
-    chat.send("\r");
-    chat.wait_for(ANSWER);
+    chat.type_until("\r", ANSWER);
     let (_, saved) = chat.quit();
     assert!(saved.contains("one\\ntwo"), "{saved}");
 }
@@ -197,16 +171,12 @@ fn pasted_lines_are_one_message() {
 #[test]
 fn thoughts_are_folded_until_they_are_asked_for_and_saved_apart() {
     let mut chat = Chat::start("thoughts.jsonl").ready();
-    chat.send("Where did the fox run?\r");
-    chat.wait_for("thought for 8 tokens ▸");
+    chat.type_until("Where did the fox run?\r", "thought for 8 tokens ▸");
     chat.wait_for("Over the hill.");
     assert!(!chat.pty.screen().contains("They ask"));
-    chat.send("\x0f");
-    chat.wait_for("│ They ask where the fox ran.");
-    chat.send("/think hide\r");
-    chat.wait_for("tokens ▸");
-    chat.send("/think off\r");
-    chat.wait_for("without thinking");
+    chat.type_until("\x0f", "│ They ask where the fox ran.");
+    chat.type_until("/think hide\r", "tokens ▸");
+    chat.type_until("/think off\r", "without thinking");
     let (_, saved) = chat.quit();
     assert!(saved.contains(r#""content": "Over the hill.""#), "{saved}");
     assert!(saved.contains(r#""thought": "They ask where the fox ran."#), "{saved}");

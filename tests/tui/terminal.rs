@@ -13,8 +13,7 @@ use crate::support::pty::Pty;
 /// A chat with one answered question.
 fn after_an_answer() -> Chat {
     let mut chat = Chat::start("answers.jsonl").ready();
-    chat.send("Keep this\r");
-    chat.wait_for(" instead of ");
+    chat.type_until("Keep this\r", " instead of ");
     chat
 }
 
@@ -27,8 +26,7 @@ fn letters_are_shown_at_once_while_nothing_is_answered() {
         std::thread::sleep(Duration::from_millis(110));
         typed.push(letter);
         let began = Instant::now();
-        chat.send(&letter.to_string());
-        chat.wait_for(&typed);
+        chat.type_until(&letter.to_string(), &typed);
         waits.push(began.elapsed());
     }
     waits.sort();
@@ -58,8 +56,7 @@ fn a_terminal_that_goes_away_amid_keys_ends_the_program_saved() {
 #[test]
 fn a_terminal_that_takes_nothing_does_not_keep_the_program_from_ending() {
     let mut chat = Chat::start("slow.jsonl").ready();
-    chat.send("Remember this\r");
-    chat.wait_for("● answering");
+    chat.type_until("Remember this\r", "● answering");
     chat.wait_for("small fox");
     chat.pty.hold();
     // More frames than the terminal's buffer holds.
@@ -78,8 +75,7 @@ fn a_terminal_that_takes_nothing_does_not_keep_the_program_from_ending() {
 #[test]
 fn half_a_sequence_holds_nothing_up() {
     let mut chat = Chat::start("slow.jsonl").ready();
-    chat.send("Go\r");
-    chat.wait_for("● answering");
+    chat.type_until("Go\r", "● answering");
     chat.wait_for("small fox");
     // The end of this paste never comes: the answer continues and the program can be ended.
     chat.send("\x1b[200~half a paste");
@@ -98,8 +94,7 @@ fn a_storm_of_sizes_never_shows_an_empty_screen() {
         chat.pty.resize(60 + i % 70, 20 + i % 25);
     }
     chat.pty.resize(120, 36);
-    chat.send("after the storm");
-    chat.wait_for("after the storm");
+    chat.type_until("after the storm", "after the storm");
     chat.pty.wait("the last size", |screen| {
         screen.lines().any(|line| line.chars().count() == 120) && screen.contains("○ ready")
     });
@@ -118,10 +113,8 @@ fn a_storm_of_sizes_never_shows_an_empty_screen() {
 fn a_long_paste_is_taken_whole() {
     let mut chat = Chat::start("answers.jsonl").ready();
     let text = "All work and no play makes a dull text.\r".repeat(1 << 20 >> 5);
-    chat.send(&format!("\x1b[200~{text}\x1b[201~"));
-    chat.wait_for("⟦32768 lines⟧");
-    chat.send("the end");
-    chat.wait_for("the end");
+    chat.type_until(&format!("\x1b[200~{text}\x1b[201~"), "⟦32768 lines⟧");
+    chat.type_until("the end", "the end");
     chat.quit();
 }
 
@@ -137,17 +130,13 @@ fn ctrl_z_goes_to_the_shell_and_fg_comes_back() {
     at_home(&mut command, home.path());
     let mut pty = Pty::start(command, 80, 24);
     pty.wait_for("○ ready");
-    pty.send("half a word");
-    pty.wait_for("half a word");
-    pty.send("\x1a");
-    pty.wait_for("in the shell");
+    pty.type_until("half a word", "half a word");
+    pty.type_until("\x1a", "in the shell");
     assert!(pty.is_restored(), "{}", pty.screen());
     assert!(!pty.screen().contains("half a word"));
-    pty.send("\n");
-    pty.wait_for("half a word");
+    pty.type_until("\n", "half a word");
     pty.wait_for("○ ready");
-    pty.send(", the rest");
-    pty.wait_for("half a word, the rest");
+    pty.type_until(", the rest", "half a word, the rest");
     pty.send("\x11");
     assert_eq!(pty.end().code, 0);
 }
@@ -170,19 +159,14 @@ fn the_editor_has_the_terminal_and_gives_the_text_back() {
     let editor = editor(folder.path(), script);
     let environment = [("VISUAL", editor.as_str()), ("EDITOR", "false")];
     let mut chat = Chat::with("slow.jsonl", 80, 24, &environment).ready();
-    chat.send("Go\r");
-    chat.wait_for("● answering");
-    chat.send("Begun\x1bw");
-    chat.wait_for("editing: Begun");
+    chat.type_until("Go\r", "● answering");
+    chat.type_until("Begun\x1bw", "editing: Begun");
     assert!(chat.pty.is_restored(), "{}", chat.pty.screen());
-    chat.send("more words\n");
-    chat.wait_for("│ Begun");
+    chat.type_until("more words\n", "│ Begun");
     chat.wait_for("and more words");
     chat.wait_for("Once upon");
-    chat.send(", typed");
-    chat.wait_for("more words, typed");
-    chat.send("\x1b");
-    chat.wait_for("· stopped");
+    chat.type_until(", typed", "more words, typed");
+    chat.type_until("\x1b", "· stopped");
     chat.quit();
 }
 
@@ -195,30 +179,23 @@ fn an_editor_that_fails_or_is_interrupted_loses_nothing() {
     for (keys, says) in [("\n", "exit status: 4"), ("\x03", "ended with")] {
         let environment = [("VISUAL", ""), ("EDITOR", editor.as_str())];
         let mut chat = Chat::with("answers.jsonl", 80, 24, &environment).ready();
-        chat.send("Keep me\x1bw");
-        chat.wait_for("in the editor");
-        chat.send(keys);
-        chat.wait_for(says);
+        chat.type_until("Keep me\x1bw", "in the editor");
+        chat.type_until(keys, says);
         chat.wait_for("│ Keep me");
-        chat.send(" too");
-        chat.wait_for("Keep me too");
+        chat.type_until(" too", "Keep me too");
         chat.quit();
     }
     let mut chat = Chat::with("answers.jsonl", 80, 24, &[("VISUAL", ""), ("EDITOR", "")]).ready();
-    chat.send("Keep me\x1bw");
-    chat.wait_for("set VISUAL or EDITOR");
-    chat.send(" too");
-    chat.wait_for("Keep me too");
+    chat.type_until("Keep me\x1bw", "set VISUAL or EDITOR");
+    chat.type_until(" too", "Keep me too");
     chat.quit();
 }
 
 #[test]
 fn without_a_shell_ctrl_z_says_why_nothing_happens() {
     let mut chat = Chat::start("answers.jsonl").ready();
-    chat.send("\x1a");
-    chat.wait_for("Cannot suspend");
-    chat.send("still here");
-    chat.wait_for("still here");
+    chat.type_until("\x1a", "Cannot suspend");
+    chat.type_until("still here", "still here");
     chat.quit();
 }
 
