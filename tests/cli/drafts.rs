@@ -133,7 +133,7 @@ fn a_head_is_recognised_by_its_target_and_left_out_where_none_is_wished() {
     bytes[last] ^= 1;
     fs::write(&weights, bytes).unwrap();
     assert!(!doctor(&[]).contains(told));
-    home.refuses(2, &[&["run", "hi"], &tree[..], &flags].concat(), &["name one with --draft"]);
+    home.refuses(3, &[&["run", "hi"], &tree[..], &flags].concat(), &["name one with --draft"]);
 
     fs::write(head.join("target.json"), "[").unwrap();
     let found = doctor(&[]);

@@ -1,10 +1,9 @@
 //! Coupled drafting: a draft that knows the target's noise is accepted more often. That it does not
 //! change the text is tested with the other options.
 
-use crate::support::bundled::{bundled, heldout};
+use crate::support::bundled::{asked, bundled, heldout, user};
 use crate::support::generate::generate;
-use dovetail::chat::{Message, Role};
-use dovetail::decode::{Request, RoundOptions};
+use dovetail::decode::RoundOptions;
 use dovetail::draft::Budget;
 use dovetail::speculate::{SamplerSettings, Shape};
 
@@ -13,13 +12,7 @@ fn tokens_a_round(shape: Shape, coupled: bool) -> f64 {
     let mut backend = bundled();
     let (mut tokens, mut rounds) = (0, 0);
     for (seed, turns) in heldout().into_iter().step_by(4).enumerate() {
-        let messages = [Message::new(Role::User, turns[0].clone())];
-        let request = Request {
-            prompt: (backend.prompter)(&messages, None).unwrap().tokens,
-            max_tokens: 48,
-            eos: backend.eos.clone(),
-            ..Request::default()
-        };
+        let request = asked(&mut backend, &[user(&turns[0])], 48);
         let sampler =
             SamplerSettings { temperature: 1.0, seed: seed as u64, ..SamplerSettings::default() };
         let options = RoundOptions { coupled, ..RoundOptions::new(Budget::new(shape, 4), sampler) };

@@ -1,11 +1,11 @@
 //! The central promise on models that the library opens: EAGLE-3 heads and the bundled pair.
 
-use crate::support::bundled::{bundled, heldout};
+use crate::support::bundled::{asked, bundled, heldout, user};
 use crate::support::eagle3::{EAGLE3_HEADS, Eagle3Case, Eagle3Trees, eagle3_target};
 use crate::support::generate::{Ascii, changing, generate, plain, request, samplers};
 use crate::support::heads::Backend;
 use dovetail::chat::{Message, Role};
-use dovetail::decode::{Engine, Request, RoundOptions};
+use dovetail::decode::{Engine, RoundOptions};
 use dovetail::draft::{Budget, Drafter};
 use dovetail::kernels::Pool;
 use dovetail::speculate::Shape;
@@ -49,14 +49,8 @@ fn the_bundled_pair_gives_the_text_of_its_target() {
         let mut messages = Vec::new();
         // A second turn reuses the cache of the first.
         for content in turns.into_iter().chain(["Tell me more.".to_owned()]).take(2) {
-            messages.push(Message::new(Role::User, content));
-            let request = Request {
-                prompt: (alone.prompter)(&messages, None).unwrap().tokens,
-                max_tokens: 32,
-                eos: alone.eos.clone(),
-                stop: alone.stop.clone(),
-                ..Request::default()
-            };
+            messages.push(user(content));
+            let request = asked(&mut alone, &messages, 32);
             let names = alone.names.as_ref();
             let want = generate(&mut alone.engine, names, request.clone(), plain(sampler)).0;
             let options = changing(sampler, i);

@@ -1,10 +1,9 @@
 //! A model's tree and the context's tree merged into one, on the bundled models: the text equals
 //! that of plain decoding, and nothing is lost by merging.
 
-use crate::support::bundled::{bundled, heldout};
+use crate::support::bundled::{asked, bundled, heldout, user};
 use crate::support::generate::{generate, plain, samplers, verify_times};
-use dovetail::chat::{Message, Role};
-use dovetail::decode::{Arm, Request, Round, RoundOptions};
+use dovetail::decode::{Arm, Round, RoundOptions};
 use dovetail::draft::Budget;
 use dovetail::plan::Schedule;
 use dovetail::speculate::{DrafterId, SamplerSettings, Shape};
@@ -28,14 +27,7 @@ fn heads_and_small_models_with_the_context_give_plain_text_and_more_tokens_a_rou
     let mut won = [[0usize; 2]; 4];
     let mut credited = 0;
     for (i, turns) in heldout().into_iter().step_by(6).enumerate() {
-        let messages = vec![Message::new(Role::User, turns[0].clone())];
-        let request = Request {
-            prompt: (alone.prompter)(&messages, None).unwrap().tokens,
-            max_tokens: 64,
-            eos: alone.eos.clone(),
-            stop: alone.stop.clone(),
-            asked: Vec::new(),
-        };
+        let request = asked(&mut alone, &[user(&turns[0])], 64);
         for sampler in [samplers()[0], samplers()[2]] {
             let sampler = SamplerSettings { seed: i as u64, ..sampler };
             let names = alone.names.as_ref();

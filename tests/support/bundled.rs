@@ -2,16 +2,37 @@
 
 use std::path::Path;
 
+use dovetail::chat::{Message, Role};
+use dovetail::decode::Request;
 use dovetail::hardware::Machine;
-use dovetail::load::{Purpose, load};
+use dovetail::load::{LoadedModels, Purpose, StartError, load};
 use dovetail::settings::Settings;
 use dovetail::worker::Backend;
 use serde_json::Value;
 
+/// The models of these settings, as the program loads them.
+pub fn loaded(settings: &Settings) -> Result<LoadedModels, StartError> {
+    load(settings, &Machine::probe(), Purpose::Text, &mut |_, _| {})
+}
+
 /// The bundled pair as the program loads it.
 pub fn bundled() -> Backend {
-    let settings = Settings { context: Some(512), ..Settings::default() };
-    load(&settings, &Machine::probe(), Purpose::Text, &mut |_, _| {}).unwrap().into()
+    loaded(&Settings { context: Some(512), ..Settings::default() }).unwrap().into()
+}
+
+pub fn user(text: impl Into<String>) -> Message {
+    Message::new(Role::User, text.into())
+}
+
+/// The next answer of a conversation, which ends as the model's answers do.
+pub fn asked(backend: &mut Backend, messages: &[Message], max_tokens: usize) -> Request {
+    Request {
+        prompt: (backend.prompter)(messages, None).unwrap().tokens,
+        max_tokens,
+        eos: backend.eos.clone(),
+        stop: backend.stop.clone(),
+        ..Request::default()
+    }
 }
 
 /// The user's turns of each held-out conversation.

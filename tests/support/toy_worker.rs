@@ -7,12 +7,10 @@ use dovetail::model::Target;
 use dovetail::plan::{DrafterId, Strategy};
 use dovetail::speculate::{SamplerSettings, Shape};
 use dovetail::worker::{
-    Backend, Controls, Event, Job, ModelChoice, Planner, PromptTokens, Ready, RoundPlan,
+    Backend, Controls, Job, ModelChoice, Planner, PromptTokens, Ready, RoundPlan,
 };
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 
-use super::events::next;
 use super::generate::plain;
 use super::toy::{Guess, Letters, Toy, ToyDrafter, decode};
 
@@ -101,29 +99,6 @@ pub fn knowing() -> ToyDrafter {
 pub fn job(generation: u64, prompt: &str, max_tokens: usize) -> Job {
     let message = Message::new(Role::User, prompt);
     Job { generation, messages: vec![message], max_tokens, ..Job::default() }
-}
-
-/// The events up to the end of the current answer.
-pub fn rest(events: &Receiver<Event>) -> Vec<Event> {
-    let mut all = Vec::new();
-    loop {
-        all.push(next(events));
-        if matches!(all.last(), Some(Event::Finished { .. } | Event::Failed { .. })) {
-            return all;
-        }
-    }
-}
-
-pub fn tokens(events: &[Event]) -> Vec<u32> {
-    let mut all = Vec::new();
-    for event in events {
-        match event {
-            Event::First { token, .. } => all.push(token.token),
-            Event::Round { round, .. } => all.extend(round.committed.iter().map(|c| c.token)),
-            _ => {}
-        }
-    }
-    all
 }
 
 /// The plain answer of the toy with this seed to a prompt.

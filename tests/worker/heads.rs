@@ -1,16 +1,15 @@
 //! Several draft heads that cannot be cut: the chosen one fits the target and the room, and changes
 //! no token.
 
+use crate::support::bundled::{loaded, user};
+use crate::support::events::Said;
 use crate::support::golden::golden;
 use crate::worker::strategies::{folder, named};
-use dovetail::chat::{Message, Role};
-use dovetail::hardware::{Machine, adapters};
-use dovetail::load::{
-    HeadMismatch, LoadReason, LoadedModels, Notice, Purpose, Setup, StartError, load,
-};
+use dovetail::hardware::adapters;
+use dovetail::load::{HeadMismatch, LoadReason, Notice, Setup, StartError};
 use dovetail::plan::{DeviceChoice, HeadForecast, Obstacle, Reason, Strategy, TreeOverrides};
 use dovetail::settings::{HeadChoice, ScoredTokens, Settings};
-use dovetail::worker::{Backend, Controls, Event, Job, Setting, SharedControls};
+use dovetail::worker::{Backend, Controls, Job, Setting, SharedControls};
 use tempfile::TempDir;
 
 fn heads(names: &[&str]) -> HeadChoice {
@@ -32,10 +31,6 @@ fn settings(draft: HeadChoice) -> (Settings, TempDir) {
 }
 
 const ALL: [&str; 3] = ["draft_dgf_m1", "draft_dgf_m4", "draft_dgf_m2"];
-
-fn loaded(settings: &Settings) -> Result<LoadedModels, StartError> {
-    load(settings, &Machine::probe(), Purpose::Text, &mut |_, _| {})
-}
 
 fn setup(settings: &Settings) -> Setup {
     loaded(settings).unwrap_or_else(|error| panic!("{error}")).setup
@@ -63,23 +58,9 @@ fn text(settings: &Settings) -> String {
     let strategy = settings.strategy;
     let controls = Controls { generation: 1, strategy, tree, ..Controls::default() };
     let controls = SharedControls::new(controls);
-    let messages = vec![Message::new(Role::User, "Tell me of owls.")];
+    let messages = vec![user("Tell me of owls.")];
     let job = Job { generation: 1, messages, max_tokens: 24, ..Job::default() };
-    let mut text = String::new();
-    backend.answer(&job, &controls, &mut |event| {
-        match event {
-            Event::First { token, .. } => text += &token.text,
-            Event::Round { round, .. } => {
-                for token in &round.committed {
-                    text += &token.text;
-                }
-            }
-            Event::Failed { error, .. } => panic!("{error}"),
-            _ => {}
-        }
-        true
-    });
-    text
+    Said::of(&mut backend, &job, &controls).text
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Replacing the models in use: toys on the decode thread, and the bundled ones.
 
-use crate::support::bundled::bundled;
-use crate::support::events::{controls, next, sink};
+use crate::support::bundled::{asked, bundled};
+use crate::support::events::{Said, controls, next, sink};
 use crate::support::generate;
 use crate::support::toy::Toy;
-use crate::support::toy_worker::{backend, job, knowing, rest, tokens, wanted, wanted_of};
+use crate::support::toy_worker::{backend, job, knowing, wanted, wanted_of};
 use dovetail::chat::{Message, Role};
 use dovetail::hardware::adapters;
 use dovetail::load::Purpose;
@@ -110,7 +110,7 @@ fn end_of_load(events: &Receiver<Event>) -> Vec<Event> {
 fn answers_as(worker: &Worker, events: &Receiver<Event>, generation: u64, seed: u64) {
     worker.generate(job(generation, "hello", 30));
     let expected = wanted_of(seed, "hello", 30, SamplerSettings::default());
-    assert_eq!(tokens(&rest(events)), expected, "the answer of toy {seed}");
+    assert_eq!(Said::rest(events).tokens, expected, "the answer of toy {seed}");
 }
 
 fn failed(load: u64, error: &str) -> Event {
@@ -135,7 +135,11 @@ fn an_answer_under_way_ends_before_other_models_answer_the_next() {
     let swapped = seen.pop();
     assert!(matches!(seen.last(), Some(Event::Finished { generation: 1, .. })), "{seen:?}");
     let expected = wanted("hello", 30, SamplerSettings::default());
-    assert_eq!(tokens(&seen), expected[1..], "all but the first token, which came before");
+    assert_eq!(
+        Said::among(seen).tokens,
+        expected[1..],
+        "all but the first token, which came before"
+    );
     let Some(Event::Swapped { load: 1, ready }) = swapped else { panic!("{swapped:?}") };
     assert_eq!(ready.models, named(Some("other")));
     answers_as(&worker, &events, 2, 5);
@@ -258,13 +262,7 @@ fn other_drafts_leave_the_target_where_it_is() {
 fn the_text_is_the_same_whichever_draft_was_loaded_on_the_way() {
     let mut plain = bundled();
     let prompt = [Message::new(Role::User, "Tell me a story about a fox.")];
-    let tokens_of = |events: &Receiver<Event>| tokens(&rest(events));
-    let request = dovetail::decode::Request {
-        prompt: (plain.prompter)(&prompt, None).unwrap().tokens,
-        max_tokens: 40,
-        eos: plain.eos.clone(),
-        ..dovetail::decode::Request::default()
-    };
+    let request = asked(&mut plain, &prompt, 40);
     let sampler = SamplerSettings::default();
     let (expected, _) = generate::answer(&mut plain.engine, &request, generate::plain(sampler));
     // With a GPU, the drafts go there; the target stays on the CPU, and its bits stay the same.
@@ -296,7 +294,7 @@ fn the_text_is_the_same_whichever_draft_was_loaded_on_the_way() {
             let messages = prompt.to_vec();
             let job = Job { generation: number, messages, max_tokens: 40, ..Job::default() };
             worker.generate(job);
-            assert_eq!(tokens_of(&events), expected, "{device:?}");
+            assert_eq!(Said::rest(&events).tokens, expected, "{device:?}");
         }
     }
 }
@@ -312,29 +310,17 @@ fn an_answer_of_an_earlier_run_goes_on_as_if_it_had_not_been_cut() {
         (worker, events)
     };
     let question = Message::new(Role::User, "Tell me a story about a fox.");
-    let text_of = |events: &Receiver<Event>| -> String {
-        let texts = rest(events).into_iter().map(|event| match event {
-            Event::First { token, .. } => token.text,
-            Event::Round { round, .. } => round.committed.into_iter().map(|c| c.text).collect(),
-            _ => String::new(),
-        });
-        texts.collect()
-    };
-    let asked = |generation, messages, max_tokens| Job {
-        generation,
-        messages,
-        max_tokens,
-        ..Job::default()
-    };
+    let text_of = |events: &Receiver<Event>| Said::rest(events).text;
+    let job = |messages, max_tokens| Job { messages, max_tokens, ..job(1, "", 0) };
     let (worker, events) = start();
-    worker.generate(asked(1, vec![question.clone()], 60));
+    worker.generate(job(vec![question.clone()], 60));
     let whole = text_of(&events);
-    worker.generate(asked(2, vec![question.clone()], 20));
+    worker.generate(Job { generation: 2, ..job(vec![question.clone()], 20) });
     let begun = text_of(&events);
     assert!(whole.starts_with(&begun) && begun.len() < whole.len(), "{begun:?} {whole:?}");
     // The cache of another run is empty.
     let (worker, events) = start();
     let messages = vec![question, Message::new(Role::Assistant, begun.clone())];
-    worker.generate(asked(1, messages, 40));
+    worker.generate(job(messages, 40));
     assert_eq!(begun + &text_of(&events), whole);
 }

@@ -1,10 +1,10 @@
 //! Rounds that the worker reports while its target verifies them.
 
 use crate::support::duo::{pair, sequences};
-use crate::support::events::{controls, next};
+use crate::support::events::{Said, controls, next, rest};
 use crate::support::generate::{answer, plain, request};
 use crate::support::toy::Toy;
-use crate::support::toy_worker::{backend, job, knowing, rest, tokens};
+use crate::support::toy_worker::{backend, job, knowing};
 use crate::support::watched::Watched;
 use dovetail::decode::{Engine, Round};
 use dovetail::plan::{Schedule, Strategy};
@@ -71,7 +71,7 @@ fn a_round_is_told_while_it_is_verified_if_somebody_looks() {
     let (target, _) = pair("target_mha", "target_gqa");
     let mut alone = Engine::new(Box::new(target), None);
     let want = answer(&mut alone, &request(&prompt, LENGTH), plain(SamplerSettings::default())).0;
-    assert_eq!(tokens(&all), want);
+    assert_eq!(Said::among(all.clone()).tokens, want);
     // Each is reported before the round itself, and only these two.
     let mut rounds = 0;
     let mut told = Vec::new();

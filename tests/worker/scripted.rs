@@ -1,6 +1,6 @@
 //! The scripted worker: the protocol without models.
 
-use crate::support::events::{controls, next, sink};
+use crate::support::events::{Said, controls, next, sink};
 use crate::support::program::{HELLO, script};
 use dovetail::decode::{Finish, Round, Summary};
 use dovetail::record::{Recorder, Script};
@@ -19,19 +19,8 @@ fn job(generation: u64) -> Job {
 
 /// Text, rounds and totals of the current answer.
 fn answer(events: &Receiver<Event>) -> (String, Vec<Round>, Summary) {
-    let (mut text, mut rounds) = (String::new(), Vec::new());
-    loop {
-        match next(events) {
-            Event::First { token, .. } => text.push_str(&token.text),
-            Event::Round { round, .. } => {
-                text.extend(round.committed.iter().map(|c| c.text.as_str()));
-                rounds.push(*round);
-            }
-            Event::Finished { summary, .. } => return (text, rounds, *summary),
-            Event::Failed { error, .. } => panic!("{error}"),
-            _ => {}
-        }
-    }
+    let said = Said::rest(events);
+    (said.text, said.rounds, said.summary.unwrap())
 }
 
 #[test]

@@ -1,21 +1,64 @@
 //! A conversation that is closed and opened again continues with the same text, whether its KV
 //! cache was saved or not.
 
-use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use dovetail::chat::{Message, Role};
 use dovetail::decode::Summary;
-use dovetail::hardware::Machine;
-use dovetail::load::{Purpose, load};
-use dovetail::settings::{HeadChoice, Settings};
-use dovetail::speculate::SamplerSettings;
-use dovetail::worker::{Backend, Controls, Event, Job, SharedControls};
+use dovetail::settings::{HeadChoice, KvPrecision, SettingValue, Settings};
+use dovetail::worker::{Backend, Controls, Event, Job, SharedControls, Worker, spawn};
+use tempfile::TempDir;
 
+use crate::support::bundled::{loaded, user};
+use crate::support::events::{Said, rest, sink};
 use crate::support::library::demo_copy;
 
 const HEAD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/head");
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A copy of the bundled target, and a folder for saved caches.
+struct Home {
+    target: TempDir,
+    saved: TempDir,
+}
+
+impl Home {
+    fn new() -> Self {
+        Self { target: demo_copy(), saved: tempfile::tempdir().unwrap() }
+    }
+
+    fn start(&self, settings: &Settings) -> Program {
+        Program::start(self.target.path(), Some(self.saved.path()), settings)
+    }
+
+    /// A program that saves nothing and finds nothing saved.
+    fn start_alone(&self, settings: &Settings) -> Program {
+        Program::start(self.target.path(), None, settings)
+    }
+
+    /// A worker on the bundled pair, and its events.
+    fn worker(&self) -> (Worker, Receiver<Event>) {
+        let Program { backend, controls, .. } = self.start(&ways()[0]);
+        let (sink, events) = sink();
+        (spawn(controls, sink, |_| Ok(backend)).unwrap(), events)
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.saved.path()).into_iter().flatten().flatten();
+        let saved = entries.map(|entry| entry.path());
+        saved.filter(|path| path.extension().is_some_and(|ending| ending == "kv")).collect()
+    }
+
+    fn wait_for_a_file(&self) {
+        let began = Instant::now();
+        while self.files().is_empty() {
+            assert!(began.elapsed() < LIMIT, "nothing was saved");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
 
 /// A program that has loaded the bundled pair from a folder.
 struct Program {
@@ -23,7 +66,6 @@ struct Program {
     controls: SharedControls,
     generation: u64,
     said: Vec<Message>,
-    conversation: Option<String>,
 }
 
 impl Program {
@@ -34,62 +76,45 @@ impl Program {
             snapshots: saved.map(Path::to_owned),
             ..settings.clone()
         };
-        let loaded = load(&settings, &Machine::probe(), Purpose::Text, &mut |_, _| {}).unwrap();
         let controls = SharedControls::new(Controls {
             strategy: settings.strategy,
             sampler: settings.sampler,
             ..Controls::default()
         });
-        let conversation = Some("the first".to_owned());
-        Self { backend: loaded.into(), controls, generation: 0, said: Vec::new(), conversation }
+        let backend = loaded(&settings).unwrap().into();
+        Self { backend, controls, generation: 0, said: Vec::new() }
     }
 
     fn ask(&mut self, question: &str) -> (String, Summary) {
         self.generation += 1;
-        self.said.push(Message::new(Role::User, question));
+        self.said.push(user(question));
         let generation = self.generation;
         self.controls.update(|controls| controls.generation = generation);
-        let job = Job {
-            generation,
-            messages: self.said.clone(),
-            max_tokens: 40,
-            thinking: None,
-            afresh: false,
-            conversation: self.conversation.clone(),
-        };
-        let (mut text, mut end) = (String::new(), None);
-        self.backend.answer(&job, &self.controls, &mut |event| {
-            match event {
-                Event::First { token, .. } => text.push_str(&token.text),
-                Event::Round { round, .. } => {
-                    round.committed.iter().for_each(|token| text.push_str(&token.text));
-                }
-                Event::Finished { summary, .. } => end = Some(*summary),
-                Event::Failed { error, .. } => panic!("{error}"),
-                _ => {}
-            }
-            true
-        });
-        self.said.push(Message::new(Role::Assistant, &text));
-        (text, end.unwrap())
+        let messages = self.said.clone();
+        let job = Job { generation, messages, ..job(Some("the first"), 40) };
+        let said = Said::of(&mut self.backend, &job, &self.controls);
+        self.said.push(Message::new(Role::Assistant, &said.text));
+        (said.text, said.summary.unwrap())
     }
 
     /// Saves the cache and waits until it is written.
-    fn leave(mut self, folder: &Path) -> Vec<Message> {
+    fn leave(mut self, home: &Home) -> Vec<Message> {
         self.backend.keep();
-        let began = std::time::Instant::now();
-        while files(folder).is_empty() {
-            assert!(began.elapsed().as_secs() < 20, "nothing was saved");
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        home.wait_for_a_file();
         self.said
+    }
+
+    /// Text and reused tokens of an answer after what was said before.
+    fn answers_after(mut self, said: &[Message]) -> (String, usize) {
+        self.said = said.to_vec();
+        let (text, summary) = self.ask(SECOND);
+        (text, summary.reused_tokens)
     }
 }
 
-fn files(folder: &Path) -> Vec<std::path::PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let saved = entries.map(|entry| entry.path());
-    saved.filter(|path| path.extension().is_some_and(|ending| ending == "kv")).collect()
+fn job(conversation: Option<&str>, max_tokens: usize) -> Job {
+    let conversation = conversation.map(str::to_owned);
+    Job { generation: 1, messages: vec![user(FIRST)], max_tokens, conversation, ..Job::default() }
 }
 
 const FIRST: &str = "Tell me a long story about a fox, a lantern and the old fisherman by the sea, \
@@ -100,22 +125,18 @@ const SECOND: &str = "And what did the wind say then?";
 /// A draft head, which reads features of the target, and drafters that read only the tokens; greedy
 /// and sampled.
 fn ways() -> Vec<Settings> {
-    let greedy = SamplerSettings { temperature: 0.0, ..SamplerSettings::default() };
-    let sampled = SamplerSettings { temperature: 0.9, top_p: 0.95, seed: 7, ..greedy };
     let mut all = Vec::new();
-    for sampler in [greedy, sampled] {
+    for [temperature, top_p, seed] in [["0", "1", "0"], ["0.9", "0.95", "7"]] {
         for (strategy, draft) in [("dovetail", Some(HEAD)), ("context", None)] {
             let draft = HeadChoice::named(draft);
             let mut settings = Settings { draft, ..Settings::default() };
-            let name = dovetail::settings::SettingValue::text(strategy);
-            settings.set("strategy", &name).unwrap();
             for (key, value) in [
-                ("sampler.temperature", sampler.temperature.to_string()),
-                ("sampler.top_p", sampler.top_p.to_string()),
-                ("sampler.seed", sampler.seed.to_string()),
+                ("strategy", strategy),
+                ("sampler.temperature", temperature),
+                ("sampler.top_p", top_p),
+                ("sampler.seed", seed),
             ] {
-                let value = dovetail::settings::SettingValue::text(value);
-                settings.set(key, &value).unwrap();
+                settings.set(key, &SettingValue::text(value)).unwrap();
             }
             all.push(settings);
         }
@@ -125,146 +146,91 @@ fn ways() -> Vec<Settings> {
 
 #[test]
 fn the_text_after_a_return_is_the_text_without_leaving() {
-    let target = demo_copy();
     for settings in ways() {
-        let saved = tempfile::tempdir().unwrap();
-        let mut stayed = Program::start(target.path(), None, &settings);
-        let first = stayed.ask(FIRST);
-        let second = stayed.ask(SECOND);
-        let mut left = Program::start(target.path(), Some(saved.path()), &settings);
-        assert_eq!(left.ask(FIRST).0, first.0, "keeping changes nothing");
-        let said = left.leave(saved.path());
-        let mut back = Program::start(target.path(), Some(saved.path()), &settings);
-        back.said = said.clone();
-        let (text, summary) = back.ask(SECOND);
-        assert_eq!(text, second.0, "{:?}", settings.strategy.map(|row| row.name));
-        assert!(summary.reused_tokens > 64, "{summary:?}");
+        let home = Home::new();
+        let mut stayed = home.start_alone(&settings);
+        let first = stayed.ask(FIRST).0;
+        let second = stayed.ask(SECOND).0;
+        let mut left = home.start(&settings);
+        assert_eq!(left.ask(FIRST).0, first, "keeping changes nothing");
+        let said = left.leave(&home);
+        let (text, reused) = home.start(&settings).answers_after(&said);
+        assert_eq!(text, second, "{:?}", settings.strategy.map(|row| row.name));
+        assert!(reused > 64, "{reused}");
         // Without the file the prompt is read completely, and the text is the same.
-        let mut again = Program::start(target.path(), None, &settings);
-        again.said = said;
-        let (text, summary) = again.ask(SECOND);
-        assert_eq!((text, summary.reused_tokens), (second.0, 0));
+        assert_eq!(home.start_alone(&settings).answers_after(&said), (second, 0));
     }
 }
 
 #[test]
 fn what_is_damaged_or_of_another_target_is_not_used() {
-    let target = demo_copy();
-    let saved = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let settings = &ways()[0];
-    let mut program = Program::start(target.path(), Some(saved.path()), settings);
+    let mut program = home.start(settings);
     program.ask(FIRST);
-    let said = program.leave(saved.path());
-    let back = |target: &Path, settings: &Settings| {
-        let mut program = Program::start(target, Some(saved.path()), settings);
-        program.said.clone_from(&said);
-        let (text, summary) = program.ask(SECOND);
-        (text, summary.reused_tokens)
-    };
-    let (wanted, reused) = back(target.path(), settings);
+    let said = program.leave(&home);
+    let back = |settings: &Settings| home.start(settings).answers_after(&said);
+    let (wanted, reused) = back(settings);
     assert!(reused > 64);
     // The same weights in another place, another precision of the cache, another context.
-    let elsewhere = demo_copy();
-    assert_eq!(back(elsewhere.path(), settings), (wanted.clone(), 0));
-    let precise = Settings { kv: dovetail::settings::KvPrecision::F16, ..settings.clone() };
-    assert_eq!(back(target.path(), &precise).1, 0);
+    let elsewhere = Program::start(demo_copy().path(), Some(home.saved.path()), settings);
+    assert_eq!(elsewhere.answers_after(&said), (wanted.clone(), 0));
+    assert_eq!(back(&Settings { kv: KvPrecision::F16, ..settings.clone() }).1, 0);
     let shorter = Settings { context: Some(1024), ..settings.clone() };
-    assert_eq!(back(target.path(), &shorter), (wanted.clone(), 0));
-    let path = files(saved.path()).remove(0);
+    assert_eq!(back(&shorter), (wanted.clone(), 0));
+    let path = home.files().remove(0);
     let whole = std::fs::read(&path).unwrap();
-    for damaged in [&whole[..whole.len() / 2], &[], &[0; 4096]] {
-        std::fs::write(&path, damaged).unwrap();
-        assert_eq!(back(target.path(), settings), (wanted.clone(), 0));
-    }
     let mut flipped = whole.clone();
-    let at = whole.len() / 2;
-    flipped[at] ^= 1;
-    std::fs::write(&path, &flipped).unwrap();
-    assert_eq!(back(target.path(), settings), (wanted.clone(), 0));
+    flipped[whole.len() / 2] ^= 1;
+    for damaged in [&whole[..whole.len() / 2], &[], &[0; 4096], &flipped] {
+        std::fs::write(&path, damaged).unwrap();
+        assert_eq!(back(settings), (wanted.clone(), 0));
+    }
     assert!(!path.exists(), "it is of no use to anybody");
     std::fs::write(&path, &whole).unwrap();
-    assert_eq!(back(target.path(), settings), (wanted, reused));
+    assert_eq!(back(settings), (wanted, reused));
 }
 
 #[test]
 fn nothing_is_saved_where_nobody_wants_it() {
-    let target = demo_copy();
-    let saved = tempfile::tempdir().unwrap();
-    let off = Settings { kv_disk: 0, ..ways().remove(0) };
-    let mut program = Program::start(target.path(), Some(saved.path()), &off);
+    let home = Home::new();
+    let mut program = home.start(&Settings { kv_disk: 0, ..ways().remove(0) });
     program.ask(FIRST);
     program.backend.keep();
-    assert!(program.backend.snapshots.is_none() && files(saved.path()).is_empty());
+    assert!(program.backend.snapshots.is_none() && home.files().is_empty());
+    // What belongs to no saved conversation is not saved either.
+    let (worker, events) = home.worker();
+    worker.generate(job(None, 20));
+    rest(&events);
+    worker.end(LIMIT);
+    assert!(home.files().is_empty());
 }
 
 #[test]
 fn it_is_saved_when_nothing_is_asked_for_a_while() {
-    let target = demo_copy();
-    let saved = tempfile::tempdir().unwrap();
-    let Program { backend, controls, .. } =
-        Program::start(target.path(), Some(saved.path()), &ways()[0]);
-    let (sender, events) = std::sync::mpsc::channel();
-    let sender = Arc::new(Mutex::new(sender));
-    let sink = Box::new(move |event| sender.lock().unwrap().send(event).is_ok());
-    let worker = dovetail::worker::spawn(controls, sink, |_| Ok(backend)).unwrap();
-    let messages = vec![Message::new(Role::User, FIRST)];
-    worker.generate(Job {
-        generation: 1,
-        messages,
-        max_tokens: 20,
-        thinking: None,
-        afresh: false,
-        conversation: Some("it".into()),
-    });
-    while !matches!(events.recv().unwrap(), Event::Finished { .. }) {}
-    let began = std::time::Instant::now();
-    while files(saved.path()).is_empty() {
-        assert!(began.elapsed().as_secs() < 20, "nothing was saved");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    let home = Home::new();
+    let (worker, events) = home.worker();
+    worker.generate(job(Some("it"), 20));
+    rest(&events);
+    home.wait_for_a_file();
     worker.join();
-}
-
-/// A worker on the bundled pair, and its events.
-fn worker(
-    target: &Path,
-    saved: &Path,
-) -> (dovetail::worker::Worker, std::sync::mpsc::Receiver<Event>) {
-    let Program { backend, controls, .. } = Program::start(target, Some(saved), &ways()[0]);
-    let (sender, events) = std::sync::mpsc::channel();
-    let sink = Box::new(move |event| sender.send(event).is_ok());
-    (dovetail::worker::spawn(controls, sink, |_| Ok(backend)).unwrap(), events)
-}
-
-fn job(conversation: Option<&str>, max_tokens: usize) -> Job {
-    Job {
-        generation: 1,
-        messages: vec![Message::new(Role::User, FIRST)],
-        max_tokens,
-        thinking: None,
-        afresh: false,
-        conversation: conversation.map(str::to_owned),
-    }
 }
 
 #[test]
 fn leaving_keeps_it_at_once_and_whole_also_in_the_middle_of_an_answer() {
-    let target = demo_copy();
-    let mut stayed = Program::start(target.path(), None, &ways()[0]);
-    let wanted = stayed.ask(FIRST).0;
+    let wanted = Home::new().start_alone(&ways()[0]).ask(FIRST).0;
     for (max_tokens, in_the_middle) in [(20, false), (2000, true)] {
-        let saved = tempfile::tempdir().unwrap();
-        let (worker, events) = worker(target.path(), saved.path());
+        let home = Home::new();
+        let (worker, events) = home.worker();
         worker.generate(job(Some("it"), max_tokens));
-        let until = |event: &Event| match in_the_middle {
-            true => matches!(event, Event::Round { .. }),
-            false => matches!(event, Event::Finished { .. }),
-        };
-        while !until(&events.recv().unwrap()) {}
-        worker.end(Duration::from_secs(20));
-        assert_eq!(files(saved.path()).len(), 1, "in the middle: {in_the_middle}");
-        let mut back = Program::start(target.path(), Some(saved.path()), &ways()[0]);
-        let (text, summary) = back.ask(FIRST);
+        if in_the_middle {
+            while !matches!(events.recv().unwrap(), Event::Round { .. }) {}
+        } else {
+            rest(&events);
+        }
+        worker.end(LIMIT);
+        assert_eq!(home.files().len(), 1, "in the middle: {in_the_middle}");
+        let (text, summary) = home.start(&ways()[0]).ask(FIRST);
         assert_eq!(text, wanted);
         assert!(summary.reused_tokens > 64, "{summary:?}");
     }
@@ -272,55 +238,42 @@ fn leaving_keeps_it_at_once_and_whole_also_in_the_middle_of_an_answer() {
 
 #[test]
 fn leaving_waits_no_longer_than_it_may_and_leaves_nothing_half_written() {
-    let target = demo_copy();
-    let saved = tempfile::tempdir().unwrap();
-    let (worker, events) = worker(target.path(), saved.path());
+    let home = Home::new();
+    let (worker, events) = home.worker();
     worker.generate(job(Some("it"), 20));
-    while !matches!(events.recv().unwrap(), Event::Finished { .. }) {}
+    rest(&events);
     let began = Instant::now();
     worker.end(Duration::ZERO);
     assert!(began.elapsed() < Duration::from_millis(300), "{:?}", began.elapsed());
     // The thread runs to its end by itself, and writes nothing after that.
     while events.recv().is_ok() {}
     std::thread::sleep(Duration::from_millis(50));
-    let left = std::fs::read_dir(saved.path()).into_iter().flatten().count();
+    let left = std::fs::read_dir(home.saved.path()).into_iter().flatten().count();
     assert_eq!(left, 0, "half a file, or one that came too late");
 }
 
 #[test]
 fn it_goes_with_its_conversation() {
-    let target = demo_copy();
-    let saved = tempfile::tempdir().unwrap();
-    let mut program = Program::start(target.path(), Some(saved.path()), &ways()[0]);
+    let home = Home::new();
+    let mut program = home.start(&ways()[0]);
     program.ask(FIRST);
     program.backend.keep();
     // After what is still being written.
     program.backend.discard("the first");
     program.backend.keep();
-    program.backend.finish(Instant::now() + Duration::from_secs(20));
-    assert!(files(saved.path()).is_empty(), "it is deleted, and stays so");
+    program.backend.finish(Instant::now() + LIMIT);
+    assert!(home.files().is_empty(), "it is deleted, and stays so");
     // Deleted before it was written.
-    let (worker, events) = worker(target.path(), saved.path());
+    let (worker, events) = home.worker();
     worker.generate(job(Some("it"), 20));
-    while !matches!(events.recv().unwrap(), Event::Finished { .. }) {}
+    rest(&events);
     assert!(worker.discard("it".to_owned()));
-    worker.end(Duration::from_secs(20));
-    assert!(files(saved.path()).is_empty(), "nothing is saved of it any more");
+    worker.end(LIMIT);
+    assert!(home.files().is_empty(), "nothing is saved of it any more");
     // Deleting another conversation does not affect its own.
-    let mut program = Program::start(target.path(), Some(saved.path()), &ways()[0]);
+    let mut program = home.start(&ways()[0]);
     program.ask(FIRST);
     program.backend.discard("another");
-    program.backend.finish(Instant::now() + Duration::from_secs(20));
-    assert_eq!(files(saved.path()).len(), 1);
-}
-
-#[test]
-fn what_is_of_no_saved_conversation_is_not_saved() {
-    let target = demo_copy();
-    let saved = tempfile::tempdir().unwrap();
-    let (worker, events) = worker(target.path(), saved.path());
-    worker.generate(job(None, 20));
-    while !matches!(events.recv().unwrap(), Event::Finished { .. }) {}
-    worker.end(Duration::from_secs(20));
-    assert!(files(saved.path()).is_empty());
+    program.backend.finish(Instant::now() + LIMIT);
+    assert_eq!(home.files().len(), 1);
 }

@@ -5,14 +5,14 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 
+use crate::support::bundled::{loaded, user};
+use crate::support::events::Said;
 use crate::support::generate::samplers;
 use crate::support::gguf::put_byte_tokenizer;
 use crate::support::golden::{golden, json as recorded_json};
-use dovetail::chat::{Message, Role};
 use dovetail::decode::Round;
 use dovetail::draft::Depths;
-use dovetail::hardware::Machine;
-use dovetail::load::{Purpose, StartError, load};
+use dovetail::load::StartError;
 use dovetail::plan::{DrafterId, STRATEGIES, Strategy, TreeOverrides};
 use dovetail::settings::{HeadChoice, Settings};
 use dovetail::speculate::SamplerSettings;
@@ -55,8 +55,7 @@ impl Subject {
         fs::write(&path, prompts.join(" ").repeat(3)).unwrap();
         folders.push(text);
         let settings = Settings { rest_text: Some(path), context: Some(512), ..settings };
-        let loaded = load(&settings, &Machine::probe(), Purpose::Text, &mut |_, _| {});
-        let backend: Backend = loaded.unwrap_or_else(|error| panic!("{error}")).into();
+        let backend: Backend = loaded(&settings).unwrap_or_else(|error| panic!("{error}")).into();
         let tested = |name: &str| rows().iter().any(|row| row.name == name);
         for status in backend.ready.strategies.iter().filter(|status| tested(&status.name)) {
             assert_eq!(status.missing, None, "{} is not tested", status.name);
@@ -111,28 +110,19 @@ impl Subject {
         change: impl Fn(usize, &mut Controls),
     ) -> (Vec<u32>, Vec<Round>) {
         let shared = SharedControls::new(Controls { generation: 1, ..controls });
-        let messages = vec![Message::new(Role::User, prompt.to_owned())];
-        let (mut tokens, mut rounds) = (Vec::new(), Vec::new());
-        let mut ended = None;
-        let turned = shared.clone();
-        let mut sink = |event| {
-            match event {
-                Event::First { token, .. } => tokens.push(token.token),
-                Event::Round { round, .. } => {
-                    tokens.extend(round.committed.iter().map(|c| c.token));
-                    rounds.push(*round);
-                    turned.update(|controls| change(rounds.len(), controls));
-                }
-                Event::Failed { error, .. } | Event::Notice(error) => panic!("{error}"),
-                Event::Finished { summary, .. } => ended = summary.finish,
-                _ => {}
+        let job = Job { generation: 1, messages: vec![user(prompt)], max_tokens, ..Job::default() };
+        let mut said = Said::default();
+        self.backend.borrow_mut().answer(&job, &shared, &mut |event| {
+            assert!(!matches!(event, Event::Notice(_)), "{event:?}");
+            let is_round = matches!(event, Event::Round { .. });
+            said.hear(event);
+            if is_round {
+                shared.update(|controls| change(said.rounds.len(), controls));
             }
             true
-        };
-        let job = Job { generation: 1, messages, max_tokens, ..Job::default() };
-        self.backend.borrow_mut().answer(&job, &shared, &mut sink);
-        assert!(ended.is_some());
-        (tokens, rounds)
+        });
+        assert!(said.summary.unwrap().finish.is_some());
+        (said.tokens, said.rounds)
     }
 }
 
@@ -221,8 +211,7 @@ fn what_a_strategy_lacks_is_named_with_the_remedy() {
             draft: HeadChoice::Lookup,
             ..Settings::default()
         };
-        let loaded = load(&settings, &Machine::probe(), Purpose::Text, &mut |_, _| {});
-        let error = loaded.err().expect("it cannot run");
+        let error = loaded(&settings).err().expect("it cannot run");
         let StartError::Strategy { name: found, available, .. } = &error else { panic!("{error}") };
         assert_eq!(*found, name);
         assert!(error.to_string().contains(remedy), "{error}");

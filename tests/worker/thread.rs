@@ -1,8 +1,8 @@
 //! The decode thread with toy models: events in order, live controls, pause, cancellation, faults.
 
-use crate::support::events::{controls, next, sink};
+use crate::support::events::{Said, controls, next, rest, sink};
 use crate::support::toy::{Guess, Letters, Toy, ToyDrafter};
-use crate::support::toy_worker::{backend, job, knowing, ready, rest, tokens, wanted};
+use crate::support::toy_worker::{backend, job, knowing, ready, wanted};
 use crate::support::watched::Watched;
 use dovetail::chat::{Message, Prompt, Role};
 use dovetail::decode::{Finish, Round, TokenText};
@@ -47,7 +47,7 @@ fn an_answer_without_a_limit_ends_where_the_context_does() {
     let Some(Event::Finished { summary, .. }) = all.last() else { panic!("{all:?}") };
     assert_eq!(summary.finish, Some(Finish::ContextFull));
     // The last token needs no place of its own: nothing follows it.
-    assert_eq!(summary.prompt_tokens + tokens(&all).len(), CONTEXT + 1);
+    assert_eq!(summary.prompt_tokens + Said::among(all.clone()).tokens.len(), CONTEXT + 1);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_thought_that_the_prompt_opened_is_told_from_the_answer() {
             thought += token.thought.as_deref().unwrap();
         }
     }
-    assert_eq!(thought, Letters.text(&tokens(&all)).trim());
+    assert_eq!(thought, Letters.text(&Said::among(all.clone()).tokens).trim());
 }
 
 /// Every token is the same word.
@@ -159,7 +159,7 @@ fn events_come_in_order_and_the_text_is_plain() {
     assert!(
         matches!(&answer[2], Event::First { generation: 1, summary, .. } if summary.tokens == 1)
     );
-    assert_eq!(tokens(&answer), wanted("hello", 40, SamplerSettings::default()));
+    assert_eq!(Said::among(answer.clone()).tokens, wanted("hello", 40, SamplerSettings::default()));
     let all = rounds(&answer);
     assert!(all[..all.len() - 1].iter().all(|r| r.finish.is_none() && r.budget.shape.gamma == 6));
     assert_eq!(all.last().unwrap().finish, Some(Finish::MaxTokens));
@@ -176,7 +176,7 @@ fn a_continued_answer_is_the_one_that_was_never_cut() {
         worker.controls().update(|c| c.sampler = sampler);
         while !matches!(next(&events), Event::Notice(_)) {}
         worker.generate(job(1, "hello", 13));
-        let mut all = tokens(&rest(&events));
+        let mut all = Said::rest(&events).tokens;
         for generation in 2..4 {
             let mut job = job(generation, "hello", 13);
             // As on the screen: a character that was cut in two is not shown.
@@ -184,7 +184,7 @@ fn a_continued_answer_is_the_one_that_was_never_cut() {
             let text = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
             job.messages.push(Message::new(Role::Assistant, text));
             worker.generate(job);
-            all.extend(tokens(&rest(&events)));
+            all.extend(Said::rest(&events).tokens);
         }
         assert_eq!(all, wanted("hello", 39, sampler));
     }
@@ -217,7 +217,7 @@ fn a_turned_control_acts_from_the_next_round() {
     assert_eq!(events.recv_timeout(Duration::from_millis(100)), Err(RecvTimeoutError::Timeout));
     worker.controls().update(|c| c.paused = false);
     got.extend(rest(&events));
-    assert_eq!(tokens(&got), wanted("hello", 60, SamplerSettings::default()));
+    assert_eq!(Said::among(got.clone()).tokens, wanted("hello", 60, SamplerSettings::default()));
 }
 
 #[test]
@@ -240,7 +240,10 @@ fn a_new_generation_stops_the_old_answer_wherever_it_is() {
     assert!(rounds(&second).is_empty());
     let third = rest(&events);
     assert_eq!(finished(&third), (3, Some(Finish::MaxTokens)));
-    assert_eq!(tokens(&third), wanted("hello there again", 30, SamplerSettings::default()));
+    assert_eq!(
+        Said::among(third.clone()).tokens,
+        wanted("hello there again", 30, SamplerSettings::default())
+    );
     worker.join();
 }
 
@@ -283,7 +286,7 @@ fn a_panic_fails_its_answer_and_the_next_one_is_sound() {
     let Some(Event::Failed { generation: Some(1), error }) = rest(&events).pop() else { panic!() };
     assert!(error.starts_with("internal error: a fault in the kernels"), "{error}");
     worker.generate(job(2, "hello", 20));
-    assert_eq!(tokens(&rest(&events)), wanted("hello", 20, SamplerSettings::default()));
+    assert_eq!(Said::rest(&events).tokens, wanted("hello", 20, SamplerSettings::default()));
 }
 
 #[test]
@@ -301,7 +304,7 @@ fn failures_are_told_and_survived() {
     let answer = rest(&events);
     let lost = "the draft device failed: out of memory; decoding continues without a draft";
     assert!(answer.contains(&Event::Notice(lost.into())));
-    assert_eq!(tokens(&answer), wanted("hello", 40, SamplerSettings::default()));
+    assert_eq!(Said::among(answer.clone()).tokens, wanted("hello", 40, SamplerSettings::default()));
 }
 
 #[test]
