@@ -9,34 +9,35 @@ use crate::tui::actions::ModelPart;
 use crate::tui::draw::areas::Areas;
 use crate::tui::draw::figures;
 use crate::tui::draw::rows::ends;
-use crate::tui::keymap::Keymap;
-use crate::tui::overlays::list::view as list;
+use crate::tui::overlays::list::Surround;
+use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
 pub(crate) fn draw(
     frame: &mut Frame<'_>,
     areas: &Areas,
+    state: &ScreenState,
     picker: &ModelPicker,
-    keys: &Keymap,
     styles: &Styles,
 ) {
-    let take = keys.take();
-    let close = keys.close();
-    let path = format!("No match: {take} takes what you typed as a path or hub id");
+    let take = state.display.keys.take();
+    let close = state.display.keys.close();
     let title = match picker.part {
         ModelPart::Target => " models ",
         ModelPart::Draft => " drafts for this target: the text stays the same ",
     };
     let none = match (picker.searching, picker.part) {
-        (true, _) => "Looking for models on this machine …",
-        (false, ModelPart::Target) => path.as_str(),
-        (false, ModelPart::Draft) => "No draft matches these words",
+        (true, _) => "Looking for models on this machine …".to_string(),
+        (false, ModelPart::Target) => {
+            format!("No match: {take} takes what you typed as a path or hub id")
+        }
+        (false, ModelPart::Draft) => "No draft matches these words".to_string(),
     };
     let downloads = picker.list.chosen().is_some_and(|row| row.download);
     let does = if downloads { "download" } else { "load" };
     let foot = format!(" ~ estimated, plain–drafted · {take} {does} · {close} close ");
-    let texts = list::Texts { title, foot: &foot, none };
-    list::draw(frame, areas, &picker.list, &texts, styles, |row, width| line(row, width, styles));
+    let around = Surround { title, foot, none, below: Vec::new() };
+    picker.list.draw(frame, areas, around, styles, |row, width| line(row, width, styles));
 }
 
 fn line(row: &ModelRow, width: u16, styles: &Styles) -> Line<'static> {

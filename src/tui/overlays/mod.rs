@@ -3,7 +3,6 @@
 pub(crate) mod help;
 pub(crate) mod list;
 mod questions;
-mod reopened;
 pub(crate) mod sessions;
 mod strategies;
 pub(crate) mod text;

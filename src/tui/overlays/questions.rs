@@ -3,12 +3,12 @@
 use ratatui::Frame;
 use ratatui::text::{Line, Span};
 
-use super::list::view as list;
+use super::list::Surround;
 use super::{FilteredList, Listed};
 use crate::chat::Role;
 use crate::printable::printable_line;
 use crate::tui::draw::areas::Areas;
-use crate::tui::keymap::Keymap;
+use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
 /// One of the messages in a list.
@@ -42,9 +42,9 @@ pub enum QuestionPurpose {
 pub(crate) fn draw(
     frame: &mut Frame<'_>,
     areas: &Areas,
+    state: &ScreenState,
     list: &FilteredList<QuestionRow>,
     purpose: QuestionPurpose,
-    keys: &Keymap,
     styles: &Styles,
 ) {
     let (title, does) = match purpose {
@@ -52,22 +52,20 @@ pub(crate) fn draw(
         QuestionPurpose::Branch => (" branch off after the answer to ", "branch"),
         QuestionPurpose::Copy => (" copy a message ", "copy"),
     };
+    let keys = &state.display.keys;
     let foot = format!(" {} {does} · {} close ", keys.take(), keys.close());
-    let texts = list::Texts { title, foot: &foot, none: "No match found" };
-    list::draw(frame, areas, list, &texts, styles, |row, _| {
+    let around = Surround { title, foot, none: "No match found".to_string(), below: Vec::new() };
+    list.draw(frame, areas, around, styles, |row, _| {
+        // Where answers are listed too, the user's own are marked as they are in the chat.
+        let mark = match (purpose, row.role) {
+            (QuestionPurpose::Copy, Role::User) => "❯ ",
+            (QuestionPurpose::Copy, _) => "  ",
+            (QuestionPurpose::Edit | QuestionPurpose::Branch, _) => "",
+        };
         Line::from_iter([
             Span::styled(format!("{:>3} ", row.number), styles.dim),
-            Span::styled(mark(row, purpose), styles.accent),
+            Span::styled(mark, styles.accent),
             Span::styled(printable_line(&row.text.replace('\n', " ")).into_owned(), styles.text),
         ])
     });
-}
-
-/// Where answers are listed too, the user's own messages are marked as they are in the chat.
-fn mark(row: &QuestionRow, purpose: QuestionPurpose) -> &'static str {
-    match (purpose, row.role) {
-        (QuestionPurpose::Copy, Role::User) => "❯ ",
-        (QuestionPurpose::Copy, _) => "  ",
-        (QuestionPurpose::Edit | QuestionPurpose::Branch, _) => "",
-    }
 }

@@ -1,32 +1,21 @@
 //! The strategies, each with what it does, or what it needs. Must never know how one drafts.
 
-use ratatui::Frame;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
+use super::view::Page;
 use crate::plan::Strategy;
 use crate::tui::controls::strategies::{StrategyRow, title};
-use crate::tui::draw::areas::Areas;
-use crate::tui::draw::frames::WIDTH;
-use crate::tui::draw::frames::{Edges, boxed};
-use crate::tui::draw::rows::{draw_rows, list_row};
+use crate::tui::draw::rows::list_row;
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
-pub(crate) fn draw(
-    frame: &mut Frame<'_>,
-    areas: &Areas,
-    state: &ScreenState,
-    selected: usize,
-    styles: &Styles,
-) {
-    let area = areas.column;
-    let width = WIDTH.min(area.width.saturating_sub(2));
-    let most = area.height.saturating_sub(2).max(3);
+/// The strategies, the one in force marked.
+pub(crate) fn page(state: &ScreenState, selected: usize, columns: u16, styles: &Styles) -> Page {
     let listed = state.listed_strategies();
     let name_width = listed.iter().map(|row| title(&row.status.name).width()).max().unwrap_or(0);
     let mut rows: Vec<Line<'_>> = Vec::new();
-    let mut cursor = 0;
+    let mut cursor = None;
     let mut heading = None;
     for (at, row) in listed.iter().enumerate() {
         if row.group.heading() != heading {
@@ -35,17 +24,14 @@ pub(crate) fn draw(
         }
         let line = line(row, at == state.chosen(), name_width + 2, styles);
         if at == selected {
-            cursor = rows.len();
+            cursor = Some(rows.len()..rows.len() + 1);
         }
-        rows.push(list_row(line, at == selected, width.saturating_sub(4), styles));
+        rows.push(list_row(line, at == selected, columns, styles));
     }
-    let height = u16::try_from(rows.len() + 2).unwrap_or(most).min(most);
-    let foot =
-        format!(" {} select · {} close ", state.display.keys.take(), state.display.keys.close());
-    let edges = Edges { title: " strategies · the text is always the same ".into(), foot };
-    let inner = boxed(frame, areas, area, width, height, edges, styles);
-    let top = (cursor + 1).saturating_sub(usize::from(inner.height).max(1));
-    draw_rows(frame, inner, rows.into_iter().skip(top));
+    let keys = &state.display.keys;
+    let foot = vec![format!("{} select", keys.take()), format!("{} close", keys.close())];
+    let title = "strategies · the text is always the same".to_string();
+    Page { title, rows, foot, cursor, ..Page::default() }
 }
 
 /// What a strategy does, or what it needs.

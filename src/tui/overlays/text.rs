@@ -1,29 +1,21 @@
-//! Boxes of text: failures, details, the system prompt and the reasons for automatic values. All
-//! they change of the state is the first row seen.
+//! Boxes of text: failures, details, the system prompt, the model of a conversation that was opened;
+//! and the reasons for automatic values.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::Overlay;
+use super::view::Page;
 use crate::plan::Setting;
 use crate::printable::printable;
 use crate::settings::{SettingKey, Settings};
 use crate::tui::actions::Dial;
-use crate::tui::draw::areas::Areas;
 use crate::tui::draw::figures;
-use crate::tui::draw::frames::WIDTH;
-use crate::tui::draw::frames::{self, Edges, centre, framed, panel};
-use crate::tui::draw::rows::{cut, draw_rows, hanging, wrapped};
-use crate::tui::keymap::Keymap;
+use crate::tui::draw::frames::{framed, panel};
+use crate::tui::draw::rows::{draw_rows, hanging, wrapped};
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
-
-/// Columns of text in a box on `area`.
-fn columns(area: Rect) -> u16 {
-    WIDTH.min(area.width.saturating_sub(2)).saturating_sub(4).max(1)
-}
 
 /// `text` as a point of a list, in rows of at most `width` columns.
 fn point(text: &str, width: u16, styles: &Styles, style: Style) -> Vec<Line<'static>> {
@@ -31,67 +23,39 @@ fn point(text: &str, width: u16, styles: &Styles, style: Style) -> Vec<Line<'sta
     hanging(rows, Span::styled("• ", styles.faint))
 }
 
-/// Draws `text` from row `top` on, or from the last row that leaves no room below the end; returns
-/// the first row drawn.
-fn boxed(
-    frame: &mut Frame<'_>,
-    areas: &Areas,
-    title: &str,
-    text: Vec<Line<'_>>,
-    top: usize,
-    keys: &Keymap,
-    styles: &Styles,
-) -> usize {
-    let all = text.len();
-    let height = u16::try_from(text.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let width = columns(areas.column) + 4;
-    let rect = centre(areas.column, width, height);
-    let fit = usize::from(rect.height.saturating_sub(2));
-    let top = top.min(all.saturating_sub(fit));
-    let place =
-        if fit < all { format!("{}–{} of {all} · ", top + 1, top + fit) } else { String::new() };
-    let foot = format!(" {place}{} close ", keys.close());
-    let edges = Edges { title: format!(" {title} ").into(), foot };
-    let inner = frames::boxed(frame, areas, areas.column, width, height, edges, styles);
-    let rows = text.into_iter().skip(top).map(|line| cut(line, usize::from(inner.width)));
-    draw_rows(frame, inner, rows);
-    top
+/// Rows from `top` on.
+fn page(state: &ScreenState, title: &str, rows: Vec<Line<'static>>, top: usize) -> Page {
+    let foot = vec![format!("{} close", state.display.keys.close())];
+    Page { title: title.to_string(), rows, foot, top, counts: true, ..Page::default() }
 }
 
+/// What failed.
 pub(crate) fn error(
-    frame: &mut Frame<'_>,
-    areas: &Areas,
+    state: &ScreenState,
     title: &str,
     text: &str,
-    keys: &Keymap,
+    width: u16,
     styles: &Styles,
-) {
-    let lines = wrapped(text, columns(areas.column), styles.text);
-    let mut red = *styles;
-    red.accent = styles.error;
-    boxed(frame, areas, title, lines, 0, keys, &red);
+) -> Page {
+    page(state, title, wrapped(text, width, styles.text), 0)
 }
 
-/// The details or the system prompt, as far down as they are scrolled.
-pub(crate) fn scrolled(
-    frame: &mut Frame<'_>,
-    areas: &Areas,
-    state: &mut ScreenState,
-    styles: &Styles,
-) {
-    let width = columns(areas.column);
-    let (title, lines, from) = match &state.overlays.open {
-        Some(Overlay::Details { top }) => ("details", details(state, width, styles), *top),
-        Some(Overlay::System { top }) => {
-            let prompt = state.chat.system.as_deref().unwrap_or_default();
-            ("system prompt", wrapped(&printable(prompt), width, styles.text), *top)
-        }
-        _ => return,
-    };
-    let seen = boxed(frame, areas, title, lines, from, &state.display.keys, styles);
-    if let Some(Overlay::Details { top } | Overlay::System { top }) = &mut state.overlays.open {
-        *top = seen;
-    }
+/// The system prompt.
+pub(crate) fn system(state: &ScreenState, top: usize, width: u16, styles: &Styles) -> Page {
+    let prompt = state.chat.system.as_deref().unwrap_or_default();
+    page(state, "system prompt", wrapped(&printable(prompt), width, styles.text), top)
+}
+
+/// Whether to load the model of the conversation that was opened.
+pub(crate) fn reopened(state: &ScreenState, width: u16, styles: &Styles) -> Page {
+    let by = state.chat.answered_by.as_ref().map_or("", |by| &by.target);
+    let now = state.models.target();
+    let rows =
+        wrapped(&format!("This chat used {by}. {now} is loaded now."), width, styles.text);
+    let take = state.display.keys.take();
+    let close = state.display.keys.close();
+    let foot = vec![format!("{take} loads {by}"), format!("{close} stays with {now}")];
+    Page { title: "another model".to_string(), rows, foot, ..Page::default() }
 }
 
 /// Reasons for the automatic values, as a panel.
@@ -111,8 +75,10 @@ fn row(label: &str, value: &str, width: u16, styles: &Styles) -> Vec<Line<'stati
     hanging(rows, Span::styled(format!("{label:<0$}", usize::from(LABEL)), styles.dim))
 }
 
-fn details(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>> {
+/// What was loaded, what was chosen and why.
+pub(crate) fn details(state: &ScreenState, top: usize, width: u16, styles: &Styles) -> Page {
     let row = |label: &str, value: String| row(label, &value, width, styles);
+    let heading = |words: &'static str| Line::from(Span::styled(words, styles.strong));
     let mut lines = Vec::new();
     if let Some(ready) = &state.models.ready {
         lines.extend(row("target", ready.target.clone()));
@@ -123,14 +89,14 @@ fn details(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static
         lines.extend(row("draft", state.draft().unwrap_or("none").to_string()));
         lines.extend(row("context", format!("{} tokens", ready.context)));
         lines.push(Line::default());
-        lines.push(Line::styled("Why these values", styles.strong));
+        lines.push(heading("Why these values"));
         for reason in &ready.reasons {
             lines.extend(point(reason, width, styles, styles.text));
         }
         lines.push(Line::default());
     }
     if !state.toasts.notices.is_empty() {
-        lines.push(Line::styled("Notices", styles.strong));
+        lines.push(heading("Notices"));
         for notice in &state.toasts.notices {
             lines.extend(point(notice, width, styles, styles.text));
         }
@@ -158,7 +124,7 @@ fn details(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static
     lines.extend(row("gpu", state.meters.gpu.clone()));
     if let Some(summary) = &state.meters.answer.summary {
         lines.push(Line::default());
-        lines.push(Line::styled("This answer", styles.strong));
+        lines.push(heading("This answer"));
         let reused =
             format!("{} tokens, {} from the cache", summary.prompt_tokens, summary.reused_tokens);
         lines.extend(row("prompt", format!("{reused}, {}", figures::time(summary.prefill_ms))));
@@ -186,5 +152,5 @@ fn details(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static
             ));
         }
     }
-    lines
+    page(state, "details", lines, top)
 }

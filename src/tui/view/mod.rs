@@ -9,7 +9,7 @@ mod strip;
 
 use ratatui::Frame;
 
-use super::overlays::{self, Overlay};
+use super::overlays;
 use super::state::ScreenState;
 use super::{chat, controls, input, meters, theme, toasts, tree};
 
@@ -43,11 +43,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut ScreenState) {
     toasts::view::draw(frame, &areas, state, &styles);
     hints::draw(frame, areas.hints, state, &styles);
     input::view::draw_suggestions(frame, &areas, state, &styles);
-    match &state.overlays.open {
-        Some(Overlay::Help(_)) => overlays::help::view::draw(frame, &areas, state, &styles),
-        Some(_) => overlays::view::draw(frame, &areas, state, &styles),
-        None => {}
-    }
+    overlays::view::draw(frame, &areas, state, &styles);
     if !state.display.colours {
         theme::strip_colours(frame.buffer_mut());
     }

@@ -5,27 +5,24 @@ use ratatui::text::{Line, Span};
 
 use super::picture;
 use crate::tui::draw::areas::Areas;
-use crate::tui::draw::frames::{Edges, boxed, centre};
-use crate::tui::draw::rows::{draw_rows, foot, spans, wrapped};
+use crate::tui::draw::rows::{spans, wrapped};
 use crate::tui::markdown::Origins;
+use crate::tui::overlays::view::Page;
 use crate::tui::overlays::{HelpPage, HelpRow, HelpSection, Overlay, help};
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
 /// Longer rows are hard to read.
-const WIDEST: u16 = 92;
-/// Columns of the frame: its lines, and a space next to each.
-const FRAME: u16 = 4;
+const WIDEST: u16 = 88;
 
 pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState, styles: &Styles) {
-    let width = WIDEST.min(areas.body.width);
-    let columns = width.saturating_sub(FRAME).max(1);
+    let columns = WIDEST.min(areas.body.width.saturating_sub(4)).max(1);
     let Some(Overlay::Help(help)) = &state.overlays.open else { return };
     let open = help.open;
     let title = match (open, help.words.as_str()) {
-        (Some(page), _) => format!(" help · {} ", page.title()),
-        (None, "") => " help · type to search ".to_string(),
-        (None, words) => format!(" help · {words}▏ "),
+        (Some(page), _) => format!("help · {}", page.title()),
+        (None, "") => "help · type to search".to_string(),
+        (None, words) => format!("help · {words}▏"),
     };
     let (lines, cursor) = match open {
         Some(page) => (page_lines(state, page, columns, styles), None),
@@ -35,29 +32,17 @@ pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState
             (lines, places.get(help.selected).cloned())
         }
     };
-    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let rect = centre(areas.body, width, height);
-    let fit = usize::from(rect.height.saturating_sub(2));
     let keys = &state.display.keys;
-    let mut words = match open {
+    let foot = match open {
         Some(_) => vec![format!("{} back", keys.close())],
         None => vec![format!("{} open", keys.take()), format!("{} close", keys.close())],
     };
     let Some(Overlay::Help(help)) = &mut state.overlays.open else { return };
     let top = if open.is_some() { &mut help.page_top } else { &mut help.top };
-    if let Some(cursor) = cursor {
-        // The first row is seen with what is above it.
-        let above = if help.selected == 0 { 0 } else { cursor.start };
-        *top = (*top).min(above).max(cursor.end.saturating_sub(fit));
-    }
-    *top = (*top).min(lines.len().saturating_sub(fit));
-    let top = *top;
-    if lines.len() > fit {
-        words.insert(0, format!("{}–{} of {}", top + 1, top + fit, lines.len()));
-    }
-    let edges = Edges { title: title.into(), foot: foot(&words, rect.width) };
-    let inner = boxed(frame, areas, areas.body, width, height, edges, styles);
-    draw_rows(frame, inner, lines.into_iter().skip(top));
+    // The first row is seen with what is above it.
+    let cursor = cursor.map(|at| if help.selected == 0 { 0..at.end } else { at });
+    let page = Page { title, rows: lines, foot, top: *top, cursor, counts: true };
+    *top = page.draw(frame, areas, areas.body, columns, styles);
 }
 
 /// The lines of a page, which for a topic are kept from frame to frame.

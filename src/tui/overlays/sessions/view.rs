@@ -12,7 +12,7 @@ use crate::tui::draw::figures;
 use crate::tui::draw::frames::WIDTH;
 use crate::tui::draw::rows::{cut, ends, foot, hanging, wrapped};
 use crate::tui::overlays::SessionList;
-use crate::tui::overlays::list::view as list;
+use crate::tui::overlays::list::Surround;
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
@@ -38,7 +38,6 @@ pub(crate) fn draw(
         format!("{close} close"),
     ];
     let foot = foot(&parts, box_width);
-    let texts = list::Texts { title: " saved conversations ", foot: &foot, none: "No match found" };
     let width = usize::from(box_width.saturating_sub(4));
     let below = match &state.overlays.renaming {
         Some(renaming) => vec![Line::from_iter([
@@ -50,7 +49,9 @@ pub(crate) fn draw(
         None if areas.column.height >= TALL => preview(list, width, styles),
         None => Vec::new(),
     };
-    list::draw_with(frame, areas, list, &texts, &below, styles, |session, width| {
+    let title = " saved conversations ";
+    let around = Surround { title, foot, none: "No match found".to_string(), below };
+    list.draw(frame, areas, around, styles, |session, width| {
         let title = if session.title.is_empty() { "(no title)" } else { session.title.as_str() };
         let mut left = Line::styled(printable_line(title).into_owned(), styles.text);
         if let Some(origin) = &session.branch_of {
