@@ -17,6 +17,7 @@ use crate::messages;
 use crate::plan::{DeviceChoice, best_adapter, no_hardware};
 use crate::printable::{printable_line, shell_word};
 use crate::settings::{HeadChoice, Settings};
+use crate::tui::display::Display;
 use crate::tui::keymap::Keymap;
 use crate::tui::{self, Left, ModelFinder, NotOpened, Opening, ScreenConfig, state::StateConfig};
 
@@ -36,15 +37,11 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
         .ok();
     let state = StateConfig {
         controls: controls.get(),
-        theme: settings.theme,
-        colours: !no_color(),
-        marks: settings.marks,
+        display: Display::new(&settings, !no_color(), keys),
         system: settings.system.clone(),
         max_tokens: settings.max_tokens,
         thinking: settings.thinking,
         gpu: gpu_name(settings.device, &Machine::probe()),
-        mouse: settings.mouse,
-        keys,
         first_run: args.shared.script.is_none()
             && store.as_ref().is_some_and(SessionStore::is_untouched),
         replay: false,
@@ -80,10 +77,7 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
 pub(super) fn keymap(settings: &Settings) -> anyhow::Result<Keymap> {
     let changes: Vec<(&str, &[String])> =
         settings.keys.iter().map(|change| (change.action.as_str(), &change.keys[..])).collect();
-    Keymap::with(&changes).map_err(|(at, problem)| match settings.keys.get(at) {
-        Some(change) => anyhow!("{}", change.wrong(&problem)),
-        None => problem.into(),
-    })
+    Keymap::with(&changes).map_err(|(at, problem)| anyhow!(settings.keys[at].wrong(&problem)))
 }
 
 /// The settings that name models.

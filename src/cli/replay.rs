@@ -13,7 +13,7 @@ use super::settings_file::{SettingsFile, no_color};
 use super::shared_args::SettingFlags;
 use crate::chat::Role;
 use crate::record::{Record, Script};
-use crate::tui::{self, ModelFinder, NotOpened, ScreenConfig, state::StateConfig};
+use crate::tui::{self, ModelFinder, NotOpened, ScreenConfig, display::Display, state::StateConfig};
 
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
@@ -54,15 +54,11 @@ pub fn replay(args: &ReplayArgs) -> CommandResult {
     (controls.strategy, controls.speculate) = (None, true);
     let state = StateConfig {
         controls: controls.clone(),
-        theme: settings.theme,
-        colours: !no_color(),
-        marks: settings.marks,
+        display: Display::new(&settings, !no_color(), keymap(&settings).map_err(usage)?),
         system: None,
         max_tokens: settings.max_tokens,
         thinking: None,
         gpu: "a replay uses no GPU".to_owned(),
-        mouse: settings.mouse,
-        keys: keymap(&settings).map_err(usage)?,
         first_run: false,
         replay: true,
     };

@@ -168,61 +168,63 @@ impl Dial {
         [Self::Gamma, Self::Blocks, Self::Width, Self::Depth, Self::Temperature];
 
     /// What the screen says of it.
-    pub const fn row(self) -> DialRow {
-        match self {
-            Self::Strategy => DialRow {
-                key: "strategy",
-                sign: " ",
-                name: "strategy",
-                short_name: "strategy",
-                meaning: "How tokens are guessed ahead. The text is always the same.",
-            },
-            Self::Gamma => DialRow {
-                key: "controls.gamma",
-                sign: "γ",
-                name: "tree size",
-                short_name: "tree size",
-                meaning: "How many tokens the big model checks at once: more guesses, slower \
-                          rounds.",
-            },
-            Self::Blocks => DialRow {
-                key: "controls.blocks",
-                sign: "M",
-                name: "draft blocks",
-                short_name: "blocks",
-                meaning: "Layers of the draft head in use: more guess better, fewer guess faster.",
-            },
-            Self::Width => DialRow {
-                key: "controls.width",
-                sign: "k",
-                name: "tree width",
-                short_name: "width",
-                meaning: "How many alternatives each level of the tree has at most.",
-            },
-            Self::Depth => DialRow {
-                key: "controls.depth",
-                sign: "D",
-                name: "tree depth",
-                short_name: "depth",
-                meaning: "How many tokens ahead the draft guesses at most.",
-            },
-            Self::Temperature => DialRow {
-                key: "sampler.temperature",
-                sign: "T",
-                name: "temperature",
-                short_name: "temperature",
-                meaning: "0 always takes the likeliest token; higher varies more.",
-            },
-            Self::Pace => DialRow {
-                key: "controls.pace",
-                sign: " ",
-                name: "slow motion",
-                short_name: "pace",
-                meaning: "The shortest time per round, so that you can watch a fast model.",
-            },
-        }
+    pub const fn row(self) -> &'static DialRow {
+        &ROWS[self as usize]
     }
 }
+
+/// A row per dial, in the order of [`Dial`].
+const ROWS: [DialRow; Dial::ALL.len()] = [
+    DialRow {
+        key: "strategy",
+        sign: " ",
+        name: "strategy",
+        short_name: "strategy",
+        meaning: "How tokens are guessed ahead. The text is always the same.",
+    },
+    DialRow {
+        key: "controls.gamma",
+        sign: "γ",
+        name: "tree size",
+        short_name: "tree size",
+        meaning: "How many tokens the big model checks at once: more guesses, slower rounds.",
+    },
+    DialRow {
+        key: "controls.blocks",
+        sign: "M",
+        name: "draft blocks",
+        short_name: "blocks",
+        meaning: "Layers of the draft head in use: more guess better, fewer guess faster.",
+    },
+    DialRow {
+        key: "controls.width",
+        sign: "k",
+        name: "tree width",
+        short_name: "width",
+        meaning: "How many alternatives each level of the tree has at most.",
+    },
+    DialRow {
+        key: "controls.depth",
+        sign: "D",
+        name: "tree depth",
+        short_name: "depth",
+        meaning: "How many tokens ahead the draft guesses at most.",
+    },
+    DialRow {
+        key: "sampler.temperature",
+        sign: "T",
+        name: "temperature",
+        short_name: "temperature",
+        meaning: "0 always takes the likeliest token; higher varies more.",
+    },
+    DialRow {
+        key: "controls.pace",
+        sign: " ",
+        name: "slow motion",
+        short_name: "pace",
+        meaning: "The shortest time per round, so that you can watch a fast model.",
+    },
+];
 
 /// A dial in words.
 #[derive(Clone, Copy, Debug)]

@@ -2,6 +2,7 @@
 
 use super::keymap::Keymap;
 use super::theme::ThemeName;
+use crate::settings::Settings;
 
 /// Where keys go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,26 +31,6 @@ impl Focus {
     }
 }
 
-/// A panel that a key shows: below the chat on a narrow screen, larger on a wide one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// The draft tree.
-    Tree,
-    Meters,
-    Controls,
-}
-
-impl Side {
-    /// The focus that belongs to it.
-    pub fn focus(self) -> Focus {
-        match self {
-            Self::Tree => Focus::Tree,
-            Self::Meters => Focus::Meters,
-            Self::Controls => Focus::Controls,
-        }
-    }
-}
-
 /// How the screen is divided and looks.
 #[derive(Clone, Debug)]
 pub struct Display {
@@ -57,8 +38,8 @@ pub struct Display {
     pub size: (u16, u16),
     /// Where keys go.
     pub focus: Focus,
-    /// The panel that a key has shown.
-    pub side: Option<Side>,
+    /// The panel that a key has shown: below the chat on a narrow screen, larger on a wide one.
+    pub side: Option<Focus>,
     /// Colours.
     pub theme: ThemeName,
     /// Whether colours may be shown at all.
@@ -72,6 +53,13 @@ pub struct Display {
 }
 
 impl Display {
+    /// As the settings want it, before the size is known.
+    pub fn new(settings: &Settings, colours: bool, keys: Keymap) -> Self {
+        let Settings { theme, marks, mouse, .. } = *settings;
+        let size = (80, 24);
+        Self { size, focus: Focus::Input, side: None, theme, colours, marks, mouse, keys }
+    }
+
     /// Columns from which panels are next to the chat.
     const WIDE: u16 = 120;
     /// Rows from which they are.

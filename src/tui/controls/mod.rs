@@ -86,6 +86,15 @@ pub struct DialRanges<'a> {
     pub latest: Option<&'a Budget>,
 }
 
+/// A dial of the tree: what is chosen, the present automatic value, and its limits.
+struct TreeDial<'a> {
+    choice: &'a mut Setting,
+    auto: Option<usize>,
+    limits: Limits,
+    /// Whether there is no choice: the head runs with all of its blocks, or there is none.
+    given: bool,
+}
+
 impl<'a> DialRanges<'a> {
     /// For the models that were loaded and the rounds so far.
     pub fn new(ready: Option<&'a Ready>, rounds: &'a Rounds) -> Self {
@@ -94,31 +103,27 @@ impl<'a> DialRanges<'a> {
 
     /// A dial as it is shown.
     pub fn view(&self, dial: Dial, controls: &Controls) -> DialView {
-        let Some((choice, auto, limits)) = self.parts(dial, controls) else {
+        let mut copy = controls.clone();
+        let Some(TreeDial { choice, auto, limits, given }) = self.of_tree(dial, &mut copy) else {
             return self.view_other(dial, controls);
         };
-        let elastic = dial != Dial::Blocks || self.ready.is_none() || self.elastic(controls);
-        let fixed = choice.is_fixed() && elastic;
-        // What drafted last may have no blocks.
-        let shown = |value: &usize| *value > 0 || dial != Dial::Blocks;
-        let value = match choice {
-            Setting::Auto => {
-                match auto.filter(shown) {
-                    // No limit: a tree of the context is as deep as its phrase.
-                    Some(0) if dial == Dial::Depth => "any".to_string(),
-                    value => value.map_or("–".to_string(), |value| value.to_string()),
-                }
-            }
-            Setting::Fixed(value) => value.clamp(limits.least, limits.most).to_string(),
+        let fixed = choice.is_fixed() && !given;
+        let value = match (*choice, auto) {
+            (Setting::Fixed(value), _) => value.clamp(limits.least, limits.most).to_string(),
+            // No limit: a tree of the context is as deep as its phrase.
+            (Setting::Auto, Some(0)) if dial == Dial::Depth => "any".to_string(),
+            // What drafted last may have no blocks.
+            (Setting::Auto, Some(0)) if dial == Dial::Blocks => "–".to_string(),
+            (Setting::Auto, value) => value.map_or("–".to_string(), |value| value.to_string()),
         };
-        let state = match (elastic, fixed) {
-            (false, _) if auto == Some(0) => "none",
-            (false, _) => "all",
-            (true, true) => "fixed",
-            (true, false) => "auto",
+        let state = match (given, fixed) {
+            (true, _) if auto == Some(0) => "none",
+            (true, _) => "all",
+            (false, true) => "fixed",
+            (false, false) => "auto",
         };
         let range =
-            if elastic { format!("{}–{}", limits.least, limits.most) } else { String::new() };
+            if given { String::new() } else { format!("{}–{}", limits.least, limits.most) };
         DialView { value, state, fixed, range }
     }
 
@@ -153,107 +158,80 @@ impl<'a> DialRanges<'a> {
     /// # Errors
     /// Why it cannot be changed.
     pub fn adjust(&self, dial: Dial, steps: i64, controls: &mut Controls) -> Result<(), String> {
-        let Some((choice, auto, limits)) = self.parts(dial, controls) else {
-            match dial {
-                Dial::Strategy => return strategies::step(self.ready, controls, steps),
-                Dial::Pace => {
-                    let at = PACES.partition_point(|&pace| pace < controls.pace) as i64;
-                    let to = (at + steps).clamp(0, PACES.len() as i64 - 1) as usize;
-                    controls.pace = PACES[to];
-                    return Ok(());
-                }
-                _ => {}
+        let limit = strategies::status(self.ready, controls).and_then(|s| s.limit.clone());
+        if let Some(TreeDial { choice, auto, limits, given }) = self.of_tree(dial, controls) {
+            if given && self.ready.is_some() {
+                return Err(no_choice(auto));
             }
+            let at = choice.or(auto.unwrap_or(limits.least));
+            let to = at as i64 + steps;
+            if dial == Dial::Blocks
+                && at >= limits.most
+                && to > limits.most as i64
+                && let Some(limit) = limit
+            {
+                return Err(format!("M goes up to {} here: {limit}", limits.most));
+            }
+            let to = to.clamp(limits.least as i64, limits.most as i64) as usize;
+            *choice = Setting::Fixed(to);
+        } else if dial == Dial::Strategy {
+            strategies::step(self.ready, controls, steps)?;
+        } else if dial == Dial::Pace {
+            let at = PACES.partition_point(|&pace| pace < controls.pace) as i64;
+            controls.pace = PACES[(at + steps).clamp(0, PACES.len() as i64 - 1) as usize];
+        } else {
             let turned = (controls.sampler.temperature / STEP).round() + steps as f32;
             controls.sampler.temperature = (turned * STEP).clamp(0.0, HOTTEST);
-            return Ok(());
-        };
-        if dial == Dial::Blocks && self.ready.is_some() && !self.elastic(controls) {
-            return Err(self.why_no_choice(controls));
         }
-        let at = match choice {
-            Setting::Fixed(value) => value,
-            Setting::Auto => auto.unwrap_or(limits.least),
-        };
-        if dial == Dial::Blocks
-            && at >= limits.most
-            && at as i64 + steps > limits.most as i64
-            && let Some(limit) = self.limit(controls)
-        {
-            return Err(format!("M goes up to {} here: {limit}", limits.most));
-        }
-        let to = (at as i64 + steps).clamp(limits.least as i64, limits.most as i64) as usize;
-        *slot(dial, controls) = Setting::Fixed(to);
         Ok(())
     }
 
     /// Returns a dial to automatic; the temperature to greedy.
     pub fn release(&self, dial: Dial, controls: &mut Controls) {
         match dial {
-            Dial::Temperature => controls.sampler.temperature = 0.0,
             Dial::Strategy => controls.strategy = None,
+            Dial::Gamma => controls.tree.gamma = Setting::Auto,
+            Dial::Blocks => controls.tree.blocks = Setting::Auto,
+            Dial::Width => controls.tree.width = Setting::Auto,
+            Dial::Depth => controls.tree.depth = Setting::Auto,
+            Dial::Temperature => controls.sampler.temperature = 0.0,
             Dial::Pace => controls.pace = 0,
-            dial => *slot(dial, controls) = Setting::Auto,
         }
     }
 
-    fn parts(&self, dial: Dial, controls: &Controls) -> Option<(Setting, Option<usize>, Limits)> {
+    fn of_tree<'c>(&self, dial: Dial, controls: &'c mut Controls) -> Option<TreeDial<'c>> {
+        // Which M the strategy in force can run with.
+        let status = strategies::status(self.ready, controls);
+        let depths = status.map(|status| status.depths).or(self.ready.map(|ready| ready.depths));
+        let tree = &mut controls.tree;
         let now = |spent: fn(&Budget) -> usize, start: fn(&Ready) -> usize| {
             self.latest.map(spent).or(self.ready.map(start))
         };
-        Some(match dial {
-            Dial::Gamma => (controls.tree.gamma, now(|b| b.shape.gamma, |r| r.gamma), GAMMA),
-            Dial::Blocks => {
-                let depths = self.depths(controls);
-                let most = match depths {
-                    Some(Depths::Elastic(most) | Depths::Fixed(most)) => most.max(BLOCKS.least),
-                    None => BLOCKS.most,
-                };
-                let limits = Limits { most, ..BLOCKS };
-                match depths {
-                    Some(Depths::Fixed(blocks)) => (controls.tree.blocks, Some(blocks), limits),
-                    _ => (controls.tree.blocks, now(|b| b.blocks, |r| r.blocks), limits),
+        let (choice, auto, limits) = match dial {
+            Dial::Gamma => (&mut tree.gamma, now(|b| b.shape.gamma, |r| r.gamma), GAMMA),
+            Dial::Width => (&mut tree.width, now(|b| b.shape.width, |r| r.width), WIDTH),
+            Dial::Depth => (&mut tree.depth, now(|b| b.shape.depth, |r| r.depth), DEPTH),
+            Dial::Blocks => match depths {
+                Some(Depths::Fixed(blocks)) => (&mut tree.blocks, Some(blocks), BLOCKS),
+                Some(Depths::Elastic(most)) => {
+                    let limits = Limits { most: most.max(BLOCKS.least), ..BLOCKS };
+                    (&mut tree.blocks, now(|b| b.blocks, |r| r.blocks), limits)
                 }
-            }
-            Dial::Width => (controls.tree.width, now(|b| b.shape.width, |r| r.width), WIDTH),
-            Dial::Depth => (controls.tree.depth, now(|b| b.shape.depth, |r| r.depth), DEPTH),
+                None => (&mut tree.blocks, None, BLOCKS),
+            },
             Dial::Temperature | Dial::Strategy | Dial::Pace => return None,
-        })
-    }
-
-    /// Which M the strategy in force can run with.
-    fn depths(&self, controls: &Controls) -> Option<Depths> {
-        let status = strategies::status(self.ready, controls);
-        status.map(|status| status.depths).or(self.ready.map(|ready| ready.depths))
-    }
-
-    /// Why M ends below the head's own number of blocks.
-    fn limit(&self, controls: &Controls) -> Option<String> {
-        strategies::status(self.ready, controls)?.limit.clone()
-    }
-
-    fn elastic(&self, controls: &Controls) -> bool {
-        matches!(self.depths(controls), Some(Depths::Elastic(_)))
-    }
-
-    fn why_no_choice(&self, controls: &Controls) -> String {
-        match self.depths(controls) {
-            Some(Depths::Fixed(0)) => "No draft head is in use, so M has no effect".to_string(),
-            Some(Depths::Fixed(1)) => "This head has one block, so M cannot be changed".to_string(),
-            Some(Depths::Fixed(blocks)) => {
-                format!("This head always runs all of its {blocks} blocks, so M cannot be changed")
-            }
-            _ => "M cannot be changed".to_string(),
-        }
+        };
+        let given = dial == Dial::Blocks && matches!(depths, Some(Depths::Fixed(_)));
+        Some(TreeDial { choice, auto, limits, given })
     }
 }
 
-fn slot(dial: Dial, controls: &mut Controls) -> &mut Setting {
-    match dial {
-        Dial::Gamma | Dial::Temperature | Dial::Strategy | Dial::Pace => &mut controls.tree.gamma,
-        Dial::Blocks => &mut controls.tree.blocks,
-        Dial::Width => &mut controls.tree.width,
-        Dial::Depth => &mut controls.tree.depth,
+/// Why M cannot be changed where the draft has so many blocks.
+fn no_choice(blocks: Option<usize>) -> String {
+    match blocks.unwrap_or(0) {
+        0 => "No draft head is in use, so M has no effect".to_string(),
+        1 => "This head has one block, so M cannot be changed".to_string(),
+        blocks => format!("This head always runs all of its {blocks} blocks, so M cannot be changed"),
     }
 }
 

@@ -93,5 +93,5 @@ fn strategy(
 fn keys(state: &ScreenState, dial: Dial) -> String {
     // The first key goes to the next strategy.
     let first = if dial == Dial::Strategy { 1 } else { -1 };
-    state.display.keys.both(Scope::Panel, Action::Adjust(dial, first), Action::Adjust(dial, -first))
+    state.display.keys.both(Scope::Panel, [first, -first].map(|by| Action::Adjust(dial, by)))
 }

@@ -5,41 +5,6 @@ use super::{A, BINDINGS, Binding, KeyPress, S, Scope};
 use crate::nearest::nearest;
 use crate::tui::actions::Action;
 
-/// What is wrong with a change, with the remedy.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KeyProblem {
-    /// No such action.
-    #[error("unknown action `{name}`{}", near.as_ref().map_or_else(
-        || "; `dovetail help keys` lists the names".to_string(),
-        |near| format!(" (did you mean `{near}`?)")))]
-    Unknown {
-        /// What was given.
-        name: String,
-        /// The nearest one, if one is near.
-        near: Option<String>,
-    },
-    /// A key cannot be read.
-    #[error("`{action}`: {why}")]
-    Unreadable {
-        action: String,
-        /// Why not, with the remedy.
-        why: String,
-    },
-    /// The key writes a character where the action works.
-    #[error("`{action}`: without ctrl or alt, {key} could no longer be typed; add one")]
-    Writes { action: String, key: String },
-    /// Another action has the key, where both work.
-    #[error(
-        "`{action}`: {key} is already `{other}`; choose another key, or give `{other}` another"
-    )]
-    Taken {
-        action: String,
-        key: String,
-        /// Whose key it is.
-        other: String,
-    },
-}
-
 /// The keys in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keymap {
@@ -72,19 +37,19 @@ impl Keymap {
     /// The table's keys, except for the actions named: these have the keys given with them.
     ///
     /// # Errors
-    /// The place among `changes` of the first one that is wrong, and what is.
-    pub fn with(changes: &[(&str, &[String])]) -> Result<Self, (usize, KeyProblem)> {
+    /// The place among `changes` of the first one that is wrong, and what is, with the remedy.
+    pub fn with(changes: &[(&str, &[String])]) -> Result<Self, (usize, String)> {
         let mut keymap = Self::default();
         let mut changed = Vec::new();
         for (at, (name, keys)) in changes.iter().enumerate() {
             let row = BINDINGS.iter().position(|row| row.name == *name);
             let row = row.ok_or_else(|| (at, unknown(name)))?;
-            let unreadable = |why| KeyProblem::Unreadable { action: (*name).to_string(), why };
+            let unreadable = |why| (at, format!("`{name}`: {why}"));
             let keys: Result<Vec<KeyPress>, String> =
                 keys.iter().map(|key| KeyPress::parse(key)).collect();
-            let keys = keys.map_err(|why| (at, unreadable(why)))?;
+            let keys = keys.map_err(unreadable)?;
             if keys.is_empty() {
-                return Err((at, unreadable("name at least one key".to_string())));
+                return Err(unreadable("name at least one key".to_string()));
             }
             keymap.keys[row] = keys;
             changed.push((at, row));
@@ -95,28 +60,30 @@ impl Keymap {
         Ok(keymap)
     }
 
-    fn check(&self, at: usize) -> Result<(), KeyProblem> {
+    fn check(&self, at: usize) -> Result<(), String> {
         let row = &BINDINGS[at];
+        let action = row.name;
         for &key in &self.keys[at] {
             let writing = matches!(row.scope, S::Input | S::Global | S::Completion);
+            let name = key.name();
             if writing && key.writes() {
-                return Err(KeyProblem::Writes { action: row.name.to_string(), key: key.name() });
+                return Err(format!(
+                    "`{action}`: without ctrl or alt, {name} could no longer be typed; add one"
+                ));
             }
             // Where the table itself lets the nearer scope win, it still does.
             let as_ever = |other: &Binding| row.keys.contains(&key) && other.keys.contains(&key);
-            let taken = BINDINGS.iter().enumerate().find(|(index, other)| {
-                *index != at
-                    && other.action != row.action
+            let taken = self.rows().find(|(other, keys)| {
+                other.action != row.action
                     && meet(row.scope, other.scope)
-                    && self.keys[*index].contains(&key)
+                    && keys.contains(&key)
                     && !as_ever(other)
             });
-            if let Some((_, other)) = taken {
-                return Err(KeyProblem::Taken {
-                    action: row.name.to_string(),
-                    key: key.name(),
-                    other: other.name.to_string(),
-                });
+            if let Some((Binding { name: other, .. }, _)) = taken {
+                return Err(format!(
+                    "`{action}`: {name} is already `{other}`; choose another key, or give \
+                     `{other}` another"
+                ));
             }
         }
         Ok(())
@@ -134,14 +101,12 @@ impl Keymap {
     }
 
     /// The first keys of two actions of a scope, short.
-    pub(crate) fn both(&self, scope: Scope, back: Action, on: Action) -> String {
-        let name = |action: Action| {
+    pub(crate) fn both(&self, scope: Scope, actions: [Action; 2]) -> String {
+        let [back, on] = actions.map(|action| {
             let mut rows = self.rows();
             let found = rows.find(|(row, _)| row.scope == scope && row.action == action);
             found.and_then(|(_, keys)| keys.first()).map(|key| key.name()).unwrap_or_default()
-        };
-        let back = name(back);
-        let on = name(on);
+        });
         let arrow = |name: &str| "←→↑↓".contains(name) && !name.is_empty();
         if arrow(&back) && arrow(&on) {
             return back + &on;
@@ -163,8 +128,10 @@ impl Keymap {
     }
 }
 
-/// The action most like `name`, by spelling.
-fn unknown(name: &str) -> KeyProblem {
-    let near = nearest(name, BINDINGS.iter().map(|row| row.name), 0.6);
-    KeyProblem::Unknown { name: name.to_string(), near: near.map(str::to_string) }
+/// Names the action most like `name`, by spelling.
+fn unknown(name: &str) -> String {
+    match nearest(name, BINDINGS.iter().map(|row| row.name), 0.6) {
+        Some(near) => format!("unknown action `{name}` (did you mean `{near}`?)"),
+        None => format!("unknown action `{name}`; `dovetail help keys` lists the names"),
+    }
 }

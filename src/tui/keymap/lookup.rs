@@ -4,6 +4,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::{A, Binding, KeyPress, S, Scope};
+use crate::plan::TreeOverrides;
 use crate::tui::actions::{Action, Dial};
 use crate::tui::display::Focus;
 use crate::tui::input::Suggestion;
@@ -75,30 +76,24 @@ pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
         .filter(|(row, _)| row.hint.0 > 0 && scopes.contains(&row.scope) && useful(state, row))
         .collect();
     rows.sort_by_key(|(row, _)| row.hint.0);
+    let on_page =
+        matches!(&state.overlays.open, Some(Overlay::Help(help)) if help.open.is_some());
     let mut hints: Vec<(String, &'static str)> = Vec::new();
     for (row, keys) in rows {
         let word = match row.action {
             A::Pause if state.controls.worker.paused => "resume",
-            A::OverlayClose
-                if matches!(&state.overlays.open, Some(Overlay::Help(help))
-                if help.open.is_some()) =>
-            {
-                "back"
-            }
-            A::Send => send_word(state),
             A::OverlayClose if state.racing() => "stop",
+            A::OverlayClose if on_page => "back",
+            A::Send => send_word(state),
             _ => row.hint.1,
         };
-        if hints.iter().any(|hint| hint.1 == word) {
-            continue;
-        }
         let name = match pair(row.action) {
             // Pairs of keys are hinted at together.
-            Some((back, on)) => state.display.keys.both(row.scope, back, on),
+            Some(pair) => state.display.keys.both(row.scope, pair),
             None => keys.first().map(|key| key.name()).unwrap_or_default(),
         };
         // A nearer scope has this key, or its hint is there already.
-        if hints.iter().any(|hint| hint.0 == name) {
+        if hints.iter().any(|hint| hint.1 == word || hint.0 == name) {
             continue;
         }
         let word = if row.action == A::Adjust(Dial::Gamma, 1) { "γ" } else { word };
@@ -125,16 +120,16 @@ fn send_word(state: &ScreenState) -> &'static str {
 }
 
 /// The two actions, back and on, that a key's hint names together.
-fn pair(action: Action) -> Option<(Action, Action)> {
+fn pair(action: Action) -> Option<[Action; 2]> {
     Some(match action {
-        A::Look(_) => (A::Look(-1), A::Look(1)),
-        A::PanelRow(_) => (A::PanelRow(-1), A::PanelRow(1)),
-        A::OverlayRow(_) => (A::OverlayRow(-1), A::OverlayRow(1)),
-        A::Suggestion(_) => (A::Suggestion(-1), A::Suggestion(1)),
-        A::StarterMove(_) => (A::StarterMove(-1), A::StarterMove(1)),
-        A::Scroll(_) => (A::Scroll(-1), A::Scroll(1)),
-        A::Adjust(dial, _) => (A::Adjust(dial, -1), A::Adjust(dial, 1)),
-        A::Version(_) => (A::Version(-1), A::Version(1)),
+        A::Look(_) => [-1, 1].map(A::Look),
+        A::PanelRow(_) => [-1, 1].map(A::PanelRow),
+        A::OverlayRow(_) => [-1, 1].map(A::OverlayRow),
+        A::Suggestion(_) => [-1, 1].map(A::Suggestion),
+        A::StarterMove(_) => [-1, 1].map(A::StarterMove),
+        A::Scroll(_) => [-1, 1].map(A::Scroll),
+        A::Version(_) => [-1, 1].map(A::Version),
+        A::Adjust(dial, _) => [-1, 1].map(|by| A::Adjust(dial, by)),
         _ => return None,
     })
 }
@@ -157,14 +152,8 @@ fn useful(state: &ScreenState, row: &Binding) -> bool {
         A::Escape => !panels && (state.answering() || state.models.load.is_some()),
         A::Step => state.controls.worker.paused && (row.scope == S::Panel) == panels,
         A::Pause => state.answering() && (row.scope == S::Panel) == panels,
-        A::Auto => {
-            let c = &state.controls.worker;
-            [c.tree.gamma, c.tree.blocks, c.tree.width, c.tree.depth]
-                .iter()
-                .any(|choice| choice.is_fixed())
-        }
-        A::Race => !state.answering() && state.chat.can_regenerate(),
-        A::Regenerate => !state.answering() && state.chat.can_regenerate(),
+        A::Auto => state.controls.worker.tree != TreeOverrides::default(),
+        A::Race | A::Regenerate => !state.answering() && state.chat.can_regenerate(),
         A::Meters => !state.display.wide(),
         A::Copy => state.chat.last_answer().is_some(),
         A::Follow => !state.chat.follows(),

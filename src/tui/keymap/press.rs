@@ -3,6 +3,32 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+/// Keys with a name of their own: for people, and as the settings may write it.
+const NAMED: [(KeyCode, &str, &[&str]); 16] = [
+    (KeyCode::Char(' '), "Space", &["space"]),
+    (KeyCode::Enter, "Enter", &["enter", "return"]),
+    (KeyCode::Esc, "Esc", &["esc", "escape"]),
+    (KeyCode::Tab, "Tab", &["tab"]),
+    (KeyCode::BackTab, "Shift+Tab", &[]),
+    (KeyCode::Up, "↑", &["up"]),
+    (KeyCode::Down, "↓", &["down"]),
+    (KeyCode::Left, "←", &["left"]),
+    (KeyCode::Right, "→", &["right"]),
+    (KeyCode::PageUp, "PgUp", &["pgup", "pageup"]),
+    (KeyCode::PageDown, "PgDn", &["pgdn", "pagedown"]),
+    (KeyCode::Home, "Home", &["home"]),
+    (KeyCode::End, "End", &["end"]),
+    (KeyCode::Delete, "Del", &["del", "delete"]),
+    (KeyCode::Insert, "Ins", &["ins", "insert"]),
+    (KeyCode::Backspace, "Backspace", &["backspace"]),
+];
+
+const MODIFIERS: [(KeyModifiers, &str); 3] = [
+    (KeyModifiers::CONTROL, "Ctrl+"),
+    (KeyModifiers::ALT, "Alt+"),
+    (KeyModifiers::SHIFT, "Shift+"),
+];
+
 /// A key with its modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyPress {
@@ -29,38 +55,16 @@ impl KeyPress {
 
     /// For people.
     pub fn name(self) -> String {
-        let code = match self.code {
-            KeyCode::Char(' ') => "Space".to_string(),
-            KeyCode::Char(c) if self.modifiers.is_empty() => c.to_string(),
-            KeyCode::Char(c) => c.to_ascii_uppercase().to_string(),
-            KeyCode::F(n) => format!("F{n}"),
-            KeyCode::Enter => "Enter".to_string(),
-            KeyCode::Esc => "Esc".to_string(),
-            KeyCode::Tab => "Tab".to_string(),
-            KeyCode::BackTab => "Shift+Tab".to_string(),
-            KeyCode::Up => "↑".to_string(),
-            KeyCode::Down => "↓".to_string(),
-            KeyCode::Left => "←".to_string(),
-            KeyCode::Right => "→".to_string(),
-            KeyCode::PageUp => "PgUp".to_string(),
-            KeyCode::PageDown => "PgDn".to_string(),
-            KeyCode::Home => "Home".to_string(),
-            KeyCode::End => "End".to_string(),
-            KeyCode::Delete => "Del".to_string(),
-            KeyCode::Insert => "Ins".to_string(),
-            other => format!("{other:?}"),
+        let named = NAMED.iter().find(|(code, ..)| *code == self.code);
+        let code = match (named, self.code) {
+            (Some((_, name, _)), _) => (*name).to_string(),
+            (None, KeyCode::Char(c)) if self.modifiers.is_empty() => c.to_string(),
+            (None, KeyCode::Char(c)) => c.to_ascii_uppercase().to_string(),
+            (None, KeyCode::F(n)) => format!("F{n}"),
+            (None, other) => format!("{other:?}"),
         };
-        let mut name = String::new();
-        if self.modifiers.contains(KeyModifiers::CONTROL) {
-            name.push_str("Ctrl+");
-        }
-        if self.modifiers.contains(KeyModifiers::ALT) {
-            name.push_str("Alt+");
-        }
-        if self.modifiers.contains(KeyModifiers::SHIFT) {
-            name.push_str("Shift+");
-        }
-        name + &code
+        let held = MODIFIERS.iter().filter(|(modifier, ..)| self.modifiers.contains(*modifier));
+        held.map(|(_, name)| *name).collect::<String>() + &code
     }
 }
 
@@ -119,14 +123,9 @@ fn same_as(c: char) -> Option<&'static str> {
 }
 
 fn modifiers(text: &str) -> (KeyModifiers, &str) {
-    const NAMES: [(&str, KeyModifiers); 3] = [
-        ("ctrl+", KeyModifiers::CONTROL),
-        ("alt+", KeyModifiers::ALT),
-        ("shift+", KeyModifiers::SHIFT),
-    ];
     let mut found = KeyModifiers::NONE;
     let mut rest = text;
-    while let Some((name, modifier)) = NAMES.iter().find(|(name, _)| {
+    while let Some((modifier, name)) = MODIFIERS.iter().find(|(_, name)| {
         rest.len() > name.len()
             && rest.get(..name.len()).is_some_and(|head| head.eq_ignore_ascii_case(name))
     }) {
@@ -146,22 +145,5 @@ fn code(name: &str) -> Option<KeyCode> {
     if let Some(number @ 1..=24) = function {
         return Some(KeyCode::F(number));
     }
-    Some(match lower.as_str() {
-        "enter" | "return" => KeyCode::Enter,
-        "esc" | "escape" => KeyCode::Esc,
-        "tab" => KeyCode::Tab,
-        "space" => KeyCode::Char(' '),
-        "up" => KeyCode::Up,
-        "down" => KeyCode::Down,
-        "left" => KeyCode::Left,
-        "right" => KeyCode::Right,
-        "home" => KeyCode::Home,
-        "end" => KeyCode::End,
-        "pgup" | "pageup" => KeyCode::PageUp,
-        "pgdn" | "pagedown" => KeyCode::PageDown,
-        "ins" | "insert" => KeyCode::Insert,
-        "del" | "delete" => KeyCode::Delete,
-        "backspace" => KeyCode::Backspace,
-        _ => return None,
-    })
+    NAMED.iter().find(|(.., written)| written.contains(&lower.as_str())).map(|(code, ..)| *code)
 }

@@ -1,4 +1,3 @@
-use super::in_force::KeyProblem;
 use super::*;
 use crate::tui::display::Focus;
 use crate::tui::state::ScreenState;
@@ -70,7 +69,7 @@ fn how_to_quit_stands_on_the_key_line_while_the_key_does_that() {
     assert!(state.answering() && !quits(&state));
 }
 
-fn with(changes: &[(&str, &[&str])]) -> Result<Keymap, (usize, KeyProblem)> {
+fn with(changes: &[(&str, &[&str])]) -> Result<Keymap, (usize, String)> {
     let owned: Vec<(&str, Vec<String>)> = changes
         .iter()
         .map(|(name, keys)| (*name, keys.iter().map(|key| (*key).to_string()).collect()))
@@ -81,7 +80,7 @@ fn with(changes: &[(&str, &[&str])]) -> Result<Keymap, (usize, KeyProblem)> {
 }
 
 fn problem(changes: &[(&str, &[&str])]) -> String {
-    with(changes).unwrap_err().1.to_string()
+    with(changes).unwrap_err().1
 }
 
 #[test]

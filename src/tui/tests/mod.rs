@@ -15,10 +15,12 @@ use crate::hardware::Usage;
 use crate::model::Traffic;
 use crate::overlap::{PendingRound, SequenceToken, SequencesRecord};
 use crate::plan::{DrafterId, STRATEGIES, Setting, Strategy};
+use crate::settings::Settings;
 use crate::speculate::{Shape, Tree};
+use crate::tui::display::Display;
 use crate::tui::event::{Effect, ScreenEvent};
+use crate::tui::keymap::Keymap;
 use crate::tui::state::{ScreenState, StateConfig};
-use crate::tui::theme::ThemeName;
 use crate::tui::update::update;
 use crate::tui::view;
 use crate::worker::{Controls, Event, ModelChoice, Ready, StrategyStatus};
@@ -126,17 +128,14 @@ pub fn controls() -> Controls {
 
 /// How a screen of the tests starts.
 pub fn config() -> StateConfig {
+    let settings = Settings { mouse: false, ..Settings::default() };
     StateConfig {
         controls: controls(),
-        theme: ThemeName::Dark,
-        colours: true,
-        marks: true,
+        display: Display::new(&settings, true, Keymap::default()),
         system: None,
         max_tokens: Setting::Auto,
         thinking: None,
         gpu: "no NVIDIA GPU: the driver is not installed".to_string(),
-        mouse: false,
-        keys: Default::default(),
         first_run: false,
         replay: false,
     }
