@@ -14,8 +14,6 @@ pub enum SlashAction {
     Key(Action),
     /// Shows or sets a key of the settings for this run.
     Setting(&'static str),
-    /// Shows or switches a key of the settings for this run.
-    Switch(&'static str),
     /// Shows, sets or deletes the system prompt.
     System,
     /// Begins a new conversation.
@@ -65,12 +63,8 @@ impl SlashCommand {
     /// The command that shows and sets `key`, if it has one.
     fn of_setting(key: &'static SettingKey) -> Option<Self> {
         let shown = key.command?;
-        let action = match key.is_switch() {
-            true => SlashAction::Switch(key.name),
-            false => SlashAction::Setting(key.name),
-        };
         let name = shown.name.trim_start_matches('/');
-        Some(command(name, shown.argument, shown.help, action))
+        Some(command(name, shown.argument, shown.help, SlashAction::Setting(key.name)))
     }
 
     const fn also(self, aliases: &'static [&'static str]) -> Self {

@@ -56,8 +56,8 @@ pub enum ScreenEvent {
         /// Where it is.
         result: Result<Saved, String>,
     },
-    /// Saved conversations, or why they cannot be listed.
-    Sessions(Result<Vec<SessionHead>, String>),
+    /// Saved conversations.
+    Sessions(Vec<SessionHead>),
     /// Models that can be chosen.
     Models {
         /// For what.
@@ -67,24 +67,26 @@ pub enum ScreenEvent {
     },
     /// A saved conversation, or why it cannot be read.
     Loaded(Result<SavedChat, String>),
-    /// A conversation was deleted: its name, or why not.
-    SessionDeleted(Result<String, String>),
-    /// A conversation of another program's file, or why it cannot be read.
-    Imported(Result<SavedChat, String>),
-    /// Name and text of a file for the message, or why it cannot be read.
-    FileRead(Result<(String, String), String>),
+    /// The conversation of this name was deleted.
+    SessionDeleted(String),
+    /// A conversation of another program's file.
+    Imported(SavedChat),
+    /// A file for the message.
+    FileRead { name: String, text: String },
     /// The names in a folder, as it is written.
     Folder(String, Vec<String>),
     /// The files that the words of a message name.
     NamedRead { message: String, files: Vec<NamedFile> },
     /// The message as the editor left it, or why it stays as it was.
     Edited(Result<String, String>),
-    /// A preset and its name, or why there is none.
-    PresetFound(Result<(String, Preset), String>),
+    /// A preset and its name.
+    PresetFound(String, Preset),
     /// The message that was left unsent before the first question.
     Unsent(String),
-    /// What came of something that the user wanted, or why nothing did.
-    Told(Result<String, String>),
+    /// What came of something that the user wanted.
+    Told(String),
+    /// Why something that the user wanted was not done.
+    Failed(String),
     /// Leaving would lose something, and why.
     NotLeft(String),
     /// A signal wants the process to end.

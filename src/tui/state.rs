@@ -6,14 +6,12 @@ use std::time::Duration;
 
 use super::chat::Chat;
 use super::controls::{ControlsPanel, Dials, FirstAnswer};
-use super::display::{Display, Focus, Side};
+use super::display::{Display, Focus};
 use super::event::Effect;
 use super::input::Input;
-use super::keymap::Keymap;
-use super::meters::{Meters, Speedup};
+use super::meters::{AnswerMeters, Meters, Speedup};
 use super::models::{ModelState, Phase};
 use super::overlays::{Overlay, Overlays};
-use super::theme::ThemeName;
 use super::toasts::{Toasts, Tone};
 use super::tree::Rounds;
 use crate::decode::Round;
@@ -25,12 +23,8 @@ use crate::worker::{Command, Controls, Job};
 pub struct StateConfig {
     /// What the worker starts with.
     pub controls: Controls,
-    /// Colours.
-    pub theme: ThemeName,
-    /// Whether colours may be shown at all (`NO_COLOR` is not set).
-    pub colours: bool,
-    /// Whether the origin of tokens is marked.
-    pub marks: bool,
+    /// How the screen looks and is divided.
+    pub display: Display,
     /// System prompt.
     pub system: Option<String>,
     /// Most tokens of an answer; automatic is the room left in the context.
@@ -39,10 +33,6 @@ pub struct StateConfig {
     pub thinking: Option<bool>,
     /// Why there is no GPU, or its name: one line of the meters.
     pub gpu: String,
-    /// Whether the mouse is the program's: wheel, click and selection.
-    pub mouse: bool,
-    /// The keys in force.
-    pub keys: Keymap,
     /// Whether the program has never answered here before.
     pub first_run: bool,
     /// Whether a record is shown, for which there is no model.
@@ -74,8 +64,11 @@ pub struct ScreenState {
     pub display: Display,
     /// Whether the program is about to end.
     pub leaving: Leaving,
+    /// Rounds and figures of the answer before, until the next one has its first token: they come
+    /// back if it never gets one.
+    pub(crate) earlier: Option<Box<(Rounds, AnswerMeters)>>,
     /// What the event being handled wants done, in order.
-    effects: Vec<Effect>,
+    pub(crate) effects: Vec<Effect>,
 }
 
 /// Whether the program is about to end.
@@ -109,17 +102,9 @@ impl ScreenState {
             },
             overlays: Overlays::default(),
             toasts: Toasts::default(),
-            display: Display {
-                size: (80, 24),
-                focus: Focus::Input,
-                side: None,
-                theme: config.theme,
-                colours: config.colours,
-                marks: config.marks,
-                mouse: config.mouse,
-                keys: config.keys,
-            },
+            display: config.display,
             leaving: Leaving::default(),
+            earlier: None,
             effects: Vec::new(),
         }
     }
@@ -127,11 +112,6 @@ impl ScreenState {
     /// Wants something done outside the state, after what was wanted before.
     pub(crate) fn emit(&mut self, effect: Effect) {
         self.effects.push(effect);
-    }
-
-    /// What is to be done, in order.
-    pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
-        std::mem::take(&mut self.effects)
     }
 
     /// Puts the controls into force, from the next round on.
@@ -163,27 +143,25 @@ impl ScreenState {
 
     /// Makes room for the rounds and figures of a new answer.
     pub(crate) fn begin_answer(&mut self) {
-        self.tree.begin();
-        self.meters.begin(self.now);
-    }
-
-    /// The new answer has its first token: rounds and figures of the one before are not needed any
-    /// more.
-    pub(crate) fn answer_begun(&mut self) {
-        self.tree.begun();
-        self.meters.begun();
+        let new = AnswerMeters::new(self.now);
+        let rounds = self.tree.replace(Rounds::default());
+        self.earlier = Some(Box::new((rounds, std::mem::replace(&mut self.meters.answer, new))));
     }
 
     /// Restores rounds and figures of the answer before, if the new one ended without a token.
     pub(crate) fn restore_answer(&mut self) {
-        self.tree.restore();
-        self.meters.restore();
+        if let Some(earlier) = self.earlier.take() {
+            let (rounds, meters) = *earlier;
+            self.tree.replace(rounds);
+            self.meters.answer = meters;
+        }
     }
 
     /// Forgets rounds and figures, for another conversation.
     pub(crate) fn forget_answer(&mut self) {
-        self.tree.clear();
-        self.meters.clear();
+        self.earlier = None;
+        self.tree.replace(Rounds::default());
+        self.meters.answer = AnswerMeters::default();
     }
 
     /// How much faster than plain decoding the latest answer is, as far as that is known.
@@ -261,12 +239,12 @@ impl ScreenState {
 
     /// Whether the draft tree is on the screen.
     pub(crate) fn shows_tree(&self) -> bool {
-        self.display.beside() || self.panel_below() == Some(Side::Tree)
+        self.display.beside() || self.panel_below() == Some(Focus::Tree)
     }
 
     /// The panel below the chat on a narrow screen: the tree while the first answer plays, unless
     /// the user has chosen another one.
-    pub(crate) fn panel_below(&self) -> Option<Side> {
-        self.display.side.or(self.controls.first_answer.plays().then_some(Side::Tree))
+    pub(crate) fn panel_below(&self) -> Option<Focus> {
+        self.display.side.or(self.controls.first_answer.plays().then_some(Focus::Tree))
     }
 }

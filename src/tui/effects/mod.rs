@@ -8,11 +8,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use self::model_finder::ModelFinder;
-use self::presets::{Preset, Presets};
+use self::presets::Presets;
 use self::unsaved::Unsaved;
 use crate::chat::{
-    AnsweredBy, BranchOf, OpenSession, Saved, SavedChat, SessionError, SessionHead, SessionMatch,
-    SessionStore,
+    BranchOf, OpenSession, Saved, SavedChat, SessionError, SessionHead, SessionMatch, SessionStore,
 };
 use crate::decode::{discard_other_snapshots, discard_snapshots};
 use crate::tui::event::ScreenEvent;
@@ -68,8 +67,8 @@ pub struct EffectRunner {
     /// What the program reports when it has ended.
     left: Left,
     clipboard: Option<arboard::Clipboard>,
-    /// Looks for models.
-    models: Option<ModelFinder>,
+    /// Finds the models that can be chosen.
+    pub models: ModelFinder,
 }
 
 impl EffectRunner {
@@ -89,29 +88,19 @@ impl EffectRunner {
             unsaved: Unsaved::default(),
             left: Left::default(),
             clipboard: None,
-            models: None,
+            models: ModelFinder::default(),
         }
     }
 
-    /// The same with the folder where KV caches of conversations are kept. Those of conversations
-    /// that are not there any more go.
-    pub fn with_snapshots(self, folder: PathBuf) -> Self {
+    /// KV caches of conversations are kept in this folder. Those of conversations that are not
+    /// there any more go.
+    pub fn keep_snapshots(&mut self, folder: PathBuf) {
         match self.store.as_ref().map(SessionStore::names) {
             Some(Ok(names)) => discard_other_snapshots(&folder, &names),
             Some(Err(error)) => tracing::warn!("KV caches are not cleaned up: {error}"),
             None => {}
         }
-        Self { snapshots: Some(folder), ..self }
-    }
-
-    /// The same with a finder of models.
-    pub fn with_models(self, finder: ModelFinder) -> Self {
-        Self { models: Some(finder), ..self }
-    }
-
-    /// Finds the models that can be chosen.
-    pub fn finder(&self) -> ModelFinder {
-        self.models.clone().unwrap_or_default()
+        self.snapshots = Some(folder);
     }
 
     /// Sends a command to the worker; `false` if it has ended. An answer gets the name of the
@@ -185,8 +174,11 @@ impl EffectRunner {
     /// folder of last resort.
     pub fn left(&mut self, last: &Path) -> Left {
         let lost = self.lost(last);
-        let models = self.session.as_ref().and_then(|open| open.session().models.clone());
-        Left { title: self.title(), models, lost, ..self.left.clone() }
+        let open = self.session.as_ref().map(OpenSession::session);
+        // Without a title nothing was saved yet.
+        let title = open.map(|open| open.title.clone()).filter(|title| !title.is_empty());
+        let models = open.and_then(|open| open.models.clone());
+        Left { title, models, lost, ..self.left.clone() }
     }
 
     /// Remembers that the program has answered here.
@@ -212,29 +204,21 @@ impl EffectRunner {
         self.branch_of = title.map(|title| BranchOf { title, messages });
     }
 
-    /// Title of the conversation that is open, if it is saved.
-    fn title(&self) -> Option<String> {
-        // Without a title nothing was saved yet.
-        let title = self.session.as_ref().map(|open| open.session().title.clone());
-        title.filter(|title| !title.is_empty())
-    }
-
     /// Opens the conversation to begin with, or lists those there are.
     pub fn open(&mut self, opening: Opening) -> ScreenEvent {
         match opening {
-            Opening::Listed => ScreenEvent::Sessions(self.list()),
+            Opening::Listed => self.list().map_or_else(ScreenEvent::Failed, ScreenEvent::Sessions),
             Opening::Titled(words) => self.load(&words),
             Opening::Latest => match self.list().map(|list| list.into_iter().next()) {
                 Ok(Some(head)) => self.load(&head.id),
-                Ok(None) => ScreenEvent::Told(Ok("There is no saved conversation yet".to_string())),
-                Err(why) => ScreenEvent::Told(Err(why)),
+                Ok(None) => ScreenEvent::Told("There is no saved conversation yet".to_string()),
+                Err(why) => ScreenEvent::Failed(why),
             },
         }
     }
 
     fn saved(&self) -> Result<&SessionStore, String> {
-        let none = || NOT_SAVED.to_string();
-        self.store.as_ref().ok_or_else(none)
+        self.store.as_ref().ok_or_else(|| NOT_SAVED.to_string())
     }
 
     /// Gives a saved conversation another title.
@@ -243,14 +227,14 @@ impl EffectRunner {
     /// Why not.
     pub fn rename(&mut self, id: &str, title: &str) -> Result<(), String> {
         let store = self.saved()?.clone();
-        if let Some(open) = self.session.as_mut().filter(|open| open.name() == id) {
+        let rename = |open: &mut OpenSession| {
             open.rename(title);
-            return store.save(open).map(drop).map_err(|error| error.to_string());
-        }
-        let renamed = store.load(id).and_then(|mut open| {
-            open.rename(title);
-            store.save(&mut open)
-        });
+            store.save(open)
+        };
+        let renamed = match self.session.as_mut().filter(|open| open.name() == id) {
+            Some(open) => rename(open),
+            None => store.load(id).and_then(|mut open| rename(&mut open)),
+        };
         renamed.map(drop).map_err(|error| error.to_string())
     }
 
@@ -283,39 +267,13 @@ impl EffectRunner {
         Ok("Restored".to_string())
     }
 
-    fn preset_file(&self) -> Result<Presets, String> {
+    /// The file of presets, next to the conversations.
+    ///
+    /// # Errors
+    /// Nothing is saved in this run.
+    pub(super) fn presets(&self) -> Result<Presets, String> {
         let folder = self.saved()?.folder();
         Ok(Presets::at(folder.parent().unwrap_or(folder).join("presets.json")))
-    }
-
-    /// The preset of this name.
-    ///
-    /// # Errors
-    /// There is none.
-    pub fn preset(&self, name: &str) -> Result<Preset, String> {
-        self.preset_file()?.named(name)
-    }
-
-    /// Keeps a preset, and says so.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn save_preset(&self, name: &str, preset: Preset) -> Result<String, String> {
-        self.preset_file()?.save(name, preset)?;
-        Ok(format!("Preset \"{name}\" saved · /preset {name} applies it"))
-    }
-
-    /// Which presets there are.
-    ///
-    /// # Errors
-    /// Why they cannot be read.
-    pub fn presets(&self) -> Result<String, String> {
-        let all = self.preset_file()?.all()?;
-        let names: Vec<&str> = all.keys().map(String::as_str).collect();
-        Ok(match names.as_slice() {
-            [] => presets::NONE.to_string(),
-            _ => format!("Presets: {} · /preset NAME applies one", names.join(", ")),
-        })
     }
 
     /// Saved conversations, the latest first.
@@ -334,33 +292,26 @@ impl EffectRunner {
     /// Opens the conversation of this name, or whose title begins like this, and saves to it from
     /// now on. If several do, they are the answer.
     pub fn load(&mut self, words: &str) -> ScreenEvent {
-        let Some(store) = &self.store else {
-            return ScreenEvent::Loaded(Err(NOT_SAVED.to_string()));
+        let found = self.saved().and_then(|store| store.find(words).map_err(|e| e.to_string()));
+        let session = match found {
+            Ok(SessionMatch::One(session)) => session,
+            Ok(SessionMatch::Several(sessions)) => return ScreenEvent::Sessions(sessions),
+            Err(why) => return ScreenEvent::Loaded(Err(why)),
         };
-        match store.find(words) {
-            Ok(SessionMatch::One(session)) => {
-                let mut chat = session.session().chat();
-                if let Some(by) = &mut chat.answered_by {
-                    self.look_for(by);
-                }
-                self.leave_open();
-                self.branch_of = chat.extras.branch_of.clone();
-                self.session = Some(*session);
-                ScreenEvent::Loaded(Ok(chat))
-            }
-            Ok(SessionMatch::Several(sessions)) => ScreenEvent::Sessions(Ok(sessions)),
-            Err(error) => ScreenEvent::Loaded(Err(error.to_string())),
-        }
-    }
-
-    /// Notes whether the models are still there. A draft that is not is left out.
-    fn look_for(&self, by: &mut AnsweredBy) {
-        if let (Some(finder), Some(models)) = (&self.models, &by.models) {
-            match finder.here(models) {
+        let mut chat = session.session().chat();
+        if let Some(by) = &mut chat.answered_by
+            && let Some(models) = &by.models
+        {
+            // Whether they are still there; a draft that is not is left out.
+            match self.models.here(models) {
                 Some(here) => by.models = Some(here),
                 None => by.gone = true,
             }
         }
+        self.leave_open();
+        self.branch_of = chat.extras.branch_of.clone();
+        self.session = Some(*session);
+        ScreenEvent::Loaded(Ok(chat))
     }
 
     /// Puts `text` on the clipboard: the desktop's, or through `terminal` where there is none or

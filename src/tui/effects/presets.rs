@@ -11,8 +11,7 @@ use crate::files::{Access, atomic_write, read_text};
 use crate::speculate::SamplerSettings;
 
 /// What is said where there are none.
-pub(super) const NONE: &str =
-    "No presets yet · /preset save NAME saves the system prompt and the sampler";
+const NONE: &str = "No presets yet · /preset save NAME saves the system prompt and the sampler";
 
 /// Most bytes of the file.
 const LONGEST: u64 = 4_000_000;
@@ -28,13 +27,13 @@ pub struct Preset {
 
 /// The file of presets.
 #[derive(Clone, Debug)]
-pub(super) struct Presets {
+pub(in crate::tui) struct Presets {
     path: PathBuf,
 }
 
 impl Presets {
     /// Those in the file at `path`, which is made when the first one is saved.
-    pub(super) fn at(path: PathBuf) -> Self {
+    pub(in crate::tui) fn at(path: PathBuf) -> Self {
         Self { path }
     }
 
@@ -42,45 +41,57 @@ impl Presets {
     ///
     /// # Errors
     /// The file cannot be read, with the remedy.
-    pub(super) fn all(&self) -> Result<BTreeMap<String, Preset>, String> {
-        let failed = |why: String| {
-            format!("Cannot read {}: {why}; correct it or move it away", self.path.display())
+    fn all(&self) -> Result<BTreeMap<String, Preset>, String> {
+        let read = match read_text(&self.path, LONGEST) {
+            Ok(text) => serde_json::from_str(&text).map_err(|error| error.to_string()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeMap::new()),
+            Err(error) => Err(error.to_string()),
         };
-        match read_text(&self.path, LONGEST) {
-            Ok(text) => serde_json::from_str(&text).map_err(|error| failed(error.to_string())),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeMap::new()),
-            Err(error) => Err(failed(error.to_string())),
-        }
+        let path = self.path.display();
+        read.map_err(|why| format!("Cannot read {path}: {why}; correct it or move it away"))
     }
 
-    /// Saves `preset` under `name`, in the place of one that had it.
+    /// Which there are, in words.
+    ///
+    /// # Errors
+    /// The file cannot be read, with the remedy.
+    pub(in crate::tui) fn listed(&self) -> Result<String, String> {
+        Ok(match names(&self.all()?) {
+            names if names.is_empty() => NONE.to_string(),
+            names => format!("Presets: {names} · /preset NAME applies one"),
+        })
+    }
+
+    /// Saves `preset` under `name`, in the place of one that had it, and says so.
     ///
     /// # Errors
     /// The file cannot be read or written, with the remedy.
-    pub(super) fn save(&self, name: &str, preset: Preset) -> Result<(), String> {
+    pub(in crate::tui) fn save(&self, name: &str, preset: Preset) -> Result<String, String> {
         let mut all = self.all()?;
         all.insert(name.to_owned(), preset);
         let text = serde_json::to_vec_pretty(&all).map_err(|error| error.to_string())?;
         let folder = self.path.parent().map_or(Ok(()), std::fs::create_dir_all);
         folder
             .and_then(|()| atomic_write(&self.path, Access::Private, |file| file.write_all(&text)))
-            .map_err(|error| format!("Cannot write {}: {error}", self.path.display()))
+            .map_err(|error| format!("Cannot write {}: {error}", self.path.display()))?;
+        Ok(format!("Preset \"{name}\" saved · /preset {name} applies it"))
     }
 
     /// The preset of this name.
     ///
     /// # Errors
     /// There is none; the names there are.
-    pub(super) fn named(&self, name: &str) -> Result<Preset, String> {
+    pub(in crate::tui) fn named(&self, name: &str) -> Result<Preset, String> {
         let mut all = self.all()?;
-        all.remove(name).ok_or_else(|| {
-            let names: Vec<&str> = all.keys().map(String::as_str).collect();
-            match names.as_slice() {
-                [] => NONE.to_owned(),
-                _ => format!("No preset \"{name}\"; choose one of {}", names.join(", ")),
-            }
+        all.remove(name).ok_or_else(|| match names(&all) {
+            names if names.is_empty() => NONE.to_owned(),
+            names => format!("No preset \"{name}\"; choose one of {names}"),
         })
     }
+}
+
+fn names(presets: &BTreeMap<String, Preset>) -> String {
+    presets.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::EffectRunner;
-use crate::chat::{OpenSession, SessionStore};
+use crate::chat::OpenSession;
 use crate::printable::{printable, printable_line};
 
 /// What is not on the disk though it should be.
@@ -21,7 +21,7 @@ pub(super) struct Unsaved {
 }
 
 /// What could not be saved by the end of the program, and where it is instead.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     /// Why it could not be saved.
     pub why: String,
@@ -71,7 +71,13 @@ impl EffectRunner {
     /// Why leaving now would lose something, if it would. What was open before is tried once more.
     pub fn unsaved(&mut self) -> Option<String> {
         if let Some(store) = &self.store {
-            self.unsaved.before.retain_mut(|(session, why)| still_unsaved(store, session, why));
+            self.unsaved.before.retain_mut(|(session, why)| match store.save(session) {
+                Ok(_) => false,
+                Err(error) => {
+                    *why = error.reason();
+                    true
+                }
+            });
         }
         let before = self.unsaved.before.iter().map(|(_, why)| why);
         let message = self.unsaved.message.iter().map(|(_, why)| why);
@@ -81,13 +87,8 @@ impl EffectRunner {
     /// Writes what is not saved to `folder`.
     pub(super) fn lost(&mut self, folder: &Path) -> Option<Lost> {
         let why = self.unsaved()?;
-        let mut lost = Lost {
-            why,
-            conversations: Vec::new(),
-            message: None,
-            failed: None,
-            unsent: Vec::new(),
-        };
+        let mut lost = Lost { why, ..Lost::default() };
+        let failed = |error: io::Error| Some(format!("{}: {error}", folder.display()));
         let open = self.unsaved.open.as_ref().and(self.session.as_ref());
         for session in self.unsaved.before.iter().map(|(session, _)| session).chain(open) {
             let session = session.session();
@@ -95,7 +96,7 @@ impl EffectRunner {
             match text.and_then(|text| file_of(folder, ".json", &text)) {
                 Ok(path) => lost.conversations.push(path),
                 Err(error) => {
-                    lost.failed = Some(format!("{}: {error}", folder.display()));
+                    lost.failed = failed(error);
                     lost.unsent.extend(session.extras.unsent.clone());
                 }
             }
@@ -104,22 +105,12 @@ impl EffectRunner {
             match file_of(folder, ".txt", text.as_bytes()) {
                 Ok(path) => lost.message = Some(path),
                 Err(error) => {
-                    lost.failed = Some(format!("{}: {error}", folder.display()));
+                    lost.failed = failed(error);
                     lost.unsent.push(text.clone());
                 }
             }
         }
         Some(lost)
-    }
-}
-
-fn still_unsaved(store: &SessionStore, session: &mut OpenSession, why: &mut String) -> bool {
-    match store.save(session) {
-        Ok(_) => false,
-        Err(error) => {
-            *why = error.reason();
-            true
-        }
     }
 }
 

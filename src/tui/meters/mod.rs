@@ -19,9 +19,6 @@ pub use payoff::{PlainPace, Speedup};
 pub struct Meters {
     /// Figures of the latest answer.
     pub answer: AnswerMeters,
-    /// Those of the answer before, until the next one has its first token: they come
-    /// back if it never gets one.
-    earlier: Option<AnswerMeters>,
     /// What a token takes without speculation.
     pub plain: PlainPace,
     /// What the machine is doing.
@@ -34,30 +31,6 @@ impl Meters {
     /// Before the first answer.
     pub fn new(gpu: String) -> Self {
         Self { gpu, ..Self::default() }
-    }
-
-    /// Makes room for the figures of a new answer.
-    pub fn begin(&mut self, now: Duration) {
-        let new = AnswerMeters { asked: now, ..AnswerMeters::default() };
-        self.earlier = Some(std::mem::replace(&mut self.answer, new));
-    }
-
-    /// The new answer has its first token.
-    pub fn begun(&mut self) {
-        self.earlier = None;
-    }
-
-    /// The figures of the answer before come back, if the new one has no token yet.
-    pub fn restore(&mut self) {
-        if let Some(earlier) = self.earlier.take() {
-            self.answer = earlier;
-        }
-    }
-
-    /// Forgets the figures of answers.
-    pub fn clear(&mut self) {
-        self.earlier = None;
-        self.answer = AnswerMeters::default();
     }
 }
 
@@ -101,6 +74,11 @@ impl AnswerMeters {
     const NOW: usize = 8;
     /// Rounds of the sparkline; as wide as any panel.
     const SPARK: usize = 120;
+
+    /// Before the first token of an answer that was asked for at this time.
+    pub fn new(asked: Duration) -> Self {
+        Self { asked, ..Self::default() }
+    }
 
     /// The first token came.
     pub fn first(&mut self, now: Duration, summary: Box<Summary>) {

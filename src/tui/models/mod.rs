@@ -53,6 +53,11 @@ impl ModelState {
         Self { phase, ready: None, load: None, replay }
     }
 
+    /// Name of the target in use; empty before it is loaded.
+    pub fn target(&self) -> &str {
+        self.ready.as_ref().map_or("", |ready| &ready.target)
+    }
+
     /// The models in use; `None` before they are loaded.
     pub fn in_use(&self) -> Option<AnsweredBy> {
         let ready = self.ready.as_deref()?;

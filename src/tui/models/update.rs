@@ -151,8 +151,7 @@ pub(crate) fn stop_load(state: &mut ScreenState) {
     }
     return_queued(state);
     state.controls.worker.load += 1;
-    let target = state.models.ready.as_ref().map_or("", |ready| &ready.target).to_string();
-    state.say(format!("{what}; {target} stays in use"));
+    state.say(format!("{what}; {} stays in use", state.models.target()));
     state.apply();
 }
 
@@ -221,7 +220,7 @@ pub(crate) fn not_swapped(state: &mut ScreenState, load: u64, error: Option<Stri
         return_queued(state);
     }
     if let Some(error) = error {
-        let target = state.models.ready.as_ref().map_or("", |ready| &ready.target);
+        let target = state.models.target();
         let mut text = format!("{error}\n\n{target} stays in use, with the whole conversation.");
         if now.download {
             let models = state.display.keys.name(Action::Models(ModelPart::Target));

@@ -20,7 +20,6 @@ impl App {
     /// Gives the terminal to the user's editor. What it leaves comes as an event; meanwhile an
     /// answer continues, and nothing is drawn.
     pub(super) fn edit(&mut self, text: &str) -> Result<(), String> {
-        let Some(results) = self.results.clone() else { return Ok(()) };
         if self.editing {
             return Ok(());
         }
@@ -30,6 +29,7 @@ impl App {
         signals::lend(true);
         terminal::restore();
         (self.suspended, self.editing) = (true, true);
+        let results = self.results.clone();
         let edit = move || {
             // There is no receiver once the screen has ended.
             let _ = results.send(ScreenEvent::Edited(editor::edited(&editor, file)));

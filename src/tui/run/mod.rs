@@ -81,16 +81,15 @@ pub fn run(
     let worker = start(controls.clone(), Box::new(move |event| sender.send(event).is_ok()))?;
     let early = runtime.block_on(opening(&mut events))?;
     let (results, found) = unbounded_channel();
-    let runner = EffectRunner::new(worker, controls, config.store).with_models(config.models);
-    let runner = match config.snapshots {
-        Some(folder) => runner.with_snapshots(folder),
-        None => runner,
-    };
+    let mut runner = EffectRunner::new(worker, controls, config.store);
+    runner.models = config.models;
+    if let Some(folder) = config.snapshots {
+        runner.keep_snapshots(folder);
+    }
     let (sender, signals) = signals::listen()?;
-    let mouse = config.state.mouse;
-    let mut app = App::new(ScreenState::new(config.state), runner, Screen::take(mouse)?);
+    let screen = Screen::take(config.state.display.mouse)?;
+    let mut app = App::new(ScreenState::new(config.state), runner, screen, results);
     app.questions = config.questions.into();
-    app.results = Some(results);
     guarded(app, |app| {
         let size = crossterm::terminal::size()?;
         app.take(ScreenEvent::Resize(size.0, size.1));
@@ -139,7 +138,8 @@ fn guarded(
         terminal::restore();
         // Whatever went wrong with the screen, the conversation must not be lost.
         for effect in update::left(&app.state) {
-            app.perform(effect);
+            // What it says of it has no screen any more.
+            let _ = app.perform(effect);
         }
     }
     let left = app.runner.left(&std::env::temp_dir());
@@ -180,16 +180,17 @@ struct App {
     /// Leaves the keys to the editor.
     pause: InputPause,
     /// Where what comes later is sent.
-    results: Option<UnboundedSender<ScreenEvent>>,
+    results: UnboundedSender<ScreenEvent>,
     ended: bool,
 }
 
-fn target(state: &ScreenState) -> &str {
-    state.models.ready.as_ref().map_or("", |ready| &ready.target)
-}
-
 impl App {
-    fn new(state: ScreenState, runner: EffectRunner, screen: Screen) -> Self {
+    fn new(
+        state: ScreenState,
+        runner: EffectRunner,
+        screen: Screen,
+        results: UnboundedSender<ScreenEvent>,
+    ) -> Self {
         Self {
             state,
             runner,
@@ -201,7 +202,7 @@ impl App {
             suspended: false,
             editing: false,
             pause: InputPause::default(),
-            results: None,
+            results,
             ended: false,
         }
     }
@@ -215,7 +216,8 @@ impl App {
                 self.leave_editor();
             }
             for effect in update(&mut self.state, event, self.began.elapsed()) {
-                waiting.extend(self.perform(effect));
+                let outcome = self.perform(effect);
+                waiting.extend(outcome.unwrap_or_else(|why| Some(ScreenEvent::Failed(why))));
             }
         }
     }
@@ -229,83 +231,76 @@ impl App {
         }
     }
 
-    /// Carries out effects; their results are events again.
-    fn perform(&mut self, effect: Effect) -> Option<ScreenEvent> {
+    /// Carries out an effect; what comes of it is an event again.
+    ///
+    /// # Errors
+    /// Why nothing comes of it, for the user.
+    fn perform(&mut self, effect: Effect) -> Result<Option<ScreenEvent>, String> {
+        let told = |words: String| Ok(Some(ScreenEvent::Told(words)));
+        let runner = &mut self.runner;
         match effect {
             Effect::Send(command) => {
-                if !self.runner.send(target(&self.state), command) {
-                    return Some(ScreenEvent::WorkerGone(terminal::worker_panic()));
+                if !runner.send(self.state.models.target(), command) {
+                    return Ok(Some(ScreenEvent::WorkerGone(terminal::worker_panic())));
                 }
             }
-            Effect::Apply(controls) => self.runner.controls.update(|shared| *shared = controls),
+            Effect::Apply(controls) => runner.controls.update(|shared| *shared = controls),
             Effect::Save { turns, extras, asked } => {
                 let answered_by = self.state.chat.answered_by.clone();
                 let answered_by = answered_by.or_else(|| self.state.models.in_use());
                 let chat = SavedChat { turns, extras, answered_by };
-                let result = self.runner.save(target(&self.state), chat).transpose();
-                return match result {
-                    Some(result) => Some(ScreenEvent::Saved { asked, result }),
-                    None if asked => {
-                        let result = Err("There is nothing to save yet".to_string());
-                        Some(ScreenEvent::Saved { asked, result })
-                    }
-                    None => None,
-                };
+                let result = runner.save(self.state.models.target(), chat).transpose();
+                if result.is_none() && asked {
+                    return Err("There is nothing to save yet".to_string());
+                }
+                return Ok(result.map(|result| ScreenEvent::Saved { asked, result }));
             }
-            Effect::KeepUnsent(text) => self.runner.keep_unsent(text),
-            Effect::Answered => self.runner.answered(),
-            Effect::Forget => self.runner.forget(),
-            Effect::Branch { messages } => self.runner.branch(messages),
-            Effect::List => return Some(ScreenEvent::Sessions(self.runner.list())),
-            Effect::Load(words) => return Some(self.runner.load(&words)),
-            Effect::RenameSession { id, title } => {
-                return self.runner.rename(&id, &title).err().map(Err).map(ScreenEvent::Told);
-            }
+            Effect::KeepUnsent(text) => runner.keep_unsent(text),
+            Effect::Answered => runner.answered(),
+            Effect::Forget => runner.forget(),
+            Effect::Branch { messages } => runner.branch(messages),
+            Effect::List => return Ok(Some(ScreenEvent::Sessions(runner.list()?))),
+            Effect::Load(words) => return Ok(Some(runner.load(&words))),
+            Effect::RenameSession { id, title } => runner.rename(&id, &title)?,
             Effect::DeleteSession(id) => {
-                return Some(ScreenEvent::SessionDeleted(self.runner.delete(id)));
+                return Ok(Some(ScreenEvent::SessionDeleted(runner.delete(id)?)));
             }
-            Effect::RestoreSession(id) => {
-                return Some(ScreenEvent::Told(self.runner.restore(&id)));
+            Effect::RestoreSession(id) => return told(runner.restore(&id)?),
+            Effect::Export { path, turns } => return told(exchange::export(&path, &turns)?),
+            Effect::ReadFile(path) => {
+                let (name, text) = exchange::text_of(&path)?;
+                return Ok(Some(ScreenEvent::FileRead { name, text }));
             }
-            Effect::Export { path, turns } => {
-                return Some(ScreenEvent::Told(exchange::export(&path, &turns)));
+            Effect::Import(path) => {
+                return Ok(Some(ScreenEvent::Imported(exchange::import(&path)?)));
             }
-            Effect::ReadFile(path) => return Some(ScreenEvent::FileRead(exchange::text_of(&path))),
-            Effect::Import(path) => return Some(ScreenEvent::Imported(exchange::import(&path))),
-            Effect::ReadNamed { message, paths } => {
-                self.later(move || {
-                    let files = paths.into_iter().map(exchange::named).collect();
-                    ScreenEvent::NamedRead { message, files }
-                });
-            }
-            Effect::ListFolder(folder) => {
-                self.later(move || {
-                    let names = exchange::names_in(&folder);
-                    ScreenEvent::Folder(folder, names)
-                });
-            }
+            Effect::ReadNamed { message, paths } => self.later(move || {
+                let files = paths.into_iter().map(exchange::named).collect();
+                ScreenEvent::NamedRead { message, files }
+            }),
+            Effect::ListFolder(folder) => self.later(move || {
+                let names = exchange::names_in(&folder);
+                ScreenEvent::Folder(folder, names)
+            }),
             Effect::Edit(text) => {
-                return self.edit(&text).err().map(Err).map(ScreenEvent::Edited);
+                return Ok(self.edit(&text).err().map(Err).map(ScreenEvent::Edited));
             }
             Effect::TakePreset(name) => {
-                let found = self.runner.preset(&name).map(|preset| (name, preset));
-                return Some(ScreenEvent::PresetFound(found));
+                let preset = runner.presets()?.named(&name)?;
+                return Ok(Some(ScreenEvent::PresetFound(name, preset)));
             }
-            Effect::SavePreset(name, preset) => {
-                return Some(ScreenEvent::Told(self.runner.save_preset(&name, preset)));
-            }
-            Effect::ListPresets => return Some(ScreenEvent::Told(self.runner.presets())),
+            Effect::SavePreset(name, preset) => return told(runner.presets()?.save(&name, preset)?),
+            Effect::ListPresets => return told(runner.presets()?.listed()?),
             Effect::FindModels { part, models, busy } => {
-                let finder = self.runner.finder();
+                let finder = runner.models.clone();
                 self.later(move || {
                     let rows = finder.find(part, &models, busy);
                     ScreenEvent::Models { part, rows }
                 });
             }
             Effect::Copy(text) => {
-                let screen = &mut self.screen;
-                let copied = self.runner.copy(&text, |text| screen.copy(text));
-                return Some(ScreenEvent::Told(copied.map(|()| "Copied".to_string())));
+                runner.copy(&text, |text| self.screen.copy(text))?;
+                return told("Copied".to_string());
             }
             Effect::Mouse(on) => {
                 if let Err(error) = self.screen.mouse(on) {
@@ -317,13 +312,13 @@ impl App {
                     tracing::warn!("clear: {error}");
                 }
             }
-            Effect::Suspend => return signals::stop_job().err().map(Err).map(ScreenEvent::Told),
-            Effect::Quit { anyway } => match self.runner.unsaved() {
-                Some(why) if !anyway => return Some(ScreenEvent::NotLeft(why)),
+            Effect::Suspend => signals::stop_job()?,
+            Effect::Quit { anyway } => match runner.unsaved() {
+                Some(why) if !anyway => return Ok(Some(ScreenEvent::NotLeft(why))),
                 _ => self.ended = true,
             },
         }
-        None
+        Ok(None)
     }
 
     fn draw(&mut self) -> anyhow::Result<()> {
@@ -360,14 +355,18 @@ impl App {
     /// Does something on a thread of its own, since a disk may be slow; what comes of it is an
     /// event.
     fn later(&self, work: impl FnOnce() -> ScreenEvent + Send + 'static) {
-        let Some(results) = self.results.clone() else { return };
-        let work = move || {
+        let results = self.results.clone();
+        spawn("dovetail-files", move || {
             // There is no receiver once the screen has ended.
             let _ = results.send(work());
-        };
-        if let Err(error) = std::thread::Builder::new().name("dovetail-files".into()).spawn(work) {
-            tracing::warn!("cannot start a thread to read files: {error}");
-        }
+        });
+    }
+}
+
+/// Without its thread what `work` would bring stays out; everything else works.
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
+    if let Err(error) = std::thread::Builder::new().name(name.to_string()).spawn(work) {
+        tracing::warn!("cannot start the thread {name}: {error}");
     }
 }
 
@@ -442,16 +441,12 @@ async fn work(app: &mut App, sources: EventSources) -> anyhow::Result<()> {
 /// Samples the machine's load once per second, on a thread of its own: the driver may be slow.
 fn sample_usage() -> UnboundedReceiver<Usage> {
     let (sender, receiver) = unbounded_channel();
-    let watch = move || {
+    spawn("dovetail-meters", move || {
         let mut sampler = UsageMeter::new();
         while sender.send(sampler.sample()).is_ok() {
             std::thread::sleep(USAGE_PERIOD);
         }
-    };
-    // Without a thread the meters stay empty; everything else works.
-    if let Err(error) = std::thread::Builder::new().name("dovetail-meters".into()).spawn(watch) {
-        tracing::warn!("cannot start a thread for the meters: {error}");
-    }
+    });
     receiver
 }
 

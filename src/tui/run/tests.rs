@@ -48,7 +48,8 @@ fn a_panic_of_the_screen_gives_the_terminal_back_and_saves() {
         let shared = SharedControls::new(controls());
         let worker = Script::default().play(shared.clone(), Box::new(|_| true)).unwrap();
         let runner = EffectRunner::new(worker, shared, Some(SessionStore::at(sessions)));
-        let mut app = App::new(unloaded(), runner, Screen::take(false).unwrap());
+        let results = unbounded_channel().0;
+        let mut app = App::new(unloaded(), runner, Screen::take(false).unwrap(), results);
         app.state.chat.ask("Remember me".to_string());
         let _ = guarded(app, |app| {
             app.draw()?;
@@ -73,7 +74,8 @@ fn a_panic_of_the_worker_leaves_the_screen_alone_and_is_reported() {
     if let Some(sessions) = std::env::var_os(CHILD) {
         let script = include_str!("../../../tests/scripts/answers.jsonl");
         let store = Some(SessionStore::at(sessions));
-        let state = StateConfig { max_tokens: Setting::Fixed(64), mouse: true, ..config() };
+        let mut state = StateConfig { max_tokens: Setting::Fixed(64), ..config() };
+        state.display.mouse = true;
         let models = ModelFinder::default();
         run(
             ScreenConfig {

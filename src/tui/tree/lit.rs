@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::chat::Role;
-use crate::tui::display::{Focus, Side};
+use crate::tui::display::Focus;
 use crate::tui::state::ScreenState;
 
 impl ScreenState {
@@ -48,7 +48,7 @@ impl ScreenState {
     pub fn go_to_round_of(&mut self, turn: usize, at: usize) -> Result<(), &'static str> {
         self.show_round_of(turn, at)?;
         self.display.focus = Focus::Tree;
-        self.display.side = Some(Side::Tree);
+        self.display.side = Some(Focus::Tree);
         Ok(())
     }
 }

@@ -33,38 +33,13 @@ pub struct Rounds {
     extent: (usize, usize),
     /// The round that is being verified and the generation of its answer, as far as it is known.
     pending: Option<(u64, Box<PendingRound>)>,
-    /// The rounds of the answer before, until the next one has its first token: they
-    /// come back if it never gets one.
-    earlier: Option<Box<Rounds>>,
 }
 
 impl Rounds {
-    /// Forgets the rounds.
-    pub fn clear(&mut self) {
-        self.take();
-    }
-
-    fn take(&mut self) -> Self {
+    /// Puts `rounds` in the place of these, which it returns. What is hidden stays so.
+    pub fn replace(&mut self, rounds: Self) -> Self {
         let fold = self.fold;
-        std::mem::replace(self, Self { fold, ..Self::default() })
-    }
-
-    /// Makes room for the rounds of a new answer.
-    pub fn begin(&mut self) {
-        let earlier = Self { earlier: None, ..self.take() };
-        self.earlier = Some(Box::new(earlier));
-    }
-
-    /// The new answer has its first token.
-    pub fn begun(&mut self) {
-        self.earlier = None;
-    }
-
-    /// The rounds of the answer before come back, if the new one has no token yet.
-    pub fn restore(&mut self) {
-        if let Some(earlier) = self.earlier.take() {
-            *self = Self { fold: self.fold, ..*earlier };
-        }
+        std::mem::replace(self, Self { fold, ..rounds })
     }
 
     /// Adds the latest round of the answer `of`, which wrote `bytes` of its text.

@@ -1,13 +1,13 @@
 //! Actions, whichever key or command they come from. Must never know which key it was.
 
 use super::leaving::{put_aside, quit, quit_if_pressed_twice};
-use super::{focus, replay, slash, switches};
+use super::{focus, replay, setting, slash};
 use crate::plan::TreeOverrides;
 use crate::tui::actions::Action;
 use crate::tui::chat::answer::{STILL_LOADING, go_on, regenerate, return_queued, stop, take_back};
 use crate::tui::chat::conversation;
 use crate::tui::controls::update::{adjust, with_dials};
-use crate::tui::display::{Focus, Side};
+use crate::tui::display::Focus;
 use crate::tui::event::Effect;
 use crate::tui::input::send::send_message;
 use crate::tui::input::{Suggestion, files};
@@ -37,9 +37,9 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) {
         Action::DeleteOrQuit | Action::Quit => quit(state),
         Action::Help => state.overlays.open = Some(Overlay::Help(Help::default())),
         Action::Details => state.overlays.open = Some(Overlay::Details { top: 0 }),
-        Action::Tree => focus::show(state, Side::Tree),
-        Action::Meters => focus::show(state, Side::Meters),
-        Action::Controls => focus::show(state, Side::Controls),
+        Action::Tree => focus::show(state, Focus::Tree),
+        Action::Meters => focus::show(state, Focus::Meters),
+        Action::Controls => focus::show(state, Focus::Controls),
         Action::FocusNext => focus::step(state, 1),
         Action::FocusBack => focus::step(state, -1),
         Action::FocusInput => state.display.focus = Focus::Input,
@@ -68,7 +68,7 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) {
             }
         }
         Action::Models(part) => models::open(state, part, ""),
-        Action::Speculate => switches::toggle(state, "speculate"),
+        Action::Speculate => setting::toggle_speculation(state),
         Action::Auto => {
             state.controls.worker.tree = TreeOverrides::default();
             state.say("γ, M, k and D are automatic again");

@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
-use crate::chat::{Extras, Role};
 use crate::tui::actions::Action;
 use crate::tui::chat::AnswerOutcome;
 use crate::tui::chat::answer::stop;
 use crate::tui::display::Focus;
 use crate::tui::event::Effect;
+use crate::tui::overlays::Overlay;
+use crate::tui::race::update as race;
 use crate::tui::state::ScreenState;
 
 /// Saves and leaves; where something cannot be saved, only if that was said before.
@@ -40,14 +41,12 @@ pub(crate) fn quit_if_pressed_twice(state: &mut ScreenState) {
     state.toasts.say_until(&format!("Press {key} again to quit"), until);
 }
 
-/// Saves what can be saved and leaves: after a signal there is no time for questions.
-pub(crate) fn terminate(state: &mut ScreenState) {
-    state.leaving.anyway = true;
-    quit(state);
-}
-
 /// Leaving would have lost something: `why`. The next time it may.
 pub(crate) fn refused(state: &mut ScreenState, why: &str) {
+    // A box would hide what is said in passing.
+    if state.overlays.open.take() == Some(Overlay::Race) {
+        race::close(state);
+    }
     state.leaving.quitting = false;
     state.leaving.anyway = true;
     let quit = state.display.keys.name(Action::Quit);
@@ -56,16 +55,13 @@ pub(crate) fn refused(state: &mut ScreenState, why: &str) {
 
 /// Saves everything that would be lost with the program.
 pub fn left(state: &ScreenState) -> [Effect; 2] {
-    let asked = state.chat.turns().iter().any(|turn| turn.role == Role::User);
-    let (with_it, alone) = match (state.input.unsent(), asked) {
-        (unsent, true) => (unsent, None),
-        (unsent, false) => (None, unsent),
-    };
-    let extras = Extras { unsent: with_it, ..state.chat.extras() };
-    [
-        Effect::Save { turns: state.chat.saved_turns(), extras, asked: false },
-        Effect::KeepUnsent(alone),
-    ]
+    let mut unsent = state.input.unsent();
+    let mut extras = state.chat.extras();
+    if state.chat.can_regenerate() {
+        extras.unsent = unsent.take();
+    }
+    let turns = state.chat.saved_turns();
+    [Effect::Save { turns, extras, asked: false }, Effect::KeepUnsent(unsent)]
 }
 
 /// A message that was left unsent is there again.

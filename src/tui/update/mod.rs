@@ -8,7 +8,6 @@ pub(crate) mod leaving;
 pub(crate) mod replay;
 mod setting;
 mod slash;
-mod switches;
 mod worker;
 
 use std::time::Duration;
@@ -20,7 +19,6 @@ use super::event::{Effect, ScreenEvent};
 use super::input::files;
 use super::overlays::sessions::update as sessions;
 use super::overlays::{Overlay, update as overlay};
-use super::race::update as race;
 use super::state::ScreenState;
 use crate::chat::{Saved, SavedChat};
 use crate::tui::display::Focus;
@@ -47,18 +45,13 @@ pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec
     if let Some(folder) = state.input.wants_folder() {
         state.emit(Effect::ListFolder(folder));
     }
-    watch(state);
-    state.take_effects()
-}
-
-/// Tells the worker when the tree comes on the screen or goes from it.
-fn watch(state: &mut ScreenState) {
     let watched = state.shows_tree();
     // Nothing follows what ends the program.
     if state.controls.worker.watched != watched && !state.leaving.quitting {
         state.controls.worker.watched = watched;
         state.apply();
     }
+    std::mem::take(&mut state.effects)
 }
 
 fn handle(state: &mut ScreenState, event: ScreenEvent) {
@@ -78,10 +71,10 @@ fn handle(state: &mut ScreenState, event: ScreenEvent) {
         ScreenEvent::Usage(usage) => state.meters.usage = Some(usage),
         ScreenEvent::Tick => {}
         ScreenEvent::Saved { asked, result } => saved(state, asked, result),
-        ScreenEvent::Sessions(Ok(list)) => sessions::listed(state, list),
-        ScreenEvent::SessionDeleted(Ok(id)) => sessions::deleted(state, id),
-        ScreenEvent::Imported(Ok(chat)) => imported(state, chat),
-        ScreenEvent::FileRead(Ok((name, text))) => files::attach(state, &name, &text),
+        ScreenEvent::Sessions(list) => sessions::listed(state, list),
+        ScreenEvent::SessionDeleted(id) => sessions::deleted(state, id),
+        ScreenEvent::Imported(chat) => imported(state, chat),
+        ScreenEvent::FileRead { name, text } => files::attach(state, &name, &text),
         ScreenEvent::Folder(folder, names) => state.input.take_folder(&folder, names),
         ScreenEvent::NamedRead { message, files } => files::read(state, message, files),
         ScreenEvent::Edited(Ok(text)) => {
@@ -91,27 +84,19 @@ fn handle(state: &mut ScreenState, event: ScreenEvent) {
             }
             state.display.focus = Focus::Input;
         }
-        ScreenEvent::Told(Ok(words)) => state.say(words),
-        ScreenEvent::PresetFound(Ok((name, preset))) => apply_preset(state, name, preset),
+        ScreenEvent::Told(words) => state.say(words),
+        ScreenEvent::PresetFound(name, preset) => apply_preset(state, name, preset),
         ScreenEvent::Models { part, rows } => models::found(state, part, rows),
         ScreenEvent::Loaded(Ok(chat)) => loaded(state, chat),
         ScreenEvent::Loaded(Err(error)) => state.fail("Not loaded", error),
         ScreenEvent::Unsent(text) => leaving::found(state, text),
-        ScreenEvent::NotLeft(why) => {
-            // A box would hide what is said in passing.
-            if state.overlays.open.take() == Some(Overlay::Race) {
-                race::close(state);
-            }
-            leaving::refused(state, &why);
+        ScreenEvent::NotLeft(why) => leaving::refused(state, &why),
+        ScreenEvent::Terminate => {
+            // After a signal there is no time for questions.
+            state.leaving.anyway = true;
+            leaving::quit(state);
         }
-        ScreenEvent::Terminate => leaving::terminate(state),
-        ScreenEvent::Sessions(Err(error))
-        | ScreenEvent::SessionDeleted(Err(error))
-        | ScreenEvent::FileRead(Err(error))
-        | ScreenEvent::Edited(Err(error))
-        | ScreenEvent::Imported(Err(error))
-        | ScreenEvent::Told(Err(error))
-        | ScreenEvent::PresetFound(Err(error)) => state.complain(error),
+        ScreenEvent::Failed(error) | ScreenEvent::Edited(Err(error)) => state.complain(error),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Slash commands. Must never do IO.
 
-use super::{setting, switches};
+use super::setting;
 use crate::chat::Role;
 use crate::tui::actions::Action;
 use crate::tui::chat::answer::{save, save_as, stop};
@@ -26,8 +26,7 @@ pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<Option<Action>,
         SlashAction::Key(action) => return Ok(Some(action)),
         SlashAction::Strategy if argument.is_empty() => return Ok(Some(Action::Strategies)),
         SlashAction::Think => think(state, argument)?,
-        SlashAction::Setting(key) => setting::run(state, command, key, argument)?,
-        SlashAction::Switch(key) => switches::run(state, command, key, argument)?,
+        SlashAction::Setting(key) => setting::run(state, command.name, key, argument)?,
         SlashAction::System => system(state, argument),
         SlashAction::New => {
             stop(state);

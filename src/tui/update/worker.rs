@@ -66,7 +66,7 @@ pub(super) fn event(state: &mut ScreenState, event: Event) {
             state.meters.answer.alone = alone;
         }
         Event::First { token, summary, .. } => {
-            state.answer_begun();
+            state.earlier = None;
             state.chat.forgot();
             state.chat.answered_by = state.models.in_use();
             state.meters.answer.first(state.now, summary);
@@ -106,7 +106,7 @@ pub(super) fn event(state: &mut ScreenState, event: Event) {
 fn finished(state: &mut ScreenState, summary: Box<Summary>) {
     state.models.phase = Phase::Idle;
     state.controls.worker.paused = false;
-    state.answer_begun();
+    state.earlier = None;
     state.meters.answer.prefill = None;
     state.meters.answer.summary = Some(summary.clone());
     let speedup = state.speedup();

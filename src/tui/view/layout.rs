@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use crate::tui::display::{Focus, Side};
+use crate::tui::display::Focus;
 use crate::tui::draw::areas::Areas;
 use crate::tui::state::ScreenState;
 use crate::tui::{input, toasts};
@@ -78,7 +78,7 @@ fn beside(left: &mut Rect, areas: &mut Areas, state: &ScreenState) {
     let mut right = take_right(left, COLUMN + 2);
     areas.controls = Some(take_bottom(&mut right, controls));
     // The tree keeps at least eight rows, the meters at least four.
-    let watched = state.display.side == Some(Side::Tree) || state.controls.first_answer.plays();
+    let watched = state.display.side == Some(Focus::Tree) || state.controls.first_answer.plays();
     let wanted = if watched { FEW_METERS } else { METERS };
     let meters = wanted.min(right.height.saturating_sub(8)).max(4).min(right.height);
     areas.meters = Some(take_bottom(&mut right, meters));
@@ -86,16 +86,17 @@ fn beside(left: &mut Rect, areas: &mut Areas, state: &ScreenState) {
 }
 
 /// One panel is below the chat, which keeps a third; none where only its frame would fit.
-fn below(left: &mut Rect, areas: &mut Areas, side: Option<Side>) {
+fn below(left: &mut Rect, areas: &mut Areas, side: Option<Focus>) {
     let Some(side) = side else { return };
     let room = left.height - left.height / 3;
     if room < 3 {
         return;
     }
     let (panel, most) = match side {
-        Side::Tree => (&mut areas.tree, room),
-        Side::Meters => (&mut areas.meters, METERS),
-        Side::Controls => (&mut areas.controls, CONTROLS + MEANING),
+        Focus::Tree => (&mut areas.tree, room),
+        Focus::Meters => (&mut areas.meters, METERS),
+        Focus::Controls => (&mut areas.controls, CONTROLS + MEANING),
+        Focus::Input | Focus::Chat => return,
     };
     *panel = Some(take_bottom(left, room.min(most)));
 }

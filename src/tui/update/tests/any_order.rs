@@ -67,7 +67,7 @@ fn event() -> impl Strategy<Value = ScreenEvent> {
             ScreenEvent::WorkerGone(None),
             ScreenEvent::Usage(usage()),
             ScreenEvent::Loaded(Ok(vec![saved("a\tb", false)].into())),
-            ScreenEvent::Sessions(Err("no folder".into())),
+            ScreenEvent::Failed("no folder".into()),
             ScreenEvent::Worker(Event::LoadProgress {
                 load: 1,
                 stage: "reading".into(),

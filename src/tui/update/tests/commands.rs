@@ -57,6 +57,9 @@ fn a_setting_alone_shows_its_value_and_what_it_takes() {
     let mut state = loaded(80, 24);
     for command in COMMANDS.iter() {
         let SlashAction::Setting(key) = command.action else { continue };
+        if SettingKey::named(key).unwrap().is_switch() {
+            continue;
+        }
         let tree = state.controls.worker.tree;
         let sampler = state.controls.worker.sampler;
         let text = said(&mut state, &format!("/{} ", command.name));
@@ -133,7 +136,7 @@ fn errors_name_commands_and_not_keys_of_the_settings() {
         let toast = state.toasts.shown().unwrap();
         assert_eq!(toast.tone, Tone::Wrong, "{}", toast.text);
         assert!(toast.text.starts_with(&format!("/{} takes ", command.name)), "{}", toast.text);
-        assert!(!toast.text.contains(key), "{}", toast.text);
+        assert!(!key.contains('.') || !toast.text.contains(key), "{}", toast.text);
     }
 }
 

@@ -112,8 +112,8 @@ fn files_that_come_too_late_change_nothing() {
 #[test]
 fn a_file_too_large_for_the_context_is_not_attached() {
     let mut state = loaded(80, 24);
-    let read = Ok(("big.txt".to_string(), "words ".repeat(2000)));
-    update(&mut state, ScreenEvent::FileRead(read), Duration::ZERO);
+    let read = ScreenEvent::FileRead { name: "big.txt".into(), text: "words ".repeat(2000) };
+    update(&mut state, read, Duration::ZERO);
     assert!(state.input.is_empty());
     assert!(state.toasts.shown().unwrap().text.contains("the context holds only 2048"));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::tui::actions::Action;
-use crate::tui::display::{Focus, Side};
+use crate::tui::display::Focus;
 use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::keymap::{BINDINGS, EDITING, Scope, hints, lookup};
 use crate::tui::overlays::{Overlay, SessionList};
@@ -69,9 +69,9 @@ fn panels_open_and_close_by_the_same_key() {
     for (width, height) in [(80, 24), (120, 40)] {
         let mut state = loaded(width, height);
         type_keys(&mut state, "<f2>");
-        assert_eq!(state.display.side, Some(Side::Tree));
+        assert_eq!(state.display.side, Some(Focus::Tree));
         type_keys(&mut state, "<f3>");
-        assert_eq!(state.display.side, Some(Side::Meters));
+        assert_eq!(state.display.side, Some(Focus::Meters));
         type_keys(&mut state, "<f3>");
         assert_eq!((state.display.side, state.display.focus), (None, Focus::Input));
     }

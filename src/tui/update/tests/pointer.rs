@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::tui::display::{Focus, Side};
+use crate::tui::display::Focus;
 use crate::tui::event::{Button, Effect, ScreenEvent};
 use crate::tui::state::ScreenState;
 use crate::tui::tests::{answer, drawn, loaded, rows, say_all, screen_of, type_keys};
@@ -119,7 +119,7 @@ fn a_click_on_a_word_goes_to_its_round() {
             // Where it lies below the chat the tree has come on the screen.
             assert_eq!(effects.len(), usize::from(!state.display.beside()), "{effects:?}");
             assert!(lit(&state).unwrap().contains(word), "{word}: {:?}", lit(&state));
-            assert_eq!((state.display.focus, state.display.side), (Focus::Tree, Some(Side::Tree)));
+            assert_eq!((state.display.focus, state.display.side), (Focus::Tree, Some(Focus::Tree)));
             assert!(screen_of(&mut state).contains("Keys go to the tree panel"));
             assert_eq!(state.chat.selection, None);
         }

@@ -21,7 +21,7 @@ fn listed() -> ScreenState {
     };
     let heads = vec![head("1", "Rome", "Where is it? In Italy."), head("2", "Foxes", "A tail.")];
     assert_eq!(type_keys(&mut state, "<c-s>"), [Effect::List]);
-    tell(&mut state, ScreenEvent::Sessions(Ok(heads)));
+    tell(&mut state, ScreenEvent::Sessions(heads));
     state
 }
 
@@ -144,8 +144,8 @@ fn a_deleted_conversation_comes_back() {
     assert!(type_keys(&mut state, "<c-r>").is_empty());
     let effects = type_keys(&mut state, "<del>");
     assert_eq!(effects, [Effect::DeleteSession("1".to_string()), Effect::List]);
-    tell(&mut state, ScreenEvent::SessionDeleted(Ok("1".to_string())));
-    tell(&mut state, ScreenEvent::Sessions(Ok(Vec::new())));
+    tell(&mut state, ScreenEvent::SessionDeleted("1".to_string()));
+    tell(&mut state, ScreenEvent::Sessions(Vec::new()));
     let effects = type_keys(&mut state, "<c-r>");
     assert_eq!(effects, [Effect::RestoreSession("1".to_string()), Effect::List]);
 }
@@ -167,7 +167,7 @@ fn export_and_import_name_a_file() {
         [Effect::Import("b.json".to_string())]
     );
     let chat = vec![saved("Hi", false), saved("Yes?", true)].into();
-    let effects = tell(&mut state, ScreenEvent::Imported(Ok(chat)));
+    let effects = tell(&mut state, ScreenEvent::Imported(chat));
     let order: Vec<_> = effects
         .iter()
         .map(|effect| match effect {
@@ -191,7 +191,7 @@ fn a_preset_is_kept_taken_and_remembered_by_the_conversation() {
     type_keys(&mut state, "/system clear<enter>/temperature 0<enter>");
     let effects = type_keys(&mut state, "/preset poet<enter>");
     assert_eq!(effects, [Effect::TakePreset("poet".to_string())]);
-    let effects = tell(&mut state, ScreenEvent::PresetFound(Ok(("poet".to_string(), preset))));
+    let effects = tell(&mut state, ScreenEvent::PresetFound("poet".to_string(), preset));
     assert!(matches!(&effects[..], [Effect::Apply(c)] if c.sampler.temperature == 1.2));
     assert_eq!(state.chat.system.as_deref(), Some("You rhyme."));
     assert_eq!(state.chat.extras().preset.as_deref(), Some("poet"));
@@ -205,7 +205,7 @@ fn a_file_stands_in_the_message_as_a_mark_and_is_sent_whole() {
     assert_eq!(effects, [Effect::ReadFile("notes.md".to_string())]);
     type_keys(&mut state, "Sum up: ");
     let text = "```sh\nls\n```\n".to_string();
-    tell(&mut state, ScreenEvent::FileRead(Ok(("notes.md".to_string(), text))));
+    tell(&mut state, ScreenEvent::FileRead { name: "notes.md".to_string(), text });
     assert_eq!(state.input.area().lines(), ["Sum up: ⟦notes.md, 13 bytes, about 4 tokens⟧"]);
     let effects = type_keys(&mut state, "<enter>");
     let sent = &super::job(&effects).messages[0].content;
