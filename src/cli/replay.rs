@@ -13,7 +13,9 @@ use super::settings_file::{SettingsFile, no_color};
 use super::shared_args::SettingFlags;
 use crate::chat::Role;
 use crate::record::{Record, Script};
-use crate::tui::{self, ModelFinder, NotOpened, ScreenConfig, display::Display, state::StateConfig};
+use crate::tui::{
+    self, ModelFinder, NotOpened, ScreenConfig, display::Display, state::StateConfig,
+};
 
 #[derive(Debug, Args)]
 pub struct ReplayArgs {

@@ -231,7 +231,9 @@ fn no_choice(blocks: Option<usize>) -> String {
     match blocks.unwrap_or(0) {
         0 => "No draft head is in use, so M has no effect".to_string(),
         1 => "This head has one block, so M cannot be changed".to_string(),
-        blocks => format!("This head always runs all of its {blocks} blocks, so M cannot be changed"),
+        blocks => {
+            format!("This head always runs all of its {blocks} blocks, so M cannot be changed")
+        }
     }
 }
 

@@ -76,8 +76,7 @@ pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
         .filter(|(row, _)| row.hint.0 > 0 && scopes.contains(&row.scope) && useful(state, row))
         .collect();
     rows.sort_by_key(|(row, _)| row.hint.0);
-    let on_page =
-        matches!(&state.overlays.open, Some(Overlay::Help(help)) if help.open.is_some());
+    let on_page = matches!(&state.overlays.open, Some(Overlay::Help(help)) if help.open.is_some());
     let mut hints: Vec<(String, &'static str)> = Vec::new();
     for (row, keys) in rows {
         let word = match row.action {

@@ -1,5 +1,5 @@
-//! Boxes of text: failures, details, the system prompt, the model of a conversation that was opened;
-//! and the reasons for automatic values.
+//! Boxes of text: failures, details, the system prompt, the former model of a conversation that was
+//! opened; and the reasons for automatic values.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -50,8 +50,7 @@ pub(crate) fn system(state: &ScreenState, top: usize, width: u16, styles: &Style
 pub(crate) fn reopened(state: &ScreenState, width: u16, styles: &Styles) -> Page {
     let by = state.chat.answered_by.as_ref().map_or("", |by| &by.target);
     let now = state.models.target();
-    let rows =
-        wrapped(&format!("This chat used {by}. {now} is loaded now."), width, styles.text);
+    let rows = wrapped(&format!("This chat used {by}. {now} is loaded now."), width, styles.text);
     let take = state.display.keys.take();
     let close = state.display.keys.close();
     let foot = vec![format!("{take} loads {by}"), format!("{close} stays with {now}")];

@@ -289,7 +289,9 @@ impl App {
                 let preset = runner.presets()?.named(&name)?;
                 return Ok(Some(ScreenEvent::PresetFound(name, preset)));
             }
-            Effect::SavePreset(name, preset) => return told(runner.presets()?.save(&name, preset)?),
+            Effect::SavePreset(name, preset) => {
+                return told(runner.presets()?.save(&name, preset)?);
+            }
             Effect::ListPresets => return told(runner.presets()?.listed()?),
             Effect::FindModels { part, models, busy } => {
                 let finder = runner.models.clone();

@@ -99,7 +99,9 @@ pub(super) fn run(
     let now = value(state, row, dial);
     state.say(match (switch, dial) {
         (Some(switch), _) => switch.says[usize::from(now == "off")].to_string(),
-        (None, Some(Dial::Blocks)) if state.controls.worker.tree.blocks != settings.controls.blocks => {
+        (None, Some(Dial::Blocks))
+            if state.controls.worker.tree.blocks != settings.controls.blocks =>
+        {
             format!("{name}: {}, as many as this head has", state.controls.worker.tree.blocks)
         }
         _ => format!("{name}: {now}"),
