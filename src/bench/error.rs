@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::kernels::OutOfMemory;
-use crate::library::{LibraryError, TokenizerError};
+use crate::library::LibraryError;
 use crate::model::{LoadError, TargetError};
 
 /// Why nothing could be measured.
@@ -23,9 +23,6 @@ pub enum MeasureError {
     /// The model could not be opened.
     #[error(transparent)]
     Open(#[from] LibraryError),
-    /// The text could not be split into tokens.
-    #[error(transparent)]
-    Tokens(#[from] TokenizerError),
     /// The weights could not be packed.
     #[error(transparent)]
     Load(#[from] LoadError),

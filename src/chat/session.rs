@@ -147,18 +147,14 @@ impl Session {
     /// Marks the title as that of a copy and numbers it.
     pub(super) fn name_copy(&mut self) {
         const MARK: &str = " (copy";
-        let numbered = self.title.strip_suffix(')').and_then(|title| title.rsplit_once(MARK));
-        let (title, number) = match numbered {
-            Some((title, "")) => (title, Some(2)),
-            Some((title, number)) => match number.trim_start().parse::<u64>() {
-                Ok(number) => (title, Some(number.saturating_add(1))),
-                Err(_) => (self.title.as_str(), None),
-            },
-            None => (self.title.as_str(), None),
-        };
-        self.title = match number {
-            Some(number) => format!("{title}{MARK} {number})"),
-            None => format!("{title}{MARK})"),
+        let copy = self.title.strip_suffix(')').and_then(|title| title.rsplit_once(MARK));
+        let numbered = copy.and_then(|(title, number)| match number {
+            "" => Some((title, 1)),
+            number => Some((title, number.trim_start().parse::<u64>().ok()?)),
+        });
+        self.title = match numbered {
+            Some((title, number)) => format!("{title}{MARK} {})", number.saturating_add(1)),
+            None => format!("{}{MARK})", self.title),
         };
     }
 }

@@ -61,6 +61,12 @@ enum ThoughtPlace {
     Aside,
 }
 
+impl ThoughtPlace {
+    fn is_thought(&self) -> bool {
+        matches!(self, Self::Block(_) | Self::Aside)
+    }
+}
+
 /// Divides one answer into thoughts and answer. The result does not depend on how the text is cut
 /// into pieces; white space around thoughts is left out.
 #[derive(Clone, Debug)]
@@ -100,10 +106,8 @@ impl ThoughtSplitter {
             MESSAGE => {
                 if let ThoughtPlace::Channel(channel) = &self.place {
                     let answer = channel.trim().starts_with(FINAL);
-                    self.turn_to(
-                        if answer { ThoughtPlace::Behind } else { ThoughtPlace::Aside },
-                        &mut split,
-                    );
+                    let place = if answer { ThoughtPlace::Behind } else { ThoughtPlace::Aside };
+                    self.turn_to(place, &mut split);
                 }
             }
             START | END if channels => self.turn_to(ThoughtPlace::Role, &mut split),
@@ -126,31 +130,25 @@ impl ThoughtSplitter {
     /// Ends the text and returns what is still held.
     pub fn finish(&mut self) -> Split {
         let mut split = self.begin();
-        match self.place {
-            ThoughtPlace::Start => split.answer = std::mem::take(&mut self.held),
-            ThoughtPlace::Block(_) | ThoughtPlace::Aside => {
-                let held = std::mem::take(&mut self.held);
-                self.think(held.trim_end(), &mut split);
-            }
-            _ => self.held.clear(),
+        if self.place == ThoughtPlace::Start {
+            split.answer = std::mem::take(&mut self.held);
         }
+        self.turn_to(ThoughtPlace::Answer, &mut split);
         split
     }
 
     fn begin(&self) -> Split {
-        let thinks = matches!(self.place, ThoughtPlace::Block(_) | ThoughtPlace::Aside);
-        Split { answer: String::new(), thought: thinks.then(String::new) }
+        Split { answer: String::new(), thought: self.place.is_thought().then(String::new) }
     }
 
     /// Moves to another place; text held in a thought belongs to it, without the white space.
     fn turn_to(&mut self, place: ThoughtPlace, split: &mut Split) {
-        if matches!(self.place, ThoughtPlace::Block(_) | ThoughtPlace::Aside) {
-            let held = std::mem::take(&mut self.held);
+        let held = std::mem::take(&mut self.held);
+        if self.place.is_thought() {
             self.think(held.trim_end(), split);
             self.apart = self.begun;
         }
-        self.held.clear();
-        if matches!(place, ThoughtPlace::Block(_) | ThoughtPlace::Aside) {
+        if place.is_thought() {
             split.thought.get_or_insert_default();
         }
         self.place = place;
@@ -179,33 +177,23 @@ impl ThoughtSplitter {
                         self.turn_to(ThoughtPlace::Behind, split);
                         self.held = rest[close.len()..].to_owned();
                     } else {
-                        self.think_until(unfinished(&self.held, close), split);
-                        return;
+                        return self.think_until(unfinished(&self.held, close), split);
                     }
                 }
-                ThoughtPlace::Aside => {
-                    self.think_until(self.held.len(), split);
-                    return;
-                }
+                ThoughtPlace::Aside => return self.think_until(self.held.len(), split),
                 ThoughtPlace::Behind => {
-                    let text = self.held.trim_start();
-                    self.held = text.to_owned();
+                    self.held = self.held.trim_start().to_owned();
                     if self.held.is_empty() {
                         return;
                     }
                     self.place = ThoughtPlace::Answer;
                 }
                 ThoughtPlace::Answer => {
-                    split.answer.push_str(&std::mem::take(&mut self.held));
-                    return;
+                    return split.answer.push_str(&std::mem::take(&mut self.held));
                 }
-                ThoughtPlace::Role => {
-                    self.held.clear();
-                    return;
-                }
+                ThoughtPlace::Role => return self.held.clear(),
                 ThoughtPlace::Channel(name) => {
-                    name.push_str(&std::mem::take(&mut self.held));
-                    return;
+                    return name.push_str(&std::mem::take(&mut self.held));
                 }
             }
         }

@@ -12,7 +12,7 @@ const KEPT: usize = 7;
 /// The folder of the log files; `None` where the system has no such place.
 pub fn folder() -> Option<PathBuf> {
     let dirs = crate::files::user_dirs()?;
-    Some(dirs.state_dir().join("log"))
+    Some(dirs.state.join("log"))
 }
 
 /// Starts logging; what is logged reaches the file while the guard lives. A log that cannot be

@@ -13,10 +13,14 @@ const NAME: &str = "dovetail";
 /// Where this program's configuration, data, cache and state are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserDirs {
-    config: PathBuf,
-    data: PathBuf,
-    cache: PathBuf,
-    state: PathBuf,
+    /// For what the user writes.
+    pub config: PathBuf,
+    /// For what is stored for the user.
+    pub data: PathBuf,
+    /// For what can be recreated.
+    pub cache: PathBuf,
+    /// For logs.
+    pub state: PathBuf,
 }
 
 impl UserDirs {
@@ -42,26 +46,6 @@ impl UserDirs {
                 dirs.state_dir().unwrap_or_else(|| dirs.data_local_dir())
             })?,
         })
-    }
-
-    /// For what the user writes.
-    pub fn config_dir(&self) -> &Path {
-        &self.config
-    }
-
-    /// For what is stored for the user.
-    pub fn data_dir(&self) -> &Path {
-        &self.data
-    }
-
-    /// For what can be recreated.
-    pub fn cache_dir(&self) -> &Path {
-        &self.cache
-    }
-
-    /// For logs.
-    pub fn state_dir(&self) -> &Path {
-        &self.state
     }
 }
 
@@ -94,16 +78,16 @@ mod tests {
         let named = named.path();
         let all = |name: &str| Some(named.join(name).into_os_string());
         let dirs = UserDirs::of(all, None).unwrap();
-        assert_eq!(dirs.config_dir(), named.join("XDG_CONFIG_HOME").join(NAME));
-        assert_eq!(dirs.data_dir(), named.join("XDG_DATA_HOME").join(NAME));
-        assert_eq!(dirs.cache_dir(), named.join("XDG_CACHE_HOME").join(NAME));
-        assert_eq!(dirs.state_dir(), named.join("XDG_STATE_HOME").join(NAME));
+        assert_eq!(dirs.config, named.join("XDG_CONFIG_HOME").join(NAME));
+        assert_eq!(dirs.data, named.join("XDG_DATA_HOME").join(NAME));
+        assert_eq!(dirs.cache, named.join("XDG_CACHE_HOME").join(NAME));
+        assert_eq!(dirs.state, named.join("XDG_STATE_HOME").join(NAME));
         assert_eq!(UserDirs::of(|_| Some("data".into()), None), None);
         let Some(system) = ProjectDirs::from("", "", NAME) else { return };
         let data = |name: &str| (name == "XDG_DATA_HOME").then(|| named.into());
         let dirs = UserDirs::of(data, Some(&system)).unwrap();
-        assert_eq!(dirs.data_dir(), named.join(NAME));
-        assert_eq!(dirs.config_dir(), system.config_dir());
-        assert_eq!(dirs.cache_dir(), system.cache_dir());
+        assert_eq!(dirs.data, named.join(NAME));
+        assert_eq!(dirs.config, system.config_dir());
+        assert_eq!(dirs.cache, system.cache_dir());
     }
 }

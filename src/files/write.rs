@@ -7,7 +7,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tempfile::{Builder, NamedTempFile};
@@ -39,12 +39,11 @@ pub fn atomic_write(
     access: Access,
     fill: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
-    let folder = folder_of(path);
-    let mut temporary = temporary(folder, access)?;
+    let mut temporary = temporary(path, access)?;
     fill(temporary.as_file_mut())?;
     temporary.as_file().sync_all()?;
     take_name(temporary, path)?;
-    sync_folder(folder)
+    sync_folder(folder_of(path))
 }
 
 /// Renames the complete file at `from` to `to` in the same folder. When this returns, content and
@@ -59,50 +58,9 @@ pub fn durable_rename(from: &Path, to: &Path) -> io::Result<()> {
     sync_folder(folder_of(to))
 }
 
-/// A file written piece by piece, which takes its name when it is finished and is removed
-/// otherwise. It is not synced: it is meant for large contents that can be recreated and that show
-/// by themselves whether they are complete.
-#[derive(Debug)]
-pub struct GrowingFile {
-    temporary: NamedTempFile,
-    path: PathBuf,
-}
-
-impl GrowingFile {
-    /// Starts the file that will be at `path`.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn create(path: &Path, access: Access) -> io::Result<Self> {
-        Ok(Self { temporary: temporary(folder_of(path), access)?, path: path.to_owned() })
-    }
-
-    /// A file that accepts no bytes.
-    #[cfg(all(test, target_os = "linux"))]
-    pub(crate) fn on_full_disk(path: &Path) -> io::Result<Self> {
-        let (_, name) = temporary(folder_of(path), Access::Private)?.into_parts();
-        let full = File::options().write(true).open("/dev/full")?;
-        let temporary = NamedTempFile::from_parts(full, name);
-        Ok(Self { temporary, path: path.to_owned() })
-    }
-
-    /// The file to write to.
-    pub fn file(&mut self) -> &mut File {
-        self.temporary.as_file_mut()
-    }
-
-    /// Gives the file its name, replacing a file that had it.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn finish(self) -> io::Result<()> {
-        take_name(self.temporary, &self.path)
-    }
-}
-
 /// Gives a temporary file its name. Windows refuses while another program has the replaced file
 /// open, which programs that read it completely do for a moment.
-fn take_name(mut temporary: NamedTempFile, path: &Path) -> io::Result<()> {
+pub(super) fn take_name(mut temporary: NamedTempFile, path: &Path) -> io::Result<()> {
     let began = Instant::now();
     loop {
         let refused = match temporary.persist(path) {
@@ -143,8 +101,8 @@ pub fn remove_leftovers(folder: &Path) -> usize {
     removed
 }
 
-/// A temporary file in `folder`, locked.
-fn temporary(folder: &Path, access: Access) -> io::Result<NamedTempFile> {
+/// A temporary file for what will be at `path`, locked, in the same folder.
+pub(super) fn temporary(path: &Path, access: Access) -> io::Result<NamedTempFile> {
     let mut builder = Builder::new();
     builder.prefix(PREFIX).suffix(SUFFIX);
     #[cfg(unix)]
@@ -155,7 +113,7 @@ fn temporary(folder: &Path, access: Access) -> io::Result<NamedTempFile> {
     #[cfg(not(unix))]
     let _ = access;
     loop {
-        let file = builder.tempfile_in(folder)?;
+        let file = builder.tempfile_in(folder_of(path))?;
         // Another process that removes leftovers may have run between creation and lock. Once the
         // file is locked and still there, it stays.
         let locked = !matches!(file.as_file().try_lock(), Err(TryLockError::WouldBlock));
@@ -213,23 +171,6 @@ mod tests {
         assert_eq!(full.unwrap_err().kind(), io::ErrorKind::StorageFull);
         assert_eq!(fs::read_to_string(&path).unwrap(), "before");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn a_growing_file_is_there_when_it_is_finished_and_not_before() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a");
-        let names = || fs::read_dir(folder.path()).unwrap().count();
-        let mut growing = GrowingFile::create(&path, Access::Usual).unwrap();
-        growing.file().write_all(b"half").unwrap();
-        assert_eq!(remove_leftovers(folder.path()), 0);
-        drop(growing);
-        assert_eq!(names(), 0);
-        let mut growing = GrowingFile::create(&path, Access::Usual).unwrap();
-        growing.file().write_all(b"whole").unwrap();
-        assert!(!path.exists());
-        growing.finish().unwrap();
-        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), names()), ("whole", 1));
     }
 
     #[test]

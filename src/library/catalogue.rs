@@ -4,7 +4,6 @@
 use std::sync::OnceLock;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error};
 
 use super::HubId;
 use crate::nearest::{likeness_to_part, most_alike};
@@ -21,7 +20,6 @@ pub struct CataloguePair {
     /// The name for display.
     pub title: String,
     /// The target on the hub.
-    #[serde(deserialize_with = "hub_id")]
     pub target: HubId,
     /// The draft.
     #[serde(flatten)]
@@ -59,10 +57,8 @@ impl CataloguePair {
 #[serde(rename_all = "lowercase")]
 pub enum PairDraft {
     /// A draft head on the hub.
-    #[serde(deserialize_with = "hub_id")]
     Head(HubId),
     /// A small model on the hub.
-    #[serde(deserialize_with = "hub_id")]
     Small(HubId),
 }
 
@@ -81,16 +77,6 @@ impl PairDraft {
             Self::Small(_) => "--draft-model",
         }
     }
-}
-
-fn hub_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HubId, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    HubId::parse(&text).ok_or_else(|| {
-        D::Error::custom(format!(
-            "`{text}` is not the name of a \
-        repository"
-        ))
-    })
 }
 
 /// All pairs, by family.

@@ -1,10 +1,11 @@
 //! Errors of opening a model: each names the file, the value and what to do. It must not depend on
 //! how models are run.
 
+use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{HubError, TokenizerError};
+use super::HubError;
 use crate::chat::TemplateError;
 use crate::model::ConfigError;
 use crate::model::head::Misfit;
@@ -20,70 +21,6 @@ pub enum LibraryError {
         /// The system's reason.
         source: io::Error,
     },
-    /// A file that belongs to a model is missing.
-    #[error("{origin}: {file} is missing; {remedy}")]
-    Missing {
-        /// Folder or repository.
-        origin: String,
-        /// The file.
-        file: String,
-        /// Where to get it.
-        remedy: &'static str,
-    },
-    /// A file is truncated or inconsistent.
-    #[error("{origin}: {place}: {problem}; the file is damaged or incomplete; download it again")]
-    Damaged {
-        /// The file.
-        origin: String,
-        /// Field and offset.
-        place: String,
-        /// The value and what is wrong with it.
-        problem: String,
-    },
-    /// A valid file of a kind that is not supported.
-    #[error("{origin}: {what} is {found}, which is not supported; {remedy}")]
-    Unsupported {
-        /// The file.
-        origin: String,
-        /// Field or tensor.
-        what: String,
-        /// Its value.
-        found: String,
-        /// What to use instead.
-        remedy: String,
-    },
-    /// A model with these numbers cannot be run.
-    #[error("{origin}: {source}")]
-    Config {
-        /// The file.
-        origin: String,
-        /// Field, value and reason.
-        source: ConfigError,
-    },
-    /// Tokenizer and weights belong to different models.
-    #[error(
-        "{origin}: the tokenizer has {tokenizer} tokens, but the model has only {model}; download \
-         both from the same repository"
-    )]
-    Vocabulary {
-        /// Folder or file.
-        origin: String,
-        /// Tokens of the tokenizer.
-        tokenizer: usize,
-        /// Rows of the embedding.
-        model: usize,
-    },
-    /// A small model whose vocabulary shares nothing with the target's.
-    #[error(
-        "{small} cannot draft for {target}: their vocabularies have no tokens in common; use a \
-         small model of the target's family"
-    )]
-    NothingShared {
-        /// The target.
-        target: String,
-        /// The small model.
-        small: String,
-    },
     /// Draft head and target do not fit together.
     #[error("{origin}: {source}")]
     Misfit {
@@ -92,9 +29,6 @@ pub enum LibraryError {
         /// What differs.
         source: Misfit,
     },
-    /// The tokenizer.
-    #[error(transparent)]
-    Tokenizer(#[from] TokenizerError),
     /// The chat template.
     #[error(transparent)]
     Template(#[from] TemplateError),
@@ -135,6 +69,9 @@ pub enum LibraryError {
         /// What is wrong, and which values would be right.
         reason: String,
     },
+    /// A file that cannot be used: which, what is wrong with it, and what to do.
+    #[error("{0}")]
+    Unusable(String),
 }
 
 impl LibraryError {
@@ -142,16 +79,55 @@ impl LibraryError {
         Self::Io { path: path.to_owned(), source }
     }
 
+    /// A model with these numbers cannot be run.
     pub(super) fn config(origin: &str) -> impl FnOnce(ConfigError) -> Self {
-        |source| Self::Config { origin: origin.to_owned(), source }
+        move |source| Self::Unusable(format!("{origin}: {source}"))
     }
 
-    pub(super) fn damaged(
-        origin: &str,
-        place: impl Into<String>,
-        problem: impl Into<String>,
+    /// The file `origin` is truncated or inconsistent at `place`.
+    pub(super) fn damaged(origin: &str, place: impl Display, problem: impl Display) -> Self {
+        Self::Unusable(format!(
+            "{origin}: {place}: {problem}; the file is damaged or incomplete; download it again"
+        ))
+    }
+
+    /// The folder or repository `origin` has no `file`.
+    pub(super) fn missing(origin: impl Display, file: impl Display, remedy: &str) -> Self {
+        Self::Unusable(format!("{origin}: {file} is missing; {remedy}"))
+    }
+
+    /// In the valid file `origin`, `what` has the value `found`.
+    pub(super) fn unsupported(
+        origin: impl Display,
+        what: impl Display,
+        found: impl Display,
+        remedy: impl Display,
     ) -> Self {
-        Self::Damaged { origin: origin.to_owned(), place: place.into(), problem: problem.into() }
+        Self::Unusable(format!("{origin}: {what} is {found}, which is not supported; {remedy}"))
+    }
+
+    /// The file `origin` is not a tokenizer.
+    pub(super) fn tokenizer(origin: &str, reason: impl Display) -> Self {
+        let problem = format!("{origin}: not a usable tokenizer: {reason}");
+        Self::Unusable(format!("{problem}; download the file again"))
+    }
+
+    /// The tokenizer in the file `origin` is of an unsupported kind.
+    pub(super) fn tokenizer_kind(
+        origin: &str,
+        what: &str,
+        found: impl Display,
+        supported: &str,
+    ) -> Self {
+        Self::Unusable(format!(
+            "{origin}: the tokenizer's {what} is `{found}`, which is not supported; use a model \
+             with one of these: {supported}"
+        ))
+    }
+
+    /// A text could not be encoded.
+    pub(super) fn encoding(reason: impl Display) -> Self {
+        Self::Unusable(format!("cannot split the text into tokens: {reason}"))
     }
 }
 

@@ -49,12 +49,8 @@ impl Folder {
     }
 
     /// A file that is required; `remedy` says where to get it.
-    pub(super) fn need(&self, file: &str, remedy: &'static str) -> Result<Blob, LibraryError> {
-        self.blob(file)?.ok_or_else(|| LibraryError::Missing {
-            origin: self.name(),
-            file: file.to_owned(),
-            remedy,
-        })
+    pub(super) fn need(&self, file: &str, remedy: &str) -> Result<Blob, LibraryError> {
+        self.blob(file)?.ok_or_else(|| LibraryError::missing(self.name(), file, remedy))
     }
 
     /// A JSON file, if it exists.
@@ -65,6 +61,5 @@ impl Folder {
 
 /// The JSON in a file.
 pub(super) fn json(blob: &Blob) -> Result<Value, LibraryError> {
-    serde_json::from_slice(blob)
-        .map_err(|error| LibraryError::damaged(blob.name(), "JSON", error.to_string()))
+    serde_json::from_slice(blob).map_err(|error| LibraryError::damaged(blob.name(), "JSON", error))
 }

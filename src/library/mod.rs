@@ -24,6 +24,7 @@ mod shard_names;
 mod sizes;
 mod spec;
 mod stores;
+mod target;
 mod titles;
 mod tokenizer;
 mod transposed;
@@ -40,9 +41,7 @@ pub use ngrams::{
     NGRAMS_END, NgramFile, NgramHeader, NgramOwner, find_ngrams, ngrams_folder, open_ngrams,
     write_ngrams,
 };
-pub use open::{
-    HeadFiles, TargetFiles, check_fit, open_head, open_small, open_target, shared_vocabulary,
-};
+pub use open::{HeadFiles, check_fit, open_head, open_small, open_target, shared_vocabulary};
 pub use own_head::{OwnHead, made_for, made_for_another, own_head};
 pub use packed::{PackedWeights, packed_cache};
 pub use sampling::Recommended;
@@ -51,4 +50,5 @@ pub use stores::{
     Facts, Found, Located, ModelEntry, ModelPlaces, Runs, Skipped, Store, bundled_drafts, find,
     find_spec, locate, model_at, named,
 };
-pub use tokenizer::{Fingerprint, Tokenizer, TokenizerError};
+pub use target::TargetFiles;
+pub use tokenizer::{Fingerprint, Tokenizer};

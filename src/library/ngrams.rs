@@ -53,23 +53,13 @@ pub struct NgramOwner {
 impl NgramOwner {
     /// The owner of a table that is made with this target.
     pub fn of(files: &TargetFiles) -> Self {
-        let tokenizer = files.tokenizer.vocabulary_hash();
-        Self { tokenizer, ..Self::without_tokenizer(files) }
-    }
-
-    /// Everything that is known immediately.
-    fn without_tokenizer(files: &TargetFiles) -> Self {
         Self {
             name: files.name.clone(),
             hidden: files.config.hidden,
             layers: files.config.layers,
             vocab: files.config.vocab,
-            tokenizer: String::new(),
+            tokenizer: files.tokenizer.vocabulary_hash(),
         }
-    }
-
-    fn has_shape_of(&self, other: &Self) -> bool {
-        (self.hidden, self.layers, self.vocab) == (other.hidden, other.layers, other.vocab)
     }
 }
 
@@ -119,12 +109,10 @@ pub fn open_ngrams(path: &Path, target: &TargetFiles) -> Result<NgramFile, Libra
     let blob = Blob::open(path)?;
     let header = header(&blob)?;
     if !fits(&header, target) {
-        return Err(LibraryError::Unsupported {
-            origin: blob.name().to_owned(),
-            what: "the model of this n-gram table".to_owned(),
-            found: format!("{} instead of {}", header.made_for.name, target.name),
-            remedy: "make a table with `dovetail ngrams`, or use `--ngrams auto`".to_owned(),
-        });
+        let found = format!("{} instead of {}", header.made_for.name, target.name);
+        let what = "the model of this n-gram table";
+        let remedy = "make a table with `dovetail ngrams`, or use `--ngrams auto`";
+        return Err(LibraryError::unsupported(blob.name(), what, found, remedy));
     }
     read(&blob, header)
 }
@@ -159,13 +147,15 @@ pub const NGRAMS_END: &str = "ngrams";
 
 /// Where tables are found without being named; `None` if the system has no folder for data.
 pub fn ngrams_folder() -> Option<PathBuf> {
-    user_dirs().map(|dirs| dirs.data_dir().join("ngrams"))
+    user_dirs().map(|dirs| dirs.data.join("ngrams"))
 }
 
 fn fits(header: &NgramHeader, target: &TargetFiles) -> bool {
+    let NgramOwner { hidden, layers, vocab, tokenizer, .. } = &header.made_for;
+    let config = &target.config;
     // The vocabulary is compared last, because that takes a while.
-    header.made_for.has_shape_of(&NgramOwner::without_tokenizer(target))
-        && header.made_for.tokenizer == target.tokenizer.vocabulary_hash()
+    (*hidden, *layers, *vocab) == (config.hidden, config.layers, config.vocab)
+        && *tokenizer == target.tokenizer.vocabulary_hash()
 }
 
 fn header(blob: &Blob) -> Result<NgramHeader, LibraryError> {
@@ -177,10 +167,10 @@ fn header(blob: &Blob) -> Result<NgramHeader, LibraryError> {
         line.ok_or_else(|| damaged("not an n-gram table: the line has no end".to_owned()))?;
     let header: NgramHeader = serde_json::from_slice(line)
         .map_err(|error| damaged(format!("not an n-gram table: {error}")))?;
-    match header.kind == KIND {
-        true => Ok(header),
-        false => Err(damaged(format!("it is {:?} instead of {KIND:?}", header.kind))),
+    if header.kind != KIND {
+        return Err(damaged(format!("it is {:?} instead of {KIND:?}", header.kind)));
     }
+    Ok(header)
 }
 
 fn read(blob: &Blob, header: NgramHeader) -> Result<NgramFile, LibraryError> {
@@ -200,13 +190,8 @@ fn read(blob: &Blob, header: NgramHeader) -> Result<NgramFile, LibraryError> {
     let tokens: Vec<u32> = tokens.chunks_exact(width).map(wide).collect();
     let vocab = header.made_for.vocab;
     if let Some(token) = tokens.iter().find(|&&token| token as usize >= vocab) {
-        return Err(damaged(
-            "its table",
-            format!(
-                "token {token} is outside the vocabulary of \
-            {vocab}"
-            ),
-        ));
+        let problem = format!("token {token} is outside the vocabulary of {vocab}");
+        return Err(damaged("its table", problem));
     }
     let checks = checks.chunks_exact(4).map(wide).collect();
     let table = NgramTable::new(checks, tokens, costs.to_vec())

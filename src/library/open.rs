@@ -6,46 +6,19 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::folder::{Folder, json};
-use super::gguf::FileSummary;
 use super::hf_names::NamedTensors;
 use super::hub::{DownloadProgress, Hub};
 use super::pickle::PickledTensors;
 use super::safetensors::Tensors;
+use super::target::{check_vocabulary, end_tokens};
 use super::titles::{HeaderName, title, with_size};
-use super::{LibraryError, Recommended, Spec, Tokenizer, bundled, gguf, sizes};
+use super::{LibraryError, Recommended, Spec, TargetFiles, Tokenizer, bundled, gguf, sizes};
 use crate::chat::{ChatTemplate, SpecialTokens};
-use crate::kernels::Format;
 use crate::model::head::{FusionKind, HeadConfig, TensorSource};
-use crate::model::{Config, PieceKind, SharedVocabulary, WeightSource};
+use crate::model::{Config, PieceKind, SharedVocabulary};
 use crate::printable::printable_line;
 
 const FETCH_ALL: &str = "download all files of the model into this folder";
-
-/// A target, ready to be built.
-pub struct TargetFiles {
-    /// Shape and constants.
-    pub config: Config,
-    /// The weights, mapped.
-    pub weights: Box<dyn WeightSource + Send>,
-    /// Text to tokens and back.
-    pub tokenizer: Tokenizer,
-    /// Conversation to text.
-    pub template: ChatTemplate,
-    /// Tokens that end an answer.
-    pub eos: Vec<u32>,
-    /// The token that begins a text.
-    pub bos: Option<u32>,
-    /// The title, e.g. `dovetail-demo 6M`.
-    pub name: String,
-    /// E.g. `6.1 M parameters, BF16, 12 MB`.
-    pub detail: String,
-    /// Bytes of all weights.
-    pub bytes: u64,
-    /// Every tensor format with its bytes, the largest first.
-    pub formats: Vec<(Format, u64)>,
-    /// Sampling settings that the model's own files recommend.
-    pub sampling: Recommended,
-}
 
 /// A draft head, ready to be built.
 pub struct HeadFiles {
@@ -71,7 +44,7 @@ pub fn open_target(
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
             target_in(&Folder::Disk(path.clone()), &name)
         }
-        Spec::Gguf(path) => target_of_gguf(path),
+        Spec::Gguf(path) => gguf::open(path),
         Spec::Hub(id) => {
             let path = Hub::from_env()?.target(id, report)?;
             if path.is_dir() {
@@ -79,7 +52,7 @@ pub fn open_target(
                 let name = id.repo.rsplit('/').next().unwrap_or(&id.repo);
                 target_in(&Folder::Disk(path), name)
             } else {
-                target_of_gguf(&path)
+                gguf::open(&path)
             }
         }
     }
@@ -121,16 +94,16 @@ pub fn open_head(
 
 /// Why no draft head can be opened from a GGUF file: it holds a language model, or cannot be read.
 fn no_head_in_gguf(path: &Path) -> LibraryError {
-    let given = path.display().to_string();
-    match gguf::summary(path) {
-        FileSummary { config: Some(_), .. } => LibraryError::NotAHead { given },
-        FileSummary { problem: Some(problem @ LibraryError::Io { .. }), .. } => problem,
-        _ => {
-            let reason = "a draft head is a folder with config.json and model.safetensors or \
-                     pytorch_model.bin, and this GGUF file is not a language model either";
-            LibraryError::Spec { given, reason: reason.to_owned() }
-        }
+    if let Err(unreadable @ LibraryError::Io { .. }) = gguf::read(path) {
+        return unreadable;
     }
+    let given = path.display().to_string();
+    if gguf::facts(path).runs.is_some() {
+        return LibraryError::NotAHead { given };
+    }
+    let reason = "a draft head is a folder with config.json and model.safetensors or \
+                  pytorch_model.bin, and this GGUF file is not a language model either";
+    LibraryError::Spec { given, reason: reason.to_owned() }
 }
 
 /// Checks that a head was made for a target like this one; called before weights are read.
@@ -146,7 +119,7 @@ pub fn check_fit(target: &Config, head: &HeadFiles) -> Result<(), LibraryError> 
 /// text are treated as the same token, even if their names differ.
 ///
 /// # Errors
-/// [`LibraryError::NothingShared`] if no text of the small model can be proposed.
+/// [`LibraryError::Unusable`] if no text of the small model can be proposed.
 pub fn shared_vocabulary(
     target: &TargetFiles,
     small: &TargetFiles,
@@ -159,10 +132,11 @@ pub fn shared_vocabulary(
         piece.is_some_and(|piece| piece.kind != PieceKind::Special)
     };
     if !shared.proposed().any(is_text) {
-        return Err(LibraryError::NothingShared {
-            target: target.name.clone(),
-            small: small.name.clone(),
-        });
+        return Err(LibraryError::Unusable(format!(
+            "{} cannot draft for {}: their vocabularies have no tokens in common; use a small \
+             model of the target's family",
+            small.name, target.name
+        )));
     }
     if let (Some(theirs), Some(own)) = (target.bos, small.bos) {
         shared.read_as(theirs, own);
@@ -192,12 +166,9 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
         .and_then(|token| tokenizer.id(&token))
         .or_else(|| ids(&settings["bos_token_id"]).first().copied());
     let Some(tensors) = Tensors::open(folder)? else {
-        return Err(LibraryError::Missing {
-            origin: folder.name(),
-            file: "model.safetensors".to_owned(),
-            remedy: "download the model in safetensors format (PyTorch .bin files can run code, \
-                so only those of draft heads are read), or use its GGUF file",
-        });
+        let remedy = "download the model in safetensors format (PyTorch .bin files can run code, \
+                      so only those of draft heads are read), or use its GGUF file";
+        return Err(LibraryError::missing(folder.name(), "model.safetensors", remedy));
     };
     let family = settings["model_type"].as_str().unwrap_or_default();
     let tensors = NamedTensors::new(tensors, family, &config);
@@ -234,42 +205,6 @@ pub(super) fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
     let kind = kind.unwrap_or(FusionKind::Eagle);
     let config = HeadConfig::of_kind(&settings, kind).map_err(LibraryError::config(file.name()))?;
     Ok(HeadFiles { config, tensors, name: folder.name() })
-}
-
-fn target_of_gguf(path: &Path) -> Result<TargetFiles, LibraryError> {
-    let parts = gguf::open(path)?;
-    check_vocabulary(&path.display().to_string(), &parts.tokenizer, &parts.config)?;
-    let size = sizes::of(parts.weights.weights());
-    let eos = end_tokens(parts.eos, &parts.template, &parts.tokenizer, &parts.config);
-    Ok(TargetFiles {
-        eos,
-        config: parts.config,
-        weights: Box::new(parts.weights),
-        tokenizer: parts.tokenizer,
-        template: parts.template,
-        bos: parts.bos,
-        name: with_size(&printable_line(&parts.name), &size.short()),
-        detail: size.detail(),
-        bytes: size.bytes,
-        formats: size.formats,
-        sampling: parts.sampling,
-    })
-}
-
-/// A tokenizer with more tokens than the model has rows would request rows that do not exist.
-fn check_vocabulary(
-    origin: &str,
-    tokenizer: &Tokenizer,
-    config: &Config,
-) -> Result<(), LibraryError> {
-    if tokenizer.vocab_size() > config.vocab {
-        return Err(LibraryError::Vocabulary {
-            origin: origin.to_owned(),
-            tokenizer: tokenizer.vocab_size(),
-            model: config.vocab,
-        });
-    }
-    Ok(())
 }
 
 /// The model's template: in its own file, otherwise in `tokenizer_config.json`, otherwise a
@@ -323,26 +258,4 @@ fn ids(value: &Value) -> Vec<u32> {
         Value::Array(items) => items.iter().filter_map(id).collect(),
         single => id(single).into_iter().collect(),
     }
-}
-
-/// The end-of-sequence tokens, including the one with which the template ends a turn: Llama 3's
-/// `<|eot_id|>` and ChatML's `<|im_end|>` are often missing from the lists.
-fn end_tokens(
-    listed: Vec<u32>,
-    template: &ChatTemplate,
-    tokenizer: &Tokenizer,
-    config: &Config,
-) -> Vec<u32> {
-    let mut all = listed;
-    let after = template.end_of_turn().unwrap_or_default();
-    let turn = tokenizer.added_prefix(after.trim_start());
-    all.extend(turn.filter(|&token| tokenizer.is_special(token)));
-    // If an answer consists of several messages on channels, this ends one of them.
-    if ["<|channel|>", "<|return|>"].into_iter().all(|token| tokenizer.id(token).is_some()) {
-        all.retain(|&token| Some(token) != tokenizer.id("<|end|>"));
-    }
-    all.retain(|&token| (token as usize) < config.vocab);
-    all.sort_unstable();
-    all.dedup();
-    all
 }

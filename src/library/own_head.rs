@@ -29,7 +29,7 @@ pub struct OwnHead {
 
 /// The head that was made for `target`: the user's own takes precedence over one of this program.
 pub fn own_head(target: &TargetFiles) -> OwnHead {
-    let folder = user_dirs().map(|dirs| dirs.data_dir().join(HEADS));
+    let folder = user_dirs().map(|dirs| dirs.data.join(HEADS));
     find(target, folder.as_deref(), bundled::HEADS)
 }
 

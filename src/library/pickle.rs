@@ -34,11 +34,11 @@ impl PickledTensors {
     pub(super) fn open(folder: &Folder) -> Result<Self, LibraryError> {
         match folder {
             Folder::Disk(path) if path.join(FILE).exists() => Self::read(&path.join(FILE)),
-            _ => Err(LibraryError::Missing {
-                origin: folder.name(),
-                file: format!("model.safetensors or {FILE}"),
-                remedy: "download all files of the draft head into this folder",
-            }),
+            _ => Err(LibraryError::missing(
+                folder.name(),
+                format!("model.safetensors or {FILE}"),
+                "download all files of the draft head into this folder",
+            )),
         }
     }
 

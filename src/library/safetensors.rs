@@ -214,10 +214,8 @@ fn shards(index: &Blob) -> Result<HashMap<String, String>, LibraryError> {
 fn header(file: &Blob, number: usize) -> Result<Vec<(String, StoredTensor)>, LibraryError> {
     let damaged = |place: &str, problem: String| LibraryError::damaged(file.name(), place, problem);
     let Some((length, rest)) = file.split_first_chunk() else {
-        return Err(damaged(
-            "offset 0",
-            format!("only {} bytes, too few for a length", file.len()),
-        ));
+        let problem = format!("only {} bytes, too few for a length", file.len());
+        return Err(damaged("offset 0", problem));
     };
     let length = u64::from_le_bytes(*length);
     let header = usize::try_from(length).ok().filter(|_| length <= LONGEST_HEADER);
@@ -234,10 +232,7 @@ fn header(file: &Blob, number: usize) -> Result<Vec<(String, StoredTensor)>, Lib
         if name == "__metadata__" {
             continue;
         }
-        let place = format!("tensor `{name}`");
-        if let Some(entry) =
-            entry(value, data.len(), &name).map_err(|wrong| wrong.explain(file.name(), &place))?
-        {
+        if let Some(entry) = entry(value, data.len(), &name, file.name())? {
             let range = entry.range.start + start..entry.range.end + start;
             tensors.push((name, StoredTensor { file: number, range, ..entry }));
         }
@@ -245,39 +240,26 @@ fn header(file: &Blob, number: usize) -> Result<Vec<(String, StoredTensor)>, Lib
     Ok(tensors)
 }
 
-enum Wrong {
-    Claim(String),
-    Type(String),
-}
-
-impl Wrong {
-    fn explain(self, file: &str, place: &str) -> LibraryError {
-        match self {
-            Self::Claim(problem) => LibraryError::damaged(file, place, problem),
-            Self::Type(found) => LibraryError::Unsupported {
-                origin: file.to_owned(),
-                what: format!("the type of {place}"),
-                found,
-                remedy: "use the model in F32, F16 or BF16, or its GGUF file".to_owned(),
-            },
-        }
-    }
-}
-
 /// One entry, its range relative to the data. Buffers that no model needs are left out.
-fn entry(value: Value, data: usize, name: &str) -> Result<Option<StoredTensor>, Wrong> {
+fn entry(
+    value: Value,
+    data: usize,
+    name: &str,
+    origin: &str,
+) -> Result<Option<StoredTensor>, LibraryError> {
     #[derive(Deserialize)]
     struct Header {
         dtype: String,
         shape: Vec<usize>,
         data_offsets: (usize, usize),
     }
-    let header: Header =
-        serde_json::from_value(value).map_err(|error| Wrong::Claim(error.to_string()))?;
+    let place = format!("tensor `{name}`");
+    let header: Header = serde_json::from_value(value)
+        .map_err(|error| LibraryError::damaged(origin, &place, error))?;
     let (start, end) = header.data_offsets;
     if start > end || end > data {
         let problem = format!("it should be at bytes {start} to {end}, but the file has {data}");
-        return Err(Wrong::Claim(problem));
+        return Err(LibraryError::damaged(origin, place, problem));
     }
     let element = match header.dtype.as_str() {
         "F32" => ElementKind::Weight(Format::F32),
@@ -288,17 +270,19 @@ fn entry(value: Value, data: usize, name: &str) -> Result<Option<StoredTensor>, 
         "U8" if name.ends_with("_blocks") => ElementKind::Fp4Codes,
         "U8" if name.ends_with("_scales") => ElementKind::Fp4Scales,
         _ if is_buffer(name) => return Ok(None),
-        other => return Err(Wrong::Type(other.to_owned())),
+        other => {
+            let remedy = "use the model in F32, F16 or BF16, or its GGUF file";
+            let what = format!("the type of {place}");
+            return Err(LibraryError::unsupported(origin, what, other, remedy));
+        }
     };
     let elements = header.shape.iter().try_fold(1usize, |product, &n| product.checked_mul(n));
     let size = elements.and_then(|elements| elements.checked_mul(element.bytes()));
     if size != Some(end - start) {
-        return Err(Wrong::Claim(format!(
-            "shape {:?} of {} does not match its {} bytes",
-            header.shape,
-            header.dtype,
-            end - start
-        )));
+        let Header { dtype, shape, .. } = header;
+        let bytes = end - start;
+        let problem = format!("shape {shape:?} of {dtype} does not match its {bytes} bytes");
+        return Err(LibraryError::damaged(origin, place, problem));
     }
     Ok(Some(StoredTensor { file: 0, element, shape: header.shape, range: start..end }))
 }

@@ -17,7 +17,7 @@ const LONGEST: u64 = 1_000_000;
 /// Where the file is looked for when none is named: `settings.toml` in the user's configuration
 /// folder. `None` where the system has no such folder.
 pub fn default_path() -> Option<PathBuf> {
-    crate::files::user_dirs().map(|dirs| dirs.config_dir().join("settings.toml"))
+    crate::files::user_dirs().map(|dirs| dirs.config.join("settings.toml"))
 }
 
 /// Lays the file's values over `settings`.

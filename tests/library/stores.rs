@@ -98,13 +98,16 @@ impl Machine {
 
     fn find(&self) -> Found {
         let there = |name: &str| Some(self.at(name)).filter(|path| path.exists());
-        let places = ModelPlaces {
-            folders: there("models").into_iter().collect(),
-            near: [(self.at("here"), Store::Current), (self.at("got"), Store::Downloads)].into(),
-            hub: there("hub").into_iter().collect(),
-            lm_studio: there("lmstudio").into_iter().collect(),
-            ollama: vec![self.at("ollama")],
-        };
+        let places = [
+            (Store::Folder, there("models")),
+            (Store::Current, Some(self.at("here"))),
+            (Store::Downloads, Some(self.at("got"))),
+            (Store::Hub, there("hub")),
+            (Store::LmStudio, there("lmstudio")),
+            (Store::Ollama, Some(self.at("ollama"))),
+        ];
+        let places = places.into_iter().filter_map(|(store, folder)| Some((store, folder?)));
+        let places = ModelPlaces(places.collect());
         let before = self.listing();
         let found = find(&places);
         assert_eq!(self.listing(), before, "stores are only read");
@@ -451,8 +454,7 @@ fn a_folder_that_cannot_be_read_is_named_and_the_rest_is_found() {
     let readable = fs::read_dir(machine.at("models/locked")).is_ok();
     let found = machine.find();
     set("models/locked", 0o755);
-    let missing =
-        find(&ModelPlaces { folders: vec![machine.at("nowhere")], ..ModelPlaces::default() });
+    let missing = find(&ModelPlaces(vec![(Store::Folder, machine.at("nowhere"))]));
     assert!(skipped(&missing).contains("nowhere: the folder does not exist"), "{missing:?}");
     assert_eq!(missing.models.len(), 1);
     if readable {
@@ -476,8 +478,7 @@ fn thousands_of_files_are_soon_looked_through() {
         machine.write(&format!("models/{}/m{i}.gguf", i % 40), &content);
     }
     let start = Instant::now();
-    let found =
-        find(&ModelPlaces { folders: vec![machine.at("models")], ..ModelPlaces::default() });
+    let found = find(&ModelPlaces(vec![(Store::Folder, machine.at("models"))]));
     let took = start.elapsed();
     assert_eq!((found.models.len(), found.skipped.len()), (401, 0));
     assert!(found.models[1..].iter().all(|model| model.problem().is_none()));

@@ -96,7 +96,7 @@ pub fn offering(set: &str) -> Option<&'static CatalogueFile> {
 
 /// Where fetched sets are kept: in the cache folder. `None` without a home.
 pub fn fetched_sets() -> Option<PinnedFiles> {
-    Some(PinnedFiles::at(user_dirs()?.cache_dir().join("prompts")))
+    Some(PinnedFiles::at(user_dirs()?.cache.join("prompts")))
 }
 
 impl CatalogueFile {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use crate::bench::{MeasureError, load_cpu};
 use crate::files::read_text;
 use crate::kernels::KvFormat;
-use crate::library::{Spec, Tokenizer, TokenizerError, open_target};
+use crate::library::{LibraryError, Spec, Tokenizer, open_target};
 use crate::model::Target;
 use crate::speculate::Tree;
 
@@ -119,12 +119,12 @@ fn open_reference(_: &Spec, _: bool) -> Result<Option<Box<dyn ReferenceModel>>, 
 /// model wants one. A window of one token would score nothing and is left out.
 ///
 /// # Errors
-/// [`TokenizerError`].
+/// [`LibraryError`].
 pub fn windows(
     tokenizer: &Tokenizer,
     text: &str,
     window: usize,
-) -> Result<Vec<Vec<u32>>, TokenizerError> {
+) -> Result<Vec<Vec<u32>>, LibraryError> {
     let tokens = tokenizer.encode(text, false)?;
     let around = tokenizer.encode(text, true)?;
     let begins = around.len() > tokens.len() && around.first() != tokens.first();

@@ -66,6 +66,10 @@ impl RenderMeter {
         self.over(format!("it builds a text or list of more than {} bytes", self.one))
     }
 
+    fn fits(&self, bytes: usize) -> Result<(), Error> {
+        if bytes > self.one { Err(self.too_large()) } else { Ok(()) }
+    }
+
     fn spend(&self, bytes: usize) -> Result<(), Error> {
         let made = self.made.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         if made > self.all {
@@ -162,7 +166,7 @@ impl RenderMeter {
             between += self.weight(value)?;
         }
         let size = count.saturating_mul(between).saturating_add(self.weight(items)?);
-        if size > self.one { Err(self.too_large()) } else { Ok(()) }
+        self.fits(size)
     }
 
     fn check_replace(&self, args: &[Value]) -> Result<(), Error> {
@@ -171,7 +175,7 @@ impl RenderMeter {
         };
         let count = if from.is_empty() { text.len() + 1 } else { text.matches(from).count() };
         let size = count.saturating_mul(to.len()).saturating_add(text.len());
-        if size > self.one { Err(self.too_large()) } else { Ok(()) }
+        self.fits(size)
     }
 
     fn check_indent(&self, args: &[Value]) -> Result<(), Error> {
@@ -186,7 +190,7 @@ impl RenderMeter {
             return Err(self.over(format!("it indents by {width} columns")));
         }
         let size = lines.saturating_mul(width).saturating_add(text.len());
-        if size > self.one { Err(self.too_large()) } else { Ok(()) }
+        self.fits(size)
     }
 
     /// A width in a format sets a size without any text.

@@ -36,13 +36,16 @@ const LONGEST_DATE: usize = 4 << 10;
 const LONGEST_REASON: usize = 400;
 
 /// Why a template cannot be used.
-#[derive(Debug)]
-pub(super) enum Fault {
-    /// It is not valid Jinja.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// It is not valid Jinja: what is wrong, with its line.
+    #[error("has an error: {0}; use another conversion of the model, or your own template")]
     Syntax(String),
-    /// It refuses, or fails.
+    /// It refuses the conversation in these words, or fails on it.
+    #[error("rejects this conversation: {0}")]
     Refused(String),
-    /// It exceeds the limits of templates.
+    /// It exceeds a limit of templates: which, and how large it is.
+    #[error("exceeds a limit: {0}; use another conversion of the model")]
     Limit(String),
 }
 
@@ -57,10 +60,8 @@ impl Jinja {
     pub(super) fn new(source: String) -> Result<Self, Fault> {
         if source.len() > LONGEST_SOURCE {
             let size = source.len();
-            return Err(Fault::Limit(format!(
-                "it has {size} bytes, and the limit is \
-                {LONGEST_SOURCE}"
-            )));
+            let limit = format!("it has {size} bytes, and the limit is {LONGEST_SOURCE}");
+            return Err(Fault::Limit(limit));
         }
         let config = config()?;
         check_nesting(&source, &config)?;

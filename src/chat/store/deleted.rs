@@ -36,13 +36,11 @@ impl SessionStore {
     pub fn restore(&self, name: &str) -> Result<(), SessionError> {
         let path = self.path(name)?;
         let failed = |source| SessionError::Read { path: path.clone(), source };
-        let mut found: Option<(u64, PathBuf)> = None;
-        for (time, id, file) in self.deleted_files().map_err(failed)? {
-            if id == name && found.as_ref().is_none_or(|(newest, _)| time >= *newest) {
-                found = Some((time, file));
-            }
-        }
-        let Some((_, file)) = found else { return Err(SessionError::Name(name.to_owned())) };
+        let mut found = self.deleted_files().map_err(failed)?;
+        found.retain(|(_, id, _)| id == name);
+        let Some((.., file)) = found.into_iter().max_by_key(|(time, ..)| *time) else {
+            return Err(SessionError::Name(name.to_owned()));
+        };
         if path.exists() {
             return Err(failed(io::Error::from(ErrorKind::AlreadyExists)));
         }

@@ -4,7 +4,6 @@
 //! screen.
 
 use std::fs::{self, OpenOptions, TryLockError};
-use std::hash::Hasher;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::extras::{BranchOf, SavedChat};
 use super::session::Session;
 use super::{Role, SessionError, clock};
-use crate::files::{Access, atomic_write, read_regular, remove_leftovers};
+use crate::files::{Access, atomic_write, checksum, read_regular, remove_leftovers};
 
 mod deleted;
 mod unsent;
@@ -34,13 +33,13 @@ pub struct OpenSession {
     seen: Option<Seen>,
 }
 
-/// A file as it was last read or written.
+/// A file as it was last read or written, in checksums.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// Its bytes.
-    file: Stamp,
-    /// What we would have written at that time, which differs for a file of an earlier version.
-    ours: Stamp,
+    /// Of its bytes.
+    file: u64,
+    /// Of what we would have written at that time, which differs for a file of an earlier version.
+    ours: u64,
 }
 
 impl OpenSession {
@@ -83,21 +82,6 @@ fn new_name() -> String {
         .map_or(0, |elapsed| elapsed.subsec_micros());
     let date = clock::utc(clock::now(), "%Y%m%d-%H%M%S");
     format!("{date}-{fine:06}-{}", std::process::id())
-}
-
-/// Identifies the content of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    length: usize,
-    hash: u64,
-}
-
-impl Stamp {
-    fn of(bytes: &[u8]) -> Self {
-        let mut hasher = std::hash::DefaultHasher::new();
-        hasher.write(bytes);
-        Self { length: bytes.len(), hash: hasher.finish() }
-    }
 }
 
 /// Result of a save.
@@ -171,7 +155,7 @@ impl SessionStore {
     /// [`SessionError::NoFolder`].
     pub fn in_data_folder() -> Result<Self, SessionError> {
         crate::files::user_dirs()
-            .map(|dirs| Self::at(dirs.data_dir().join("sessions")))
+            .map(|dirs| Self::at(dirs.data.join("sessions")))
             .ok_or(SessionError::NoFolder)
     }
 
@@ -238,7 +222,7 @@ impl SessionStore {
         if let Some(copy) = copy {
             *open = copy;
         }
-        let stamp = Stamp::of(&text);
+        let stamp = checksum(&text);
         open.seen = Some(Seen { file: stamp, ours: stamp });
         Ok(Saved { path, copied })
     }
@@ -251,7 +235,7 @@ impl SessionStore {
         let path = self.path(name)?;
         let (session, file) = read(&path)?;
         let ours = written(&session).map_err(|source| SessionError::Read { path, source })?;
-        let seen = Some(Seen { file, ours: Stamp::of(&ours) });
+        let seen = Some(Seen { file, ours: checksum(&ours) });
         Ok(OpenSession { name: name.to_owned(), session, seen })
     }
 
@@ -418,12 +402,12 @@ fn judge(open: &OpenSession, path: &Path, text: &[u8], locked: bool) -> Judgemen
         Err(error) if error.kind() == ErrorKind::NotFound => return Judgement::Replace,
         Err(_) => return Judgement::Copy,
     };
-    let ours = Stamp::of(text);
+    let ours = checksum(text);
     // Whatever another program wrote there, we have nothing to add to it.
     if open.seen.is_some_and(|seen| seen.ours == ours) || text == there {
         return Judgement::Nothing;
     }
-    let known = open.seen.is_some_and(|seen| seen.file == Stamp::of(&there));
+    let known = open.seen.is_some_and(|seen| seen.file == checksum(&there));
     let contained = || match serde_json::from_slice::<Session>(&there) {
         Ok(theirs) => open.session.begins_with(&theirs),
         Err(_) => false,
@@ -440,14 +424,14 @@ fn written(session: &Session) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-fn read(path: &Path) -> Result<(Session, Stamp), SessionError> {
+fn read(path: &Path) -> Result<(Session, u64), SessionError> {
     let text = read_regular(path, LONGEST)
         .map_err(|source| SessionError::Read { path: path.to_owned(), source })?;
     let session = serde_json::from_slice(&text).map_err(|error| SessionError::Corrupt {
         path: path.to_owned(),
         reason: error.to_string(),
     })?;
-    Ok((session, Stamp::of(&text)))
+    Ok((session, checksum(&text)))
 }
 
 #[cfg(test)]

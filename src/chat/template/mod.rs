@@ -2,19 +2,25 @@
 //! template, or with a built-in one for models that have none.
 
 mod built_in;
-mod error;
 mod generation_marks;
 
 use std::sync::Arc;
 
 use minijinja::Value;
 
-use super::jinja::Jinja;
+use super::jinja::{Fault, Jinja};
 use super::prompt::{self, FindControls, PromptMarks};
 use super::{Message, Prompt, Role, clock};
 use generation_marks::without_generation_marks;
 
-pub use error::TemplateError;
+/// Why a conversation could not be rendered.
+#[derive(Debug, thiserror::Error)]
+#[error("the chat template of {origin} {fault}")]
+pub struct TemplateError {
+    /// The file that the template came from.
+    origin: String,
+    fault: Fault,
+}
 
 /// Texts of the special tokens that a template may use; empty if the model does not have them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,40 +41,33 @@ pub struct ChatTemplate {
     jinja: Arc<Jinja>,
     tokens: SpecialTokens,
     origin: String,
-    system: SystemRole,
+    /// Whether the template refuses or drops a system message, which is then put at the start of
+    /// the first user message.
+    folds_system: bool,
     stops: Vec<String>,
     adds_bos: bool,
     for_base_model: bool,
     thinking: Option<bool>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SystemRole {
-    /// The template has a place for it.
-    Kept,
-    /// The template refuses or drops it, so it is put at the start of the first user message.
-    Folded,
-}
-
 impl ChatTemplate {
     /// Reads a model's template. `origin` names its file in errors.
     ///
     /// # Errors
-    /// [`TemplateError::Syntax`]; [`TemplateError::Limit`], also if the template cannot render one
-    /// short question within the limits.
+    /// [`TemplateError`], also if the template cannot render one short question within the limits.
     pub fn new(source: &str, origin: &str, tokens: SpecialTokens) -> Result<Self, TemplateError> {
-        let jinja = Jinja::new(without_generation_marks(source));
+        let failed = |fault| TemplateError { origin: origin.to_owned(), fault };
         let mut template = Self {
-            jinja: Arc::new(jinja.map_err(|fault| TemplateError::new(origin, fault))?),
+            jinja: Arc::new(Jinja::new(without_generation_marks(source)).map_err(failed)?),
             tokens,
             origin: origin.to_owned(),
-            system: SystemRole::Kept,
+            folds_system: false,
             stops: Vec::new(),
             adds_bos: false,
             for_base_model: false,
             thinking: None,
         };
-        template.system = template.probe_system()?;
+        template.folds_system = template.lacks_system()?;
         Ok(template)
     }
 
@@ -125,7 +124,7 @@ impl ChatTemplate {
     /// template's.
     ///
     /// # Errors
-    /// [`TemplateError::Render`] with the template's own words, or [`TemplateError::Limit`].
+    /// [`TemplateError`] with the template's own words, or a limit.
     pub fn render(&self, messages: &[Message], generate: bool) -> Result<String, TemplateError> {
         self.render_as_is(&self.shaped(messages), generate, clock::now())
     }
@@ -145,7 +144,7 @@ impl ChatTemplate {
         let messages = &self.shaped(messages);
         let now = clock::now();
         let plain = self.render_as_is(messages, generate, now);
-        if let Err(TemplateError::Limit { .. }) = plain {
+        if let Err(TemplateError { fault: Fault::Limit(_), .. }) = plain {
             return plain.map(|_| Prompt::default());
         }
         let texts = messages.iter().flat_map(Message::texts);
@@ -175,14 +174,12 @@ impl ChatTemplate {
     }
 
     fn refused(&self, reason: &str) -> TemplateError {
-        TemplateError::Render { origin: self.origin.clone(), reason: reason.to_owned() }
+        let fault = Fault::Refused(reason.to_owned());
+        TemplateError { origin: self.origin.clone(), fault }
     }
 
     fn shaped(&self, messages: &[Message]) -> Vec<Message> {
-        match self.system {
-            SystemRole::Kept => messages.to_vec(),
-            SystemRole::Folded => folded(messages),
-        }
+        if self.folds_system { folded(messages) } else { messages.to_vec() }
     }
 
     /// What the template writes right after an answer, e.g. `<|im_end|>\n`: it begins with the
@@ -204,7 +201,7 @@ impl ChatTemplate {
         let turns = messages.len();
         let root = self.variables(messages, generate, now);
         let text = self.jinja.render(&root, said, turns, now);
-        text.map_err(|fault| TemplateError::new(&self.origin, fault))
+        text.map_err(|fault| TemplateError { origin: self.origin.clone(), fault })
     }
 
     /// The variables that `transformers` passes to a template, and others that published templates
@@ -233,20 +230,20 @@ impl ChatTemplate {
         Value::from_pairs(root)
     }
 
-    /// Tries a system message; if a template refuses it or leaves it out, it is folded.
-    fn probe_system(&self) -> Result<SystemRole, TemplateError> {
+    /// Tries a system message: whether the template refuses it or leaves it out.
+    fn lacks_system(&self) -> Result<bool, TemplateError> {
         const SYSTEM: &str = "dovetail-probe-system";
         let question = message(Role::User, "question");
         let now = clock::now();
         let with = self.render_as_is(&[message(Role::System, SYSTEM), question.clone()], true, now);
         if with.is_ok_and(|text| text.contains(SYSTEM)) {
-            return Ok(SystemRole::Kept);
+            return Ok(false);
         }
         // Only a template that works without the system message can be said to refuse it.
         match self.render_as_is(&[question], true, now) {
-            Ok(_) => Ok(SystemRole::Folded),
-            Err(limit @ TemplateError::Limit { .. }) => Err(limit),
-            Err(_) => Ok(SystemRole::Kept),
+            Ok(_) => Ok(true),
+            Err(limit @ TemplateError { fault: Fault::Limit(_), .. }) => Err(limit),
+            Err(_) => Ok(false),
         }
     }
 }
@@ -304,7 +301,7 @@ mod tests {
     fn an_opening_that_overlaps_a_closing_is_a_syntax_error() {
         for source in ["{%}", "{% if true %}a{%}", "{%}generation%}"] {
             let error = ChatTemplate::new(source, "test", SpecialTokens::default()).unwrap_err();
-            assert!(matches!(error, TemplateError::Syntax { .. }), "{source}: {error}");
+            assert!(matches!(error.fault, Fault::Syntax(_)), "{source}: {error}");
         }
     }
 

@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
 
 use super::{CacheIndex, Cached, DiskCache, useless};
-use crate::files::write::GrowingFile;
+use crate::files::write::{take_name, temporary};
 use crate::files::{Access, checksum};
 
 /// `dovecach` in ASCII; another layout of the head begins differently.
@@ -139,21 +140,23 @@ impl<T: Cached> CacheFile<T> {
 pub struct CacheWriter {
     cache: DiskCache,
     path: PathBuf,
-    file: GrowingFile,
+    file: NamedTempFile,
     at: u64,
 }
 
 impl CacheWriter {
     /// Starts the file that will be at `path`.
     pub(super) fn create(cache: DiskCache, path: &Path) -> io::Result<Self> {
-        let file = GrowingFile::create(path, Access::Private)?;
+        let file = temporary(path, Access::Private)?;
         Ok(Self { cache, path: path.to_owned(), file, at: ALIGNMENT })
     }
 
     /// A file that accepts no bytes.
     #[cfg(all(test, target_os = "linux"))]
     pub(crate) fn on_full_disk(cache: DiskCache, path: &Path) -> io::Result<Self> {
-        let file = GrowingFile::on_full_disk(path)?;
+        let (_, name) = temporary(path, Access::Private)?.into_parts();
+        let full = File::options().write(true).open("/dev/full")?;
+        let file = NamedTempFile::from_parts(full, name);
         Ok(Self { cache, path: path.to_owned(), file, at: ALIGNMENT })
     }
 
@@ -166,7 +169,7 @@ impl CacheWriter {
         chunks: impl IntoIterator<Item = io::Result<impl AsRef<[u8]>>>,
     ) -> io::Result<CachedBytes> {
         let mut part = CachedBytes { at: self.at, bytes: 0, sums: Vec::new() };
-        let file = self.file.file();
+        let file = self.file.as_file_mut();
         file.seek(SeekFrom::Start(self.at))?;
         for chunk in chunks {
             let chunk = chunk?;
@@ -190,12 +193,12 @@ impl CacheWriter {
         let words = [MAGIC, ORDER, self.at, index.len() as u64, checksum(&index)];
         let mut head: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         head.extend(checksum(&head).to_le_bytes());
-        let file = self.file.file();
+        let file = self.file.as_file_mut();
         file.seek(SeekFrom::Start(self.at))?;
         file.write_all(&index)?;
         file.seek(SeekFrom::Start(0))?;
         file.write_all(&head)?;
-        self.file.finish()
+        take_name(self.file, &self.path)
     }
 }
 
@@ -222,6 +225,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::files::remove_leftovers;
 
     #[derive(Debug, Serialize, Deserialize)]
     struct Contents {
@@ -338,8 +342,10 @@ mod tests {
     #[test]
     fn what_is_not_finished_leaves_no_trace() {
         let folder = tempfile::tempdir().unwrap();
-        let mut file = create(&folder.path().join("a"));
+        let path = folder.path().join("a");
+        let mut file = create(&path);
         file.put([Ok([1; 100])]).unwrap();
+        assert!(!path.exists() && remove_leftovers(folder.path()) == 0);
         let chunks = [Ok([1; 4]), Err(io::ErrorKind::TimedOut.into())];
         assert_eq!(file.put(chunks).unwrap_err().kind(), io::ErrorKind::TimedOut);
         drop(file);

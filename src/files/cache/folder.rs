@@ -12,7 +12,7 @@ use crate::files::{remove_leftovers, user_dirs};
 /// The folder `name` in the user's cache folder, e.g. `~/.cache/dovetail/kv`; `None` if the system
 /// has no such folder.
 pub fn cache_folder(name: &str) -> Option<PathBuf> {
-    Some(user_dirs()?.cache_dir().join(name))
+    Some(user_dirs()?.cache.join(name))
 }
 
 /// The files of one kind in a folder.

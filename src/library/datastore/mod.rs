@@ -41,7 +41,7 @@ impl Cached for SortedParts {
 /// # Errors
 /// [`LibraryError`] if it cannot be read or split.
 pub fn text_tokens(path: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32>, LibraryError> {
-    Ok(read::tokens(&read::text(path)?, tokenizer, &mut |_| {})?)
+    read::tokens(&read::text(path)?, tokenizer, &mut |_| {})
 }
 
 impl Datastore {
@@ -88,12 +88,10 @@ impl Datastore {
         })?;
         drop(text);
         if tokens.len() > u32::MAX as usize {
-            return Err(LibraryError::Unsupported {
-                origin: path.display().to_string(),
-                what: "the length of the text".to_owned(),
-                found: format!("{} tokens", tokens.len()),
-                remedy: format!("use a part of at most {} tokens", u32::MAX),
-            });
+            let found = format!("{} tokens", tokens.len());
+            let remedy = format!("use a part of at most {} tokens", u32::MAX);
+            let what = "the length of the text";
+            return Err(LibraryError::unsupported(path.display(), what, found, remedy));
         }
         let order = suffixes::sort(&tokens, |done| report(&format!("sorting {name}"), done));
         let text = SortedText { tokens, order };

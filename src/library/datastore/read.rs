@@ -1,11 +1,11 @@
 //! From a text file to tokens. It must not depend on how they are sorted.
 
-use std::any::Any;
-use std::num::NonZero;
 use std::path::Path;
 
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+
 use crate::files::read_text;
-use crate::library::{LibraryError, Tokenizer, TokenizerError};
+use crate::library::{LibraryError, Tokenizer};
 
 /// How many bytes are split into tokens at once: enough that the cuts between them do not matter,
 /// few enough that progress is visible and memory use stays small.
@@ -25,8 +25,8 @@ pub(super) fn tokens(
     text: &str,
     tokenizer: &Tokenizer,
     done: &mut dyn FnMut(f32),
-) -> Result<Vec<u32>, TokenizerError> {
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+) -> Result<Vec<u32>, LibraryError> {
+    let threads = rayon::current_num_threads();
     let mut tokens = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -36,23 +36,12 @@ pub(super) fn tokens(
             piece
         };
         let pieces: Vec<&str> = (0..threads).map(next).collect();
-        let split: Vec<_> = std::thread::scope(|scope| {
-            let encode = |piece| scope.spawn(move || tokenizer.encode(piece, false));
-            let pieces = pieces.into_iter().filter(|piece| !piece.is_empty());
-            let handles: Vec<_> = pieces.map(encode).collect();
-            handles.into_iter().map(|handle| handle.join().unwrap_or_else(resume)).collect()
-        });
-        for piece in split {
-            tokens.extend(piece?);
-        }
+        let encode = |piece| tokenizer.encode(piece, false);
+        let split: Vec<Vec<u32>> = pieces.into_par_iter().map(encode).collect::<Result<_, _>>()?;
+        tokens.extend(split.into_iter().flatten());
         done(1.0 - rest.len() as f32 / text.len() as f32);
     }
     Ok(tokens)
-}
-
-/// A panic on another thread becomes a panic here.
-fn resume<T>(panic: Box<dyn Any + Send>) -> T {
-    std::panic::resume_unwind(panic)
 }
 
 /// The length of the next piece of `text`: up to the end of the last line that begins in it and

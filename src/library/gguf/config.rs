@@ -13,12 +13,9 @@ pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static ArchitectureRo
     let Some(architecture) = ArchitectureRow::of_gguf(name) else {
         let mut known: Vec<&str> = ARCHITECTURES.iter().map(|row| row.gguf).collect();
         known.dedup();
-        return Err(LibraryError::Unsupported {
-            origin: file.name().to_owned(),
-            what: "general.architecture".to_owned(),
-            found: format!("`{name}`"),
-            remedy: format!("use a model of one of these architectures: {}", known.join(", ")),
-        });
+        let remedy = format!("use a model of one of these architectures: {}", known.join(", "));
+        let found = format!("`{name}`");
+        return Err(LibraryError::unsupported(file.name(), "general.architecture", found, remedy));
     };
     let fields = ArchitectureFields { file, architecture: architecture.gguf };
     let mut block = options(architecture.family, &fields)?;

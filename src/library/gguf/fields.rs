@@ -76,14 +76,10 @@ impl ArchitectureFields<'_> {
 
     /// Refuses a head width other than `head_dim` under `key`.
     pub(super) fn expect_head_width(&self, key: &str, head_dim: usize) -> Result<(), LibraryError> {
-        match self.optional(key)?.filter(|&width| width != head_dim) {
-            None => Ok(()),
-            Some(width) => Err(LibraryError::Unsupported {
-                origin: self.file.name().to_owned(),
-                what: self.key(key),
-                found: width.to_string(),
-                remedy: format!("it must be the head width, {head_dim}"),
-            }),
-        }
+        let Some(width) = self.optional(key)?.filter(|&width| width != head_dim) else {
+            return Ok(());
+        };
+        let remedy = format!("it must be the head width, {head_dim}");
+        Err(LibraryError::unsupported(self.file.name(), self.key(key), width, remedy))
     }
 }

@@ -8,9 +8,9 @@ use super::reader::Reader;
 use super::types::format_of;
 use super::values::Value;
 use crate::kernels::Format;
-use crate::library::LibraryError;
 use crate::library::blob::Blob;
 use crate::library::shard_names::MOST_SHARDS;
+use crate::library::{LibraryError, Weight};
 
 /// A tensor in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,12 @@ pub(super) struct TensorEntry {
 }
 
 impl TensorEntry {
+    /// Its contribution to the model's size.
+    pub(super) fn weight(&self) -> Weight {
+        let elements = self.shape.iter().map(|&n| n as u64).product();
+        Weight { format: self.format, elements, bytes: self.range.len() as u64 }
+    }
+
     /// The rows `at` of a matrix, or `None` if it has fewer.
     pub(super) fn rows(&self, at: Range<usize>) -> Option<Self> {
         let &[rows, cols] = self.shape.as_slice() else { return None };
@@ -33,12 +39,8 @@ impl TensorEntry {
         }
         let row = self.range.len() / rows;
         let start = self.range.start;
-        Some(Self {
-            format: self.format,
-            shape: vec![at.len(), cols],
-            file: self.file,
-            range: start + at.start * row..start + at.end * row,
-        })
+        let range = start + at.start * row..start + at.end * row;
+        Some(Self { shape: vec![at.len(), cols], range, ..*self })
     }
 
     /// The tensor at each index of the first dimension.
@@ -48,21 +50,16 @@ impl TensorEntry {
             _ => (0, Vec::new()),
         };
         let part = self.range.len() / count.max(1);
-        let format = self.format;
-        let file = self.file;
-        let start = self.range.start;
-        (0..count).map(move |i| Self {
-            format,
-            shape: shape.clone(),
-            file,
-            range: start + i * part..start + (i + 1) * part,
+        (0..count).map(move |i| {
+            let start = self.range.start + i * part;
+            Self { shape: shape.clone(), range: start..start + part, ..*self }
         })
     }
 }
 
 /// A model in GGUF of version 2 or 3: one file, or several, of which the first has the metadata.
 #[derive(Debug)]
-pub(super) struct GgufFile {
+pub(in crate::library) struct GgufFile {
     blobs: Vec<Blob>,
     metadata: BTreeMap<String, Value>,
     tensors: BTreeMap<String, TensorEntry>,
@@ -301,11 +298,9 @@ fn read_tensors(
         }
         let kind = reader.u32(&what)?;
         let offset = reader.u64(&what)?;
-        let format = format_of(kind).map_err(|found| LibraryError::Unsupported {
-            origin: reader.origin().to_owned(),
-            what: format!("the type of {what}"),
-            found,
-            remedy: format!("use the model in one of these formats: {}", Format::names()),
+        let format = format_of(kind).map_err(|found| {
+            let remedy = format!("use the model in one of these formats: {}", Format::names());
+            LibraryError::unsupported(reader.origin(), format!("the type of {what}"), found, remedy)
         })?;
         let Some((shape, size)) = size_of(&extents, format) else {
             let problem = format!(

@@ -23,30 +23,18 @@ use std::path::Path;
 
 use super::blob::{Blob, identity_of};
 use super::shard_names::{all_numbered, numbered};
-use super::titles::{self, HeaderName};
+use super::target::{check_vocabulary, end_tokens};
+use super::titles::{self, HeaderName, with_size};
 use super::transposed::transposed;
-use super::{LibraryError, Recommended, Tokenizer, Weight};
+use super::{LibraryError, Recommended, TargetFiles, Weight, sizes};
 use crate::chat::{ChatTemplate, SpecialTokens};
 use crate::model::{ArchitectureRow, Config, RawTensor, WeightSource};
+use crate::printable::printable_line;
 use file::{GgufFile, TensorEntry};
-pub(super) use summary::{FileSummary, summary};
-
-/// What a file holds in addition to its weights.
-pub(super) struct GgufParts {
-    pub(super) config: Config,
-    pub(super) tokenizer: Tokenizer,
-    pub(super) template: ChatTemplate,
-    /// End tokens that the file lists.
-    pub(super) eos: Vec<u32>,
-    pub(super) bos: Option<u32>,
-    /// The model's name as users know it.
-    pub(super) name: String,
-    pub(super) sampling: Recommended,
-    pub(super) weights: GgufTensors,
-}
+pub(super) use summary::facts;
 
 /// Opens a file as a target, together with its other shards (`-00001-of-00003.gguf`).
-pub(super) fn open(path: &Path) -> Result<GgufParts, LibraryError> {
+pub(super) fn open(path: &Path) -> Result<TargetFiles, LibraryError> {
     let name = stem(path);
     let file = read(path)?;
     let (config, architecture) = config::config(&file)?;
@@ -78,21 +66,35 @@ pub(super) fn open(path: &Path) -> Result<GgufParts, LibraryError> {
     // A recommendation of another type is ignored, because the model can be run without it.
     let sampling = Recommended::of_gguf(|key| file.float(key).ok().flatten());
     let weights = GgufTensors::new(file, architecture, &config)?;
-    Ok(GgufParts { config, tokenizer, template, eos, bos, name: title, sampling, weights })
+    check_vocabulary(&path.display().to_string(), &tokenizer, &config)?;
+    let size = sizes::of(weights.weights());
+    Ok(TargetFiles {
+        eos: end_tokens(eos, &template, &tokenizer, &config),
+        config,
+        weights: Box::new(weights),
+        tokenizer,
+        template,
+        bos,
+        name: with_size(&printable_line(&title), &size.short()),
+        detail: size.detail(),
+        bytes: size.bytes,
+        formats: size.formats,
+        sampling,
+    })
 }
 
 /// The header of a file, together with its other shards.
-fn read(path: &Path) -> Result<GgufFile, LibraryError> {
+pub(super) fn read(path: &Path) -> Result<GgufFile, LibraryError> {
     let first = numbered(path, 1);
     let blob = Blob::open(first.as_deref().unwrap_or(path))?;
     GgufFile::read(blob, |number, _| match numbered(path, number) {
         Some(shard) => Blob::open(&shard),
-        None => Err(LibraryError::Unsupported {
-            origin: path.display().to_string(),
-            what: "the name of a split file".to_owned(),
-            found: format!("`{}`", stem(path)),
-            remedy: "rename it to `…-00001-of-0000N.gguf`, as it was published".to_owned(),
-        }),
+        None => Err(LibraryError::unsupported(
+            path.display(),
+            "the name of a split file",
+            format!("`{}`", stem(path)),
+            "rename it to `…-00001-of-0000N.gguf`, as it was published",
+        )),
     })
 }
 
@@ -157,12 +159,12 @@ impl GgufTensors {
                 }
                 // A missing part would silently change every answer.
                 None => {
-                    return Err(LibraryError::Unsupported {
-                        origin: blobs[entry.file].name().to_owned(),
-                        what: format!("a tensor of architecture {}", architecture.gguf),
-                        found: format!("`{name}`, {:?}", entry.shape),
-                        remedy: "use a model without this part".to_owned(),
-                    });
+                    return Err(LibraryError::unsupported(
+                        blobs[entry.file].name(),
+                        format!("a tensor of architecture {}", architecture.gguf),
+                        format!("`{name}`, {:?}", entry.shape),
+                        "use a model without this part",
+                    ));
                 }
             }
         }
@@ -172,11 +174,7 @@ impl GgufTensors {
 
     /// Its contents, for a line about the model.
     pub(super) fn weights(&self) -> impl Iterator<Item = Weight> {
-        self.tensors.values().map(|entry| Weight {
-            format: entry.format,
-            elements: entry.shape.iter().map(|&n| n as u64).product(),
-            bytes: entry.range.len() as u64,
-        })
+        self.tensors.values().map(TensorEntry::weight)
     }
 }
 

@@ -4,66 +4,39 @@
 use std::path::Path;
 
 use super::config::config;
-use super::file::GgufFile;
+use super::file::{GgufFile, TensorEntry};
 use super::{GgufTensors, called, header_name, read, vocabulary};
-use crate::library::LibraryError;
-use crate::library::sizes::{self, Size, Weight, pass_bytes};
+use crate::library::sizes::{self, pass_bytes};
 use crate::library::titles;
-use crate::library::tokenizer::Fingerprint;
-use crate::model::Config;
-
-/// A header in short.
-#[derive(Debug, Default)]
-pub(in crate::library) struct FileSummary {
-    /// The model's name as users know it.
-    pub(in crate::library) title: Option<String>,
-    /// `general.architecture`.
-    pub(in crate::library) architecture: Option<String>,
-    /// The mixture of types, e.g. `Q4_K_M`.
-    pub(in crate::library) mixture: Option<&'static str>,
-    /// All tensors.
-    pub(in crate::library) size: Option<Size>,
-    /// The model's numbers, with the bytes of weights that a pass over one row reads.
-    pub(in crate::library) config: Option<(Config, u64)>,
-    pub(in crate::library) vocabulary: Option<Fingerprint>,
-    /// Why it cannot be opened.
-    pub(in crate::library) problem: Option<LibraryError>,
-}
+use crate::library::{Facts, LibraryError, Runs};
 
 /// Reads the header of a file, together with its other shards.
-pub(in crate::library) fn summary(path: &Path) -> FileSummary {
-    let file = match read(path) {
-        Ok(file) => file,
-        Err(problem) => return FileSummary { problem: Some(problem), ..FileSummary::default() },
-    };
-    let text = |key: &str| file.text(key).ok().flatten();
-    let weights = file.tensors().values().map(|entry| Weight {
-        format: entry.format,
-        elements: entry.shape.iter().map(|&n| n as u64).product(),
-        bytes: entry.range.len() as u64,
+pub(in crate::library) fn facts(path: &Path) -> Facts {
+    let mut facts = Facts::default();
+    let runs = read(path).and_then(|file| {
+        facts.title = Some(titles::title(&called(path), header_name(&file)));
+        let architecture = file.text("general.architecture").ok().flatten();
+        facts.architecture = architecture.map(str::to_owned);
+        let mixture = file.any_number("general.file_type").and_then(mixture);
+        facts.quantisation = mixture.map(str::to_owned);
+        facts.vocabulary = vocabulary::fingerprint(&file);
+        facts.note_size(&sizes::of(file.tensors().values().map(TensorEntry::weight)));
+        runs(file)
     });
-    let mut found = FileSummary {
-        title: Some(titles::title(&called(path), header_name(&file))),
-        architecture: text("general.architecture").map(str::to_owned),
-        mixture: file.any_number("general.file_type").and_then(mixture),
-        size: Some(sizes::of(weights)),
-        vocabulary: vocabulary::fingerprint(&file),
-        ..FileSummary::default()
-    };
-    match runnable(file) {
-        Ok(config) => found.config = Some(config),
-        Err(problem) => found.problem = Some(problem),
+    match runs {
+        Ok(runs) => facts.runs = Some(runs),
+        Err(problem) => facts.problem = Some(problem.to_string()),
     }
-    found
+    facts
 }
 
-/// The configuration of a file that can be run, and the number of bytes that a pass reads.
-fn runnable(file: GgufFile) -> Result<(Config, u64), LibraryError> {
+/// How a file is run, if it can be.
+fn runs(file: GgufFile) -> Result<Runs, LibraryError> {
     let (config, architecture) = config(&file)?;
     vocabulary::is_sentence_piece(&file)?;
     let weights = GgufTensors::new(file, architecture, &config)?;
-    let bytes = pass_bytes(&config, &weights, &sizes::of(weights.weights()));
-    Ok((config, bytes))
+    let pass_bytes = pass_bytes(&config, &weights, &sizes::of(weights.weights()));
+    Ok(Runs::Model { config: Box::new(config), pass_bytes })
 }
 
 /// The names of mixtures by their numbers in `general.file_type` (llama.cpp's `llama_ftype`); empty

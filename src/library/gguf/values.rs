@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::reader::Reader;
 use crate::library::LibraryError;
 
-/// Types by their numbers in the format.
+/// The types of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueKind {
     U8,
@@ -24,23 +24,27 @@ pub(super) enum ValueKind {
     F64,
 }
 
-impl ValueKind {
-    fn of(number: u32) -> Option<Self> {
-        use ValueKind::{Array, Bool, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
-        let kinds =
-            [U8, I8, U16, I16, U32, I32, F32, Bool, ValueKind::String, Array, U64, I64, F64];
-        kinds.get(number as usize).copied()
-    }
+/// Every kind by its number in the format, with the bytes per item; strings and arrays have no
+/// fixed size.
+const KINDS: [(ValueKind, Option<u64>); 13] = [
+    (ValueKind::U8, Some(1)),
+    (ValueKind::I8, Some(1)),
+    (ValueKind::U16, Some(2)),
+    (ValueKind::I16, Some(2)),
+    (ValueKind::U32, Some(4)),
+    (ValueKind::I32, Some(4)),
+    (ValueKind::F32, Some(4)),
+    (ValueKind::Bool, Some(1)),
+    (ValueKind::String, None),
+    (ValueKind::Array, None),
+    (ValueKind::U64, Some(8)),
+    (ValueKind::I64, Some(8)),
+    (ValueKind::F64, Some(8)),
+];
 
-    /// Bytes per item; strings and arrays have no fixed size.
+impl ValueKind {
     fn size(self) -> Option<u64> {
-        match self {
-            Self::U8 | Self::I8 | Self::Bool => Some(1),
-            Self::U16 | Self::I16 => Some(2),
-            Self::U32 | Self::I32 | Self::F32 => Some(4),
-            Self::U64 | Self::I64 | Self::F64 => Some(8),
-            Self::String | Self::Array => None,
-        }
+        KINDS[self as usize].1
     }
 }
 
@@ -179,8 +183,8 @@ impl Value {
 fn kind(reader: &mut Reader<'_>, key: &str) -> Result<ValueKind, LibraryError> {
     let at = reader.at();
     let number = reader.u32(key)?;
-    ValueKind::of(number)
-        .ok_or_else(|| reader.damaged(at, key, format!("value type {number} does not exist")))
+    let kind = KINDS.get(number as usize).map(|&(kind, _)| kind);
+    kind.ok_or_else(|| reader.damaged(at, key, format!("value type {number} does not exist")))
 }
 
 /// Published vocabularies hold byte strings that are not UTF-8.

@@ -3,7 +3,7 @@
 use super::file::GgufFile;
 use super::values::Value;
 use crate::library::LibraryError;
-use crate::library::tokenizer::{Fingerprint, Scheme, TokenKind, TokenizerError, Vocabulary};
+use crate::library::tokenizer::{Fingerprint, Scheme, TokenKind, Vocabulary};
 
 /// Reads the vocabulary with its rules.
 pub(super) fn vocabulary(file: &GgufFile) -> Result<Vocabulary, LibraryError> {
@@ -36,13 +36,10 @@ pub(super) fn is_sentence_piece(file: &GgufFile) -> Result<bool, LibraryError> {
     match needed(file, "tokenizer.ggml.model", GgufFile::text)? {
         "llama" => Ok(true),
         "gpt2" => Ok(false),
-        other => Err(TokenizerError::Unsupported {
-            origin: file.name().to_owned(),
-            what: "tokenizer.ggml.model",
-            found: other.to_owned(),
-            supported: "llama, gpt2",
+        other => {
+            let what = "tokenizer.ggml.model";
+            Err(LibraryError::tokenizer_kind(file.name(), what, other, "llama, gpt2"))
         }
-        .into()),
     }
 }
 
@@ -97,9 +94,7 @@ fn needed<'a, T>(
     key: &str,
     read: impl FnOnce(&'a GgufFile, &str) -> Result<Option<T>, LibraryError>,
 ) -> Result<T, LibraryError> {
-    read(file, key)?.ok_or_else(|| LibraryError::Missing {
-        origin: file.name().to_owned(),
-        file: format!("metadata `{key}`"),
-        remedy: "use a GGUF file that contains its tokenizer",
-    })
+    let remedy = "use a GGUF file that contains its tokenizer";
+    let missing = || LibraryError::missing(file.name(), format!("metadata `{key}`"), remedy);
+    read(file, key)?.ok_or_else(missing)
 }

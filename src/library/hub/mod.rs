@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use hf_hub::api::RepoInfo;
 use hf_hub::{Cache, CacheRepo, Repo, RepoType};
+use serde::Deserialize;
 
 use crate::files::home_dir;
 pub use error::HubError;
@@ -32,7 +33,8 @@ pub use progress::DownloadProgress;
 use transfer::Missing;
 
 /// A repository, or one model of it: `owner/name[@revision][:file or quantisation]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct HubId {
     /// `owner/name`.
     pub repo: String,
@@ -64,6 +66,14 @@ impl HubId {
             revision: revision.map(str::to_owned),
             file: file.map(str::to_owned),
         })
+    }
+}
+
+impl TryFrom<String> for HubId {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| format!("`{text}` is not the name of a repository"))
     }
 }
 

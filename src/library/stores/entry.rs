@@ -1,7 +1,7 @@
 //! A model on this machine, as a list shows it. It must never read a file.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::facts::{Facts, Runs};
 use crate::library::Spec;
@@ -113,6 +113,12 @@ pub struct Skipped {
     pub path: PathBuf,
     /// The reason, and what to do if possible.
     pub reason: String,
+}
+
+impl Skipped {
+    pub(super) fn new(path: &Path, reason: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), reason: reason.into() }
+    }
 }
 
 impl fmt::Display for Skipped {

@@ -1,16 +1,14 @@
 //! What the headers of a model's files say, in any format. It must not depend on where the files
 //! were found, and must never read a weight.
 
-use std::path::Path;
-
-use crate::kernels::{Format, Storage};
+use crate::kernels::Storage;
+use crate::library::LibraryError;
 use crate::library::folder::{Folder, json};
 use crate::library::hf_names::NamedTensors;
 use crate::library::pickle::PickledTensors;
 use crate::library::safetensors::Tensors;
 use crate::library::sizes::{self, Size, pass_bytes};
 use crate::library::tokenizer::Fingerprint;
-use crate::library::{LibraryError, gguf};
 use crate::model::Config;
 use crate::model::head::{FusionKind, HeadConfig, TensorSource};
 
@@ -57,25 +55,6 @@ pub enum Runs {
 }
 
 impl Facts {
-    /// For a GGUF file, together with its other shards.
-    pub(super) fn of_gguf(path: &Path) -> Self {
-        let found = gguf::summary(path);
-        let format = found.size.as_ref().and_then(Size::format);
-        Self {
-            title: found.title,
-            architecture: found.architecture,
-            quantisation: found.mixture.map(str::to_owned).or_else(|| format.map(named)),
-            runs: found.config.map(|(config, pass_bytes)| {
-                let config = Box::new(config);
-                Runs::Model { config, pass_bytes }
-            }),
-            vocabulary: found.vocabulary,
-            problem: found.problem.map(|problem| problem.to_string()),
-            ..Self::default()
-        }
-        .sized(found.size.as_ref())
-    }
-
     /// For a folder with a `config.json`: a model or a draft head.
     pub(in crate::library) fn of_folder(folder: &Folder) -> Self {
         let mut facts = Self::default();
@@ -89,30 +68,25 @@ impl Facts {
         let file = folder.need("config.json", "download all files of the model")?;
         let settings = json(&file)?;
         self.architecture = settings["model_type"].as_str().map(str::to_owned);
-        let head = |fusion| {
+        let tensors = Tensors::open(folder)?;
+        let (size, fusion) = match &tensors {
+            Some(tensors) => (sizes::of(tensors.weights()), fusion(tensors)),
+            None => {
+                let pickled = PickledTensors::open(folder)?;
+                (sizes::of(pickled.weights()), fusion(&pickled))
+            }
+        };
+        self.note_size(&size);
+        if let Some(fusion) = fusion {
             let config = HeadConfig::of_kind(&settings, fusion);
             let config = Box::new(config.map_err(LibraryError::config(file.name()))?);
-            Ok::<_, LibraryError>(Some(Runs::Head { config, fusion }))
-        };
-        let Some(tensors) = Tensors::open(folder)? else {
-            let tensors = PickledTensors::open(folder)?;
-            *self = std::mem::take(self).sized(Some(&sizes::of(tensors.weights())));
-            let Some(fusion) = fusion(&tensors) else {
-                return Err(LibraryError::Missing {
-                    origin: folder.name(),
-                    file: "model.safetensors".to_owned(),
-                    remedy: "download the model in safetensors format, or use its GGUF file",
-                });
-            };
-            self.runs = head(fusion)?;
-            return Ok(());
-        };
-        let size = sizes::of(tensors.weights());
-        *self = std::mem::take(self).sized(Some(&size));
-        if let Some(fusion) = fusion(&tensors) {
-            self.runs = head(fusion)?;
+            self.runs = Some(Runs::Head { config, fusion });
             return Ok(());
         }
+        let Some(tensors) = tensors else {
+            let remedy = "download the model in safetensors format, or use its GGUF file";
+            return Err(LibraryError::missing(folder.name(), "model.safetensors", remedy));
+        };
         let config = Config::from_hf_json(&settings).map_err(LibraryError::config(file.name()))?;
         let tokenizer =
             folder.need("tokenizer.json", "download it, or use the model's GGUF file")?;
@@ -123,19 +97,15 @@ impl Facts {
         Ok(())
     }
 
-    fn sized(self, size: Option<&Size>) -> Self {
-        let Some(size) = size else { return self };
-        Self {
-            parameters: Some(size.parameters),
-            quantisation: self.quantisation.or_else(|| size.format().map(named)),
-            expanded: size.format().is_some_and(|format| format.storage() == Storage::Expanded),
-            ..self
+    /// Fills in what follows from all tensors.
+    pub(in crate::library) fn note_size(&mut self, size: &Size) {
+        let format = size.format();
+        self.parameters = Some(size.parameters);
+        self.expanded = format.is_some_and(|format| format.storage() == Storage::Expanded);
+        if self.quantisation.is_none() {
+            self.quantisation = format.map(|format| format.name().to_owned());
         }
     }
-}
-
-fn named(format: Format) -> String {
-    format.name().to_owned()
 }
 
 fn fusion(tensors: &dyn TensorSource) -> Option<FusionKind> {

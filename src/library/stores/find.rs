@@ -3,18 +3,18 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+
+use rayon::ThreadPoolBuilder;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use super::entry::{Located, ModelEntry, Skipped, Store};
 use super::facts::Facts;
 use super::ollama;
 use super::places::ModelPlaces;
-use super::walk::{Files, entries, ggufs_in, walk, why};
+use super::walk::{Files, ggufs_in, listed, walk};
 use crate::library::folder::Folder;
 use crate::library::titles::{self, HeaderName};
-use crate::library::{Spec, bundled};
+use crate::library::{Spec, bundled, gguf};
 
 /// The number of threads that read headers: on a disk that is not cached they mostly wait.
 const READERS: usize = 8;
@@ -74,33 +74,34 @@ pub fn model_at(path: &Path, found: &[ModelEntry]) -> ModelEntry {
 pub fn locate(places: &ModelPlaces) -> (Vec<Located>, Vec<Skipped>) {
     let mut shelf = Shelf::default();
     shelf.put(bundled_target());
-    for root in &places.folders {
-        if root.is_dir() {
-            shelf.put_all_below(root, Store::Folder);
-        } else {
-            let reason =
-                "the folder does not exist; correct `model_folders` in the settings".to_owned();
-            shelf.skipped.push(Skipped { path: root.clone(), reason });
-        }
-    }
-    for (folder, store) in &places.near {
-        for files in ggufs_in(folder, &mut shelf.skipped) {
-            let long = files.path().with_extension("").display().to_string();
-            shelf.put(ListedModel::of(files, *store, long));
-        }
-    }
-    for cache in &places.hub {
-        hub_cache(cache, &mut shelf);
-    }
-    for root in places.lm_studio.iter().filter(|root| root.exists()) {
-        shelf.put_all_below(root, Store::LmStudio);
-    }
-    for store in &places.ollama {
-        for tagged in ollama::models(store, &mut shelf.skipped) {
-            let files = Files::Gguf(vec![tagged.blob]);
-            let mut model = ListedModel::of(files, Store::Ollama, tagged.name.clone());
-            model.located.name = tagged.name;
-            shelf.put(model);
+    for (store, root) in &places.0 {
+        match store {
+            Store::Bundled => {}
+            Store::Folder if !root.is_dir() => shelf.skipped.push(Skipped::new(
+                root,
+                "the folder does not exist; correct `model_folders` in the settings",
+            )),
+            Store::Folder | Store::LmStudio => {
+                for files in walk(root, &mut shelf.skipped) {
+                    let long = below(root, &files);
+                    shelf.put(ListedModel::of(files, *store, long));
+                }
+            }
+            Store::Current | Store::Downloads => {
+                for files in ggufs_in(root, &mut shelf.skipped) {
+                    let long = files.path().with_extension("").display().to_string();
+                    shelf.put(ListedModel::of(files, *store, long));
+                }
+            }
+            Store::Hub => hub_cache(root, &mut shelf),
+            Store::Ollama => {
+                for tagged in ollama::models(root, &mut shelf.skipped) {
+                    let files = Files::at(&tagged.blob);
+                    let mut model = ListedModel::of(files, *store, tagged.name.clone());
+                    model.located.name = tagged.name;
+                    shelf.put(model);
+                }
+            }
         }
     }
     (named_apart(shelf.places), shelf.skipped)
@@ -139,14 +140,9 @@ struct ListedModel {
 impl ListedModel {
     /// Called after its file or folder.
     fn of(files: Files, store: Store, long: String) -> Self {
-        let name = files.stem();
         let key = files.key();
         let bytes = files.bytes();
-        let path = files.path().to_owned();
-        let (spec, paths) = match files {
-            Files::Gguf(paths) => (Spec::Gguf(path), paths),
-            Files::Folder(folder, _) => (Spec::Folder(path), vec![folder]),
-        };
+        let Files { spec, paths, stem: name, .. } = files;
         let aliases = Vec::new();
         Self { located: Located { name, aliases, store, spec, paths, bytes }, long, key }
     }
@@ -176,55 +172,26 @@ impl Shelf {
         }
         self.places.push(place);
     }
-
-    fn put_all_below(&mut self, root: &Path, store: Store) {
-        for files in walk(root, &mut self.skipped) {
-            let long = below(root, &files);
-            self.put(ListedModel::of(files, store, long));
-        }
-    }
 }
 
 /// The path from `root` to a model, without its file's extension.
 fn below(root: &Path, files: &Files) -> String {
-    let folder = match files {
-        Files::Gguf(_) => files.path().parent(),
-        Files::Folder(folder, _) => folder.parent(),
-    };
-    let inside = folder.and_then(|folder| folder.strip_prefix(root).ok()).unwrap_or(Path::new(""));
-    let parts = inside.iter().map(|part| part.to_string_lossy().into_owned());
-    parts.chain([files.stem()]).collect::<Vec<_>>().join("/")
+    let inside = files.path().parent().and_then(|folder| folder.strip_prefix(root).ok());
+    let parts = inside.into_iter().flat_map(Path::iter).map(|part| part.to_string_lossy());
+    parts.chain([files.stem.as_str().into()]).collect::<Vec<_>>().join("/")
 }
 
 /// The hub's cache: `models--OWNER--NAME/snapshots/COMMIT/…` are links into `blobs`, and `refs`
 /// contains the commit of each branch.
 fn hub_cache(cache: &Path, shelf: &mut Shelf) {
-    let repos = match entries(cache) {
-        Ok(repos) => repos,
-        // Nothing was ever downloaded.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
-        Err(error) => {
-            return shelf.skipped.push(Skipped { path: cache.to_owned(), reason: why(&error) });
-        }
-    };
-    for repo in repos {
+    for repo in listed(cache, &mut shelf.skipped) {
         let folder = repo.file_name();
         let Some(id) = folder.to_str().and_then(|name| name.strip_prefix("models--")) else {
             continue;
         };
         let id = id.replacen("--", "/", 1);
-        let snapshots = repo.path().join("snapshots");
-        if !snapshots.exists() {
-            continue;
-        }
         let main = fs::read_to_string(repo.path().join("refs/main")).unwrap_or_default();
-        let mut commits = match entries(&snapshots) {
-            Ok(commits) => commits,
-            Err(error) => {
-                shelf.skipped.push(Skipped { path: snapshots, reason: why(&error) });
-                continue;
-            }
-        };
+        let mut commits = listed(&repo.path().join("snapshots"), &mut shelf.skipped);
         // The branch comes first: what older snapshots share with it is listed under its name.
         commits.sort_by_key(|commit| commit.file_name() != main.trim());
         for commit in commits {
@@ -238,18 +205,18 @@ fn hub_cache(cache: &Path, shelf: &mut Shelf) {
 fn snapshot(root: &Path, id: &str, shelf: &mut Shelf) {
     for files in walk(root, &mut shelf.skipped) {
         let long = format!("{id}/{}", below(root, &files));
-        let mut model = ListedModel::of(files.clone(), Store::Hub, long);
-        match &files {
-            Files::Folder(folder, _) if folder == root => {
+        let mut model = ListedModel::of(files, Store::Hub, long);
+        match &model.located.spec {
+            Spec::Folder(folder) if folder == root => {
                 model.located.name = id.rsplit('/').next().unwrap_or(id).to_owned();
                 model.located.aliases.push(id.to_owned());
                 model.long = id.to_owned();
             }
-            Files::Folder(..) => {}
-            Files::Gguf(_) => {
-                let file = files.path().strip_prefix(root).unwrap_or(root);
+            Spec::Gguf(file) => {
+                let file = file.strip_prefix(root).unwrap_or(root);
                 model.located.aliases.push(format!("{id}:{}", file.display()));
             }
+            _ => {}
         }
         shelf.put(model);
     }
@@ -280,28 +247,16 @@ fn named_apart(mut places: Vec<ListedModel>) -> Vec<Located> {
 
 /// Reads the headers of all models, several at a time.
 fn read_all(located: Vec<Located>) -> Vec<ModelEntry> {
-    let facts: Vec<OnceLock<Facts>> = located.iter().map(|_| OnceLock::new()).collect();
-    let next = AtomicUsize::new(0);
-    let reader = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let (Some(model), Some(place)) = (located.get(at), facts.get(at)) else { break };
-            place.get_or_init(|| read_one(model));
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 0..READERS.min(located.len()) {
-            scope.spawn(reader);
-        }
-    });
-    let facts = facts.into_iter().map(|facts| facts.into_inner().unwrap_or_default());
-    let entries = located.into_iter().zip(facts);
-    entries.map(|(located, facts)| ModelEntry { located, facts }).collect()
+    let read = |located: Located| ModelEntry { facts: read_one(&located), located };
+    match ThreadPoolBuilder::new().num_threads(READERS).build() {
+        Ok(pool) => pool.install(|| located.into_par_iter().map(read).collect()),
+        Err(_) => located.into_iter().map(read).collect(),
+    }
 }
 
 fn read_one(located: &Located) -> Facts {
     match &located.spec {
-        Spec::Gguf(path) => Facts::of_gguf(path),
+        Spec::Gguf(path) => gguf::facts(path),
         Spec::Folder(path) => {
             let facts = Facts::of_folder(&Folder::Disk(path.clone()));
             // Snapshots of the hub have a commit after the name.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::entry::Skipped;
-use super::walk::{entries, why};
+use super::walk::{listed, why};
 use crate::files::read_text;
 
 /// The most bytes of a manifest; they have about 1000.
@@ -36,17 +36,10 @@ pub(super) struct Tagged {
 /// All models in a store, in the order of their names.
 pub(super) fn models(store: &Path, skipped: &mut Vec<Skipped>) -> Vec<Tagged> {
     let mut search = Search { store, found: Vec::new(), skipped };
-    match entries(store) {
-        Ok(top) => {
-            for folder in top {
-                if folder.file_name().as_encoded_bytes().starts_with(b"manifest") {
-                    search.tags(&folder.path(), &mut Vec::new());
-                }
-            }
+    for folder in listed(store, search.skipped) {
+        if folder.file_name().as_encoded_bytes().starts_with(b"manifest") {
+            search.tags(&folder.path(), &mut Vec::new());
         }
-        // A machine without Ollama.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => search.skip(store, why(&error)),
     }
     let mut found = search.found;
     found.sort_by(|a, b| a.name.cmp(&b.name));
@@ -61,35 +54,29 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn skip(&mut self, path: &Path, reason: impl Into<String>) {
-        self.skipped.push(Skipped { path: path.to_owned(), reason: reason.into() });
-    }
-
     /// Walks down to the tags; `above` has the names of the folders on the way.
     fn tags(&mut self, folder: &Path, above: &mut Vec<String>) {
-        let entries = match entries(folder) {
-            Ok(entries) => entries,
-            Err(error) => return self.skip(folder, why(&error)),
-        };
-        for entry in entries {
+        for entry in listed(folder, self.skipped) {
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.starts_with('.') {
                 continue;
             }
             // A tag may be a link to a manifest among the blobs; a folder is never a link.
-            match fs::metadata(&path) {
-                Ok(metadata) if !metadata.is_dir() => match blob(self.store, &path) {
-                    Ok(blob) => self.found.push(Tagged { name: readable(above, &name), blob }),
-                    Err(reason) => self.skip(&path, reason),
-                },
+            let blob = match fs::metadata(&path) {
+                Ok(metadata) if !metadata.is_dir() => blob(self.store, &path),
                 Ok(_) if above.len() + 1 < DEPTH && !path.is_symlink() => {
                     above.push(name);
                     self.tags(&path, above);
                     above.pop();
+                    continue;
                 }
-                Ok(_) => self.skip(&path, "a folder where a manifest should be"),
-                Err(error) => self.skip(&path, why(&error)),
+                Ok(_) => Err("a folder where a manifest should be".to_owned()),
+                Err(error) => Err(why(&error)),
+            };
+            match blob {
+                Ok(blob) => self.found.push(Tagged { name: readable(above, &name), blob }),
+                Err(reason) => self.skipped.push(Skipped::new(&path, reason)),
             }
         }
     }
@@ -130,15 +117,12 @@ fn blob(store: &Path, manifest: &Path) -> Result<PathBuf, String> {
         None => return Err(torn("schemaVersion is missing".to_owned())),
     }
     let layers = manifest.layers.unwrap_or_default();
-    let of_type = |kind: &str| layers.iter().filter(|layer| layer.media_type == kind).count();
-    let models = of_type(MODEL);
-    let adapters = of_type(ADAPTER);
-    if adapters > 0 {
+    let of_type = |kind: &'static str| layers.iter().filter(move |it| it.media_type == kind);
+    if of_type(ADAPTER).next().is_some() {
         return Err("a model with an adapter, which is not supported".to_owned());
     }
-    let Some(model) = layers.iter().find(|layer| layer.media_type == MODEL) else {
-        return Err("it has no GGUF model".to_owned());
-    };
+    let Some(model) = of_type(MODEL).next() else { return Err("it has no GGUF model".to_owned()) };
+    let models = of_type(MODEL).count();
     if models > 1 {
         return Err(format!("a model in {models} parts, which is not supported"));
     }

@@ -12,43 +12,33 @@ use crate::library::spec::expand;
 /// The most bytes of LM Studio's files that are read.
 const LONGEST: u64 = 1 << 20;
 
-/// Folders to search. They are read, never written.
+/// Folders to search, each with whose it is. They are read, never written. In the folder where the
+/// program was started and in that for downloads only the GGUF files themselves count, not their
+/// subfolders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ModelPlaces {
-    /// Folders that the user names; a missing one is reported.
-    pub folders: Vec<PathBuf>,
-    /// Folders of which only the GGUF files themselves are used, not their subfolders: where the
-    /// program was started, and where downloads go.
-    pub near: Vec<(PathBuf, Store)>,
-    /// Caches of the hub's programs.
-    pub hub: Vec<PathBuf>,
-    /// LM Studio's model folders.
-    pub lm_studio: Vec<PathBuf>,
-    /// Ollama's stores.
-    pub ollama: Vec<PathBuf>,
-}
+pub struct ModelPlaces(pub Vec<(Store, PathBuf)>);
 
 impl ModelPlaces {
     /// Where the programs of this machine store models, as they read the environment, and the
     /// `folders` in the settings (`~/` is the user's home).
     pub fn of_machine(folders: &[String]) -> Self {
         let home = home_dir();
-        Self {
-            folders: folders.iter().map(|folder| expand(folder)).collect(),
-            near: [
-                (std::env::current_dir().ok(), Store::Current),
-                (download_dir(), Store::Downloads),
-            ]
+        let ollama = match std::env::var_os("OLLAMA_MODELS").filter(|folder| !folder.is_empty()) {
+            Some(folder) => vec![folder.into()],
+            None => ollama(home.as_deref()),
+        };
+        let stores: [(Store, Vec<PathBuf>); 6] = [
+            (Store::Folder, folders.iter().map(|folder| expand(folder)).collect()),
+            (Store::Current, std::env::current_dir().into_iter().collect()),
+            (Store::Downloads, download_dir().into_iter().collect()),
+            (Store::Hub, Hub::from_env().map(|hub| hub.cache).into_iter().collect()),
+            (Store::LmStudio, home.as_deref().map(lm_studio).unwrap_or_default()),
+            (Store::Ollama, ollama),
+        ];
+        let rows = stores
             .into_iter()
-            .filter_map(|(folder, store)| Some((folder?, store)))
-            .collect(),
-            hub: Hub::from_env().map(|hub| hub.cache).into_iter().collect(),
-            lm_studio: home.as_deref().map(lm_studio).unwrap_or_default(),
-            ollama: match std::env::var_os("OLLAMA_MODELS").filter(|folder| !folder.is_empty()) {
-                Some(folder) => vec![folder.into()],
-                None => ollama(home.as_deref()),
-            },
-        }
+            .flat_map(|(store, folders)| folders.into_iter().map(move |folder| (store, folder)));
+        Self(rows.collect())
     }
 }
 

@@ -2,11 +2,13 @@
 //! files. It opens no file. It must not depend on whose folder it is.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::entry::Skipped;
+use crate::library::Spec;
 use crate::library::shard_names::all_numbered;
 
 /// How many levels of subfolders are searched; LM Studio and the hub need four.
@@ -19,76 +21,75 @@ const WEIGHTS: [&str; 3] =
 
 /// The files of one model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Files {
-    /// A GGUF file, or all files of a model in several.
-    Gguf(Vec<PathBuf>),
-    /// A folder, and a file in it that holds weights or lists them.
-    Folder(PathBuf, PathBuf),
+pub(super) struct Files {
+    /// What opens them: the (first) GGUF file, or the folder.
+    pub(super) spec: Spec,
+    /// The files (GGUF), or the folder.
+    pub(super) paths: Vec<PathBuf>,
+    /// The name of the file without its extension and number, or of the folder.
+    pub(super) stem: String,
+    /// The (first) file that holds weights or lists them.
+    weights: PathBuf,
 }
 
 impl Files {
     /// Those at a path that was named, whether or not they are a model.
     pub(super) fn at(path: &Path) -> Self {
-        if path.is_dir() {
-            let weights = WEIGHTS.iter().map(|name| path.join(name)).find(|file| file.exists());
-            return Self::Folder(path.to_owned(), weights.unwrap_or_else(|| path.join(WEIGHTS[0])));
+        if !path.is_dir() {
+            return Self::gguf(path.to_owned());
         }
-        match all_numbered(path) {
-            Some((_, all)) if all.len() > 1 => Self::Gguf(all),
-            _ => Self::Gguf(vec![path.to_owned()]),
-        }
+        let weights = WEIGHTS.into_iter().find(|name| path.join(name).exists());
+        Self::folder(path, weights.unwrap_or(WEIGHTS[0]))
     }
 
-    /// A path that identifies the same files again.
-    pub(super) fn key(&self) -> Option<PathBuf> {
-        let first = match self {
-            Self::Gguf(paths) => paths.first()?,
-            Self::Folder(_, weights) => weights,
+    /// A GGUF file, or all files of the model to which it belongs.
+    fn gguf(path: PathBuf) -> Self {
+        let (stem, paths) = match all_numbered(&path) {
+            Some((stem, all)) if all.len() > 1 => (stem.to_owned(), all),
+            _ => (text(path.file_stem()), vec![path]),
         };
-        fs::canonicalize(first).ok()
+        let first = paths[0].clone();
+        Self { spec: Spec::Gguf(first.clone()), paths, stem, weights: first }
     }
 
-    /// Bytes of the existing weight files.
-    pub(super) fn bytes(&self) -> u64 {
-        let size = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
-        match self {
-            Self::Gguf(paths) => paths.iter().map(|path| size(path)).sum(),
-            Self::Folder(_, weights) if weights.extension().is_some_and(|end| end != "json") => {
-                size(weights)
-            }
-            Self::Folder(folder, _) => {
-                let files = fs::read_dir(folder).into_iter().flatten().flatten();
-                let paths = files.map(|file| file.path());
-                let shards =
-                    paths.filter(|path| path.extension().is_some_and(|end| end == "safetensors"));
-                shards.map(|path| size(&path)).sum()
-            }
-        }
-    }
-
-    /// The name of the file without its extension and number, or of the folder.
-    pub(super) fn stem(&self) -> String {
-        let text = |name: Option<&std::ffi::OsStr>| {
-            name.unwrap_or_default().to_string_lossy().into_owned()
-        };
-        match self {
-            Self::Gguf(paths) => match paths.as_slice() {
-                [only] => text(only.file_stem()),
-                [first, ..] => all_numbered(first)
-                    .map_or_else(|| text(first.file_stem()), |(stem, _)| stem.to_owned()),
-                [] => String::new(),
-            },
-            Self::Folder(folder, _) => text(folder.file_name()),
+    /// A folder of Hugging Face files.
+    fn folder(folder: &Path, weights: &str) -> Self {
+        Self {
+            spec: Spec::Folder(folder.to_owned()),
+            paths: vec![folder.to_owned()],
+            stem: text(folder.file_name()),
+            weights: folder.join(weights),
         }
     }
 
     /// Where it is: its (first) file, or its folder.
     pub(super) fn path(&self) -> &Path {
-        match self {
-            Self::Gguf(paths) => paths.first().map_or(Path::new(""), PathBuf::as_path),
-            Self::Folder(folder, _) => folder,
+        &self.paths[0]
+    }
+
+    /// A path that identifies the same files again.
+    pub(super) fn key(&self) -> Option<PathBuf> {
+        fs::canonicalize(&self.weights).ok()
+    }
+
+    /// Bytes of the existing weight files.
+    pub(super) fn bytes(&self) -> u64 {
+        let size = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
+        let ends = |path: &Path, end: &str| path.extension().is_some_and(|it| it == end);
+        match &self.spec {
+            Spec::Gguf(_) => self.paths.iter().map(|path| size(path)).sum(),
+            Spec::Folder(folder) if ends(&self.weights, "json") => {
+                let files = fs::read_dir(folder).into_iter().flatten().flatten();
+                let paths = files.map(|file| file.path());
+                paths.filter(|path| ends(path, "safetensors")).map(|path| size(&path)).sum()
+            }
+            _ => size(&self.weights),
         }
     }
+}
+
+fn text(name: Option<&OsStr>) -> String {
+    name.unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// All models in `root` and below it, in the order of their paths. What cannot be examined goes to
@@ -104,9 +105,8 @@ pub(super) fn walk(root: &Path, skipped: &mut Vec<Skipped>) -> Vec<Files> {
 pub(super) fn ggufs_in(folder: &Path, skipped: &mut Vec<Skipped>) -> Vec<Files> {
     let mut walk = Walk { skipped, seen: HashSet::new(), looked_at: 0, found: Vec::new() };
     for entry in entries(folder).unwrap_or_default() {
-        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
         if is_gguf(&entry.path()) && !is_hidden(&entry) {
-            walk.gguf(entry.path(), is_link);
+            walk.gguf(&entry);
         }
     }
     walk.found
@@ -121,8 +121,19 @@ fn is_hidden(entry: &fs::DirEntry) -> bool {
     entry.file_name().as_encoded_bytes().starts_with(b".")
 }
 
+/// The entries of a folder, sorted by name. A folder that cannot be read goes to `skipped`, unless
+/// it does not exist: nothing was ever stored there.
+pub(super) fn listed(folder: &Path, skipped: &mut Vec<Skipped>) -> Vec<fs::DirEntry> {
+    entries(folder).unwrap_or_else(|error| {
+        if error.kind() != io::ErrorKind::NotFound {
+            skipped.push(Skipped::new(folder, why(&error)));
+        }
+        Vec::new()
+    })
+}
+
 /// The entries of a folder, sorted by name.
-pub(super) fn entries(folder: &Path) -> io::Result<Vec<fs::DirEntry>> {
+fn entries(folder: &Path) -> io::Result<Vec<fs::DirEntry>> {
     let mut entries: Vec<_> = fs::read_dir(folder)?.collect::<io::Result<_>>()?;
     entries.sort_by_key(fs::DirEntry::file_name);
     Ok(entries)
@@ -161,18 +172,19 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn skip(&mut self, path: &Path, reason: impl Into<String>) {
-        self.skipped.push(Skipped { path: path.to_owned(), reason: reason.into() });
+        self.skipped.push(Skipped::new(path, reason));
     }
 
     fn folder(&mut self, folder: &Path, depth: usize) {
         let entries = match fs::canonicalize(folder) {
-            Ok(place) if !self.seen.insert(place.clone()) => {
-                return self.skip(
-                    folder,
-                    format!("a link to {}, which is already listed", place.display()),
-                );
+            Ok(place) if self.seen.contains(&place) => {
+                let reason = format!("a link to {}, which is already listed", place.display());
+                return self.skip(folder, reason);
             }
-            Ok(_) => entries(folder),
+            Ok(place) => {
+                self.seen.insert(place);
+                entries(folder)
+            }
             Err(error) => Err(error),
         };
         let entries = match entries {
@@ -182,12 +194,11 @@ impl Walk<'_> {
         if depth > DEEPEST {
             return self.skip(folder, "nested too deeply; add this folder to `model_folders`");
         }
-        let names: Vec<_> = entries.iter().map(fs::DirEntry::file_name).collect();
-        let has = |name: &str| names.iter().any(|other| other == name);
+        let has = |name: &str| entries.iter().any(|entry| entry.file_name() == name);
         if has("config.json")
             && let Some(weights) = WEIGHTS.into_iter().find(|name| has(name))
         {
-            self.found.push(Files::Folder(folder.to_owned(), folder.join(weights)));
+            self.found.push(Files::folder(folder, weights));
         }
         let mut below = Vec::new();
         for entry in entries {
@@ -200,21 +211,18 @@ impl Walk<'_> {
             if is_hidden(&entry) {
                 continue;
             }
-            let is_gguf = is_gguf(&path);
-            let kind = match entry.file_type() {
-                Ok(kind) if kind.is_symlink() && !is_gguf => {
-                    fs::metadata(&path).map(|m| m.is_dir())
-                }
-                Ok(kind) if is_gguf => {
-                    self.gguf(path, kind.is_symlink());
-                    continue;
-                }
-                kind => kind.map(|kind| kind.is_dir()),
-            };
-            match kind {
-                Ok(true) => below.push(path),
-                Ok(false) => {}
-                Err(error) => self.skip(&path, why(&error)),
+            if is_gguf(&path) {
+                self.gguf(&entry);
+                continue;
+            }
+            match entry.file_type() {
+                Ok(kind) if kind.is_file() => {}
+                // Links are followed.
+                _ => match fs::metadata(&path) {
+                    Ok(metadata) if metadata.is_dir() => below.push(path),
+                    Ok(_) => {}
+                    Err(error) => self.skip(&path, why(&error)),
+                },
             }
         }
         for folder in below {
@@ -222,24 +230,20 @@ impl Walk<'_> {
         }
     }
 
-    fn gguf(&mut self, path: PathBuf, is_link: bool) {
+    fn gguf(&mut self, entry: &fs::DirEntry) {
+        let path = entry.path();
         match fs::metadata(&path) {
             Ok(metadata) if metadata.is_file() => {}
-            Ok(metadata) if metadata.is_dir() && !is_link => {
+            Ok(metadata) if metadata.is_dir() && !path.is_symlink() => {
                 return self.skip(&path, "a folder with the name of a file");
             }
             Ok(_) => return self.skip(&path, "not a regular file"),
             Err(error) => return self.skip(&path, why(&error)),
         }
-        match all_numbered(&path) {
-            Some((_, all)) if all.len() > 1 => {
-                // Its other files are found too, but the model is listed only once.
-                let files = Files::Gguf(all);
-                if !self.found.contains(&files) {
-                    self.found.push(files);
-                }
-            }
-            _ => self.found.push(Files::Gguf(vec![path])),
+        // The other files of a model in several are found too, but the model is listed only once.
+        let files = Files::gguf(path);
+        if files.paths.len() == 1 || !self.found.contains(&files) {
+            self.found.push(files);
         }
     }
 }

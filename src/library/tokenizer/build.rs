@@ -1,36 +1,41 @@
 //! A [`Tokenizer`] from a bare [`Vocabulary`]. It must not depend on files.
 
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokenizers::decoders::byte_level::ByteLevel;
+use tokenizers::normalizers::NFC;
 use tokenizers::{AddedToken, DecoderWrapper, NormalizerWrapper, PreTokenizerWrapper};
 
-use super::vocabulary::{Scheme, TokenKind, Vocabulary};
-use super::{Tokenizer, TokenizerError, byte_level, sentence_piece};
+use super::vocabulary::{Scheme, TokenKind, Vocabulary, bpe};
+use super::{Tokenizer, byte_level, sentence_piece};
+use crate::library::LibraryError;
 
 impl Vocabulary {
     /// Builds the tokenizer; `origin` names the file in errors.
-    pub(in crate::library) fn build(self, origin: &str) -> Result<Tokenizer, TokenizerError> {
-        let unreadable = |error: tokenizers::Error| TokenizerError::unreadable(origin, error);
+    pub(in crate::library) fn build(self, origin: &str) -> Result<Tokenizer, LibraryError> {
+        let unreadable = |error: tokenizers::Error| LibraryError::tokenizer(origin, error);
         let mut tokenizer = match &self.scheme {
             Scheme::SentencePiece { scores, space_first } => {
-                let spaces = sentence_piece::spaces(*space_first);
                 let model = sentence_piece::model(&self, scores).map_err(unreadable)?;
                 let mut tokenizer = tokenizers::Tokenizer::new(model);
-                let normalizer: NormalizerWrapper = part(&spaces.normalizer, origin)?;
+                let (normalizer, decoder) = sentence_piece::spaces(*space_first);
+                let normalizer: NormalizerWrapper = part(&normalizer, origin)?;
                 tokenizer.with_normalizer(Some(normalizer)).map_err(unreadable)?;
-                tokenizer.with_decoder(Some(part::<DecoderWrapper>(&spaces.decoder, origin)?));
+                tokenizer.with_decoder(Some(part::<DecoderWrapper>(&decoder, origin)?));
                 tokenizer
             }
             Scheme::ByteLevel { merges, pre } => {
                 let words = byte_level::words(pre, origin)?;
-                let model = byte_level::model(&self, merges, words.whole_words);
+                let pairs = merges.iter().filter_map(|merge| merge.split_once(' '));
+                let merges = pairs.map(|(left, right)| (left.to_owned(), right.to_owned()));
+                let model = bpe(&self, merges.collect(), |builder| {
+                    builder.ignore_merges(words.whole_words)
+                });
                 let mut tokenizer = tokenizers::Tokenizer::new(model.map_err(unreadable)?);
                 if words.composed {
-                    let composed: NormalizerWrapper = part(&json!({"type": "NFC"}), origin)?;
-                    tokenizer.with_normalizer(Some(composed)).map_err(unreadable)?;
+                    tokenizer.with_normalizer(Some(NFC)).map_err(unreadable)?;
                 }
-                let cuts: PreTokenizerWrapper = part(&words.pre_tokenizer, origin)?;
+                let cuts: PreTokenizerWrapper = part(&words.pre_tokenizer(), origin)?;
                 tokenizer.with_pre_tokenizer(Some(cuts));
                 tokenizer.with_decoder(Some(ByteLevel::default()));
                 tokenizer
@@ -54,6 +59,6 @@ impl Vocabulary {
 }
 
 /// A part of the library, from its JSON form, which its users know.
-fn part<T: DeserializeOwned>(json: &Value, origin: &str) -> Result<T, TokenizerError> {
-    T::deserialize(json).map_err(|error| TokenizerError::unreadable(origin, error))
+fn part<T: DeserializeOwned>(json: &Value, origin: &str) -> Result<T, LibraryError> {
+    T::deserialize(json).map_err(|error| LibraryError::tokenizer(origin, error))
 }

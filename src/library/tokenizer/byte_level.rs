@@ -2,15 +2,13 @@
 //! a text into words.
 
 use serde_json::{Value, json};
-use tokenizers::models::bpe::BPE;
 
-use super::TokenizerError;
-use super::vocabulary::{Vocabulary, bpe};
+use crate::library::LibraryError;
 
 /// How a text is split into the words within which merging happens.
 pub(super) struct Words {
-    /// The library's JSON form.
-    pub(super) pre_tokenizer: Value,
+    /// The cuts, one after the other.
+    cuts: &'static [&'static str],
     /// Whether a word that is a token is always that token, independent of the merges.
     pub(super) whole_words: bool,
     /// Whether the text is first converted to Unicode's composed form (NFC).
@@ -67,7 +65,7 @@ const DEFAULT: [&str; 4] = [
 const ONE_DIGIT: &str = r"\p{N}";
 
 /// The rule that llama.cpp calls `pre`.
-pub(super) fn words(pre: &str, origin: &str) -> Result<Words, TokenizerError> {
+pub(super) fn words(pre: &str, origin: &str) -> Result<Words, LibraryError> {
     let (cuts, whole_words, composed): (&[&str], bool, bool) = match pre {
         "llama3" | "llama-v3" | "llama-bpe" | "dbrx" | "smaug-bpe" => (&[LLAMA_3], true, false),
         "qwen2" | "deepseek-r1-qwen" => (&[QWEN_2], false, true),
@@ -79,46 +77,35 @@ pub(super) fn words(pre: &str, origin: &str) -> Result<Words, TokenizerError> {
         "tekken" => (&[TEKKEN], true, false),
         "default" | "" => (&DEFAULT, false, false),
         other => {
-            return Err(TokenizerError::Unsupported {
-                origin: origin.to_owned(),
-                what: "tokenizer.ggml.pre",
-                found: other.to_owned(),
-                supported: "llama-bpe, qwen2, gpt-2, smollm, tekken, gpt-4o, deepseek-llm, \
-                            deepseek-v3, default",
-            });
+            let supported = "llama-bpe, qwen2, gpt-2, smollm, tekken, gpt-4o, deepseek-llm, \
+                             deepseek-v3, default";
+            let what = "tokenizer.ggml.pre";
+            return Err(LibraryError::tokenizer_kind(origin, what, other, supported));
         }
     };
-    let mut steps: Vec<Value> = cuts
-        .iter()
-        .map(|cut| {
-            json!({"type": "Split", "pattern": {"Regex": cut}, "behavior": "Isolated",
-                "invert": false})
-        })
-        .collect();
-    steps.push(json!({
-        "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false
-    }));
-    let pre_tokenizer = json!({"type": "Sequence", "pretokenizers": steps});
-    Ok(Words { pre_tokenizer, whole_words, composed })
+    Ok(Words { cuts, whole_words, composed })
 }
 
-pub(super) fn model(
-    vocabulary: &Vocabulary,
-    merges: &[String],
-    whole_words: bool,
-) -> tokenizers::Result<BPE> {
-    let pair = |merge: &String| {
-        merge.split_once(' ').map(|(left, right)| (left.to_owned(), right.to_owned()))
-    };
-    let merges = merges.iter().filter_map(pair).collect();
-    bpe(vocabulary, merges, |builder| builder.ignore_merges(whole_words))
+impl Words {
+    /// The library's JSON form.
+    pub(super) fn pre_tokenizer(&self) -> Value {
+        let split = |cut| {
+            json!({"type": "Split", "pattern": {"Regex": cut}, "behavior": "Isolated",
+                "invert": false})
+        };
+        let bytes = json!({
+            "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false
+        });
+        let steps: Vec<Value> = self.cuts.iter().map(split).chain([bytes]).collect();
+        json!({"type": "Sequence", "pretokenizers": steps})
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::Tokenizer;
     use super::super::pieces::char_of;
-    use super::super::vocabulary::{Scheme, TokenKind};
+    use super::super::vocabulary::{Scheme, TokenKind, Vocabulary};
     use super::*;
     use proptest::prelude::*;
 

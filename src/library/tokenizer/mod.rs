@@ -19,6 +19,7 @@ use std::sync::{Arc, OnceLock};
 use fnv::FnvHasher;
 use tokenizers::{AddedToken, Encoding, Model};
 
+use super::LibraryError;
 use crate::caught::caught;
 use crate::chat::Prompt;
 use crate::files::hash_part;
@@ -28,43 +29,6 @@ use said::{Finder, is_control};
 
 pub use fingerprint::Fingerprint;
 pub(super) use vocabulary::{Scheme, TokenKind, Vocabulary};
-
-/// Why a tokenizer cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum TokenizerError {
-    /// The file is not a tokenizer.
-    #[error("{origin}: not a usable tokenizer: {reason}; download the file again")]
-    Unreadable {
-        /// The file.
-        origin: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A tokenizer of an unsupported kind.
-    #[error(
-        "{origin}: the tokenizer's {what} is `{found}`, which is not supported; use a model with \
-         one of these: {supported}"
-    )]
-    Unsupported {
-        /// The file.
-        origin: String,
-        /// The part that is not supported.
-        what: &'static str,
-        /// Its value.
-        found: String,
-        /// Which values are supported.
-        supported: &'static str,
-    },
-    /// A text could not be encoded.
-    #[error("cannot split the text into tokens: {0}")]
-    Encode(String),
-}
-
-impl TokenizerError {
-    fn unreadable(origin: &str, reason: impl ToString) -> Self {
-        Self::Unreadable { origin: origin.to_owned(), reason: reason.to_string() }
-    }
-}
 
 /// A tokenizer. It is cheap to clone.
 #[derive(Clone)]
@@ -102,12 +66,12 @@ impl Tokenizer {
     /// Reads the text of a `tokenizer.json`; `origin` names it in errors.
     ///
     /// # Errors
-    /// [`TokenizerError`] if it is damaged or of a kind that Llama-family models do not use.
-    pub fn from_json(json: &[u8], origin: &str) -> Result<Self, TokenizerError> {
-        check::check(json).map_err(|reason| TokenizerError::unreadable(origin, reason))?;
+    /// [`LibraryError`] if it is damaged or of a kind that Llama-family models do not use.
+    pub fn from_json(json: &[u8], origin: &str) -> Result<Self, LibraryError> {
+        check::check(json).map_err(|reason| LibraryError::tokenizer(origin, reason))?;
         let tokenizer = caught(|| tokenizers::Tokenizer::from_bytes(json))
             .unwrap_or_else(|| Err("the tokenizers library crashed on it".into()))
-            .map_err(|error| TokenizerError::unreadable(origin, error))?;
+            .map_err(|error| LibraryError::tokenizer(origin, error))?;
         Self::new(tokenizer, None, None, origin)
     }
 
@@ -116,19 +80,14 @@ impl Tokenizer {
         begin: Option<u32>,
         end: Option<u32>,
         origin: &str,
-    ) -> Result<Self, TokenizerError> {
+    ) -> Result<Self, LibraryError> {
         // These are batch settings for training: a prompt is never cut or padded.
-        tokenizer
-            .with_truncation(None)
-            .map_err(|error| TokenizerError::unreadable(origin, error))?;
+        tokenizer.with_truncation(None).map_err(|error| LibraryError::tokenizer(origin, error))?;
         tokenizer.with_padding(None);
-        let pieces =
-            Pieces::of(tokenizer.get_decoder()).map_err(|found| TokenizerError::Unsupported {
-                origin: origin.to_owned(),
-                what: "decoder",
-                found,
-                supported: "byte-level BPE, SentencePiece-style BPE",
-            })?;
+        let pieces = Pieces::of(tokenizer.get_decoder()).map_err(|found| {
+            let supported = "byte-level BPE, SentencePiece-style BPE";
+            LibraryError::tokenizer_kind(origin, "decoder", found, supported)
+        })?;
         let added = tokenizer.get_added_tokens_decoder().into_iter().collect();
         // An unassigned character, alone.
         let lacking = caught(|| tokenizer.get_model().tokenize("\u{10fffd}"));
@@ -151,7 +110,7 @@ impl Tokenizer {
         // Whether it can spell all this is a separate question.
         if caught(|| library.encode(TRIAL, true).is_ok()).is_none() {
             let reason = "the tokenizers library crashed on a short text";
-            return Err(TokenizerError::unreadable(origin, reason));
+            return Err(LibraryError::tokenizer(origin, reason));
         }
         Ok(tokenizer)
     }
@@ -161,8 +120,8 @@ impl Tokenizer {
     /// a bare text are added, usually its begin-of-text token.
     ///
     /// # Errors
-    /// [`TokenizerError::Encode`].
-    pub fn encode(&self, text: &str, begin: bool) -> Result<Vec<u32>, TokenizerError> {
+    /// [`LibraryError`].
+    pub fn encode(&self, text: &str, begin: bool) -> Result<Vec<u32>, LibraryError> {
         let encoding = self.tried(|| self.0.tokenizer.encode_fast(text, begin))?;
         let tokens = encoding.get_ids().iter().copied();
         if !begin {
@@ -177,12 +136,12 @@ impl Tokenizer {
     /// space.
     ///
     /// # Errors
-    /// [`TokenizerError::Encode`].
+    /// [`LibraryError`].
     pub fn encode_prompt(
         &self,
         prompt: &Prompt,
         begin: bool,
-    ) -> Result<Vec<(u32, Range<usize>)>, TokenizerError> {
+    ) -> Result<Vec<(u32, Range<usize>)>, LibraryError> {
         let mut encoding = self.tried(|| self.0.tokenizer.encode(prompt.text.as_str(), begin))?;
         if self.forged(&encoding, prompt).is_some() {
             let finder = self.finder().ok_or_else(|| self.failed())?;
@@ -193,7 +152,7 @@ impl Tokenizer {
         if let Some(control) = self.forged(&encoding, prompt) {
             let control = self.label(control);
             let origin = &self.0.origin;
-            return Err(TokenizerError::Encode(format!(
+            return Err(LibraryError::encoding(format!(
                 "a message contains the control token `{control}`, and {origin} cannot write it \
                  as text; remove it from the message"
             )));
@@ -237,13 +196,13 @@ impl Tokenizer {
     fn tried(
         &self,
         encode: impl FnOnce() -> tokenizers::Result<Encoding>,
-    ) -> Result<Encoding, TokenizerError> {
+    ) -> Result<Encoding, LibraryError> {
         let encoding = caught(encode).ok_or_else(|| self.failed())?;
-        encoding.map_err(|error| TokenizerError::Encode(error.to_string()))
+        encoding.map_err(LibraryError::encoding)
     }
 
-    fn failed(&self) -> TokenizerError {
-        TokenizerError::Encode(format!("{}: the tokenizers library crashed on it", self.0.origin))
+    fn failed(&self) -> LibraryError {
+        LibraryError::encoding(format!("{}: the tokenizers library crashed on it", self.0.origin))
     }
 
     /// The text of `tokens` decoded together. Special tokens and ids outside the vocabulary have no

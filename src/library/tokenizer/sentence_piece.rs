@@ -47,14 +47,9 @@ pub(super) fn model(vocabulary: &Vocabulary, scores: &[f32]) -> tokenizers::Resu
     })
 }
 
-/// What turns spaces into the model's own and back.
-pub(super) struct Spaces {
-    pub(super) normalizer: Value,
-    pub(super) decoder: Value,
-}
-
-/// Spaces become `▁` and back; with `space_first`, one is put before the first word.
-pub(super) fn spaces(space_first: bool) -> Spaces {
+/// The normalizer and the decoder that turn spaces into `▁` and back; with `space_first`, one is put
+/// before the first word.
+pub(super) fn spaces(space_first: bool) -> (Value, Value) {
     let mut normalizers = Vec::new();
     let mut decoders = vec![
         json!({"type": "Replace", "pattern": {"String": "▁"}, "content": " "}),
@@ -66,10 +61,8 @@ pub(super) fn spaces(space_first: bool) -> Spaces {
         decoders.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
     }
     normalizers.push(json!({"type": "Replace", "pattern": {"String": " "}, "content": "▁"}));
-    Spaces {
-        normalizer: json!({"type": "Sequence", "normalizers": normalizers}),
-        decoder: json!({"type": "Sequence", "decoders": decoders}),
-    }
+    let normalizer = json!({"type": "Sequence", "normalizers": normalizers});
+    (normalizer, json!({"type": "Sequence", "decoders": decoders}))
 }
 
 #[cfg(test)]

@@ -1,0 +1,72 @@
+//! A target's files, whatever their format, and what all formats have in common. It must not depend
+//! on how files are read.
+
+use super::{LibraryError, Recommended, Tokenizer};
+use crate::chat::ChatTemplate;
+use crate::kernels::Format;
+use crate::model::{Config, WeightSource};
+
+/// A target, ready to be built.
+pub struct TargetFiles {
+    /// Shape and constants.
+    pub config: Config,
+    /// The weights, mapped.
+    pub weights: Box<dyn WeightSource + Send>,
+    /// Text to tokens and back.
+    pub tokenizer: Tokenizer,
+    /// Conversation to text.
+    pub template: ChatTemplate,
+    /// Tokens that end an answer.
+    pub eos: Vec<u32>,
+    /// The token that begins a text.
+    pub bos: Option<u32>,
+    /// The title, e.g. `dovetail-demo 6M`.
+    pub name: String,
+    /// E.g. `6.1 M parameters, BF16, 12 MB`.
+    pub detail: String,
+    /// Bytes of all weights.
+    pub bytes: u64,
+    /// Every tensor format with its bytes, the largest first.
+    pub formats: Vec<(Format, u64)>,
+    /// Sampling settings that the model's own files recommend.
+    pub sampling: Recommended,
+}
+
+/// A tokenizer with more tokens than the model has rows would request rows that do not exist.
+pub(super) fn check_vocabulary(
+    origin: &str,
+    tokenizer: &Tokenizer,
+    config: &Config,
+) -> Result<(), LibraryError> {
+    let count = tokenizer.vocab_size();
+    let rows = config.vocab;
+    if count <= rows {
+        return Ok(());
+    }
+    Err(LibraryError::Unusable(format!(
+        "{origin}: the tokenizer has {count} tokens, but the model has only {rows}; download both \
+         from the same repository"
+    )))
+}
+
+/// The end-of-sequence tokens, including the one with which the template ends a turn: Llama 3's
+/// `<|eot_id|>` and ChatML's `<|im_end|>` are often missing from the lists.
+pub(super) fn end_tokens(
+    listed: Vec<u32>,
+    template: &ChatTemplate,
+    tokenizer: &Tokenizer,
+    config: &Config,
+) -> Vec<u32> {
+    let mut all = listed;
+    let after = template.end_of_turn().unwrap_or_default();
+    let turn = tokenizer.added_prefix(after.trim_start());
+    all.extend(turn.filter(|&token| tokenizer.is_special(token)));
+    // If an answer consists of several messages on channels, this ends one of them.
+    if ["<|channel|>", "<|return|>"].into_iter().all(|token| tokenizer.id(token).is_some()) {
+        all.retain(|&token| Some(token) != tokenizer.id("<|end|>"));
+    }
+    all.retain(|&token| (token as usize) < config.vocab);
+    all.sort_unstable();
+    all.dedup();
+    all
+}
