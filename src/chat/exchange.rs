@@ -44,16 +44,12 @@ impl Exchange {
         match self {
             Self::Markdown => said.map(markdown).collect::<Vec<_>>().join("\n\n") + "\n",
             Self::Json => {
-                let all: Vec<Value> = said
-                    .map(|message| json!({"role": message.role, "content": message.content}))
-                    .collect();
-                format!("{:#}\n", json!({ "messages": all }))
+                let one = |it: &Message| json!({"role": it.role, "content": it.content});
+                format!("{:#}\n", json!({"messages": said.map(one).collect::<Vec<_>>()}))
             }
             Self::ShareGpt => {
-                let all: Vec<Value> = said
-                    .map(|message| json!({"from": from(message.role), "value": message.content}))
-                    .collect();
-                format!("{}\n", json!({ "conversations": all }))
+                let one = |it: &Message| json!({"from": from(it.role), "value": it.content});
+                format!("{}\n", json!({"conversations": said.map(one).collect::<Vec<_>>()}))
             }
         }
     }

@@ -41,7 +41,7 @@ pub struct SavedMessage {
 }
 
 /// A conversation as it is saved. Its name is the name of its file and is not stored in it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     /// For lists: the first line of the first question.
     pub title: String,
@@ -66,15 +66,7 @@ impl Session {
     /// An empty conversation that begins now.
     pub fn new(target: &str) -> Self {
         let now = clock::now();
-        Self {
-            title: String::new(),
-            created: now,
-            updated: now,
-            target: target.to_owned(),
-            models: None,
-            messages: Vec::new(),
-            extras: Extras::default(),
-        }
+        Self { created: now, updated: now, target: target.to_owned(), ..Self::default() }
     }
 
     /// Replaces the messages. Existing messages keep their time, even if an earlier message was
@@ -90,21 +82,6 @@ impl Session {
             rest = &rest[there.map_or(0, |there| there + 1)..];
             self.push(turn, at);
         }
-    }
-
-    /// Replaces what it holds in addition to the messages. An unsent message makes the conversation
-    /// the latest, as a sent one does.
-    pub(super) fn update_extras(&mut self, extras: Extras) {
-        if extras.unsent.is_some() && extras.unsent != self.extras.unsent {
-            self.updated = clock::now();
-        }
-        self.extras = extras;
-    }
-
-    /// Notes which models gave the last answer.
-    pub(super) fn update_models(&mut self, by: AnsweredBy) {
-        self.target = by.target;
-        self.models = by.models;
     }
 
     /// Appends a message with time `at`, or the current time.

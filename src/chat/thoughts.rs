@@ -276,6 +276,20 @@ mod tests {
         (answer, thought)
     }
 
+    /// The parts of an output in which these names are control tokens.
+    fn parts(output: &str, names: &[&'static str]) -> Vec<Part> {
+        let mut parts = Vec::new();
+        let mut rest = output;
+        while !rest.is_empty() {
+            let next = names.iter().filter_map(|name| Some((rest.find(name)?, *name))).min();
+            let (end, control) = next.unwrap_or((rest.len(), ""));
+            parts.push(Part::Text(rest[..end].to_owned()));
+            rest = &rest[end + control.len()..];
+            parts.extend((!control.is_empty()).then_some(Part::Control(control)));
+        }
+        parts
+    }
+
     fn split(opened: bool, text: &str) -> (String, Option<String>) {
         whole(opened, &[Part::Text(text.to_owned())])
     }
@@ -285,80 +299,45 @@ mod tests {
     }
 
     #[test]
-    fn a_block_at_the_beginning_is_thought() {
-        assert_eq!(split(false, "<think>\nHm.\n</think>\n\nYes."), both("Yes.", "Hm."));
-        assert_eq!(split(false, "\n <think>a\n\nb</think>c\n"), both("c\n", "a\n\nb"));
-        assert_eq!(split(false, "[THINK]a[/THINK]b"), both("b", "a"));
-        assert_eq!(split(false, "<think>\n\n</think>\n\nYes."), both("Yes.", ""));
-        assert_eq!(split(true, "\nHm.\n</think>\n\nYes."), both("Yes.", "Hm."));
-    }
-
-    #[test]
-    fn a_block_that_is_not_closed_is_thought_to_its_end() {
-        assert_eq!(split(false, "<think> so, </thin"), both("", "so, </thin"));
-        assert_eq!(split(true, "so "), both("", "so"));
-        assert_eq!(split(true, ""), both("", ""));
+    fn a_block_at_the_beginning_is_thought_to_its_end() {
+        for (opened, text, answer, thought) in [
+            (false, "<think>\nHm.\n</think>\n\nYes.", "Yes.", "Hm."),
+            (false, "\n <think>a\n\nb</think>c\n", "c\n", "a\n\nb"),
+            (false, "[THINK]a[/THINK]b", "b", "a"),
+            (false, "<think>\n\n</think>\n\nYes.", "Yes.", ""),
+            (true, "\nHm.\n</think>\n\nYes.", "Yes.", "Hm."),
+            // Not closed.
+            (false, "<think> so, </thin", "", "so, </thin"),
+            (true, "so ", "", "so"),
+            (true, "", "", ""),
+            // Only the first block is thought: the answer may mention such tags.
+            (false, "<think>a</think><think>b</think>", "<think>b</think>", "a"),
+        ] {
+            assert_eq!(split(opened, text), both(answer, thought), "{text:?}");
+        }
     }
 
     #[test]
     fn what_only_looks_like_thought_is_answer() {
-        for text in [
-            "",
-            " \n",
-            "  Yes.",
-            "<",
-            "<thi",
-            "<thing>",
-            "Write <think>x</think>.",
-            "</think> a",
-            "[TH",
-        ] {
+        let texts = ["", " \n", "  Yes.", "<", "<thi", "<thing>", "</think> a", "[TH"];
+        for text in texts.into_iter().chain(["Write <think>x</think>."]) {
             assert_eq!(split(false, text), (text.to_owned(), None), "{text:?}");
         }
-        // Only the first block is thought: the answer may mention such tags.
-        let text = "<think>a</think><think>b</think>";
-        assert_eq!(split(false, text), both("<think>b</think>", "a"));
     }
 
     #[test]
-    fn marks_may_be_control_tokens() {
-        let text = |text: &str| Part::Text(text.to_owned());
-        let parts = [
-            Part::Control("[THINK]"),
-            text(" a\n"),
-            Part::Control("[/THINK]"),
-            text("\nb"),
-            Part::Control("[THINK]"),
-        ];
-        assert_eq!(whole(false, &parts), both("b", "a"));
-    }
-
-    #[test]
-    fn channels_are_told_apart() {
-        let text = |text: &str| Part::Text(text.to_owned());
-        let parts = [
-            Part::Control(CHANNEL),
-            text("analysis"),
-            Part::Control(MESSAGE),
-            text("They greet. "),
-            Part::Control(END),
-            Part::Control(START),
-            text("assistant"),
-            Part::Control(CHANNEL),
-            text("commentary"),
-            Part::Control(MESSAGE),
-            text("Still."),
-            Part::Control(END),
-            Part::Control(START),
-            text("assistant"),
-            Part::Control(CHANNEL),
-            text("final"),
-            Part::Control(MESSAGE),
-            text("Hello <think>!"),
-        ];
-        assert_eq!(whole(false, &parts), both("Hello <think>!", "They greet.\n\nStill."));
+    fn marks_may_be_control_tokens_and_channels_are_told_apart() {
+        let marked = parts("[THINK] a\n[/THINK]\nb[THINK]", &["[THINK]", "[/THINK]"]);
+        assert_eq!(whole(false, &marked), both("b", "a"));
+        let channels = parts(
+            "<|channel|>analysis<|message|>They greet. <|end|><|start|>assistant<|channel|>\
+             commentary<|message|>Still.<|end|><|start|>assistant<|channel|>final<|message|>\
+             Hello <think>!",
+            &[CHANNEL, MESSAGE, START, END],
+        );
+        assert_eq!(whole(false, &channels), both("Hello <think>!", "They greet.\n\nStill."));
         // Without channels these names mean nothing.
-        let parts = [text("a"), Part::Control(END), Part::Control(START), text("b")];
+        let parts = parts("a<|end|><|start|>b", &[START, END]);
         assert_eq!(whole(false, &parts), ("ab".to_owned(), None));
     }
 
@@ -374,23 +353,10 @@ mod tests {
     }
 
     fn part() -> impl Strategy<Value = Part> {
-        let text = prop_oneof![
-            Just("<think>"),
-            Just("</think>"),
-            Just("[THINK]"),
-            Just("[/THINK]"),
-            Just("<thi"),
-            Just("</t"),
-            Just("é"),
-            Just(" "),
-            Just("\n"),
-            Just("word"),
-            Just("final"),
-            Just("analysis"),
-            Just("<seed:think>"),
-            Just("</seed:"),
-            Just("nk>")
-        ];
+        const TEXTS: &str = "<think> </think> [THINK] [/THINK] <thi </t é word final analysis \
+            <seed:think> </seed: nk>";
+        let texts: Vec<&str> = TEXTS.split(' ').chain([" ", "\n"]).collect();
+        let text = proptest::sample::select(texts);
         prop_oneof![
             8 => text.prop_map(|text| Part::Text(text.to_owned())),
             1 => prop_oneof![

@@ -12,6 +12,6 @@ pub use cache::{
     CHUNK, CacheFile, CacheWriter, Cached, CachedBytes, CachedValue, DiskCache, cache_folder,
 };
 pub use hash::{checksum, hash_part};
-pub use read::{read_regular, read_text};
+pub use read::{paths_in, read_regular, read_text};
 pub use user_dirs::{UserDirs, download_dir, home_dir, user_dirs};
 pub use write::{Access, atomic_write, durable_rename, remove_leftovers};

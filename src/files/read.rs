@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, ErrorKind, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The contents of a regular file of at most `limit` bytes. It never waits for a pipe or a device.
 ///
@@ -43,6 +43,20 @@ pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
         let at = error.utf8_error().valid_up_to();
         io::Error::new(ErrorKind::InvalidData, format!("it is not UTF-8 text (byte {at})"))
     })
+}
+
+/// What is in a folder, sorted; a folder that does not exist counts as empty.
+///
+/// # Errors
+/// The system's.
+pub fn paths_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths: Vec<PathBuf> = match fs::read_dir(folder) {
+        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?,
+        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    paths.sort();
+    Ok(paths)
 }
 
 fn open(path: &Path) -> io::Result<File> {

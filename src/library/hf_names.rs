@@ -42,8 +42,15 @@ fn renamed(family: &str) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// Where a tensor is: the name in the file and, for a fused tensor, its rows.
-type Stored = (String, Option<Range<usize>>);
+/// Where a tensor is.
+struct Stored {
+    /// The name in the file.
+    name: String,
+    /// Its rows of a fused tensor.
+    rows: Option<Range<usize>>,
+    /// Whether the model requests it transposed.
+    transposed: bool,
+}
 
 impl NamedTensors {
     /// `family` is the `model_type` in the checkpoint's `config.json`.
@@ -64,33 +71,39 @@ impl NamedTensors {
 
     /// The rows of `kv_b_proj` that hold a head's keys, transposed as the model requests, or its
     /// values.
-    fn latent(&self, name: &str) -> Option<(String, Range<usize>, bool)> {
+    fn latent(&self, name: &str) -> Option<Stored> {
         let latent = self.latent.as_ref()?;
         let (layer, part) = name.strip_suffix(".weight")?.split_once(".self_attn.")?;
         let (part, head) = part.split_once('.')?;
-        let is_key = part == "k_b";
         let head = head.parse::<usize>().ok()?;
-        if !is_key && part != "v_b" {
-            return None;
-        }
         let at = head.checked_mul(latent.nope_dim + latent.value_dim)?;
         let values = at + latent.nope_dim;
-        let rows = if is_key { at..values } else { values..values + latent.value_dim };
-        Some((format!("{layer}.self_attn.kv_b_proj.weight"), rows, is_key))
+        let rows = match part {
+            "k_b" => at..values,
+            "v_b" => values..values + latent.value_dim,
+            _ => return None,
+        };
+        let name = format!("{layer}.self_attn.kv_b_proj.weight");
+        Some(Stored { name, rows: Some(rows), transposed: part == "k_b" })
     }
 
     fn stored(&self, name: &str) -> Stored {
+        let whole = |name| Stored { name, rows: None, transposed: false };
+        if let Some(stored) = self.latent(name) {
+            return stored;
+        }
         if self.family == "phi3" {
-            let mut at = 0;
-            for (part, width) in ["q_proj", "k_proj", "v_proj"].into_iter().zip(self.qkv) {
+            let [q, k, v] = self.qkv;
+            for (part, fused, at, width) in [
+                ("q_proj", "qkv_proj", 0, q),
+                ("k_proj", "qkv_proj", q, k),
+                ("v_proj", "qkv_proj", q + k, v),
+                ("gate_proj", "gate_up_proj", 0, self.mlp),
+                ("up_proj", "gate_up_proj", self.mlp, self.mlp),
+            ] {
                 if name.contains(part) {
-                    return (name.replacen(part, "qkv_proj", 1), Some(at..at + width));
-                }
-                at += width;
-            }
-            for (part, at) in [("gate_proj", 0), ("up_proj", self.mlp)] {
-                if name.contains(part) {
-                    return (name.replacen(part, "gate_up_proj", 1), Some(at..at + self.mlp));
+                    let rows = Some(at..at + width);
+                    return Stored { rows, ..whole(name.replacen(part, fused, 1)) };
                 }
             }
         }
@@ -98,10 +111,9 @@ impl NamedTensors {
             "mixtral" => name.replacen(".mlp.", ".block_sparse_moe.", 1),
             _ => name.to_owned(),
         };
-        let renamed = renamed(&self.family).iter().find(|(asked, _)| name.contains(asked));
-        match renamed {
-            Some((asked, stored)) => (name.replacen(asked, stored, 1), None),
-            None => (name, None),
+        match renamed(&self.family).iter().find(|(asked, _)| name.contains(asked)) {
+            Some((asked, stored)) => whole(name.replacen(asked, stored, 1)),
+            None => whole(name),
         }
     }
 
@@ -122,30 +134,23 @@ impl WeightSource for NamedTensors {
     }
 
     fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
-        if let Some((stored, rows, is_key)) = self.latent(name) {
-            let part = rows_of(self.tensors.tensor(&self.spelled(stored))?, rows)?;
-            return if is_key { transposed(&part) } else { Some(part) };
-        }
         if let Some(part) = self.expert(name) {
             return mxfp4::tensor(&self.tensors, &part);
         }
-        let (stored, rows) = self.stored(name);
-        let tensor = self.tensors.tensor(&self.spelled(stored))?;
-        match rows {
-            Some(rows) => rows_of(tensor, rows),
-            None => Some(tensor),
+        let stored = self.stored(name);
+        let mut tensor = self.tensors.tensor(&self.spelled(stored.name))?;
+        if let Some(rows) = stored.rows {
+            tensor = rows_of(tensor, rows)?;
         }
+        if stored.transposed { transposed(&tensor) } else { Some(tensor) }
     }
 
     fn release(&self, name: &str) {
         if let Some(part) = self.expert(name) {
             return mxfp4::release(&self.tensors, &part);
         }
-        let (stored, rows) = match self.latent(name) {
-            Some((stored, rows, _)) => (stored, Some(rows)),
-            None => self.stored(name),
-        };
-        self.tensors.release_rows(&self.spelled(stored), rows);
+        let stored = self.stored(name);
+        self.tensors.release_rows(&self.spelled(stored.name), stored.rows);
     }
 
     fn identity(&self) -> Option<String> {

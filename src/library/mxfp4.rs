@@ -104,31 +104,3 @@ pub(super) fn release(tensors: &Tensors, part: &ExpertPart) {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn neighbours_in_a_byte_become_halves_of_a_block() {
-        let codes: [u8; CODES] = std::array::from_fn(|i| {
-            let code = |n: usize| (n % 16) as u8;
-            code(2 * i) | code(2 * i + 1) << 4
-        });
-        let halves = halves(&codes);
-        for (i, byte) in halves.into_iter().enumerate() {
-            assert_eq!((byte & 15, byte >> 4), ((i % 16) as u8, ((i + 16) % 16) as u8));
-        }
-    }
-
-    #[test]
-    fn parts_are_named_by_layer_and_expert() {
-        let part = ExpertPart::named("model.layers.3.mlp.experts.5.up_proj.weight").unwrap();
-        assert_eq!(part.stored, "model.layers.3.mlp.experts.gate_up_proj");
-        assert_eq!((part.expert, part.rows, part.is_bias), (5, (1, 2), false));
-        assert!(ExpertPart::named("model.layers.3.mlp.experts.5.down_proj.bias").unwrap().is_bias);
-        for other in ["model.layers.3.mlp.gate.weight", "model.layers.3.mlp.experts.x.up_proj.w"] {
-            assert_eq!(ExpertPart::named(other), None, "{other}");
-        }
-    }
-}

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::blob::Blob;
 use super::{LibraryError, TargetFiles, bundled};
-use crate::files::{Access, atomic_write, user_dirs};
+use crate::files::{Access, atomic_write, paths_in, user_dirs};
 use crate::speculate::ngrams::{KEPT, NgramTable};
 
 /// The beginning of the first line.
@@ -120,14 +120,8 @@ pub fn open_ngrams(path: &Path, target: &TargetFiles) -> Result<NgramFile, Libra
 /// The table that was made for `target`, among those in the user's data folder and the bundled
 /// ones; a file that cannot be read is logged and skipped.
 pub fn find_ngrams(target: &TargetFiles) -> Option<NgramFile> {
-    let own = ngrams_folder().and_then(|folder| std::fs::read_dir(folder).ok());
-    let mut paths: Vec<PathBuf> = own
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|end| end == NGRAMS_END))
-        .collect();
-    paths.sort();
+    let mut paths = ngrams_folder().and_then(|folder| paths_in(&folder).ok()).unwrap_or_default();
+    paths.retain(|path| path.extension().is_some_and(|end| end == NGRAMS_END));
     let files = paths.iter().map(|path| Blob::open(path));
     let built = bundled::NGRAMS.iter().map(|(name, bytes)| Ok(Blob::built((*name).into(), bytes)));
     files.chain(built).find_map(|blob| {

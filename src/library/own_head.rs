@@ -2,15 +2,15 @@
 //! the heads of this program and those in the user's data folder. It must never open a head's
 //! weights.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::cell::LazyCell;
+use std::path::Path;
 
 use super::bundled;
 use super::fingerprint::TargetFingerprint;
 use super::folder::{Folder, json};
 use super::open::head_in;
 use super::{HeadFiles, LibraryError, TargetFiles};
-use crate::files::{Access, atomic_write, user_dirs};
+use crate::files::{Access, atomic_write, paths_in, user_dirs};
 
 /// The file in a head's folder with the fingerprints of the targets for which it was made. It is a
 /// list, because one head may serve several files of a model.
@@ -64,27 +64,26 @@ pub fn made_for_another(
 fn find(target: &TargetFiles, folder: Option<&Path>, built: &[Folder]) -> OwnHead {
     let mut found = OwnHead::default();
     // The target is only fingerprinted if there is a head of its size.
-    let mut own: Option<TargetFingerprint> = None;
-    let users = folder.map(folders).unwrap_or_default().into_iter().map(Folder::Disk);
+    let own = LazyCell::new(|| TargetFingerprint::of(target));
+    let size = (target.config.hidden, target.config.vocab);
+    // A folder that cannot be read has none.
+    let mut users = folder.and_then(|folder| paths_in(folder).ok()).unwrap_or_default();
+    users.retain(|path| path.is_dir());
+    let users = users.into_iter().map(Folder::Disk);
     for head in users.chain(built.iter().cloned()) {
         let made_for = match fingerprints(&head) {
             Ok(made_for) => made_for,
             Err(error) => {
+                let name = head.name();
                 found.notices.push(format!(
-                    "Ignoring the draft head in {}: {error}; train it again, or delete its {FILE}.",
-                    head.name()
+                    "Ignoring the draft head in {name}: {error}; train it again, or delete its \
+                     {FILE}."
                 ));
                 continue;
             }
         };
-        let size = (target.config.hidden, target.config.vocab);
-        let fits = made_for.iter().any(|made_for| {
-            (made_for.hidden, made_for.vocab) == size && {
-                let own = own.get_or_insert_with(|| TargetFingerprint::of(target));
-                made_for.is_model_of(own)
-            }
-        });
-        if !fits {
+        let mut sized = made_for.iter().filter(|other| (other.hidden, other.vocab) == size);
+        if !sized.any(|made_for| made_for.is_model_of(&own)) {
             continue;
         }
         match head_in(&head) {
@@ -92,12 +91,9 @@ fn find(target: &TargetFiles, folder: Option<&Path>, built: &[Folder]) -> OwnHea
                 found.head = Some(files);
                 break;
             }
-            Err(error) => {
-                found.notices.push(format!(
-                    "Ignoring the draft head that was trained for this \
-                    model: {error}."
-                ));
-            }
+            Err(error) => found
+                .notices
+                .push(format!("Ignoring the draft head that was trained for this model: {error}.")),
         }
     }
     found
@@ -110,16 +106,11 @@ fn fingerprints(head: &Folder) -> Result<Vec<TargetFingerprint>, LibraryError> {
         .map_err(|error| LibraryError::damaged(blob.name(), "fingerprint", error.to_string()))
 }
 
-/// The folders in `folder`, by name. A folder that cannot be read has none.
-fn folders(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut all: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|p| p.is_dir()).collect();
-    all.sort();
-    all
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
     use super::*;
     use crate::library::{Spec, open_target};
 

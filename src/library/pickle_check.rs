@@ -32,10 +32,8 @@ pub(super) fn check(file: impl Read + Seek) -> Result<(), String> {
             continue;
         }
         if entry.size() > LONGEST {
-            return Err(format!(
-                "{name}: it has {} bytes, and the limit is {LONGEST}",
-                entry.size()
-            ));
+            let size = entry.size();
+            return Err(format!("{name}: it has {size} bytes, and the limit is {LONGEST}"));
         }
         let mut pickle = Vec::new();
         let read = entry.by_ref().take(LONGEST + 1).read_to_end(&mut pickle);

@@ -80,23 +80,4 @@ mod tests {
         assert_eq!(of_json(json!({"temperature": null, "top_p": "high"})), []);
         assert_eq!(of_json(Value::Null), []);
     }
-
-    #[test]
-    fn metadata_is_read_by_its_names() {
-        let number = |key: &str| match key {
-            "general.sampling.temp" => Some(0.6),
-            "general.sampling.top_k" => Some(-1.0),
-            "general.sampling.penalty_repeat" => Some(1.1),
-            _ => None,
-        };
-        assert_eq!(
-            Recommended::of_gguf(number).values,
-            [
-                ("sampler.temperature", 0.6),
-                ("sampler.top_k", 0.0),
-                ("sampler.repetition_penalty", 1.1)
-            ]
-        );
-        assert_eq!(Recommended::of_gguf(|_| None).values, []);
-    }
 }

@@ -22,27 +22,3 @@ pub(super) fn transposed(tensor: &RawTensor<'_>) -> Option<RawTensor<'static>> {
     }
     Some(RawTensor { format: Format::F32, shape: vec![columns, rows], bytes: Cow::Owned(bytes) })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_become_columns_in_any_format() {
-        let bytes: Vec<u8> = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]
-            .iter()
-            .flat_map(|&x| half::f16::from_f32(x).to_le_bytes())
-            .collect();
-        let raw = |shape: &[usize]| RawTensor {
-            format: Format::F16,
-            shape: shape.to_vec(),
-            bytes: Cow::Borrowed(&bytes),
-        };
-        let turned = transposed(&raw(&[2, 3])).unwrap();
-        assert_eq!((turned.format, turned.shape), (Format::F32, vec![3, 2]));
-        let floats = turned.bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b));
-        assert_eq!(floats.collect::<Vec<_>>(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
-        assert!(transposed(&raw(&[6])).is_none());
-        assert!(transposed(&raw(&[2, 4])).is_none());
-    }
-}

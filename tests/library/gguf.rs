@@ -281,10 +281,11 @@ fn a_files_own_sampling_and_a_harmless_name_are_read() {
     let mut file = small();
     file.set("general.name", Value::String("evil\u{1b}]52;c;QQ==\u{7}".to_owned()))
         .set("general.sampling.temp", Value::F32(0.5))
-        .set("general.sampling.top_k", Value::U32(20))
+        .set("general.sampling.top_k", Value::I32(-1))
         .set("general.sampling.top_p", Value::String("most".to_owned()));
     let files = file.open().unwrap();
     assert!(files.name.starts_with("evil␛]52;c;QQ==␇ "), "{:?}", files.name);
-    let expected = [("sampler.temperature", 0.5), ("sampler.top_k", 20.0)];
+    // Converters write -1 for no limit.
+    let expected = [("sampler.temperature", 0.5), ("sampler.top_k", 0.0)];
     assert_eq!(files.sampling.values, expected);
 }

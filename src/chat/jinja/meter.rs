@@ -88,74 +88,59 @@ impl RenderMeter {
         Ok(self.one - left)
     }
 
-    fn weigh(&self, value: &Value, depth: usize, left: &mut usize) -> Result<(), Error> {
+    /// Takes the bytes of a value off `left`; returns whether it is or contains a namespace.
+    fn weigh(&self, value: &Value, depth: usize, left: &mut usize) -> Result<bool, Error> {
         if depth > DEEPEST {
             return Err(self.over(format!("it nests values more than {DEEPEST} levels deep")));
         }
         let own = value.as_bytes().map_or(0, <[u8]>::len) + EACH;
         *left = left.checked_sub(own).ok_or_else(|| self.too_large())?;
+        let object = value.as_object();
+        let mut namespace = object.is_some_and(|it| it.type_name().ends_with("::Namespace"));
         match value.kind() {
             ValueKind::Seq | ValueKind::Iterable => {
                 for item in value.try_iter()?.checked() {
-                    self.weigh(&item?, depth + 1, left)?;
+                    namespace |= self.weigh(&item?, depth + 1, left)?;
                 }
             }
             ValueKind::Map => {
                 for key in value.try_iter()?.checked() {
                     let key = key?;
-                    self.weigh(&key, depth + 1, left)?;
-                    self.weigh(&value.get_item(&key)?, depth + 1, left)?;
+                    namespace |= self.weigh(&key, depth + 1, left)?;
+                    namespace |= self.weigh(&value.get_item(&key)?, depth + 1, left)?;
                 }
             }
             _ => {}
         }
-        Ok(())
+        Ok(namespace)
     }
 
-    fn bounded(&self, value: &Value) -> Result<Value, Error> {
+    /// The value, if it is within the limits, and whether it is or contains a namespace.
+    fn bounded(&self, value: &Value) -> Result<(Value, bool), Error> {
+        let mut left = self.one;
         // A lazy value would be computed again at each use, and could contain others like it.
         if value.kind() == ValueKind::Iterable {
             let mut items = Vec::new();
-            let mut left = self.one;
+            let mut namespace = false;
             for item in value.try_iter()?.checked() {
                 let item = item?;
-                self.weigh(&item, 1, &mut left)?;
+                namespace |= self.weigh(&item, 1, &mut left)?;
                 items.push(item);
             }
             self.spend(self.one - left + EACH)?;
-            return Ok(Value::from(items));
+            return Ok((Value::from(items), namespace));
         }
-        self.spend(self.weight(value)?)?;
-        Ok(value.clone())
+        let namespace = self.weigh(value, 0, &mut left)?;
+        self.spend(self.one - left)?;
+        Ok((value.clone(), namespace))
     }
 
     /// A namespace inside a value that it stores would form a cycle.
     fn stored(&self, value: &Value) -> Result<Value, Error> {
-        fn holds_namespace(value: &Value, depth: usize) -> Result<bool, Error> {
-            let named = |object: &minijinja::value::DynObject| object.type_name();
-            if value.as_object().is_some_and(|object| named(object).ends_with("::Namespace")) {
-                return Ok(true);
-            }
-            match value.kind() {
-                ValueKind::Seq | ValueKind::Iterable | ValueKind::Map if depth <= DEEPEST => {
-                    for key in value.try_iter()?.checked() {
-                        let key = key?;
-                        let held = value.kind() == ValueKind::Map
-                            && holds_namespace(&value.get_item(&key)?, depth + 1)?;
-                        if held || holds_namespace(&key, depth + 1)? {
-                            return Ok(true);
-                        }
-                    }
-                    Ok(false)
-                }
-                _ => Ok(false),
-            }
+        match self.bounded(value)? {
+            (_, true) => Err(self.over("it puts a namespace inside a namespace".to_owned())),
+            (value, false) => Ok(value),
         }
-        let value = self.bounded(value)?;
-        if holds_namespace(&value, 0)? {
-            return Err(self.over("it puts a namespace inside a namespace".to_owned()));
-        }
-        Ok(value)
     }
 
     /// Checks `items` joined by `joiner`, or by the text in its keyword arguments.
@@ -228,7 +213,8 @@ pub(super) fn install(environment: &mut Environment<'_>, meter: &Arc<RenderMeter
         minijinja::escape_formatter(out, state, value)
     });
     let limit = at();
-    environment.add_filter(BOUNDED, move |value: &Value| limit.bounded(value));
+    environment
+        .add_filter(BOUNDED, move |value: &Value| limit.bounded(value).map(|(value, _)| value));
     let limit = at();
     environment.add_filter(STORED, move |value: &Value| limit.stored(value));
     let limit = at();

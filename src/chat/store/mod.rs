@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::extras::{BranchOf, SavedChat};
 use super::session::Session;
 use super::{Role, SessionError, clock};
-use crate::files::{Access, atomic_write, checksum, read_regular, remove_leftovers};
+use crate::files::{Access, atomic_write, checksum, paths_in, read_regular, remove_leftovers};
 
 mod deleted;
 mod unsent;
@@ -51,10 +51,16 @@ impl OpenSession {
     /// Takes the current conversation; see [`Session::update`].
     pub fn update(&mut self, chat: impl Into<SavedChat>) {
         let SavedChat { turns, extras, answered_by } = chat.into();
-        self.session.update(turns);
-        self.session.update_extras(extras);
+        let session = &mut self.session;
+        session.update(turns);
+        // An unsent message makes the conversation the latest, as a sent one does.
+        if extras.unsent.is_some() && extras.unsent != session.extras.unsent {
+            session.updated = clock::now();
+        }
+        session.extras = extras;
         if let Some(by) = answered_by {
-            self.session.update_models(by);
+            session.target = by.target;
+            session.models = by.models;
         }
     }
 
@@ -166,8 +172,8 @@ impl SessionStore {
 
     /// Whether nothing was ever answered here: no conversation is saved, and no answer was noted.
     pub fn is_untouched(&self) -> bool {
-        let mut entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        !self.answered_mark().exists() && !entries.any(|entry| is_session(&entry.path()))
+        let paths = paths_in(&self.folder).unwrap_or_default();
+        !self.answered_mark().exists() && !paths.iter().any(|path| is_session(path))
     }
 
     /// Notes that something was answered here.
@@ -318,15 +324,6 @@ impl SessionStore {
                 Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
             }
         }
-    }
-}
-
-/// The contents of a folder; a folder that does not exist counts as empty.
-fn paths_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    match fs::read_dir(folder) {
-        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error),
     }
 }
 

@@ -3,30 +3,16 @@
 /// Training templates mark the assistant's text with `{% generation %}`, a tag that Jinja does not
 /// know and that writes nothing. It becomes an `if true` with the same whitespace marks.
 pub(super) fn without_generation_marks(source: &str) -> String {
-    let mut out = String::with_capacity(source.len());
-    let mut rest = source;
-    while let Some(start) = rest.find("{%") {
-        // After the opening: the percent sign in `{%}` cannot count twice.
-        let inner = start + 2;
-        let Some(length) = rest[inner..].find("%}") else { break };
-        let tag = &rest[inner..inner + length];
-        let replacement = match tag.trim_matches(['-', '+', ' ', '\t', '\n', '\r']) {
-            "generation" => Some("if true"),
-            "endgeneration" => Some("endif"),
-            _ => None,
-        };
-        out += &rest[..inner];
-        match replacement {
-            Some(replacement) => {
-                let mark = |c: Option<char>| c.filter(|c| matches!(c, '-' | '+'));
-                out.extend(mark(tag.chars().next()));
-                out.extend([" ", replacement, " "]);
-                out.extend(mark(tag.chars().last()));
-            }
-            None => out += tag,
+    let mut parts = source.split("{%");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        out += "{%";
+        let tag = part.split_once("%}").map_or("", |(tag, _)| tag);
+        match tag.trim_matches(['-', '+', ' ', '\t', '\n', '\r']) {
+            "generation" => out += &part.replacen("generation", " if true ", 1),
+            "endgeneration" => out += &part.replacen("endgeneration", " endif ", 1),
+            _ => out += part,
         }
-        out += "%}";
-        rest = &rest[inner + length + 2..];
     }
-    out + rest
+    out
 }

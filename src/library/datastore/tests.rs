@@ -1,28 +1,15 @@
 use super::*;
+use crate::library::tokenizer::pieces::char_of;
+use crate::library::tokenizer::{Scheme, TokenKind, Vocabulary};
 use std::cell::RefCell;
 
 /// One token per byte.
 fn tokenizer(special: &str) -> Tokenizer {
-    let mut vocab = serde_json::Map::new();
-    for byte in b' '..=b'~' {
-        let spelled = if byte == b' ' { "Ġ".to_owned() } else { char::from(byte).to_string() };
-        vocab.insert(spelled, vocab.len().into());
-    }
-    vocab.insert("Ċ".to_owned(), vocab.len().into());
-    vocab.insert(special.to_owned(), vocab.len().into());
-    let json = serde_json::json!({
-        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
-        "normalizer": null,
-        "pre_tokenizer": {
-            "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true
-        },
-        "post_processor": null,
-        "decoder": {
-            "type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true
-        },
-        "model": {"type": "BPE", "vocab": vocab, "merges": []}
-    });
-    Tokenizer::from_json(json.to_string().as_bytes(), "test").unwrap()
+    let mut tokens: Vec<String> = (0..=255u8).map(|byte| char_of(byte).to_string()).collect();
+    tokens.push(special.to_owned());
+    let kinds = vec![TokenKind::Normal; tokens.len()];
+    let scheme = Scheme::ByteLevel { merges: Vec::new(), pre: "gpt-2".to_owned() };
+    Vocabulary { tokens, kinds, scheme, begin: None, end: None }.build("test").unwrap()
 }
 
 struct Place {

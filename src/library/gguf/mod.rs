@@ -31,6 +31,7 @@ use crate::chat::{ChatTemplate, SpecialTokens};
 use crate::model::{ArchitectureRow, Config, RawTensor, WeightSource};
 use crate::printable::printable_line;
 use file::{GgufFile, TensorEntry};
+use scales::Scales;
 pub(super) use summary::facts;
 
 /// Opens a file as a target, together with its other shards (`-00001-of-00003.gguf`).
@@ -138,8 +139,7 @@ impl GgufTensors {
         config: &Config,
     ) -> Result<Self, LibraryError> {
         let (blobs, mut found) = file.into_tensors();
-        let scales = scales::take(&mut found, &blobs)?;
-        let mut scales = scales::Placed::new(scales);
+        let mut scales = Scales::take(&mut found, &blobs)?;
         let mut tensors = BTreeMap::new();
         let mut transposed = BTreeSet::new();
         for (name, entry) in found {

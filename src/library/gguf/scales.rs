@@ -12,46 +12,41 @@ use crate::library::blob::Blob;
 
 const ENDING: &str = ".scale";
 
-/// The scales of a file by the names of the tensors to which they belong, without `.weight`.
-pub(super) type Scales = BTreeMap<String, Vec<f32>>;
-
-/// Extracts the scales from a file's tensors.
-pub(super) fn take(
-    tensors: &mut BTreeMap<String, TensorEntry>,
-    blobs: &[Blob],
-) -> Result<Scales, LibraryError> {
-    let mut scales = Scales::new();
-    let (found, others): (BTreeMap<_, _>, _) =
-        std::mem::take(tensors).into_iter().partition(|(name, _)| name.ends_with(ENDING));
-    *tensors = others;
-    for (name, entry) in found {
-        let blob = &blobs[entry.file];
-        let wrong = |problem: String| {
-            LibraryError::damaged(blob.name(), format!("tensor `{name}`"), problem)
-        };
-        if entry.format != Format::F32 {
-            return Err(wrong(format!("scales must be F32, not {}", entry.format)));
-        }
-        let words = blob[entry.range.clone()].as_chunks().0.iter();
-        let numbers: Vec<f32> = words.map(|&word| f32::from_le_bytes(word)).collect();
-        if numbers.is_empty() || !numbers.iter().all(|scale| scale.is_finite()) {
-            return Err(wrong("scales must be finite numbers".to_owned()));
-        }
-        let of = name.strip_suffix(ENDING).unwrap_or(&name);
-        scales.insert(of.to_owned(), numbers);
-    }
-    Ok(scales)
-}
-
 /// Scales that are being assigned to the names that the model requests.
-pub(super) struct Placed {
-    open: Scales,
+pub(super) struct Scales {
+    /// By the names of the file's tensors to which they belong, without `.weight`.
+    open: BTreeMap<String, Vec<f32>>,
     placed: BTreeMap<String, f32>,
 }
 
-impl Placed {
-    pub(super) fn new(scales: Scales) -> Self {
-        Self { open: scales, placed: BTreeMap::new() }
+impl Scales {
+    /// Extracts the scales from a file's tensors.
+    pub(super) fn take(
+        tensors: &mut BTreeMap<String, TensorEntry>,
+        blobs: &[Blob],
+    ) -> Result<Self, LibraryError> {
+        let mut open = BTreeMap::new();
+        let all = std::mem::take(tensors).into_iter();
+        let (found, others): (BTreeMap<_, _>, _) =
+            all.partition(|(name, _)| name.ends_with(ENDING));
+        *tensors = others;
+        for (name, entry) in found {
+            let blob = &blobs[entry.file];
+            let wrong = |problem: String| {
+                LibraryError::damaged(blob.name(), format!("tensor `{name}`"), problem)
+            };
+            if entry.format != Format::F32 {
+                return Err(wrong(format!("scales must be F32, not {}", entry.format)));
+            }
+            let words = blob[entry.range.clone()].as_chunks().0.iter();
+            let numbers: Vec<f32> = words.map(|&word| f32::from_le_bytes(word)).collect();
+            if numbers.is_empty() || !numbers.iter().all(|scale| scale.is_finite()) {
+                return Err(wrong("scales must be finite numbers".to_owned()));
+            }
+            let of = name.strip_suffix(ENDING).unwrap_or(&name);
+            open.insert(of.to_owned(), numbers);
+        }
+        Ok(Self { open, placed: BTreeMap::new() })
     }
 
     /// Assigns the scales of tensor `name` to its parts: one scale to all, or one to each.

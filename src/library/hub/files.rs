@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::HubId;
 use super::gguf_models::{GgufModel, models};
 
 /// What is wanted from a repository.
@@ -13,6 +14,13 @@ pub(super) enum WantedFiles<'a> {
     Head,
     /// This file, or the GGUF model with this quantisation, with all its shards.
     File(&'a str),
+}
+
+impl<'a> WantedFiles<'a> {
+    /// What is wanted of a target.
+    pub(super) fn of(id: &'a HubId) -> Self {
+        id.file.as_deref().map_or(Self::Target, Self::File)
+    }
 }
 
 /// Which of the existing files to download, or why there are none.
@@ -171,16 +179,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_itself() {
-        assert_eq!(choice(&["a.gguf", "b.gguf"], WantedFiles::File("b.gguf")).unwrap(), ["b.gguf"]);
-        assert!(choice(&["a.gguf"], WantedFiles::File("c.gguf")).unwrap_err().contains("a.gguf"));
-    }
-
-    #[test]
-    fn a_quantisation_is_the_file_of_that_name() {
+    fn a_file_is_itself_and_a_quantisation_the_file_of_that_name() {
         let present = ["m-Q4_K_M.gguf", "m-q8_0.gguf", "x/a-f16.gguf", "b-f16.gguf", "Q3_K.txt"];
         let choice = |asked| choice(&present, WantedFiles::File(asked));
         assert_eq!(choice("q4_k_m").unwrap(), ["m-Q4_K_M.gguf"]);
+        assert_eq!(choice("m-q8_0.gguf").unwrap(), ["m-q8_0.gguf"]);
         assert_eq!(choice("Q8_0").unwrap(), ["m-q8_0.gguf"]);
         let absent = choice("Q5_K_M").unwrap_err();
         assert!(

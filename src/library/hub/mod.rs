@@ -134,8 +134,8 @@ impl Hub {
 
     /// Whether the cache has a target or a draft head of this repository.
     pub fn has(&self, id: &HubId) -> bool {
-        let target = id.file.as_deref().map_or(WantedFiles::Target, WantedFiles::File);
-        [target, WantedFiles::Head].into_iter().any(|wanted| self.cached(id, wanted).is_some())
+        let wanted = [WantedFiles::of(id), WantedFiles::Head];
+        wanted.into_iter().any(|wanted| self.cached(id, wanted).is_some())
     }
 
     /// Downloads a target; returns its folder, or its GGUF file (the first of its shards).
@@ -147,10 +147,7 @@ impl Hub {
         id: &HubId,
         report: &mut dyn FnMut(&DownloadProgress),
     ) -> Result<PathBuf, HubError> {
-        match &id.file {
-            Some(file) => self.fetch(id, WantedFiles::File(file), report),
-            None => self.fetch(id, WantedFiles::Target, report),
-        }
+        self.fetch(id, WantedFiles::of(id), report)
     }
 
     /// Downloads a draft head; returns its folder.

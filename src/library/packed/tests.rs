@@ -122,39 +122,25 @@ fn what_was_packed_from_something_else_is_not_used() {
 }
 
 #[test]
-fn those_used_longest_ago_make_room() {
+fn a_file_that_is_read_counts_as_used_and_one_above_the_limit_is_not_stored() {
     let folder = tempfile::tempdir().unwrap();
-    let large = packed_cache(folder.path().to_owned(), 1 << 30);
+    let cache = packed_cache(folder.path().to_owned(), 1 << 30);
     let first = source(Format::Q4K, 1, "first");
-    start(&first, &large);
-    let of_first = files(folder.path()).remove(0);
-    let size = fs::metadata(&of_first).unwrap().len();
-    let cache = packed_cache(folder.path().to_owned(), 2 * size + size / 2);
-    let aged = |path: &Path, hours: u64| {
-        let time = SystemTime::now() - Duration::from_secs(3600 * hours);
-        fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
-    };
-    start(&source(Format::Q4K, 2, "second"), &cache);
-    let of_second = files(folder.path()).into_iter().find(|path| *path != of_first).unwrap();
-    // The first was written before the second, and used after it.
-    aged(&of_first, 20);
-    aged(&of_second, 10);
-    assert!(start(&first, &cache).1);
-    start(&source(Format::Q4K, 3, "third"), &cache);
-    assert!(of_first.exists() && !of_second.exists());
-    assert_eq!(files(folder.path()).len(), 2);
-    // What exceeds the limit is not stored, and removes nothing.
-    let small = packed_cache(folder.path().to_owned(), size / 2);
-    let fourth = source(Format::Q4K, 4, "fourth");
-    let packed = PackedWeights::new(&fourth, &config(), size, &small).unwrap();
-    assert_eq!(logits(&packed), logits(&fourth));
-    assert!(packed.finish().unwrap().contains("`pack_cache` allows"));
-    assert_eq!(files(folder.path()).len(), 2);
-    // Not even if it was expected to be less.
-    let (found, _, notice) = start(&fourth, &small);
-    assert_eq!(found, logits(&fourth));
-    assert!(notice.unwrap().contains("`pack_cache` allows"));
-    assert!(files(folder.path()).is_empty(), "each is above the new limit");
+    start(&first, &cache);
+    let path = files(folder.path()).remove(0);
+    let used = || fs::metadata(&path).unwrap().modified().unwrap().elapsed().unwrap();
+    let before = SystemTime::now() - Duration::from_secs(36_000);
+    fs::File::options().write(true).open(&path).unwrap().set_modified(before).unwrap();
+    assert!(start(&first, &cache).1 && used() < Duration::from_secs(1000));
+    // Expected to be above the limit, or found to be.
+    let small = packed_cache(folder.path().join("small"), 1000);
+    let config = config();
+    for expected in [1 << 20, 1] {
+        let packed = PackedWeights::new(&first, &config, expected, &small).unwrap();
+        assert_eq!(logits(&packed), logits(&first));
+        assert!(packed.finish().unwrap().contains("`pack_cache` allows"));
+        assert!(small.files().is_empty());
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -6,7 +6,7 @@ mod byte_level;
 mod check;
 mod file;
 mod fingerprint;
-mod pieces;
+pub(super) mod pieces;
 mod said;
 mod sentence_piece;
 mod vocabulary;

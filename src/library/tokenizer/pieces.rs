@@ -87,7 +87,7 @@ fn is_itself(byte: u8) -> bool {
 
 /// The character that spells a byte.
 #[cfg(test)]
-pub(super) fn char_of(byte: u8) -> char {
+pub(in crate::library) fn char_of(byte: u8) -> char {
     if is_itself(byte) {
         return char::from(byte);
     }
