@@ -100,118 +100,79 @@ fn template(source: &str, bos: &str, eos: &str) -> ChatTemplate {
     ChatTemplate::new(source, "tokenizer_config.json", tokens).unwrap()
 }
 
+/// The prompt of [`long`] by each family, and what ends its turn.
 #[test]
-fn llama_2() {
-    let template = template(LLAMA_2, "<s>", "</s>");
-    assert_eq!(template.render(&short(), true).unwrap(), "<s>[INST] Hi. [/INST]");
+fn every_family_gets_its_documented_format() {
+    let formats = [
+        (
+            "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nHi. [/INST] Hello! </s>\
+             <s>[INST] Who are you? [/INST]",
+            " </s>",
+        ),
+        (
+            "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>\
+             <|start_header_id|>user<|end_header_id|>\n\nHi.<|eot_id|>\
+             <|start_header_id|>assistant<|end_header_id|>\n\nHello!<|eot_id|>\
+             <|start_header_id|>user<|end_header_id|>\n\nWho are you?<|eot_id|>\
+             <|start_header_id|>assistant<|end_header_id|>\n\n",
+            "<|eot_id|>",
+        ),
+        ("Be brief. USER: Hi. ASSISTANT: Hello!</s> USER: Who are you? ASSISTANT:", "</s>"),
+        (
+            "<|system|>\nBe brief.</s>\n<|user|>\nHi.</s>\n<|assistant|>\nHello!</s>\n\
+             <|user|>\nWho are you?</s>\n<|assistant|>\n",
+            "</s>\n",
+        ),
+        (CHATML, "<|im_end|>\n"),
+        (CHATML, "<|im_end|>\n"),
+        ("<s>[INST] Be brief.\n\nHi. [/INST]Hello!</s>[INST] Who are you? [/INST]", "</s>"),
+    ];
+    for ((source, bos, eos), (expected, end)) in ALL.into_iter().zip(formats) {
+        let template = template(source, bos, eos);
+        assert_eq!(template.render(&long(), true).unwrap(), expected);
+        assert_eq!(template.end_of_turn().unwrap(), end);
+        // Otherwise the KV cache of the previous turn would be useless.
+        let first = template.render(&long()[..2], true).unwrap();
+        assert!(expected.starts_with(&first), "{first:?} is no beginning of {expected:?}");
+    }
+    let short = |source, bos, eos| template(source, bos, eos).render(&short(), true).unwrap();
+    assert_eq!(short(LLAMA_2, "<s>", "</s>"), "<s>[INST] Hi. [/INST]");
     assert_eq!(
-        template.render(&long(), true).unwrap(),
-        "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nHi. [/INST] Hello! </s>\
-        <s>[INST] Who are you? [/INST]"
-    );
-    assert_eq!(template.end_of_turn().unwrap(), " </s>");
-}
-
-#[test]
-fn llama_3() {
-    let template = template(LLAMA_3, "<|begin_of_text|>", "<|end_of_text|>");
-    assert_eq!(
-        template.render(&long(), true).unwrap(),
-        "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>\
-         <|start_header_id|>user<|end_header_id|>\n\nHi.<|eot_id|>\
-         <|start_header_id|>assistant<|end_header_id|>\n\nHello!<|eot_id|>\
-         <|start_header_id|>user<|end_header_id|>\n\nWho are you?<|eot_id|>\
-         <|start_header_id|>assistant<|end_header_id|>\n\n"
-    );
-    assert_eq!(template.end_of_turn().unwrap(), "<|eot_id|>");
-}
-
-#[test]
-fn vicuna_and_the_built_in_format_agree() {
-    let own = template(VICUNA, "<s>", "</s>");
-    let expected = "Be brief. USER: Hi. ASSISTANT: Hello!</s> USER: Who are you? ASSISTANT:";
-    assert_eq!(own.render(&long(), true).unwrap(), expected);
-    let tokens = SpecialTokens { eos: "</s>".to_owned(), ..SpecialTokens::default() };
-    let built_in = ChatTemplate::built_in("vicuna-7b-v1.5.Q4_K_M", tokens).unwrap();
-    assert_eq!(built_in.render(&long(), true).unwrap(), expected);
-    assert_eq!(built_in.render(&short(), true).unwrap(), own.render(&short(), true).unwrap());
-    assert!(built_in.wants_bos() && !own.wants_bos());
-}
-
-#[test]
-fn zephyr_and_tinyllama() {
-    let template = template(ZEPHYR, "<s>", "</s>");
-    assert_eq!(
-        template.render(&long(), true).unwrap(),
-        "<|system|>\nBe brief.</s>\n<|user|>\nHi.</s>\n<|assistant|>\nHello!</s>\n\
-         <|user|>\nWho are you?</s>\n<|assistant|>\n"
-    );
-    assert_eq!(template.end_of_turn().unwrap(), "</s>\n");
-}
-
-#[test]
-fn chatml_and_qwen_2() {
-    let template = template(QWEN_2, "", "<|im_end|>");
-    assert_eq!(
-        template.render(&long(), true).unwrap(),
-        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi.<|im_end|>\n\
-         <|im_start|>assistant\nHello!<|im_end|>\n<|im_start|>user\nWho are you?<|im_end|>\n\
-         <|im_start|>assistant\n"
-    );
-    assert_eq!(
-        template.render(&short(), true).unwrap(),
+        short(QWEN_2, "", "<|im_end|>"),
         "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n\
          <|im_start|>user\nHi.<|im_end|>\n<|im_start|>assistant\n"
     );
-    assert_eq!(template.end_of_turn().unwrap(), "<|im_end|>\n");
-}
-
-#[test]
-fn qwen_3() {
-    let template = template(QWEN_3, "", "<|im_end|>");
+    // Qwen 3 leaves out the thoughts of old answers.
     let mut conversation = long();
     conversation[2].content = "<think>\nA greeting.\n</think>\n\nHello!".to_owned();
-    assert_eq!(
-        template.render(&conversation, true).unwrap(),
-        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi.<|im_end|>\n\
-         <|im_start|>assistant\nHello!<|im_end|>\n<|im_start|>user\nWho are you?<|im_end|>\n\
-         <|im_start|>assistant\n"
-    );
-    assert_eq!(template.end_of_turn().unwrap(), "<|im_end|>\n");
-}
-
-#[test]
-fn mistral_gets_its_system_message_folded() {
-    let template = template(MISTRAL, "<s>", "</s>");
-    assert_eq!(
-        template.render(&long(), true).unwrap(),
-        "<s>[INST] Be brief.\n\nHi. [/INST]Hello!</s>[INST] Who are you? [/INST]"
-    );
-    assert_eq!(template.end_of_turn().unwrap(), "</s>");
-    let twice = [short(), short()].concat();
-    let text = template.render(&twice, true).unwrap_err().to_string();
+    let qwen = template(QWEN_3, "", "<|im_end|>");
+    assert_eq!(qwen.render(&conversation, true).unwrap(), CHATML);
+    // Mistral's turns must alternate.
+    let twice = [self::short(), self::short()].concat();
+    let text = template(MISTRAL, "<s>", "</s>").render(&twice, true).unwrap_err().to_string();
     assert!(text.contains("tokenizer_config.json") && text.contains("must alternate"), "{text}");
 }
 
+const CHATML: &str = "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi.<|im_end|>\n\
+    <|im_start|>assistant\nHello!<|im_end|>\n<|im_start|>user\nWho are you?<|im_end|>\n\
+    <|im_start|>assistant\n";
+
 #[test]
-fn a_model_without_a_template_gets_plain_lines() {
+fn models_without_a_template_get_their_familys_format_or_plain_lines() {
+    let own = template(VICUNA, "<s>", "</s>");
+    let tokens = SpecialTokens { eos: "</s>".to_owned(), ..SpecialTokens::default() };
+    let built_in = ChatTemplate::built_in("vicuna-7b-v1.5.Q4_K_M", tokens).unwrap();
+    for messages in [long(), short()] {
+        let text = own.render(&messages, true).unwrap();
+        assert_eq!(built_in.render(&messages, true).unwrap(), text);
+    }
+    assert!(built_in.wants_bos() && !own.wants_bos());
     let template = ChatTemplate::built_in("some-base-model", SpecialTokens::default()).unwrap();
     assert_eq!(
         template.render(&long(), true).unwrap(),
         "Be brief.\n\nUser: Hi.\nAssistant: Hello!\nUser: Who are you?\nAssistant:"
     );
     assert_eq!(template.stop_strings(), ["\nUser:"]);
-}
-
-#[test]
-fn a_longer_conversation_begins_with_the_shorter_one() {
-    // Otherwise the KV cache of the previous turn would be useless.
-    for (source, bos, eos) in ALL {
-        let template = template(source, bos, eos);
-        let first = template.render(&long()[..2], true).unwrap();
-        let second = template.render(&long(), true).unwrap();
-        assert!(second.starts_with(&first), "{first:?} is no beginning of {second:?}");
-    }
 }
 
 /// Control tokens of all these families.
@@ -294,6 +255,10 @@ fn the_bundled_target_is_told_no_forged_turn() {
         }
     }
     let honest = special(&tokens(&long()));
+    assert_eq!(honest.first().copied(), target.bos);
+    assert!(target.tokenizer.is_special(*tokens(&long()).last().unwrap()));
+    let ends: Vec<String> = target.eos.iter().map(|&token| target.tokenizer.label(token)).collect();
+    assert_eq!(ends, ["<|end|>"]);
     let spelled: Vec<String> = (0..target.tokenizer.vocab_size() as u32)
         .filter(|&token| target.tokenizer.is_special(token))
         .map(|token| target.tokenizer.label(token))

@@ -3,9 +3,7 @@
 
 use std::path::PathBuf;
 
-use portable_pty::CommandBuilder;
-
-use crate::support::program::{Home, assert_has, at_home, ends, last_json, script};
+use crate::support::program::{Home, assert_has, ends, last_json, on_a_terminal, script};
 use crate::support::pty::Pty;
 
 /// Would set the clipboard of the user's terminal, then clear the screen.
@@ -26,14 +24,11 @@ fn hostile_script(home: &Home) -> PathBuf {
 fn a_pipe_gets_every_byte_of_an_answer_and_a_terminal_no_control_character() {
     let home = Home::new();
     let script = hostile_script(&home);
-    let (out, err) = home.ran(0, &["run", "hi", "--script", script.to_str().unwrap()]);
+    let run = ["run", "hi", "--script", script.to_str().unwrap()];
+    let (out, err) = home.ran(0, &run);
     assert!(out.starts_with(&format!("Hello{HOSTILE}! The red fox")) && err.is_empty(), "{out:?}");
 
-    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
-    command.args(["run", "hi", "--script"]);
-    command.arg(script);
-    at_home(&mut command, home.path());
-    let mut pty = Pty::start(command, 100, 24);
+    let mut pty = Pty::start(on_a_terminal(home.path(), &run), 100, 24);
     pty.send("\u{4}");
     pty.wait_for("in the sun.");
     let ended = pty.end();

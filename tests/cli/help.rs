@@ -29,15 +29,12 @@ fn the_topics_are_listed_and_shown_as_markdown_in_a_pipe() {
 #[cfg(unix)]
 mod on_a_terminal {
     use super::Home;
-    use crate::support::program::at_home;
+    use crate::support::program::on_a_terminal;
     use crate::support::pty::Pty;
     use portable_pty::CommandBuilder;
 
-    fn help(home: &Home, words: &[&str], pager: &str) -> CommandBuilder {
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
-        command.arg("help");
-        words.iter().for_each(|word| command.arg(word));
-        at_home(&mut command, home.path());
+    fn help(home: &Home, topic: &str, pager: &str) -> CommandBuilder {
+        let mut command = on_a_terminal(home.path(), &["help", topic]);
         command.env("PAGER", pager);
         command
     }
@@ -46,7 +43,7 @@ mod on_a_terminal {
     fn a_page_goes_through_the_pager_styled_and_wrapped() {
         let home = Home::new();
         let copy = home.path().join("copy");
-        let command = help(&home, &["keys"], &format!("tee {}", copy.display()));
+        let command = help(&home, "keys", &format!("tee {}", copy.display()));
         assert_eq!(Pty::start(command, 60, 30).end().code, 0);
         let shown = std::fs::read_to_string(copy).unwrap();
         assert!(shown.starts_with("\x1b[1mKeys\x1b[0m\n"), "{shown:?}");
@@ -56,9 +53,9 @@ mod on_a_terminal {
     #[test]
     fn a_pager_that_is_missing_or_stops_early_is_no_failure() {
         let home = Home::new();
-        let ended = Pty::start(help(&home, &["exactness"], "no-such-pager"), 80, 60).end();
+        let ended = Pty::start(help(&home, "exactness", "no-such-pager"), 80, 60).end();
         assert!(ended.code == 0 && ended.screen.contains("Exactness"), "{}", ended.screen);
-        let ended = Pty::start(help(&home, &["benchmarks"], "head -n 1"), 80, 24).end();
+        let ended = Pty::start(help(&home, "benchmarks", "head -n 1"), 80, 24).end();
         assert!(ended.code == 0 && ended.screen.trim() == "Benchmarks", "{}", ended.screen);
     }
 }

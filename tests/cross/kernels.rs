@@ -2,12 +2,8 @@
 
 #[path = "../kernels/attention.rs"]
 mod attention;
-#[path = "../kernels/attention_options.rs"]
-mod attention_options;
 #[path = "../kernels/formats.rs"]
 mod formats;
-#[path = "../kernels/levels.rs"]
-mod levels;
 #[path = "../kernels/products.rs"]
 mod products;
 #[path = "../kernels/rowwise.rs"]

@@ -3,6 +3,7 @@
 
 use crate::support::generate::{Ascii, changing, generate, options, plain, request, samplers};
 use crate::support::golden::{json, numbers, recorded_target, target_of, tensors};
+use crate::support::heads::Trees;
 use crate::support::watched::Watched;
 use dovetail::decode::{Engine, RoundOptions};
 use dovetail::draft::{Budget, Drafter, FeatureHead};
@@ -54,11 +55,10 @@ fn recorded_as(
 
 #[test]
 fn recorded_generations_round_by_round() {
-    let recording = json("generate.json");
-    let meta = &recording["meta"];
+    let recording = Trees::load("generate.json");
     let mut compared = 0;
     let mut engines: Vec<(String, Engine)> = Vec::new();
-    for (key, want) in recording["generate"].as_object().unwrap() {
+    for (key, want) in recording.0["generate"].as_object().unwrap() {
         let mut parts = key.split('/');
         let mut part = || parts.next().unwrap();
         let (head, setting, prompt) = (part(), part(), part());
@@ -66,14 +66,10 @@ fn recorded_generations_round_by_round() {
             engines.push((head.to_owned(), recorded(target_of(head), Some(head))));
         }
         let engine = &mut engines.iter_mut().find(|(name, _)| name == head).unwrap().1;
-        let &[width, depth, gamma] = &numbers(&meta["settings_topk_depth_total"][setting])[..]
-        else {
-            panic!("{setting}")
-        };
-        let shape = Shape { gamma: gamma as usize, width: width as usize, depth: depth as usize };
+        let shape = recording.shape(setting);
         let output = numbers(&want["output"]);
         // Enough room that the end of the answer cuts no tree.
-        let prompt = numbers(&meta["prompts"][prompt]);
+        let prompt = recording.prompt(prompt);
         let mut run = engine.generate(request(&prompt, 400), &Ascii).unwrap();
         let options = options(shape, true, SamplerSettings::default());
         let mut tokens = vec![run.first_token(&options).unwrap().token];

@@ -1,7 +1,7 @@
 //! The central promise on models that the library opens: EAGLE-3 heads and the bundled pair.
 
 use crate::support::bundled::{asked, bundled, heldout, user};
-use crate::support::eagle3::{EAGLE3_HEADS, Eagle3Case, Eagle3Trees, eagle3_target};
+use crate::support::eagle3::{EAGLE3_HEADS, Eagle3Case, eagle3_target, eagle3_trees};
 use crate::support::generate::{Ascii, changing, generate, plain, request, samplers};
 use crate::support::heads::Backend;
 use dovetail::chat::{Message, Role};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 #[test]
 fn eagle3_heads_under_every_sampler_and_changing_options() {
-    let trees = Eagle3Trees::load();
+    let trees = eagle3_trees();
     for name in EAGLE3_HEADS {
         let case = Eagle3Case::load(name);
         let mut alone = Engine::new(Box::new(eagle3_target()), None::<Box<dyn Drafter>>);

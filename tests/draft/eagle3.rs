@@ -6,12 +6,11 @@ use dovetail::draft::{Budget, DraftRequest, Drafter};
 use dovetail::kernels::KvFormat;
 use dovetail::model::head::{HeadBackend, HeadPrecision, Pairs};
 use dovetail::model::{FeatureSource, Target};
-use dovetail::speculate::{BeamRow, Ranking, Tree, top_log_probs};
-use serde_json::Value;
+use dovetail::speculate::{Ranking, Tree, top_log_probs};
 
-use crate::support::eagle3::{EAGLE3_HEADS, Eagle3Case, Eagle3Trees, eagle3_target};
+use crate::support::eagle3::{EAGLE3_HEADS, Eagle3Case, eagle3_target, eagle3_trees};
 use crate::support::golden::{assert_close, floats, numbers, tensors};
-use crate::support::heads::{Backend, backends};
+use crate::support::heads::{Backend, assert_tree, backends, recorded_beam};
 
 /// As the vectors' README requires; 1e-4 would hide a wrong epsilon.
 const TOLERANCE: f32 = 5e-5;
@@ -90,7 +89,7 @@ fn state_0_is_the_embedding_and_the_last_one_enters_the_final_norm() {
 /// The block with its keys and values, and the LM head.
 #[test]
 fn the_prefill_is_the_originals() {
-    let trees = Eagle3Trees::load();
+    let trees = eagle3_trees();
     for name in EAGLE3_HEADS {
         let case = Eagle3Case::load(name);
         for prompt_name in ["p0", "p1", "p2"] {
@@ -119,34 +118,10 @@ fn the_prefill_is_the_originals() {
     }
 }
 
-/// The beam of a step: each row with its source and the rows that it sees.
-fn beam(steps: &[Value], number: usize, width: usize, paths: &mut Vec<Vec<usize>>) -> Vec<BeamRow> {
-    let step = &steps[number];
-    let row = |(row, token): (usize, u32)| {
-        // The previous step identifies the members of the beam by their place among its children.
-        let source = (number > 1).then(|| {
-            let index = steps[number - 1]["beam_index"][row].as_u64().unwrap() as usize;
-            width * (number - 2) + index / width
-        });
-        let ancestors = source.map_or_else(Vec::new, |source| paths[source].clone());
-        BeamRow { token, source, ancestors }
-    };
-    let beam: Vec<BeamRow> = numbers(&step["input_ids"]).into_iter().enumerate().map(row).collect();
-    for (i, row) in beam.iter().enumerate() {
-        let mut path = row.ancestors.clone();
-        path.push(width * (number - 1) + i);
-        let mask = step["tree_mask_rows"][i].as_str().unwrap().bytes().enumerate();
-        let seen: Vec<usize> = mask.filter(|column| column.1 == b'1').map(|c| c.0).collect();
-        assert_eq!(seen, path);
-        paths.push(path);
-    }
-    beam
-}
-
 /// The original's own beams, step by step: what each row reads, computes and proposes.
 #[test]
 fn tree_steps_compute_the_originals_rows() {
-    let trees = Eagle3Trees::load();
+    let trees = eagle3_trees();
     let mut compared = 0;
     for name in EAGLE3_HEADS {
         let case = Eagle3Case::load(name);
@@ -173,7 +148,7 @@ fn tree_steps_compute_the_originals_rows() {
                     let vector = |what: &str| {
                         case.vectors.get(&format!("{setting}.p0.step{}.{what}", number - 1))
                     };
-                    let beam = beam(steps, number, width, &mut paths);
+                    let beam = recorded_beam(steps, number, width, &mut paths);
                     let read: Vec<f32> = beam
                         .iter()
                         .flat_map(|row| {
@@ -208,41 +183,23 @@ fn tree_steps_compute_the_originals_rows() {
     assert_eq!(compared, (4 * 5 + 3 * 3) * backends().len());
 }
 
-fn assert_tree(tree: &Tree, golden: &Value, what: &str) {
-    let nodes = tree.nodes();
-    let tokens: Vec<u32> = nodes.iter().map(|node| node.token).collect();
-    assert_eq!(tokens, numbers(&golden["tokens"]), "{what}");
-    let parents = golden["parents"].as_array().unwrap().iter();
-    let parents: Vec<usize> = parents.map(|p| p.as_i64().unwrap().max(0) as usize).collect();
-    assert_eq!(nodes.iter().map(|node| node.parent).collect::<Vec<_>>(), parents, "{what}");
-    let depths: Vec<u32> = nodes.iter().map(|node| node.depth as u32).collect();
-    assert_eq!(depths, numbers(&golden["position_ids"]), "{what}");
-    let scores = golden.get("node_scores").and_then(Value::as_array);
-    for (node, score) in nodes[1..].iter().zip(scores.into_iter().flatten()) {
-        let off = (f64::from(node.score) - score.as_f64().unwrap()).abs();
-        assert!(off < f64::from(TOLERANCE), "{what}: off by {off}");
-    }
-}
-
 #[test]
 fn trees_are_the_originals() {
-    let trees = Eagle3Trees::load();
+    let trees = eagle3_trees();
     let mut compared = 0;
     for name in EAGLE3_HEADS {
         let case = Eagle3Case::load(name);
-        for (key, expected) in trees.0["trees"][name].as_object().unwrap() {
+        for (shape, prompt, key, expected) in trees.of(name) {
             assert!(expected["margin"].as_f64().unwrap() > 2e-4, "{name} {key}");
-            let (setting, prompt) = key.split_once('.').unwrap();
-            let prompt = trees.prompt(prompt);
             let root = expected["root"].as_u64().unwrap() as u32;
             assert_eq!(root, root_of(&case, &prompt));
             let (features, tokens) = pairs(&case, &prompt, root);
             for backend in backends() {
                 let mut drafter = case.drafter(backend);
                 drafter.observe(&features, &tokens).unwrap();
-                let budget = Budget::new(trees.shape(setting), 1);
+                let budget = Budget::new(shape, 1);
                 let tree = drafter.propose(&DraftRequest::new(root, budget)).unwrap();
-                assert_tree(&tree, expected, &format!("{name} {key} {backend:?}"));
+                assert_tree(&tree, expected, &format!("{name} {key} {backend:?}"), TOLERANCE);
                 assert_eq!(drafter.stable_len(0) as u64, expected["n_pairs"].as_u64().unwrap());
                 compared += 1;
             }
@@ -255,7 +212,7 @@ fn trees_are_the_originals() {
 /// accepted.
 #[test]
 fn generations_are_the_originals() {
-    let trees = Eagle3Trees::load();
+    let trees = eagle3_trees();
     for name in EAGLE3_HEADS {
         let case = Eagle3Case::load(name);
         for (key, expected) in trees.0["generate"][name].as_object().unwrap() {
@@ -289,7 +246,7 @@ fn generations_are_the_originals() {
                         assert_eq!(golden["new_pairs"].as_u64(), Some(new.len() as u64));
                         let stable = golden["stable_kv_after"].as_u64();
                         assert_eq!(stable, Some(drafter.stable_len(0) as u64));
-                        assert_tree(&tree, golden, &what);
+                        assert_tree(&tree, golden, &what, TOLERANCE);
                     }
                     let seen = target.verify(&tree).unwrap();
                     let mut path = vec![0];
@@ -320,7 +277,7 @@ fn generations_are_the_originals() {
 /// 8-bit weights and 16-bit caches change log-probabilities only a little.
 #[test]
 fn lower_precision_is_close() {
-    let trees = Eagle3Trees::load();
+    let trees = eagle3_trees();
     for name in EAGLE3_HEADS {
         let case = Eagle3Case::load(name);
         let prompt = trees.prompt("p0");

@@ -1,6 +1,5 @@
 //! The draft head against the original program's numbers; the same tests run on every backend.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
@@ -9,11 +8,13 @@ use dovetail::kernels::{KvFormat, Matrix, Pool};
 use dovetail::model::head::{
     DraftVocabulary, HeadBackend, HeadPrecision, Pairs, SharedTables, Table,
 };
-use dovetail::speculate::{BeamRow, Ranking, Shape, Tree, top_log_probs};
+use dovetail::speculate::{Ranking, Shape, Tree, top_log_probs};
 use serde_json::Value;
 
 use crate::support::golden::{HEADS, floats, json, numbers, target_of, tensors};
-use crate::support::heads::{Backend, Case, TOLERANCE, backends};
+use crate::support::heads::{
+    Backend, Case, TOLERANCE, Trees, assert_tree, backends, recorded_beam,
+};
 
 fn every_case(check: impl Fn(&Case, Backend)) {
     for name in HEADS {
@@ -26,24 +27,14 @@ fn every_case(check: impl Fn(&Case, Backend)) {
 
 /// A pass through no block returns what the blocks would read.
 #[test]
-fn fusion_computes_the_originals_input_of_the_blocks() {
+fn fusion_and_every_block_compute_the_originals_rows() {
     every_case(|case, backend| {
-        let (features, tokens) = case.input("p0");
-        let mut head = case.backend(backend);
-        head.extend(0, Pairs { features: &features, tokens: &tokens }, 0).unwrap();
-        case.is_near("fused", &head.outputs().unwrap());
-    });
-}
-
-#[test]
-fn every_block_computes_the_originals_output() {
-    every_case(|case, backend| {
-        let (features, tokens) = case.input("p0");
-        let mut head = case.backend(backend);
+        case.is_near("fused", &case.filled(backend, "p0", 0).outputs().unwrap());
         for blocks in 1..=case.weights.config.blocks() {
-            head.extend(0, Pairs { features: &features, tokens: &tokens }, blocks).unwrap();
+            let head = case.filled(backend, "p0", blocks);
             case.is_near(&format!("block{}_out", blocks - 1), &head.outputs().unwrap());
         }
+        let head = case.filled(backend, "p0", case.weights.config.blocks());
         case.is_near("out_hidden", &head.outputs().unwrap());
         let (keys, values) = head.keys_and_values(0).unwrap();
         case.is_near("kv0_key", &keys);
@@ -60,10 +51,7 @@ fn a_draft_vocabulary_ranks_its_own_tokens_among_each_other() {
         let expected = floats(&case.forward["p0.last_logprobs"]);
         let among: f32 = scored.tokens().iter().map(|&t| expected[t as usize].exp()).sum();
         for backend in backends() {
-            let (features, tokens) = case.input("p0");
-            let mut head = case.backend(backend);
-            let blocks = case.weights.config.blocks();
-            head.extend(0, Pairs { features: &features, tokens: &tokens }, blocks).unwrap();
+            let mut head = case.filled(backend, "p0", case.weights.config.blocks());
             let ranked = head.rank_root(&Ranking::new(256)).unwrap();
             assert_eq!(ranked.len(), scored.len());
             for &(token, log_prob) in &ranked {
@@ -79,14 +67,7 @@ fn a_draft_vocabulary_ranks_its_own_tokens_among_each_other() {
 fn the_root_is_ranked_by_the_originals_log_probabilities() {
     every_case(|case, backend| {
         for prompt in ["p0", "p1"] {
-            let (features, tokens) = case.input(prompt);
-            let mut head = case.backend(backend);
-            head.extend(
-                0,
-                Pairs { features: &features, tokens: &tokens },
-                case.weights.config.blocks(),
-            )
-            .unwrap();
+            let mut head = case.filled(backend, prompt, case.weights.config.blocks());
             let out = &case.forward[&format!("{prompt}.out_hidden")];
             case.near("out_hidden", &head.outputs().unwrap(), out, TOLERANCE);
             let expected = floats(&case.forward[&format!("{prompt}.last_logprobs")]);
@@ -136,34 +117,12 @@ fn tree_steps_compute_the_originals_rows() {
     every_case(|case, backend| {
         let rows = tensors(&format!("tree_{}.safetensors", case.name));
         let steps = trees["trees"][case.name]["k4d3t8.p0"]["steps"].as_array().unwrap().clone();
-        let (features, tokens) = case.input("p0");
         let blocks = case.weights.config.blocks();
-        let mut head = case.backend(backend);
-        head.extend(0, Pairs { features: &features, tokens: &tokens }, blocks).unwrap();
+        let mut head = case.filled(backend, "p0", blocks);
         check_candidates(&steps[0], &[head.rank_root(&Ranking::new(4)).unwrap()]);
         let mut paths: Vec<Vec<usize>> = Vec::new();
         for (number, step) in steps.iter().enumerate().skip(1) {
-            let inputs = numbers(&step["input_ids"]);
-            let beam: Vec<BeamRow> = inputs
-                .iter()
-                .enumerate()
-                .map(|(row, &token)| {
-                    // The beam of the previous step identifies its members by their place among its
-                    // children.
-                    let source = (number > 1).then(|| {
-                        let index = steps[number - 1]["beam_index"][row].as_u64().unwrap();
-                        4 * (number - 2) + index as usize / 4
-                    });
-                    let ancestors = source.map_or_else(Vec::new, |source| paths[source].clone());
-                    BeamRow { token, source, ancestors }
-                })
-                .collect();
-            for (i, row) in beam.iter().enumerate() {
-                let mut path = row.ancestors.clone();
-                path.push(4 * (number - 1) + i);
-                assert_mask(&step["tree_mask_rows"][i], &path);
-                paths.push(path);
-            }
+            let beam = recorded_beam(&steps, number, 4, &mut paths);
             let candidates = head.step(&beam, &Ranking::new(4)).unwrap();
             check_candidates(step, &candidates);
             let at = |what: &str| rows.get(&format!("k4d3t8.p0.step{number}.{what}"));
@@ -176,11 +135,6 @@ fn tree_steps_compute_the_originals_rows() {
             }
         }
     });
-}
-
-fn assert_mask(row: &Value, path: &[usize]) {
-    let seen = row.as_str().unwrap().bytes().enumerate().filter(|column| column.1 == b'1');
-    assert_eq!(seen.map(|column| column.0).collect::<Vec<_>>(), path);
 }
 
 fn check_candidates(step: &Value, candidates: &[Vec<(u32, f32)>]) {
@@ -198,44 +152,10 @@ fn check_candidates(step: &Value, candidates: &[Vec<(u32, f32)>]) {
     }
 }
 
-struct Golden {
-    trees: Value,
-    prompts: HashMap<String, Vec<u32>>,
-    settings: HashMap<String, Shape>,
-}
-
-impl Golden {
-    fn load() -> Self {
-        let trees = json("trees.json");
-        let map = |field: &str| trees["meta"][field].as_object().unwrap().clone();
-        let prompts = map("prompts").into_iter().map(|(name, list)| (name, numbers(&list)));
-        let settings = map("settings_topk_depth_total").into_iter().map(|(name, list)| {
-            let list: Vec<usize> = numbers(&list).into_iter().map(|x| x as usize).collect();
-            (name, Shape { width: list[0], depth: list[1], gamma: list[2] })
-        });
-        Self { prompts: prompts.collect(), settings: settings.collect(), trees }
-    }
-}
-
-fn assert_tree(tree: &Tree, golden: &Value, key: &str) {
-    let tokens: Vec<u32> = tree.nodes().iter().map(|node| node.token).collect();
-    assert_eq!(tokens, numbers(&golden["tokens"]), "{key}");
-    let parents = golden["parents"].as_array().unwrap().iter();
-    let parents: Vec<usize> = parents.map(|p| p.as_i64().unwrap().max(0) as usize).collect();
-    assert_eq!(tree.nodes().iter().map(|node| node.parent).collect::<Vec<_>>(), parents, "{key}");
-    let depths: Vec<u32> = tree.nodes().iter().map(|node| node.depth as u32).collect();
-    assert_eq!(depths, numbers(&golden["position_ids"]), "{key}");
-    if let Some(scores) = golden.get("node_scores") {
-        for (node, score) in tree.nodes()[1..].iter().zip(scores.as_array().unwrap()) {
-            assert!((f64::from(node.score) - score.as_f64().unwrap()).abs() < 1e-4, "{key}");
-        }
-    }
-}
-
 /// Every tree of the original from the target's features, and the tree after the commit.
 #[test]
 fn trees_are_the_originals() {
-    let golden = Golden::load();
+    let golden = Trees::load("trees.json");
     let mut compared = 0;
     let mut second_rounds = 0;
     for name in HEADS {
@@ -243,19 +163,18 @@ fn trees_are_the_originals() {
         let prefill = tensors(&format!("prefill_{}.safetensors", target_of(name)));
         let verified = tensors(&format!("tree_{name}.safetensors"));
         for backend in backends() {
-            for (key, expected) in golden.trees["trees"][name].as_object().unwrap() {
+            for (shape, prompt, key, expected) in golden.of(name) {
                 // All gaps between scores of the golden files exceed the error of these sums.
                 assert!(expected["margin"].as_f64().unwrap() > 1e-4, "{name} {key}");
-                let (setting, prompt) = key.split_once('.').unwrap();
                 let root = expected["root"].as_u64().unwrap() as u32;
-                let mut tokens = golden.prompts[prompt][1..].to_vec();
-                tokens.push(root);
+                let tokens = [&prompt[1..], &[root]].concat();
+                let prompt = key.split_once('.').unwrap().1;
                 let features = floats(&prefill[&format!("{prompt}.hidden_postnorm")]);
-                let budget = Budget::new(golden.settings[setting], 1);
+                let budget = Budget::new(shape, 1);
                 let mut drafter = case.drafter(backend);
                 drafter.observe(&features, &tokens).unwrap();
                 let tree = drafter.propose(&DraftRequest::new(root, budget)).unwrap();
-                assert_tree(&tree, expected, &format!("{name} {key}"));
+                assert_tree(&tree, expected, &format!("{name} {key}"), TOLERANCE);
                 compared += 1;
 
                 let node_features = verified.get(&format!("{key}.verify.node_hidden"));
@@ -271,7 +190,7 @@ fn trees_are_the_originals() {
                 tokens.push(bonus);
                 drafter.observe(&features, &tokens).unwrap();
                 let tree = drafter.propose(&DraftRequest::new(bonus, budget)).unwrap();
-                assert_tree(&tree, round, &format!("{name} {key}, second round"));
+                assert_tree(&tree, round, &format!("{name} {key}, second round"), TOLERANCE);
                 let stable = round["stable_kv_len"].as_u64().unwrap() as usize;
                 assert_eq!(drafter.stable_len(0), stable);
                 second_rounds += 1;

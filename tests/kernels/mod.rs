@@ -3,9 +3,7 @@
 
 mod accuracy;
 mod attention;
-mod attention_options;
 mod formats;
-mod levels;
 mod products;
 mod rowwise;
 mod threads;

@@ -40,3 +40,20 @@ fn row_by_row_functions_do_what_they_say_everywhere_alike() {
         assert_eq!(first.get_or_insert_with(|| all.clone()), &all, "{pool:?}");
     }
 }
+
+#[test]
+fn the_gate_blends() {
+    for isa in Isa::ALL {
+        let pool = Pool::with_isa(2, isa);
+        for n in [1, 16, 33, 9000] {
+            let (z, a, b) = (numbers(n, 6), numbers(n, 7), numbers(n, 8));
+            let mut blended: Vec<f32> = z.iter().map(|z| 30.0 * z).collect();
+            sigmoid_blend(&pool, &mut blended, &a, &b);
+            for i in 0..n {
+                let share = 1.0 / (1.0 + (-30.0 * f64::from(z[i])).exp());
+                let exact = share * f64::from(a[i]) + (1.0 - share) * f64::from(b[i]);
+                assert!((f64::from(blended[i]) - exact).abs() < 1e-6, "{isa:?} {i} of {n}");
+            }
+        }
+    }
+}

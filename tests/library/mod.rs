@@ -1,7 +1,6 @@
 //! Models are opened as users name them: by folder, file, hub id, or from the binary.
 
 mod architectures;
-mod bundled;
 mod checkpoints;
 mod converted;
 mod eagle3;

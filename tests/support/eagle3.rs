@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::golden::{Tensors, golden, json, numbers, recorded_target, tensors};
+use super::golden::{Tensors, golden, recorded_target, tensors};
 use super::gpu::gpu;
-use super::heads::Backend;
+use super::heads::{Backend, Trees};
 use candle_core::Device;
 use dovetail::draft::FeatureHead;
 use dovetail::kernels::{KvFormat, Pool};
@@ -13,8 +13,6 @@ use dovetail::model::head::{
     GpuHead, HeadBackend, HeadPrecision, HeadWeights, PackedHead, SharedTables, Table,
 };
 use dovetail::model::{CpuTarget, FeatureSource, Target};
-use dovetail::speculate::Shape;
-use serde_json::Value;
 
 pub const EAGLE3_HEADS: [&str; 4] =
     ["head_eagle3", "head_ownembed", "head_speculators", "head_eagle31"];
@@ -101,21 +99,6 @@ impl Eagle3Case {
     }
 }
 
-/// Prompts, settings and trees.
-pub struct Eagle3Trees(pub Value);
-
-impl Eagle3Trees {
-    pub fn load() -> Self {
-        Self(json("eagle3/trees.json"))
-    }
-
-    pub fn prompt(&self, name: &str) -> Vec<u32> {
-        numbers(&self.0["meta"]["prompts"][name])
-    }
-
-    pub fn shape(&self, setting: &str) -> Shape {
-        let list = numbers(&self.0["meta"]["settings_topk_depth_total"][setting]);
-        let [width, depth, gamma] = list[..] else { panic!("{setting}") };
-        Shape { width: width as usize, depth: depth as usize, gamma: gamma as usize }
-    }
+pub fn eagle3_trees() -> Trees {
+    Trees::load("eagle3/trees.json")
 }

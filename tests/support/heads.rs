@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use super::golden::{Tensors, assert_close, floats, json, target_of, tensors};
+use super::golden::{Tensors, assert_close, floats, json, numbers, target_of, tensors};
 use super::gpu::gpu;
 use candle_core::Tensor;
 use dovetail::draft::FeatureHead;
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::model::head::{
-    GpuHead, HeadBackend, HeadConfig, HeadPrecision, HeadWeights, PackedHead, SharedTables, Table,
+    GpuHead, HeadBackend, HeadConfig, HeadPrecision, HeadWeights, PackedHead, Pairs, SharedTables,
+    Table,
 };
+use dovetail::speculate::{BeamRow, Shape, Tree};
+use serde_json::Value;
 
 /// Every backend that is available here.
 pub fn backends() -> Vec<Backend> {
@@ -80,11 +83,94 @@ impl Case {
         (features, tokens.into_iter().map(|id| id as u32).collect())
     }
 
+    /// The backend with a prompt's pairs in it.
+    pub fn filled(&self, backend: Backend, prompt: &str, blocks: usize) -> Box<dyn HeadBackend> {
+        let (features, tokens) = self.input(prompt);
+        let mut head = self.backend(backend);
+        head.extend(0, Pairs { features: &features, tokens: &tokens }, blocks).unwrap();
+        head
+    }
+
     pub fn near(&self, what: &str, found: &[f32], expected: &Tensor, tolerance: f32) {
         assert_close(&format!("{} {what}", self.name), found, &floats(expected), tolerance);
     }
 
     pub fn is_near(&self, what: &str, found: &[f32]) {
         self.near(what, found, &self.forward[&format!("p0.{what}")], TOLERANCE);
+    }
+}
+
+/// Recorded prompts, settings and trees.
+pub struct Trees(pub Value);
+
+impl Trees {
+    pub fn load(name: &str) -> Self {
+        Self(json(name))
+    }
+
+    pub fn prompt(&self, name: &str) -> Vec<u32> {
+        numbers(&self.0["meta"]["prompts"][name])
+    }
+
+    pub fn shape(&self, setting: &str) -> Shape {
+        let list = numbers(&self.0["meta"]["settings_topk_depth_total"][setting]);
+        let [width, depth, gamma] = list[..] else { panic!("{setting}") };
+        Shape { width: width as usize, depth: depth as usize, gamma: gamma as usize }
+    }
+
+    /// The recorded trees of a head with their settings, prompts and names.
+    pub fn of(&self, head: &str) -> Vec<(Shape, Vec<u32>, &str, &Value)> {
+        let all = self.0["trees"][head].as_object().unwrap().iter();
+        all.map(|(key, tree)| {
+            let (setting, prompt) = key.split_once('.').unwrap();
+            (self.shape(setting), self.prompt(prompt), key.as_str(), tree)
+        })
+        .collect()
+    }
+}
+
+/// The recorded beam of a step: each row with its source and the rows that it sees.
+pub fn recorded_beam(
+    steps: &[Value],
+    number: usize,
+    width: usize,
+    paths: &mut Vec<Vec<usize>>,
+) -> Vec<BeamRow> {
+    let step = &steps[number];
+    let row = |(row, token): (usize, u32)| {
+        // The previous step identifies the members of the beam by their place among its children.
+        let source = (number > 1).then(|| {
+            let index = steps[number - 1]["beam_index"][row].as_u64().unwrap() as usize;
+            width * (number - 2) + index / width
+        });
+        let ancestors = source.map_or_else(Vec::new, |source| paths[source].clone());
+        BeamRow { token, source, ancestors }
+    };
+    let beam: Vec<BeamRow> = numbers(&step["input_ids"]).into_iter().enumerate().map(row).collect();
+    for (i, row) in beam.iter().enumerate() {
+        let mut path = row.ancestors.clone();
+        path.push(width * (number - 1) + i);
+        let mask = step["tree_mask_rows"][i].as_str().unwrap().bytes().enumerate();
+        let seen: Vec<usize> = mask.filter(|column| column.1 == b'1').map(|c| c.0).collect();
+        assert_eq!(seen, path);
+        paths.push(path);
+    }
+    beam
+}
+
+/// A drafted tree is the recorded one, with its scores up to `tolerance`.
+pub fn assert_tree(tree: &Tree, golden: &Value, what: &str, tolerance: f32) {
+    let nodes = tree.nodes();
+    let tokens: Vec<u32> = nodes.iter().map(|node| node.token).collect();
+    assert_eq!(tokens, numbers(&golden["tokens"]), "{what}");
+    let parents = golden["parents"].as_array().unwrap().iter();
+    let parents: Vec<usize> = parents.map(|p| p.as_i64().unwrap().max(0) as usize).collect();
+    assert_eq!(nodes.iter().map(|node| node.parent).collect::<Vec<_>>(), parents, "{what}");
+    let depths: Vec<u32> = nodes.iter().map(|node| node.depth as u32).collect();
+    assert_eq!(depths, numbers(&golden["position_ids"]), "{what}");
+    let scores = golden.get("node_scores").and_then(Value::as_array);
+    for (node, score) in nodes[1..].iter().zip(scores.into_iter().flatten()) {
+        let off = (f64::from(node.score) - score.as_f64().unwrap()).abs();
+        assert!(off < f64::from(tolerance), "{what}: off by {off}");
     }
 }

@@ -33,13 +33,17 @@ pub fn at_home(command: &mut CommandBuilder, home: &Path) {
     command.env("SSH_CONNECTION", "no desktop");
 }
 
-/// The chat that plays the script `name`.
-pub fn scripted(name: &str, home: &Path) -> CommandBuilder {
+/// The program in a terminal with the home folder `home`.
+pub fn on_a_terminal(home: &Path, args: &[&str]) -> CommandBuilder {
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
-    command.arg("--script");
-    command.arg(script(name));
+    command.args(args);
     at_home(&mut command, home);
     command
+}
+
+/// The chat that plays the script `name`.
+pub fn scripted(name: &str, home: &Path) -> CommandBuilder {
+    on_a_terminal(home, &["--script", &script(name)])
 }
 
 /// Makes `command`, which has no terminal, run in the home folder `home`, and nowhere else.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::support::eagle3::{Eagle3Case, Eagle3Trees, eagle3_files};
+use crate::support::eagle3::{Eagle3Case, eagle3_files, eagle3_trees};
 use crate::support::golden::{HEADS, Tensors, assert_close, floats, json, target_of, tensors};
 use candle_core::{DType, Device, Tensor};
 use dovetail::kernels::{KvFormat, Pool};
@@ -68,7 +68,7 @@ fn every_exit_is_the_original_forward_pass() {
 /// `fc`, the block, its norm and the LM head of the EAGLE-3 heads in the layout that is trained.
 #[test]
 fn an_eagle3_head_is_the_original_forward_pass() {
-    let trees = Eagle3Trees::load();
+    let trees = eagle3_trees();
     for name in ["head_eagle3", "head_ownembed"] {
         let case = Eagle3Case::load(name);
         let config = eagle3_files(name).config;

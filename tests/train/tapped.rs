@@ -23,9 +23,7 @@ use dovetail::model::head::{
 use dovetail::settings::{HeadChoice, Settings};
 use dovetail::speculate::{BeamRow, Ranking, Shape};
 use dovetail::train::run::{Recipe, RunRequest, TrainDevice, TrainEvent, estimate, train};
-use dovetail::train::{
-    Columns, DraftNet, DraftVocabSize, FirstWeights, Length, Past, head_config,
-};
+use dovetail::train::{Columns, DraftNet, DraftVocabSize, FirstWeights, Length, Past, head_config};
 use dovetail::worker::Backend;
 use serde_json::{Value, json};
 

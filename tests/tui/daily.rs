@@ -2,9 +2,10 @@
 //! the race, other programs' files.
 
 use crate::support::chat::{ANSWER, Chat, saved};
-use crate::support::program::{at_home, script, scripted};
+use crate::support::program::{on_a_terminal, script, scripted};
 use crate::support::pty::Pty;
-use portable_pty::CommandBuilder;
+use std::path::PathBuf;
+use tempfile::TempDir;
 
 #[test]
 fn a_digit_and_enter_begin_a_chat() {
@@ -38,13 +39,7 @@ fn the_way_back_is_told_and_leads_back() {
     assert_eq!(ended.code, 0);
     assert!(ended.screen.contains("dovetail --continue"), "{}", ended.screen);
     for flags in [&["--continue"][..], &["--resume", "where did"], &["--resume"]] {
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
-        command.args(flags);
-        command.arg("--script");
-        command.arg(script("answers.jsonl"));
-        at_home(&mut command, home.path());
-        let mut pty = Pty::start(command, 80, 24);
-        pty.wait_for("○ ready");
+        let mut pty = again(home.path(), flags);
         if flags == ["--resume"] {
             pty.wait_for("saved conversations");
             pty.send("\r");
@@ -57,12 +52,8 @@ fn the_way_back_is_told_and_leads_back() {
 
 /// A start in the same home folder, with these flags.
 fn again(home: &std::path::Path, flags: &[&str]) -> Pty {
-    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
-    command.args(flags);
-    command.arg("--script");
-    command.arg(script("answers.jsonl"));
-    at_home(&mut command, home);
-    let mut pty = Pty::start(command, 80, 24);
+    let played = ["--script", &script("answers.jsonl")];
+    let mut pty = Pty::start(on_a_terminal(home, &[flags, &played].concat()), 80, 24);
     pty.wait_for("○ ready");
     pty
 }
@@ -211,22 +202,29 @@ fn a_file_is_named_in_the_message_and_sent_with_it() {
     assert!(saved.contains("They sleep in the sun."), "{saved}");
 }
 
+/// A chat with an answer that cannot be saved, its home, and the folder for what is left.
+#[cfg(unix)]
+fn with_a_full_disk() -> (TempDir, PathBuf, Pty) {
+    let home = tempfile::tempdir().unwrap();
+    let (data, last) = (home.path().join("data"), home.path().join("last"));
+    std::fs::create_dir_all(&last).unwrap();
+    std::fs::create_dir_all(data.join("dovetail")).unwrap();
+    // Nothing can be written below a file, as on a full disk, by any user.
+    std::fs::write(data.join("dovetail/sessions"), "").unwrap();
+    let mut command = scripted("answers.jsonl", home.path());
+    command.env("XDG_DATA_HOME", &data);
+    command.env("TMPDIR", &last);
+    let mut pty = Pty::start(command, 100, 30);
+    pty.wait_for("○ ready");
+    pty.type_until("Where did the fox run?\r", " instead of ");
+    (home, last, pty)
+}
+
 #[cfg(unix)]
 #[test]
 fn a_full_disk_keeps_the_chat_open_until_it_is_left_again() {
     for way in ["\x11", "\x03\x03", "\x04", "/quit\r"] {
-        let home = tempfile::tempdir().unwrap();
-        let (data, last) = (home.path().join("data"), home.path().join("last"));
-        std::fs::create_dir_all(&last).unwrap();
-        std::fs::create_dir_all(data.join("dovetail")).unwrap();
-        // Nothing can be written below a file, as on a full disk, by any user.
-        std::fs::write(data.join("dovetail/sessions"), "").unwrap();
-        let mut command = scripted("answers.jsonl", home.path());
-        command.env("XDG_DATA_HOME", &data);
-        command.env("TMPDIR", &last);
-        let mut pty = Pty::start(command, 100, 30);
-        pty.wait_for("○ ready");
-        pty.type_until("Where did the fox run?\r", " instead of ");
+        let (_home, last, mut pty) = with_a_full_disk();
         pty.send(way);
         // It may be broken at the end of any row.
         pty.wait("why it does not leave", |screen| {
@@ -247,15 +245,7 @@ fn a_full_disk_keeps_the_chat_open_until_it_is_left_again() {
         assert!(text.contains("Where did the fox run?") && text.contains(ANSWER), "{text}");
     }
     // There is no user to ask after a signal.
-    let home = tempfile::tempdir().unwrap();
-    std::fs::create_dir_all(home.path().join("dovetail")).unwrap();
-    std::fs::write(home.path().join("dovetail/sessions"), "").unwrap();
-    let mut command = scripted("answers.jsonl", home.path());
-    command.env("XDG_DATA_HOME", home.path());
-    command.env("TMPDIR", home.path());
-    let mut pty = Pty::start(command, 100, 30);
-    pty.wait_for("○ ready");
-    pty.type_until("Where did the fox run?\r", " instead of ");
+    let (_home, _, pty) = with_a_full_disk();
     pty.signal("TERM");
     let ended = pty.end();
     assert_eq!(ended.code, 1);

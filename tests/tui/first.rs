@@ -2,20 +2,16 @@
 
 use std::collections::HashMap;
 
-use portable_pty::CommandBuilder;
-
 use crate::support::gguf;
 use crate::support::hub::{Manners, Server};
-use crate::support::program::{Home, at_home, outcome};
+use crate::support::program::{Home, assert_has, on_a_terminal};
 use crate::support::pty::Pty;
 use dovetail::tui::Starters;
 
 #[test]
 fn the_demo_says_what_it_is_and_its_first_answer_can_be_watched() {
     let home = tempfile::tempdir().unwrap();
-    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
-    at_home(&mut command, home.path());
-    let mut chat = Pty::start(command, 80, 24);
+    let mut chat = Pty::start(on_a_terminal(home.path(), &[]), 80, 24);
     chat.wait_for("○ ready");
     chat.wait_for("Demo model, 6M parameters: it shows how guessing works.");
     chat.wait_for("For real answers press Ctrl+N.");
@@ -43,9 +39,7 @@ fn the_demo_answers_the_questions_that_it_offers() {
     let home = Home::new();
     let answers = ["a story about a cat.", "The sky is blue because ", "Because if they flew over"];
     for (question, part) in Starters::DEMO.iter().zip(answers) {
-        let (code, out, err) = outcome(&mut home.command(&["run", question]));
-        assert_eq!(code, 0, "{err}");
-        assert!(out.contains(part), "{question}\n{out}");
+        assert_has(&home.ran(0, &["run", question]).0, &[part]);
     }
 }
 
@@ -60,9 +54,7 @@ fn a_model_of_the_catalogue_is_downloaded_while_the_demo_answers() {
     let manners = Manners { cuts: vec![4000, 200], stalls: true, ..Manners::default() };
     let server = Server::start(files, manners);
     let home = tempfile::tempdir().unwrap();
-    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
-    command.args(["--max-tokens", "40"]);
-    at_home(&mut command, home.path());
+    let mut command = on_a_terminal(home.path(), &["--max-tokens", "40"]);
     command.env("HF_ENDPOINT", format!("http://127.0.0.1:{}", server.port));
     let mut chat = Pty::start(command, 110, 32);
     chat.wait_for("○ ready");
@@ -98,8 +90,7 @@ fn a_download_that_fails_leaves_the_demo_usable() {
         Manners { refusal: Some(("/api/", 404, "RepoNotFound", false)), ..Manners::default() };
     let server = Server::start(HashMap::new(), manners);
     let home = tempfile::tempdir().unwrap();
-    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
-    at_home(&mut command, home.path());
+    let mut command = on_a_terminal(home.path(), &[]);
     command.env("HF_ENDPOINT", format!("http://127.0.0.1:{}", server.port));
     let mut chat = Pty::start(command, 110, 32);
     chat.wait_for("○ ready");

@@ -1,9 +1,8 @@
 //! Changing models in the middle of a conversation, with the bundled ones on a pseudo-terminal.
 
-use portable_pty::CommandBuilder;
-
 use crate::support::chat::{Chat, saved};
-use crate::support::program::at_home;
+use crate::support::library::{DEMO, copy_folder, demo_copy};
+use crate::support::program::on_a_terminal;
 use crate::support::pty::Pty;
 
 /// Asks and waits for the end of the answer.
@@ -26,15 +25,8 @@ fn a_conversation_goes_on_with_another_draft_and_another_model() {
     let home = tempfile::tempdir().unwrap();
     // The bundled target again, as a user's folder.
     let twin = home.path().join("twin");
-    std::fs::create_dir(&twin).unwrap();
-    let bundled = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/target");
-    for file in std::fs::read_dir(bundled).unwrap() {
-        let file = file.unwrap();
-        std::fs::copy(file.path(), twin.join(file.file_name())).unwrap();
-    }
-    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
-    command.args(["--max-tokens", "40"]);
-    at_home(&mut command, home.path());
+    copy_folder(DEMO.as_ref(), &twin);
+    let command = on_a_terminal(home.path(), &["--max-tokens", "40"]);
     let mut chat = Chat { pty: Pty::start(command, 120, 40), home };
     header_has(&mut chat, "DGF head");
     ask(&mut chat, "What is a fox?");
@@ -77,13 +69,10 @@ fn kept(home: &std::path::Path) -> Vec<std::path::PathBuf> {
 #[test]
 fn what_is_kept_of_a_conversation_is_there_on_leaving_and_goes_with_it() {
     let home = tempfile::tempdir().unwrap();
-    let target = crate::support::library::demo_copy();
+    let target = demo_copy();
     let start = |flags: &[&str]| {
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
-        command.args(["--max-tokens", "60", "--target", target.path().to_str().unwrap()]);
-        command.args(flags);
-        at_home(&mut command, home.path());
-        Pty::start(command, 120, 40)
+        let own = ["--max-tokens", "60", "--target", target.path().to_str().unwrap()];
+        Pty::start(on_a_terminal(home.path(), &[&own, flags].concat()), 120, 40)
     };
     // A short text is read as quickly as a file.
     let question = "Tell me about a fox, a lantern and an old fisherman by the sea, please, and \

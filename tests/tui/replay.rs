@@ -1,9 +1,7 @@
 //! A recorded chat, shown again without models.
 
-use portable_pty::CommandBuilder;
-
 use crate::support::chat::{ANSWER, saved};
-use crate::support::program::{at_home, scripted};
+use crate::support::program::{on_a_terminal, scripted};
 use crate::support::pty::Pty;
 
 #[test]
@@ -22,10 +20,8 @@ fn a_recorded_chat_is_shown_again_round_by_round_and_nothing_of_it_is_saved() {
 
     let elsewhere = tempfile::tempdir().unwrap();
     let replay = |pace: &str| {
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
-        command.args(["replay", record.to_str().unwrap(), "--pace", pace]);
-        at_home(&mut command, elsewhere.path());
-        Pty::start(command, 120, 40)
+        let args = ["replay", record.to_str().unwrap(), "--pace", pace];
+        Pty::start(on_a_terminal(elsewhere.path(), &args), 120, 40)
     };
     let mut shown = replay("0s");
     shown.wait_for("Where did the fox run?");

@@ -7,7 +7,7 @@ use portable_pty::CommandBuilder;
 
 use crate::support::chat::{Chat, saved};
 use crate::support::library::arch_file;
-use crate::support::program::{at_home, script};
+use crate::support::program::{at_home, on_a_terminal, script};
 use crate::support::pty::Pty;
 
 /// A chat with one answered question.
@@ -202,9 +202,7 @@ fn without_a_shell_ctrl_z_says_why_nothing_happens() {
 /// Starts the chat and returns how it ended, which must be without a full screen.
 fn without_a_screen(arguments: &[&str], environment: &[(&str, &str)]) -> (u32, String) {
     let home = tempfile::tempdir().unwrap();
-    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
-    command.args(arguments);
-    at_home(&mut command, home.path());
+    let mut command = on_a_terminal(home.path(), arguments);
     for (name, value) in environment {
         command.env(name, value);
     }
