@@ -7,6 +7,7 @@
 
 use super::lanes::element::{Element, F16, F32, Stored};
 use super::lanes::{self, LANES, Lanes, Work};
+use super::math;
 use super::pages::{OutOfMemory, Pages};
 use super::pool::{Pool, Shareable};
 
@@ -26,6 +27,19 @@ impl KvFormat {
         match self {
             KvFormat::F16 => F16::SIZE,
             KvFormat::F32 => F32::SIZE,
+        }
+    }
+
+    /// Numbers in this format, as they are in memory.
+    pub fn numbers(self, bytes: &[u8]) -> Vec<f32> {
+        match self {
+            KvFormat::F16 => {
+                let halves = bytes.as_chunks().0.iter();
+                halves.map(|&half| half::f16::from_ne_bytes(half).to_f32()).collect()
+            }
+            KvFormat::F32 => {
+                bytes.as_chunks().0.iter().map(|&word| f32::from_ne_bytes(word)).collect()
+            }
         }
     }
 }
@@ -113,27 +127,12 @@ impl KvCache {
     /// If the layer does not exist, the shapes differ or are not whole rows, or there is no room
     /// for the rows (check [`KvCache::capacity`] first).
     pub fn write(&mut self, pool: &Pool, layer: usize, keys: &[f32], values: &[f32]) {
-        self.write_behind(pool, layer, 0, keys, values);
+        Self::write_each(pool, std::slice::from_mut(self), layer, 0, keys, values);
     }
 
-    /// Does the same, but after `rows` rows of earlier passes that are still in flight.
-    ///
-    /// # Panics
-    /// As [`KvCache::write`].
-    pub fn write_behind(
-        &mut self,
-        pool: &Pool,
-        layer: usize,
-        rows: usize,
-        keys: &[f32],
-        values: &[f32],
-    ) {
-        Self::write_each(pool, std::slice::from_mut(self), layer, rows, keys, values);
-    }
-
-    /// [`KvCache::write_behind`] for several caches of one shape in one dispatch. The rows are
-    /// divided equally: the first share goes to the first cache, and so on. `rows` is the number of
-    /// rows in flight, which is the same in every cache.
+    /// [`KvCache::write`] for several caches of one shape in one dispatch, after `rows` rows of
+    /// earlier passes that are still in flight in each of them. The rows are divided equally: the
+    /// first share goes to the first cache, and so on.
     ///
     /// # Panics
     /// As [`KvCache::write`], and if the caches differ in shape or the rows cannot be divided
@@ -213,35 +212,6 @@ impl KvCache {
         self.len = self.len.min(len);
     }
 
-    /// The key and the value in a slot of one layer, `[heads · head_dim]` each.
-    ///
-    /// # Panics
-    /// If there is no such layer or slot.
-    pub fn row(&self, layer: usize, slot: usize) -> (Vec<f32>, Vec<f32>) {
-        assert!(layer < self.layers, "layer {layer} of {}", self.layers);
-        assert!(slot < self.capacity, "slot {slot} of {}", self.capacity);
-        let number = |from: &[u8], index: usize| {
-            let at = index * self.format.size();
-            match self.format {
-                KvFormat::F16 => half::f16::from_ne_bytes([from[at], from[at + 1]]).to_f32(),
-                KvFormat::F32 => {
-                    f32::from_ne_bytes([from[at], from[at + 1], from[at + 2], from[at + 3]])
-                }
-            }
-        };
-        let mut keys = Vec::new();
-        let mut values = Vec::new();
-        for plane in layer * self.heads..(layer + 1) * self.heads {
-            let key = key_index(self.capacity, self.head_dim, plane, slot);
-            let value = value_index(self.capacity, self.head_dim, plane, slot);
-            for d in 0..self.head_dim {
-                keys.push(number(&self.keys, key + d * LANES));
-                values.push(number(&self.values, value + d));
-            }
-        }
-        (keys, values)
-    }
-
     /// The key tiles and the values of one head of one layer.
     pub(super) fn plane(&self, layer: usize, head: usize) -> Plane {
         let keys = self.keys.len();
@@ -303,35 +273,23 @@ struct Planes {
 }
 
 impl Planes {
-    fn key(&self, plane: usize, slot: usize) -> usize {
-        key_index(self.capacity, self.head_dim, plane, slot)
-    }
-
-    fn value(&self, plane: usize, slot: usize) -> usize {
-        value_index(self.capacity, self.head_dim, plane, slot)
-    }
-
     /// # Safety
     /// The plane and both slots exist, and only this task uses them.
     unsafe fn copy(&self, plane: usize, from: usize, to: usize) {
         let size = self.format.size();
-        let key_from = self.key(plane, from);
-        let key_to = self.key(plane, to);
+        let key = |slot: usize| key_index(self.capacity, self.head_dim, plane, slot);
+        let value = |slot: usize| value_index(self.capacity, self.head_dim, plane, slot);
         // SAFETY: the caller's promise. The slots differ, so the two ranges never overlap.
         unsafe {
+            let keys = self.keys.get();
             for d in (0..self.head_dim * LANES).step_by(LANES) {
-                let keys = self.keys.get();
-                let from = keys.add((key_from + d) * size);
-                std::ptr::copy_nonoverlapping(from, keys.add((key_to + d) * size), size);
+                let to = keys.add((key(to) + d) * size);
+                std::ptr::copy_nonoverlapping(keys.add((key(from) + d) * size), to, size);
             }
             let values = self.values.get();
-            let from = self.value(plane, from);
-            let to = self.value(plane, to);
-            std::ptr::copy_nonoverlapping(
-                values.add(from * size),
-                values.add(to * size),
-                self.head_dim * size,
-            );
+            let to = values.add(value(to) * size);
+            let from = values.add(value(from) * size);
+            std::ptr::copy_nonoverlapping(from, to, self.head_dim * size);
         }
     }
 }
@@ -360,8 +318,9 @@ impl Work for Write<'_> {
 impl Write<'_> {
     #[inline(always)]
     fn write<L: Lanes, E: Stored>(&self) {
-        let key = self.planes.key(self.plane, self.slot);
-        let value = self.planes.value(self.plane, self.slot);
+        let &Planes { capacity, head_dim, .. } = self.planes;
+        let key = key_index(capacity, head_dim, self.plane, self.slot);
+        let value = value_index(capacity, head_dim, self.plane, self.slot);
         let mut rounded = [0u32; LANES];
         for d in (0..self.keys.len()).step_by(LANES) {
             let lanes = LANES.min(self.keys.len() - d);
@@ -369,9 +328,9 @@ impl Write<'_> {
             // that of a key ends with its last dimension; `rounded` has room for 16 numbers.
             unsafe {
                 let to = self.planes.values.get().add((value + d) * E::SIZE);
-                E::store::<L>(to, sixteen::<L>(&self.values[d..d + lanes]));
+                E::store::<L>(to, math::padded::<L>(&self.values[d..d + lanes], 0.0));
                 let from = rounded.as_mut_ptr().cast::<u8>();
-                E::store::<L>(from, sixteen::<L>(&self.keys[d..d + lanes]));
+                E::store::<L>(from, math::padded::<L>(&self.keys[d..d + lanes], 0.0));
                 let to = self.planes.keys.get().add((key + d * LANES) * E::SIZE);
                 for i in 0..lanes {
                     let to = to.add(i * LANES * E::SIZE);
@@ -380,13 +339,4 @@ impl Write<'_> {
             }
         }
     }
-}
-
-/// Up to sixteen floats, padded with zeros.
-#[inline(always)]
-fn sixteen<L: Lanes>(x: &[f32]) -> L::F {
-    let mut all = [0.0; LANES];
-    all[..x.len()].copy_from_slice(x);
-    // SAFETY: 16 floats.
-    unsafe { L::load(all.as_ptr()) }
 }

@@ -1,4 +1,4 @@
-//! The formats of 32-weight blocks with codes of four or five bits. Each is described once, for
+//! The formats of 32-weight blocks with codes of four, five or eight bits. Each is described once, for
 //! packing and for products. It does not depend on either of those loops.
 //!
 //! In a file, a block is its scale, its minimum, the fifth bits of its codes and then 16 bytes of
@@ -23,6 +23,8 @@ pub(super) trait Codes: 'static {
     const MINIMA: bool = false;
     /// Whether codes have a fifth bit.
     const FIFTH: bool = false;
+    /// Whether codes have eight bits; in a file they are then signed.
+    const EIGHT: bool = false;
     /// The zero point of the codes, or of the shifted levels that they stand for.
     const ZERO: u8;
     /// The levels that codes stand for; `None` if a code stands for itself.
@@ -31,7 +33,11 @@ pub(super) trait Codes: 'static {
     /// Bytes of a group before its codes.
     const HEAD: usize = if Self::MINIMA { 2 * LINE } else { LINE };
     /// Bytes of a block's codes in a tile.
-    const CODES: usize = if Self::FIFTH { LINE + LOW } else { LOW };
+    const CODES: usize = match (Self::EIGHT, Self::FIFTH) {
+        (true, _) => 2 * LOW,
+        (false, true) => LINE + LOW,
+        (false, false) => LOW,
+    };
     /// Bytes of a group.
     const BYTES: usize = Self::HEAD + Self::BLOCKS * Self::CODES;
 
@@ -76,12 +82,19 @@ impl Levels {
     }
 }
 
+pub(super) struct Q8_0;
 pub(super) struct Q4_0;
 pub(super) struct Q4_1;
 pub(super) struct Q5_0;
 pub(super) struct Q5_1;
 pub(super) struct Iq4Nl;
 pub(super) struct Mxfp4;
+
+impl Codes for Q8_0 {
+    const FORMAT: Format = Format::Q8_0;
+    const EIGHT: bool = true;
+    const ZERO: u8 = 128;
+}
 
 impl Codes for Q4_0 {
     const FORMAT: Format = Format::Q4_0;

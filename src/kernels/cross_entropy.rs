@@ -22,11 +22,7 @@ pub fn softmax(logits: &mut [f32]) -> usize {
 }
 
 fn softmax_by(isa: Isa, logits: &mut [f32]) -> usize {
-    let peak = lanes::run(isa, RowPeak(logits));
-    let likeliest = logits.iter().position(|&logit| logit >= peak).unwrap_or(0);
-    let sum = lanes::run(isa, Exponents { x: logits, peak });
-    lanes::run(isa, Shares { x: logits, factor: 1.0 / sum, wanted: &[] });
-    likeliest
+    lanes::run(isa, Softmax(logits))
 }
 
 /// Turns `logits` into softmax(logits) − `wanted`, the gradient of the cross-entropy with respect
@@ -40,132 +36,97 @@ pub fn softmax_less(logits: &mut [f32], wanted: &[f32], token: usize) -> RowLoss
 
 fn softmax_less_by(isa: Isa, logits: &mut [f32], wanted: &[f32], token: usize) -> RowLoss {
     assert_eq!(logits.len(), wanted.len(), "a share for each logit");
-    let above = lanes::run(isa, Above { x: logits, mark: logits[token] });
-    let expected = lanes::run(isa, LogitProduct { x: logits, y: wanted });
-    let peak = lanes::run(isa, RowPeak(logits));
-    let sum = lanes::run(isa, Exponents { x: logits, peak });
-    lanes::run(isa, Shares { x: logits, factor: 1.0 / sum, wanted });
-    RowLoss { cross_entropy: peak + sum.ln() - expected, above }
+    lanes::run(isa, SoftmaxLess { logits, wanted, token })
 }
 
-/// The last few numbers of a row as a vector, padded with `rest`.
-#[inline(always)]
-fn padded<L: Lanes>(x: &[f32], rest: f32) -> L::F {
-    let mut room = [rest; LANES];
-    room[..x.len()].copy_from_slice(x);
-    // SAFETY: 16 floats.
-    unsafe { L::load(room.as_ptr()) }
+struct Softmax<'a>(&'a mut [f32]);
+
+impl Work for Softmax<'_> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self) -> usize {
+        let peak = peak::<L>(self.0);
+        let likeliest = self.0.iter().position(|&logit| logit >= peak).unwrap_or(0);
+        let factor = 1.0 / exponents::<L>(self.0, peak);
+        for x in self.0 {
+            *x *= factor;
+        }
+        likeliest
+    }
+}
+
+struct SoftmaxLess<'a> {
+    logits: &'a mut [f32],
+    wanted: &'a [f32],
+    token: usize,
+}
+
+impl Work for SoftmaxLess<'_> {
+    type Output = RowLoss;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self) -> RowLoss {
+        let Self { logits, wanted, token } = self;
+        let mark = logits[token];
+        let above = logits.iter().map(|&x| u32::from(x > mark)).sum();
+        let expected = product::<L>(logits, wanted);
+        let peak = peak::<L>(logits);
+        let sum = exponents::<L>(logits, peak);
+        let factor = 1.0 / sum;
+        for (x, wanted) in logits.iter_mut().zip(wanted) {
+            *x = *x * factor - wanted;
+        }
+        RowLoss { cross_entropy: peak + sum.ln() - expected, above }
+    }
 }
 
 /// The greatest number.
-struct RowPeak<'a>(&'a [f32]);
-
-impl Work for RowPeak<'_> {
-    type Output = f32;
-
-    #[inline(always)]
-    fn run<L: Lanes>(self) -> f32 {
-        let (whole, rest) = self.0.as_chunks::<LANES>();
-        let mut peak = padded::<L>(rest, f32::NEG_INFINITY);
-        for x in whole {
-            // SAFETY: 16 floats.
-            peak = L::max(unsafe { L::load(x.as_ptr()) }, peak);
-        }
-        L::greatest(peak)
+#[inline(always)]
+fn peak<L: Lanes>(x: &[f32]) -> f32 {
+    let (whole, rest) = x.as_chunks::<LANES>();
+    let mut peak = math::padded::<L>(rest, f32::NEG_INFINITY);
+    for x in whole {
+        // SAFETY: 16 floats.
+        peak = L::max(unsafe { L::load(x.as_ptr()) }, peak);
     }
-}
-
-/// How many numbers are above the mark.
-struct Above<'a> {
-    x: &'a [f32],
-    mark: f32,
-}
-
-impl Work for Above<'_> {
-    type Output = u32;
-
-    #[inline(always)]
-    fn run<L: Lanes>(self) -> u32 {
-        self.x.iter().map(|&x| u32::from(x > self.mark)).sum()
-    }
+    L::greatest(peak)
 }
 
 /// Σ x · y.
-struct LogitProduct<'a> {
-    x: &'a [f32],
-    y: &'a [f32],
-}
-
-impl Work for LogitProduct<'_> {
-    type Output = f32;
-
-    #[inline(always)]
-    fn run<L: Lanes>(self) -> f32 {
-        let ((x, rest_x), (y, rest_y)) = (self.x.as_chunks::<LANES>(), self.y.as_chunks::<LANES>());
-        let mut sum = L::mul(padded::<L>(rest_x, 0.0), padded::<L>(rest_y, 0.0));
-        for (x, y) in x.iter().zip(y) {
-            // SAFETY: 16 floats each.
-            sum = unsafe { L::fma(L::load(x.as_ptr()), L::load(y.as_ptr()), sum) };
-        }
-        math::sum::<L>(sum)
+#[inline(always)]
+fn product<L: Lanes>(x: &[f32], y: &[f32]) -> f32 {
+    let ((x, rest_x), (y, rest_y)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
+    let mut sum = L::mul(math::padded::<L>(rest_x, 0.0), math::padded::<L>(rest_y, 0.0));
+    for (x, y) in x.iter().zip(y) {
+        // SAFETY: 16 floats each.
+        sum = unsafe { L::fma(L::load(x.as_ptr()), L::load(y.as_ptr()), sum) };
     }
+    math::sum::<L>(sum)
 }
 
 /// x = e^(x − peak); returns their sum.
-struct Exponents<'a> {
-    x: &'a mut [f32],
-    peak: f32,
-}
-
-impl Work for Exponents<'_> {
-    type Output = f32;
-
-    #[inline(always)]
-    fn run<L: Lanes>(self) -> f32 {
-        let peak = L::splat(self.peak);
-        let (whole, rest) = self.x.as_chunks_mut::<LANES>();
-        let mut sum = L::splat(0.0);
-        for x in whole {
-            // SAFETY: 16 floats.
-            unsafe {
-                let weight = math::exp::<L>(L::sub(L::load(x.as_ptr()), peak));
-                L::store(x.as_mut_ptr(), weight);
-                sum = L::add(sum, weight);
-            }
-        }
-        let mut last = [0.0; LANES];
+#[inline(always)]
+fn exponents<L: Lanes>(x: &mut [f32], peak: f32) -> f32 {
+    let peak = L::splat(peak);
+    let (whole, rest) = x.as_chunks_mut::<LANES>();
+    let mut sum = L::splat(0.0);
+    for x in whole {
         // SAFETY: 16 floats.
         unsafe {
-            let weights = math::exp::<L>(L::sub(padded::<L>(rest, 0.0), peak));
-            L::store(last.as_mut_ptr(), weights);
-        }
-        rest.copy_from_slice(&last[..rest.len()]);
-        math::sum::<L>(sum) + rest.iter().sum::<f32>()
-    }
-}
-
-/// x = x · factor − wanted; an empty `wanted` counts as all zeros.
-struct Shares<'a> {
-    x: &'a mut [f32],
-    factor: f32,
-    wanted: &'a [f32],
-}
-
-impl Work for Shares<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<L: Lanes>(self) {
-        if self.wanted.is_empty() {
-            for x in self.x {
-                *x *= self.factor;
-            }
-        } else {
-            for (x, wanted) in self.x.iter_mut().zip(self.wanted) {
-                *x = *x * self.factor - wanted;
-            }
+            let weight = math::exp::<L>(L::sub(L::load(x.as_ptr()), peak));
+            L::store(x.as_mut_ptr(), weight);
+            sum = L::add(sum, weight);
         }
     }
+    let mut last = [0.0; LANES];
+    // SAFETY: 16 floats.
+    unsafe {
+        let weights = math::exp::<L>(L::sub(math::padded::<L>(rest, 0.0), peak));
+        L::store(last.as_mut_ptr(), weights);
+    }
+    rest.copy_from_slice(&last[..rest.len()]);
+    math::sum::<L>(sum) + rest.iter().sum::<f32>()
 }
 
 #[cfg(test)]

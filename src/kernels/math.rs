@@ -26,20 +26,22 @@ pub(super) fn exp<L: Lanes>(x: L::F) -> L::F {
     L::mul(y, L::power(power))
 }
 
-/// x = cap · tanh(x / cap) for whole vectors, within 1e-7 · cap.
+/// cap · tanh(x / cap), within 1e-7 · cap.
 #[inline(always)]
-pub(super) fn softcap<L: Lanes>(x: &mut [f32], cap: f32) {
+pub(super) fn softcap<L: Lanes>(x: L::F, cap: f32) -> L::F {
     let one = L::splat(1.0);
-    for x in x.chunks_exact_mut(LANES) {
-        // SAFETY: chunks of 16.
-        unsafe {
-            // tanh(x) = (e²ˣ − 1) / (e²ˣ + 1).
-            let t = L::mul(L::load(x.as_ptr()), L::splat(2.0 / cap));
-            let e = exp::<L>(t);
-            let tanh = L::div(L::sub(e, one), L::add(e, one));
-            L::store(x.as_mut_ptr(), L::mul(tanh, L::splat(cap)));
-        }
-    }
+    // tanh(x) = (e²ˣ − 1) / (e²ˣ + 1).
+    let e = exp::<L>(L::mul(x, L::splat(2.0 / cap)));
+    L::mul(L::div(L::sub(e, one), L::add(e, one)), L::splat(cap))
+}
+
+/// Up to sixteen numbers as a vector, padded with `rest`.
+#[inline(always)]
+pub(super) fn padded<L: Lanes>(x: &[f32], rest: f32) -> L::F {
+    let mut all = [rest; LANES];
+    all[..x.len()].copy_from_slice(x);
+    // SAFETY: 16 floats.
+    unsafe { L::load(all.as_ptr()) }
 }
 
 /// The sum of the lanes, in an order that does not depend on the instruction set.

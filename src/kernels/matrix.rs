@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::block::BlockCodes;
 use super::format::Format;
 use super::lanes::LANES;
 use super::pages::{OutOfMemory, Pages};
@@ -67,12 +68,7 @@ impl Matrix {
         bytes: &[u8],
         pool: &Pool,
     ) -> Result<Self, PackError> {
-        let row = row_bytes(format, inputs)?;
-        let expected = row.saturating_mul(outputs);
-        if bytes.len() != expected {
-            let got = bytes.len();
-            return Err(PackError::Bytes { format, outputs, inputs, expected, got });
-        }
+        let row = checked_row(format, outputs, inputs, bytes.len())?;
         Self::pack_rows(format, outputs, inputs, |i| &bytes[i * row..(i + 1) * row], pool)
     }
 
@@ -89,7 +85,7 @@ impl Matrix {
         row: impl Fn(usize) -> &'a [u8] + Sync,
         pool: &Pool,
     ) -> Result<Self, PackError> {
-        let expected = row_bytes(format, inputs)?;
+        let expected = checked_row(format, 0, inputs, 0)?;
         if let Some(got) = (0..outputs).map(|i| row(i).len()).find(|&got| got != expected) {
             return Err(PackError::Bytes { format, outputs: 1, inputs, expected, got });
         }
@@ -120,7 +116,7 @@ impl Matrix {
         pool: &Pool,
         read: impl Fn(usize, &mut [u8]) -> bool + Sync,
     ) -> Option<Self> {
-        row_bytes(format, inputs).ok()?;
+        format.row_bytes(inputs)?;
         let tile_bytes = TileLayout::of(format).tile_bytes(inputs)?;
         let mut data = Pages::zeroed(outputs.div_ceil(LANES).checked_mul(tile_bytes)?).ok()?;
         let whole = AtomicBool::new(true);
@@ -205,6 +201,15 @@ impl Matrix {
         }
     }
 
+    /// Calls `take` with each block of row `i`, if they are not floats.
+    ///
+    /// # Panics
+    /// If there is no row `i`.
+    pub fn codes(&self, i: usize, take: &mut dyn FnMut(&BlockCodes)) {
+        assert!(i < self.outputs, "row {i} of a matrix of {}", self.outputs);
+        TileLayout::of(self.format).codes(self.tile(i / LANES), i % LANES, take);
+    }
+
     /// Tiles of 16 rows.
     pub(super) fn tiles(&self) -> usize {
         self.outputs.div_ceil(LANES)
@@ -227,6 +232,21 @@ impl std::fmt::Debug for Matrix {
     }
 }
 
-fn row_bytes(format: Format, inputs: usize) -> Result<usize, PackError> {
-    format.row_bytes(inputs).ok_or(PackError::RowLength { format, inputs, block: format.block() })
+/// Bytes of a row of such a matrix, which has `got` bytes in a file.
+///
+/// # Errors
+/// [`PackError`] if a matrix of this shape does not have that many bytes.
+pub(crate) fn checked_row(
+    format: Format,
+    outputs: usize,
+    inputs: usize,
+    got: usize,
+) -> Result<usize, PackError> {
+    let block = format.block();
+    let row = format.row_bytes(inputs).ok_or(PackError::RowLength { format, inputs, block })?;
+    let expected = row.saturating_mul(outputs);
+    if got == expected {
+        return Ok(row);
+    }
+    Err(PackError::Bytes { format, outputs, inputs, expected, got })
 }

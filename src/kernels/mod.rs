@@ -88,10 +88,12 @@ mod turns;
 
 pub use apart::Apart;
 pub use attention::{AttentionOptions, attention};
+pub use block::BlockCodes;
 pub use cache::{KvCache, KvFormat};
 pub use cross_entropy::{RowLoss, softmax, softmax_less};
 pub use format::{Format, Storage};
 pub use isa::Isa;
+pub(crate) use matrix::checked_row;
 pub use matrix::{Matrix, PackError};
 pub use pages::OutOfMemory;
 pub use pool::Pool;
@@ -100,7 +102,7 @@ pub use quantized_rows::QuantizedRows;
 pub use random::row as random_row;
 pub use roofline::Roofline;
 pub use rowwise::{
-    Activation, activate, add, gated, layer_norm, rms_norm, rope, sigmoid_blend, silu_mul, softcap,
+    Activation, activate, add, gated, layer_norm, rms_norm, rope, sigmoid_blend, softcap,
 };
 pub use tile::LAYOUT_VERSION;
 pub use tree_mask::TreeMask;

@@ -219,7 +219,7 @@ impl Work for Quantise<'_> {
         }
         // Infinities and NaN must not become finite numbers when they are quantised, so they make
         // their block's products NaN.
-        if L::total(odd) != 0.0 {
+        if math::sum::<L>(odd) != 0.0 {
             peaks = [f32::NAN; 8];
         }
         let unit = L::splat(math::UNIT);

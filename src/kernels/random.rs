@@ -33,47 +33,30 @@ pub fn row(format: Format, inputs: usize, seed: u64) -> Vec<u8> {
 /// Sets the scale of a block of random codes and inner scales so that its weights have the standard
 /// deviation `deviation`, and the minimum so that their mean is 0.
 fn set_scale(format: Format, block: &mut [u8], deviation: f32) {
-    let mut put = |at: usize, x: f32| {
-        block[at..at + 2].copy_from_slice(&f16::from_f32(x).to_le_bytes());
-    };
-    // The divisors are the standard deviations of the weights at scale 1. A uniform code of n bits
-    // has 2ⁿ/√12; the root mean square of a six-bit scale is about 36, that of a signed byte 74.
-    match format {
-        Format::F32 | Format::F16 | Format::BF16 => {}
-        Format::Q8_0 => put(0, deviation / 74.0),
-        Format::Q4_0 => put(0, deviation / 4.6),
-        Format::Q4_1 => {
-            put(0, deviation / 4.6);
-            put(2, -7.5 * deviation / 4.6);
-        }
-        Format::Q5_0 => put(0, deviation / 9.2),
-        Format::Q5_1 => {
-            put(0, deviation / 9.2);
-            put(2, -15.5 * deviation / 9.2);
-        }
-        Format::Q2K => {
-            put(80, deviation / 13.9);
-            put(82, 1.5 * deviation / 13.9);
-        }
-        Format::Q3K => put(108, deviation / 43.0),
-        Format::Q4K => {
-            put(0, deviation / (4.6 * 36.0));
-            put(2, 7.5 * deviation / (4.6 * 36.0));
-        }
-        Format::Q5K => {
-            put(0, deviation / (9.2 * 36.0));
-            put(2, 15.5 * deviation / (9.2 * 36.0));
-        }
-        Format::Q6K => put(208, deviation / (18.5 * 74.0)),
-        Format::Iq4Nl => put(0, deviation / 67.0),
-        Format::Iq4Xs => put(0, deviation / 1250.0),
-        Format::Iq3Xxs | Format::Iq3S => put(0, deviation / 141.0),
-        Format::Iq2Xxs | Format::Iq2Xs | Format::Iq2S => put(0, deviation / 55.0),
-        Format::Iq1S => put(0, deviation / 7.2),
-        Format::Tq1_0 => put(52, deviation / 0.82),
-        Format::Tq2_0 => put(64, deviation / 1.22),
-        Format::Q1_0 => put(0, deviation),
-        Format::Q2_0 => put(0, deviation / 1.22),
+    // Where the scale is, the standard deviation of the weights at scale 1, and minus their mean at
+    // minimum 0, if they have a minimum. A uniform code of n bits has the deviation 2ⁿ/√12; the root
+    // mean square of a six-bit scale is about 36, that of a signed byte 74.
+    let (at, spread, minimum) = match format {
+        Format::F32 | Format::F16 | Format::BF16 => return,
+        Format::Q8_0 => (0, 74.0, None),
+        Format::Q4_0 => (0, 4.6, None),
+        Format::Q4_1 => (0, 4.6, Some(-7.5)),
+        Format::Q5_0 => (0, 9.2, None),
+        Format::Q5_1 => (0, 9.2, Some(-15.5)),
+        Format::Q2K => (80, 13.9, Some(1.5)),
+        Format::Q3K => (108, 43.0, None),
+        Format::Q4K => (0, 4.6 * 36.0, Some(7.5)),
+        Format::Q5K => (0, 9.2 * 36.0, Some(15.5)),
+        Format::Q6K => (208, 18.5 * 74.0, None),
+        Format::Iq4Nl => (0, 67.0, None),
+        Format::Iq4Xs => (0, 1250.0, None),
+        Format::Iq3Xxs | Format::Iq3S => (0, 141.0, None),
+        Format::Iq2Xxs | Format::Iq2Xs | Format::Iq2S => (0, 55.0, None),
+        Format::Iq1S => (0, 7.2, None),
+        Format::Tq1_0 => (52, 0.82, None),
+        Format::Tq2_0 => (64, 1.22, None),
+        Format::Q1_0 => (0, 1.0, None),
+        Format::Q2_0 => (0, 1.22, None),
         // Its scale is in the high bits of four words.
         Format::Iq1M => {
             let d = f16::from_f32(deviation / 7.2).to_bits();
@@ -81,10 +64,24 @@ fn set_scale(format: Format, block: &mut [u8], deviation: f32) {
                 let byte = &mut block[49 + 2 * i];
                 *byte = *byte & 15 | ((d >> (4 * i) & 15) as u8) << 4;
             }
+            return;
         }
         // The scale is an exponent: the nearest power of two.
-        Format::Mxfp4 => block[0] = (128.0 + (deviation / 5.85).log2().round()) as u8,
-        Format::Nvfp4 => block[..4].fill(ue4m3(2.0 * deviation / 5.85)),
+        Format::Mxfp4 => {
+            block[0] = (128.0 + (deviation / 5.85).log2().round()) as u8;
+            return;
+        }
+        Format::Nvfp4 => {
+            block[..4].fill(ue4m3(2.0 * deviation / 5.85));
+            return;
+        }
+    };
+    let mut put = |at: usize, x: f32| {
+        block[at..at + 2].copy_from_slice(&f16::from_f32(x).to_le_bytes());
+    };
+    put(at, deviation / spread);
+    if let Some(minimum) = minimum {
+        put(at + 2, minimum * deviation / spread);
     }
 }
 

@@ -103,30 +103,17 @@ pub enum Activation {
 /// If the lengths differ.
 pub fn gated(pool: &Pool, activation: Activation, gate: &mut [f32], up: &[f32]) {
     assert_eq!(gate.len(), up.len(), "a factor for each element");
-    pool.chunks(gate, WORTH, |i, gate| {
-        let up = &up[i * WORTH..i * WORTH + gate.len()];
-        lanes::run(pool.isa(), Gate { activation, gate, up: Some(up) });
-    });
-}
-
-/// gate = silu(gate) · up, element by element: [`gated`] with [`Activation::Silu`].
-///
-/// # Panics
-/// If the lengths differ.
-pub fn silu_mul(pool: &Pool, gate: &mut [f32], up: &[f32]) {
-    gated(pool, Activation::Silu, gate, up);
+    each(pool, activation, gate, [up, &[]]);
 }
 
 /// x = activation(x), element by element, for an MLP without a gate.
 pub fn activate(pool: &Pool, activation: Activation, x: &mut [f32]) {
-    pool.chunks(x, WORTH, |_, x| {
-        lanes::run(pool.isa(), Gate { activation, gate: x, up: None });
-    });
+    each(pool, activation, x, [&[], &[]]);
 }
 
 /// x = cap · tanh(x / cap), element by element, within 1e-7 · cap.
 pub fn softcap(pool: &Pool, x: &mut [f32], cap: f32) {
-    pool.chunks(x, WORTH, |_, x| lanes::run(pool.isa(), Cap { x, cap }));
+    each(pool, Cap(cap), x, [&[], &[]]);
 }
 
 /// gate = σ(gate) · a + (1 − σ(gate)) · b, element by element, with σ(x) = 1 / (1 + e⁻ˣ).
@@ -135,10 +122,7 @@ pub fn softcap(pool: &Pool, x: &mut [f32], cap: f32) {
 /// If the lengths differ.
 pub fn sigmoid_blend(pool: &Pool, gate: &mut [f32], a: &[f32], b: &[f32]) {
     assert!(gate.len() == a.len() && a.len() == b.len(), "two values for each gate");
-    pool.chunks(gate, WORTH, |i, gate| {
-        let at = i * WORTH..i * WORTH + gate.len();
-        lanes::run(pool.isa(), Blend { gate, a: &a[at.clone()], b: &b[at] });
-    });
+    each(pool, Blend, gate, [a, b]);
 }
 
 /// x += y, element by element.
@@ -179,10 +163,7 @@ impl Work for NormRows<'_> {
                 let x = unsafe { L::load(x.as_ptr()) };
                 squares = L::fma(x, x, squares);
             }
-            let mut last = [0.0; LANES];
-            last[..whole.remainder().len()].copy_from_slice(whole.remainder());
-            // SAFETY: 16 floats.
-            let last = unsafe { L::load(last.as_ptr()) };
+            let last = math::padded::<L>(whole.remainder(), 0.0);
             let mean = math::sum::<L>(L::fma(last, last, squares)) / n as f32;
             let scale = 1.0 / (mean + self.eps).sqrt();
             for ((out, x), w) in out.iter_mut().zip(x).zip(self.weight) {
@@ -214,49 +195,82 @@ impl Work for Rotate<'_> {
     }
 }
 
-struct Gate<'a> {
-    activation: Activation,
-    gate: &'a mut [f32],
-    up: Option<&'a [f32]>,
+/// A function of the numbers of a lane.
+trait Elementwise: Copy + Sync {
+    /// The new value of `x`. It is compiled for the instruction set of its caller only if it is
+    /// inlined.
+    fn apply<L: Lanes>(self, x: L::F, a: L::F, b: L::F) -> L::F;
 }
 
-impl Work for Gate<'_> {
+/// x = op(x, a, b), element by element; missing values of `a` and `b` count as 1.
+fn each(pool: &Pool, op: impl Elementwise, x: &mut [f32], others: [&[f32]; 2]) {
+    pool.chunks(x, WORTH, |i, x| {
+        let at = i * WORTH..i * WORTH + x.len();
+        let others = others.map(|other| other.get(at.clone()).unwrap_or(&[]));
+        lanes::run(pool.isa(), Each { op, x, others });
+    });
+}
+
+struct Each<'a, O> {
+    op: O,
+    x: &'a mut [f32],
+    others: [&'a [f32]; 2],
+}
+
+impl<O: Elementwise> Work for Each<'_, O> {
     type Output = ();
 
     #[inline(always)]
     fn run<L: Lanes>(self) {
-        let (gates, gate) = self.gate.as_chunks_mut::<LANES>();
         let one = [1.0; LANES];
-        let ups = self.up.map_or(&[][..], |up| up.as_chunks::<LANES>().0);
-        for (i, gate) in gates.iter_mut().enumerate() {
-            apply::<L>(self.activation, gate, ups.get(i).unwrap_or(&one));
+        let [(a, last_a), (b, last_b)] = self.others.map(<[f32]>::as_chunks::<LANES>);
+        let (whole, rest) = self.x.as_chunks_mut::<LANES>();
+        for (i, x) in whole.iter_mut().enumerate() {
+            replace::<L, O>(self.op, x, a.get(i).unwrap_or(&one), b.get(i).unwrap_or(&one));
         }
-        let mut last = [0.0; LANES];
-        let mut factor = one;
-        last[..gate.len()].copy_from_slice(gate);
-        if let Some(up) = self.up {
-            factor[..gate.len()].copy_from_slice(&up[up.len() - gate.len()..]);
+        let mut last = [one; 3];
+        for (to, from) in last.iter_mut().zip([&*rest, last_a, last_b]) {
+            to[..from.len()].copy_from_slice(from);
         }
-        apply::<L>(self.activation, &mut last, &factor);
-        gate.copy_from_slice(&last[..gate.len()]);
+        let [mut x, a, b] = last;
+        replace::<L, O>(self.op, &mut x, &a, &b);
+        rest.copy_from_slice(&x[..rest.len()]);
     }
 }
 
-/// The choice is made inside the loop. A function passed as an argument would be compiled on its
-/// own, without the instruction set of its caller, and every operation of a lane would become a
-/// call.
 #[inline(always)]
-fn apply<L: Lanes>(activation: Activation, gate: &mut [f32; LANES], up: &[f32; LANES]) {
+fn replace<L: Lanes, O: Elementwise>(
+    op: O,
+    x: &mut [f32; LANES],
+    a: &[f32; LANES],
+    b: &[f32; LANES],
+) {
     // SAFETY: 16 floats each.
     unsafe {
-        let x = L::load(gate.as_ptr());
-        let up = L::load(up.as_ptr());
-        let out = match activation {
-            Activation::Silu => silu_gate::<L>(x, up),
-            Activation::GeluTanh => gelu_gate::<L>(x, up),
-            Activation::ClampedSwiGlu { alpha, limit } => clamped_gate::<L>(x, up, alpha, limit),
-        };
-        L::store(gate.as_mut_ptr(), out);
+        let new = op.apply::<L>(L::load(x.as_ptr()), L::load(a.as_ptr()), L::load(b.as_ptr()));
+        L::store(x.as_mut_ptr(), new);
+    }
+}
+
+impl Elementwise for Activation {
+    #[inline(always)]
+    fn apply<L: Lanes>(self, x: L::F, up: L::F, _: L::F) -> L::F {
+        match self {
+            Activation::Silu => L::mul(times_sigmoid::<L>(x, x), up),
+            Activation::GeluTanh => {
+                /// √(2/π).
+                const ROOT: f32 = 0.797_884_6;
+                let cube = L::mul(L::mul(x, x), x);
+                let u = L::fma(cube, L::splat(0.044_715), x);
+                L::mul(times_sigmoid::<L>(x, L::mul(u, L::splat(2.0 * ROOT))), up)
+            }
+            Activation::ClampedSwiGlu { alpha, limit } => {
+                let x = L::min(x, L::splat(limit));
+                let up = L::max(L::min(up, L::splat(limit)), L::splat(-limit));
+                let gate = times_sigmoid::<L>(x, L::mul(x, L::splat(alpha)));
+                L::mul(gate, L::add(up, L::splat(1.0)))
+            }
+        }
     }
 }
 
@@ -267,84 +281,24 @@ fn times_sigmoid<L: Lanes>(x: L::F, t: L::F) -> L::F {
     L::div(x, L::add(L::splat(1.0), e))
 }
 
-#[inline(always)]
-fn silu_gate<L: Lanes>(x: L::F, up: L::F) -> L::F {
-    L::mul(times_sigmoid::<L>(x, x), up)
-}
+#[derive(Clone, Copy)]
+struct Cap(f32);
 
-#[inline(always)]
-fn gelu_gate<L: Lanes>(x: L::F, up: L::F) -> L::F {
-    /// √(2/π).
-    const ROOT: f32 = 0.797_884_6;
-    let cube = L::mul(L::mul(x, x), x);
-    let u = L::fma(cube, L::splat(0.044_715), x);
-    L::mul(times_sigmoid::<L>(x, L::mul(u, L::splat(2.0 * ROOT))), up)
-}
-
-#[inline(always)]
-fn clamped_gate<L: Lanes>(x: L::F, up: L::F, alpha: f32, limit: f32) -> L::F {
-    let x = L::min(x, L::splat(limit));
-    let up = L::max(L::min(up, L::splat(limit)), L::splat(-limit));
-    let gate = times_sigmoid::<L>(x, L::mul(x, L::splat(alpha)));
-    L::mul(gate, L::add(up, L::splat(1.0)))
-}
-
-struct Cap<'a> {
-    x: &'a mut [f32],
-    cap: f32,
-}
-
-impl Work for Cap<'_> {
-    type Output = ();
-
+impl Elementwise for Cap {
     #[inline(always)]
-    fn run<L: Lanes>(self) {
-        let (whole, rest) = self.x.as_chunks_mut::<LANES>();
-        math::softcap::<L>(whole.as_flattened_mut(), self.cap);
-        let mut last = [0.0; LANES];
-        last[..rest.len()].copy_from_slice(rest);
-        math::softcap::<L>(&mut last, self.cap);
-        rest.copy_from_slice(&last[..rest.len()]);
+    fn apply<L: Lanes>(self, x: L::F, _: L::F, _: L::F) -> L::F {
+        math::softcap::<L>(x, self.0)
     }
 }
 
-struct Blend<'a> {
-    gate: &'a mut [f32],
-    a: &'a [f32],
-    b: &'a [f32],
-}
+#[derive(Clone, Copy)]
+struct Blend;
 
-impl Work for Blend<'_> {
-    type Output = ();
-
+impl Elementwise for Blend {
     #[inline(always)]
-    fn run<L: Lanes>(self) {
-        let (gates, gate) = self.gate.as_chunks_mut::<LANES>();
-        let (firsts, a) = self.a.as_chunks::<LANES>();
-        let (seconds, b) = self.b.as_chunks::<LANES>();
-        for ((gate, a), b) in gates.iter_mut().zip(firsts).zip(seconds) {
-            blended::<L>(gate, a, b);
-        }
-        let mut last = [[0.0; LANES]; 3];
-        for (last, rest) in last.iter_mut().zip([&*gate, a, b]) {
-            last[..rest.len()].copy_from_slice(rest);
-        }
-        let [mut end, a, b] = last;
-        blended::<L>(&mut end, &a, &b);
-        gate.copy_from_slice(&end[..gate.len()]);
-    }
-}
-
-#[inline(always)]
-fn blended<L: Lanes>(gate: &mut [f32; LANES], a: &[f32; LANES], b: &[f32; LANES]) {
-    // SAFETY: 16 floats each.
-    unsafe {
-        let x = L::load(gate.as_ptr());
-        let a = L::load(a.as_ptr());
-        let b = L::load(b.as_ptr());
-        let e = math::exp::<L>(L::sub(L::splat(0.0), x));
-        let share = L::div(L::splat(1.0), L::add(L::splat(1.0), e));
-        L::store(gate.as_mut_ptr(), L::fma(share, L::sub(a, b), b));
+    fn apply<L: Lanes>(self, x: L::F, a: L::F, b: L::F) -> L::F {
+        let share = times_sigmoid::<L>(L::splat(1.0), x);
+        L::fma(share, L::sub(a, b), b)
     }
 }
 

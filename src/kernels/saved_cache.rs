@@ -64,20 +64,40 @@ impl KvCache {
 pub(super) mod tests {
     use crate::kernels::{Format, KvCache, KvFormat, Pool, random_row};
 
+    const WIDTH: usize = 2 * 24;
+
     /// A cache with `rows` committed positions and 2 heads of 24 numbers in each of 3 layers.
     pub(in crate::kernels) fn filled(capacity: usize, rows: usize, format: KvFormat) -> KvCache {
         let pool = Pool::new(1);
-        let width = 2 * 24;
         let mut cache = KvCache::new(3, 2, 24, capacity, format).unwrap();
         for layer in 0..3 {
-            let bytes = random_row(Format::F32, 2 * rows * width, layer as u64);
-            let floats: Vec<f32> =
-                bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect();
-            let (keys, values) = floats.split_at(rows * width);
-            cache.write(&pool, layer, keys, values);
+            let (keys, values) = numbers(layer, rows);
+            cache.write(&pool, layer, &keys, &values);
         }
         cache.commit(&pool, &(0..rows).collect::<Vec<_>>());
         cache
+    }
+
+    fn numbers(layer: usize, rows: usize) -> (Vec<f32>, Vec<f32>) {
+        let bytes = random_row(Format::F32, 2 * rows * WIDTH, layer as u64);
+        let mut keys = KvFormat::F32.numbers(&bytes);
+        let values = keys.split_off(rows * WIDTH);
+        (keys, values)
+    }
+
+    /// Key and value of each row of [`filled`], rounded to the format.
+    pub(in crate::kernels) fn written(
+        layer: usize,
+        rows: usize,
+        format: KvFormat,
+    ) -> Vec<(Vec<f32>, Vec<f32>)> {
+        let (keys, values) = numbers(layer, rows);
+        let rounded = |row: &[f32]| match format {
+            KvFormat::F16 => row.iter().map(|&x| half::f16::from_f32(x).to_f32()).collect(),
+            KvFormat::F32 => row.to_vec(),
+        };
+        let rows = keys.chunks_exact(WIDTH).zip(values.chunks_exact(WIDTH));
+        rows.map(|(key, value)| (rounded(key), rounded(value))).collect()
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn put(
     }
     let most = layers.min(all - 1);
     let spare = ctx.draft_bytes().sum();
-    let (target, refused) = PlacedTarget::split_fitting(gpu, most, spare, request, progress)?;
+    let (target, refused) = PlacedTarget::split(gpu, most, spare, request, progress)?;
     Ok((target, refused.or(whole)))
 }
 

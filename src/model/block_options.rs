@@ -201,8 +201,6 @@ impl BlockOptions {
         heads: usize,
         head_dim: usize,
     ) -> Result<(), ConfigError> {
-        let wrong =
-            |field, value: String, reason: &str| Err(ConfigError::new(field, value, reason));
         for (field, value) in [
             ("embedding_scale", Some(self.embedding_scale)),
             ("residual_scale", Some(self.residual_scale)),
@@ -211,39 +209,24 @@ impl BlockOptions {
             ("attn_logit_softcapping", self.attention_softcap),
             ("final_logit_softcapping", self.final_softcap),
         ] {
-            if let Some(value) = value.filter(|value| !(value.is_finite() && *value > 0.0)) {
-                return wrong(field, value.to_string(), "it must be a positive number");
-            }
+            ConfigError::unless_positive(field, f64::from(value.unwrap_or(1.0)))?;
         }
-        if let Some(window) = &self.window
-            && (window.size == 0 || window.layers.len() != layers)
-        {
+        if let Some(window) = &self.window {
             let value = format!("{} over {} layers", window.size, window.layers.len());
-            return wrong(
-                "sliding_window",
-                value,
-                "it must be positive and have a pattern for \
-                each layer",
-            );
+            let reason = "it must be positive and have a pattern for each layer";
+            let sound = window.size > 0 && window.layers.len() == layers;
+            ConfigError::unless(sound, "sliding_window", value, reason)?;
         }
-        if let Some(dim) = self.rotary_dim
-            && (dim == 0 || dim > head_dim || !dim.is_multiple_of(2))
-        {
+        if let Some(dim) = self.rotary_dim {
             let reason = format!("it must be even and at most the head width, {head_dim}");
-            return wrong("rope.dimension_count", dim.to_string(), &reason);
+            let sound = (1..=head_dim).contains(&dim) && dim.is_multiple_of(2);
+            ConfigError::unless(sound, "rope.dimension_count", dim, reason)?;
         }
-        if let Some(theta) = self.local_rope_theta
-            && !(theta.is_finite() && theta > 0.0)
-        {
-            return wrong("rope.freq_base_swa", theta.to_string(), "it must be a positive number");
-        }
+        ConfigError::unless_positive("rope.freq_base_swa", self.local_rope_theta.unwrap_or(1.0))?;
         if let Some(experts) = &self.experts {
             experts.check()?;
         }
-        match &self.latent {
-            Some(latent) => latent.check(heads),
-            None => Ok(()),
-        }
+        self.latent.as_ref().map_or(Ok(()), |latent| latent.check(heads))
     }
 }
 
@@ -253,41 +236,25 @@ const MOST_WIDTH: usize = 1 << 20;
 
 impl Experts {
     fn check(&self) -> Result<(), ConfigError> {
-        let wrong =
-            |field, value: String, reason: String| Err(ConfigError::new(field, value, reason));
-        if self.count == 0 || self.count > MOST_EXPERTS {
-            let reason = format!("it must be between 1 and {MOST_EXPERTS}; is the file damaged?");
-            return wrong("expert_count", self.count.to_string(), reason);
-        }
-        if self.used == 0 || self.used > self.count {
-            let reason = format!("it must be between 1 and expert_count, {}", self.count);
-            return wrong("expert_used_count", self.used.to_string(), reason);
-        }
+        ConfigError::unless_within("expert_count", self.count, 1..=MOST_EXPERTS)?;
+        let reason = format!("it must be between 1 and expert_count, {}", self.count);
+        let sound = (1..=self.count).contains(&self.used);
+        ConfigError::unless(sound, "expert_used_count", self.used, reason)?;
         for (field, width, least) in [
             ("expert_feed_forward_length", self.intermediate, 1),
             ("expert_shared_feed_forward_length", self.shared_intermediate, 0),
         ] {
-            if width < least || width > MOST_WIDTH {
-                let reason = format!("it must be at most {MOST_WIDTH}; is the file damaged?");
-                return wrong(field, width.to_string(), reason);
-            }
+            let reason = format!("it must be at most {MOST_WIDTH}; is the file damaged?");
+            ConfigError::unless((least..=MOST_WIDTH).contains(&width), field, width, reason)?;
         }
-        if !(self.scale.is_finite() && self.scale > 0.0) {
-            let reason = "it must be a positive number".to_owned();
-            return wrong("expert_weights_scale", self.scale.to_string(), reason);
-        }
-        if let Some((groups, used)) = self.groups {
-            let sound = groups > 0
-                && self.count.is_multiple_of(groups)
-                && (1..=groups).contains(&used)
-                && used * (self.count / groups) >= self.used;
-            if !sound {
-                let value = format!("{used} of {groups}");
-                let reason = format!("the number of groups must divide the {} experts", self.count);
-                return wrong("expert_group_count", value, reason);
-            }
-        }
-        Ok(())
+        ConfigError::unless_positive("expert_weights_scale", f64::from(self.scale))?;
+        let Some((groups, used)) = self.groups else { return Ok(()) };
+        let sound = groups > 0
+            && self.count.is_multiple_of(groups)
+            && (1..=groups).contains(&used)
+            && used * (self.count / groups) >= self.used;
+        let reason = format!("the number of groups must divide the {} experts", self.count);
+        ConfigError::unless(sound, "expert_group_count", format!("{used} of {groups}"), reason)
     }
 }
 
@@ -301,10 +268,9 @@ impl LatentAttention {
             ("attention.value_length_mla", self.value_dim),
         ] {
             // These bounds keep the sizes in a corrupt header from overflowing a product.
-            if width == 0 || width > (1 << 16) || width.saturating_mul(heads) > 1 << 24 {
-                let reason = "it must be a positive width; is the file damaged?";
-                return Err(ConfigError::new(field, width, reason));
-            }
+            let sound = (1..=1 << 16).contains(&width) && width.saturating_mul(heads) <= 1 << 24;
+            let reason = "it must be a positive width; is the file damaged?";
+            ConfigError::unless(sound, field, width, reason)?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::hf_families::{ARCHITECTURES, Family};
+use super::hf_families::{ARCHITECTURES, Family, FamilyTraits};
 use super::hf_fields::{Fields, number};
 use super::rope::{RopeScaling, yarn_temperature};
 use super::{Config, ConfigError, RopeLayout};
@@ -19,13 +19,14 @@ impl Config {
         // object.
         let fields = Fields(json.get("text_config").unwrap_or(json));
         let family = family(&fields)?;
+        let traits = family.traits();
         refuse_variants(&fields, family)?;
 
         let heads = fields.size("num_attention_heads")?;
         let hidden = fields.size("hidden_size")?;
         let head_dim = match fields.optional_size("head_dim")? {
             Some(width) => width,
-            None => match family.default_head_dim() {
+            None => match traits.head_dim {
                 Some(width) => width,
                 None if heads > 0 && hidden.is_multiple_of(heads) => hidden / heads,
                 None => {
@@ -70,8 +71,8 @@ impl Config {
             rope_layout,
             qkv_bias: attention_bias || all_bias || family == Family::Qwen2,
             o_bias: (attention_bias && family != Family::Qwen2) || all_bias,
-            qk_norm: family.has_qk_norm(),
-            tied_head: fields.flag("tie_word_embeddings")?.unwrap_or(family.ties_by_default()),
+            qk_norm: traits.qk_norm,
+            tied_head: fields.flag("tie_word_embeddings")?.unwrap_or(traits.ties),
             max_positions,
             block,
         }
@@ -93,11 +94,12 @@ fn family(fields: &Fields<'_>) -> Result<Family, ConfigError> {
 
 /// Refuses fields that turn a known family into something else.
 fn refuse_variants(fields: &Fields<'_>, family: Family) -> Result<(), ConfigError> {
+    let FamilyTraits { activations, experts, .. } = family.traits();
     for field in ["hidden_activation", "hidden_act"] {
         if let Some(value) = fields.get(field)
-            && !value.as_str().is_some_and(|name| family.activations().contains(&name))
+            && !value.as_str().is_some_and(|name| activations.contains(&name))
         {
-            let reason = format!("this model family uses {}", family.activations().join(" or "));
+            let reason = format!("this model family uses {}", activations.join(" or "));
             return Err(ConfigError::new(field, value, reason));
         }
         // Of Gemma's two fields, the older one (the second) is not what it runs.
@@ -105,7 +107,7 @@ fn refuse_variants(fields: &Fields<'_>, family: Family) -> Result<(), ConfigErro
             break;
         }
     }
-    if !family.has_experts() {
+    if !experts {
         for field in ["num_local_experts", "num_experts"] {
             if let Some(value) = fields.get(field)
                 && value.as_u64() != Some(1)
@@ -238,73 +240,59 @@ mod tests {
         json
     }
 
+    fn read(changes: Value) -> Config {
+        Config::from_hf_json(&with(llama(), changes)).unwrap()
+    }
+
     #[test]
-    fn reads_llama_3() {
-        let config = Config::from_hf_json(&llama()).unwrap();
+    fn reads_llama_3_in_both_spellings_of_rope() {
+        let config = read(json!({}));
         assert_eq!((config.vocab, config.hidden, config.head_dim), (128_256, 2048, 64));
         assert_eq!((config.heads, config.kv_heads, config.layers), (32, 8, 16));
         assert!(config.tied_head && !config.qkv_bias && !config.o_bias && !config.qk_norm);
         assert_eq!(config.rope_theta, 500_000.0);
-        let RopeScaling::Llama3 { factor, original_positions, .. } = config.rope_scaling else {
-            panic!("{:?}", config.rope_scaling);
+        let expected = RopeScaling::Llama3 {
+            factor: 32.0,
+            low_freq_factor: 1.0,
+            high_freq_factor: 4.0,
+            original_positions: 8192,
         };
-        assert_eq!((factor, original_positions), (32.0, 8192));
-    }
-
-    #[test]
-    fn the_newer_spelling_of_rope_reads_the_same() {
-        let mut newer = with(
-            llama(),
-            json!({"rope_parameters": llama()["rope_scaling"], "rope_scaling": null,
-                "rope_theta": null}),
-        );
-        newer["rope_parameters"]["rope_theta"] = json!(500_000.0);
-        assert_eq!(Config::from_hf_json(&newer), Config::from_hf_json(&llama()));
-    }
-
-    #[test]
-    fn absent_fields_take_their_familys_defaults() {
-        let mut json = llama();
-        for field in ["num_key_value_heads", "head_dim", "rope_theta", "rope_scaling"] {
-            json.as_object_mut().unwrap().remove(field);
-        }
-        let config = Config::from_hf_json(&json).unwrap();
-        assert_eq!((config.kv_heads, config.head_dim), (32, 64));
-        assert_eq!((config.rope_theta, config.rope_scaling), (10_000.0, RopeScaling::None));
+        assert_eq!(config.rope_scaling, expected);
+        let mut parameters = llama()["rope_scaling"].clone();
+        parameters["rope_theta"] = json!(500_000.0);
+        let newer = json!({"rope_parameters": parameters, "rope_scaling": null,
+            "rope_theta": null});
+        assert_eq!(read(newer), config);
+        let without = read(json!({"num_key_value_heads": null, "head_dim": null,
+            "rope_theta": null, "rope_scaling": null}));
+        assert_eq!((without.kv_heads, without.head_dim), (32, 64));
+        assert_eq!((without.rope_theta, without.rope_scaling), (10_000.0, RopeScaling::None));
     }
 
     #[test]
     fn families_bring_their_options() {
-        let qwen2 = with(
-            llama(),
-            json!({"model_type": "qwen2", "sliding_window": 4096, "use_sliding_window": false}),
-        );
-        let qwen2 = Config::from_hf_json(&qwen2).unwrap();
-        assert!(qwen2.qkv_bias && !qwen2.o_bias && !qwen2.qk_norm);
-        assert_eq!(qwen2.max_positions, 131_072);
-        let qwen3 = Config::from_hf_json(&with(llama(), json!({"model_type": "qwen3"}))).unwrap();
-        assert!(qwen3.qk_norm && !qwen3.qkv_bias);
-        let biased = with(llama(), json!({"attention_bias": true}));
-        let biased = Config::from_hf_json(&biased).unwrap();
-        assert!(biased.qkv_bias && biased.o_bias);
-    }
+        let bits = |config: &Config| (config.qkv_bias, config.o_bias, config.qk_norm);
+        let qwen2 = read(json!({"model_type": "qwen2", "sliding_window": 4096,
+            "use_sliding_window": false}));
+        assert_eq!((bits(&qwen2), qwen2.max_positions), ((true, false, false), 131_072));
+        assert_eq!(bits(&read(json!({"model_type": "qwen3"}))), (false, false, true));
+        assert_eq!(bits(&read(json!({"attention_bias": true}))), (true, true, false));
 
-    #[test]
-    fn a_sliding_window_is_in_the_layers_of_its_family() {
-        let mistral = with(llama(), json!({"model_type": "mistral", "sliding_window": 4096}));
-        let config = Config::from_hf_json(&mistral).unwrap();
-        assert_eq!(config.max_positions, 131_072);
-        assert_eq!(config.block.window_of(3), Some(4096));
-        let without = with(mistral, json!({"sliding_window": null}));
-        assert_eq!(Config::from_hf_json(&without).unwrap().block.window, None);
+        let mistral = json!({"model_type": "mistral", "sliding_window": 4096});
+        let windowed = |changes: Value, layers: [usize; 2]| {
+            let block = read(changes).block;
+            layers.map(|layer| block.window_of(layer))
+        };
+        let window = Some(4096);
+        assert_eq!(windowed(mistral.clone(), [3, 4]), [window, window]);
+        assert_eq!(windowed(with(mistral, json!({"sliding_window": null})), [3, 4]), [None, None]);
         let qwen = json!({"model_type": "qwen2", "sliding_window": 4096,
             "use_sliding_window": true, "max_window_layers": 12});
-        let block = Config::from_hf_json(&with(llama(), qwen)).unwrap().block;
-        assert_eq!((block.window_of(11), block.window_of(12)), (None, Some(4096)));
+        assert_eq!(windowed(qwen, [11, 12]), [None, window]);
         let gemma = json!({"model_type": "gemma2", "hidden_act": "gelu_pytorch_tanh",
             "sliding_window": 4096, "query_pre_attn_scalar": 256});
-        let block = Config::from_hf_json(&with(llama(), gemma)).unwrap().block;
-        assert_eq!((block.window_of(0), block.window_of(1)), (Some(4096), None));
+        assert_eq!(windowed(gemma.clone(), [0, 1]), [window, None]);
+        let block = read(gemma).block;
         assert_eq!((block.attention_scale, block.norm_offset), (Some(1.0 / 16.0), 1.0));
     }
 

@@ -4,9 +4,12 @@
 
 use serde_json::Value;
 
-use super::hf_deepseek;
 use super::hf_fields::Fields;
-use super::{BlockOptions, ConfigError, Experts, Gating, NormKind, RopeLayout, SlidingWindow};
+use super::rope::yarn_temperature;
+use super::{
+    BlockOptions, ConfigError, Experts, Gating, LatentAttention, NormKind, RopeLayout,
+    SlidingWindow,
+};
 use crate::kernels::Activation;
 
 /// A family of checkpoints.
@@ -84,6 +87,30 @@ pub const ARCHITECTURES: &[ArchitectureRow] = {
     ]
 };
 
+/// What distinguishes the files of a family.
+#[derive(Clone, Copy, Default)]
+pub(super) struct FamilyTraits {
+    /// The width of a head if `config.json` does not give it, independent of the hidden size.
+    pub(super) head_dim: Option<usize>,
+    pub(super) qk_norm: bool,
+    pub(super) experts: bool,
+    /// Whether the LM head is the embedding if `config.json` does not say.
+    pub(super) ties: bool,
+    /// The names of its activation function.
+    pub(super) activations: &'static [&'static str],
+    window: Windowed,
+}
+
+/// Whether the sliding window that a `config.json` names is used.
+#[derive(Clone, Copy, Default)]
+enum Windowed {
+    #[default]
+    Never,
+    Always,
+    /// If it also has `use_sliding_window`.
+    IfInUse,
+}
+
 impl ArchitectureRow {
     /// The row for GGUF files with this `general.architecture`.
     pub(crate) fn of_gguf(name: &str) -> Option<&'static Self> {
@@ -97,37 +124,35 @@ impl Family {
         ARCHITECTURES.iter().find(|row| row.model_type == name).map(|row| row.family)
     }
 
-    /// The width of a head if `config.json` does not give it, independent of the hidden size.
-    pub(super) fn default_head_dim(self) -> Option<usize> {
+    /// What `config.json` means where it says nothing, and what all files of the family have.
+    pub(super) fn traits(self) -> FamilyTraits {
+        let gelu = &["gelu_pytorch_tanh", "gelu_new"];
+        let llama = FamilyTraits { activations: &["silu", "swish"], ..FamilyTraits::default() };
+        let experts = FamilyTraits { experts: true, ..llama };
+        let window = FamilyTraits { window: Windowed::Always, ..llama };
+        let qwen = FamilyTraits { window: Windowed::IfInUse, ..llama };
+        let gemma = FamilyTraits {
+            head_dim: Some(256),
+            qk_norm: self == Self::Gemma3,
+            ties: true,
+            activations: gelu,
+            ..window
+        };
         match self {
-            Self::Qwen3 | Self::Qwen3Moe => Some(128),
-            Self::GptOss => Some(64),
-            Self::Gemma2 | Self::Gemma3 => Some(256),
-            _ => None,
-        }
-    }
-
-    pub(super) fn has_qk_norm(self) -> bool {
-        matches!(self, Self::Qwen3 | Self::Qwen3Moe | Self::Olmo2 | Self::Gemma3)
-    }
-
-    pub(super) fn has_experts(self) -> bool {
-        matches!(
-            self,
-            Self::Mixtral | Self::Qwen3Moe | Self::GptOss | Self::DeepSeekV2 | Self::DeepSeekV3
-        )
-    }
-
-    /// Whether the LM head is the embedding if `config.json` does not say.
-    pub(super) fn ties_by_default(self) -> bool {
-        matches!(self, Self::Gemma2 | Self::Gemma3 | Self::SmolLm3 | Self::StarCoder2)
-    }
-
-    /// The names of its activation function.
-    pub(super) fn activations(self) -> &'static [&'static str] {
-        match self {
-            Self::Gemma2 | Self::Gemma3 | Self::StarCoder2 => &["gelu_pytorch_tanh", "gelu_new"],
-            _ => &["silu", "swish"],
+            Self::Llama | Self::Granite => llama,
+            Self::Olmo2 => FamilyTraits { qk_norm: true, ..llama },
+            Self::Mistral | Self::Phi3 => window,
+            Self::Mixtral => FamilyTraits { experts: true, ..window },
+            Self::StarCoder2 => FamilyTraits { ties: true, activations: gelu, ..window },
+            Self::Gemma2 | Self::Gemma3 => gemma,
+            Self::GptOss => FamilyTraits { head_dim: Some(64), experts: true, ..window },
+            Self::Qwen2 => qwen,
+            Self::Qwen3 => FamilyTraits { head_dim: Some(128), qk_norm: true, ..qwen },
+            Self::Qwen3Moe => {
+                FamilyTraits { head_dim: Some(128), qk_norm: true, experts: true, ..qwen }
+            }
+            Self::SmolLm3 => FamilyTraits { ties: true, ..qwen },
+            Self::DeepSeekV2 | Self::DeepSeekV3 => experts,
         }
     }
 
@@ -212,7 +237,7 @@ impl Family {
                     ..experts(fields.size("num_local_experts")?, fields)?
                 });
             }
-            Self::DeepSeekV2 | Self::DeepSeekV3 => options = hf_deepseek::options(fields)?,
+            Self::DeepSeekV2 | Self::DeepSeekV3 => options = deepseek(fields)?,
             Self::Llama | Self::Mistral | Self::Qwen2 | Self::Qwen3 | Self::Phi3 => {}
         }
         Ok(options)
@@ -220,19 +245,13 @@ impl Family {
 
     /// The sliding window and its layers.
     fn window(self, fields: &Fields<'_>) -> Result<Option<SlidingWindow>, ConfigError> {
-        let in_use = match self {
-            Self::Mistral | Self::Mixtral | Self::Phi3 | Self::StarCoder2 => true,
-            Self::Gemma2 | Self::Gemma3 | Self::GptOss => true,
-            // Their configurations name a window, but it is only used if they say so.
-            Self::Qwen2 | Self::Qwen3 | Self::Qwen3Moe | Self::SmolLm3 => {
-                fields.flag("use_sliding_window")?.unwrap_or(false)
-            }
-            Self::Llama | Self::Granite | Self::Olmo2 => false,
-            Self::DeepSeekV2 | Self::DeepSeekV3 => false,
+        let in_use = match self.traits().window {
+            Windowed::Never => false,
+            Windowed::Always => true,
+            Windowed::IfInUse => fields.flag("use_sliding_window")?.unwrap_or(false),
         };
-        let Some(size) = fields.optional_size("sliding_window")?.filter(|_| in_use) else {
-            return Ok(None);
-        };
+        let size = fields.optional_size("sliding_window")?;
+        let (true, Some(size)) = (in_use, size) else { return Ok(None) };
         // The check of the configuration refuses a wrong count later.
         let layers = fields.size("num_hidden_layers")?.min(1 << 12);
         if let Some(kinds) = fields.get("layer_types").and_then(Value::as_array) {
@@ -273,4 +292,77 @@ fn experts(count: usize, fields: &Fields<'_>) -> Result<Experts, ConfigError> {
 
 fn is_empty(list: &Value) -> bool {
     list.as_array().is_some_and(Vec::is_empty)
+}
+
+/// The blocks of DeepSeek V2 and V3: latent attention, and a mixture of experts after the first dense
+/// layers.
+fn deepseek(fields: &Fields<'_>) -> Result<BlockOptions, ConfigError> {
+    let latent = LatentAttention {
+        q_rank: fields.optional_size("q_lora_rank")?,
+        kv_rank: fields.size("kv_lora_rank")?,
+        nope_dim: fields.size("qk_nope_head_dim")?,
+        rope_dim: fields.size("qk_rope_head_dim")?,
+        value_dim: fields.size("v_head_dim")?,
+    };
+    // YaRN's temperature of all dimensions is in the scale of the scores.
+    let temperature = match fields.get("rope_parameters").or(fields.get("rope_scaling")) {
+        Some(scaling) => {
+            let factor = scaling.get("factor").and_then(Value::as_f64);
+            let all = scaling.get("mscale_all_dim").and_then(Value::as_f64);
+            yarn_temperature(factor.unwrap_or(1.0), all.unwrap_or(0.0))
+        }
+        None => 1.0,
+    };
+    let width = latent.nope_dim.saturating_add(latent.rope_dim) as f64;
+    Ok(BlockOptions {
+        attention_scale: Some((temperature * temperature / width.sqrt()) as f32),
+        rotary_dim: Some(latent.rope_dim),
+        experts: Some(deepseek_experts(fields)?),
+        latent: Some(latent),
+        ..BlockOptions::default()
+    })
+}
+
+fn deepseek_experts(fields: &Fields<'_>) -> Result<Experts, ConfigError> {
+    if let Some(every) = fields.optional_size("moe_layer_freq")?.filter(|&every| every != 1) {
+        let reason = "every layer after the first ones must have experts";
+        return Err(ConfigError::new("moe_layer_freq", every, reason));
+    }
+    let text = |field| fields.get(field).and_then(Value::as_str);
+    let gating = match text("scoring_func") {
+        Some("softmax") | None => Gating::Softmax,
+        Some("sigmoid") => Gating::Sigmoid,
+        Some(other) => {
+            return Err(ConfigError::new("scoring_func", other, "it must be softmax or sigmoid"));
+        }
+    };
+    let groups = fields.optional_size("n_group")?.filter(|&groups| groups > 1);
+    let (groups, selection_bias) = match text("topk_method") {
+        Some("greedy") | None => (None, false),
+        // V3 ranks groups by the sum of their two best experts, with a bias that affects only the
+        // choice.
+        Some("noaux_tc") => (groups, true),
+        // DeepSeek-V2 (not V2-Lite) ranks groups by their best expert.
+        Some("group_limited_greedy") => (groups, false),
+        Some(other) => {
+            let reason = "it must be greedy, group_limited_greedy or noaux_tc";
+            return Err(ConfigError::new("topk_method", other, reason));
+        }
+    };
+    let intermediate = fields.size("moe_intermediate_size")?;
+    let shared = fields.optional_size("n_shared_experts")?.unwrap_or(0);
+    Ok(Experts {
+        intermediate,
+        dense_layers: fields.optional_size("first_k_dense_replace")?.unwrap_or(0),
+        gating,
+        normalised: fields.flag("norm_topk_prob")?.unwrap_or(false),
+        scale: fields.number("routed_scaling_factor")?.unwrap_or(1.0) as f32,
+        groups: match groups {
+            Some(groups) => Some((groups, fields.size("topk_group")?)),
+            None => None,
+        },
+        shared_intermediate: shared.saturating_mul(intermediate),
+        selection_bias,
+        ..experts(fields.size("n_routed_experts")?, fields)?
+    })
 }

@@ -15,14 +15,7 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn optional_size(&self, field: &'static str) -> Result<Option<usize>, ConfigError> {
-        self.get(field)
-            .map(|value| {
-                value
-                    .as_u64()
-                    .and_then(|size| usize::try_from(size).ok())
-                    .ok_or_else(|| ConfigError::new(field, value, "it must be a whole number"))
-            })
-            .transpose()
+        self.get(field).map(|value| whole_number(field, value)).transpose()
     }
 
     pub(super) fn size(&self, field: &'static str) -> Result<usize, ConfigError> {
@@ -47,6 +40,11 @@ impl<'a> Fields<'a> {
             })
             .transpose()
     }
+}
+
+pub(super) fn whole_number(field: &'static str, value: &Value) -> Result<usize, ConfigError> {
+    let size = value.as_u64().and_then(|size| usize::try_from(size).ok());
+    size.ok_or_else(|| ConfigError::new(field, value, "it must be a whole number"))
 }
 
 /// The number called `name` in `object`, a part of `field`; a JSON null counts as absent.

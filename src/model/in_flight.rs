@@ -3,6 +3,7 @@
 //! same for every backend. It must not depend on a cache.
 
 use crate::kernels::TreeMask;
+use crate::model::target::check_runnable;
 use crate::model::{DraftRow, TargetError};
 
 /// Cache slots after the positions, for rows in flight: more than any tree has.
@@ -19,25 +20,6 @@ pub(super) struct Bounds {
     pub slots: usize,
     /// Committed positions.
     pub len: usize,
-}
-
-impl Bounds {
-    /// Whether `tokens` can be run if the last of them is at position `last`.
-    pub fn check(
-        &self,
-        tokens: impl IntoIterator<Item = u32>,
-        last: Option<usize>,
-    ) -> Result<(), TargetError> {
-        let &Self { vocab, capacity, .. } = self;
-        if let Some(token) = tokens.into_iter().find(|&token| token as usize >= vocab) {
-            return Err(TargetError::Token { token, vocab });
-        }
-        let needed = last.map_or(0, |position| position + 1);
-        if needed > capacity {
-            return Err(TargetError::ContextFull { needed, capacity });
-        }
-        Ok(())
-    }
 }
 
 /// For each row in flight, the rows that it sees, from the first level down to itself.
@@ -74,13 +56,10 @@ impl RowsInFlight {
             .iter()
             .map(|row| row.parent.map_or(&[][..], |parent| self.0[parent].as_slice()))
             .collect();
-        let deepest = above.iter().map(|path| bounds.len + path.len()).max();
-        bounds.check(rows.iter().map(|row| row.token), deepest)?;
-        let capacity = bounds.slots;
-        let needed = bounds.len + first + rows.len();
-        if needed > capacity {
-            return Err(TargetError::ContextFull { needed, capacity });
-        }
+        let Bounds { vocab, capacity, slots, len } = bounds;
+        let deepest = above.iter().map(|path| len + path.len() + 1).max().unwrap_or(0);
+        check_runnable(rows.iter().map(|row| row.token), vocab, deepest, capacity)?;
+        check_runnable([], vocab, len + first + rows.len(), slots)?;
         let path = |(row, above): (usize, &&[usize])| {
             above.iter().copied().chain([first + row]).collect::<Vec<usize>>()
         };

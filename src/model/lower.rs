@@ -1,5 +1,5 @@
-//! What can run before the CPU's blocks: the first blocks of the same model on another device, or
-//! nothing. It must not depend on a backend.
+//! What can run before the CPU's blocks: the first blocks of the same model on another device. It
+//! must not depend on a backend.
 
 use crate::kernels::TreeMask;
 use crate::model::TargetError;
@@ -21,23 +21,4 @@ pub(in crate::model) trait Lower: Send {
     fn commit(&mut self, path: &[usize]);
     /// Forgets every position from `len` on.
     fn truncate(&mut self, len: usize);
-}
-
-/// No block: the stream is the embedding.
-pub(in crate::model) struct Nothing;
-
-impl Lower for Nothing {
-    fn pass(
-        &mut self,
-        _: &mut [f32],
-        _: &[usize],
-        _: &TreeMask,
-        _: &mut Taps<'_>,
-    ) -> Result<(), TargetError> {
-        Ok(())
-    }
-
-    fn commit(&mut self, _: &[usize]) {}
-
-    fn truncate(&mut self, _: usize) {}
 }

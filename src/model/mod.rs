@@ -12,7 +12,6 @@ mod cpu;
 mod gpu;
 pub mod head;
 mod hf_config;
-mod hf_deepseek;
 mod hf_families;
 mod hf_fields;
 mod in_flight;

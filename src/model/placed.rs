@@ -10,8 +10,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::gpu::{Gpu, GpuLayers, GpuModel, GpuPrefill};
-use super::lower::Lower;
+use super::gpu::{Gpu, GpuBlocks, GpuModel, load_blocks, load_fitting, stream_blocks};
 use super::prompts::PromptReader;
 use super::{
     CpuTarget, FeatureSource, LoadError, LoadRequest, Progress, Target, TargetError, TrafficMeter,
@@ -49,7 +48,7 @@ pub struct PlacedTarget {
 enum GpuPart {
     None,
     Prompts(PromptReader),
-    Lower(GpuLayers),
+    Lower(Box<GpuBlocks>),
     Whole(Box<GpuModel>),
 }
 
@@ -60,38 +59,23 @@ impl From<CpuTarget> for PlacedTarget {
 }
 
 impl PlacedTarget {
-    /// Puts the first `layers` blocks on `gpu`, in the precision in which the checkpoint stores
-    /// them, and the rest on the CPU as [`CpuTarget::load`] does.
+    /// Puts as many of the first `layers` blocks on `gpu` as fit while `spare` bytes remain free
+    /// for others, in the precision in which the checkpoint stores them, and says why not all of
+    /// them fit. The rest is on the CPU as [`CpuTarget::load`] puts it there.
     ///
     /// # Errors
-    /// [`LoadError`]; [`LoadError::Device`] if the device has no room or no kernels for such
+    /// [`LoadError`]; [`LoadError::Device`] if none fits or the device has no kernels for such
     /// blocks.
     pub fn split(
-        gpu: &Arc<Gpu>,
-        layers: usize,
-        request: &LoadRequest<'_>,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Self, LoadError> {
-        let lower = GpuLayers::load(gpu, layers, request, progress)?;
-        let cpu = CpuTarget::load_above(layers, request, progress)?;
-        Ok(Self { cpu, gpu: GpuPart::Lower(lower), fallback: None })
-    }
-
-    /// Puts as many of the first `layers` blocks on `gpu` as fit while `spare` bytes remain free
-    /// for others, and says why not all of them fit. The rest is as in [`Self::split`].
-    ///
-    /// # Errors
-    /// As for [`Self::split`] if none fits.
-    pub fn split_fitting(
         gpu: &Arc<Gpu>,
         layers: usize,
         spare: u64,
         request: &LoadRequest<'_>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Self, Option<LoadError>), LoadError> {
-        let (lower, refused) = GpuLayers::load_fitting(gpu, layers, spare, request, progress)?;
+        let (lower, refused) = load_fitting(gpu, layers, spare, request, progress)?;
         let cpu = CpuTarget::load_above(lower.count(), request, progress)?;
-        Ok((Self { cpu, gpu: GpuPart::Lower(lower), fallback: None }, refused))
+        Ok((Self { cpu, gpu: GpuPart::Lower(Box::new(lower)), fallback: None }, refused))
     }
 
     /// Puts the target on `gpu` with a KV cache for the request's positions, including the rows of
@@ -106,7 +90,8 @@ impl PlacedTarget {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
         let cpu = CpuTarget::load_above(request.config.layers, request, progress)?;
-        let model = GpuModel::load(gpu, request, cpu.embedding(), 0, progress)?;
+        let blocks = load_blocks(gpu, request.config.layers, request, 0, progress)?;
+        let model = GpuModel::around(blocks, request, cpu.embedding(), progress)?;
         Ok(Self { cpu, gpu: GpuPart::Whole(Box::new(model)), fallback: None })
     }
 
@@ -121,7 +106,8 @@ impl PlacedTarget {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
         let cpu = CpuTarget::load_above(request.config.layers, request, progress)?;
-        let model = GpuModel::stream(gpu, request, cpu.embedding(), progress)?;
+        let blocks = stream_blocks(gpu, request.config.layers, request, progress)?;
+        let model = GpuModel::around(blocks, request, cpu.embedding(), progress)?;
         Ok(Self { cpu, gpu: GpuPart::Whole(Box::new(model)), fallback: None })
     }
 
@@ -174,29 +160,33 @@ impl PlacedTarget {
         self.cpu.config().layers - self.cpu.layers()
     }
 
+    /// The blocks on the GPU.
+    fn blocks(&self) -> Option<&GpuBlocks> {
+        match &self.gpu {
+            GpuPart::None => None,
+            GpuPart::Prompts(reader) => reader.gpu.as_ref(),
+            GpuPart::Lower(blocks) => Some(blocks),
+            GpuPart::Whole(model) => Some(&model.blocks),
+        }
+    }
+
     /// Bytes on the GPU: weights, KV cache and buffers.
     pub fn device_bytes(&self) -> u64 {
         match &self.gpu {
-            GpuPart::None => 0,
-            GpuPart::Prompts(reader) => reader.gpu.as_ref().map_or(0, GpuPrefill::bytes),
-            GpuPart::Lower(lower) => lower.bytes(),
             GpuPart::Whole(model) => model.bytes(),
+            _ => self.blocks().map_or(0, GpuBlocks::bytes),
         }
     }
 
     /// Bytes of blocks in main memory that every pass or slice of a prompt sends to the GPU.
     pub fn streamed_bytes(&self) -> u64 {
-        match &self.gpu {
-            GpuPart::None | GpuPart::Lower(_) => 0,
-            GpuPart::Prompts(reader) => reader.gpu.as_ref().map_or(0, GpuPrefill::host_bytes),
-            GpuPart::Whole(model) => model.host_bytes(),
-        }
+        self.blocks().map_or(0, GpuBlocks::host_bytes)
     }
 
     /// The name of the GPU that reads long prompts, and the most rows in a slice of them.
     pub fn prompts_on(&self) -> Option<(&str, usize)> {
         let GpuPart::Prompts(reader) = &self.gpu else { return None };
-        reader.gpu.as_ref().map(|gpu| (gpu.gpu().name(), reader.slice_rows()))
+        reader.gpu.as_ref().map(|gpu| (gpu.gpu.name(), gpu.rows))
     }
 
     /// The committed rows that a GPU computed as parts of prompts, ascending.
@@ -248,7 +238,7 @@ impl Target for PlacedTarget {
         match &mut self.gpu {
             GpuPart::None => cpu.prefill(tokens),
             GpuPart::Prompts(reader) => reader.prefill(cpu, tokens),
-            GpuPart::Lower(lower) => cpu.prefill_above(tokens, lower),
+            GpuPart::Lower(lower) => cpu.prefill_above(tokens, Some(&mut **lower)),
             GpuPart::Whole(model) => model.prefill(cpu, tokens),
         }
     }
@@ -257,7 +247,7 @@ impl Target for PlacedTarget {
         let cpu = &mut self.cpu;
         match &mut self.gpu {
             GpuPart::None | GpuPart::Prompts(_) => cpu.verify(tree),
-            GpuPart::Lower(lower) => cpu.verify_above(tree, lower),
+            GpuPart::Lower(lower) => cpu.verify_above(tree, Some(&mut **lower)),
             GpuPart::Whole(model) => model.verify(cpu, tree),
         }
     }
@@ -266,8 +256,8 @@ impl Target for PlacedTarget {
         self.cpu.commit(path);
         match &mut self.gpu {
             GpuPart::None | GpuPart::Prompts(_) => {}
-            GpuPart::Lower(lower) => lower.commit(path),
-            GpuPart::Whole(model) => model.blocks.commit(path),
+            GpuPart::Lower(blocks) => blocks.cache.commit(path),
+            GpuPart::Whole(model) => model.blocks.cache.commit(path),
         }
     }
 
@@ -276,8 +266,8 @@ impl Target for PlacedTarget {
         match &mut self.gpu {
             GpuPart::None => {}
             GpuPart::Prompts(reader) => reader.truncate(len),
-            GpuPart::Lower(lower) => lower.truncate(len),
-            GpuPart::Whole(model) => model.blocks.truncate(len),
+            GpuPart::Lower(blocks) => blocks.cache.truncate(len),
+            GpuPart::Whole(model) => model.blocks.cache.truncate(len),
         }
     }
 
@@ -315,10 +305,9 @@ impl Target for PlacedTarget {
 
     fn traffic(&self) -> Option<TrafficMeter> {
         match &self.gpu {
-            GpuPart::None => None,
-            GpuPart::Prompts(reader) => Some(reader.traffic()),
-            GpuPart::Lower(lower) => Some(lower.traffic()),
-            GpuPart::Whole(model) => Some(model.blocks.gpu().traffic_meter()),
+            // It remains after the GPU has failed.
+            GpuPart::Prompts(reader) => Some(reader.meter.clone()),
+            _ => self.blocks().map(|blocks| blocks.gpu.traffic_meter()),
         }
     }
 }

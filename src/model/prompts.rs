@@ -11,8 +11,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::gpu::{Gpu, GpuPrefill, STREAMED_SLICE};
-use super::target::count_runnable;
+use super::gpu::{Gpu, GpuBlocks, STREAMED_SLICE, stream_blocks};
 use super::{
     CpuTarget, LoadError, LoadRequest, Progress, Target, TargetError, TrafficMeter, Verified,
 };
@@ -37,8 +36,8 @@ pub const fn prompt_tokens_for(rows: usize) -> usize {
 /// Which rows a GPU reads for a target on the CPU.
 pub(super) struct PromptReader {
     /// `None` once it has failed.
-    pub(super) gpu: Option<GpuPrefill>,
-    meter: TrafficMeter,
+    pub(super) gpu: Option<GpuBlocks>,
+    pub(super) meter: TrafficMeter,
     /// The rows of the current prompt that go to the GPU, ascending.
     planned: Vec<Range<usize>>,
     /// The committed rows that the GPU computed, ascending.
@@ -55,14 +54,9 @@ impl PromptReader {
         request: &LoadRequest<'_>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
-        let gpu = GpuPrefill::load(gpu, request, progress)?;
-        let meter = gpu.traffic();
-        Ok(Self { gpu: Some(gpu), meter, planned: Vec::new(), computed: Vec::new() })
-    }
-
-    /// The most rows in a slice.
-    pub(super) fn slice_rows(&self) -> usize {
-        self.gpu.as_ref().map_or(0, GpuPrefill::rows)
+        let meter = gpu.traffic_meter();
+        let blocks = stream_blocks(gpu, 1, request, progress)?;
+        Ok(Self { gpu: Some(blocks), meter, planned: Vec::new(), computed: Vec::new() })
     }
 
     pub(super) fn begin_prompt(&mut self, asked: &[Range<usize>], common: usize) -> usize {
@@ -75,8 +69,9 @@ impl PromptReader {
 
     /// Whether row `at` goes to the GPU, and how many rows stay on the same device.
     fn part_at(&self, at: usize) -> (bool, usize) {
+        let slice = self.gpu.as_ref().map_or(0, |gpu| gpu.rows);
         match self.planned.iter().find(|part| part.end > at) {
-            Some(part) if part.start <= at => (true, (part.end - at).min(self.slice_rows())),
+            Some(part) if part.start <= at => (true, (part.end - at).min(slice)),
             Some(part) => (false, part.start - at),
             None => (false, usize::MAX),
         }
@@ -97,7 +92,7 @@ impl PromptReader {
         tokens: &[u32],
     ) -> Result<Verified, TargetError> {
         let begin = cpu.len();
-        count_runnable(tokens.iter().copied(), cpu.vocab(), begin, cpu.capacity())?;
+        cpu.check(tokens.iter().copied(), tokens.len())?;
         let mut all = Verified::default();
         let mut rest = tokens;
         while !rest.is_empty() {
@@ -131,8 +126,8 @@ impl PromptReader {
             _ => return cpu.prefill(tokens),
         };
         let begin = cpu.len();
-        let read = cpu.prefill_by(tokens, &mut |stream, begin, rows, taps| {
-            Ok(gpu.pass(stream, begin, rows, taps)?)
+        let read = cpu.prefill_by(tokens, &mut |stream, cache, pool, taps| {
+            Ok(gpu.prefill(stream, cache, pool, taps)?)
         })?;
         let end = begin + tokens.len();
         match self.computed.last_mut() {
@@ -170,10 +165,6 @@ impl PromptReader {
         }
         self.computed = computed;
         true
-    }
-
-    pub(super) fn traffic(&self) -> TrafficMeter {
-        self.meter.clone()
     }
 }
 

@@ -78,22 +78,19 @@ impl RopeScaling {
                 refuse("all of its numbers must be positive")
             }
         };
-        match self {
-            Self::None => Ok(()),
-            Self::Linear { factor } if positive(*factor) => Ok(()),
-            Self::Linear { .. } => refuse("the factor must be a positive number"),
+        let mut original = 1;
+        let numbers = match self {
+            Self::None => vec![],
+            Self::Linear { factor } if positive(*factor) => vec![],
+            Self::Linear { .. } => return refuse("the factor must be a positive number"),
             &Self::Llama3 { factor, low_freq_factor, high_freq_factor, original_positions } => {
-                if ![factor, low_freq_factor, high_freq_factor].into_iter().all(positive)
-                    || original_positions == 0
-                {
-                    refuse("all of its numbers must be positive")
-                } else if high_freq_factor <= low_freq_factor {
-                    refuse("high_freq_factor must be above low_freq_factor")
-                } else {
-                    Ok(())
+                original = original_positions;
+                if high_freq_factor <= low_freq_factor {
+                    return refuse("high_freq_factor must be above low_freq_factor");
                 }
+                vec![factor, low_freq_factor, high_freq_factor]
             }
-            Self::Factors(factors) => divisors(factors),
+            Self::Factors(factors) => return divisors(factors),
             &Self::Yarn {
                 factor,
                 original_positions,
@@ -102,22 +99,20 @@ impl RopeScaling {
                 attention_factor,
                 whole_pairs: _,
             } => {
-                if ![factor, beta_fast, beta_slow, attention_factor].into_iter().all(positive)
-                    || original_positions == 0
-                {
-                    refuse("all of its numbers must be positive")
-                } else {
-                    Ok(())
-                }
+                original = original_positions;
+                vec![factor, beta_fast, beta_slow, attention_factor]
             }
             Self::Long { short, long, original_positions, attention_factor } => {
-                if *original_positions == 0 || !positive(*attention_factor) {
-                    return refuse("all of its numbers must be positive");
-                }
+                original = *original_positions;
                 divisors(short)?;
-                divisors(long)
+                divisors(long)?;
+                vec![*attention_factor]
             }
+        };
+        if original == 0 || !numbers.into_iter().all(positive) {
+            return refuse("all of its numbers must be positive");
         }
+        Ok(())
     }
 
     /// The factor of cosines and sines.

@@ -42,28 +42,23 @@ pub enum TargetError {
     Device(String),
 }
 
-/// Counts `tokens`, if they can be run after `len` positions of a target with these bounds.
+/// Checks that `tokens` are in a vocabulary of `vocab` and that `needed` positions are available.
 ///
 /// # Errors
 /// [`TargetError::Token`] or [`TargetError::ContextFull`].
-pub(super) fn count_runnable(
+pub(super) fn check_runnable(
     tokens: impl IntoIterator<Item = u32>,
     vocab: usize,
-    len: usize,
+    needed: usize,
     capacity: usize,
-) -> Result<usize, TargetError> {
-    let mut count = 0;
-    for token in tokens {
-        if token as usize >= vocab {
-            return Err(TargetError::Token { token, vocab });
-        }
-        count += 1;
+) -> Result<(), TargetError> {
+    if let Some(token) = tokens.into_iter().find(|&token| token as usize >= vocab) {
+        return Err(TargetError::Token { token, vocab });
     }
-    let needed = len + count;
     if needed > capacity {
         return Err(TargetError::ContextFull { needed, capacity });
     }
-    Ok(count)
+    Ok(())
 }
 
 /// A target model with its KV cache. Positions 0..`len` are committed. The rows of a tree come

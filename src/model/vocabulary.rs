@@ -245,15 +245,6 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_not_the_text_that_spells_it() {
-        let target = [piece(PieceKind::Special, "<s>"), text("a")];
-        let small = [text("<s>"), text("a")];
-        let shared = SharedVocabulary::new(&target, &small);
-        assert_eq!((shared.counterpart(0), shared.counterpart(1)), (None, Some(1)));
-        assert!(translated(&shared, 0).is_empty());
-    }
-
-    #[test]
     fn rows_without_tokens_do_not_make_vocabularies_differ() {
         let target = [text("a"), text("b")];
         let small = [text("a"), text("b"), None, None];

@@ -250,7 +250,8 @@ fn the_head_that_is_exported_can_be_opened() {
     assert_eq!(&files.config, &trainer.net.config);
     let opened = HeadWeights::load(&files.config, files.tensors.as_ref()).unwrap();
     let values = |weights: &HeadWeights| {
-        weights.blocks[1].gate.flatten_all().unwrap().to_vec1::<f16>().unwrap()
+        let gate = weights.get("layers.1.mlp.gate_proj.weight").unwrap();
+        gate.flatten_all().unwrap().to_vec1::<f16>().unwrap()
     };
     assert_eq!(values(&opened), values(&trainer.net.head_weights().unwrap()));
     assert_eq!(opened.kind(), FusionKind::Dgf);

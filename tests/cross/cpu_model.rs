@@ -12,8 +12,6 @@ mod cpu;
 pub mod head;
 #[path = "../../src/model/hf_config.rs"]
 mod hf_config;
-#[path = "../../src/model/hf_deepseek.rs"]
-mod hf_deepseek;
 #[path = "../../src/model/hf_families.rs"]
 mod hf_families;
 #[path = "../../src/model/hf_fields.rs"]

@@ -53,7 +53,10 @@ impl Placement {
     fn place(self, gpu: &Arc<Gpu>, load: &LoadRequest<'_>) -> PlacedTarget {
         let placed = match self {
             Self::DraftOnGpu => panic!("its target is on the CPU"),
-            Self::Split => PlacedTarget::split(gpu, load.config.layers / 2, load, &mut |_| {}),
+            Self::Split => {
+                let layers = load.config.layers / 2;
+                PlacedTarget::split(gpu, layers, 0, load, &mut |_| {}).map(|(split, _)| split)
+            }
             Self::TargetOnGpu => PlacedTarget::on_gpu(gpu, load, &mut |_| {}),
             Self::Streamed => PlacedTarget::streamed(gpu, load, &mut |_| {}),
         };

@@ -261,7 +261,8 @@ fn levels_one_by_one_give_the_bits_of_the_whole_tree() {
             let mask = TreeMask::level(level.start, ancestors.iter().map(Vec::as_slice));
             assert_eq!((mask.first(), mask.len()), (level.start, level.len()));
             let at = level.start * k..level.end * k;
-            grown.write_behind(&pool, 0, level.start, &keys[at.clone()], &values[at]);
+            let caches = std::slice::from_mut(&mut grown);
+            KvCache::write_each(&pool, caches, 0, level.start, &keys[at.clone()], &values[at]);
             let at = level.start * q..level.end * q;
             attend(&pool, &grown, 0, &queries[at.clone()], &mask, &mut by_level[at]);
         }

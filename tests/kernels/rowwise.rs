@@ -17,7 +17,7 @@ fn row_by_row_functions_do_what_they_say_everywhere_alike() {
         let mut turned = x.clone();
         rope(&pool, &mut turned, 20, 20, &cos, &sin);
         let mut gated = x.clone();
-        silu_mul(&pool, &mut gated, &y);
+        dovetail::kernels::gated(&pool, Activation::Silu, &mut gated, &y);
         let mut sum = x.clone();
         add(&pool, &mut sum, &y);
         let close = |a: f32, b: f64| (f64::from(a) - b).abs() <= 4e-6 * (1.0 + b.abs());

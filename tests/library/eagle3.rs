@@ -37,8 +37,8 @@ fn every_published_layout_is_known() {
         check_fit(&target(), &files).unwrap();
         let weights = HeadWeights::load(&files.config, files.tensors.as_ref()).unwrap();
         assert_eq!(weights.kind(), FusionKind::Eagle3);
-        assert_eq!(weights.blocks.len(), 1);
-        assert!(weights.lm_head.is_some());
+        assert_eq!(weights.config.blocks(), 1);
+        assert!(weights.get("lm_head.weight").is_some());
         assert_eq!(files.config.feature_width(), 192);
         let states = if name == "head_speculators" { [3, 5, 7] } else { [2, 4, 5] };
         assert_eq!(files.config.features(8), Ok(FeatureSource::States(states.to_vec())));
@@ -155,7 +155,7 @@ fn what_a_head_can_take_from_its_target_may_be_left_out() {
     let (config, mut all) = tensors();
     all.remove("lm_head.weight");
     all.insert("verifier_lm_head.weight".into(), all["norm.weight"].clone());
-    assert!(HeadWeights::load(&config, &all).unwrap().lm_head.is_none());
+    assert!(HeadWeights::load(&config, &all).unwrap().get("lm_head.weight").is_none());
     let prefixed: HashMap<_, _> =
         all.into_iter().map(|(name, tensor)| (format!("model.{name}"), tensor)).collect();
     HeadWeights::load(&config, &prefixed).unwrap();

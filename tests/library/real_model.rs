@@ -113,7 +113,8 @@ fn split_with_a_gpu_it_says_nearly_the_same() {
     // The CPU's products round activations to 8 bits, the GPU's do not: 0.011 was the largest value
     // seen.
     for layers in [1, 12] {
-        let mut split = PlacedTarget::split(&gpu, layers, &request, &mut |_| {}).unwrap();
+        let split = PlacedTarget::split(&gpu, layers, 0, &request, &mut |_| {});
+        let (mut split, _) = split.unwrap();
         for (prompt, expected) in runs.iter().zip(&expected) {
             split.truncate(0);
             let found = split.prefill(prompt).unwrap().logits;

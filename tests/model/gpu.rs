@@ -45,7 +45,7 @@ fn whole(gpu: &Arc<Gpu>, config: &Config, format: Format, kv: KvFormat) -> Place
 fn split(gpu: &Arc<Gpu>, config: &Config, format: Format, layers: usize) -> PlacedTarget {
     let source = RandomWeights::new(config, format, 5);
     let request = request(config, &source, KvFormat::F32);
-    PlacedTarget::split(gpu, layers, &request, &mut |_| {}).unwrap()
+    PlacedTarget::split(gpu, layers, 0, &request, &mut |_| {}).unwrap().0
 }
 
 fn on_cpu(config: &Config, format: Format) -> CpuTarget {
@@ -280,8 +280,7 @@ fn blocks_that_a_full_device_does_not_take_are_the_cpus() {
     for room in (2..20).map(|mib| mib << 20) {
         let limits = GpuLimits { room, ..GpuLimits::default() };
         let Some(full) = another_gpu(limits) else { return };
-        let fitting =
-            |spare| PlacedTarget::split_fitting(&full, asked, spare, &request, &mut |_| {});
+        let fitting = |spare| PlacedTarget::split(&full, asked, spare, &request, &mut |_| {});
         let (mut target, refused) = match fitting(0) {
             Ok(fitting) => fitting,
             Err(error) => {
@@ -320,7 +319,7 @@ fn what_the_kernels_lack_stays_on_the_cpu() {
     let config = Config { block, ..config() };
     let source = RandomWeights::new(&config, Format::F16, 5);
     let request = request(&config, &source, KvFormat::F16);
-    let error = PlacedTarget::split(&gpu, 1, &request, &mut |_| {}).err().unwrap();
+    let error = PlacedTarget::split(&gpu, 1, 0, &request, &mut |_| {}).err().unwrap();
     assert!(error.to_string().contains("do not support attention sinks"), "{error}");
 }
 

@@ -82,7 +82,7 @@ impl Eagle3Case {
 
     /// The head's embedding of tokens, `[tokens, H]`.
     pub fn embeddings(&self, tokens: &[u32]) -> candle_core::Tensor {
-        let table = match &self.weights.embedding {
+        let table = match self.weights.embedding() {
             Some(own) => own.clone(),
             None => {
                 let Table::Packed(matrix) = &self.shared.embedding else { panic!() };

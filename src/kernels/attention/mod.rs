@@ -43,7 +43,7 @@ pub struct AttentionOptions<'a> {
     pub sinks: Option<&'a [f32]>,
 }
 
-/// Softmax attention of the rows that [`KvCache::write_behind`] wrote after the committed positions
+/// Softmax attention of the rows that [`KvCache::write_each`] wrote after the committed positions
 /// of `layer` and after `mask.first()` rows in flight, over several caches of one shape in one
 /// dispatch. Every cache has the same number of rows, on the same `mask`; the first cache has the
 /// first of `queries`. A row's result has the same bits as with its cache alone.
@@ -312,7 +312,14 @@ impl Attend<'_> {
                 // Start at a whole vector, so that a position's lane does not depend on the window.
                 let vector = begin / LANES * LANES;
                 if let Some(cap) = self.options.softcap {
-                    math::softcap::<L>(&mut weights[vector..end.next_multiple_of(LANES)], cap);
+                    let scores = &mut weights[vector..end.next_multiple_of(LANES)];
+                    for scores in scores.chunks_exact_mut(LANES) {
+                        // SAFETY: chunks of 16.
+                        unsafe {
+                            let capped = math::softcap::<L>(L::load(scores.as_ptr()), cap);
+                            L::store(scores.as_mut_ptr(), capped);
+                        }
+                    }
                 }
                 weights[vector..begin].fill(f32::NEG_INFINITY);
                 let sink = self.options.sinks.map(|sinks| sinks[self.head(first + i)]);

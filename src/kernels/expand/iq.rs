@@ -1,17 +1,8 @@
 //! The formats whose weights are groups from a codebook. It deals with blocks only.
 
 use super::codebooks::{IQ1, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS};
-use super::{ExpandedBlocks, parts_of_32, u16_at};
+use super::{parts_of_32, u16_at};
 use crate::kernels::block::{half_at, u32_at};
-use crate::kernels::format::Format;
-
-pub(in crate::kernels) struct Iq2Xxs;
-pub(in crate::kernels) struct Iq2Xs;
-pub(in crate::kernels) struct Iq2S;
-pub(in crate::kernels) struct Iq3Xxs;
-pub(in crate::kernels) struct Iq3S;
-pub(in crate::kernels) struct Iq1S;
-pub(in crate::kernels) struct Iq1M;
 
 /// Eight signs, of which seven are stored: the number of minus signs is even.
 fn even_signs(seven: u32) -> u8 {
@@ -29,47 +20,35 @@ fn put(to: &mut [i8], levels: &[u8], signs: u8) {
 }
 
 /// 66 bytes: d, then for every 32 columns four indices and a word of 4 × 7 signs and a scale.
-impl ExpandedBlocks for Iq2Xxs {
-    const FORMAT: Format = Format::Iq2Xxs;
-
-    fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
-        let d = half_at(block, 0);
-        for (i, (codes, scales)) in parts_of_32(codes, scales) {
-            let word = u32_at(block, 6 + 8 * i);
-            scales.fill(d * (0.5 + (word >> 28) as f32) * 0.25);
-            for (l, codes) in codes.chunks_exact_mut(8).enumerate() {
-                let index = usize::from(block[2 + 8 * i + l]);
-                put(codes, &IQ2_XXS[index], even_signs(word >> (7 * l)));
-            }
+pub(in crate::kernels) fn iq2_xxs(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
+    let d = half_at(block, 0);
+    for (i, (codes, scales)) in parts_of_32(codes, scales) {
+        let word = u32_at(block, 6 + 8 * i);
+        scales.fill(d * (0.5 + (word >> 28) as f32) * 0.25);
+        for (l, codes) in codes.chunks_exact_mut(8).enumerate() {
+            let index = usize::from(block[2 + 8 * i + l]);
+            put(codes, &IQ2_XXS[index], even_signs(word >> (7 * l)));
         }
     }
 }
 
 /// 74 bytes: d, 32 words of a 9-bit index and 7 signs, 16 scales of 4 bits.
-impl ExpandedBlocks for Iq2Xs {
-    const FORMAT: Format = Format::Iq2Xs;
-
-    fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
-        four_bit_scales(half_at(block, 0), &block[66..74], scales);
-        for (i, codes) in codes.chunks_exact_mut(8).enumerate() {
-            let word = u16_at(block, 2 + 2 * i);
-            put(codes, &IQ2_XS[usize::from(word & 511)], even_signs(u32::from(word >> 9)));
-        }
+pub(in crate::kernels) fn iq2_xs(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
+    four_bit_scales(half_at(block, 0), &block[66..74], scales);
+    for (i, codes) in codes.chunks_exact_mut(8).enumerate() {
+        let word = u16_at(block, 2 + 2 * i);
+        put(codes, &IQ2_XS[usize::from(word & 511)], even_signs(u32::from(word >> 9)));
     }
 }
 
 /// 82 bytes: d, 32 low bytes of indices, 32 bytes of signs, 2 more bits of each index, and 16
 /// scales of 4 bits.
-impl ExpandedBlocks for Iq2S {
-    const FORMAT: Format = Format::Iq2S;
-
-    fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
-        four_bit_scales(half_at(block, 0), &block[74..82], scales);
-        for (i, codes) in codes.chunks_exact_mut(8).enumerate() {
-            let high = usize::from(block[66 + i / 4] >> (2 * (i % 4)) & 3);
-            let index = usize::from(block[2 + i]) | high << 8;
-            put(codes, &IQ2_S[index], block[34 + i]);
-        }
+pub(in crate::kernels) fn iq2_s(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
+    four_bit_scales(half_at(block, 0), &block[74..82], scales);
+    for (i, codes) in codes.chunks_exact_mut(8).enumerate() {
+        let high = usize::from(block[66 + i / 4] >> (2 * (i % 4)) & 3);
+        let index = usize::from(block[2 + i]) | high << 8;
+        put(codes, &IQ2_S[index], block[34 + i]);
     }
 }
 
@@ -82,40 +61,32 @@ fn four_bit_scales(d: f32, packed: &[u8], scales: &mut [f32]) {
 }
 
 /// 98 bytes: d, 64 indices, then one word for every 32 columns with 4 × 7 signs and a scale.
-impl ExpandedBlocks for Iq3Xxs {
-    const FORMAT: Format = Format::Iq3Xxs;
-
-    fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
-        let d = half_at(block, 0);
-        for (i, (codes, scales)) in parts_of_32(codes, scales) {
-            let word = u32_at(block, 66 + 4 * i);
-            scales.fill(d * (0.5 + (word >> 28) as f32) * 0.5);
-            for (l, codes) in codes.chunks_exact_mut(8).enumerate() {
-                let signs = even_signs(word >> (7 * l));
-                let at = 2 + 8 * i + 2 * l;
-                put(&mut codes[..4], &IQ3_XXS[usize::from(block[at])], signs);
-                put(&mut codes[4..], &IQ3_XXS[usize::from(block[at + 1])], signs >> 4);
-            }
+pub(in crate::kernels) fn iq3_xxs(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
+    let d = half_at(block, 0);
+    for (i, (codes, scales)) in parts_of_32(codes, scales) {
+        let word = u32_at(block, 66 + 4 * i);
+        scales.fill(d * (0.5 + (word >> 28) as f32) * 0.5);
+        for (l, codes) in codes.chunks_exact_mut(8).enumerate() {
+            let signs = even_signs(word >> (7 * l));
+            let at = 2 + 8 * i + 2 * l;
+            put(&mut codes[..4], &IQ3_XXS[usize::from(block[at])], signs);
+            put(&mut codes[4..], &IQ3_XXS[usize::from(block[at + 1])], signs >> 4);
         }
     }
 }
 
 /// 110 bytes: d, 64 low bytes of indices, a ninth bit of each, 32 bytes of signs, and a 4-bit scale
 /// for every 32 columns.
-impl ExpandedBlocks for Iq3S {
-    const FORMAT: Format = Format::Iq3S;
-
-    fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
-        let d = half_at(block, 0);
-        for (i, scales) in scales.chunks_exact_mut(2).enumerate() {
-            let scale = block[106 + i / 2] >> (4 * (i % 2)) & 15;
-            scales.fill(d * f32::from(1 + 2 * scale));
-        }
-        for (i, codes) in codes.chunks_exact_mut(4).enumerate() {
-            let high = usize::from(block[66 + i / 8] >> (i % 8) & 1);
-            let index = usize::from(block[2 + i]) | high << 8;
-            put(codes, &IQ3_S[index], block[74 + i / 2] >> (4 * (i % 2)));
-        }
+pub(in crate::kernels) fn iq3_s(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
+    let d = half_at(block, 0);
+    for (i, scales) in scales.chunks_exact_mut(2).enumerate() {
+        let scale = block[106 + i / 2] >> (4 * (i % 2)) & 15;
+        scales.fill(d * f32::from(1 + 2 * scale));
+    }
+    for (i, codes) in codes.chunks_exact_mut(4).enumerate() {
+        let high = usize::from(block[66 + i / 8] >> (i % 8) & 1);
+        let index = usize::from(block[2 + i]) | high << 8;
+        put(codes, &IQ3_S[index], block[74 + i / 2] >> (4 * (i % 2)));
     }
 }
 
@@ -129,39 +100,31 @@ fn put_moved(to: &mut [i8], levels: &[u8], down: bool) {
 
 /// 50 bytes: d, 32 low bytes of indices, then one word for every 32 columns with 4 × 3 more bits, a
 /// 3-bit scale and the direction of the shift.
-impl ExpandedBlocks for Iq1S {
-    const FORMAT: Format = Format::Iq1S;
-
-    fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
-        let d = half_at(block, 0);
-        for (i, (codes, scales)) in parts_of_32(codes, scales) {
-            let word = u16_at(block, 34 + 2 * i);
-            scales.fill(d * f32::from(2 * (word >> 12 & 7) + 1) * 0.125);
-            for (l, codes) in codes.chunks_exact_mut(8).enumerate() {
-                let high = usize::from(word >> (3 * l) & 7);
-                let index = usize::from(block[2 + 4 * i + l]) | high << 8;
-                put_moved(codes, &IQ1[index], word & 0x8000 != 0);
-            }
+pub(in crate::kernels) fn iq1_s(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
+    let d = half_at(block, 0);
+    for (i, (codes, scales)) in parts_of_32(codes, scales) {
+        let word = u16_at(block, 34 + 2 * i);
+        scales.fill(d * f32::from(2 * (word >> 12 & 7) + 1) * 0.125);
+        for (l, codes) in codes.chunks_exact_mut(8).enumerate() {
+            let high = usize::from(word >> (3 * l) & 7);
+            let index = usize::from(block[2 + 4 * i + l]) | high << 8;
+            put_moved(codes, &IQ1[index], word & 0x8000 != 0);
         }
     }
 }
 
 /// 56 bytes: 32 low bytes of indices, 4 bits for each (three more bits of it and the direction of
 /// the shift), then four words, each with 4 × 3-bit scales and a quarter of d.
-impl ExpandedBlocks for Iq1M {
-    const FORMAT: Format = Format::Iq1M;
-
-    fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
-        let word = |i: usize| u16_at(block, 48 + 2 * i);
-        let d = (0..4).fold(0, |d, i| d | word(i) >> 12 << (4 * i));
-        let d = half::f16::from_bits(d).to_f32();
-        for (j, scale) in scales.iter_mut().enumerate() {
-            *scale = d * f32::from(2 * (word(j / 4) >> (3 * (j % 4)) & 7) + 1) * 0.125;
-        }
-        for (i, codes) in codes.chunks_exact_mut(8).enumerate() {
-            let more = block[32 + i / 2] >> (4 * (i % 2));
-            let index = usize::from(block[i]) | usize::from(more & 7) << 8;
-            put_moved(codes, &IQ1[index], more & 8 != 0);
-        }
+pub(in crate::kernels) fn iq1_m(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
+    let word = |i: usize| u16_at(block, 48 + 2 * i);
+    let d = (0..4).fold(0, |d, i| d | word(i) >> 12 << (4 * i));
+    let d = half::f16::from_bits(d).to_f32();
+    for (j, scale) in scales.iter_mut().enumerate() {
+        *scale = d * f32::from(2 * (word(j / 4) >> (3 * (j % 4)) & 7) + 1) * 0.125;
+    }
+    for (i, codes) in codes.chunks_exact_mut(8).enumerate() {
+        let more = block[32 + i / 2] >> (4 * (i % 2));
+        let index = usize::from(block[i]) | usize::from(more & 7) << 8;
+        put_moved(codes, &IQ1[index], more & 8 != 0);
     }
 }

@@ -9,30 +9,19 @@ mod codebooks;
 mod iq;
 mod plain;
 
-use super::block::BLOCK;
+pub(super) use super::block::RUN;
+use super::block::{BLOCK, BlockCodes};
 use super::format::Format;
 use super::lanes::LANES;
 
-pub(super) use iq::{Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs};
-pub(super) use plain::{Nvfp4, Q1_0, Q2_0, Tq1_0, Tq2_0};
-
-/// Columns that share a scale.
-pub(super) const RUN: usize = 16;
+pub(super) use iq::{iq1_m, iq1_s, iq2_s, iq2_xs, iq2_xxs, iq3_s, iq3_xxs};
+pub(super) use plain::{nvfp4, q1_0, q2_0, tq1_0, tq2_0};
 
 /// The number added to a code to make it unsigned.
 const BIAS: u32 = 64;
 
-/// The blocks of one format.
-pub(super) trait ExpandedBlocks: 'static {
-    const FORMAT: Format;
-    /// Weights per block.
-    const COLUMNS: usize = Self::FORMAT.block();
-    /// Bytes per block.
-    const BYTES: usize = Self::FORMAT.block_bytes();
-
-    /// Writes [`ExpandedBlocks::COLUMNS`] codes and the scale of every [`RUN`] of them.
-    fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]);
-}
+/// Expands a block of one format: writes its codes and the scale of every [`RUN`] of them.
+pub(super) type ExpandBlock = fn(block: &[u8], codes: &mut [i8], scales: &mut [f32]);
 
 /// An expanded superblock of sixteen rows.
 #[repr(C, align(64))]
@@ -51,15 +40,16 @@ impl Expanded {
 
     /// Expands `raw`, the blocks of up to 256 columns, `[block][row][bytes]`. The columns after
     /// them get the scale 0.
-    pub(super) fn fill<B: ExpandedBlocks>(&mut self, raw: &[u8]) {
-        let quads = B::COLUMNS / 4;
-        let runs = B::COLUMNS / RUN;
+    pub(super) fn fill(&mut self, format: Format, expand: ExpandBlock, raw: &[u8]) {
+        let columns = format.block();
+        let quads = columns / 4;
+        let runs = columns / RUN;
         let mut filled = 0;
-        for (b, blocks) in raw.chunks_exact(LANES * B::BYTES).enumerate() {
-            for (lane, block) in blocks.chunks_exact(B::BYTES).enumerate() {
+        for (b, blocks) in raw.chunks_exact(LANES * format.block_bytes()).enumerate() {
+            for (lane, block) in blocks.chunks_exact(format.block_bytes()).enumerate() {
                 let mut codes = [0i8; BLOCK];
                 let mut scales = [0f32; BLOCK / RUN];
-                B::expand(block, &mut codes[..B::COLUMNS], &mut scales[..runs]);
+                expand(block, &mut codes[..columns], &mut scales[..runs]);
                 let to = &mut self.codes[b * quads..(b + 1) * quads];
                 for (to, quad) in to.iter_mut().zip(codes.as_chunks().0) {
                     let quad = u32::from_le_bytes(quad.map(|code: i8| code as u8));
@@ -79,27 +69,32 @@ impl Expanded {
     }
 }
 
-/// Writes rows, as they are stored in a file, into a zeroed tile: `[block][row][bytes]`.
-pub(super) fn write_tile<B: ExpandedBlocks>(rows: &[&[u8]], tile: &mut [u8]) {
+/// Writes rows of blocks of `bytes`, as they are stored in a file, into a zeroed tile:
+/// `[block][row][bytes]`.
+pub(super) fn write_tile(bytes: usize, rows: &[&[u8]], tile: &mut [u8]) {
     for (lane, row) in rows.iter().enumerate() {
-        let blocks = tile.chunks_exact_mut(LANES * B::BYTES);
-        for (block, to) in row.chunks_exact(B::BYTES).zip(blocks) {
-            to[lane * B::BYTES..][..B::BYTES].copy_from_slice(block);
+        let blocks = tile.chunks_exact_mut(LANES * bytes);
+        for (block, to) in row.chunks_exact(bytes).zip(blocks) {
+            to[lane * bytes..][..bytes].copy_from_slice(block);
         }
     }
 }
 
-/// Reads a row of a tile back as floats, exactly as the format defines them.
-pub(super) fn read_row<B: ExpandedBlocks>(tile: &[u8], lane: usize, out: &mut [f32]) {
-    let blocks = tile.chunks_exact(LANES * B::BYTES);
-    for (blocks, out) in blocks.zip(out.chunks_exact_mut(B::COLUMNS)) {
-        let mut codes = [0i8; BLOCK];
-        let mut scales = [0f32; BLOCK / RUN];
-        let block = &blocks[lane * B::BYTES..][..B::BYTES];
-        B::expand(block, &mut codes[..B::COLUMNS], &mut scales[..B::COLUMNS / RUN]);
-        for (i, (x, code)) in out.iter_mut().zip(codes).enumerate() {
-            *x = scales[i / RUN] * f32::from(code);
-        }
+/// Reads the blocks of a row of a tile back.
+pub(super) fn read_row(
+    format: Format,
+    expand: ExpandBlock,
+    tile: &[u8],
+    lane: usize,
+    take: &mut dyn FnMut(&BlockCodes),
+) {
+    let columns = format.block();
+    let bytes = format.block_bytes();
+    let mut to = BlockCodes::ZERO;
+    for blocks in tile.chunks_exact(LANES * bytes) {
+        let block = &blocks[lane * bytes..][..bytes];
+        expand(block, &mut to.codes[..columns], &mut to.scales[..columns / RUN]);
+        take(&to);
     }
 }
 

@@ -1,14 +1,7 @@
 //! Ternary weights, signs, two bits and NVFP4. It deals with blocks only.
 
-use super::{ExpandedBlocks, RUN};
+use super::RUN;
 use crate::kernels::block::{FP4_LEVELS, half_at};
-use crate::kernels::format::Format;
-
-pub(in crate::kernels) struct Tq1_0;
-pub(in crate::kernels) struct Tq2_0;
-pub(in crate::kernels) struct Nvfp4;
-pub(in crate::kernels) struct Q1_0;
-pub(in crate::kernels) struct Q2_0;
 
 /// The `digit`-th ternary digit, minus 1, of a byte that holds five digits as a fraction of 256.
 fn trit(byte: u8, digit: usize) -> i8 {
@@ -18,82 +11,62 @@ fn trit(byte: u8, digit: usize) -> i8 {
 }
 
 /// 54 bytes: 48 of five digits each (32, then 16 contiguous), 4 of four digits each, d.
-impl ExpandedBlocks for Tq1_0 {
-    const FORMAT: Format = Format::Tq1_0;
-
-    fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
-        for (bytes, first, digits) in
-            [(&block[..32], 0, 5), (&block[32..48], 160, 5), (&block[48..52], 240, 4)]
-        {
-            for digit in 0..digits {
-                let to = &mut codes[first + digit * bytes.len()..][..bytes.len()];
-                for (to, &byte) in to.iter_mut().zip(bytes) {
-                    *to = trit(byte, digit);
-                }
+pub(in crate::kernels) fn tq1_0(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
+    for (bytes, first, digits) in
+        [(&block[..32], 0, 5), (&block[32..48], 160, 5), (&block[48..52], 240, 4)]
+    {
+        for digit in 0..digits {
+            let to = &mut codes[first + digit * bytes.len()..][..bytes.len()];
+            for (to, &byte) in to.iter_mut().zip(bytes) {
+                *to = trit(byte, digit);
             }
         }
-        scales.fill(half_at(block, 52));
     }
+    scales.fill(half_at(block, 52));
 }
 
 /// 66 bytes: 64 of four weights each, which are 32 columns apart, and d.
-impl ExpandedBlocks for Tq2_0 {
-    const FORMAT: Format = Format::Tq2_0;
-
-    fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
-        for (bytes, codes) in block[..64].chunks_exact(32).zip(codes.chunks_exact_mut(128)) {
-            for (pair, codes) in codes.chunks_exact_mut(32).enumerate() {
-                for (to, byte) in codes.iter_mut().zip(bytes) {
-                    *to = (byte >> (2 * pair) & 3) as i8 - 1;
-                }
-            }
-        }
-        scales.fill(half_at(block, 64));
-    }
-}
-
-/// 18 bytes: d, 128 signs.
-impl ExpandedBlocks for Q1_0 {
-    const FORMAT: Format = Format::Q1_0;
-
-    fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
-        for (codes, byte) in codes.chunks_exact_mut(8).zip(&block[2..18]) {
-            for (bit, to) in codes.iter_mut().enumerate() {
-                *to = 2 * (byte >> bit & 1) as i8 - 1;
-            }
-        }
-        scales.fill(half_at(block, 0));
-    }
-}
-
-/// 18 bytes: d, 64 weights of two bits.
-impl ExpandedBlocks for Q2_0 {
-    const FORMAT: Format = Format::Q2_0;
-
-    fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
-        for (codes, byte) in codes.chunks_exact_mut(4).zip(&block[2..18]) {
-            for (pair, to) in codes.iter_mut().enumerate() {
+pub(in crate::kernels) fn tq2_0(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
+    for (bytes, codes) in block[..64].chunks_exact(32).zip(codes.chunks_exact_mut(128)) {
+        for (pair, codes) in codes.chunks_exact_mut(32).enumerate() {
+            for (to, byte) in codes.iter_mut().zip(bytes) {
                 *to = (byte >> (2 * pair) & 3) as i8 - 1;
             }
         }
-        scales.fill(half_at(block, 0));
     }
+    scales.fill(half_at(block, 64));
+}
+
+/// 18 bytes: d, 128 signs.
+pub(in crate::kernels) fn q1_0(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
+    for (codes, byte) in codes.chunks_exact_mut(8).zip(&block[2..18]) {
+        for (bit, to) in codes.iter_mut().enumerate() {
+            *to = 2 * (byte >> bit & 1) as i8 - 1;
+        }
+    }
+    scales.fill(half_at(block, 0));
+}
+
+/// 18 bytes: d, 64 weights of two bits.
+pub(in crate::kernels) fn q2_0(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
+    for (codes, byte) in codes.chunks_exact_mut(4).zip(&block[2..18]) {
+        for (pair, to) in codes.iter_mut().enumerate() {
+            *to = (byte >> (2 * pair) & 3) as i8 - 1;
+        }
+    }
+    scales.fill(half_at(block, 0));
 }
 
 /// 36 bytes: four scales, then 8 bytes for every 16 columns: the low halves, then the high ones.
-impl ExpandedBlocks for Nvfp4 {
-    const FORMAT: Format = Format::Nvfp4;
-
-    fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
-        for (bytes, codes) in block[4..36].chunks_exact(8).zip(codes.chunks_exact_mut(RUN)) {
-            for (i, byte) in bytes.iter().enumerate() {
-                codes[i] = FP4_LEVELS[usize::from(byte & 15)];
-                codes[i + 8] = FP4_LEVELS[usize::from(byte >> 4)];
-            }
+pub(in crate::kernels) fn nvfp4(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
+    for (bytes, codes) in block[4..36].chunks_exact(8).zip(codes.chunks_exact_mut(RUN)) {
+        for (i, byte) in bytes.iter().enumerate() {
+            codes[i] = FP4_LEVELS[usize::from(byte & 15)];
+            codes[i + 8] = FP4_LEVELS[usize::from(byte >> 4)];
         }
-        for (scale, &byte) in scales.iter_mut().zip(&block[..4]) {
-            *scale = half_of_ue4m3(byte);
-        }
+    }
+    for (scale, &byte) in scales.iter_mut().zip(&block[..4]) {
+        *scale = half_of_ue4m3(byte);
     }
 }
 

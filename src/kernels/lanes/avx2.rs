@@ -57,75 +57,16 @@ fn power(x: __m256) -> __m256 {
     }
 }
 
-/// As [`Lanes::fifth`]. Shifts of 16-bit pairs carry bits between bytes; the mask drops them.
+/// Pairs of bytes shifted as in [`Lanes::bits`], so that bits also move between the bytes.
 #[inline(always)]
-fn fifth<const BIT: u32>(low: __m256i, plane: __m256i) -> __m256i {
+fn shifted<const LEFT: i32>(x: __m256i) -> __m256i {
     // SAFETY: used only under `run`.
     unsafe {
-        let bits = match BIT {
-            0 => _mm256_slli_epi16::<4>(plane),
-            1 => _mm256_slli_epi16::<3>(plane),
-            2 => _mm256_slli_epi16::<2>(plane),
-            3 => _mm256_slli_epi16::<1>(plane),
-            4 => plane,
-            5 => _mm256_srli_epi16::<1>(plane),
-            6 => _mm256_srli_epi16::<2>(plane),
-            _ => _mm256_srli_epi16::<3>(plane),
-        };
-        _mm256_or_si256(low, _mm256_and_si256(bits, _mm256_set1_epi8(0x10)))
-    }
-}
-
-/// As [`Lanes::sixth`].
-#[inline(always)]
-fn sixth<const PAIR: u32>(low: __m256i, plane: __m256i) -> __m256i {
-    // SAFETY: used only under `run`.
-    unsafe {
-        let bits = match PAIR {
-            0 => _mm256_slli_epi16::<4>(plane),
-            1 => _mm256_slli_epi16::<2>(plane),
-            2 => plane,
-            _ => _mm256_srli_epi16::<2>(plane),
-        };
-        _mm256_or_si256(low, _mm256_and_si256(bits, _mm256_set1_epi8(0x30)))
-    }
-}
-
-/// As [`Lanes::third`].
-#[inline(always)]
-fn third<const BIT: u32>(low: __m256i, plane: __m256i) -> __m256i {
-    // SAFETY: used only under `run`.
-    unsafe {
-        let bits = match BIT {
-            6 => _mm256_srli_epi16::<4>(plane),
-            _ => _mm256_srli_epi16::<5>(plane),
-        };
-        _mm256_or_si256(low, _mm256_and_si256(bits, _mm256_set1_epi8(0x04)))
-    }
-}
-
-/// As [`Lanes::three`].
-#[inline(always)]
-fn three<const PLACE: u32>(x: __m256i) -> __m256i {
-    // SAFETY: used only under `run`.
-    unsafe {
-        let bits = if PLACE == 0 { x } else { _mm256_srli_epi16::<3>(x) };
-        _mm256_and_si256(bits, _mm256_set1_epi8(7))
-    }
-}
-
-/// As [`Lanes::pair`].
-#[inline(always)]
-fn pair<const PAIR: u32>(x: __m256i) -> __m256i {
-    // SAFETY: used only under `run`.
-    unsafe {
-        let bits = match PAIR {
-            0 => x,
-            1 => _mm256_srli_epi16::<2>(x),
-            2 => _mm256_srli_epi16::<4>(x),
-            _ => _mm256_srli_epi16::<6>(x),
-        };
-        _mm256_and_si256(bits, _mm256_set1_epi8(3))
+        if LEFT < 0 {
+            _mm256_srl_epi16(x, _mm_cvtsi32_si128(-LEFT))
+        } else {
+            _mm256_sll_epi16(x, _mm_cvtsi32_si128(LEFT))
+        }
     }
 }
 
@@ -302,17 +243,6 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn total(x: Self::F) -> f32 {
-        // SAFETY: see the impl.
-        unsafe {
-            let x = _mm256_add_ps(x[0], x[1]);
-            let x = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
-            let x = _mm_add_ps(x, _mm_movehl_ps(x, x));
-            _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)))
-        }
-    }
-
-    #[inline(always)]
     unsafe fn run_sums(p: *const i8) -> [i32; LANES] {
         // SAFETY: see the impl.
         unsafe {
@@ -365,40 +295,22 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn nibbles(x: Self::B) -> (Self::B, Self::B) {
+    fn bits<const LEFT: i32>(x: Self::B, mask: u8) -> Self::B {
         // SAFETY: see the impl.
         unsafe {
-            let mask = _mm256_set1_epi8(15);
-            let a = _mm256_srli_epi16::<4>(x[0]);
-            let b = _mm256_srli_epi16::<4>(x[1]);
-            let low = [_mm256_and_si256(x[0], mask), _mm256_and_si256(x[1], mask)];
-            (low, [_mm256_and_si256(a, mask), _mm256_and_si256(b, mask)])
+            let mask = _mm256_set1_epi8(mask as i8);
+            [
+                _mm256_and_si256(shifted::<LEFT>(x[0]), mask),
+                _mm256_and_si256(shifted::<LEFT>(x[1]), mask),
+            ]
         }
     }
 
     #[inline(always)]
-    fn fifth<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B {
-        [fifth::<BIT>(low[0], plane[0]), fifth::<BIT>(low[1], plane[1])]
-    }
-
-    #[inline(always)]
-    fn sixth<const PAIR: u32>(low: Self::B, plane: Self::B) -> Self::B {
-        [sixth::<PAIR>(low[0], plane[0]), sixth::<PAIR>(low[1], plane[1])]
-    }
-
-    #[inline(always)]
-    fn three<const PLACE: u32>(x: Self::B) -> Self::B {
-        [three::<PLACE>(x[0]), three::<PLACE>(x[1])]
-    }
-
-    #[inline(always)]
-    fn third<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B {
-        [third::<BIT>(low[0], plane[0]), third::<BIT>(low[1], plane[1])]
-    }
-
-    #[inline(always)]
-    fn pair<const PAIR: u32>(x: Self::B) -> Self::B {
-        [pair::<PAIR>(x[0]), pair::<PAIR>(x[1])]
+    fn with_bits<const LEFT: i32>(low: Self::B, plane: Self::B, mask: u8) -> Self::B {
+        let bits = Self::bits::<LEFT>(plane, mask);
+        // SAFETY: see the impl.
+        unsafe { [_mm256_or_si256(low[0], bits[0]), _mm256_or_si256(low[1], bits[1])] }
     }
 
     #[inline(always)]

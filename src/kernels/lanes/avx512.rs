@@ -17,6 +17,19 @@ pub(super) unsafe fn run<W: Work>(work: W) -> W::Output {
     work.run::<Avx512>()
 }
 
+/// Pairs of bytes shifted as in [`Lanes::bits`], so that bits also move between the bytes.
+#[inline(always)]
+fn shifted<const LEFT: i32>(x: __m512i) -> __m512i {
+    // SAFETY: used only under `run`.
+    unsafe {
+        if LEFT < 0 {
+            _mm512_srl_epi16(x, _mm_cvtsi32_si128(-LEFT))
+        } else {
+            _mm512_sll_epi16(x, _mm_cvtsi32_si128(LEFT))
+        }
+    }
+}
+
 // SAFETY of every block below: the type is used only under `run`, on a machine that has the
 // instructions, and the caller vouches for pointers (see the trait).
 impl Lanes for Avx512 {
@@ -155,12 +168,6 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn total(x: __m512) -> f32 {
-        // SAFETY: see the impl.
-        unsafe { _mm512_reduce_add_ps(x) }
-    }
-
-    #[inline(always)]
     unsafe fn run_sums(p: *const i8) -> [i32; LANES] {
         // SAFETY: see the impl.
         unsafe {
@@ -208,79 +215,17 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn nibbles(x: __m512i) -> (__m512i, __m512i) {
+    fn bits<const LEFT: i32>(x: __m512i, mask: u8) -> __m512i {
         // SAFETY: see the impl.
-        unsafe {
-            let mask = _mm512_set1_epi8(15);
-            (_mm512_and_si512(x, mask), _mm512_and_si512(_mm512_srli_epi16::<4>(x), mask))
-        }
+        unsafe { _mm512_and_si512(shifted::<LEFT>(x), _mm512_set1_epi8(mask as i8)) }
     }
 
     #[inline(always)]
-    fn fifth<const BIT: u32>(low: __m512i, plane: __m512i) -> __m512i {
-        // SAFETY: see the impl. Shifts of 16-bit pairs carry bits between bytes; the mask drops
-        // them. 0xea is (bits & mask) | low.
+    fn with_bits<const LEFT: i32>(low: __m512i, plane: __m512i, mask: u8) -> __m512i {
+        // SAFETY: see the impl. 0xea is (bits & mask) | low.
         unsafe {
-            let bits = match BIT {
-                0 => _mm512_slli_epi16::<4>(plane),
-                1 => _mm512_slli_epi16::<3>(plane),
-                2 => _mm512_slli_epi16::<2>(plane),
-                3 => _mm512_slli_epi16::<1>(plane),
-                4 => plane,
-                5 => _mm512_srli_epi16::<1>(plane),
-                6 => _mm512_srli_epi16::<2>(plane),
-                _ => _mm512_srli_epi16::<3>(plane),
-            };
-            _mm512_ternarylogic_epi32::<0xea>(bits, _mm512_set1_epi8(0x10), low)
-        }
-    }
-
-    #[inline(always)]
-    fn sixth<const PAIR: u32>(low: __m512i, plane: __m512i) -> __m512i {
-        // SAFETY: see the impl; as in `fifth`.
-        unsafe {
-            let bits = match PAIR {
-                0 => _mm512_slli_epi16::<4>(plane),
-                1 => _mm512_slli_epi16::<2>(plane),
-                2 => plane,
-                _ => _mm512_srli_epi16::<2>(plane),
-            };
-            _mm512_ternarylogic_epi32::<0xea>(bits, _mm512_set1_epi8(0x30), low)
-        }
-    }
-
-    #[inline(always)]
-    fn three<const PLACE: u32>(x: __m512i) -> __m512i {
-        // SAFETY: see the impl. The mask drops what the shift carries between bytes.
-        unsafe {
-            let bits = if PLACE == 0 { x } else { _mm512_srli_epi16::<3>(x) };
-            _mm512_and_si512(bits, _mm512_set1_epi8(7))
-        }
-    }
-
-    #[inline(always)]
-    fn third<const BIT: u32>(low: __m512i, plane: __m512i) -> __m512i {
-        // SAFETY: see the impl; as in `fifth`.
-        unsafe {
-            let bits = match BIT {
-                6 => _mm512_srli_epi16::<4>(plane),
-                _ => _mm512_srli_epi16::<5>(plane),
-            };
-            _mm512_ternarylogic_epi32::<0xea>(bits, _mm512_set1_epi8(0x04), low)
-        }
-    }
-
-    #[inline(always)]
-    fn pair<const PAIR: u32>(x: __m512i) -> __m512i {
-        // SAFETY: see the impl. The mask drops what the shifts carry between bytes.
-        unsafe {
-            let bits = match PAIR {
-                0 => x,
-                1 => _mm512_srli_epi16::<2>(x),
-                2 => _mm512_srli_epi16::<4>(x),
-                _ => _mm512_srli_epi16::<6>(x),
-            };
-            _mm512_and_si512(bits, _mm512_set1_epi8(3))
+            let mask = _mm512_set1_epi8(mask as i8);
+            _mm512_ternarylogic_epi32::<0xea>(shifted::<LEFT>(plane), mask, low)
         }
     }
 
@@ -294,17 +239,6 @@ impl Lanes for Avx512 {
     unsafe fn dot(acc: __m512i, w: __m512i, x: *const i8) -> __m512i {
         // SAFETY: see the impl.
         unsafe { _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(x.cast::<i32>().read_unaligned())) }
-    }
-
-    #[inline(always)]
-    fn biased(minus_128_sums: i32) -> __m512i {
-        Self::splat_i(minus_128_sums)
-    }
-
-    #[inline(always)]
-    unsafe fn dot_biased(acc: __m512i, w: __m512i, x: *const i8) -> __m512i {
-        // SAFETY: see the impl. The instruction does not saturate between bytes.
-        unsafe { Self::dot(acc, w, x) }
     }
 
     #[inline(always)]

@@ -80,8 +80,6 @@ pub(super) trait Lanes: Copy + 'static {
 
     /// The greatest lane; no lane is NaN.
     fn greatest(x: Self::F) -> f32;
-    /// The sum of integers whose sums are exact in any order; NaN if a lane is NaN.
-    fn total(x: Self::F) -> f32;
 
     /// The sums of each 16 of the 256 signed bytes at `p`.
     unsafe fn run_sums(p: *const i8) -> [i32; LANES];
@@ -94,18 +92,16 @@ pub(super) trait Lanes: Copy + 'static {
     unsafe fn load_b(p: *const u8) -> Self::B;
     /// Writes 64 bytes.
     unsafe fn store_b(p: *mut u8, x: Self::B);
+    /// Every byte shifted left by `LEFT` bits (right if it is negative; −6 to 4), with `mask`, which
+    /// drops what would come from a neighbouring byte.
+    fn bits<const LEFT: i32>(x: Self::B, mask: u8) -> Self::B;
+    /// `low` with these bits of `plane` in addition.
+    fn with_bits<const LEFT: i32>(low: Self::B, plane: Self::B, mask: u8) -> Self::B;
     /// The low and the high four bits of every byte.
-    fn nibbles(x: Self::B) -> (Self::B, Self::B);
-    /// `low` with bit `BIT` of `plane`'s bytes as its fifth bit.
-    fn fifth<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B;
-    /// `low` with bits `2·PAIR` and above it of `plane`'s bytes as its fifth and sixth bits.
-    fn sixth<const PAIR: u32>(low: Self::B, plane: Self::B) -> Self::B;
-    /// Bits `3·PLACE` and the two above it of every byte: `PLACE` 0 or 1.
-    fn three<const PLACE: u32>(x: Self::B) -> Self::B;
-    /// `low` with bit `BIT` of `plane`'s bytes, 6 or 7, as its third bit.
-    fn third<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B;
-    /// Bits `2·PAIR` and above it of every byte.
-    fn pair<const PAIR: u32>(x: Self::B) -> Self::B;
+    #[inline(always)]
+    fn nibbles(x: Self::B) -> (Self::B, Self::B) {
+        (Self::bits::<0>(x, 15), Self::bits::<-4>(x, 15))
+    }
     /// For every byte of `index`, all below 16, that byte of `table`, which holds the same 16 bytes
     /// four times.
     fn lookup(table: Self::B, index: Self::B) -> Self::B;
@@ -114,9 +110,16 @@ pub(super) trait Lanes: Copy + 'static {
     unsafe fn dot(acc: Self::I, w: Self::B, x: *const i8) -> Self::I;
     /// The start of a sum of [`Lanes::dot_biased`], given −128 · the sum of x over all its columns.
     /// The two only make sense together: they give the sum of (w − 128) · x.
-    fn biased(minus_128_sums: i32) -> Self::I;
+    #[inline(always)]
+    fn biased(minus_128_sums: i32) -> Self::I {
+        Self::splat_i(minus_128_sums)
+    }
     /// One step of that sum over four columns; w is any bytes, x signed bytes of at least −127.
-    unsafe fn dot_biased(acc: Self::I, w: Self::B, x: *const i8) -> Self::I;
+    #[inline(always)]
+    unsafe fn dot_biased(acc: Self::I, w: Self::B, x: *const i8) -> Self::I {
+        // SAFETY: the caller's promise. This is for instructions that need no bound on w.
+        unsafe { Self::dot(acc, w, x) }
+    }
     /// 32 unsigned bytes, two per lane, as pairs of i16.
     unsafe fn load_pairs(p: *const u8) -> Self::I;
     /// acc + the two products of a lane's pair of i16 with the pair at `x`.

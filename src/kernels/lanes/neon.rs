@@ -376,12 +376,6 @@ impl<D: Dot> Lanes for Neon<D> {
     }
 
     #[inline(always)]
-    fn total(x: Self::F) -> f32 {
-        // SAFETY: see the impl.
-        unsafe { vaddvq_f32(vaddq_f32(vaddq_f32(x[0], x[1]), vaddq_f32(x[2], x[3]))) }
-    }
-
-    #[inline(always)]
     unsafe fn run_sums(p: *const i8) -> [i32; LANES] {
         // SAFETY: see the impl.
         std::array::from_fn(|run| unsafe { vaddlvq_s8(vld1q_s8(p.add(run * LANES))).into() })
@@ -425,33 +419,14 @@ impl<D: Dot> Lanes for Neon<D> {
     }
 
     #[inline(always)]
-    fn fifth<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B {
+    fn bits<const LEFT: i32>(x: Self::B, mask: u8) -> Self::B {
+        each(x, |x| moved(x, LEFT as i8, mask))
+    }
+
+    #[inline(always)]
+    fn with_bits<const LEFT: i32>(low: Self::B, plane: Self::B, mask: u8) -> Self::B {
         // SAFETY: see the impl.
-        both(low, plane, |low, plane| unsafe { vorrq_u8(low, moved(plane, 4 - BIT as i8, 0x10)) })
-    }
-
-    #[inline(always)]
-    fn sixth<const PAIR: u32>(low: Self::B, plane: Self::B) -> Self::B {
-        // SAFETY: see the impl.
-        both(low, plane, |low, plane| unsafe {
-            vorrq_u8(low, moved(plane, 4 - 2 * PAIR as i8, 0x30))
-        })
-    }
-
-    #[inline(always)]
-    fn three<const PLACE: u32>(x: Self::B) -> Self::B {
-        each(x, |x| moved(x, -3 * PLACE as i8, 7))
-    }
-
-    #[inline(always)]
-    fn third<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B {
-        // SAFETY: see the impl.
-        both(low, plane, |low, plane| unsafe { vorrq_u8(low, moved(plane, 2 - BIT as i8, 0x04)) })
-    }
-
-    #[inline(always)]
-    fn pair<const PAIR: u32>(x: Self::B) -> Self::B {
-        each(x, |x| moved(x, -2 * PAIR as i8, 3))
+        both(low, plane, |low, plane| unsafe { vorrq_u8(low, moved(plane, LEFT as i8, mask)) })
     }
 
     #[inline(always)]

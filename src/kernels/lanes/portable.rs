@@ -146,11 +146,6 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
-    fn total(x: Self::F) -> f32 {
-        x.iter().sum()
-    }
-
-    #[inline(always)]
     unsafe fn run_sums(p: *const i8) -> [i32; LANES] {
         // SAFETY: see the trait.
         let of = |run: usize| unsafe { p.add(run * LANES).cast::<[i8; LANES]>().read_unaligned() };
@@ -180,33 +175,14 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
-    fn nibbles(x: Self::B) -> (Self::B, Self::B) {
-        (each(|i| x[i].map(|b| b & 15)), each(|i| x[i].map(|b| b >> 4)))
+    fn bits<const LEFT: i32>(x: Self::B, mask: u8) -> Self::B {
+        Self::with_bits::<LEFT>([[0; 4]; LANES], x, mask)
     }
 
     #[inline(always)]
-    fn fifth<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B {
-        each(|i| std::array::from_fn(|c| low[i][c] | (plane[i][c] >> BIT & 1) << 4))
-    }
-
-    #[inline(always)]
-    fn sixth<const PAIR: u32>(low: Self::B, plane: Self::B) -> Self::B {
-        each(|i| std::array::from_fn(|c| low[i][c] | (plane[i][c] >> (2 * PAIR) & 3) << 4))
-    }
-
-    #[inline(always)]
-    fn three<const PLACE: u32>(x: Self::B) -> Self::B {
-        each(|i| x[i].map(|b| b >> (3 * PLACE) & 7))
-    }
-
-    #[inline(always)]
-    fn third<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B {
-        each(|i| std::array::from_fn(|c| low[i][c] | (plane[i][c] >> BIT & 1) << 2))
-    }
-
-    #[inline(always)]
-    fn pair<const PAIR: u32>(x: Self::B) -> Self::B {
-        each(|i| x[i].map(|b| b >> (2 * PAIR) & 3))
+    fn with_bits<const LEFT: i32>(low: Self::B, plane: Self::B, mask: u8) -> Self::B {
+        let shifted = |byte: u8| if LEFT < 0 { byte >> -LEFT } else { byte << LEFT };
+        each(|i| std::array::from_fn(|c| low[i][c] | shifted(plane[i][c]) & mask))
     }
 
     #[inline(always)]
@@ -222,17 +198,6 @@ impl Lanes for Portable {
             let w = w[i].map(i32::from);
             acc[i] + w[0] * x[0] + w[1] * x[1] + w[2] * x[2] + w[3] * x[3]
         })
-    }
-
-    #[inline(always)]
-    fn biased(minus_128_sums: i32) -> Self::I {
-        Self::splat_i(minus_128_sums)
-    }
-
-    #[inline(always)]
-    unsafe fn dot_biased(acc: Self::I, w: Self::B, x: *const i8) -> Self::I {
-        // SAFETY: the caller gives four readable bytes. Plain integers need no bound on w.
-        unsafe { Self::dot(acc, w, x) }
     }
 
     #[inline(always)]

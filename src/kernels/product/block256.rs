@@ -18,59 +18,38 @@ use crate::kernels::block::{BLOCK, LINE, LOW};
 use crate::kernels::codes32::IQ4;
 use crate::kernels::lanes::{LANES, Lanes};
 use crate::kernels::tile::{IQ4_HEAD, K_HEAD, K_MINIMA, K_SCALES, Q2_HEAD, Q3_HEAD};
-use crate::kernels::tile::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
+use crate::kernels::tile::{Iq4Xs, Q2K, Q3K, Q6K, WithMinima};
 
-impl ProductKernel for Q4K {
+impl<const PLANE: usize> ProductKernel for WithMinima<PLANE> {
     #[inline(always)]
     unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32) {
-        // SAFETY: the caller's promise.
-        unsafe { with_minima::<L, M, 0>(step, sums) }
-    }
-}
-
-impl ProductKernel for Q5K {
-    #[inline(always)]
-    unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32) {
-        // SAFETY: the caller's promise.
-        unsafe { with_minima::<L, M, LINE>(step, sums) }
-    }
-}
-
-/// Q4_K (`PLANE` is 0) and Q5_K (`PLANE` is the line of fifth bits before each sub-block).
-///
-/// # Safety
-/// As [`ProductKernel::block`].
-#[inline(always)]
-unsafe fn with_minima<L: Lanes, const M: usize, const PLANE: usize>(
-    step: &ProductStep,
-    sums: *mut f32,
-) {
-    // SAFETY: the caller's promise: a superblock of 256 columns, M prepared rows.
-    unsafe {
-        let rows = &step.rows.coarse;
-        let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
-        let x_sums = rows.sums.as_ptr().add(step.cell * 8);
-        let mut prefetch = Prefetch::of(step);
-        let mut block = [L::splat(0.0); M];
-        if const { L::BLOCKS > 1 && PLANE == 0 } {
+        // SAFETY: the caller's promise: a superblock of 256 columns, M prepared rows.
+        unsafe {
+            let rows = &step.rows.coarse;
+            let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
+            let x_sums = rows.sums.as_ptr().add(step.cell * 8);
+            let mut prefetch = Prefetch::of(step);
+            let mut block = [L::splat(0.0); M];
+            if const { L::BLOCKS > 1 && PLANE == 0 } {
+                for j in 0..4 {
+                    sub_blocks::<L, M, PLANE, 2>(step, &mut block, 2 * j, codes, &mut prefetch);
+                }
+            } else {
+                for j in 0..8 {
+                    sub_blocks::<L, M, PLANE, 1>(step, &mut block, j, codes, &mut prefetch);
+                }
+            }
+            let mut low = [L::splat_i(0); M];
             for j in 0..4 {
-                sub_blocks::<L, M, PLANE, 2>(step, &mut block, 2 * j, codes, &mut prefetch);
+                prefetch.next::<L>();
+                let minima = L::load_pairs(step.weights.add(K_MINIMA + 32 * j));
+                pair_dots::<L, M>(&mut low, minima, x_sums.add(2 * j), 8);
             }
-        } else {
-            for j in 0..8 {
-                sub_blocks::<L, M, PLANE, 1>(step, &mut block, j, codes, &mut prefetch);
-            }
-        }
-        let mut low = [L::splat_i(0); M];
-        for j in 0..4 {
             prefetch.next::<L>();
-            let minima = L::load_pairs(step.weights.add(K_MINIMA + 32 * j));
-            pair_dots::<L, M>(&mut low, minima, x_sums.add(2 * j), 8);
+            let d = L::load_f16(step.weights.cast());
+            let dmin = L::load_f16(step.weights.add(32).cast());
+            add_block::<L, M>(step, sums, block, d, Some((low, dmin)));
         }
-        prefetch.next::<L>();
-        let d = L::load_f16(step.weights.cast());
-        let dmin = L::load_f16(step.weights.add(32).cast());
-        add_block::<L, M>(step, sums, block, d, Some((low, dmin)));
     }
 }
 
@@ -123,12 +102,12 @@ impl ProductKernel for Q6K {
                 let codes = codes.add(j * 16);
                 prefetch.next::<L>();
                 let (low, high) = L::nibbles(L::load_b(lines));
-                dots::<L, M>(&mut dot, L::sixth::<0>(low, plane), codes);
-                dots::<L, M>(&mut dot, L::sixth::<1>(high, plane), codes.add(4));
+                dots::<L, M>(&mut dot, L::with_bits::<4>(low, plane, 0x30), codes);
+                dots::<L, M>(&mut dot, L::with_bits::<2>(high, plane, 0x30), codes.add(4));
                 prefetch.next::<L>();
                 let (low, high) = L::nibbles(L::load_b(lines.add(LINE)));
-                dots::<L, M>(&mut dot, L::sixth::<2>(low, plane), codes.add(8));
-                dots::<L, M>(&mut dot, L::sixth::<3>(high, plane), codes.add(12));
+                dots::<L, M>(&mut dot, L::with_bits::<0>(low, plane, 0x30), codes.add(8));
+                dots::<L, M>(&mut dot, L::with_bits::<-2>(high, plane, 0x30), codes.add(12));
                 let scale = L::load_i8(step.weights.add(K_SCALES + 16 * j).cast());
                 add_scaled::<L, M>(&mut block, dot, scale);
             }
@@ -170,10 +149,10 @@ unsafe fn two_bits<L: Lanes, const M: usize>(line: *const u8, x: *const i8) -> [
     unsafe {
         let mut dot = [L::splat_i(0); M];
         let line = L::load_b(line);
-        dots::<L, M>(&mut dot, L::pair::<0>(line), x);
-        dots::<L, M>(&mut dot, L::pair::<1>(line), x.add(4));
-        dots::<L, M>(&mut dot, L::pair::<2>(line), x.add(8));
-        dots::<L, M>(&mut dot, L::pair::<3>(line), x.add(12));
+        dots::<L, M>(&mut dot, L::bits::<0>(line, 3), x);
+        dots::<L, M>(&mut dot, L::bits::<-2>(line, 3), x.add(4));
+        dots::<L, M>(&mut dot, L::bits::<-4>(line, 3), x.add(8));
+        dots::<L, M>(&mut dot, L::bits::<-6>(line, 3), x.add(12));
         dot
     }
 }
@@ -265,10 +244,10 @@ impl ProductKernel for Q3K {
             let high = L::load_b(step.weights.add(LINE));
             let (a, b) = L::nibbles(L::load_b(step.weights.add(2 * LINE)));
             let (c, d) = L::nibbles(L::load_b(step.weights.add(3 * LINE)));
-            scales.put::<L>(0, L::sixth::<0>(a, high));
-            scales.put::<L>(1, L::sixth::<1>(b, high));
-            scales.put::<L>(2, L::sixth::<2>(c, high));
-            scales.put::<L>(3, L::sixth::<3>(d, high));
+            scales.put::<L>(0, L::with_bits::<4>(a, high, 0x30));
+            scales.put::<L>(1, L::with_bits::<2>(b, high, 0x30));
+            scales.put::<L>(2, L::with_bits::<0>(c, high, 0x30));
+            scales.put::<L>(3, L::with_bits::<-2>(d, high, 0x30));
             let mut block = [L::splat_i(0); M];
             for i in 0..8 {
                 let lines = step.weights.add(Q3_HEAD + i * 3 * LINE);
@@ -279,16 +258,16 @@ impl ProductKernel for Q3K {
                 let x = codes.add(32 * i);
                 let (first, second) = L::halves(L::pairs_less(scales.pairs::<L>(i), 32));
                 let mut dot = below::<L, M>(starts.add(2 * i));
-                dots::<L, M>(&mut dot, L::three::<0>(a), x);
-                dots::<L, M>(&mut dot, L::three::<1>(a), x.add(4));
-                dots::<L, M>(&mut dot, L::three::<0>(b), x.add(8));
-                dots::<L, M>(&mut dot, L::third::<6>(L::pair::<3>(a), c), x.add(12));
+                dots::<L, M>(&mut dot, L::bits::<0>(a, 7), x);
+                dots::<L, M>(&mut dot, L::bits::<-3>(a, 7), x.add(4));
+                dots::<L, M>(&mut dot, L::bits::<0>(b, 7), x.add(8));
+                dots::<L, M>(&mut dot, L::with_bits::<-4>(L::bits::<-6>(a, 3), c, 4), x.add(12));
                 scaled::<L, M>(&mut block, first, dot);
                 let mut dot = below::<L, M>(starts.add(2 * i + 1));
-                dots::<L, M>(&mut dot, L::three::<1>(b), x.add(16));
-                dots::<L, M>(&mut dot, L::three::<0>(c), x.add(20));
-                dots::<L, M>(&mut dot, L::three::<1>(c), x.add(24));
-                dots::<L, M>(&mut dot, L::third::<7>(L::pair::<3>(b), c), x.add(28));
+                dots::<L, M>(&mut dot, L::bits::<-3>(b, 7), x.add(16));
+                dots::<L, M>(&mut dot, L::bits::<0>(c, 7), x.add(20));
+                dots::<L, M>(&mut dot, L::bits::<-3>(c, 7), x.add(24));
+                dots::<L, M>(&mut dot, L::with_bits::<-5>(L::bits::<-6>(b, 3), c, 4), x.add(28));
                 scaled::<L, M>(&mut block, second, dot);
             }
             let d = L::load_f16(step.weights.cast());

@@ -5,49 +5,12 @@
 
 use std::marker::PhantomData;
 
-use super::steps::{CodeBlocks, Prefetch, biased, biased_dots, code_dots};
+use super::steps::{CodeBlocks, Prefetch, code_dots, dots_less};
 use super::steps::{fifth_dots, level_dots, load_sums, store_sums};
 use super::{ProductKernel, ProductStep};
 use crate::kernels::block::{BLOCK, LINE};
 use crate::kernels::codes32::Codes;
 use crate::kernels::lanes::Lanes;
-use crate::kernels::tile::PAIR_8;
-
-pub(super) struct Q8_0;
-
-impl ProductKernel for Q8_0 {
-    #[inline(always)]
-    unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32) {
-        // SAFETY: the caller's promise: `columns` / 64 pairs of blocks, M prepared rows.
-        unsafe {
-            let rows = &step.rows.fine;
-            let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
-            let scales = rows.scales.as_ptr().add(step.cell * 8);
-            let starts = rows.wide.as_ptr().add(step.cell * 8);
-            let mut prefetch = Prefetch::of(step);
-            let mut total = load_sums::<L, M>(sums);
-            for b in 0..step.columns / 32 {
-                let pair = step.weights.add(b / 2 * PAIR_8);
-                let lines = pair.add(LINE + b % 2 * 512);
-                let mut dot = biased::<L, M>(starts.add(b), 8);
-                if b % 2 == 0 {
-                    prefetch.next::<L>();
-                }
-                for g in 0..8 {
-                    prefetch.next::<L>();
-                    let w = L::load_b(lines.add(g * LINE));
-                    biased_dots::<L, M>(&mut dot, w, codes.add(b * 32 + g * 4));
-                }
-                let d = L::load_f16(pair.add(b % 2 * 32).cast());
-                for r in 0..M {
-                    let scale = L::mul(d, L::splat(*scales.add(r * 8 + b)));
-                    total[r] = L::fma(L::float(dot[r]), scale, total[r]);
-                }
-            }
-            store_sums::<L, M>(sums, total);
-        }
-    }
-}
 
 /// The product of blocks of codes.
 pub(super) struct Kernel32<W>(PhantomData<W>);
@@ -55,7 +18,7 @@ pub(super) struct Kernel32<W>(PhantomData<W>);
 impl<W: Codes> ProductKernel for Kernel32<W> {
     #[inline(always)]
     unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32) {
-        if const { L::BLOCKS > 1 && !W::FIFTH && W::LEVELS.is_none() } {
+        if const { L::BLOCKS > 1 && !W::FIFTH && !W::EIGHT && W::LEVELS.is_none() } {
             // SAFETY: the caller's promise.
             return unsafe { pairs::<L, M, W>(step, sums) };
         }
@@ -87,6 +50,13 @@ impl<W: Codes> ProductKernel for Kernel32<W> {
                     };
                 }
                 match W::LEVELS {
+                    None if W::EIGHT => {
+                        for g in 0..8 {
+                            prefetch.next::<L>();
+                            let w = L::load_b(lines.add(g * LINE));
+                            dots_less::<L, M>(&mut dot, w, codes.add(g * 4), true);
+                        }
+                    }
                     None if W::FIFTH => {
                         fifth_dots::<L, M>(&mut dot, lines, codes, &mut prefetch);
                     }

@@ -95,7 +95,7 @@ impl Work for Tiles<'_> {
                 Format::F32 => self.each::<L, Float<element::F32>>(),
                 Format::F16 => self.each::<L, Float<element::F16>>(),
                 Format::BF16 => self.each::<L, Float<element::BF16>>(),
-                Format::Q8_0 => self.each::<L, block32::Q8_0>(),
+                Format::Q8_0 => self.each::<L, Kernel32<codes32::Q8_0>>(),
                 Format::Q4_0 => self.each::<L, Kernel32<codes32::Q4_0>>(),
                 Format::Q4_1 => self.each::<L, Kernel32<codes32::Q4_1>>(),
                 Format::Q5_0 => self.each::<L, Kernel32<codes32::Q5_0>>(),
@@ -104,22 +104,12 @@ impl Work for Tiles<'_> {
                 Format::Mxfp4 => self.each::<L, Kernel32<codes32::Mxfp4>>(),
                 Format::Q2K => self.each::<L, tile::Q2K>(),
                 Format::Q3K => self.each::<L, tile::Q3K>(),
-                Format::Q4K => self.each::<L, tile::Q4K>(),
-                Format::Q5K => self.each::<L, tile::Q5K>(),
+                Format::Q4K => self.each::<L, tile::WithMinima<0>>(),
+                Format::Q5K => self.each::<L, tile::WithMinima<LINE>>(),
                 Format::Q6K => self.each::<L, tile::Q6K>(),
                 Format::Iq4Xs => self.each::<L, tile::Iq4Xs>(),
-                Format::Iq3Xxs
-                | Format::Iq3S
-                | Format::Iq2Xxs
-                | Format::Iq2Xs
-                | Format::Iq2S
-                | Format::Iq1S
-                | Format::Iq1M
-                | Format::Tq1_0
-                | Format::Tq2_0
-                | Format::Nvfp4
-                | Format::Q1_0
-                | Format::Q2_0 => self.each::<L, AnyExpanded>(),
+                // The others are expanded.
+                _ => self.each::<L, AnyExpanded>(),
             }
         }
     }

@@ -69,37 +69,25 @@ pub(super) unsafe fn dots<L: Lanes, const M: usize>(dot: &mut [L::I; M], w: L::B
     }
 }
 
-/// dot += (w − 128) · x for M rows, under the conditions of [`Lanes::dot_biased`].
+/// dot += (w − 128) · x for M rows, under the conditions of [`Lanes::dot_biased`], if `by_128`;
+/// otherwise as [`dots`].
 ///
 /// # Safety
 /// As [`dots`].
 #[inline(always)]
-pub(super) unsafe fn biased_dots<L: Lanes, const M: usize>(
+pub(super) unsafe fn dots_less<L: Lanes, const M: usize>(
     dot: &mut [L::I; M],
     w: L::B,
     x: *const i8,
+    by_128: bool,
 ) {
     for (r, dot) in dot.iter_mut().enumerate() {
         // SAFETY: the caller's promise.
-        *dot = unsafe { L::dot_biased(*dot, w, x.add(r * BLOCK)) };
+        unsafe {
+            let x = x.add(r * BLOCK);
+            *dot = if by_128 { L::dot_biased(*dot, w, x) } else { L::dot(*dot, w, x) };
+        }
     }
-}
-
-/// The start of a sum of [`biased_dots`] over all columns of M rows.
-///
-/// # Safety
-/// `minus_128_sums` has a number for each row, `stride` apart.
-#[inline(always)]
-pub(super) unsafe fn biased<L: Lanes, const M: usize>(
-    minus_128_sums: *const i32,
-    stride: usize,
-) -> [L::I; M] {
-    let mut dot = [L::splat_i(0); M];
-    for (r, dot) in dot.iter_mut().enumerate() {
-        // SAFETY: the caller's promise.
-        *dot = L::biased(unsafe { *minus_128_sums.add(r * stride) });
-    }
-    dot
 }
 
 /// Where to find the codes of neighbouring blocks of 32 columns, four bits each in four lines, and
@@ -201,36 +189,37 @@ pub(super) unsafe fn fifth_dots<L: Lanes, const M: usize>(
         prefetch.next::<L>();
         let plane = L::load_b(lines);
         let lines = lines.add(LINE);
-        fifth_bits::<L, M, 0, 1>(dot, plane, lines, x, prefetch);
-        fifth_bits::<L, M, 2, 3>(dot, plane, lines, x, prefetch);
-        fifth_bits::<L, M, 4, 5>(dot, plane, lines, x, prefetch);
-        fifth_bits::<L, M, 6, 7>(dot, plane, lines, x, prefetch);
+        fifth_bits::<L, M, 4, 3>(dot, plane, lines, x, prefetch);
+        fifth_bits::<L, M, 2, 1>(dot, plane, lines.add(LINE), x.add(8), prefetch);
+        fifth_bits::<L, M, 0, -1>(dot, plane, lines.add(2 * LINE), x.add(16), prefetch);
+        fifth_bits::<L, M, -2, -3>(dot, plane, lines.add(3 * LINE), x.add(24), prefetch);
     }
 }
 
-/// One line of low bits: groups A and B = A + 1 of four columns.
+/// One line of low bits, of two groups of four columns, whose fifth bits in the plane are to be
+/// shifted by these numbers.
 ///
 /// # Safety
-/// As [`fifth_dots`]; `lines` are the low bits.
+/// `line` is readable; `x` is eight columns of the first of M rows, 256 codes apart.
 #[inline(always)]
-unsafe fn fifth_bits<L: Lanes, const M: usize, const A: u32, const B: u32>(
+unsafe fn fifth_bits<L: Lanes, const M: usize, const LOW: i32, const HIGH: i32>(
     dot: &mut [L::I; M],
     plane: L::B,
-    lines: *const u8,
+    line: *const u8,
     x: *const i8,
     prefetch: &mut Prefetch,
 ) {
     // SAFETY: the caller's promise.
     unsafe {
         prefetch.next::<L>();
-        let (low, high) = L::nibbles(L::load_b(lines.add(A as usize / 2 * LINE)));
-        dots::<L, M>(dot, L::fifth::<A>(low, plane), x.add(A as usize * 4));
-        dots::<L, M>(dot, L::fifth::<B>(high, plane), x.add(B as usize * 4));
+        let (low, high) = L::nibbles(L::load_b(line));
+        dots::<L, M>(dot, L::with_bits::<LOW>(low, plane, 0x10), x);
+        dots::<L, M>(dot, L::with_bits::<HIGH>(high, plane, 0x10), x.add(4));
     }
 }
 
 /// As [`code_dots`], one block at a time, with codes that stand for `levels`; if those are shifted
-/// up by 128, as [`biased_dots`].
+/// up by 128, as [`dots_less`].
 ///
 /// # Safety
 /// The lines are readable; `x` is 32 columns of the first of M rows, 256 codes apart.
@@ -250,12 +239,7 @@ pub(super) unsafe fn level_dots<L: Lanes, const M: usize>(
             prefetch.next::<L>();
             let (low, high) = L::nibbles(L::load_b(lines.add(g * LINE)));
             for (w, x) in [(low, x.add(g * 8)), (high, x.add(g * 8 + 4))] {
-                let w = L::lookup(levels, w);
-                if by_128 {
-                    biased_dots::<L, M>(dot, w, x);
-                } else {
-                    dots::<L, M>(dot, w, x);
-                }
+                dots_less::<L, M>(dot, L::lookup(levels, w), x, by_128);
             }
         }
     }

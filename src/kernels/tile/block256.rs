@@ -7,7 +7,7 @@ use super::{
     Packed, bit_planes, byte_of, eight, float_at, fold, low_of, plane_bit, put, put_nibbles,
     put_quad,
 };
-use crate::kernels::block::{BLOCK, IQ4_LEVELS, LINE, LOW, half_at};
+use crate::kernels::block::{BLOCK, BlockCodes, IQ4_LEVELS, LINE, LOW, half_at};
 use crate::kernels::format::Format;
 use crate::kernels::lanes::LANES;
 
@@ -27,8 +27,8 @@ pub(in crate::kernels) const IQ4_HEAD: usize = 3 * LINE;
 
 pub(in crate::kernels) struct Q2K;
 pub(in crate::kernels) struct Q3K;
-pub(in crate::kernels) struct Q4K;
-pub(in crate::kernels) struct Q5K;
+/// Q4_K (`PLANE` is 0) and Q5_K (`PLANE` is the line of fifth bits before each sub-block).
+pub(in crate::kernels) struct WithMinima<const PLANE: usize>;
 pub(in crate::kernels) struct Q6K;
 pub(in crate::kernels) struct Iq4Xs;
 
@@ -111,15 +111,15 @@ impl Packed for Q2K {
         }
     }
 
-    fn read(from: &[u8], _: usize, lane: usize, out: &mut [f32]) {
+    fn read(from: &[u8], _: usize, lane: usize, to: &mut BlockCodes) {
         let d = half_at(from, 2 * lane);
         let dmin = half_at(from, 32 + 2 * lane);
-        for (j, out) in out.chunks_exact_mut(16).enumerate() {
+        for (j, codes) in to.codes.chunks_exact_mut(16).enumerate() {
             let byte = from[K_SCALES + paired(j, lane)];
-            let scale = d * f32::from(byte & 15);
-            let minimum = dmin * f32::from(byte >> 4);
-            for (c, x) in out.iter_mut().enumerate() {
-                *x = scale * f32::from(pair_of(&from[Q2_HEAD..], j, lane, c)) - minimum;
+            to.scales[j] = d * f32::from(byte & 15);
+            to.minima[j] = dmin * f32::from(byte >> 4);
+            for (c, code) in codes.iter_mut().enumerate() {
+                *code = pair_of(&from[Q2_HEAD..], j, lane, c) as i8;
             }
         }
     }
@@ -159,18 +159,17 @@ impl Packed for Q3K {
         }
     }
 
-    fn read(from: &[u8], _: usize, lane: usize, out: &mut [f32]) {
+    fn read(from: &[u8], _: usize, lane: usize, to: &mut BlockCodes) {
         let d = half_at(from, 2 * lane);
-        for (j, out) in out.chunks_exact_mut(16).enumerate() {
+        for (j, codes) in to.codes.chunks_exact_mut(16).enumerate() {
             let i = j / 4;
             let k = j % 4;
             let high = from[LINE + paired(k, lane)] >> (2 * i) & 3;
             let low = from[(2 + i / 2) * LINE + paired(k, lane)] >> (4 * (i % 2)) & 15;
-            let scale = d * (f32::from(low | high << 4) - 32.0);
+            to.scales[j] = d * (f32::from(low | high << 4) - 32.0);
             let lines = &from[Q3_HEAD + j / 2 * (3 * LINE)..][..3 * LINE];
-            for (c, x) in out.iter_mut().enumerate() {
-                let code = three_of(lines, lane, j % 2 * 16 + c);
-                *x = scale * (f32::from(code) - 4.0);
+            for (c, code) in codes.iter_mut().enumerate() {
+                *code = three_of(lines, lane, j % 2 * 16 + c) as i8 - 4;
             }
         }
     }
@@ -203,15 +202,6 @@ fn put_head(block: &[u8], lane: usize, to: &mut [u8]) {
     }
 }
 
-/// Scale and minimum of sub-block `j`.
-fn head_of(from: &[u8], j: usize, lane: usize) -> (f32, f32) {
-    let scale = from[K_SCALES + LANES * j + lane];
-    let minimum = from[K_MINIMA + paired(j, lane)];
-    let d = half_at(from, 2 * lane);
-    let dmin = half_at(from, 32 + 2 * lane);
-    (d * f32::from(scale), dmin * f32::from(minimum))
-}
-
 /// Writes 32 bytes with the low bits of two sub-blocks, the first in the low halves. The first
 /// begins at `lines`, the second `stride` bytes later.
 #[inline(always)]
@@ -225,55 +215,41 @@ fn put_halves(bytes: &[u8], lane: usize, lines: &mut [u8], stride: usize) {
 }
 
 /// 144 bytes: d, dmin, 12 of scales and minima, 128 of codes, with two sub-blocks in every 32
-/// bytes.
-impl Packed for Q4K {
-    const FORMAT: Format = Format::Q4K;
-    const BYTES: usize = K_HEAD + 8 * LOW;
+/// bytes; with fifth bits 176, of which 32 are the fifth bits of the eight sub-blocks, before the
+/// other codes.
+impl<const PLANE: usize> Packed for WithMinima<PLANE> {
+    const FORMAT: Format = if PLANE == 0 { Format::Q4K } else { Format::Q5K };
+    const BYTES: usize = K_HEAD + 8 * (PLANE + LOW);
 
     #[inline(always)]
     fn write(block: &[u8], _: usize, lane: usize, to: &mut [u8]) {
         put_head(block, lane, to);
-        let lines = to[K_HEAD..].chunks_exact_mut(2 * LOW);
-        for (bytes, lines) in block[16..144].chunks_exact(32).zip(lines) {
-            put_halves(bytes, lane, lines, LOW);
-        }
-    }
-
-    fn read(from: &[u8], _: usize, lane: usize, out: &mut [f32]) {
-        for (j, out) in out.chunks_exact_mut(32).enumerate() {
-            let (scale, minimum) = head_of(from, j, lane);
-            for (c, x) in out.iter_mut().enumerate() {
-                *x = scale * f32::from(low_of(&from[K_HEAD + j * LOW..], lane, c)) - minimum;
+        let (fifth, low) = block[16..].split_at(PLANE / 2);
+        let stride = PLANE + LOW;
+        let lines = to[K_HEAD..].chunks_exact_mut(2 * stride);
+        for (i, (bytes, lines)) in low.chunks_exact(32).zip(lines).enumerate() {
+            if PLANE > 0 {
+                put_quad(lines, 0, lane, bit_planes(fifth, 2 * i as u32));
+                put_quad(&mut lines[stride..], 0, lane, bit_planes(fifth, 2 * i as u32 + 1));
             }
-        }
-    }
-}
-
-/// 176 bytes: as Q4_K, with 32 bytes for the fifth bits of the eight sub-blocks.
-impl Packed for Q5K {
-    const FORMAT: Format = Format::Q5K;
-    const BYTES: usize = K_HEAD + 8 * (LINE + LOW);
-
-    #[inline(always)]
-    fn write(block: &[u8], _: usize, lane: usize, to: &mut [u8]) {
-        const SUB: usize = LINE + LOW;
-        put_head(block, lane, to);
-        let fifth = &block[16..48];
-        let lines = to[K_HEAD..].chunks_exact_mut(2 * SUB);
-        for (i, (bytes, lines)) in block[48..176].chunks_exact(32).zip(lines).enumerate() {
-            put_quad(lines, 0, lane, bit_planes(fifth, 2 * i as u32));
-            put_quad(&mut lines[SUB..], 0, lane, bit_planes(fifth, 2 * i as u32 + 1));
-            put_halves(bytes, lane, &mut lines[LINE..], SUB);
+            put_halves(bytes, lane, &mut lines[PLANE..], stride);
         }
     }
 
-    fn read(from: &[u8], _: usize, lane: usize, out: &mut [f32]) {
-        for (j, out) in out.chunks_exact_mut(32).enumerate() {
-            let (scale, minimum) = head_of(from, j, lane);
-            let lines = &from[K_HEAD + j * (LINE + LOW)..][..LINE + LOW];
-            for (c, x) in out.iter_mut().enumerate() {
-                let code = low_of(&lines[LINE..], lane, c) | plane_bit(lines, lane, c) << 4;
-                *x = scale * f32::from(code) - minimum;
+    fn read(from: &[u8], _: usize, lane: usize, to: &mut BlockCodes) {
+        let d = half_at(from, 2 * lane);
+        let dmin = half_at(from, 32 + 2 * lane);
+        for (j, codes) in to.codes.chunks_exact_mut(32).enumerate() {
+            let scale = d * f32::from(from[K_SCALES + LANES * j + lane]);
+            let minimum = dmin * f32::from(from[K_MINIMA + paired(j, lane)]);
+            to.scales[2 * j..2 * j + 2].fill(scale);
+            to.minima[2 * j..2 * j + 2].fill(minimum);
+            let lines = &from[K_HEAD + j * (PLANE + LOW)..][..PLANE + LOW];
+            for (c, code) in codes.iter_mut().enumerate() {
+                *code = low_of(&lines[PLANE..], lane, c) as i8;
+                if PLANE > 0 {
+                    *code |= (plane_bit(lines, lane, c) << 4) as i8;
+                }
             }
         }
     }
@@ -313,15 +289,14 @@ impl Packed for Q6K {
         }
     }
 
-    fn read(from: &[u8], _: usize, lane: usize, out: &mut [f32]) {
+    fn read(from: &[u8], _: usize, lane: usize, to: &mut BlockCodes) {
         let d = float_at(from, 4 * lane);
-        for (j, out) in out.chunks_exact_mut(16).enumerate() {
-            let scale = d * f32::from(from[K_SCALES + LANES * j + lane] as i8);
+        for (j, codes) in to.codes.chunks_exact_mut(16).enumerate() {
+            to.scales[j] = d * f32::from(from[K_SCALES + LANES * j + lane] as i8);
             let lines = &from[K_HEAD + j / 2 * (2 * LINE + LOW)..][..2 * LINE + LOW];
-            for (c, x) in out.iter_mut().enumerate() {
+            for (c, code) in codes.iter_mut().enumerate() {
                 let low = low_of(&lines[2 * LINE..], lane, j % 2 * 16 + c);
-                let code = low | pair_of(lines, j % 2, lane, c) << 4;
-                *x = scale * (f32::from(code) - 32.0);
+                *code = (low | pair_of(lines, j % 2, lane, c) << 4) as i8 - 32;
             }
         }
     }
@@ -348,13 +323,14 @@ impl Packed for Iq4Xs {
         }
     }
 
-    fn read(from: &[u8], _: usize, lane: usize, out: &mut [f32]) {
+    fn read(from: &[u8], _: usize, lane: usize, to: &mut BlockCodes) {
         let d = half_at(from, 2 * lane);
-        for (j, out) in out.chunks_exact_mut(32).enumerate() {
+        for (j, codes) in to.codes.chunks_exact_mut(32).enumerate() {
             let scale = d * f32::from(from[K_SCALES + LANES * j + lane] as i8);
-            for (c, x) in out.iter_mut().enumerate() {
+            to.scales[2 * j..2 * j + 2].fill(scale);
+            for (c, code) in codes.iter_mut().enumerate() {
                 let index = low_of(&from[IQ4_HEAD + j * LOW..], lane, c);
-                *x = scale * f32::from(IQ4_LEVELS[usize::from(index)]);
+                *code = IQ4_LEVELS[usize::from(index)];
             }
         }
     }

@@ -20,15 +20,14 @@ mod block32;
 
 use half::{bf16, f16};
 
-use super::block::{BLOCK, LINE};
+use super::block::{BLOCK, BlockCodes, LINE};
 use super::codes32;
-use super::expand::{self, Expanded, ExpandedBlocks};
+use super::expand::{self, ExpandBlock, Expanded};
 use super::format::Format;
 use super::lanes::LANES;
 
-pub(super) use block32::PAIR_8;
 pub(super) use block256::{IQ4_HEAD, K_HEAD, K_MINIMA, K_SCALES, Q2_HEAD, Q3_HEAD};
-pub(super) use block256::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
+pub(super) use block256::{Iq4Xs, Q2K, Q3K, Q6K, WithMinima};
 
 /// The version of the packed bytes of all formats; packed weights stored on disk carry it. It
 /// changes when the bytes of any format do, which a test checks.
@@ -36,79 +35,86 @@ pub const LAYOUT_VERSION: u32 = 2;
 
 /// How the tiles of one format are laid out.
 pub(super) struct TileLayout {
+    /// Weights per block.
+    block: usize,
     /// How many columns are laid out together; the columns of a tile are padded to a multiple of
     /// this.
     columns: usize,
     /// Bytes that these columns take.
     bytes: usize,
-    write: fn(&[&[u8]], &mut [u8]),
-    read: fn(&[u8], usize, &mut [f32]),
-    expand: Option<fn(&mut Expanded, &[u8])>,
+    kind: TileKind,
+}
+
+enum TileKind {
+    /// Floats: how up to sixteen rows are written, and how one of them is read.
+    Floats(fn(&[&[u8]], &mut [u8]), fn(&[u8], usize, &mut [f32])),
+    /// An order of its own: how up to sixteen rows are written, and how the blocks of one of them
+    /// are read.
+    Packed(fn(&[&[u8]], &mut [u8]), fn(&[u8], usize, &mut dyn FnMut(&BlockCodes))),
+    /// The file's blocks.
+    Expanded(Format, ExpandBlock),
 }
 
 impl TileLayout {
     pub(super) fn of(format: Format) -> Self {
-        use block32::{Block32, Q8_0};
+        use block32::Block32;
         use block256::*;
         match format {
             Format::F32 => Self::floats::<f32, 4>(),
             Format::F16 => Self::floats::<f16, 2>(),
             Format::BF16 => Self::floats::<bf16, 2>(),
-            Format::Q8_0 => Self::packed::<Q8_0>(),
+            Format::Q8_0 => Self::packed::<Block32<codes32::Q8_0>>(),
             Format::Q4_0 => Self::packed::<Block32<codes32::Q4_0>>(),
             Format::Q4_1 => Self::packed::<Block32<codes32::Q4_1>>(),
             Format::Q5_0 => Self::packed::<Block32<codes32::Q5_0>>(),
             Format::Q5_1 => Self::packed::<Block32<codes32::Q5_1>>(),
             Format::Q2K => Self::packed::<Q2K>(),
             Format::Q3K => Self::packed::<Q3K>(),
-            Format::Q4K => Self::packed::<Q4K>(),
-            Format::Q5K => Self::packed::<Q5K>(),
+            Format::Q4K => Self::packed::<WithMinima<0>>(),
+            Format::Q5K => Self::packed::<WithMinima<LINE>>(),
             Format::Q6K => Self::packed::<Q6K>(),
             Format::Iq4Nl => Self::packed::<Block32<codes32::Iq4Nl>>(),
             Format::Iq4Xs => Self::packed::<Iq4Xs>(),
             Format::Mxfp4 => Self::packed::<Block32<codes32::Mxfp4>>(),
-            Format::Iq3Xxs => Self::expanded::<expand::Iq3Xxs>(),
-            Format::Iq3S => Self::expanded::<expand::Iq3S>(),
-            Format::Iq2Xxs => Self::expanded::<expand::Iq2Xxs>(),
-            Format::Iq2Xs => Self::expanded::<expand::Iq2Xs>(),
-            Format::Iq2S => Self::expanded::<expand::Iq2S>(),
-            Format::Iq1S => Self::expanded::<expand::Iq1S>(),
-            Format::Iq1M => Self::expanded::<expand::Iq1M>(),
-            Format::Tq1_0 => Self::expanded::<expand::Tq1_0>(),
-            Format::Tq2_0 => Self::expanded::<expand::Tq2_0>(),
-            Format::Nvfp4 => Self::expanded::<expand::Nvfp4>(),
-            Format::Q1_0 => Self::expanded::<expand::Q1_0>(),
-            Format::Q2_0 => Self::expanded::<expand::Q2_0>(),
+            Format::Iq3Xxs => Self::expanded(format, expand::iq3_xxs),
+            Format::Iq3S => Self::expanded(format, expand::iq3_s),
+            Format::Iq2Xxs => Self::expanded(format, expand::iq2_xxs),
+            Format::Iq2Xs => Self::expanded(format, expand::iq2_xs),
+            Format::Iq2S => Self::expanded(format, expand::iq2_s),
+            Format::Iq1S => Self::expanded(format, expand::iq1_s),
+            Format::Iq1M => Self::expanded(format, expand::iq1_m),
+            Format::Tq1_0 => Self::expanded(format, expand::tq1_0),
+            Format::Tq2_0 => Self::expanded(format, expand::tq2_0),
+            Format::Nvfp4 => Self::expanded(format, expand::nvfp4),
+            Format::Q1_0 => Self::expanded(format, expand::q1_0),
+            Format::Q2_0 => Self::expanded(format, expand::q2_0),
         }
     }
 
     fn floats<W: Plain<SIZE>, const SIZE: usize>() -> Self {
         Self {
+            block: 1,
             columns: 1,
             bytes: SIZE * LANES,
-            write: write_floats::<SIZE>,
-            read: read_floats::<W, SIZE>,
-            expand: None,
+            kind: TileKind::Floats(write_floats::<SIZE>, read_floats::<W, SIZE>),
         }
     }
 
     fn packed<P: Packed>() -> Self {
         Self {
+            block: P::COLUMNS,
             columns: P::COLUMNS * P::BLOCKS,
             bytes: P::BYTES,
-            write: write_packed::<P>,
-            read: read_packed::<P>,
-            expand: None,
+            kind: TileKind::Packed(write_packed::<P>, read_packed::<P>),
         }
     }
 
-    fn expanded<B: ExpandedBlocks>() -> Self {
+    fn expanded(format: Format, expand: ExpandBlock) -> Self {
         Self {
-            columns: B::COLUMNS,
-            bytes: LANES * B::BYTES,
-            write: expand::write_tile::<B>,
-            read: expand::read_row::<B>,
-            expand: Some(Expanded::fill::<B>),
+            block: format.block(),
+            columns: format.block(),
+            bytes: LANES * format.block_bytes(),
+            kind: TileKind::Expanded(format, expand),
         }
     }
 
@@ -124,19 +130,42 @@ impl TileLayout {
 
     /// Writes up to sixteen rows, as they are stored in a file, into a zeroed tile.
     pub(super) fn write(&self, rows: &[&[u8]], tile: &mut [u8]) {
-        (self.write)(rows, tile);
+        match self.kind {
+            TileKind::Floats(write, _) | TileKind::Packed(write, _) => write(rows, tile),
+            TileKind::Expanded(..) => expand::write_tile(self.bytes / LANES, rows, tile),
+        }
     }
 
     /// If the format is expanded, expands a superblock, or the part of one at the end of a tile.
     pub(super) fn expand(&self, superblock: &[u8], to: &mut Expanded) {
-        if let Some(expand) = self.expand {
-            expand(to, superblock);
+        if let TileKind::Expanded(format, expand) = self.kind {
+            to.fill(format, expand, superblock);
         }
     }
 
     /// Reads a row of a tile back as floats, exactly as the format defines them.
     pub(super) fn read(&self, tile: &[u8], lane: usize, out: &mut [f32]) {
-        (self.read)(tile, lane, out);
+        if let TileKind::Floats(_, read) = self.kind {
+            return read(tile, lane, out);
+        }
+        let mut blocks = out.chunks_exact_mut(self.block);
+        self.codes(tile, lane, &mut |codes| {
+            if let Some(out) = blocks.next() {
+                codes.write(out);
+            }
+        });
+    }
+
+    /// Reads the blocks of a row of a tile back, if they are not floats. There may be more blocks
+    /// than the row has, because tiles are padded.
+    pub(super) fn codes(&self, tile: &[u8], lane: usize, take: &mut dyn FnMut(&BlockCodes)) {
+        match self.kind {
+            TileKind::Floats(..) => {}
+            TileKind::Packed(_, read) => read(tile, lane, take),
+            TileKind::Expanded(format, expand) => {
+                expand::read_row(format, expand, tile, lane, take);
+            }
+        }
     }
 }
 
@@ -154,8 +183,8 @@ trait Packed {
 
     /// Writes a row's block, the `at`-th of its group.
     fn write(block: &[u8], at: usize, lane: usize, group: &mut [u8]);
-    /// Reads it back.
-    fn read(group: &[u8], at: usize, lane: usize, out: &mut [f32]);
+    /// Reads it back. What the format does not have remains 0.
+    fn read(group: &[u8], at: usize, lane: usize, to: &mut BlockCodes);
 }
 
 /// Writes group after group, with all rows of each, so that the written lines stay in the
@@ -171,10 +200,13 @@ fn write_packed<P: Packed>(rows: &[&[u8]], tile: &mut [u8]) {
     }
 }
 
-fn read_packed<P: Packed>(tile: &[u8], lane: usize, out: &mut [f32]) {
-    for (i, out) in out.chunks_exact_mut(P::COLUMNS).enumerate() {
-        let group = &tile[i / P::BLOCKS * P::BYTES..][..P::BYTES];
-        P::read(group, i % P::BLOCKS, lane, out);
+fn read_packed<P: Packed>(tile: &[u8], lane: usize, take: &mut dyn FnMut(&BlockCodes)) {
+    let mut codes = BlockCodes::ZERO;
+    for group in tile.chunks_exact(P::BYTES) {
+        for at in 0..P::BLOCKS {
+            P::read(group, at, lane, &mut codes);
+            take(&codes);
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use super::scratch::{CpuBlocks, PassScratch, PassTiming};
 use super::target::CpuTarget;
 use super::weights::Weights;
 use crate::kernels::{KvCache, Pool, TreeMask};
-use crate::model::target::count_runnable;
+use crate::model::target::check_runnable;
 use crate::model::{Config, LoadError, TargetError};
 
 /// A target on the CPU with several sequences in parallel, numbered from 0.
@@ -121,8 +121,8 @@ impl CpuBatch {
     /// # Panics
     /// If there is no such sequence.
     pub fn prefill(&mut self, sequence: usize, tokens: &[u32]) -> Result<&[f32], TargetError> {
-        let len = self.len(sequence);
-        count_runnable(tokens.iter().copied(), self.vocab(), len, self.capacity)?;
+        let needed = self.len(sequence) + tokens.len();
+        check_runnable(tokens.iter().copied(), self.vocab(), needed, self.capacity)?;
         self.timing = PassTiming::default();
         let mut chunks = tokens.chunks(CHUNK).peekable();
         while let Some(chunk) = chunks.next() {
@@ -143,7 +143,7 @@ impl CpuBatch {
     /// If there are fewer sequences.
     pub fn append(&mut self, tokens: &[u32]) -> Result<&[f32], TargetError> {
         for (&token, cache) in tokens.iter().zip(&self.caches[..tokens.len()]) {
-            count_runnable([token], self.vocab(), cache.len(), self.capacity)?;
+            check_runnable([token], self.vocab(), cache.len() + 1, self.capacity)?;
         }
         self.timing = PassTiming::default();
         if tokens.is_empty() {

@@ -7,6 +7,7 @@ use super::model::CpuModel;
 use super::packer::Progress;
 use crate::kernels::{Format, TreeMask};
 use crate::model::in_flight::{Bounds, RowsInFlight, SLOTS};
+use crate::model::target::check_runnable;
 use crate::model::{Config, DraftRow, LoadError, LoadRequest, SmallLm, TargetError};
 
 /// A small language model on the CPU.
@@ -91,7 +92,8 @@ impl SmallLm for CpuDraft {
         if tokens.is_empty() {
             return Ok(&[]);
         }
-        self.bounds().check(tokens.iter().copied(), Some(self.len() + tokens.len() - 1))?;
+        let needed = self.len() + tokens.len();
+        check_runnable(tokens.iter().copied(), self.vocab(), needed, self.capacity())?;
         self.flight.clear();
         let mut last = 0;
         for chunk in tokens.chunks(CHUNK) {

@@ -8,7 +8,6 @@ mod draft;
 mod experts;
 mod latent;
 pub(super) mod layer;
-mod layer_rows;
 mod mlp;
 mod model;
 pub(super) mod packer;
@@ -19,7 +18,6 @@ mod weights;
 
 pub use batch::CpuBatch;
 pub use draft::CpuDraft;
-pub(super) use layer_rows::LayerRows;
 pub use packer::Progress;
 pub use scratch::PassTiming;
 pub use target::CpuTarget;

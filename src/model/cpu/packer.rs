@@ -3,7 +3,7 @@
 //! where they are stored.
 
 use super::layer::{Attention, Dense, GroupedQuery, Latent, Layer, Mixture, Mlp, NormWeights};
-use crate::kernels::{Format, Matrix, PackError, Pool};
+use crate::kernels::{Matrix, PackError, Pool, checked_row};
 use crate::model::weights::{self, RawTensor, WeightError, WeightSource, layer_name};
 use crate::model::{BlockOptions, Config, Experts, LatentAttention, NormKind, RopeLayout};
 
@@ -28,10 +28,10 @@ pub(in crate::model) struct Packer<'a, M = Matrix> {
 
 /// A tensor of the checkpoint that is to become a matrix.
 pub(in crate::model) struct Unpacked<'a> {
-    name: &'a str,
-    tensor: &'a RawTensor<'a>,
-    rows: usize,
-    cols: usize,
+    pub(in crate::model) name: &'a str,
+    pub(in crate::model) tensor: &'a RawTensor<'a>,
+    /// Rows and columns.
+    pub(in crate::model) shape: [usize; 2],
     /// Row i of the matrix is row `stored[i]` of the checkpoint.
     stored: Option<&'a [usize]>,
 }
@@ -316,14 +316,13 @@ impl<'a, M> Packer<'a, M> {
     pub(in crate::model) fn matrix(
         &mut self,
         name: &str,
-        [rows, cols]: [usize; 2],
+        shape: [usize; 2],
         order: Option<Order<'_>>,
     ) -> Result<M, WeightError> {
-        let tensor = weights::fetch(self.source, name, &[rows, cols])?;
+        let tensor = weights::fetch(self.source, name, &shape)?;
         // A table, because threads cannot share a closure that may not be `Sync`.
-        let stored: Option<Vec<usize>> = order.map(|order| (0..rows).map(order).collect());
-        let stored = stored.as_deref();
-        let unpacked = Unpacked { name, tensor: &tensor, rows, cols, stored };
+        let stored: Option<Vec<usize>> = order.map(|order| (0..shape[0]).map(order).collect());
+        let unpacked = Unpacked { name, tensor: &tensor, shape, stored: stored.as_deref() };
         let (matrix, bytes) = (self.make)(&unpacked)?;
         drop(tensor);
         self.source.release(name);
@@ -335,19 +334,6 @@ impl<'a, M> Packer<'a, M> {
 }
 
 impl Unpacked<'_> {
-    pub(in crate::model) fn format(&self) -> Format {
-        self.tensor.format
-    }
-
-    pub(in crate::model) fn name(&self) -> &str {
-        self.name
-    }
-
-    /// Rows and columns.
-    pub(in crate::model) fn shape(&self) -> [usize; 2] {
-        [self.rows, self.cols]
-    }
-
     /// Appends some of its rows, in the order of the matrix, as they are stored in the file.
     ///
     /// # Errors
@@ -357,16 +343,9 @@ impl Unpacked<'_> {
         rows: std::ops::Range<usize>,
         file: &mut Vec<u8>,
     ) -> Result<(), PackError> {
-        let format = self.tensor.format;
         let bytes = &*self.tensor.bytes;
-        let outputs = self.rows;
-        let inputs = self.cols;
-        let row = format.row_bytes(inputs);
-        let row = row.ok_or(PackError::RowLength { format, inputs, block: format.block() })?;
-        let expected = row.saturating_mul(outputs);
-        if bytes.len() != expected {
-            return Err(PackError::Bytes { format, outputs, inputs, expected, got: bytes.len() });
-        }
+        let [outputs, inputs] = self.shape;
+        let row = checked_row(self.tensor.format, outputs, inputs, bytes.len())?;
         for i in rows {
             let i = self.stored.map_or(i, |stored| stored[i]);
             file.extend_from_slice(&bytes[i * row..(i + 1) * row]);
@@ -389,48 +368,33 @@ impl Unpacked<'_> {
     }
 }
 
-/// The matrix packed for the CPU, or as an earlier load packed it.
+/// The matrix packed for the CPU, or as an earlier load packed it, if a part of that has the bytes
+/// that it gets when it is packed now.
 fn pack(
     source: &dyn WeightSource,
     pool: &Pool,
     unpacked: &Unpacked<'_>,
 ) -> Result<Matrix, WeightError> {
-    if let Some(kept) = kept(source, pool, unpacked) {
-        return Ok(kept);
-    }
-    let &Unpacked { name, tensor, rows, cols, stored } = unpacked;
-    let (format, bytes): (Format, &[u8]) = (tensor.format, &tensor.bytes);
-    let packed = match stored {
-        Some(stored) if bytes.len().is_multiple_of(rows) => {
-            let row = bytes.len() / rows;
-            let at = |i: usize| &bytes[stored[i] * row..][..row];
-            Matrix::pack_rows(format, rows, cols, at, pool)
+    let &Unpacked { name, tensor, shape: [rows, cols], stored } = unpacked;
+    let format = tensor.format;
+    let bytes = &*tensor.bytes;
+    let refused = |error| unpacked.refused(source, error);
+    let row = checked_row(format, rows, cols, bytes.len()).map_err(refused)?;
+    let at = |i: usize| &bytes[stored.map_or(i, |stored| stored[i]) * row..][..row];
+    let store = source.packed();
+    if let Some(store) = store
+        && let Some(kept) = store.get(name, format, [rows, cols], pool)
+    {
+        if kept.agrees_with(at) {
+            return Ok(kept);
         }
-        _ => Matrix::pack(format, rows, cols, bytes, pool),
-    };
-    let matrix = packed.map_err(|error| unpacked.refused(source, error))?;
-    if let Some(store) = source.packed() {
+        store.refuse(name);
+    }
+    let matrix = Matrix::pack_rows(format, rows, cols, at, pool).map_err(refused)?;
+    if let Some(store) = store {
         store.put(name, &matrix);
     }
     Ok(matrix)
-}
-
-/// The matrix as an earlier load packed it, if a part of it gives the same bytes when it is packed
-/// now.
-fn kept(source: &dyn WeightSource, pool: &Pool, unpacked: &Unpacked<'_>) -> Option<Matrix> {
-    let store = source.packed()?;
-    let &Unpacked { name, tensor, rows, cols, stored } = unpacked;
-    let row = tensor.format.row_bytes(cols)?;
-    if Some(tensor.bytes.len()) != row.checked_mul(rows) {
-        return None;
-    }
-    let matrix = store.get(name, tensor.format, [rows, cols], pool)?;
-    let at = |i: usize| &tensor.bytes[stored.map_or(i, |stored| stored[i]) * row..][..row];
-    if !matrix.agrees_with(at) {
-        store.refuse(name);
-        return None;
-    }
-    Some(matrix)
 }
 
 /// Where an interleaved checkpoint stores row `row` of q or k. In each head, component (half, i) of

@@ -4,28 +4,23 @@
 use std::sync::Arc;
 
 use super::CHUNK;
-use super::layer_rows::LayerRows;
 use super::model::CpuModel;
 use super::packer::Progress;
 use super::scratch::PassTiming;
-use crate::kernels::{Format, KvFormat, Matrix, Pool, TreeMask, random_row};
-use crate::model::lower::{Lower, Nothing};
+use crate::kernels::{Format, KvCache, KvFormat, Matrix, Pool, TreeMask, random_row};
+use crate::model::lower::Lower;
 use crate::model::taps::Taps;
-use crate::model::target::count_runnable;
+use crate::model::target::check_runnable;
 use crate::model::{
     Config, FeatureSource, LoadError, LoadRequest, RandomWeights, Target, TargetError, Verified,
 };
 use crate::speculate::Tree;
 
-/// Runs embedded rows `[rows, H]`, which follow so many positions, through all blocks in place on
-/// another device. Leaves their keys and values in the cache and gives taps the states that enter
-/// blocks.
-pub(in crate::model) type RunBlocks<'a> = &'a mut dyn FnMut(
-    &mut [f32],
-    usize,
-    &mut LayerRows<'_>,
-    &mut Taps<'_>,
-) -> Result<(), TargetError>;
+/// Runs embedded rows `[rows, H]`, which follow the positions in the cache, through all blocks in
+/// place on another device. Leaves their keys and values in the cache and gives taps the states
+/// that enter blocks.
+pub(in crate::model) type RunBlocks<'a> =
+    &'a mut dyn FnMut(&mut [f32], &mut KvCache, &Pool, &mut Taps<'_>) -> Result<(), TargetError>;
 
 /// A target model on the CPU.
 pub struct CpuTarget {
@@ -156,7 +151,7 @@ impl CpuTarget {
             for layer in 0..self.model.weights.layers.len() {
                 self.model.cache.write(&self.model.pool, layer, &made_up, &made_up);
             }
-            self.keep_where_they_lie(rows, &mut Nothing);
+            self.keep_where_they_lie(rows);
         }
     }
 
@@ -165,21 +160,22 @@ impl CpuTarget {
         &self.features
     }
 
-    /// Counts `tokens`, if they can be run now.
+    /// Checks that `count` further `tokens` can be run now.
     ///
     /// # Errors
     /// [`TargetError::Token`] or [`TargetError::ContextFull`].
     pub(in crate::model) fn check(
         &self,
         tokens: impl IntoIterator<Item = u32>,
-    ) -> Result<usize, TargetError> {
-        count_runnable(tokens, self.vocab(), self.len(), self.capacity())
+        count: usize,
+    ) -> Result<(), TargetError> {
+        check_runnable(tokens, self.vocab(), self.len() + count, self.capacity())
     }
 
     /// Counts `rows` positions as committed that another device computed in all of its blocks.
     pub(in crate::model) fn count_committed(&mut self, rows: usize) {
         self.pending = 0;
-        self.keep_where_they_lie(rows, &mut Nothing);
+        self.keep_where_they_lie(rows);
     }
 
     /// Lets [`Target::commit`] keep any of `rows` rows of a tree that another device has in flight.
@@ -188,15 +184,8 @@ impl CpuTarget {
     }
 
     /// Commits the first `rows` rows of the last pass without moving them.
-    fn keep_where_they_lie(&mut self, rows: usize, lower: &mut dyn Lower) {
-        let path: Vec<usize> = (0..rows).collect();
-        self.keep(&path, lower);
-    }
-
-    /// Commits the rows of `path`, here and in `lower`.
-    fn keep(&mut self, path: &[usize], lower: &mut dyn Lower) {
-        self.model.cache.commit(&self.model.pool, path);
-        lower.commit(path);
+    fn keep_where_they_lie(&mut self, rows: usize) {
+        self.model.cache.commit(&self.model.pool, &(0..rows).collect::<Vec<_>>());
     }
 }
 
@@ -222,11 +211,11 @@ impl Target for CpuTarget {
     }
 
     fn prefill(&mut self, tokens: &[u32]) -> Result<Verified, TargetError> {
-        self.prefill_above(tokens, &mut Nothing)
+        self.prefill_above(tokens, None)
     }
 
     fn verify(&mut self, tree: &Tree) -> Result<Verified, TargetError> {
-        self.verify_above(tree, &mut Nothing)
+        self.verify_above(tree, None)
     }
 
     fn commit(&mut self, path: &[usize]) {
@@ -235,7 +224,7 @@ impl Target for CpuTarget {
             "commit of {path:?} after a tree of {}",
             self.pending
         );
-        self.keep(path, &mut Nothing);
+        self.model.cache.commit(&self.model.pool, path);
         self.pending = 0;
     }
 
@@ -270,7 +259,7 @@ impl CpuTarget {
     ) -> Result<(Vec<f32>, Vec<f32>), TargetError> {
         let mut all = Vec::with_capacity(tokens.len() * self.model.config.hidden);
         let keep = &mut |normed: &[f32]| all.extend_from_slice(normed);
-        let (features, _) = self.rows_above(tokens, &mut Nothing, keep)?;
+        let (features, _) = self.rows_above(tokens, None, keep)?;
         Ok((features, all))
     }
 
@@ -283,7 +272,8 @@ impl CpuTarget {
         tokens: &[u32],
         run: RunBlocks<'_>,
     ) -> Result<Verified, TargetError> {
-        let count = self.check(tokens.iter().copied())?;
+        let count = tokens.len();
+        self.check(tokens.iter().copied(), count)?;
         self.pending = 0;
         if count == 0 {
             return Ok(Verified::default());
@@ -297,13 +287,12 @@ impl CpuTarget {
             config.block.scale_embedding(row);
         }
         let mut rows = ResultRows::of(&self.features, config.hidden, &mut features, &mut normed);
-        let begin = cache.len();
-        run(&mut stream, begin, &mut LayerRows { cache, pool }, &mut rows.taps)?;
+        run(&mut stream, cache, pool, &mut rows.taps)?;
         rows.taps.take(config.layers, &stream);
         weights.norm.apply(pool, &stream, config.rms_eps, rows.normed);
         let last = rows.normed[(count - 1) * config.hidden..].to_vec();
         let mut logits = vec![0.0; config.vocab];
-        self.keep_where_they_lie(count, &mut Nothing);
+        self.keep_where_they_lie(count);
         self.model.pass().head(&last, &mut logits);
         Ok(Verified { logits, features })
     }
@@ -312,7 +301,7 @@ impl CpuTarget {
     pub(in crate::model) fn prefill_above(
         &mut self,
         tokens: &[u32],
-        lower: &mut dyn Lower,
+        lower: Option<&mut dyn Lower>,
     ) -> Result<Verified, TargetError> {
         let (features, normed) = self.rows_above(tokens, lower, &mut |_| {})?;
         if features.is_empty() {
@@ -328,10 +317,11 @@ impl CpuTarget {
     fn rows_above(
         &mut self,
         tokens: &[u32],
-        lower: &mut dyn Lower,
+        mut lower: Option<&mut dyn Lower>,
         keep: &mut dyn FnMut(&[f32]),
     ) -> Result<(Vec<f32>, Vec<f32>), TargetError> {
-        let count = self.check(tokens.iter().copied())?;
+        let count = tokens.len();
+        self.check(tokens.iter().copied(), count)?;
         self.pending = 0;
         self.model.timing = PassTiming::default();
         let hidden = self.model.config.hidden;
@@ -348,7 +338,9 @@ impl CpuTarget {
             let stream = pass.embed(tokens, |row| row);
             let positions: Vec<usize> = (len..len + tokens.len()).collect();
             let mut rows = ResultRows::of(&source, hidden, features, &mut normed);
-            if let Err(error) = lower.pass(stream, &positions, &mask, &mut rows.taps) {
+            if let Some(lower) = &mut lower
+                && let Err(error) = lower.pass(stream, &positions, &mask, &mut rows.taps)
+            {
                 self.truncate(begin);
                 lower.truncate(begin);
                 return Err(error);
@@ -357,7 +349,10 @@ impl CpuTarget {
             keep(rows.normed);
             last.clear();
             last.extend_from_slice(&rows.normed[rows.normed.len() - hidden..]);
-            self.keep_where_they_lie(tokens.len(), lower);
+            self.keep_where_they_lie(tokens.len());
+            if let Some(lower) = &mut lower {
+                lower.commit(&(0..tokens.len()).collect::<Vec<_>>());
+            }
         }
         Ok((features, last))
     }
@@ -366,10 +361,11 @@ impl CpuTarget {
     pub(in crate::model) fn verify_above(
         &mut self,
         tree: &Tree,
-        lower: &mut dyn Lower,
+        lower: Option<&mut dyn Lower>,
     ) -> Result<Verified, TargetError> {
         let nodes = tree.nodes();
-        let count = self.check(nodes.iter().map(|node| node.token))?;
+        let count = nodes.len();
+        self.check(nodes.iter().map(|node| node.token), count)?;
         self.model.timing = PassTiming::default();
         let tokens: Vec<u32> = nodes.iter().map(|node| node.token).collect();
         let mask = TreeMask::tree(nodes.iter().map(|node| node.parent));
@@ -382,7 +378,9 @@ impl CpuTarget {
             nodes.iter().map(|node| self.model.cache.len() + node.depth).collect();
         let mut pass = self.model.pass();
         let stream = pass.embed(&tokens, |row| nodes[row].depth);
-        lower.pass(stream, &positions, &mask, &mut rows.taps)?;
+        if let Some(lower) = lower {
+            lower.pass(stream, &positions, &mask, &mut rows.taps)?;
+        }
         pass.transform(&mask, rows.normed, &mut rows.taps);
         pass.head(rows.normed, &mut logits);
         self.pending = count;

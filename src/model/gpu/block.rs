@@ -6,15 +6,16 @@ use std::sync::Arc;
 use super::block_steps::{BlockBuffers, BlockMaker};
 use super::buffer::GpuBuffer;
 use super::cache::Cache;
-use super::device::{Gpu, Reading, floats_of};
+use super::device::{Gpu, Reading};
 use super::error::GpuError;
+use super::maker::StepMaker;
 use super::matrix::GpuMatrix;
 use super::places::{PassRows, Places};
 use super::step::{At, PassRecorder, ShaderStep};
 use super::streamed::StreamedWeights;
 use crate::kernels::{Activation, Format, KvFormat};
-use crate::model::cpu::layer::{Attention, Layer, Mlp};
-use crate::model::{Config, RopeTable};
+use crate::model::cpu::layer::{Attention, Layer};
+use crate::model::{Config, NormKind, RopeTable};
 
 /// The widest head that the kernels support.
 const MOST_HEAD_DIM: usize = 256;
@@ -34,15 +35,16 @@ pub(in crate::model) struct BlockShape {
 
 /// Some blocks of a model on a device.
 pub(in crate::model) struct GpuBlocks {
-    gpu: Arc<Gpu>,
-    config: Config,
+    pub(in crate::model) gpu: Arc<Gpu>,
+    pub(in crate::model) config: Config,
     layers: Vec<BlockSteps>,
-    cache: Cache,
+    pub(in crate::model) cache: Cache,
     places: Places,
-    buffers: BlockBuffers,
+    pub(in crate::model) buffers: BlockBuffers,
     /// Where each pass gets the weights from, if they do not stay on the device.
     streamed: Option<StreamedWeights>,
-    rows: usize,
+    /// The most rows in a pass.
+    pub(in crate::model) rows: usize,
 }
 
 /// A block's weights and its steps.
@@ -54,29 +56,21 @@ struct BlockSteps {
 }
 
 impl GpuBlocks {
-    /// Why blocks of this kind cannot run on the device; `None` if they can.
-    pub(in crate::model) fn unsupported(config: &Config) -> Option<String> {
+    /// What blocks of this kind have that the kernels do not support.
+    fn unsupported(config: &Config) -> Option<&'static str> {
         let block = &config.block;
-        let what = if block.experts.is_some() {
-            "a mixture of experts"
-        } else if block.latent.is_some() {
-            "latent attention"
-        } else if block.sinks {
-            "attention sinks"
-        } else if block.norm != crate::model::NormKind::Rms {
-            "layer norms with a bias"
-        } else if !block.gated || block.mlp_bias {
-            "an MLP with biases or without a gate"
-        } else if block.qk_norm_over_heads {
-            "norms across all heads"
-        } else if !matches!(block.activation, Activation::Silu | Activation::GeluTanh) {
-            "a clamped activation"
-        } else if config.head_dim > MOST_HEAD_DIM {
-            "heads wider than 256"
-        } else {
-            return None;
-        };
-        Some(format!("the GPU kernels do not support {what}"))
+        let known = matches!(block.activation, Activation::Silu | Activation::GeluTanh);
+        let all = [
+            (block.experts.is_some(), "a mixture of experts"),
+            (block.latent.is_some(), "latent attention"),
+            (block.sinks, "attention sinks"),
+            (block.norm != NormKind::Rms, "layer norms with a bias"),
+            (!block.gated || block.mlp_bias, "an MLP with biases or without a gate"),
+            (block.qk_norm_over_heads, "norms across all heads"),
+            (!known, "a clamped activation"),
+            (config.head_dim > MOST_HEAD_DIM, "heads wider than 256"),
+        ];
+        all.into_iter().find_map(|(has, what)| has.then_some(what))
     }
 
     /// Room for the blocks of a model, none of which is there yet, with the keys and values of
@@ -90,8 +84,9 @@ impl GpuBlocks {
         blocks: usize,
         shape: BlockShape,
     ) -> Result<Self, GpuError> {
-        if let Some(reason) = Self::unsupported(config) {
-            return Err(GpuError::Unsupported(reason));
+        if let Some(what) = Self::unsupported(config) {
+            let told = format!("the GPU kernels do not support {what}");
+            return Err(GpuError::Unsupported(told));
         }
         let tables = RopeTable::of(config, shape.capacity);
         Ok(Self {
@@ -106,52 +101,52 @@ impl GpuBlocks {
         })
     }
 
-    /// Adds the next block's weights. Attention reads `input`, whose rows are as wide as q takes,
-    /// or the residual stream, normed if the block has a norm.
+    /// Adds the next block with its matrices, in the order of [`Layer::matrices`]. Attention reads
+    /// `input`, whose rows are as wide as q takes, or the residual stream, normed if the block has
+    /// a norm.
     ///
     /// # Errors
     /// [`GpuError`] if the device is full or lost.
-    pub(in crate::model) fn push(
+    pub(in crate::model) fn push<M>(
         &mut self,
-        layer: Layer<GpuMatrix>,
+        layer: &Layer<M>,
+        matrices: Vec<GpuMatrix>,
         input: Option<&GpuBuffer>,
     ) -> Result<(), GpuError> {
-        let index = self.layers.len();
-        let (Attention::Grouped(attention), Mlp::Dense(mlp)) = (layer.attention, layer.mlp) else {
+        let (Attention::Grouped(attention), [o, q, k, v, gate, up, down]) =
+            (&layer.attention, &matrices[..])
+        else {
             return Err(GpuError::Unsupported(
                 "the GPU kernels do not support such blocks".to_owned(),
             ));
         };
-        let Self { gpu, config, buffers, .. } = self;
-        let mut maker = BlockMaker::new(gpu, config, buffers);
-        maker.attend(
-            (&attention, self.cache.block(index)),
-            input,
-            (layer.attention_norm.as_ref(), layer.rope.map(|table| &self.places.angles[table])),
-            (&self.places.paths, layer.window, self.cache.format()),
-        )?;
-        maker.join(
-            &layer.o,
-            layer.o_bias.as_deref(),
-            &buffers.attended,
-            layer.attention_out_norm.as_ref(),
-        )?;
-        maker.transform(&mlp, layer.mlp_norm.as_ref(), layer.mlp_out_norm.as_ref())?;
-        let (steps, vectors) = maker.into_steps();
-        let attention = *attention;
-        let mlp = *mlp;
-        let mut matrices = vec![attention.q, attention.k, attention.v, layer.o, mlp.up, mlp.down];
-        matrices.extend(mlp.gate);
-        self.layers.push(BlockSteps { steps, matrices, vectors });
+        let Self { gpu, config, buffers, places, cache, layers, .. } = self;
+        let mut maker = BlockMaker {
+            config,
+            buffers,
+            places,
+            cache: cache.block(layers.len()),
+            kv: cache.format(),
+            steps: StepMaker::new(gpu, config.rms_eps),
+        };
+        maker.attend(layer, attention, [q, k, v], input)?;
+        maker.attended(layer, o)?;
+        maker.transform(layer, [gate, up, down])?;
+        let StepMaker { steps, vectors, .. } = maker.steps;
+        layers.push(BlockSteps { steps, matrices, vectors });
         Ok(())
     }
 
-    /// Adds room for the keys and values of one more block.
+    /// Adds blocks whose matrices are sent from main memory in every pass.
     ///
     /// # Errors
-    /// [`GpuError`] if the device is full or lost.
-    pub(super) fn add_cache(&mut self) -> Result<(), GpuError> {
-        self.cache.add(&self.gpu)
+    /// As for [`Self::push`].
+    pub(super) fn push_streamed(&mut self, weights: StreamedWeights) -> Result<(), GpuError> {
+        for (layer, matrices) in weights.blocks() {
+            self.push(layer, matrices, None)?;
+        }
+        self.streamed = Some(weights);
+        Ok(())
     }
 
     /// Removes all blocks except the first `count` from the device, with their keys and values.
@@ -160,60 +155,10 @@ impl GpuBlocks {
         self.cache.keep_first(count);
     }
 
-    /// The device.
-    pub(in crate::model) fn gpu(&self) -> &Arc<Gpu> {
-        &self.gpu
-    }
-
-    /// The residual stream `[rows, H]`.
-    pub(in crate::model) fn stream(&self) -> &GpuBuffer {
-        &self.buffers.stream
-    }
-
-    /// The most rows in a pass.
-    pub(in crate::model) fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// How many numbers a row of the stream has.
-    pub(in crate::model) fn hidden(&self) -> usize {
-        self.config.hidden
-    }
-
-    /// A buffer for a norm of the stream.
-    pub(in crate::model) fn branch(&self) -> &GpuBuffer {
-        &self.buffers.branch
-    }
-
-    /// Committed positions.
-    pub(in crate::model) fn len(&self) -> usize {
-        self.cache.len()
-    }
-
-    /// Slots of the KV cache.
-    pub(in crate::model) fn slots(&self) -> usize {
-        self.cache.slots()
-    }
-
-    /// Keeps these rows of the last pass, ascending, as the next committed positions.
-    pub(in crate::model) fn commit(&mut self, path: &[usize]) {
-        self.cache.commit(path);
-    }
-
-    /// Marks what was committed from `len` on as in flight again.
-    pub(in crate::model) fn leave_in_flight(&mut self, len: usize) {
-        self.cache.leave_in_flight(len);
-    }
-
     /// The format of the first block's MLP: in mixed files, the format of most weights.
     pub(in crate::model) fn format(&self) -> Option<Format> {
-        // In the order of `push`: q, k, v, o, up.
-        self.layers.first().and_then(|layer| layer.matrices.get(4)).map(GpuMatrix::format)
-    }
-
-    /// Forgets every position from `len` on.
-    pub(in crate::model) fn truncate(&mut self, len: usize) {
-        self.cache.truncate(len);
+        // In the order of `push`: o, q, k, v, gate, up.
+        self.layers.first().and_then(|layer| layer.matrices.get(5)).map(GpuMatrix::format)
     }
 
     /// Begins a pass over a slice of rows: sends their positions and records the remaining moves of
@@ -234,11 +179,6 @@ impl GpuBlocks {
             base: (len + rows.mask.first() + rows.first) as u32,
             stable: len as u32,
         })
-    }
-
-    /// From now on every pass gets the weights of the blocks added with `push` from main memory.
-    pub(super) fn stream_from(&mut self, weights: StreamedWeights) {
-        self.streamed = Some(weights);
     }
 
     /// Records one block's work on the stream, and submits it if the weights do not stay on the
@@ -283,7 +223,7 @@ impl GpuBlocks {
         recorder.run_all(&self.layers[block].steps, at);
         let words = self.cache.slot_bytes() / 4;
         let own = (self.cache.block(block), at.base as usize * words, at.rows as usize * words);
-        let behind = (floats > 0).then(|| (self.stream(), 0, floats));
+        let behind = (floats > 0).then(|| (&self.buffers.stream, 0, floats));
         let parts: Vec<_> = std::iter::once(own).chain(behind).collect();
         let reading = recorder.submit_to_read(&parts)?;
         if let Some(weights) = &mut self.streamed {
@@ -292,61 +232,29 @@ impl GpuBlocks {
         Ok(reading)
     }
 
-    /// Numbers in the cache's format, as main memory and the device store them.
-    pub(super) fn cached_numbers(&self, bytes: &[u8]) -> Vec<f32> {
-        match self.cache.format() {
-            KvFormat::F32 => floats_of(bytes),
-            KvFormat::F16 => {
-                let halves = bytes.as_chunks().0.iter();
-                halves.map(|&half| half::f16::from_le_bytes(half).to_f32()).collect()
-            }
-        }
-    }
-
-    /// Bytes of a position's keys and values in one block.
-    pub(super) fn slot_bytes(&self) -> usize {
-        self.cache.slot_bytes()
-    }
-
     /// How many blocks have their weights there.
     pub(in crate::model) fn count(&self) -> usize {
         self.layers.len()
     }
 
-    /// Marks the first `len` slots as committed positions: the rows of a causal pass are written
-    /// where they belong.
-    pub(in crate::model) fn place_at(&mut self, len: usize) {
-        self.cache.place_at(len);
-    }
-
-    /// Keys (after RoPE) and values of one block, `[kv_heads, slots, d]` each, for the first
-    /// `slots`, provided that no commit is still to be carried out. For inspection.
+    /// Keys (after RoPE) and values in the first `slots` slots of one block, provided that no commit
+    /// is still to be carried out. For inspection.
     ///
     /// # Errors
     /// [`GpuError`] if the device is lost.
-    pub(in crate::model) fn by_head(
+    pub(in crate::model) fn numbers(
         &self,
         block: usize,
         slots: usize,
-    ) -> Result<(Vec<f32>, Vec<f32>), GpuError> {
+    ) -> Result<Vec<f32>, GpuError> {
         let words = slots * self.cache.slot_bytes() / 4;
         let recorder = PassRecorder::new(&self.gpu);
         let read = recorder.submit_and_read(&[(self.cache.block(block), 0, words)])?;
-        let numbers = self.cached_numbers(&read);
-        let width = self.config.kv_width();
-        let dim = self.config.head_dim;
-        let from = |first: usize| -> Vec<f32> {
-            let heads = (0..self.config.kv_heads).map(|head| first + head * dim);
-            let all = heads.flat_map(|at| {
-                numbers.chunks_exact(2 * width).flat_map(move |slot| &slot[at..at + dim])
-            });
-            all.copied().collect()
-        };
-        Ok((from(0), from(width)))
+        Ok(self.cache.format().numbers(&read))
     }
 
     /// Bytes of weights in main memory, which every pass sends to the device.
-    pub(super) fn host_bytes(&self) -> u64 {
+    pub(in crate::model) fn host_bytes(&self) -> u64 {
         self.streamed.as_ref().map_or(0, StreamedWeights::host_bytes)
     }
 

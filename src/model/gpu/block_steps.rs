@@ -5,27 +5,25 @@ use super::buffer::GpuBuffer;
 use super::device::Gpu;
 use super::error::GpuError;
 use super::kernels::Shader;
-use super::matrix::{GpuMatrix, GpuProduct};
-use super::norm::{NormColumns, norm_step};
-use super::step::{ShaderStep, Workgroups};
+use super::maker::{GpuNorm, GpuProduct, StepMaker};
+use super::matrix::GpuMatrix;
+use super::places::Places;
+use super::step::Workgroups;
 use crate::kernels::{Activation, KvFormat};
 use crate::model::Config;
-use crate::model::cpu::layer::{Dense, GroupedQuery, NormWeights};
-
-/// Threads in an element-wise workgroup.
-const THREADS: usize = 64;
+use crate::model::cpu::layer::{GroupedQuery, Layer, NormWeights};
 
 /// Buffers of a pass, `[rows, …]`, shared by all blocks.
-pub(super) struct BlockBuffers {
+pub(in crate::model) struct BlockBuffers {
     /// The residual stream.
-    pub(super) stream: GpuBuffer,
+    pub(in crate::model) stream: GpuBuffer,
     /// A norm of it, or what is to be added to it.
-    pub(super) branch: GpuBuffer,
-    pub(super) qkv: GpuBuffer,
-    pub(super) q: GpuBuffer,
-    pub(super) attended: GpuBuffer,
-    pub(super) gate_up: GpuBuffer,
-    pub(super) inner: GpuBuffer,
+    pub(in crate::model) branch: GpuBuffer,
+    qkv: GpuBuffer,
+    q: GpuBuffer,
+    attended: GpuBuffer,
+    gate_up: GpuBuffer,
+    inner: GpuBuffer,
 }
 
 impl BlockBuffers {
@@ -48,135 +46,106 @@ impl BlockBuffers {
     }
 }
 
-/// Builds the steps of a block.
+/// Builds the steps of a block that runs with these buffers.
 pub(super) struct BlockMaker<'a> {
-    gpu: &'a Gpu,
-    config: &'a Config,
-    buffers: &'a BlockBuffers,
-    steps: Vec<ShaderStep>,
-    vectors: Vec<GpuBuffer>,
+    pub(super) config: &'a Config,
+    pub(super) buffers: &'a BlockBuffers,
+    pub(super) places: &'a Places,
+    /// The block's keys and values.
+    pub(super) cache: &'a GpuBuffer,
+    pub(super) kv: KvFormat,
+    pub(super) steps: StepMaker<'a>,
 }
 
 impl<'a> BlockMaker<'a> {
-    /// For a block that runs with these buffers.
-    pub(super) fn new(gpu: &'a Gpu, config: &'a Config, buffers: &'a BlockBuffers) -> Self {
-        Self { gpu, config, buffers, steps: Vec::new(), vectors: Vec::new() }
-    }
-
-    /// The steps, and the norms and biases that they read.
-    pub(super) fn into_steps(self) -> (Vec<ShaderStep>, Vec<GpuBuffer>) {
-        (self.steps, self.vectors)
-    }
-
-    /// From the stream to the output of attention.
-    pub(super) fn attend(
+    /// From the stream, or `input`, to the output of attention.
+    pub(super) fn attend<M>(
         &mut self,
-        (weights, cache): (&GroupedQuery<GpuMatrix>, &GpuBuffer),
+        layer: &Layer<M>,
+        weights: &GroupedQuery<M>,
+        [q, k, v]: [&GpuMatrix; 3],
         input: Option<&GpuBuffer>,
-        (norm, angles): (Option<&NormWeights>, Option<&GpuBuffer>),
-        (paths, window, kv): (&GpuBuffer, Option<usize>, KvFormat),
     ) -> Result<(), GpuError> {
-        let &mut Self { gpu, config, buffers: b, .. } = self;
-        let input = match (input, norm) {
-            (Some(input), _) => input,
-            (None, None) => &b.stream,
-            (None, Some(norm)) => {
-                self.norm(norm, &b.stream, &b.branch, None)?;
-                &b.branch
-            }
+        let &mut Self { config, buffers: b, places, cache, kv, .. } = self;
+        let input = match input {
+            Some(input) => input,
+            None => self.normed(layer.attention_norm.as_ref())?,
         };
-        let q = config.q_width();
+        let q_width = config.q_width();
         let kv_width = config.kv_width();
-        let width = q + 2 * kv_width;
-        let bias = |part: usize| weights.qkv_bias.as_ref().map(|all| all[part].as_slice());
-        for (matrix, part, at) in
-            [(&weights.q, 0, 0), (&weights.k, 1, q), (&weights.v, 2, q + kv_width)]
-        {
-            let product = GpuProduct::new(matrix, input, &b.qkv).into_columns(at, width);
-            self.product(product.with_bias(bias(part)))?;
+        let stride = q_width + 2 * kv_width;
+        let parts = [(q, 0), (k, q_width), (v, q_width + kv_width)];
+        for (part, (matrix, at)) in parts.into_iter().enumerate() {
+            let bias = weights.qkv_bias.as_ref().map(|all| all[part].as_slice());
+            let product = GpuProduct::new(matrix, input, &b.qkv);
+            self.steps.product(GpuProduct { at, stride, bias, ..product })?;
         }
         let normed = weights.qk_norm.is_some();
         let norms = weights.qk_norm.clone().unwrap_or_default();
+        let gpu = self.steps.gpu;
         let norms = [gpu.filled(&norms[0])?, gpu.filled(&norms[1])?];
-        let half = if angles.is_some() { config.rotary_dim() / 2 } else { 0 };
-        let words = [
-            config.heads as u32,
-            config.kv_heads as u32,
-            config.head_dim as u32,
-            half as u32,
-            config.rms_eps.to_bits(),
-        ];
+        let half = layer.rope.map_or(0, |_| config.rotary_dim() / 2);
+        let heads = [config.heads, config.kv_heads, config.head_dim].map(|count| count as u32);
+        let words = [&heads[..], &[half as u32, config.rms_eps.to_bits()]].concat();
         // If nothing is rotated, the angles are not read.
-        let angles = angles.unwrap_or(paths);
-        let heads = config.heads + 2 * config.kv_heads;
-        self.steps.push(ShaderStep::new(
-            gpu,
+        let angles = layer.rope.map_or(&places.paths, |table| &places.angles[table]);
+        self.steps.add(
             Shader::Rotate(kv),
             &[&b.qkv, angles, &norms[0], &norms[1], &b.q, cache],
             u32::from(normed),
             &words,
-            Workgroups::ForRow(heads as u32),
-        ));
-        self.vectors.extend(norms);
+            Workgroups::ForRow((config.heads + 2 * config.kv_heads) as u32),
+        );
+        self.steps.vectors.extend(norms);
         let scale = config.block.attention_scale;
         let scale = scale.unwrap_or_else(|| 1.0 / (config.head_dim as f32).sqrt());
-        let words = [
-            config.heads as u32,
-            config.kv_heads as u32,
-            config.head_dim as u32,
-            window.unwrap_or(0) as u32,
-            scale.to_bits(),
-            config.block.attention_softcap.unwrap_or(0.0).to_bits(),
-        ];
-        self.steps.push(ShaderStep::new(
-            gpu,
+        let window = layer.window.unwrap_or(0) as u32;
+        let softcap = config.block.attention_softcap.unwrap_or(0.0);
+        let words = [&heads[..], &[window, scale.to_bits(), softcap.to_bits()]].concat();
+        self.steps.add(
             Shader::Attention(kv),
-            &[&b.q, cache, paths, &b.attended],
+            &[&b.q, cache, &places.paths, &b.attended],
             0,
             &words,
             Workgroups::ForRow(config.heads as u32),
-        ));
+        );
         Ok(())
     }
 
+    /// Adds attention's output to the stream.
+    pub(super) fn attended<M>(&mut self, layer: &Layer<M>, o: &GpuMatrix) -> Result<(), GpuError> {
+        let bias = layer.o_bias.as_deref();
+        self.join(o, bias, &self.buffers.attended, layer.attention_out_norm.as_ref())
+    }
+
     /// The MLP, and adding its output to the stream.
-    pub(super) fn transform(
+    pub(super) fn transform<M>(
         &mut self,
-        mlp: &Dense<GpuMatrix>,
-        norm: Option<&NormWeights>,
-        out_norm: Option<&NormWeights>,
+        layer: &Layer<M>,
+        [gate, up, down]: [&GpuMatrix; 3],
     ) -> Result<(), GpuError> {
-        let &mut Self { gpu, config, buffers: b, .. } = self;
-        let Some(gate) = &mlp.gate else {
-            return Err(GpuError::Unsupported(
-                "the GPU kernels do not support an MLP without a \
-                gate"
-                    .into(),
-            ));
-        };
-        let input = match norm {
-            None => &b.stream,
-            Some(norm) => {
-                self.norm(norm, &b.stream, &b.branch, None)?;
-                &b.branch
-            }
-        };
+        let &mut Self { config, buffers: b, .. } = self;
+        let input = self.normed(layer.mlp_norm.as_ref())?;
         let width = config.intermediate;
-        self.product(GpuProduct::new(gate, input, &b.gate_up).into_columns(0, 2 * width))?;
-        self.product(GpuProduct::new(&mlp.up, input, &b.gate_up).into_columns(width, 2 * width))?;
-        self.steps.push(ShaderStep::new(
-            gpu,
-            Shader::Gated,
-            &[&b.gate_up, &b.inner],
-            u32::from(config.block.activation == Activation::GeluTanh),
-            &[width as u32],
-            Workgroups::ForRow(width.div_ceil(THREADS) as u32),
-        ));
-        self.join(&mlp.down, None, &b.inner, out_norm)
+        for (matrix, at) in [(gate, 0), (up, width)] {
+            let product = GpuProduct::new(matrix, input, &b.gate_up);
+            self.steps.product(GpuProduct { at, stride: 2 * width, ..product })?;
+        }
+        let gelu = u32::from(config.block.activation == Activation::GeluTanh);
+        self.steps.elements(Shader::Gated, &[&b.gate_up, &b.inner], gelu, width, &[]);
+        self.join(down, None, &b.inner, layer.mlp_out_norm.as_ref())
+    }
+
+    /// The stream, or its norm if there is one.
+    fn normed(&mut self, norm: Option<&NormWeights>) -> Result<&'a GpuBuffer, GpuError> {
+        let b = self.buffers;
+        let Some(norm) = norm else { return Ok(&b.stream) };
+        self.steps.norm(GpuNorm::new(&norm.weight, &b.stream, &b.branch))?;
+        Ok(&b.branch)
     }
 
     /// stream += the product, normed if the family does that.
-    pub(super) fn join(
+    fn join(
         &mut self,
         matrix: &GpuMatrix,
         bias: Option<&[f32]>,
@@ -184,36 +153,13 @@ impl<'a> BlockMaker<'a> {
         norm: Option<&NormWeights>,
     ) -> Result<(), GpuError> {
         let &mut Self { config, buffers: b, .. } = self;
-        let factor = config.block.residual_scale;
-        match norm {
-            None => self
-                .product(GpuProduct::new(matrix, input, &b.stream).with_bias(bias).adding(factor)),
-            Some(norm) => {
-                self.product(GpuProduct::new(matrix, input, &b.branch).with_bias(bias))?;
-                self.norm(norm, &b.branch, &b.stream, Some(factor))
-            }
-        }
-    }
-
-    fn product(&mut self, product: GpuProduct<'_>) -> Result<(), GpuError> {
-        let steps = product.steps(self.gpu, &mut self.vectors)?;
-        self.steps.extend(steps);
-        Ok(())
-    }
-
-    fn norm(
-        &mut self,
-        norm: &NormWeights,
-        from: &GpuBuffer,
-        to: &GpuBuffer,
-        adding: Option<f32>,
-    ) -> Result<(), GpuError> {
-        let weight = self.gpu.filled(&norm.weight)?;
-        let width = norm.weight.len();
-        let eps = self.config.rms_eps;
-        let columns = NormColumns { width, segments: 1, into: (0, width) };
-        self.steps.push(norm_step(self.gpu, &weight, eps, from, to, columns, adding));
-        self.vectors.push(weight);
-        Ok(())
+        let adding = Some(config.block.residual_scale);
+        let Some(norm) = norm else {
+            let product = GpuProduct::new(matrix, input, &b.stream);
+            return self.steps.product(GpuProduct { bias, adding, ..product });
+        };
+        self.steps.product(GpuProduct { bias, ..GpuProduct::new(matrix, input, &b.branch) })?;
+        let norm = GpuNorm::new(&norm.weight, &b.branch, &b.stream);
+        self.steps.norm(GpuNorm { adding, ..norm })
     }
 }

@@ -13,7 +13,7 @@ use crate::model::Config;
 const THREADS: usize = 64;
 
 /// Keys and values of some blocks.
-pub(super) struct Cache {
+pub(in crate::model) struct Cache {
     format: KvFormat,
     slots: usize,
     /// Pairs of numbers in a slot: keys, then values.
@@ -60,7 +60,7 @@ impl Cache {
     pub(super) fn add(&mut self, gpu: &Gpu) -> Result<(), GpuError> {
         let format = self.format;
         let pairs = self.pairs;
-        let block = gpu.buffer((pairs * self.slots * pair_bytes(format)) as u64)?;
+        let block = gpu.buffer((self.slots * self.slot_bytes()) as u64)?;
         let grid = Workgroups::Fixed(pairs.div_ceil(THREADS) as u32);
         let buffers = [&self.path, &block];
         self.keep.push(ShaderStep::new(
@@ -85,11 +85,13 @@ impl Cache {
         self.format
     }
 
-    pub(super) fn slots(&self) -> usize {
+    /// Slots for committed positions and rows in flight.
+    pub(in crate::model) fn slots(&self) -> usize {
         self.slots
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// Committed positions.
+    pub(in crate::model) fn len(&self) -> usize {
         self.len
     }
 
@@ -103,14 +105,15 @@ impl Cache {
         self.blocks.iter().map(GpuBuffer::bytes).sum::<u64>() + self.path.bytes()
     }
 
-    /// Marks the first `len` slots as committed positions.
-    pub(super) fn place_at(&mut self, len: usize) {
+    /// Marks the first `len` slots as committed positions: the rows of a causal pass are written
+    /// where they belong.
+    pub(in crate::model) fn place_at(&mut self, len: usize) {
         self.moves.clear();
         self.len = len;
     }
 
     /// Keeps rows of the last pass, ascending, as the next committed positions.
-    pub(super) fn commit(&mut self, path: &[usize]) {
+    pub(in crate::model) fn commit(&mut self, path: &[usize]) {
         let base = if self.moves.is_empty() { self.len } else { self.moved_from };
         let kept = (base..self.len).chain(path.iter().map(|row| self.len + row));
         let kept: Vec<usize> = kept.map(|slot| self.lies_at(slot)).collect();
@@ -123,7 +126,7 @@ impl Cache {
     }
 
     /// Marks what was committed from `len` on as in flight again.
-    pub(super) fn leave_in_flight(&mut self, len: usize) {
+    pub(in crate::model) fn leave_in_flight(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
@@ -134,7 +137,7 @@ impl Cache {
     }
 
     /// Forgets every position from `len` on.
-    pub(super) fn truncate(&mut self, len: usize) {
+    pub(in crate::model) fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
         let left = self.len.saturating_sub(self.moved_from);
         self.moves.truncate(left);
@@ -152,14 +155,8 @@ impl Cache {
         recorder.run_all(&self.keep, at);
     }
 
+    /// Bytes of a position's keys and values in one block.
     pub(super) fn slot_bytes(&self) -> usize {
-        self.pairs * pair_bytes(self.format)
-    }
-}
-
-fn pair_bytes(format: KvFormat) -> usize {
-    match format {
-        KvFormat::F16 => 4,
-        KvFormat::F32 => 8,
+        2 * self.pairs * self.format.size()
     }
 }

@@ -182,7 +182,7 @@ impl Gpu {
         &self.device
     }
 
-    pub(super) fn pipeline(&self, kernel: Shader) -> &Pipeline {
+    pub(super) fn pipeline(&self, kernel: Shader) -> Pipeline {
         self.kernels.get(&self.device, kernel)
     }
 
@@ -247,24 +247,19 @@ impl Gpu {
 
     /// Sends `data` to `buffer`, from byte `at` on; it arrives before the next submission.
     pub(in crate::model) fn write(&self, buffer: &GpuBuffer, at: u64, data: &[u8]) {
-        if self.send(buffer, at, data) {
-            self.traffic.went_up(data.len());
+        if !data.is_empty() && self.check().is_ok() {
+            self.queue.write_buffer(buffer.raw(), at, data);
+            self.traffic.add(Traffic { up: data.len() as u64, ..Traffic::default() });
         }
-    }
-
-    /// Sends `data`; returns whether there was anything to send.
-    fn send(&self, buffer: &GpuBuffer, at: u64, data: &[u8]) -> bool {
-        if data.is_empty() || self.check().is_err() {
-            return false;
-        }
-        self.queue.write_buffer(buffer.raw(), at, data);
-        true
     }
 
     /// [`Self::write`] for weights during loading, which are sent before too many of them wait in
     /// main memory. They do not count as traffic of a pass.
     pub(super) fn write_weights(&self, buffer: &GpuBuffer, at: u64, data: &[u8]) {
-        self.send(buffer, at, data);
+        if data.is_empty() || self.check().is_err() {
+            return;
+        }
+        self.queue.write_buffer(buffer.raw(), at, data);
         let unsent = self.unsent.fetch_add(data.len() as u64, Ordering::Relaxed);
         if unsent + data.len() as u64 > UNSENT {
             self.unsent.store(0, Ordering::Relaxed);
@@ -276,14 +271,14 @@ impl Gpu {
     /// Submits recorded work; returns a handle to wait for.
     ///
     /// # Errors
-    /// [`GpuError::Lost`] if the device is already lost.
+    /// [`GpuError::Lost`] if the device is lost.
     pub(super) fn submit(
         &self,
         work: wgpu::CommandBuffer,
     ) -> Result<wgpu::SubmissionIndex, GpuError> {
         self.check()?;
         let submission = self.queue.submit([work]);
-        self.traffic.submitted();
+        self.traffic.add(Traffic { submissions: 1, ..Traffic::default() });
         self.check()?;
         Ok(submission)
     }
@@ -299,9 +294,7 @@ impl Gpu {
         landing: GpuBuffer,
         bytes: u64,
     ) -> Result<Reading, GpuError> {
-        self.check()?;
-        let submission = self.queue.submit([work]);
-        self.traffic.submitted();
+        let submission = self.submit(work)?;
         let (answer, mapped) = mpsc::channel();
         let slice = landing.raw().slice(..bytes);
         slice.map_async(wgpu::MapMode::Read, move |result| _ = answer.send(result));
@@ -327,7 +320,7 @@ impl Gpu {
         let data = view.to_vec();
         drop(view);
         landing.raw().unmap();
-        self.traffic.came_down(bytes);
+        self.traffic.add(Traffic { down: bytes, ..Traffic::default() });
         self.check()?;
         self.landings.lock().unwrap_or_else(PoisonError::into_inner).push(landing);
         Ok(data)

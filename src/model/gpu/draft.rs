@@ -4,11 +4,14 @@
 use std::sync::Arc;
 
 use super::device::Gpu;
+use super::layers::load_blocks;
 use super::model::{GpuModel, Logits};
+use super::places::PassRows;
 use crate::kernels::{Matrix, TreeMask};
 use crate::model::cpu::packer::Packer;
 use crate::model::in_flight::{Bounds, RowsInFlight, SLOTS};
 use crate::model::taps::Taps;
+use crate::model::target::check_runnable;
 use crate::model::weights::EMBEDDING;
 use crate::model::{
     DraftRow, LoadError, LoadRequest, Progress, SmallLm, TargetError, TrafficMeter,
@@ -38,33 +41,34 @@ impl GpuDraft {
             Packer::new(request.source, &request.pool, 1, progress);
         let embedding = packer.matrix(EMBEDDING, [config.vocab, config.hidden], None)?;
         drop(packer);
-        let model = GpuModel::load(gpu, request, Arc::new(embedding), SLOTS, progress)?;
+        let blocks = load_blocks(gpu, config.layers, request, SLOTS, progress)?;
+        let model = GpuModel::around(blocks, request, Arc::new(embedding), progress)?;
         Ok(Self { model, flight: RowsInFlight::default(), logits: Vec::new() })
     }
 
     fn bounds(&self) -> Bounds {
         let vocab = self.vocab();
         let capacity = self.capacity();
-        Bounds { vocab, capacity, slots: self.model.blocks.slots(), len: self.len() }
+        Bounds { vocab, capacity, slots: self.model.blocks.cache.slots(), len: self.len() }
     }
 
     /// Runs a row for each of `tokens` on `mask`, whose paths begin after the committed positions.
     fn pass(&mut self, tokens: &[u32], mask: &TreeMask, logits: Logits) -> Result<(), TargetError> {
         let depth = |row: usize| self.len() + mask.visible(row).len() - 1;
         let positions: Vec<usize> = (0..tokens.len()).map(depth).collect();
-        let nothing = (&mut [][..], &mut Taps::none());
-        self.logits = self.model.pass(tokens, (&positions, mask), nothing, logits)?;
+        let rows = PassRows { positions: &positions, mask, first: 0 };
+        self.logits = self.model.pass(tokens, rows, &mut [], &mut Taps::none(), logits)?;
         Ok(())
     }
 }
 
 impl SmallLm for GpuDraft {
     fn describe(&self) -> String {
-        format!("{} on {}", self.model.format(), self.model.blocks.gpu().name())
+        format!("{} on {}", self.model.format(), self.model.blocks.gpu.name())
     }
 
     fn vocab(&self) -> usize {
-        self.model.config.vocab
+        self.model.blocks.config.vocab
     }
 
     fn capacity(&self) -> usize {
@@ -72,22 +76,23 @@ impl SmallLm for GpuDraft {
     }
 
     fn room(&self) -> usize {
-        self.model.blocks.slots() - self.len() - self.flight.count()
+        self.model.blocks.cache.slots() - self.len() - self.flight.count()
     }
 
     fn len(&self) -> usize {
-        self.model.blocks.len()
+        self.model.blocks.cache.len()
     }
 
     fn read(&mut self, tokens: &[u32]) -> Result<&[f32], TargetError> {
         if tokens.is_empty() {
             return Ok(&[]);
         }
-        self.bounds().check(tokens.iter().copied(), Some(self.len() + tokens.len() - 1))?;
+        let needed = self.len() + tokens.len();
+        check_runnable(tokens.iter().copied(), self.vocab(), needed, self.capacity())?;
         let count = tokens.len();
         self.pass(tokens, &TreeMask::causal(count), Logits::Last)?;
         self.flight.clear();
-        self.model.blocks.commit(&(0..count).collect::<Vec<_>>());
+        self.model.blocks.cache.commit(&(0..count).collect::<Vec<_>>());
         Ok(&self.logits)
     }
 
@@ -106,14 +111,14 @@ impl SmallLm for GpuDraft {
         if !path.is_empty() {
             // The rows after the moved path are in flight again.
             let len = self.len() + path.len();
-            self.model.blocks.commit(&[path, &stay].concat());
-            self.model.blocks.leave_in_flight(len);
+            self.model.blocks.cache.commit(&[path, &stay].concat());
+            self.model.blocks.cache.leave_in_flight(len);
         }
         stay
     }
 
     fn truncate(&mut self, len: usize) {
-        self.model.blocks.truncate(len);
+        self.model.blocks.cache.truncate(len);
         self.flight.clear();
     }
 
@@ -122,6 +127,6 @@ impl SmallLm for GpuDraft {
     }
 
     fn traffic(&self) -> Option<TrafficMeter> {
-        Some(self.model.blocks.gpu().traffic_meter())
+        Some(self.model.blocks.gpu.traffic_meter())
     }
 }

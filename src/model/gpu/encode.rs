@@ -5,7 +5,7 @@
 use half::f16;
 
 use super::kernels::ShaderLayout;
-use crate::kernels::{Format, Matrix, PackError, Pool};
+use crate::kernels::{Format, Matrix, PackError, Pool, checked_row};
 
 /// How the device stores a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,23 +35,25 @@ impl Encoding {
         self.layout == ShaderLayout::F16 && format != Format::F16
     }
 
+    /// Bits of a weight, and how many floats each run of columns has in addition.
+    fn sizes(self) -> (usize, usize) {
+        match self.layout {
+            ShaderLayout::F32 => (32, 0),
+            ShaderLayout::F16 | ShaderLayout::BF16 => (16, 0),
+            ShaderLayout::Eight => (8, 1),
+            ShaderLayout::EightMin => (8, 2),
+            ShaderLayout::Four => (4, 2),
+        }
+    }
+
     /// Bytes of a row's codes, or of its floats.
     pub(super) fn code_bytes(self, columns: usize) -> usize {
-        match self.layout {
-            ShaderLayout::F32 => 4 * columns,
-            ShaderLayout::F16 | ShaderLayout::BF16 => 2 * columns,
-            ShaderLayout::Eight | ShaderLayout::EightMin => columns,
-            ShaderLayout::Four => columns / 2,
-        }
+        columns * self.sizes().0 / 8
     }
 
     /// Bytes of a row's scales and minima.
     pub(super) fn scale_bytes(self, columns: usize) -> usize {
-        match self.layout {
-            ShaderLayout::F32 | ShaderLayout::F16 | ShaderLayout::BF16 => 0,
-            ShaderLayout::Eight => 4 * (columns / self.run),
-            ShaderLayout::EightMin | ShaderLayout::Four => 8 * (columns / self.run),
-        }
+        4 * self.sizes().1 * (columns / self.run.max(1))
     }
 
     /// The logarithm to base 2 of how many groups of eight columns share a scale.
@@ -73,9 +75,14 @@ pub(super) fn encode(
     let encoding = Encoding::of(format);
     let code_bytes = encoding.code_bytes(columns);
     let scale_bytes = encoding.scale_bytes(columns);
+    checked_row(format, rows, columns, file.len())?;
     let mut codes = vec![0; rows * code_bytes];
-    if encoding.widens(format) {
-        let matrix = Matrix::pack(format, rows, columns, file, pool)?;
+    if scale_bytes == 0 && !encoding.widens(format) {
+        codes.copy_from_slice(file);
+        return Ok((codes, Vec::new()));
+    }
+    let matrix = Matrix::pack(format, rows, columns, file, pool)?;
+    if scale_bytes == 0 {
         pool.chunks(&mut codes, code_bytes, |i, to| {
             let mut values = vec![0.0; columns];
             matrix.row(i, &mut values);
@@ -85,173 +92,45 @@ pub(super) fn encode(
         });
         return Ok((codes, Vec::new()));
     }
-    let inputs = columns;
-    let outputs = rows;
-    let row_bytes = format.row_bytes(columns);
-    let row_bytes =
-        row_bytes.ok_or(PackError::RowLength { format, inputs, block: format.block() })?;
-    let expected = row_bytes * rows;
-    if file.len() != expected {
-        return Err(PackError::Bytes { format, outputs, inputs, expected, got: file.len() });
-    }
-    let row = |i: usize| &file[i * row_bytes..(i + 1) * row_bytes];
-    if scale_bytes == 0 {
-        pool.chunks(&mut codes, code_bytes, |i, to| to.copy_from_slice(row(i)));
-        return Ok((codes, Vec::new()));
-    }
     let mut scales = vec![0; rows * scale_bytes];
-    pool.chunks(&mut codes, code_bytes, |i, to| {
-        let block = encoding.code_bytes(format.block());
-        each_block(format, row(i), to, block, |found, to| match encoding.layout {
-            ShaderLayout::Four => {
-                for (to, pair) in to.iter_mut().zip(found.codes.chunks_exact(2)) {
-                    *to = pair[0] | pair[1] << 4;
-                }
-            }
-            _ => to.copy_from_slice(&found.codes[..to.len()]),
-        });
-    });
-    pool.chunks(&mut scales, scale_bytes, |i, to| {
-        let block = encoding.scale_bytes(format.block());
-        each_block(format, row(i), to, block, |found, to| {
-            let with_minimum = encoding.layout != ShaderLayout::Eight;
-            let values = found.scales.iter().flat_map(|&(scale, minimum)| {
-                [Some(scale), with_minimum.then_some(minimum)].into_iter().flatten()
-            });
-            for (to, value) in to.chunks_exact_mut(4).zip(values) {
-                to.copy_from_slice(&value.to_le_bytes());
-            }
-        });
+    let mut both: Vec<_> =
+        codes.chunks_exact_mut(code_bytes).zip(scales.chunks_exact_mut(scale_bytes)).collect();
+    pool.chunks(&mut both, 1, |i, both| {
+        for (codes, scales) in both {
+            encoding.put(format, &matrix, i, codes, scales);
+        }
     });
     Ok((codes, scales))
 }
 
-fn each_block(
-    format: Format,
-    row: &[u8],
-    to: &mut [u8],
-    size: usize,
-    mut put: impl FnMut(&Decoded, &mut [u8]),
-) {
-    let mut found = Decoded { codes: [0; 256], scales: [(0.0, 0.0); 16] };
-    for (block, to) in row.chunks_exact(format.block_bytes()).zip(to.chunks_exact_mut(size)) {
-        found.read(format, block);
-        put(&found, to);
-    }
-}
-
-/// A block as codes, with a scale and a minimum for each run: a weight is code · scale − minimum.
-struct Decoded {
-    /// Signed codes are stored as their bits.
-    codes: [u8; 256],
-    scales: [(f32, f32); 16],
-}
-
-impl Decoded {
-    fn read(&mut self, format: Format, block: &[u8]) {
-        let half = |at: usize| f16::from_le_bytes([block[at], block[at + 1]]).to_f32();
-        match format {
-            Format::Q8_0 => {
-                self.scales[0].0 = half(0);
-                self.codes[..32].copy_from_slice(&block[2..34]);
+impl Encoding {
+    /// Writes row `i` of a matrix with scales.
+    fn put(self, format: Format, matrix: &Matrix, i: usize, codes: &mut [u8], scales: &mut [u8]) {
+        let columns = format.block();
+        // The shaders read 4-bit codes without a sign, so the zero point is in the minimum.
+        let zero = if format == Format::Q4_0 { 8 } else { 0 };
+        let with_minimum = self.sizes().1 == 2;
+        let mut codes = codes.chunks_exact_mut(self.code_bytes(columns));
+        let mut scales = scales.chunks_exact_mut(self.scale_bytes(columns));
+        matrix.codes(i, &mut |block| {
+            let (Some(codes), Some(scales)) = (codes.next(), scales.next()) else { return };
+            let code = |i: usize| (block.codes[i] + zero) as u8;
+            for (i, to) in codes.iter_mut().enumerate() {
+                *to = match self.layout {
+                    ShaderLayout::Four => code(2 * i) | code(2 * i + 1) << 4,
+                    _ => code(i),
+                };
             }
-            Format::Q4_0 => {
-                // (code − 8) · scale.
-                self.scales[0] = (half(0), 8.0 * half(0));
-                self.halves(0, &block[2..18]);
+            let runs = (0..columns).step_by(self.run).map(|column| column / 16);
+            let values = runs.flat_map(|run| {
+                let scale = block.scales[run];
+                let minimum = if zero > 0 { f32::from(zero) * scale } else { block.minima[run] };
+                [Some(scale), with_minimum.then_some(minimum)].into_iter().flatten()
+            });
+            for (to, value) in scales.chunks_exact_mut(4).zip(values) {
+                to.copy_from_slice(&value.to_le_bytes());
             }
-            Format::Q4_1 => {
-                self.scales[0] = (half(0), -half(2));
-                self.halves(0, &block[4..20]);
-            }
-            Format::Q5_0 => {
-                self.scales[0].0 = half(0);
-                self.halves(0, &block[6..22]);
-                self.fifth(&block[2..6]);
-                for code in self.codes[..32].iter_mut() {
-                    *code = code.wrapping_sub(16);
-                }
-            }
-            Format::Q5_1 => {
-                self.scales[0] = (half(0), -half(2));
-                self.halves(0, &block[8..24]);
-                self.fifth(&block[4..8]);
-            }
-            Format::Q4K => {
-                self.six_bit_scales(block);
-                for (i, bytes) in block[16..144].chunks_exact(32).enumerate() {
-                    self.wide_halves(64 * i, bytes);
-                }
-            }
-            Format::Q5K => {
-                self.six_bit_scales(block);
-                for (i, bytes) in block[48..176].chunks_exact(32).enumerate() {
-                    self.wide_halves(64 * i, bytes);
-                }
-                for (column, code) in self.codes.iter_mut().enumerate() {
-                    *code |= (block[16 + column % 32] >> (column / 32) & 1) << 4;
-                }
-            }
-            Format::Q6K => {
-                let d = half(208);
-                for (run, scale) in block[192..208].iter().enumerate() {
-                    self.scales[run].0 = d * f32::from(*scale as i8);
-                }
-                for (column, code) in self.codes.iter_mut().enumerate() {
-                    // Halves of 128 columns, in quarters of 32.
-                    let part = column / 128;
-                    let quarter = column / 32 % 4;
-                    let i = column % 32;
-                    let low = block[64 * part + 32 * (quarter % 2) + i] >> (4 * (quarter / 2)) & 15;
-                    let high = block[128 + 32 * part + i] >> (2 * quarter) & 3;
-                    *code = (low | high << 4).wrapping_sub(32);
-                }
-            }
-            // It has no codes, so `encode` never gets here.
-            _ => {}
-        }
-    }
-
-    /// 32 columns: low halves of 16 bytes, then the high ones.
-    fn halves(&mut self, first: usize, bytes: &[u8]) {
-        for (i, byte) in bytes.iter().enumerate() {
-            self.codes[first + i] = byte & 15;
-            self.codes[first + 16 + i] = byte >> 4;
-        }
-    }
-
-    /// 64 columns: low halves of 32 bytes, then the high ones.
-    fn wide_halves(&mut self, first: usize, bytes: &[u8]) {
-        for (i, byte) in bytes.iter().enumerate() {
-            self.codes[first + i] = byte & 15;
-            self.codes[first + 32 + i] = byte >> 4;
-        }
-    }
-
-    /// The fifth bits of 32 columns.
-    fn fifth(&mut self, bytes: &[u8]) {
-        for (column, code) in self.codes[..32].iter_mut().enumerate() {
-            *code |= (bytes[column / 8] >> (column % 8) & 1) << 4;
-        }
-    }
-
-    /// The eight scales and minima of six bits of a Q4_K or Q5_K block.
-    fn six_bit_scales(&mut self, block: &[u8]) {
-        let half = |at: usize| f16::from_le_bytes([block[at], block[at + 1]]).to_f32();
-        let d = half(0);
-        let dmin = half(2);
-        let packed = &block[4..16];
-        for j in 0..8 {
-            let (scale, minimum) = if j < 4 {
-                (packed[j] & 63, packed[j + 4] & 63)
-            } else {
-                (
-                    packed[j + 4] & 15 | packed[j - 4] >> 6 << 4,
-                    packed[j + 4] >> 4 | packed[j] >> 6 << 4,
-                )
-            };
-            self.scales[j] = (d * f32::from(scale), dmin * f32::from(minimum));
-        }
+        });
     }
 }
 

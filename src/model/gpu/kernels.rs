@@ -1,7 +1,8 @@
 //! The shaders and their pipelines, each compiled when it is first used. It must not depend on what
 //! buffers hold.
 
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 
 use wgpu::{BindGroupLayout, ComputePipeline, Device};
 
@@ -14,7 +15,7 @@ pub(super) const WORDS: usize = 12;
 pub(super) const IMMEDIATE_BYTES: u32 = 4 * WORDS as u32;
 
 /// How the device stores the weights of a product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::model) enum ShaderLayout {
     /// 32-bit floats.
     F32,
@@ -31,7 +32,7 @@ pub(in crate::model) enum ShaderLayout {
 }
 
 /// What the device can run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::model) enum Shader {
     /// A product with weights in a layout.
     Product(ShaderLayout),
@@ -53,8 +54,6 @@ pub(in crate::model) enum Shader {
     Rank,
 }
 
-const COUNT: usize = 17;
-
 impl ShaderLayout {
     fn source(self) -> &'static str {
         match self {
@@ -68,58 +67,40 @@ impl ShaderLayout {
     }
 }
 
+/// What a kernel is compiled from.
+struct ShaderSource {
+    /// The parts of its text.
+    parts: Vec<&'static str>,
+    /// How many buffers it reads; those that it writes come after them.
+    read: u32,
+    written: u32,
+}
+
 impl Shader {
-    fn number(self) -> usize {
-        let kv = |format: KvFormat| usize::from(format == KvFormat::F32);
-        match self {
-            Self::Product(layout) => layout as usize,
-            Self::Norm => 6,
-            Self::Rotate(format) => 7 + kv(format),
-            Self::Attention(format) => 9 + kv(format),
-            Self::Gated => 11,
-            Self::Blend => 12,
-            Self::Rows => 13,
-            Self::Keep(format) => 14 + kv(format),
-            Self::Rank => 16,
-        }
-    }
-
-    fn source(self) -> String {
-        let kv = |format: KvFormat, shader: &str| {
-            let cache = match format {
-                KvFormat::F16 => include_str!("shaders/cache_f16.wgsl"),
-                KvFormat::F32 => include_str!("shaders/cache_f32.wgsl"),
-            };
-            [cache, shader].concat()
+    fn source(self) -> ShaderSource {
+        let cache = |format: KvFormat| match format {
+            KvFormat::F16 => include_str!("shaders/cache_f16.wgsl"),
+            KvFormat::F32 => include_str!("shaders/cache_f32.wgsl"),
         };
-        match self {
+        let (parts, read, written) = match self {
             Self::Product(layout) => {
-                [layout.source(), include_str!("shaders/product.wgsl")].concat()
+                (vec![layout.source(), include_str!("shaders/product.wgsl")], 4, 1)
             }
-            Self::Norm => include_str!("shaders/norm.wgsl").to_owned(),
-            Self::Rotate(format) => kv(format, include_str!("shaders/rotate.wgsl")),
-            Self::Attention(format) => kv(format, include_str!("shaders/attention.wgsl")),
-            Self::Gated => include_str!("shaders/gated.wgsl").to_owned(),
-            Self::Blend => include_str!("shaders/blend.wgsl").to_owned(),
-            Self::Rows => include_str!("shaders/rows.wgsl").to_owned(),
-            Self::Keep(format) => kv(format, include_str!("shaders/keep.wgsl")),
-            Self::Rank => include_str!("shaders/rank.wgsl").to_owned(),
-        }
-    }
-
-    /// Its buffers: how many are read, then how many are written.
-    fn bindings(self) -> (u32, u32) {
-        match self {
-            Self::Product(_) => (4, 1),
-            Self::Norm | Self::Blend | Self::Rows => (2, 1),
-            Self::Rotate(_) => (4, 2),
-            Self::Attention(_) => (3, 1),
-            Self::Gated | Self::Keep(_) | Self::Rank => (1, 1),
-        }
+            Self::Norm => (vec![include_str!("shaders/norm.wgsl")], 2, 1),
+            Self::Rotate(kv) => (vec![cache(kv), include_str!("shaders/rotate.wgsl")], 4, 2),
+            Self::Attention(kv) => (vec![cache(kv), include_str!("shaders/attention.wgsl")], 3, 1),
+            Self::Gated => (vec![include_str!("shaders/gated.wgsl")], 1, 1),
+            Self::Blend => (vec![include_str!("shaders/blend.wgsl")], 2, 1),
+            Self::Rows => (vec![include_str!("shaders/rows.wgsl")], 2, 1),
+            Self::Keep(kv) => (vec![cache(kv), include_str!("shaders/keep.wgsl")], 1, 1),
+            Self::Rank => (vec![include_str!("shaders/rank.wgsl")], 1, 1),
+        };
+        ShaderSource { parts, read, written }
     }
 }
 
 /// A compiled kernel.
+#[derive(Clone)]
 pub(super) struct Pipeline {
     pub(super) raw: ComputePipeline,
     pub(super) layout: BindGroupLayout,
@@ -127,20 +108,19 @@ pub(super) struct Pipeline {
 
 /// The kernels used so far.
 #[derive(Default)]
-pub(super) struct Kernels {
-    compiled: [OnceLock<Pipeline>; COUNT],
-}
+pub(super) struct Kernels(Mutex<HashMap<Shader, Pipeline>>);
 
 impl Kernels {
     /// The kernel, compiled at its first use.
-    pub(super) fn get(&self, device: &Device, kernel: Shader) -> &Pipeline {
-        self.compiled[kernel.number()].get_or_init(|| compile(device, kernel))
+    pub(super) fn get(&self, device: &Device, kernel: Shader) -> Pipeline {
+        let mut compiled = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        compiled.entry(kernel).or_insert_with(|| compile(device, kernel)).clone()
     }
 }
 
 fn compile(device: &Device, kernel: Shader) -> Pipeline {
     let label = format!("{kernel:?}");
-    let (read, written) = kernel.bindings();
+    let ShaderSource { parts, read, written } = kernel.source();
     let entries: Vec<wgpu::BindGroupLayoutEntry> = (0..read + written)
         .map(|binding| wgpu::BindGroupLayoutEntry {
             binding,
@@ -159,7 +139,7 @@ fn compile(device: &Device, kernel: Shader) -> Pipeline {
     });
     let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
         label: Some(&label),
-        source: wgpu::ShaderSource::Wgsl(kernel.source().into()),
+        source: wgpu::ShaderSource::Wgsl(parts.concat().into()),
     });
     let pipeline_layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
         label: Some(&label),

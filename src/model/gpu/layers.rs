@@ -1,12 +1,14 @@
 //! A model's blocks on the device, from the checkpoint's tensors, and the first of them run before
 //! the CPU's (method.md, Split target). It must not depend on what runs the other blocks.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::block::{BlockShape, GpuBlocks};
+use super::buffer::GpuBuffer;
 use super::device::{Gpu, bytes_of, floats_of};
 use super::error::GpuError;
-use super::matrix::{Fill, GpuMatrix, HostMatrix, UploadError};
+use super::matrix::{CodePlace, EncodedMatrix, HostCodes, MatrixPlace, UploadError};
 use super::places::PassRows;
 use super::step::PassRecorder;
 use super::streamed::StreamedWeights;
@@ -15,7 +17,7 @@ use crate::model::cpu::packer::{Packer, Unpacked};
 use crate::model::lower::Lower;
 use crate::model::taps::Taps;
 use crate::model::weights::{WeightError, WeightSource};
-use crate::model::{Config, LoadError, LoadRequest, Progress, TargetError, TrafficMeter};
+use crate::model::{Config, LoadError, LoadRequest, Progress, TargetError};
 
 /// The number of rows in a pass that computes logits, which are by far its widest rows.
 pub(super) const ROWS: usize = 64;
@@ -33,100 +35,44 @@ impl From<GpuError> for TargetError {
     }
 }
 
-/// The first blocks of a target on a device.
-pub(in crate::model) struct GpuLayers {
-    blocks: GpuBlocks,
-    hidden: usize,
-}
-
-impl GpuLayers {
-    /// Puts the first `layers` blocks on `gpu`.
-    ///
-    /// # Errors
-    /// [`LoadError::Device`] if the device has no room or no kernels for such blocks;
-    /// [`LoadError::Weights`].
-    pub(in crate::model) fn load(
-        gpu: &Arc<Gpu>,
-        layers: usize,
-        request: &LoadRequest<'_>,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Self, LoadError> {
-        check_count(layers, request.config)?;
-        let blocks = load_blocks(gpu, layers, request, 0, progress)?;
-        Ok(Self { blocks, hidden: request.config.hidden })
+/// Puts as many of the first `layers` blocks on `gpu` as fit with `spare` bytes left, and says why
+/// not all of them fit.
+///
+/// # Errors
+/// [`LoadError::Device`] if none fits, or the device has no kernels for such blocks;
+/// [`LoadError::Weights`].
+pub(in crate::model) fn load_fitting(
+    gpu: &Arc<Gpu>,
+    layers: usize,
+    spare: u64,
+    request: &LoadRequest<'_>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(GpuBlocks, Option<LoadError>), LoadError> {
+    let config = request.config;
+    if layers >= config.layers {
+        // The last block stays on the CPU, with the norm and the LM head.
+        let most = config.layers.saturating_sub(1);
+        let all = config.layers;
+        let reason = format!("at most {most} of its {all} blocks can run outside the CPU");
+        return Err(LoadError::Device { layers, reason });
     }
-
-    /// Puts as many of the first `layers` blocks on `gpu` as fit with `spare` bytes left, and says
-    /// why not all of them fit.
-    ///
-    /// # Errors
-    /// As for [`Self::load`] if none fits.
-    pub(in crate::model) fn load_fitting(
-        gpu: &Arc<Gpu>,
-        layers: usize,
-        spare: u64,
-        request: &LoadRequest<'_>,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<(Self, Option<LoadError>), LoadError> {
-        check_count(layers, request.config)?;
-        let (mut blocks, refused) = fill_blocks(gpu, layers, request, 0, progress)?;
-        let hidden = request.config.hidden;
-        let pass = PASS_ROWS * 4 * (blocks.rows() * hidden) as u64;
-        let full = |error: GpuError| LoadError::Device { layers, reason: error.to_string() };
-        let Some(error) = refused.or_else(|| gpu.check_room(pass).err().map(full)) else {
-            return Ok((Self { blocks, hidden }, None));
-        };
-        while blocks.count() > 0 && gpu.check_room(spare.saturating_add(pass)).is_err() {
-            blocks.keep_first(blocks.count() - 1);
-        }
-        match blocks.count() {
-            0 => Err(error),
-            _ => Ok((Self { blocks, hidden }, Some(error))),
-        }
+    let (mut blocks, refused) = fill_blocks(gpu, layers, request, 0, progress)?;
+    let pass = PASS_ROWS * 4 * (blocks.rows * config.hidden) as u64;
+    let full = |error: GpuError| LoadError::Device { layers, reason: error.to_string() };
+    let Some(error) = refused.or_else(|| gpu.check_room(pass).err().map(full)) else {
+        return Ok((blocks, None));
+    };
+    while blocks.count() > 0 && gpu.check_room(spare.saturating_add(pass)).is_err() {
+        blocks.keep_first(blocks.count() - 1);
     }
-
-    /// Bytes of weights and caches on the device.
-    pub(in crate::model) fn bytes(&self) -> u64 {
-        self.blocks.bytes()
-    }
-
-    pub(in crate::model) fn traffic(&self) -> TrafficMeter {
-        self.blocks.gpu().traffic_meter()
-    }
-
-    /// How many blocks are there.
-    pub(in crate::model) fn count(&self) -> usize {
-        self.blocks.count()
-    }
-
-    fn run(
-        &mut self,
-        stream: &mut [f32],
-        positions: &[usize],
-        mask: &TreeMask,
-        taps: &mut Taps<'_>,
-    ) -> Result<(), GpuError> {
-        let hidden = self.hidden;
-        let mut tapped = Tapped::below(self.blocks.count(), taps);
-        let gpu = Arc::clone(self.blocks.gpu());
-        let most = self.blocks.rows();
-        for (slice, positions) in positions.chunks(most).enumerate() {
-            let first = slice * most;
-            let rows = &mut stream[first * hidden..(first + positions.len()) * hidden];
-            gpu.write(self.blocks.stream(), 0, &bytes_of(rows));
-            let mut recorder = PassRecorder::new(&gpu);
-            tapped.record(&mut self.blocks, PassRows { positions, mask, first }, &mut recorder)?;
-            let own = (self.blocks.stream(), 0, rows.len());
-            let read = floats_of(&tapped.submit_and_read(recorder, &[own], rows.len())?);
-            rows.copy_from_slice(&read[..rows.len()]);
-            tapped.keep(&read[rows.len()..], rows.len());
-        }
-        tapped.give(taps);
-        Ok(())
+    match blocks.count() {
+        0 => Err(error),
+        _ => Ok((blocks, Some(error))),
     }
 }
 
-impl Lower for GpuLayers {
+/// A target's first blocks, run before the CPU's.
+impl Lower for GpuBlocks {
     fn pass(
         &mut self,
         stream: &mut [f32],
@@ -134,15 +80,31 @@ impl Lower for GpuLayers {
         mask: &TreeMask,
         taps: &mut Taps<'_>,
     ) -> Result<(), TargetError> {
-        Ok(self.run(stream, positions, mask, taps)?)
+        let hidden = self.config.hidden;
+        let mut tapped = Tapped::below(self.count(), taps);
+        let gpu = Arc::clone(&self.gpu);
+        let most = self.rows;
+        for (slice, positions) in positions.chunks(most).enumerate() {
+            let first = slice * most;
+            let rows = &mut stream[first * hidden..(first + positions.len()) * hidden];
+            gpu.write(&self.buffers.stream, 0, &bytes_of(rows));
+            let mut recorder = PassRecorder::new(&gpu);
+            tapped.record(self, PassRows { positions, mask, first }, &mut recorder)?;
+            let own = (&self.buffers.stream, 0, rows.len());
+            let read = floats_of(&tapped.submit_and_read(recorder, &[own], rows.len())?);
+            rows.copy_from_slice(&read[..rows.len()]);
+            tapped.keep(&read[rows.len()..], rows.len());
+        }
+        tapped.give(taps);
+        Ok(())
     }
 
     fn commit(&mut self, path: &[usize]) {
-        self.blocks.commit(path);
+        self.cache.commit(path);
     }
 
     fn truncate(&mut self, len: usize) {
-        self.blocks.truncate(len);
+        self.cache.truncate(len);
     }
 }
 
@@ -154,18 +116,8 @@ fn rows_of(gpu: &Gpu, config: &Config, most: usize) -> usize {
     (fit / ROWS * ROWS).clamp(ROWS, most)
 }
 
-/// Checks that the last block stays on the CPU, with the norm and the LM head.
-fn check_count(layers: usize, config: &Config) -> Result<(), LoadError> {
-    if layers < config.layers {
-        return Ok(());
-    }
-    let most = config.layers.saturating_sub(1);
-    let reason = format!("at most {most} of its {} blocks can run outside the CPU", config.layers);
-    Err(LoadError::Device { layers, reason })
-}
-
 /// The first `count` blocks of a model, with `in_flight` cache slots after the request's positions.
-pub(super) fn load_blocks(
+pub(in crate::model) fn load_blocks(
     gpu: &Arc<Gpu>,
     count: usize,
     request: &LoadRequest<'_>,
@@ -191,11 +143,12 @@ fn fill_blocks(
     let shape = BlockShape { rows: rows_of(gpu, config, SLICE), capacity, slots, kv };
     let mut blocks = GpuBlocks::new(gpu, config, 0, shape).map_err(failed)?;
     let total = Packer::count(config, 0..count);
-    let mut packer = uploader(gpu, source, pool, total, progress);
+    let mut packer = encoder::<MatrixPlace>(gpu, source, pool, total, progress);
     let mut put = |blocks: &mut GpuBlocks, index| {
-        blocks.add_cache().map_err(failed)?;
+        blocks.cache.add(gpu).map_err(failed)?;
         let layer = packer.layer(config, index).map_err(|error| of_device(count, error))?;
-        blocks.push(layer, None).map_err(failed)
+        let matrices = layer.matrices().into_iter().cloned().collect();
+        blocks.push(&layer, matrices, None).map_err(failed)
     };
     for index in 0..count {
         match put(&mut blocks, index) {
@@ -212,7 +165,7 @@ fn fill_blocks(
 
 /// All blocks of a model, with their weights in main memory. The device holds the keys and values
 /// of `kept` blocks: all blocks, or only the one being computed.
-pub(super) fn stream_blocks(
+pub(in crate::model) fn stream_blocks(
     gpu: &Arc<Gpu>,
     kept: usize,
     request: &LoadRequest<'_>,
@@ -224,56 +177,38 @@ pub(super) fn stream_blocks(
     let rows = rows_of(gpu, config, STREAMED_SLICE);
     let shape = BlockShape { rows, capacity, slots: capacity, kv };
     let mut blocks = GpuBlocks::new(gpu, config, kept, shape).map_err(failed)?;
-    let make = |unpacked: &Unpacked<'_>| {
-        let matrix = made(source, unpacked, &mut |fill| {
-            HostMatrix::encode(gpu, unpacked.format(), unpacked.shape(), pool, fill)
-        })?;
-        let bytes = matrix.bytes();
-        Ok((matrix, bytes))
-    };
     let total = Packer::count(config, 0..layers);
-    let mut packer = Packer::making(source, Box::new(make), total, progress);
+    let mut packer = encoder::<HostCodes>(gpu, source, pool, total, progress);
     let all = (0..layers).map(|index| packer.layer(config, index));
     let all = all.collect::<Result<Vec<_>, _>>().map_err(|error| of_device(layers, error))?;
     drop(packer);
-    let (weights, all) = StreamedWeights::new(gpu, all).map_err(failed)?;
-    for layer in all {
-        blocks.push(layer, None).map_err(failed)?;
-    }
-    blocks.stream_from(weights);
+    let weights = StreamedWeights::new(gpu, all).map_err(failed)?;
+    blocks.push_streamed(weights).map_err(failed)?;
     Ok(blocks)
 }
 
-/// Makes a tensor in one of the forms that the shaders read.
-fn made<M>(
-    source: &dyn WeightSource,
-    unpacked: &Unpacked<'_>,
-    make: &mut dyn FnMut(Fill<'_>) -> Result<M, UploadError>,
-) -> Result<M, WeightError> {
-    let mut fill =
-        |rows: std::ops::Range<usize>, file: &mut Vec<u8>| Ok(unpacked.append_rows(rows, file)?);
-    if source.scale(unpacked.name()) != 1.0 {
-        let told = "the GPU kernels do not support one scale per tensor (NVFP4)";
-        return Err(unpacked.not_taken(told.to_owned()));
-    }
-    make(&mut fill).map_err(|error| match error {
-        UploadError::Pack(error) => unpacked.refused(source, error),
-        other => unpacked.not_taken(other.to_string()),
-    })
-}
-
-/// Puts matrix after matrix on a device.
-pub(super) fn uploader<'a>(
+/// Encodes matrix after matrix for a device, there or in main memory.
+pub(super) fn encoder<'a, P: CodePlace>(
     gpu: &'a Gpu,
     source: &'a dyn WeightSource,
     pool: &'a Pool,
     total: usize,
     progress: &'a mut dyn FnMut(Progress),
-) -> Packer<'a, GpuMatrix> {
+) -> Packer<'a, EncodedMatrix<P>> {
     let make = move |unpacked: &Unpacked<'_>| {
-        let matrix = made(source, unpacked, &mut |fill| {
-            GpuMatrix::upload(gpu, unpacked.format(), unpacked.shape(), pool, fill)
-        })?;
+        if source.scale(unpacked.name) != 1.0 {
+            let told = "the GPU kernels do not support one scale per tensor (NVFP4)";
+            return Err(unpacked.not_taken(told.to_owned()));
+        }
+        let mut fill =
+            |rows: Range<usize>, file: &mut Vec<u8>| Ok(unpacked.append_rows(rows, file)?);
+        let format = unpacked.tensor.format;
+        let matrix = EncodedMatrix::encode(gpu, format, unpacked.shape, pool, &mut fill).map_err(
+            |error| match error {
+                UploadError::Pack(error) => unpacked.refused(source, error),
+                other => unpacked.not_taken(other.to_string()),
+            },
+        )?;
         let bytes = matrix.bytes();
         Ok((matrix, bytes))
     };
@@ -293,7 +228,7 @@ pub(super) struct Tapped {
     /// The states before the end of the blocks, and what has been read of each so far.
     states: Vec<(usize, Vec<f32>)>,
     /// Where they wait for the end of a pass.
-    waiting: Vec<super::GpuBuffer>,
+    waiting: Vec<GpuBuffer>,
 }
 
 impl Tapped {
@@ -311,13 +246,13 @@ impl Tapped {
         recorder: &mut PassRecorder<'_>,
     ) -> Result<(), GpuError> {
         while self.waiting.len() < self.states.len() {
-            self.waiting.push(blocks.gpu().buffer(blocks.stream().bytes())?);
+            self.waiting.push(blocks.gpu.buffer(blocks.buffers.stream.bytes())?);
         }
         let at = blocks.begin(rows, recorder)?;
         for block in 0..blocks.count() {
             if let Some(i) = self.states.iter().position(|(state, _)| *state == block) {
-                let floats = rows.positions.len() * blocks.hidden();
-                recorder.copy((blocks.stream(), 0), (&self.waiting[i], 0), floats);
+                let floats = rows.positions.len() * blocks.config.hidden;
+                recorder.copy(&blocks.buffers.stream, 0, &self.waiting[i], 0, floats);
             }
             blocks.run(block, recorder, at)?;
         }
@@ -328,7 +263,7 @@ impl Tapped {
     pub(super) fn submit_and_read(
         &self,
         recorder: PassRecorder<'_>,
-        parts: &[(&super::GpuBuffer, usize, usize)],
+        parts: &[(&GpuBuffer, usize, usize)],
         floats: usize,
     ) -> Result<Vec<u8>, GpuError> {
         let states = self.waiting.iter().map(|buffer| (buffer, 0, floats));

@@ -5,9 +5,10 @@
 //! From the bottom up: `error`, `traffic`, `device` (one open device with its counters), `buffer`,
 //! `kernels` (the shaders and their pipelines), `step` (a kernel with its buffers, and the
 //! recording of a pass), `probe` (how long transfers take), `encode` and `matrix` (weights as the
-//! device stores them), `norm`, `streamed` (weights sent in every pass), `cache`, `places`,
-//! `block_steps` (how one block runs), `block` (several blocks) and `scores`, `layers` (a target's
-//! first blocks), `prefill` (all blocks, only for prompts), `model` (a whole model) and `draft`.
+//! device stores them), `maker` (products, norms and other kernels as steps), `streamed` (weights
+//! sent in every pass), `cache`, `places`, `block_steps` (how one block runs), `block` (several
+//! blocks) and `scores`, `layers` (a target's first blocks), `prefill` (all blocks, only for
+//! prompts), `model` (a whole model) and `draft`.
 //!
 //! Exactness: every kernel computes a row's numbers in one order, independent of the other rows. So
 //! on one device a token's logits inside a tree have the bits of plain decoding. They differ
@@ -23,9 +24,9 @@ mod encode;
 mod error;
 mod kernels;
 mod layers;
+mod maker;
 mod matrix;
 mod model;
-mod norm;
 mod places;
 mod prefill;
 mod probe;
@@ -41,12 +42,11 @@ pub(super) use device::{bytes_of, bytes_of_words, floats_of};
 pub use draft::GpuDraft;
 pub use error::GpuError;
 pub(super) use kernels::Shader;
-pub(super) use layers::{GpuLayers, STREAMED_SLICE};
-pub(super) use matrix::{GpuMatrix, GpuProduct, UploadError};
+pub(super) use layers::{STREAMED_SLICE, load_blocks, load_fitting, stream_blocks};
+pub(super) use maker::{GpuNorm, GpuProduct, StepMaker};
+pub(super) use matrix::{GpuMatrix, UploadError};
 pub(super) use model::GpuModel;
-pub(super) use norm::{NormColumns, norm_step};
 pub(super) use places::PassRows;
-pub(super) use prefill::GpuPrefill;
 pub(super) use scores::Scores;
-pub(super) use step::{PassRecorder, ShaderStep, Workgroups};
+pub(super) use step::{PassRecorder, ShaderStep};
 pub use traffic::{Traffic, TrafficMeter};

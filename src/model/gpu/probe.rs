@@ -20,17 +20,8 @@ impl Gpu {
     /// [`GpuError`] if the device is full, lost or hangs.
     pub(crate) fn measure_transfer(&self) -> Result<f64, GpuError> {
         let bytes = (SENT as u64).min(self.most_binding()) as usize;
-        let data = vec![1u8; bytes];
-        let buffer = self.buffer(bytes as u64)?;
-        let mut best = f64::INFINITY;
-        for _ in 0..TRIES {
-            let start = Instant::now();
-            self.write(&buffer, 0, &data);
-            // Its last word comes back when all of it has arrived.
-            PassRecorder::new(self).submit_and_read(&[(&buffer, bytes / 4 - 1, 1)])?;
-            best = best.min(start.elapsed().as_secs_f64());
-        }
-        Ok(bytes as f64 / best.max(f64::MIN_POSITIVE))
+        // Its last word comes back when all of it has arrived.
+        Ok(bytes as f64 / self.best_trip(bytes, TRIES)?.max(f64::MIN_POSITIVE))
     }
 
     /// Milliseconds of a submission that only answers, the shortest of a few.
@@ -38,14 +29,20 @@ impl Gpu {
     /// # Errors
     /// As for [`Self::measure_transfer`].
     pub(crate) fn measure_trip(&self) -> Result<f64, GpuError> {
-        let buffer = self.buffer(16)?;
+        Ok(self.best_trip(16, 4 * TRIES)? * 1e3)
+    }
+
+    /// Seconds until `bytes` bytes have been sent and the last word has come back.
+    fn best_trip(&self, bytes: usize, tries: usize) -> Result<f64, GpuError> {
+        let data = vec![1u8; bytes];
+        let buffer = self.buffer(bytes as u64)?;
         let mut best = f64::INFINITY;
-        for _ in 0..4 * TRIES {
+        for _ in 0..tries {
             let start = Instant::now();
-            self.write(&buffer, 0, &[1; 16]);
-            PassRecorder::new(self).submit_and_read(&[(&buffer, 0, 4)])?;
+            self.write(&buffer, 0, &data);
+            PassRecorder::new(self).submit_and_read(&[(&buffer, bytes / 4 - 1, 1)])?;
             best = best.min(start.elapsed().as_secs_f64());
         }
-        Ok(best * 1e3)
+        Ok(best)
     }
 }

@@ -8,8 +8,8 @@ use super::buffer::GpuBuffer;
 use super::device::{Gpu, floats_of};
 use super::error::GpuError;
 use super::kernels::Shader;
-use super::matrix::{GpuMatrix, GpuProduct};
-use super::norm::{NormColumns, norm_step};
+use super::maker::{GpuNorm, GpuProduct, StepMaker};
+use super::matrix::GpuMatrix;
 use super::step::{At, PassRecorder, ShaderStep, Workgroups};
 use crate::speculate::Ranking;
 
@@ -33,32 +33,29 @@ pub(in crate::model) struct Scores {
 }
 
 impl Scores {
-    /// Reads the stream of `blocks`, normed if a weight and an epsilon are given, with at most
-    /// `rows` rows.
+    /// Reads the stream of `blocks`, normed if a weight is given, with at most `rows` rows.
     ///
     /// # Errors
     /// [`GpuError`] if the device is full or lost.
     pub(in crate::model) fn new(
         blocks: &GpuBlocks,
         matrix: GpuMatrix,
-        norm: Option<(&GpuBuffer, f32)>,
+        norm: Option<&[f32]>,
         rows: usize,
     ) -> Result<Self, GpuError> {
-        let gpu = Arc::clone(blocks.gpu());
+        let gpu = Arc::clone(&blocks.gpu);
         let vocab = matrix.outputs();
-        let hidden = matrix.inputs();
         let logits = gpu.buffer(4 * (rows * vocab) as u64)?;
         let ranked = gpu.buffer(8 * (rows * MOST_RANKED.min(vocab)) as u64)?;
-        let mut steps = Vec::new();
-        let mut kept = Vec::new();
-        let mut input = blocks.stream();
-        if let Some((weight, eps)) = norm {
-            let columns = NormColumns { width: hidden, segments: 1, into: (0, hidden) };
-            steps.push(norm_step(&gpu, weight, eps, input, blocks.branch(), columns, None));
-            input = blocks.branch();
+        let mut maker = StepMaker::new(&gpu, blocks.config.rms_eps);
+        let mut input = &blocks.buffers.stream;
+        if let Some(weight) = norm {
+            maker.norm(GpuNorm::new(weight, input, &blocks.buffers.branch))?;
+            input = &blocks.buffers.branch;
         }
-        let norms = steps.len();
-        steps.extend(GpuProduct::new(&matrix, input, &logits).steps(&gpu, &mut kept)?);
+        let norms = maker.steps.len();
+        maker.product(GpuProduct::new(&matrix, input, &logits))?;
+        let StepMaker { steps, vectors: kept, .. } = maker;
         Ok(Self { gpu, matrix, logits, ranked, steps, norms, kept })
     }
 
@@ -72,25 +69,18 @@ impl Scores {
         &self.logits
     }
 
-    /// Records the logits of the first rows of the stream.
-    pub(in crate::model) fn record(&self, recorder: &mut PassRecorder<'_>, rows: usize) {
-        let at = At { rows: rows as u32, ..At::default() };
-        recorder.run_all(&self.steps, at);
-    }
-
     /// Records the norms of the first rows of the stream, which the branch then holds.
     pub(in crate::model) fn record_norm(&self, recorder: &mut PassRecorder<'_>, rows: usize) {
-        let at = At { rows: rows as u32, ..At::default() };
-        recorder.run_all(&self.steps[..self.norms], at);
+        recorder.run_all(&self.steps[..self.norms], At::rows(rows));
     }
 
-    /// Records the logits of the first rows whose norms the branch holds.
+    /// Records the logits of the first rows, whose norms the branch holds.
     pub(in crate::model) fn record_product(&self, recorder: &mut PassRecorder<'_>, rows: usize) {
-        let at = At { rows: rows as u32, ..At::default() };
-        recorder.run_all(&self.steps[self.norms..], at);
+        recorder.run_all(&self.steps[self.norms..], At::rows(rows));
     }
 
-    /// Submits what was recorded and ranks the rows' candidates; logit i is that of `token(i)`.
+    /// Records the logits of the first `rows` rows of the stream and submits what was recorded;
+    /// returns the rows' candidates; logit i is that of `token(i)`.
     /// Coupled ranking may prefer any token, so it reads whole rows.
     ///
     /// # Errors
@@ -103,7 +93,9 @@ impl Scores {
         token: impl Fn(u32) -> u32,
     ) -> Result<Vec<Vec<(u32, f32)>>, GpuError> {
         let vocab = self.vocab();
-        let width = ranking.width().min(self.vocab());
+        let width = ranking.width().min(vocab);
+        self.record_norm(&mut recorder, rows);
+        self.record_product(&mut recorder, rows);
         if ranking.is_coupled() || width > MOST_RANKED || width == 0 {
             let read = recorder.submit_and_read(&[(&self.logits, 0, rows * vocab)])?;
             let logits = floats_of(&read);
@@ -113,7 +105,7 @@ impl Scores {
         let words = [vocab as u32, width as u32];
         let buffers = [&self.logits, &self.ranked];
         let step = ShaderStep::new(&self.gpu, Shader::Rank, &buffers, 0, &words, Workgroups::Row);
-        recorder.run(&step, At { rows: rows as u32, ..At::default() });
+        recorder.run(&step, At::rows(rows));
         let read = recorder.submit_and_read(&[(&self.ranked, 0, 2 * rows * width)])?;
         let pairs: &[[u8; 8]] = read.as_chunks().0;
         let rank = |row: &[[u8; 8]]| {

@@ -4,7 +4,7 @@
 use super::buffer::GpuBuffer;
 use super::device::{Gpu, Reading};
 use super::error::GpuError;
-use super::kernels::{Shader, WORDS};
+use super::kernels::{Pipeline, Shader, WORDS};
 
 /// How many rows of a product one workgroup computes.
 const PRODUCT_ROWS: u32 = 8;
@@ -18,6 +18,13 @@ pub(in crate::model) struct At {
     pub(in crate::model) base: u32,
     /// Committed positions.
     pub(in crate::model) stable: u32,
+}
+
+impl At {
+    /// For steps that read only the number of rows.
+    pub(in crate::model) fn rows(rows: usize) -> Self {
+        Self { rows: rows as u32, ..Self::default() }
+    }
 }
 
 /// How many workgroups a step has.
@@ -35,7 +42,7 @@ pub(in crate::model) enum Workgroups {
 
 /// A kernel with its buffers and the numbers that do not change.
 pub(in crate::model) struct ShaderStep {
-    kernel: Shader,
+    pipeline: wgpu::ComputePipeline,
     bind: wgpu::BindGroup,
     flags: u32,
     words: Vec<u32>,
@@ -60,12 +67,13 @@ impl ShaderStep {
                 resource: buffer.raw().as_entire_binding(),
             })
             .collect();
+        let Pipeline { raw: pipeline, layout } = gpu.pipeline(kernel);
         let bind = gpu.raw().create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
-            layout: &gpu.pipeline(kernel).layout,
+            layout: &layout,
             entries: &entries,
         });
-        Self { kernel, bind, flags, words: words.to_vec(), grid }
+        Self { pipeline, bind, flags, words: words.to_vec(), grid }
     }
 }
 
@@ -100,7 +108,7 @@ impl<'a> PassRecorder<'a> {
         words[..4].copy_from_slice(&[at.rows, at.base, at.stable, step.flags]);
         words[4..4 + step.words.len()].copy_from_slice(&step.words);
         let bytes = words.map(u32::to_le_bytes);
-        pass.set_pipeline(&self.gpu.pipeline(step.kernel).raw);
+        pass.set_pipeline(&step.pipeline);
         pass.set_bind_group(0, &step.bind, &[]);
         pass.set_immediates(0, bytes.as_flattened());
         pass.dispatch_workgroups(grid.0, grid.1, 1);
@@ -117,23 +125,18 @@ impl<'a> PassRecorder<'a> {
         }
     }
 
-    /// Copies `floats` floats between two buffers. Each buffer comes with its starting position, in
-    /// floats.
+    /// Copies `floats` floats, from the `from_at`-th of a buffer to the `to_at`-th of another.
     pub(in crate::model) fn copy(
         &mut self,
-        (from, from_at): (&GpuBuffer, usize),
-        (to, to_at): (&GpuBuffer, usize),
+        from: &GpuBuffer,
+        from_at: usize,
+        to: &GpuBuffer,
+        to_at: usize,
         floats: usize,
     ) {
         self.pass = None;
-        let bytes = |floats: usize| 4 * floats as u64;
-        self.encoder.copy_buffer_to_buffer(
-            from.raw(),
-            bytes(from_at),
-            to.raw(),
-            bytes(to_at),
-            bytes(floats),
-        );
+        let [from_at, to_at, bytes] = [from_at, to_at, floats].map(|floats| 4 * floats as u64);
+        self.encoder.copy_buffer_to_buffer(from.raw(), from_at, to.raw(), to_at, bytes);
     }
 
     /// Submits what was recorded.
@@ -181,7 +184,7 @@ impl<'a> PassRecorder<'a> {
         let landing = self.gpu.landing(bytes)?;
         let mut to = 0;
         for &(buffer, first, words) in parts {
-            self.copy((buffer, first), (&landing, to), words);
+            self.copy(buffer, first, &landing, to, words);
             to += words;
         }
         self.gpu.submit_to_read(self.encoder.finish(), landing, bytes)

@@ -1,8 +1,7 @@
 //! What is sent over the bus to a device: the device counts it, and its meter can be read
 //! elsewhere. It must not depend on what is sent.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -34,9 +33,7 @@ impl Traffic {
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
-}
 
-impl Traffic {
     /// The mean over this many rounds, in words: `2.5 submissions, 12 kB up, 0.4 kB down`.
     pub(crate) fn a_round(&self, rounds: usize) -> String {
         let mean = |count: u64| count as f64 / rounds.max(1) as f64;
@@ -61,23 +58,12 @@ impl std::ops::AddAssign for Traffic {
 
 /// The counters of a device. It does not keep the device open.
 #[derive(Clone, Debug, Default)]
-pub struct TrafficMeter(Arc<Counters>);
-
-#[derive(Debug, Default)]
-struct Counters {
-    submissions: AtomicU64,
-    up: AtomicU64,
-    down: AtomicU64,
-}
+pub struct TrafficMeter(Arc<Mutex<Traffic>>);
 
 impl TrafficMeter {
     /// What has been sent over the bus so far.
     pub fn read(&self) -> Traffic {
-        Traffic {
-            submissions: self.0.submissions.load(Ordering::Relaxed),
-            up: self.0.up.load(Ordering::Relaxed),
-            down: self.0.down.load(Ordering::Relaxed),
-        }
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether both belong to the same device.
@@ -85,16 +71,8 @@ impl TrafficMeter {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    pub(super) fn submitted(&self) {
-        self.0.submissions.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn went_up(&self, bytes: usize) {
-        self.0.up.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    pub(super) fn came_down(&self, bytes: u64) {
-        self.0.down.fetch_add(bytes, Ordering::Relaxed);
+    pub(super) fn add(&self, sent: Traffic) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) += sent;
     }
 }
 

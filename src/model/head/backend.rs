@@ -117,3 +117,14 @@ impl RowCounts {
         row.source.map_or(0, |source| source + 1)
     }
 }
+
+/// Keys and values, `[heads, slots, dim]` each, of slots with the keys of all heads and then their
+/// values.
+pub(super) fn by_head(slots: &[f32], heads: usize, dim: usize) -> (Vec<f32>, Vec<f32>) {
+    let of = |first: usize| -> Vec<f32> {
+        let heads_at = (first..first + heads).map(|head| head * dim);
+        let rows = |at| slots.chunks_exact(2 * heads * dim).map(move |slot| &slot[at..at + dim]);
+        heads_at.flat_map(rows).flatten().copied().collect()
+    };
+    (of(0), of(heads))
+}

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::eagle3::Eagle3Config;
 use super::kind::FusionKind;
 use super::misfit::Misfit;
+use crate::model::hf_fields::Fields;
 use crate::model::{Config, ConfigError, FeatureSource, RopeScaling};
 
 /// Shape and constants of a draft head.
@@ -48,21 +49,15 @@ impl HeadConfig {
     /// [`ConfigError`] if a field is missing or malformed, or asks for something that is not
     /// supported.
     pub fn from_json(json: &Value) -> Result<Self, ConfigError> {
-        let elastic = match json.get("elastic_depth") {
-            None | Some(Value::Null) => false,
-            Some(value) => value.as_bool().ok_or_else(|| {
-                ConfigError::new("elastic_depth", value, "it must be true or false")
-            })?,
-        };
-        let draft_vocab = match json.get("draft_vocab_size") {
-            None | Some(Value::Null) => None,
-            Some(value) => {
-                let count = value.as_u64().and_then(|count| usize::try_from(count).ok());
-                let count = count.filter(|&count| count > 0).ok_or_else(|| {
-                    ConfigError::new("draft_vocab_size", value, "it must be a number of tokens")
-                })?;
-                Some(count)
+        let fields = Fields(json);
+        let elastic = fields.flag("elastic_depth")?.unwrap_or(false);
+        let draft_vocab = match fields.optional_size("draft_vocab_size") {
+            Ok(Some(0)) | Err(_) => {
+                let value = &json["draft_vocab_size"];
+                let reason = "it must be a number of tokens";
+                return Err(ConfigError::new("draft_vocab_size", value, reason));
             }
+            Ok(count) => count,
         };
         let mut llama = json.clone();
         let dynamic = has_dynamic_scaling(json);
@@ -193,37 +188,30 @@ mod tests {
         assert_eq!((config.body.rms_eps, config.body.rope_theta), (1e-6, 10_000.0));
         assert!(!config.elastic);
         assert_eq!(config.capacity(100_000), 100_000);
+        // The type of a head's target does not change the head.
+        assert_eq!(read(&with("model_type", json!("qwen3"))), Ok(config));
     }
 
     #[test]
-    fn a_target_type_in_the_config_does_not_change_the_head() {
-        let config = read(&with("model_type", json!("qwen3"))).unwrap();
-        assert_eq!(config, read(&llama_2_head()).unwrap());
-    }
-
-    #[test]
-    fn elastic_depth_is_read_and_checked() {
+    fn own_fields_are_read_and_checked() {
         assert!(read(&with("elastic_depth", json!(true))).unwrap().elastic);
-        let error = read(&with("elastic_depth", json!("yes"))).unwrap_err();
-        assert_eq!(error.field, "elastic_depth");
-    }
-
-    #[test]
-    fn a_draft_vocabulary_is_a_part_of_the_targets() {
-        let scored = |count: Value| read(&with("draft_vocab_size", count));
-        assert_eq!(scored(json!(8000)).unwrap().draft_vocab, Some(8000));
-        assert_eq!(scored(json!(32_000)).unwrap().draft_vocab, None);
-        for wrong in [json!(0), json!(-1), json!("all"), json!(32_001)] {
-            assert_eq!(scored(wrong).unwrap_err().field, "draft_vocab_size");
+        for (count, found) in [(8000, Some(8000)), (32_000, None)] {
+            let config = read(&with("draft_vocab_size", json!(count))).unwrap();
+            assert_eq!(config.draft_vocab, found);
         }
-    }
-
-    #[test]
-    fn dynamic_scaling_ends_at_the_trained_length() {
+        for (field, wrong) in [
+            ("elastic_depth", json!("yes")),
+            ("draft_vocab_size", json!(0)),
+            ("draft_vocab_size", json!(-1)),
+            ("draft_vocab_size", json!("all")),
+            ("draft_vocab_size", json!(32_001)),
+        ] {
+            assert_eq!(read(&with(field, wrong)).unwrap_err().field, field);
+        }
+        // Dynamic scaling ends at the trained length.
         let scaling = json!({"type": "dynamic", "factor": 2.0});
         let config = read(&with("rope_scaling", scaling)).unwrap();
-        assert_eq!(config.capacity(100_000), 4096);
-        assert_eq!(config.capacity(1000), 1000);
+        assert_eq!((config.capacity(100_000), config.capacity(1000)), (4096, 1000));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::misfit::Misfit;
 use crate::model::ConfigError;
+use crate::model::hf_fields::{Fields, whole_number};
 
 /// The field that names the tapped states.
 const IDS: &str = "eagle_aux_hidden_state_layer_ids";
@@ -64,10 +65,9 @@ impl Eagle3Config {
             body.insert("draft_vocab_size".to_owned(), count.clone());
         }
         refuse_variants(json, &body)?;
-        let flag = |name: &'static str, absent: bool| match json.get(name) {
-            None | Some(Value::Null) => Ok(absent),
-            Some(Value::Bool(value)) => Ok(*value),
-            Some(other) => Err(ConfigError::new(name, other, "it must be true or false")),
+        let fields = Fields(json);
+        let flag = |name: &'static str, absent: bool| -> Result<bool, ConfigError> {
+            Ok(fields.flag(name)?.unwrap_or(absent))
         };
         let tap_norm = match (flag("fc_norm", false)?, flag("norm_before_fc", false)?) {
             (true, true) => {
@@ -78,12 +78,9 @@ impl Eagle3Config {
             (false, true) => Some(TapNorm::Joined),
             (false, false) => None,
         };
-        let given = json.get("target_hidden_size").filter(|value| !value.is_null());
-        let target_hidden = match given.or(body.get("hidden_size")) {
-            Some(value) => natural("target_hidden_size", value)?,
-            // The block's own reader reports that it is missing.
-            None => 0,
-        };
+        // The block's own reader reports a size that is missing.
+        let own = body.get("hidden_size").and_then(Value::as_u64).unwrap_or(0) as usize;
+        let target_hidden = fields.optional_size("target_hidden_size")?.unwrap_or(own);
         let eagle3 = Self {
             target_hidden,
             taps: TappedStates::from_json(json, speculators)?,
@@ -179,7 +176,8 @@ impl TappedStates {
         let Some(value) = given.filter(|value| !value.is_null()) else { return Ok(Self::Default) };
         let reason = "it must be a list of layers in rising order";
         let list = value.as_array().ok_or_else(|| ConfigError::new(IDS, value, reason))?;
-        let ids: Vec<usize> = list.iter().map(|id| natural(IDS, id)).collect::<Result<_, _>>()?;
+        let natural = |id: &Value| whole_number(IDS, id);
+        let ids: Vec<usize> = list.iter().map(natural).collect::<Result<_, _>>()?;
         if ids.is_empty() || !ids.is_sorted_by(|a, b| a < b) {
             return Err(ConfigError::new(IDS, value, reason));
         }
@@ -208,11 +206,6 @@ fn refuse_variants(json: &Value, body: &Map<String, Value>) -> Result<(), Config
         }
     }
     Ok(())
-}
-
-fn natural(field: &'static str, value: &Value) -> Result<usize, ConfigError> {
-    let number = value.as_u64().and_then(|number| usize::try_from(number).ok());
-    number.ok_or_else(|| ConfigError::new(field, value, "it must be a whole number"))
 }
 
 #[cfg(test)]

@@ -2,16 +2,14 @@
 //! steps before and after its blocks. It must not depend on trees.
 
 use super::backend::FeatureOrigin;
+use super::eagle3::Eagle3Config;
 use super::pack::PackedFusion;
-use super::weights::Eagle3Weights;
 use super::{HeadConfig, HeadError};
 use crate::model::gpu::{
-    Gpu, GpuBlocks, GpuBuffer, GpuMatrix, GpuProduct, NormColumns, Shader, ShaderStep, Workgroups,
-    bytes_of_words, norm_step,
+    Gpu, GpuBlocks, GpuBuffer, GpuMatrix, GpuNorm, GpuProduct, Shader, ShaderStep, StepMaker,
+    bytes_of_words,
 };
 
-/// Threads in an element-wise workgroup.
-const THREADS: usize = 64;
 /// The rows are those in a list.
 const BY_LIST: u32 = 1;
 
@@ -24,9 +22,10 @@ pub(super) struct GpuFusion {
     of_head: Vec<ShaderStep>,
     /// The steps after either of these.
     common: Vec<ShaderStep>,
-    after: Vec<ShaderStep>,
-    /// The norm of the LM head's input, if it has one: weight and epsilon.
-    scored: Option<(GpuBuffer, f32)>,
+    /// The steps after the blocks.
+    pub(super) after: Vec<ShaderStep>,
+    /// The norm of the LM head's input, if it has one.
+    pub(super) scored_norm: Option<Vec<f32>>,
     matrices: Vec<GpuMatrix>,
     vectors: Vec<GpuBuffer>,
 }
@@ -45,15 +44,14 @@ struct FusionBuffers {
 impl GpuFusion {
     /// The steps for a head whose own outputs are in `sources`, for passes of `rows` rows.
     pub(super) fn new(
-        gpu: &Gpu,
         config: &HeadConfig,
         weights: PackedFusion<GpuMatrix>,
         blocks: &GpuBlocks,
         sources: &GpuBuffer,
         rows: usize,
     ) -> Result<Self, HeadError> {
+        let gpu = &*blocks.gpu;
         let hidden = config.body.hidden;
-        let eps = config.body.rms_eps;
         let of = |width: usize| gpu.buffer(4 * (rows * width) as u64);
         let buffers = FusionBuffers {
             features: of(config.feature_width())?,
@@ -61,61 +59,81 @@ impl GpuFusion {
             chosen: gpu.buffer(4 * rows as u64)?,
             joined: of(2 * hidden)?,
         };
-        let stream = blocks.stream();
-        let branch = blocks.branch();
-        let mut maker = FusionMaker { gpu, hidden, eps, steps: Vec::new(), vectors: Vec::new() };
+        let FusionBuffers { features, embeddings, chosen, joined } = &buffers;
+        let stream = &blocks.buffers.stream;
+        let branch = &blocks.buffers.branch;
+        let mut maker = StepMaker::new(gpu, config.body.rms_eps);
+        // Copies all rows, or those in a list, into columns of rows `stride` wide.
+        let copy = |maker: &mut StepMaker<'_>, from, flags, to, at, stride| {
+            let words = [hidden, 0, stride, at];
+            maker.elements(Shader::Rows, &[from, chosen, to], flags, hidden, &words);
+        };
+        let stride = 2 * hidden;
+        let joins_attention = matches!(weights, PackedFusion::Eagle3(_));
+        let chosen_into = if joins_attention { stream } else { features };
+        copy(&mut maker, sources, BY_LIST, chosen_into, 0, hidden);
+        let of_head = maker.take();
         let mut of_target = Vec::new();
         let mut after = Vec::new();
-        let mut scored = None;
-        let joins_attention = matches!(weights, PackedFusion::Eagle3(_));
-        let chosen_into = if joins_attention { stream } else { &buffers.features };
-        maker.rows(sources, &buffers.chosen, BY_LIST, chosen_into, 0, hidden);
-        let of_head = maker.take();
-        let FusionBuffers { features, embeddings, chosen, joined } = &buffers;
+        let mut scored_norm = None;
         let matrices = match weights {
             PackedFusion::Dgf { w_1, w_2, w_z, norm } => {
-                let columns = |at: usize| (at, 2 * hidden);
-                let (at, stride) = columns(0);
-                maker.product(GpuProduct::new(&w_1, features, joined).into_columns(at, stride))?;
-                maker.norm(&norm, embeddings, branch, (0, hidden))?;
-                let (at, stride) = columns(hidden);
-                let second = GpuProduct::new(&w_2, branch, joined).into_columns(at, stride);
-                maker.product(second.with_silu())?;
+                maker.product(GpuProduct { stride, ..GpuProduct::new(&w_1, features, joined) })?;
+                maker.norm(GpuNorm::new(&norm, embeddings, branch))?;
+                let second = GpuProduct::new(&w_2, branch, joined);
+                maker.product(GpuProduct { at: hidden, stride, silu: true, ..second })?;
                 // The gate's logits overwrite what has already been read.
                 maker.product(GpuProduct::new(&w_z, joined, embeddings))?;
-                maker.blend(embeddings, joined, stream);
+                maker.elements(Shader::Blend, &[embeddings, joined, stream], 0, hidden, &[]);
                 vec![w_1, w_2, w_z]
             }
             PackedFusion::Eagle { fc, bias } => {
-                maker.rows(embeddings, chosen, 0, joined, 0, 2 * hidden);
-                maker.rows(features, chosen, 0, joined, hidden, 2 * hidden);
-                maker.product(GpuProduct::new(&fc, joined, stream).with_bias(bias.as_deref()))?;
+                copy(&mut maker, embeddings, 0, joined, 0, stride);
+                copy(&mut maker, features, 0, joined, hidden, stride);
+                let bias = bias.as_deref();
+                maker.product(GpuProduct { bias, ..GpuProduct::new(&fc, joined, stream) })?;
                 vec![fc]
             }
             PackedFusion::Eagle3(own) => {
-                maker.taps(&own, config.feature_width(), features, stream, rows)?;
+                let bias = own.bias.as_deref();
+                let Eagle3Config { norm_before_residual, norm_output, .. } = own.config;
+                match &own.tap_norm {
+                    None => {
+                        let product = GpuProduct::new(&own.fc, features, stream);
+                        maker.product(GpuProduct { bias, ..product })?;
+                    }
+                    Some(weight) => {
+                        let normed = of(config.feature_width())?;
+                        let segments = weight.len() / own.config.normed_together().max(1);
+                        let norm = GpuNorm::new(weight, features, &normed);
+                        maker.norm(GpuNorm { segments, ..norm })?;
+                        let product = GpuProduct::new(&own.fc, &normed, stream);
+                        maker.product(GpuProduct { bias, ..product })?;
+                        maker.vectors.push(normed);
+                    }
+                }
                 of_target = maker.take();
-                maker.norm(&own.embedding_norm, embeddings, joined, (0, 2 * hidden))?;
-                maker.norm(&own.state_norm, stream, joined, (hidden, 2 * hidden))?;
-                let common = if own.norm_before_residual {
-                    maker.norm(&own.state_norm, stream, branch, (0, hidden))?;
-                    maker.rows(branch, chosen, 0, stream, 0, hidden);
-                    maker.take()
-                } else {
-                    maker.take()
-                };
-                if own.norm_output {
-                    maker.norm(&own.norm, stream, branch, (0, hidden))?;
-                    maker.rows(branch, chosen, 0, stream, 0, hidden);
+                let norm = GpuNorm::new(&own.embedding_norm, embeddings, joined);
+                maker.norm(GpuNorm { stride, ..norm })?;
+                let norm = GpuNorm::new(&own.state_norm, stream, joined);
+                maker.norm(GpuNorm { at: hidden, stride, ..norm })?;
+                if norm_before_residual {
+                    maker.norm(GpuNorm::new(&own.state_norm, stream, branch))?;
+                    copy(&mut maker, branch, 0, stream, 0, hidden);
+                }
+                let common = maker.take();
+                if norm_output {
+                    maker.norm(GpuNorm::new(&own.norm, stream, branch))?;
+                    copy(&mut maker, branch, 0, stream, 0, hidden);
                     after = maker.take();
                 } else {
-                    scored = Some((gpu.filled(&own.norm)?, eps));
+                    scored_norm = Some(own.norm);
                 }
                 maker.steps = common;
                 vec![own.fc]
             }
         };
-        let FusionMaker { steps: common, vectors, .. } = maker;
+        let StepMaker { steps: common, vectors, .. } = maker;
         Ok(Self {
             buffers,
             joins_attention,
@@ -123,7 +141,7 @@ impl GpuFusion {
             of_head,
             common,
             after,
-            scored,
+            scored_norm,
             matrices,
             vectors,
         })
@@ -158,110 +176,12 @@ impl GpuFusion {
         own.iter().chain(&self.common)
     }
 
-    /// The steps after the blocks.
-    pub(super) fn after(&self) -> impl Iterator<Item = &ShaderStep> {
-        self.after.iter()
-    }
-
-    /// The norm of the LM head's input, if it has one: weight and epsilon.
-    pub(super) fn scored_norm(&self) -> Option<(&GpuBuffer, f32)> {
-        self.scored.as_ref().map(|(weight, eps)| (weight, *eps))
-    }
-
     /// Bytes of weights and buffers.
     pub(super) fn bytes(&self) -> u64 {
         let FusionBuffers { features, embeddings, chosen, joined } = &self.buffers;
         let buffers = [features, embeddings, chosen, joined].map(GpuBuffer::bytes);
-        let scored = self.scored.as_ref().map_or(0, |(weight, _)| weight.bytes());
         buffers.iter().sum::<u64>()
             + self.matrices.iter().map(GpuMatrix::bytes).sum::<u64>()
             + self.vectors.iter().map(GpuBuffer::bytes).sum::<u64>()
-            + scored
-    }
-}
-
-/// Makes steps on rows of H numbers.
-struct FusionMaker<'a> {
-    gpu: &'a Gpu,
-    hidden: usize,
-    eps: f32,
-    steps: Vec<ShaderStep>,
-    vectors: Vec<GpuBuffer>,
-}
-
-impl FusionMaker<'_> {
-    fn take(&mut self) -> Vec<ShaderStep> {
-        std::mem::take(&mut self.steps)
-    }
-
-    fn grid(&self) -> Workgroups {
-        Workgroups::ForRow(self.hidden.div_ceil(THREADS) as u32)
-    }
-
-    /// Copies all rows, or those in a list, into columns of rows `stride` wide.
-    fn rows(
-        &mut self,
-        from: &GpuBuffer,
-        list: &GpuBuffer,
-        flags: u32,
-        to: &GpuBuffer,
-        at: usize,
-        stride: usize,
-    ) {
-        let words = [self.hidden, self.hidden, 0, stride, at].map(|word| word as u32);
-        let buffers = [from, list, to];
-        let step = ShaderStep::new(self.gpu, Shader::Rows, &buffers, flags, &words, self.grid());
-        self.steps.push(step);
-    }
-
-    fn product(&mut self, product: GpuProduct<'_>) -> Result<(), HeadError> {
-        let steps = product.steps(self.gpu, &mut self.vectors)?;
-        self.steps.extend(steps);
-        Ok(())
-    }
-
-    fn norm(
-        &mut self,
-        weight: &[f32],
-        from: &GpuBuffer,
-        to: &GpuBuffer,
-        into: (usize, usize),
-    ) -> Result<(), HeadError> {
-        let weight = self.gpu.filled(weight)?;
-        let columns = NormColumns { width: self.hidden, segments: 1, into };
-        self.steps.push(norm_step(self.gpu, &weight, self.eps, from, to, columns, None));
-        self.vectors.push(weight);
-        Ok(())
-    }
-
-    fn blend(&mut self, gate: &GpuBuffer, both: &GpuBuffer, to: &GpuBuffer) {
-        let words = [self.hidden as u32];
-        let buffers = [gate, both, to];
-        let step = ShaderStep::new(self.gpu, Shader::Blend, &buffers, 0, &words, self.grid());
-        self.steps.push(step);
-    }
-
-    /// `fc` of the tapped states, normed if the head does that.
-    fn taps(
-        &mut self,
-        own: &Eagle3Weights<GpuMatrix, Vec<f32>>,
-        width: usize,
-        features: &GpuBuffer,
-        stream: &GpuBuffer,
-        rows: usize,
-    ) -> Result<(), HeadError> {
-        let bias = own.bias.as_deref();
-        let Some(weight) = &own.tap_norm else {
-            return self.product(GpuProduct::new(&own.fc, features, stream).with_bias(bias));
-        };
-        let weight = self.gpu.filled(weight)?;
-        let normed = self.gpu.buffer(4 * (rows * width) as u64)?;
-        let together = own.normed_together;
-        let segments = width / together.max(1);
-        let columns = NormColumns { width: together, segments, into: (0, width) };
-        self.steps.push(norm_step(self.gpu, &weight, self.eps, features, &normed, columns, None));
-        self.product(GpuProduct::new(&own.fc, &normed, stream).with_bias(bias))?;
-        self.vectors.extend([weight, normed]);
-        Ok(())
     }
 }

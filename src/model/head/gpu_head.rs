@@ -1,9 +1,11 @@
-//! The head on a GPU: it holds only the blocks that are used, and for each
-//! level only tokens and probabilities come back. It must not depend on drafting.
+//! The head on a GPU: it holds only the blocks that are used, and for each level only tokens and
+//! probabilities come back. It must not depend on drafting.
 
 use std::sync::Arc;
 
-use super::backend::{FeatureOrigin, RowCounts};
+use candle_core::DType;
+
+use super::backend::{FeatureOrigin, RowCounts, by_head};
 use super::gpu_fusion::GpuFusion;
 use super::pack::{Encoded, HeadPacker};
 use super::{
@@ -78,17 +80,19 @@ impl GpuHead {
         let mut blocks = GpuBlocks::new(gpu, config, config.layers, shape)?;
         let sources = gpu.buffer(4 * ((1 + TREE_ROWS) * config.hidden) as u64)?;
         let own = packer.fusion(weights)?;
-        let fusion = GpuFusion::new(gpu, &weights.config, own, &blocks, &sources, ROWS)?;
-        for block in &weights.blocks {
-            blocks.push(packer.layer(block)?, fusion.attention_input())?;
+        let fusion = GpuFusion::new(&weights.config, own, &blocks, &sources, ROWS)?;
+        for block in 0..weights.config.blocks() {
+            let layer = packer.layer(weights, block)?;
+            let matrices = layer.matrices().into_iter().cloned().collect();
+            blocks.push(&layer, matrices, fusion.attention_input())?;
         }
-        let own = weights.embedding.clone().map(Table::Tensor);
+        let own = weights.embedding().cloned().map(Table::Tensor);
         let lm_head = match weights.own_lm_head(shared)? {
             Some(own) => packer.matrix(&own)?,
             None => upload_table(gpu, &shared.lm_head, precision, pool)?,
         };
         Ok(Self {
-            scores: Scores::new(&blocks, lm_head, fusion.scored_norm(), ROWS)?,
+            scores: Scores::new(&blocks, lm_head, fusion.scored_norm.as_deref(), ROWS)?,
             gpu: Arc::clone(gpu),
             precision,
             hidden: config.hidden,
@@ -117,15 +121,15 @@ impl GpuHead {
         origin: FeatureOrigin,
         rows: PassRows<'_>,
     ) -> Result<(), HeadError> {
-        let mut embeddings = vec![0.0; tokens.len() * self.hidden];
-        embed(&self.embedding, tokens, &mut embeddings)?;
+        let rows_of_table = self.embedding.rows(tokens)?.to_dtype(DType::F32)?;
+        let embeddings = rows_of_table.flatten_all()?.to_vec1()?;
         self.gpu.write(self.fusion.embeddings(), 0, &bytes_of(&embeddings));
         let at = self.blocks.begin(rows, recorder)?;
         recorder.run_all(self.fusion.before(origin), at);
         for block in 0..self.depth {
             self.blocks.run(block, recorder, at)?;
         }
-        recorder.run_all(self.fusion.after(), at);
+        recorder.run_all(&self.fusion.after, at);
         self.last = tokens.len();
         Ok(())
     }
@@ -133,24 +137,19 @@ impl GpuHead {
     /// Submits what was recorded together with the ranking of the first `rows` rows of the stream.
     fn rank(
         &mut self,
-        mut recorder: PassRecorder<'_>,
+        recorder: PassRecorder<'_>,
         rows: usize,
         ranking: &Ranking,
     ) -> Result<Candidates, HeadError> {
         let tokens = self.draft_vocab.as_ref().map(DraftVocabulary::tokens);
         let token = |id: u32| tokens.map_or(id, |tokens| tokens[id as usize]);
-        self.scores.record(&mut recorder, rows);
         Ok(self.scores.rank(recorder, rows, ranking, token)?)
     }
 }
 
 impl HeadBackend for GpuHead {
     fn describe(&self) -> String {
-        let bits = match self.precision {
-            HeadPrecision::Four => "4 bits",
-            HeadPrecision::Eight => "8 bits",
-            HeadPrecision::Stored => "stored precision",
-        };
+        let bits = self.precision.bits().unwrap_or("stored precision");
         format!("{bits} on {}", self.gpu.name())
     }
 
@@ -163,11 +162,11 @@ impl HeadBackend for GpuHead {
             return Err(HeadError::Device(format!("{wanted} positions do not fit into {room}")));
         }
         self.depth = blocks.min(self.blocks.count());
-        self.blocks.place_at(start);
+        self.blocks.cache.place_at(start);
         let width = features.len() / rows.max(1);
         let gpu = Arc::clone(&self.gpu);
         for (tokens, features) in tokens.chunks(ROWS).zip(features.chunks(ROWS * width.max(1))) {
-            let begin = self.blocks.len();
+            let begin = self.blocks.cache.len();
             self.gpu.write(self.fusion.features(), 0, &bytes_of(features));
             let positions: Vec<usize> = (begin..begin + tokens.len()).collect();
             let mask = TreeMask::causal(tokens.len());
@@ -175,9 +174,9 @@ impl HeadBackend for GpuHead {
             let rows = PassRows { positions: &positions, mask: &mask, first: 0 };
             self.record(&mut recorder, tokens, FeatureOrigin::Target, rows)?;
             let last = (tokens.len() - 1) * self.hidden;
-            recorder.copy((self.blocks.stream(), last), (&self.sources, 0), self.hidden);
+            recorder.copy(&self.blocks.buffers.stream, last, &self.sources, 0, self.hidden);
             recorder.submit()?;
-            self.blocks.place_at(begin + tokens.len());
+            self.blocks.cache.place_at(begin + tokens.len());
         }
         self.rows = RowCounts::stable(start + rows);
         Ok(())
@@ -186,7 +185,7 @@ impl HeadBackend for GpuHead {
     fn rank_root(&mut self, ranking: &Ranking) -> Result<Vec<(u32, f32)>, HeadError> {
         let gpu = Arc::clone(&self.gpu);
         let mut recorder = PassRecorder::new(&gpu);
-        recorder.copy((&self.sources, 0), (self.blocks.stream(), 0), self.hidden);
+        recorder.copy(&self.sources, 0, &self.blocks.buffers.stream, 0, self.hidden);
         self.last = 1;
         Ok(self.rank(recorder, 1, ranking)?.pop().unwrap_or_default())
     }
@@ -211,7 +210,7 @@ impl HeadBackend for GpuHead {
             self.record(&mut recorder, &tokens, FeatureOrigin::Head, rows)?;
             let to = (1 + self.rows.scratch) * self.hidden;
             let floats = beam.len() * self.hidden;
-            recorder.copy((self.blocks.stream(), 0), (&self.sources, to), floats);
+            recorder.copy(&self.blocks.buffers.stream, 0, &self.sources, to, floats);
             candidates.extend(self.rank(recorder, beam.len(), ranking)?);
             self.rows.scratch += beam.len();
         }
@@ -220,12 +219,13 @@ impl HeadBackend for GpuHead {
 
     /// If a pass has more rows than a submission, these are the last ones.
     fn outputs(&self) -> Result<Vec<f32>, HeadError> {
-        let parts = [(self.blocks.stream(), 0, self.last * self.hidden)];
+        let parts = [(&self.blocks.buffers.stream, 0, self.last * self.hidden)];
         Ok(floats_of(&PassRecorder::new(&self.gpu).submit_and_read(&parts)?))
     }
 
     fn keys_and_values(&self, block: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError> {
-        Ok(self.blocks.by_head(block, self.rows.total())?)
+        let body = &self.blocks.config;
+        Ok(by_head(&self.blocks.numbers(block, self.rows.total())?, body.kv_heads, body.head_dim))
     }
 
     fn device_bytes(&self) -> u64 {
@@ -244,7 +244,7 @@ fn upload(gpu: &Gpu, encoded: &Encoded, pool: &Pool) -> Result<GpuMatrix, HeadEr
         file.extend_from_slice(&bytes[rows.start * row..rows.end * row]);
         Ok(())
     };
-    Ok(GpuMatrix::upload(gpu, format, [outputs, inputs], pool, &mut fill)?)
+    Ok(GpuMatrix::encode(gpu, format, [outputs, inputs], pool, &mut fill)?)
 }
 
 /// A table in this precision, a few rows at a time.
@@ -265,21 +265,5 @@ fn upload_table(
         file.extend(encoded.bytes);
         Ok(())
     };
-    Ok(GpuMatrix::upload(gpu, format, [outputs, inputs], pool, &mut fill)?)
-}
-
-/// Embeddings of tokens, `[tokens, H]`.
-fn embed(table: &Table, tokens: &[u32], out: &mut [f32]) -> Result<(), HeadError> {
-    match table {
-        Table::Packed(matrix) => {
-            for (&token, row) in tokens.iter().zip(out.chunks_exact_mut(matrix.inputs())) {
-                matrix.row(token as usize, row);
-            }
-        }
-        Table::Tensor(_) => {
-            let rows = table.rows(tokens)?.to_dtype(candle_core::DType::F32)?;
-            out.copy_from_slice(&rows.flatten_all()?.to_vec1::<f32>()?);
-        }
-    }
-    Ok(())
+    Ok(GpuMatrix::encode(gpu, format, [outputs, inputs], pool, &mut fill)?)
 }

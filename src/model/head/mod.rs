@@ -34,6 +34,4 @@ pub use pack::HeadPrecision;
 pub use packed_head::PackedHead;
 pub use shared_tables::SharedTables;
 pub use table::Table;
-pub use weights::{
-    BlockWeights, Eagle3Weights, FusionWeights, HeadWeights, Linear, TensorSource, layout,
-};
+pub use weights::{HeadWeights, TensorSource, layout};

@@ -6,13 +6,41 @@ use std::sync::Arc;
 use candle_core::{DType, Tensor};
 use half::{bf16, f16};
 
-use super::weights::{BlockWeights, Eagle3Weights, FusionWeights, HeadWeights};
-use super::{HeadError, Table};
+use super::weights::{
+    FC, FC_BIAS, HeadWeights, JOINED_TAP_NORM, NORM, QK, bias_name, block_name, qk_norm_name,
+    tap_norm,
+};
+use super::{Eagle3Config, FusionKind, HeadError, Table, TapNorm};
 use crate::kernels::{Format, Matrix, Pool};
 use crate::model::cpu::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, NormWeights};
 
-/// A head's fusion with packed matrices; the rows of all of them are outputs.
-pub(super) type PackedFusion<M = Matrix> = FusionWeights<M, Vec<f32>>;
+/// How feature and token become the blocks' input, with matrices as a backend holds them; the rows
+/// of all of them are outputs.
+pub(super) enum PackedFusion<M = Matrix> {
+    /// Dynamic gated fusion: of the feature, of the token, and of the gate.
+    Dgf { w_1: M, w_2: M, w_z: M, norm: Vec<f32> },
+    /// A linear layer of the embedding and the feature.
+    Eagle { fc: M, bias: Option<Vec<f32>> },
+    /// The fusion of EAGLE-3.
+    Eagle3(Box<Eagle3Fusion<M>>),
+}
+
+/// What an EAGLE-3 head has in addition to its block, whose q, k and v read `[.., 2H]`: the token's
+/// embedding, then the state.
+pub(super) struct Eagle3Fusion<M = Matrix> {
+    pub(super) config: Eagle3Config,
+    /// Applied to the tapped states.
+    pub(super) fc: M,
+    pub(super) bias: Option<Vec<f32>>,
+    /// The weight of the norm of the tapped states.
+    pub(super) tap_norm: Option<Vec<f32>>,
+    /// The norm of the token's embedding.
+    pub(super) embedding_norm: Vec<f32>,
+    /// The norm of the state.
+    pub(super) state_norm: Vec<f32>,
+    /// The norm of the block's output, before the LM head.
+    pub(super) norm: Vec<f32>,
+}
 
 impl PackedFusion {
     pub(super) fn bytes(&self) -> usize {
@@ -36,6 +64,17 @@ pub enum HeadPrecision {
     Eight,
     /// In the precision of the checkpoint.
     Stored,
+}
+
+impl HeadPrecision {
+    /// Its name; `None` for what depends on the checkpoint.
+    pub(super) fn bits(self) -> Option<&'static str> {
+        match self {
+            Self::Four => Some("4 bits"),
+            Self::Eight => Some("8 bits"),
+            Self::Stored => None,
+        }
+    }
 }
 
 /// A matrix in the bytes of a file.
@@ -62,57 +101,66 @@ pub(super) fn on_cpu(pool: &Pool, encoded: &Encoded) -> Result<Matrix, HeadError
 
 impl<M> HeadPacker<'_, M> {
     pub(super) fn fusion(&self, weights: &HeadWeights) -> Result<PackedFusion<M>, HeadError> {
-        let transposed = |tensor: &Tensor| self.matrix(&tensor.t()?.contiguous()?);
-        Ok(match &weights.fusion {
-            FusionWeights::Dgf { w_1, w_2, w_z, norm } => PackedFusion::Dgf {
-                w_1: transposed(w_1)?,
-                w_2: transposed(w_2)?,
-                w_z: transposed(w_z)?,
-                norm: floats(norm)?,
+        let transposed = |name: &str| self.matrix(&weights.tensor(name)?.t()?.contiguous()?);
+        let vector = |name: &str| floats(weights.tensor(name)?);
+        let bias = weights.get(FC_BIAS).map(floats).transpose()?;
+        Ok(match (weights.kind(), &weights.config.eagle3) {
+            (FusionKind::Dgf, _) => PackedFusion::Dgf {
+                w_1: transposed("W_1")?,
+                w_2: transposed("W_2")?,
+                w_z: transposed("W_z")?,
+                norm: vector("input_layernorm.weight")?,
             },
-            FusionWeights::Eagle { fc, bias } => PackedFusion::Eagle {
-                fc: self.matrix(fc)?,
-                bias: bias.as_ref().map(floats).transpose()?,
-            },
-            FusionWeights::Eagle3(own) => PackedFusion::Eagle3(Box::new(Eagle3Weights {
-                fc: self.matrix(&own.fc)?,
-                bias: own.bias.as_ref().map(floats).transpose()?,
-                tap_norm: own.tap_norm.as_ref().map(floats).transpose()?,
-                normed_together: own.normed_together,
-                embedding_norm: floats(&own.embedding_norm)?,
-                state_norm: floats(&own.state_norm)?,
-                norm: floats(&own.norm)?,
-                norm_before_residual: own.norm_before_residual,
-                norm_output: own.norm_output,
-            })),
+            (FusionKind::Eagle3, Some(config)) => {
+                let each = || (0..config.tap_count()).map(|tap| vector(&tap_norm(tap)));
+                PackedFusion::Eagle3(Box::new(Eagle3Fusion {
+                    config: config.clone(),
+                    fc: self.matrix(weights.tensor(FC)?)?,
+                    bias,
+                    tap_norm: match config.tap_norm {
+                        None => None,
+                        Some(TapNorm::Each) => {
+                            Some(each().collect::<Result<Vec<_>, _>>()?.concat())
+                        }
+                        Some(TapNorm::Joined) => Some(vector(JOINED_TAP_NORM)?),
+                    },
+                    embedding_norm: vector("midlayer.input_layernorm.weight")?,
+                    state_norm: vector("midlayer.hidden_norm.weight")?,
+                    norm: vector(NORM)?,
+                }))
+            }
+            _ => PackedFusion::Eagle { fc: self.matrix(weights.tensor(FC)?)?, bias },
         })
     }
 
-    pub(super) fn layer(&self, block: &BlockWeights) -> Result<Layer<M>, HeadError> {
-        let BlockWeights { q, k, v, .. } = block;
-        let grouped = GroupedQuery {
-            q: self.matrix(&q.weight)?,
-            k: self.matrix(&k.weight)?,
-            v: self.matrix(&v.weight)?,
-            qkv_bias: match (&q.bias, &k.bias, &v.bias) {
-                (Some(q), Some(k), Some(v)) => Some([floats(q)?, floats(k)?, floats(v)?]),
-                _ => None,
-            },
-            qk_norm: match &block.qk_norm {
-                Some([q, k]) => Some([floats(q)?, floats(k)?]),
-                None => None,
-            },
+    /// The block of this index.
+    pub(super) fn layer(&self, weights: &HeadWeights, block: usize) -> Result<Layer<M>, HeadError> {
+        let at = block_name(weights.kind(), block);
+        let matrix = |part: &str| self.matrix(weights.tensor(&format!("{at}.{part}.weight"))?);
+        let vector = |name: String| weights.get(&name).map(floats).transpose();
+        let rms = |part: &str| -> Result<Option<NormWeights>, HeadError> {
+            Ok(vector(format!("{at}.{part}.weight"))?.map(NormWeights::rms))
         };
-        let input_norm = block.input_norm.as_ref().map(floats).transpose()?;
-        let [gate, up] = [self.matrix(&block.gate)?, self.matrix(&block.up)?];
+        let bias = |x: &str| vector(bias_name(&at, x));
+        let qkv_bias = bias("q")?.zip(bias("k")?).zip(bias("v")?);
+        let [q_norm, k_norm] = QK.map(|x| vector(qk_norm_name(&at, x)));
+        let gate = matrix("mlp.gate_proj")?;
+        let up = matrix("mlp.up_proj")?;
         Ok(Layer {
-            attention_norm: input_norm.map(NormWeights::rms),
-            attention: Attention::Grouped(Box::new(grouped)),
-            o: self.matrix(&block.o)?,
+            // EAGLE-3's norm applies only to the embedding.
+            attention_norm: if weights.kind().taps() { None } else { rms("input_layernorm")? },
+            attention: Attention::Grouped(Box::new(GroupedQuery {
+                q: matrix("self_attn.q_proj")?,
+                k: matrix("self_attn.k_proj")?,
+                v: matrix("self_attn.v_proj")?,
+                qkv_bias: qkv_bias.map(|((q, k), v)| [q, k, v]),
+                qk_norm: q_norm?.zip(k_norm?).map(|(q, k)| [q, k]),
+            })),
+            o: matrix("self_attn.o_proj")?,
             o_bias: None,
             attention_out_norm: None,
-            mlp_norm: Some(NormWeights::rms(floats(&block.post_norm)?)),
-            mlp: Mlp::Dense(Box::new(Dense::gated(gate, up, self.matrix(&block.down)?))),
+            mlp_norm: rms("post_attention_layernorm")?,
+            mlp: Mlp::Dense(Box::new(Dense::gated(gate, up, matrix("mlp.down_proj")?))),
             mlp_out_norm: None,
             window: None,
             rope: Some(0),

@@ -1,8 +1,8 @@
 //! An EAGLE-3 head's pass on the CPU's kernels (method.md, EAGLE-3). It must not depend on trees.
 
 use super::backend::FeatureOrigin;
-use super::weights::Eagle3Weights;
-use crate::kernels::{Matrix, TreeMask, add, rms_norm};
+use super::pack::Eagle3Fusion;
+use crate::kernels::{TreeMask, add, rms_norm};
 use crate::model::cpu::layer::Layer;
 use crate::model::cpu::scratch::CpuBlocks;
 
@@ -18,12 +18,13 @@ pub(super) struct Eagle3Buffers {
     joined: Vec<f32>,
 }
 
-impl Eagle3Weights<Matrix, Vec<f32>> {
+impl Eagle3Fusion {
     /// Runs placed rows of `features` and `embeddings` through the head's block. The stream then
     /// holds what further rows can read.
     pub(super) fn run(
         &self,
-        (features, origin): (&[f32], FeatureOrigin),
+        features: &[f32],
+        origin: FeatureOrigin,
         embeddings: &[f32],
         layer: &Layer,
         mask: &TreeMask,
@@ -41,7 +42,7 @@ impl Eagle3Weights<Matrix, Vec<f32>> {
         match origin {
             FeatureOrigin::Head => state.copy_from_slice(features),
             FeatureOrigin::Target => {
-                buffers.ones.resize(self.normed_together, 1.0);
+                buffers.ones.resize(self.config.normed_together(), 1.0);
                 let taps = self.normed_taps(features, &buffers.ones, &mut buffers.taps, blocks);
                 blocks.products(taps, &mut [(&self.fc, &mut *state)]);
                 if let Some(bias) = &self.bias {
@@ -58,10 +59,10 @@ impl Eagle3Weights<Matrix, Vec<f32>> {
             joined.extend_from_slice(embedding);
             joined.extend_from_slice(state);
         }
-        let residual = if self.norm_before_residual { &*normed } else { &*state };
+        let residual = if self.config.norm_before_residual { &*normed } else { &*state };
         blocks.scratch.stream.copy_from_slice(residual);
         blocks.run_on(0, layer, mask, joined);
-        if self.norm_output {
+        if self.config.norm_output {
             rms_norm(pool, &blocks.scratch.stream, &self.norm, eps, normed);
             blocks.scratch.stream.copy_from_slice(normed);
         }
@@ -74,7 +75,7 @@ impl Eagle3Weights<Matrix, Vec<f32>> {
         room: &'a mut Vec<f32>,
         blocks: &CpuBlocks<'_>,
     ) -> &'a [f32] {
-        if self.norm_output {
+        if self.config.norm_output {
             return outputs;
         }
         room.resize(outputs.len(), 0.0);

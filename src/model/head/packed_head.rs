@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::backend::{FeatureOrigin, RowCounts};
+use super::backend::{FeatureOrigin, RowCounts, by_head};
 use super::pack::{Encoded, HeadPacker, PackedFusion, on_cpu};
 use super::packed_eagle3::Eagle3Buffers;
 use super::{
@@ -11,7 +11,7 @@ use super::{
     SharedTables, TREE_ROWS, Table,
 };
 use crate::kernels::{
-    KvCache, KvFormat, Matrix, Pool, TreeMask, add, rms_norm, sigmoid_blend, silu_mul,
+    Activation, KvCache, KvFormat, Matrix, Pool, TreeMask, activate, add, rms_norm, sigmoid_blend,
 };
 use crate::model::cpu::layer::Layer;
 use crate::model::cpu::scratch::{CpuBlocks, PassScratch, PassTiming};
@@ -54,7 +54,6 @@ struct HeadBuffers {
     normed: Vec<f32>,
     h1: Vec<f32>,
     h2: Vec<f32>,
-    ones: Vec<f32>,
     /// `[rows, 2H]`.
     joined: Vec<f32>,
     fused: Vec<f32>,
@@ -79,7 +78,7 @@ impl PackedHead {
         let config = weights.config.body.clone();
         let make = |encoded: &Encoded| on_cpu(&pool, encoded);
         let packer = HeadPacker { precision, make: &make };
-        let own = weights.embedding.clone().map(Table::Tensor);
+        let own = weights.embedding().cloned().map(Table::Tensor);
         let embedding = packer.table(own.as_ref().unwrap_or(&shared.embedding))?;
         let own_lm_head = weights.own_lm_head(shared)?;
         let lm_head = match &own_lm_head {
@@ -93,10 +92,8 @@ impl PackedHead {
         Ok(Self {
             precision,
             fusion: packer.fusion(weights)?,
-            layers: weights
-                .blocks
-                .iter()
-                .map(|block| packer.layer(block))
+            layers: (0..config.layers)
+                .map(|block| packer.layer(weights, block))
                 .collect::<Result<_, _>>()?,
             own_tables: own_embedding + own_lm_head.map_or(0, |_| lm_head.bytes()),
             embedding,
@@ -132,7 +129,7 @@ impl PackedHead {
         blocks.place(tokens.len(), position, &self.rope);
         if let (PackedFusion::Eagle3(own), Some(layer)) = (&self.fusion, self.layers.first()) {
             let HeadBuffers { features, embeddings, eagle3, .. } = buffers;
-            own.run((features, origin), embeddings, layer, mask, eagle3, &mut blocks);
+            own.run(features, origin, embeddings, layer, mask, eagle3, &mut blocks);
         } else {
             buffers.fuse(&self.fusion, &mut blocks);
             blocks.scratch.stream.copy_from_slice(&buffers.fused);
@@ -192,11 +189,10 @@ impl HeadBuffers {
                 for buffer in [&mut self.normed, &mut self.h1, &mut self.h2] {
                     buffer.resize(size, 0.0);
                 }
-                self.ones.resize(size, 1.0);
                 blocks.products(&self.features, &mut [(w_1, &mut self.h1)]);
                 rms_norm(pool, &self.embeddings, norm, blocks.config.rms_eps, &mut self.normed);
                 blocks.products(&self.normed, &mut [(w_2, &mut self.h2)]);
-                silu_mul(pool, &mut self.h2, &self.ones);
+                activate(pool, Activation::Silu, &mut self.h2);
                 join(&self.h1, &self.h2, hidden, &mut self.joined);
                 blocks.products(&self.joined, &mut [(w_z, &mut self.fused)]);
                 sigmoid_blend(pool, &mut self.fused, &self.h1, &self.h2);
@@ -227,10 +223,9 @@ fn join(a: &[f32], b: &[f32], width: usize, joined: &mut Vec<f32>) {
 
 impl HeadBackend for PackedHead {
     fn describe(&self) -> String {
-        match self.precision {
-            HeadPrecision::Four => "4 bits on CPU".into(),
-            HeadPrecision::Eight => "8 bits on CPU".into(),
-            HeadPrecision::Stored => format!("{} on CPU", self.layers[0].o.format()),
+        match self.precision.bits() {
+            Some(bits) => format!("{bits} on CPU"),
+            None => format!("{} on CPU", self.layers[0].o.format()),
         }
     }
 
@@ -288,15 +283,9 @@ impl HeadBackend for PackedHead {
     }
 
     fn keys_and_values(&self, block: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError> {
-        let slots = (0..self.rows.total()).map(|slot| self.cache.row(block, slot));
-        let (keys, values): (Vec<_>, Vec<_>) = slots.unzip();
-        // From rows with all heads of a slot to rows with all slots of a head.
-        let by_head = |rows: &[Vec<f32>]| {
-            let dim = self.config.head_dim;
-            let heads = (0..self.config.kv_heads).map(|head| head * dim..(head + 1) * dim);
-            heads.flat_map(|at| rows.iter().flat_map(move |row| row[at.clone()].to_vec())).collect()
-        };
-        Ok((by_head(&keys), by_head(&values)))
+        let slots = self.cache.slots(block, 0..self.rows.total());
+        let numbers = self.cache.format().numbers(&slots);
+        Ok(by_head(&numbers, self.config.kv_heads, self.config.head_dim))
     }
 
     fn device_bytes(&self) -> u64 {

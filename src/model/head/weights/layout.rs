@@ -7,12 +7,12 @@ use crate::model::Config;
 use crate::model::head::kind::FusionKind;
 use crate::model::head::{HeadConfig, TapNorm};
 
-pub(super) const EMBEDDING: &str = "embed_tokens.weight";
-pub(super) const LM_HEAD: &str = "lm_head.weight";
-pub(super) const FC: &str = "fc.weight";
-pub(super) const NORM: &str = "norm.weight";
-pub(super) const FC_BIAS: &str = "fc.bias";
-pub(super) const JOINED_TAP_NORM: &str = "input_norm.weight";
+pub(in crate::model::head) const EMBEDDING: &str = "embed_tokens.weight";
+pub(in crate::model::head) const LM_HEAD: &str = "lm_head.weight";
+pub(in crate::model::head) const FC: &str = "fc.weight";
+pub(in crate::model::head) const NORM: &str = "norm.weight";
+pub(in crate::model::head) const FC_BIAS: &str = "fc.bias";
+pub(in crate::model::head) const JOINED_TAP_NORM: &str = "input_norm.weight";
 pub(super) const D2T: &str = "d2t";
 pub(super) const T2D: &str = "t2d";
 
@@ -131,25 +131,25 @@ pub(super) fn expected(
 }
 
 /// The projections that can have a norm before the rotation.
-pub(super) const QK: [&str; 2] = ["q", "k"];
+pub(in crate::model::head) const QK: [&str; 2] = ["q", "k"];
 
 /// The name that the tensors of a block begin with.
-pub(super) fn block_name(kind: FusionKind, block: usize) -> String {
+pub(in crate::model::head) fn block_name(kind: FusionKind, block: usize) -> String {
     match kind {
         FusionKind::Eagle3 => "midlayer".to_owned(),
         FusionKind::Dgf | FusionKind::Eagle => format!("layers.{block}"),
     }
 }
 
-pub(super) fn bias_name(block: &str, projection: &str) -> String {
+pub(in crate::model::head) fn bias_name(block: &str, projection: &str) -> String {
     format!("{block}.self_attn.{projection}_proj.bias")
 }
 
-pub(super) fn qk_norm_name(block: &str, projection: &str) -> String {
+pub(in crate::model::head) fn qk_norm_name(block: &str, projection: &str) -> String {
     format!("{block}.self_attn.{projection}_norm.weight")
 }
 
-pub(super) fn tap_norm(tap: usize) -> String {
+pub(in crate::model::head) fn tap_norm(tap: usize) -> String {
     format!("fc_norm.{tap}.weight")
 }
 
