@@ -61,24 +61,20 @@ impl Prompt {
 /// ordered by their start.
 pub type FindControls<'a> = &'a dyn Fn(&str) -> Vec<Range<usize>>;
 
-/// Which characters of a message are marked.
-#[derive(Clone, Copy)]
-pub(super) enum PromptMarks<'a> {
-    /// All except white space at the ends.
-    Every,
-    /// Those of control tokens.
-    Controls(FindControls<'a>),
-}
-
-/// The messages with `sign` after every marked character.
-pub(super) fn marked(messages: &[Message], sign: char, marks: PromptMarks<'_>) -> Vec<Message> {
+/// The messages with `sign` after every character of a control token, or, without `controls`, after
+/// every character except white space at the ends.
+pub(super) fn marked(
+    messages: &[Message],
+    sign: char,
+    controls: Option<FindControls<'_>>,
+) -> Vec<Message> {
     let with_signs = |content: &str| {
-        let places = match marks {
-            PromptMarks::Every => {
+        let places = match controls {
+            Some(controls) => controls(content),
+            None => {
                 let start = content.len() - content.trim_start().len();
                 std::iter::once(start..start + content.trim().len()).collect()
             }
-            PromptMarks::Controls(controls) => controls(content),
         };
         let mut out = String::with_capacity(content.len() + 8);
         let mut next = 0;
@@ -130,8 +126,8 @@ mod tests {
     #[test]
     fn signs_go_in_and_come_out() {
         for text in ["", " ", "a", " é<s>x<s> \n", "<s>", "a b"] {
-            for marks in [PromptMarks::Every, PromptMarks::Controls(&spells)] {
-                let with = &marked(&[message(text)], '\u{FDD0}', marks)[0].content;
+            for controls in [None, Some(&spells as FindControls<'_>)] {
+                let with = &marked(&[message(text)], '\u{FDD0}', controls)[0].content;
                 let prompt = Prompt::read(&format!("<s>{with}<s>"), '\u{FDD0}');
                 assert_eq!(prompt.text, format!("<s>{text}<s>"));
                 assert_eq!(prompt.own_controls(&spells), ["<s>", "<s>"], "{text:?}");

@@ -145,24 +145,6 @@ mod tests {
     }
 
     #[test]
-    fn earlier_messages_keep_their_time() {
-        let mut session = Session::new("demo");
-        session.update(vec![
-            said(Role::System, "Be brief."),
-            said(Role::User, "\n  Where is Rome? \nTell me."),
-            said(Role::Assistant, "In It"),
-        ]);
-        assert_eq!(session.title, "Where is Rome?");
-        session.messages.iter_mut().for_each(|entry| entry.at = 7);
-        let mut turns = session.turns();
-        turns[2].interrupted = true;
-        session.update(turns.clone());
-        let times: Vec<_> = session.messages.iter().map(|entry| entry.at == 7).collect();
-        assert_eq!(times, [true, true, false]);
-        assert_eq!(session.turns(), turns);
-    }
-
-    #[test]
     fn a_message_keeps_its_time_when_an_earlier_one_changes() {
         let talk = || {
             let roles = [Role::User, Role::Assistant].into_iter().cycle();
@@ -192,18 +174,24 @@ mod tests {
         assert_eq!(with(talk().skip(2).collect()), (vec![3, 4], true));
         assert_eq!(with(talk().take(2).collect()), (vec![1, 2], true));
         assert_eq!(with(talk().collect()), (vec![1, 2, 3, 4], true));
-        // The system message changes, or is removed.
+        // An answer that was cut off is another message.
+        let mut cut: Vec<SavedTurn> = talk().collect();
+        cut[3].interrupted = true;
+        assert_eq!(with(cut), (vec![1, 2, 3, 0], false));
+        // The system message changes, or is removed; the first question is the title.
         let mut session = Session::new("demo");
-        session.update(system().chain(talk()).collect());
+        let question = said(Role::User, "\n  Where is Rome? \nTell me.");
+        session.update(system().chain([question.clone()]).chain(talk()).collect());
+        assert_eq!(session.title, "Where is Rome?");
         session.messages.iter_mut().for_each(|entry| entry.at = 7);
-        let other = std::iter::once(said(Role::System, "Be kind."));
-        session.update(other.chain(talk()).collect());
-        let kept = |session: &Session| -> Vec<bool> {
+        let mut kept = |turns: Vec<SavedTurn>| -> Vec<bool> {
+            session.update(turns);
             session.messages.iter().map(|entry| entry.at == 7).collect()
         };
-        assert_eq!(kept(&session), [false, true, true, true, true]);
-        session.update(talk().collect());
-        assert_eq!(kept(&session), [true; 4]);
+        let other = [said(Role::System, "Be kind."), question];
+        let changed: Vec<SavedTurn> = other.into_iter().chain(talk()).collect();
+        assert_eq!(kept(changed), [false, true, true, true, true, true]);
+        assert_eq!(kept(talk().collect()), [true; 4]);
     }
 
     #[test]

@@ -98,18 +98,18 @@ impl TargetFingerprint {
     /// The first difference of `now` from this one, compared as files; a different name does not
     /// count.
     pub fn difference(&self, now: &Self) -> Option<TargetDifference> {
-        let sides = |side: &Self| {
-            [
-                side.hidden.to_string(),
-                side.vocab.to_string(),
-                side.tokenizer.clone(),
-                side.weights.clone(),
-            ]
+        let row = |what, before: &dyn ToString, now: &dyn ToString| TargetDifference {
+            what,
+            before: before.to_string(),
+            now: now.to_string(),
         };
-        let names = ["hidden size", "vocabulary size", "vocabulary", WEIGHTS];
-        let mut all = names.into_iter().zip(sides(self)).zip(sides(now));
-        let ((what, before), now) = all.find(|((_, before), now)| before != now)?;
-        Some(TargetDifference { what, before, now })
+        let rows = [
+            row("hidden size", &self.hidden, &now.hidden),
+            row("vocabulary size", &self.vocab, &now.vocab),
+            row("vocabulary", &self.tokenizer, &now.tokenizer),
+            row(WEIGHTS, &self.weights, &now.weights),
+        ];
+        rows.into_iter().find(|row| row.before != row.now)
     }
 }
 

@@ -20,6 +20,9 @@ use crate::model::{RawTensor, WeightSource};
 
 /// Far above the header of any published shard (about 100 KB).
 const LONGEST_HEADER: u64 = 32 << 20;
+/// How the names of buffers end that checkpoints hold in addition to their weights. `t2d` is one
+/// unless it consists of flags: it contains the same information as `d2t`.
+const BUFFERS: [&str; 5] = [".inv_freq", ".position_ids", ".masked_bias", ".attn.bias", "t2d"];
 const SINGLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
 
@@ -269,7 +272,7 @@ fn entry(
         "BOOL" if name.ends_with("t2d") => ElementKind::Flag,
         "U8" if name.ends_with("_blocks") => ElementKind::Fp4Codes,
         "U8" if name.ends_with("_scales") => ElementKind::Fp4Scales,
-        _ if is_buffer(name) => return Ok(None),
+        _ if BUFFERS.iter().any(|end| name.ends_with(end)) => return Ok(None),
         other => {
             let remedy = "use the model in F32, F16 or BF16, or its GGUF file";
             let what = format!("the type of {place}");
@@ -285,14 +288,6 @@ fn entry(
         return Err(LibraryError::damaged(origin, place, problem));
     }
     Ok(Some(StoredTensor { file: 0, element, shape: header.shape, range: start..end }))
-}
-
-/// Buffers that checkpoints hold in addition to their weights. `t2d` is one unless it consists of
-/// flags: it contains the same information as `d2t`.
-fn is_buffer(name: &str) -> bool {
-    [".inv_freq", ".position_ids", ".masked_bias", ".attn.bias", "t2d"]
-        .iter()
-        .any(|suffix| name.ends_with(suffix))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::chat::{Role, SessionStore};
 use crate::draft::{
     ContextDraft, ContextSources, Drafter, History, Lookahead, PromptLookup, Retrieval,
 };
+use crate::files::cache_folder;
 use crate::library::{Datastore, NgramFile, find_ngrams, open_ngrams};
 use crate::plan::{DraftSize, DrafterId};
 use crate::settings::{HeadChoice, NgramChoice};
@@ -40,7 +41,7 @@ pub(super) fn rest(
     path: &Path,
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Result<LoadedDrafter, StartError> {
-    let folder = Datastore::cache_folder();
+    let folder = cache_folder("retrieval");
     let mut report = |stage: &str, done: f32| progress(stage, Some(done));
     let tokenizer = &ctx.files.target.tokenizer;
     let Datastore { text, name, notice } =

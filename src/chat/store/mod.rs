@@ -172,8 +172,7 @@ impl SessionStore {
 
     /// Whether nothing was ever answered here: no conversation is saved, and no answer was noted.
     pub fn is_untouched(&self) -> bool {
-        let paths = paths_in(&self.folder).unwrap_or_default();
-        !self.answered_mark().exists() && !paths.iter().any(|path| is_session(path))
+        !self.answered_mark().exists() && self.files().unwrap_or_default().is_empty()
     }
 
     /// Notes that something was answered here.
@@ -251,19 +250,19 @@ impl SessionStore {
     /// # Errors
     /// [`SessionError`], [`SessionError::Name`] if there is none.
     pub fn find(&self, words: &str) -> Result<SessionMatch, SessionError> {
+        let one = |id: &str| self.load(id).map(Box::new).map(SessionMatch::One);
         if self.path(words).is_ok_and(|path| path.symlink_metadata().is_ok()) {
-            return self.load(words).map(Box::new).map(SessionMatch::One);
+            return one(words);
         }
         let wanted = words.to_lowercase();
         let mut found = self.list()?.sessions;
         found.retain(|head| head.title.to_lowercase().starts_with(&wanted));
-        let mut exact = found.iter().filter(|head| head.title.to_lowercase() == wanted);
-        if let (Some(only), None) = (exact.next(), exact.next()) {
-            return self.load(&only.id).map(Box::new).map(SessionMatch::One);
-        }
-        match &found[..] {
-            [] => Err(SessionError::Name(words.to_owned())),
-            [only] => self.load(&only.id).map(Box::new).map(SessionMatch::One),
+        let exact = |head: &&SessionHead| head.title.to_lowercase() == wanted;
+        let exact: Vec<&SessionHead> = found.iter().filter(exact).collect();
+        match (&exact[..], &found[..]) {
+            (_, []) => Err(SessionError::Name(words.to_owned())),
+            ([only], _) => one(&only.id),
+            (_, [only]) => one(&only.id),
             _ => Ok(SessionMatch::Several(found)),
         }
     }
@@ -273,9 +272,16 @@ impl SessionStore {
     /// # Errors
     /// If the folder cannot be read; a folder that does not exist counts as empty.
     pub fn names(&self) -> io::Result<Vec<String>> {
-        let sessions = paths_in(&self.folder)?.into_iter().filter(|path| is_session(path));
-        let name = |path: PathBuf| path.file_stem().map(|name| name.to_string_lossy().into_owned());
-        Ok(sessions.filter_map(name).collect())
+        Ok(self.files()?.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// The names and paths of all sessions, readable or not.
+    fn files(&self) -> io::Result<Vec<(String, PathBuf)>> {
+        let paths = paths_in(&self.folder)?.into_iter();
+        let sessions = paths.filter(|path| path.extension().is_some_and(|end| end == "json"));
+        let named = sessions
+            .filter_map(|path| Some((path.file_stem()?.to_string_lossy().into_owned(), path)));
+        Ok(named.collect())
     }
 
     /// All sessions, the latest first. A folder that does not exist counts as empty.
@@ -285,15 +291,9 @@ impl SessionStore {
     pub fn list(&self) -> Result<Listing, SessionError> {
         let failed = |source| SessionError::Read { path: self.folder.clone(), source };
         let mut listing = Listing::default();
-        for path in paths_in(&self.folder).map_err(failed)? {
-            if !is_session(&path) {
-                continue;
-            }
+        for (id, path) in self.files().map_err(failed)? {
             match read(&path) {
-                Ok((session, _)) => {
-                    let id = path.file_stem().unwrap_or_default().to_string_lossy();
-                    listing.sessions.push(head(id.into_owned(), session));
-                }
+                Ok((session, _)) => listing.sessions.push(head(id, session)),
                 Err(error) => listing.broken.push(error),
             }
         }
@@ -325,10 +325,6 @@ impl SessionStore {
             }
         }
     }
-}
-
-fn is_session(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "json")
 }
 
 /// A session as an entry of a list.

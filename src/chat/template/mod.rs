@@ -9,7 +9,7 @@ use std::sync::Arc;
 use minijinja::Value;
 
 use super::jinja::{Fault, Jinja};
-use super::prompt::{self, FindControls, PromptMarks};
+use super::prompt::{self, FindControls};
 use super::{Message, Prompt, Role, clock};
 use generation_marks::without_generation_marks;
 
@@ -151,12 +151,12 @@ impl ChatTemplate {
         let Some(sign) = prompt::unused_sign(texts.chain(plain.as_deref().ok())) else {
             return Err(self.refused("the messages contain every character that could mark them"));
         };
-        let read = |marks| {
-            let marked = prompt::marked(messages, sign, marks);
+        let read = |controls| {
+            let marked = prompt::marked(messages, sign, controls);
             let text = self.render_as_is(&marked, generate, now)?;
             Ok::<_, TemplateError>(Prompt::read(&text, sign))
         };
-        let every = match (read(PromptMarks::Every), &plain) {
+        let every = match (read(None), &plain) {
             // The template's own complaint, about the messages and not about the marks in them.
             (Err(_), Err(_)) => return plain.map(|_| Prompt::default()),
             (every, _) => every?,
@@ -166,7 +166,7 @@ impl ChatTemplate {
         }
         // The template examines the messages, for example to cut out thoughts, so only control
         // tokens are marked. Then it must not create any from the rest.
-        let prompt = read(PromptMarks::Controls(controls))?;
+        let prompt = read(Some(controls))?;
         if prompt.own_controls(controls) != every.own_controls(controls) {
             return Err(self.refused("it turns text of the messages into control tokens"));
         }

@@ -67,15 +67,13 @@ impl<T: Cached> CacheFile<T> {
     /// Opens the file at `path` if it was made for `key`. Its parts are checked when they are read.
     /// Why a file cannot be used is only logged, because its contents can be made again.
     pub fn open(path: &Path, key: &str) -> Option<Self> {
-        match Self::read_index(path, key) {
-            Ok(file) => Some(file),
-            Err(why) => {
-                if why.kind() != io::ErrorKind::NotFound {
-                    tracing::warn!(file = %path.display(), %why, "ignoring a cache file");
-                }
-                None
-            }
+        let found = Self::read_index(path, key);
+        if let Err(why) = &found
+            && why.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(file = %path.display(), %why, "ignoring a cache file");
         }
+        found.ok()
     }
 
     fn read_index(path: &Path, key: &str) -> io::Result<Self> {

@@ -4,12 +4,12 @@
 mod read;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::{LibraryError, Tokenizer};
-use crate::files::{CHUNK, CacheFile, Cached, CachedBytes, DiskCache, cache_folder, checksum};
+use crate::files::{CHUNK, CacheFile, Cached, CachedBytes, DiskCache, checksum};
 use crate::speculate::suffixes::{self, SortedText};
 
 /// Texts with fewer bytes are not stored: sorting them takes a tenth of a second.
@@ -46,8 +46,8 @@ pub fn text_tokens(path: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32>, Libra
 
 impl Datastore {
     /// The text in the file `path`, split by `tokenizer`. Unless it is short, it is sorted once and
-    /// stored in `folder` ([`Self::cache_folder`]), for this text and this tokenizer; a damaged
-    /// cache file is replaced. `report` receives the stage and its progress, 0 to 1.
+    /// stored in `folder`, for this text and this tokenizer; a damaged cache file is replaced.
+    /// `report` receives the stage and its progress, 0 to 1.
     ///
     /// # Errors
     /// [`LibraryError`] if the file cannot be read or is not a text. A cache that cannot be written
@@ -104,11 +104,6 @@ impl Datastore {
             ))
         });
         Ok(Self { text, name, notice: failed })
-    }
-
-    /// The folder of the cache, e.g. `~/.cache/dovetail/retrieval`; `None` without a home folder.
-    pub fn cache_folder() -> Option<PathBuf> {
-        cache_folder("retrieval")
     }
 }
 

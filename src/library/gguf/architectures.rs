@@ -14,24 +14,8 @@ pub(super) fn options(
     family: Family,
     fields: &ArchitectureFields<'_>,
 ) -> Result<BlockOptions, LibraryError> {
-    let mut options = own_options(family, fields)?;
-    // Here 0 means none; an architecture that alternates has a window.
-    if options.window.is_none() && fields.optional(WINDOW)? != Some(0) {
-        options.window = window(fields, |_| true)?;
-    }
-    if options.experts.is_none() {
-        options.experts = experts(fields)?;
-    }
-    Ok(options)
-}
-
-/// What a family does differently.
-fn own_options(
-    family: Family,
-    fields: &ArchitectureFields<'_>,
-) -> Result<BlockOptions, LibraryError> {
     let plain = BlockOptions::default();
-    Ok(match family {
+    let mut options = match family {
         Family::Llama | Family::Mistral | Family::Mixtral | Family::Phi3 => plain,
         Family::Qwen2 | Family::Qwen3 | Family::Qwen3Moe => plain,
         Family::SmolLm3 => BlockOptions { no_rope_every: 4, ..plain },
@@ -79,7 +63,15 @@ fn own_options(
             ..plain
         },
         Family::DeepSeekV2 | Family::DeepSeekV3 => deepseek(fields)?,
-    })
+    };
+    // Here 0 means none; an architecture that alternates has a window.
+    if options.window.is_none() && fields.optional(WINDOW)? != Some(0) {
+        options.window = window(fields, |_| true)?;
+    }
+    if options.experts.is_none() {
+        options.experts = experts(fields)?;
+    }
+    Ok(options)
 }
 
 /// What Gemma 2 and 3 have in common. `largest` is the number of layers of the only size whose

@@ -207,7 +207,7 @@ impl GgufFile {
     }
 
     pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<String>>, LibraryError> {
-        self.get(key, "a list of strings", |value| value.strings(&self.blobs[0]))
+        Ok(self.texts_at(key, 0..u64::MAX)?.map(|(_, texts)| texts))
     }
 
     /// How many texts the list under `key` has, and those at `at`.
@@ -216,7 +216,7 @@ impl GgufFile {
         key: &str,
         at: Range<u64>,
     ) -> Result<Option<(u64, Vec<String>)>, LibraryError> {
-        self.get(key, "a list of strings", |value| value.strings_at(&self.blobs[0], at))
+        self.get(key, "a list of strings", |value| value.strings(&self.blobs[0], at))
     }
 
     pub(super) fn list(&self, key: &str) -> Result<Option<Vec<Value>>, LibraryError> {

@@ -54,7 +54,7 @@ pub(super) fn open(path: &Path) -> Result<TargetFiles, LibraryError> {
         unk: spelled(vocabulary::token(&file, "unknown")?),
         pad: spelled(vocabulary::token(&file, "padding")?),
     };
-    let title = titles::title(&called(path), header_name(&file));
+    let title = title(path, &file);
     let model_name = file.text("general.name")?.map(str::to_owned);
     let template = match file.text("tokenizer.chat_template")? {
         Some(source) => ChatTemplate::new(source, file.name(), tokens)?,
@@ -99,21 +99,20 @@ pub(super) fn read(path: &Path) -> Result<GgufFile, LibraryError> {
     })
 }
 
-/// The name of the file, without its extension and its number among several.
-fn called(path: &Path) -> String {
-    all_numbered(path).map_or_else(|| stem(path).into_owned(), |(stem, _)| stem.to_owned())
-}
-
-/// What the header says about the model's name. Values of another type are left out.
-fn header_name(file: &GgufFile) -> HeaderName<'_> {
+/// The model's name as users know it. Values of another type in the header are left out.
+fn title(path: &Path, file: &GgufFile) -> String {
     let text = |key: &str| file.text(key).ok().flatten();
-    HeaderName {
+    let header = HeaderName {
         whole: text("general.name"),
         base: text("general.basename"),
         version: text("general.version"),
         size: text("general.size_label"),
         finetune: text("general.finetune"),
-    }
+    };
+    // Without its extension and its number among several.
+    let called =
+        all_numbered(path).map_or_else(|| stem(path).into_owned(), |(stem, _)| stem.to_owned());
+    titles::title(&called, header)
 }
 
 fn stem(path: &Path) -> Cow<'_, str> {

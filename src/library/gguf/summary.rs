@@ -5,16 +5,15 @@ use std::path::Path;
 
 use super::config::config;
 use super::file::{GgufFile, TensorEntry};
-use super::{GgufTensors, called, header_name, read, vocabulary};
+use super::{GgufTensors, read, title, vocabulary};
 use crate::library::sizes::{self, pass_bytes};
-use crate::library::titles;
 use crate::library::{Facts, LibraryError, Runs};
 
 /// Reads the header of a file, together with its other shards.
 pub(in crate::library) fn facts(path: &Path) -> Facts {
     let mut facts = Facts::default();
     let runs = read(path).and_then(|file| {
-        facts.title = Some(titles::title(&called(path), header_name(&file)));
+        facts.title = Some(title(path, &file));
         let architecture = file.text("general.architecture").ok().flatten();
         facts.architecture = architecture.map(str::to_owned);
         let mixture = file.any_number("general.file_type").and_then(mixture);

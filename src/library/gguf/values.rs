@@ -121,31 +121,24 @@ impl Value {
         Some(file.get(range.clone())?.chunks(size).map(|item| Self::scalar(*kind, item)).collect())
     }
 
-    /// The items of an array of strings in `file`; `None` for any other value.
-    pub(super) fn strings(&self, file: &[u8]) -> Option<Vec<String>> {
+    /// How many items an array of strings in `file` has, and those of them at `at`; `None` for any
+    /// other value.
+    pub(super) fn strings(&self, file: &[u8], at: Range<u64>) -> Option<(u64, Vec<String>)> {
         let (count, range) = match self {
             // Writers that do not know what an empty list would contain give it any kind.
-            Self::Array(_, 0, _) => return Some(Vec::new()),
-            Self::Array(ValueKind::String, count, range) => (count, range),
+            Self::Array(_, 0, _) => return Some((0, Vec::new())),
+            Self::Array(ValueKind::String, count, range) => (*count, range),
             _ => return None,
         };
         let mut reader = Reader::new(file.get(range.clone())?, "");
-        (0..*count).map(|_| reader.string("").ok().map(lossy)).collect()
-    }
-
-    /// How many items an array of strings in `file` has, and those of them at `at`; `None` for any
-    /// other value.
-    pub(super) fn strings_at(&self, file: &[u8], at: Range<u64>) -> Option<(u64, Vec<String>)> {
-        let Self::Array(ValueKind::String, count, range) = self else { return None };
-        let mut reader = Reader::new(file.get(range.clone())?, "");
         let mut found = Vec::new();
-        for number in 0..at.end.min(*count) {
+        for number in 0..at.end.min(count) {
             let item = reader.string("").ok()?;
             if number >= at.start {
                 found.push(lossy(item));
             }
         }
-        Some((*count, found))
+        Some((count, found))
     }
 
     /// An integer, however it is stored.

@@ -131,22 +131,6 @@ fn not_stored(cache: &DiskCache, error: &io::Error) -> String {
     )
 }
 
-/// The matrix `name`, if it exists, has this format and shape, and is undamaged.
-fn read(
-    file: &CacheFile<Matrices>,
-    name: &str,
-    format: Format,
-    shape: [usize; 2],
-    pool: &Pool,
-) -> Option<Matrix> {
-    let stored = file.index.0.get(name)?;
-    if stored.format != format.name() || stored.shape != shape {
-        return None;
-    }
-    let read = |at, part: &mut [u8]| file.read_chunk(&stored.bytes, at, part);
-    Matrix::from_packed(format, shape[0], shape[1], pool, read)
-}
-
 impl WeightSource for PackedWeights<'_> {
     fn describe(&self) -> String {
         self.source.describe()
@@ -175,10 +159,15 @@ impl WeightSource for PackedWeights<'_> {
 
 impl PackedStore for PackedWeights<'_> {
     fn get(&self, name: &str, format: Format, shape: [usize; 2], pool: &Pool) -> Option<Matrix> {
-        let found = match &*self.state.borrow() {
-            State::Reading(file) => read(file, name, format, shape, pool),
-            State::Writing(..) | State::Off(_) => return None,
-        };
+        let state = self.state.borrow();
+        let State::Reading(file) = &*state else { return None };
+        let stored = file.index.0.get(name);
+        let stored = stored.filter(|it| it.format == format.name() && it.shape == shape);
+        let found = stored.and_then(|stored| {
+            let read = |at, part: &mut [u8]| file.read_chunk(&stored.bytes, at, part);
+            Matrix::from_packed(format, shape[0], shape[1], pool, read)
+        });
+        drop(state);
         if found.is_none() {
             self.give_up(name, "it is damaged or missing");
         }

@@ -77,16 +77,10 @@ fn a_damaged_file_is_never_used_and_made_anew() {
     let (wanted, ..) = start(&source, &cache);
     let path = files(folder.path()).remove(0);
     let whole = fs::read(&path).unwrap();
-    let flipped = |at: usize| {
+    // Its head, and places in the matrices and in the index.
+    for case in (0..=9).map(|ninth| (whole.len() - 1) * ninth / 9) {
         let mut bytes = whole.clone();
-        bytes[at] ^= 0x10;
-        bytes
-    };
-    let mut damaged: Vec<Vec<u8>> = [0, 9, 17, 30, 41, 45].map(flipped).to_vec();
-    damaged.extend([0, 10, 4096, whole.len() / 2, whole.len() - 1].map(|n| whole[..n].to_vec()));
-    damaged.extend((1..=9).map(|tenth| flipped(4096 + (whole.len() - 4097) * tenth / 9)));
-    damaged.push(b"something else".repeat(1000));
-    for (case, bytes) in damaged.into_iter().enumerate() {
+        bytes[case] ^= 0x10;
         fs::write(&path, bytes).unwrap();
         let (found, _, notice) = start(&source, &cache);
         assert_eq!((&found, notice), (&wanted, None), "case {case}");

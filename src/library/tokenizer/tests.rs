@@ -37,23 +37,13 @@ fn byte_level() -> Tokenizer {
 }
 
 fn sentence_piece() -> Tokenizer {
-    let mut vocab = serde_json::Map::new();
-    for token in ["<unk>", "▁", "a", "b", "▁a", "<0xF0>", "<0x9F>", "<0x98>", "<0x80>"] {
-        vocab.insert(token.into(), Value::from(vocab.len()));
-    }
-    from(json!({
-        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
-        "normalizer": {"type": "Sequence", "normalizers": [
-            {"type": "Prepend", "prepend": "▁"},
-            {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]},
-        "pre_tokenizer": null, "post_processor": null,
-        "decoder": {"type": "Sequence", "decoders": [
-            {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
-            {"type": "ByteFallback"}, {"type": "Fuse"},
-            {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
-        "model": {"type": "BPE", "vocab": vocab, "merges": ["▁ a"], "byte_fallback": true,
-            "unk_token": "<unk>", "fuse_unk": true}
-    }))
+    let tokens = ["<unk>", "▁", "a", "b", "▁a", "<0xF0>", "<0x9F>", "<0x98>", "<0x80>"];
+    let mut kinds = vec![TokenKind::Normal; tokens.len()];
+    kinds[0] = TokenKind::Unknown;
+    kinds[5..].fill(TokenKind::Byte);
+    let scheme = Scheme::SentencePiece { scores: vec![0.0; tokens.len()], space_first: true };
+    let tokens = tokens.map(str::to_owned).to_vec();
+    Vocabulary { tokens, kinds, scheme, begin: None, end: None }.build("test").unwrap()
 }
 
 fn from(json: Value) -> Tokenizer {
