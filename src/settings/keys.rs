@@ -56,6 +56,14 @@ pub struct SettingKey {
 }
 
 impl SettingKey {
+    pub(super) const fn what(self, what: &'static str) -> Self {
+        Self { what, ..self }
+    }
+
+    pub(super) const fn default(self, default: &'static str) -> Self {
+        Self { default, ..self }
+    }
+
     pub(super) const fn more(self, more: &'static str) -> Self {
         Self { more, ..self }
     }
@@ -127,18 +135,13 @@ impl SettingKey {
 }
 
 /// A row that is set by the file alone.
-pub(super) const fn key(
-    name: &'static str,
-    takes: Takes,
-    what: &'static str,
-    default: &'static str,
-) -> SettingKey {
+pub(super) const fn key(name: &'static str, takes: Takes) -> SettingKey {
     SettingKey {
         name,
         takes,
-        what,
+        what: "",
         more: "",
-        default,
+        default: "",
         flag: None,
         live: "",
         command: None,

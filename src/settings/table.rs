@@ -33,179 +33,148 @@ const MEMORY: &str = "an amount of memory such as \"4GiB\" or \"900MiB\"";
 pub const KEYS: &[SettingKey] = {
     use Takes::{Automatic, Limit, Named, Natural, Number, OneOf, Other, Share, Switch, Whole};
     &[
-        key(
-            "target",
-            Named(MODEL, |s, name| s.target = Some(name)),
-            "Target model",
-            "the bundled model",
-        )
-        .flag(MODELS.flag("--target", "MODEL").env("DOVETAIL_TARGET"))
-        .live("/model"),
-        key(
-            "draft",
-            Other(HEAD, takes::head),
-            "Draft head",
-            "the head made for the target, if it is installed",
-        )
-        .more(
-            "`lookup` drafts from the conversation instead, `none` uses no head. \
-             Repeat the flag to name several heads; the fastest that fits is used.",
-        )
-        .flag(MODELS.flag("--draft", "MODEL").env("DOVETAIL_DRAFT").repeated())
-        .live("/draft")
-        .contender(&["head"], SettingScope::Draft),
-        key(
-            "draft_vocab",
-            Other(DRAFT_VOCAB, takes::draft_vocab),
-            "Tokens that the draft head scores",
-            "the tokens the head was trained on",
-        )
-        .more(
-            "A number takes the tokens that the tokenizer merges first, `auto` a \
-             sixth of the vocabulary, `text:FILE` the most frequent tokens of a text \
-             (at most as many as `auto`).",
-        )
-        .flag(MODELS.flag("--draft-vocab", "N|auto|all|text:FILE"))
-        .contender(&["draft-vocab"], SettingScope::Draft),
-        key(
-            "draft_model",
-            Named(MODEL, |s, name| s.draft_model = Some(name)),
-            "Small language model to draft with",
-            "the bundled one, for the bundled model",
-        )
-        .more(
-            "Its vocabulary may differ from the target's; only the tokens they share \
-             are drafted.",
-        )
-        .flag(MODELS.flag("--draft-model", "MODEL").env("DOVETAIL_DRAFT_MODEL"))
-        .live("/draft")
-        .contender(&["draft-model"], SettingScope::Draft),
-        key(
-            "model_folders",
-            Other("a list of folders", takes::model_folders),
-            "Folders to search for models",
-            "none",
-        )
-        .more("They are searched in addition to the folders of other programs."),
-        key(
-            "rest_text",
-            Named("a text file", |s, name| s.rest_text = Some(name.into())),
-            "Text to draft from, with the strategy `rest`",
-            "none",
-        )
-        .more("Its index is built once and reused.")
-        .flag(MODELS.flag("--rest-text", "FILE"))
-        .contender(&["rest-text"], SettingScope::Draft),
-        key("ngrams", Other(NGRAMS, takes::ngrams), "N-gram table to draft from", "auto")
+        key("target", Named(MODEL, |s, name| s.target = Some(name)))
+            .what("Target model")
+            .default("the bundled model")
+            .flag(MODELS.flag("--target", "MODEL").env("DOVETAIL_TARGET"))
+            .live("/model"),
+        key("draft", Other(HEAD, takes::head))
+            .what("Draft head")
+            .default("the head made for the target, if it is installed")
+            .more(
+                "`lookup` drafts from the conversation instead, `none` uses no head. Repeat the \
+                 flag to name several heads; the fastest that fits is used.",
+            )
+            .flag(MODELS.flag("--draft", "MODEL").env("DOVETAIL_DRAFT").repeated())
+            .live("/draft")
+            .contender(&["head"], SettingScope::Draft),
+        key("draft_vocab", Other(DRAFT_VOCAB, takes::draft_vocab))
+            .what("Tokens that the draft head scores")
+            .default("the tokens the head was trained on")
+            .more(
+                "A number takes the tokens that the tokenizer merges first, `auto` a sixth of \
+                 the vocabulary, `text:FILE` the most frequent tokens of a text (at most as many \
+                 as `auto`).",
+            )
+            .flag(MODELS.flag("--draft-vocab", "N|auto|all|text:FILE"))
+            .contender(&["draft-vocab"], SettingScope::Draft),
+        key("draft_model", Named(MODEL, |s, name| s.draft_model = Some(name)))
+            .what("Small language model to draft with")
+            .default("the bundled one, for the bundled model")
+            .more(
+                "Its vocabulary may differ from the target's; only the tokens they share are \
+                 drafted.",
+            )
+            .flag(MODELS.flag("--draft-model", "MODEL").env("DOVETAIL_DRAFT_MODEL"))
+            .live("/draft")
+            .contender(&["draft-model"], SettingScope::Draft),
+        key("model_folders", Other("a list of folders", takes::model_folders))
+            .what("Folders to search for models")
+            .default("none")
+            .more("They are searched in addition to the folders of other programs."),
+        key("rest_text", Named("a text file", |s, name| s.rest_text = Some(name.into())))
+            .what("Text to draft from, with the strategy `rest`")
+            .default("none")
+            .more("Its index is built once and reused.")
+            .flag(MODELS.flag("--rest-text", "FILE"))
+            .contender(&["rest-text"], SettingScope::Draft),
+        key("ngrams", Other(NGRAMS, takes::ngrams))
+            .what("N-gram table to draft from")
+            .default("auto")
             .more("`auto` takes the table made for the target, if it is installed.")
             .flag(MODELS.flag("--ngrams", "FILE|auto|none"))
             .contender(&["ngrams"], SettingScope::Draft),
-        key(
-            "history",
-            Switch(|s| &mut s.history),
-            "Whether to draft from earlier saved conversations too",
-            "false",
-        ),
-        key(
-            "strategy",
-            Other("the name of a strategy", takes::strategy),
-            "How to draft",
-            "auto, or pld if `draft` is `lookup`",
-        )
-        .more("`dovetail doctor` lists the strategies that can run here.")
-        .flag(SPECULATION.flag("--strategy", "NAME").env("DOVETAIL_STRATEGY"))
-        .live("/strategy"),
-        key("system", Other("a text", takes::system), "System prompt", "none")
+        key("history", Switch(|s| &mut s.history))
+            .what("Whether to draft from earlier saved conversations too")
+            .default("false"),
+        key("strategy", Other("the name of a strategy", takes::strategy))
+            .what("How to draft")
+            .default("auto, or pld if `draft` is `lookup`")
+            .more("`dovetail doctor` lists the strategies that can run here.")
+            .flag(SPECULATION.flag("--strategy", "NAME").env("DOVETAIL_STRATEGY"))
+            .live("/strategy"),
+        key("system", Other("a text", takes::system))
+            .what("System prompt")
+            .default("none")
             .flag(TEXT.flag("--system", "TEXT"))
             .live("/system"),
-        key(
-            "max_tokens",
-            Automatic(ANSWER, |s| &mut s.max_tokens),
-            "Maximum number of tokens in an answer",
-            "auto",
-        )
-        .more(
-            "`auto` is the room left in the context; a race and `bench` have limits of their own.",
-        )
-        .flag(TEXT.flag("--max-tokens", "N|auto"))
-        .command("/max-tokens", "[N|auto]", "longest answer; auto: what the context holds"),
-        key(
-            "thinking",
-            Other("true, false or \"auto\"", takes::thinking),
-            "Whether the model thinks before it answers, if its template has a switch \
-             for that",
-            "auto",
-        )
-        .more("`on` and `off` work too.")
-        .flag(TEXT.flag("--think", "on|off|auto"))
-        .live("/think"),
-        key(
-            "stop",
-            Other("a list of texts that are not empty", takes::stop),
-            "Texts that end the answer",
-            "none",
-        )
-        .more(REPEAT)
-        .flag(TEXT.flag("--stop", "TEXT").repeated()),
-        key(
-            "context",
-            Limit(64, 1 << 20, |s| &mut s.context),
-            "Context length in tokens",
-            "the model's, up to 4096",
-        )
-        .more("At most the model's own.")
-        .flag(MODELS.flag("--context", "N")),
+        key("max_tokens", Automatic(ANSWER, |s| &mut s.max_tokens))
+            .what("Maximum number of tokens in an answer")
+            .default("auto")
+            .more(
+                "`auto` is the room left in the context; a race and `bench` have limits of their \
+                 own.",
+            )
+            .flag(TEXT.flag("--max-tokens", "N|auto"))
+            .command("/max-tokens", "[N|auto]", "longest answer; auto: what the context holds"),
+        key("thinking", Other("true, false or \"auto\"", takes::thinking))
+            .what(
+                "Whether the model thinks before it answers, if its template has a switch for \
+                 that",
+            )
+            .default("auto")
+            .more("`on` and `off` work too.")
+            .flag(TEXT.flag("--think", "on|off|auto"))
+            .live("/think"),
+        key("stop", Other("a list of texts that are not empty", takes::stop))
+            .what("Texts that end the answer")
+            .default("none")
+            .more(REPEAT)
+            .flag(TEXT.flag("--stop", "TEXT").repeated()),
+        key("context", Limit(64, 1 << 20, |s| &mut s.context))
+            .what("Context length in tokens")
+            .default("the model's, up to 4096")
+            .more("At most the model's own.")
+            .flag(MODELS.flag("--context", "N")),
         key(
             "kv",
             OneOf(&[("f32", |s| s.kv = KvPrecision::F32), ("f16", |s| s.kv = KvPrecision::F16)]),
-            "Precision of the target's KV cache",
-            "f32",
         )
+        .what("Precision of the target's KV cache")
+        .default("f32")
         .flag(MODELS.flag("--kv", "TYPE")),
-        key("threads", Limit(1, 1024, |s| &mut s.threads), "Compute threads", "one per fast core")
+        key("threads", Limit(1, 1024, |s| &mut s.threads))
+            .what("Compute threads")
+            .default("one per fast core")
             .flag(MODELS.flag("--threads", "N").env("DOVETAIL_THREADS")),
-        key(
-            "draft_threads",
-            Limit(1, 1024, |s| &mut s.draft_threads),
-            "Threads for a draft that runs during verification",
-            "a share of the compute threads",
-        )
-        .flag(SPECULATION.flag("--draft-threads", "N"))
-        .contender(&["draft-threads"], SettingScope::Draft),
-        key("device", Other(DEVICE, takes::device), "Device for drafting", "auto")
+        key("draft_threads", Limit(1, 1024, |s| &mut s.draft_threads))
+            .what("Threads for a draft that runs during verification")
+            .default("a share of the compute threads")
+            .flag(SPECULATION.flag("--draft-threads", "N"))
+            .contender(&["draft-threads"], SettingScope::Draft),
+        key("device", Other(DEVICE, takes::device))
+            .what("Device for drafting")
+            .default("auto")
             .more("`dovetail doctor` numbers the GPUs.")
             .flag(MODELS.flag("--device", "DEVICE").env("DOVETAIL_DEVICE"))
             .contender(&["device"], SettingScope::Placement),
-        key("vram", Other(MEMORY, takes::vram), "Limit on video memory", "what the driver reports")
+        key("vram", Other(MEMORY, takes::vram))
+            .what("Limit on video memory")
+            .default("what the driver reports")
             .more("Also used as its size if the driver does not report one.")
             .flag(MODELS.flag("--vram", "BYTES").env("DOVETAIL_VRAM"))
             .contender(&["vram"], SettingScope::Placement),
-        key(
-            "pack_cache",
-            Other(GIGABYTES, takes::pack_cache),
-            "Whether to keep repacked weights in the cache folder, so that the next \
-             start is faster",
-            "false",
-        )
-        .more("`true` is 32 GB.")
-        .flag(MODELS.flag("--pack-cache", "GB").alone("true")),
-        key(
-            "kv_disk",
-            Other(GIGABYTES, takes::kv_disk),
-            "Whether to keep the KV caches of conversations on disk, so that they \
-             continue faster",
-            "true",
-        )
-        .more("`true` is 4 GB."),
-        key(
-            "gpu_layers",
-            Other(GPU_LAYERS, takes::gpu_layers),
-            "Blocks of the target that run on the GPU",
-            "the fastest number; it is measured unless `device` is set",
-        )
-        .more("`auto` takes as many as fit.")
-        .flag(MODELS.flag("--gpu-layers", "N|auto|all").env("DOVETAIL_GPU_LAYERS"))
-        .contender(&["gpu-layers"], SettingScope::Placement),
+        key("pack_cache", Other(GIGABYTES, takes::pack_cache))
+            .what(
+                "Whether to keep repacked weights in the cache folder, so that the next start is \
+                 faster",
+            )
+            .default("false")
+            .more("`true` is 32 GB.")
+            .flag(MODELS.flag("--pack-cache", "GB").alone("true")),
+        key("kv_disk", Other(GIGABYTES, takes::kv_disk))
+            .what(
+                "Whether to keep the KV caches of conversations on disk, so that they continue \
+                 faster",
+            )
+            .default("true")
+            .more("`true` is 4 GB."),
+        key("gpu_layers", Other(GPU_LAYERS, takes::gpu_layers))
+            .what("Blocks of the target that run on the GPU")
+            .default("the fastest number; it is measured unless `device` is set")
+            .more("`auto` takes as many as fit.")
+            .flag(MODELS.flag("--gpu-layers", "N|auto|all").env("DOVETAIL_GPU_LAYERS"))
+            .contender(&["gpu-layers"], SettingScope::Placement),
         key(
             "prefill",
             OneOf(&[
@@ -213,9 +182,9 @@ pub const KEYS: &[SettingKey] = {
                 ("cpu", |s| s.prefill = PrefillDevice::Cpu),
                 ("gpu", |s| s.prefill = PrefillDevice::Gpu),
             ]),
-            "Device that reads long prompts when the target runs on the CPU",
-            "auto",
         )
+        .what("Device that reads long prompts when the target runs on the CPU")
+        .default("auto")
         .more("`gpu` streams the blocks to it; `auto` measures and takes the faster.")
         .flag(MODELS.flag("--prefill", "auto|cpu|gpu").env("DOVETAIL_PREFILL")),
         key(
@@ -225,135 +194,98 @@ pub const KEYS: &[SettingKey] = {
                 ("speed", |s| s.prefer = Prefer::Speed),
                 ("show", |s| s.prefer = Prefer::Show),
             ]),
-            "What automatic control aims for",
-            "auto",
         )
+        .what("What automatic control aims for")
+        .default("auto")
         .more("`show` always drafts a tree to look at.")
         .flag(SPECULATION.flag("--prefer", "WHAT")),
-        key("speculate", Switch(|s| &mut s.speculate), "Whether speculation is on", "true")
+        key("speculate", Switch(|s| &mut s.speculate))
+            .what("Whether speculation is on")
+            .default("true")
             .more("The text is the same without it, one token per pass.")
             .flag(SPECULATION.switch("--plain", PLAIN))
             .command("/speculate", "[on|off]", "speculation; it never changes the text"),
-        key(
-            "overlap",
-            Switch(|s| &mut s.overlap),
-            "Whether to continue drafting from the most likely outcome while the \
-             target verifies",
-            "false",
-        )
-        .flag(SPECULATION.switch("--overlap", OVERLAP))
-        .command("/overlap", "[on|off]", "draft while the target verifies"),
-        key(
-            "coupled",
-            Switch(|s| &mut s.coupled),
-            "Whether drafts are ranked with the target's random noise when sampling",
-            "true",
-        )
-        .flag(SPECULATION.switch("--no-coupled", NO_COUPLED))
-        .command("/coupled", "[on|off]", "rank drafts with the target's noise"),
-        key(
-            "controls.gamma",
-            Automatic(GAMMA, |s| &mut s.controls.gamma),
-            "Maximum number of nodes in the draft tree (γ)",
-            "auto",
-        )
-        .flag(SPECULATION.flag("--gamma", "N|auto"))
-        .command("/gamma", "[N|auto]", "γ: most nodes in the draft tree")
-        .contender(&["gamma", "γ"], SettingScope::Round),
-        key(
-            "controls.blocks",
-            Automatic(BLOCKS, |s| &mut s.controls.blocks),
-            "Blocks of the draft head to use (M)",
-            "auto",
-        )
-        .flag(SPECULATION.flag("--blocks", "N|auto"))
-        .command("/blocks", "[N|auto]", "M: blocks of the draft head in use")
-        .contender(&["m", "blocks"], SettingScope::Round),
-        key(
-            "controls.width",
-            Automatic(WIDTH, |s| &mut s.controls.width),
-            "Width of the draft tree (k)",
-            "auto",
-        )
-        .flag(SPECULATION.flag("--width", "N|auto"))
-        .command("/width", "[N|auto]", "k: width of the draft tree")
-        .contender(&["k", "width"], SettingScope::Round),
-        key(
-            "controls.depth",
-            Automatic(DEPTH, |s| &mut s.controls.depth),
-            "How many times the draft tree is expanded below its first level (D)",
-            "auto",
-        )
-        .flag(SPECULATION.flag("--depth", "N|auto"))
-        .command("/depth", "[N|auto]", "D: depth of the draft tree")
-        .contender(&["d", "depth"], SettingScope::Round),
-        key(
-            "controls.pace",
-            Other("a time from 0 to 10 s, such as 0.5s or 500ms", takes::pace),
-            "Least time per round, to watch a fast model",
-            "0s; in a replay, the recorded speed",
-        )
-        .flag(Heading::SCREEN.flag("--pace", "TIME"))
-        .command("/pace", "[TIME]", "shortest time per round: 0.5s, 500ms"),
-        key(
-            "sampler.temperature",
-            Number(0.0, HOTTEST, |s| &mut s.sampler.temperature),
-            "Sampling temperature",
-            "what the model recommends, else 0.7; 0 for the bundled model",
-        )
-        .more("0 always takes the most likely token.")
-        .flag(SAMPLING.flag("--temperature", "X"))
-        .command("/temperature", "[X]", "0 always takes the likeliest token"),
-        key(
-            "sampler.top_k",
-            Whole(0, 1_000_000, |s| &mut s.sampler.top_k),
-            "Sample from this many of the most likely tokens",
-            "what the model recommends, else 0",
-        )
-        .more("0 keeps all.")
-        .flag(SAMPLING.flag("--top-k", "N"))
-        .command("/top-k", "[N]", "keep the N likeliest tokens; 0 keeps all"),
-        key(
-            "sampler.top_p",
-            Share(|s| &mut s.sampler.top_p),
-            "Sample from the most likely tokens that together have this probability",
-            "what the model recommends, else 0.95",
-        )
-        .flag(SAMPLING.flag("--top-p", "X"))
-        .command("/top-p", "[X]", "keep the likeliest tokens up to this share"),
-        key(
-            "sampler.min_p",
-            Number(0.0, 1.0, |s| &mut s.sampler.min_p),
-            "Drop tokens whose probability is below this share of the most likely \
-             token's",
-            "what the model recommends, else 0",
-        )
-        .flag(SAMPLING.flag("--min-p", "X"))
-        .command("/min-p", "[X]", "drop tokens below X times the likeliest"),
-        key(
-            "sampler.repetition_penalty",
-            Number(0.1, 10.0, |s| &mut s.sampler.repetition_penalty),
-            "Divide the logits of tokens already used by this",
-            "what the model recommends, else 1",
-        )
-        .more("1 changes nothing.")
-        .flag(SAMPLING.flag("--repetition-penalty", "X"))
-        .command("/repetition-penalty", "[X]", "make repeated tokens less likely"),
-        key(
-            "sampler.presence_penalty",
-            Number(-10.0, 10.0, |s| &mut s.sampler.presence_penalty),
-            "Subtract this from the logits of tokens already used",
-            "what the model recommends, else 0",
-        )
-        .flag(SAMPLING.flag("--presence-penalty", "X")),
-        key(
-            "sampler.frequency_penalty",
-            Number(-10.0, 10.0, |s| &mut s.sampler.frequency_penalty),
-            "Subtract this from a token's logit for each time it was used",
-            "what the model recommends, else 0",
-        )
-        .flag(SAMPLING.flag("--frequency-penalty", "X")),
-        key("sampler.seed", Natural(|s| &mut s.sampler.seed), "Random seed", "0")
+        key("overlap", Switch(|s| &mut s.overlap))
+            .what(
+                "Whether to continue drafting from the most likely outcome while the target \
+                 verifies",
+            )
+            .default("false")
+            .flag(SPECULATION.switch("--overlap", OVERLAP))
+            .command("/overlap", "[on|off]", "draft while the target verifies"),
+        key("coupled", Switch(|s| &mut s.coupled))
+            .what("Whether drafts are ranked with the target's random noise when sampling")
+            .default("true")
+            .flag(SPECULATION.switch("--no-coupled", NO_COUPLED))
+            .command("/coupled", "[on|off]", "rank drafts with the target's noise"),
+        key("controls.gamma", Automatic(GAMMA, |s| &mut s.controls.gamma))
+            .what("Maximum number of nodes in the draft tree (γ)")
+            .default("auto")
+            .flag(SPECULATION.flag("--gamma", "N|auto"))
+            .command("/gamma", "[N|auto]", "γ: most nodes in the draft tree")
+            .contender(&["gamma", "γ"], SettingScope::Round),
+        key("controls.blocks", Automatic(BLOCKS, |s| &mut s.controls.blocks))
+            .what("Blocks of the draft head to use (M)")
+            .default("auto")
+            .flag(SPECULATION.flag("--blocks", "N|auto"))
+            .command("/blocks", "[N|auto]", "M: blocks of the draft head in use")
+            .contender(&["m", "blocks"], SettingScope::Round),
+        key("controls.width", Automatic(WIDTH, |s| &mut s.controls.width))
+            .what("Width of the draft tree (k)")
+            .default("auto")
+            .flag(SPECULATION.flag("--width", "N|auto"))
+            .command("/width", "[N|auto]", "k: width of the draft tree")
+            .contender(&["k", "width"], SettingScope::Round),
+        key("controls.depth", Automatic(DEPTH, |s| &mut s.controls.depth))
+            .what("How many times the draft tree is expanded below its first level (D)")
+            .default("auto")
+            .flag(SPECULATION.flag("--depth", "N|auto"))
+            .command("/depth", "[N|auto]", "D: depth of the draft tree")
+            .contender(&["d", "depth"], SettingScope::Round),
+        key("controls.pace", Other("a time from 0 to 10 s, such as 0.5s or 500ms", takes::pace))
+            .what("Least time per round, to watch a fast model")
+            .default("0s; in a replay, the recorded speed")
+            .flag(Heading::SCREEN.flag("--pace", "TIME"))
+            .command("/pace", "[TIME]", "shortest time per round: 0.5s, 500ms"),
+        key("sampler.temperature", Number(0.0, HOTTEST, |s| &mut s.sampler.temperature))
+            .what("Sampling temperature")
+            .default("what the model recommends, else 0.7; 0 for the bundled model")
+            .more("0 always takes the most likely token.")
+            .flag(SAMPLING.flag("--temperature", "X"))
+            .command("/temperature", "[X]", "0 always takes the likeliest token"),
+        key("sampler.top_k", Whole(0, 1_000_000, |s| &mut s.sampler.top_k))
+            .what("Sample from this many of the most likely tokens")
+            .default("what the model recommends, else 0")
+            .more("0 keeps all.")
+            .flag(SAMPLING.flag("--top-k", "N"))
+            .command("/top-k", "[N]", "keep the N likeliest tokens; 0 keeps all"),
+        key("sampler.top_p", Share(|s| &mut s.sampler.top_p))
+            .what("Sample from the most likely tokens that together have this probability")
+            .default("what the model recommends, else 0.95")
+            .flag(SAMPLING.flag("--top-p", "X"))
+            .command("/top-p", "[X]", "keep the likeliest tokens up to this share"),
+        key("sampler.min_p", Number(0.0, 1.0, |s| &mut s.sampler.min_p))
+            .what("Drop tokens whose probability is below this share of the most likely token's")
+            .default("what the model recommends, else 0")
+            .flag(SAMPLING.flag("--min-p", "X"))
+            .command("/min-p", "[X]", "drop tokens below X times the likeliest"),
+        key("sampler.repetition_penalty", Number(0.1, 10.0, |s| &mut s.sampler.repetition_penalty))
+            .what("Divide the logits of tokens already used by this")
+            .default("what the model recommends, else 1")
+            .more("1 changes nothing.")
+            .flag(SAMPLING.flag("--repetition-penalty", "X"))
+            .command("/repetition-penalty", "[X]", "make repeated tokens less likely"),
+        key("sampler.presence_penalty", Number(-10.0, 10.0, |s| &mut s.sampler.presence_penalty))
+            .what("Subtract this from the logits of tokens already used")
+            .default("what the model recommends, else 0")
+            .flag(SAMPLING.flag("--presence-penalty", "X")),
+        key("sampler.frequency_penalty", Number(-10.0, 10.0, |s| &mut s.sampler.frequency_penalty))
+            .what("Subtract this from a token's logit for each time it was used")
+            .default("what the model recommends, else 0")
+            .flag(SAMPLING.flag("--frequency-penalty", "X")),
+        key("sampler.seed", Natural(|s| &mut s.sampler.seed))
+            .what("Random seed")
+            .default("0")
             .more("The same seed gives the same text.")
             .flag(SAMPLING.flag("--seed", "N"))
             .command("/seed", "[N]", "the same seed gives the same text"),
@@ -364,27 +296,21 @@ pub const KEYS: &[SettingKey] = {
                 ("light", |s| s.theme = ThemeName::Light),
                 ("mono", |s| s.theme = ThemeName::Mono),
             ]),
-            "Colours",
-            "dark",
         )
+        .what("Colours")
+        .default("dark")
         .more("If NO_COLOR is set, the default is mono.")
         .flag(Heading::SCREEN.flag("--theme", "NAME"))
         .command("/theme", "[name]", "colours: dark, light, mono"),
-        key(
-            "screen.marks",
-            Switch(|s| &mut s.marks),
-            "Whether accepted tokens are marked in the chat",
-            "true",
-        )
-        .flag(Heading::SCREEN.switch("--no-marks", "Do not mark where each token came from"))
-        .live("F9"),
-        key(
-            "screen.mouse",
-            Switch(|s| &mut s.mouse),
-            "Whether the chat uses the mouse: wheel, click and selection",
-            "true",
-        )
-        .more("`false` leaves it to the terminal.")
-        .command("/mouse", "[on|off]", "wheel, clicks and selection in the chat"),
+        key("screen.marks", Switch(|s| &mut s.marks))
+            .what("Whether accepted tokens are marked in the chat")
+            .default("true")
+            .flag(Heading::SCREEN.switch("--no-marks", "Do not mark where each token came from"))
+            .live("F9"),
+        key("screen.mouse", Switch(|s| &mut s.mouse))
+            .what("Whether the chat uses the mouse: wheel, click and selection")
+            .default("true")
+            .more("`false` leaves it to the terminal.")
+            .command("/mouse", "[on|off]", "wheel, clicks and selection in the chat"),
     ]
 };
