@@ -1,6 +1,6 @@
 //! What is said of a load.
 
-use super::{cut, long_prompt, obstacle, reason};
+use super::{cut, long_prompt, next_to_draft, obstacle, reason};
 use crate::draft::ContextSources;
 use crate::load::{
     BlocksLimit, HeadMismatch, LoadReason, Missing, Needs, NoForecast, Notice, PromptObstacle,
@@ -251,13 +251,9 @@ fn on_cpu(why: &PromptObstacle) -> String {
             needed >> 20,
             free >> 20
         ),
-        PromptObstacle::Room { needed, draft, gpu, room } => format!(
-            "reading them on the GPU needs {} MiB in addition to the draft's {} MiB, but {gpu} has \
-             {} MiB available",
-            needed >> 20,
-            draft >> 20,
-            room >> 20
-        ),
+        &PromptObstacle::Room { needed, draft, ref gpu, room } => {
+            next_to_draft("reading them on the GPU", needed, draft, gpu, room)
+        }
     }
 }
 

@@ -201,13 +201,9 @@ pub fn obstacle(why: &Obstacle) -> String {
             room >> 20,
             of_memory(memory)
         ),
-        Obstacle::BlockTooLarge { block, draft, gpu, room } => format!(
-            "one block of the target needs {} MiB in addition to the draft's {} MiB, but {gpu} has \
-             {} MiB available",
-            block >> 20,
-            draft >> 20,
-            room >> 20
-        ),
+        &Obstacle::BlockTooLarge { block, draft, ref gpu, room } => {
+            next_to_draft("one block of the target", block, draft, gpu, room)
+        }
         Obstacle::MainMemory { needed, free } => {
             format!("it needs {} MiB of memory, but only {} MiB are free", needed >> 20, free >> 20)
         }
@@ -215,6 +211,16 @@ pub fn obstacle(why: &Obstacle) -> String {
             "its blocks do not fit on the GPU next to those of the target".to_owned()
         }
     }
+}
+
+/// That `what` does not fit on a GPU next to the draft, a clause.
+fn next_to_draft(what: &str, needed: u64, draft: u64, gpu: &str, room: u64) -> String {
+    format!(
+        "{what} needs {} MiB in addition to the draft's {} MiB, but {gpu} has {} MiB available",
+        needed >> 20,
+        draft >> 20,
+        room >> 20
+    )
 }
 
 /// What to expect of a long prompt, a sentence.
