@@ -1,6 +1,7 @@
 //! The hyper-parameters, by default the paper's (method.md, Training a head). It must not depend on
 //! flags.
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::TrainError;
@@ -15,28 +16,33 @@ pub enum Length {
 }
 
 /// Which outputs of the head are trained.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub enum Elastic {
-    /// Only the last block's, as in the paper: the head is good only at m = M.
-    Off,
     /// Every block's in every step: the loss is the mean over the exits.
+    #[value(name = "all", help = "The outputs of every block in each step")]
     AllExits,
     /// The output of a randomly chosen block in each step; later blocks are not run. A step costs
     /// less than with every exit, and in the same time the head became better at every depth
     /// (measured on the bundled target, see its card).
     #[default]
+    #[value(help = "The output of one block, drawn at random in each step")]
     Drawn,
+    /// Only the last block's, as in the paper: the head is good only at m = M.
+    #[value(help = "The output of the last block only")]
+    Off,
 }
 
 /// Which pairs have a loss.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub enum MaskRule {
     /// Pair i, which predicts x_{i+2}, counts if both x_{i+1} and x_{i+2} are the assistant's: a
     /// draft's root is always a token of the answer, and so is what it predicts.
     #[default]
+    #[value(help = "The tokens that a draft predicts")]
     Aligned,
     /// Pair i counts if x_i is the assistant's. This is the published trainer's mask, two tokens
     /// late at the start of a turn and two too long at its end.
+    #[value(help = "The tokens that the published trainer uses")]
     Published,
 }
 

@@ -69,11 +69,11 @@ pub struct TrainArgs {
     /// How the head fuses its inputs: the paper's dgf, or eagle's linear layer; eagle3 has one
     /// block, reads three layers of the target and has its own LM head [default: dgf].
     #[arg(long, value_name = "NAME", help_heading = "Head")]
-    pub kind: Option<KindArg>,
+    pub kind: Option<FusionKind>,
     /// Which blocks' outputs are trained: all, one drawn at random in each step, or off for only
     /// the last block, as in the paper [default: drawn].
     #[arg(long, value_name = "WHICH", help_heading = "Head")]
-    pub elastic: Option<ElasticArg>,
+    pub elastic: Option<Elastic>,
 
     /// Tokens that the head scores: auto for those that cover what the target says, all, or the N
     /// most frequent [default: auto].
@@ -152,7 +152,7 @@ pub struct TrainArgs {
     /// Which tokens count in the loss: aligned with what a draft predicts, or as published, two
     /// tokens late [default: aligned].
     #[arg(long, value_name = "RULE", help_heading = "Training")]
-    pub mask: Option<MaskArg>,
+    pub mask: Option<MaskRule>,
     /// Random seed for weights, order and noise [default: 42].
     #[arg(long, value_name = "N", help_heading = "Training")]
     pub seed: Option<u64>,
@@ -188,37 +188,6 @@ pub enum RecipePreset {
     Published,
 }
 
-/// A fusion by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum KindArg {
-    /// Dynamic gated fusion.
-    Dgf,
-    /// EAGLE's linear layer.
-    Eagle,
-    /// EAGLE-3's: three layers of the target, one block, its own LM head.
-    Eagle3,
-}
-
-/// Which outputs are trained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ElasticArg {
-    /// The outputs of every block in each step.
-    All,
-    /// The output of one block, drawn at random in each step.
-    Drawn,
-    /// The output of the last block only.
-    Off,
-}
-
-/// Which tokens count in the loss.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum MaskArg {
-    /// The tokens that a draft predicts.
-    Aligned,
-    /// The tokens that the published trainer uses.
-    Published,
-}
-
 impl TrainArgs {
     /// The preset's recipe.
     pub fn preset(&self) -> Recipe {
@@ -239,11 +208,7 @@ impl TrainArgs {
         let mut recipe = base;
         // First: a kind has figures of its own.
         if let Some(kind) = self.kind {
-            recipe = recipe.of_kind(match kind {
-                KindArg::Dgf => FusionKind::Dgf,
-                KindArg::Eagle => FusionKind::Eagle,
-                KindArg::Eagle3 => FusionKind::Eagle3,
-            });
+            recipe = recipe.of_kind(kind);
         }
         set(&mut recipe.target, self.target.as_ref());
         set(&mut recipe.data, self.data.as_ref());
@@ -263,19 +228,8 @@ impl TrainArgs {
         if let Some(steps) = self.steps {
             (options.length, recipe.epochs) = (Length::Steps(steps), None);
         }
-        if let Some(elastic) = self.elastic {
-            options.elastic = match elastic {
-                ElasticArg::All => Elastic::AllExits,
-                ElasticArg::Drawn => Elastic::Drawn,
-                ElasticArg::Off => Elastic::Off,
-            };
-        }
-        if let Some(mask) = self.mask {
-            options.mask = match mask {
-                MaskArg::Aligned => MaskRule::Aligned,
-                MaskArg::Published => MaskRule::Published,
-            };
-        }
+        set(&mut options.elastic, self.elastic.as_ref());
+        set(&mut options.mask, self.mask.as_ref());
         set(&mut options.window, self.window.as_ref());
         set(&mut options.batch_tokens, self.batch_tokens.as_ref());
         set(&mut options.accumulate, self.accumulate.as_ref());
