@@ -24,7 +24,8 @@ pub struct Chart {
 }
 
 impl Chart {
-    fn new(name: impl Into<String>, svg: String) -> Self {
-        Self { name: name.into(), svg }
+    /// The file's name gets its ending here.
+    fn new(name: String, svg: Option<String>) -> Option<Self> {
+        svg.map(|svg| Self { name: name + ".svg", svg })
     }
 }

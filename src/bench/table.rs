@@ -130,8 +130,17 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// Tables as text.
+    pub(in crate::bench) fn text(tables: &[Table], layout: TableStyle) -> String {
+        let mut out = Vec::new();
+        for table in tables {
+            table.write(layout, &mut out).unwrap();
+        }
+        String::from_utf8(out).unwrap()
+    }
 
     #[test]
     fn both_layouts_line_up() {
@@ -142,11 +151,7 @@ mod tests {
             rows: vec![words(&["plain", "1.00", "1.00×"]), words(&["pld", "1.37"])],
             notes: vec!["Measured in turn.".to_owned()],
         };
-        let text = |layout| {
-            let mut out = Vec::new();
-            table.write(layout, &mut out).unwrap();
-            String::from_utf8(out).unwrap()
-        };
+        let text = |layout| text(std::slice::from_ref(&table), layout);
         let plain = "Speed-up\n\nstrategy     τ      ×\nplain     1.00  1.00×\npld       1.37\n\n\
                      Measured in turn.\n\n";
         assert_eq!(text(TableStyle::Plain), plain);

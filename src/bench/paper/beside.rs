@@ -227,20 +227,14 @@ mod tests {
     use super::super::published::published;
     use super::*;
     use crate::bench::TableStyle;
-    use crate::bench::strategies::{AnswerRecord, results_for_tests as results};
+    use crate::bench::strategies::{AnswerRecord, answer_for_tests, results_for_tests as results};
 
     fn answer(strategy: &str, set: &str, rounds: usize, ms: f64, batch: usize) -> AnswerRecord {
         AnswerRecord {
-            set: set.to_owned(),
-            id: format!("{set}/1"),
-            strategy: strategy.to_owned(),
             batch,
-            tokens: 101,
-            rounds,
-            decode_ms: ms,
             ram: 2_000_000_000 + 1_000_000_000 * batch as u64,
             vram: (batch > 0).then_some(3_700_000_000),
-            ..AnswerRecord::default()
+            ..answer_for_tests(strategy, set, 100, rounds, ms)
         }
     }
 
@@ -251,11 +245,7 @@ mod tests {
         let rows = theirs.rows(&PaperModels::default());
         let notes = ["`instructions` stands for alpaca.".to_owned()];
         let ours = Ours { results: &results, rows: &rows, vram_limit: limit, notes: &notes };
-        let mut out = Vec::new();
-        for table in tables(theirs, &ours) {
-            table.write(TableStyle::Plain, &mut out).unwrap();
-        }
-        String::from_utf8(out).unwrap()
+        crate::bench::table::tests::text(&tables(theirs, &ours), TableStyle::Plain)
     }
 
     #[test]

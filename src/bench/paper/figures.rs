@@ -6,7 +6,7 @@ use super::sequences::{choices_bars, choices_table, counts_bars, counts_table};
 use crate::bench::Chart;
 use crate::bench::strategies::{AnswerGrid, Figures, PLAIN, Results};
 use crate::bench::table::{Table, optional, percent, times, two_digits};
-use crate::chart::{Axis, Bar, Bars, ChartError, Lines, Series};
+use crate::chart::{Bar, Bars, Lines, Series};
 
 /// A row of a figure: a candidate, perhaps on one set.
 #[derive(Clone, Copy)]
@@ -150,23 +150,15 @@ impl PublishedFigure {
     }
 
     /// Its charts, one per temperature.
-    ///
-    /// # Errors
-    /// [`ChartError`].
-    pub fn charts(
-        &self,
-        results: &Results,
-        published: &Published,
-    ) -> Result<Vec<Chart>, ChartError> {
-        let grids = AnswerGrid::of(&results.answers);
-        let chart = |grid: &AnswerGrid<'_>| {
-            let name = format!("{}-t{}.svg", self.chart.file, grid.temperature);
-            Ok(Chart::new(name, self.chart(grid, published)?))
+    pub fn charts(&self, results: &Results, published: &Published) -> Vec<Chart> {
+        let chart = |grid: AnswerGrid<'_>| {
+            let name = format!("{}-t{}", self.chart.file, grid.temperature);
+            Chart::new(name, self.chart(&grid, published))
         };
-        grids.iter().map(chart).collect()
+        AnswerGrid::of(&results.answers).into_iter().filter_map(chart).collect()
     }
 
-    fn chart(&self, grid: &AnswerGrid<'_>, published: &Published) -> Result<String, ChartError> {
+    fn chart(&self, grid: &AnswerGrid<'_>, published: &Published) -> Option<String> {
         let chart = &self.chart;
         let title = format!("{}, T = {}", chart.title, grid.temperature);
         let rows = self.rows(grid);
@@ -179,8 +171,9 @@ impl PublishedFigure {
                     .collect(),
             };
             let series = chart.values.iter().map(curve).collect();
-            let y = chart.unit.as_str().into();
-            return Lines { title, x: over.name().into(), y, series }.svg();
+            let x = over.name().to_owned();
+            let y = chart.unit.clone();
+            return Lines { title, x, doublings: false, y, series }.svg();
         }
         let names: Vec<String> =
             chart.values.iter().map(|column| column.name().to_owned()).collect();
@@ -199,7 +192,7 @@ impl PublishedFigure {
                 (names, rows.iter().map(bar).collect())
             }
         };
-        Bars { title, value: Axis::linear(&chart.unit), parts, bars }.svg()
+        Bars { title, unit: chart.unit.clone(), parts, bars }.svg()
     }
 }
 
@@ -208,21 +201,16 @@ pub(super) mod tests {
     use super::super::published::published;
     use super::*;
     use crate::bench::TableStyle;
-    use crate::bench::strategies::{AnswerRecord, candidate_lines, results_for_tests};
+    use crate::bench::strategies::{
+        AnswerRecord, answer_for_tests, candidate_lines, results_for_tests,
+    };
 
     fn answer(strategy: &str, set: &str, prompt_tokens: usize, ms: f64) -> AnswerRecord {
         AnswerRecord {
-            set: set.to_owned(),
-            strategy: strategy.to_owned(),
             prompt_tokens,
-            tokens: 11,
-            rounds: 10,
             ttft_ms: ms,
-            decode_ms: ms,
-            draft_ms: 0.25 * ms,
-            verify_ms: 0.5 * ms,
             ahead_ms: 0.125 * ms,
-            ..AnswerRecord::default()
+            ..answer_for_tests(strategy, set, 10, 10, ms)
         }
     }
 
@@ -231,13 +219,11 @@ pub(super) mod tests {
         let results = results_for_tests(answers);
         let published = published().unwrap();
         let figure = &published.figures[name];
-        let mut out = Vec::new();
-        for table in figure.tables(&results, &published) {
-            table.write(TableStyle::Plain, &mut out).unwrap();
-        }
-        let mut charts = figure.charts(&results, &published).unwrap();
+        let tables = figure.tables(&results, &published);
+        let text = crate::bench::table::tests::text(&tables, TableStyle::Plain);
+        let mut charts = figure.charts(&results, &published);
         assert_eq!(charts.len(), 1);
-        (String::from_utf8(out).unwrap(), charts.remove(0).svg)
+        (text, charts.remove(0).svg)
     }
 
     #[test]

@@ -116,18 +116,10 @@ mod tests {
     use super::super::figures::tests::shown;
     use super::super::published::published;
     use super::*;
-    use crate::bench::strategies::{AnswerRecord, results_for_tests};
+    use crate::bench::strategies::{AnswerRecord, answer_for_tests, results_for_tests};
 
-    fn answer(strategy: &str, set: &str, counts: SequenceCounts) -> AnswerRecord {
-        AnswerRecord {
-            set: set.to_owned(),
-            strategy: strategy.to_owned(),
-            tokens: 11,
-            rounds: 10,
-            decode_ms: 10.0,
-            sequences: counts,
-            ..AnswerRecord::default()
-        }
+    fn answer(strategy: &str, set: &str, sequences: SequenceCounts) -> AnswerRecord {
+        AnswerRecord { sequences, ..answer_for_tests(strategy, set, 10, 10, 10.0) }
     }
 
     fn text(figure: &str, counts: SequenceCounts) -> (String, String) {

@@ -55,16 +55,10 @@ pub struct Passes {
     kv: &'static str,
     /// Bytes of weights that one pass reads.
     weight_bytes: u64,
-    limits: MachineLimits,
+    limits: Roofline,
     rows: Vec<PassRow>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prefill_tokens_s: Option<f64>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct MachineLimits {
-    read_gb_s: f64,
-    int8_gop_s: f64,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -138,7 +132,7 @@ pub fn time_passes(target: &mut CpuTarget, options: &PassOptions) -> Result<Pass
             KvFormat::F32 => "f32",
         },
         weight_bytes: target.pass_bytes(),
-        limits: MachineLimits { read_gb_s: roofline.read_gb_s, int8_gop_s: roofline.int8_gop_s },
+        limits: roofline,
         rows: options.gammas.iter().zip(&medians).map(row).collect(),
         prefill_tokens_s,
     })
@@ -240,6 +234,7 @@ fn median<T: Copy>(mut samples: Vec<T>, key: impl Fn(&T) -> f64) -> T {
 pub(super) mod tests {
     use super::*;
     use crate::bench::TableStyle;
+    use crate::bench::table::tests::text;
 
     pub(in super::super) fn sample() -> Passes {
         let row = |gamma: usize, ms: f64| PassRow {
@@ -260,7 +255,7 @@ pub(super) mod tests {
             context: 256,
             kv: "f16",
             weight_bytes: 3_800_000_000,
-            limits: MachineLimits { read_gb_s: 62.5, int8_gop_s: 930.0 },
+            limits: Roofline { read_gb_s: 62.5, int8_gop_s: 930.0 },
             rows: vec![row(1, 80.0), row(16, 320.0)],
             prefill_tokens_s: Some(53.0),
         }
@@ -268,9 +263,7 @@ pub(super) mod tests {
 
     #[test]
     fn the_table_of_passes() {
-        let mut out = Vec::new();
-        sample().table().write(TableStyle::Plain, &mut out).unwrap();
-        insta::assert_snapshot!(String::from_utf8(out).unwrap());
+        insta::assert_snapshot!(text(&[sample().table()], TableStyle::Plain));
     }
 
     #[test]

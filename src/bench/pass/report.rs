@@ -7,7 +7,7 @@ use super::passes::Passes;
 use super::predict::{Prediction, RoundPoint};
 use crate::bench::Chart;
 use crate::bench::table::{Table, optional, rate, two_digits};
-use crate::chart::{ChartError, Heat};
+use crate::chart::Heat;
 
 /// The target alone, in the place of M.
 const PLAIN: &str = "plain";
@@ -49,12 +49,8 @@ impl PassReport {
     }
 
     /// The heat map, if something is predicted.
-    ///
-    /// # Errors
-    /// [`ChartError`].
-    pub fn charts(&self) -> Result<Vec<Chart>, ChartError> {
-        let predicted = self.prediction.iter().filter(|prediction| prediction.best().is_some());
-        predicted.map(chart).collect()
+    pub fn charts(&self) -> Vec<Chart> {
+        self.prediction.iter().filter_map(chart).collect()
     }
 }
 
@@ -145,7 +141,7 @@ fn map(prediction: &Prediction, sources: &[String]) -> Option<Table> {
     Some(table)
 }
 
-fn chart(prediction: &Prediction) -> Result<Chart, ChartError> {
+fn chart(prediction: &Prediction) -> Option<Chart> {
     let gammas = gammas(prediction);
     let blocks = rows(prediction);
     let value = |gamma, blocks| prediction.at(gamma, blocks).and_then(|point| point.tokens_s);
@@ -158,7 +154,7 @@ fn chart(prediction: &Prediction) -> Result<Chart, ChartError> {
         rows: blocks.iter().map(usize::to_string).collect(),
         values: blocks.iter().map(row).collect(),
     };
-    Ok(Chart::new("round.svg", heat.svg()?))
+    Chart::new("round".to_owned(), heat.svg())
 }
 
 #[cfg(test)]
@@ -166,6 +162,7 @@ mod tests {
     use super::super::predict::tests::sample;
     use super::*;
     use crate::bench::TableStyle;
+    use crate::bench::table::tests::text;
 
     fn report(prediction: Prediction) -> PassReport {
         let acceptance = vec!["a.jsonl: 40 rounds of a target with a head".to_owned()];
@@ -176,19 +173,15 @@ mod tests {
     #[test]
     fn a_prediction_as_texts() {
         let whole = report(sample());
-        let mut out = Vec::new();
-        for table in whole.tables() {
-            table.write(TableStyle::Plain, &mut out).unwrap();
-        }
-        insta::assert_snapshot!(String::from_utf8(out).unwrap());
+        insta::assert_snapshot!(text(&whole.tables(), TableStyle::Plain));
         let mut fast = sample();
         fast.points[0].tokens_s = Some(99.0);
         let note = &report(fast).tables()[1].notes[0];
         assert!(note.contains("the target alone is faster: plain, 99.0 tokens/s"), "{note}");
-        let charts = whole.charts().unwrap();
+        let charts = whole.charts();
         assert_eq!((charts.len(), charts[0].name.as_str()), (1, "round.svg"));
         assert!(charts[0].svg.contains("blocks M"), "{}", charts[0].svg);
-        assert!(report(Prediction { points: Vec::new() }).charts().unwrap().is_empty());
+        assert!(report(Prediction { points: Vec::new() }).charts().is_empty());
     }
 
     #[test]
