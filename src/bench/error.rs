@@ -1,7 +1,5 @@
 //! Why nothing could be measured. It must not depend on what is measured.
 
-use std::path::PathBuf;
-
 use crate::kernels::OutOfMemory;
 use crate::library::LibraryError;
 use crate::model::{LoadError, TargetError};
@@ -12,14 +10,6 @@ pub enum MeasureError {
     /// An option that cannot be followed.
     #[error("{0}")]
     Options(String),
-    /// The text cannot be read.
-    #[error("cannot read the text {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
     /// The model could not be opened.
     #[error(transparent)]
     Open(#[from] LibraryError),
@@ -35,7 +25,4 @@ pub enum MeasureError {
     /// candle failed.
     #[error("candle: {0}")]
     Candle(#[from] candle_core::Error),
-    /// The result could not be written.
-    #[error("cannot write the result: {0}")]
-    Write(#[from] std::io::Error),
 }

@@ -9,7 +9,7 @@ use super::pages::{OutOfMemory, Pages};
 use super::pool::Pool;
 
 /// The upper bounds for all threads of a pool together.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Roofline {
     /// Bytes read from memory, in 10⁹ per second.
     pub read_gb_s: f64,

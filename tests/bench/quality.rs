@@ -82,7 +82,7 @@ fn what_cannot_be_scored_is_said_with_the_remedy() {
     let window = refused(&QualityOptions { window: 1, ..options() }).to_string();
     assert!(window.contains("--window must be 2 or more"), "{window}");
     let missing = QualityOptions { text: Some("no/such.txt".into()), ..options() };
-    assert!(matches!(refused(&missing), MeasureError::Read { .. }));
+    assert!(matches!(refused(&missing), MeasureError::Options(_)));
     let empty = tempfile::NamedTempFile::new().unwrap();
     let empty = QualityOptions { text: Some(empty.path().to_owned()), ..options() };
     assert!(refused(&empty).to_string().contains("nothing to score"));

@@ -2,19 +2,32 @@
 //! nodes that a smaller γ would have kept, and the accepted path to what remains of it; or from the
 //! figures that a paper prints. It must not depend on times.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::published::{NotPublished, PublishedAcceptance};
-use crate::bench::paper::Published;
+use anyhow::{anyhow, bail};
+
+use crate::bench::paper::{Published, PublishedCell, PublishedRow};
 use crate::decode::Round;
-use crate::record::{Line, Record, RecordError};
+use crate::record::{Line, Record};
 use crate::speculate::{Budget, Method, Tree};
+
+/// The name of a published profile begins with this; the prompt set follows.
+pub const PUBLISHED_PREFIX: &str = "paper:";
+
+/// The table whose τ is taken, and the one tree that it was measured with.
+const TABLE: &str = "3";
+const GAMMA: usize = 16;
+const WIDTH: usize = 10;
+const DEPTH: usize = 7;
+/// The names of its rows with a DGF head: alone it has one block, `+ n` are n more.
+const HEAD: &str = "w/ DGF";
 
 /// Recorded rounds, by the blocks that drafted them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AcceptanceProfile {
     rounds: Vec<DraftedRound>,
-    published: Option<PublishedAcceptance>,
+    /// Of a paper's figures: (M, tokens of the draft accepted per round), at [`GAMMA`].
+    published: Vec<(usize, f64)>,
     /// Where they come from, for people.
     pub sources: Vec<String>,
 }
@@ -27,27 +40,12 @@ struct DraftedRound {
     accepted: Vec<usize>,
 }
 
-/// Why a record cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum AcceptanceError {
-    /// It is not a record.
-    #[error(transparent)]
-    Record(#[from] RecordError),
-    /// It has no rounds with a whole dynamic tree.
-    #[error(
-        "{} contains no round with a draft tree of a fixed size; record one with `dovetail run \
-         --record FILE --strategy dovetail --gamma 64 --width 10 --depth 7 --blocks M`",
-        .0.display()
-    )]
-    Nothing(PathBuf),
-}
-
 impl AcceptanceProfile {
     /// Adds the rounds of a record.
     ///
     /// # Errors
-    /// [`AcceptanceError`].
-    pub fn add(&mut self, path: &Path) -> Result<Record, AcceptanceError> {
+    /// It is not a record, or has no rounds with a whole dynamic tree.
+    pub fn add(&mut self, path: &Path) -> anyhow::Result<Record> {
         let record = Record::read(path)?;
         let rounds = record.lines.iter().filter_map(|line| match line {
             Line::Round(round) => drafted(round),
@@ -57,7 +55,11 @@ impl AcceptanceProfile {
         self.rounds.extend(rounds);
         let count = self.rounds.len() - before;
         if count == 0 {
-            return Err(AcceptanceError::Nothing(path.to_owned()));
+            bail!(
+                "{} contains no round with a draft tree of a fixed size; record one with `dovetail \
+                 run --record FILE --strategy dovetail --gamma 64 --width 10 --depth 7 --blocks M`",
+                path.display()
+            );
         }
         let target = record.ready.as_ref().map_or("a target", |ready| &ready.target);
         let draft = record.ready.as_ref().and_then(|ready| ready.draft.as_deref());
@@ -69,14 +71,32 @@ impl AcceptanceProfile {
         Ok(record)
     }
 
-    /// The acceptance that a paper prints for the prompt set `name`.
+    /// The acceptance that a paper prints for the prompt set `name`: the τ of each number of blocks.
     ///
     /// # Errors
-    /// [`NotPublished`].
-    pub fn published(published: &Published, name: &str) -> Result<Self, NotPublished> {
-        let acceptance = PublishedAcceptance::named(published, name)?;
-        let sources = vec![acceptance.source.clone()];
-        Ok(Self { rounds: Vec::new(), published: Some(acceptance), sources })
+    /// There is no such set.
+    pub fn published(published: &Published, name: &str) -> anyhow::Result<Self> {
+        let table = published.tables.get(TABLE).ok_or_else(|| anyhow!("there is no table"))?;
+        let Some(column) = table.columns.iter().position(|column| column == name) else {
+            let known = table.columns.iter().map(|name| format!("{PUBLISHED_PREFIX}{name}"));
+            bail!(
+                "there is no published acceptance named `{PUBLISHED_PREFIX}{name}`; choose from {}",
+                known.collect::<Vec<_>>().join(", ")
+            );
+        };
+        let tau = table.cells.iter().position(|cell| *cell == PublishedCell::Tau);
+        let point = |row: &PublishedRow| {
+            let tau = (*row.cells.get(column)?.get(tau?)?)?;
+            Some((blocks(&row.name)?, tau - 1.0))
+        };
+        let rows = table.blocks.iter().flat_map(|block| &block.rows);
+        let settings = table.settings.as_deref().unwrap_or("settings unknown");
+        let source = format!(
+            "{PUBLISHED_PREFIX}{name}: τ of {}, {}; {settings}; published only for γ = {GAMMA}",
+            table.title, table.source
+        );
+        let published = rows.filter_map(point).collect();
+        Ok(Self { rounds: Vec::new(), published, sources: vec![source] })
     }
 
     /// Tokens of the draft that a round accepts in the mean, with γ nodes and so many blocks;
@@ -87,7 +107,8 @@ impl AcceptanceProfile {
         let counts: Vec<usize> =
             rounds.map(|round| accepted_within(&round.tree, &round.accepted, gamma)).collect();
         if counts.is_empty() {
-            return self.published.as_ref()?.accepted(gamma, blocks);
+            let point = self.published.iter().find(|(of, _)| gamma == GAMMA && *of == blocks);
+            return point.map(|(_, accepted)| *accepted);
         }
         Some(counts.iter().sum::<usize>() as f64 / counts.len() as f64)
     }
@@ -95,7 +116,15 @@ impl AcceptanceProfile {
     /// Width k and depth D of its first tree; the paper's if it has none.
     pub fn shape(&self) -> (usize, usize) {
         let first = self.rounds.first().map(|round| round.budget.shape);
-        first.map_or(PublishedAcceptance::SHAPE, |shape| (shape.width, shape.depth))
+        first.map_or((WIDTH, DEPTH), |shape| (shape.width, shape.depth))
+    }
+}
+
+/// M of a row; `None` for a head of another kind.
+fn blocks(row: &str) -> Option<usize> {
+    match row.strip_prefix(HEAD)?.trim() {
+        "" => Some(1),
+        more => Some(1 + more.strip_prefix('+')?.trim().parse::<usize>().ok()?),
     }
 }
 
@@ -164,7 +193,15 @@ mod tests {
         assert_eq!(profile.accepted(8, 3), None);
         assert!((profile.accepted(16, 5).unwrap() - 3.73).abs() < 1e-9);
         assert_eq!(profile.shape(), (10, 7));
-        assert!(profile.sources[0].contains("Table III"), "{:?}", profile.sources);
+        let profile = AcceptanceProfile::published(&published, "humaneval").unwrap();
+        let at = |blocks| profile.accepted(16, blocks);
+        assert!((at(1).unwrap() - 3.89).abs() < 1e-9 && (at(6).unwrap() - 4.98).abs() < 1e-9);
+        assert_eq!((at(0), at(7), blocks("w/o both")), (None, None, None));
+        for words in ["paper:humaneval", "Table III", "arXiv 2412.18934", "Llama-2-chat-7B"] {
+            assert!(profile.sources[0].contains(words), "{words}: {:?}", profile.sources);
+        }
+        let error = AcceptanceProfile::published(&published, "alpaca").unwrap_err();
+        assert!(error.to_string().contains("paper:mt_bench, paper:humaneval"), "{error}");
     }
 
     proptest! {

@@ -7,15 +7,13 @@
 mod accept;
 mod passes;
 mod predict;
-mod published;
 mod random;
 mod report;
 mod times;
 
-pub use accept::{AcceptanceError, AcceptanceProfile};
+pub use accept::{AcceptanceProfile, PUBLISHED_PREFIX};
 pub use passes::{PassOptions, Passes, time_passes};
 pub use predict::{Prediction, RoundPoint};
-pub use published::{NotPublished, PREFIX as PUBLISHED_PREFIX};
 pub use random::{Numbers, with_head};
 pub use report::PassReport;
 pub use times::{TimesRequest, measure};

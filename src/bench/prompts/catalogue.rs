@@ -4,10 +4,11 @@
 use std::io::Read;
 use std::sync::OnceLock;
 
+use anyhow::{Context, bail};
 use flate2::read::GzDecoder;
 use serde::Deserialize;
 
-use super::{BenchPrompt, PromptError, PromptSet};
+use super::{BenchPrompt, PromptSet, unreadable, wrong};
 use crate::files::{read_regular, user_dirs};
 use crate::library::{PinnedFile, PinnedFiles};
 
@@ -122,26 +123,29 @@ impl CatalogueFile {
         &self,
         set: Option<&str>,
         kept: Option<&PinnedFiles>,
-    ) -> Result<Vec<PromptSet>, PromptError> {
+    ) -> anyhow::Result<Vec<PromptSet>> {
+        let name = &self.name;
         let pinned = self.pinned(SERVER);
         let Some(kept) = kept.filter(|kept| kept.has(&pinned)) else {
-            return Err(PromptError::NotFetched(self.name.clone()));
+            bail!(
+                "the prompts `{name}` are not on this machine; `dovetail bench fetch {name}` \
+                 downloads them"
+            );
         };
         let path = kept.place(&pinned);
-        let read = |source| PromptError::Read { path: path.clone(), source };
-        if !kept.is_sound(&pinned).map_err(read)? {
-            return Err(PromptError::Damaged { name: self.name.clone(), path });
+        if !kept.is_sound(&pinned).with_context(|| unreadable(&path))? {
+            bail!(
+                "the prompts `{name}` in {} were changed after the download; `dovetail bench fetch \
+                 {name}` downloads them again",
+                path.display()
+            );
         }
-        let bytes = read_regular(&path, self.size).map_err(read)?;
+        let bytes = read_regular(&path, self.size).with_context(|| unreadable(&path))?;
         self.sets_of(bytes, set)
     }
 
-    fn sets_of(&self, bytes: Vec<u8>, only: Option<&str>) -> Result<Vec<PromptSet>, PromptError> {
-        let wrong = |line: usize, reason: String| PromptError::Line {
-            origin: self.name.clone(),
-            line,
-            reason,
-        };
+    fn sets_of(&self, bytes: Vec<u8>, only: Option<&str>) -> anyhow::Result<Vec<PromptSet>> {
+        let wrong = |line, reason: &dyn std::fmt::Display| wrong(&self.name, line, reason);
         let mut text = String::new();
         let unfolded = match self.format {
             SetFormat::HumanEval => {
@@ -149,11 +153,11 @@ impl CatalogueFile {
             }
             _ => bytes.as_slice().read_to_string(&mut text),
         };
-        unfolded.map_err(|error| wrong(1, error.to_string()))?;
+        unfolded.map_err(|error| wrong(1, &error))?;
         let mut prompts = Vec::new();
         for (at, line) in text.lines().enumerate() {
             let prompt = self.format.prompt(line, at);
-            prompts.push(prompt.map_err(|error| wrong(at + 1, error.to_string()))?);
+            prompts.push(prompt.map_err(|error| wrong(at + 1, &error))?);
         }
         let wanted = self.sets.iter().filter(|set| only.is_none_or(|only| only == set.name));
         let set = |set: &CatalogueSet| {
@@ -162,7 +166,7 @@ impl CatalogueFile {
             let prompts: Vec<BenchPrompt> = prompts.iter().filter(mine).cloned().collect();
             if prompts.len() != set.prompts {
                 let reason = format!("{} has {} prompts", set.name, prompts.len());
-                return Err(wrong(text.lines().count(), reason));
+                return Err(wrong(text.lines().count(), &reason));
             }
             Ok(PromptSet { name: set.name.clone(), prompts })
         };
@@ -173,36 +177,31 @@ impl CatalogueFile {
 impl SetFormat {
     /// The prompt in a line, the `at`th from 0.
     fn prompt(self, line: &str, at: usize) -> serde_json::Result<BenchPrompt> {
-        #[derive(Deserialize)]
-        struct TurnsLine {
+        /// What the formats have; the checksum says which of it is there.
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct SetLine {
             question_id: u64,
             category: String,
             turns: Vec<String>,
-        }
-        #[derive(Deserialize)]
-        struct CodeTask {
             task_id: String,
             prompt: String,
-        }
-        #[derive(Deserialize)]
-        struct SchoolSum {
             question: String,
         }
+        let line: SetLine = serde_json::from_str(line)?;
+        let one = |id: String, category: &str, turn: String| BenchPrompt {
+            id,
+            category: category.to_owned(),
+            turns: vec![turn],
+        };
         Ok(match self {
-            Self::Turns => {
-                let TurnsLine { question_id, category, turns } = serde_json::from_str(line)?;
-                BenchPrompt { id: question_id.to_string(), category, turns }
-            }
-            Self::HumanEval => {
-                let CodeTask { task_id, prompt } = serde_json::from_str(line)?;
-                let turns = vec![format!("{COMPLETE}{prompt}")];
-                BenchPrompt { id: task_id, category: "code".to_owned(), turns }
-            }
-            Self::GradeSchoolMath => {
-                let SchoolSum { question } = serde_json::from_str(line)?;
-                let id = format!("gsm8k-test/{at}");
-                BenchPrompt { id, category: "math".to_owned(), turns: vec![question] }
-            }
+            Self::Turns => BenchPrompt {
+                id: line.question_id.to_string(),
+                category: line.category,
+                turns: line.turns,
+            },
+            Self::HumanEval => one(line.task_id, "code", format!("{COMPLETE}{}", line.prompt)),
+            Self::GradeSchoolMath => one(format!("gsm8k-test/{at}"), "math", line.question),
         })
     }
 }

@@ -5,6 +5,7 @@ mod catalogue;
 
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context, anyhow, bail};
 use serde::{Deserialize, Serialize};
 
 pub use catalogue::{CatalogueFile, SERVER, catalogue, fetched_sets, offering};
@@ -54,59 +55,6 @@ pub struct PromptSet {
     pub prompts: Vec<BenchPrompt>,
 }
 
-/// Why there are no prompts.
-#[derive(Debug, thiserror::Error)]
-pub enum PromptError {
-    /// Neither a bundled set nor a file.
-    #[error(
-        "no prompt set named `{}` (not a file, a folder or a known set); bundled sets: {}; sets to \
-         download: {}",
-        .0, bundled_names().join(", "), catalogue::names().join(", ")
-    )]
-    Unknown(String),
-    /// A set of the catalogue that is not here.
-    #[error("the prompts `{0}` are not on this machine; `dovetail bench fetch {0}` downloads them")]
-    NotFetched(String),
-    /// A fetched file that has been changed.
-    #[error(
-        "the prompts `{name}` in {} were changed after the download; `dovetail bench fetch {name}` \
-         downloads them again",
-        path.display()
-    )]
-    Damaged {
-        /// In the catalogue.
-        name: String,
-        /// The file.
-        path: PathBuf,
-    },
-    /// Two sets that the tables could not tell apart.
-    #[error("two of the sets are named `{0}`; leave one of them out")]
-    Twice(String),
-    /// A file or folder that cannot be read.
-    #[error("cannot read the prompts {}: {source}", path.display())]
-    Read {
-        /// The file or folder.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A line that is not a prompt.
-    #[error(
-        "{origin}:{line}: {reason}; a line is {{\"id\":\"…\",\"category\":\"…\",\"turns\":[\"…\"]}}"
-    )]
-    Line {
-        /// The file.
-        origin: String,
-        /// From 1.
-        line: usize,
-        /// What is wrong.
-        reason: String,
-    },
-    /// No prompt at all.
-    #[error("{0} contains no prompts")]
-    Empty(String),
-}
-
 /// Names of the bundled sets.
 fn bundled_names() -> Vec<&'static str> {
     BUNDLED.iter().map(|(name, _)| *name).collect()
@@ -121,16 +69,16 @@ pub fn default_names() -> Vec<&'static str> {
 /// `limit` prompts, spread evenly, for sets are often ordered by category.
 ///
 /// # Errors
-/// [`PromptError`].
-pub fn load(names: &[String], limit: Option<usize>) -> Result<Vec<PromptSet>, PromptError> {
+/// A set is not known, not here or not sound.
+pub fn load(names: &[String], limit: Option<usize>) -> anyhow::Result<Vec<PromptSet>> {
     load_with(names, limit, fetched_sets().as_ref())
 }
 
 /// The sets of all fetched files.
 ///
 /// # Errors
-/// [`PromptError`].
-pub fn load_fetched(limit: Option<usize>) -> Result<Vec<PromptSet>, PromptError> {
+/// A set is not known, not here or not sound.
+pub fn load_fetched(limit: Option<usize>) -> anyhow::Result<Vec<PromptSet>> {
     let kept = fetched_sets();
     let here = |file: &&CatalogueFile| kept.as_ref().is_some_and(|kept| file.is_in(kept));
     let names: Vec<String> =
@@ -142,7 +90,7 @@ fn load_with(
     names: &[String],
     limit: Option<usize>,
     kept: Option<&PinnedFiles>,
-) -> Result<Vec<PromptSet>, PromptError> {
+) -> anyhow::Result<Vec<PromptSet>> {
     let mut sets: Vec<PromptSet> = Vec::new();
     for name in names {
         let path = Path::new(name);
@@ -155,12 +103,17 @@ fn load_with(
         } else if path.is_file() {
             sets.push(file(path)?);
         } else {
-            return Err(PromptError::Unknown(name.clone()));
+            bail!(
+                "no prompt set named `{name}` (not a file, a folder or a known set); bundled sets: \
+                 {}; sets to download: {}",
+                bundled_names().join(", "),
+                catalogue::names().join(", ")
+            );
         }
     }
     for (at, set) in sets.iter().enumerate() {
         if sets[..at].iter().any(|before| before.name == set.name) {
-            return Err(PromptError::Twice(set.name.clone()));
+            bail!("two of the sets are named `{}`; leave one of them out", set.name);
         }
     }
     for set in &mut sets {
@@ -169,42 +122,50 @@ fn load_with(
     Ok(sets)
 }
 
-fn folder(path: &Path) -> Result<Vec<PromptSet>, PromptError> {
-    let read = |source| PromptError::Read { path: path.to_owned(), source };
+/// What cannot be read.
+fn unreadable(path: &Path) -> String {
+    format!("cannot read the prompts {}", path.display())
+}
+
+/// A line of a file that is not a prompt.
+fn wrong(origin: &str, line: usize, reason: impl std::fmt::Display) -> anyhow::Error {
+    anyhow!(
+        "{origin}:{line}: {reason}; a line is {{\"id\":\"…\",\"category\":\"…\",\"turns\":[\"…\"]}}"
+    )
+}
+
+fn folder(path: &Path) -> anyhow::Result<Vec<PromptSet>> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(path)
-        .map_err(read)?
+        .with_context(|| unreadable(path))?
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
         .filter(|file| file.extension().is_some_and(|end| end == "jsonl"))
         .filter(|file| file.file_stem().is_some_and(|name| name != REFERENCES))
         .collect();
     files.sort();
     if files.is_empty() {
-        return Err(PromptError::Empty(path.display().to_string()));
+        bail!("{} contains no prompts", path.display());
     }
     files.iter().map(|path| file(path)).collect()
 }
 
-fn file(path: &Path) -> Result<PromptSet, PromptError> {
-    let read = |source| PromptError::Read { path: path.to_owned(), source };
-    let text = read_text(path, LONGEST).map_err(read)?;
+fn file(path: &Path) -> anyhow::Result<PromptSet> {
+    let text = read_text(path, LONGEST).with_context(|| unreadable(path))?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     parse(&name, &path.display().to_string(), &text)
 }
 
-fn parse(name: &str, origin: &str, text: &str) -> Result<PromptSet, PromptError> {
+fn parse(name: &str, origin: &str, text: &str) -> anyhow::Result<PromptSet> {
     let mut prompts = Vec::new();
-    for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let wrong =
-            |reason: String| PromptError::Line { origin: origin.to_owned(), line: i + 1, reason };
+    for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let prompt: BenchPrompt =
-            serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+            serde_json::from_str(line).map_err(|error| wrong(origin, at + 1, error))?;
         if prompt.turns.is_empty() {
-            return Err(wrong("no turns".to_owned()));
+            return Err(wrong(origin, at + 1, "no turns"));
         }
         prompts.push(prompt);
     }
     if prompts.is_empty() {
-        return Err(PromptError::Empty(origin.to_owned()));
+        bail!("{origin} contains no prompts");
     }
     Ok(PromptSet { name: name.to_owned(), prompts })
 }

@@ -12,7 +12,7 @@ mod report;
 mod score;
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::bench::{MeasureError, load_cpu};
 use crate::files::read_text;
@@ -65,19 +65,16 @@ pub fn run(spec: &Spec, options: &QualityOptions) -> Result<QualityReport, Measu
         let reason = format!("--window must be 2 or more, not {}", options.window);
         return Err(MeasureError::Options(reason));
     }
-    if options.against_candle && !cfg!(feature = "candle-models") {
-        let reason = "this build does not include candle-transformers' models; build it with \
-                      `cargo build --release --features candle-models`";
-        return Err(MeasureError::Options(reason.to_owned()));
-    }
     let (text, name) = match &options.text {
         Some(path) => (
-            read_text(path, LONGEST)
-                .map_err(|source| MeasureError::Read { path: path.clone(), source })?,
+            read_text(path, LONGEST).map_err(|error| {
+                MeasureError::Options(format!("cannot read the text {}: {error}", path.display()))
+            })?,
             path.display().to_string(),
         ),
         None => (BUNDLED_TEXT.to_owned(), "bundled".to_owned()),
     };
+    let mut reference = open_reference(spec, options.against_candle)?;
     let files = open_target(spec, &mut |_| {})?;
     let window = options.window.min(files.config.max_positions);
     let windows = windows(&files.tokenizer, &text, window)?;
@@ -88,7 +85,6 @@ pub fn run(spec: &Spec, options: &QualityOptions) -> Result<QualityReport, Measu
         );
         return Err(MeasureError::Options(reason));
     }
-    let mut reference = open_reference(spec, options.against_candle)?;
     let mut target = load_cpu(&files, options.threads, window, KvFormat::F32)?;
     let reference = reference.as_mut().map(|model| model.as_mut() as &mut dyn ReferenceModel);
     let measured = measure(&mut target, reference, &windows)?;
@@ -96,23 +92,23 @@ pub fn run(spec: &Spec, options: &QualityOptions) -> Result<QualityReport, Measu
 }
 
 /// candle-transformers' model of a local GGUF file.
-#[cfg(feature = "candle-models")]
 fn open_reference(
     spec: &Spec,
     wanted: bool,
 ) -> Result<Option<Box<dyn ReferenceModel>>, MeasureError> {
     match spec {
         _ if !wanted => Ok(None),
+        _ if !cfg!(feature = "candle-models") => Err(MeasureError::Options(
+            "this build does not include candle-transformers' models; build it with `cargo build \
+             --release --features candle-models`"
+                .to_owned(),
+        )),
+        #[cfg(feature = "candle-models")]
         Spec::Gguf(path) => Ok(Some(Box::new(candle::CandleModel::open(path)?))),
         other => Err(MeasureError::Options(format!(
             "--against candle needs a GGUF file on this machine, but the target is {other}"
         ))),
     }
-}
-
-#[cfg(not(feature = "candle-models"))]
-fn open_reference(_: &Spec, _: bool) -> Result<Option<Box<dyn ReferenceModel>>, MeasureError> {
-    Ok(None)
 }
 
 /// The tokens of `text` in windows, each with the model's begin-of-text token in front where the
@@ -136,25 +132,12 @@ pub fn windows(
 }
 
 /// Both models' scores of the same windows.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct QualityMeasurement {
     /// The target's.
     pub ours: Score,
-    /// Time of its passes.
-    pub time: Duration,
-    /// The other model's, if there is one.
-    pub reference: Option<ReferenceScore>,
-}
-
-/// Another model's score and the distance of ours from it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ReferenceScore {
-    /// Its score.
-    pub score: Score,
-    /// Time of its passes, one token each.
-    pub time: Duration,
-    /// How far the target's predictions are from its own.
-    pub divergence: Divergence,
+    /// The other model's score, and how far the target's predictions are from its own.
+    pub reference: Option<(Score, Divergence)>,
 }
 
 /// Scores `windows` with `target` and, in turn, with `reference`.
@@ -167,12 +150,8 @@ pub fn measure(
     windows: &[Vec<u32>],
 ) -> Result<QualityMeasurement, MeasureError> {
     let mut ours = Score::default();
-    let mut time = Duration::ZERO;
-    let mut theirs = ReferenceScore {
-        score: Score::default(),
-        time: Duration::ZERO,
-        divergence: Divergence::default(),
-    };
+    let mut theirs = Score::default();
+    let mut divergence = Divergence::default();
     for window in windows {
         target.truncate(0);
         // The last token has no successor to predict.
@@ -182,7 +161,7 @@ pub fn measure(
             let start = Instant::now();
             let logits = target.verify(&chain(tokens))?.logits;
             target.commit(&(0..tokens.len()).collect::<Vec<_>>());
-            time += start.elapsed();
+            ours.time += start.elapsed();
             for (i, row) in logits.chunks_exact(target.vocab()).enumerate() {
                 let at = from + i;
                 let next = window[at + 1];
@@ -196,13 +175,13 @@ pub fn measure(
                     let shared = logits.len().min(row.len());
                     let theirs_of = TokenPrediction::of(&logits[..shared]);
                     let ours_of = TokenPrediction::of(&row[..shared]);
-                    theirs.score.count(&theirs_of, next);
-                    theirs.divergence.count(&theirs_of, &ours_of);
+                    theirs.count(&theirs_of, next);
+                    divergence.count(&theirs_of, &ours_of);
                 }
             }
         }
     }
-    Ok(QualityMeasurement { ours, time, reference: reference.is_some().then_some(theirs) })
+    Ok(QualityMeasurement { ours, reference: reference.map(|_| (theirs, divergence)) })
 }
 
 /// A tree without branches: causal decoding of several tokens in one pass. There is at least one.

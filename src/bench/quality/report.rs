@@ -47,7 +47,8 @@ impl QualityReport {
         window: usize,
         measured: &QualityMeasurement,
     ) -> Self {
-        let seconds = measured.time.as_secs_f64();
+        let QualityMeasurement { ours, reference } = measured;
+        let seconds = ours.time.as_secs_f64();
         Self {
             kind: "quality",
             target: files.name.clone(),
@@ -56,16 +57,16 @@ impl QualityReport {
             threads: target.pool().threads(),
             isa: target.pool().isa().name(),
             window,
-            tokens: measured.ours.tokens,
-            perplexity: measured.ours.perplexity(),
+            tokens: ours.tokens,
+            perplexity: ours.perplexity(),
             seconds,
-            tokens_s: measured.ours.tokens as f64 / seconds.max(1e-9),
-            candle: measured.reference.as_ref().map(|other| Compared {
-                perplexity: other.score.perplexity(),
-                seconds: other.time.as_secs_f64(),
-                mean_kl: other.divergence.mean_kl(),
-                largest_kl: other.divergence.largest,
-                same_best: other.divergence.same_best_share(),
+            tokens_s: ours.tokens as f64 / seconds.max(1e-9),
+            candle: reference.as_ref().map(|(score, divergence)| Compared {
+                perplexity: score.perplexity(),
+                seconds: score.time.as_secs_f64(),
+                mean_kl: divergence.mean_kl(),
+                largest_kl: divergence.largest,
+                same_best: divergence.same_best_share(),
             }),
         }
     }
@@ -74,25 +75,22 @@ impl QualityReport {
     pub fn table(&self) -> Table {
         let Self { target, detail, text, threads, isa, window, tokens, .. } = self;
         let plural = if *threads == 1 { "thread" } else { "threads" };
-        let other = |value: fn(&Compared) -> f64, digits: usize| {
-            self.candle.iter().map(move |candle| format!("{:.digits$}", value(candle)))
-        };
-        let row = |name: &str, ours: String, theirs: Vec<String>| {
-            [name.to_owned(), ours].into_iter().chain(theirs).collect::<Vec<String>>()
-        };
-        let perplexity = other(|candle| candle.perplexity, 3).collect();
-        let seconds = other(|candle| candle.seconds, 2).collect();
-        let head = ["", "Dovetail", "candle"];
-        let mut table = Table::new(
-            format!("{target}: {detail}; {threads} {plural}, {isa}"),
-            &head[..2 + self.candle.iter().len()],
-        )
-        .with_rows([
-            row("perplexity", format!("{:.3}", self.perplexity), perplexity),
-            row("seconds", format!("{:.2}", self.seconds), seconds),
-            row("tokens/s", format!("{:.0}", self.tokens_s), Vec::new()),
-        ])
-        .with_note(format!("text: {text}, {tokens} tokens scored, in windows of at most {window}"));
+        let mut head = vec!["", "Dovetail"];
+        let mut rows = vec![
+            vec!["perplexity".to_owned(), format!("{:.3}", self.perplexity)],
+            vec!["seconds".to_owned(), format!("{:.2}", self.seconds)],
+            vec!["tokens/s".to_owned(), format!("{:.0}", self.tokens_s)],
+        ];
+        if let Some(candle) = &self.candle {
+            head.push("candle");
+            rows[0].push(format!("{:.3}", candle.perplexity));
+            rows[1].push(format!("{:.2}", candle.seconds));
+        }
+        let mut table = Table::new(format!("{target}: {detail}; {threads} {plural}, {isa}"), &head)
+            .with_rows(rows)
+            .with_note(format!(
+                "text: {text}, {tokens} tokens scored, in windows of at most {window}"
+            ));
         if let Some(Compared { mean_kl, largest_kl, same_best, .. }) = self.candle {
             table.notes.push(format!(
                 "Compared token by token with candle-transformers' model of the same file: mean KL \

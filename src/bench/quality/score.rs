@@ -1,5 +1,7 @@
 //! Perplexity and divergence from logits. It must not depend on models.
 
+use std::time::Duration;
+
 /// What logits predict.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TokenPrediction<'a> {
@@ -38,6 +40,8 @@ pub struct Score {
     pub tokens: usize,
     /// Sum of their log-probabilities.
     pub log_probability: f64,
+    /// Time of the passes.
+    pub time: Duration,
 }
 
 impl Score {
