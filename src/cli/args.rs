@@ -209,16 +209,7 @@ impl Cli {
             Some(Command::Doctor(args)) => args.shared.verbose,
             Some(Command::Bench(args)) => args.verbose(),
             Some(Command::Verify(args)) => args.shared.verbose,
-            Some(
-                Command::Models(_)
-                | Command::Pull(_)
-                | Command::Ngrams(_)
-                | Command::Train(_)
-                | Command::Replay(_)
-                | Command::Help { .. }
-                | Command::Completions { .. }
-                | Command::Man,
-            ) => false,
+            Some(_) => false,
         }
     }
 }

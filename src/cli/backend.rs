@@ -2,19 +2,24 @@
 
 use std::path::Path;
 
-use super::exit::{Code, Failure};
+use indicatif::ProgressBar;
+
+use super::exit::Failure;
 use super::shared_args::SharedArgs;
+use crate::chat::{Message, Role};
 use crate::decode::snapshot_folder;
 use crate::files::cache_folder;
-use crate::load::Purpose;
+use crate::hardware::Machine;
+use crate::load::{self, LoadedModels, Purpose, StartError};
+use crate::printable::printable_line;
 use crate::record::{Recording, Script, recorded};
 use crate::settings::{Override, Settings};
-use crate::worker::{self, Controls, SettingsLoader, SharedControls, Sink, Worker};
+use crate::worker::{self, Controls, Job, SettingsLoader, SharedControls, Sink, Worker};
 
 /// Reads the settings with the flags laid over them, and refuses what contradicts itself.
 pub fn settings(shared: &SharedArgs, overrides: &[Override]) -> Result<Settings, Failure> {
     let settings = shared.file.settings(overrides)?;
-    settings.check().map_err(|error| Failure::new(Code::Usage, error))?;
+    settings.check().map_err(Failure::usage)?;
     Ok(settings)
 }
 
@@ -30,6 +35,37 @@ pub fn controls(settings: &Settings) -> SharedControls {
         sampler: settings.sampler,
         ..Controls::default()
     })
+}
+
+/// The prompt after the system prompt, as a question to the worker.
+pub fn job(settings: &Settings, prompt: &str, generation: u64, max_tokens: usize) -> Job {
+    let system = settings.system.iter().map(|text| Message::new(Role::System, text));
+    let messages = system.chain([Message::new(Role::User, prompt)]).collect();
+    Job { generation, messages, max_tokens, thinking: settings.thinking, ..Job::default() }
+}
+
+/// Loads the models of `settings`, with progress.
+pub fn load(
+    settings: &Settings,
+    machine: &Machine,
+    purpose: Purpose,
+) -> Result<LoadedModels, StartError> {
+    with_progress(|progress| load::load(settings, machine, purpose, progress))
+}
+
+/// Shows what `work` reports of its progress.
+pub fn with_progress<T>(work: impl FnOnce(&mut dyn FnMut(&str, Option<f32>)) -> T) -> T {
+    let bar = ProgressBar::new_spinner();
+    let done = work(&mut |stage, fraction| show_stage(&bar, stage, fraction));
+    bar.finish_and_clear();
+    done
+}
+
+/// Shows what is being loaded, and how much of it is.
+pub fn show_stage(bar: &ProgressBar, stage: &str, fraction: Option<f32>) {
+    let percent = fraction.map(|part| format!(" {:.0} %", part * 100.0)).unwrap_or_default();
+    bar.set_message(printable_line(&format!("{stage}{percent}")).into_owned());
+    bar.tick();
 }
 
 /// [`start`], with all that happens recorded in a new file if one is named.

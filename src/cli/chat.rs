@@ -20,31 +20,21 @@ use crate::settings::{HeadChoice, Settings};
 use crate::tui::display::Display;
 use crate::tui::keymap::Keymap;
 use crate::tui::{self, Left, ModelFinder, NotOpened, Opening, ScreenConfig, state::StateConfig};
+use crate::worker::Controls;
 
 /// Shows the screen until the user leaves.
 pub fn chat(args: &ChatArgs) -> CommandResult {
     let mut settings = backend::settings(&args.shared, &args.overrides())?;
-    let on_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
-    if let Some(why) = no_screen(on_terminal, std::env::var_os("TERM").as_deref()) {
-        let remedy = "for a single answer, use `dovetail run \"prompt\"` (see `dovetail run \
-                      --help`)";
-        return Err(Failure::new(Code::Usage, anyhow!("{why}; {remedy}")));
-    }
-    let keys = keymap(&settings).map_err(|error| Failure::new(Code::Usage, error))?;
+    check_screen("for a single answer, use `dovetail run \"prompt\"` (see `dovetail run --help`)")?;
     let controls = backend::controls(&settings);
     let store = SessionStore::in_data_folder()
         .inspect_err(|error| tracing::warn!("conversations are not saved: {error}"))
         .ok();
     let state = StateConfig {
-        controls: controls.get(),
-        display: Display::new(&settings, !no_color(), keys),
-        system: settings.system.clone(),
-        max_tokens: settings.max_tokens,
-        thinking: settings.thinking,
         gpu: gpu_name(settings.device, &Machine::probe()),
         first_run: args.shared.script.is_none()
             && store.as_ref().is_some_and(SessionStore::is_untouched),
-        replay: false,
+        ..screen_state(&settings, controls.get())?
     };
     let models = ModelFinder::new(settings.model_folders.clone(), settings.threads);
     let open = args.opening();
@@ -58,11 +48,7 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
     let questions = Vec::new();
     let config =
         ScreenConfig { state, store, snapshots: snapshot_folder(), models, open, questions };
-    let left = tui::run(config, controls, start);
-    let left = left.map_err(|error| {
-        let code = if error.is::<NotOpened>() { Code::Model } else { Code::Failed };
-        Failure::new(code, error)
-    })?;
+    let left = tui::run(config, controls, start).map_err(screen_failure)?;
     for line in way_back(&left, &flags_needed(args, &left)) {
         // The terminal may be gone with the program.
         let _ = writeln!(io::stdout(), "{line}");
@@ -73,8 +59,40 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
     }
 }
 
+/// A screen under these settings, without what only a chat has.
+pub(super) fn screen_state(
+    settings: &Settings,
+    controls: Controls,
+) -> Result<StateConfig, Failure> {
+    Ok(StateConfig {
+        controls,
+        display: Display::new(settings, !no_color(), keymap(settings).map_err(Failure::usage)?),
+        system: settings.system.clone(),
+        max_tokens: settings.max_tokens,
+        thinking: settings.thinking,
+        gpu: String::new(),
+        first_run: false,
+        replay: false,
+    })
+}
+
+/// Why the screen failed, with its exit code.
+pub(super) fn screen_failure(error: anyhow::Error) -> Failure {
+    let code = if error.is::<NotOpened>() { Code::Model } else { Code::Failed };
+    Failure::new(code, error)
+}
+
+/// Refuses a terminal on which the screen cannot be shown.
+pub(super) fn check_screen(remedy: &str) -> CommandResult {
+    let on_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
+    match no_screen(on_terminal, std::env::var_os("TERM").as_deref()) {
+        Some(why) => Err(Failure::usage(anyhow!("{why}; {remedy}"))),
+        None => Ok(()),
+    }
+}
+
 /// The keys in force.
-pub(super) fn keymap(settings: &Settings) -> anyhow::Result<Keymap> {
+fn keymap(settings: &Settings) -> anyhow::Result<Keymap> {
     let changes: Vec<(&str, &[String])> =
         settings.keys.iter().map(|change| (change.action.as_str(), &change.keys[..])).collect();
     Keymap::with(&changes).map_err(|(at, problem)| anyhow!(settings.keys[at].wrong(&problem)))
@@ -155,7 +173,7 @@ fn way_back(left: &Left, flags: &str) -> Vec<String> {
 }
 
 /// Why the full screen cannot be shown, if it cannot.
-pub(super) fn no_screen(on_terminal: bool, term: Option<&OsStr>) -> Option<&'static str> {
+fn no_screen(on_terminal: bool, term: Option<&OsStr>) -> Option<&'static str> {
     match term.and_then(OsStr::to_str) {
         _ if !on_terminal => Some("the chat needs a terminal for input and output"),
         Some("dumb") => Some("the chat needs a full-screen terminal, and TERM is `dumb`"),

@@ -39,6 +39,16 @@ impl Failure {
         Self { code, error: Some(error.into()) }
     }
 
+    /// Flags or settings are wrong.
+    pub fn usage(error: impl Into<anyhow::Error>) -> Self {
+        Self::new(Code::Usage, error)
+    }
+
+    /// A model could not be loaded.
+    pub fn model(error: impl Into<anyhow::Error>) -> Self {
+        Self::new(Code::Model, error)
+    }
+
     /// A failure that was already reported, or needs no message.
     pub fn quiet(code: Code) -> Self {
         Self { code, error: None }
@@ -52,7 +62,7 @@ impl From<StartError> for Failure {
             StartError::Target(error) => error.into(),
             other => anyhow!(messages::start_error(&other)),
         };
-        Self::new(Code::Model, error)
+        Self::model(error)
     }
 }
 

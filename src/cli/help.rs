@@ -5,7 +5,7 @@ use clap::builder::StyledStr;
 use clap::{CommandFactory, Parser};
 
 use super::args::Cli;
-use super::exit::{Code, CommandResult, Failure};
+use super::exit::{CommandResult, Failure};
 use super::pager;
 use crate::guide::{TOPICS, Topic};
 use crate::nearest::nearest;
@@ -68,7 +68,7 @@ fn unknown(given: &str) -> Failure {
     let words = format!(
         "\"{given}\" is neither a topic nor a command{near}\ntopics: {topics}\ncommands: {commands}"
     );
-    Failure::new(Code::Usage, anyhow!(words))
+    Failure::usage(anyhow!(words))
 }
 
 /// The topics with their summaries, each row of at most `width` columns.

@@ -1,11 +1,13 @@
 //! SIGINT and SIGTERM, handled on a thread of their own.
 
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 
 use anyhow::anyhow;
 
 use super::exit::{Code, Failure, report};
-use crate::worker::{Event, Sink};
+use crate::bench::strategies::Stop;
+use crate::worker::{Event, SharedControls, Sink};
 
 /// The worker's events, which Ctrl-C ends.
 pub struct Events(mpsc::Receiver<Option<Event>>);
@@ -56,6 +58,31 @@ pub fn watch(on_signal: impl Fn() -> bool + Send + 'static) {
     if let Err(error) = started {
         report(&format!("note: Ctrl-C will end the program without saving: {error}"));
     }
+}
+
+/// A flag that the first Ctrl-C sets, after `said` is reported if it is not empty.
+pub fn stop_flag(said: &'static str) -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let requested = Arc::clone(&stop);
+    watch(move || {
+        if !said.is_empty() {
+            report(said);
+        }
+        requested.store(true, Ordering::Relaxed);
+        true
+    });
+    stop
+}
+
+/// Lets the first Ctrl-C end the answers that are decoded under `controls`.
+pub fn stop_answers(controls: &SharedControls) -> Arc<Stop> {
+    let stop = Arc::new(Stop::new(controls.clone()));
+    let stopped = Arc::clone(&stop);
+    watch(move || {
+        stopped.stop();
+        true
+    });
+    stop
 }
 
 /// Leaves Ctrl-C to the program that has the terminal meanwhile, such as a pager.

@@ -7,8 +7,6 @@ mod chat;
 mod doctor;
 mod download_bar;
 mod exit;
-#[cfg(test)]
-mod generated;
 mod help;
 mod interrupt;
 mod logging;
@@ -19,12 +17,12 @@ mod output;
 mod pager;
 mod pull;
 mod race;
-#[cfg(test)]
-mod readme;
 mod replay;
 mod run;
 mod settings_file;
 mod shared_args;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod train;
 mod verify;

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::args::ModelsArgs;
-use super::exit::{Code, CommandResult, Failure};
+use super::exit::{CommandResult, Failure};
 use super::output::stdout;
 use crate::bench::{Table, TableStyle};
 use crate::hardware::Machine;
@@ -59,7 +59,7 @@ pub fn models(args: &ModelsArgs) -> CommandResult {
 
 /// The model that `given` names, as `--target` would: a file, a folder, or a listed model.
 fn wanted(given: &str, found: &[ModelEntry]) -> Result<ModelEntry, Failure> {
-    let failed = |error| Failure::new(Code::Model, error);
+    let failed = |error| Failure::model(error);
     match Spec::parse(given) {
         Ok(Spec::Gguf(path) | Spec::Folder(path)) if path.exists() => Ok(model_at(&path, found)),
         Err(error) if Path::new(given).exists() => Err(failed(error)),
@@ -101,17 +101,13 @@ fn list(
     };
     let opens = expected.iter().filter(|one| one.model.problem().is_none());
     let head = ["name", "size", "type", "memory", "plain", "drafted", "by"];
-    let table = Table {
-        title: "Models on this machine".to_owned(),
-        head: head.map(str::to_owned).to_vec(),
-        rows: opens.map(row).collect(),
-        notes: vec![format!(
+    let table =
+        Table::new("Models on this machine", &head).with_rows(opens.map(row)).with_note(format!(
             "plain and drafted: tokens per second, estimated from the files' headers and the \
              memory bandwidth measured now, {} GB/s. `dovetail models NAME` shows more about one \
              model.",
             gb_s(forecaster)
-        )],
-    };
+        ));
     let mut text = Vec::new();
     table.write(TableStyle::Plain, &mut text)?;
     let mut section = |title: &str, lines: Vec<String>| {
@@ -167,16 +163,14 @@ fn details(expected: &Expected<'_>, forecaster: &Forecaster) -> String {
             row("context", &format!("{} tokens", config.max_positions));
         }
         Some(Runs::Head { config, fusion }) => {
-            row(
-                "draft head",
-                &format!(
-                    "{}, {} blocks, for a target of width {} and {} tokens",
-                    fusion.name(),
-                    config.blocks(),
-                    config.target_hidden(),
-                    config.body.vocab
-                ),
+            let shape = format!(
+                "{}, {} blocks, for a target of width {} and {} tokens",
+                fusion.name(),
+                config.blocks(),
+                config.target_hidden(),
+                config.body.vocab
             );
+            row("draft head", &shape);
         }
         None => {}
     }
@@ -184,36 +178,21 @@ fn details(expected: &Expected<'_>, forecaster: &Forecaster) -> String {
         row("problem", problem);
     }
     let Some(forecast) = forecast else { return text };
-    row(
-        "memory",
-        &format!("{} with the default context: {}", bytes(forecast.needed), fit(forecast.memory)),
-    );
-    match forecast.plain {
-        Some(plain) => {
-            row(
-                "plain",
-                &format!(
-                    "{} tokens per second, estimated with {} GB/s of memory bandwidth",
-                    rate(plain),
-                    gb_s(forecaster)
-                ),
-            );
-        }
-        None => row(
-            "plain",
-            "not estimated: its format is expanded each time it is used, which is \
-                              slow",
+    let needed = bytes(forecast.needed);
+    row("memory", &format!("{needed} with the default context: {}", fit(forecast.memory)));
+    let plain = match forecast.plain {
+        Some(plain) => format!(
+            "{} tokens per second, estimated with {} GB/s of memory bandwidth",
+            rate(plain),
+            gb_s(forecaster)
         ),
-    }
+        None => "not estimated: its format is expanded each time it is used, which is slow".into(),
+    };
+    row("plain", &plain);
     for draft in &forecast.drafts {
-        row(
-            "drafted",
-            &format!(
-                "{} tokens per second, estimated: {}",
-                rate(draft.rate),
-                command(located, draft)
-            ),
-        );
+        let rate = rate(draft.rate);
+        let command = command(located, draft);
+        row("drafted", &format!("{rate} tokens per second, estimated: {command}"));
     }
     text
 }
@@ -225,11 +204,8 @@ fn command(target: &Located, draft: &DraftForecast) -> String {
         (Store::Bundled, false) => "dovetail --strategy small-model".to_owned(),
         (_, is_head) => {
             let flag = if is_head { "--draft" } else { "--draft-model" };
-            format!(
-                "dovetail --target {} {flag} {}",
-                shell_word(&target.name),
-                shell_word(&draft.name)
-            )
+            let target = shell_word(&target.name);
+            format!("dovetail --target {target} {flag} {}", shell_word(&draft.name))
         }
     }
 }

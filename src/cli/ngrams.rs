@@ -2,8 +2,6 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::anyhow;
 use clap::Args;
@@ -13,8 +11,8 @@ use super::interrupt;
 use super::output::stdout;
 use super::settings_file::SettingsFile;
 use super::threads::compute_threads;
-use super::train::{Show, failure};
-use crate::library::{NGRAMS_END, find_spec, ngrams_folder, open_target};
+use super::train::{Show, check, failure};
+use crate::library::{NGRAMS_END, ngrams_folder, open_target};
 use crate::train::TrainError;
 use crate::train::ngrams::{NgramRecipe, make_ngrams};
 use crate::train::run::TrainEvent;
@@ -75,23 +73,14 @@ pub fn ngrams(args: &NgramsArgs) -> CommandResult {
         ("--contexts", (1..=1 << 28).contains(&args.contexts), "1 to 268435456"),
         ("--threads", args.threads != Some(0), "at least 1"),
     ];
-    if let Some((flag, _, range)) = checks.into_iter().find(|(_, holds, _)| !holds) {
-        return Err(Failure::new(Code::Usage, anyhow!("{flag} must be {range}")));
-    }
-    let name = args.target.as_deref().unwrap_or("bundled");
-    let folders = args.file.settings(&[])?.model_folders;
-    let spec = find_spec(name, &folders).map_err(|error| failure(error.into()))?;
+    check(&checks)?;
+    let spec = args.file.model(args.target.as_deref().unwrap_or("bundled"))?;
     let files = open_target(&spec, &mut |_| {}).map_err(|error| failure(error.into()))?;
     let out = match &args.out {
         Some(out) => out.clone(),
         None => default_place(&files.name)?,
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    let requested = Arc::clone(&stop);
-    interrupt::watch(move || {
-        requested.store(true, Ordering::Relaxed);
-        true
-    });
+    let stop = interrupt::stop_flag("");
     let recipe = NgramRecipe {
         window: args.window,
         system: args.system.clone(),

@@ -8,7 +8,7 @@ use anyhow::anyhow;
 
 use super::args::PullArgs;
 use super::download_bar::DownloadBar;
-use super::exit::{Code, CommandResult, Failure, report};
+use super::exit::{CommandResult, Failure, report};
 use super::output::stdout;
 use crate::library::{CataloguePair, DownloadProgress, Hub, HubId, PairDraft, pair};
 
@@ -39,14 +39,14 @@ fn unknown(given: &str, near: &[&str]) -> Failure {
          model, give its hub id: owner/name, if needed followed by @revision, :file.gguf or \
          :Q4_K_M"
     );
-    Failure::new(Code::Model, anyhow!(message))
+    Failure::model(anyhow!(message))
 }
 
 /// Fetches a model, or a draft head; gives its place.
 fn fetch(id: &HubId, is_head: bool) -> Result<PathBuf, Failure> {
     let bar = DownloadBar::new()?;
     let mut show = |progress: &DownloadProgress| bar.show(progress);
-    let failed = |error| Failure::new(Code::Model, anyhow::Error::from(error));
+    let failed = |error| Failure::model(anyhow::Error::from(error));
     let hub = Hub::from_env().map_err(failed)?;
     let place = if is_head { hub.head(id, &mut show) } else { hub.target(id, &mut show) };
     drop(bar);

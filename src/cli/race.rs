@@ -13,7 +13,6 @@ use super::backend;
 use super::exit::{Code, CommandResult, Failure, report};
 use super::interrupt::Events;
 use super::settings_file::no_color;
-use crate::chat::{Message, Role};
 use crate::load::Purpose;
 use crate::settings::Settings;
 use crate::tui::race::{Race, race_frame};
@@ -30,7 +29,7 @@ pub fn race(args: &RaceArgs) -> CommandResult {
     let settings = backend::settings(&args.shared, &args.shared.settings.0)?;
     let prompt = args.prompt.join(" ");
     if prompt.trim().is_empty() {
-        return Err(Failure::new(Code::Usage, anyhow!("the prompt is empty")));
+        return Err(Failure::usage(anyhow!("the prompt is empty")));
     }
     let controls = backend::controls(&settings);
     let (events, sink) = Events::watched();
@@ -55,7 +54,9 @@ fn measured(
     let mut ask = |race: &Race| {
         generation += 1;
         controls.update(|controls| race.prepare(controls));
-        worker.generate(job(settings, prompt, generation))
+        let most = settings.max_tokens.or(Race::LONGEST);
+        let job = backend::job(settings, prompt, generation, most);
+        worker.generate(Job { afresh: true, ..job })
     };
     while race.measuring() {
         let event = events.next()?;
@@ -96,14 +97,6 @@ fn measured(
         }
     }
     Ok(race)
-}
-
-fn job(settings: &Settings, prompt: &str, generation: u64) -> Job {
-    let system = settings.system.iter().map(|text| Message::new(Role::System, text));
-    let messages = system.chain([Message::new(Role::User, prompt)]).collect();
-    let max_tokens = settings.max_tokens.or(Race::LONGEST);
-    let thinking = settings.thinking;
-    Job { generation, messages, max_tokens, thinking, afresh: true, conversation: None }
 }
 
 /// Rows of the terminal that a race is drawn on, over and over.

@@ -11,12 +11,10 @@ use super::backend;
 use super::exit::{Code, CommandResult, Failure, report};
 use super::interrupt::Events;
 use super::output::stdout;
-use crate::chat::{Message, Role};
 use crate::decode::Committed;
 use crate::load::Purpose;
-use crate::printable::{json_line, printable, printable_line};
+use crate::printable::{json_line, printable};
 use crate::record::{Line, Recorder};
-use crate::settings::Settings;
 use crate::worker::{Event, Job};
 
 /// Id of the only answer of a run.
@@ -38,7 +36,8 @@ pub fn run(args: &RunArgs) -> CommandResult {
     let started =
         backend::start_recorded(shared, all, Purpose::Text, controls.clone(), sink, record);
     let worker = started?;
-    let mut job = Some(job(&settings, prompt));
+    let most = settings.max_tokens.or(Job::ROOM_LEFT);
+    let mut job = Some(backend::job(&settings, &prompt, GENERATION, most));
     let mut output = AnswerWriter::new(args.json, !args.hide_thinking, out, io::stderr());
     let outcome = loop {
         let event = match events.next() {
@@ -69,25 +68,10 @@ pub fn run(args: &RunArgs) -> CommandResult {
     outcome
 }
 
-fn job(settings: &Settings, prompt: String) -> Job {
-    let system = settings.system.iter().map(|text| (Role::System, text.clone()));
-    let messages = system
-        .chain([(Role::User, prompt)])
-        .map(|(role, content)| Message::new(role, content))
-        .collect();
-    Job {
-        generation: GENERATION,
-        messages,
-        max_tokens: settings.max_tokens.or(Job::ROOM_LEFT),
-        thinking: settings.thinking,
-        ..Job::default()
-    }
-}
-
 /// The prompt from the arguments, `-` standing for stdin. What is piped in without a `-` for it
 /// comes last.
 fn prompt(parts: &[String], piped: bool, stdin: &mut dyn Read) -> Result<String, Failure> {
-    let usage = |text: &str| Failure::new(Code::Usage, anyhow!("{text}"));
+    let usage = |text: &str| Failure::usage(anyhow!("{text}"));
     if parts.is_empty() && !piped {
         return Err(usage("there is no prompt; give one (`dovetail run \"…\"`) or pipe it in"));
     }
@@ -176,22 +160,11 @@ impl<W: Write, E: Write> AnswerWriter<W, E> {
             }
             Event::Notice(text) => report(&format!("note: {text}")),
             Event::Loading { stage, fraction } => {
-                let share = fraction.map(|f| format!(" {:.0} %", f * 100.0)).unwrap_or_default();
-                let message = format!("{stage}{share}");
-                self.loading.set_message(printable_line(&message).into_owned());
-                self.loading.tick();
+                backend::show_stage(&self.loading, &stage, fraction);
             }
             Event::Ready(_) => self.loading.finish_and_clear(),
             // Nothing here looks at trees or asks for other models.
-            Event::Prefill { .. }
-            | Event::Verifying { .. }
-            | Event::TooLong { .. }
-            | Event::Reasons(_)
-            | Event::Sampled(_)
-            | Event::LoadProgress { .. }
-            | Event::Unloaded { .. }
-            | Event::Swapped { .. }
-            | Event::NotSwapped { .. } => {}
+            _ => {}
         }
         Ok(None)
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::exit::{Code, Failure};
+use super::exit::Failure;
 use crate::library::{Spec, find_spec};
 use crate::settings::{self, Override, Settings};
 
@@ -20,14 +20,12 @@ pub struct SettingsFile {
 impl SettingsFile {
     /// Reads it, with the flags laid over it.
     pub fn settings(&self, overrides: &[Override]) -> Result<Settings, Failure> {
-        settings::load(self.config.as_deref(), overrides, no_color())
-            .map_err(|error| Failure::new(Code::Usage, error))
+        settings::load(self.config.as_deref(), overrides, no_color()).map_err(Failure::usage)
     }
 
     /// What a command's `--target` or `--model` names: also a model in the folders of the file.
     pub fn model(&self, given: &str) -> Result<Spec, Failure> {
-        find_spec(given, &self.settings(&[])?.model_folders)
-            .map_err(|error| Failure::new(Code::Model, error))
+        find_spec(given, &self.settings(&[])?.model_folders).map_err(Failure::model)
     }
 }
 

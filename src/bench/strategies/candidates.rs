@@ -2,50 +2,14 @@
 //! that were loaded for them. Only a candidate's own settings change what a strategy prescribes;
 //! flags for all candidates do not. It must not run them.
 
+use super::BenchCandidate;
 use super::lines::{ALL_BLOCKS, CandidateLine, OwnSetting};
 use super::record::PLAIN;
-use super::{BenchCandidate, Controls};
 use crate::draft::Depths;
 use crate::plan::{DrafterId, Setting, Strategy, TreeOverrides};
 use crate::settings::{HeadChoice, SettingValue, Settings};
 use crate::speculate::Method;
-use crate::worker::StrategyStatus;
-
-/// Why a candidate cannot be measured with the models that were loaded for it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CandidateError {
-    /// Something that it needs is missing here.
-    #[error("`{name}` needs {missing}")]
-    Missing {
-        /// As given.
-        name: String,
-        /// What, with the remedy.
-        missing: String,
-    },
-    /// Its head has other blocks.
-    #[error("`{name}` asks for M = {asked}, but the head {has}")]
-    Blocks {
-        /// As given.
-        name: String,
-        /// How many it asks for.
-        asked: usize,
-        /// What there are, a clause.
-        has: String,
-    },
-    /// Its budget lies below the least.
-    #[error(
-        "`{name}`: its own budget is γ = {own}, so this setting would be {less} below the \
-             minimum"
-    )]
-    Budget {
-        /// As given.
-        name: String,
-        /// What it chooses for itself.
-        own: usize,
-        /// How far below the minimum it would be.
-        less: usize,
-    },
-}
+use crate::worker::{Controls, StrategyStatus};
 
 /// Candidates that share one set of loaded models.
 #[derive(Clone, Debug, PartialEq)]
@@ -129,14 +93,14 @@ pub fn runnable(statuses: &[StrategyStatus]) -> Vec<CandidateLine> {
     lines
 }
 
-/// `lines` over the controls `base`, and those that cannot take part; the target alone is always
+/// `lines` over the controls `base`, and why others cannot take part; the target alone is always
 /// among them and first. `own_budget` is γ as a strategy chooses it for itself.
 pub fn candidates(
     base: &Controls,
     statuses: &[StrategyStatus],
     lines: &[CandidateLine],
     own_budget: &mut dyn FnMut(&'static Strategy) -> usize,
-) -> (Vec<BenchCandidate>, Vec<CandidateError>) {
+) -> (Vec<BenchCandidate>, Vec<String>) {
     let mut all = Vec::new();
     let mut left_out = Vec::new();
     let plain = lines.first().map(CandidateLine::plain);
@@ -160,16 +124,16 @@ fn candidate(
     statuses: &[StrategyStatus],
     line: &CandidateLine,
     own_budget: &mut dyn FnMut(&'static Strategy) -> usize,
-) -> Result<BenchCandidate, CandidateError> {
+) -> Result<BenchCandidate, String> {
     let row = line.row;
     let name = line.name.clone();
     let status = statuses.iter().find(|status| status.name == row.name);
     if let Some(missing) = status.and_then(|status| status.missing.clone()) {
-        return Err(CandidateError::Missing { name, missing });
+        return Err(format!("`{name}` needs {missing}"));
     }
     let on_gpu = line.own.iter().any(|own| own.key == "gpu_layers" && own.value != "0");
     if on_gpu && let Some(missing) = missing_gpu_layers(statuses) {
-        return Err(CandidateError::Missing { name, missing });
+        return Err(format!("`{name}` needs {missing}"));
     }
     let mut settings = Settings {
         controls: unprescribed(row, &base.tree),
@@ -186,7 +150,10 @@ fn candidate(
             let gamma = budget as isize + beside;
             if gamma < 1 {
                 let less = gamma.abs_diff(1);
-                return Err(CandidateError::Budget { name, own: budget, less });
+                return Err(format!(
+                    "`{name}`: its own budget is γ = {budget}, so this setting would be {less} \
+                     below the minimum"
+                ));
             }
             value = gamma.to_string();
         } else if own.key == "controls.blocks" && value == ALL_BLOCKS {
@@ -206,7 +173,7 @@ fn candidate(
             (least, most) if least == most => format!("always uses all of its {most} blocks"),
             (_, most) => format!("has only {most}"),
         });
-        return Err(CandidateError::Blocks { name, asked, has });
+        return Err(format!("`{name}` asks for M = {asked}, but the head {has}"));
     }
     let controls = Controls {
         speculate: row.draft != DrafterId::None,
@@ -282,7 +249,7 @@ mod tests {
         base: &Controls,
         missing: &[&str],
         lines: &[CandidateLine],
-    ) -> (Vec<BenchCandidate>, Vec<CandidateError>) {
+    ) -> (Vec<BenchCandidate>, Vec<String>) {
         candidates(base, &statuses(missing), lines, &mut |_| 3)
     }
 
@@ -358,7 +325,6 @@ mod tests {
         let (all, left_out) = over(&Controls::default(), &["dovetail"], &some);
         assert_eq!(names(&all), ["plain", "pld", "eagle2-60:m=all"]);
         assert_eq!(all[2].controls.tree.blocks, Setting::Fixed(2));
-        let reasons: Vec<String> = left_out.iter().map(ToString::to_string).collect();
         let expected = [
             "`dovetail` needs a head: name one with --draft",
             "`eagle2-60:m=3` asks for M = 3, but the head has only 2",
@@ -366,7 +332,7 @@ mod tests {
              minimum",
             "`sps:m=1` asks for M = 1, but the head has no blocks to choose from",
         ];
-        assert_eq!(reasons, expected);
+        assert_eq!(left_out, expected);
     }
 
     #[test]
@@ -377,7 +343,7 @@ mod tests {
         let (all, left_out) = over(&Controls::default(), &[row.name], &some);
         assert!(all.is_empty(), "{all:?}");
         for (error, name) in left_out.iter().zip(["plain:gpu-layers=2", "dovetail:gpu-layers=2"]) {
-            assert!(error.to_string().starts_with(&format!("`{name}` needs ")), "{error}");
+            assert!(error.starts_with(&format!("`{name}` needs ")), "{error}");
         }
         assert_eq!(left_out.len(), 2);
         let none = lines("dovetail:gpu-layers=0");

@@ -1,9 +1,8 @@
 //! Two runs side by side: only answers that both have are counted, and every other difference
 //! between the runs is noted. It must not measure.
 
-use super::differences::differences;
 use super::figures::AnswerGrid;
-use super::record::{AnswerRecord, Results};
+use super::record::{AnswerRecord, Models, Results};
 use crate::bench::table::{Table, rate, times, two_digits};
 
 /// Two runs side by side.
@@ -17,31 +16,65 @@ pub struct Comparison {
 
 /// Compares `b` with `a`.
 pub fn compare(a: &Results, b: &Results) -> Comparison {
-    let ours = common(&a.answers, &b.answers);
-    let theirs = common(&b.answers, &a.answers);
     let mut notes = differences(a, b);
-    let left_out = a.answers.len() + b.answers.len() - ours.len() - theirs.len();
+    let mut ours = Vec::new();
+    let mut theirs = Vec::new();
+    for answer in &a.answers {
+        if let Some(other) = find(&b.answers, answer) {
+            ours.push(answer.clone());
+            theirs.push(other.clone());
+        }
+    }
+    let common = |answer: &&AnswerRecord| find(&a.answers, answer).is_some();
+    let in_b = b.answers.iter().filter(common).count();
+    let left_out = a.answers.len() + b.answers.len() - ours.len() - in_b;
     if left_out > 0 {
         notes.push(format!("{left_out} answers are in only one of the files and are left out."));
     }
-    let other_text = ours
-        .iter()
-        .filter(|answer| find(&theirs, answer).is_some_and(|t| t.digest != answer.digest));
-    let other_text = other_text.count();
-    if other_text > 0 {
-        notes.push(format!("{other_text} of {} answers have a different text in B.", ours.len()));
+    let differing = ours.iter().zip(&theirs).filter(|(a, b)| a.digest != b.digest).count();
+    if differing > 0 {
+        notes.push(format!("{differing} of {} answers have a different text in B.", ours.len()));
     }
-    let tables = AnswerGrid::of(&ours)
-        .iter()
-        .zip(&AnswerGrid::of(&sorted_like(&ours, &theirs)))
-        .map(|(a, b)| table(a, b))
-        .collect();
-    Comparison { notes, tables }
+    let both = AnswerGrid::of(&ours).into_iter().zip(AnswerGrid::of(&theirs));
+    Comparison { notes, tables: both.map(|(a, b)| table(&a, &b)).collect() }
 }
 
-/// The answers of `a` that `b` has too.
-fn common(a: &[AnswerRecord], b: &[AnswerRecord]) -> Vec<AnswerRecord> {
-    a.iter().filter(|answer| find(b, answer).is_some()).cloned().collect()
+impl Results {
+    /// Adds another part of the same measurement, and notes the differences.
+    pub fn join(&mut self, mut other: Self) {
+        self.notes.extend(differences(self, &other));
+        other.sweeps.retain(|sweep| !self.sweeps.contains(sweep));
+        self.sweeps.append(&mut other.sweeps);
+        other.models = Models::default();
+        self.add_batch(other);
+    }
+}
+
+/// The differences between two runs, one sentence each.
+fn differences(a: &Results, b: &Results) -> Vec<String> {
+    let gpu =
+        |results: &Results| results.environment.gpu.clone().unwrap_or_else(|| "none".to_owned());
+    let drafts = |r: &Results| {
+        let each = r.models.drafts.iter().map(|(name, draft)| format!("{name} {draft}"));
+        each.collect::<Vec<_>>().join(", ")
+    };
+    let target = |r: &Results| format!("{} ({})", r.models.target, r.models.target_detail);
+    [
+        ("kind of run", a.kind.clone(), b.kind.clone()),
+        ("version", a.version.clone(), b.version.clone()),
+        ("processor", a.environment.cpu.clone(), b.environment.cpu.clone()),
+        ("threads", a.environment.threads.to_string(), b.environment.threads.to_string()),
+        ("GPU", gpu(a), gpu(b)),
+        ("target", target(a), target(b)),
+        ("drafts", drafts(a), drafts(b)),
+        ("maximum tokens per answer", a.max_tokens.to_string(), b.max_tokens.to_string()),
+        ("seed", a.seed.to_string(), b.seed.to_string()),
+        ("settings", a.settings.join(" "), b.settings.join(" ")),
+    ]
+    .into_iter()
+    .filter(|(_, a, b)| a != b)
+    .map(|(what, a, b)| format!("Different {what}: A has {a}, B has {b}."))
+    .collect()
 }
 
 fn find<'a>(answers: &'a [AnswerRecord], like: &AnswerRecord) -> Option<&'a AnswerRecord> {
@@ -52,11 +85,6 @@ fn find<'a>(answers: &'a [AnswerRecord], like: &AnswerRecord) -> Option<&'a Answ
             && answer.set == like.set
             && answer.strategy == like.strategy
     })
-}
-
-/// `theirs` in the order of `ours`, so that both have the same grids.
-fn sorted_like(ours: &[AnswerRecord], theirs: &[AnswerRecord]) -> Vec<AnswerRecord> {
-    ours.iter().filter_map(|answer| find(theirs, answer).cloned()).collect()
 }
 
 fn table(a: &AnswerGrid<'_>, b: &AnswerGrid<'_>) -> Table {

@@ -265,13 +265,17 @@ pub(super) mod tests {
     use crate::speculate::{DrafterId, Sources};
 
     /// `tokens` after the first in `rounds` rounds and `decode_ms`.
-    pub(in super::super) fn answer(
+    pub(in crate::bench) fn answer(
         strategy: &str,
         set: &str,
         tokens: usize,
         rounds: usize,
         decode_ms: f64,
     ) -> AnswerRecord {
+        let mut accepted_by = Credits::default();
+        for _ in 0..if strategy == PLAIN { 0 } else { rounds / 2 + rounds / 4 } {
+            accepted_by.add(Sources::of(DrafterId::Head));
+        }
         AnswerRecord {
             set: set.to_owned(),
             id: format!("{set}/1"),
@@ -285,13 +289,7 @@ pub(super) mod tests {
             draft_ms: 0.25 * decode_ms,
             verify_ms: 0.5 * decode_ms,
             accepted: vec![rounds / 2, rounds / 4],
-            accepted_by: [(strategy != PLAIN).then_some(DrafterId::Head)]
-                .into_iter()
-                .flatten()
-                .fold(Credits::default(), |mut all, source| {
-                    (0..rounds / 2 + rounds / 4).for_each(|_| all.add(Sources::of(source)));
-                    all
-                }),
+            accepted_by,
             ram: 64 << 20,
             digest: "00".to_owned(),
             ..AnswerRecord::default()

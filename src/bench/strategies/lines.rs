@@ -71,18 +71,6 @@ pub struct CandidateLine {
     pub own: Vec<OwnSetting>,
 }
 
-/// Why a line is not a candidate.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{origin}: `{text}`: {reason}")]
-pub struct LineError {
-    /// The flag, or file and line.
-    pub origin: String,
-    /// As it was written.
-    pub text: String,
-    /// What is wrong, with the remedy.
-    pub reason: String,
-}
-
 impl CandidateLine {
     /// A strategy as the table has it.
     pub fn of(row: &'static Strategy) -> Self {
@@ -230,14 +218,13 @@ fn unknown(written: &str) -> String {
 
 /// The candidates in `text`, one after the other: `;` or `,` stands between them, `,` between the
 /// settings of one. What is wrong with one leaves the others as they are.
-pub fn candidate_lines(origin: &str, text: &str) -> Vec<Result<CandidateLine, LineError>> {
-    let mut found: Vec<Result<CandidateLine, LineError>> = Vec::new();
+pub fn candidate_lines(origin: &str, text: &str) -> Vec<Result<CandidateLine, String>> {
+    let mut found: Vec<Result<CandidateLine, String>> = Vec::new();
     for segment in text.split(';') {
         // Whether a setting may follow: not across a `;`.
         let mut open = false;
         for piece in segment.split(',').map(str::trim).filter(|piece| !piece.is_empty()) {
-            let error =
-                |reason| LineError { origin: origin.to_owned(), text: piece.to_owned(), reason };
+            let error = |reason: String| format!("{origin}: `{piece}`: {reason}");
             let is_setting = match (piece.find('='), piece.find(':')) {
                 (Some(equals), Some(colon)) => equals < colon,
                 (equals, _) => equals.is_some(),
@@ -273,7 +260,7 @@ pub fn candidate_lines(origin: &str, text: &str) -> Vec<Result<CandidateLine, Li
 }
 
 /// The candidates of a file: one or several per line; `#` begins a comment.
-pub fn candidate_file(name: &str, text: &str) -> Vec<Result<CandidateLine, LineError>> {
+pub fn candidate_file(name: &str, text: &str) -> Vec<Result<CandidateLine, String>> {
     let mut all = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
@@ -284,7 +271,7 @@ pub fn candidate_file(name: &str, text: &str) -> Vec<Result<CandidateLine, LineE
 }
 
 /// Names every candidate, so that no two have one name; the same one twice is dropped.
-fn name_apart(lines: &mut Vec<Result<CandidateLine, LineError>>) {
+fn name_apart(lines: &mut Vec<Result<CandidateLine, String>>) {
     let mut seen: Vec<CandidateLine> = Vec::new();
     lines.retain_mut(|line| {
         let Ok(line) = line else { return true };
@@ -316,7 +303,7 @@ mod tests {
 
     fn errors(text: &str) -> Vec<String> {
         let all = candidate_lines("--strategies", text).into_iter();
-        all.filter_map(|line| line.err().map(|error| error.to_string())).collect()
+        all.filter_map(Result::err).collect()
     }
 
     fn names(lines: &[CandidateLine]) -> Vec<&str> {
@@ -391,7 +378,7 @@ mod tests {
     fn a_file_names_its_lines() {
         let all = candidate_file("c.txt", "# ours\npld\n\nwarp # not ours\ndovetail:k=2,m=all\n");
         assert_eq!(all.len(), 3);
-        assert_eq!(all[1].as_ref().unwrap_err().origin, "c.txt:4");
+        assert!(all[1].as_ref().unwrap_err().starts_with("c.txt:4: "));
         assert_eq!(all[2].as_ref().unwrap().own.len(), 2);
     }
 

@@ -6,7 +6,7 @@ use std::hash::Hasher;
 use fnv::FnvHasher;
 use serde::{Deserialize, Serialize};
 
-use super::{BenchCandidate, CandidateBatch, CandidateLine, SequenceCounts, Taken};
+use super::{BenchCandidate, CandidateBatch, CandidateLine, SequenceCounts};
 use crate::hardware::Machine;
 use crate::model::Traffic;
 use crate::speculate::Credits;
@@ -75,6 +75,12 @@ pub struct AnswerRecord {
     pub digest: String,
     /// The first token that is not plain's, if any is not.
     pub differs_at: Option<usize>,
+    /// Its tokens, until they have been compared.
+    #[serde(skip)]
+    pub token_ids: Vec<u32>,
+    /// Its text, until the next turn has it.
+    #[serde(skip)]
+    pub text: String,
 }
 
 /// Where it ran.
@@ -109,7 +115,7 @@ impl Environment {
 }
 
 /// What was run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Models {
     /// The target's name.
     pub target: String,
@@ -166,6 +172,10 @@ pub fn models_of(ready: &Ready, batch: &CandidateBatch, candidates: &[BenchCandi
 impl Models {
     /// Adds the drafts of other candidates for the same target.
     pub fn add(&mut self, other: Self) {
+        if self.target.is_empty() {
+            *self = other;
+            return;
+        }
         for draft in other.drafts {
             if !self.drafts.contains(&draft) {
                 self.drafts.push(draft);
@@ -241,13 +251,6 @@ impl Results {
         self.notes.extend(other.notes);
         self.complete &= other.complete;
     }
-
-    /// Adds the results of a run.
-    pub fn take(&mut self, taken: Taken) {
-        self.answers.extend(taken.answers);
-        self.notes.extend(taken.notes);
-        self.complete &= taken.complete;
-    }
 }
 
 /// A fingerprint of tokens (64-bit FNV-1a), for telling texts of two runs apart.
@@ -260,7 +263,7 @@ pub(super) fn digest(tokens: &[u32]) -> String {
 }
 
 /// The first place at which two answers are not the same; `None` if they are.
-pub fn difference(ours: &[u32], theirs: &[u32]) -> Option<usize> {
+pub(super) fn difference(ours: &[u32], theirs: &[u32]) -> Option<usize> {
     let alike = ours.iter().zip(theirs).take_while(|(a, b)| a == b).count();
     (alike < ours.len().max(theirs.len())).then_some(alike)
 }

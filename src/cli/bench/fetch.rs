@@ -43,7 +43,7 @@ pub(super) fn fetch(args: &FetchArgs) -> CommandResult {
             let known: Vec<&str> = catalogue().iter().map(|file| file.name.as_str()).collect();
             let known = known.join(", ");
             let error = anyhow!("`{name}` is not in the catalogue; choose from {known} and {ALL}");
-            return Err(Failure::new(Code::Usage, error));
+            return Err(Failure::usage(error));
         }
         wanted.extend(found);
     }

@@ -13,7 +13,6 @@ use crate::bench::strategies::{
     self as bench, Comparison, Results, compare as compare_results, lossless_check,
 };
 use crate::bench::{Chart, Table, TableStyle};
-use crate::chart;
 use crate::cli::exit::{Code, CommandResult, Failure, report};
 use crate::cli::output::stdout;
 use crate::files::read_text;
@@ -58,7 +57,7 @@ pub(super) fn emit_results(
     args: &BenchRunArgs,
     results: &Results,
     tables: &[Table],
-    charts: impl FnOnce() -> Result<Vec<Chart>, chart::ChartError>,
+    charts: &[Chart],
 ) -> CommandResult {
     let saved = args.save.as_deref().map_or(Ok(()), |path| save(results, path));
     let drawn = args.svg.as_deref().map_or(Ok(()), |folder| draw(folder, charts));
@@ -132,7 +131,7 @@ pub(super) fn show(args: &ShowArgs) -> CommandResult {
         save(&results, path)?;
     }
     if let Some(folder) = &args.svg {
-        draw(folder, || bench::charts(&results))?;
+        draw(folder, &bench::charts(&results))?;
     }
     Ok(())
 }
@@ -141,10 +140,10 @@ fn read(path: &Path) -> Result<Results, Failure> {
     let name = path.display();
     let text = read_text(path, LONGEST)
         .with_context(|| format!("cannot read {name}"))
-        .map_err(|error| Failure::new(Code::Usage, error))?;
+        .map_err(Failure::usage)?;
     serde_json::from_str(&text)
         .with_context(|| format!("{name} was not written by `dovetail bench --save`"))
-        .map_err(|error| Failure::new(Code::Usage, error))
+        .map_err(Failure::usage)
 }
 
 fn save(results: &Results, path: &Path) -> anyhow::Result<()> {
@@ -153,14 +152,12 @@ fn save(results: &Results, path: &Path) -> anyhow::Result<()> {
 }
 
 /// Draws charts into a folder.
-pub(super) fn draw(
-    folder: &Path,
-    charts: impl FnOnce() -> Result<Vec<Chart>, chart::ChartError>,
-) -> anyhow::Result<()> {
+pub(super) fn draw(folder: &Path, charts: &[Chart]) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    for Chart { name, svg } in charts()? {
+    for Chart { name, svg } in charts {
         let path = folder.join(name);
-        chart::save(&svg, &path)?;
+        fs::write(&path, svg)
+            .with_context(|| format!("cannot write the chart {}", path.display()))?;
         report(&format!("wrote {}", path.display()));
     }
     Ok(())

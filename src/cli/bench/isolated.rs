@@ -4,49 +4,34 @@
 use std::process::{Command, Stdio};
 
 use super::args::BenchRunArgs;
-use crate::bench::prompts::PromptSet;
-use crate::bench::strategies::{CandidateLine, Results};
+use crate::bench::strategies::{BenchRun, CandidateLine, Results};
 use crate::cli::exit::Code;
 use crate::settings::SettingValue;
 
-/// What a process measured.
-pub(super) struct IsolatedRun {
-    pub(super) results: Results,
-    /// Whether it says that something failed.
-    pub(super) failed: bool,
-}
-
-/// Why a process measured nothing.
-pub(super) struct NotRun {
-    pub(super) code: Code,
-    pub(super) reason: String,
-}
-
-/// Measures `line` and the target alone.
+/// Measures `line` and the target alone: the results, and whether the process says that something
+/// failed.
+///
+/// # Errors
+/// The exit code, and why nothing was measured.
 pub(super) fn run(
     args: &BenchRunArgs,
-    sets: &[PromptSet],
-    temperatures: &[f32],
+    run: &BenchRun,
     line: &CandidateLine,
-) -> Result<IsolatedRun, NotRun> {
-    let not_run = |code, reason: String| NotRun { code, reason };
-    let failed =
-        |error: std::io::Error| not_run(Code::Failed, format!("cannot start a process: {error}"));
+) -> Result<(Results, bool), (Code, String)> {
+    let failed = |error: std::io::Error| (Code::Failed, format!("cannot start a process: {error}"));
     // The sets as they are here: files may be named differently from the folder they came from.
     let folder = tempfile::tempdir().map_err(failed)?;
-    for (number, set) in sets.iter().enumerate() {
+    let mut places = Vec::new();
+    for (number, set) in run.sets.iter().enumerate() {
         let place = folder.path().join(format!("{number:03}"));
         std::fs::create_dir(&place).map_err(failed)?;
         let lines: Result<Vec<String>, _> = set.prompts.iter().map(serde_json::to_string).collect();
-        let lines = lines.map_err(|error| not_run(Code::Failed, error.to_string()))?;
+        let lines = lines.map_err(|error| (Code::Failed, error.to_string()))?;
         let file = place.join(format!("{}.jsonl", set.name));
         std::fs::write(file, lines.join("\n")).map_err(failed)?;
+        places.push(place.display().to_string());
     }
-    let mut places: Vec<String> = Vec::new();
-    for number in 0..sets.len() {
-        places.push(folder.path().join(format!("{number:03}")).display().to_string());
-    }
-    let temperatures: Vec<String> = temperatures.iter().map(f32::to_string).collect();
+    let temperatures: Vec<String> = run.temperatures.iter().map(f32::to_string).collect();
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     command.args(["bench", "--json", "--strategies", &line.text()]);
     command.arg(format!("--prompts={}", places.join(",")));
@@ -58,7 +43,7 @@ pub(super) fn run(
     let output = command.stdin(Stdio::null()).output().map_err(failed)?;
     let code = output.status.code();
     match serde_json::from_slice::<Results>(&output.stdout) {
-        Ok(results) => Ok(IsolatedRun { results, failed: code == Some(Code::Failed as i32) }),
+        Ok(results) => Ok((results, code == Some(Code::Failed as i32))),
         Err(_) => {
             let said = String::from_utf8_lossy(&output.stderr);
             let reason = reason(&said).unwrap_or("its process ended early");
@@ -67,7 +52,7 @@ pub(super) fn run(
                 Some(3) => Code::Model,
                 _ => Code::Failed,
             };
-            Err(not_run(code, reason.to_owned()))
+            Err((code, reason.to_owned()))
         }
     }
 }

@@ -39,7 +39,7 @@ pub fn bench(args: &BenchArgs) -> CommandResult {
 /// The exit code of a measurement that failed.
 fn not_measured(error: MeasureError) -> Failure {
     let code = match &error {
-        MeasureError::Options(_) | MeasureError::Read { .. } => Code::Usage,
+        MeasureError::Options(_) => Code::Usage,
         MeasureError::Open(_) | MeasureError::Load(_) => Code::Model,
         _ => Code::Failed,
     };
@@ -67,15 +67,16 @@ fn numbers(flag: &str, text: &str, most: usize) -> anyhow::Result<Vec<usize>> {
 /// The numbers of blocks that `--head-blocks` names, of those that the draft has; all of them
 /// without the flag.
 fn head_blocks(given: Option<&str>, all: Vec<usize>) -> Result<Vec<usize>, Failure> {
-    let usage = |error: anyhow::Error| Failure::new(Code::Usage, error);
     let Some(text) = given else { return Ok(all) };
-    let blocks = numbers("--head-blocks", text, BLOCKS.most).map_err(usage)?;
+    let blocks = numbers("--head-blocks", text, BLOCKS.most).map_err(Failure::usage)?;
     let Some(other) = blocks.iter().find(|blocks| !all.contains(blocks)) else {
         return Ok(blocks);
     };
     let least = all.first().copied().unwrap_or(0);
     let most = all.last().copied().unwrap_or(0);
-    Err(usage(anyhow!("--head-blocks: the draft can use {least} to {most} blocks, not {other}")))
+    Err(Failure::usage(anyhow!(
+        "--head-blocks: the draft can use {least} to {most} blocks, not {other}"
+    )))
 }
 
 impl BenchArgs {

@@ -71,7 +71,7 @@ fn unknown(args: &PaperArgs, name: &str, published: &Published) -> Failure {
         known.extend(figures.filter_map(|name| name.strip_prefix(TABLE)));
     }
     let known = known.join(", ");
-    Failure::new(Code::Usage, anyhow!("--{flag}: `{name}` is not one of {known}"))
+    Failure::usage(anyhow!("--{flag}: `{name}` is not one of {known}"))
 }
 
 /// The flags of the run. If the paper has the target on the CPU, it stays there unless the flags
@@ -86,7 +86,6 @@ fn run_args(args: &PaperArgs, target_on_cpu: bool) -> BenchRunArgs {
 
 fn run_table(args: &PaperArgs, theirs: &PublishedTable, published: &Published) -> CommandResult {
     let run = run_args(args, theirs.target_on_cpu);
-    let usage = |error: anyhow::Error| Failure::new(Code::Usage, error);
     let rows = theirs.rows(&PaperModels {
         eagle_head: args.eagle_head.clone(),
         second_small: args.second_draft_model.clone(),
@@ -94,13 +93,13 @@ fn run_table(args: &PaperArgs, theirs: &PublishedTable, published: &Published) -
     let mut sets = load_sets(&run)?;
     if run.prompts.is_empty() {
         // Sets that are not bundled may have been downloaded.
-        let fetched = prompts::load_fetched(run.limit).map_err(|error| usage(error.into()))?;
+        let fetched = prompts::load_fetched(run.limit).map_err(Failure::usage)?;
         let known: Vec<String> = sets.iter().map(|set| set.name.clone()).collect();
         sets.extend(fetched.into_iter().filter(|set| !known.contains(&set.name)));
     }
     let (sets, notes) = matching_sets(published, &theirs.columns, sets);
     if sets.is_empty() {
-        return Err(usage(anyhow!("--prompts: {}", notes.join(" "))));
+        return Err(Failure::usage(anyhow!("--prompts: {}", notes.join(" "))));
     }
     let mut session = BenchSession::with(&run, "paper", sets, Some(&theirs.temperatures))?;
     let mut lines = Vec::new();
@@ -115,7 +114,7 @@ fn run_table(args: &PaperArgs, theirs: &PublishedTable, published: &Published) -
     let results = session.measure(Some(lines), theirs.isolated)?;
     let vram_limit = session.vram_limit();
     let ours = Ours { results: &results, rows: &rows, vram_limit, notes: &notes };
-    emit_results(&run, &results, &tables(theirs, &ours), || charts(&results))?;
+    emit_results(&run, &results, &tables(theirs, &ours), &charts(&results))?;
     session.conclude(&results)
 }
 
@@ -124,8 +123,7 @@ fn run_figure(args: &PaperArgs, figure: &PublishedFigure, published: &Published)
     let mut sets = load_sets(&run)?;
     if !figure.prompts_of_words.is_empty() {
         // Whole sets: a prompt alone would be too short for the longest.
-        sets =
-            prompts::load(&run.sets(), None).map_err(|error| Failure::new(Code::Usage, error))?;
+        sets = prompts::load(&run.sets(), None).map_err(Failure::usage)?;
         let each = run.limit.unwrap_or(PER_LENGTH);
         sets = length_sets(&sets, &figure.prompts_of_words, each);
     }
@@ -133,6 +131,6 @@ fn run_figure(args: &PaperArgs, figure: &PublishedFigure, published: &Published)
     let lines = session.accepted(candidate_lines("paper", &figure.candidates));
     let results = session.measure(Some(lines), false)?;
     let tables = figure.tables(&results, published);
-    emit_results(&run, &results, &tables, || figure.charts(&results, published))?;
+    emit_results(&run, &results, &tables, &figure.charts(&results, published))?;
     session.conclude(&results)
 }

@@ -11,19 +11,19 @@ use super::args::BenchRunArgs;
 use super::isolated;
 use crate::bench::prompts;
 use crate::bench::strategies::{
-    self as bench, BenchCandidate, BenchRun, CandidateBatch, CandidateLine, Environment, LineError,
-    Models, PLAIN, Results, Stop, Sweep,
+    self as bench, BenchCandidate, BenchRun, CandidateBatch, CandidateLine, Environment, Models,
+    PLAIN, Results, Stop, Sweep,
 };
 use crate::cli::backend;
 use crate::cli::exit::{Code, CommandResult, Failure, report};
 use crate::cli::interrupt;
 use crate::hardware::Machine;
-use crate::load::{self, LoadedModels, Purpose, StartError};
+use crate::load::Purpose;
 use crate::messages;
 use crate::plan::{Setting, Strategy, TreeOverrides};
 use crate::printable::printable_line;
 use crate::settings::{SettingValue, Settings};
-use crate::worker::{Backend, Controls, SharedControls};
+use crate::worker::{Backend, Controls};
 
 /// Tokens of an answer unless the user chooses another number: as DuoDecoding measures.
 const MAX_TOKENS: usize = 128;
@@ -39,15 +39,11 @@ struct LeftOut {
 /// Models, machine, settings and results of a run.
 pub(super) struct BenchSession<'a> {
     args: &'a BenchRunArgs,
-    /// The kind of run, for the record.
-    kind: &'static str,
     pub(super) settings: Settings,
     pub(super) machine: Machine,
-    sets: Vec<prompts::PromptSet>,
-    temperatures: Vec<f32>,
-    controls: SharedControls,
+    run: BenchRun,
     stop: Arc<Stop>,
-    results: Option<Results>,
+    results: Results,
     /// Whether a strategy failed where the target alone did not.
     failed: bool,
     left_out: Vec<LeftOut>,
@@ -58,14 +54,14 @@ impl<'a> BenchSession<'a> {
         Self::with(args, kind, load_sets(args)?, None)
     }
 
-    /// With these prompt sets, and these temperatures unless the flags have others.
+    /// With these prompt sets, and these temperatures unless the flags have others. `kind` is the
+    /// kind of run, for the record.
     pub(super) fn with(
         args: &'a BenchRunArgs,
         kind: &'static str,
         sets: Vec<prompts::PromptSet>,
         temperatures: Option<&[f32]>,
     ) -> Result<Self, Failure> {
-        let usage = |error: anyhow::Error| Failure::new(Code::Usage, error);
         let mut overrides = args.shared.settings.0.clone();
         overrides.retain(|over| over.key != "sampler.temperature");
         let mut settings = backend::settings(&args.shared, &overrides)?;
@@ -73,24 +69,35 @@ impl<'a> BenchSession<'a> {
         if !args.shared.settings.set("max_tokens") || settings.max_tokens == Setting::Auto {
             settings.max_tokens = Setting::Fixed(MAX_TOKENS);
         }
+        let max_tokens = settings.max_tokens.or(MAX_TOKENS);
         let temperatures = match (args.shared.settings.text("sampler.temperature"), temperatures) {
             (None, Some(own)) => own.to_vec(),
-            (given, _) => self::temperatures(&settings, given).map_err(usage)?,
+            (given, _) => self::temperatures(&settings, given).map_err(Failure::usage)?,
         };
-        let controls = backend::controls(&settings);
-        Ok(Self {
-            args,
-            kind,
-            settings,
-            machine: Machine::probe(),
-            sets,
-            temperatures,
-            stop: stop_on_interrupt(&controls),
-            controls,
-            results: None,
-            failed: false,
-            left_out: Vec::new(),
-        })
+        let stop = interrupt::stop_answers(&backend::controls(&settings));
+        let machine = Machine::probe();
+        // These have fields of their own.
+        let named = ["target", "draft", "threads", "max_tokens", "strategy"];
+        let given = args.shared.settings.0.iter().filter(|over| !named.contains(&over.key));
+        let results = Results {
+            kind: kind.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            environment: Environment::new(&machine, machine.cpu.threads(settings.threads)),
+            models: Models::default(),
+            max_tokens,
+            seed: settings.sampler.seed,
+            settings: given
+                .map(|over| format!("{} {}", over.flag, as_given(&over.value)))
+                .collect(),
+            notes: Vec::new(),
+            complete: true,
+            sweeps: Vec::new(),
+            answers: Vec::new(),
+        };
+        let system = settings.system.clone();
+        let run = BenchRun { sets, temperatures, max_tokens, system };
+        let left_out = Vec::new();
+        Ok(Self { args, settings, machine, run, stop, results, failed: false, left_out })
     }
 
     /// The controls that all candidates start from.
@@ -104,7 +111,7 @@ impl<'a> BenchSession<'a> {
 
     /// Loads the models of the settings.
     pub(super) fn load(&self) -> Result<Backend, Failure> {
-        Ok(Backend::from(load(&self.settings, &self.machine)?))
+        Ok(Backend::from(backend::load(&self.settings, &self.machine, Purpose::Text)?))
     }
 
     /// Runs these candidates, or all that can run with the models of the settings. Those that share
@@ -126,7 +133,7 @@ impl<'a> BenchSession<'a> {
             (None, false) => {
                 let mut backend = self.load()?;
                 let lines = bench::runnable(&backend.ready.strategies);
-                self.run_batch(&mut backend, &CandidateBatch { loads: Vec::new(), lines })?;
+                self.run_batch(&mut backend, &CandidateBatch { loads: Vec::new(), lines });
             }
             (None, true) => {
                 // Which strategies can run is known once the models are loaded; then they are
@@ -135,7 +142,7 @@ impl<'a> BenchSession<'a> {
                 self.run_isolated(lines);
             }
             (Some(lines), true) => self.run_isolated(lines),
-            (Some(lines), false) => self.run_batches(lines)?,
+            (Some(lines), false) => self.run_batches(lines),
         }
         self.finish()
     }
@@ -145,10 +152,12 @@ impl<'a> BenchSession<'a> {
     /// # Errors
     /// [`Failure`] if nothing could be run.
     pub(super) fn finish(&mut self) -> Result<Results, Failure> {
-        let Some(mut results) = self.results.take() else { return Err(self.nothing_ran()) };
+        if self.results.models.target.is_empty() {
+            return Err(self.nothing_ran());
+        }
         let left_out = self.left_out.iter().map(|left| format!("left out: {}", left.reason));
-        results.notes.extend(left_out);
-        Ok(results)
+        self.results.notes.extend(left_out);
+        Ok(self.results.clone())
     }
 
     /// Why there is no result at all.
@@ -160,13 +169,14 @@ impl<'a> BenchSession<'a> {
         Failure::new(first.code, anyhow!("no strategy is left to measure"))
     }
 
-    fn run_batches(&mut self, lines: Vec<CandidateLine>) -> Result<(), Failure> {
+    fn run_batches(&mut self, lines: Vec<CandidateLine>) {
         for batch in bench::batches(lines) {
             if self.stop.is_set() {
                 break;
             }
-            match load(&batch.settings(&self.settings), &self.machine) {
-                Ok(loaded) => self.run_batch(&mut Backend::from(loaded), &batch)?,
+            let settings = batch.settings(&self.settings);
+            match backend::load(&settings, &self.machine, Purpose::Text) {
+                Ok(loaded) => self.run_batch(&mut Backend::from(loaded), &batch),
                 Err(error) => {
                     let why = messages::start_error(&error);
                     for line in &batch.lines {
@@ -175,25 +185,24 @@ impl<'a> BenchSession<'a> {
                 }
             }
         }
-        Ok(())
     }
 
     /// Runs the candidates of one batch against the target alone.
-    fn run_batch(&mut self, backend: &mut Backend, batch: &CandidateBatch) -> Result<(), Failure> {
+    fn run_batch(&mut self, backend: &mut Backend, batch: &CandidateBatch) {
         let base = self.base();
         let ready = backend.ready.clone();
         let mut own_budget = |row: &'static Strategy| own_budget(backend, &base, row);
         let (candidates, left_out) =
             bench::candidates(&base, &ready.strategies, &batch.lines, &mut own_budget);
-        for error in &left_out {
-            self.leave_out(Code::Usage, error.to_string());
+        for error in left_out {
+            self.leave_out(Code::Usage, error);
         }
         let only_plain = batch.lines.iter().all(|line| line.row.name == PLAIN);
         if candidates.is_empty() || (candidates.len() < 2 && !only_plain) {
-            return Ok(());
+            return;
         }
         let models = bench::models_of(&ready, batch, &candidates);
-        self.run(backend, candidates, models)
+        self.run(backend, &candidates, models);
     }
 
     /// Runs every candidate in its own process, one after the other.
@@ -207,15 +216,12 @@ impl<'a> BenchSession<'a> {
                 break;
             }
             bar.set_message(printable_line(&line.name).into_owned());
-            match isolated::run(self.args, &self.sets, &self.temperatures, line) {
-                Ok(ran) => {
-                    self.failed |= ran.failed;
-                    match &mut self.results {
-                        Some(results) => results.add_batch(ran.results),
-                        none => *none = Some(ran.results),
-                    }
+            match isolated::run(self.args, &self.run, line) {
+                Ok((results, failed)) => {
+                    self.failed |= failed;
+                    self.results.add_batch(results);
                 }
-                Err(isolated::NotRun { code, reason }) => {
+                Err((code, reason)) => {
                     if !self.stop.is_set() {
                         self.leave_out(code, format!("`{}`: {reason}", line.name));
                     }
@@ -241,13 +247,13 @@ impl<'a> BenchSession<'a> {
     /// The lines that are candidates; the others are left out.
     pub(super) fn accepted(
         &mut self,
-        lines: Vec<Result<CandidateLine, LineError>>,
+        lines: Vec<Result<CandidateLine, String>>,
     ) -> Vec<CandidateLine> {
         let mut accepted = Vec::new();
         for line in lines {
             match line {
                 Ok(line) => accepted.push(line),
-                Err(error) => self.leave_out(Code::Usage, error.to_string()),
+                Err(error) => self.leave_out(Code::Usage, error),
             }
         }
         accepted
@@ -255,70 +261,33 @@ impl<'a> BenchSession<'a> {
 
     /// Adds curves to the results.
     pub(super) fn add_sweeps(&mut self, sweeps: Vec<Sweep>) {
-        if let Some(results) = &mut self.results {
-            results.sweeps.extend(sweeps);
-        }
+        self.results.sweeps.extend(sweeps);
     }
 
     /// Runs candidates in turn on one set of loaded models, and adds what they did to the results.
     pub(super) fn run(
         &mut self,
         backend: &mut Backend,
-        candidates: Vec<BenchCandidate>,
+        candidates: &[BenchCandidate],
         models: Models,
-    ) -> Result<(), Failure> {
-        let mut results = self.results.take().unwrap_or_else(|| self.empty(models.clone()));
-        let plan = BenchRun {
-            candidates,
-            sets: self.sets.clone(),
-            temperatures: self.temperatures.clone(),
-            max_tokens: self.settings.max_tokens.or(MAX_TOKENS),
-            system: self.settings.system.clone(),
-            batch: results.next_batch(),
-        };
-        let bar = ProgressBar::new(plan.answers() as u64).with_style(
+    ) {
+        self.results.models.add(models);
+        let bar = ProgressBar::new(self.run.answers(candidates.len()) as u64);
+        // The template is valid; a mistake in it shows the default bar.
+        bar.set_style(
             ProgressStyle::with_template(
                 "{bar:24} {pos}/{len} answers, {elapsed} elapsed, {eta} left  {msg}",
             )
-            .map_err(|error| Failure::from(anyhow::Error::from(error)))?,
+            .unwrap_or_else(|_| ProgressStyle::default_bar()),
         );
         let mut started = 0;
-        let taken =
-            bench::run(backend, &plan, &self.controls, &self.stop, &mut |candidate, set| {
-                bar.set_position(started);
-                bar.set_message(printable_line(&format!("{candidate}, {set}")).into_owned());
-                started += 1;
-            });
+        let report = &mut |candidate: &str, set: &str| {
+            bar.set_position(started);
+            bar.set_message(printable_line(&format!("{candidate}, {set}")).into_owned());
+            started += 1;
+        };
+        self.failed |= self.run.run(backend, candidates, &self.stop, &mut self.results, report);
         bar.finish_and_clear();
-        self.failed |= taken.failed;
-        results.models.add(models);
-        results.take(taken);
-        self.results = Some(results);
-        Ok(())
-    }
-
-    fn empty(&self, models: Models) -> Results {
-        let threads = self.machine.cpu.threads(self.settings.threads);
-        let given = self.args.shared.settings.0.iter();
-        // These have fields of their own.
-        let named = ["target", "draft", "threads", "max_tokens", "strategy"];
-        let settings = given
-            .filter(|over| !named.contains(&over.key))
-            .map(|over| format!("{} {}", over.flag, as_given(&over.value)))
-            .collect();
-        Results {
-            kind: self.kind.to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            environment: Environment::new(&self.machine, threads),
-            models: Models { drafts: Vec::new(), parameters: Vec::new(), ..models },
-            max_tokens: self.settings.max_tokens.or(MAX_TOKENS),
-            seed: self.settings.sampler.seed,
-            settings,
-            notes: Vec::new(),
-            complete: true,
-            sweeps: Vec::new(),
-            answers: Vec::new(),
-        }
     }
 
     /// The exit code: a text that differs counts more than a failure, and a failure more than an
@@ -346,42 +315,12 @@ impl<'a> BenchSession<'a> {
     }
 }
 
-/// Loads the models of `settings`, with progress.
-pub(super) fn load(settings: &Settings, machine: &Machine) -> Result<LoadedModels, StartError> {
-    with_progress(|progress| load::load(settings, machine, Purpose::Text, progress))
-}
-
-/// Shows what `work` reports of its progress.
-pub(super) fn with_progress<T>(work: impl FnOnce(&mut dyn FnMut(&str, Option<f32>)) -> T) -> T {
-    let bar = ProgressBar::new_spinner();
-    let done = work(&mut |stage, fraction| {
-        let percent = fraction.map(|part| format!(" {:.0} %", part * 100.0)).unwrap_or_default();
-        bar.set_message(printable_line(&format!("{stage}{percent}")).into_owned());
-        bar.tick();
-    });
-    bar.finish_and_clear();
-    done
-}
-
-/// Ctrl-C ends the run instead of the program.
-fn stop_on_interrupt(controls: &SharedControls) -> Arc<Stop> {
-    let stop = Arc::new(Stop::default());
-    let stopped = Arc::clone(&stop);
-    let shared = controls.clone();
-    interrupt::watch(move || {
-        stopped.stop(&shared);
-        true
-    });
-    stop
-}
-
 /// The prompt sets that the flags name, or the bundled ones.
 pub(super) fn load_sets(args: &BenchRunArgs) -> Result<Vec<prompts::PromptSet>, Failure> {
-    let usage = |error: anyhow::Error| Failure::new(Code::Usage, error);
     if args.limit == Some(0) {
-        return Err(usage(anyhow!("--limit must be 1 or more, not 0")));
+        return Err(Failure::usage(anyhow!("--limit must be 1 or more, not 0")));
     }
-    prompts::load(&args.sets(), args.limit).map_err(|error| usage(error.into()))
+    prompts::load(&args.sets(), args.limit).map_err(Failure::usage)
 }
 
 /// γ as a strategy chooses it for itself.

@@ -5,10 +5,8 @@ use anyhow::Context;
 use super::args::BenchArgs;
 use super::files::emit_results;
 use super::session::BenchSession;
-use crate::bench::strategies::{
-    self as bench, CandidateLine, LineError, candidate_file, candidate_lines,
-};
-use crate::cli::exit::{Code, CommandResult, Failure};
+use crate::bench::strategies::{self as bench, CandidateLine, candidate_file, candidate_lines};
+use crate::cli::exit::{CommandResult, Failure};
 use crate::files::read_text;
 
 /// The most bytes of a file of candidates.
@@ -21,12 +19,12 @@ pub(super) fn strategies(args: &BenchArgs) -> CommandResult {
     let wanted = wanted.map(|lines| session.accepted(lines));
     let results = session.measure(wanted, args.isolated)?;
     let tables = bench::tables(&results);
-    emit_results(&args.run, &results, &tables, || bench::charts(&results))?;
+    emit_results(&args.run, &results, &tables, &bench::charts(&results))?;
     session.conclude(&results)
 }
 
 /// The candidates that the flags name; `None` if they name none.
-fn wanted(args: &BenchArgs) -> Result<Option<Vec<Result<CandidateLine, LineError>>>, Failure> {
+fn wanted(args: &BenchArgs) -> Result<Option<Vec<Result<CandidateLine, String>>>, Failure> {
     if args.strategies.is_none() && args.candidates.is_none() {
         return Ok(None);
     }
@@ -38,7 +36,7 @@ fn wanted(args: &BenchArgs) -> Result<Option<Vec<Result<CandidateLine, LineError
         let name = path.display().to_string();
         let text = read_text(path, LONGEST)
             .with_context(|| format!("cannot read the candidates {name}"))
-            .map_err(|error| Failure::new(Code::Usage, error))?;
+            .map_err(Failure::usage)?;
         lines.extend(candidate_file(&name, &text));
     }
     Ok(Some(lines))

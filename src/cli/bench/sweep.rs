@@ -5,12 +5,13 @@ use anyhow::anyhow;
 use super::args::SweepArgs;
 use super::files::emit_results;
 use super::head_blocks;
-use super::session::{BenchSession, load, own_budget, with_progress};
+use super::session::{BenchSession, own_budget};
 use crate::bench::strategies::{self as bench, BenchCandidate, Models, Sweep};
 use crate::bench::sweep::{SweepAxis, Variants, all_blocks, alone, placements_in_order};
+use crate::cli::backend::{self, with_progress};
 use crate::cli::exit::{Code, CommandResult, Failure};
 use crate::draft::Depths;
-use crate::load::{load_placed, placements as expected_placements};
+use crate::load::{Purpose, load_placed, placements as expected_placements};
 use crate::messages;
 use crate::plan::{DrafterId, Strategy};
 use crate::settings::{HeadChoice, SettingValue};
@@ -36,7 +37,7 @@ pub(super) fn placement(args: &SweepArgs) -> CommandResult {
 fn over(args: &SweepArgs, axes: &[SweepAxis]) -> CommandResult {
     if args.gammas.contains(&0) {
         let error = anyhow!("--gammas: γ counts the root, so it is at least 1, not 0");
-        return Err(Failure::new(Code::Usage, error));
+        return Err(Failure::usage(error));
     }
     let mut run = args.run.clone();
     if args.quick {
@@ -58,7 +59,7 @@ fn over(args: &SweepArgs, axes: &[SweepAxis]) -> CommandResult {
     }
     let results = session.finish()?;
     let tables = bench::tables(&results);
-    emit_results(&run, &results, &tables, || bench::charts(&results))?;
+    emit_results(&run, &results, &tables, &bench::charts(&results))?;
     session.conclude(&results)
 }
 
@@ -95,7 +96,7 @@ fn trees(args: &SweepArgs, axes: &[SweepAxis], session: &mut BenchSession<'_>) -
                 _ => {}
             }
         }
-        session.run(&mut backend, variants.candidates, Models::from(&ready))?;
+        session.run(&mut backend, &variants.candidates, Models::from(&ready));
         session.add_sweeps(variants.sweeps);
         if session.is_stopped() {
             break;
@@ -112,10 +113,10 @@ fn precisions(session: &mut BenchSession<'_>) -> CommandResult {
         let mut settings = session.settings.clone();
         settings
             .set("kv", &SettingValue::text(precision))
-            .map_err(|problem| Failure::new(Code::Usage, anyhow!("{problem}")))?;
-        let mut backend = Backend::from(load(&settings, &session.machine)?);
+            .map_err(|problem| Failure::usage(anyhow!("{problem}")))?;
+        let loaded = backend::load(&settings, &session.machine, Purpose::Text)?;
         let name = format!("KV cache in {precision}");
-        run_one(session, &mut backend, &name, &session.base())?;
+        run_one(session, &mut Backend::from(loaded), &name, session.base());
         sweep.points.push((name, None));
     }
     session.add_sweeps(vec![sweep]);
@@ -150,7 +151,7 @@ fn placements(args: &SweepArgs, session: &mut BenchSession<'_>) -> CommandResult
             Ok(loaded) => {
                 let speculate = placement.draft != DrafterId::None;
                 let controls = Controls { speculate, strategy: None, ..session.base() };
-                run_one(session, &mut Backend::from(loaded), &name, &controls)?;
+                run_one(session, &mut Backend::from(loaded), &name, controls);
                 sweep.expected.push((name.clone(), placement.rate));
                 sweep.points.push((name, None));
             }
@@ -162,15 +163,10 @@ fn placements(args: &SweepArgs, session: &mut BenchSession<'_>) -> CommandResult
 }
 
 /// Runs one candidate next to the target alone on the same models.
-fn run_one(
-    session: &mut BenchSession<'_>,
-    backend: &mut Backend,
-    name: &str,
-    controls: &Controls,
-) -> CommandResult {
-    let candidate = BenchCandidate { name: name.to_owned(), controls: controls.clone() };
+fn run_one(session: &mut BenchSession<'_>, backend: &mut Backend, name: &str, controls: Controls) {
+    let candidate = BenchCandidate { name: name.to_owned(), controls };
     let models = Models::from(&backend.ready);
-    session.run(backend, vec![alone(&session.base()), candidate], models)
+    session.run(backend, &[alone(&session.base()), candidate], models);
 }
 
 /// The status of this strategy if it can run.

@@ -4,8 +4,6 @@ mod args;
 mod show;
 
 use std::io::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::anyhow;
 
@@ -31,9 +29,7 @@ pub fn train(args: &TrainArgs) -> CommandResult {
         ("--epochs", recipe.epochs.is_none_or(|epochs| epochs > 0.0), "above 0"),
         ("--threads", args.threads != Some(0), "at least 1"),
     ];
-    if let Some((flag, _, range)) = checks.into_iter().find(|(_, holds, _)| !holds) {
-        return Err(Failure::new(Code::Usage, anyhow!("{flag} must be {range}")));
-    }
+    check(&checks)?;
     let request = RunRequest {
         out: args.out.clone(),
         resume: args.resume,
@@ -43,13 +39,8 @@ pub fn train(args: &TrainArgs) -> CommandResult {
         keep_work: args.keep_work,
         model_folders: args.file.settings(&[])?.model_folders,
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    let requested = Arc::clone(&stop);
-    interrupt::watch(move || {
-        report("stopping and saving the training; press Ctrl-C again to quit at once");
-        requested.store(true, Ordering::Relaxed);
-        true
-    });
+    let said = "stopping and saving the training; press Ctrl-C again to quit at once";
+    let stop = interrupt::stop_flag(said);
     let mut show = Show::new();
     if args.dry_run {
         let found = run::estimate(&request, &stop, &mut |event| show.take(&event));
@@ -73,6 +64,14 @@ pub fn train(args: &TrainArgs) -> CommandResult {
             Err(Failure::quiet(Code::Interrupted))
         }
         Err(error) => Err(failure(error)),
+    }
+}
+
+/// Refuses the first flag whose condition does not hold, with the range that it takes.
+pub(super) fn check(flags: &[(&str, bool, &str)]) -> CommandResult {
+    match flags.iter().find(|(_, holds, _)| !holds) {
+        Some((flag, _, range)) => Err(Failure::usage(anyhow!("{flag} must be {range}"))),
+        None => Ok(()),
     }
 }
 

@@ -4,11 +4,9 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use indicatif::ProgressBar;
 
 use self::given::{Given, given};
 use self::likeness::{Likeness, likeness};
@@ -17,11 +15,12 @@ use super::exit::{Code, CommandResult, Failure};
 use super::interrupt;
 use super::output::stdout;
 use super::shared_args::SharedArgs;
+use crate::bench::strategies::Stop;
 use crate::chat::{Role, SavedMessage, Session};
 use crate::decode::Finish;
 use crate::files::read_text;
 use crate::hardware::Machine;
-use crate::load::{Purpose, load};
+use crate::load::Purpose;
 use crate::printable::printable_line;
 use crate::record::{Finding, Record, RecordError, RecordedAnswer, verify_answer};
 use crate::settings::{HeadChoice, NgramChoice, SettingValue, Settings};
@@ -35,6 +34,11 @@ const OTHERS: &str = "the system prompt was changed after this answer, and the f
                       contain the earlier one";
 const FORGOTTEN: &str = "the beginning of the conversation no longer fitted the context, and the \
                          file does not say how much of it the model saw for this answer";
+const TOO_SHORT: &str =
+    "the context is too short for the whole answer; set a longer one with --context";
+const OTHER_TEXT: &str = "is not what the target says with this sampler on these devices; a \
+                          conversation file stores neither, so repeat the flags that it was \
+                          written with";
 /// Most bytes of a saved conversation.
 const LONGEST: u64 = 64_000_000;
 
@@ -59,26 +63,24 @@ pub fn verify(args: &VerifyArgs) -> CommandResult {
             let session = session(&args.file)?;
             verify_session(args, settings, &session)
         }
-        Err(error) => Err(Failure::new(Code::Usage, error)),
+        Err(error) => Err(Failure::usage(error)),
     }
 }
 
 fn session(path: &Path) -> Result<Session, Failure> {
-    let usage = |error: anyhow::Error| Failure::new(Code::Usage, error);
     let text = read_text(path, LONGEST)
         .with_context(|| format!("cannot read {}", path.display()))
-        .map_err(usage)?;
+        .map_err(Failure::usage)?;
     serde_json::from_str(&text)
         .with_context(|| format!("{} is neither a record nor a saved conversation", path.display()))
-        .map_err(usage)
+        .map_err(Failure::usage)
 }
 
 fn verify_record(args: &VerifyArgs, mut settings: Settings, record: &Record) -> CommandResult {
-    let usage = |error: anyhow::Error| Failure::new(Code::Usage, error);
     let name = args.file.display();
     let ready = record.ready.as_ref();
     let ready = ready.ok_or_else(|| {
-        usage(anyhow!(
+        Failure::usage(anyhow!(
             "{name} ends before the models were loaded, so \
                                                    there is nothing to check"
         ))
@@ -92,11 +94,13 @@ fn verify_record(args: &VerifyArgs, mut settings: Settings, record: &Record) -> 
     // Left open it must stay so: set to `auto` it would put there what fits.
     for (key, value) in given.into_iter().filter(|given| *given != ("gpu_layers", "auto")) {
         let set = settings.set(key, &SettingValue::text(value));
-        set.map_err(|problem| usage(anyhow!("{name}:1: {problem}")))?;
+        set.map_err(|problem| Failure::usage(anyhow!("{name}:1: {problem}")))?;
     }
     settings.stop.clone_from(&head.stop);
     let context = SettingValue::text(ready.context.to_string());
-    settings.set("context", &context).map_err(|problem| usage(anyhow!("{name}: {problem}")))?;
+    settings
+        .set("context", &context)
+        .map_err(|problem| Failure::usage(anyhow!("{name}: {problem}")))?;
     let mut checker = Checker::load(settings)?;
     checker.is_target(&ready.target, Some(&ready.target_detail))?;
     checker.reads_prompts_on(ready.prompts_on.as_deref())?;
@@ -142,11 +146,17 @@ struct Verdict {
     same: Option<bool>,
 }
 
+impl Verdict {
+    fn new(same: impl Into<Option<bool>>, text: impl Into<String>) -> Self {
+        Self { text: text.into(), same: same.into() }
+    }
+}
+
 /// The target alone, and what it found so far.
 struct Checker {
     backend: Backend,
     controls: SharedControls,
-    stopped: Arc<AtomicBool>,
+    stop: Arc<Stop>,
     generation: u64,
     differing: usize,
     untold: usize,
@@ -166,23 +176,9 @@ impl Checker {
             strategy: None,
             ..settings
         };
-        let bar = ProgressBar::new_spinner();
-        let machine = Machine::probe();
-        let loaded = load(&settings, &machine, Purpose::Text, &mut |stage, _| {
-            bar.set_message(printable_line(stage).into_owned());
-            bar.tick();
-        });
-        bar.finish_and_clear();
-        let backend = Backend::from(loaded?);
-        let stopped = Arc::new(AtomicBool::new(false));
-        let stop = Arc::clone(&stopped);
-        let shared = controls.clone();
-        interrupt::watch(move || {
-            stop.store(true, Ordering::Relaxed);
-            shared.update(|controls| controls.generation = 0);
-            true
-        });
-        Ok(Self { backend, controls, stopped, generation: 0, differing: 0, untold: 0 })
+        let backend = Backend::from(backend::load(&settings, &Machine::probe(), Purpose::Text)?);
+        let stop = interrupt::stop_answers(&controls);
+        Ok(Self { backend, controls, stop, generation: 0, differing: 0, untold: 0 })
     }
 
     /// Refuses to compare with another model than the recorded one.
@@ -194,13 +190,10 @@ impl Checker {
         let detail = detail.map(|detail| format!(" ({detail})")).unwrap_or_default();
         let ours = &ready.target;
         let our_detail = &ready.target_detail;
-        Err(Failure::new(
-            Code::Usage,
-            anyhow!(
-                "{name}{detail} wrote it, but {ours} ({our_detail}) was loaded; name the original \
+        Err(Failure::usage(anyhow!(
+            "{name}{detail} wrote it, but {ours} ({our_detail}) was loaded; name the original \
                  model with --target"
-            ),
-        ))
+        )))
     }
 
     /// Refuses to compare with a target that reads long prompts on another device than the record's
@@ -212,13 +205,10 @@ impl Checker {
         }
         let theirs = recorded.unwrap_or("the CPU");
         let ours = ours.unwrap_or("the CPU");
-        Err(Failure::new(
-            Code::Usage,
-            anyhow!(
-                "its long prompts were read on {theirs}, but here they are read on {ours}; name \
+        Err(Failure::usage(anyhow!(
+            "its long prompts were read on {theirs}, but here they are read on {ours}; name \
                  the same GPU with --device"
-            ),
-        ))
+        )))
     }
 
     fn answer(&mut self, answer: &RecordedAnswer) -> Verdict {
@@ -228,35 +218,33 @@ impl Checker {
             (false, _) => " (the record ends there)",
         };
         if answer.turned {
-            let text =
-                "not checked: the sampler settings were changed during this answer".to_owned();
-            return Verdict { text, same: None };
+            let text = "not checked: the sampler settings were changed during this answer";
+            return Verdict::new(None, text);
         }
         if answer.swapped {
-            let text = "not checked: another target was loaded before this answer".to_owned();
-            return Verdict { text, same: None };
+            let text = "not checked: another target was loaded before this answer";
+            return Verdict::new(None, text);
         }
         if answer.tokens.is_empty() {
-            let text = format!("no tokens{cut}");
-            return Verdict { text, same: answer.ended.then_some(true) };
+            return Verdict::new(answer.ended.then_some(true), format!("no tokens{cut}"));
         }
         self.generation += 1;
         match verify_answer(&mut self.backend, &self.controls, self.generation, answer) {
-            Finding::Same { tokens } => Verdict {
-                text: format!("all {tokens} tokens are the target's own{cut}"),
-                same: answer.ended.then_some(true),
-            },
-            Finding::Differs { at, recorded, plain } => Verdict {
-                text: format!(
-                    "token {} is not the target's: recorded {}, the target says {}",
-                    at + 1,
-                    quoted(recorded),
-                    quoted(plain)
-                ),
-                same: Some(false),
-            },
-            Finding::Failed(error) => Verdict { text: format!("not checked: {error}"), same: None },
-            Finding::Stopped => Verdict { text: "not checked: interrupted".to_owned(), same: None },
+            Finding::Same { tokens } => Verdict::new(
+                answer.ended.then_some(true),
+                format!("all {tokens} tokens are the target's own{cut}"),
+            ),
+            Finding::Differs { at, recorded, plain } => {
+                let number = at + 1;
+                let recorded = quoted(recorded);
+                let says = quoted(plain);
+                let text = format!(
+                    "token {number} is not the target's: recorded {recorded}, the target says {says}"
+                );
+                Verdict::new(false, text)
+            }
+            Finding::Failed(error) => Verdict::new(None, format!("not checked: {error}")),
+            Finding::Stopped => Verdict::new(None, "not checked: interrupted"),
         }
     }
 
@@ -282,29 +270,24 @@ impl Checker {
                     continue;
                 }
             };
-            if self.stopped.load(Ordering::Relaxed) {
-                return Verdict { text: "not checked: interrupted".to_owned(), same: None };
+            if self.stop.is_set() {
+                return Verdict::new(None, "not checked: interrupted");
             }
-            let own = |cut: &str| Verdict {
-                text: format!("all {count} characters are the target's own{cut}"),
-                same: Some(true),
+            let own = |cut: &str| {
+                Verdict::new(true, format!("all {count} characters are the target's own{cut}"))
             };
-            match likeness {
-                Likeness::Same if !entry.turn.interrupted => return own(""),
-                Likeness::Same | Likeness::TargetGoesOn if entry.turn.interrupted => {
+            match (likeness, entry.turn.interrupted) {
+                (Likeness::Same, false) => return own(""),
+                (Likeness::Same | Likeness::TargetGoesOn, true) => {
                     return own(" (it was stopped there)");
                 }
-                Likeness::Same | Likeness::TargetGoesOn => return own(" (it was cut off there)"),
-                Likeness::AnswerGoesOn if finish == Some(Finish::ContextFull) => {
-                    failed = Some(
-                        "the context is too short for the whole answer; set a longer one \
-                                   with --context"
-                            .into(),
-                    );
+                (Likeness::TargetGoesOn, false) => return own(" (it was cut off there)"),
+                (Likeness::AnswerGoesOn, _) if finish == Some(Finish::ContextFull) => {
+                    failed = Some(TOO_SHORT.to_owned());
                 }
                 // What came after the target's end is not the target's.
-                Likeness::AnswerGoesOn => parted = parted.max(Some(count)),
-                Likeness::Parts(at) => parted = parted.max(Some(at + 1)),
+                (Likeness::AnswerGoesOn, _) => parted = parted.max(Some(count)),
+                (Likeness::Parts(at), _) => parted = parted.max(Some(at + 1)),
             }
         }
         let text = match (parted, failed) {
@@ -312,16 +295,11 @@ impl Checker {
             (_, None) if given.other_instructions => format!("unknown: {OTHERS}"),
             (_, None) if given.conversations.len() > 1 => format!("unknown: {FORGOTTEN}"),
             (at, None) => {
-                let text = format!(
-                    "character {} is not what the target says with this sampler on these devices; \
-                     a conversation file stores neither, so repeat the flags that it was written \
-                     with",
-                    at.unwrap_or_default()
-                );
-                return Verdict { text, same: Some(false) };
+                let at = at.unwrap_or_default();
+                return Verdict::new(false, format!("character {at} {OTHER_TEXT}"));
             }
         };
-        Verdict { text, same: None }
+        Verdict::new(None, text)
     }
 
     /// What the target says, as far as it must be known: how far `said` is that, and why it ended.
@@ -375,18 +353,16 @@ impl Checker {
     fn note(&mut self, verdict: Verdict) -> bool {
         self.differing += usize::from(verdict.same == Some(false));
         self.untold += usize::from(verdict.same.is_none());
-        self.stopped.load(Ordering::Relaxed)
+        self.stop.is_set()
     }
 
     fn conclude(&self, answers: usize, out: &mut dyn Write) -> CommandResult {
-        if self.stopped.load(Ordering::Relaxed) {
+        if self.stop.is_set() {
             return Err(Failure::quiet(Code::Interrupted));
         }
         let target = &self.backend.ready.target;
         match (answers, self.differing, self.untold) {
-            (0, ..) => {
-                Err(Failure::new(Code::Usage, anyhow!("the file contains no answer to check")))
-            }
+            (0, ..) => Err(Failure::usage(anyhow!("the file contains no answer to check"))),
             (answers, 0, 0) => {
                 let all = match answers {
                     1 => "The answer is".to_owned(),
@@ -396,13 +372,10 @@ impl Checker {
                 Ok(())
             }
             (_, 0, untold) => {
-                let error =
-                    anyhow!("{untold} of {answers} answers could not be checked completely");
-                Err(Failure::new(Code::Failed, error))
+                Err(anyhow!("{untold} of {answers} answers could not be checked completely").into())
             }
             (_, differing, _) => {
-                let error = anyhow!("{differing} of {answers} answers are not {target}'s own");
-                Err(Failure::new(Code::Failed, error))
+                Err(anyhow!("{differing} of {answers} answers are not {target}'s own").into())
             }
         }
     }

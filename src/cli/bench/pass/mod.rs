@@ -13,7 +13,7 @@ use super::files::{Page, draw, emit};
 use crate::bench::paper::published;
 use crate::bench::pass::{AcceptanceProfile, PUBLISHED_PREFIX, PassOptions, TimesRequest};
 use crate::cli::backend;
-use crate::cli::exit::{Code, CommandResult, Failure};
+use crate::cli::exit::{CommandResult, Failure};
 use crate::cli::shared_args::SharedArgs;
 use crate::record::Question;
 use crate::settings::Settings;
@@ -81,20 +81,16 @@ pub struct PassArgs {
     pub shared: SharedArgs,
 }
 
-fn usage(error: anyhow::Error) -> Failure {
-    Failure::new(Code::Usage, error)
-}
-
 /// Times passes and rounds, and predicts tokens per second.
 pub(super) fn pass(args: &PassArgs) -> CommandResult {
-    let recorded = Recorded::read(args).map_err(usage)?;
+    let recorded = Recorded::read(args).map_err(Failure::usage)?;
     let report = match (&args.shape, &args.model) {
         (Some(shape), _) => models::random(args, shape, &recorded.profile)?,
         (None, Some(model)) => models::alone(args, model)?,
         (None, None) => models::loaded(args, &recorded)?,
     };
     if let Some(folder) = &args.svg {
-        draw(folder, || report.charts())?;
+        draw(folder, &report.charts())?;
     }
     let tables = report.tables();
     Ok(emit(&args.style, &report, &Page { head: &report.subject, tables: &tables, foot: &[] })?)
@@ -112,7 +108,9 @@ impl PassArgs {
     fn context(&self) -> Result<Option<usize>, Failure> {
         let parsed = self.shared.settings.text("context").map(|text| {
             text.parse().map_err(|_| {
-                usage(anyhow!("--context: `{text}` is not a number of tokens before the tree"))
+                Failure::usage(anyhow!(
+                    "--context: `{text}` is not a number of tokens before the tree"
+                ))
             })
         });
         parsed.transpose()

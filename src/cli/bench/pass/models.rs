@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use indicatif::ProgressBar;
 
-use super::{CONTEXT, PassArgs, ROOM, Recorded, usage};
+use super::{CONTEXT, PassArgs, ROOM, Recorded};
 use crate::bench::pass::{
     AcceptanceProfile, Numbers, PassReport, Prediction, TimesRequest, measure, time_passes,
     with_head,
@@ -14,7 +14,7 @@ use crate::bench::pass::{
 use crate::bench::sweep::all_blocks;
 use crate::bench::{load_cpu, random_cpu};
 use crate::chat::{Message, Role};
-use crate::cli::bench::session::load;
+use crate::cli::backend;
 use crate::cli::bench::{head_blocks, not_measured, numbers};
 use crate::cli::exit::Failure;
 use crate::decode::{Engine, TokenText};
@@ -22,6 +22,7 @@ use crate::draft::Depths;
 use crate::hardware::Machine;
 use crate::kernels::{Format, KvFormat};
 use crate::library::open_target;
+use crate::load::Purpose;
 use crate::model::KnownShape;
 use crate::plan::{BLOCKS, DrafterId, Strategy};
 use crate::settings::HeadChoice;
@@ -37,16 +38,16 @@ pub(super) fn random(
     let known = KnownShape::ALL.into_iter().find(|known| known.name() == shape);
     let known = known.ok_or_else(|| {
         let names = KnownShape::ALL.map(KnownShape::name).join(", ");
-        usage(anyhow!("--shape: `{shape}` is not one of {names}"))
+        Failure::usage(anyhow!("--shape: `{shape}` is not one of {names}"))
     })?;
     let format = Format::from_name(&args.format).ok_or_else(|| {
         let names = Format::ALL.map(|format| format.to_string().to_lowercase()).join(", ");
-        usage(anyhow!("--format: `{}` is not one of {names}", args.format))
+        Failure::usage(anyhow!("--format: `{}` is not one of {names}", args.format))
     })?;
     let settings = args.settings()?;
     if let Some(other) = settings.strategy.filter(|row| row.draft != DrafterId::Head) {
         let name = other.name;
-        return Err(usage(anyhow!(
+        return Err(Failure::usage(anyhow!(
             "--strategy: `{name}` does not draft with a head; use dovetail, or name models"
         )));
     }
@@ -54,7 +55,7 @@ pub(super) fn random(
     let options = args.passes(context);
     let positions = options.positions().map_err(not_measured)?.max(context + ROOM);
     let blocks = args.head_blocks.as_deref().unwrap_or("1..5");
-    let mut blocks = numbers("--head-blocks", blocks, BLOCKS.most).map_err(usage)?;
+    let mut blocks = numbers("--head-blocks", blocks, BLOCKS.most).map_err(Failure::usage)?;
     blocks.retain(|blocks| *blocks > 0);
     let threads = Machine::probe().cpu.threads(settings.threads);
     let mut target = random_cpu(known, format, threads, positions)
@@ -101,21 +102,22 @@ pub(super) fn loaded(args: &PassArgs, recorded: &Recorded) -> Result<PassReport,
     let strategy = settings.strategy.unwrap_or(Strategy::first_with(drafts));
     let name = strategy.name;
     if strategy.method != Method::Tree {
-        return Err(usage(anyhow!(
+        return Err(Failure::usage(anyhow!(
             "--strategy: the rounds of `{name}` are not trees; measure them with `dovetail bench \
              --strategies {name}`"
         )));
     }
     settings.strategy = Some(strategy);
-    let mut backend = Backend::from(load(&settings, &Machine::probe())?);
+    let mut backend = Backend::from(backend::load(&settings, &Machine::probe(), Purpose::Text)?);
     let controls = Controls { strategy: Some(strategy), ..Controls::default() };
     let drafter = backend.planner.choose(&controls).drafter.ok_or_else(|| {
-        usage(anyhow!("--strategy: `{name}` does not draft, so there is no round to time"))
+        Failure::usage(anyhow!("--strategy: `{name}` does not draft, so there is no round to time"))
     })?;
     let hello = [Message::new(Role::User, "Tell me about the place where you live.")];
     let question = recorded.question.as_ref();
     let messages = question.map_or(&hello[..], |question| &question.messages);
-    let prompt = (backend.prompter)(messages, None).map_err(|error| usage(anyhow!(error)))?;
+    let prompt =
+        (backend.prompter)(messages, None).map_err(|error| Failure::usage(anyhow!(error)))?;
     let mut prompt = prompt.tokens;
     if let Some(context) = args.context()? {
         prompt = prompt.iter().copied().cycle().take(context).collect();
