@@ -1,6 +1,6 @@
 //! Horizontal bar charts, plain or stacked. They must not depend on what is measured.
 
-use super::page::{Area, AxisLabels, Page, colour};
+use super::page::{Area, AxisLabels, Sheet, colour};
 use super::scale::{Scale, figure, names};
 
 /// Height of a bar with its gap, in pixels.
@@ -48,7 +48,7 @@ impl Bars {
         let below = AxisLabels { name: &self.unit, ticks: scale.ticks(), grid: true };
         let beside = AxisLabels { name: "", ticks: rows, grid: false };
         let height = self.bars.len().max(self.parts.len()) as f64 * ROW;
-        let mut page = Page::new(&self.title, &legend, height, &below, &beside);
+        let mut page = Sheet::new(&self.title, &legend, height, &below, &beside);
         for (bar, row) in self.bars.iter().rev().zip(&beside.ticks) {
             let half = 0.34 / self.bars.len() as f64;
             let mut from = 0.0;

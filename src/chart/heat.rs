@@ -1,7 +1,7 @@
 //! Heat maps: a rectangle of values, in a stronger colour where they are larger. They must not
 //! depend on what is measured.
 
-use super::page::{Area, AxisLabels, Page, colour};
+use super::page::{Area, AxisLabels, Sheet, colour};
 use super::scale::{figure, names};
 
 /// Height of a row, in pixels.
@@ -41,7 +41,7 @@ impl Heat {
         let rows = names(self.rows.iter().rev());
         let beside = AxisLabels { name: &self.y, ticks: rows, grid: false };
         let height = self.rows.len() as f64 * ROW;
-        let mut page = Page::new(&self.title, &[], height, &below, &beside);
+        let mut page = Sheet::new(&self.title, &[], height, &below, &beside);
         let around = |at: f64, count: usize| {
             let half = 0.48 / count as f64;
             [at - half, at + half]

@@ -1,6 +1,6 @@
 //! Line charts. They must not depend on what is measured.
 
-use super::page::{AxisLabels, Page};
+use super::page::{AxisLabels, Sheet};
 use super::scale::Scale;
 
 const HEIGHT: f64 = 316.0;
@@ -45,7 +45,7 @@ impl Lines {
         let legend: Vec<&str> = self.series.iter().map(|series| series.name.as_str()).collect();
         let below = AxisLabels { name: &self.x, ticks: x.ticks(), grid: true };
         let beside = AxisLabels { name: &self.y, ticks: y.ticks(), grid: true };
-        let mut page = Page::new(&self.title, &legend, HEIGHT, &below, &beside);
+        let mut page = Sheet::new(&self.title, &legend, HEIGHT, &below, &beside);
         for (index, series) in self.series.iter().enumerate() {
             let points = series.points.iter().filter(drawn);
             let places: Vec<[f64; 2]> =

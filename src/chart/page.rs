@@ -65,14 +65,14 @@ pub(super) struct Area {
 }
 
 /// A page under construction.
-pub(super) struct Page {
+pub(super) struct Sheet {
     svg: String,
     left: f64,
     right: f64,
     bottom: f64,
 }
 
-impl Page {
+impl Sheet {
     /// A page whose plot is `height` pixels high between its axes. The legend shows its names if
     /// there is more than one.
     pub(super) fn new(

@@ -28,7 +28,7 @@ use crate::tui::Opening;
 pub struct Cli {
     /// The command; without one, the chat starts.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub command: Option<CliCommand>,
     /// Flags of the chat if no command is given.
     #[command(flatten)]
     pub chat: ChatArgs,
@@ -46,7 +46,7 @@ fn after_help() -> String {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Chat with the model on a full screen (the default).
     Chat(Box<ChatArgs>),
     /// Answer one prompt and print the answer.
@@ -203,12 +203,12 @@ impl Cli {
     pub fn verbose(&self) -> bool {
         match &self.command {
             None => self.chat.shared.verbose,
-            Some(Command::Chat(args)) => args.shared.verbose,
-            Some(Command::Run(args)) => args.shared.verbose,
-            Some(Command::Race(args)) => args.shared.verbose,
-            Some(Command::Doctor(args)) => args.shared.verbose,
-            Some(Command::Bench(args)) => args.verbose(),
-            Some(Command::Verify(args)) => args.shared.verbose,
+            Some(CliCommand::Chat(args)) => args.shared.verbose,
+            Some(CliCommand::Run(args)) => args.shared.verbose,
+            Some(CliCommand::Race(args)) => args.shared.verbose,
+            Some(CliCommand::Doctor(args)) => args.shared.verbose,
+            Some(CliCommand::Bench(args)) => args.verbose(),
+            Some(CliCommand::Verify(args)) => args.shared.verbose,
             Some(_) => false,
         }
     }

@@ -30,7 +30,7 @@ mod verify;
 use clap::Parser;
 use std::process::ExitCode;
 
-use args::{Cli, Command};
+use args::{Cli, CliCommand};
 use exit::CommandResult;
 
 /// Runs the program; the returned code is the process's exit code.
@@ -53,19 +53,19 @@ pub fn main() -> ExitCode {
 fn dispatch(cli: &Cli) -> CommandResult {
     match &cli.command {
         None => chat::chat(&cli.chat),
-        Some(Command::Chat(args)) => chat::chat(args),
-        Some(Command::Run(args)) => run::run(args),
-        Some(Command::Race(args)) => race::race(args),
-        Some(Command::Doctor(args)) => doctor::doctor(args),
-        Some(Command::Models(args)) => models::models(args),
-        Some(Command::Pull(args)) => pull::pull(args),
-        Some(Command::Train(args)) => train::train(args),
-        Some(Command::Ngrams(args)) => ngrams::ngrams(args),
-        Some(Command::Bench(command)) => bench::bench(command),
-        Some(Command::Verify(args)) => verify::verify(args),
-        Some(Command::Replay(args)) => replay::replay(args),
-        Some(Command::Completions { shell }) => manual::completions(*shell),
-        Some(Command::Help { words }) => help::help(words),
-        Some(Command::Man) => manual::man(),
+        Some(CliCommand::Chat(args)) => chat::chat(args),
+        Some(CliCommand::Run(args)) => run::run(args),
+        Some(CliCommand::Race(args)) => race::race(args),
+        Some(CliCommand::Doctor(args)) => doctor::doctor(args),
+        Some(CliCommand::Models(args)) => models::models(args),
+        Some(CliCommand::Pull(args)) => pull::pull(args),
+        Some(CliCommand::Train(args)) => train::train(args),
+        Some(CliCommand::Ngrams(args)) => ngrams::ngrams(args),
+        Some(CliCommand::Bench(command)) => bench::bench(command),
+        Some(CliCommand::Verify(args)) => verify::verify(args),
+        Some(CliCommand::Replay(args)) => replay::replay(args),
+        Some(CliCommand::Completions { shell }) => manual::completions(*shell),
+        Some(CliCommand::Help { words }) => help::help(words),
+        Some(CliCommand::Man) => manual::man(),
     }
 }

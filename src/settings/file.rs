@@ -32,7 +32,7 @@ pub fn apply_file(settings: &mut Settings, path: &Path) -> Result<(), SettingsEr
         let message = error.message().to_owned();
         SettingsError::Syntax { path: path.to_owned(), line, column, message }
     })?;
-    let located = |Located { span, problem }| {
+    let located = |ProblemAt { span, problem }| {
         let (line, column) = position(&text, span.start);
         SettingsError::InFile { path: path.to_owned(), line, column, problem }
     };
@@ -46,13 +46,13 @@ pub fn apply_file(settings: &mut Settings, path: &Path) -> Result<(), SettingsEr
 }
 
 /// The table of other keys for the chat: names and keys are checked there.
-fn key_changes(table: &DeTable<'_>) -> Result<Vec<LocatedKeys>, Located> {
+fn key_changes(table: &DeTable<'_>) -> Result<Vec<KeysAt>, ProblemAt> {
     let Some(value) = table.get(KEYS) else { return Ok(Vec::new()) };
     let DeValue::Table(changes) = value.get_ref() else {
         let expects = "a table of actions, each with its keys".to_owned();
         let found = convert(value.get_ref()).to_string();
         let problem = Problem::Value { key: KEYS.to_owned(), expects, found };
-        return Err(Located { span: value.span(), problem });
+        return Err(ProblemAt { span: value.span(), problem });
     };
     let mut all = Vec::new();
     for (name, value) in changes {
@@ -64,7 +64,7 @@ fn key_changes(table: &DeTable<'_>) -> Result<Vec<LocatedKeys>, Located> {
                 let expects = "a key such as \"ctrl+x\", or a list of keys".to_owned();
                 let found = other.to_string();
                 let problem = Problem::Value { key, expects, found };
-                return Err(Located { span: value.span(), problem });
+                return Err(ProblemAt { span: value.span(), problem });
             }
         };
         all.push((name.span(), name.get_ref().to_string(), keys));
@@ -75,15 +75,15 @@ fn key_changes(table: &DeTable<'_>) -> Result<Vec<LocatedKeys>, Located> {
 }
 
 /// What is wrong, and where it stands.
-struct Located {
+struct ProblemAt {
     span: Range<usize>,
     problem: Problem,
 }
 
 /// Where it stands, what it does and which keys are to do it.
-type LocatedKeys = (Range<usize>, String, Vec<String>);
+type KeysAt = (Range<usize>, String, Vec<String>);
 
-fn apply(settings: &mut Settings, prefix: &str, table: &DeTable<'_>) -> Result<(), Located> {
+fn apply(settings: &mut Settings, prefix: &str, table: &DeTable<'_>) -> Result<(), ProblemAt> {
     for (key, value) in table {
         let name = format!("{prefix}{}", key.get_ref());
         match value.get_ref() {
@@ -94,7 +94,7 @@ fn apply(settings: &mut Settings, prefix: &str, table: &DeTable<'_>) -> Result<(
             other => settings.set(&name, &convert(other)).map_err(|problem| {
                 let unknown = matches!(problem, Problem::UnknownKey { .. });
                 let span = if unknown { key.span() } else { value.span() };
-                Located { span, problem }
+                ProblemAt { span, problem }
             })?,
         }
     }

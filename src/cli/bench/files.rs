@@ -22,7 +22,7 @@ use crate::printable::json_line;
 const LONGEST: u64 = 1_000_000_000;
 
 /// What a reader sees of a measurement: lines above the tables, the tables, and lines below.
-pub(super) struct Page<'a> {
+pub(super) struct BenchReport<'a> {
     pub(super) head: &'a str,
     pub(super) tables: &'a [Table],
     pub(super) foot: &'a [String],
@@ -32,7 +32,7 @@ pub(super) struct Page<'a> {
 pub(super) fn emit(
     style: &StyleArgs,
     record: &impl Serialize,
-    report: &Page<'_>,
+    report: &BenchReport<'_>,
 ) -> io::Result<()> {
     let mut out = stdout()?;
     if style.json {
@@ -73,7 +73,7 @@ fn print(style: &StyleArgs, results: &Results, tables: &[Table]) -> io::Result<(
         foot.push("Stopped early: only prompts that every strategy answered are counted.".into());
     }
     foot.push(lossless_check(&results.answers).0);
-    emit(style, results, &Page { head: &heading(results), tables, foot: &foot })
+    emit(style, results, &BenchReport { head: &heading(results), tables, foot: &foot })
 }
 
 /// What was measured, where and with which settings, in one line.
@@ -108,7 +108,7 @@ fn heading(results: &Results) -> String {
 pub(super) fn compare(args: &CompareArgs) -> CommandResult {
     let Comparison { notes, tables } = compare_results(&read(&args.a)?, &read(&args.b)?);
     let style = StyleArgs { markdown: args.markdown, json: false };
-    emit(&style, &(), &Page { head: "", tables: &tables, foot: &notes })?;
+    emit(&style, &(), &BenchReport { head: "", tables: &tables, foot: &notes })?;
     if tables.is_empty() {
         let error =
             anyhow!("the two files have no answers in common; run both on the same prompts");

@@ -1,7 +1,7 @@
 //! `dovetail bench quality`: from flags to a measurement.
 
 use super::args::QualityArgs;
-use super::files::{Page, emit};
+use super::files::{BenchReport, emit};
 use super::not_measured;
 use crate::bench::quality::{self, QualityOptions};
 use crate::cli::exit::CommandResult;
@@ -17,5 +17,5 @@ pub(super) fn measure(args: &QualityArgs) -> CommandResult {
         against_candle: args.against.is_some(),
     };
     let found = quality::run(&spec, &options).map_err(not_measured)?;
-    Ok(emit(&args.style, &found, &Page { head: "", tables: &[found.table()], foot: &[] })?)
+    Ok(emit(&args.style, &found, &BenchReport { head: "", tables: &[found.table()], foot: &[] })?)
 }

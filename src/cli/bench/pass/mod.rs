@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 
 use super::args::StyleArgs;
-use super::files::{Page, draw, emit};
+use super::files::{BenchReport, draw, emit};
 use crate::bench::paper::published;
 use crate::bench::pass::{AcceptanceProfile, PUBLISHED_PREFIX, PassOptions, TimesRequest};
 use crate::cli::backend;
@@ -93,7 +93,11 @@ pub(super) fn pass(args: &PassArgs) -> CommandResult {
         draw(folder, &report.charts())?;
     }
     let tables = report.tables();
-    Ok(emit(&args.style, &report, &Page { head: &report.subject, tables: &tables, foot: &[] })?)
+    Ok(emit(
+        &args.style,
+        &report,
+        &BenchReport { head: &report.subject, tables: &tables, foot: &[] },
+    )?)
 }
 
 impl PassArgs {
