@@ -37,9 +37,7 @@ impl Lines {
         let drawn =
             |(x, y): &&(f64, f64)| x.is_finite() && y.is_finite() && (*x > 0.0 || !self.doublings);
         let points = || self.series.iter().flat_map(|series| series.points.iter().filter(drawn));
-        if points().next().is_none() {
-            return None;
-        }
+        points().next()?;
         let x = Scale::new(self.doublings, points().map(|point| point.0), 8, false);
         let y = Scale::new(false, points().map(|point| point.1), 6, true);
         let legend: Vec<&str> = self.series.iter().map(|series| series.name.as_str()).collect();

@@ -88,12 +88,15 @@ fn of_grid(grid: &AnswerGrid<'_>) -> Vec<Table> {
     tables
 }
 
+/// The name of a column, and the cell of a strategy in it.
+type Column<'a> = (&'a str, &'a dyn Fn(&str) -> String);
+
 /// A row for each strategy with a cell for each set and for each of the other columns.
 fn by_set(
     grid: &AnswerGrid<'_>,
     title: &str,
     cell: &dyn Fn(&str, &str) -> String,
-    others: &[(&str, &dyn Fn(&str) -> String)],
+    others: &[Column<'_>],
 ) -> Table {
     let row = |&strategy: &&str| {
         let sets = grid.sets.iter().map(|set| cell(strategy, set));
