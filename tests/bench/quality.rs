@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::support::golden::GOLDEN;
-use crate::support::library::{arch_file, load_files, open_target, real_model};
+use crate::support::library::{arch, load_files, open_target, real_model};
 use dovetail::bench::MeasureError;
 use dovetail::bench::quality::{BUNDLED_TEXT, QualityOptions, measure, run, windows};
 use dovetail::library::{Spec, TargetFiles};
@@ -17,7 +17,7 @@ fn options() -> QualityOptions {
 }
 
 fn tiny() -> TargetFiles {
-    open_target(&Spec::Gguf(arch_file("llama.gguf"))).unwrap()
+    arch("llama")
 }
 
 fn quality(spec: &Spec, options: &QualityOptions) -> Value {

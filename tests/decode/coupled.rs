@@ -6,13 +6,14 @@ use crate::support::generate::generate;
 use dovetail::decode::RoundOptions;
 use dovetail::draft::Budget;
 use dovetail::speculate::{SamplerSettings, Shape};
+use dovetail::worker::Backend;
 
 /// Tokens per round over some of the held-out prompts.
-fn tokens_a_round(shape: Shape, coupled: bool) -> f64 {
-    let mut backend = bundled();
+fn tokens_a_round(backend: &mut Backend, shape: Shape, coupled: bool) -> f64 {
+    backend.engine.forget();
     let (mut tokens, mut rounds) = (0, 0);
     for (seed, turns) in heldout().into_iter().step_by(4).enumerate() {
-        let request = asked(&mut backend, &[user(&turns[0])], 48);
+        let request = asked(backend, &[user(&turns[0])], 48);
         let sampler =
             SamplerSettings { temperature: 1.0, seed: seed as u64, ..SamplerSettings::default() };
         let options = RoundOptions { coupled, ..RoundOptions::new(Budget::new(shape, 4), sampler) };
@@ -26,9 +27,11 @@ fn tokens_a_round(shape: Shape, coupled: bool) -> f64 {
 
 #[test]
 fn coupling_raises_the_accepted_length_at_temperature_one() {
+    let mut backend = bundled();
     for shape in [Shape { gamma: 16, width: 10, depth: 7 }, Shape { gamma: 6, width: 1, depth: 4 }]
     {
-        let (with, without) = (tokens_a_round(shape, true), tokens_a_round(shape, false));
+        let mut tokens = |coupled| tokens_a_round(&mut backend, shape, coupled);
+        let (with, without) = (tokens(true), tokens(false));
         assert!(with > 1.05 * without, "{shape:?}: {with:.2} with the noise, {without:.2} without");
     }
 }

@@ -1,7 +1,7 @@
 //! Decoding with a toy target: no matter what is drafted, the text is the plain one.
 
 use crate::support::generate::{options, plain, request};
-use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter, decode};
+use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter, alone, decode};
 use dovetail::decode::{DecodeError, Engine, Finish, Origin, Request, RoundOptions};
 use dovetail::draft::Drafter;
 use dovetail::plan::Schedule;
@@ -195,19 +195,13 @@ fn an_answer_dropped_at_any_point_leaves_a_sound_engine() {
         drop(answer);
         let other = [&prompt[..500], &[3, 3, 3]].concat();
         let got = decode(&mut dropped, &Letters, request(&other, 30), |_| options).0;
-        let mut fresh = engine(Toy::new(9, 30, 900), None);
-        assert_eq!(got, decode(&mut fresh, &Letters, request(&other, 30), plain(greedy())).0);
+        assert_eq!(got, alone(Toy::new(9, 30, 900), request(&other, 30), greedy()));
     }
 }
 
 #[test]
 fn a_failing_draft_is_reported_once_and_changes_no_token() {
-    let wanted = decode(
-        &mut engine(Toy::new(3, 30, 500), None),
-        &Letters,
-        request(&[1, 2], 60),
-        plain(greedy()),
-    );
+    let wanted = alone(Toy::new(3, 30, 500), request(&[1, 2], 60), greedy());
     let run = |reserves, failures: &[usize]| {
         let mut drafter = ToyDrafter::new(Guess::Knowing, 3, 30);
         drafter.reserves = reserves;
@@ -215,7 +209,7 @@ fn a_failing_draft_is_reported_once_and_changes_no_token() {
         let mut engine = engine(Toy::new(3, 30, 500), Some(drafter));
         let (outcome, summary, notices) =
             decode(&mut engine, &Letters, request(&[1, 2], 60), |_| options(SHAPE, true, greedy()));
-        assert_eq!(outcome, wanted.0);
+        assert_eq!(outcome, wanted);
         (summary.rounds, notices, engine.drafter(0).is_some())
     };
     let (best, notices, _) = run(0, &[]);
@@ -258,9 +252,7 @@ fn a_lost_drafter_leaves_the_others() {
     let (outcome, _, notices) = decode(&mut engine, &Letters, request(&[1, 2], 60), |round| {
         RoundOptions { drafter: round % 3, ..options(SHAPE, true, greedy()) }
     });
-    let mut alone = self::engine(Toy::new(3, 30, 500), None);
-    let wanted = decode(&mut alone, &Letters, request(&[1, 2], 60), plain(greedy())).0;
-    assert_eq!(outcome, wanted);
+    assert_eq!(outcome, alone(Toy::new(3, 30, 500), request(&[1, 2], 60), greedy()));
     let lost = "the draft device failed: out of memory; toy (Knowing) is no longer used";
     assert_eq!(notices, [lost]);
     assert_eq!([0, 1, 2].map(|at| engine.drafter(at).is_some()), [true, false, true]);

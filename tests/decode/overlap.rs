@@ -1,7 +1,7 @@
 //! Drafting while the target verifies: what works when, and what happens when either part fails.
 
-use crate::support::generate::{options, plain, request};
-use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter, decode};
+use crate::support::generate::{options, request};
+use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter, alone, decode};
 use crate::support::watched::Watched;
 use dovetail::decode::{Engine, Finish, RoundOptions};
 use dovetail::draft::{AheadRequest, Depths, DraftError, DraftRequest, Drafter};
@@ -82,9 +82,8 @@ fn in_turn(_: usize) -> RoundOptions {
 
 /// The text of the target alone.
 fn wanted(max_tokens: usize) -> Vec<u32> {
-    let mut alone = Engine::new(Box::new(Toy::new(3, 30, 500)), None);
-    let plain = plain(SamplerSettings::default());
-    decode(&mut alone, &Letters, request(&PROMPT, max_tokens), plain).0.tokens
+    let request = request(&PROMPT, max_tokens);
+    alone(Toy::new(3, 30, 500), request, SamplerSettings::default()).tokens
 }
 
 /// A rendezvous of two threads: each signals and waits for the other.

@@ -7,6 +7,8 @@ use crate::support::golden::prompts;
 use crate::support::toy::Letters;
 use crate::support::watched::Watched;
 use dovetail::decode::{Engine, Round, RoundOptions, Timing, TokenText as _};
+use dovetail::draft::Drafter;
+use dovetail::model::Target;
 use dovetail::overlap::{OutcomeRecord, PassListener, PendingRound, TellTimes};
 use dovetail::plan::Schedule;
 use dovetail::speculate::{SamplerSettings, Shape};
@@ -41,9 +43,20 @@ fn watched(
         pass += 1;
         Ok(())
     });
-    let mut engine = Engine::new(Box::new(target), [drafter]);
+    let (tokens, rounds) = listened(Box::new(target), drafter, listener, duo(GAMMA, None, sampler));
+    assert!(rounds.len() > held);
+    (tokens, rounds, told)
+}
+
+/// Tokens and rounds, without their times, of an answer with a listener.
+fn listened(
+    target: Box<dyn Target>,
+    drafter: Box<dyn Drafter>,
+    listener: PassListener,
+    options: RoundOptions,
+) -> (Vec<u32>, Vec<Round>) {
+    let mut engine = Engine::new(target, [drafter]);
     let prompt = prompts().swap_remove(0);
-    let options = duo(GAMMA, None, sampler);
     let mut answer = engine.generate(request(&prompt, LENGTH), &Letters).unwrap();
     answer.watch(Some(listener));
     let mut tokens = vec![answer.first_token(&options).unwrap().token];
@@ -53,8 +66,7 @@ fn watched(
         tokens.extend(round.committed.iter().map(|committed| committed.token));
         rounds.push(Round { timing: Timing::default(), ..round });
     }
-    assert!(rounds.len() > held);
-    (tokens, rounds, told)
+    (tokens, rounds)
 }
 
 /// The same answer without a listener.
@@ -152,19 +164,10 @@ fn outcomes_are_told_and_recorded_and_the_one_that_came_is_the_next_tree() {
             std::thread::sleep(Duration::from_millis(20));
             Ok(())
         });
-        let mut engine = Engine::new(Box::new(target), [drafter]);
+        let schedule = Schedule::Overlap;
+        let options = RoundOptions { schedule, ..options(shape, true, sampler) };
+        let (text, rounds) = listened(Box::new(target), drafter, listener, options);
         let prompt = prompts().swap_remove(0);
-        let overlap = Schedule::Overlap;
-        let options = RoundOptions { schedule: overlap, ..options(shape, true, sampler) };
-        let mut answer = engine.generate(request(&prompt, LENGTH), &Letters).unwrap();
-        answer.watch(Some(listener));
-        let mut text = vec![answer.first_token(&options).unwrap().token];
-        let mut rounds: Vec<Round> = Vec::new();
-        while answer.finish().is_none() {
-            let round = answer.step(&options).unwrap();
-            text.extend(round.committed.iter().map(|committed| committed.token));
-            rounds.push(round);
-        }
         let (target, _) = pair("target_mha", "target_mha");
         let mut alone = Engine::new(Box::new(target), None);
         let plain = generated(&mut alone, &request(&prompt, LENGTH), plain(sampler)).0;

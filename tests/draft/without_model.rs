@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::support::generate::{options, plain, request};
-use crate::support::toy::{Letters, Toy, decode};
+use crate::support::generate::{options, request};
+use crate::support::toy::{Letters, Toy, alone, decode};
 use dovetail::decode::Engine;
 
 use dovetail::draft::{
@@ -73,8 +73,7 @@ proptest! {
                 text.truncate(*kept);
                 text.extend(fresh);
                 let request = request(&text, *max_tokens);
-                let mut alone = Engine::new(Box::new(Toy::new(seed, VOCAB, 300)), None);
-                let want = decode(&mut alone, &Letters, request.clone(), plain(sampler)).0;
+                let want = alone(Toy::new(seed, VOCAB, 300), request.clone(), sampler);
                 let (got, _, notices) = decode(&mut speculative, &Letters, request, |round| {
                     let gamma = gammas[round % gammas.len()];
                     options(Shape { gamma, width: 1, depth: round % 9 }, true, sampler)
@@ -87,48 +86,34 @@ proptest! {
     }
 }
 
-/// Many tokens per round of a text that was seen before are accepted, by each drafter in its own
-/// way.
-#[test]
-fn a_repeated_text_is_accepted_many_tokens_a_round() {
-    let greedy = sampler(0.0, 0);
-    let prompt = [1, 2, 3];
-    let mut alone = Engine::new(Box::new(Toy::new(5, VOCAB, 300)), None);
-    let said = decode(&mut alone, &Letters, request(&prompt, 80), plain(greedy)).0.tokens;
-    // Retrieval knows the answer; lookup and lookahead have to generate it again, after itself.
-    let store = [&prompt[..], &said].concat();
-    let full = Shape { gamma: 64, width: 1, depth: 8 };
-    let mut engine = Engine::new(Box::new(Toy::new(5, VOCAB, 300)), drafters(&store).pop());
-    let (got, summary, _) =
-        decode(&mut engine, &Letters, request(&prompt, 80), |_| options(full, true, greedy));
-    assert_eq!(got.tokens, said);
-    assert!(summary.rounds < 12, "{} rounds for 80 tokens", summary.rounds);
+/// The rounds that a drafter needs for what a toy says after `PROMPT`.
+fn rounds(drafter: Box<dyn Drafter>, width: usize, sampler: SamplerSettings) -> usize {
+    let full = options(Shape { gamma: 64, width, depth: 8 }, true, sampler);
+    let mut engine = Engine::new(Box::new(Toy::new(5, VOCAB, 300)), Some(drafter));
+    let (got, summary, _) = decode(&mut engine, &Letters, request(&PROMPT, 80), |_| full);
+    assert_eq!(got.tokens, said(sampler));
+    summary.rounds
 }
 
-/// The end of an earlier chat is drafted from the first phrase on, and credited to that chat.
+const PROMPT: [u32; 3] = [1, 2, 3];
+
+fn said(sampler: SamplerSettings) -> Vec<u32> {
+    alone(Toy::new(5, VOCAB, 300), request(&PROMPT, 80), sampler).tokens
+}
+
+/// Many tokens per round of a text that was seen before are accepted, by each drafter in its own
+/// way: retrieval knows the answer, and the end of an earlier chat is drafted from the first phrase
+/// on.
 #[test]
-fn an_answer_of_an_earlier_chat_is_drafted() {
+fn a_text_that_is_known_is_accepted_many_tokens_a_round() {
     let greedy = sampler(0.0, 0);
-    let prompt = [1, 2, 3];
-    let mut alone = Engine::new(Box::new(Toy::new(5, VOCAB, 300)), None);
-    let said = decode(&mut alone, &Letters, request(&prompt, 80), plain(greedy)).0.tokens;
-    let history = Arc::new(History::new([&prompt[..], &said].concat()));
-    let full = Shape { gamma: 64, width: 1, depth: 8 };
-    let rounds = |history: Option<&Arc<History>>| {
-        let drafter = ContextDraft::new(ContextSources::Suffix, 400);
-        let drafter = match history {
-            Some(history) => drafter.with_history(Arc::clone(history)),
-            None => drafter,
-        };
-        let toy = Toy::new(5, VOCAB, 300);
-        let drafter: Box<dyn Drafter> = Box::new(drafter);
-        let mut engine = Engine::new(Box::new(toy), Some(drafter));
-        let (got, summary, _) =
-            decode(&mut engine, &Letters, request(&prompt, 80), |_| options(full, true, greedy));
-        assert_eq!(got.tokens, said);
-        summary.rounds
-    };
-    let (with, without) = (rounds(Some(&history)), rounds(None));
+    let known = [&PROMPT[..], &said(greedy)].concat();
+    let retrieval = rounds(drafters(&known).pop().unwrap(), 1, greedy);
+    assert!(retrieval < 12, "{retrieval} rounds for 80 tokens");
+    let suffix = || ContextDraft::new(ContextSources::Suffix, 400);
+    let history = Arc::new(History::new(known));
+    let with = rounds(Box::new(suffix().with_history(history)), 1, greedy);
+    let without = rounds(Box::new(suffix()), 1, greedy);
     assert!(with < 20 && with < without, "{with} rounds, {without} without");
 }
 
@@ -138,26 +123,12 @@ fn an_answer_of_an_earlier_chat_is_drafted() {
 fn a_table_of_the_targets_own_texts_drafts_them() {
     for temperature in [0.0, 0.7] {
         let drawn = sampler(temperature, 3);
-        let prompt = [1, 2, 3];
-        let mut alone = Engine::new(Box::new(Toy::new(5, VOCAB, 300)), None);
-        let said = decode(&mut alone, &Letters, request(&prompt, 80), plain(drawn)).0.tokens;
-        let table = ngrams(&[&prompt[..], &said].concat());
-        let full = Shape { gamma: 64, width: 4, depth: 8 };
-        let rounds = |table: Option<&Arc<NgramTable>>| {
-            let drafter = ContextDraft::new(ContextSources::Recycling, 400);
-            let mut drafter = match table {
-                Some(table) => drafter.with_ngrams(Arc::clone(table)),
-                None => drafter,
-            };
-            drafter.start_over();
-            let drafter: Box<dyn Drafter> = Box::new(drafter);
-            let mut engine = Engine::new(Box::new(Toy::new(5, VOCAB, 300)), Some(drafter));
-            let (got, summary, _) =
-                decode(&mut engine, &Letters, request(&prompt, 80), |_| options(full, true, drawn));
-            assert_eq!(got.tokens, said);
-            summary.rounds
-        };
-        let (with, without) = (rounds(Some(&table)), rounds(None));
+        let recycling = || ContextDraft::new(ContextSources::Recycling, 400);
+        let table = ngrams(&[&PROMPT[..], &said(drawn)].concat());
+        let mut known = recycling().with_ngrams(table);
+        known.start_over();
+        let with = rounds(Box::new(known), 4, drawn);
+        let without = rounds(Box::new(recycling()), 4, drawn);
         assert!(with < 40 && with < without, "{with} rounds, {without} without");
     }
 }

@@ -5,7 +5,9 @@
 use super::open_target;
 use crate::support::exact::{leaves, tree_is_plain, trees};
 use crate::support::gguf::Gguf;
-use crate::support::library::{arch_file, arch_recording, load_files, off_by, off_by_recorded};
+use crate::support::library::{
+    arch, arch_file, arch_recording, load_files, off_by, off_by_recorded, refusal,
+};
 use crate::support::models::load_target;
 use candle_core::quantized::GgmlDType;
 use candle_core::quantized::gguf_file::Value;
@@ -50,7 +52,7 @@ const MODELS: [(&str, &str, f32, usize); 22] = [
 ];
 
 fn load(name: &str, context: usize, threads: usize) -> CpuTarget {
-    let files = open_target(&Spec::Gguf(arch_file(&format!("{name}.gguf")))).unwrap();
+    let files = arch(name);
     load_files(&files, context, threads)
 }
 
@@ -111,7 +113,7 @@ impl WeightSource for Floats<'_> {
 fn block_weights_as_floats_give_the_reference_logits() {
     for name in ["llama-mixed", "gpt-oss"] {
         let (tokens, expected) = arch_recording(name, "logits");
-        let files = open_target(&Spec::Gguf(arch_file(&format!("{name}.gguf")))).unwrap();
+        let files = arch(name);
         let source = Floats(&*files.weights);
         let mut target = load_target(&files.config, &source, Pool::new(2), 256, KvFormat::F32);
         let found = target.prefill(&tokens).unwrap().logits;
@@ -165,10 +167,7 @@ fn files_that_are_no_model_together_are_refused_by_name() {
     let put = |from: usize, to: usize| {
         std::fs::copy(arch_file(&name(from)), folder.path().join(name(to))).unwrap();
     };
-    let refused = || match open_target(&Spec::Gguf(folder.path().join(name(1)))) {
-        Ok(_) => panic!("opened"),
-        Err(error) => error.to_string(),
-    };
+    let refused = || refusal(open_target(&Spec::Gguf(folder.path().join(name(1)))));
     put(1, 1);
     put(2, 2);
     let text = refused();

@@ -3,14 +3,12 @@
 //! same model, in every bit.
 
 use std::collections::HashMap;
-use std::fs;
 
 use super::open_target;
-use crate::support::library::{arch_file, load_files};
-use dovetail::kernels::Format;
+use crate::support::gguf::{Stored, published};
+use crate::support::library::{arch, load_files};
 use dovetail::library::{Spec, TargetFiles};
 use dovetail::model::{Config, RopeLayout, RopeScaling, Target, weights};
-use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
 
 const FAMILIES: [(&str, &str); 11] = [
@@ -114,14 +112,8 @@ fn stored(name: &str, family: &str) -> String {
     }
 }
 
-struct Written {
-    format: Format,
-    shape: Vec<usize>,
-    bytes: Vec<u8>,
-}
-
 /// Reorders rows to rotary halves.
-fn in_halves(tensor: &mut Written, config: &Config) {
+fn in_halves(tensor: &mut Stored, config: &Config) {
     let row = tensor.bytes.len() / tensor.shape[0];
     let (d, half) = (config.head_dim, config.rotary_dim() / 2);
     let old = tensor.bytes.clone();
@@ -133,7 +125,7 @@ fn in_halves(tensor: &mut Written, config: &Config) {
 }
 
 /// The tensors of a model under the names by which it requests them.
-fn tensors(files: &TargetFiles) -> Vec<(String, Written)> {
+fn tensors(files: &TargetFiles) -> Vec<(String, Stored)> {
     let mut names = vec![weights::EMBEDDING.to_owned(), format!("{}.weight", weights::NORM)];
     names.push(weights::HEAD.to_owned());
     for layer in 0..files.config.layers {
@@ -162,15 +154,14 @@ fn tensors(files: &TargetFiles) -> Vec<(String, Written)> {
     }
     let found = names.into_iter().filter_map(|name| {
         let tensor = files.weights.tensor(&name)?;
-        let bytes = tensor.bytes.to_vec();
-        Some((name, Written { format: tensor.format, shape: tensor.shape, bytes }))
+        Some((name, Stored::of(&tensor)))
     });
     found.collect()
 }
 
 fn folder(files: &TargetFiles, family: &str) -> tempfile::TempDir {
     let config = &files.config;
-    let mut all: HashMap<String, Written> = HashMap::new();
+    let mut all: HashMap<String, Stored> = HashMap::new();
     for (name, mut tensor) in tensors(files) {
         let rotated = name.contains("q_proj") || name.contains("k_proj");
         if rotated && config.rope_layout == RopeLayout::Interleaved {
@@ -193,46 +184,23 @@ fn folder(files: &TargetFiles, family: &str) -> tempfile::TempDir {
                 ("mlp.gate_up_proj", &["mlp.gate_proj", "mlp.up_proj"]),
             ] {
                 let name = |part: &str| weights::layer_name(layer, &format!("{part}.weight"));
-                let parts: Vec<Written> =
+                let parts: Vec<Stored> =
                     parts.iter().map(|part| all.remove(&name(part)).unwrap()).collect();
                 let rows = parts.iter().map(|part| part.shape[0]).sum();
                 let bytes = parts.iter().flat_map(|part| part.bytes.clone()).collect();
                 let shape = vec![rows, parts[0].shape[1]];
-                all.insert(name(fused), Written { format: parts[0].format, shape, bytes });
+                all.insert(name(fused), Stored { dtype: parts[0].dtype, shape, bytes });
             }
         }
     }
-    let folder = tempfile::tempdir().unwrap();
-    let views = all.iter().map(|(name, tensor)| {
-        let dtype = match tensor.format {
-            Format::F32 => safetensors::Dtype::F32,
-            Format::F16 => safetensors::Dtype::F16,
-            other => panic!("{other}"),
-        };
-        (name, TensorView::new(dtype, tensor.shape.clone(), &tensor.bytes).unwrap())
-    });
-    let bytes = safetensors::serialize(views, None).unwrap();
-    fs::write(folder.path().join("model.safetensors"), bytes).unwrap();
-    let settings = settings(config, family).to_string();
-    fs::write(folder.path().join("config.json"), settings).unwrap();
-    let tokenizer = json!({
-        "version": "1.0", "added_tokens": [], "normalizer": null,
-        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
-            "use_regex": true},
-        "post_processor": null,
-        "decoder": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
-            "use_regex": true},
-        "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []},
-    });
-    fs::write(folder.path().join("tokenizer.json"), tokenizer.to_string()).unwrap();
-    folder
+    published(&settings(config, family), &all)
 }
 
 #[test]
 fn a_checkpoint_is_the_model_that_its_gguf_file_is() {
     let tokens: Vec<u32> = (0..40).map(|i| i * 37 % 260).collect();
     for (name, family) in FAMILIES {
-        let gguf = open_target(&Spec::Gguf(arch_file(&format!("{name}.gguf")))).unwrap();
+        let gguf = arch(name);
         let folder = folder(&gguf, family);
         let checkpoint = open_target(&Spec::Folder(folder.path().to_owned()))
             .unwrap_or_else(|error| panic!("{name}: {error}"));

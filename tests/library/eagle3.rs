@@ -1,5 +1,6 @@
 //! Every part of an EAGLE-3 head's files that does not fit is named, with what to do.
 
+use crate::support::program::assert_has;
 use std::collections::HashMap;
 use std::fs;
 
@@ -55,11 +56,11 @@ fn another_target_is_refused_by_file_figure_and_remedy() {
         (Config { layers: 6, ..target() }, "eagle_aux_hidden_state_layer_ids"),
     ] {
         let text = told(target);
-        assert!(text.contains("head_eagle3") && text.contains(expected), "{text}");
+        assert_has(&text, &["head_eagle3", expected]);
     }
     let speculators = eagle3_files("head_speculators");
     let text = check_fit(&Config { layers: 6, ..target() }, &speculators).unwrap_err().to_string();
-    assert!(text.contains("read state 7, but the target has 6 layers"), "{text}");
+    assert_has(&text, &["read state 7, but the target has 6 layers"]);
 }
 
 #[test]
@@ -72,7 +73,7 @@ fn what_a_config_asks_for_and_is_not_supported_is_named() {
         (json!({"draft_vocab_size": 513}), "draft_vocab_size"),
     ] {
         let text = changed("head_eagle3", &changes).err().expect(field).to_string();
-        assert!(text.contains(field) && text.contains("config.json"), "{text}");
+        assert_has(&text, &[field, "config.json"]);
     }
 }
 
@@ -84,20 +85,17 @@ fn tensors_that_do_not_match_the_config_are_listed_as_the_file_calls_them() {
     };
     // Without the head's own embedding there is none of its width.
     let text = problems("head_ownembed", json!({"target_hidden_size": 32}));
-    assert!(text.contains("`fc.weight` is [48, 192], expected [48, 96]"), "{text}");
+    assert_has(&text, &["`fc.weight` is [48, 192], expected [48, 96]"]);
     let text = problems("head_eagle3", json!({"fc_norm": true, "intermediate_size": 80}));
-    assert!(text.contains("`fc_norm.0.weight` [64] is missing"), "{text}");
-    assert!(
-        text.contains("`midlayer.mlp.up_proj.weight` is [96, 64], expected [80, 64]"),
-        "{text}"
-    );
+    assert_has(&text, &["`fc_norm.0.weight` [64] is missing"]);
+    assert_has(&text, &["`midlayer.mlp.up_proj.weight` is [96, 64], expected [80, 64]"]);
     let nested = recorded_json("eagle3/head_speculators/config.json");
     let mut nested = nested["transformer_layer_config"].clone();
     nested["intermediate_size"] = json!(80);
     let text = problems("head_speculators", json!({"transformer_layer_config": nested}));
-    assert!(text.contains("`layers.0.mlp.up_proj.weight` is [72, 64]"), "{text}");
+    assert_has(&text, &["`layers.0.mlp.up_proj.weight` is [72, 64]"]);
     let text = problems("head_eagle31", json!({"fc_norm": false}));
-    assert!(text.contains("`fc_norm.1.weight` [64] is not a tensor of a draft head"), "{text}");
+    assert_has(&text, &["`fc_norm.1.weight` [64] is not a tensor of a draft head"]);
 }
 
 /// The tensors of the plain head, by name.
@@ -118,7 +116,7 @@ fn both_maps_of_the_draft_vocabulary_must_agree() {
     all.insert("t2d".into(), Tensor::from_slice(&flags, flags.len(), &Device::Cpu).unwrap());
     let text = HeadWeights::load(&config, &all).unwrap_err().to_string();
     let expected = format!("disagree on whether the head scores token {token}");
-    assert!(text.contains(&expected), "{text}");
+    assert_has(&text, &[&expected]);
     // A file may leave it out.
     all.remove("t2d");
     HeadWeights::load(&config, &all).unwrap();
@@ -166,6 +164,6 @@ fn what_a_head_can_take_from_its_target_may_be_left_out() {
     all.remove("embed_tokens.weight");
     all.remove("lm_head.weight");
     let text = HeadWeights::load(&wide.config, &all).unwrap_err().to_string();
-    assert!(text.contains("`embed_tokens.weight` [512, 48] is missing"), "{text}");
-    assert!(text.contains("`lm_head.weight` [128, 48] is missing"), "{text}");
+    assert_has(&text, &["`embed_tokens.weight` [512, 48] is missing"]);
+    assert_has(&text, &["`lm_head.weight` [128, 48] is missing"]);
 }

@@ -1,14 +1,12 @@
 //! gpt-oss as its authors publish it, a safetensors folder with the experts in MXFP4. Written from
 //! the golden GGUF file, it gives the same logits, which another test compares with the reference.
 
-use std::fs;
-
-use crate::support::gguf::put_byte_tokenizer;
-use crate::support::library::{arch_file, arch_recording, load_files, off_by, open_target};
+use crate::support::gguf::{Stored, published};
+use crate::support::library::{arch, arch_recording, load_files, off_by, open_target};
 use dovetail::kernels::Format;
 use dovetail::library::{Spec, TargetFiles};
-use dovetail::model::{RawTensor, Target};
-use safetensors::tensor::{Dtype, TensorView, serialize};
+use dovetail::model::Target;
+use safetensors::tensor::Dtype;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -16,11 +14,8 @@ use tempfile::TempDir;
 const EXPERTS: usize = 8;
 const HIDDEN: usize = 64;
 
-/// Type, shape and bytes of a tensor to be written.
-type Stored = (Dtype, Vec<usize>, Vec<u8>);
-
 fn golden() -> TargetFiles {
-    open_target(&Spec::Gguf(arch_file("gpt-oss.gguf"))).unwrap()
+    arch("gpt-oss")
 }
 
 /// The published `config.json`, with the golden model's numbers. As in llama.cpp, YaRN's ramp
@@ -40,18 +35,9 @@ fn config() -> Value {
     })
 }
 
-fn plain(tensor: &RawTensor<'_>) -> Stored {
-    let dtype = match tensor.format {
-        Format::F32 => Dtype::F32,
-        Format::F16 => Dtype::F16,
-        other => panic!("{other}"),
-    };
-    (dtype, tensor.shape.clone(), tensor.bytes.to_vec())
-}
-
 /// Codes and scales of GGUF's MXFP4 blocks in the published form: a block's codes in order, two
 /// neighbours per byte.
-fn published(blocks: &[u8]) -> (Vec<u8>, Vec<u8>) {
+fn published_blocks(blocks: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let (mut codes, mut scales) = (Vec::new(), Vec::new());
     for block in blocks.chunks_exact(17) {
         scales.push(block[0]);
@@ -68,7 +54,7 @@ fn tensors() -> Vec<(String, Stored)> {
     let get = |name: &str| files.weights.tensor(name).unwrap_or_else(|| panic!("{name}"));
     let mut all: Vec<(String, Stored)> =
         ["model.embed_tokens.weight", "lm_head.weight", "model.norm.weight"]
-            .map(|name| (name.to_owned(), plain(&get(name))))
+            .map(|name| (name.to_owned(), Stored::of(&get(name))))
             .into();
     for layer in 0..2 {
         let named = |part: &str| format!("model.layers.{layer}.{part}");
@@ -77,12 +63,12 @@ fn tensors() -> Vec<(String, Stored)> {
         for part in ["q", "k", "v", "o"] {
             for kind in ["weight", "bias"] {
                 let name = named(&format!("self_attn.{part}_proj.{kind}"));
-                all.push((name.clone(), plain(&get(&name))));
+                all.push((name.clone(), Stored::of(&get(&name))));
             }
         }
-        all.extend(parts.into_iter().map(|part| (named(part), plain(&get(&named(part))))));
+        all.extend(parts.into_iter().map(|part| (named(part), Stored::of(&get(&named(part))))));
         for kind in ["weight", "bias"] {
-            let router = plain(&get(&named(&format!("mlp.gate.{kind}"))));
+            let router = Stored::of(&get(&named(&format!("mlp.gate.{kind}"))));
             all.push((named(&format!("mlp.router.{kind}")), router));
         }
         for (stored, parts, rows, inputs) in [
@@ -99,7 +85,7 @@ fn tensors() -> Vec<(String, Stored)> {
                         let weight = of(part, "weight");
                         assert_eq!(weight.format, Format::Mxfp4);
                         let size = weight.bytes.len() / weight.shape[0];
-                        let (c, s) = published(&weight.bytes[row * size..][..size]);
+                        let (c, s) = published_blocks(&weight.bytes[row * size..][..size]);
                         codes.extend(c);
                         scales.extend(s);
                         bias.extend(&of(part, "bias").bytes[4 * row..][..4]);
@@ -108,23 +94,19 @@ fn tensors() -> Vec<(String, Stored)> {
             }
             let name = |kind: &str| named(&format!("mlp.experts.{stored}_{kind}"));
             let blocks = inputs / 32;
-            all.push((name("blocks"), (Dtype::U8, vec![EXPERTS, rows, blocks, 16], codes)));
-            all.push((name("scales"), (Dtype::U8, vec![EXPERTS, rows, blocks], scales)));
-            all.push((name("bias"), (Dtype::F32, vec![EXPERTS, rows], bias)));
+            let mut put = |kind: &str, dtype, shape, bytes| {
+                all.push((name(kind), Stored { dtype, shape, bytes }));
+            };
+            put("blocks", Dtype::U8, vec![EXPERTS, rows, blocks, 16], codes);
+            put("scales", Dtype::U8, vec![EXPERTS, rows, blocks], scales);
+            put("bias", Dtype::F32, vec![EXPERTS, rows], bias);
         }
     }
     all
 }
 
-fn folder(config: &Value, tensors: &[(String, Stored)]) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
-    let views = tensors.iter().map(|(name, (dtype, shape, bytes))| {
-        (name, TensorView::new(*dtype, shape.clone(), bytes).unwrap())
-    });
-    fs::write(folder.path().join("model.safetensors"), serialize(views, None).unwrap()).unwrap();
-    put_byte_tokenizer(folder.path());
-    folder
+fn pairs(tensors: &[(String, Stored)]) -> impl Iterator<Item = (&String, &Stored)> {
+    tensors.iter().map(|(name, tensor)| (name, tensor))
 }
 
 fn opened(folder: &TempDir) -> TargetFiles {
@@ -133,7 +115,7 @@ fn opened(folder: &TempDir) -> TargetFiles {
 
 #[test]
 fn a_published_checkpoint_gives_the_logits_of_the_gguf_file() {
-    let folder = folder(&config(), &tensors());
+    let folder = published(&config(), pairs(&tensors()));
     let files = opened(&folder);
     assert_eq!(files.config.block, golden().config.block);
     assert!(files.formats.iter().any(|(format, _)| *format == Format::Mxfp4));
@@ -151,7 +133,7 @@ fn a_ramp_between_whole_pairs_is_another_one() {
     let logits = |truncate: bool| {
         let mut config = config();
         config["rope_scaling"]["truncate"] = json!(truncate);
-        let folder = folder(&config, &tensors);
+        let folder = published(&config, pairs(&tensors));
         load_files(&opened(&folder), 256, 2).prefill(&tokens).unwrap().logits
     };
     let (whole, exact) = (logits(true), logits(false));
@@ -167,13 +149,16 @@ fn experts_in_other_shapes_are_refused_by_name() {
     let change = |how: &dyn Fn(&mut Stored)| {
         let mut all = sound.clone();
         how(&mut all[at].1);
-        let folder = folder(&config(), &all);
+        let folder = published(&config(), pairs(&all));
         let files = opened(&folder);
         let asked = "model.layers.1.mlp.experts.0.down_proj.weight";
         assert!(files.weights.tensor(asked).is_none());
     };
     // Blocks of 32 codes instead of 16 bytes, one expert too few, no blocks at all.
-    change(&|stored| stored.1 = vec![EXPERTS, HIDDEN / 2, 1, 32]);
-    change(&|stored| stored.1 = vec![EXPERTS / 2, HIDDEN * 2, 1, 16]);
-    change(&|stored| *stored = (Dtype::U8, vec![EXPERTS, HIDDEN, 0, 16], Vec::new()));
+    change(&|stored| stored.shape = vec![EXPERTS, HIDDEN / 2, 1, 32]);
+    change(&|stored| stored.shape = vec![EXPERTS / 2, HIDDEN * 2, 1, 16]);
+    change(&|stored| {
+        stored.shape = vec![EXPERTS, HIDDEN, 0, 16];
+        stored.bytes.clear();
+    });
 }

@@ -7,7 +7,7 @@ use dovetail::library::{PackedWeights, Spec, TargetFiles, packed_cache};
 use dovetail::model::{CpuTarget, LoadRequest, Target, WeightSource};
 
 use super::open_target;
-use crate::support::library::{arch_file, arch_names, arch_recording, demo_copy};
+use crate::support::library::{arch, arch_file, arch_names, arch_recording, demo_copy};
 
 fn logits(files: &TargetFiles, source: &dyn WeightSource, prompt: &[u32]) -> Vec<u32> {
     let (config, pool) = (&files.config, Arc::new(Pool::new(2)));
@@ -35,7 +35,7 @@ fn check(files: &TargetFiles, prompt: &[u32], name: &str) {
 #[test]
 fn every_architecture_says_the_same_from_packed_weights() {
     for name in arch_names() {
-        let files = open_target(&Spec::Gguf(arch_file(&format!("{name}.gguf")))).unwrap();
+        let files = arch(&name);
         check(&files, &arch_recording(&name, "logits").0[..8], &name);
     }
 }

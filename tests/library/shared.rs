@@ -1,25 +1,15 @@
 //! The bundled tokenizer compared with modified copies of itself.
 
-use std::fs;
-use std::path::Path;
-
 use super::open_target;
-use crate::support::library::demo_copy;
+use crate::support::library::{change_json, demo_copy, spec};
 use dovetail::library::{Spec, TargetFiles, shared_vocabulary};
 use serde_json::{Map, Value, json};
 
 /// The bundled target with another tokenizer.
 fn with_tokenizer(change: impl FnOnce(&mut Value)) -> TargetFiles {
     let folder = demo_copy();
-    let path = folder.path().join("tokenizer.json");
-    let mut tokenizer = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    change(&mut tokenizer);
-    fs::write(path, tokenizer.to_string()).unwrap();
-    open(folder.path())
-}
-
-fn open(folder: &Path) -> TargetFiles {
-    open_target(&Spec::parse(folder.to_str().unwrap()).unwrap()).unwrap()
+    change_json(folder.path(), "tokenizer.json", change);
+    open_target(&spec(folder.path())).unwrap()
 }
 
 /// Gives the tokens of the model other names or ids.

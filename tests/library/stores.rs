@@ -142,6 +142,12 @@ fn skipped(found: &Found) -> String {
     lines.replace(std::path::MAIN_SEPARATOR, "/")
 }
 
+/// The line about `file` gives this reason.
+fn assert_line(text: &str, file: &str, reason: &str) {
+    let line = text.lines().find(|line| line.contains(&format!("/{file}: ")));
+    assert!(line.is_some_and(|line| line.contains(reason)), "{file}: {text}");
+}
+
 fn row(name: &str, store: Store, title: &str) -> (String, Store, String) {
     (name.to_owned(), store, title.to_owned())
 }
@@ -367,8 +373,7 @@ fn links_in_circles_and_to_nothing_are_left_out_with_their_reason() {
         ("pipe.gguf", "not a regular file"),
         ("folder.gguf", "a folder with the name of a file"),
     ] {
-        let line = text.lines().find(|line| line.contains(&format!("/{file}: ")));
-        assert!(line.is_some_and(|line| line.contains(reason)), "{file}: {text}");
+        assert_line(&text, file, reason);
     }
     assert_eq!(found.skipped.len(), 9, "{text}");
 }
@@ -431,8 +436,7 @@ fn a_damaged_ollama_store_gives_what_is_whole() {
         ("alias/1b", "leads back to itself"),
         ("good/folder", "a folder where a manifest should be"),
     ] {
-        let line = text.lines().find(|line| line.contains(&format!("/{tag}: ")));
-        assert!(line.is_some_and(|line| line.contains(reason)), "{tag}: {text}");
+        assert_line(&text, tag, reason);
     }
     assert_eq!(found.skipped.len(), 13, "{text}");
 }

@@ -5,15 +5,17 @@ use std::fs;
 use std::path::Path;
 
 use super::golden::GOLDEN;
-use super::library::open_target;
+use super::library::{self, open_target};
 use super::models::small_config;
 use candle_core::quantized::gguf_file::{self, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
 use dovetail::kernels::Format;
 use dovetail::library::{LibraryError, Spec, TargetFiles};
-use dovetail::model::{Config, RopeLayout};
+use dovetail::model::{Config, RawTensor, RopeLayout};
+use safetensors::tensor::{Dtype, TensorView};
 use serde_json::json;
+use tempfile::TempDir;
 
 /// A file to be written.
 pub struct Gguf {
@@ -203,14 +205,9 @@ pub fn open_bytes(bytes: &[u8]) -> Result<TargetFiles, LibraryError> {
 }
 
 pub fn refusal(bytes: &[u8]) -> String {
-    match open_bytes(bytes) {
-        Ok(_) => panic!("a file that must be refused was opened"),
-        Err(error) => {
-            let text = error.to_string();
-            assert!(text.contains("model.gguf"), "{text}");
-            text
-        }
-    }
+    let text = library::refusal(open_bytes(bytes));
+    assert!(text.contains("model.gguf"), "{text}");
+    text
 }
 
 /// GPT-2's spelling of a byte.
@@ -241,6 +238,41 @@ pub fn put_byte_tokenizer(folder: &Path) {
     let texts = json!({"chat_template":
         "{% for message in messages %}{{ message['content'] }}{% endfor %}"});
     fs::write(folder.join("tokenizer_config.json"), texts.to_string()).unwrap();
+}
+
+/// A tensor of a checkpoint.
+#[derive(Clone)]
+pub struct Stored {
+    pub dtype: Dtype,
+    pub shape: Vec<usize>,
+    pub bytes: Vec<u8>,
+}
+
+impl Stored {
+    pub fn of(tensor: &RawTensor<'_>) -> Self {
+        let dtype = match tensor.format {
+            Format::F32 => Dtype::F32,
+            Format::F16 => Dtype::F16,
+            other => panic!("{other}"),
+        };
+        Self { dtype, shape: tensor.shape.clone(), bytes: tensor.bytes.to_vec() }
+    }
+}
+
+/// A folder as models are published, with a tokenizer of one token per byte.
+pub fn published<'a>(
+    config: &serde_json::Value,
+    tensors: impl IntoIterator<Item = (&'a String, &'a Stored)>,
+) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+    let views = tensors.into_iter().map(|(name, Stored { dtype, shape, bytes })| {
+        (name, TensorView::new(*dtype, shape.clone(), bytes).unwrap())
+    });
+    let bytes = safetensors::serialize(views, None).unwrap();
+    fs::write(folder.path().join("model.safetensors"), bytes).unwrap();
+    put_byte_tokenizer(folder.path());
+    folder
 }
 
 /// A golden model as a converter writes it: rows of q and k interleaved, one token per byte.

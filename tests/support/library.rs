@@ -35,6 +35,28 @@ pub fn open_target(spec: &Spec) -> Result<TargetFiles, LibraryError> {
     library::open_target(spec, &mut |_| {})
 }
 
+/// A folder or file, as a user names it.
+pub fn spec(path: &Path) -> Spec {
+    Spec::parse(path.to_str().unwrap()).unwrap()
+}
+
+/// Why a file that must be refused is refused.
+#[track_caller]
+pub fn refusal<T>(opened: Result<T, LibraryError>) -> String {
+    match opened {
+        Ok(_) => panic!("a file that must be refused was opened"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Changes a JSON file in a folder.
+pub fn change_json(folder: &Path, file: &str, change: impl FnOnce(&mut serde_json::Value)) {
+    let path = folder.join(file);
+    let mut value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    change(&mut value);
+    fs::write(path, value.to_string()).unwrap();
+}
+
 pub fn open_head(spec: &Spec) -> Result<HeadFiles, LibraryError> {
     library::open_head(spec, &mut |_| {})
 }

@@ -6,8 +6,10 @@ use dovetail::decode::{
 };
 use dovetail::draft::{AheadRequest, Depths, DraftError, DraftRequest, Drafter};
 use dovetail::model::{FeatureSource, Target, TargetError, Verified};
-use dovetail::speculate::{DrafterId, Node, Shape, Tree, argmax};
+use dovetail::speculate::{DrafterId, Node, SamplerSettings, Shape, Tree, argmax};
 use std::sync::atomic::Ordering;
+
+use super::generate::plain;
 
 /// The width of the toy features: position, token, hash of the text so far.
 pub const HIDDEN: usize = 3;
@@ -356,6 +358,11 @@ pub struct Outcome {
     pub tokens: Vec<u32>,
     pub text: String,
     pub finish: Option<Finish>,
+}
+
+/// The answer of a toy by plain decoding.
+pub fn alone(toy: Toy, request: Request, sampler: SamplerSettings) -> Outcome {
+    decode(&mut Engine::new(Box::new(toy), None), &Letters, request, plain(sampler)).0
 }
 
 /// Decodes a whole answer; `options` gives every round's options (0 serves the prompt too).

@@ -11,8 +11,7 @@ use dovetail::worker::{
 };
 use std::sync::Arc;
 
-use super::generate::plain;
-use super::toy::{Guess, Letters, Toy, ToyDrafter, decode};
+use super::toy::{Guess, Letters, Toy, ToyDrafter, alone};
 
 /// Chooses γ = 6, k = 2, D = 3 if the user does not.
 pub struct Fixed;
@@ -105,8 +104,7 @@ pub fn job(generation: u64, prompt: &str, max_tokens: usize) -> Job {
 pub fn wanted_of(seed: u64, prompt: &str, max_tokens: usize, sampler: SamplerSettings) -> Vec<u32> {
     let prompt = prompt.bytes().map(|byte| u32::from(byte) % 30).collect();
     let request = Request { prompt, max_tokens, ..Request::default() };
-    let mut engine = Engine::new(Box::new(Toy::new(seed, 30, 2000)), None);
-    decode(&mut engine, &Letters, request, plain(sampler)).0.tokens
+    alone(Toy::new(seed, 30, 2000), request, sampler).tokens
 }
 
 /// The plain answer to a prompt.

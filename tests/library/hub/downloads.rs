@@ -1,6 +1,7 @@
 //! Downloads from a hub that behaves like the real one, and from one whose connections break or
 //! that refuses.
 
+use crate::support::program::assert_has;
 use std::fs;
 use std::time::Duration;
 
@@ -169,9 +170,7 @@ fn refusals_say_what_to_do() {
         let hub = Hub { token: token.map(str::to_owned), ..server.hub() };
         let text = refusal(&hub);
         assert!(text.contains("owner/model"), "{text}");
-        for part in expected {
-            assert!(text.contains(part), "{text} lacks {part}");
-        }
+        assert_has(&text, expected);
     }
     let manners =
         Manners { refusal: Some(("/resolve/", 401, "GatedRepo", true)), ..Manners::default() };

@@ -1,6 +1,7 @@
 //! A hub that is busy, redirects in circles, or sends something other than it claims: the download
 //! ends within the time limit, and nothing of it is taken for a model.
 
+use crate::support::program::assert_has;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -41,9 +42,7 @@ fn a_content_of_another_hash_is_refused_and_removed() {
     for (length, hash) in [(200_000, "SHA-256"), (300, "git blob SHA-1")] {
         let server = lying(length, Lie::Changed);
         let text = refusal(&server.hub());
-        for part in ["m.gguf", hash, "deleted", "Start again", "HF_ENDPOINT"] {
-            assert!(text.contains(part), "{text} lacks {part}");
-        }
+        assert_has(&text, &["m.gguf", hash, "deleted", "Start again", "HF_ENDPOINT"]);
         assert_eq!(files_below(&server.hub().cache), NONE);
         let offline = Hub { offline: true, ..server.hub() };
         assert!(refusal(&offline).contains("not in the cache"));
@@ -142,9 +141,7 @@ fn a_circle_of_redirects_is_named_with_its_addresses() {
         let server = Server::start(one_file(50_000), Manners { circle, ..Manners::default() });
         let text = refusal(&server.hub());
         let parts = ["redirects in a circle", "/elsewhere/a → http://", "/elsewhere/b → http://"];
-        for part in parts {
-            assert!(text.contains(part), "{text} lacks {part}");
-        }
+        assert_has(&text, &parts);
         assert!(server.log.lock().unwrap().len() < 20);
         assert_eq!(whole(&server), NONE);
     }
