@@ -9,7 +9,9 @@ use super::exit::{CommandResult, Failure};
 use super::pager;
 use crate::guide::{TOPICS, Topic};
 use crate::nearest::nearest;
-use crate::tui::markdown::{Document, Logical, Look, Origins, SpanRole, StyledSpan, TextRow, wrap};
+use crate::tui::markdown::{
+    Document, Logical, Look, Origins, SpanRole, StyledSpan, TextRow, text_of, wrap,
+};
 
 /// Shows the list of topics, a topic, or a command's help.
 pub fn help(words: &[String]) -> CommandResult {
@@ -73,37 +75,29 @@ fn unknown(given: &str) -> Failure {
 
 /// The topics with their summaries, each row of at most `width` columns.
 fn index(width: usize, row: impl Fn(&[StyledSpan]) -> String) -> String {
-    let strong = Look { role: SpanRole::Heading, ..Look::default() };
-    let span = |text: String, look| StyledSpan { text, look, origin: None, at: None };
+    let span = |text: &str, look| StyledSpan { look, ..StyledSpan::plain(text, None) };
+    let heading = Look { role: SpanRole::Heading, ..Look::default() };
+    let strong = Look { strong: true, ..Look::default() };
     let name_width = TOPICS.iter().map(|topic| topic.name.len()).max().unwrap_or(0) + 4;
-    let mut lines = vec![Logical::default()];
-    lines[0].push("Topics of the guide", (strong, None));
-    for topic in TOPICS {
-        let name = format!("{:<name_width$}", format!("  {}", topic.name));
-        let mut line = Logical {
-            first: vec![span(name, Look { strong: true, ..Look::default() })],
-            rest: vec![span(" ".repeat(name_width), Look::default())],
-            ..Logical::default()
-        };
-        line.push(&topic.summary().replace('`', ""), (Look::default(), None));
-        lines.push(line);
-    }
-    for text in [
+    let mut lines = vec![Logical::from(span("Topics of the guide", heading))];
+    lines.extend(TOPICS.iter().map(|topic| Logical {
+        first: vec![span(&format!("{:<name_width$}", format!("  {}", topic.name)), strong)],
+        rest: vec![span(&" ".repeat(name_width), Look::default())],
+        text: vec![span(&topic.summary().replace('`', ""), Look::default())],
+    }));
+    let usage = [
         "",
         "dovetail help TOPIC      read a topic",
         "dovetail help COMMAND    what a command does, and its flags",
         "dovetail --help          the commands, and the flags of the chat",
-    ] {
-        let mut line = Logical::default();
-        line.push(text, (Look::default(), None));
-        lines.push(line);
-    }
+    ];
+    lines.extend(usage.map(|text| StyledSpan::plain(text, None).into()));
     lines.iter().flat_map(|line| wrap(line, width)).map(|spans| row(&spans)).collect()
 }
 
 /// A row without styles.
 pub(super) fn plain(row: &[StyledSpan]) -> String {
-    row.iter().map(|span| span.text.as_str()).collect::<String>() + "\n"
+    text_of(row) + "\n"
 }
 
 /// A row with the terminal's codes for its styles.

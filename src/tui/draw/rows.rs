@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-use crate::tui::markdown::{Logical, Look, SpanRole, StyledSpan, wrap};
+use crate::tui::markdown::{Look, SpanRole, StyledSpan, TextRow, text_of, wrap};
 use crate::tui::theme::Styles;
 
 /// Draws `rows` from the top of `area`, as many as fit.
@@ -147,13 +147,9 @@ pub(crate) fn spans(row: &[StyledSpan], styles: &Styles) -> Vec<Span<'static>> {
 
 /// `text` in rows of at most `width` columns.
 pub(crate) fn wrapped(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
-    let rows = text.lines().flat_map(|line| {
-        let mut logical = Logical::default();
-        logical.push(line, (Look::default(), None));
-        wrap(&logical, usize::from(width))
-    });
-    rows.map(|row| Line::from_iter(row.into_iter().map(|piece| Span::styled(piece.text, style))))
-        .collect()
+    let wrap = |line| wrap(&StyledSpan::plain(line, None).into(), usize::from(width));
+    let line = |row: TextRow| Line::from(Span::styled(text_of(&row), style));
+    text.lines().flat_map(wrap).map(line).collect()
 }
 
 /// The rows with `first` before the first of them, and as many blanks before the others.

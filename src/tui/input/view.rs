@@ -13,7 +13,7 @@ use crate::tui::draw::areas::Areas;
 use crate::tui::draw::figures;
 use crate::tui::draw::frames::{focused, framed, panel};
 use crate::tui::draw::rows::{cut, draw_rows, foot, list_row};
-use crate::tui::markdown::{Logical, Look, wrap};
+use crate::tui::markdown::{StyledSpan, wrap};
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
@@ -33,10 +33,8 @@ pub(crate) fn height(room: Rect, state: &ScreenState) -> u16 {
     for line in state.input.area().lines() {
         // A pasted book is not wrapped for each frame: the beginning fills the panel.
         let begin: String = line.chars().take(width * usize::from(most)).collect();
-        let mut logical = Logical::default();
         // The cursor needs a cell after the last character.
-        logical.push(&format!("{begin}_"), (Look::default(), None));
-        rows += wrap(&logical, width).len();
+        rows += wrap(&StyledSpan::plain(&format!("{begin}_"), None).into(), width).len();
         if rows >= usize::from(most) {
             break;
         }

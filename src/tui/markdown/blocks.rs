@@ -4,7 +4,6 @@
 use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
-
 use unicode_width::UnicodeWidthStr;
 
 use super::code::Highlighter;
@@ -35,8 +34,7 @@ pub fn parse(
         width,
         code,
         blocks: Vec::new(),
-        line: Logical::default(),
-        open: false,
+        line: None,
         prefixes: Vec::new(),
         lists: Vec::new(),
         look: Look::default(),
@@ -67,9 +65,8 @@ struct Builder<'a> {
     width: usize,
     code: &'a mut Highlighter,
     blocks: Vec<MarkdownBlock>,
-    line: Logical,
-    /// Whether `line` has been begun.
-    open: bool,
+    /// The line that has been begun.
+    line: Option<Logical>,
     prefixes: Vec<LinePrefix>,
     /// Next number of each open list; `None` for bullets.
     lists: Vec<Option<u64>>,
@@ -94,12 +91,13 @@ impl Builder<'_> {
                 self.end(tag);
                 self.depth = self.depth.saturating_sub(1);
             }
-            Event::Text(text) if self.in_code => self.code_text(&text, &range),
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
-                self.text(&text, &range, self.look);
+                self.text(&text, &range);
             }
             Event::Code(text) => {
-                self.text(&text, &range, Look { role: SpanRole::Code, ..self.look })
+                let around = std::mem::replace(&mut self.look.role, SpanRole::Code);
+                self.text(&text, &range);
+                self.look.role = around;
             }
             // Models break lines on purpose (verse, addresses), so a soft break is a break.
             Event::SoftBreak | Event::HardBreak => {
@@ -110,13 +108,12 @@ impl Builder<'_> {
                 if self.depth == 0 {
                     self.block(range.start);
                 }
-                self.begin();
-                self.line.push("───", (Look { role: SpanRole::Markup, ..Look::default() }, None));
+                self.begin().text.push(StyledSpan::markup("───"));
                 self.flush();
             }
             // Not enabled in the parser; their source is shown if they ever are.
             Event::FootnoteReference(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
-                self.text(&text, &range, self.look)
+                self.text(&text, &range)
             }
             Event::TaskListMarker(_) => {}
         }
@@ -130,30 +127,25 @@ impl Builder<'_> {
     }
 
     fn start(&mut self, tag: Tag<'_>, at: usize) {
+        if is_block(tag.to_end()) {
+            self.flush();
+        }
+        let quiet = |rest: &str| LinePrefix { first: None, rest: rest.to_string() };
         match tag {
             Tag::Heading { .. } => self.look.role = SpanRole::Heading,
-            Tag::BlockQuote(_) => {
-                self.flush();
-                self.prefixes.push(LinePrefix { first: None, rest: "▏ ".to_string() });
-            }
+            Tag::BlockQuote(_) => self.prefixes.push(quiet("▏ ")),
             Tag::CodeBlock(kind) => {
-                self.flush();
-                let language = match kind {
-                    CodeBlockKind::Fenced(info) => {
-                        info.split([' ', ',']).next().unwrap_or_default().to_string()
-                    }
-                    CodeBlockKind::Indented => String::new(),
+                let info = match &kind {
+                    CodeBlockKind::Fenced(info) => info,
+                    CodeBlockKind::Indented => "",
                 };
-                self.code.open(&language, self.base + at);
+                let language = info.split([' ', ',']).next().unwrap_or_default();
+                self.code.open(language, self.base + at);
                 self.in_code = true;
-                self.prefixes.push(LinePrefix { first: None, rest: "  ".to_string() });
+                self.prefixes.push(quiet("  "));
             }
-            Tag::List(first) => {
-                self.flush();
-                self.lists.push(first);
-            }
+            Tag::List(first) => self.lists.push(first),
             Tag::Item => {
-                self.flush();
                 let bullet = match self.lists.last_mut() {
                     Some(Some(number)) => {
                         let bullet = format!("{number}. ");
@@ -166,17 +158,16 @@ impl Builder<'_> {
                 self.prefixes.push(LinePrefix { first: Some(bullet), rest });
             }
             Tag::Table(alignments) => {
-                self.flush();
-                self.table = Some(MarkdownTable::new(alignments));
+                self.table = Some(MarkdownTable { alignments, rows: Vec::new() });
             }
             Tag::TableHead | Tag::TableRow => {
                 self.look.strong = matches!(tag, Tag::TableHead);
                 if let Some(table) = &mut self.table {
-                    table.row();
+                    table.rows.push(Vec::new());
                 }
             }
             // What comes next is the cell's: the line's prefixes are put before whole rows.
-            Tag::TableCell => self.open = true,
+            Tag::TableCell => self.line = Some(Logical::default()),
             Tag::Strong => self.look.strong = true,
             Tag::Emphasis => self.look.emphasis = true,
             _ => {}
@@ -184,134 +175,138 @@ impl Builder<'_> {
     }
 
     fn end(&mut self, tag: TagEnd) {
+        // An item without text still has its bullet.
+        let bullet = self.prefixes.last().is_some_and(|prefix| prefix.first.is_some());
+        if tag == TagEnd::Item && bullet {
+            self.begin();
+        }
+        if is_block(tag) {
+            self.flush();
+        }
         match tag {
-            TagEnd::Paragraph => self.flush(),
-            TagEnd::Heading(_) => {
-                self.look.role = SpanRole::Text;
-                self.flush();
-            }
-            TagEnd::BlockQuote(_) => {
-                self.flush();
-                self.prefixes.pop();
-            }
-            TagEnd::CodeBlock => {
-                self.flush();
+            TagEnd::Heading(_) => self.look.role = SpanRole::Text,
+            TagEnd::BlockQuote(_) | TagEnd::CodeBlock | TagEnd::Item => {
                 self.in_code = false;
                 self.prefixes.pop();
             }
-            TagEnd::List(_) => {
-                self.flush();
-                self.lists.pop();
-            }
-            TagEnd::Item => {
-                // An item without text still has its bullet.
-                if self.prefixes.last().is_some_and(|prefix| prefix.first.is_some()) {
-                    self.begin();
-                }
-                self.flush();
-                self.prefixes.pop();
-            }
+            TagEnd::List(_) => drop(self.lists.pop()),
             TagEnd::TableCell => {
-                self.open = false;
-                let cell = std::mem::take(&mut self.line);
-                if let Some(table) = &mut self.table {
-                    table.cell(cell);
+                let cell = self.line.take().unwrap_or_default();
+                if let Some(row) = self.table.as_mut().and_then(|table| table.rows.last_mut()) {
+                    row.push(cell.text);
                 }
             }
-            TagEnd::TableHead => self.look.strong = false,
             TagEnd::Table => {
                 let lead: usize = self.prefixes.iter().map(|prefix| prefix.rest.width()).sum();
                 let room = self.width.saturating_sub(lead);
                 for line in self.table.take().into_iter().flat_map(|table| table.lines(room)) {
-                    self.begin();
-                    self.line.append(&line);
+                    self.begin().text = line;
                     self.flush();
                 }
             }
-            TagEnd::HtmlBlock => self.flush(),
-            TagEnd::Strong => self.look.strong = false,
+            TagEnd::TableHead | TagEnd::Strong => self.look.strong = false,
             TagEnd::Emphasis => self.look.emphasis = false,
             _ => {}
         }
     }
 
-    /// Opens the line with the prefixes due.
-    fn begin(&mut self) {
-        if self.open {
-            return;
-        }
-        self.open = true;
-        let look = Look { role: SpanRole::Markup, ..Look::default() };
-        let fragment = |text: String| StyledSpan { text, look, origin: None, at: None };
-        for prefix in &mut self.prefixes {
-            let first = prefix.first.take().unwrap_or_else(|| prefix.rest.clone());
-            self.line.first.push(fragment(first));
-            self.line.rest.push(fragment(prefix.rest.clone()));
-        }
+    /// The line, opened with the prefixes due.
+    fn begin(&mut self) -> &mut Logical {
+        self.line.get_or_insert_with(|| {
+            let mut line = Logical::default();
+            for prefix in &mut self.prefixes {
+                let first = prefix.first.take().unwrap_or_else(|| prefix.rest.clone());
+                line.first.push(StyledSpan::markup(first));
+                line.rest.push(StyledSpan::markup(prefix.rest.clone()));
+            }
+            line
+        })
     }
 
     fn flush(&mut self) {
-        if !self.open {
-            return;
-        }
-        self.open = false;
-        let line = std::mem::take(&mut self.line);
-        if let Some(block) = self.blocks.last_mut() {
+        if let (Some(line), Some(block)) = (self.line.take(), self.blocks.last_mut()) {
             block.lines.push(line);
         }
     }
 
-    fn text(&mut self, text: &str, range: &Range<usize>, look: Look) {
+    fn text(&mut self, text: &str, range: &Range<usize>) {
         let mut offset = 0;
         for line in text.split_inclusive('\n') {
             self.begin();
-            self.tagged(line.trim_end_matches('\n'), offset, text, range, look);
+            let stretches = match self.in_code {
+                true => self.code.line(line),
+                false => vec![(line.len(), self.look.role)],
+            };
+            for (len, role) in stretches {
+                let part = text[offset..offset + len].trim_end_matches('\n');
+                self.tagged(part, offset, text, range, Look { role, ..self.look });
+                offset += len;
+            }
             if line.ends_with('\n') {
                 self.flush();
             }
-            offset += line.len();
         }
     }
 
     /// Pushes `part`, which starts at byte `offset` of the event's `text`, with the origins of the
     /// source bytes it came from.
     fn tagged(&mut self, part: &str, offset: usize, text: &str, range: &Range<usize>, look: Look) {
-        let source = &self.source[range.clone()];
+        let begin = self.base + range.start;
         // Delimiters (`code`) stand around the text. An entity's text is not in the source: all of
         // it then has the origin of its first byte.
-        let Some(shift) = source.find(text) else {
-            let origin = self.origins.at(self.base + range.start);
-            let at = Some(self.base + range.start);
-            self.line.push_from(part, (look, origin), at);
-            return;
-        };
-        let start = self.base + range.start + shift + offset;
-        for (bytes, origin) in self.origins.split(start..start + part.len()) {
+        let shift = self.source[range.clone()].find(text);
+        let start = begin + shift.map_or(0, |shift| shift + offset);
+        let length = if shift.is_some() { part.len() } else { 1 };
+        let origins = self.origins;
+        let line = self.begin();
+        for (bytes, origin) in origins.split(start..start + length) {
             // Tokens end at character borders in the text we are given; were one not to, its
             // character belongs to the token that began it.
             let from = ceil_char(part, bytes.start - start);
-            let to = ceil_char(part, bytes.end - start);
-            self.line.push_from(&part[from..to], (look, origin), Some(start + from));
+            let to = if shift.is_some() { ceil_char(part, bytes.end - start) } else { part.len() };
+            if from < to {
+                let text = part[from..to].to_string();
+                line.text.push(StyledSpan { text, look, origin, at: Some(start + from) });
+            }
         }
     }
+}
 
-    fn code_text(&mut self, text: &str, range: &Range<usize>) {
-        let mut offset = 0;
-        for line in text.split_inclusive('\n') {
-            self.begin();
-            let mut at = 0;
-            for (len, role) in self.code.line(line) {
-                let part = line[at..at + len].trim_end_matches('\n');
-                let look = Look { role, ..Look::default() };
-                self.tagged(part, offset + at, text, range, look);
-                at += len;
+/// The text of each code block of an answer, in order, without its fences.
+pub fn code_blocks(text: &str) -> Vec<String> {
+    let mut blocks: Vec<String> = Vec::new();
+    let mut inside = false;
+    for event in Parser::new(text) {
+        match event {
+            Event::Start(Tag::CodeBlock(_)) => {
+                inside = true;
+                blocks.push(String::new());
             }
-            if line.ends_with('\n') {
-                self.flush();
+            Event::End(TagEnd::CodeBlock) => inside = false,
+            Event::Text(text) if inside => {
+                if let Some(block) = blocks.last_mut() {
+                    block.push_str(&text);
+                }
             }
-            offset += line.len();
+            _ => {}
         }
     }
+    blocks
+}
+
+/// Whether it begins and ends lines of its own. Rows of a table are fitted to each other first.
+fn is_block(tag: TagEnd) -> bool {
+    matches!(
+        tag,
+        TagEnd::Paragraph
+            | TagEnd::Heading(_)
+            | TagEnd::BlockQuote(_)
+            | TagEnd::CodeBlock
+            | TagEnd::HtmlBlock
+            | TagEnd::List(_)
+            | TagEnd::Item
+            | TagEnd::Table
+    )
 }
 
 fn ceil_char(text: &str, mut at: usize) -> usize {

@@ -34,17 +34,11 @@ impl Highlighter {
     pub fn open(&mut self, language: &str, start: usize) {
         match &mut self.block {
             Some(block) if block.start == start && block.language == language => block.next = 0,
-            _ => {
-                let state = syntaxes()
-                    .find_syntax_by_token(language)
-                    .map(|syntax| (ParseState::new(syntax), ScopeStack::new()));
-                self.block = Some(CodeBlock {
-                    language: language.to_string(),
-                    start,
-                    state,
-                    lines: Vec::new(),
-                    next: 0,
-                });
+            block => {
+                let syntax = syntaxes().find_syntax_by_token(language);
+                let state = syntax.map(|syntax| (ParseState::new(syntax), ScopeStack::new()));
+                let language = language.to_string();
+                *block = Some(CodeBlock { language, start, state, lines: Vec::new(), next: 0 });
             }
         }
     }

@@ -7,14 +7,13 @@
 
 mod blocks;
 mod code;
-mod code_blocks;
 mod origins;
 mod table;
 mod wrap;
 
 use crate::decode::Origin;
 
-pub use self::code_blocks::code_blocks;
+pub use self::blocks::code_blocks;
 pub use self::origins::Origins;
 pub use self::wrap::{Logical, wrap};
 
@@ -62,8 +61,26 @@ pub struct StyledSpan {
     pub at: Option<usize>,
 }
 
+impl StyledSpan {
+    /// Running text that is in the message from byte `at` on.
+    pub fn plain(text: &str, at: Option<usize>) -> Self {
+        Self { text: text.to_string(), look: Look::default(), origin: None, at }
+    }
+
+    /// Our own mark.
+    fn markup(text: impl Into<String>) -> Self {
+        let look = Look { role: SpanRole::Markup, ..Look::default() };
+        Self { text: text.into(), look, origin: None, at: None }
+    }
+}
+
 /// One row of the screen.
 pub type TextRow = Vec<StyledSpan>;
+
+/// What a row says.
+pub fn text_of(row: &[StyledSpan]) -> String {
+    row.iter().map(|span| span.text.as_str()).collect()
+}
 
 /// The rows of one growing text, fitted to one width.
 #[derive(Clone, Debug, Default)]
@@ -101,9 +118,7 @@ impl Document {
             *self = Self { width, shown: text.len(), ..Self::default() };
             let mut at = 0;
             for line in text.split('\n') {
-                let mut logical = Logical::default();
-                logical.push_from(line, (Look::default(), None), Some(at));
-                self.rows.extend(wrap(&logical, width));
+                self.rows.extend(wrap(&StyledSpan::plain(line, Some(at)).into(), width));
                 at += line.len() + 1;
             }
         }

@@ -39,12 +39,6 @@ impl Origins {
         self.runs.last().map_or(0, |run| run.0)
     }
 
-    /// The origin of one byte.
-    pub fn at(&self, byte: usize) -> Option<Origin> {
-        let run = self.runs.partition_point(|run| run.0 <= byte);
-        self.runs.get(run).map(|run| run.1)
-    }
-
     /// Cuts `range` into pieces of one origin each, in order and without gaps.
     pub fn split(
         &self,
@@ -80,9 +74,6 @@ mod tests {
         origins.push(1, Origin::Accepted);
         origins.push(0, Origin::Target);
         assert_eq!(origins.len(), 6);
-        assert_eq!(origins.at(1), Some(Origin::Target));
-        assert_eq!(origins.at(2), Some(Origin::Accepted));
-        assert_eq!(origins.at(6), None);
         let pieces: Vec<_> = origins.split(1..8).collect();
         assert_eq!(
             pieces,

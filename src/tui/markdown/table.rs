@@ -5,18 +5,15 @@ use pulldown_cmark::Alignment;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-use super::wrap::{Logical, Tag, wrap};
-use super::{Look, SpanRole};
+use super::wrap::{Logical, wrap};
+use super::{StyledSpan, TextRow, text_of};
 
 /// A table under construction.
 pub struct MarkdownTable {
-    alignments: Vec<Alignment>,
-    /// The head first. Cells have text and tags only.
-    rows: Vec<Vec<Logical>>,
+    pub alignments: Vec<Alignment>,
+    /// The cells of each row, the head first.
+    pub rows: Vec<Vec<TextRow>>,
 }
-
-/// Style of the decoration.
-const MARKUP: Tag = (Look { role: SpanRole::Markup, strong: false, emphasis: false }, None);
 
 /// Between two columns.
 const BETWEEN: &str = " │ ";
@@ -24,25 +21,8 @@ const BETWEEN: &str = " │ ";
 const LEAST: usize = 8;
 
 impl MarkdownTable {
-    /// A table of these columns.
-    pub fn new(alignments: Vec<Alignment>) -> Self {
-        Self { alignments, rows: Vec::new() }
-    }
-
-    /// Begins a row.
-    pub fn row(&mut self) {
-        self.rows.push(Vec::new());
-    }
-
-    /// Adds a cell to the row begun last.
-    pub fn cell(&mut self, cell: Logical) {
-        if let Some(row) = self.rows.last_mut() {
-            row.push(cell);
-        }
-    }
-
     /// The table's lines for `room` columns, without what comes before them.
-    pub fn lines(self, room: usize) -> Vec<Logical> {
+    pub fn lines(&self, room: usize) -> Vec<TextRow> {
         match self.widths(room) {
             Some(widths) => self.grid(&widths),
             None => self.records(),
@@ -55,7 +35,9 @@ impl MarkdownTable {
         let most = |of: fn(&str) -> usize| -> Vec<usize> {
             let cells = |column: usize| self.rows.iter().filter_map(move |row| row.get(column));
             (0..columns)
-                .map(|column| cells(column).map(|cell| of(&cell.text)).max().unwrap_or(0).max(1))
+                .map(|column| {
+                    cells(column).map(|cell| of(&text_of(cell))).max().unwrap_or(0).max(1)
+                })
                 .collect()
         };
         let wanted = most(UnicodeWidthStr::width);
@@ -88,67 +70,59 @@ impl MarkdownTable {
     }
 
     /// Columns next to each other, a rule below the head.
-    fn grid(&self, widths: &[usize]) -> Vec<Logical> {
+    fn grid(&self, widths: &[usize]) -> Vec<TextRow> {
         let mut lines = Vec::with_capacity(self.rows.len() + 1);
         for (index, row) in self.rows.iter().enumerate() {
-            let cells: Vec<Vec<Logical>> = widths
-                .iter()
-                .enumerate()
-                .map(|(column, &width)| row.get(column).map_or(Vec::new(), |cell| fit(cell, width)))
-                .collect();
-            let height = cells.iter().map(Vec::len).max().unwrap_or(0).max(1);
+            let cells: Vec<Vec<TextRow>> =
+                row.iter().zip(widths).map(|(cell, &width)| fit(cell, width)).collect();
+            let height = cells.iter().map(Vec::len).max().unwrap_or(1);
             for at in 0..height {
-                let mut line = Logical::default();
-                for (column, (cell, &width)) in cells.iter().zip(widths).enumerate() {
+                let mut line = TextRow::new();
+                for (column, &width) in widths.iter().enumerate() {
                     if column > 0 {
-                        line.push(BETWEEN, MARKUP);
+                        line.push(StyledSpan::markup(BETWEEN));
                     }
-                    let part = cell.get(at);
-                    let used = part.map_or(0, |part| part.text.width());
-                    let spare = width.saturating_sub(used);
+                    let part = cells.get(column).and_then(|cell| cell.get(at));
+                    let part = part.map_or(&[][..], |part| part);
+                    let spare = width.saturating_sub(text_of(part).width());
                     let before = match self.alignments[column] {
                         Alignment::None | Alignment::Left => 0,
                         Alignment::Center => spare / 2,
                         Alignment::Right => spare,
                     };
-                    line.push(&" ".repeat(before), MARKUP);
-                    if let Some(part) = part {
-                        line.append(part);
-                    }
-                    line.push(&" ".repeat(spare - before), MARKUP);
+                    line.push(StyledSpan::markup(" ".repeat(before)));
+                    line.extend_from_slice(part);
+                    line.push(StyledSpan::markup(" ".repeat(spare - before)));
                 }
                 lines.push(line);
             }
             if index == 0 {
                 let rules: Vec<String> = widths.iter().map(|&width| "─".repeat(width)).collect();
-                let mut rule = Logical::default();
-                rule.push(&rules.join("─┼─"), MARKUP);
-                lines.push(rule);
+                lines.push(vec![StyledSpan::markup(rules.join("─┼─"))]);
             }
         }
         lines
     }
 
     /// One record per row: each value after the head of its column, a blank line between records.
-    fn records(&self) -> Vec<Logical> {
+    fn records(&self) -> Vec<TextRow> {
         let Some((head, rows)) = self.rows.split_first() else { return Vec::new() };
         if rows.is_empty() {
             // The first record is still being written.
             return head.clone();
         }
-        let mut lines: Vec<Logical> = Vec::new();
+        let mut lines: Vec<TextRow> = Vec::new();
         for row in rows {
             if !lines.is_empty() {
-                lines.push(Logical::default());
+                lines.push(TextRow::new());
             }
-            for (column, value) in row.iter().enumerate().filter(|(_, cell)| !cell.text.is_empty())
-            {
-                let mut line = Logical::default();
-                if let Some(head) = head.get(column).filter(|head| !head.text.is_empty()) {
-                    line.append(head);
-                    line.push(": ", MARKUP);
+            for (column, value) in row.iter().enumerate().filter(|(_, cell)| !cell.is_empty()) {
+                let mut line = TextRow::new();
+                if let Some(head) = head.get(column).filter(|head| !head.is_empty()) {
+                    line.extend_from_slice(head);
+                    line.push(StyledSpan::markup(": "));
                 }
-                line.append(value);
+                line.extend_from_slice(value);
                 lines.push(line);
             }
         }
@@ -157,15 +131,8 @@ impl MarkdownTable {
 }
 
 /// A cell in rows of at most `width` columns.
-fn fit(cell: &Logical, width: usize) -> Vec<Logical> {
-    let line = |row: Vec<super::StyledSpan>| {
-        let mut line = Logical::default();
-        for span in row {
-            line.push_from(&span.text, (span.look, span.origin), span.at);
-        }
-        line
-    };
-    wrap(cell, width).into_iter().map(line).collect()
+fn fit(cell: &TextRow, width: usize) -> Vec<TextRow> {
+    wrap(&Logical { text: cell.clone(), ..Logical::default() }, width)
 }
 
 /// Columns of the longest part that is not broken between two characters. Text of wide characters
