@@ -15,7 +15,7 @@ use super::interrupt::Events;
 use super::settings_file::no_color;
 use crate::load::Purpose;
 use crate::settings::Settings;
-use crate::tui::race::{Race, race_frame};
+use crate::tui::race::{Arrival, Race, race_frame};
 use crate::worker::{Event, Job, SharedControls, Worker};
 
 /// Time between two frames.
@@ -150,9 +150,8 @@ fn show(args: &RaceArgs, race: &Race, stage: Option<RaceStage>) -> CommandResult
     }
     let mut out = io::stdout().lock();
     for (name, lane) in ["plain", "speculative"].iter().zip(&race.lanes) {
-        let tokens = lane.tokens();
-        let rounds = lane.rounds();
-        let seconds = lane.total_ms() / 1e3;
+        let Arrival { at_ms, tokens, rounds, .. } = lane.end();
+        let seconds = at_ms / 1e3;
         let time = if race.counts_rounds { String::new() } else { format!(", {seconds:.2} s") };
         writeln!(out, "{name:<12} {tokens} tokens in {rounds} rounds{time}")?;
     }

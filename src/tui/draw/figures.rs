@@ -44,6 +44,11 @@ pub fn many(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
+/// `24 tokens in 6 rounds`.
+pub fn tokens_in(tokens: usize, rounds: usize) -> String {
+    format!("{} in {}", many(tokens, "token"), many(rounds, "round"))
+}
+
 /// `41.2`, `132`, and `–` for nothing yet.
 pub fn rate(per_second: f64) -> String {
     if per_second <= 0.0 {

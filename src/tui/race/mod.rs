@@ -1,93 +1,67 @@
 //! One question answered twice, plain and speculative, and both answers played side by side at
 //! their own measured times. Must never know how it is drawn, nor the clock.
 
-mod frame;
 pub(crate) mod update;
 pub(crate) mod view;
 
 use std::time::Duration;
 
-use crate::decode::{Committed, Round};
+use crate::decode::Committed;
 use crate::plan::Strategy;
+use crate::tui::draw::figures;
 use crate::tui::meters::payoff::Pays;
 use crate::worker::{Controls, Event};
 
-pub use frame::race_frame;
+pub use view::race_frame;
 
 /// One of the two answers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lane {
-    /// Time in milliseconds from the first token on, and the bytes of `text` there are then.
     arrivals: Vec<Arrival>,
     text: String,
     tokens: Vec<u32>,
-    total_ms: f64,
-    rounds: usize,
 }
 
-/// What one round brought.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Arrival {
-    at_ms: f64,
+/// What there is of an answer when its first token or a round has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Arrival {
+    /// Milliseconds from the first token on.
+    pub at_ms: f64,
     bytes: usize,
-    tokens: usize,
+    pub tokens: usize,
+    /// Rounds so far; the first token came before them.
+    pub rounds: usize,
 }
 
 impl Lane {
-    fn push(&mut self, committed: &[Committed]) {
+    fn push(&mut self, committed: &[Committed], ms: f64) {
         for token in committed {
             self.tokens.push(token.token);
             self.text.push_str(token.thought.as_deref().unwrap_or_default());
             self.text.push_str(&token.text);
         }
-        let bytes = self.text.len();
-        let tokens = self.tokens.len();
-        self.arrivals.push(Arrival { at_ms: self.total_ms, bytes, tokens });
+        self.arrivals.push(Arrival {
+            at_ms: self.end().at_ms + ms,
+            bytes: self.text.len(),
+            tokens: self.tokens.len(),
+            rounds: self.arrivals.len(),
+        });
     }
 
-    fn round(&mut self, round: &Round, ms: f64) {
-        self.total_ms += ms;
-        self.rounds += 1;
-        self.push(&round.committed);
+    /// What there is of it `ms` after the first token.
+    pub fn at(&self, ms: f64) -> Arrival {
+        let arrived = self.arrivals.partition_point(|arrival| arrival.at_ms <= ms);
+        self.arrivals[..arrived].last().copied().unwrap_or_default()
     }
 
-    /// Rounds that have ended `ms` after the first token.
-    fn ended(&self, ms: f64) -> usize {
-        self.arrivals.partition_point(|arrival| arrival.at_ms <= ms)
-    }
-
-    fn at(&self, ms: f64) -> Option<&Arrival> {
-        self.arrivals.get(self.ended(ms).checked_sub(1)?)
+    /// All that came so far.
+    pub fn end(&self) -> Arrival {
+        self.arrivals.last().copied().unwrap_or_default()
     }
 
     /// What it says `ms` after the first token.
     pub fn text_at(&self, ms: f64) -> &str {
-        &self.text[..self.at(ms).map_or(0, |arrival| arrival.bytes)]
-    }
-
-    /// Its tokens then.
-    pub fn tokens_at(&self, ms: f64) -> usize {
-        self.at(ms).map_or(0, |arrival| arrival.tokens)
-    }
-
-    /// Its rounds then; the first token came before them.
-    pub fn rounds_at(&self, ms: f64) -> usize {
-        self.ended(ms).saturating_sub(1)
-    }
-
-    /// Milliseconds from the first token to the last that came so far.
-    pub fn total_ms(&self) -> f64 {
-        self.total_ms
-    }
-
-    /// Tokens of the whole answer.
-    pub fn tokens(&self) -> usize {
-        self.tokens.len()
-    }
-
-    /// Rounds of the whole answer.
-    pub fn rounds(&self) -> usize {
-        self.rounds
+        &self.text[..self.at(ms).bytes]
     }
 }
 
@@ -126,9 +100,9 @@ impl Race {
 
     /// Sets the controls for the answer that is to be made.
     pub fn prepare(&self, controls: &mut Controls) {
-        controls.speculate = self.speculates();
+        controls.speculate = self.running == 1;
         controls.pace = 0;
-        if self.speculates() && self.was_plain {
+        if controls.speculate && self.was_plain {
             controls.strategy = Strategy::named(&self.strategy);
         }
     }
@@ -138,24 +112,15 @@ impl Race {
         self.running < 2
     }
 
-    /// Whether the answer of this lane is the one being made.
-    pub fn is_running(&self, lane: usize) -> bool {
-        self.running == lane
-    }
-
-    /// Whether the answer that is being made is to be speculative.
-    fn speculates(&self) -> bool {
-        self.running == 1
-    }
-
     /// Takes what the worker says of the answer under way; `true` once that answer is there.
     pub fn take(&mut self, event: &Event) -> bool {
         let Some(lane) = self.lanes.get_mut(self.running) else { return false };
         match event {
-            Event::First { token, .. } => lane.push(std::slice::from_ref(token)),
+            Event::First { token, .. } => lane.push(std::slice::from_ref(token), 0.0),
             Event::Round { round, .. } => {
                 let measured = round.timing.total_ms();
-                lane.round(round, if self.counts_rounds { Self::ROUND_MS } else { measured });
+                let ms = if self.counts_rounds { Self::ROUND_MS } else { measured };
+                lane.push(&round.committed, ms);
             }
             Event::Finished { .. } => {
                 self.running += 1;
@@ -187,27 +152,23 @@ impl Race {
 
     /// Milliseconds until the slower one is at its end.
     pub fn length_ms(&self) -> f64 {
-        self.lanes[0].total_ms.max(self.lanes[1].total_ms)
+        self.lanes[0].end().at_ms.max(self.lanes[1].end().at_ms)
     }
 
     /// How many times as fast as plain the speculative answer came.
     pub fn ratio(&self) -> f64 {
-        let [plain, speculative] = self.lanes.each_ref().map(Lane::total_ms);
+        let [plain, speculative] = self.lanes.each_ref().map(|lane| lane.end().at_ms);
         if speculative > 0.0 { plain / speculative } else { 1.0 }
-    }
-
-    /// Whether both say the same, token for token.
-    pub fn same_text(&self) -> bool {
-        self.lanes[0].tokens == self.lanes[1].tokens
     }
 
     /// How it ended, in one line.
     pub fn result(&self) -> String {
-        let text = if self.same_text() { "Same text" } else { "Different texts" };
+        let [plain, speculative] = &self.lanes;
+        let same = plain.tokens == speculative.tokens;
+        let text = if same { "Same text" } else { "Different texts" };
         if self.counts_rounds {
-            let [plain, speculative] = self.lanes.each_ref().map(Lane::rounds);
-            let rounds = if speculative == 1 { "round" } else { "rounds" };
-            return format!("{text}, {speculative} {rounds} instead of {plain}");
+            let rounds = figures::many(speculative.end().rounds, "round");
+            return format!("{text}, {rounds} instead of {}", plain.end().rounds);
         }
         let ratio = self.ratio();
         match Pays::of(ratio) {
@@ -226,25 +187,30 @@ mod tests {
     #[test]
     fn each_lane_plays_at_its_own_times() {
         let mut race = Race::new("auto", false);
-        assert!(race.measuring() && !race.speculates());
+        assert!(race.measuring());
         for lane in 0..2 {
             let ended: Vec<bool> =
                 answer(1, "one two three four five", 8).iter().map(|e| race.take(e)).collect();
             assert_eq!(ended.iter().filter(|ended| **ended).count(), 1, "{lane}");
         }
-        assert!(!race.measuring() && race.same_text());
+        assert!(!race.measuring());
         let [plain, speculative] = &race.lanes;
         assert_eq!(plain, speculative);
         assert_eq!(plain.text_at(0.0), "one");
-        assert_eq!((plain.tokens_at(0.0), plain.rounds_at(0.0)), (1, 0));
+        assert_eq!((plain.at(0.0).tokens, plain.at(0.0).rounds), (1, 0));
         let end = race.length_ms();
         assert_eq!(plain.text_at(end), "one two three four five");
-        assert_eq!(plain.rounds_at(end), plain.rounds());
+        assert_eq!(plain.at(end), plain.end());
         assert!(plain.text_at(end - 0.1).len() < plain.text_at(end).len());
         assert_eq!(race.result(), "Same text, same speed");
-        race.lanes[0].total_ms *= 2.0;
+        let scale = |race: &mut Race, by: f64| {
+            for arrival in &mut race.lanes[0].arrivals {
+                arrival.at_ms *= by;
+            }
+        };
+        scale(&mut race, 2.0);
         assert_eq!(race.result(), "Same text, 2.0× as fast as plain");
-        race.lanes[0].total_ms /= 4.0;
+        scale(&mut race, 0.25);
         race.lanes[0].tokens.pop();
         let result = race.result();
         assert!(result.starts_with("Different texts, 0.5× as fast as plain: no gain"), "{result}");
@@ -256,12 +222,7 @@ mod tests {
         // The second answer takes six times as long per round, in half as many.
         for (rounds, ms) in [(4, 10.0), (2, 60.0)] {
             let events = answer(1, "one two three four five", 8);
-            let Some(Event::Round { round, .. }) =
-                events.iter().find(|event| matches!(event, Event::Round { .. }))
-            else {
-                panic!("no round")
-            };
-            let mut round = round.clone();
+            let Event::Round { mut round, .. } = events[2].clone() else { panic!("no round") };
             round.timing = crate::decode::Timing { verify_ms: ms, ..Default::default() };
             race.take(&events[1]);
             for _ in 0..rounds {
@@ -269,7 +230,7 @@ mod tests {
             }
             race.take(&events[events.len() - 1]);
         }
-        assert_eq!(race.lanes[0].total_ms(), 2.0 * race.lanes[1].total_ms());
+        assert_eq!(race.lanes[0].end().at_ms, 2.0 * race.lanes[1].end().at_ms);
         assert_eq!(race.ratio(), 2.0);
         assert_eq!(race.result(), "Different texts, 2 rounds instead of 4");
     }

@@ -1,14 +1,16 @@
-//! A race: plain and speculative side by side, each with its way to the finish line. Must never
-//! change it.
+//! A race: plain and speculative side by side, each with its way to the finish line; in a box of
+//! the screen, or as text for a terminal without a full screen. Must never change it.
+
+use std::fmt::Write as _;
 
 use ratatui::Frame;
-use ratatui::buffer::Buffer;
+use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
+use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-use super::{Lane, Race};
+use super::Race;
 use crate::printable::printable;
 use crate::tui::draw::areas::Areas;
 use crate::tui::draw::figures;
@@ -16,7 +18,7 @@ use crate::tui::draw::frames::{Edges, boxed};
 use crate::tui::draw::rows::{cut, ends, wrapped};
 use crate::tui::meters::payoff;
 use crate::tui::state::ScreenState;
-use crate::tui::theme::Styles;
+use crate::tui::theme::{self, Styles, ThemeName};
 
 /// Columns between the two.
 const GAP: u16 = 3;
@@ -38,107 +40,137 @@ pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, st
 }
 
 /// Draws it into `area` as it is `ms` after both began to play.
-pub(crate) fn draw_lanes(buffer: &mut Buffer, area: Rect, race: &Race, ms: f64, styles: &Styles) {
+fn draw_lanes(buffer: &mut Buffer, area: Rect, race: &Race, ms: f64, styles: &Styles) {
     if area.height < 4 || area.width < 20 {
         return;
     }
     let width = (area.width - GAP) / 2;
-    let lanes = Rect { height: area.height - 2, ..area };
-    let titles = ["plain".to_string(), format!("speculative · {}", race.strategy)];
-    for (at, (lane, title)) in race.lanes.iter().zip(titles).enumerate() {
+    for at in 0..race.lanes.len() {
         let x = area.x + at as u16 * (width + GAP);
-        // While it is timed, what came so far is shown as it comes.
-        let ms = if race.measuring() { lane.total_ms() } else { ms };
-        let title = if race.is_running(at) { format!("timing {title} …") } else { title };
-        // The length of the first answer is not known yet.
-        let all = match (race.measuring(), at) {
-            (true, 0) => None,
-            (true, _) => Some(race.lanes[0].tokens()),
-            (false, _) => Some(lane.tokens()),
-        };
-        let there = !race.measuring() && ms >= lane.total_ms();
-        let counts_rounds = race.counts_rounds;
-        let shown = ShownLane { lane, title, all, there, counts_rounds, ms };
-        let area = Rect { x, width, ..lanes };
-        put(buffer, area, shown.rows(area, styles));
+        let area = Rect { x, width, height: area.height - 2, ..area };
+        for (line, row) in lane_rows(race, at, ms, area, styles).into_iter().zip(area.rows()) {
+            line.render(row, buffer);
+        }
     }
     let (words, style) = outcome(race, ms, styles);
     let foot = Rect { y: area.bottom() - 1, height: 1, ..area };
-    put(buffer, foot, vec![cut(Line::styled(words, style), usize::from(area.width))]);
-}
-
-fn put(buffer: &mut Buffer, area: Rect, rows: Vec<Line<'_>>) {
-    for (line, row) in rows.into_iter().zip(area.rows()) {
-        line.render(row, buffer);
-    }
+    cut(Line::styled(words, style), usize::from(area.width)).render(foot, buffer);
 }
 
 fn outcome(race: &Race, ms: f64, styles: &Styles) -> (String, Style) {
-    if race.measuring() {
-        let words = "timing both answers, one after the other, with the same seed";
-        return (words.to_string(), styles.dim);
-    }
-    if ms < race.length_ms() {
-        let words = match race.counts_rounds {
-            true => "replay: one pace for both, the number of rounds counts",
-            false => "replay: each answer at the pace that was measured",
-        };
-        return (words.to_string(), styles.dim);
-    }
-    (race.result(), payoff::of(race.ratio(), styles).add_modifier(Modifier::BOLD))
+    let words = if race.measuring() {
+        "timing both answers, one after the other, with the same seed"
+    } else if ms >= race.length_ms() {
+        let style = payoff::of(race.ratio(), styles).add_modifier(Modifier::BOLD);
+        return (race.result(), style);
+    } else if race.counts_rounds {
+        "replay: one pace for both, the number of rounds counts"
+    } else {
+        "replay: each answer at the pace that was measured"
+    };
+    (words.to_string(), styles.dim)
 }
 
-/// A lane as it is shown.
-struct ShownLane<'a> {
-    lane: &'a Lane,
-    title: String,
-    /// The tokens that it will have; `None` if that is not known.
-    all: Option<usize>,
-    /// Whether it has arrived.
-    there: bool,
-    /// Whether rounds are compared instead of times.
-    counts_rounds: bool,
-    /// Milliseconds after the first token.
-    ms: f64,
+/// The rows of lane `at`: its title, its way to the finish line, its counts and its text.
+fn lane_rows(race: &Race, at: usize, ms: f64, area: Rect, styles: &Styles) -> Vec<Line<'static>> {
+    let lane = &race.lanes[at];
+    let end = lane.end();
+    // While it is timed, what came so far is shown as it comes.
+    let ms = if race.measuring() { end.at_ms } else { ms };
+    let title = match at {
+        0 => "plain".to_string(),
+        _ => format!("speculative · {}", race.strategy),
+    };
+    let title = if race.running == at { format!("timing {title} …") } else { title };
+    // The tokens that it will have: the length of the first answer is not known yet.
+    let all = match (race.measuring(), at) {
+        (true, 0) => None,
+        (true, _) => Some(race.lanes[0].end().tokens),
+        (false, _) => Some(end.tokens),
+    };
+    let arrived = !race.measuring() && ms >= end.at_ms;
+    let now = lane.at(ms);
+    let share = all.map_or(0.0, |all| now.tokens as f64 / all.max(1) as f64);
+    let bar = figures::bar(share, usize::from(area.width).saturating_sub(2));
+    let way = if arrived { styles.accepted } else { styles.accent };
+    let finish = if arrived { styles.accepted } else { styles.strong };
+    let time = if race.counts_rounds { String::new() } else { figures::time(ms.min(end.at_ms)) };
+    let time = Line::styled(time, if arrived { styles.strong } else { styles.text });
+    let counts = Line::styled(figures::tokens_in(now.tokens, now.rounds), styles.dim);
+    let mut rows = vec![
+        Line::styled(title, styles.strong),
+        Line::from_iter([
+            Span::styled(bar, way.remove_modifier(Modifier::BOLD)),
+            Span::styled("┃", finish),
+        ]),
+        ends(counts, time, area.width),
+        Line::default(),
+    ];
+    let said = wrapped(&printable(lane.text_at(ms)), area.width, styles.text);
+    let room = usize::from(area.height).saturating_sub(rows.len());
+    let skip = said.len().saturating_sub(room);
+    rows.extend(said.into_iter().skip(skip));
+    rows
 }
 
-impl ShownLane<'_> {
-    fn rows(self, Rect { width, height, .. }: Rect, styles: &Styles) -> Vec<Line<'static>> {
-        let Self { lane, title, all, there, counts_rounds, ms } = self;
-        let tokens = lane.tokens_at(ms);
-        let share = all.map_or(0.0, |all| tokens as f64 / all.max(1) as f64);
-        let columns = usize::from(width).saturating_sub(2);
-        let bar = figures::bar(share, columns);
-        let style = if there { styles.accepted } else { styles.accent };
-        let time = match counts_rounds {
-            true => String::new(),
-            false => figures::time(ms.min(lane.total_ms())),
-        };
-        let counts = format!(
-            "{} in {}",
-            figures::many(tokens, "token"),
-            figures::many(lane.rounds_at(ms), "round")
-        );
-        let counts = Line::styled(counts, styles.dim);
-        let mut rows = vec![
-            Line::styled(title, styles.strong),
-            Line::from_iter([
-                Span::styled(bar, style.remove_modifier(Modifier::BOLD)),
-                // The finish line.
-                Span::styled("┃", if there { styles.accepted } else { styles.strong }),
-            ]),
-            ends(
-                counts,
-                Line::styled(time, if there { styles.strong } else { styles.text }),
-                width,
-            ),
-            Line::default(),
-        ];
-        let text = printable(lane.text_at(ms)).into_owned();
-        let said = wrapped(&text, width, styles.text);
-        let room = usize::from(height).saturating_sub(rows.len());
-        let skip = said.len().saturating_sub(room);
-        rows.extend(said.into_iter().skip(skip));
-        rows
+/// The race `ms` after both began to play, in `height` lines of `width` columns at most, each
+/// ended by a line feed; with colours or without, as the terminal shows them.
+pub fn race_frame(race: &Race, ms: f64, width: u16, height: u16, colours: bool) -> String {
+    let area = Rect::new(0, 0, width, height);
+    let mut buffer = Buffer::empty(area);
+    let name = if colours { ThemeName::Dark } else { ThemeName::Mono };
+    draw_lanes(&mut buffer, area, race, ms, &theme::styles(name));
+    if !colours {
+        theme::strip_colours(&mut buffer);
+    }
+    let mut text = String::new();
+    for row in buffer.content.chunks(usize::from(width.max(1))) {
+        let end = row.iter().rposition(|cell| cell.symbol() != " ").map_or(0, |last| last + 1);
+        let mut style = String::new();
+        for cell in &row[..end] {
+            let wanted = sgr(cell);
+            if wanted != style {
+                let _ = write!(text, "\x1b[0m{wanted}");
+                style = wanted;
+            }
+            text.push_str(cell.symbol());
+        }
+        // Whatever a longer row of the frame before has left there.
+        text.push_str(if style.is_empty() { "\x1b[K\n" } else { "\x1b[0m\x1b[K\n" });
+    }
+    text
+}
+
+fn sgr(cell: &Cell) -> String {
+    let marks = [(Modifier::BOLD, "1"), (Modifier::DIM, "2"), (Modifier::UNDERLINED, "4")];
+    let marks = marks.into_iter().filter(|(modifier, _)| cell.modifier.contains(*modifier));
+    let mut codes: Vec<String> = marks.map(|(_, code)| code.to_string()).collect();
+    if let Color::Indexed(index) = cell.fg {
+        codes.push(format!("38;5;{index}"));
+    }
+    if codes.is_empty() { String::new() } else { format!("\x1b[{}m", codes.join(";")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tui::tests::answer;
+
+    #[test]
+    fn a_frame_is_as_high_as_asked_and_ends_with_the_result() {
+        let mut race = Race::new("auto", false);
+        let events = answer(1, "one two three four five", 8);
+        for event in events.iter().chain(&events) {
+            race.take(event);
+        }
+        for colours in [true, false] {
+            let frame = race_frame(&race, race.length_ms(), 80, 12, colours);
+            assert_eq!(frame.lines().count(), 12);
+            assert_eq!(frame.contains("38;5;"), colours);
+            assert_eq!(frame.matches("one two three four five").count(), 2, "{frame}");
+            assert!(frame.contains("Same text, same speed"), "{frame}");
+            let early = race_frame(&race, 0.0, 80, 12, colours);
+            assert!(!early.contains("two") && !early.contains("Same text"), "{early}");
+        }
     }
 }
