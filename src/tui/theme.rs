@@ -9,77 +9,17 @@ use ratatui::style::{Color, Modifier, Style};
 
 pub use crate::settings::ThemeName;
 
-/// The name in settings and commands.
-pub fn name(theme: ThemeName) -> &'static str {
+/// The theme after this, and its name in settings and commands.
+pub fn next(theme: ThemeName) -> (ThemeName, &'static str) {
     match theme {
-        ThemeName::Dark => "dark",
-        ThemeName::Light => "light",
-        ThemeName::Mono => "mono",
+        ThemeName::Dark => (ThemeName::Light, "light"),
+        ThemeName::Light => (ThemeName::Mono, "mono"),
+        ThemeName::Mono => (ThemeName::Dark, "dark"),
     }
 }
-
-/// The one after this.
-pub fn next(theme: ThemeName) -> ThemeName {
-    match theme {
-        ThemeName::Dark => ThemeName::Light,
-        ThemeName::Light => ThemeName::Mono,
-        ThemeName::Mono => ThemeName::Dark,
-    }
-}
-
-pub fn styles(theme: ThemeName) -> Styles {
-    match theme {
-        ThemeName::Dark => Styles::coloured(&DARK),
-        ThemeName::Light => Styles::coloured(&LIGHT),
-        ThemeName::Mono => Styles::mono(),
-    }
-}
-
-/// Colours of the 256-colour table, which all current terminals have.
-struct Palette {
-    dim: u8,
-    faint: u8,
-    accent: u8,
-    accepted: u8,
-    target: u8,
-    warning: u8,
-    error: u8,
-    keyword: u8,
-    literal: u8,
-    selection: u8,
-    lit: u8,
-}
-
-const DARK: Palette = Palette {
-    dim: 246,
-    faint: 240,
-    accent: 111,
-    accepted: 115,
-    target: 223,
-    warning: 215,
-    error: 210,
-    keyword: 147,
-    literal: 151,
-    selection: 237,
-    lit: 24,
-};
-
-const LIGHT: Palette = Palette {
-    dim: 242,
-    faint: 249,
-    accent: 25,
-    accepted: 29,
-    target: 130,
-    warning: 130,
-    error: 160,
-    keyword: 55,
-    literal: 28,
-    selection: 254,
-    lit: 153,
-};
 
 /// The styles of the screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Styles {
     /// Running text.
     pub text: Style,
@@ -111,52 +51,42 @@ pub struct Styles {
     pub literal: Style,
 }
 
-impl Styles {
-    fn coloured(palette: &Palette) -> Self {
-        let fg = |index| Style::new().fg(Color::Indexed(index));
-        Self {
-            text: Style::new(),
-            strong: Style::new().add_modifier(Modifier::BOLD),
-            dim: fg(palette.dim),
-            faint: fg(palette.faint),
-            accent: fg(palette.accent),
-            accepted: fg(palette.accepted),
-            target: fg(palette.target),
-            rejected: fg(palette.dim),
-            warning: fg(palette.warning),
-            error: fg(palette.error),
-            selected: Style::new().bg(Color::Indexed(palette.selection)),
-            lit: Style::new().bg(Color::Indexed(palette.lit)).add_modifier(Modifier::BOLD),
-            keyword: fg(palette.keyword),
-            literal: fg(palette.literal),
-        }
+/// The styles of a theme, by colours of the 256-colour table, which all current terminals have.
+pub fn styles(theme: ThemeName) -> Styles {
+    use ThemeName::{Dark, Light, Mono};
+    let painted = |paint: fn(Style, Color) -> Style, dark, light, mono| match theme {
+        Dark => paint(Style::new(), Color::Indexed(dark)),
+        Light => paint(Style::new(), Color::Indexed(light)),
+        Mono => Style::new().add_modifier(mono),
+    };
+    let fg = |dark, light, mono| painted(Style::fg, dark, light, mono);
+    let bg = |dark, light, mono| painted(Style::bg, dark, light, mono);
+    let none = Modifier::empty();
+    let bold = Modifier::BOLD;
+    let dim = Modifier::DIM;
+    let reversed = Modifier::REVERSED;
+    Styles {
+        text: Style::new(),
+        strong: Style::new().add_modifier(bold),
+        dim: fg(246, 242, dim),
+        faint: fg(240, 249, dim),
+        accent: fg(111, 25, bold),
+        accepted: fg(115, 29, bold),
+        target: fg(223, 130, none),
+        rejected: fg(246, 242, dim),
+        warning: fg(215, 130, bold),
+        error: fg(210, 160, bold),
+        selected: bg(237, 254, reversed),
+        lit: bg(24, 153, reversed).add_modifier(bold),
+        keyword: fg(147, 55, bold),
+        literal: fg(151, 28, none),
     }
+}
 
+impl Styles {
     /// Accepted tokens in running text: bold is left to the text's own emphasis.
     pub fn accepted_text(&self) -> Style {
         self.accepted.remove_modifier(Modifier::BOLD).add_modifier(Modifier::UNDERLINED)
-    }
-
-    fn mono() -> Self {
-        let style = Style::new();
-        let dim = style.add_modifier(Modifier::DIM);
-        let bold = style.add_modifier(Modifier::BOLD);
-        Self {
-            text: style,
-            strong: bold,
-            dim,
-            faint: dim,
-            accent: bold,
-            accepted: bold,
-            target: style,
-            rejected: dim,
-            warning: bold,
-            error: bold,
-            selected: style.add_modifier(Modifier::REVERSED),
-            lit: style.add_modifier(Modifier::REVERSED | Modifier::BOLD),
-            keyword: bold,
-            literal: style,
-        }
     }
 }
 

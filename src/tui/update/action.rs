@@ -86,8 +86,9 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) {
             }
         }
         Action::Theme => {
-            state.display.theme = theme::next(state.display.theme);
-            state.say(format!("Theme: {}", theme::name(state.display.theme)));
+            let (theme, name) = theme::next(state.display.theme);
+            state.display.theme = theme;
+            state.say(format!("Theme: {name}"));
         }
         Action::Redraw => state.emit(Effect::Redraw),
         Action::Suspend => state.emit(Effect::Suspend),
@@ -110,7 +111,7 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) {
         },
         Action::Scroll(rows) => state.chat.scroll(i64::from(rows)),
         Action::Page(down) => state.chat.page(down),
-        Action::Top => state.chat.show_top(),
+        Action::Top => state.chat.go_to(0),
         Action::Follow => state.chat.follow(),
         Action::Adjust(dial, steps) => adjust(state, dial, steps),
         Action::PanelRow(by) => match state.display.focus {
