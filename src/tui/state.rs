@@ -12,7 +12,7 @@ use super::input::Input;
 use super::meters::{AnswerMeters, Meters, Speedup};
 use super::models::{ModelState, Phase};
 use super::overlays::{Overlay, Overlays};
-use super::toasts::{Toasts, Tone};
+use super::toasts::{Ends, Toasts, Tone};
 use super::tree::Rounds;
 use crate::decode::Round;
 use crate::plan::Setting;
@@ -91,7 +91,7 @@ impl ScreenState {
             chat: Chat::new(config.system),
             input: Input::default(),
             tree: Rounds::default(),
-            meters: Meters::new(config.gpu),
+            meters: Meters { gpu: config.gpu, ..Meters::default() },
             controls: ControlsPanel {
                 begun: config.controls.sampler,
                 worker: config.controls,
@@ -205,22 +205,22 @@ impl ScreenState {
 
     /// Says in passing what was done.
     pub(crate) fn say(&mut self, text: impl AsRef<str>) {
-        self.toasts.say(text.as_ref(), Tone::Done, self.now);
+        self.toasts.say(text.as_ref(), Tone::Done, Ends::Sent, self.now);
     }
 
     /// Says in passing why something was not done, though nothing is wrong.
     pub(crate) fn refuse(&mut self, text: impl AsRef<str>) {
-        self.toasts.say(text.as_ref(), Tone::Told, self.now);
+        self.toasts.say(text.as_ref(), Tone::Told, Ends::Sent, self.now);
     }
 
     /// The same, if the answer under way keeps it from being done.
     pub(crate) fn refuse_while_answering(&mut self, text: impl AsRef<str>) {
-        self.toasts.say_of_answer(text.as_ref(), Tone::Told, self.now);
+        self.toasts.say(text.as_ref(), Tone::Told, Ends::Answered, self.now);
     }
 
     /// Says in passing that something went wrong.
     pub(crate) fn complain(&mut self, text: impl AsRef<str>) {
-        self.toasts.say(text.as_ref(), Tone::Wrong, self.now);
+        self.toasts.say(text.as_ref(), Tone::Wrong, Ends::Sent, self.now);
     }
 
     /// Shows a failure in a box.

@@ -14,7 +14,7 @@ pub(crate) const STILL_LOADING: &str = "The model is still loading";
 /// Asks for an answer to the conversation as it stands; the chat already holds its empty answer.
 pub(crate) fn ask(state: &mut ScreenState) {
     state.leaving.anyway = false;
-    state.chat.goes_on = state.chat.is_going_on();
+    state.chat.goes_on = state.chat.went_on_at.is_some();
     state.begin_answer();
     begin_first_answer(state);
     state.generate(Job {
@@ -111,12 +111,10 @@ pub(crate) fn stop(state: &mut ScreenState) {
     state.controls.worker.paused = false;
     state.models.phase = Phase::Idle;
     state.chat.summarising = None;
-    if let Some((answer, part)) =
-        state.chat.open_answer().zip(state.meters.answer.summary.as_deref())
-    {
-        answer.count(part);
+    if let Some(answer) = state.chat.open_answer() {
+        answer.count(&state.meters.answer.summary);
     }
-    state.chat.close(AnswerOutcome::Stopped);
+    state.chat.close(AnswerOutcome::STOPPED);
     state.chat.remember();
     state.restore_answer();
     end_first_answer(state);
@@ -154,8 +152,9 @@ pub(crate) fn go_on(state: &mut ScreenState) {
 /// Returns a question that got no token to the input, so that it can be edited and sent again.
 pub(crate) fn take_back(state: &mut ScreenState) {
     if state.input.is_empty()
-        && let Some(question) = state.chat.take_question()
+        && state.chat.is_unanswered()
+        && let Some(question) = state.chat.turns.pop()
     {
-        state.input.take_back(&[question]);
+        state.input.take_back(&[question.text]);
     }
 }

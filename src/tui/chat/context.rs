@@ -17,11 +17,6 @@ pub struct ContextUsage {
 }
 
 impl ContextUsage {
-    /// Whether so little is left that it is time to say so: from 80 % on.
-    pub fn is_short(self) -> bool {
-        self.used * 5 >= self.holds * 4
-    }
-
     /// Whether nothing is left.
     pub fn is_full(self) -> bool {
         self.used >= self.holds
@@ -40,10 +35,11 @@ impl ContextUsage {
     /// How full it is and the ways out, in `width` columns; `None` while there is room, and where
     /// not even the shortest words fit.
     pub fn warning(self, width: usize) -> Option<String> {
-        if !self.is_short() {
+        let Self { used, holds, .. } = self;
+        // From 80 % on so little is left that it is time to say so.
+        if used * 5 < holds * 4 {
             return None;
         }
-        let Self { used, holds, .. } = self;
         let full = if self.is_full() {
             "context full".to_string()
         } else {
@@ -69,49 +65,50 @@ impl ContextUsage {
     /// What to do about a prompt that does not fit: a message, or an answer that `key` was to go
     /// on with.
     pub fn refusal(self, key: Option<String>) -> String {
-        let Self { used, holds, most, alone } = self;
-        let grow = if !self.can_grow() {
-            format!("This model has room for {holds} tokens at most.")
-        } else if most == 0 {
-            "Or start with a larger --context N and bring this conversation back with /load."
-                .to_string()
-        } else {
-            format!(
-                "Or start with --context N, up to {most} tokens with this model, and bring this \
-                 conversation back with /load."
-            )
+        let Self { used, holds, most, .. } = self;
+        let back = "and bring this conversation back with /load.";
+        let grow = match most {
+            _ if !self.can_grow() => format!("This model has room for {holds} tokens at most."),
+            0 => format!("Or start with a larger --context N {back}"),
+            _ => format!("Or start with --context N, up to {most} tokens with this model, {back}"),
         };
-        let alone = if self.never_fits() { alone } else { None };
-        let what = match (alone, &key) {
-            (Some(alone), None) => format!(
-                "This message alone has {alone} tokens, and the context holds {holds}: it would \
-                 not fit even if everything before it were forgotten. Nothing is lost: the message \
-                 is back in the input box."
+        let new = "/new starts a new conversation; this one stays saved.";
+        let returned = "Nothing is lost: the message is back in the input box.";
+        let alone = if self.never_fits() { self.alone } else { None };
+        let (what, room) = match (alone, key) {
+            (Some(alone), None) => (
+                format!(
+                    "This message alone has {alone} tokens, and the context holds {holds}: it \
+                     would not fit even if everything before it were forgotten. {returned}"
+                ),
+                "Shorten it, or send it in parts.".to_string(),
             ),
-            (Some(alone), Some(_)) => format!(
-                "The last question and its answer alone have {alone} tokens, and the context \
-                 holds {holds}: there is no room to continue. Nothing is lost."
+            (Some(alone), Some(_)) => (
+                format!(
+                    "The last question and its answer alone have {alone} tokens, and the context \
+                     holds {holds}: there is no room to continue. Nothing is lost."
+                ),
+                new.to_string(),
             ),
-            (None, None) => format!(
-                "With this message the conversation has {used} tokens, and the context holds \
-                 {holds}. Nothing is lost: the message is back in the input box."
-            ),
-            (None, Some(_)) => format!(
-                "The conversation has {used} tokens, and the context holds {holds}: the answer \
-                 has no room to continue. Nothing is lost."
-            ),
-        };
-        let room = match (alone, key) {
-            (Some(_), None) => "Shorten it, or send it in parts.".to_string(),
-            (Some(_), Some(_)) => {
-                "/new starts a new conversation; this one stays saved.".to_string()
+            (None, key) => {
+                let what = match key {
+                    None => format!(
+                        "With this message the conversation has {used} tokens, and the context \
+                         holds {holds}. {returned}"
+                    ),
+                    Some(_) => format!(
+                        "The conversation has {used} tokens, and the context holds {holds}: the \
+                         answer has no room to continue. Nothing is lost."
+                    ),
+                };
+                let again =
+                    key.map_or("send it again".to_string(), |key| format!("press {key} again"));
+                let room = format!(
+                    "To make room, drop the oldest exchanges with /when-full forget (or \
+                     summarise), then {again}.\n{new}"
+                );
+                (what, room)
             }
-            (None, key) => format!(
-                "To make room, drop the oldest exchanges with /when-full forget (or summarise), \
-                 then {}.\n\
-                 /new starts a new conversation; this one stays saved.",
-                key.map_or_else(|| "send it again".to_string(), |key| format!("press {key} again"))
-            ),
         };
         format!("{what}\n\n{room}\n{grow}")
     }
@@ -136,41 +133,53 @@ mod tests {
     }
 
     #[test]
-    fn the_warning_begins_at_80_percent_and_names_the_remedies() {
+    fn the_warning_begins_at_80_percent_and_names_the_remedies_that_fit() {
         assert_eq!(context(799).warning(200), None);
-        let near = context(800).warning(200).unwrap();
-        assert!(near.starts_with("context 80% full, 800 of 1000 tokens"), "{near}");
-        assert!(context(999).warning(200).unwrap().starts_with("context 99% full"));
-        let full = context(1001).warning(200).unwrap();
-        assert!(full.starts_with("context full, 1000 of 1000 tokens"), "{full}");
-        for words in [near, full, context(999).warning(60).unwrap(), context(1000).refusal(None)] {
+        for (used, width, begin) in [
+            (800, 200, "context 80% full, 800 of 1000 tokens"),
+            (999, 60, "context 99% full"),
+            (1001, 200, "context full, 1000 of 1000 tokens"),
+        ] {
+            let words = context(used).warning(width).unwrap();
+            assert!(words.starts_with(begin), "{words}");
             for way in ["/new", "/when-full", "--context"] {
                 assert!(words.contains(way), "{words}");
             }
         }
-    }
-
-    #[test]
-    fn a_message_that_never_fits_is_told_with_its_own_tokens() {
-        let large = ContextUsage { alone: Some(1200), ..context(1500) };
-        let words = large.refusal(None);
-        assert!(large.never_fits() && words.contains("1200") && words.contains("in parts"));
-        assert!(!words.contains("1500") && !words.contains("/new"), "{words}");
-        for alone in [None, Some(1000)] {
-            let fits = ContextUsage { alone, ..context(1500) };
-            assert!(!fits.never_fits() && fits.refusal(None).contains("1500"), "{alone:?}");
+        for width in 0..200 {
+            let words = context(900).warning(width);
+            assert!(words.is_none_or(|words| words.chars().count() <= width));
         }
+        assert_eq!(context(900).warning(20).as_deref(), Some("context 90% full"));
+        assert_eq!(context(900).warning(5), None);
     }
 
     #[test]
-    fn an_answer_that_cannot_go_on_is_no_message_that_came_back() {
-        for alone in [None, Some(1200)] {
-            let full = ContextUsage { alone, ..context(1500) };
-            let words = full.refusal(Some("Enter".to_string()));
-            assert!(words.contains("to continue") && !words.contains("input box"), "{words}");
-            assert!(words.contains("--context") && words.contains("/new"), "{words}");
-            // Nothing that is forgotten would help the second.
-            assert_eq!(words.contains("/when-full") && words.contains("Enter"), alone.is_none());
+    fn a_refusal_has_the_figures_and_the_remedies_of_its_case() {
+        let with = |most, alone, used| ContextUsage { most, alone, ..context(used) };
+        let key = || Some("Enter".to_string());
+        for (context, key, has, lacks) in [
+            (
+                context(1500),
+                None,
+                &["1500", "input box", "/when-full", "/new", "--context"][..],
+                &[][..],
+            ),
+            (with(4000, Some(1000), 1500), None, &["1500"], &["1000 tokens,"]),
+            // Nothing that is forgotten would help.
+            (with(4000, Some(1200), 1500), None, &["1200", "in parts"], &["1500", "/new"]),
+            (
+                with(4000, Some(1200), 1500),
+                key(),
+                &["to continue", "/new"],
+                &["/when-full", "input box"],
+            ),
+            (context(1500), key(), &["to continue", "/when-full", "Enter"], &["input box"]),
+            (with(1000, None, 1000), None, &["1000 tokens at most"], &["--context"]),
+        ] {
+            let words = context.refusal(key);
+            assert!(has.iter().all(|part| words.contains(part)), "{words}");
+            assert!(!lacks.iter().any(|part| words.contains(part)), "{words}");
         }
     }
 
@@ -181,17 +190,5 @@ mod tests {
             let words = most.warning(width).unwrap();
             assert!(!words.contains("--context") && words.chars().count() <= width, "{words}");
         }
-        assert!(most.refusal(None).contains("1000 tokens at most"));
-    }
-
-    #[test]
-    fn a_narrow_screen_gets_fewer_words() {
-        for width in 0..200 {
-            if let Some(words) = context(900).warning(width) {
-                assert!(words.chars().count() <= width);
-            }
-        }
-        assert_eq!(context(900).warning(20).as_deref(), Some("context 90% full"));
-        assert_eq!(context(900).warning(5), None);
     }
 }

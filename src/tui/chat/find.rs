@@ -8,9 +8,9 @@ pub struct Find {
     /// In lower case.
     words: String,
     /// Whether the next frame goes to the match before the one shown.
-    goes: bool,
+    pub goes: bool,
     /// The row that was gone to.
-    at: Option<usize>,
+    pub at: Option<usize>,
     /// How many rows have the words, as last counted.
     pub found: usize,
 }
@@ -19,11 +19,6 @@ impl Find {
     /// For these words, from the end.
     pub fn new(words: &str) -> Self {
         Self { words: words.to_lowercase(), goes: true, at: None, found: 0 }
-    }
-
-    /// Whether a row has the words.
-    pub fn is_in(&self, row: &str) -> bool {
-        row.to_lowercase().contains(&self.words)
     }
 
     /// Where a row has the words, in bytes of it.
@@ -42,21 +37,6 @@ impl Find {
             last + row[last..].chars().next().map_or(0, char::len_utf8)
         };
         words.map(|(at, found)| from[at]..ends(at + found.len())).collect()
-    }
-
-    /// Whether this is the row that was gone to.
-    pub fn is_at(&self, row: usize) -> bool {
-        self.at == Some(row)
-    }
-
-    /// The next frame goes one match up.
-    pub fn next(&mut self) {
-        self.goes = true;
-    }
-
-    /// Whether a frame is to go to a match.
-    pub fn goes(&self) -> bool {
-        self.goes
     }
 
     /// The row to go to of those that have the words, ascending, and its number among them, from 1:
@@ -78,11 +58,10 @@ mod tests {
     #[test]
     fn matches_are_gone_to_from_the_end_and_round() {
         let mut find = Find::new("FOX");
-        assert!(find.is_in("a Fox ran") && !find.is_in("a cat"));
         let rows = [3, 8, 20];
         let order: Vec<_> = (0..4).map(|_| find.go(&rows)).collect();
         assert_eq!(order, [(20, 3), (8, 2), (3, 1), (20, 3)].map(Some));
-        assert!(find.is_at(20) && !find.is_at(8));
+        assert_eq!(find.at, Some(20));
         assert_eq!((find.go(&[]), find.found), (None, 0));
     }
 

@@ -2,12 +2,11 @@
 //! next. Broken between two of these where one row is too narrow. Must never know the answer's
 //! text.
 
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
-use super::{AnswerOutcome, AnswerTotals, Turn, finish_words};
-use crate::chat::Role;
-use crate::decode::Finish;
+use super::{AnswerOutcome, Turn};
+use crate::chat::{Cut, Role};
 use crate::tui::actions::Action;
 use crate::tui::draw::figures;
 use crate::tui::keymap::Keymap;
@@ -31,16 +30,12 @@ pub(crate) fn rows(
     keys: &Keymap,
     styles: &Styles,
 ) -> Vec<Line<'static>> {
-    let style = match turn.outcome {
-        Some(AnswerOutcome::Failed) => styles.error,
-        _ => styles.dim,
-    };
+    let failed = turn.outcome == Some(AnswerOutcome::Failed);
+    let style = if failed { styles.error } else { styles.dim };
     let unanswered = last.is_some() && turn.role == Role::User;
+    let words = if unanswered { vec!["no answer yet".to_string()] } else { words(turn) };
     let mut parts: Vec<Vec<Span<'static>>> =
-        if unanswered { vec!["no answer yet".to_string()] } else { words(turn) }
-            .into_iter()
-            .map(|words| vec![Span::styled(words, style)])
-            .collect();
+        words.into_iter().map(|words| vec![Span::styled(words, style)]).collect();
     if parts.is_empty() {
         return Vec::new();
     }
@@ -54,26 +49,15 @@ pub(crate) fn rows(
         parts.push(vec![Span::styled(format!("version {version} of {versions}"), style)]);
     }
     if last == Some(true) && (unanswered || turn.goes_on()) {
-        let full = matches!(&turn.outcome, Some(AnswerOutcome::Finished(summary))
-            if summary.finish == Some(Finish::ContextFull));
-        let does = match (unanswered, full) {
-            (true, _) => "answers it",
+        let does = match turn.outcome {
+            _ if unanswered => "answers it",
             // It may need room first, or say that there is none.
-            (_, true) => "shows how to continue",
-            (_, false) => "continues",
+            Some(AnswerOutcome::Ended(Some(Cut::ContextFull))) => "shows how to continue",
+            _ => "continues",
         };
         let words = format!("{} {does}", keys.name(Action::Send));
         parts.push(vec![Span::styled(words, styles.accent)]);
     }
-    broken(parts, width, style, styles)
-}
-
-fn broken(
-    parts: Vec<Vec<Span<'static>>>,
-    width: usize,
-    style: Style,
-    styles: &Styles,
-) -> Vec<Line<'static>> {
     let mut rows: Vec<Line<'static>> = Vec::new();
     for part in parts {
         let needs: usize = BETWEEN.chars().count() + part.iter().map(Span::width).sum::<usize>();
@@ -95,40 +79,40 @@ fn broken(
 
 /// What the outcome says.
 fn words(turn: &Turn) -> Vec<String> {
+    let Some(outcome) = turn.outcome else { return Vec::new() };
     if turn.role != Role::Assistant {
         return Vec::new();
     }
-    match &turn.outcome {
-        Some(AnswerOutcome::Finished(summary)) => {
-            let all = turn.totals.unwrap_or_else(|| AnswerTotals::default().with(summary));
-            let mut words = vec![match all.rounds {
-                0 => count(all.tokens),
-                rounds => format!("{} in {}", count(all.tokens), figures::many(rounds, "round")),
-            }];
-            if turn.counts_rounds && all.plain_rounds() > all.rounds {
-                words[0].push_str(&format!(" instead of {}", all.plain_rounds()));
+    let all = turn.totals.unwrap_or_default();
+    let since = if all.lacks_beginning { SINCE } else { "" };
+    match outcome {
+        AnswerOutcome::STOPPED => {
+            vec![format!("{}{since}", figures::many(all.tokens, "token")), "stopped".to_string()]
+        }
+        AnswerOutcome::Ended(cut) => {
+            let mut counts = match all.rounds {
+                0 => figures::many(all.tokens, "token"),
+                rounds => figures::tokens_in(all.tokens, rounds),
+            };
+            if turn.counts_rounds && all.decoded > all.rounds {
+                counts.push_str(&format!(" instead of {}", all.decoded));
             }
-            if all.lacks_beginning {
-                words[0].push_str(SINCE);
+            let mut words = vec![counts + since];
+            match cut {
+                Some(Cut::Limit(most)) => {
+                    words.push(format!("stopped at the limit of {most} tokens"));
+                }
+                Some(Cut::ContextFull) => words.push("context full".to_string()),
+                Some(Cut::Stopped) | None => {}
             }
-            words.extend(finish_words(summary));
             if all.rounds > 0 && !turn.counts_rounds {
                 words.push(format!("{} tok/s", figures::rate(all.tokens_per_second())));
             }
             words
         }
-        Some(AnswerOutcome::Stopped) => {
-            let all = turn.totals.unwrap_or_default();
-            let since = if all.lacks_beginning { SINCE } else { "" };
-            vec![format!("{}{since}", count(all.tokens)), "stopped".to_string()]
-        }
-        Some(AnswerOutcome::Failed) => vec!["failed".to_string()],
-        Some(AnswerOutcome::Interrupted) => vec!["interrupted".to_string()],
-        Some(AnswerOutcome::Loaded) if turn.versions.place().1 > 1 => vec!["saved".to_string()],
-        Some(AnswerOutcome::Loaded) | None => Vec::new(),
+        AnswerOutcome::Failed => vec!["failed".to_string()],
+        AnswerOutcome::Interrupted => vec!["interrupted".to_string()],
+        AnswerOutcome::Loaded if turn.versions.place().1 > 1 => vec!["saved".to_string()],
+        AnswerOutcome::Loaded => Vec::new(),
     }
-}
-
-fn count(tokens: usize) -> String {
-    figures::many(tokens, "token")
 }

@@ -8,10 +8,7 @@ mod footer;
 pub(crate) mod full;
 pub(crate) mod pointer;
 mod selection;
-mod thought;
-mod totals;
 mod turn;
-mod versions;
 pub(crate) mod view;
 mod welcome;
 
@@ -23,11 +20,8 @@ use crate::decode::Committed;
 pub use context::ContextUsage;
 pub use find::Find;
 pub use full::{CHOICES, Summarising};
-pub use selection::{SeenRows, Selection, TurnPart, byte_at, first_byte, selected_text};
-pub use thought::Thought;
-pub use totals::AnswerTotals;
-pub use turn::{AnswerOutcome, Turn, finish_words};
-pub use versions::OtherVersions;
+pub use selection::{SeenRows, Selection, TurnPart};
+pub use turn::{AnswerOutcome, OtherVersions, Thought, Turn};
 
 /// The conversation.
 #[derive(Clone, Debug, Default)]
@@ -82,11 +76,6 @@ impl Chat {
         &self.turns
     }
 
-    /// The turns, to be laid out.
-    pub fn turns_mut(&mut self) -> &mut [Turn] {
-        &mut self.turns
-    }
-
     /// Takes a conversation in place of this one.
     pub fn replace(&mut self, chat: SavedChat) {
         *self = Self { shows_thoughts: self.shows_thoughts, ..Self::default() };
@@ -135,11 +124,6 @@ impl Chat {
         self.turns.last().is_some_and(|turn| turn.role == Role::User)
     }
 
-    /// Whether the answer being written continues what there was of it.
-    pub fn is_going_on(&self) -> bool {
-        self.went_on_at.is_some()
-    }
-
     /// Opens the last answer again, so that it continues where it was cut off.
     pub fn go_on(&mut self) {
         let Some(turn) = self.turns.last_mut().filter(|turn| turn.goes_on()) else { return };
@@ -180,11 +164,6 @@ impl Chat {
         found
     }
 
-    /// Takes the first `turns` turns of `other`.
-    pub(crate) fn take_turns(&mut self, other: &Self, turns: usize) {
-        self.turns = other.turns[..turns.min(other.turns.len())].to_vec();
-    }
-
     /// Ends the conversation before turn `at`.
     pub fn branch_before(&mut self, at: usize) {
         self.turns.truncate(at);
@@ -195,14 +174,6 @@ impl Chat {
         self.replaced = None;
         self.deleted = None;
         self.top = None;
-    }
-
-    /// Takes the last question away, if no answer follows it.
-    pub fn take_question(&mut self) -> Option<String> {
-        match self.turns.last() {
-            Some(turn) if turn.role == Role::User => self.turns.pop().map(|turn| turn.text),
-            _ => None,
-        }
     }
 
     /// The answer being written.
@@ -228,13 +199,12 @@ impl Chat {
         let Some(turn) = self.open_answer() else { return };
         let length = (turn.text.len(), turn.thought_text().map_or(0, str::len));
         let empty = length == began && (began.0 > 0 || turn.thought.is_none());
-        if empty && !matches!(outcome, AnswerOutcome::Finished(_)) {
+        if empty && matches!(outcome, AnswerOutcome::Failed | AnswerOutcome::STOPPED) {
             self.turns.pop();
             self.turns.extend(self.replaced.take());
         } else {
             turn.outcome = Some(outcome);
-            let said = (turn.text.as_str(), turn.thought.as_ref().map(|t| t.text.as_str()));
-            turn.versions.drop_same(said);
+            turn.drop_same_version();
             self.replaced = None;
         }
     }
@@ -339,13 +309,6 @@ impl Chat {
     pub fn page(&mut self, down: bool) {
         let rows = self.extent.1.saturating_sub(1).max(1) as i64;
         self.scroll(if down { rows } else { -rows });
-    }
-
-    /// Goes to the beginning.
-    pub fn show_top(&mut self) {
-        if self.extent.0 > self.extent.1 {
-            self.top = Some(0);
-        }
     }
 
     /// Follows the end again.

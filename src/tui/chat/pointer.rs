@@ -1,7 +1,9 @@
 //! The mouse's button in the conversation: a drag selects and copies, a click on a word of the
 //! answer goes to its round. Must never do IO.
 
-use super::{Selection, byte_at, first_byte, selected_text};
+use super::selection::{Selection, byte_at, first_byte, selected_text};
+use crate::chat::Role;
+use crate::tui::display::Focus;
 use crate::tui::event::{Button, Effect};
 use crate::tui::state::ScreenState;
 
@@ -13,7 +15,7 @@ pub(crate) fn button(state: &mut ScreenState, button: Button, x: u16, y: u16) {
     match button {
         Button::Pressed => {
             state.chat.selection = None;
-            if state.chat.seen.contains(x, y)
+            if state.chat.seen.area.contains((x, y).into())
                 && let Some(point) = state.chat.seen.point(x, y)
             {
                 state.chat.selection = Some(Selection { from: point, to: point, held: true });
@@ -82,11 +84,14 @@ fn released(state: &mut ScreenState) {
 fn click(state: &mut ScreenState, selection: Selection) {
     let point = selection.from;
     let Some(turn) = state.chat.turns().get(point.turn) else { return };
-    let answer = turn.role == crate::chat::Role::Assistant;
-    if answer
-        && let Some(byte) = byte_at(turn, point)
-        && let Err(why) = state.go_to_round_of(point.turn, byte)
-    {
-        state.refuse(why);
+    let answer = turn.role == Role::Assistant;
+    let byte = if answer { byte_at(turn, point) } else { None };
+    match byte.map(|byte| state.show_round_of(point.turn, byte)) {
+        Some(Ok(())) => {
+            state.display.focus = Focus::Tree;
+            state.display.side = Some(Focus::Tree);
+        }
+        Some(Err(why)) => state.refuse(why),
+        None => {}
     }
 }

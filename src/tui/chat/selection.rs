@@ -7,6 +7,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
 use super::turn::Turn;
+use super::view::{ChatRow, Shows, before};
 use crate::tui::markdown::{SpanRole, TextRow};
 
 /// What a row belongs to.
@@ -63,46 +64,30 @@ impl Selection {
     }
 }
 
-/// The places of the conversation's rows on the screen, as last drawn.
+/// The conversation's rows on the screen, as last drawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeenRows {
-    /// The area; text begins `lead` columns after its left edge.
     pub area: Rect,
-    /// Columns before the text.
-    pub lead: u16,
-    /// Columns between those and thoughts.
-    pub bar: u16,
-    /// The turn of each row seen and which row of it that is; `None` for rows of no text.
-    pub rows: Vec<(usize, Option<PartRow>)>,
+    pub rows: Vec<ChatRow>,
 }
 
 impl SeenRows {
-    /// Columns before a row.
-    pub fn before(&self, part: TurnPart) -> u16 {
-        self.lead + if part == TurnPart::Thought { self.bar } else { 0 }
-    }
-
     /// The place below this cell of the screen; the nearest one for a cell next to the text. `None`
     /// if there is no text at all.
     pub fn point(&self, x: u16, y: u16) -> Option<TextPoint> {
         let at = usize::from(y.saturating_sub(self.area.y));
         let at = at.min(self.rows.len().checked_sub(1)?);
-        if let (turn, Some((part, row))) = self.rows[at] {
-            let column = usize::from(x.saturating_sub(self.area.x + self.before(part)));
-            return Some(TextPoint { turn, part, row, column });
+        let place = |row: &ChatRow, column| match row.shows {
+            Shows::Row(part, at) => Some(TextPoint { turn: row.turn, part, row: at, column }),
+            _ => None,
+        };
+        if let Shows::Row(part, _) = self.rows[at].shows {
+            let column = x.saturating_sub(self.area.x + before(part));
+            return place(&self.rows[at], usize::from(column));
         }
         // Next to the text: the end of the row above, else the beginning of the row below.
-        let above = self.rows[..at].iter().rev().find_map(|(turn, row)| Some((*turn, (*row)?)));
-        if let Some((turn, (part, row))) = above {
-            return Some(TextPoint { turn, part, row, column: usize::MAX - 1 });
-        }
-        let below = self.rows[at..].iter().find_map(|(turn, row)| Some((*turn, (*row)?)));
-        below.map(|(turn, (part, row))| TextPoint { turn, part, row, column: 0 })
-    }
-
-    /// Whether the cell lies in the conversation.
-    pub fn contains(&self, x: u16, y: u16) -> bool {
-        self.area.contains((x, y).into())
+        let above = self.rows[..at].iter().rev().find_map(|row| place(row, usize::MAX - 1));
+        above.or_else(|| self.rows[at..].iter().find_map(|row| place(row, 0)))
     }
 }
 
@@ -149,26 +134,16 @@ fn joint(text: &str, end: Option<usize>, begin: Option<usize>) -> &'static str {
     }
 }
 
-/// The rows of a part as last laid out, and its text; none of thoughts that are not `open`.
-fn part_of(turn: &Turn, part: TurnPart, open: bool) -> Option<(&[TextRow], &str)> {
-    match part {
-        TurnPart::Text => Some((turn.laid_out(), &turn.text)),
-        TurnPart::Thought if !open => None,
-        TurnPart::Thought => {
-            let thought = turn.thought.as_ref()?;
-            Some((thought.laid_out(), &thought.text))
-        }
-    }
-}
-
 /// The selected text of the turns as last laid out; `open`: thoughts are shown.
 pub fn selected_text(turns: &[Turn], selection: &Selection, open: bool) -> String {
     let (first, last) = selection.ends();
     let mut parts: Vec<String> = Vec::new();
     for (index, turn) in turns.iter().enumerate().take(last.turn + 1).skip(first.turn) {
-        for part in [TurnPart::Thought, TurnPart::Text] {
-            let Some((rows, text)) = part_of(turn, part, open) else { continue };
-            parts.extend(selected_part(rows, text, |row| selection.columns(index, (part, row))));
+        let thought = if open { turn.thought_text() } else { None };
+        let thought = thought.map(|text| (TurnPart::Thought, text));
+        for (part, text) in thought.into_iter().chain([(TurnPart::Text, turn.text.as_str())]) {
+            let columns = |row| selection.columns(index, (part, row));
+            parts.extend(selected_part(turn.rows_of(part), text, columns));
         }
     }
     parts.join("\n\n")
@@ -197,17 +172,14 @@ fn selected_part(
 
 /// The byte of the message below a place; `None` where there is no text.
 pub fn byte_at(turn: &Turn, point: TextPoint) -> Option<usize> {
-    if point.part != TurnPart::Text {
-        return None;
-    }
-    let row = turn.laid_out().get(point.row)?;
-    cut(row, point.column, point.column + 1, false).from
+    let rows = if point.part == TurnPart::Text { turn.rows_of(point.part) } else { &[] };
+    cut(rows.get(point.row)?, point.column, point.column + 1, false).from
 }
 
 /// The first byte of the message that is selected of its first turn.
 pub fn first_byte(turns: &[Turn], selection: &Selection) -> Option<(usize, usize)> {
     let (first, _) = selection.ends();
-    let rows = turns.get(first.turn)?.laid_out().iter().enumerate();
+    let rows = turns.get(first.turn)?.rows_of(TurnPart::Text).iter().enumerate();
     let mut cuts = rows.filter_map(|(at, row)| {
         let (from, to) = selection.columns(first.turn, (TurnPart::Text, at))?;
         cut(row, from, to, false).from
@@ -223,14 +195,14 @@ mod tests {
 
     fn turn(role: Role, text: &str, width: usize) -> Turn {
         let mut turn = Turn::loaded(SavedTurn::whole(Message::new(role, text)));
-        turn.rows(width);
+        turn.lay_out(width, None);
         turn
     }
 
     fn all(turns: &[Turn]) -> String {
         let from = TextPoint::default();
         let last = turns.len() - 1;
-        let row = turns[last].laid_out().len();
+        let row = turns[last].rows_of(TurnPart::Text).len();
         let to = TextPoint { turn: last, part: TurnPart::Text, row, column: 0 };
         selected_text(turns, &Selection { from, to, held: false }, false)
     }

@@ -2,27 +2,56 @@
 
 use std::ops::Range;
 
-use super::thought::Thought;
-use super::totals::AnswerTotals;
-use super::versions::OtherVersions;
-use crate::chat::{AnswerEnd, Cut, Message, Role, SavedTurn};
+use super::TurnPart;
+use crate::chat::{AnswerEnd, AnswerTotals, Cut, Message, Role, SavedTurn, Versions};
 use crate::decode::{Committed, Finish, Summary};
 use crate::tui::markdown::{Document, Origins, TextRow};
 use crate::tui::meters::payoff::Speedup;
 
-/// How an answer ended.
-#[derive(Clone, Debug, PartialEq)]
+/// How a message ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerOutcome {
-    /// By the model.
-    Finished(Box<Summary>),
-    /// By the user.
-    Stopped,
+    /// An answer by the model itself, or where it was cut off.
+    Ended(Option<Cut>),
     /// By a failure.
     Failed,
-    /// In an earlier run of the program.
+    /// In an earlier run of the program, or a question.
     Loaded,
     /// In an earlier run, before its end: it was stopped, or the program was.
     Interrupted,
+}
+
+impl AnswerOutcome {
+    /// The user stopped it.
+    pub const STOPPED: Self = Self::Ended(Some(Cut::Stopped));
+
+    /// What the worker says of the end.
+    pub(crate) fn of(summary: &Summary) -> Self {
+        Self::Ended(match summary.finish {
+            Some(Finish::MaxTokens) => Some(Cut::Limit(summary.tokens)),
+            Some(Finish::ContextFull) => Some(Cut::ContextFull),
+            Some(Finish::Cancelled) => Some(Cut::Stopped),
+            Some(Finish::Eos | Finish::StopString) | None => None,
+        })
+    }
+}
+
+/// The thoughts of one answer.
+#[derive(Clone, Debug, Default)]
+pub struct Thought {
+    /// Their text.
+    pub text: String,
+    /// Their tokens, marks included; `None` if they come from a file.
+    pub tokens: Option<usize>,
+    document: Document,
+}
+
+impl Thought {
+    /// Adds what one more token says.
+    pub fn push(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.tokens = Some(self.tokens.unwrap_or_default() + 1);
+    }
 }
 
 /// One message with what the screen keeps about it.
@@ -82,13 +111,12 @@ impl Turn {
     pub(crate) fn loaded(saved: SavedTurn) -> Self {
         let SavedTurn { message, interrupted, end } = saved;
         let outcome = match end {
-            Some(AnswerEnd { cut: Some(Cut::Stopped), .. }) => AnswerOutcome::Stopped,
-            Some(end) => AnswerOutcome::Finished(Box::new(finished(&end))),
+            Some(end) => AnswerOutcome::Ended(end.cut),
             None if interrupted => AnswerOutcome::Interrupted,
             None => AnswerOutcome::Loaded,
         };
         let mut turn = Self::new(message.role, message.content, Some(outcome));
-        turn.thought = message.thought.map(Thought::saved);
+        turn.thought = message.thought.map(|text| Thought { text, ..Thought::default() });
         turn.totals = end.map(|end| end.totals);
         turn.counts_rounds = end.is_some_and(|end| end.counts_rounds);
         turn.speedup = end.and_then(|end| {
@@ -107,24 +135,10 @@ impl Turn {
 
     /// How it ended, as it goes to the file.
     fn end(&self) -> Option<AnswerEnd> {
-        let (cut, totals) = match self.outcome.as_ref()? {
-            AnswerOutcome::Finished(summary) => {
-                let cut = match summary.finish {
-                    Some(Finish::MaxTokens) => Some(Cut::Limit(summary.tokens)),
-                    Some(Finish::ContextFull) => Some(Cut::ContextFull),
-                    Some(Finish::Cancelled) => Some(Cut::Stopped),
-                    Some(Finish::Eos | Finish::StopString) | None => None,
-                };
-                (cut, self.totals.unwrap_or_else(|| AnswerTotals::default().with(summary)))
-            }
-            AnswerOutcome::Stopped => (Some(Cut::Stopped), self.totals?),
-            AnswerOutcome::Failed | AnswerOutcome::Loaded | AnswerOutcome::Interrupted => {
-                return None;
-            }
-        };
+        let AnswerOutcome::Ended(cut) = self.outcome? else { return None };
         Some(AnswerEnd {
             cut,
-            totals,
+            totals: self.totals?,
             percent_of_plain: self.speedup.map(|speedup| (speedup.ratio * 100.0).round() as u32),
             estimated: self.speedup.is_some_and(|speedup| !speedup.measured),
             counts_rounds: self.counts_rounds,
@@ -138,24 +152,15 @@ impl Turn {
     /// Whether it ended before the model had finished, so that it can continue after the next
     /// start of the program too.
     pub(crate) fn interrupted(&self) -> bool {
-        match &self.outcome {
-            None
-            | Some(AnswerOutcome::Stopped | AnswerOutcome::Failed | AnswerOutcome::Interrupted) => {
-                true
-            }
-            Some(AnswerOutcome::Finished(summary)) => cut_off(summary),
-            Some(AnswerOutcome::Loaded) => false,
-        }
+        !matches!(self.outcome, Some(AnswerOutcome::Ended(None) | AnswerOutcome::Loaded))
     }
 
     /// Whether it is an answer that ended before the model had finished, and can continue.
     pub fn goes_on(&self) -> bool {
-        let cut = match &self.outcome {
-            Some(AnswerOutcome::Stopped | AnswerOutcome::Interrupted) => true,
-            Some(AnswerOutcome::Finished(summary)) => cut_off(summary),
-            Some(AnswerOutcome::Failed | AnswerOutcome::Loaded) | None => false,
-        };
-        cut && self.role == Role::Assistant && !self.text.is_empty()
+        self.role == Role::Assistant
+            && !self.text.is_empty()
+            && self.interrupted()
+            && !matches!(self.outcome, None | Some(AnswerOutcome::Failed))
     }
 
     /// Opens the answer again. A character that was cut in two comes whole.
@@ -188,43 +193,138 @@ impl Turn {
         begin..self.text.len()
     }
 
-    /// Its rows at `width`.
-    pub fn rows(&mut self, width: usize) -> &[TextRow] {
+    /// Lays its text out at `width`, and its thoughts at `thoughts` if they are shown.
+    pub fn lay_out(&mut self, width: usize, thoughts: Option<usize>) {
         match self.role {
             Role::Assistant => self.document.lay_out(&self.text, &self.origins, width),
             // What a person typed is not Markdown: `__init__` would lose its underscores.
             Role::User | Role::System => self.document.lay_out_verbatim(&self.text, width),
+        };
+        if let (Some(thought), Some(width)) = (&mut self.thought, thoughts) {
+            // As they were written: half a thought is no Markdown.
+            thought.document.lay_out_verbatim(&thought.text, width);
         }
     }
 
-    /// Its rows as last laid out.
-    pub fn laid_out(&self) -> &[TextRow] {
-        self.document.rows()
+    /// The rows of a part as last laid out.
+    pub fn rows_of(&self, part: TurnPart) -> &[TextRow] {
+        match (part, &self.thought) {
+            (TurnPart::Text, _) => self.document.rows(),
+            (TurnPart::Thought, Some(thought)) => thought.document.rows(),
+            (TurnPart::Thought, None) => &[],
+        }
+    }
+
+    /// An open answer whose other versions are `former` and those of it.
+    pub(crate) fn another(mut former: Self) -> Self {
+        let mut versions = std::mem::take(&mut former.versions);
+        versions.others.insert(versions.at, former);
+        versions.at = versions.others.len();
+        Self { versions, ..Self::open() }
+    }
+
+    /// Drops the version before, if it says the same.
+    pub(crate) fn drop_same_version(&mut self) {
+        let OtherVersions { at, others } = &self.versions;
+        let before = at.checked_sub(1).filter(|&before| {
+            let other = &others[before];
+            other.text == self.text && other.thought_text() == self.thought_text()
+        });
+        if let Some(before) = before {
+            self.versions.others.remove(before);
+            self.versions.at = before;
+        }
+    }
+
+    /// Puts the next version (1) or the one before (-1) in the place of this one.
+    ///
+    /// # Errors
+    /// There is none on that side.
+    pub(crate) fn switch(&mut self, by: i8) -> Result<(), &'static str> {
+        if matches!(self.outcome, None | Some(AnswerOutcome::Failed)) {
+            return Err("The answer is still being written");
+        }
+        let mut versions = std::mem::take(&mut self.versions);
+        let none = match by > 0 {
+            true => "This is the latest version; /regenerate writes another",
+            false => "This is the first version",
+        };
+        // Where the one that is shown will be among the others.
+        let place = if by > 0 { Some(versions.at) } else { versions.at.checked_sub(1) };
+        let other = place.and_then(|place| versions.others.get_mut(place));
+        let switched = other.map(|other| std::mem::swap(self, other)).ok_or(none);
+        if switched.is_ok() {
+            versions.at = versions.at.saturating_add_signed(isize::from(by));
+        }
+        self.versions = versions;
+        switched
     }
 }
 
-/// Whether an answer has no end of its own.
-fn cut_off(summary: &Summary) -> bool {
-    matches!(summary.finish, Some(Finish::MaxTokens | Finish::ContextFull | Finish::Cancelled))
+/// The versions of an answer but the one that is shown, the oldest first.
+#[derive(Clone, Debug, Default)]
+pub struct OtherVersions {
+    /// How many of them come before the one that is shown.
+    at: usize,
+    others: Vec<Turn>,
 }
 
-/// The summary of an answer of an earlier run.
-fn finished(end: &AnswerEnd) -> Summary {
-    let summary = end.totals.summary();
-    match end.cut {
-        Some(Cut::Limit(tokens)) => Summary { finish: Some(Finish::MaxTokens), tokens, ..summary },
-        Some(Cut::ContextFull) => Summary { finish: Some(Finish::ContextFull), ..summary },
-        Some(Cut::Stopped) => Summary { finish: Some(Finish::Cancelled), ..summary },
-        None => Summary { finish: Some(Finish::Eos), ..summary },
+impl OtherVersions {
+    /// Which version is shown, from 1 on, and how many there are.
+    pub fn place(&self) -> (usize, usize) {
+        (self.at + 1, self.others.len() + 1)
+    }
+
+    /// For the file; `message` is the place of the answer in it.
+    pub(crate) fn saved(&self, message: usize) -> Option<Versions> {
+        let others: Vec<SavedTurn> = self.others.iter().map(Turn::saved).collect();
+        (!others.is_empty()).then_some(Versions { message, at: self.at, others })
+    }
+
+    /// From the file.
+    pub(crate) fn loaded(versions: Versions) -> Self {
+        let others: Vec<Turn> = versions.others.into_iter().map(Turn::loaded).collect();
+        Self { at: versions.at.min(others.len()), others }
     }
 }
 
-/// The finish in words, where it is worth saying.
-pub fn finish_words(summary: &Summary) -> Option<String> {
-    match summary.finish? {
-        Finish::Eos | Finish::StopString => None,
-        Finish::MaxTokens => Some(format!("stopped at the limit of {} tokens", summary.tokens)),
-        Finish::ContextFull => Some("context full".to_string()),
-        Finish::Cancelled => Some("stopped".to_string()),
+impl AnswerTotals {
+    /// With another part.
+    pub fn with(self, part: &Summary) -> Self {
+        let decoded = part.tau * part.rounds as f64;
+        // So that one part alone has the rate that its summary says.
+        let seconds =
+            if part.tokens_per_second > 0.0 { decoded / part.tokens_per_second } else { 0.0 };
+        Self {
+            tokens: self.tokens + part.tokens,
+            rounds: self.rounds + part.rounds,
+            decoded: self.decoded + decoded.round() as usize,
+            micros: self.micros + (seconds * 1e6).round() as u64,
+            lacks_beginning: self.lacks_beginning,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(tokens: usize, rounds: usize, tokens_per_second: f64) -> Summary {
+        let tau = (tokens - 1) as f64 / rounds as f64;
+        Summary { tokens, rounds, tau, tokens_per_second, ..Summary::default() }
+    }
+
+    #[test]
+    fn parts_add_up_and_the_rate_is_that_of_all_their_time() {
+        let one = AnswerTotals::default().with(&part(101, 40, 50.0));
+        assert_eq!((one.tokens, one.rounds, one.lacks_beginning), (101, 40, false));
+        assert_eq!(one.decoded, 100);
+        assert!((one.tokens_per_second() - 50.0).abs() < 1e-9);
+        // 100 tokens in two seconds, then 100 in one.
+        let all = one.with(&part(101, 60, 100.0));
+        assert_eq!((all.tokens, all.rounds, all.decoded), (202, 100, 200));
+        assert!((all.tokens_per_second() - 200.0 / 3.0).abs() < 1e-9);
+        assert!(AnswerTotals::UNKNOWN.with(&part(5, 2, 1.0)).lacks_beginning);
+        assert_eq!(AnswerTotals::default().tokens_per_second(), 0.0);
     }
 }

@@ -1,4 +1,4 @@
-//! The conversation as rows, which are kept with it. Must never change what it says.
+//! The conversation as rows. Must never change what it says.
 
 use std::ops::Range;
 
@@ -6,9 +6,9 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
+use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-use super::thought::view as thought;
 use super::{SeenRows, Thought, Turn, TurnPart, footer, welcome};
 use crate::chat::Role;
 use crate::decode::Origin;
@@ -17,15 +17,49 @@ use crate::tui::display::Focus;
 use crate::tui::draw::figures;
 use crate::tui::draw::frames::focused;
 use crate::tui::draw::rows::{draw_rows, marked, role_style, stressed};
-use crate::tui::markdown::{SpanRole, StyledSpan, TextRow};
+use crate::tui::markdown::{SpanRole, StyledSpan, text_of};
 use crate::tui::models::Phase;
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
-/// Before every row: the question's mark, or as much space.
-const GUTTER: u16 = 3;
+/// Before every row but the first of a question.
+const GUTTER: &str = "   ";
+/// Before every row of open thoughts.
+const BAR: &str = "│ ";
 /// Longer rows are hard to read.
 const WIDEST: u16 = 100;
+
+/// Columns before a row's text.
+pub(super) fn before(part: TurnPart) -> u16 {
+    let bar = if part == TurnPart::Thought { BAR.width() } else { 0 };
+    (GUTTER.width() + bar) as u16
+}
+
+/// A row of the conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChatRow {
+    /// The turn that it belongs to.
+    pub turn: usize,
+    /// What it shows of it.
+    pub shows: Shows,
+}
+
+/// What a row shows of its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shows {
+    /// How much was thought.
+    ThoughtTitle,
+    /// A row of a part, as laid out.
+    Row(TurnPart, usize),
+    /// That there is no text.
+    NoText,
+    /// A row of its footer.
+    Footer(usize),
+    /// What the model is not given any more.
+    Forgotten,
+    /// Nothing.
+    Blank,
+}
 
 pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, styles: &Styles) {
     if area.is_empty() {
@@ -35,62 +69,97 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
         welcome::draw(frame, area, state, styles);
         return;
     }
-    let width = area.width.saturating_sub(GUTTER + 2).clamp(1, WIDEST);
-    let mut counts = Vec::with_capacity(state.chat.turns().len());
-    let open = state.chat.shows_thoughts;
-    let last = state.chat.turns().len() - 1;
-    let mut footers = Vec::with_capacity(state.chat.turns().len());
-    for (at, turn) in state.chat.turns_mut().iter_mut().enumerate() {
-        let thought = thought::rows(turn, usize::from(width), open);
-        turn.rows(usize::from(width));
-        let across = usize::from(area.width);
-        // With a message written the key sends that.
-        let ended = at == last && !matches!(state.models.phase, Phase::Answering { .. });
-        let goes_on = ended.then(|| state.models.phase == Phase::Idle && state.input.is_empty());
-        let footer = footer::rows(turn, goes_on, across, &state.display.keys, styles);
-        counts.push(thought + text_rows(turn) + footer.len() + 1);
-        footers.push(footer);
-    }
-    // The line that says what the model is not given any more, and a row below it.
-    let cut = state.chat.forgotten.messages;
-    if let Some(count) = cut.checked_sub(1).and_then(|last| counts.get_mut(last)) {
-        *count += 2;
-    }
-    // The last turn needs no space below it.
-    let all = counts.iter().sum::<usize>().saturating_sub(1);
+    let footers = lay_out(area.width, state, styles);
+    let rows = all_rows(state, &footers);
     let fit = usize::from(area.height);
-    state.chat.fit(all, fit);
-    go_to_match(state, &counts);
+    state.chat.fit(rows.len(), fit);
+    go_to_match(state, &rows);
     let lit = state.lit();
-    go_to_lit(state, &counts, lit.as_ref());
-    let top = state.chat.fit(all, fit);
+    if state.tree.goes()
+        && let Some(row) = lit.as_ref().and_then(|lit| row_of(state, &rows, lit))
+    {
+        state.chat.reveal(row);
+    }
     // A short conversation begins at the top.
-    let seen = SeenTurns { counts: &counts, footers, top, fit, lit: lit.as_ref() };
-    let lines = visible(state, styles, seen);
-    note_rows(state, area, &counts, top);
+    let top = state.chat.fit(rows.len(), fit);
+    let seen = &rows[top..rows.len().min(top + fit)];
+    let lines = seen.iter().enumerate().map(|(at, row)| match row.shows {
+        Shows::Footer(at) => footers[row.turn][at].clone(),
+        _ => line(state, *row, top + at, lit.as_ref(), styles),
+    });
     draw_rows(frame, area, lines);
+    // Rows of another width are others.
+    if area.width != state.chat.seen.area.width {
+        state.chat.selection = None;
+    }
+    state.chat.seen = SeenRows { area, rows: seen.to_vec() };
     draw_selection(frame, state);
     if focused(state, Focus::Chat) || !state.chat.follows() {
-        scrollbar(frame, area, state, styles, top, all);
+        scrollbar(frame, area, state, styles, top, rows.len());
     }
 }
 
-/// In front of the row that was gone to.
-const HERE: &str = "▸";
+/// Lays every turn out for a chat of `across` columns; the rows below each.
+fn lay_out(across: u16, state: &mut ScreenState, styles: &Styles) -> Vec<Vec<Line<'static>>> {
+    let width = usize::from(across.saturating_sub(before(TurnPart::Text) + 2).clamp(1, WIDEST));
+    let last = state.chat.turns().len() - 1;
+    // With a message written the key sends that.
+    let goes_on = state.models.phase == Phase::Idle && state.input.is_empty();
+    let goes_on = (!state.answering()).then_some(goes_on);
+    let open = state.chat.shows_thoughts;
+    let keys = &state.display.keys;
+    let turns = state.chat.turns.iter_mut().enumerate();
+    turns
+        .map(|(at, turn)| {
+            turn.lay_out(width, open.then(|| width.saturating_sub(BAR.width())));
+            let goes_on = if at == last { goes_on } else { None };
+            footer::rows(turn, goes_on, usize::from(across), keys, styles)
+        })
+        .collect()
+}
+
+/// The rows of the conversation, as laid out.
+fn all_rows(state: &ScreenState, footers: &[Vec<Line<'_>>]) -> Vec<ChatRow> {
+    let mut rows = Vec::new();
+    for (index, (said, footer)) in state.chat.turns().iter().zip(footers).enumerate() {
+        let part = |part| (0..said.rows_of(part).len()).map(move |at| Shows::Row(part, at));
+        let mut shows = Vec::new();
+        if let Some(thought) = &said.thought {
+            shows.push(Shows::ThoughtTitle);
+            if state.chat.shows_thoughts && !thought.text.is_empty() {
+                shows.extend(part(TurnPart::Thought));
+            }
+            if !said.text.is_empty() {
+                shows.push(Shows::Blank);
+            }
+        } else if said.rows_of(TurnPart::Text).is_empty() {
+            shows.push(Shows::NoText);
+        }
+        shows.extend(part(TurnPart::Text));
+        shows.extend((0..footer.len()).map(Shows::Footer));
+        shows.push(Shows::Blank);
+        if index + 1 == state.chat.forgotten.messages {
+            shows.extend([Shows::Forgotten, Shows::Blank]);
+        }
+        rows.extend(shows.into_iter().map(|shows| ChatRow { turn: index, shows }));
+    }
+    // The last turn needs no space below it.
+    rows.pop();
+    rows
+}
 
 /// Goes to the words that are looked for, if the search has moved since the last frame.
-fn go_to_match(state: &mut ScreenState, counts: &[usize]) {
-    let Some(mut find) = state.chat.find.take_if(|find| find.goes()) else { return };
-    let open = state.chat.shows_thoughts;
-    let mut start = 0;
-    let mut rows = Vec::new();
-    for (turn, count) in state.chat.turns().iter().zip(counts) {
-        let begin = start + thought::laid_out(turn, open);
-        let found = turn.laid_out().iter().enumerate().filter(|(_, row)| find.is_in(&words(row)));
-        rows.extend(found.map(|(at, _)| begin + at));
-        start += count;
-    }
-    match find.go(&rows) {
+fn go_to_match(state: &mut ScreenState, rows: &[ChatRow]) {
+    let Some(mut find) = state.chat.find.take_if(|find| find.goes) else { return };
+    let turns = state.chat.turns();
+    let is_in = |row: &ChatRow| match row.shows {
+        Shows::Row(TurnPart::Text, at) => {
+            !find.places(&text_of(&turns[row.turn].rows_of(TurnPart::Text)[at])).is_empty()
+        }
+        _ => false,
+    };
+    let found: Vec<usize> = (0..rows.len()).filter(|&at| is_in(&rows[at])).collect();
+    match find.go(&found) {
         Some((row, number)) => {
             state.chat.go_to(row);
             let end = state.display.keys.name(Action::Escape);
@@ -107,264 +176,167 @@ fn go_to_match(state: &mut ScreenState, counts: &[usize]) {
 /// A turn and bytes of its text.
 type Lit = (usize, Range<usize>);
 
-/// Shows the words of the round that is looked at, if it is another one than in the last
-/// frame.
-fn go_to_lit(state: &mut ScreenState, counts: &[usize], lit: Option<&Lit>) {
-    let goes = state.tree.goes();
-    let Some((turn, bytes)) = lit else { return };
-    if !goes {
-        return;
-    }
-    let open = state.chat.shows_thoughts;
-    let Some(said) = state.chat.turns().get(*turn) else { return };
+/// The first row with the words of the round that is looked at.
+fn row_of(state: &ScreenState, rows: &[ChatRow], (turn, bytes): &Lit) -> Option<usize> {
+    let text = state.chat.turns().get(*turn)?.rows_of(TurnPart::Text);
     let is_there = |piece: &StyledSpan| {
         piece.at.is_some_and(|at| at < bytes.end && at + piece.text.len() > bytes.start)
     };
-    let row = said.laid_out().iter().position(|row| row.iter().any(is_there));
-    if let Some(row) = row {
-        let before: usize = counts[..*turn].iter().sum();
-        state.chat.reveal(before + thought::laid_out(said, open) + row);
-    }
-}
-
-/// Notes which row stands where, for the mouse.
-fn note_rows(state: &mut ScreenState, area: Rect, counts: &[usize], top: usize) {
-    let open = state.chat.shows_thoughts;
-    let mut rows = Vec::with_capacity(usize::from(area.height));
-    let mut start = 0;
-    for (index, (turn, &count)) in state.chat.turns().iter().zip(counts).enumerate() {
-        let begin = start + thought::laid_out(turn, open);
-        let text = turn.laid_out().len();
-        for at in top.max(start)..(start + count).min(top + usize::from(area.height)) {
-            let row = match at.checked_sub(begin) {
-                Some(row) => (row < text).then_some((TurnPart::Text, row)),
-                None => {
-                    thought::text_row(turn, at - start, open).map(|row| (TurnPart::Thought, row))
-                }
-            };
-            rows.push((index, row));
-        }
-        start += count;
-    }
-    // Rows of another width are others.
-    if area.width != state.chat.seen.area.width {
-        state.chat.selection = None;
-    }
-    state.chat.seen = SeenRows { area, lead: GUTTER, bar: thought::BAR_WIDTH, rows };
+    let at = text.iter().position(|row| row.iter().any(is_there))?;
+    let wanted = ChatRow { turn: *turn, shows: Shows::Row(TurnPart::Text, at) };
+    rows.iter().position(|row| *row == wanted)
 }
 
 /// What is selected with the mouse stands out.
 fn draw_selection(frame: &mut Frame<'_>, state: &ScreenState) {
     let Some(selection) = state.chat.selection else { return };
     let seen = &state.chat.seen;
-    for (line, (turn, row)) in seen.area.rows().zip(&seen.rows) {
-        let said = state.chat.turns().get(*turn).zip(*row);
-        let Some((said, (part, row))) = said else { continue };
-        let Some((from, to)) = selection.columns(*turn, (part, row)) else { continue };
-        let rows = match part {
-            TurnPart::Text => said.laid_out(),
-            TurnPart::Thought => said.thought.as_ref().map_or(&[][..], Thought::laid_out),
-        };
-        let Some(text) = rows.get(row) else { continue };
-        let width: usize = text.iter().map(|piece| piece.text.width()).sum();
-        let before = usize::from(line.x + seen.before(part));
-        let begin = before + from.min(width);
-        let end = before + to.min(width);
-        let part = Rect { x: begin as u16, width: (end.saturating_sub(begin)) as u16, ..line };
-        let part = part.intersection(line);
-        frame.buffer_mut().set_style(part, Style::new().add_modifier(Modifier::REVERSED));
+    for (line, row) in seen.area.rows().zip(&seen.rows) {
+        let Shows::Row(part, at) = row.shows else { continue };
+        let Some((from, to)) = selection.columns(row.turn, (part, at)) else { continue };
+        let text = state.chat.turns().get(row.turn).and_then(|said| said.rows_of(part).get(at));
+        let width = text.map_or(0, |text| text_of(text).width());
+        let begin = line.x + before(part) + from.min(width) as u16;
+        let end = line.x + before(part) + to.min(width) as u16;
+        let part = Rect { x: begin, width: end.saturating_sub(begin), ..line };
+        let style = Style::new().add_modifier(Modifier::REVERSED);
+        frame.buffer_mut().set_style(part.intersection(line), style);
     }
 }
 
-fn words(row: &TextRow) -> String {
-    row.iter().map(|piece| piece.text.as_str()).collect()
-}
-
-/// The words that were looked for stand out in a row; the one that was gone to has a mark in front.
-fn found(
-    line: Line<'static>,
-    places: &[Range<usize>],
-    here: bool,
+/// Row `index` of the conversation.
+fn line(
+    state: &ScreenState,
+    row: ChatRow,
+    index: usize,
+    lit: Option<&Lit>,
     styles: &Styles,
 ) -> Line<'static> {
-    if places.is_empty() {
-        return line;
+    let said = &state.chat.turns()[row.turn];
+    let user = said.role == Role::User;
+    let open = said.outcome.is_none();
+    let mut line = Line::default();
+    let mut gutter = Span::styled(GUTTER, styles.accent.add_modifier(Modifier::BOLD));
+    if user && matches!(row.shows, Shows::Row(TurnPart::Text, 0) | Shows::NoText) {
+        gutter.content = " ❯ ".into();
     }
-    let gutter = line.spans.first().map_or(0, |gutter| gutter.content.len());
-    let places: Vec<Range<usize>> =
-        places.iter().map(|at| at.start + gutter..at.end + gutter).collect();
-    let mut line = marked(line, &places, styles.selected.add_modifier(Modifier::BOLD));
-    if here && let Some(gutter) = line.spans.first_mut() {
-        gutter.content = gutter.content.replacen(' ', HERE, 1).into();
-    }
-    line
-}
-
-/// What of the conversation is seen.
-struct SeenTurns<'a> {
-    /// Rows of each turn.
-    counts: &'a [usize],
-    /// Those below each turn.
-    footers: Vec<Vec<Line<'static>>>,
-    top: usize,
-    fit: usize,
-    lit: Option<&'a Lit>,
-}
-
-fn visible(state: &ScreenState, styles: &Styles, seen: SeenTurns<'_>) -> Vec<Line<'static>> {
-    let SeenTurns { counts, mut footers, top, fit, lit } = seen;
-    let waiting = waiting(state);
-    let marks = state.display.marks;
-    let open = state.chat.shows_thoughts;
-    let mut lines = Vec::with_capacity(fit);
-    let mut start = 0;
-    let cut = state.chat.forgotten.messages;
-    for (index, (turn, &count)) in state.chat.turns().iter().zip(counts).enumerate() {
-        let end = start + count;
-        for at in top.max(start)..end.min(top + fit) {
-            let at = at - start;
-            if index + 1 == cut && at + 2 >= count {
-                lines.push(if at + 2 == count {
-                    forgotten(state, styles)
-                } else {
-                    Line::default()
-                });
-                continue;
+    // The last row of an answer that is being written.
+    let mut last = false;
+    match row.shows {
+        Shows::ThoughtTitle => {
+            gutter.style = Style::new();
+            if let Some(thought) = &said.thought {
+                let shown = state.chat.shows_thoughts;
+                line.push_span(Span::styled(title(thought, said, shown), styles.dim));
+                last = said.text.is_empty() && (!shown || thought.text.is_empty());
             }
-            let thought = thought::laid_out(turn, open);
-            let below = at.checked_sub(thought + text_rows(turn));
-            let below = below.and_then(|row| footers[index].get_mut(row));
-            lines.push(match (at.checked_sub(thought), below) {
-                (None, _) => thought::row(turn, at, open, styles),
-                (_, Some(row)) => std::mem::take(row),
-                (Some(at), None) => {
-                    let lit = lit.filter(|(turn, _)| *turn == index).map(|(_, bytes)| bytes);
-                    let marks = TextMarks { origins: marks, lit };
-                    let line = row(turn, at, marks, waiting.as_deref(), styles);
-                    let find = state.chat.find.as_ref();
-                    match find.zip(turn.laid_out().get(at)) {
-                        Some((find, row)) => found(
-                            line,
-                            &find.places(&words(row)),
-                            find.is_at(start + thought + at),
-                            styles,
-                        ),
-                        None => line,
-                    }
+        }
+        Shows::Row(TurnPart::Thought, at) => {
+            gutter.style = Style::new();
+            let rows = said.rows_of(TurnPart::Thought);
+            line.push_span(Span::styled(BAR, styles.faint));
+            line.push_span(Span::styled(text_of(&rows[at]), styles.dim));
+            last = said.text.is_empty() && at + 1 == rows.len();
+        }
+        Shows::Row(TurnPart::Text, at) => {
+            let rows = said.rows_of(TurnPart::Text);
+            let base = if user { styles.strong } else { styles.text };
+            line.extend(spans(&rows[at], state.display.marks, base, styles));
+            if let Some((_, bytes)) = lit.filter(|(turn, _)| *turn == row.turn) {
+                line = marked(line, &places(&rows[at], bytes), styles.lit);
+            }
+            if let Some(find) = &state.chat.find {
+                let found = find.places(&text_of(&rows[at]));
+                if !found.is_empty() && find.at == Some(index) {
+                    gutter.content = gutter.content.replacen(' ', "▸", 1).into();
                 }
-            });
+                line = marked(line, &found, styles.selected.add_modifier(Modifier::BOLD));
+            }
+            last = at + 1 == rows.len();
         }
-        start = end;
+        Shows::NoText => {
+            let words = if open { waiting(state) } else { "(no text)".to_string() };
+            line.push_span(Span::styled(words, styles.dim));
+        }
+        Shows::Forgotten => {
+            gutter.style = Style::new();
+            line.push_span(Span::styled(forgotten(state), styles.warning));
+        }
+        Shows::Footer(_) | Shows::Blank => return Line::default(),
     }
-    lines
-}
-
-/// Rows of a turn's text; one says that there is none yet, unless thoughts do.
-fn text_rows(turn: &Turn) -> usize {
-    turn.laid_out().len().max(usize::from(turn.thought.is_none()))
-}
-
-/// What of a text is marked.
-#[derive(Clone, Copy)]
-struct TextMarks<'a> {
-    /// Where each token came from.
-    origins: bool,
-    /// These bytes: the words of a round.
-    lit: Option<&'a Range<usize>>,
-}
-
-fn row(
-    turn: &Turn,
-    at: usize,
-    marks: TextMarks<'_>,
-    waiting: Option<&str>,
-    styles: &Styles,
-) -> Line<'static> {
-    let rows = turn.laid_out();
-    let user = turn.role == Role::User;
-    let gutter = if user && at == 0 { " ❯ " } else { "   " };
-    let mut line = Line::from(Span::styled(gutter, styles.accent.add_modifier(Modifier::BOLD)));
-    let open = turn.outcome.is_none();
-    if let Some(row) = rows.get(at) {
-        line.extend(spans(row, marks, if user { styles.strong } else { styles.text }, styles));
-        if open && at + 1 == rows.len() {
-            line.push_span(Span::styled("▍", styles.accent));
-        }
-    } else if rows.is_empty() && turn.thought.is_none() && at == 0 {
-        let words = if open { waiting.unwrap_or_default() } else { "(no text)" };
-        line.push_span(Span::styled(words.to_string(), styles.dim));
+    line.spans.insert(0, gutter);
+    if open && last {
+        line.push_span(Span::styled("▍", styles.accent));
     }
     line
 }
 
-/// The line below what the model is not given any more.
-fn forgotten(state: &ScreenState, styles: &Styles) -> Line<'static> {
+fn title(thought: &Thought, said: &Turn, shown: bool) -> String {
+    let arrow = if shown { "▾" } else { "▸" };
+    let writing = said.outcome.is_none() && said.text.is_empty();
+    let verb = if writing { "thinking" } else { "thought" };
+    match thought.tokens {
+        Some(tokens) => format!("{verb} for {} {arrow} ", figures::many(tokens, "token")),
+        None => format!("{verb} {arrow} "),
+    }
+}
+
+/// What the model is not given any more.
+fn forgotten(state: &ScreenState) -> String {
     let turns = &state.chat.turns()[..state.chat.forgotten.messages];
     let asked = turns.iter().filter(|turn| turn.role == Role::User).count();
     let what = if state.chat.forgotten.summary.is_some() { "summarised" } else { "forgotten" };
-    let words =
-        format!("── {} above {what}: the context was full ──", figures::many(asked, "exchange"));
-    Line::from_iter([Span::raw("   "), Span::styled(words, styles.warning)])
+    format!("── {} above {what}: the context was full ──", figures::many(asked, "exchange"))
 }
 
-/// The line shown while an answer has no text.
-fn waiting(state: &ScreenState) -> Option<String> {
-    let Phase::Answering { .. } = state.models.phase else { return None };
-    if state.chat.summarising.is_some() {
-        return Some("summarising the oldest exchanges to make room".to_string());
+/// What is shown while an answer has no text.
+fn waiting(state: &ScreenState) -> String {
+    if !state.answering() {
+        return String::new();
     }
-    Some(match state.meters.answer.prefill {
+    if state.chat.summarising.is_some() {
+        return "summarising the oldest exchanges to make room".to_string();
+    }
+    match state.meters.answer.prefill {
         Some(prefill) if prefill.total > 0 => {
             let share = prefill.done as f64 / prefill.total as f64;
             let bar = figures::bar(share, 12);
             format!("reading the prompt {bar} {} of {} tokens", prefill.done, prefill.total)
         }
         _ => "reading the prompt".to_string(),
-    })
+    }
 }
 
-fn spans(row: &TextRow, marks: TextMarks<'_>, base: Style, styles: &Styles) -> Vec<Span<'static>> {
+fn spans(row: &[StyledSpan], marks: bool, base: Style, styles: &Styles) -> Vec<Span<'static>> {
     let mut spans = Vec::new();
-    for (piece, part, lit) in row.iter().flat_map(|piece| parts(piece, marks.lit)) {
-        let style = style(piece, marks.origins, base, styles);
-        let style = if lit { style.patch(styles.lit) } else { style };
+    for piece in row {
+        let style = style(piece, marks, base, styles);
         // Spaces are not underlined: words are, so that rows stay calm.
-        let mut rest = part;
-        while let Some(first) = rest.chars().next() {
-            let blank = first.is_whitespace();
-            let end = rest.find(|c: char| c.is_whitespace() != blank).unwrap_or(rest.len());
-            let (run, after) = rest.split_at(end);
-            let style = if blank { style.remove_modifier(Modifier::UNDERLINED) } else { style };
-            spans.push(Span::styled(run.to_string(), style));
-            rest = after;
-        }
+        spans.extend(piece.text.split_word_bounds().map(|word| match word.trim() {
+            "" => Span::styled(word.to_string(), style.remove_modifier(Modifier::UNDERLINED)),
+            _ => Span::styled(word.to_string(), style),
+        }));
     }
     spans
 }
 
-/// A span's text before, in and after the bytes that are lit.
-fn parts<'a>(
-    piece: &'a StyledSpan,
-    lit: Option<&Range<usize>>,
-) -> [(&'a StyledSpan, &'a str, bool); 3] {
-    let text = piece.text.as_str();
-    let (from, to) = match (piece.at, lit) {
-        (Some(at), Some(lit)) => (place(text, at, lit.start), place(text, at, lit.end)),
-        _ => (0, 0),
-    };
-    let (before, rest) = text.split_at(from.min(to));
-    let (inside, behind) = rest.split_at(to - from.min(to));
-    [(piece, before, false), (piece, inside, true), (piece, behind, false)]
-}
-
-/// The place of byte `byte` of the message in `text`, which begins at its byte `at`. A character
-/// that is drawn as another one, or that two tokens share, belongs to what comes before.
-fn place(text: &str, at: usize, byte: usize) -> usize {
-    let mut place = byte.saturating_sub(at).min(text.len());
-    while !text.is_char_boundary(place) {
-        place += 1;
+/// The bytes of a row's text that show these bytes of the message. A character that is drawn as
+/// another one, or that two tokens share, belongs to what comes before.
+fn places(row: &[StyledSpan], bytes: &Range<usize>) -> Vec<Range<usize>> {
+    let mut begin = 0;
+    let mut places = Vec::new();
+    for StyledSpan { text, at, .. } in row {
+        if let Some(at) = at {
+            let place = |byte: usize| {
+                let place = byte.saturating_sub(*at).min(text.len());
+                begin + (place..).find(|&place| text.is_char_boundary(place)).unwrap_or(text.len())
+            };
+            places.push(place(bytes.start)..place(bytes.end));
+        }
+        begin += text.len();
     }
-    place
+    places.retain(|place| !place.is_empty());
+    places
 }
 
 fn style(piece: &StyledSpan, marks: bool, base: Style, styles: &Styles) -> Style {
@@ -397,21 +369,16 @@ fn scrollbar(
     }
     let thumb = (fit * fit / all).max(1);
     let at = (fit - thumb) * top / (all - fit);
-    let x = area.right() - 1;
-    for (index, row) in area.rows().enumerate() {
-        let on = (at..at + thumb).contains(&index);
-        let style = if on && focused(state, Focus::Chat) { styles.accent } else { styles.faint };
-        if on {
-            frame.buffer_mut().set_string(x, row.y, "▐", style);
-        }
+    let style = if focused(state, Focus::Chat) { styles.accent } else { styles.faint };
+    let buffer = frame.buffer_mut();
+    for row in area.rows().skip(at).take(thumb) {
+        buffer.set_string(area.right() - 1, row.y, "▐", style);
     }
     let below = state.chat.below();
-    if below > 0 {
-        let words = format!(" ↓ {below} more ");
-        let columns = words.chars().count() as u16;
-        if area.width > columns + 4 {
-            let x = area.right() - columns - 2;
-            frame.buffer_mut().set_string(x, area.bottom() - 1, words, styles.selected);
-        }
+    let words = format!(" ↓ {below} more ");
+    let columns = words.chars().count() as u16;
+    if below > 0 && area.width > columns + 4 {
+        let x = area.right() - columns - 2;
+        buffer.set_string(x, area.bottom() - 1, words, styles.selected);
     }
 }

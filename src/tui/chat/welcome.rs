@@ -33,50 +33,48 @@ fn what_the_demo_is(state: &ScreenState, width: usize, styles: &Styles) -> Vec<L
 /// The empty screen: what this is, what to type, how to read the marks.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
     let mut lines: Vec<Line<'_>> = Vec::new();
-    let text = |words: &str| Line::styled(words.to_string(), styles.text);
-    let dim = |words: &str| Line::styled(words.to_string(), styles.dim);
+    let pair = |first: String, style, rest: &str| {
+        let rest = Span::styled(rest.to_string(), styles.dim);
+        Line::from_iter([Span::styled(first, style), rest])
+    };
     match &state.models.phase {
         Phase::Loading { stage, fraction } => {
-            lines.push(dim(stage));
-            if let Some(fraction) = fraction {
-                lines.push(Line::from_iter([
-                    Span::styled(figures::bar(f64::from(*fraction), 32), styles.accent),
-                    Span::styled(
-                        format!(" {}", figures::percent(f64::from(*fraction))),
-                        styles.dim,
-                    ),
-                ]));
+            lines.push(Line::styled(stage.as_str(), styles.dim));
+            if let Some(fraction) = fraction.map(f64::from) {
+                let percent = format!(" {}", figures::percent(fraction));
+                lines.push(pair(figures::bar(fraction, 32), styles.accent, &percent));
             }
         }
-        Phase::Broken => lines.push({
+        Phase::Broken => {
             let quit = state.display.keys.name(Action::Quit);
-            Line::styled(format!("No model is loaded; {quit} quits"), styles.error)
-        }),
+            lines.push(Line::styled(format!("No model is loaded; {quit} quits"), styles.error));
+        }
         _ => {
             lines.extend(what_the_demo_is(state, usize::from(area.width), styles));
-            lines.push(text(
-                "A small draft model guesses the next words as a tree; the target checks",
-            ));
-            lines.push(text("every guess in one pass and keeps those it agrees with."));
-            lines.push(Line::default());
-            lines.push(Line::from_iter([
-                Span::styled("underlined", styles.accepted_text()),
-                Span::styled("  guessed by the draft, accepted by the target", styles.dim),
-            ]));
-            lines.push(Line::from_iter([
-                Span::styled("plain", styles.text),
-                Span::styled("       chosen by the target itself", styles.dim),
-            ]));
-            lines.push(Line::default());
-            lines.push(dim("Choose a question (↓ or its digit, then Enter), or write your own:"));
+            lines.extend([
+                Line::from(
+                    "A small draft model guesses the next words as a tree; the target checks",
+                ),
+                Line::from("every guess in one pass and keeps those it agrees with."),
+                Line::default(),
+                pair(
+                    "underlined".to_string(),
+                    styles.accepted_text(),
+                    "  guessed by the draft, accepted by the target",
+                ),
+                pair("plain".to_string(), styles.text, "       chosen by the target itself"),
+                Line::default(),
+                Line::styled(
+                    "Choose a question (↓ or its digit, then Enter), or write your own:",
+                    styles.dim,
+                ),
+            ]);
             for (at, prompt) in state.starters().into_iter().enumerate() {
                 let chosen = state.input.starters.selected() == Some(at) && state.offers_starters();
+                let mark = if chosen { "❯" } else { " " };
                 let style = if chosen { styles.selected } else { styles.text };
-                lines.push(Line::from_iter([
-                    Span::styled(if chosen { "❯ " } else { "  " }, styles.accent),
-                    Span::styled(format!("{} ", at + 1), styles.accent),
-                    Span::styled(prompt, style),
-                ]));
+                let number = Span::styled(format!("{mark} {} ", at + 1), styles.accent);
+                lines.push(Line::from_iter([number, Span::styled(prompt, style)]));
             }
         }
     }

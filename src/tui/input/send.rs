@@ -5,7 +5,7 @@ use crate::tui::chat::answer::{STILL_LOADING, ask, save};
 use crate::tui::chat::conversation;
 use crate::tui::models::Phase;
 use crate::tui::state::ScreenState;
-use crate::tui::toasts::Tone;
+use crate::tui::toasts::{Ends, Tone};
 
 /// Sends this text as the message that is written.
 pub(crate) fn send_message(state: &mut ScreenState, text: &str) {
@@ -53,7 +53,7 @@ fn queue(state: &mut ScreenState, text: &str) {
     if answering {
         let words =
             format!("Sent when this answer ends · {stop} stops it and brings the message back");
-        state.toasts.say_of_answer(&words, Tone::Done, state.now);
+        state.toasts.say(&words, Tone::Done, Ends::Answered, state.now);
     } else {
         state.say(format!("Sent once the model is loaded · {stop} brings the message back"));
     }

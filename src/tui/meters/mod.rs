@@ -8,9 +8,8 @@ pub(crate) mod view;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::decode::{Round, Summary, Timing};
+use crate::decode::{Round, Summary};
 use crate::hardware::Usage;
-use crate::model::Traffic;
 
 pub use payoff::{PlainPace, Speedup};
 
@@ -25,13 +24,6 @@ pub struct Meters {
     pub usage: Option<Usage>,
     /// The GPU, or why there is none.
     pub gpu: String,
-}
-
-impl Meters {
-    /// Before the first answer.
-    pub fn new(gpu: String) -> Self {
-        Self { gpu, ..Self::default() }
-    }
 }
 
 /// How far the prompt has been read.
@@ -54,16 +46,14 @@ pub struct AnswerMeters {
     pub prefill: Option<Prefill>,
     /// Tokens that a prompt which did not fit has without the messages before the last one.
     pub alone: Option<usize>,
-    /// Totals so far, from the first token on.
-    pub summary: Option<Box<Summary>>,
+    /// Totals so far.
+    pub summary: Box<Summary>,
     /// Tokens and milliseconds of the latest rounds.
     recent: VecDeque<(usize, f64)>,
-    /// Tokens per second of each of the latest rounds.
-    rates: VecDeque<f64>,
     /// `reached[d]`: rounds that offered a token at depth d + 1, and rounds that accepted one.
     reached: Vec<(usize, usize)>,
     /// Whether any round had more than the root to verify.
-    drafted: bool,
+    pub drafted: bool,
     /// How much faster than plain decoding it was, if that is known, once other models are in use:
     /// they have another pace.
     pub settled: Option<Option<Speedup>>,
@@ -75,7 +65,7 @@ impl AnswerMeters {
     /// Rounds of the sparkline; as wide as any panel.
     const SPARK: usize = 120;
 
-    /// Before the first token of an answer that was asked for at this time.
+    /// Before the first token of an answer that was requested at this time.
     pub fn new(asked: Duration) -> Self {
         Self { asked, ..Self::default() }
     }
@@ -84,16 +74,16 @@ impl AnswerMeters {
     pub fn first(&mut self, now: Duration, summary: Box<Summary>) {
         self.first_token = Some(now.saturating_sub(self.asked));
         self.prefill = None;
-        self.summary = Some(summary);
+        self.summary = summary;
     }
 
     /// A round was done.
     pub fn round(&mut self, round: &Round) {
         let tokens = round.committed.len();
         let spent = round.timing.total_ms();
-        self.summary.get_or_insert_default().count(round);
-        push(&mut self.recent, Self::NOW, (tokens, spent));
-        push(&mut self.rates, Self::SPARK, per_second(tokens, spent));
+        self.summary.count(round);
+        self.recent.truncate(Self::SPARK - 1);
+        self.recent.push_front((tokens, spent));
         self.drafted |= round.tree.len() > 1;
         let deepest = round.tree.nodes().iter().map(|node| node.depth).max().unwrap_or(0);
         if self.reached.len() < deepest {
@@ -107,58 +97,20 @@ impl AnswerMeters {
 
     /// Tokens per second over the latest rounds.
     pub fn now(&self) -> f64 {
-        let (tokens, ms) =
-            self.recent.iter().fold((0, 0.0), |sum, round| (sum.0 + round.0, sum.1 + round.1));
+        let latest = self.recent.iter().take(Self::NOW).rev();
+        let (tokens, ms) = latest.fold((0, 0.0), |sum, round| (sum.0 + round.0, sum.1 + round.1));
         per_second(tokens, ms)
     }
 
-    /// The answer's totals so far.
-    fn total<T: Default>(&self, of: impl FnOnce(&Summary) -> T) -> T {
-        self.summary.as_deref().map(of).unwrap_or_default()
-    }
-
-    /// Target passes after the prefill.
-    pub fn rounds(&self) -> usize {
-        self.total(|summary| summary.rounds)
-    }
-
-    /// Tokens of the answer, the first one included.
-    pub fn tokens(&self) -> usize {
-        self.total(|summary| summary.tokens)
-    }
-
-    /// Where the time of all rounds went.
-    pub fn spent(&self) -> Timing {
-        self.total(|summary| summary.timing)
-    }
-
-    /// What went over the bus to the GPU and back in all rounds.
-    pub fn traffic(&self) -> Traffic {
-        self.total(|summary| summary.traffic)
-    }
-
-    /// Tokens per second over the answer, prefill excluded.
-    pub fn overall(&self) -> f64 {
-        self.total(|summary| summary.tokens_per_second)
-    }
-
-    /// τ: tokens per round, prefill excluded.
-    pub fn tau(&self) -> f64 {
-        self.total(|summary| summary.tau)
-    }
-
-    /// Whether anything was drafted for the answer.
-    pub fn drafted(&self) -> bool {
-        self.drafted
+    /// Whether there is anything of it.
+    pub fn begun(&self) -> bool {
+        self.summary.prompt_tokens + self.summary.tokens > 0
     }
 
     /// Tokens that prompt and answer take in the context.
     pub fn context(&self) -> usize {
-        match (&self.summary, self.prefill) {
-            (Some(summary), _) => summary.prompt_tokens + summary.tokens,
-            (None, Some(prefill)) => prefill.total,
-            (None, None) => 0,
-        }
+        let summary = &self.summary;
+        self.prefill.map_or(summary.prompt_tokens + summary.tokens, |prefill| prefill.total)
     }
 
     /// Share of the rounds that drafted so deep which had a token accepted there, depth 1 first.
@@ -168,15 +120,8 @@ impl AnswerMeters {
 
     /// Tokens per second of the latest rounds, oldest first.
     pub fn rates(&self) -> impl ExactSizeIterator<Item = f64> {
-        self.rates.iter().copied()
+        self.recent.iter().rev().map(|&(tokens, ms)| per_second(tokens, ms))
     }
-}
-
-fn push<T>(queue: &mut VecDeque<T>, most: usize, item: T) {
-    if queue.len() == most {
-        queue.pop_front();
-    }
-    queue.push_back(item);
 }
 
 fn per_second(tokens: usize, ms: f64) -> f64 {
@@ -186,12 +131,13 @@ fn per_second(tokens: usize, ms: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode::Timing;
     use crate::tui::tests::round_of;
 
     #[test]
     fn only_rounds_count_and_depths_are_shares() {
         let asked = Duration::from_secs(10);
-        let mut meters = AnswerMeters { asked, ..AnswerMeters::default() };
+        let mut meters = AnswerMeters::new(asked);
         let first = Summary { prompt_tokens: 30, tokens: 1, ..Summary::default() };
         meters.first(Duration::from_millis(10_500), Box::new(first));
         let mut round = round_of(&[("a", 0, 1.0), ("b", 0, 0.5), ("c", 1, 0.5)], &[1, 2], "d");
@@ -208,9 +154,10 @@ mod tests {
         round.committed.truncate(1);
         meters.round(&round);
         assert_eq!(meters.first_token, Some(Duration::from_millis(500)));
-        assert_eq!((meters.tokens(), meters.rounds(), meters.context()), (5, 2, 35));
-        assert!((meters.tau() - 2.0).abs() < 1e-9);
-        assert!((meters.overall() - 20.0).abs() < 1e-9);
+        let summary = &meters.summary;
+        assert_eq!((summary.tokens, summary.rounds, meters.context()), (5, 2, 35));
+        assert!((summary.tau - 2.0).abs() < 1e-9);
+        assert!((summary.tokens_per_second - 20.0).abs() < 1e-9);
         assert_eq!(meters.acceptance().collect::<Vec<_>>(), [0.5, 0.5]);
         assert_eq!(meters.rates().map(f64::round).collect::<Vec<_>>(), [30.0, 10.0]);
     }

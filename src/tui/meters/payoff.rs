@@ -107,7 +107,8 @@ impl PlainPace {
             return Some((self.ms, true));
         }
         // Plain decoding needs time for sampling and text too.
-        let other = meters.spent().other_ms / meters.rounds().max(1) as f64;
+        let summary = &meters.summary;
+        let other = summary.timing.other_ms / summary.rounds.max(1) as f64;
         let slower = (self.slower / Self::UNSURE).max(1.0);
         pass_ms.filter(|ms| *ms > 0.0).map(|ms| (ms * slower + other, false))
     }
@@ -115,14 +116,15 @@ impl PlainPace {
     /// How much faster than plain decoding the answer is; `None` if nothing was drafted or the
     /// speed of plain decoding is not known.
     pub fn speedup(&self, meters: &AnswerMeters, pass_ms: Option<f64>) -> Option<Speedup> {
-        if !meters.drafted() || meters.overall() <= 0.0 {
+        let rate = meters.summary.tokens_per_second;
+        if !meters.drafted || rate <= 0.0 {
             return None;
         }
         let (ms, measured) = self.token_ms(meters, pass_ms)?;
-        let ratio = meters.overall() * ms / 1e3;
+        let ratio = rate * ms / 1e3;
         // No round is shorter than a plain one, so τ is the largest possible gain. A plain pass
         // that was timed on a busy machine would promise more.
-        let most = if measured { f64::INFINITY } else { meters.tau() };
+        let most = if measured { f64::INFINITY } else { meters.summary.tau };
         Some(Speedup { ratio: ratio.min(most), measured, for_show: false })
     }
 }
@@ -144,10 +146,12 @@ pub(crate) fn of(ratio: f64, styles: &Styles) -> Style {
     }
 }
 
-/// τ in words: `4.62 tokens per round`, and `–` before the first round.
-pub(crate) fn tokens_per_round(meters: &AnswerMeters) -> (String, &'static str) {
-    let tau = if meters.rounds() == 0 { "–".to_string() } else { format!("{:.2}", meters.tau()) };
-    (tau, " tokens per round")
+/// τ, and `–` before the first round.
+pub(crate) fn tau(meters: &AnswerMeters) -> String {
+    match meters.summary.rounds {
+        0 => "–".to_string(),
+        _ => format!("{:.2}", meters.summary.tau),
+    }
 }
 
 #[cfg(test)]
@@ -172,66 +176,65 @@ mod tests {
         timed(round_of(&[("a", 0, 1.0)], &[], "b"), 5.0, 39.0, 1.0)
     }
 
+    /// After the first token and this round.
+    fn meters_of(round: &Round) -> AnswerMeters {
+        let mut meters = AnswerMeters::default();
+        meters.summary.tokens = 1;
+        meters.round(round);
+        meters
+    }
+
+    fn assert_guess(pace: &PlainPace, meters: &AnswerMeters, pass_ms: f64, wanted: f64) {
+        let guess = pace.speedup(meters, Some(pass_ms)).unwrap();
+        assert!((guess.ratio - wanted).abs() < 1e-9 && !guess.measured, "{guess:?}");
+    }
+
     #[test]
     fn an_estimate_becomes_a_measurement_with_plain_rounds() {
         let mut pace = PlainPace::default();
-        let mut meters = AnswerMeters::default();
-        assert_eq!(pace.speedup(&meters, Some(30.0)), None, "nothing was decoded yet");
-        meters.first(std::time::Duration::ZERO, Box::default());
-        meters.summary.as_mut().unwrap().tokens = 1;
-        meters.round(&drafted());
+        assert_eq!(pace.speedup(&AnswerMeters::default(), Some(30.0)), None, "nothing is decoded");
+        let meters = meters_of(&drafted());
         pace.note(&drafted(), &[]);
         assert_eq!(pace.speedup(&meters, None), None, "plain decoding's speed is not known");
-        // 60 tokens per second; a plain token takes 30 + 2 ms.
-        let guess = pace.speedup(&meters, Some(30.0)).unwrap();
-        assert!((guess.ratio - 60.0 * 0.032).abs() < 1e-9 && !guess.measured, "{guess:?}");
-        assert_eq!(guess.words(), "about 1.9× plain");
-        let slow = Speedup { ratio: 0.6, ..guess };
-        assert_eq!(slow.reason(), None);
-        assert!(Speedup { for_show: true, ..slow }.reason().is_some());
-        assert_eq!(Speedup { for_show: true, ..guess }.reason(), None, "it pays as well");
-        (0..PlainPace::ENOUGH).for_each(|_| pace.note(&plain(), &[]));
+        // Plain decoding needs 2 ms for sampling and text too.
+        assert_guess(&pace, &meters, 30.0, 60.0 * 0.032);
+        for _ in 0..PlainPace::ENOUGH {
+            pace.note(&plain(), &[]);
+        }
         let found = pace.speedup(&meters, Some(30.0)).unwrap();
         assert!((found.ratio - 60.0 * 0.040).abs() < 1e-9 && found.measured, "{found:?}");
         assert_eq!(found.words(), "2.4× plain");
+        assert_eq!(Speedup { measured: false, ..found }.words(), "about 2.4× plain");
+        // Only what is slower has a reason.
+        for (for_show, ratio, reason) in
+            [(false, 0.6, false), (true, 0.6, true), (true, 2.4, false)]
+        {
+            let speedup = Speedup { for_show, ratio, measured: true };
+            assert_eq!(speedup.reason().is_some(), reason, "{speedup:?}");
+        }
     }
 
     #[test]
-    fn no_estimate_promises_more_than_the_tokens_of_a_round() {
-        let mut pace = PlainPace::default();
-        let mut meters = AnswerMeters::default();
-        meters.first(std::time::Duration::ZERO, Box::default());
-        meters.summary.as_mut().unwrap().tokens = 1;
-        meters.round(&drafted());
-        pace.note(&drafted(), &[]);
-        assert_eq!(meters.tau(), 3.0);
+    fn an_estimate_grows_as_slow_as_the_passes_are_and_stays_below_the_tokens_of_a_round() {
+        let meters = meters_of(&drafted());
+        let noted = |timed: &[(usize, f64)]| {
+            let mut pace = PlainPace::default();
+            pace.note(&drafted(), timed);
+            pace
+        };
         // Three tokens in 50 ms would be six times as fast as one token in 100.
-        let guess = pace.speedup(&meters, Some(100.0)).unwrap();
-        assert_eq!(guess, Speedup { ratio: 3.0, measured: false, for_show: false });
-    }
-
-    #[test]
-    fn an_estimate_grows_as_slow_as_the_passes_are() {
-        let mut pace = PlainPace::default();
-        let mut meters = AnswerMeters::default();
-        meters.first(std::time::Duration::ZERO, Box::default());
-        meters.summary.as_mut().unwrap().tokens = 1;
-        meters.round(&drafted());
+        assert_guess(&noted(&[]), &meters, 100.0, 3.0);
         // 30 ms for the root and its two nodes while loading, and 38 ms now, say nothing yet.
-        pace.note(&drafted(), &[(1, 15.0), (3, 30.0)]);
-        let guess = pace.speedup(&meters, Some(15.0)).unwrap();
-        assert!((guess.ratio - 60.0 * 0.017).abs() < 1e-9 && !guess.measured, "{guess:?}");
+        assert_guess(&noted(&[(1, 15.0), (3, 30.0)]), &meters, 15.0, 60.0 * 0.017);
         // 2.7 times as long counts as twice as slow.
         let timed = [(1, 14.0), (3, 38.0 / (2.0 * PlainPace::UNSURE))];
-        let mut pace = PlainPace::default();
-        pace.note(&drafted(), &timed);
-        let guess = pace.speedup(&meters, Some(15.0)).unwrap();
-        assert!((guess.ratio - 60.0 * 0.032).abs() < 1e-9 && !guess.measured, "{guess:?}");
+        let mut pace = noted(&timed);
+        assert_guess(&pace, &meters, 15.0, 60.0 * 0.032);
         // A pass that ran next to a drafter says nothing of a pass alone.
         let mut beside = drafted();
         beside.timing = Timing { verify_ms: 380.0, ahead_ms: 5.0, ..Timing::default() };
         pace.note(&beside, &timed);
-        assert_eq!(pace.speedup(&meters, Some(15.0)), Some(guess));
+        assert_guess(&pace, &meters, 15.0, 60.0 * 0.032);
     }
 
     #[test]
@@ -252,9 +255,6 @@ mod tests {
 
     #[test]
     fn an_answer_that_was_not_drafted_has_no_speedup() {
-        let mut meters = AnswerMeters::default();
-        meters.first(std::time::Duration::ZERO, Box::default());
-        meters.round(&plain());
-        assert_eq!(PlainPace::default().speedup(&meters, Some(30.0)), None);
+        assert_eq!(PlainPace::default().speedup(&meters_of(&plain()), Some(30.0)), None);
     }
 }

@@ -2,11 +2,11 @@
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::style::Modifier;
+use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::payoff;
-use crate::decode::Timing;
+use crate::decode::{Summary, Timing};
 use crate::hardware::Usage;
 use crate::tui::display::Focus;
 use crate::tui::draw::figures;
@@ -68,61 +68,52 @@ fn abreast(frame: &mut Frame<'_>, inner: Rect, state: &ScreenState, styles: &Sty
 }
 
 /// A label and its value.
-fn figure(label: &str, value: String, styles: &Styles) -> Vec<Span<'static>> {
-    vec![Span::styled(format!("{label} "), styles.dim), Span::styled(value, styles.text)]
+fn figure(label: &str, value: String, styles: &Styles) -> Line<'static> {
+    let label = Span::styled(format!("{label} "), styles.dim);
+    Line::from_iter([label, Span::styled(value, styles.text)])
+}
+
+/// A value and what it is.
+fn named(value: String, style: Style, name: &'static str, styles: &Styles) -> Line<'static> {
+    Line::from_iter([Span::styled(value, style), Span::styled(name, styles.dim)])
 }
 
 fn speed(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>> {
     let meters = &state.meters.answer;
-    let big = styles.strong;
-    let now = Line::from_iter([
-        Span::styled(figures::rate(meters.now()), big),
-        Span::styled(" tok/s now", styles.dim),
-    ]);
+    let summary = &meters.summary;
+    let now = named(figures::rate(meters.now()), styles.strong, " tok/s now", styles);
     let overall = match state.slowed() {
         true => Line::styled(payoff::SLOWED, styles.warning),
-        false => Line::from_iter([
-            Span::styled(figures::rate(meters.overall()), big),
-            Span::styled(" this answer", styles.dim),
-        ]),
+        false => {
+            let rate = figures::rate(summary.tokens_per_second);
+            named(rate, styles.strong, " this answer", styles)
+        }
     };
     let spark = figures::spark(meters.rates(), usize::from(width));
     let first = meters
         .first_token
         .map_or("–".to_string(), |time| figures::time(time.as_secs_f64() * 1000.0));
-    let prompt = match (&meters.summary, meters.prefill) {
-        (Some(summary), _) => summary.prompt_tokens.to_string(),
-        (None, Some(prefill)) => format!("{} of {}", prefill.done, prefill.total),
-        (None, None) => "–".to_string(),
+    let prompt = match meters.prefill {
+        Some(prefill) => format!("{} of {}", prefill.done, prefill.total),
+        None if meters.begun() => summary.prompt_tokens.to_string(),
+        None => "–".to_string(),
     };
     let context = state.context().map_or("–".to_string(), |context| match context.used {
         0 => context.holds.to_string(),
         used => format!("{} of {}", used.min(context.holds), context.holds),
     });
-    let (tau, words) = payoff::tokens_per_round(meters);
-    let tau = Line::from_iter([
-        Span::styled(tau, styles.text),
-        Span::styled(format!("{words} (τ)"), styles.dim),
-    ]);
-    let ratio = match state.speedup() {
-        Some(speedup) => Line::styled(speedup.words(), payoff::style(speedup, styles)),
-        None => Line::default(),
-    };
-    let done = format!(
-        "{} in {}",
-        figures::many(meters.tokens(), "token"),
-        figures::many(meters.rounds(), "round")
-    );
+    let tau = named(payoff::tau(meters), styles.text, " tokens per round (τ)", styles);
+    let ratio = state.speedup().map_or(Line::default(), |speedup| {
+        Line::styled(speedup.words(), payoff::style(speedup, styles))
+    });
+    let done = Line::styled(figures::tokens_in(summary.tokens, summary.rounds), styles.text);
+    let prompt = figure("prompt", prompt, styles);
     vec![
         ends(now, overall, width),
         Line::styled(spark, styles.accent.remove_modifier(Modifier::BOLD)),
         ends(tau, ratio, width),
-        ends(Line::styled(done, styles.text), Line::from(figure("first", first, styles)), width),
-        ends(
-            Line::from(figure("context", context, styles)),
-            Line::from(figure("prompt", prompt, styles)),
-            width,
-        ),
+        ends(done, figure("first", first, styles), width),
+        ends(figure("context", context, styles), prompt, width),
     ]
 }
 
@@ -157,46 +148,46 @@ fn depths(state: &ScreenState, width: u16, room: usize, styles: &Styles) -> Vec<
         .collect()
 }
 
-/// Draft, verify, other: strokes that differ without colours.
-const STROKES: [&str; 3] = ["━", "═", "─"];
-
 /// Where a round's time goes.
 fn split(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>> {
-    let meters = &state.meters.answer;
-    let spent = meters.spent();
-    let rounds = meters.rounds();
-    let parts = [spent.draft_ms, spent.verify_ms, spent.other_ms];
-    let strokes = [styles.accepted, styles.target, styles.faint];
-    let cells = figures::shares(parts, usize::from(width));
-    let bar = Line::from_iter((0..3).map(|part| {
-        let glyph = STROKES[part];
-        Span::styled(glyph.repeat(cells[part]), strokes[part].remove_modifier(Modifier::BOLD))
-    }));
+    let width = usize::from(width);
+    let spent = &state.meters.answer.summary.timing;
+    let rounds = state.meters.answer.summary.rounds;
     if rounds == 0 {
-        return vec![Line::styled("─".repeat(usize::from(width)), styles.faint)];
+        return vec![Line::styled("─".repeat(width), styles.faint)];
     }
-    let mean = |part: usize| figures::short(parts[part] / rounds as f64);
+    // Strokes that differ without colours.
+    let parts = [
+        ("draft", "━", styles.accepted, spent.draft_ms),
+        ("verify", "═", styles.target, spent.verify_ms),
+        ("other", "─", styles.faint, spent.other_ms),
+    ]
+    .map(|(name, glyph, style, ms)| (name, glyph, style.remove_modifier(Modifier::BOLD), ms));
+    let cells = figures::shares(parts.map(|(.., ms)| ms), width);
+    let stroke = |((_, glyph, style, _), cells): ((_, &str, Style, _), usize)| {
+        Span::styled(glyph.repeat(cells), style)
+    };
+    let bar = Line::from_iter(parts.into_iter().zip(cells).map(stroke));
     let legend = |gap: &str, named: bool| {
         let mut legend = Line::default();
-        for (part, name) in ["draft", "verify", "other"].into_iter().enumerate() {
+        for (part, (name, glyph, style, ms)) in parts.into_iter().enumerate() {
             let gap = if part == 0 { "" } else { gap };
-            let stroke = strokes[part].remove_modifier(Modifier::BOLD);
-            legend.push_span(Span::styled(format!("{gap}{} ", STROKES[part]), stroke));
+            legend.push_span(Span::styled(format!("{gap}{glyph} "), style));
             if named {
                 legend.push_span(Span::styled(format!("{name} "), styles.dim));
             }
-            legend.push_span(Span::styled(mean(part), styles.text));
+            legend.push_span(Span::styled(figures::short(ms / rounds as f64), styles.text));
         }
         legend.push_span(Span::styled(" ms", styles.dim));
         legend
     };
     // The unit matters more than the space between two parts and than their names.
-    let legends = [legend("  ", true), legend(" ", true), legend("  ", false)];
-    let fits = legends.iter().find(|legend| legend.width() <= usize::from(width));
-    let legend = fits.unwrap_or(&legends[2]).clone();
-    let mut rows = vec![bar, cut(legend, usize::from(width))];
+    let mut legends = [legend("  ", true), legend(" ", true)].into_iter();
+    let fits = legends.find(|legend| legend.width() <= width);
+    let legend = fits.unwrap_or_else(|| legend("  ", false));
+    let mut rows = vec![bar, cut(legend, width)];
     if spent.ahead_ms > 0.0 {
-        rows.push(cut(beside(&spent, rounds, styles), usize::from(width)));
+        rows.push(cut(beside(spent, rounds, styles), width));
     }
     rows
 }
@@ -221,57 +212,37 @@ fn machine(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static
     let Some(usage) = &state.meters.usage else {
         return vec![Line::styled(state.meters.gpu.clone(), styles.dim)];
     };
-    let cpu = format!(
-        "{} · ours {:.1} cores",
-        figures::percent(f64::from(usage.cpu_load)),
-        usage.cpu_ours
-    );
-    let memory = format!(
-        "{} of {} · ours {}",
-        figures::bytes(usage.memory_used),
-        figures::bytes(usage.memory_total),
-        figures::bytes(usage.memory_ours)
-    );
-    let mut rows = vec![
-        Line::from(figure("cpu   ", cpu, styles)),
-        Line::from(figure("memory", memory, styles)),
-    ];
+    let load = figures::percent(f64::from(usage.cpu_load));
+    let cpu = format!("{load} · ours {:.1} cores", usage.cpu_ours);
+    let memory = of_all(usage.memory_used, usage.memory_total, usage.memory_ours);
+    let mut rows = vec![figure("cpu   ", cpu, styles), figure("memory", memory, styles)];
     rows.extend(gpu(state, usage, width, styles));
-    let traffic = state.meters.answer.traffic();
-    let rounds = state.meters.answer.rounds();
+    let Summary { traffic, rounds, .. } = &*state.meters.answer.summary;
     if !traffic.is_none() {
-        rows.push(Line::from(figure("bus   ", traffic.a_round(rounds), styles)));
+        rows.push(figure("bus   ", traffic.a_round(*rounds), styles));
     }
     rows.into_iter().map(|row| cut(row, usize::from(width))).collect()
 }
 
+/// Bytes in use.
+fn of_all(used: u64, total: u64, ours: u64) -> String {
+    let used = figures::bytes(used);
+    format!("{used} of {} · ours {}", figures::bytes(total), figures::bytes(ours))
+}
+
 fn gpu(state: &ScreenState, usage: &Usage, width: u16, styles: &Styles) -> Vec<Line<'static>> {
+    let name = &state.meters.gpu;
+    // Only a card's driver knows how its memory is used; our own bytes are known.
+    let ours = state.models.ready.as_ref().map_or(0, |ready| ready.vram_used);
     let Some(gpu) = usage.gpu else {
         // "no NVIDIA GPU: why"; the details have room for the reason.
-        let fits = state.meters.gpu.chars().count() + 7 <= usize::from(width);
-        let words = if fits {
-            &state.meters.gpu
-        } else {
-            state.meters.gpu.split(':').next().unwrap_or_default()
-        };
-        let name = Line::from(figure("gpu   ", words.to_string(), styles));
-        // Only a card's driver knows how its memory is used; our own bytes are known.
-        let ours = state.models.ready.as_ref().map_or(0, |ready| ready.vram_used);
+        let fits = name.chars().count() + 7 <= usize::from(width);
+        let words = if fits { name } else { name.split(':').next().unwrap_or_default() };
         let held = format!("ours {}", figures::bytes(ours));
-        let vram = (ours > 0).then(|| Line::from(figure("vram  ", held, styles)));
-        return std::iter::once(name).chain(vram).collect();
+        let vram = (ours > 0).then(|| figure("vram  ", held, styles));
+        return [figure("gpu   ", words.to_string(), styles)].into_iter().chain(vram).collect();
     };
     let load = gpu.load.map_or("–".to_string(), |load| figures::percent(f64::from(load)));
-    let ours =
-        gpu.vram_ours.or(state.models.ready.as_ref().map(|ready| ready.vram_used)).unwrap_or(0);
-    let vram = format!(
-        "{} of {} · ours {}",
-        figures::bytes(gpu.vram_used),
-        figures::bytes(gpu.vram_total),
-        figures::bytes(ours)
-    );
-    vec![
-        Line::from(figure("gpu   ", format!("{load} · {}", state.meters.gpu), styles)),
-        Line::from(figure("vram  ", vram, styles)),
-    ]
+    let vram = of_all(gpu.vram_used, gpu.vram_total, gpu.vram_ours.unwrap_or(ours));
+    vec![figure("gpu   ", format!("{load} · {name}"), styles), figure("vram  ", vram, styles)]
 }

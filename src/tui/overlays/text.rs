@@ -121,7 +121,8 @@ pub(crate) fn details(state: &ScreenState, top: usize, width: u16, styles: &Styl
         },
     ));
     lines.extend(row("gpu", state.meters.gpu.clone()));
-    if let Some(summary) = &state.meters.answer.summary {
+    if state.meters.answer.begun() {
+        let summary = &state.meters.answer.summary;
         lines.push(Line::default());
         lines.push(heading("This answer"));
         let reused =
@@ -133,17 +134,9 @@ pub(crate) fn details(state: &ScreenState, top: usize, width: u16, styles: &Styl
                 each.map(|(source, count)| format!("{} {count}", source.name())).collect();
             lines.extend(row("accepted", each.join(", ")));
         }
-        let meters = &state.meters.answer;
-        lines.extend(row(
-            "decoding",
-            format!(
-                "{} tokens, {} rounds, τ {:.2}, {} tok/s",
-                meters.tokens(),
-                meters.rounds(),
-                meters.tau(),
-                figures::rate(meters.overall())
-            ),
-        ));
+        let counts = format!("{} tokens, {} rounds", summary.tokens, summary.rounds);
+        let rate = figures::rate(summary.tokens_per_second);
+        lines.extend(row("decoding", format!("{counts}, τ {:.2}, {rate} tok/s", summary.tau)));
         if !summary.traffic.is_none() {
             lines.extend(row(
                 "bus",

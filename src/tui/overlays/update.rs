@@ -3,7 +3,7 @@
 use super::Overlay;
 use super::sessions::update as sessions;
 use crate::tui::chat::answer::{save, stop};
-use crate::tui::chat::full::update as full;
+use crate::tui::chat::full;
 use crate::tui::chat::{CHOICES, conversation};
 use crate::tui::controls::update::choose;
 use crate::tui::event::Effect;

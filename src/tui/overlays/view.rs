@@ -9,7 +9,7 @@ use ratatui::text::Line;
 
 use super::sessions::view as sessions;
 use super::{Overlay, help, questions, strategies, text};
-use crate::tui::chat::full::view as full;
+use crate::tui::chat::full;
 use crate::tui::draw::areas::Areas;
 use crate::tui::draw::frames::{Edges, WIDTH, boxed, centre};
 use crate::tui::draw::rows::{cut, draw_rows, foot};

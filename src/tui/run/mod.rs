@@ -339,7 +339,7 @@ impl App {
 
     /// Whether a frame is due and the terminal accepts one.
     fn can_draw(&self) -> bool {
-        self.changed && !self.suspended && !self.screen.busy()
+        self.changed && !self.suspended && !self.screen.output.busy()
     }
 
     fn signal(&mut self, signal: Signal) {
@@ -405,7 +405,7 @@ async fn work(app: &mut App, sources: EventSources) -> anyhow::Result<()> {
         tokio::select! {
             biased;
             Some(signal) = signals.recv() => app.signal(signal),
-            result = app.screen.written() => if let Err(error) = result {
+            result = app.screen.output.written() => if let Err(error) = result {
                 tracing::warn!("the terminal accepts no more output: {error}");
                 app.take(ScreenEvent::Terminate);
             },

@@ -53,8 +53,8 @@ fn a_panic_of_the_screen_gives_the_terminal_back_and_saves() {
         app.state.chat.ask("Remember me".to_string());
         let _ = guarded(app, |app| {
             app.draw()?;
-            while app.screen.busy() {
-                wait_for(app.screen.written())?;
+            while app.screen.output.busy() {
+                wait_for(app.screen.output.written())?;
             }
             panic!("a bug of the screen");
         });

@@ -4,12 +4,13 @@
 //! Another thread detects the terminal's end. Must never know what keys mean.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crossterm::event::Event;
 use tokio::sync::mpsc::{Receiver, channel};
 
+use super::output::lock_within;
 use super::signals::SignalSender;
 
 /// Capacity of the queue of events; beyond that they stay in the terminal's buffer.
@@ -29,27 +30,17 @@ pub struct InputPause(Arc<Mutex<bool>>);
 impl InputPause {
     /// From now on no key is read, or they are again.
     pub fn set(&self, paused: bool) {
-        let until = Instant::now() + READING;
-        loop {
-            match self.0.try_lock() {
-                Ok(mut flag) => return *flag = paused,
-                Err(TryLockError::Poisoned(flag)) => return *flag.into_inner() = paused,
-                // In the middle of an escape sequence the reader waits for the rest of it.
-                Err(TryLockError::WouldBlock) if Instant::now() >= until => return,
-                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
-            }
+        // In the middle of an escape sequence the reader waits for the rest of it.
+        if let Some(mut flag) = lock_within(&self.0, READING) {
+            *flag = paused;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, bool> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The next event, while the keys are the screen's.
 fn next(pause: &InputPause) -> io::Result<Event> {
     loop {
-        let paused = pause.lock();
+        let paused = pause.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !*paused && crossterm::event::poll(LOOK)? {
             return crossterm::event::read();
         }

@@ -64,7 +64,7 @@ pub struct Screen {
     terminal: Terminal<CrosstermBackend<FrameBuffer>>,
     /// What the terminal above writes to.
     buffer: FrameBuffer,
-    output: FrameWriter,
+    pub output: FrameWriter,
     /// Whether the mouse is the program's.
     mouse: bool,
 }
@@ -155,19 +155,6 @@ impl Screen {
         queue!(self.buffer, CopyToClipboard::to_clipboard_from(text))?;
         self.send();
         Ok(())
-    }
-
-    /// Whether earlier output is still being written.
-    pub fn busy(&self) -> bool {
-        self.output.busy()
-    }
-
-    /// Waits until the terminal has taken something.
-    ///
-    /// # Errors
-    /// If the terminal is gone.
-    pub async fn written(&mut self) -> io::Result<()> {
-        self.output.written().await
     }
 
     fn send(&mut self) {

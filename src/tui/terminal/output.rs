@@ -99,9 +99,14 @@ impl FrameWriter {
 
 /// Waits until nothing is being written, `limit` at most: a stopped terminal never accepts it.
 pub fn pause(limit: Duration) -> Option<MutexGuard<'static, ()>> {
+    lock_within(&WRITING, limit)
+}
+
+/// Locks, unless another thread holds the lock for longer than `limit`.
+pub(super) fn lock_within<T>(mutex: &Mutex<T>, limit: Duration) -> Option<MutexGuard<'_, T>> {
     let began = Instant::now();
     loop {
-        match WRITING.try_lock() {
+        match mutex.try_lock() {
             Ok(guard) => return Some(guard),
             Err(TryLockError::Poisoned(error)) => return Some(error.into_inner()),
             Err(TryLockError::WouldBlock) if began.elapsed() >= limit => return None,

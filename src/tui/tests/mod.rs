@@ -7,6 +7,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
+use ratatui::style::Color;
 use unicode_width::UnicodeWidthStr;
 
 use crate::decode::{Committed, Finish, Origin, Round, Summary, Timing};
@@ -19,11 +20,15 @@ use crate::settings::Settings;
 use crate::speculate::{Shape, Tree};
 use crate::tui::display::Display;
 use crate::tui::event::{Effect, ScreenEvent};
-use crate::tui::keymap::Keymap;
+use crate::tui::keymap::{KeyPress, Keymap};
 use crate::tui::state::{ScreenState, StateConfig};
 use crate::tui::update::update;
 use crate::tui::view;
 use crate::worker::{Controls, Event, ModelChoice, Ready, StrategyStatus};
+
+fn committed(token: u32, text: &str, origin: Origin) -> Committed {
+    Committed { token, text: text.to_string(), thought: None, origin }
+}
 
 /// A round from `(label, parent, probability)` of each node, the accepted path and the bonus.
 pub fn round_of(nodes: &[(&str, usize, f32)], accepted: &[usize], bonus: &str) -> Round {
@@ -31,21 +36,9 @@ pub fn round_of(nodes: &[(&str, usize, f32)], accepted: &[usize], bonus: &str) -
     for (index, node) in nodes.iter().enumerate().skip(1) {
         tree.push(node.1, index as u32, node.2.ln());
     }
-    let mut committed: Vec<Committed> = accepted
-        .iter()
-        .map(|&index| Committed {
-            token: index as u32,
-            text: nodes[index].0.to_string(),
-            thought: None,
-            origin: Origin::Accepted,
-        })
-        .collect();
-    committed.push(Committed {
-        token: 900,
-        text: bonus.to_string(),
-        thought: None,
-        origin: Origin::Target,
-    });
+    let accept = |&index: &usize| committed(index as u32, nodes[index].0, Origin::Accepted);
+    let mut tokens: Vec<Committed> = accepted.iter().map(accept).collect();
+    tokens.push(committed(900, bonus, Origin::Target));
     Round {
         index: 0,
         labels: nodes.iter().map(|node| node.0.to_string()).collect(),
@@ -53,7 +46,7 @@ pub fn round_of(nodes: &[(&str, usize, f32)], accepted: &[usize], bonus: &str) -
         accepted: accepted.to_vec(),
         bonus: 900,
         bonus_label: bonus.to_string(),
-        committed,
+        committed: tokens,
         budget: Budget::new(Shape { gamma: 16, width: 8, depth: 5 }, 4),
         strategy: "dovetail".to_string(),
         speculative: true,
@@ -187,19 +180,37 @@ pub fn screen_of(state: &mut ScreenState) -> String {
     text(&drawn(state))
 }
 
+/// The screen as it is drawn, which has all these words.
+#[track_caller]
+pub fn shows(state: &mut ScreenState, words: &[&str]) -> String {
+    let screen = screen_of(state);
+    for words in words {
+        assert!(screen.contains(words), "no {words:?}: {screen}");
+    }
+    screen
+}
+
+/// The colour in which these words are drawn.
+pub fn colour_of(state: &mut ScreenState, words: &str) -> Color {
+    let buffer = drawn(state);
+    let screen = text(&buffer);
+    let mut found =
+        screen.lines().enumerate().filter_map(|(y, row)| Some((y, row, row.find(words)?)));
+    let (y, row, at) = found.next().unwrap();
+    buffer[(row[..at].width() as u16, y as u16)].fg
+}
+
 /// A buffer as text, without the cells that wide characters cover.
 pub fn text(buffer: &Buffer) -> String {
     let mut out = String::new();
     for row in buffer.content.chunks(usize::from(buffer.area.width.max(1))) {
         let mut line = String::new();
-        let mut skip = 0;
-        for cell in row {
-            if skip > 0 {
-                skip -= 1;
-                continue;
-            }
+        let mut cells = row.iter();
+        while let Some(cell) = cells.next() {
             line.push_str(cell.symbol());
-            skip = cell.symbol().width().saturating_sub(1);
+            for _ in 1..cell.symbol().width() {
+                cells.next();
+            }
         }
         let _ = writeln!(out, "{}", line.trim_end());
     }
@@ -242,53 +253,30 @@ pub fn type_keys(state: &mut ScreenState, keys: &str) -> Vec<Effect> {
 }
 
 fn named_key(name: &str) -> KeyEvent {
-    let (modifiers, name) = match name.split_once('-') {
-        Some(("c", name)) => (KeyModifiers::CONTROL, name),
-        Some(("a", name)) => (KeyModifiers::ALT, name),
-        Some(("s", name)) => (KeyModifiers::SHIFT, name),
-        _ => (KeyModifiers::NONE, name),
+    let name = match (name, name.split_once('-')) {
+        ("bs", _) => "backspace".to_string(),
+        ("backtab", _) => "shift+tab".to_string(),
+        (_, Some(("c", key))) => format!("ctrl+{key}"),
+        (_, Some(("a", key))) => format!("alt+{key}"),
+        (name, _) => name.to_string(),
     };
-    let code = match name {
-        "enter" => KeyCode::Enter,
-        "esc" => KeyCode::Esc,
-        "tab" => KeyCode::Tab,
-        "backtab" => KeyCode::BackTab,
-        "up" => KeyCode::Up,
-        "down" => KeyCode::Down,
-        "left" => KeyCode::Left,
-        "right" => KeyCode::Right,
-        "pgup" => KeyCode::PageUp,
-        "pgdn" => KeyCode::PageDown,
-        "home" => KeyCode::Home,
-        "end" => KeyCode::End,
-        "bs" => KeyCode::Backspace,
-        "del" => KeyCode::Delete,
-        _ if name.len() > 1 && name.starts_with('f') => KeyCode::F(name[1..].parse().unwrap()),
-        _ => KeyCode::Char(name.chars().next().unwrap()),
-    };
-    KeyEvent::new(code, modifiers)
+    KeyPress::parse(&name).unwrap().event()
 }
 
 /// The events of an answer that says `text`: rounds of up to three accepted words and one chosen
 /// by the target, each round's tree of `nodes` nodes at most.
 pub fn answer(generation: u64, text: &str, nodes: usize) -> Vec<Event> {
     // Tokens begin with their space, as most vocabularies have it.
-    let mut words: Vec<String> = Vec::new();
-    for c in text.chars() {
-        match words.last_mut() {
-            Some(word) if c != ' ' => word.push(c),
-            _ => words.push(c.to_string()),
-        }
-    }
-    let token =
-        |text: &str, origin| Committed { token: 7, text: text.to_string(), thought: None, origin };
+    let begins = text.match_indices(' ').map(|(at, _)| at).filter(|at| *at > 0);
+    let begins: Vec<usize> = [0].into_iter().chain(begins).chain([text.len()]).collect();
+    let words: Vec<&str> = begins.windows(2).map(|ends| &text[ends[0]..ends[1]]).collect();
     let mut summary =
         Summary { prompt_tokens: 24, tokens: 1, prefill_ms: 120.0, ..Summary::default() };
     let mut events = vec![
         Event::Prefill { generation, done: 24, total: 24 },
         Event::First {
             generation,
-            token: token(&words[0], Origin::Target),
+            token: committed(7, words[0], Origin::Target),
             summary: Box::new(summary.clone()),
         },
     ];
@@ -296,11 +284,11 @@ pub fn answer(generation: u64, text: &str, nodes: usize) -> Vec<Event> {
     let mut index = 0;
     while at < words.len() {
         let accepted = [2, 3, 0, 1, 3, 2][index % 6].min(words.len() - at - 1);
-        let mut tree: Vec<(&str, usize, f32)> = vec![(words[at - 1].as_str(), 0, 1.0)];
+        let mut tree: Vec<(&str, usize, f32)> = vec![(words[at - 1], 0, 1.0)];
         let mut path = Vec::new();
         let mut parent = 0;
         for step in 0..4 {
-            let word = if step < accepted { words[at + step].as_str() } else { FILL[step] };
+            let word = if step < accepted { words[at + step] } else { FILL[step] };
             if tree.len() < nodes {
                 tree.push((word, parent, [0.62, 0.55, 0.71, 0.34][(index + step) % 4]));
                 parent = tree.len() - 1;
@@ -315,8 +303,8 @@ pub fn answer(generation: u64, text: &str, nodes: usize) -> Vec<Event> {
             tree.push((FILL[fill % FILL.len()], parent, [0.21, 0.12, 0.05, 0.002][fill % 4]));
             fill += 1;
         }
-        let bonus = words[at + path.len()].clone();
-        let mut round = round_of(&tree, &path, &bonus);
+        let bonus = words[at + path.len()];
+        let mut round = round_of(&tree, &path, bonus);
         round.index = index;
         round.budget.shape.gamma = nodes;
         round.timing.verify_ms = 38.0 + (index * 5 % 11) as f64;
@@ -351,10 +339,8 @@ pub fn pending(generation: u64, index: usize) -> Event {
 pub fn thinking(generation: u64, thought: &str, text: &str) -> Vec<Event> {
     let mut events = answer(generation, if text.is_empty() { " " } else { text }, 4);
     let aside = |thought: &str| Committed {
-        token: 8,
-        text: String::new(),
         thought: Some(thought.to_string()),
-        origin: Origin::Target,
+        ..committed(8, "", Origin::Target)
     };
     let Event::First { token, summary, .. } = &events[1] else { return events };
     let first = token.clone();

@@ -1,17 +1,17 @@
 //! The rounds of the latest answer, and which of them is shown. Must never know how they are drawn.
 
-mod lit;
-mod pending;
 mod rows;
 pub(crate) mod view;
 
 use std::ops::Range;
 
+use crate::chat::Role;
 use crate::decode::Round;
 use crate::overlap::PendingRound;
+use crate::tui::display::Focus;
+use crate::tui::state::ScreenState;
 
-pub use pending::pending_rows;
-pub use rows::{Fold, NodeOutcome, TreeRow, tree_rows};
+pub use rows::{Fold, NodeOutcome, TreeRow, pending_rows, tree_rows};
 
 /// The rounds of one answer.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,7 @@ pub struct Rounds {
     /// Rows of the tree and rows seen, as last drawn.
     extent: (usize, usize),
     /// The round that is being verified and the generation of its answer, as far as it is known.
-    pending: Option<(u64, Box<PendingRound>)>,
+    pub pending: Option<(u64, Box<PendingRound>)>,
 }
 
 impl Rounds {
@@ -50,11 +50,6 @@ impl Rounds {
         if self.cursor.is_none() {
             self.top = 0;
         }
-    }
-
-    /// The generation of the answer that they belong to.
-    pub fn of(&self) -> Option<u64> {
-        self.of
     }
 
     /// The bytes of the answer that the round shown wrote; none if it wrote no text.
@@ -140,5 +135,102 @@ impl Rounds {
         self.extent = (all, fit);
         self.top = self.top.min(all.saturating_sub(fit));
         self.top
+    }
+}
+
+impl ScreenState {
+    /// The round that is being verified, where the latest is looked at: none once it is done, or
+    /// its answer has ended.
+    pub fn pending(&self) -> Option<&PendingRound> {
+        let (of, round) = self.tree.pending.as_ref()?;
+        // The event may come late, when the round is done already.
+        let is_next = round.index == self.tree.len();
+        let counts = self.answering() && *of == self.generation() && is_next;
+        (counts && self.tree.live()).then_some(round)
+    }
+
+    /// The turn and the bytes of its text that the round shown in the tree wrote, while somebody
+    /// looks at rounds: in the tree, or back from the conversation.
+    pub fn lit(&self) -> Option<(usize, Range<usize>)> {
+        let looks = match self.display.focus {
+            Focus::Tree => !self.tree.live() || !self.answering(),
+            Focus::Chat => !self.tree.live(),
+            Focus::Input | Focus::Meters | Focus::Controls => false,
+        };
+        if !looks {
+            return None;
+        }
+        let bytes = self.tree.bytes()?;
+        let of = self.tree.of;
+        let turn = self.chat.turns().iter().rposition(|turn| turn.written == of)?;
+        Some((turn, bytes))
+    }
+
+    /// Shows the round that wrote byte `at` of turn `turn` in the tree.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn show_round_of(&mut self, turn: usize, at: usize) -> Result<(), &'static str> {
+        let said = self.chat.turns().get(turn).filter(|turn| turn.role == Role::Assistant);
+        let said = said.ok_or("Only answers have rounds")?;
+        if said.written.is_none() || said.written != self.tree.of {
+            return Err("Only the rounds of the latest answer are kept");
+        }
+        if !self.tree.show_byte(at) {
+            return Err("This word has no round yet");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tui::tests::{answer, loaded, pending, say, say_all, type_keys};
+    use crate::worker::Event;
+
+    /// The indices of those that are shown after each of the events.
+    fn shown(state: &mut ScreenState, events: Vec<Event>) -> Vec<Option<usize>> {
+        let after = |event| {
+            say(state, event);
+            state.pending().map(|round| round.index)
+        };
+        events.into_iter().map(after).collect()
+    }
+
+    #[test]
+    fn a_pending_round_is_shown_until_it_is_done_whenever_it_is_told() {
+        let mut state = loaded(120, 40);
+        type_keys(&mut state, "Once more<enter>");
+        let mut events = answer(1, "Once there was a fox who lived by the sea.", 8);
+        assert!(matches!(events[2..4], [Event::Round { .. }, Event::Round { .. }]));
+        let first = events.remove(2);
+        let second = events.remove(2);
+        events.truncate(2);
+        events.extend([pending(1, 0), first, pending(1, 0), pending(1, 1), second]);
+        let none = None;
+        assert_eq!(shown(&mut state, events), [none, none, Some(0), none, none, Some(1), none]);
+        // Of another answer.
+        assert_eq!(shown(&mut state, vec![pending(2, 2), pending(1, 2)]), [none, Some(2)]);
+        // Looking back, and on.
+        type_keys(&mut state, "<f2><tab><left>");
+        assert_eq!(state.pending(), None);
+        type_keys(&mut state, "<right>");
+        assert!(state.pending().is_some());
+        type_keys(&mut state, "<esc><esc>");
+        assert!(!state.answering());
+        assert_eq!(shown(&mut state, vec![pending(1, 2)]), [none]);
+    }
+
+    #[test]
+    fn the_answers_of_a_race_show_no_tree() {
+        let mut state = loaded(120, 40);
+        type_keys(&mut state, "Once more<enter>");
+        say_all(&mut state, answer(1, "Once", 8));
+        type_keys(&mut state, "/race<enter>");
+        let of = state.generation();
+        let at = state.tree.len();
+        assert!(state.answering() && of > 1);
+        assert_eq!(shown(&mut state, vec![pending(of, at)]), [None]);
     }
 }

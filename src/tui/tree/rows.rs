@@ -2,7 +2,7 @@
 //! the top and reads downwards. Must never know colours.
 
 use crate::decode::Round;
-use crate::overlap::{OutcomeRecord, SequenceToken, SequencesRecord};
+use crate::overlap::{OutcomeRecord, PendingRound, SequenceToken, SequencesRecord};
 use crate::printable::printable_line;
 use crate::speculate::Tree;
 
@@ -86,18 +86,34 @@ pub fn tree_rows(round: &Round, fold: Fold, fit: usize) -> Vec<TreeRow> {
     rows(Drawn { tree, labels, judged: Some(round), ahead, outcomes }, fold, fit)
 }
 
-/// A tree and what is known of it.
-#[derive(Clone, Copy)]
-pub(crate) struct Drawn<'a> {
-    pub(crate) tree: &'a Tree,
-    pub(crate) labels: &'a [String],
-    /// What came of it; `None` while it is being verified.
-    pub(crate) judged: Option<&'a Round>,
-    pub(crate) ahead: Option<&'a SequencesRecord>,
-    pub(crate) outcomes: &'a [OutcomeRecord],
+/// The rows of a round that is being verified, for a panel of `fit` rows. Tokens that follow each
+/// other and have no room for a row each share one, as those of a sequence do: the sequences, which
+/// grow, are below.
+pub fn pending_rows(round: &PendingRound, fold: Fold, fit: usize) -> Vec<TreeRow> {
+    let PendingRound { tree, labels, ahead, outcomes, .. } = round;
+    let drawn = Drawn { tree, labels, judged: None, ahead: Some(ahead), outcomes };
+    let mut rows = rows(drawn, fold, fit);
+    let is_chain = tree.height() + 1 == tree.len();
+    if fold == Fold::Fit && is_chain && tree.len() > 2 && rows.len() > fit {
+        let labels = rows[1..tree.len()].iter().map(|row| row.label.as_str()).collect();
+        rows[1] = TreeRow { lines: "╰╴".to_owned(), label: labels, ..rows[1].clone() };
+        rows.drain(2..tree.len());
+    }
+    rows
 }
 
-pub(crate) fn rows(drawn: Drawn<'_>, fold: Fold, fit: usize) -> Vec<TreeRow> {
+/// A tree and what is known of it.
+#[derive(Clone, Copy)]
+struct Drawn<'a> {
+    tree: &'a Tree,
+    labels: &'a [String],
+    /// What came of it; `None` while it is being verified.
+    judged: Option<&'a Round>,
+    ahead: Option<&'a SequencesRecord>,
+    outcomes: &'a [OutcomeRecord],
+}
+
+fn rows(drawn: Drawn<'_>, fold: Fold, fit: usize) -> Vec<TreeRow> {
     let Drawn { tree, labels, judged, ahead, outcomes } = drawn;
     // Every node has a row, and so have what the target chose and what was drafted ahead.
     let beside = ahead.map_or(0, SequencesRecord::k) + outcomes.len();
@@ -107,51 +123,37 @@ pub(crate) fn rows(drawn: Drawn<'_>, fold: Fold, fit: usize) -> Vec<TreeRow> {
         fold => fold,
     };
     let nodes = tree.nodes();
+    let path = judged.map_or(&[][..], |round| &round.accepted);
+    let end = path.last().copied().unwrap_or(0);
+    let stops = judged.is_some_and(|round| !round.has_bonus());
     let mut children = vec![Vec::new(); nodes.len()];
     // Nodes under each, itself included: parents precede children, so one walk from the end does.
     let mut size = vec![1usize; nodes.len()];
     for (index, node) in nodes.iter().enumerate().skip(1).rev() {
-        children[node.parent].push(index);
-        size[node.parent] += size[index];
-    }
-    let mut accepted = vec![false; nodes.len()];
-    let path = judged.map_or(&[][..], |round| &round.accepted);
-    for &index in path {
-        if let Some(flag) = accepted.get_mut(index) {
-            *flag = true;
-        }
-    }
-    let end = path.last().copied().filter(|&i| i < nodes.len()).unwrap_or(0);
-    // Where an accepted token ended the answer, there is nothing after it: nodes that the draft
-    // hung there were never reached.
-    if judged.is_some_and(|round| !round.has_bonus()) {
-        for child in std::mem::take(&mut children[end]) {
-            let below = size[child];
-            let mut at = end;
-            loop {
-                size[at] -= below;
-                if at == 0 {
-                    break;
-                }
-                at = nodes[at].parent;
-            }
+        // Where an accepted token ended the answer, there is nothing after it: nodes that the draft
+        // hung there were never reached.
+        if !stops || node.parent != end {
+            children[node.parent].push(index);
+            size[node.parent] += size[index];
         }
     }
     for list in &mut children {
-        list.sort_by(|&a, &b| {
-            let rank = |i: usize| (!accepted[i], -nodes[i].log_prob);
-            let a = rank(a);
-            let b = rank(b);
-            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        list.sort_by(|a, b| {
+            let accepted = path.contains(b).cmp(&path.contains(a));
+            accepted.then(nodes[*b].log_prob.total_cmp(&nodes[*a].log_prob))
         });
     }
     let straight = tree.height() > STEEP;
-    let walk = TreeWalk { drawn, fold, children, size, accepted, end, straight };
+    let walk = TreeWalk { drawn, fold, children, size, path, end, straight };
     let mut rows = Vec::new();
     walk.node(0, "", "", &mut rows);
-    rows.extend(ahead.into_iter().flat_map(|ahead| ahead_rows(ahead, fold)));
-    let seen = outcomes.iter().filter(|outcome| outcome.came || fold != Fold::Path);
-    rows.extend(seen.map(|outcome| outcome_row(tree, labels, outcome)));
+    let sequences = ahead.iter().flat_map(|ahead| {
+        let rows = ahead.sequences.iter().enumerate();
+        rows.map(|(at, sequence)| sequence_row(sequence, ahead.adopted == Some(at)))
+    });
+    let outcomes = outcomes.iter().map(|outcome| outcome_row(tree, labels, outcome));
+    let seen = |row: &TreeRow| fold != Fold::Path || row.outcome == NodeOutcome::Adopted;
+    rows.extend(sequences.chain(outcomes).filter(seen));
     rows
 }
 
@@ -170,33 +172,25 @@ fn outcome_row(tree: &Tree, labels: &[String], outcome: &OutcomeRecord) -> TreeR
         children.max_by(|&a, &b| nodes[a].log_prob.total_cmp(&nodes[b].log_prob).then(b.cmp(&a)))
     };
     let behind: Vec<usize> = std::iter::successors(likeliest(&0), likeliest).collect();
-    let supposed = text(labels, &path) + &text(&outcome.labels, &[0]);
-    let label = match behind.is_empty() {
-        true => supposed,
-        false => format!("{supposed} ⋯ {}", text(&outcome.labels, &behind)),
-    };
-    TreeRow {
-        lines: "╎ ".to_owned(),
-        outcome: if outcome.came { NodeOutcome::Adopted } else { NodeOutcome::Ahead },
-        label,
-        probability: Some(outcome.log_prob.exp()),
-        hidden: outcome.tree.len().saturating_sub(1 + behind.len()),
+    let mut label = text(labels, &path) + &text(&outcome.labels, &[0]);
+    if !behind.is_empty() {
+        label.push_str(&format!(" ⋯ {}", text(&outcome.labels, &behind)));
     }
+    let hidden = outcome.tree.len().saturating_sub(1 + behind.len());
+    TreeRow { hidden, ..row_ahead(outcome.came, label, Some(outcome.log_prob)) }
 }
 
-/// The sequences that were drafted ahead, a row each, set off from the tree.
-fn ahead_rows(ahead: &SequencesRecord, fold: Fold) -> impl Iterator<Item = TreeRow> + '_ {
-    let row = move |(at, sequence): (usize, &Vec<SequenceToken>)| {
-        let adopted = ahead.adopted == Some(at);
-        (adopted || fold != Fold::Path).then(|| TreeRow {
-            lines: "╎ ".to_owned(),
-            outcome: if adopted { NodeOutcome::Adopted } else { NodeOutcome::Ahead },
-            label: sequence.iter().map(|token| visible(&token.label)).collect(),
-            probability: sequence.first().map(|first| first.log_prob.exp()),
-            hidden: 0,
-        })
-    };
-    ahead.sequences.iter().enumerate().filter_map(row)
+/// A sequence that was drafted ahead.
+fn sequence_row(sequence: &[SequenceToken], adopted: bool) -> TreeRow {
+    let label = sequence.iter().map(|token| visible(&token.label)).collect();
+    row_ahead(adopted, label, sequence.first().map(|first| first.log_prob))
+}
+
+/// A row of what was drafted ahead, set off from the tree.
+fn row_ahead(adopted: bool, label: String, log_prob: Option<f32>) -> TreeRow {
+    let outcome = if adopted { NodeOutcome::Adopted } else { NodeOutcome::Ahead };
+    let probability = log_prob.map(f32::exp);
+    TreeRow { lines: "╎ ".to_owned(), outcome, label, probability, hidden: 0 }
 }
 
 struct TreeWalk<'a> {
@@ -204,7 +198,8 @@ struct TreeWalk<'a> {
     fold: Fold,
     children: Vec<Vec<usize>>,
     size: Vec<usize>,
-    accepted: Vec<bool>,
+    /// The accepted nodes, and the last of them.
+    path: &'a [usize],
     end: usize,
     /// Whether an only child stands right below its parent.
     straight: bool,
@@ -213,37 +208,30 @@ struct TreeWalk<'a> {
 impl TreeWalk<'_> {
     fn node(&self, index: usize, lead: &str, below: &str, rows: &mut Vec<TreeRow>) {
         let Drawn { tree, labels, judged, .. } = self.drawn;
-        let rejected = index > 0 && judged.is_some() && !self.accepted[index];
-        let outcome = match index {
-            0 => NodeOutcome::Root,
-            _ if judged.is_none() => NodeOutcome::Pending,
-            _ if rejected => NodeOutcome::Rejected,
-            _ => NodeOutcome::Accepted,
+        let outcome = match judged {
+            _ if index == 0 => NodeOutcome::Root,
+            None => NodeOutcome::Pending,
+            Some(_) if self.path.contains(&index) => NodeOutcome::Accepted,
+            Some(_) => NodeOutcome::Rejected,
         };
-        let shown: Vec<usize> = self.children[index]
-            .iter()
-            .copied()
-            .filter(|&child| match self.fold {
-                Fold::Nothing | Fold::Fit => true,
-                Fold::Branches => !rejected,
-                Fold::Path => judged.is_none() || self.accepted[child],
-            })
-            .collect();
-        let hidden =
-            self.size[index] - 1 - shown.iter().map(|&child| self.size[child]).sum::<usize>();
-        let label = labels.get(index).map_or("", String::as_str);
+        let mut shown = self.children[index].clone();
+        shown.retain(|child| match self.fold {
+            Fold::Nothing | Fold::Fit => true,
+            Fold::Branches => outcome != NodeOutcome::Rejected,
+            Fold::Path => judged.is_none() || self.path.contains(child),
+        });
+        let below_it: usize = shown.iter().map(|&child| self.size[child]).sum();
         rows.push(TreeRow {
             lines: lead.to_string(),
             outcome,
-            label: visible(label),
+            label: visible(labels.get(index).map_or("", String::as_str)),
             probability: (index > 0).then(|| tree.nodes()[index].log_prob.exp()),
-            hidden,
+            hidden: self.size[index] - 1 - below_it,
         });
         let bonus = judged.filter(|round| index == self.end && round.has_bonus());
         if let Some(round) = bonus {
-            let (tee, _) = branch(below, shown.is_empty());
             rows.push(TreeRow {
-                lines: tee,
+                lines: branch(below, shown.is_empty()).0,
                 outcome: NodeOutcome::Target,
                 label: visible(&round.bonus_label),
                 probability: None,
@@ -261,25 +249,17 @@ impl TreeWalk<'_> {
 }
 
 fn branch(below: &str, last: bool) -> (String, String) {
-    if last {
-        (format!("{below}╰╴"), format!("{below}  "))
-    } else {
-        (format!("{below}├╴"), format!("{below}│ "))
-    }
+    let (tee, bar) = if last { ("╰╴", "  ") } else { ("├╴", "│ ") };
+    (format!("{below}{tee}"), format!("{below}{bar}"))
 }
 
 /// Whitespace that would be lost on the screen, made visible.
-pub fn visible(label: &str) -> String {
+fn visible(label: &str) -> String {
     if label.is_empty() {
         return "∅".to_string();
     }
-    let spaces = |c| match c {
-        ' ' => '␣',
-        '\n' => '⏎',
-        '\t' => '⇥',
-        c => c,
-    };
-    printable_line(&label.chars().map(spaces).collect::<String>()).into_owned()
+    let shown = label.replace(' ', "␣").replace('\n', "⏎").replace('\t', "⇥");
+    printable_line(&shown).into_owned()
 }
 
 #[cfg(test)]
@@ -287,10 +267,6 @@ mod tests {
     use super::*;
     use crate::overlap::sequences_for_tests as ahead;
     use crate::tui::tests::round_of;
-
-    fn sketch(fold: Fold, fit: usize) -> Vec<String> {
-        sketch_of(&fork(), fold, fit)
-    }
 
     fn fork() -> Round {
         // root ─ the(accepted) ─ cat(accepted) ─ sat
@@ -312,30 +288,31 @@ mod tests {
         )
     }
 
+    fn sketch(rows: Vec<TreeRow>) -> Vec<String> {
+        let row = |row: TreeRow| {
+            let mark = match row.outcome {
+                NodeOutcome::Root => '○',
+                NodeOutcome::Accepted => '●',
+                NodeOutcome::Target => '◆',
+                NodeOutcome::Rejected => '×',
+                NodeOutcome::Ahead => '·',
+                NodeOutcome::Adopted => '→',
+                NodeOutcome::Pending => '?',
+            };
+            let hidden = if row.hidden > 0 { format!(" +{}", row.hidden) } else { String::new() };
+            format!("{}{mark} {}{hidden}", row.lines, row.label)
+        };
+        rows.into_iter().map(row).collect()
+    }
+
     fn sketch_of(round: &Round, fold: Fold, fit: usize) -> Vec<String> {
-        tree_rows(round, fold, fit)
-            .into_iter()
-            .map(|row| {
-                let mark = match row.outcome {
-                    NodeOutcome::Root => '○',
-                    NodeOutcome::Accepted => '●',
-                    NodeOutcome::Target => '◆',
-                    NodeOutcome::Rejected => '×',
-                    NodeOutcome::Ahead => '·',
-                    NodeOutcome::Adopted => '→',
-                    NodeOutcome::Pending => unreachable!("it is judged"),
-                };
-                let hidden =
-                    if row.hidden > 0 { format!(" +{}", row.hidden) } else { String::new() };
-                format!("{}{mark} {}{hidden}", row.lines, row.label)
-            })
-            .collect()
+        sketch(tree_rows(round, fold, fit))
     }
 
     #[test]
     fn the_path_comes_first_and_dead_branches_fold() {
         assert_eq!(
-            sketch(Fold::Branches, 0),
+            sketch_of(&fork(), Fold::Branches, 0),
             [
                 "○ <s>",
                 "├╴● ␣the",
@@ -346,11 +323,11 @@ mod tests {
                 "╰╴× ␣a +1"
             ]
         );
-        assert_eq!(sketch(Fold::Nothing, 0).len(), 9);
-        assert_eq!(sketch(Fold::Fit, 9), sketch(Fold::Nothing, 0));
-        assert_eq!(sketch(Fold::Fit, 8), sketch(Fold::Branches, 0));
+        assert_eq!(sketch_of(&fork(), Fold::Nothing, 0).len(), 9);
+        assert_eq!(sketch_of(&fork(), Fold::Fit, 9), sketch_of(&fork(), Fold::Nothing, 0));
+        assert_eq!(sketch_of(&fork(), Fold::Fit, 8), sketch_of(&fork(), Fold::Branches, 0));
         assert_eq!(
-            sketch(Fold::Path, 0),
+            sketch_of(&fork(), Fold::Path, 0),
             ["○ <s> +2", "╰╴● ␣the +2", "  ╰╴● ␣cat +1", "    ╰╴◆ ⏎"]
         );
     }
@@ -366,7 +343,7 @@ mod tests {
         round.outcomes = vec![outcome(0, false), outcome(3, true)];
         let ahead = ["╎ · ␣on ⋯ ␣the␣mat +1", "╎ → ␣the␣cat␣on ⋯ ␣the␣mat +1"];
         let all = sketch_of(&round, Fold::Nothing, 0);
-        assert_eq!(all[..9], sketch(Fold::Nothing, 0)[..]);
+        assert_eq!(all[..9], sketch_of(&fork(), Fold::Nothing, 0)[..]);
         assert_eq!(all[9..], ahead);
         assert_eq!(sketch_of(&round, Fold::Path, 0)[4..], ahead[1..]);
         // They need room as nodes do.
@@ -401,16 +378,10 @@ mod tests {
         ];
         let mut round = round_of(&nodes, &[1, 2], " never");
         round.committed.pop();
-        let labels = |fold| {
-            let rows = tree_rows(&round, fold, 20);
-            rows.into_iter().map(|row| (row.label, row.hidden)).collect::<Vec<_>>()
-        };
-        let row = |label: &str, hidden| (label.to_string(), hidden);
-        assert_eq!(
-            labels(Fold::Nothing),
-            [row("<s>", 0), row("␣bye", 0), row("<|im_end|>", 0), row("␣and", 0)]
-        );
-        assert_eq!(labels(Fold::Path), [row("<s>", 0), row("␣bye", 1), row("<|im_end|>", 0)]);
+        let all = ["○ <s>", "╰╴● ␣bye", "  ├╴● <|im_end|>", "  ╰╴× ␣and"];
+        assert_eq!(sketch_of(&round, Fold::Nothing, 20), all);
+        let path = ["○ <s>", "╰╴● ␣bye +1", "  ╰╴● <|im_end|>"];
+        assert_eq!(sketch_of(&round, Fold::Path, 20), path);
     }
 
     #[test]
@@ -424,5 +395,48 @@ mod tests {
         assert_eq!((rows[3].outcome, rows[3].lines.as_str()), (NodeOutcome::Target, "├╴"));
         assert_eq!(rows[4].lines, "╰╴");
         assert!(rows[5..].iter().all(|row| row.lines == "  "), "{rows:?}");
+    }
+
+    fn verifying(nodes: &[(&str, usize, f32)]) -> PendingRound {
+        let Round { tree, labels, .. } = round_of(nodes, &[], "");
+        let ahead = ahead(6, &[&[7, 8], &[900]], None);
+        PendingRound { index: 3, tree, labels, ahead, outcomes: Vec::new() }
+    }
+
+    fn sketch_pending(round: &PendingRound, fold: Fold, fit: usize) -> Vec<String> {
+        sketch(pending_rows(round, fold, fit))
+    }
+
+    #[test]
+    fn a_tree_that_is_being_verified_has_no_outcome() {
+        let round = verifying(&[
+            ("<s>", 0, 1.0),
+            (" the", 0, 0.6),
+            (" a", 0, 0.3),
+            (" cat", 1, 0.5),
+            (" dog", 1, 0.4),
+        ]);
+        let all = ["○ <s>", "├╴? ␣the", "│ ├╴? ␣cat", "│ ╰╴? ␣dog", "╰╴? ␣a"];
+        let ahead = ["╎ · <7><8>", "╎ · <900>"];
+        assert_eq!(sketch_pending(&round, Fold::Fit, 20), [&all[..], &ahead].concat());
+        // No branch is dead yet, and none of the sequences is on the path.
+        for (fold, fit) in [(Fold::Fit, 3), (Fold::Branches, 20), (Fold::Nothing, 3)] {
+            assert_eq!(sketch_pending(&round, fold, fit), sketch_pending(&round, Fold::Fit, 20));
+        }
+        assert_eq!(sketch_pending(&round, Fold::Path, 20), all);
+    }
+
+    #[test]
+    fn a_chain_leaves_room_for_the_sequences() {
+        let round =
+            verifying(&[("<s>", 0, 1.0), (" the", 0, 0.6), (" cat", 1, 0.5), ("!", 2, 0.4)]);
+        let ahead = ["╎ · <7><8>", "╎ · <900>"];
+        let all = ["○ <s>", "╰╴? ␣the", "  ╰╴? ␣cat", "    ╰╴? !"];
+        assert_eq!(sketch_pending(&round, Fold::Fit, 6), [&all[..], &ahead].concat());
+        let short = ["○ <s>", "╰╴? ␣the␣cat!"];
+        assert_eq!(sketch_pending(&round, Fold::Fit, 5), [&short[..], &ahead].concat());
+        assert_eq!(pending_rows(&round, Fold::Fit, 5)[1].probability, Some(0.6));
+        // With all nodes shown, each has a row.
+        assert_eq!(sketch_pending(&round, Fold::Nothing, 5), [&all[..], &ahead].concat());
     }
 }

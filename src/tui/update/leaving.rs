@@ -11,6 +11,7 @@ use crate::tui::event::Effect;
 use crate::tui::overlays::Overlay;
 use crate::tui::race::update as race;
 use crate::tui::state::ScreenState;
+use crate::tui::toasts::{Ends, Tone};
 
 /// Saves and leaves; where something cannot be saved, only if that was said before.
 pub(crate) fn quit(state: &mut ScreenState) {
@@ -38,7 +39,8 @@ pub(crate) fn quit_if_pressed_twice(state: &mut ScreenState) {
     let until = state.now + TWICE;
     state.leaving.quits_until = Some(until);
     let key = state.display.keys.name(Action::Interrupt);
-    state.toasts.say_until(&format!("Press {key} again to quit"), until);
+    let words = format!("Press {key} again to quit");
+    state.toasts.say_until(&words, Tone::Told, Ends::Sent, until);
 }
 
 /// Leaving would have lost something: `why`. The next time it may.

@@ -4,7 +4,7 @@ use super::setting;
 use crate::chat::Role;
 use crate::tui::actions::Action;
 use crate::tui::chat::answer::{save, save_as, stop};
-use crate::tui::chat::full::update as full;
+use crate::tui::chat::full;
 use crate::tui::chat::{Chat, Find, conversation};
 use crate::tui::commands::{self, SlashAction};
 use crate::tui::controls::update::choose;
@@ -50,7 +50,7 @@ pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<Option<Action>,
         }
         // Which match it is, the next frame knows.
         SlashAction::Find => match (&mut state.chat.find, argument) {
-            (Some(find), "") => find.next(),
+            (Some(find), "") => find.goes = true,
             (None, "") => return Err("/find needs words to look for: /find fox".to_string()),
             (find, words) => *find = Some(Find::new(words)),
         },

@@ -4,7 +4,7 @@ use crate::decode::Summary;
 use crate::tui::actions::Action;
 use crate::tui::chat::AnswerOutcome;
 use crate::tui::chat::answer::{end_first_answer, return_queued, save, send_queued, take_back};
-use crate::tui::chat::full::update as full;
+use crate::tui::chat::full;
 use crate::tui::meters::{Prefill, Speedup};
 use crate::tui::models::{Phase, update as models};
 use crate::tui::overlays::Overlay;
@@ -57,7 +57,7 @@ pub(super) fn event(state: &mut ScreenState, event: Event) {
         }
         // What is not shown as an answer has no trees either.
         Event::Verifying { .. } if state.racing() || state.chat.summarising.is_some() => {}
-        Event::Verifying { generation, round } => state.take_pending(generation, round),
+        Event::Verifying { generation, round } => state.tree.pending = Some((generation, round)),
         Event::Prefill { done, total, .. } => {
             state.meters.answer.prefill = Some(Prefill { done, total })
         }
@@ -67,7 +67,7 @@ pub(super) fn event(state: &mut ScreenState, event: Event) {
         }
         Event::First { token, summary, .. } => {
             state.earlier = None;
-            state.chat.forgot();
+            state.chat.remembered = None;
             state.chat.answered_by = state.models.in_use();
             state.meters.answer.first(state.now, summary);
             let of = state.generation();
@@ -108,7 +108,7 @@ fn finished(state: &mut ScreenState, summary: Box<Summary>) {
     state.controls.worker.paused = false;
     state.earlier = None;
     state.meters.answer.prefill = None;
-    state.meters.answer.summary = Some(summary.clone());
+    state.meters.answer.summary = summary.clone();
     let speedup = state.speedup();
     let counts_rounds = state.models.counts_rounds();
     if let Some(answer) = state.chat.open_answer() {
@@ -123,7 +123,7 @@ fn finished(state: &mut ScreenState, summary: Box<Summary>) {
             _ => part,
         });
     }
-    state.chat.close(AnswerOutcome::Finished(summary));
+    state.chat.close(AnswerOutcome::of(&summary));
     save(state);
     if end_first_answer(state) {
         state.apply();
@@ -152,7 +152,7 @@ fn not_loaded(state: &mut ScreenState, error: String) {
 fn failed(state: &mut ScreenState, error: String) {
     let refused = state
         .context()
-        .filter(|context| state.meters.answer.summary.is_none() && context.used > context.holds);
+        .filter(|context| !state.meters.answer.begun() && context.used > context.holds);
     if state.racing() {
         return race::failed(state, error);
     }

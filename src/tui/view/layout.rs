@@ -55,34 +55,31 @@ pub fn areas(screen: Rect, state: &ScreenState) -> Areas {
 fn write(left: &mut Rect, areas: &mut Areas, state: &ScreenState) {
     let rows = input::view::height(*left, state);
     areas.input = take_bottom(left, rows);
-    areas.notice = take_bottom(left, toasts::view::rows(areas.input, state));
+    areas.notice = take_bottom(left, toasts::rows(areas.input, state));
 }
 
 /// Panels are at the right.
 fn beside(left: &mut Rect, areas: &mut Areas, state: &ScreenState) {
     let controls = CONTROLS + if state.display.focus == Focus::Controls { MEANING } else { 0 };
-    if left.width >= TWO_COLUMNS {
-        let mut right = take_right(left, COLUMN);
-        areas.controls = Some(take_bottom(&mut right, controls));
-        // What the meters do not need explains the controls.
-        if right.height > METERS + 4 {
-            let meters = take_top(&mut right, METERS);
-            areas.meters = Some(meters);
-            areas.reasons = Some(right);
-        } else {
-            areas.meters = Some(right);
-        }
-        areas.tree = Some(take_right(left, COLUMN + 8));
-        return;
-    }
-    let mut right = take_right(left, COLUMN + 2);
+    let two_columns = left.width >= TWO_COLUMNS;
+    let mut right = take_right(left, if two_columns { COLUMN } else { COLUMN + 2 });
     areas.controls = Some(take_bottom(&mut right, controls));
-    // The tree keeps at least eight rows, the meters at least four.
-    let watched = state.display.side == Some(Focus::Tree) || state.controls.first_answer.plays();
-    let wanted = if watched { FEW_METERS } else { METERS };
-    let meters = wanted.min(right.height.saturating_sub(8)).max(4).min(right.height);
-    areas.meters = Some(take_bottom(&mut right, meters));
-    areas.tree = Some(right);
+    if two_columns {
+        // What the meters do not need explains the controls.
+        let explains = right.height > METERS + 4;
+        let meters = if explains { METERS } else { right.height };
+        areas.meters = Some(take_top(&mut right, meters));
+        areas.reasons = explains.then_some(right);
+        areas.tree = Some(take_right(left, COLUMN + 8));
+    } else {
+        // The tree keeps at least eight rows, the meters at least four.
+        let watched = state.display.side == Some(Focus::Tree);
+        let watched = watched || state.controls.first_answer.plays();
+        let wanted = if watched { FEW_METERS } else { METERS };
+        let meters = wanted.min(right.height.saturating_sub(8)).max(4).min(right.height);
+        areas.meters = Some(take_bottom(&mut right, meters));
+        areas.tree = Some(right);
+    }
 }
 
 /// One panel is below the chat, which keeps a third; none where only its frame would fit.

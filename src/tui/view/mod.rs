@@ -2,10 +2,8 @@
 //! gives it. A view reads the state; all it writes back is the size of the screen and which rows
 //! were drawn where, which scrolling and the mouse need. Must never know where data comes from.
 
-mod header;
-mod hints;
+mod edges;
 mod layout;
-mod strip;
 
 use ratatui::Frame;
 
@@ -24,7 +22,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut ScreenState) {
         theme::ThemeName::Mono
     });
     let areas = layout::areas(area, state);
-    header::draw(frame, areas.header, state, &styles);
+    edges::header(frame, areas.header, state, &styles);
     chat::view::draw(frame, areas.chat, state, &styles);
     if let Some(area) = areas.tree {
         tree::view::draw(frame, area, state, &styles);
@@ -38,10 +36,10 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut ScreenState) {
     if let Some(area) = areas.controls {
         controls::view::draw(frame, area, state, &styles);
     }
-    strip::draw(frame, areas.strip, state, &styles);
+    edges::strip(frame, areas.strip, state, &styles);
     input::view::draw(frame, areas.input, state, &styles);
-    toasts::view::draw(frame, &areas, state, &styles);
-    hints::draw(frame, areas.hints, state, &styles);
+    toasts::draw(frame, &areas, state, &styles);
+    edges::hints(frame, areas.hints, state, &styles);
     input::view::draw_suggestions(frame, &areas, state, &styles);
     overlays::view::draw(frame, &areas, state, &styles);
     if !state.display.colours {

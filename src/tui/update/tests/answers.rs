@@ -49,7 +49,7 @@ fn late_events_of_a_stopped_answer_are_dropped() {
         say(&mut state, event.clone());
     }
     assert_eq!(texts(&state), before);
-    assert!(matches!(state.chat.turns()[1].outcome, Some(AnswerOutcome::Stopped)));
+    assert_eq!(state.chat.turns()[1].outcome, Some(AnswerOutcome::STOPPED));
     // The next answer is not disturbed by what is left of the first.
     type_keys(&mut state, "two<enter>");
     say(&mut state, events[3].clone());
@@ -83,7 +83,8 @@ fn a_question_that_does_not_fit_the_context_changes_nothing() {
     say_all(&mut state, answer(1, "First answer, which is here to stay.", 8));
     let shown = |state: &ScreenState| {
         let meters = &state.meters.answer;
-        (state.tree.len(), meters.tokens(), meters.rounds(), meters.context(), texts(state))
+        let summary = &meters.summary;
+        (state.tree.len(), summary.tokens, summary.rounds, meters.context(), texts(state))
     };
     let before = shown(&state);
     type_keys(&mut state, "more<enter>");
@@ -110,7 +111,7 @@ fn a_question_that_does_not_fit_the_context_changes_nothing() {
     let generation = state.generation();
     say_all(&mut state, answer(generation, "Second answer.", 8).into_iter().take(2));
     type_keys(&mut state, "<esc>");
-    assert!(state.tree.len() == 0 && state.meters.answer.tokens() == 1);
+    assert!(state.tree.len() == 0 && state.meters.answer.summary.tokens == 1);
 }
 
 #[test]
@@ -134,12 +135,12 @@ fn tokens_are_counted_once() {
     for event in &events[..events.len() - 1] {
         say(&mut state, event.clone());
     }
-    let tokens = state.meters.answer.tokens();
-    let tau = state.meters.answer.tau();
-    assert_eq!((tokens, state.meters.answer.rounds()), (summary.tokens, summary.rounds));
+    let tokens = state.meters.answer.summary.tokens;
+    let tau = state.meters.answer.summary.tau;
+    assert_eq!((tokens, state.meters.answer.summary.rounds), (summary.tokens, summary.rounds));
     assert!((tau - summary.tau).abs() < 1e-9);
     say(&mut state, events[events.len() - 1].clone());
-    assert_eq!(state.meters.answer.tokens(), tokens);
+    assert_eq!(state.meters.answer.summary.tokens, tokens);
     state.display.size = (200, 50);
     let said = screen_of(&mut state);
     let counted = format!("{tokens} tokens in {} rounds", summary.rounds);

@@ -253,7 +253,7 @@ fn the_line_below_an_answer_that_went_on_counts_all_its_parts() {
         let mut state = loaded(80, 24);
         type_keys(&mut state, "one<enter>");
         answered(&mut state, text);
-        let summary = state.meters.answer.summary.unwrap();
+        let summary = state.meters.answer.summary;
         (summary.tokens, summary.rounds)
     };
     let first = "Once upon a time there";

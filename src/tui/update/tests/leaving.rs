@@ -49,7 +49,7 @@ fn ctrl_c_ends_the_nearest_thing_and_leaves_last() {
     assert!(state.overlays.open.is_none() && state.answering(), "the box is nearest");
     let effects = type_keys(&mut state, "<c-c>");
     assert!(!effects.contains(&Effect::Quit { anyway: false }) && !state.answering());
-    assert!(matches!(state.chat.turns()[3].outcome, Some(AnswerOutcome::Stopped)));
+    assert_eq!(state.chat.turns()[3].outcome, Some(AnswerOutcome::STOPPED));
     assert_eq!(state.input.text(), "a thought");
     type_keys(&mut state, "<tab>");
     assert!(type_keys(&mut state, "<c-c>").is_empty());

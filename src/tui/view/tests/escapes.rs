@@ -8,7 +8,7 @@ use crate::tui::overlays::{Overlay, SessionList};
 use crate::tui::state::ScreenState;
 use crate::tui::tests::{answer, loaded, ready, rows, say, say_all, type_keys};
 use crate::tui::update::update;
-use crate::worker::Event;
+use crate::worker::{Event, Ready};
 
 const HOSTILE: &str = "ab\u{1b}]52;c;QQ==\u{7}\u{9b}2J\u{7f}\rc";
 const SHOWN: &str = "ab␛]52;c;QQ==␇\\u{9b}2J␡␍c";
@@ -23,46 +23,40 @@ fn drawn(state: &mut ScreenState) -> String {
 #[test]
 fn names_and_notices_are_shown() {
     let mut state = loaded(200, 50);
-    let mut hostile = ready();
-    hostile.target = HOSTILE.to_owned();
-    hostile.draft = Some(HOSTILE.to_owned());
-    hostile.reasons = vec![HOSTILE.to_owned()];
-    say(&mut state, Event::Ready(Box::new(hostile)));
+    let hostile = || HOSTILE.to_owned();
+    say(
+        &mut state,
+        Event::Ready(Box::new(Ready {
+            target: hostile(),
+            draft: Some(hostile()),
+            reasons: vec![hostile()],
+            ..ready()
+        })),
+    );
     assert!(drawn(&mut state).contains(SHOWN), "reasons");
-    say(&mut state, Event::Notice(HOSTILE.to_owned()));
+    say(&mut state, Event::Notice(hostile()));
     assert!(drawn(&mut state).contains(SHOWN));
     state.overlays.open = Some(Overlay::Details { top: 0 });
     assert!(drawn(&mut state).matches(SHOWN).count() > 1);
-    say(&mut state, Event::Failed { generation: None, error: HOSTILE.to_owned() });
+    say(&mut state, Event::Failed { generation: None, error: hostile() });
     assert!(drawn(&mut state).contains(SHOWN));
-    let head = SessionHead {
-        id: "a".to_owned(),
-        title: HOSTILE.to_owned(),
-        updated: 0,
-        messages: 2,
-        ..SessionHead::default()
-    };
     state.models.load = Some(ModelLoad {
         load: 1,
-        title: HOSTILE.to_owned(),
+        title: hostile(),
         download: false,
-        stage: HOSTILE.to_owned(),
+        stage: hostile(),
         fraction: None,
         alone: false,
     });
     update(&mut state, ScreenEvent::Tick, std::time::Duration::from_secs(60));
     assert!(drawn(&mut state).contains("ab␛]52;c;QQ=="));
-    let row = ModelRow {
-        title: HOSTILE.to_owned(),
-        quantisation: Some(HOSTILE.to_owned()),
-        ..ModelRow::default()
-    };
     let mut picker = ModelPicker::new(ModelPart::Target, "");
-    picker.list.replace(vec![row]);
+    let quantisation = Some(hostile());
+    picker.list.replace(vec![ModelRow { title: hostile(), quantisation, ..ModelRow::default() }]);
     state.overlays.open = Some(Overlay::Models(picker));
     assert!(drawn(&mut state).contains("ab␛]52;c;QQ=="));
-    let sessions = SessionList::new(vec![head]);
-    state.overlays.open = Some(Overlay::Sessions(sessions));
+    let head = SessionHead { title: hostile(), messages: 2, ..SessionHead::default() };
+    state.overlays.open = Some(Overlay::Sessions(SessionList::new(vec![head])));
     assert!(drawn(&mut state).contains(SHOWN));
 }
 
@@ -72,6 +66,5 @@ fn the_conversation_is_shown() {
     type_keys(&mut state, "hello<enter>");
     let generation = state.controls.worker.generation;
     say_all(&mut state, answer(generation, HOSTILE, 6));
-    let screen = drawn(&mut state);
-    assert!(screen.contains("ab␛]52;c;QQ==␇"), "{screen}");
+    assert!(drawn(&mut state).contains("ab␛]52;c;QQ==␇"));
 }

@@ -6,7 +6,7 @@ mod escapes;
 mod memory;
 mod overlays;
 mod panels;
-mod themes;
+mod scenes;
 
 use std::fmt::Write as _;
 use std::time::Duration;

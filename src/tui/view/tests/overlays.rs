@@ -2,57 +2,33 @@
 
 use std::time::Duration;
 
-use unicode_width::UnicodeWidthStr;
-
 use super::{answering, check};
 use crate::chat::SessionHead;
 use crate::plan::{STRATEGIES, Strategy};
 use crate::tui::actions::ModelPart;
 use crate::tui::display::Focus;
 use crate::tui::event::{Effect, ScreenEvent};
+use crate::tui::markdown::text_of;
 use crate::tui::models::{Fit, ModelRow};
 use crate::tui::overlays::{Overlay, SessionList};
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{drawn, loaded, say, screen_of, text, type_keys};
+use crate::tui::tests::{colour_of, drawn, loaded, said, say, screen_of, shows, type_keys};
 use crate::tui::update::update;
 use crate::worker::{Event, ModelChoice, StrategyStatus};
-
-#[test]
-fn help_and_details() {
-    for (name, width) in [("help_40", 40), ("help_80", 80)] {
-        let mut state = loaded(width, 24);
-        type_keys(&mut state, "<f1>");
-        check(name, &mut state);
-    }
-    let mut state = loaded(200, 50);
-    type_keys(&mut state, "<f1>");
-    check("help_200", &mut state);
-    let mut state = answering(80, 24, 16);
-    type_keys(&mut state, "/stats<enter>");
-    check("details_80", &mut state);
-}
-
-/// Opens the row of the help that these words find first.
-fn open_help(state: &mut ScreenState, words: &str) -> String {
-    type_keys(state, &format!("<f1>{words}<enter>"));
-    screen_of(state)
-}
 
 #[test]
 fn the_help_opens_pages_and_goes_back() {
     for (width, height) in [(40, 12), (80, 24), (200, 50)] {
         let mut state = loaded(width, height);
-        let screen = open_help(&mut state, "exactness");
-        assert!(screen.contains("help · Exactness"), "{screen}");
+        type_keys(&mut state, "<f1>exactness<enter>");
+        shows(&mut state, &["help · Exactness"]);
         // It is read to its end, and back to its beginning.
-        let last = state.overlays.guide_page.rows().last().unwrap().clone();
-        let last: String = last.iter().map(|span| span.text.as_str()).collect();
+        let last = text_of(state.overlays.guide_page.rows().last().unwrap());
         type_keys(&mut state, "<end>");
-        let screen = screen_of(&mut state);
-        assert!(screen.contains(last.trim()), "{last}: {screen}");
+        shows(&mut state, &[last.trim()]);
         type_keys(&mut state, "<home>jk<pgdn>q");
-        let screen = screen_of(&mut state);
-        assert!(screen.contains("help · exactness▏"), "the list as it was: {screen}");
+        // The list is as it was.
+        shows(&mut state, &["help · exactness▏"]);
         type_keys(&mut state, "<esc>");
         assert_eq!(state.overlays.open, None);
     }
@@ -61,17 +37,13 @@ fn the_help_opens_pages_and_goes_back() {
 #[test]
 fn the_help_lists_the_keys_of_the_text_field() {
     let mut state = loaded(80, 24);
-    let mut screen = open_help(&mut state, "");
     // The row below the cursor has no page: the box is closed.
-    assert_eq!(state.overlays.open, None, "{screen}");
+    type_keys(&mut state, "<f1><enter>");
+    assert_eq!(state.overlays.open, None);
     type_keys(&mut state, "<f1><pgdn><down>");
-    screen = screen_of(&mut state);
-    assert!(screen.contains("Writing"), "{screen}");
+    shows(&mut state, &["Writing"]);
     type_keys(&mut state, "<enter>");
-    screen = screen_of(&mut state);
-    for words in ["help · Writing", "↑ ↓", "Ctrl+W", "Ctrl+U", "undo", "Home End"] {
-        assert!(screen.contains(words), "{words}: {screen}");
-    }
+    shows(&mut state, &["help · Writing", "↑ ↓", "Ctrl+W", "Ctrl+U", "undo", "Home End"]);
 }
 
 #[test]
@@ -81,26 +53,23 @@ fn the_details_scroll_to_their_end() {
     ready.reasons = (0..40).map(|n| format!("Reason {n}.")).collect();
     ready.target_detail = "a long description of the target ".repeat(4) + "ends here";
     type_keys(&mut state, "/stats<enter>");
-    let screen = screen_of(&mut state);
-    assert!(screen.contains(" 1–") && !screen.contains("This answer"), "{screen}");
-    assert!(screen.contains("ends here"), "it is wrapped: {screen}");
-    for keys in ["<end>", "<pgdn><pgdn><pgdn><pgdn><pgdn>"] {
-        type_keys(&mut state, keys);
-        let screen = screen_of(&mut state);
-        assert!(screen.contains(" tok/s ") && screen.contains("decoding "), "{screen}");
-        let top = |state: &ScreenState| match state.overlays.open {
+    // What is too long is wrapped.
+    let screen = shows(&mut state, &[" 1–", "ends here"]);
+    assert!(!screen.contains("This answer"), "{screen}");
+    let top_after = |state: &mut ScreenState, keys: &str| {
+        type_keys(state, keys);
+        drawn(state);
+        match state.overlays.open {
             Some(Overlay::Details { top }) => top,
             _ => panic!("the details are closed"),
-        };
-        let end = top(&state);
-        type_keys(&mut state, "<down>");
-        drawn(&mut state);
-        assert_eq!(top(&state), end, "there is nothing below the end");
-        type_keys(&mut state, "<up>");
-        drawn(&mut state);
-        assert_eq!(top(&state), end - 1);
-        type_keys(&mut state, "<home>");
-        assert_eq!(top(&state), 0);
+        }
+    };
+    for keys in ["<end>", "<pgdn><pgdn><pgdn><pgdn><pgdn>"] {
+        let end = top_after(&mut state, keys);
+        shows(&mut state, &[" tok/s ", "decoding "]);
+        assert_eq!(top_after(&mut state, "<down>"), end, "there is nothing below the end");
+        assert_eq!(top_after(&mut state, "<up>"), end - 1);
+        assert_eq!(top_after(&mut state, "<home>"), 0);
     }
     type_keys(&mut state, "<esc>");
     assert!(state.overlays.open.is_none());
@@ -114,13 +83,12 @@ fn a_long_system_prompt_scrolls_too() {
     type_keys(&mut state, "/system<enter>");
     assert!(!screen_of(&mut state).contains("word399"));
     type_keys(&mut state, "<end>");
-    assert!(screen_of(&mut state).contains("word399"));
+    shows(&mut state, &["word399"]);
 }
 
 #[test]
 fn what_was_typed_in_a_list_is_deleted_by_one_key() {
-    let head = |title: &str| SessionHead { title: title.to_string(), ..SessionHead::default() };
-    let heads = vec![head("A fox and a lantern"), head("What is the sun?")];
+    let heads = vec![head("A fox and a lantern", 4), head("What is the sun?", 2)];
     let lists: [fn(&mut ScreenState, Vec<SessionHead>); 4] = [
         |state, heads| state.overlays.open = Some(Overlay::Sessions(SessionList::new(heads))),
         |state, _| drop(type_keys(state, "<c-n>")),
@@ -160,26 +128,23 @@ fn strategies_are_listed_by_use_and_those_that_cannot_run_are_dim() {
     };
     ready.strategies = STRATEGIES.iter().map(status).collect();
     type_keys(&mut state, "<c-p>");
-    let buffer = drawn(&mut state);
-    let screen = text(&buffer);
-    let place = |words: &str| {
-        let found = screen.lines().position(|row| row.contains(words));
-        found.unwrap_or_else(|| panic!("no {words}: {screen}"))
-    };
+    let screen = screen_of(&mut state);
     let dovetail = Strategy::named("dovetail").unwrap().summary;
     let duo = "DuoDecoding: a small model";
-    let order = ["  Automatic ", "  Off ", "  Draft model ", dovetail, "  More", duo];
-    for (before, after) in order.iter().zip(&order[1..]) {
-        assert!(place(before) < place(after), "{before}, {after}: {screen}");
-    }
-    let last = place("  Not available here");
-    assert!(place(duo) < last && last < place("needs a text"), "{screen}");
-    let colour = |words: &str| {
-        let y = place(words);
-        let row = screen.lines().nth(y).unwrap();
-        buffer[(row[..row.find(words).unwrap()].width() as u16, y as u16)].fg
-    };
-    assert_ne!(colour("needs a text"), colour("Off "));
+    let missing = "  Not available here";
+    let order = [
+        "  Automatic ",
+        "  Off ",
+        "  Draft model ",
+        dovetail,
+        "  More",
+        duo,
+        missing,
+        "needs a text",
+    ];
+    let place = |words: &str| screen.lines().position(|row| row.contains(words));
+    assert!(order.is_sorted_by_key(|words| place(words).unwrap()), "{screen}");
+    assert_ne!(colour_of(&mut state, "needs a text"), colour_of(&mut state, "Off "));
     // Headings are not chosen.
     for _ in 0..STRATEGIES.len() {
         type_keys(&mut state, "<down>");
@@ -187,17 +152,14 @@ fn strategies_are_listed_by_use_and_those_that_cannot_run_are_dim() {
     let chosen = state.listed_strategies().last().unwrap().status.name.clone();
     assert_eq!(chosen, "rest");
     type_keys(&mut state, "<enter>");
-    assert!(state.toasts.shown().unwrap().text.contains("rest needs a text"));
+    assert!(said(&state).contains("rest needs a text"));
 }
 
 #[test]
-fn the_picker_says_what_each_strategy_does_or_lacks() {
+fn the_picker_takes_a_strategy() {
     let mut state = answering(80, 24, 16);
-    type_keys(&mut state, "<c-p><down>");
-    check("strategies_80", &mut state);
-    type_keys(&mut state, "<enter>");
-    let screen = screen_of(&mut state);
-    assert!(screen.contains("← eagle2-60 · DGF head"), "{screen}");
+    type_keys(&mut state, "<c-p><down><enter>");
+    shows(&mut state, &["← eagle2-60 · DGF head"]);
 }
 
 #[test]
@@ -208,25 +170,26 @@ fn the_longest_name_of_a_strategy_stands_apart_from_what_it_does() {
     ready.strategies[1].name = longest.name.to_string();
     ready.strategies[1].missing = None;
     type_keys(&mut state, "<c-p>");
-    let screen = screen_of(&mut state);
     let begin: String = longest.summary.chars().take(20).collect();
-    assert!(screen.contains(&format!("{}  {begin}", longest.name)), "{screen}");
+    shows(&mut state, &[&format!("{}  {begin}", longest.name)]);
+}
+
+fn head(title: &str, messages: usize) -> SessionHead {
+    let title = title.to_string();
+    SessionHead { id: title.clone(), title, messages, ..SessionHead::default() }
 }
 
 #[test]
 fn a_list_of_conversations_on_a_narrow_screen_keeps_titles_and_keys() {
     let mut state = loaded(40, 10);
-    let title = "A fox and a lantern".to_string();
-    let head = SessionHead { id: "a".to_string(), title, messages: 2, ..SessionHead::default() };
-    state.overlays.open = Some(Overlay::Sessions(SessionList::new(vec![head])));
-    let screen = screen_of(&mut state);
-    for words in ["A fox and a lantern ", " 1970-01-01", " Enter open ·", " Esc close "] {
-        assert!(screen.contains(words), "{words}: {screen}");
-    }
+    let list = SessionList::new(vec![head("A fox and a lantern", 2)]);
+    state.overlays.open = Some(Overlay::Sessions(list));
+    let parts = ["A fox and a lantern ", " 1970-01-01", " Enter open ·", " Esc close "];
+    shows(&mut state, &parts);
 }
 
 #[test]
-fn failures_and_notices() {
+fn failures() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "Hello<enter>");
     let error = "The prompt has 3,120 tokens, but the context of dovetail-demo 6M holds 2,048. \
@@ -234,21 +197,11 @@ fn failures_and_notices() {
         .to_string();
     say(&mut state, Event::Failed { generation: Some(1), error });
     check("error_80", &mut state);
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "/gamma 999<enter>");
-    check("complaint_80", &mut state);
 }
 
 #[test]
 fn saved_conversations() {
     let mut state = loaded(80, 24);
-    let head = |title: &str, messages| SessionHead {
-        id: title.to_string(),
-        title: title.to_string(),
-        updated: 0,
-        messages,
-        ..SessionHead::default()
-    };
     let heads = vec![head("A fox and a lantern", 4), head("What is the sun?", 2), head("", 1)];
     state.overlays.open = Some(Overlay::Sessions(SessionList::new(heads)));
     type_keys(&mut state, "<down>");
@@ -266,7 +219,6 @@ fn saved_conversations() {
 fn models_are_listed_with_sizes_and_what_fits() {
     let mut state = answering(80, 24, 16);
     type_keys(&mut state, "<esc><c-n>");
-    check("models_searching_80", &mut state);
     let row = |title: &str, bytes: u64, fit| ModelRow {
         title: title.to_string(),
         parameters: Some(bytes * 8 / 5),
@@ -276,29 +228,24 @@ fn models_are_listed_with_sizes_and_what_fits() {
         aliases: "tagged:latest".to_string(),
         fit,
         speed: "~6.1–11 tok/s".to_string(),
-        download: false,
-        refused: None,
         models: ModelChoice { target: Some(title.to_string()), ..ModelChoice::default() },
-        in_use: false,
+        ..ModelRow::default()
     };
-    let rows = vec![
-        ModelRow {
-            in_use: true,
-            place: "bundled".into(),
-            ..row("dovetail-demo", 12_000_000, Fit::Beside)
-        },
+    let mut rows = vec![
+        row("dovetail-demo", 12_000_000, Fit::Beside),
         row("Qwen2.5 0.5B Instruct", 398_000_000, Fit::Beside),
         row("Llama 2 7B Chat", 4_100_000_000, Fit::Alone),
         row("Llama 2 70B Chat", 41_000_000_000, Fit::TooLarge),
-        ModelRow { refused: Some("why".into()), ..row("Odd 1B", 800_000_000, Fit::Beside) },
-        ModelRow {
-            parameters: None,
-            quantisation: None,
-            place: "Apache-2.0".into(),
-            download: true,
-            ..row("Qwen2.5 7B Instruct", 5_060_000_000, Fit::Beside)
-        },
+        row("Odd 1B", 800_000_000, Fit::Beside),
+        row("Qwen2.5 7B Instruct", 5_060_000_000, Fit::Beside),
     ];
+    rows[0].in_use = true;
+    rows[0].place = "bundled".into();
+    rows[4].refused = Some("why".into());
+    rows[5].parameters = None;
+    rows[5].quantisation = None;
+    rows[5].place = "Apache-2.0".into();
+    rows[5].download = true;
     let found = ScreenEvent::Models { part: ModelPart::Target, rows };
     update(&mut state, found, Duration::from_secs(9));
     type_keys(&mut state, "<down>");

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use ratatui::style::Style;
-use unicode_width::UnicodeWidthStr;
+use ratatui::style::Color;
 
 use super::{answering, check};
 use crate::decode::Timing;
@@ -15,23 +14,11 @@ use crate::tui::event::{Button, ScreenEvent};
 use crate::tui::meters::Speedup;
 use crate::tui::state::ScreenState;
 use crate::tui::tests::{
-    answer, drawn, loaded, pending, round_of, say, say_all, screen_of, text, type_keys,
+    answer, colour_of, drawn, loaded, pending, round_of, say, say_all, screen_of, shows, type_keys,
 };
 use crate::tui::theme::{self, ThemeName};
 use crate::tui::update::update;
 use crate::worker::Event;
-
-#[test]
-fn tree_of_64_nodes() {
-    let mut state = answering(120, 40, 64);
-    type_keys(&mut state, "<f2><tab>");
-    check("tree_120", &mut state);
-    type_keys(&mut state, "f<pgdn>");
-    check("tree_all_120", &mut state);
-    let mut state = answering(80, 24, 64);
-    type_keys(&mut state, "<f2>");
-    check("tree_80", &mut state);
-}
 
 #[test]
 fn the_first_answer_plays_next_to_a_large_tree_with_a_caption() {
@@ -56,23 +43,7 @@ fn a_pace_that_the_user_has_set_is_told_next_to_the_rate() {
     let mut state = answering(80, 24, 16);
     assert!(!screen_of(&mut state).contains("slowed"));
     state.controls.worker.pace = 200;
-    assert!(screen_of(&mut state).contains(" tok/s  slowed for watching"));
-}
-
-#[test]
-fn paused_and_looking_back() {
-    let mut state = answering(120, 40, 16);
-    type_keys(&mut state, "<f5><f2><tab><left><left>");
-    check("look_back_120", &mut state);
-}
-
-#[test]
-fn panels_below_the_chat() {
-    let mut state = answering(80, 24, 16);
-    type_keys(&mut state, "<f3>");
-    check("meters_80", &mut state);
-    type_keys(&mut state, "<f4><tab><down><right>");
-    check("controls_80", &mut state);
+    shows(&mut state, &[" tok/s  slowed for watching"]);
 }
 
 #[test]
@@ -83,33 +54,19 @@ fn the_message_says_that_keys_go_elsewhere() {
         for (width, height) in [(80, 24), (120, 40)] {
             let mut state = loaded(width, height);
             type_keys(&mut state, "half a message");
-            let colour = |state: &mut ScreenState| {
-                let buffer = drawn(state);
-                let screen = text(&buffer);
-                let (y, row) = screen
-                    .lines()
-                    .enumerate()
-                    .find(|(_, row)| row.contains("half a message"))
-                    .unwrap();
-                let x = row[..row.find("half").unwrap()].width() as u16;
-                (buffer[(x, y as u16)].fg, screen)
-            };
-            let (before, screen) = colour(&mut state);
-            assert!(!screen.contains("Keys go to"), "{screen}");
+            assert!(!screen_of(&mut state).contains("Keys go to"));
+            let before = colour_of(&mut state, "half");
             type_keys(&mut state, keys);
-            let (dimmed, screen) = colour(&mut state);
-            let words = format!("Keys go to the {panel} · Esc returns to the message");
-            assert!(screen.contains(&words), "{screen}");
-            assert_ne!(dimmed, before, "{panel}");
+            shows(&mut state, &[&format!("Keys go to the {panel} · Esc returns to the message")]);
+            assert_ne!(colour_of(&mut state, "half"), before, "{panel}");
             type_keys(&mut state, "<esc>");
-            assert_eq!(colour(&mut state).0, before);
+            assert_eq!(colour_of(&mut state, "half"), before);
         }
     }
     // A narrow screen says at least how the keys come back.
     let mut state = loaded(36, 20);
     type_keys(&mut state, "<tab>");
-    let screen = screen_of(&mut state);
-    assert!(screen.contains("Esc returns to the message"), "{screen}");
+    shows(&mut state, &["Esc returns to the message"]);
 }
 
 #[test]
@@ -131,9 +88,7 @@ fn drafting_beside_the_target_shows_in_the_meters() {
     let mut round = state.tree.latest().unwrap().clone();
     round.timing = Timing { ahead_ms: 30.0, wait_ms: 1.5, ..round.timing };
     say(&mut state, Event::Round { generation: 2, round: Box::new(round) });
-    let screen = screen_of(&mut state);
-    assert!(screen.contains("ahead ") && screen.contains("idle: draft "), "{screen}");
-    assert!(screen.contains(", ahead 30 ms"), "{screen}");
+    shows(&mut state, &["ahead ", "idle: draft ", ", ahead 30 ms"]);
 }
 
 #[test]
@@ -141,14 +96,11 @@ fn sequences_drafted_ahead_stand_below_the_tree() {
     let mut state = answering(80, 24, 16);
     let nodes = [(" the", 0, 1.0), (" little", 0, 0.8), (" fox", 1, 0.7)];
     let mut round = round_of(&nodes, &[1, 2], " ran");
-    let drafted = |words: &[&str]| {
-        let token =
-            |&word: &&str| SequenceToken { token: 0, label: word.to_owned(), log_prob: -0.5 };
-        words.iter().map(token).collect()
-    };
-    let mut sequences: Vec<Vec<SequenceToken>> =
-        vec![drafted(&[" sat", " on"]), drafted(&[" ran", " over"])];
-    sequences[1][0].token = round.bonus;
+    let token = |token, word: &str| SequenceToken { token, label: word.to_owned(), log_prob: -0.5 };
+    let sequences = vec![
+        vec![token(0, " sat"), token(0, " on")],
+        vec![token(round.bonus, " ran"), token(0, " over")],
+    ];
     round.ahead = Some(SequencesRecord { gamma: 4, sequences, adopted: Some(1) });
     round.budget = Budget::new(Shape { gamma: 4, width: 2, depth: 2 }, 0);
     round.timing = Timing { draft_ms: 0.1, verify_ms: 41.0, ahead_ms: 38.0, ..round.timing };
@@ -167,7 +119,7 @@ fn a_round_shows_while_it_is_verified() {
     check("verifying_80", &mut state);
     // It is a round as any other for who looks back.
     type_keys(&mut state, "<tab><left>");
-    assert!(screen_of(&mut state).contains(&format!(" round {} of {index} ", index - 1)));
+    shows(&mut state, &[&format!(" round {} of {index} ", index - 1)]);
 }
 
 #[test]
@@ -176,9 +128,9 @@ fn a_replay_shows_the_recorded_temperature() {
     let recorded = SamplerSettings { temperature: 0.7, ..SamplerSettings::default() };
     say(&mut state, Event::Sampled(recorded));
     state.models.replay = true;
-    let screen = screen_of(&mut state);
-    let dial = screen.lines().find(|line| line.contains("temperature")).unwrap_or_default();
-    assert!(dial.contains("0.70  recorded"), "{screen}");
+    let screen = shows(&mut state, &["temperature"]);
+    let dial = screen.lines().find(|line| line.contains("temperature"));
+    assert!(dial.is_some_and(|dial| dial.contains("0.70  recorded")), "{screen}");
 }
 
 #[test]
@@ -186,21 +138,12 @@ fn what_goes_over_the_bus_shows_in_meters_and_details() {
     let mut state = answering(120, 40, 16);
     assert!(!screen_of(&mut state).contains("submissions"), "nothing without a GPU");
     let mut round = state.tree.latest().unwrap().clone();
-    let rounds = 1 + state.meters.answer.rounds() as u64;
+    let rounds = 1 + state.meters.answer.summary.rounds as u64;
     round.traffic = Traffic { submissions: 6 * rounds, up: 24_000 * rounds, down: 900 * rounds };
     say(&mut state, Event::Round { generation: 2, round: Box::new(round) });
-    let screen = screen_of(&mut state);
-    assert!(screen.contains("bus    6.0 submissions, 24 kB up"), "{screen}");
+    shows(&mut state, &["bus    6.0 submissions, 24 kB up"]);
     type_keys(&mut state, "/stats<enter>");
-    let screen = screen_of(&mut state);
-    assert!(screen.contains("6.0 submissions, 24 kB up, 0.9 kB down per round"), "{screen}");
-}
-
-#[test]
-fn the_words_of_the_round_that_is_looked_at_stand_out() {
-    let mut state = answering(80, 24, 16);
-    type_keys(&mut state, "<f2><tab><left><left><left>");
-    check("lit_80", &mut state);
+    shows(&mut state, &["6.0 submissions, 24 kB up, 0.9 kB down per round"]);
 }
 
 #[test]
@@ -220,22 +163,14 @@ fn what_the_mouse_selects_stands_out() {
 
 #[test]
 fn only_what_is_won_has_the_colour_of_a_win() {
-    let seen = |ratio: f64| {
+    let styles = theme::styles(ThemeName::Dark);
+    for (ratio, wanted) in [(9.1, styles.accepted), (0.3, styles.warning), (1.0, styles.text)] {
         let mut state = answering(120, 36, 16);
         let speedup = Speedup { ratio, measured: true, for_show: false };
         state.meters.answer.settled = Some(Some(speedup));
-        let buffer = drawn(&mut state);
-        let words = speedup.words();
-        let screen = text(&buffer);
-        let (y, row) = screen.lines().enumerate().find(|(_, row)| row.contains(&words)).unwrap();
-        let x = row[..row.find(&words).unwrap()].width() as u16;
-        buffer[(x, y as u16)].fg
-    };
-    let styles = theme::styles(ThemeName::Dark);
-    let colour = |style: Style| style.fg.unwrap();
-    assert_eq!(seen(9.1), colour(styles.accepted));
-    assert_eq!(seen(0.3), colour(styles.warning));
-    assert_ne!(seen(1.0), colour(styles.accepted));
+        let colour = colour_of(&mut state, &speedup.words());
+        assert_eq!(colour, wanted.fg.unwrap_or(Color::Reset), "{ratio}");
+    }
 }
 
 #[test]
@@ -245,7 +180,7 @@ fn the_times_of_a_round_keep_their_unit() {
     {
         let mut state = answering(80, 24, 16);
         let timing = Timing { draft_ms, verify_ms, other_ms, ..Timing::default() };
-        let summary = state.meters.answer.summary.as_mut().unwrap();
+        let summary = &mut state.meters.answer.summary;
         summary.timing = Timing::default();
         for _ in 0..summary.rounds {
             summary.timing += timing;
@@ -268,6 +203,5 @@ fn the_times_of_a_round_keep_their_unit() {
 fn what_the_meters_say_before_the_first_round_is_not_cut() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "<f3>");
-    let screen = screen_of(&mut state);
-    assert!(screen.contains("by depth: from the first round"), "{screen}");
+    shows(&mut state, &["by depth: from the first round"]);
 }
