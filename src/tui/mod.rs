@@ -1,9 +1,9 @@
 //! The screen. Owns what a person sees and types; must never know tensors.
 //!
 //! A component has its state in `mod.rs`, what events do to it in `update`, and how it is drawn in
-//! `view`:
+//! `view`; a small one is one file:
 //!
-//! | folder | owns |
+//! | component | owns |
 //! |---|---|
 //! | `chat` | the conversation, its answers and thoughts, a full context |
 //! | `input` | the message being written |
