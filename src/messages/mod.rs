@@ -1,18 +1,15 @@
 //! Reasons as sentences: the only place that writes them in English. Must never decide anything.
 
 use crate::plan::{
-    Basis, BlocksReason, DrafterId, GammaReason, GpuMemory, Obstacle, OverlapEffect,
-    PrefillForecast, Reason,
+    Basis, BlocksReason, DrafterId, GammaReason, GpuMemory, HeadForecast, Obstacle, OverlapEffect,
+    PlacementForecast, PrefillForecast, Reason,
 };
 
-mod heads;
 mod load;
-mod placements;
 #[cfg(test)]
 mod tests;
 
 pub use load::{load_reason, load_reasons, missing, no_forecast, notice, notices, start_error};
-pub use placements::placement;
 
 /// The text of a part of the target that is not on the CPU.
 const MAY_DIFFER: &str = "the text can differ slightly from the CPU's";
@@ -70,7 +67,7 @@ pub fn reason(reason: &Reason) -> String {
             transfer / 1e9,
             if *beats { "less" } else { "more" }
         ),
-        Reason::HeadChosen { heads, taken, on_gpu } => heads::chosen(heads, *taken, *on_gpu),
+        Reason::HeadChosen { heads, taken, on_gpu } => chosen(heads, *taken, *on_gpu),
         Reason::OnlyHead(name) => {
             format!("Using draft head {name}, the only one of these that fits the target.")
         }
@@ -295,5 +292,56 @@ fn of_basis(basis: Basis) -> String {
         Basis::Rounds(0) => "There has been no round with a tree yet.".to_owned(),
         Basis::Rounds(1) => "Learned from the last round with a tree.".to_owned(),
         Basis::Rounds(rounds) => format!("Learned from the last {rounds} rounds with a tree."),
+    }
+}
+
+/// The head that was chosen, and what was weighed of the others.
+fn chosen(heads: &[HeadForecast], taken: usize, on_gpu: bool) -> String {
+    let Some(head) = heads.get(taken) else { return String::new() };
+    let place = if on_gpu { "GPU" } else { "CPU" };
+    let rate = head.rate.as_ref().map_or(0.0, |rate| *rate);
+    let mut text = format!(
+        "Using draft head {} (of {}, M = {}): about {rate:.1} tokens/s expected on the {place}.",
+        head.name,
+        heads.len(),
+        head.blocks
+    );
+    let others = heads.iter().enumerate().filter(|(index, _)| *index != taken);
+    let others: Vec<String> = others.map(|(_, head)| other_head(head)).collect();
+    if !others.is_empty() {
+        text += &format!(" Others: {}.", others.join("; "));
+    }
+    text
+}
+
+fn other_head(head: &HeadForecast) -> String {
+    let HeadForecast { name, blocks, rate } = head;
+    match rate {
+        Ok(rate) => format!("{name} (M = {blocks}) {rate:.1}"),
+        Err(why) => format!("{name} (M = {blocks}) is not possible ({})", obstacle(why)),
+    }
+}
+
+/// A placement, e.g. `draft head on the GPU, 12 of 32 target blocks on the GPU`.
+pub fn placement(placement: &PlacementForecast) -> String {
+    let place = if placement.draft_on_gpu { "the GPU" } else { "the CPU" };
+    let target = target_place(placement.layers, placement.of);
+    let duo = if placement.beside { "duo: " } else { "" };
+    match (placement.draft, placement.head) {
+        (DrafterId::Head, None) => format!("{duo}draft head on {place}, {target}"),
+        (DrafterId::Head, Some(head)) => {
+            format!("{duo}draft head {} on {place}, {target}", head + 1)
+        }
+        (DrafterId::SmallModel, _) => format!("{duo}small model on {place}, {target}"),
+        _ => format!("plain, {target}"),
+    }
+}
+
+/// A target with `layers` of its `of` blocks on the GPU.
+fn target_place(layers: usize, of: usize) -> String {
+    match layers {
+        0 => "target on the CPU".to_owned(),
+        all if all == of => "target on the GPU".to_owned(),
+        some => format!("{some} of {of} target blocks on the GPU"),
     }
 }

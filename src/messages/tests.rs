@@ -4,7 +4,6 @@ use crate::load::{
     BlocksLimit, HeadMismatch, LoadReason, Missing, Needs, NoForecast, Notice, PromptObstacle,
     SharedTokens, StartError, WhyLookup,
 };
-use crate::plan::{HeadForecast, PlacementForecast};
 use crate::speculate::{Budget, Shape};
 
 const MIB: u64 = 1 << 20;
