@@ -7,7 +7,6 @@
 mod check;
 mod error;
 mod file;
-mod flag;
 mod head_choice;
 mod keys;
 mod table;
@@ -25,9 +24,8 @@ pub use crate::plan::{DeviceChoice, Prefer};
 pub use check::Contradiction;
 pub use error::{Problem, SettingsError};
 pub use file::{apply_file, default_path};
-pub use flag::{Flag, Heading};
 pub use head_choice::{HeadChoice, LOOKUP, NO_HEAD};
-pub use keys::{SettingCommand, SettingKey, SettingScope};
+pub use keys::{Flag, Heading, SettingCommand, SettingKey, SettingScope};
 pub use table::KEYS;
 pub use value::SettingValue;
 
@@ -221,14 +219,6 @@ impl Settings {
         let key = keys::set(self, key, value)?;
         self.given.insert(key, SetBy::File);
         Ok(())
-    }
-
-    /// Takes what flags say as if a file said it, which may hold more than one run uses: of several
-    /// runs each uses its own.
-    pub fn take_flags_as_file(&mut self) {
-        for by in self.given.values_mut() {
-            *by = SetBy::File;
-        }
     }
 }
 

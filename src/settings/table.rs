@@ -2,8 +2,7 @@
 //! and what a contender of the bench calls it. The settings file, the flags and their help, the
 //! commands, the contenders and the page of the guide come from it.
 
-use super::flag::Heading;
-use super::keys::{SettingKey, SettingScope, key};
+use super::keys::{Heading, SettingKey, SettingScope, key};
 use super::takes::{self, Takes};
 use super::{KvPrecision, PrefillDevice, ThemeName};
 use crate::plan::{ANSWER, BLOCKS, DEPTH, GAMMA, Prefer, WIDTH};

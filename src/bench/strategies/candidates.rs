@@ -7,7 +7,7 @@ use super::lines::{ALL_BLOCKS, CandidateLine, OwnSetting};
 use super::record::PLAIN;
 use crate::draft::Depths;
 use crate::plan::{DrafterId, Setting, Strategy, TreeOverrides};
-use crate::settings::{HeadChoice, SettingValue, Settings};
+use crate::settings::{HeadChoice, SetBy, SettingValue, Settings};
 use crate::speculate::Method;
 use crate::worker::{Controls, StrategyStatus};
 
@@ -46,8 +46,11 @@ impl CandidateBatch {
     /// that none of its candidates drafts with.
     pub fn settings(&self, settings: &Settings) -> Settings {
         let mut settings = settings.clone();
-        // Another candidate may use a model that this one has no use for.
-        settings.take_flags_as_file();
+        // As if a file said what flags say: another candidate may use a model that this one has no
+        // use for.
+        for by in settings.given.values_mut() {
+            *by = SetBy::File;
+        }
         for own in &self.loads {
             // It was checked when the line was read.
             let _ = settings.set(own.key, &SettingValue::text(&own.value));
@@ -221,7 +224,6 @@ mod tests {
     use super::super::lines::candidate_lines;
     use super::*;
     use crate::plan::STRATEGIES;
-    use crate::settings::SetBy;
 
     fn statuses(missing: &[&str]) -> Vec<StrategyStatus> {
         let status = |row: &Strategy| StrategyStatus {
