@@ -1,6 +1,11 @@
 //! Measurements and their tables. It must not depend on widgets.
 
-mod error;
+use std::sync::Arc;
+
+use crate::kernels::{Format, KvFormat, OutOfMemory, Pool};
+use crate::library::{LibraryError, TargetFiles};
+use crate::model::{CpuTarget, KnownShape, LoadError, LoadRequest, TargetError};
+
 pub(crate) mod paper;
 pub mod pass;
 pub(crate) mod prompts;
@@ -8,11 +13,8 @@ pub mod quality;
 pub(crate) mod strategies;
 pub(crate) mod sweep;
 mod table;
-mod targets;
 
-pub use error::MeasureError;
 pub use table::{Table, TableStyle};
-pub use targets::{load_cpu, random_cpu};
 
 /// A chart to draw.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,4 +30,61 @@ impl Chart {
     fn new(name: String, svg: Option<String>) -> Option<Self> {
         svg.map(|svg| Self { name: name + ".svg", svg })
     }
+}
+
+/// Why nothing could be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// An option that cannot be followed.
+    #[error("{0}")]
+    Options(String),
+    /// The model could not be opened.
+    #[error(transparent)]
+    Open(#[from] LibraryError),
+    /// The weights could not be packed.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The machine's roofline could not be measured.
+    #[error("cannot measure the machine's roofline: {0}")]
+    Roofline(#[from] OutOfMemory),
+    /// A pass failed.
+    #[error(transparent)]
+    Pass(#[from] TargetError),
+    /// candle failed.
+    #[error("candle: {0}")]
+    Candle(#[from] candle_core::Error),
+}
+
+/// A model's own weights, with room for `positions`.
+///
+/// # Errors
+/// [`LoadError`].
+pub fn load_cpu(
+    files: &TargetFiles,
+    threads: usize,
+    positions: usize,
+    kv: KvFormat,
+) -> Result<CpuTarget, LoadError> {
+    let request = LoadRequest {
+        config: &files.config,
+        source: files.weights.as_ref(),
+        pool: Arc::new(Pool::new(threads)),
+        capacity: positions,
+        kv,
+    };
+    CpuTarget::load(&request, &mut |_| {})
+}
+
+/// Random weights of a known shape, with room for `positions`.
+///
+/// # Errors
+/// [`LoadError`].
+pub fn random_cpu(
+    shape: KnownShape,
+    format: Format,
+    threads: usize,
+    positions: usize,
+) -> Result<CpuTarget, LoadError> {
+    let pool = Arc::new(Pool::new(threads));
+    CpuTarget::random(&shape.config(), format, 1, pool, positions, KvFormat::F16)
 }

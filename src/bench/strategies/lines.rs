@@ -89,11 +89,6 @@ impl CandidateLine {
         Some(self.row).filter(|row| row.streamed)
     }
 
-    /// Whether it has settings of its own.
-    pub fn has_own(&self) -> bool {
-        !self.own.is_empty()
-    }
-
     /// The target alone where this candidate's models lie.
     pub fn plain(&self) -> Self {
         let plain = Self::of(Strategy::named(super::PLAIN).unwrap_or(self.row));

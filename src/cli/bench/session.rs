@@ -208,7 +208,8 @@ impl<'a> BenchSession<'a> {
     /// Runs every candidate in its own process, one after the other.
     fn run_isolated(&mut self, lines: Vec<CandidateLine>) {
         let plain = lines.first().map(CandidateLine::plain);
-        let others = lines.into_iter().filter(|line| line.row.name != PLAIN || line.has_own());
+        let others =
+            lines.into_iter().filter(|line| line.row.name != PLAIN || !line.own.is_empty());
         let lines: Vec<CandidateLine> = plain.into_iter().chain(others).collect();
         let bar = ProgressBar::new(lines.len() as u64);
         for line in &lines {
