@@ -46,11 +46,13 @@ fn the_gate_blends() {
     for isa in Isa::ALL {
         let pool = Pool::with_isa(2, isa);
         for n in [1, 16, 33, 9000] {
-            let (z, a, b) = (numbers(n, 6), numbers(n, 7), numbers(n, 8));
-            let mut blended: Vec<f32> = z.iter().map(|z| 30.0 * z).collect();
+            let unit = |seed| -> Vec<f32> { numbers(n, seed).iter().map(|x| x / 32.0).collect() };
+            let z: Vec<f32> = numbers(n, 6).iter().map(|z| 8.0 * z).collect();
+            let (a, b) = (unit(7), unit(8));
+            let mut blended = z.clone();
             sigmoid_blend(&pool, &mut blended, &a, &b);
             for i in 0..n {
-                let share = 1.0 / (1.0 + (-30.0 * f64::from(z[i])).exp());
+                let share = 1.0 / (1.0 + (-f64::from(z[i])).exp());
                 let exact = share * f64::from(a[i]) + (1.0 - share) * f64::from(b[i]);
                 assert!((f64::from(blended[i]) - exact).abs() < 1e-6, "{isa:?} {i} of {n}");
             }
