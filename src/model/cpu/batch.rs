@@ -5,23 +5,16 @@
 use std::sync::Arc;
 
 use super::CHUNK;
-use super::pass::Pass;
-use super::scratch::{CpuBlocks, PassScratch, PassTiming};
+use super::model::CpuModel;
+use super::scratch::PassTiming;
 use super::target::CpuTarget;
-use super::weights::Weights;
 use crate::kernels::{KvCache, Pool, TreeMask};
 use crate::model::target::check_runnable;
 use crate::model::{Config, LoadError, TargetError};
 
 /// A target on the CPU with several sequences in parallel, numbered from 0.
 pub struct CpuBatch {
-    config: Config,
-    pool: Arc<Pool>,
-    weights: Weights,
-    caches: Vec<KvCache>,
-    capacity: usize,
-    scratch: PassScratch,
-    timing: PassTiming,
+    model: CpuModel,
     /// The final norm's outputs of a pass, `[rows, H]`.
     normed: Vec<f32>,
     /// The last pass's logits, `[rows, V]`.
@@ -35,49 +28,36 @@ impl CpuBatch {
     /// # Errors
     /// [`LoadError::Cache`] if there is not enough memory for so many KV caches.
     pub fn new(target: CpuTarget, sequences: usize) -> Result<Self, LoadError> {
-        let model = target.model;
-        let config = model.config;
+        let mut model = target.model;
         let capacity = model.capacity;
-        let mut first = model.cache;
-        first.truncate(0);
-        let mut caches = vec![first];
-        while caches.len() < sequences {
-            let layers = caches[0].layers();
-            let kv = caches[0].format();
-            let cache = KvCache::new(layers, config.kv_heads, config.head_dim, capacity, kv);
-            caches.push(cache.map_err(|error| LoadError::Cache { capacity, error })?);
+        model.caches[0].truncate(0);
+        while model.caches.len() < sequences {
+            let Config { kv_heads, head_dim, .. } = model.config;
+            let first = &model.caches[0];
+            let cache = KvCache::new(first.layers(), kv_heads, head_dim, capacity, first.format());
+            model.caches.push(cache.map_err(|error| LoadError::Cache { capacity, error })?);
         }
-        Ok(Self {
-            config,
-            pool: model.pool,
-            weights: model.weights,
-            caches,
-            capacity,
-            scratch: model.scratch,
-            timing: PassTiming::default(),
-            normed: Vec::new(),
-            logits: Vec::new(),
-        })
+        Ok(Self { model, normed: Vec::new(), logits: Vec::new() })
     }
 
     /// How many sequences there are.
     pub fn sequences(&self) -> usize {
-        self.caches.len()
+        self.model.caches.len()
     }
 
     /// How many positions each sequence can hold.
     pub fn capacity(&self) -> usize {
-        self.capacity
+        self.model.capacity
     }
 
     /// V.
     pub fn vocab(&self) -> usize {
-        self.config.vocab
+        self.model.config.vocab
     }
 
     /// The threads it runs on.
     pub fn pool(&self) -> &Arc<Pool> {
-        &self.pool
+        &self.model.pool
     }
 
     /// How many positions of a sequence are committed.
@@ -85,7 +65,7 @@ impl CpuBatch {
     /// # Panics
     /// If there is no such sequence.
     pub fn len(&self, sequence: usize) -> usize {
-        self.caches[sequence].len()
+        self.model.caches[sequence].len()
     }
 
     /// Whether no position of a sequence is committed.
@@ -101,7 +81,7 @@ impl CpuBatch {
     /// # Panics
     /// If there is no such sequence.
     pub fn truncate(&mut self, sequence: usize, len: usize) {
-        self.caches[sequence].truncate(len);
+        self.model.caches[sequence].truncate(len);
     }
 
     /// Swaps the numbers of two sequences.
@@ -109,7 +89,7 @@ impl CpuBatch {
     /// # Panics
     /// If there are no such sequences.
     pub fn swap(&mut self, a: usize, b: usize) {
-        self.caches.swap(a, b);
+        self.model.caches.swap(a, b);
     }
 
     /// Commits `tokens` at the end of a sequence and returns the last token's logits, `[V]`, or
@@ -122,8 +102,8 @@ impl CpuBatch {
     /// If there is no such sequence.
     pub fn prefill(&mut self, sequence: usize, tokens: &[u32]) -> Result<&[f32], TargetError> {
         let needed = self.len(sequence) + tokens.len();
-        check_runnable(tokens.iter().copied(), self.vocab(), needed, self.capacity)?;
-        self.timing = PassTiming::default();
+        check_runnable(tokens.iter().copied(), self.vocab(), needed, self.capacity())?;
+        self.model.timing = PassTiming::default();
         let mut chunks = tokens.chunks(CHUNK).peekable();
         while let Some(chunk) = chunks.next() {
             let mask = TreeMask::causal(chunk.len());
@@ -142,10 +122,10 @@ impl CpuBatch {
     /// # Panics
     /// If there are fewer sequences.
     pub fn append(&mut self, tokens: &[u32]) -> Result<&[f32], TargetError> {
-        for (&token, cache) in tokens.iter().zip(&self.caches[..tokens.len()]) {
-            check_runnable([token], self.vocab(), cache.len() + 1, self.capacity)?;
+        for (&token, cache) in tokens.iter().zip(&self.model.caches[..tokens.len()]) {
+            check_runnable([token], self.vocab(), cache.len() + 1, self.capacity())?;
         }
-        self.timing = PassTiming::default();
+        self.model.timing = PassTiming::default();
         if tokens.is_empty() {
             return Ok(&[]);
         }
@@ -162,12 +142,10 @@ impl CpuBatch {
         mask: &TreeMask,
         scored: Option<usize>,
     ) {
-        let Self { config, pool, weights, caches, scratch, timing, normed, logits, .. } = self;
-        let Config { hidden, vocab, .. } = *config;
-        let caches = &mut caches[sequences];
+        let Config { hidden, vocab, .. } = self.model.config;
+        let Self { model, normed, logits } = self;
         normed.resize(tokens.len() * hidden, 0.0);
-        let mut pass =
-            Pass { weights, blocks: CpuBlocks::begin(config, pool, caches, scratch, timing) };
+        let mut pass = model.pass_after(sequences.clone());
         pass.run(tokens, |row| row, mask, normed);
         if let Some(first) = scored {
             let rows = &normed[first * hidden..];
@@ -175,8 +153,8 @@ impl CpuBatch {
             pass.head(rows, logits);
         }
         let path: Vec<usize> = (0..mask.len()).collect();
-        for cache in caches.iter_mut() {
-            cache.commit(pool, &path);
+        for cache in &mut model.caches[sequences] {
+            cache.commit(&model.pool, &path);
         }
     }
 }

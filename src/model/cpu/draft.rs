@@ -45,7 +45,7 @@ impl CpuDraft {
     fn bounds(&self) -> Bounds {
         let vocab = self.vocab();
         let capacity = self.capacity();
-        Bounds { vocab, capacity, slots: self.model.cache.capacity(), len: self.len() }
+        Bounds { vocab, capacity, slots: self.model.caches[0].capacity(), len: self.len() }
     }
 
     /// Runs a row for each of `tokens` on `mask`, whose paths begin after the committed positions.
@@ -81,11 +81,11 @@ impl SmallLm for CpuDraft {
     }
 
     fn room(&self) -> usize {
-        self.model.cache.capacity() - self.model.cache.len() - self.flight.count()
+        self.model.caches[0].capacity() - self.model.caches[0].len() - self.flight.count()
     }
 
     fn len(&self) -> usize {
-        self.model.cache.len()
+        self.model.caches[0].len()
     }
 
     fn read(&mut self, tokens: &[u32]) -> Result<&[f32], TargetError> {
@@ -98,7 +98,7 @@ impl SmallLm for CpuDraft {
         let mut last = 0;
         for chunk in tokens.chunks(CHUNK) {
             self.pass(chunk, &TreeMask::causal(chunk.len()));
-            self.model.cache.commit(&self.model.pool, &(0..chunk.len()).collect::<Vec<_>>());
+            self.model.caches[0].commit(&self.model.pool, &(0..chunk.len()).collect::<Vec<_>>());
             last = chunk.len() - 1;
         }
         Ok(self.head(last))
@@ -119,18 +119,18 @@ impl SmallLm for CpuDraft {
         if !path.is_empty() {
             // The rows after the moved path are in flight again.
             let len = self.len() + path.len();
-            self.model.cache.commit(&self.model.pool, &[path, &stay].concat());
-            self.model.cache.truncate(len);
+            self.model.caches[0].commit(&self.model.pool, &[path, &stay].concat());
+            self.model.caches[0].truncate(len);
         }
         stay
     }
 
     fn truncate(&mut self, len: usize) {
-        self.model.cache.truncate(len);
+        self.model.caches[0].truncate(len);
         self.flight.clear();
     }
 
     fn bytes(&self) -> u64 {
-        self.model.weights.bytes() + self.model.cache.bytes() as u64
+        self.model.weights.bytes() + self.model.caches[0].bytes() as u64
     }
 }

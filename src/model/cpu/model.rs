@@ -1,6 +1,7 @@
 //! What a target and a drafting model on the CPU share: packed weights, a KV cache allocated once,
 //! threads, and passes over them. It must not depend on what a pass is for.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::packer::Progress;
@@ -14,7 +15,8 @@ pub(super) struct CpuModel {
     pub(super) config: Config,
     pub(super) pool: Arc<Pool>,
     pub(super) weights: Weights,
-    pub(super) cache: KvCache,
+    /// One for each text; a target and a draft have a single one.
+    pub(super) caches: Vec<KvCache>,
     /// How many positions it can be used for; the cache may have more slots after them.
     pub(super) capacity: usize,
     pub(super) scratch: PassScratch,
@@ -45,17 +47,22 @@ impl CpuModel {
             weights: Weights::load_from(config, source, pool, first, capacity, progress)?,
             config: config.clone(),
             pool: Arc::clone(pool),
-            cache,
+            caches: vec![cache],
             capacity,
             scratch: PassScratch::default(),
             timing: PassTiming::default(),
         })
     }
 
-    /// Begins a pass.
+    /// Begins a pass after the only text.
     pub(super) fn pass(&mut self) -> Pass<'_> {
-        let Self { config, pool, cache, scratch, timing, weights, .. } = self;
-        let caches = std::slice::from_mut(cache);
+        self.pass_after(0..1)
+    }
+
+    /// Begins a pass after some of the texts.
+    pub(super) fn pass_after(&mut self, texts: Range<usize>) -> Pass<'_> {
+        let Self { config, pool, caches, scratch, timing, weights, .. } = self;
+        let caches = &mut caches[texts];
         Pass { weights, blocks: CpuBlocks::begin(config, pool, caches, scratch, timing) }
     }
 }

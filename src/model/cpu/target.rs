@@ -112,12 +112,12 @@ impl CpuTarget {
 
     /// Bytes of the KV cache; only the part already filled is resident.
     pub(crate) fn kv_bytes(&self) -> u64 {
-        self.model.cache.bytes() as u64
+        self.model.caches[0].bytes() as u64
     }
 
     /// The number format of the KV cache.
     pub fn kv_format(&self) -> KvFormat {
-        self.model.cache.format()
+        self.model.caches[0].format()
     }
 
     /// Where the last `prefill` or `verify` spent its time.
@@ -131,7 +131,7 @@ impl CpuTarget {
     /// If there is no such layer or position.
     pub fn kv_row(&self, layer: usize, position: usize) -> (Vec<f32>, Vec<f32>) {
         assert!(position < self.len(), "position {position} of {}", self.len());
-        self.model.cache.row(layer, position)
+        self.model.caches[0].row(layer, position)
     }
 
     /// Replaces what is committed by `len` made-up positions, for measuring: the cost of a pass
@@ -143,13 +143,13 @@ impl CpuTarget {
         assert!(len <= self.model.capacity, "{len} positions of {}", self.model.capacity);
         self.truncate(0);
         let width = self.model.config.kv_width();
-        while self.model.cache.len() < len {
-            let rows = (len - self.model.cache.len()).min(CHUNK);
-            let bytes = random_row(Format::F32, rows * width, self.model.cache.len() as u64);
+        while self.model.caches[0].len() < len {
+            let rows = (len - self.model.caches[0].len()).min(CHUNK);
+            let bytes = random_row(Format::F32, rows * width, self.model.caches[0].len() as u64);
             let made_up: Vec<f32> =
                 bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect();
             for layer in 0..self.model.weights.layers.len() {
-                self.model.cache.write(&self.model.pool, layer, &made_up, &made_up);
+                self.model.caches[0].write(&self.model.pool, layer, &made_up, &made_up);
             }
             self.keep_where_they_lie(rows);
         }
@@ -185,7 +185,7 @@ impl CpuTarget {
 
     /// Commits the first `rows` rows of the last pass without moving them.
     fn keep_where_they_lie(&mut self, rows: usize) {
-        self.model.cache.commit(&self.model.pool, &(0..rows).collect::<Vec<_>>());
+        self.model.caches[0].commit(&self.model.pool, &(0..rows).collect::<Vec<_>>());
     }
 }
 
@@ -207,7 +207,7 @@ impl Target for CpuTarget {
     }
 
     fn len(&self) -> usize {
-        self.model.cache.len()
+        self.model.caches[0].len()
     }
 
     fn prefill(&mut self, tokens: &[u32]) -> Result<Verified, TargetError> {
@@ -224,22 +224,22 @@ impl Target for CpuTarget {
             "commit of {path:?} after a tree of {}",
             self.pending
         );
-        self.model.cache.commit(&self.model.pool, path);
+        self.model.caches[0].commit(&self.model.pool, path);
         self.pending = 0;
     }
 
     fn truncate(&mut self, len: usize) {
-        self.model.cache.truncate(len);
+        self.model.caches[0].truncate(len);
         self.pending = 0;
     }
 
     fn saved_kv(&self, most: usize) -> Option<Vec<u8>> {
-        let cache = &self.model.cache;
+        let cache = &self.model.caches[0];
         (!cache.is_empty() && cache.saved_bytes() <= most).then(|| cache.saved())
     }
 
     fn restore_kv(&mut self, len: usize, bytes: &[u8]) -> bool {
-        if len > self.model.capacity || !self.model.cache.restore(len, bytes) {
+        if len > self.model.capacity || !self.model.caches[0].restore(len, bytes) {
             return false;
         }
         self.pending = 0;
@@ -279,7 +279,7 @@ impl CpuTarget {
             return Ok(Verified::default());
         }
         let mut features = vec![0.0; count * self.feature_width()];
-        let CpuModel { config, pool, cache, weights, .. } = &mut self.model;
+        let CpuModel { config, pool, caches, weights, .. } = &mut self.model;
         let mut stream = vec![0.0; count * config.hidden];
         let mut normed = Vec::new();
         for (&token, row) in tokens.iter().zip(stream.chunks_exact_mut(config.hidden)) {
@@ -287,7 +287,7 @@ impl CpuTarget {
             config.block.scale_embedding(row);
         }
         let mut rows = ResultRows::of(&self.features, config.hidden, &mut features, &mut normed);
-        run(&mut stream, cache, pool, &mut rows.taps)?;
+        run(&mut stream, &mut caches[0], pool, &mut rows.taps)?;
         rows.taps.take(config.layers, &stream);
         weights.norm.apply(pool, &stream, config.rms_eps, rows.normed);
         let last = rows.normed[(count - 1) * config.hidden..].to_vec();
@@ -325,7 +325,7 @@ impl CpuTarget {
         self.pending = 0;
         self.model.timing = PassTiming::default();
         let hidden = self.model.config.hidden;
-        let begin = self.model.cache.len();
+        let begin = self.model.caches[0].len();
         let source = self.features.clone();
         let width = self.feature_width();
         let mut features = vec![0.0; count * width];
@@ -333,7 +333,7 @@ impl CpuTarget {
         let mut last = Vec::new();
         for (tokens, features) in tokens.chunks(CHUNK).zip(features.chunks_mut(CHUNK * width)) {
             let mask = TreeMask::causal(tokens.len());
-            let len = self.model.cache.len();
+            let len = self.model.caches[0].len();
             let mut pass = self.model.pass();
             let stream = pass.embed(tokens, |row| row);
             let positions: Vec<usize> = (len..len + tokens.len()).collect();
@@ -375,7 +375,7 @@ impl CpuTarget {
         let mut rows = ResultRows::of(&self.features, hidden, &mut features, &mut normed);
         let mut logits = vec![0.0; count * self.model.config.vocab];
         let positions: Vec<usize> =
-            nodes.iter().map(|node| self.model.cache.len() + node.depth).collect();
+            nodes.iter().map(|node| self.model.caches[0].len() + node.depth).collect();
         let mut pass = self.model.pass();
         let stream = pass.embed(&tokens, |row| nodes[row].depth);
         if let Some(lower) = lower {
