@@ -7,8 +7,8 @@ use super::cache::{KvCache, KvFormat, key_index, value_index};
 use super::lanes::LANES;
 
 impl KvCache {
-    /// Some slots of a layer, one after the other. Each slot is the keys of all heads and then their
-    /// values, every number as it is in memory.
+    /// Some slots of a layer, one after the other. Each slot is the keys of all heads and then
+    /// their values, every number as it is in memory.
     ///
     /// # Panics
     /// If there is no such layer, or it has fewer slots.
@@ -70,8 +70,8 @@ mod tests {
             for layer in 0..3 {
                 let expected = written(layer, rows, format);
                 let numbers = format.numbers(&cache.slots(layer, 0..rows));
-                let (found, expected) = (numbers.chunks_exact(2 * 48), expected.iter());
-                for (slot, (found, (key, value))) in found.zip(expected).enumerate() {
+                let found = numbers.chunks_exact(2 * 48);
+                for (slot, (found, (key, value))) in found.zip(&expected).enumerate() {
                     assert_eq!(found, [&key[..], value].concat(), "layer {layer}, slot {slot}");
                     assert_eq!(cache.row(layer, slot), (key.clone(), value.clone()));
                 }

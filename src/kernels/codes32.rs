@@ -1,5 +1,5 @@
-//! The formats of 32-weight blocks with codes of four, five or eight bits. Each is described once, for
-//! packing and for products. It does not depend on either of those loops.
+//! The formats of 32-weight blocks with codes of four, five or eight bits. Each is described once,
+//! for packing and for products. It does not depend on either of those loops.
 //!
 //! In a file, a block is its scale, its minimum, the fifth bits of its codes and then 16 bytes of
 //! their low bits, without the parts that the format does not have. In a tile, the blocks of a

@@ -34,8 +34,8 @@ pub fn row(format: Format, inputs: usize, seed: u64) -> Vec<u8> {
 /// deviation `deviation`, and the minimum so that their mean is 0.
 fn set_scale(format: Format, block: &mut [u8], deviation: f32) {
     // Where the scale is, the standard deviation of the weights at scale 1, and minus their mean at
-    // minimum 0, if they have a minimum. A uniform code of n bits has the deviation 2ⁿ/√12; the root
-    // mean square of a six-bit scale is about 36, that of a signed byte 74.
+    // minimum 0, if they have a minimum. A uniform code of n bits has the deviation 2ⁿ/√12; the
+    // root mean square of a six-bit scale is about 36, that of a signed byte 74.
     let (at, spread, minimum) = match format {
         Format::F32 | Format::F16 | Format::BF16 => return,
         Format::Q8_0 => (0, 74.0, None),

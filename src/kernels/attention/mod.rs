@@ -10,6 +10,7 @@
 mod steps;
 
 use std::cell::RefCell;
+use std::marker::PhantomData;
 
 use super::cache::{KvCache, KvFormat, Plane};
 use super::lanes::element::{Element, F16, F32};
@@ -110,8 +111,8 @@ pub fn attention(
             out: unsafe { out.get().add(index * size) },
         };
         SCRATCH.with_borrow_mut(|scratch| match cache.format() {
-            KvFormat::F16 => lanes::run(pool.isa(), Group::<F16>::new(work, scratch)),
-            KvFormat::F32 => lanes::run(pool.isa(), Group::<F32>::new(work, scratch)),
+            KvFormat::F16 => lanes::run(pool.isa(), Group::<F16>(work, scratch, PhantomData)),
+            KvFormat::F32 => lanes::run(pool.isa(), Group::<F32>(work, scratch, PhantomData)),
         });
     });
 }
@@ -131,27 +132,18 @@ struct Attend<'a> {
     out: *mut f32,
 }
 
-struct Group<'a, E> {
-    work: Attend<'a>,
-    scratch: &'a mut Vec<f32>,
-    element: std::marker::PhantomData<E>,
-}
-
-impl<'a, E: Element> Group<'a, E> {
-    fn new(work: Attend<'a>, scratch: &'a mut Vec<f32>) -> Self {
-        Self { work, scratch, element: std::marker::PhantomData }
-    }
-}
+struct Group<'a, E>(Attend<'a>, &'a mut Vec<f32>, PhantomData<E>);
 
 impl<E: Element> Work for Group<'_, E> {
     type Output = ();
 
     #[inline(always)]
     fn run<L: Lanes>(self) {
-        let parts = self.work.count.div_ceil(L::ROWS);
-        let mut first = self.work.first;
+        let Self(work, scratch, _) = self;
+        let parts = work.count.div_ceil(L::ROWS);
+        let mut first = work.first;
         for part in 0..parts {
-            let left = self.work.first + self.work.count - first;
+            let left = work.first + work.count - first;
             let n = left.div_ceil(parts - part);
             // Additions to one sum depend on each other. So the fewer queries there are, the more
             // tiles and dimensions are summed in parallel to hide the latency. SAFETY: `attention`
@@ -159,19 +151,19 @@ impl<E: Element> Work for Group<'_, E> {
             unsafe {
                 if const { L::ROWS > 4 } {
                     match n {
-                        1 => self.work.few::<L, E, 1, 8, 4>(first, n, self.scratch),
-                        2 => self.work.few::<L, E, 2, 4, 4>(first, n, self.scratch),
-                        3 | 4 => self.work.few::<L, E, 4, 4, 4>(first, n, self.scratch),
-                        _ => self.work.few::<L, E, 8, 2, 2>(first, n, self.scratch),
+                        1 => work.few::<L, E, 1, 8, 4>(first, n, scratch),
+                        2 => work.few::<L, E, 2, 4, 4>(first, n, scratch),
+                        3 | 4 => work.few::<L, E, 4, 4, 4>(first, n, scratch),
+                        _ => work.few::<L, E, 8, 2, 2>(first, n, scratch),
                     }
                 } else if const { L::ROWS > 1 } {
                     match n {
-                        1 => self.work.few::<L, E, 1, 4, 4>(first, n, self.scratch),
-                        2 => self.work.few::<L, E, 2, 2, 2>(first, n, self.scratch),
-                        _ => self.work.few::<L, E, 4, 1, 1>(first, n, self.scratch),
+                        1 => work.few::<L, E, 1, 4, 4>(first, n, scratch),
+                        2 => work.few::<L, E, 2, 2, 2>(first, n, scratch),
+                        _ => work.few::<L, E, 4, 1, 1>(first, n, scratch),
                     }
                 } else {
-                    self.work.few::<L, E, 1, 1, 1>(first, n, self.scratch);
+                    work.few::<L, E, 1, 1, 1>(first, n, scratch);
                 }
             }
             first += n;

@@ -92,8 +92,8 @@ pub(super) trait Lanes: Copy + 'static {
     unsafe fn load_b(p: *const u8) -> Self::B;
     /// Writes 64 bytes.
     unsafe fn store_b(p: *mut u8, x: Self::B);
-    /// Every byte shifted left by `LEFT` bits (right if it is negative; −6 to 4), with `mask`, which
-    /// drops what would come from a neighbouring byte.
+    /// Every byte shifted left by `LEFT` bits (right if it is negative; −6 to 4), with `mask`,
+    /// which drops what would come from a neighbouring byte.
     fn bits<const LEFT: i32>(x: Self::B, mask: u8) -> Self::B;
     /// `low` with these bits of `plane` in addition.
     fn with_bits<const LEFT: i32>(low: Self::B, plane: Self::B, mask: u8) -> Self::B;

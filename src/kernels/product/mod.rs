@@ -155,12 +155,13 @@ impl Tiles<'_> {
     unsafe fn each<L: Lanes, K: ProductKernel>(&self) {
         let mut sums = ProductSums([const { MaybeUninit::uninit() }; PART]);
         let mut room = Expanded::ZERO;
+        let layout = TileLayout::of(self.matrix.format());
         let mut start = 0;
         while start < self.rows.count() {
             let part = PART.min(self.rows.count() - start);
             for t in self.tiles.clone() {
                 // SAFETY: this function's own contract; `part` rows from `start` exist.
-                unsafe { self.tile::<L, K>(t, start, part, &mut sums, &mut room) };
+                unsafe { self.tile::<L, K>(&layout, t, start, part, &mut sums, &mut room) };
             }
             start += part;
         }
@@ -173,6 +174,7 @@ impl Tiles<'_> {
     #[inline(always)]
     unsafe fn tile<L: Lanes, K: ProductKernel>(
         &self,
+        layout: &TileLayout,
         t: usize,
         start: usize,
         part: usize,
@@ -180,7 +182,6 @@ impl Tiles<'_> {
         room: &mut Expanded,
     ) {
         let tile = self.matrix.tile(t);
-        let layout = TileLayout::of(self.matrix.format());
         let superblock = layout.superblock_bytes();
         let floats = self.matrix.format().storage() == Storage::Floats;
         let quantum = if floats { 1 } else { 64 };

@@ -45,12 +45,17 @@ pub(super) struct TileLayout {
     kind: TileKind,
 }
 
+/// Writes up to sixteen rows, as they are stored in a file, into a zeroed tile.
+type WriteRows = fn(rows: &[&[u8]], tile: &mut [u8]);
+/// Reads the blocks of a row of a tile.
+type ReadBlocks = fn(tile: &[u8], lane: usize, take: &mut dyn FnMut(&BlockCodes));
+
 enum TileKind {
     /// Floats: how up to sixteen rows are written, and how one of them is read.
-    Floats(fn(&[&[u8]], &mut [u8]), fn(&[u8], usize, &mut [f32])),
+    Floats(WriteRows, fn(&[u8], usize, &mut [f32])),
     /// An order of its own: how up to sixteen rows are written, and how the blocks of one of them
     /// are read.
-    Packed(fn(&[&[u8]], &mut [u8]), fn(&[u8], usize, &mut dyn FnMut(&BlockCodes))),
+    Packed(WriteRows, ReadBlocks),
     /// The file's blocks.
     Expanded(Format, ExpandBlock),
 }
