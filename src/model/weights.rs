@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use super::Config;
-use crate::kernels::{Format, Matrix, PackError, Pool};
+use crate::kernels::{Format, Matrix, Pool};
 
 /// A tensor as it is stored in its file.
 #[derive(Clone, Debug)]
@@ -77,40 +77,15 @@ pub trait PackedStore {
 /// Why weights cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WeightError {
-    /// A tensor is missing from the source.
-    #[error(
-        "{origin}: tensor `{name}` is missing; the file is incomplete or holds another architecture"
-    )]
-    Missing {
-        /// The requested name.
-        name: String,
-        /// The source.
-        origin: String,
-    },
-    /// A tensor has another shape than the configuration says.
-    #[error(
-        "{origin}: tensor `{name}` is {found:?}, but the config says {expected:?}; the weights \
-         and the config are from different models"
-    )]
-    Shape {
+    /// A tensor is missing, has another shape than the configuration says, or cannot be read.
+    #[error("{origin}: tensor `{name}`{problem}")]
+    Source {
         /// Name of the tensor.
         name: String,
         /// The source.
         origin: String,
-        /// Shape it has.
-        found: Vec<usize>,
-        /// A matrix cannot be packed.
-        expected: Vec<usize>,
-    },
-    /// A matrix cannot be packed.
-    #[error("{origin}: tensor `{name}`: {error}")]
-    Pack {
-        /// Name of the tensor.
-        name: String,
-        /// The source.
-        origin: String,
-        /// The reason.
-        error: PackError,
+        /// What is wrong with it, after its name.
+        problem: String,
     },
     /// A device does not accept a matrix.
     #[error("tensor `{name}`: {reason}")]
@@ -120,18 +95,13 @@ pub enum WeightError {
         /// The reason.
         reason: String,
     },
-    /// A vector cannot be read in its format.
-    #[error("{origin}: tensor `{name}` ({format}): {reason}")]
-    Format {
-        /// Name of the tensor.
-        name: String,
-        /// The source.
-        origin: String,
-        /// Its encoding.
-        format: Format,
-        /// What is wrong.
-        reason: String,
-    },
+}
+
+impl WeightError {
+    pub(super) fn of(source: &dyn WeightSource, name: &str, problem: impl Into<String>) -> Self {
+        let origin = source.describe();
+        Self::Source { name: name.to_owned(), origin, problem: problem.into() }
+    }
 }
 
 /// Names and shapes of all tensors that a target of this configuration needs, in file order.
@@ -199,15 +169,16 @@ pub(super) fn fetch<'a>(
     expected: &[usize],
 ) -> Result<RawTensor<'a>, WeightError> {
     let Some(tensor) = source.tensor(name) else {
-        return Err(WeightError::Missing { name: name.to_owned(), origin: source.describe() });
+        let told = " is missing; the file is incomplete or holds another architecture";
+        return Err(WeightError::of(source, name, told));
     };
     if tensor.shape != expected {
-        return Err(WeightError::Shape {
-            name: name.to_owned(),
-            origin: source.describe(),
-            found: tensor.shape,
-            expected: expected.to_vec(),
-        });
+        let told = format!(
+            " is {:?}, but the config says {expected:?}; the weights and the config are from \
+             different models",
+            tensor.shape
+        );
+        return Err(WeightError::of(source, name, told));
     }
     Ok(tensor)
 }
@@ -219,12 +190,8 @@ pub(super) fn vector(
     length: usize,
 ) -> Result<Vec<f32>, WeightError> {
     let tensor = fetch(source, name, &[length])?;
-    let wrong = |reason: String| WeightError::Format {
-        name: name.to_owned(),
-        origin: source.describe(),
-        format: tensor.format,
-        reason,
-    };
+    let wrong =
+        |reason: String| WeightError::of(source, name, format!(" ({}): {reason}", tensor.format));
     let Some(values) = tensor.values() else {
         return Err(wrong("norms and biases must be F32, F16 or BF16".to_owned()));
     };

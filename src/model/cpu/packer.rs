@@ -364,7 +364,7 @@ impl Unpacked<'_> {
         source: &dyn WeightSource,
         error: PackError,
     ) -> WeightError {
-        WeightError::Pack { name: self.name.to_owned(), origin: source.describe(), error }
+        WeightError::of(source, self.name, format!(": {error}"))
     }
 }
 
