@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::hf_families::{ARCHITECTURES, Family, FamilyTraits};
+use super::hf_families::{ARCHITECTURES, Family};
 use super::hf_fields::{Fields, number};
 use super::rope::{RopeScaling, yarn_temperature};
 use super::{Config, ConfigError, RopeLayout};
@@ -19,14 +19,13 @@ impl Config {
         // object.
         let fields = Fields(json.get("text_config").unwrap_or(json));
         let family = family(&fields)?;
-        let traits = family.traits();
         refuse_variants(&fields, family)?;
 
         let heads = fields.size("num_attention_heads")?;
         let hidden = fields.size("hidden_size")?;
         let head_dim = match fields.optional_size("head_dim")? {
             Some(width) => width,
-            None => match traits.head_dim {
+            None => match family.default_head_dim() {
                 Some(width) => width,
                 None if heads > 0 && hidden.is_multiple_of(heads) => hidden / heads,
                 None => {
@@ -71,8 +70,8 @@ impl Config {
             rope_layout,
             qkv_bias: attention_bias || all_bias || family == Family::Qwen2,
             o_bias: (attention_bias && family != Family::Qwen2) || all_bias,
-            qk_norm: traits.qk_norm,
-            tied_head: fields.flag("tie_word_embeddings")?.unwrap_or(traits.ties),
+            qk_norm: family.has_qk_norm(),
+            tied_head: fields.flag("tie_word_embeddings")?.unwrap_or(family.ties_by_default()),
             max_positions,
             block,
         }
@@ -94,12 +93,11 @@ fn family(fields: &Fields<'_>) -> Result<Family, ConfigError> {
 
 /// Refuses fields that turn a known family into something else.
 fn refuse_variants(fields: &Fields<'_>, family: Family) -> Result<(), ConfigError> {
-    let FamilyTraits { activations, experts, .. } = family.traits();
     for field in ["hidden_activation", "hidden_act"] {
         if let Some(value) = fields.get(field)
-            && !value.as_str().is_some_and(|name| activations.contains(&name))
+            && !value.as_str().is_some_and(|name| family.activations().contains(&name))
         {
-            let reason = format!("this model family uses {}", activations.join(" or "));
+            let reason = format!("this model family uses {}", family.activations().join(" or "));
             return Err(ConfigError::new(field, value, reason));
         }
         // Of Gemma's two fields, the older one (the second) is not what it runs.
@@ -107,7 +105,7 @@ fn refuse_variants(fields: &Fields<'_>, family: Family) -> Result<(), ConfigErro
             break;
         }
     }
-    if !experts {
+    if !family.has_experts() {
         for field in ["num_local_experts", "num_experts"] {
             if let Some(value) = fields.get(field)
                 && value.as_u64() != Some(1)

@@ -87,30 +87,6 @@ pub const ARCHITECTURES: &[ArchitectureRow] = {
     ]
 };
 
-/// What distinguishes the files of a family.
-#[derive(Clone, Copy, Default)]
-pub(super) struct FamilyTraits {
-    /// The width of a head if `config.json` does not give it, independent of the hidden size.
-    pub(super) head_dim: Option<usize>,
-    pub(super) qk_norm: bool,
-    pub(super) experts: bool,
-    /// Whether the LM head is the embedding if `config.json` does not say.
-    pub(super) ties: bool,
-    /// The names of its activation function.
-    pub(super) activations: &'static [&'static str],
-    window: Windowed,
-}
-
-/// Whether the sliding window that a `config.json` names is used.
-#[derive(Clone, Copy, Default)]
-enum Windowed {
-    #[default]
-    Never,
-    Always,
-    /// If it also has `use_sliding_window`.
-    IfInUse,
-}
-
 impl ArchitectureRow {
     /// The row for GGUF files with this `general.architecture`.
     pub(crate) fn of_gguf(name: &str) -> Option<&'static Self> {
@@ -124,35 +100,37 @@ impl Family {
         ARCHITECTURES.iter().find(|row| row.model_type == name).map(|row| row.family)
     }
 
-    /// What `config.json` means where it says nothing, and what all files of the family have.
-    pub(super) fn traits(self) -> FamilyTraits {
-        let gelu = &["gelu_pytorch_tanh", "gelu_new"];
-        let llama = FamilyTraits { activations: &["silu", "swish"], ..FamilyTraits::default() };
-        let experts = FamilyTraits { experts: true, ..llama };
-        let window = FamilyTraits { window: Windowed::Always, ..llama };
-        let qwen = FamilyTraits { window: Windowed::IfInUse, ..llama };
-        let gemma = FamilyTraits {
-            head_dim: Some(256),
-            qk_norm: self == Self::Gemma3,
-            ties: true,
-            activations: gelu,
-            ..window
-        };
+    /// The width of a head if `config.json` does not give it, independent of the hidden size.
+    pub(super) fn default_head_dim(self) -> Option<usize> {
         match self {
-            Self::Llama | Self::Granite => llama,
-            Self::Olmo2 => FamilyTraits { qk_norm: true, ..llama },
-            Self::Mistral | Self::Phi3 => window,
-            Self::Mixtral => FamilyTraits { experts: true, ..window },
-            Self::StarCoder2 => FamilyTraits { ties: true, activations: gelu, ..window },
-            Self::Gemma2 | Self::Gemma3 => gemma,
-            Self::GptOss => FamilyTraits { head_dim: Some(64), experts: true, ..window },
-            Self::Qwen2 => qwen,
-            Self::Qwen3 => FamilyTraits { head_dim: Some(128), qk_norm: true, ..qwen },
-            Self::Qwen3Moe => {
-                FamilyTraits { head_dim: Some(128), qk_norm: true, experts: true, ..qwen }
-            }
-            Self::SmolLm3 => FamilyTraits { ties: true, ..qwen },
-            Self::DeepSeekV2 | Self::DeepSeekV3 => experts,
+            Self::Qwen3 | Self::Qwen3Moe => Some(128),
+            Self::GptOss => Some(64),
+            Self::Gemma2 | Self::Gemma3 => Some(256),
+            _ => None,
+        }
+    }
+
+    pub(super) fn has_qk_norm(self) -> bool {
+        matches!(self, Self::Qwen3 | Self::Qwen3Moe | Self::Olmo2 | Self::Gemma3)
+    }
+
+    pub(super) fn has_experts(self) -> bool {
+        matches!(
+            self,
+            Self::Mixtral | Self::Qwen3Moe | Self::GptOss | Self::DeepSeekV2 | Self::DeepSeekV3
+        )
+    }
+
+    /// Whether the LM head is the embedding if `config.json` does not say.
+    pub(super) fn ties_by_default(self) -> bool {
+        matches!(self, Self::Gemma2 | Self::Gemma3 | Self::SmolLm3 | Self::StarCoder2)
+    }
+
+    /// The names of its activation function.
+    pub(super) fn activations(self) -> &'static [&'static str] {
+        match self {
+            Self::Gemma2 | Self::Gemma3 | Self::StarCoder2 => &["gelu_pytorch_tanh", "gelu_new"],
+            _ => &["silu", "swish"],
         }
     }
 
@@ -245,13 +223,19 @@ impl Family {
 
     /// The sliding window and its layers.
     fn window(self, fields: &Fields<'_>) -> Result<Option<SlidingWindow>, ConfigError> {
-        let in_use = match self.traits().window {
-            Windowed::Never => false,
-            Windowed::Always => true,
-            Windowed::IfInUse => fields.flag("use_sliding_window")?.unwrap_or(false),
+        let in_use = match self {
+            Self::Mistral | Self::Mixtral | Self::Phi3 | Self::StarCoder2 => true,
+            Self::Gemma2 | Self::Gemma3 | Self::GptOss => true,
+            // Their configurations name a window, but it is only used if they say so.
+            Self::Qwen2 | Self::Qwen3 | Self::Qwen3Moe | Self::SmolLm3 => {
+                fields.flag("use_sliding_window")?.unwrap_or(false)
+            }
+            Self::Llama | Self::Granite | Self::Olmo2 => false,
+            Self::DeepSeekV2 | Self::DeepSeekV3 => false,
         };
-        let size = fields.optional_size("sliding_window")?;
-        let (true, Some(size)) = (in_use, size) else { return Ok(None) };
+        let Some(size) = fields.optional_size("sliding_window")?.filter(|_| in_use) else {
+            return Ok(None);
+        };
         // The check of the configuration refuses a wrong count later.
         let layers = fields.size("num_hidden_layers")?.min(1 << 12);
         if let Some(kinds) = fields.get("layer_types").and_then(Value::as_array) {
@@ -294,8 +278,8 @@ fn is_empty(list: &Value) -> bool {
     list.as_array().is_some_and(Vec::is_empty)
 }
 
-/// The blocks of DeepSeek V2 and V3: latent attention, and a mixture of experts after the first dense
-/// layers.
+/// The blocks of DeepSeek V2 and V3: latent attention, and a mixture of experts after the first
+/// dense layers.
 fn deepseek(fields: &Fields<'_>) -> Result<BlockOptions, ConfigError> {
     let latent = LatentAttention {
         q_rank: fields.optional_size("q_lora_rank")?,
