@@ -102,7 +102,8 @@ impl ConfigError {
         value: usize,
         bounds: RangeInclusive<usize>,
     ) -> Result<(), Self> {
-        let (least, most) = (bounds.start(), bounds.end());
+        let least = bounds.start();
+        let most = bounds.end();
         let reason = format!("it must be between {least} and {most}; is the file damaged?");
         Self::unless(bounds.contains(&value), field, value, reason)
     }

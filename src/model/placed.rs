@@ -47,7 +47,7 @@ pub struct PlacedTarget {
 
 enum GpuPart {
     None,
-    Prompts(PromptReader),
+    Prompts(Box<PromptReader>),
     Lower(Box<GpuBlocks>),
     Whole(Box<GpuModel>),
 }
@@ -123,7 +123,7 @@ impl PlacedTarget {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, Box<(CpuTarget, LoadError)>> {
         match PromptReader::load(gpu, request, progress) {
-            Ok(reader) => Ok(Self { cpu, gpu: GpuPart::Prompts(reader), fallback: None }),
+            Ok(reader) => Ok(Self { cpu, gpu: GpuPart::Prompts(Box::new(reader)), fallback: None }),
             Err(error) => Err(Box::new((cpu, error))),
         }
     }

@@ -126,7 +126,7 @@ impl GpuBlocks {
             buffers,
             places,
             cache: cache.block(layers.len()),
-            kv: cache.format(),
+            kv: cache.format,
             steps: StepMaker::new(gpu, config.rms_eps),
         };
         maker.attend(layer, attention, [q, k, v], input)?;
@@ -158,7 +158,7 @@ impl GpuBlocks {
     /// The format of the first block's MLP: in mixed files, the format of most weights.
     pub(in crate::model) fn format(&self) -> Option<Format> {
         // In the order of `push`: o, q, k, v, gate, up.
-        self.layers.first().and_then(|layer| layer.matrices.get(5)).map(GpuMatrix::format)
+        self.layers.first().and_then(|layer| layer.matrices.get(5)).map(|up| up.format)
     }
 
     /// Begins a pass over a slice of rows: sends their positions and records the remaining moves of
@@ -171,7 +171,7 @@ impl GpuBlocks {
         rows: PassRows<'_>,
         recorder: &mut PassRecorder<'_>,
     ) -> Result<At, GpuError> {
-        let len = self.cache.len();
+        let len = self.cache.len;
         self.cache.settle(&self.gpu, recorder);
         self.places.send(&self.gpu, rows, len)?;
         Ok(At {
@@ -223,7 +223,7 @@ impl GpuBlocks {
         recorder.run_all(&self.layers[block].steps, at);
         let words = self.cache.slot_bytes() / 4;
         let own = (self.cache.block(block), at.base as usize * words, at.rows as usize * words);
-        let behind = (floats > 0).then(|| (&self.buffers.stream, 0, floats));
+        let behind = (floats > 0).then_some((&self.buffers.stream, 0, floats));
         let parts: Vec<_> = std::iter::once(own).chain(behind).collect();
         let reading = recorder.submit_to_read(&parts)?;
         if let Some(weights) = &mut self.streamed {
@@ -237,8 +237,8 @@ impl GpuBlocks {
         self.layers.len()
     }
 
-    /// Keys (after RoPE) and values in the first `slots` slots of one block, provided that no commit
-    /// is still to be carried out. For inspection.
+    /// Keys (after RoPE) and values in the first `slots` slots of one block, provided that no
+    /// commit is still to be carried out. For inspection.
     ///
     /// # Errors
     /// [`GpuError`] if the device is lost.
@@ -250,7 +250,7 @@ impl GpuBlocks {
         let words = slots * self.cache.slot_bytes() / 4;
         let recorder = PassRecorder::new(&self.gpu);
         let read = recorder.submit_and_read(&[(self.cache.block(block), 0, words)])?;
-        Ok(self.cache.format().numbers(&read))
+        Ok(self.cache.format.numbers(&read))
     }
 
     /// Bytes of weights in main memory, which every pass sends to the device.

@@ -14,8 +14,9 @@ const THREADS: usize = 64;
 
 /// Keys and values of some blocks.
 pub(in crate::model) struct Cache {
-    format: KvFormat,
-    slots: usize,
+    pub(super) format: KvFormat,
+    /// Slots for committed positions and rows in flight.
+    pub(in crate::model) slots: usize,
     /// Pairs of numbers in a slot: keys, then values.
     pairs: usize,
     blocks: Vec<GpuBuffer>,
@@ -23,7 +24,7 @@ pub(in crate::model) struct Cache {
     path: GpuBuffer,
     keep: Vec<ShaderStep>,
     /// Committed positions.
-    len: usize,
+    pub(in crate::model) len: usize,
     /// The rows kept since the last pass, which must be moved before the next.
     moves: Vec<u32>,
     /// How many positions were committed before these.
@@ -79,20 +80,6 @@ impl Cache {
     pub(super) fn keep_first(&mut self, count: usize) {
         self.keep.truncate(count);
         self.blocks.truncate(count);
-    }
-
-    pub(super) fn format(&self) -> KvFormat {
-        self.format
-    }
-
-    /// Slots for committed positions and rows in flight.
-    pub(in crate::model) fn slots(&self) -> usize {
-        self.slots
-    }
-
-    /// Committed positions.
-    pub(in crate::model) fn len(&self) -> usize {
-        self.len
     }
 
     /// Where a block's keys and values are. If there is room for only one block, all blocks take

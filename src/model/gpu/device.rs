@@ -9,7 +9,7 @@ use wgpu::{BufferUsages, PollType};
 
 use super::buffer::GpuBuffer;
 use super::error::GpuError;
-use super::kernels::{self, Kernels, Pipeline, Shader};
+use super::kernels::{self, Kernels};
 use super::traffic::{Traffic, TrafficMeter};
 use crate::hardware::{GpuAdapter, ready};
 
@@ -36,11 +36,12 @@ impl Default for GpuLimits {
 /// An open device, shared by everything that is stored on it.
 pub struct Gpu {
     name: String,
-    device: wgpu::Device,
+    pub(super) device: wgpu::Device,
     queue: wgpu::Queue,
-    kernels: Kernels,
-    limits: GpuLimits,
-    most_groups: u32,
+    pub(super) kernels: Kernels,
+    pub(super) limits: GpuLimits,
+    /// The most workgroups in one dimension.
+    pub(super) most_groups: u32,
     held: Arc<AtomicU64>,
     traffic: TrafficMeter,
     unsent: AtomicU64,
@@ -168,24 +169,6 @@ impl Gpu {
         self.device.destroy();
     }
 
-    /// The most bytes in one binding.
-    pub(super) fn most_binding(&self) -> u64 {
-        self.limits.binding
-    }
-
-    /// The most workgroups in one dimension.
-    pub(super) fn most_groups(&self) -> u32 {
-        self.most_groups
-    }
-
-    pub(super) fn raw(&self) -> &wgpu::Device {
-        &self.device
-    }
-
-    pub(super) fn pipeline(&self, kernel: Shader) -> Pipeline {
-        self.kernels.get(&self.device, kernel)
-    }
-
     /// A buffer of at least `bytes` zeros that kernels can bind.
     ///
     /// # Errors
@@ -209,8 +192,8 @@ impl Gpu {
         self.check()?;
         let mib = |bytes: u64| bytes.div_ceil(1 << 20);
         let bytes = bytes.next_multiple_of(16).max(16);
-        if bytes > self.most_binding() {
-            return Err(GpuError::Buffer { asked: mib(bytes), most: self.most_binding() >> 20 });
+        if bytes > self.limits.binding {
+            return Err(GpuError::Buffer { asked: mib(bytes), most: self.limits.binding >> 20 });
         }
         let full = || GpuError::Full { asked: mib(bytes), held: mib(self.held()) };
         if self.held().saturating_add(bytes) > self.limits.room {
@@ -234,7 +217,7 @@ impl Gpu {
     /// # Errors
     /// As for [`Self::buffer`] if not.
     pub(super) fn check_room(&self, bytes: u64) -> Result<(), GpuError> {
-        let most = (self.most_binding() / 16 * 16).max(16);
+        let most = (self.limits.binding / 16 * 16).max(16);
         let mut taken = Vec::new();
         let mut left = bytes;
         while left > 0 {

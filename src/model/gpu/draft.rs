@@ -49,7 +49,7 @@ impl GpuDraft {
     fn bounds(&self) -> Bounds {
         let vocab = self.vocab();
         let capacity = self.capacity();
-        Bounds { vocab, capacity, slots: self.model.blocks.cache.slots(), len: self.len() }
+        Bounds { vocab, capacity, slots: self.model.blocks.cache.slots, len: self.len() }
     }
 
     /// Runs a row for each of `tokens` on `mask`, whose paths begin after the committed positions.
@@ -76,11 +76,11 @@ impl SmallLm for GpuDraft {
     }
 
     fn room(&self) -> usize {
-        self.model.blocks.cache.slots() - self.len() - self.flight.count()
+        self.model.blocks.cache.slots - self.len() - self.flight.count()
     }
 
     fn len(&self) -> usize {
-        self.model.blocks.cache.len()
+        self.model.blocks.cache.len
     }
 
     fn read(&mut self, tokens: &[u32]) -> Result<&[f32], TargetError> {

@@ -112,7 +112,7 @@ impl Lower for GpuBlocks {
 /// binding.
 fn rows_of(gpu: &Gpu, config: &Config, most: usize) -> usize {
     let widest = (2 * config.intermediate).max(config.q_width() + 2 * config.kv_width());
-    let fit = gpu.most_binding() as usize / (4 * widest.max(config.hidden));
+    let fit = gpu.limits.binding as usize / (4 * widest.max(config.hidden));
     (fit / ROWS * ROWS).clamp(ROWS, most)
 }
 

@@ -42,7 +42,7 @@ impl<'a> GpuProduct<'a> {
         input: &'a GpuBuffer,
         output: &'a GpuBuffer,
     ) -> Self {
-        let stride = matrix.outputs();
+        let stride = matrix.outputs;
         Self { matrix, input, output, at: 0, stride, bias: None, silu: false, adding: None }
     }
 }
@@ -123,20 +123,20 @@ impl<'a> StepMaker<'a> {
     /// [`GpuError`] if the device is full or lost.
     pub(in crate::model) fn product(&mut self, product: GpuProduct<'_>) -> Result<(), GpuError> {
         let GpuProduct { matrix, input, output, at, stride, bias, silu, adding } = product;
-        let encoding = Encoding::of(matrix.format());
+        let encoding = Encoding::of(matrix.format);
         let mut flags = 0;
         for (flag, wanted) in
             [(ADD_TO_OUTPUT, adding.is_some()), (WITH_BIAS, bias.is_some()), (WITH_SILU, silu)]
         {
             flags |= if wanted { flag } else { 0 };
         }
-        for part in matrix.parts() {
+        for part in &matrix.parts {
             let bias = bias.map_or(&[][..], |bias| &bias[part.first..part.first + part.rows]);
             let bias = self.gpu.filled(bias)?;
             let words = [
-                matrix.inputs() as u32,
+                matrix.inputs as u32,
                 part.rows as u32,
-                matrix.inputs() as u32,
+                matrix.inputs as u32,
                 0,
                 stride as u32,
                 (at + part.first) as u32,

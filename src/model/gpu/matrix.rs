@@ -19,10 +19,13 @@ const COLUMNS: usize = 8;
 /// Encoded weights `[outputs, inputs]`; `P` says where their codes and scales are.
 #[derive(Clone)]
 pub(in crate::model) struct EncodedMatrix<P> {
-    format: Format,
-    outputs: usize,
-    inputs: usize,
-    parts: Vec<MatrixPart<P>>,
+    /// The format that it was made from.
+    pub(in crate::model) format: Format,
+    /// Rows: how many numbers a product returns.
+    pub(in crate::model) outputs: usize,
+    /// Columns.
+    pub(in crate::model) inputs: usize,
+    pub(super) parts: Vec<MatrixPart<P>>,
 }
 
 /// Weights on a device.
@@ -36,7 +39,7 @@ pub(in crate::model) type Fill<'a> =
 
 /// Some rows of a matrix.
 #[derive(Clone)]
-pub(super) struct MatrixPart<P> {
+pub(in crate::model) struct MatrixPart<P> {
     pub(super) first: usize,
     pub(super) rows: usize,
     pub(super) place: P,
@@ -131,8 +134,8 @@ impl<P: CodePlace> EncodedMatrix<P> {
         let encoding = Encoding::of(format);
         let code = encoding.code_bytes(inputs);
         let scale = encoding.scale_bytes(inputs);
-        let by_binding = (gpu.most_binding() as usize / code.max(scale).max(1)).max(1);
-        let most = by_binding.min((gpu.most_groups() * OUTPUTS) as usize);
+        let by_binding = (gpu.limits.binding as usize / code.max(scale).max(1)).max(1);
+        let most = by_binding.min((gpu.most_groups * OUTPUTS) as usize);
         let run = (AT_ONCE / code.max(1)).max(1);
         let mut file = Vec::new();
         let mut parts = Vec::new();
@@ -155,27 +158,6 @@ impl<P: CodePlace> EncodedMatrix<P> {
     /// Bytes held.
     pub(in crate::model) fn bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.place.bytes()).sum()
-    }
-}
-
-impl<P> EncodedMatrix<P> {
-    /// Rows: how many numbers a product returns.
-    pub(in crate::model) fn outputs(&self) -> usize {
-        self.outputs
-    }
-
-    /// Columns.
-    pub(in crate::model) fn inputs(&self) -> usize {
-        self.inputs
-    }
-
-    /// The format that it was made from.
-    pub(in crate::model) fn format(&self) -> Format {
-        self.format
-    }
-
-    pub(super) fn parts(&self) -> &[MatrixPart<P>] {
-        &self.parts
     }
 }
 

@@ -128,8 +128,9 @@ impl GpuModel {
         Ok(Verified { logits, features })
     }
 
-    /// Runs `rows`, one for each of `tokens`; their keys and values stay in flight. `features` gets the final
-    /// norm's output, `[rows, H]`, if it has that length, and `taps` get the states on the way.
+    /// Runs `rows`, one for each of `tokens`; their keys and values stay in flight. `features`
+    /// gets the final norm's output, `[rows, H]`, if it has that length, and `taps` get the states
+    /// on the way.
     ///
     /// # Errors
     /// [`GpuError`] if the device is lost or hangs.

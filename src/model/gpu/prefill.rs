@@ -20,9 +20,9 @@ struct SliceInFlight {
 }
 
 impl GpuBlocks {
-    /// Runs the embedded rows `[rows, H]` of a prompt, at most [`Self::rows`], through all blocks in
-    /// place. They follow the committed positions of `kept`, where their keys and values are left.
-    /// `taps` get the states that enter blocks.
+    /// Runs the embedded rows `[rows, H]` of a prompt, at most [`Self::rows`], through all blocks
+    /// in place. They follow the committed positions of `kept`, where their keys and values are
+    /// left. `taps` get the states that enter blocks.
     ///
     /// # Errors
     /// [`GpuError`] if the device is lost, full or hangs.
@@ -73,7 +73,7 @@ impl GpuBlocks {
         let rows = stream.len() / self.config.hidden;
         let read = self.gpu.read(reading)?;
         let (slots, rest) = read.split_at(rows * self.cache.slot_bytes());
-        let numbers = self.cache.format().numbers(slots);
+        let numbers = self.cache.format.numbers(slots);
         let width = numbers.len() / rows / 2;
         let part = |from: usize| -> Vec<f32> {
             let slots = numbers.chunks_exact(2 * width);

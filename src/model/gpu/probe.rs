@@ -19,7 +19,7 @@ impl Gpu {
     /// # Errors
     /// [`GpuError`] if the device is full, lost or hangs.
     pub(crate) fn measure_transfer(&self) -> Result<f64, GpuError> {
-        let bytes = (SENT as u64).min(self.most_binding()) as usize;
+        let bytes = (SENT as u64).min(self.limits.binding) as usize;
         // Its last word comes back when all of it has arrived.
         Ok(bytes as f64 / self.best_trip(bytes, TRIES)?.max(f64::MIN_POSITIVE))
     }

@@ -44,7 +44,7 @@ impl Scores {
         rows: usize,
     ) -> Result<Self, GpuError> {
         let gpu = Arc::clone(&blocks.gpu);
-        let vocab = matrix.outputs();
+        let vocab = matrix.outputs;
         let logits = gpu.buffer(4 * (rows * vocab) as u64)?;
         let ranked = gpu.buffer(8 * (rows * MOST_RANKED.min(vocab)) as u64)?;
         let mut maker = StepMaker::new(&gpu, blocks.config.rms_eps);
@@ -61,7 +61,7 @@ impl Scores {
 
     /// How many numbers a row of logits has.
     pub(in crate::model) fn vocab(&self) -> usize {
-        self.matrix.outputs()
+        self.matrix.outputs
     }
 
     /// The logits, `[rows, V]`.

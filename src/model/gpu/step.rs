@@ -67,8 +67,8 @@ impl ShaderStep {
                 resource: buffer.raw().as_entire_binding(),
             })
             .collect();
-        let Pipeline { raw: pipeline, layout } = gpu.pipeline(kernel);
-        let bind = gpu.raw().create_bind_group(&wgpu::BindGroupDescriptor {
+        let Pipeline { raw: pipeline, layout } = gpu.kernels.get(&gpu.device, kernel);
+        let bind = gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
             layout: &layout,
             entries: &entries,
@@ -86,7 +86,7 @@ pub(in crate::model) struct PassRecorder<'a> {
 
 impl<'a> PassRecorder<'a> {
     pub(in crate::model) fn new(gpu: &'a Gpu) -> Self {
-        let encoder = gpu.raw().create_command_encoder(&Default::default());
+        let encoder = gpu.device.create_command_encoder(&Default::default());
         Self { gpu, encoder, pass: None }
     }
 
@@ -154,7 +154,7 @@ impl<'a> PassRecorder<'a> {
     /// [`GpuError::Lost`].
     pub(super) fn submit_so_far(&mut self) -> Result<wgpu::SubmissionIndex, GpuError> {
         self.pass = None;
-        let next = self.gpu.raw().create_command_encoder(&Default::default());
+        let next = self.gpu.device.create_command_encoder(&Default::default());
         let recorded = std::mem::replace(&mut self.encoder, next);
         self.gpu.submit(recorded.finish())
     }

@@ -53,7 +53,7 @@ impl StreamedWeights {
             gpu.wait(work)?;
         }
         for (matrix, places) in self.layers[block].matrices().into_iter().zip(&self.stages[stage]) {
-            for (part, place) in matrix.parts().iter().zip(places) {
+            for (part, place) in matrix.parts.iter().zip(places) {
                 gpu.write(&place.codes, 0, &part.place.codes);
                 gpu.write(&place.scales, 0, &part.place.scales);
             }
@@ -83,7 +83,7 @@ fn places(
     blocks: &[Vec<&HostMatrix>],
     matrix: usize,
 ) -> Result<Vec<MatrixPlace>, GpuError> {
-    let all = || blocks.iter().map(|block| block[matrix].parts());
+    let all = || blocks.iter().map(|block| block[matrix].parts.as_slice());
     let count = all().map(<[_]>::len).max().unwrap_or(0);
     let place = |part: usize| {
         let parts = || all().filter_map(|parts| parts.get(part)).map(|part| &part.place);

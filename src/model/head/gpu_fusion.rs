@@ -6,8 +6,7 @@ use super::eagle3::Eagle3Config;
 use super::pack::PackedFusion;
 use super::{HeadConfig, HeadError};
 use crate::model::gpu::{
-    Gpu, GpuBlocks, GpuBuffer, GpuMatrix, GpuNorm, GpuProduct, Shader, ShaderStep, StepMaker,
-    bytes_of_words,
+    GpuBlocks, GpuBuffer, GpuMatrix, GpuNorm, GpuProduct, Shader, ShaderStep, StepMaker,
 };
 
 /// The rows are those in a list.
@@ -15,7 +14,7 @@ const BY_LIST: u32 = 1;
 
 /// The steps around a head's blocks, with their weights and buffers.
 pub(super) struct GpuFusion {
-    buffers: FusionBuffers,
+    pub(super) buffers: FusionBuffers,
     /// Whether attention reads the joined inputs instead of the stream.
     joins_attention: bool,
     of_target: Vec<ShaderStep>,
@@ -31,12 +30,13 @@ pub(super) struct GpuFusion {
 }
 
 /// What a pass reads, `[rows, …]`.
-struct FusionBuffers {
-    /// As wide as the target's features, or the head's own outputs.
-    features: GpuBuffer,
-    embeddings: GpuBuffer,
+pub(super) struct FusionBuffers {
+    /// The target's features, `[rows, feature width]`, or the head's own outputs.
+    pub(super) features: GpuBuffer,
+    /// The tokens' embeddings, `[rows, H]`.
+    pub(super) embeddings: GpuBuffer,
     /// Which of the head's own outputs the rows continue from.
-    chosen: GpuBuffer,
+    pub(super) chosen: GpuBuffer,
     /// Two concatenated inputs, `[rows, 2H]`.
     joined: GpuBuffer,
 }
@@ -147,24 +147,9 @@ impl GpuFusion {
         })
     }
 
-    /// Where the target's features are written, `[rows, feature width]`.
-    pub(super) fn features(&self) -> &GpuBuffer {
-        &self.buffers.features
-    }
-
-    /// Where the tokens' embeddings are written, `[rows, H]`.
-    pub(super) fn embeddings(&self) -> &GpuBuffer {
-        &self.buffers.embeddings
-    }
-
     /// What attention reads instead of the stream.
     pub(super) fn attention_input(&self) -> Option<&GpuBuffer> {
         self.joins_attention.then_some(&self.buffers.joined)
-    }
-
-    /// Sets which of the head's own outputs the rows of the next pass continue from.
-    pub(super) fn choose(&self, gpu: &Gpu, sources: &[u32]) {
-        gpu.write(&self.buffers.chosen, 0, &bytes_of_words(sources));
     }
 
     /// The steps before the blocks.

@@ -16,7 +16,7 @@ use crate::kernels::{KvFormat, Pool, TreeMask};
 use crate::model::TrafficMeter;
 use crate::model::gpu::{
     BlockShape, Gpu, GpuBlocks, GpuBuffer, GpuError, GpuMatrix, PassRecorder, PassRows, Scores,
-    UploadError, bytes_of, floats_of,
+    UploadError, bytes_of, bytes_of_words, floats_of,
 };
 use crate::speculate::{BeamRow, Ranking};
 
@@ -121,9 +121,9 @@ impl GpuHead {
         origin: FeatureOrigin,
         rows: PassRows<'_>,
     ) -> Result<(), HeadError> {
-        let rows_of_table = self.embedding.rows(tokens)?.to_dtype(DType::F32)?;
-        let embeddings = rows_of_table.flatten_all()?.to_vec1()?;
-        self.gpu.write(self.fusion.embeddings(), 0, &bytes_of(&embeddings));
+        let embeddings = self.embedding.rows(tokens)?.to_dtype(DType::F32)?;
+        let embeddings = embeddings.flatten_all()?.to_vec1()?;
+        self.gpu.write(&self.fusion.buffers.embeddings, 0, &bytes_of(&embeddings));
         let at = self.blocks.begin(rows, recorder)?;
         recorder.run_all(self.fusion.before(origin), at);
         for block in 0..self.depth {
@@ -166,8 +166,8 @@ impl HeadBackend for GpuHead {
         let width = features.len() / rows.max(1);
         let gpu = Arc::clone(&self.gpu);
         for (tokens, features) in tokens.chunks(ROWS).zip(features.chunks(ROWS * width.max(1))) {
-            let begin = self.blocks.cache.len();
-            self.gpu.write(self.fusion.features(), 0, &bytes_of(features));
+            let begin = self.blocks.cache.len;
+            self.gpu.write(&self.fusion.buffers.features, 0, &bytes_of(features));
             let positions: Vec<usize> = (begin..begin + tokens.len()).collect();
             let mask = TreeMask::causal(tokens.len());
             let mut recorder = PassRecorder::new(&gpu);
@@ -200,7 +200,7 @@ impl HeadBackend for GpuHead {
         for beam in beam.chunks(ROWS) {
             let sources: Vec<u32> =
                 beam.iter().map(|row| RowCounts::feature_of(row) as u32).collect();
-            self.fusion.choose(&gpu, &sources);
+            gpu.write(&self.fusion.buffers.chosen, 0, &bytes_of_words(&sources));
             let tokens: Vec<u32> = beam.iter().map(|row| row.token).collect();
             let positions: Vec<usize> = beam.iter().map(|row| self.rows.position(row)).collect();
             let ancestors = beam.iter().map(|row| row.ancestors.as_slice());

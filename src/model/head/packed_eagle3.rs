@@ -6,6 +6,13 @@ use crate::kernels::{TreeMask, add, rms_norm};
 use crate::model::cpu::layer::Layer;
 use crate::model::cpu::scratch::CpuBlocks;
 
+/// What the rows of a pass read.
+pub(super) struct HeadInputs<'a> {
+    pub(super) features: &'a [f32],
+    pub(super) origin: FeatureOrigin,
+    pub(super) embeddings: &'a [f32],
+}
+
 /// Buffers for intermediate numbers, reused so that a step allocates nothing.
 #[derive(Default)]
 pub(super) struct Eagle3Buffers {
@@ -23,9 +30,7 @@ impl Eagle3Fusion {
     /// holds what further rows can read.
     pub(super) fn run(
         &self,
-        features: &[f32],
-        origin: FeatureOrigin,
-        embeddings: &[f32],
+        HeadInputs { features, origin, embeddings }: HeadInputs<'_>,
         layer: &Layer,
         mask: &TreeMask,
         buffers: &mut Eagle3Buffers,

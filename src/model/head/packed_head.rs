@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::backend::{FeatureOrigin, RowCounts, by_head};
 use super::pack::{Encoded, HeadPacker, PackedFusion, on_cpu};
-use super::packed_eagle3::Eagle3Buffers;
+use super::packed_eagle3::{Eagle3Buffers, HeadInputs};
 use super::{
     Candidates, DraftVocabulary, HeadBackend, HeadError, HeadPrecision, HeadWeights, Pairs,
     SharedTables, TREE_ROWS, Table,
@@ -129,7 +129,8 @@ impl PackedHead {
         blocks.place(tokens.len(), position, &self.rope);
         if let (PackedFusion::Eagle3(own), Some(layer)) = (&self.fusion, self.layers.first()) {
             let HeadBuffers { features, embeddings, eagle3, .. } = buffers;
-            own.run(features, origin, embeddings, layer, mask, eagle3, &mut blocks);
+            let inputs = HeadInputs { features, origin, embeddings };
+            own.run(inputs, layer, mask, eagle3, &mut blocks);
         } else {
             buffers.fuse(&self.fusion, &mut blocks);
             blocks.scratch.stream.copy_from_slice(&buffers.fused);
