@@ -139,11 +139,13 @@ fn every_option_is_what_it_is_over_the_full_mask() {
     for (case, options) in cases(&[0, 1, 3, 16, 37, 64]) {
         let Heads { query, dim, .. } = case.heads;
         let (_, out) = case.run(&pool, KvFormat::F32, &options);
+        // Sums of floats are off in proportion to their largest part.
+        let most = 2e-6 * f64::from(case.values.iter().fold(0f32, |most, x| most.max(x.abs())));
         for (at, found) in out.chunks_exact(dim).enumerate() {
             let (row, head) = (at / query, at % query);
             for (found, expected) in found.iter().zip(case.plainly(row, head, &options)) {
                 let off = (f64::from(*found) - expected).abs();
-                assert!(off < 1e-5, "{} {:?}, row {row}: {off}", case.prefix, case.heads);
+                assert!(off < most, "{} {:?}, row {row}: {off}", case.prefix, case.heads);
             }
         }
     }
