@@ -6,28 +6,30 @@
 //! the others are.
 
 use crate::draft::{Budget, DraftRequest, Drafter};
-use crate::model::{FeatureSource, TrafficMeter};
-use crate::overlap::{LazyDraftThread, OverlapTimes, PassWatch, Returned};
-use crate::speculate::{DrafterId, ModelRates, Tree, merged};
+use crate::model::FeatureSource;
+use crate::overlap::{DraftThread, OverlapTimes, PassWatch, Returned};
+use crate::speculate::{DrafterId, ModelRates, Tree};
 
 /// Drafters that may fail at any time, by index.
 pub(super) struct DrafterSet {
-    pub(super) slots: Vec<DrafterSlot>,
-    /// Pairs that every drafter has observed.
-    observed: usize,
+    slots: Vec<DrafterSlot>,
+    /// How many pairs every drafter has observed.
+    pub(super) observed: usize,
     /// The text's token at position 0.
     first: u32,
+    /// Notices for the user.
     pub(super) notices: Vec<String>,
     /// How often a model's proposals were right.
-    rates: ModelRates,
-    /// Where a drafter works at the same time as the target.
-    pub(super) thread: LazyDraftThread,
+    pub(super) rates: ModelRates,
+    /// Where a drafter works at the same time as the target, started when it is first needed. The
+    /// inner `None` means that the system has refused the thread.
+    thread: Option<Option<DraftThread>>,
 }
 
 /// A drafter and whether it still works.
-pub(super) struct DrafterSlot {
+struct DrafterSlot {
     /// `None` while it drafts ahead on its thread, and after it has failed for good.
-    pub(super) drafter: Option<Box<dyn Drafter>>,
+    drafter: Option<Box<dyn Drafter>>,
     /// Whether it has been reported that the drafter's context is full.
     reported_full: bool,
 }
@@ -40,9 +42,7 @@ impl DrafterSet {
         };
         let slots = drafters.into_iter().map(slot).collect();
         let notices = Vec::new();
-        let rates = ModelRates::default();
-        let thread = LazyDraftThread::default();
-        Self { slots, observed: 0, first: 0, notices, rates, thread }
+        Self { slots, observed: 0, first: 0, notices, rates: ModelRates::default(), thread: None }
     }
 
     /// The drafter of this index, if it works.
@@ -50,45 +50,31 @@ impl DrafterSet {
         self.slots.get(at)?.drafter.as_deref()
     }
 
+    /// The drafters that work.
+    pub(super) fn working(&self) -> impl Iterator<Item = &dyn Drafter> {
+        self.slots.iter().filter_map(|slot| slot.drafter.as_deref())
+    }
+
+    fn working_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn Drafter>> {
+        self.slots.iter_mut().filter_map(|slot| slot.drafter.as_mut())
+    }
+
     /// Whether any drafter works.
     pub(super) fn any(&self) -> bool {
-        self.slots.iter().any(|slot| slot.drafter.is_some())
+        self.working().next().is_some()
     }
 
-    /// What the drafters read of the target. At most one of them is a draft head, so they do not
-    /// disagree.
-    pub(super) fn features(&self) -> FeatureSource {
-        let drafters = self.slots.iter().filter_map(|slot| slot.drafter.as_deref());
-        drafters.filter_map(Drafter::features).next().unwrap_or_default()
-    }
-
-    /// Whether any drafter reads features.
-    pub(super) fn reads_features(&self) -> bool {
-        let drafters = self.slots.iter().filter_map(|slot| slot.drafter.as_deref());
-        drafters.filter_map(Drafter::features).next().is_some()
-    }
-
-    /// The counters of the GPUs that the drafters run on.
-    pub(super) fn traffic_meters(&self) -> impl Iterator<Item = TrafficMeter> {
-        let drafters = self.slots.iter().filter_map(|slot| slot.drafter.as_deref());
-        drafters.filter_map(Drafter::traffic)
-    }
-
-    /// Notices for the user since the last call.
-    pub(super) fn take_notices(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notices)
-    }
-
-    /// How many pairs have been observed.
-    pub(super) fn observed(&self) -> usize {
-        self.observed
+    /// What the drafters read of the target, if any of them reads features. At most one of them is
+    /// a draft head, so they do not disagree.
+    pub(super) fn features(&self) -> Option<FeatureSource> {
+        self.working().find_map(Drafter::features)
     }
 
     /// Rolls back what was observed beyond the first `pairs`.
     pub(super) fn truncate(&mut self, pairs: usize) {
         if pairs < self.observed {
             self.observed = pairs;
-            for drafter in self.working() {
+            for drafter in self.working_mut() {
                 drafter.truncate(pairs);
             }
         }
@@ -96,7 +82,7 @@ impl DrafterSet {
 
     /// Lets the drafters forget what they remember of earlier texts.
     pub(super) fn start_over(&mut self) {
-        for drafter in self.working() {
+        for drafter in self.working_mut() {
             drafter.start_over();
         }
     }
@@ -104,7 +90,7 @@ impl DrafterSet {
     /// Gives the drafters the token at position 0.
     pub(super) fn begin(&mut self, first: u32) {
         self.first = first;
-        for drafter in self.working() {
+        for drafter in self.working_mut() {
             drafter.begin(first);
         }
     }
@@ -154,30 +140,15 @@ impl DrafterSet {
             && self.drafter(model).is_some_and(|drafter| models.contains(&drafter.source()))
     }
 
-    /// The likeliest nodes, at most `most`, of a model's tree and a calibrated tree.
-    pub(super) fn merged(&self, model: &Tree, calibrated: &Tree, most: usize) -> Tree {
-        merged(model, &self.rates, calibrated, most)
-    }
-
-    /// Learns how good the model's proposals were from its own tree and what followed the root.
-    pub(super) fn learn_rates(&mut self, model: &Tree, tokens: impl IntoIterator<Item = u32>) {
-        self.rates.learn(model, tokens);
-    }
-
-    /// Whether the drafter's last tree was drafted ahead.
-    pub(super) fn was_drafted_ahead(&self, at: usize) -> bool {
-        self.drafter(at).is_some_and(Drafter::was_drafted_ahead)
-    }
-
     /// Gives these drafters the target's logits for the tree. The others would learn from rounds
     /// that they did not draft for, in time that is not theirs.
     pub(super) fn verified(
         &mut self,
-        asked: impl Iterator<Item = usize>,
+        drafters: impl Iterator<Item = usize>,
         tree: &Tree,
         logits: &[f32],
     ) {
-        for at in asked {
+        for at in drafters {
             if let Some(DrafterSlot { drafter: Some(drafter), .. }) = self.slots.get_mut(at) {
                 drafter.verified(tree, logits);
             }
@@ -201,26 +172,6 @@ impl DrafterSet {
         }
         *reported_full = room == 0;
         room
-    }
-
-    /// Takes the drafter back from its thread; `None` if it is lost.
-    pub(super) fn returned(
-        &mut self,
-        at: usize,
-        drafter: Option<Box<dyn Drafter>>,
-        failure: Option<String>,
-    ) {
-        self.slots[at].drafter = drafter;
-        let Some(failure) = failure else { return };
-        if self.slots[at].drafter.is_none() {
-            self.lost(&failure, "the draft");
-        } else if self.fall_back(at, &failure) {
-            self.resume(at);
-        }
-    }
-
-    fn working(&mut self) -> impl Iterator<Item = &mut Box<dyn Drafter>> {
-        self.slots.iter_mut().filter_map(|slot| slot.drafter.as_mut())
     }
 
     /// Moves a failed drafter to its fallback device, or gives it up. Returns whether it continues.
@@ -279,16 +230,25 @@ impl DrafterSet {
         request: DraftRequest,
         watch: Option<PassWatch>,
     ) -> Option<OverlapGuard<'_>> {
-        let drafter = self.slots.get_mut(at)?.drafter.take()?;
-        let sent = match self.thread.get() {
-            Ok(thread) => thread.send(drafter, tree.clone(), request, watch).map_err(|d| (d, None)),
-            Err(reason) => Err((drafter, reason)),
+        let thread = self.thread.get_or_insert_with(|| {
+            let started = DraftThread::start().inspect_err(|error| {
+                self.notices.push(format!(
+                    "cannot start a thread to draft ahead ({error}); drafting and verifying take \
+                     turns"
+                ));
+            });
+            started.ok()
+        });
+        let slot = self.slots.get_mut(at)?;
+        let drafter = slot.drafter.take()?;
+        let sent = match thread {
+            Some(thread) => thread.send(drafter, tree.clone(), request, watch),
+            None => Err(drafter),
         };
         match sent {
             Ok(()) => Some(OverlapGuard { drafting: self, at, over: false }),
-            Err((drafter, reason)) => {
-                self.slots[at].drafter = Some(drafter);
-                self.notices.extend(reason);
+            Err(drafter) => {
+                slot.drafter = Some(drafter);
                 None
             }
         }
@@ -302,12 +262,21 @@ impl OverlapGuard<'_> {
     }
 
     fn recall(&mut self) -> OverlapTimes {
-        if std::mem::replace(&mut self.over, true) {
+        let Self { drafting, at, over } = self;
+        let Some(Some(thread)) = &drafting.thread else { return OverlapTimes::default() };
+        if std::mem::replace(over, true) {
             return OverlapTimes::default();
         }
-        let Some(thread) = &self.drafting.thread.thread else { return OverlapTimes::default() };
         let Returned { drafter, failure, spent } = thread.recall();
-        self.drafting.returned(self.at, drafter, failure);
+        let is_lost = drafter.is_none();
+        drafting.slots[*at].drafter = drafter;
+        if let Some(failure) = failure {
+            if is_lost {
+                drafting.lost(&failure, "the draft");
+            } else if drafting.fall_back(*at, &failure) {
+                drafting.resume(*at);
+            }
+        }
         spent
     }
 }
@@ -331,8 +300,7 @@ fn check(tree: Tree, root: u32, budget: &Budget, vocab: usize) -> Result<Tree, S
         Some(node) => {
             let token = node.token;
             Err(format!(
-                "the draft proposed token {token}, which is outside the vocabulary of \
-                {vocab}"
+                "the draft proposed token {token}, which is outside the vocabulary of {vocab}"
             ))
         }
         None => Ok(tree),

@@ -7,6 +7,15 @@ use crate::speculate::Tree;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+/// Rows of a chunk of the prefill: the first, and the limits.
+const FIRST_CHUNK: usize = 64;
+const SMALLEST_CHUNK: usize = 16;
+const LARGEST_CHUNK: usize = 512;
+/// A chunk that takes less time than this is followed by a larger one, and one that takes more time
+/// by a smaller one.
+const SHORT: Duration = Duration::from_millis(200);
+const LONG: Duration = Duration::from_millis(600);
+
 /// What to decode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
@@ -52,11 +61,13 @@ pub struct Engine {
     /// The tokens of the committed positions, followed by the root while an answer is in progress.
     pub(super) text: Vec<u32>,
     /// Features of committed positions that no drafter has observed, because the token after them
-    /// is not known yet: `[rows, feature width]`, starting with position `drafting.observed()`.
+    /// is not known yet: `[rows, feature width]`, starting with position `drafting.observed`.
     pending_features: Vec<f32>,
     /// The features of the observed positions, if they are stored and a drafter reads them.
     pub(super) observed_features: Option<Vec<f32>>,
-    chunk: PrefillChunk,
+    /// How many rows a chunk of the prefill has: many for speed, few enough that it can be
+    /// cancelled within a second.
+    chunk: usize,
     /// The counters of the GPUs that target and drafters run on, each GPU once.
     meters: Vec<TrafficMeter>,
 }
@@ -69,18 +80,17 @@ impl Engine {
         drafters: impl IntoIterator<Item = Box<dyn Drafter>>,
     ) -> Self {
         target.truncate(0);
-        let drafting = DrafterSet::new(drafters.into_iter().collect());
-        target.set_features(drafting.features());
-        let meters = meters(target.as_ref(), &drafting);
-        Self {
+        let mut engine = Self {
             target,
-            drafting,
+            drafting: DrafterSet::new(Vec::new()),
             text: Vec::new(),
             pending_features: Vec::new(),
             observed_features: None,
-            chunk: PrefillChunk::default(),
-            meters,
-        }
+            chunk: FIRST_CHUNK,
+            meters: Vec::new(),
+        };
+        engine.replace_drafters(drafters);
+        engine
     }
 
     /// The target.
@@ -97,8 +107,15 @@ impl Engine {
     /// nothing of the text.
     pub fn replace_drafters(&mut self, drafters: impl IntoIterator<Item = Box<dyn Drafter>>) {
         self.drafting = DrafterSet::new(drafters.into_iter().collect());
-        self.target.set_features(self.drafting.features());
-        self.meters = meters(self.target.as_ref(), &self.drafting);
+        self.target.set_features(self.drafting.features().unwrap_or_default());
+        // Target and drafters may share a device.
+        self.meters.clear();
+        let of_drafters = self.drafting.working().filter_map(Drafter::traffic);
+        for meter in self.target.traffic().into_iter().chain(of_drafters) {
+            if !self.meters.iter().any(|other| other.is_same(&meter)) {
+                self.meters.push(meter);
+            }
+        }
         self.forget();
     }
 
@@ -147,7 +164,7 @@ impl Engine {
         let alike = self.text.iter().zip(prompt).take_while(|(a, b)| a == b).count();
         let mut common = alike.min(self.target.len()).min(prompt.len() - 1);
         if self.drafting.any() {
-            common = common.saturating_sub(1).min(self.drafting.observed());
+            common = common.saturating_sub(1).min(self.drafting.observed);
         }
         common = self.target.begin_prompt(&request.asked, common);
         self.target.truncate(common);
@@ -165,7 +182,7 @@ impl Engine {
     /// note, so that their own pass over the prompt does not delay the first token.
     pub(super) fn prefill(&mut self, rest: &[u32]) -> Result<Vec<f32>, TargetError> {
         let start = Instant::now();
-        let slice = &rest[..self.target.next_rows(self.chunk.rows).min(rest.len())];
+        let slice = &rest[..self.target.next_rows(self.chunk).min(rest.len())];
         let verified = match self.target.prefill(slice) {
             Ok(verified) => verified,
             Err(error) => {
@@ -175,7 +192,15 @@ impl Engine {
         };
         self.text.extend_from_slice(slice);
         self.observe(&verified.features);
-        self.chunk.adapt(slice.len(), start.elapsed());
+        // The last chunk of a prompt is shorter and tells nothing about speed; neither does a chunk
+        // on another device.
+        if slice.len() == self.chunk {
+            match start.elapsed() {
+                time if time < SHORT => self.chunk = (self.chunk * 2).min(LARGEST_CHUNK),
+                time if time > LONG => self.chunk = (self.chunk / 2).max(SMALLEST_CHUNK),
+                _ => {}
+            }
+        }
         Ok(verified.logits)
     }
 
@@ -196,7 +221,7 @@ impl Engine {
                 return Err(error);
             }
         };
-        for tokens in self.text[..committed].chunks(PrefillChunk::MOST) {
+        for tokens in self.text[..committed].chunks(LARGEST_CHUNK) {
             self.target.prefill(tokens)?;
         }
         self.drafting.notices.push(format!("{error}; {goes_on}"));
@@ -228,7 +253,7 @@ impl Engine {
         }
         self.pending_features.extend_from_slice(features);
         let width = self.target.feature_width();
-        let from = self.drafting.observed();
+        let from = self.drafting.observed;
         let pairs =
             (self.text.len() - from).saturating_sub(1).min(self.pending_features.len() / width);
         if pairs > 0 {
@@ -239,55 +264,11 @@ impl Engine {
             let features = &self.pending_features[..pairs * width];
             self.drafting.observe(features, tokens);
             if let Some(observed) = self.observed_features.as_mut()
-                && self.drafting.reads_features()
+                && self.drafting.features().is_some()
             {
                 observed.extend_from_slice(features);
             }
             self.pending_features.drain(..pairs * width);
-        }
-    }
-}
-
-/// The counters of all devices, each once: target and drafters may share a device.
-fn meters(target: &dyn Target, drafting: &DrafterSet) -> Vec<TrafficMeter> {
-    let mut meters: Vec<TrafficMeter> = Vec::new();
-    for meter in target.traffic().into_iter().chain(drafting.traffic_meters()) {
-        if !meters.iter().any(|other| other.is_same(&meter)) {
-            meters.push(meter);
-        }
-    }
-    meters
-}
-
-/// How many rows a prefill chunk has: many for speed, few enough that it can be cancelled within a
-/// second.
-#[derive(Clone, Copy, Debug)]
-struct PrefillChunk {
-    rows: usize,
-}
-
-impl Default for PrefillChunk {
-    fn default() -> Self {
-        Self { rows: 64 }
-    }
-}
-
-impl PrefillChunk {
-    const FEWEST: usize = 16;
-    const MOST: usize = 512;
-    const SHORT: Duration = Duration::from_millis(200);
-    const LONG: Duration = Duration::from_millis(600);
-
-    fn adapt(&mut self, rows: usize, time: Duration) {
-        // The last chunk of a prompt is shorter and tells nothing about speed; neither does a chunk
-        // on another device.
-        if rows != self.rows {
-            return;
-        }
-        if time < Self::SHORT {
-            self.rows = (self.rows * 2).min(Self::MOST);
-        } else if time > Self::LONG {
-            self.rows = (self.rows / 2).max(Self::FEWEST);
         }
     }
 }

@@ -30,12 +30,6 @@ impl PrefillProgress {
     }
 }
 
-/// The target's pass, and how long both devices took.
-struct Checked {
-    verified: Verified,
-    timing: Timing,
-}
-
 /// What was drafted ahead during the target's pass.
 #[derive(Default)]
 struct Overlapped {
@@ -86,29 +80,22 @@ impl Engine {
         if tokens > capacity {
             return Err(DecodeError::PromptTooLong { tokens, capacity });
         }
-        let reused = self.reuse(&request);
-        Ok(Generation::new(self, names, request, reused))
+        let reused_tokens = self.reuse(&request);
+        Ok(Generation {
+            engine: self,
+            names,
+            answer: Answer::new(&request),
+            history: TokenUses::new(&request.prompt),
+            prompt: request.prompt,
+            sampler: Sampler::default(),
+            logits: Vec::new(),
+            summary: Summary { prompt_tokens: tokens, reused_tokens, ..Summary::default() },
+            listener: None,
+        })
     }
 }
 
-impl<'a> Generation<'a> {
-    pub(super) fn new(
-        engine: &'a mut Engine,
-        names: &'a dyn TokenText,
-        request: Request,
-        reused: usize,
-    ) -> Self {
-        let answer = Answer::new(&request);
-        let prompt = request.prompt;
-        let history = TokenUses::new(&prompt);
-        let prompt_tokens = prompt.len();
-        let summary = Summary { prompt_tokens, reused_tokens: reused, ..Summary::default() };
-        let sampler = Sampler::default();
-        let logits = Vec::new();
-        let listener = None;
-        Self { engine, names, prompt, answer, history, sampler, logits, summary, listener }
-    }
-
+impl Generation<'_> {
     /// Progress of the prefill.
     pub fn progress(&self) -> PrefillProgress {
         PrefillProgress { done: self.engine.target.len(), total: self.prompt.len() }
@@ -159,7 +146,7 @@ impl<'a> Generation<'a> {
         self.sampler.settings = options.sampler;
         let drafted = self.draft(options);
         let draft_ms = milliseconds(start);
-        let Checked { verified, timing } = self.verify(options, &drafted)?;
+        let (verified, timing) = self.verify(options, &drafted)?;
         let overlapped = self.overlapped(&drafted);
         let accepted = self.accept(&drafted, &verified);
         let mut round = self.record(options, drafted, overlapped, accepted);
@@ -170,12 +157,13 @@ impl<'a> Generation<'a> {
         Ok(round)
     }
 
-    /// The target's pass over the tree, while the drafter drafts ahead if it is to.
+    /// The target's pass over the tree, while the drafter drafts ahead if it is to, with the times
+    /// of both.
     fn verify(
         &mut self,
         options: &RoundOptions,
         drafted: &Drafted,
-    ) -> Result<Checked, DecodeError> {
+    ) -> Result<(Verified, Timing), DecodeError> {
         let tree = &drafted.tree;
         let start = Instant::now();
         let ahead = drafted.overlapping().and_then(|by| {
@@ -198,13 +186,10 @@ impl<'a> Generation<'a> {
         };
         if options.speculate {
             let arm = options.arm.map(|arm| arm.drafter);
-            let asked = std::iter::once(options.drafter).chain(arm);
-            self.engine.drafting.verified(asked, tree, &verified.logits);
+            let drafters = std::iter::once(options.drafter).chain(arm);
+            self.engine.drafting.verified(drafters, tree, &verified.logits);
         }
-        Ok(Checked {
-            verified,
-            timing: Timing { verify_ms, ahead_ms, wait_ms, ..Timing::default() },
-        })
+        Ok((verified, Timing { verify_ms, ahead_ms, wait_ms, ..Timing::default() }))
     }
 
     /// What the drafter drafted ahead during the target's pass.
@@ -233,7 +218,7 @@ impl<'a> Generation<'a> {
             accept(tree, &verified.logits, &mut self.sampler, position, &mut self.history);
         if let Some(model) = &drafted.model {
             let accepted = path[1..].iter().map(|&node| tree.nodes()[node].token);
-            self.engine.drafting.learn_rates(model, accepted.chain([bonus]));
+            self.engine.drafting.rates.learn(model, accepted.chain([bonus]));
         }
         let mut committed = Vec::with_capacity(path.len());
         for next in 1..=path.len() {
@@ -339,7 +324,7 @@ impl<'a> Generation<'a> {
 
     /// Notices for the user since the last call.
     pub fn take_notices(&mut self) -> Vec<String> {
-        self.engine.drafting.take_notices()
+        std::mem::take(&mut self.engine.drafting.notices)
     }
 
     /// Appends a token to the answer and decides whether the answer ends with it.

@@ -3,18 +3,10 @@
 
 use super::generation::{Generation, milliseconds};
 use super::options::{Arm, RoundOptions};
-use crate::draft::{Budget, DraftRequest};
+use crate::draft::{Budget, DraftRequest, Drafter};
 use crate::plan::Schedule;
-use crate::speculate::{Coupling, Tree};
+use crate::speculate::{Coupling, Tree, merged};
 use std::time::Instant;
-
-/// A drafter and what it may spend.
-#[derive(Clone, Copy)]
-struct Proposer {
-    drafter: usize,
-    budget: Budget,
-    schedule: Schedule,
-}
 
 /// A round's tree.
 pub(super) struct Drafted {
@@ -56,7 +48,7 @@ impl Generation<'_> {
         let start = Instant::now();
         let root = self.engine.text.last().copied().unwrap_or_default();
         let RoundOptions { drafter, budget, schedule, .. } = *options;
-        let first = self.propose(options, Proposer { drafter, budget, schedule });
+        let first = self.propose(options, drafter, budget, schedule);
         let times = options.verify_times.or(options.arm.map(|arm| arm.verify_times));
         let Some(times) = times else { return first.unwrap_or(Drafted::nothing(root)) };
         let paths = first.as_ref().map(|first| first.tree.paths()).unwrap_or_default();
@@ -70,7 +62,7 @@ impl Generation<'_> {
         };
         if let Some(arm) = options.arm.filter(|arm| arm.rate > promised) {
             let Arm { drafter, budget, schedule, .. } = arm;
-            if let Some(drafted) = self.propose(options, Proposer { drafter, budget, schedule }) {
+            if let Some(drafted) = self.propose(options, drafter, budget, schedule) {
                 return self.merge(options.drafter, first, drafted);
             }
         }
@@ -95,15 +87,20 @@ impl Generation<'_> {
         }
         let most = by.request.budget.shape.gamma;
         let tree = match &beside {
-            Some(beside) => drafting.merged(&drafted.tree, &beside.tree, most),
+            Some(beside) => merged(&drafted.tree, &drafting.rates, &beside.tree, most),
             None => drafted.tree.clone(),
         };
         Drafted { tree, by: drafted.by, model: Some(drafted.tree) }
     }
 
     /// A drafter's tree; `None` if nothing is to be drafted or there is no room for it.
-    fn propose(&mut self, options: &RoundOptions, proposer: Proposer) -> Option<Drafted> {
-        let Proposer { drafter, mut budget, schedule } = proposer;
+    fn propose(
+        &mut self,
+        options: &RoundOptions,
+        drafter: usize,
+        mut budget: Budget,
+        schedule: Schedule,
+    ) -> Option<Drafted> {
         let committed = self.engine.target.len();
         let root = self.engine.text.last().copied().unwrap_or_default();
         let room = self.engine.target.capacity() - committed;
@@ -128,8 +125,9 @@ impl Generation<'_> {
             _ => 0.0,
         };
         let request = DraftRequest { root, budget, coupling, least_path };
-        let tree = self.engine.drafting.propose(drafter, &request, vocab);
-        let was_ahead = self.engine.drafting.was_drafted_ahead(drafter);
+        let drafting = &mut self.engine.drafting;
+        let tree = drafting.propose(drafter, &request, vocab);
+        let was_ahead = drafting.drafter(drafter).is_some_and(Drafter::was_drafted_ahead);
         let by = DraftedBy { drafter, budget: asked, schedule, request, was_ahead };
         Some(Drafted { tree, by: Some(by), model: None })
     }

@@ -63,7 +63,7 @@ impl DraftThread {
     ///
     /// # Errors
     /// If the system refuses to start a thread.
-    fn start() -> std::io::Result<Self> {
+    pub(crate) fn start() -> std::io::Result<Self> {
         let (jobs, inbox) = channel::<DraftJob>();
         let (outbox, done) = channel();
         let thread = std::thread::Builder::new()
@@ -119,33 +119,6 @@ impl Drop for DraftThread {
             // The thread catches a drafter's panic, so there is nothing to report when it ends.
             let _ = thread.join();
         }
-    }
-}
-
-/// The thread of an engine, started when it is first needed.
-#[derive(Default)]
-pub(crate) struct LazyDraftThread {
-    pub(crate) thread: Option<DraftThread>,
-    /// Whether it could not be started, which has been reported to the user.
-    refused: bool,
-}
-
-impl LazyDraftThread {
-    /// The thread. If there is none, the error holds the reason the first time only.
-    pub(crate) fn get(&mut self) -> Result<&DraftThread, Option<String>> {
-        if self.refused {
-            return Err(None);
-        }
-        if self.thread.is_none() {
-            self.thread = Some(DraftThread::start().map_err(|error| {
-                self.refused = true;
-                Some(format!(
-                    "cannot start a thread to draft ahead ({error}); drafting and \
-                    verifying take turns"
-                ))
-            })?);
-        }
-        self.thread.as_ref().ok_or(None)
     }
 }
 

@@ -46,7 +46,7 @@ impl Engine {
         self.forget();
         let count = snapshot.tokens.len();
         let width = self.target.feature_width();
-        let reads = self.drafting.reads_features();
+        let reads = self.drafting.features().is_some();
         let rows = snapshot.features.len() / width.max(1);
         // A pair is a position's feature with the token after it.
         let pairs = if reads { rows.min(count.saturating_sub(1)) } else { count.saturating_sub(1) };
