@@ -97,6 +97,6 @@ pub fn start(
     }
     let snapshots = if purpose == Purpose::Chat { snapshot_folder() } else { None };
     let settings = Settings { learned: cache_folder("learned"), snapshots, ..settings };
-    let worker = worker::spawn_with(controls, sink, SettingsLoader::new(settings, purpose));
+    let worker = worker::spawn(controls, sink, SettingsLoader::new(settings, purpose));
     Ok(worker?)
 }

@@ -11,7 +11,7 @@ use super::exit::{Code, CommandResult, Failure};
 use super::settings_file::no_color;
 use crate::chat::{ModelChoice, SessionMatch, SessionStore};
 use crate::decode::snapshot_folder;
-use crate::hardware::{GpuFinding, Machine};
+use crate::hardware::Machine;
 use crate::load::Purpose;
 use crate::messages;
 use crate::plan::{DeviceChoice, best_adapter, no_hardware};
@@ -194,12 +194,12 @@ fn gpu_name(choice: DeviceChoice, machine: &Machine) -> String {
     };
     let there = match (named, &machine.gpu, best_adapter(&machine.adapters)) {
         (Some(adapter), _, _) => &adapter.name,
-        (None, GpuFinding::Found(gpu), _) => &gpu.name,
-        (None, GpuFinding::Absent { .. }, Some(adapter)) => &adapter.name,
-        (None, GpuFinding::Absent { reason }, None) if machine.adapters.is_empty() => {
+        (None, Ok(gpu), _) => &gpu.name,
+        (None, Err(_), Some(adapter)) => &adapter.name,
+        (None, Err(reason), None) if machine.adapters.is_empty() => {
             return reason.clone();
         }
-        (None, GpuFinding::Absent { .. }, None) => {
+        (None, Err(_), None) => {
             return messages::obstacle(&no_hardware(&machine.adapters));
         }
     };
@@ -231,7 +231,7 @@ mod tests {
                 features: Vec::new(),
             },
             memory: Memory { total: 1 << 30, free: 1 << 30 },
-            gpu: GpuFinding::Absent { reason: "no NVIDIA GPU: no driver".into() },
+            gpu: Err("no NVIDIA GPU: no driver".into()),
             adapters: Vec::new(),
         };
         let auto = DeviceChoice::Auto;

@@ -11,7 +11,7 @@ use super::logging;
 use super::output::stdout;
 use crate::chat::{Message, Role};
 use crate::draft::Depths;
-use crate::hardware::{Adapter, GpuFinding, Machine};
+use crate::hardware::{Adapter, Machine};
 use crate::kernels::{Format, Storage};
 use crate::load::{LoadedModels, NoForecast, PackedFrom, Placements, Purpose, load, placements};
 use crate::messages;
@@ -88,14 +88,14 @@ fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
     let memory = machine.memory;
     report.row("memory", format!("{} total, {} free", gb(memory.total), gb(memory.free)));
     match &machine.gpu {
-        GpuFinding::Found(gpu) => {
+        Ok(gpu) => {
             report.row("GPU", &gpu.name);
             let total = gb(gpu.vram_total);
             let free = gb(gpu.vram_free);
             report.row("VRAM", format!("{total} total, {free} free"));
             report.row("driver", &gpu.driver);
         }
-        GpuFinding::Absent { reason } => report.row("GPU", reason),
+        Err(reason) => report.row("GPU", reason),
     }
     for adapter in &machine.adapters {
         let Adapter { number, name, kind, interface, driver, .. } = adapter;

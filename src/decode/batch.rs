@@ -2,10 +2,9 @@
 //! token, and when one has ended the next may begin. An answer has the same tokens as it would have
 //! alone. It must not depend on what the answers are for.
 
-use super::answer::Answer;
 use super::engine::{DecodeError, Request};
 use super::round::{Finish, Origin, Summary};
-use super::text::TokenText;
+use super::text::{Answer, TokenText};
 use crate::model::CpuBatch;
 use crate::speculate::{Sampler, SamplerSettings, TokenUses};
 

@@ -1,13 +1,12 @@
 //! One generation: prefill in chunks, the first token, then rounds until the answer ends. It must
 //! not depend on how a tree was drafted.
 
-use super::answer::Answer;
 use super::drafter_set::OverlapGuard;
 use super::engine::{DecodeError, Engine, Request};
 use super::options::RoundOptions;
 use super::propose::Drafted;
 use super::round::{Committed, Finish, Origin, Round, Summary, Timing};
-use super::text::TokenText;
+use super::text::{Answer, TokenText};
 use crate::model::{Traffic, Verified};
 use crate::overlap::{OutcomeRecord, OverlapTimes, PassListener, SequencesRecord};
 use crate::speculate::duo::SequencesAhead;
@@ -234,8 +233,10 @@ impl Generation<'_> {
         let has_bonus = committed.len() == path.len();
         path.truncate(committed.len() + 1);
         self.engine.commit(tree, &path, &verified.features);
-        if self.end_if_full() {
-            self.answer.flush(committed.last_mut(), self.names);
+        if self.end_if_full()
+            && let Some(last) = committed.last_mut()
+        {
+            last.text.push_str(&self.answer.stream.finish(self.names));
         }
         if has_bonus {
             self.engine.push_root(bonus);

@@ -6,7 +6,6 @@
 //! and rolls the KV cache back to them: rows of rejected nodes are dropped. Plain decoding is the
 //! same loop with trees of one node, so only the drafter differs, and the drafter decides no token.
 
-mod answer;
 mod batch;
 mod drafter_set;
 mod engine;

@@ -1,5 +1,8 @@
-//! Token ids to streamed text: handles characters and stop strings that are split over tokens. It
-//! must not depend on why a token was chosen.
+//! Token ids to streamed text: handles characters and stop strings that are split over tokens, and
+//! decides when an answer ends. It must not depend on why a token was chosen.
+
+use super::engine::Request;
+use super::round::{Committed, Finish, Origin, Summary};
 
 /// What decoding needs of a tokenizer.
 pub trait TokenText: Send + Sync {
@@ -99,6 +102,50 @@ impl TextStream {
                 .unwrap_or(0)
         };
         self.stop.iter().map(longest).max().unwrap_or(0)
+    }
+}
+
+/// An answer while its tokens arrive: its text, and what ends it.
+pub(super) struct Answer {
+    eos: Vec<u32>,
+    /// The most tokens, at least 1.
+    pub(super) max_tokens: usize,
+    pub(super) stream: TextStream,
+}
+
+impl Answer {
+    pub(super) fn new(request: &Request) -> Self {
+        let stream = TextStream::new(&request.stop);
+        Self { eos: request.eos.clone(), max_tokens: request.max_tokens.max(1), stream }
+    }
+
+    /// Appends a token, counts it in `summary` and decides whether the answer ends with it.
+    pub(super) fn emit(
+        &mut self,
+        token: u32,
+        origin: Origin,
+        summary: &mut Summary,
+        names: &dyn TokenText,
+    ) -> Committed {
+        summary.tokens += 1;
+        let mut committed = Committed { token, text: String::new(), thought: None, origin };
+        if self.eos.contains(&token) {
+            summary.finish = Some(Finish::Eos);
+        } else {
+            let piece = self.stream.push(token, names);
+            committed.text = piece.text;
+            if piece.stopped {
+                summary.finish = Some(Finish::StopString);
+                return committed;
+            }
+            if summary.tokens >= self.max_tokens {
+                summary.finish = Some(Finish::MaxTokens);
+            }
+        }
+        if summary.finish.is_some() {
+            committed.text.push_str(&self.stream.finish(names));
+        }
+        committed
     }
 }
 

@@ -66,9 +66,10 @@ impl Adapter {
 #[derive(Clone, Debug)]
 pub struct GpuAdapter {
     info: Adapter,
-    /// Its place on the PCI bus, `0000:01:00.0`, if its driver says.
-    bus: String,
-    raw: wgpu::Adapter,
+    /// Its place on the PCI bus, `0000:01:00.0`; empty if its driver does not say.
+    pub(super) bus: String,
+    /// The library's handle, for opening the device.
+    pub(crate) raw: wgpu::Adapter,
 }
 
 impl GpuAdapter {
@@ -91,16 +92,6 @@ impl GpuAdapter {
     /// What it is, without its memory.
     pub fn info(&self) -> &Adapter {
         &self.info
-    }
-
-    /// Its place on the PCI bus, `0000:01:00.0`; empty if its driver does not say.
-    pub(super) fn bus(&self) -> &str {
-        &self.bus
-    }
-
-    /// The library's handle, for opening the device.
-    pub(crate) fn raw(&self) -> &wgpu::Adapter {
-        &self.raw
     }
 }
 

@@ -24,28 +24,6 @@ pub struct Gpu {
     pub bandwidth: Option<f64>,
 }
 
-/// The GPU, or why there is none.
-#[derive(Clone, Debug, PartialEq)]
-pub enum GpuFinding {
-    /// There is a GPU and its driver answers.
-    Found(Gpu),
-    /// There is no usable GPU.
-    Absent {
-        /// The reason for the user, e.g. `no NVIDIA GPU: the driver is not installed`.
-        reason: String,
-    },
-}
-
-impl GpuFinding {
-    /// The GPU, if there is one.
-    pub fn get(&self) -> Option<&Gpu> {
-        match self {
-            Self::Found(gpu) => Some(gpu),
-            Self::Absent { .. } => None,
-        }
-    }
-}
-
 /// What the GPU is doing now.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct GpuUsage {
@@ -136,27 +114,21 @@ impl Probe {
         let device = self.device().ok()?;
         let memory = device.memory_info().ok()?;
         let load = device.utilization_rates().ok().map(|rates| rates.gpu as f32 / 100.0);
-        let vram_ours = device.running_compute_processes().ok().and_then(|processes| {
-            processes.iter().filter(|process| process.pid == pid).find_map(|process| match process
-                .used_gpu_memory
-            {
-                UsedGpuMemory::Used(bytes) => Some(bytes),
-                UsedGpuMemory::Unavailable => None,
-            })
+        let processes = device.running_compute_processes().unwrap_or_default();
+        let ours = processes.iter().filter(|process| process.pid == pid);
+        let vram_ours = ours.map(|process| &process.used_gpu_memory).find_map(|used| match used {
+            UsedGpuMemory::Used(bytes) => Some(*bytes),
+            UsedGpuMemory::Unavailable => None,
         });
         Some(GpuUsage { load, vram_used: memory.used, vram_total: memory.total, vram_ours })
     }
 }
 
-/// Looks for the GPU once.
-pub(super) fn find() -> GpuFinding {
-    let found = Probe::open().and_then(|probe| {
-        probe.describe().map_err(|error| format!("no NVIDIA GPU: the driver reports \"{error}\""))
-    });
-    match found {
-        Ok(gpu) => GpuFinding::Found(gpu),
-        Err(reason) => GpuFinding::Absent { reason },
-    }
+/// Looks for the GPU once; the error is the reason for the user, e.g. `no NVIDIA GPU: the driver is
+/// not installed`.
+pub(super) fn find() -> Result<Gpu, String> {
+    let probe = Probe::open()?;
+    probe.describe().map_err(|error| format!("no NVIDIA GPU: the driver reports \"{error}\""))
 }
 
 #[cfg(test)]

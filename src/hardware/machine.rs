@@ -4,7 +4,7 @@ use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 use super::adapters::{self, Adapter};
 use super::cores::PerformanceCores;
-use super::gpu::{self, GpuFinding};
+use super::gpu::{self, Gpu};
 
 /// The processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,15 +60,15 @@ pub struct Machine {
     pub cpu: Cpu,
     /// Main memory.
     pub memory: Memory,
-    /// The GPU, or why there is none.
-    pub gpu: GpuFinding,
+    /// The GPU, or a sentence that says why there is none.
+    pub gpu: Result<Gpu, String>,
     /// The GPUs that any build can use, by number.
     pub adapters: Vec<Adapter>,
 }
 
 impl Machine {
     /// Examines the machine. It never fails: what cannot be found out is a sentence
-    /// ([`GpuFinding::Absent`]), a low guess (one core), or 0 (memory).
+    /// (for the GPU), a low guess (one core), or 0 (memory).
     pub fn probe() -> Self {
         let system = System::new_with_specifics(
             RefreshKind::nothing()
@@ -78,7 +78,7 @@ impl Machine {
         .ok();
         let gpu = gpu::find();
         Self {
-            adapters: adapters::described(gpu.get()),
+            adapters: adapters::described(gpu.as_ref().ok()),
             cpu: cpu(system.as_ref()),
             memory: system.as_ref().map_or(Memory { total: 0, free: 0 }, memory),
             gpu,
@@ -114,43 +114,37 @@ pub(super) fn memory(system: &System) -> Memory {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
+/// The instruction sets that matter, weakest first.
 fn features() -> Vec<&'static str> {
-    use std::arch::is_x86_feature_detected as has;
-    [
-        ("SSE4.1", has!("sse4.1")),
-        ("AVX2", has!("avx2")),
-        ("FMA", has!("fma")),
-        ("F16C", has!("f16c")),
-        ("AVX-VNNI", has!("avxvnni")),
-        ("AVX-512", has!("avx512f") && has!("avx512bw")),
-        ("AVX-512 VNNI", has!("avx512vnni")),
-        ("AVX-512 BF16", has!("avx512bf16")),
-    ]
-    .into_iter()
-    .filter_map(|(name, present)| present.then_some(name))
-    .collect()
-}
-
-#[cfg(target_arch = "aarch64")]
-fn features() -> Vec<&'static str> {
-    use std::arch::is_aarch64_feature_detected as has;
-    [
-        ("NEON", has!("neon")),
-        ("dotprod", has!("dotprod")),
-        ("FP16", has!("fp16")),
-        ("i8mm", has!("i8mm")),
-        ("BF16", has!("bf16")),
-        ("SVE", has!("sve")),
-    ]
-    .into_iter()
-    .filter_map(|(name, present)| present.then_some(name))
-    .collect()
-}
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn features() -> Vec<&'static str> {
-    Vec::new()
+    #[cfg(target_arch = "x86_64")]
+    let all = {
+        use std::arch::is_x86_feature_detected as has;
+        [
+            ("SSE4.1", has!("sse4.1")),
+            ("AVX2", has!("avx2")),
+            ("FMA", has!("fma")),
+            ("F16C", has!("f16c")),
+            ("AVX-VNNI", has!("avxvnni")),
+            ("AVX-512", has!("avx512f") && has!("avx512bw")),
+            ("AVX-512 VNNI", has!("avx512vnni")),
+            ("AVX-512 BF16", has!("avx512bf16")),
+        ]
+    };
+    #[cfg(target_arch = "aarch64")]
+    let all = {
+        use std::arch::is_aarch64_feature_detected as has;
+        [
+            ("NEON", has!("neon")),
+            ("dotprod", has!("dotprod")),
+            ("FP16", has!("fp16")),
+            ("i8mm", has!("i8mm")),
+            ("BF16", has!("bf16")),
+            ("SVE", has!("sve")),
+        ]
+    };
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let all: [(&str, bool); 0] = [];
+    all.into_iter().filter_map(|(name, present)| present.then_some(name)).collect()
 }
 
 #[cfg(test)]
@@ -165,8 +159,8 @@ mod tests {
         assert!(machine.memory.total > 64 << 20, "{:?}", machine.memory);
         assert!(machine.memory.free <= machine.memory.total);
         match machine.gpu {
-            GpuFinding::Found(gpu) => assert!(gpu.vram_free <= gpu.vram_total),
-            GpuFinding::Absent { reason } => assert!(reason.starts_with("no NVIDIA GPU")),
+            Ok(gpu) => assert!(gpu.vram_free <= gpu.vram_total),
+            Err(reason) => assert!(reason.starts_with("no NVIDIA GPU")),
         }
     }
 }

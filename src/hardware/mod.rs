@@ -13,7 +13,7 @@ mod vram;
 pub(crate) use adapters::ready;
 pub use adapters::{Adapter, AdapterKind, GpuAdapter, adapters};
 pub use cores::PerformanceCores;
-pub use gpu::{Gpu, GpuFinding, GpuUsage};
+pub use gpu::{Gpu, GpuUsage};
 pub use machine::{Cpu, Machine, Memory};
 pub use peak::{Peak, PeakMeter};
 pub use usage::{Usage, UsageMeter};

@@ -1,9 +1,7 @@
 //! The most memory that this process has used: main memory as recorded by the kernel, video memory
 //! by asking the driver repeatedly on a separate thread. It must not depend on models.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use super::gpu::Probe;
@@ -24,65 +22,48 @@ pub struct Peak {
 /// Tracks the peak until it is dropped.
 pub struct PeakMeter {
     usage: UsageMeter,
-    ram: u64,
-    vram: Option<VramWatch>,
+    peak: Peak,
+    /// Video memory, as far as the thread that asks NVML has seen it.
+    vram: Arc<Mutex<Option<u64>>>,
+    /// Dropped to end the thread.
+    _end: mpsc::Sender<()>,
 }
 
 impl PeakMeter {
     /// Starts tracking. If no driver reports video memory, no thread is started.
     pub fn start() -> Self {
-        Self { usage: UsageMeter::new(), ram: 0, vram: VramWatch::start() }
+        let vram = Arc::new(Mutex::new(None));
+        let (end, ended) = mpsc::channel::<()>();
+        if let Ok(probe) = Probe::open() {
+            let shared = Arc::clone(&vram);
+            let watch = move || {
+                let pid = std::process::id();
+                while ended.recv_timeout(EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    let used = probe.usage(pid).and_then(|usage| usage.vram_ours);
+                    let mut most = lock(&shared);
+                    // `None` is less than any number.
+                    *most = used.max(*most);
+                }
+            };
+            let started = std::thread::Builder::new().name("vram".to_owned()).spawn(watch);
+            if let Err(error) = started {
+                tracing::warn!("cannot watch the video memory: {error}");
+            }
+        }
+        Self { usage: UsageMeter::new(), peak: Peak::default(), vram, _end: end }
     }
 
     /// The peak so far.
     pub fn peak(&mut self) -> Peak {
         let now = highest_resident().unwrap_or_else(|| self.usage.sample().memory_ours);
-        self.ram = self.ram.max(now);
-        Peak { ram: self.ram, vram: self.vram.as_ref().and_then(VramWatch::most) }
+        self.peak = Peak { ram: self.peak.ram.max(now), vram: *lock(&self.vram) };
+        self.peak
     }
 }
 
-/// A thread that asks NVML for this process's video memory.
-struct VramWatch {
-    /// The bytes, and whether the driver reported any.
-    most: Arc<(AtomicU64, AtomicBool)>,
-    /// Dropped to end the thread.
-    end: Option<mpsc::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl VramWatch {
-    fn start() -> Option<Self> {
-        let probe = Probe::open().ok()?;
-        let most = Arc::new((AtomicU64::new(0), AtomicBool::new(false)));
-        let (end, ended) = mpsc::channel::<()>();
-        let shared = Arc::clone(&most);
-        let watch = move || {
-            let pid = std::process::id();
-            while ended.recv_timeout(EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
-                if let Some(bytes) = probe.usage(pid).and_then(|usage| usage.vram_ours) {
-                    shared.0.fetch_max(bytes, Ordering::Relaxed);
-                    shared.1.store(true, Ordering::Relaxed);
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("vram".to_owned()).spawn(watch).ok()?;
-        Some(Self { most, end: Some(end), thread: Some(thread) })
-    }
-
-    fn most(&self) -> Option<u64> {
-        self.most.1.load(Ordering::Relaxed).then(|| self.most.0.load(Ordering::Relaxed))
-    }
-}
-
-impl Drop for VramWatch {
-    fn drop(&mut self) {
-        drop(self.end.take());
-        if let Some(thread) = self.thread.take() {
-            // The thread holds nothing that a panic could leave inconsistent.
-            let _ = thread.join();
-        }
-    }
+fn lock(vram: &Mutex<Option<u64>>) -> MutexGuard<'_, Option<u64>> {
+    // A panic while the lock is held leaves a number, which can still be used.
+    vram.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The peak of resident memory as recorded by Linux, bytes.

@@ -9,7 +9,7 @@ use sysinfo::{
     System,
 };
 
-use super::adapters::{GpuAdapter, adapters};
+use super::adapters::adapters;
 use super::gpu::{GpuUsage, Probe};
 use super::machine::memory;
 use super::vram::{self, Vram};
@@ -110,8 +110,8 @@ impl UsageMeter {
 
 /// The first card whose memory the kernel's files report.
 fn card() -> Option<String> {
-    let buses = adapters().iter().map(GpuAdapter::bus);
-    buses.filter(|bus| vram::of(Path::new(vram::DEVICES), bus).is_some()).map(str::to_owned).next()
+    let mut buses = adapters().iter().map(|adapter| &adapter.bus);
+    buses.find(|bus| vram::of(Path::new(vram::DEVICES), bus).is_some()).cloned()
 }
 
 fn card_usage(bus: &str) -> Option<GpuUsage> {

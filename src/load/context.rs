@@ -3,10 +3,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::advice::{Advice, ChosenHead};
 use super::files::{ModelFiles, NamedHead};
-use super::reason::Notice;
-use super::sizes::{self, DraftBytes};
+use super::reason::{LoadReason, Notice};
+use super::sizes;
 use crate::files::cache_folder;
 use crate::hardware::{Machine, adapters};
 use crate::kernels::{KvFormat, Pool};
@@ -14,20 +13,13 @@ use crate::library::{HeadFiles, PackedWeights, TargetFiles, packed_cache};
 use crate::model::head::HeadConfig;
 use crate::model::{self, Gpu, GpuLimits, LoadRequest, WeightSource};
 use crate::plan::{
-    BUFFER_BYTES, DraftDevice, DraftSize, Obstacle, Reason, TargetSize, ThreadSplit, Throughput,
-    split_threads, split_threads_with_gpu,
+    BUFFER_BYTES, DeviceChoice, DraftBytes, DraftSize, DrafterId, GpuRoom, Obstacle,
+    PlacementForecast, PrefillForecast, Reason, TargetSize, Throughput, gpu_room, split_threads,
 };
 use crate::settings::{KvPrecision, Settings};
 
-/// Opens the device of a placement, of which this many bytes may be used; `None` for the CPU.
-pub(super) type OpenDevice = fn(DraftDevice, u64) -> Result<Option<Arc<Gpu>>, String>;
-
-pub(super) fn open_device(device: DraftDevice, room: u64) -> Result<Option<Arc<Gpu>>, String> {
-    match device {
-        DraftDevice::Cpu => Ok(None),
-        DraftDevice::Gpu(number) => open_gpu(number, room).map(Some),
-    }
-}
+/// Opens the GPU of this number, of which this many bytes may be used.
+pub(super) type OpenGpu = fn(usize, u64) -> Result<Arc<Gpu>, String>;
 
 /// GPUs that models are on, by their numbers.
 static OPENED: Mutex<Vec<(usize, Weak<Gpu>)>> = Mutex::new(Vec::new());
@@ -41,7 +33,7 @@ pub(super) fn held_on(number: usize) -> u64 {
 
 /// The GPU of this number: one device for all models that are on it at a time, so that their bytes
 /// are counted together, within the room with which it was first opened.
-fn open_gpu(number: usize, room: u64) -> Result<Arc<Gpu>, String> {
+pub(super) fn open_gpu(number: usize, room: u64) -> Result<Arc<Gpu>, String> {
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
     // A device that was lost is opened again.
     opened.retain(|(_, gpu)| gpu.upgrade().is_some_and(|gpu| gpu.check().is_ok()));
@@ -56,6 +48,37 @@ fn open_gpu(number: usize, room: u64) -> Result<Arc<Gpu>, String> {
     Ok(gpu)
 }
 
+/// The placement to load.
+pub(super) struct Advice {
+    /// The placement to use, among those that the settings allow.
+    pub(super) best: PlacementForecast,
+    /// Every placement that was evaluated; none if this one was requested.
+    pub(super) rows: Vec<PlacementForecast>,
+    /// How many bytes its draft takes on the GPU, if it goes there.
+    pub(super) draft_bytes: u64,
+    /// What to expect of prompts on either device, if the target stays on the CPU.
+    pub(super) prefill: Option<PrefillForecast>,
+    pub(super) reasons: Vec<LoadReason>,
+    /// Kept open from the measurement to the load.
+    pub(super) _gpu: Option<Arc<Gpu>>,
+}
+
+/// The head to load.
+#[derive(Default)]
+pub(super) struct ChosenHead {
+    /// Which of the files' heads, if they have any.
+    pub(super) index: usize,
+    /// Why, where there was a choice.
+    pub(super) reason: Option<Reason>,
+}
+
+impl Advice {
+    /// Whether a draft of this kind should be on the GPU.
+    pub(super) fn puts_on_gpu(&self, kind: DrafterId) -> bool {
+        self.best.draft == kind && self.best.draft_on_gpu
+    }
+}
+
 /// What models are loaded from and for.
 pub(super) struct LoadContext<'a> {
     pub(super) settings: &'a Settings,
@@ -67,27 +90,34 @@ pub(super) struct LoadContext<'a> {
     pub(super) cpu: Throughput,
     /// How many KV positions the target has.
     pub(super) context: usize,
-    pub(super) open_device: OpenDevice,
+    open_gpu: OpenGpu,
+    /// Set if the requested context is longer than the target was made for.
+    pub(super) shortened: Option<Notice>,
     /// Where things should run, if that is left to the plan and could be measured.
     pub(super) advice: Option<Advice>,
     /// The head to load.
     pub(super) chosen_head: ChosenHead,
-    threads: usize,
+    /// How many threads the pool has.
+    pub(super) threads: usize,
 }
 
 impl<'a> LoadContext<'a> {
-    /// The context, with the threads of `pool` if the target already has some; and a notice if the
-    /// requested length is more than the target was made for.
+    /// The context, with the threads of `pool` if the target already has some.
     pub(super) fn new(
         settings: &'a Settings,
         machine: &'a Machine,
         files: &'a ModelFiles,
-        open_device: OpenDevice,
+        open_gpu: OpenGpu,
         pool: Option<Arc<Pool>>,
-    ) -> (Self, Option<Notice>) {
-        let (context, notice) = positions(settings, files);
+    ) -> Self {
+        let most = files.target.config.max_positions;
+        let shortened = settings.context.filter(|&requested| requested > most);
+        let shortened = shortened.map(|requested| {
+            let target = files.target.name.clone();
+            Notice::Context { requested, most, target }
+        });
         let threads = machine.cpu.threads(settings.threads);
-        let ctx = Self {
+        Self {
             settings,
             machine,
             files,
@@ -96,13 +126,33 @@ impl<'a> LoadContext<'a> {
                 Arc::new(Pool::new(threads))
             }),
             cpu: Throughput::of_cpu(&machine.cpu, threads),
-            context,
-            open_device,
+            context: settings.context.unwrap_or(Settings::AUTO_CONTEXT).min(most),
+            open_gpu,
+            shortened,
             advice: None,
             chosen_head: ChosenHead::default(),
             threads,
-        };
-        (ctx, notice)
+        }
+    }
+
+    /// The GPU that the settings want and what may be used of it, or why there is none.
+    pub(super) fn gpu_room(&self) -> Result<GpuRoom, Obstacle> {
+        gpu_room(self.settings.device, self.machine, self.settings.vram)
+    }
+
+    /// What the GPU or the CPU can do.
+    pub(super) fn throughput(&self, on_gpu: bool) -> Throughput {
+        if on_gpu { Throughput::of_gpu(self.machine.gpu.as_ref().ok()) } else { self.cpu }
+    }
+
+    /// Whether the user requested a GPU for the drafts.
+    pub(super) fn wants_gpu(&self) -> bool {
+        matches!(self.settings.device, DeviceChoice::Gpu(_))
+    }
+
+    /// Opens this GPU.
+    pub(super) fn open(&self, number: usize, room: u64) -> Result<Arc<Gpu>, String> {
+        (self.open_gpu)(number, room)
     }
 
     /// The threads for a draft model of this size, and the reason: the target's threads if they
@@ -113,11 +163,13 @@ impl<'a> LoadContext<'a> {
         draft: DraftSize,
         on_gpu: bool,
     ) -> (Arc<Pool>, Reason) {
-        let ThreadSplit { draft, reason } = if on_gpu {
-            split_threads_with_gpu(self.threads)
+        let threads = self.threads;
+        let (draft, reason) = if on_gpu {
+            // One thread is kept free to serve the GPU.
+            (1, Reason::ThreadForGpu { threads })
         } else {
-            let held = self.settings.draft_threads;
-            split_threads(&self.machine.cpu, self.threads, held, target, draft)
+            let fixed = self.settings.draft_threads;
+            split_threads(&self.machine.cpu, threads, fixed, target, draft)
         };
         (Arc::new(Pool::borrowing(Arc::clone(&self.pool), draft)), reason)
     }
@@ -186,9 +238,11 @@ impl<'a> LoadContext<'a> {
             .as_ref()
             .and_then(|cache| PackedWeights::new(source, &files.config, files.bytes, cache));
         let Some(packed) = packed else {
-            let from = PackedFrom::Files;
-            let not_kept = None;
-            return Ok(WithPacked { loaded: load(source)?, from, not_kept });
+            return Ok(WithPacked {
+                loaded: load(source)?,
+                from: PackedFrom::Files,
+                not_kept: None,
+            });
         };
         let loaded = load(&packed)?;
         // Checked after loading, which gives up weights that turn out to be damaged.
@@ -201,11 +255,6 @@ impl<'a> LoadContext<'a> {
             (false, false) => PackedFrom::Files,
         };
         Ok(WithPacked { loaded, from, not_kept })
-    }
-
-    /// The target's compute threads.
-    pub(super) fn threads(&self) -> usize {
-        self.threads
     }
 
     /// The number format of a KV cache.
@@ -234,18 +283,6 @@ pub(super) struct WithPacked<T> {
     pub(super) from: PackedFrom,
     /// Why they could not be stored, if so.
     pub(super) not_kept: Option<Notice>,
-}
-
-/// How many KV positions to allocate: as many as requested, if the model was made for them.
-fn positions(settings: &Settings, files: &ModelFiles) -> (usize, Option<Notice>) {
-    let most = files.target.config.max_positions;
-    match settings.context {
-        Some(requested) if requested > most => {
-            let target = files.target.name.clone();
-            (most, Some(Notice::Context { requested, most, target }))
-        }
-        requested => (requested.unwrap_or(most.min(Settings::AUTO_CONTEXT)), None),
-    }
 }
 
 /// Reports the loading of a model percent by percent: more would only redraw the screen.

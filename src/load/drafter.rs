@@ -3,7 +3,7 @@
 
 use super::reason::{LoadReason, Notice};
 use crate::draft::Drafter;
-use crate::plan::{DraftSize, DrafterId, Reason, Throughput};
+use crate::plan::{DraftSize, DrafterId, Reason};
 
 /// A drafter on its device.
 pub(super) struct LoadedDrafter {
@@ -14,9 +14,6 @@ pub(super) struct LoadedDrafter {
     pub(super) size: DraftSize,
     /// Trained weights outside of the blocks, without those that belong to the target.
     pub(super) own_weights: u64,
-    pub(super) throughput: Throughput,
-    /// The fewest and the most blocks that can be used.
-    pub(super) blocks: (usize, usize),
     /// Why the most are fewer than the head has.
     pub(super) limit: Option<Reason>,
     /// Where it runs and why, with its threads while it works at the same time as the target. They
@@ -29,7 +26,7 @@ pub(super) struct LoadedDrafter {
 impl LoadedDrafter {
     /// Trained weights with 1, 2, … blocks; a single number if there are none to choose from.
     pub(super) fn parameters(&self) -> Vec<u64> {
-        let most = self.blocks.1.max(1) as u64;
+        let most = self.size.blocks.max(1) as u64;
         let with = |blocks| self.own_weights + blocks * self.size.block;
         if self.is_model() { (1..=most).map(with).collect() } else { Vec::new() }
     }

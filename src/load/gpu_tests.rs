@@ -1,13 +1,13 @@
 //! Loading with a GPU, which in most places is Vulkan's software device in the role of a card.
 
-use super::tests::{load_on, machine, row};
+use super::tests::{load_on, loaded_on, machine, row, with};
 use super::*;
 use crate::draft::Depths;
 use crate::hardware::{Adapter, AdapterKind, adapters};
 use crate::library;
 use crate::model;
 use crate::plan::{
-    DeviceChoice, DraftDevice, DrafterId, LayerSize, Obstacle, PlacementForecast, Reason, Setting,
+    BUFFER_BYTES, DeviceChoice, DrafterId, LayerSize, Obstacle, PlacementForecast, Reason, Setting,
 };
 use crate::settings::{HeadChoice, PrefillDevice, SettingValue};
 
@@ -53,18 +53,8 @@ fn placements_are_measured_once_and_the_best_is_taken() {
     let first = &loaded.setup.reasons[0];
     assert!(matches!(first, LoadReason::Plan(Reason::BlockTimes { .. })), "{first:?}");
     drop(loaded);
-    let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
-    let mut content: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
     for (card_ms, cpu_ms, on_gpu) in [(1e-4, 50.0, true), (50.0, 1e-4, false)] {
-        for (device, ms) in [("gpu", card_ms), ("cpu", cpu_ms)] {
-            for at in content["kept"][device].as_array_mut().unwrap() {
-                at["block_ms"] = ms.into();
-                at["rest_ms"] = ms.into();
-            }
-        }
-        content["kept"]["trip_ms"] = 1e-4.into();
-        std::fs::write(&file, content.to_string()).unwrap();
+        keep_times(folder.path(), [[cpu_ms; 2]; 2], [[card_ms; 2]; 2]);
         let (loaded, measured) = start();
         assert!(!measured, "it is kept");
         let Setup { reasons, device_bytes, notices, .. } = &loaded.setup;
@@ -80,8 +70,7 @@ fn placements_are_measured_once_and_the_best_is_taken() {
 fn who_has_decided_where_things_run_waits_for_no_measurement() {
     let Some(card) = with_card() else { return };
     let on_cpu = Settings { device: DeviceChoice::Cpu, ..Settings::default() };
-    let mut none = Settings::default();
-    none.set("gpu_layers", &SettingValue::Whole(0)).unwrap_or_else(|error| panic!("{error:?}"));
+    let none = with([("gpu_layers", SettingValue::Whole(0))]);
     for (settings, machine) in [(on_cpu, &card), (none, &card), (Settings::default(), &machine())] {
         let loaded = load(&settings, machine, Purpose::Text, &mut |stage, _| {
             assert_ne!(stage, "measuring the CPU and the GPU");
@@ -114,8 +103,7 @@ fn the_target_alone_may_have_the_gpu_in_two_ways() {
     let Some(card) = with_card() else { return };
     for name in ["offload", "partial-plain"] {
         let settings = Settings { strategy: Strategy::named(name), ..Settings::default() };
-        let loaded = load(&settings, &card, Purpose::Text, &mut |_, _| {});
-        let setup = loaded.unwrap_or_else(|error| panic!("{name}: {error}")).setup;
+        let setup = loaded_on(&settings, &card).setup;
         let streams =
             |why: &LoadReason| matches!(why, LoadReason::Plan(Reason::TargetStreamed { .. }));
         let there = match name {
@@ -137,30 +125,10 @@ fn long_prompts_go_to_a_card_where_that_is_expected_to_pay() {
     let folder = tempfile::tempdir().unwrap();
     let (learned, strategy) = (Some(folder.path().to_owned()), Strategy::named("plain"));
     let settings = Settings { learned, strategy, context: Some(512), ..Settings::default() };
-    let start = |settings: &Settings| {
-        let loaded = load(settings, &machine, Purpose::Text, &mut |_, _| {});
-        loaded.unwrap_or_else(|error| panic!("{error}"))
-    };
+    let start = |settings: &Settings| loaded_on(settings, &machine);
     drop(start(&settings));
-    let file = std::fs::read_dir(folder.path()).unwrap();
-    let file = file
-        .map(|entry| entry.unwrap().path())
-        .find(|path| std::fs::read_to_string(path).is_ok_and(|text| text.contains("transfer")));
-    let file = file.unwrap();
-    let mut content: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-    let times = |one: f64, many: f64| {
-        serde_json::json!([
-            { "gamma": 1, "block_ms": one, "rest_ms": 0.1 },
-            { "gamma": 32, "block_ms": many, "rest_ms": 0.1 },
-        ])
-    };
     for (card_ms, pays) in [(2.1, true), (1e3, false)] {
-        content["kept"]["cpu"] = times(1.0, 320.0);
-        content["kept"]["gpu"] = times(2.0, card_ms);
-        content["kept"]["trip_ms"] = 1e-4.into();
-        content["kept"]["transfer"] = 1e12.into();
-        std::fs::write(&file, content.to_string()).unwrap();
+        keep_times(folder.path(), [[1.0, 0.1], [320.0, 0.1]], [[2.0, 0.1], [card_ms, 0.1]]);
         let loaded = start(&settings);
         let Setup { reasons, device_bytes, notices, prompts_on, .. } = &loaded.setup;
         assert_eq!(prompts_on.is_some(), pays, "{reasons:?}");
@@ -179,13 +147,9 @@ fn long_prompts_go_to_a_card_where_that_is_expected_to_pay() {
 }
 
 /// The first GPU, opened separately, because others would share the room.
-fn own_device(device: DraftDevice, room: u64) -> Result<Option<Arc<model::Gpu>>, String> {
-    if device == DraftDevice::Cpu {
-        return Ok(None);
-    }
+fn own_device(_: usize, room: u64) -> Result<Arc<model::Gpu>, String> {
     let limits = model::GpuLimits { room, ..model::GpuLimits::default() };
-    let gpu = model::Gpu::open(&adapters()[0], limits).map_err(|error| error.to_string())?;
-    Ok(Some(gpu))
+    model::Gpu::open(&adapters()[0], limits).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -211,22 +175,21 @@ fn prompts_that_cannot_go_to_a_gpu_stay_and_the_reason_is_said() {
     assert!(error.starts_with("the GPU's memory is full"), "{error}");
 }
 
-/// Writes stored times in which one block and the rest of a pass take this many ms on CPU and card,
-/// for any number of rows.
-fn keep_times(folder: &std::path::Path, of: [[f64; 2]; 2]) {
+/// Writes stored times of CPU and card for passes over 1 and 32 rows: ms of one block and of the
+/// rest of a pass.
+fn keep_times(folder: &std::path::Path, cpu: [[f64; 2]; 2], card: [[f64; 2]; 2]) {
     let mut files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let read = |path: &std::path::PathBuf| std::fs::read_to_string(path).unwrap();
     let file = files.find(|path| read(path).contains("transfer")).unwrap();
     let mut content: serde_json::Value = serde_json::from_str(&read(&file)).unwrap();
-    for (device, [block_ms, rest_ms]) in ["cpu", "gpu"].into_iter().zip(of) {
-        content["kept"][device] = [1, 32]
-            .map(|gamma| {
-                serde_json::json!({ "gamma": gamma, "block_ms": block_ms, "rest_ms": rest_ms })
-            })
-            .to_vec()
-            .into();
+    for (device, [one, many]) in [("cpu", cpu), ("gpu", card)] {
+        let times = [(1, one), (32, many)].map(|(gamma, [block_ms, rest_ms])| {
+            serde_json::json!({ "gamma": gamma, "block_ms": block_ms, "rest_ms": rest_ms })
+        });
+        content["kept"][device] = times.to_vec().into();
     }
     content["kept"]["trip_ms"] = 1e-4.into();
+    content["kept"]["transfer"] = 1e12.into();
     std::fs::write(&file, content.to_string()).unwrap();
 }
 
@@ -239,16 +202,14 @@ fn other_drafts_go_where_a_start_would_have_them() {
     let learned = Some(folder.path().to_owned());
     let settings = Settings { learned, without_small: true, ..Settings::default() };
     let lookup = Settings { draft: HeadChoice::Lookup, ..settings.clone() };
-    let start = |settings: &Settings| {
-        let loaded = load(settings, &machine, Purpose::Text, &mut |_, _| {});
-        loaded.unwrap_or_else(|error| panic!("{error}"))
-    };
+    let start = |settings: &Settings| loaded_on(settings, &machine);
     drop(start(&lookup));
-    let slow_card = [[1e-3, 1e-3], [50.0, 50.0]];
+    let slow_card = ([1e-3, 1e-3], [50.0, 50.0]);
     // A block costs nothing there, but every pass of the whole target takes a second.
-    let card_for_drafts = [[5.0, 1.0], [1e-4, 1e3]];
-    let fast_card = [[50.0, 50.0], [1e-4, 1e-4]];
-    keep_times(folder.path(), slow_card);
+    let card_for_drafts = ([5.0, 1.0], [1e-4, 1e3]);
+    let fast_card = ([50.0, 50.0], [1e-4, 1e-4]);
+    let keep = |(cpu, card): ([f64; 2], [f64; 2])| keep_times(folder.path(), [cpu; 2], [card; 2]);
+    keep(slow_card);
     let loaded = start(&lookup);
     let target = &loaded.shared;
     assert_eq!((loaded.setup.device_bytes, target.gpu_layers), (0, 0));
@@ -258,7 +219,7 @@ fn other_drafts_go_where_a_start_would_have_them() {
         })
     };
     for (times, there) in [(slow_card, false), (card_for_drafts, true)] {
-        keep_times(folder.path(), times);
+        keep(times);
         let setup = drafts(&settings).unwrap_or_else(|error| panic!("{error}")).setup;
         let reasons = &setup.reasons;
         assert_eq!(setup.device_bytes > 0, there, "{reasons:?}");
@@ -272,7 +233,7 @@ fn other_drafts_go_where_a_start_would_have_them() {
         let first = start(&settings).setup;
         assert_eq!((first.device_bytes > 0, first.strategy), (there, setup.strategy));
     }
-    keep_times(folder.path(), fast_card);
+    keep(fast_card);
     let error = drafts(&settings).err();
     assert!(matches!(error, Some(StartError::Moves { before: 0, .. })), "{error:?}");
     let moved = start(&settings);
@@ -284,23 +245,21 @@ fn other_drafts_go_where_a_start_would_have_them() {
 }
 
 /// A card that other programs have filled since it reported its memory.
-fn half_of_what_it_said(device: DraftDevice, room: u64) -> Result<Option<Arc<model::Gpu>>, String> {
-    own_device(device, room / 2)
+fn half_of_what_it_said(number: usize, room: u64) -> Result<Arc<model::Gpu>, String> {
+    own_device(number, room / 2)
 }
 
 #[test]
 fn blocks_that_a_full_card_does_not_take_stay_on_the_cpu() {
     let Some(card) = with_card() else { return };
     // Drafts are to have no room next to the target.
-    let mut settings = Settings {
+    let settings = Settings {
         context: Some(512),
         draft: HeadChoice::Lookup,
         without_small: true,
         strategy: Strategy::named("plain"),
-        ..Settings::default()
+        ..with([("gpu_layers", SettingValue::Text("all".into()))])
     };
-    let text = SettingValue::Text("all".into());
-    settings.set("gpu_layers", &text).unwrap_or_else(|error| panic!("{error:?}"));
     let all = library::open_target(&library::Spec::Bundled, &mut |_| {});
     let all = all.unwrap_or_else(|error| panic!("{error}")).config.layers;
     let mut there = Vec::new();
@@ -362,10 +321,10 @@ fn blocks_of_the_target_leave_room_for_a_small_model() {
     };
     let target = library::open_target(&library::Spec::Bundled, &mut |_| {});
     let target = target.unwrap_or_else(|error| panic!("{error}"));
-    let LayerSize { layers, layer, head, .. } = sizes::of_layers(&target, 512);
+    let LayerSize { layers, layer, head } = sizes::of_layers(&target, 512);
     let small = library::open_small(&library::Spec::Bundled, &mut |_| {});
     let small = sizes::of_draft(&small.unwrap_or_else(|error| panic!("{error}")), 512);
-    let beside = small + plan::BUFFER_BYTES;
+    let beside = small + BUFFER_BYTES;
     for (asked, room, there, on_gpu) in [
         (layers, 4 * (layers as u64 * layer + head), layers, false),
         (layers - 1, (layers - 1) as u64 * layer + beside, layers - 1, true),
@@ -396,7 +355,7 @@ fn card_for(blocks: usize) -> Option<(Machine, Settings)> {
     let settings = Settings {
         context: Some(context),
         device: DeviceChoice::Gpu(Some(0)),
-        vram: Some(sizes::head_on_gpu(&config, context) + plan::BUFFER_BYTES),
+        vram: Some(sizes::head_on_gpu(&config, context) + BUFFER_BYTES),
         without_small: true,
         ..Settings::default()
     };

@@ -13,12 +13,12 @@ use super::sizes::{self, CODES, FOUR_BITS};
 use crate::draft::FeatureHead;
 use crate::kernels::{KvFormat, Pool};
 use crate::library::{HeadFiles, TargetFiles, text_tokens};
+use crate::model::FeatureSource;
 use crate::model::head::{
-    DraftVocabulary, Eagle3Config, GpuHead, HeadBackend, HeadError, HeadPrecision, HeadWeights,
-    PackedHead, SharedTables, TappedStates,
+    DraftVocabulary, GpuHead, HeadBackend, HeadError, HeadPrecision, HeadWeights, PackedHead,
+    TappedStates,
 };
-use crate::model::{FeatureSource, Gpu};
-use crate::plan::{DraftDevice, DraftSize, DrafterId, Obstacle, Placement, Reason, Throughput};
+use crate::plan::{DrafterId, Obstacle, Placement, Reason};
 use crate::settings::ScoredTokens;
 
 /// The head in `files`, for `target`, on the device that was planned.
@@ -32,12 +32,15 @@ pub(super) fn load(
     let layers = ctx.files.target.config.layers;
     let source = files.config.features(layers).map_err(|misfit| refused(misfit.into()))?;
     let (weights, vocabulary) = with_vocabulary(ctx, weights)?;
-    let states = weights.config.eagle3.as_ref().map(|own| states(own, source.states()));
+    let states = weights.config.eagle3.as_ref().map(|own| LoadReason::HeadStates {
+        layers: source.states().to_vec(),
+        from_one: matches!(own.taps, TappedStates::OutputOf(_)),
+    });
 
     let placed = place::head(ctx, &weights.config, weights.kind());
     let head = to_gpu(ctx, target, weights, &placed);
     let on_gpu = head.on_gpu.is_some();
-    let why = match on_gpu || placed.device == DraftDevice::Cpu {
+    let why = match on_gpu || placed.gpu.is_none() {
         true => placed.reason.clone(),
         false => Reason::DraftOnCpu(Obstacle::Failed),
     };
@@ -55,14 +58,11 @@ pub(super) fn load(
         .chain(states)
         .chain([LoadReason::Plan(threads)]);
 
-    let most = config.blocks();
     Ok(LoadedDrafter {
         kind: DrafterId::Head,
         on_gpu,
-        size: DraftSize { blocks: most, ..size },
+        size,
         own_weights: sizes::own_weights(config, kind),
-        throughput: if on_gpu { Throughput::of_gpu(ctx.machine.gpu.get()) } else { ctx.cpu },
-        blocks: (if config.elastic { 1 } else { most }, most),
         limit: (on_gpu && placed.reason.cut().is_some()).then(|| placed.reason.clone()),
         reasons: reasons.collect(),
         notice: head.notice.clone(),
@@ -75,7 +75,7 @@ struct PlacedHead {
     /// The part that runs, even if the GPU fails later.
     weights: HeadWeights,
     /// `None` on the CPU.
-    on_gpu: Option<Box<dyn HeadBackend>>,
+    on_gpu: Option<GpuHead>,
     /// What was requested and not done.
     notice: Option<Notice>,
 }
@@ -88,30 +88,22 @@ fn to_gpu(
     placed: &Placement,
 ) -> PlacedHead {
     let on_cpu = |weights, notice| PlacedHead { weights, on_gpu: None, notice };
-    let refused = placed.refused.then(|| Notice::Reason(placed.reason.clone().into()));
-    let gpu = match (ctx.open_device)(placed.device, placed.room) {
-        Ok(None) => return on_cpu(weights, refused),
-        Ok(Some(gpu)) => gpu,
+    let Some(number) = placed.gpu else {
+        let refused = placed.refused().map(|reason| Notice::Reason(reason.clone().into()));
+        return on_cpu(weights, refused);
+    };
+    let gpu = match ctx.open(number, placed.room) {
+        Ok(gpu) => gpu,
         Err(error) => return on_cpu(weights, Some(Notice::GpuFailed(error))),
     };
     let first = weights.first_blocks(placed.blocks);
-    match upload(ctx, &first, &target.tables, &gpu) {
-        Ok(head) => PlacedHead { weights: first, on_gpu: Some(head), notice: refused },
+    let capacity = first.config.capacity(ctx.context);
+    let precision = HeadPrecision::Eight;
+    let kv = KvFormat::F16;
+    match GpuHead::new(&first, &target.tables, &gpu, &ctx.pool, capacity, precision, kv) {
+        Ok(head) => PlacedHead { weights: first, on_gpu: Some(head), notice: None },
         Err(error) => on_cpu(weights, Some(Notice::HeadFailed(error.to_string()))),
     }
-}
-
-/// The head on a GPU.
-fn upload(
-    ctx: &LoadContext<'_>,
-    weights: &HeadWeights,
-    shared: &SharedTables,
-    gpu: &Arc<Gpu>,
-) -> Result<Box<dyn HeadBackend>, HeadError> {
-    let capacity = weights.config.capacity(ctx.context);
-    let precision = HeadPrecision::Eight;
-    let head = GpuHead::new(weights, shared, gpu, &ctx.pool, capacity, precision, KvFormat::F16)?;
-    Ok(Box::new(head))
 }
 
 /// The drafter: on the GPU, if the head is there, otherwise on the CPU, which also continues if the
@@ -136,7 +128,7 @@ fn drafter(
     };
     let new = |backend| FeatureHead::new(&config, kind, backend, ctx.context).reading(source);
     let head = match on_gpu {
-        Some(head) => new(head).with_fallback(Box::new(on_cpu)),
+        Some(head) => new(Box::new(head)).with_fallback(Box::new(on_cpu)),
         None => new(on_cpu()?),
     };
     Ok(head.with_cores(cores))
@@ -151,42 +143,26 @@ fn with_vocabulary(
     if let Some(own) = weights.config.draft_vocab {
         return Ok((weights, Some(LoadReason::HeadVocabulary(own))));
     }
+    let TargetFiles { config, eos, tokenizer, .. } = &ctx.files.target;
+    let most = sizes::most_scored(wished, config.vocab);
+    let (scored, text) = match wished {
+        ScoredTokens::First(_) => (DraftVocabulary::first(most, config.vocab, eos), None),
+        ScoredTokens::OfText(path) => {
+            let name = path.display().to_string();
+            let unusable = |error| StartError::DraftVocab { text: name.clone(), error };
+            let text = text_tokens(path, tokenizer);
+            let text = text.map_err(|error| unusable(Some(error.to_string())))?;
+            if text.is_empty() {
+                return Err(unusable(None));
+            }
+            (DraftVocabulary::of_text(&text, most, config.vocab, eos), Some(name))
+        }
+    };
     let vocab = weights.config.body.vocab;
-    let (scored, text) = scored_tokens(wished, &ctx.files.target)?;
     let reason = LoadReason::RequestedVocabulary { tokens: scored.len(), vocab, text };
     let failed = |error| {
         let origin = ctx.head().map(|head| head.files.name.clone()).unwrap_or_default();
         StartError::Head { origin, source: HeadError::from(error) }
     };
     Ok((weights.scoring(scored).map_err(failed)?, Some(reason)))
-}
-
-/// The tokens of `target` that `wished` requests, with those that end a turn; and their text, if
-/// they are from one.
-fn scored_tokens(
-    wished: &ScoredTokens,
-    target: &TargetFiles,
-) -> Result<(DraftVocabulary, Option<String>), StartError> {
-    let vocab = target.config.vocab;
-    let eos = &target.eos;
-    let most = sizes::most_scored(wished, vocab);
-    match wished {
-        ScoredTokens::First(_) => Ok((DraftVocabulary::first(most, vocab, eos), None)),
-        ScoredTokens::OfText(path) => {
-            let name = path.display().to_string();
-            let unusable = |error| StartError::DraftVocab { text: name.clone(), error };
-            let text = text_tokens(path, &target.tokenizer);
-            let text = text.map_err(|error| unusable(Some(error.to_string())))?;
-            if text.is_empty() {
-                return Err(unusable(None));
-            }
-            Ok((DraftVocabulary::of_text(&text, most, vocab, eos), Some(name)))
-        }
-    }
-}
-
-/// Which states an EAGLE-3 head reads, and whether that was a guess.
-fn states(config: &Eagle3Config, states: &[usize]) -> LoadReason {
-    let from_one = matches!(config.taps, TappedStates::OutputOf(_));
-    LoadReason::HeadStates { layers: states.to_vec(), from_one }
 }

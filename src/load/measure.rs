@@ -6,9 +6,10 @@
 
 use std::time::{Duration, Instant};
 
+use super::drafter::LoadedDrafter;
 use crate::draft::{Budget, DraftRequest, Drafter};
 use crate::model::{Target, TargetError};
-use crate::plan::{LevelCost, Measured, WIDTH};
+use crate::plan::{DrafterId, LevelCost, Measured, WIDTH};
 use crate::speculate::{Shape, Tree};
 
 /// The time for the target, and for each draft.
@@ -20,25 +21,26 @@ const GAMMAS: [usize; 8] = [1, 16, 2, 8, 4, 3, 32, 64];
 /// The depth of the trees that are drafted for the measurement.
 const DEPTH: usize = 3;
 
-/// Measures `target` and, in their order, drafters with the fewest and the most blocks that each
-/// can run. Leaves no trace in any of them.
+/// Measures `target`, and `drafters` with the fewest and the most blocks that each can run. Leaves
+/// no trace in any of them.
 pub(super) fn measure(
     target: &mut dyn Target,
-    drafters: Vec<(&mut dyn Drafter, (usize, usize))>,
-) -> (Measured, Vec<Option<LevelCost>>) {
+    drafters: Vec<&mut LoadedDrafter>,
+) -> (Measured, Vec<(DrafterId, LevelCost)>) {
     let mut found = Measured::default();
     let mut levels = Vec::new();
     let prefix = PREFIX.min(target.capacity() / 2).max(1);
     let token = 1.min(target.vocab().saturating_sub(1)) as u32;
     let prompt = vec![token; prefix];
     target.truncate(0);
-    let features = drafters.iter().find_map(|(drafter, _)| drafter.features());
+    let features = drafters.iter().find_map(|drafter| drafter.drafter.features());
     target.set_features(features.unwrap_or_default());
     match target.prefill(&prompt) {
         Ok(read) => {
             found.verify = verify_times(target, token, &GAMMAS, LIMIT);
-            for (drafter, blocks) in drafters {
-                levels.push(level_times(drafter, &read.features, &prompt, blocks));
+            for LoadedDrafter { kind, drafter, size, .. } in drafters {
+                let level = level_times(drafter.as_mut(), &read.features, &prompt, size.range());
+                levels.extend(level.map(|level| (*kind, level)));
                 drafter.truncate(0);
             }
         }

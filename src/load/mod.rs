@@ -6,7 +6,6 @@
 //! The steps: `files` opens, `placements` and `place` place, `target`, `head`, `small` and `texts`
 //! build, `measure` measures, and `strategies` plans.
 
-mod advice;
 mod context;
 mod drafter;
 mod error;
@@ -35,14 +34,14 @@ use crate::kernels::Format;
 use crate::library::{TargetFiles, Tokenizer};
 use crate::model::Target;
 use crate::plan::{
-    self, DrafterId, LevelCost, Measured, PlacementForecast, STRATEGIES, Schedule, Strategy,
+    DrafterId, LevelCost, Measured, PlacementForecast, STRATEGIES, Schedule, Strategy,
 };
 use crate::settings::Settings;
-use context::{LoadContext, OpenDevice};
+use context::{LoadContext, OpenGpu};
 use drafter::LoadedDrafter;
 use files::ModelFiles;
 use placements::PlacementSource;
-use strategies::{Available, Planned, planned};
+use strategies::{Available, planned};
 use target::LoadedTarget;
 
 pub use context::PackedFrom;
@@ -116,7 +115,13 @@ pub enum Purpose {
 struct LoadMode {
     purpose: Purpose,
     placed_by: PlacementSource,
-    open_device: OpenDevice,
+    open_gpu: OpenGpu,
+}
+
+impl LoadMode {
+    fn new(purpose: Purpose, placed_by: PlacementSource) -> Self {
+        Self { purpose, placed_by, open_gpu: context::open_gpu }
+    }
 }
 
 /// Loads what `settings` name. `progress` is called with the stage and its progress, 0 to 1, if
@@ -131,11 +136,7 @@ pub fn load(
     purpose: Purpose,
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Result<LoadedModels, StartError> {
-    let mode = LoadMode {
-        purpose,
-        placed_by: PlacementSource::Measured,
-        open_device: context::open_device,
-    };
+    let mode = LoadMode::new(purpose, PlacementSource::Measured);
     load_files(settings, machine, mode, ModelFiles::open(settings, progress)?, progress)
 }
 
@@ -156,11 +157,7 @@ pub fn load_placed(
         false => STRATEGIES.iter().find(own),
     };
     let settings = &Settings { strategy, ..settings.clone() };
-    let mode = LoadMode {
-        purpose: Purpose::Text,
-        placed_by: PlacementSource::Requested(*placement),
-        open_device: context::open_device,
-    };
+    let mode = LoadMode::new(Purpose::Text, PlacementSource::Requested(*placement));
     load_files(settings, machine, mode, ModelFiles::open(settings, progress)?, progress)
 }
 
@@ -176,8 +173,7 @@ pub fn load_beside(
 ) -> Result<LoadedModels, StartError> {
     let files = ModelFiles::open(settings, progress)?;
     files.check_room(settings, machine)?;
-    let mode =
-        LoadMode { purpose, placed_by: PlacementSource::Known, open_device: context::open_device };
+    let mode = LoadMode::new(purpose, PlacementSource::Known);
     load_files(settings, machine, mode, files, progress)
 }
 
@@ -198,18 +194,12 @@ pub fn load_drafts(
     let files = ModelFiles::open(settings, progress)?;
     files.check_room_for_drafts(machine)?;
     let pool = Some(Arc::clone(&target.pool));
-    let (mut ctx, _) = LoadContext::new(settings, machine, &files, context::open_device, pool);
+    let mut ctx = LoadContext::new(settings, machine, &files, context::open_gpu, pool);
     ctx.advice = placements::advise_drafts(&ctx, target, progress)?;
     ctx.chosen_head = place::choose_head(&ctx);
     let drafters = load_drafters(&ctx, target, progress)?;
     let available = Available::of(&ctx, target, &drafters)?;
-    let planned = planned(&ctx, purpose, target, &drafters, available, Vec::new());
-    Ok(LoadedDrafts {
-        drafters: drafters.into_iter().map(|drafter| drafter.drafter).collect(),
-        strategies: planned.strategies,
-        setup: planned.setup,
-        shared: target.clone(),
-    })
+    Ok(planned(&ctx, purpose, target.clone(), drafters, available, Vec::new()))
 }
 
 /// Places, builds and measures the models in `files`.
@@ -221,7 +211,7 @@ fn load_files(
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Result<LoadedModels, StartError> {
     files.check_memory(machine)?;
-    let (mut ctx, shortened) = LoadContext::new(settings, machine, &files, mode.open_device, None);
+    let mut ctx = LoadContext::new(settings, machine, &files, mode.open_gpu, None);
     ctx.advice = placements::advise(&ctx, mode.placed_by, progress);
     ctx.chosen_head = place::choose_head(&ctx);
 
@@ -231,11 +221,12 @@ fn load_files(
     let misplaced = placements::misplaced(&ctx, &target, &drafters);
     let available = Available::of(&ctx, &shared, &drafters)?;
 
-    let (measured, levels) = measure(&mut target, &mut drafters, available.initial, progress);
+    let (measured, levels) =
+        measure(&mut target.target, &mut drafters, available.initial, progress);
     shared.measured = measured;
-    let Planned { strategies, mut setup } =
-        planned(&ctx, mode.purpose, &shared, &drafters, available, levels.clone());
-    setup.notices = notices(&ctx, shortened, setup.notices, &target.notices);
+    let drafts = planned(&ctx, mode.purpose, shared, drafters, available, levels.clone());
+    let LoadedDrafts { drafters, strategies, mut setup, shared } = drafts;
+    setup.notices = notices(&ctx, setup.notices, &target.notices);
 
     let packed_from = target.packed_from;
     let snapshots = snapshot_store(&ctx, &target);
@@ -244,7 +235,7 @@ fn load_files(
     let stop = settings.stop.iter().chain(template.stop_strings()).cloned().collect();
     Ok(LoadedModels {
         target: target_in_use,
-        drafters: drafters.into_iter().map(|drafter| drafter.drafter).collect(),
+        drafters,
         tokenizer,
         template,
         eos,
@@ -260,19 +251,14 @@ fn load_files(
     })
 }
 
-/// Everything that the user should know, in the order of the steps: of the drafters and of the
-/// target, after a notice that the context was `shortened`.
-fn notices(
-    ctx: &LoadContext<'_>,
-    shortened: Option<Notice>,
-    of_drafters: Vec<Notice>,
-    of_target: &[Notice],
-) -> Vec<Notice> {
+/// Everything that the user should know, in the order of the steps, with what concerns the drafters
+/// and the target.
+fn notices(ctx: &LoadContext<'_>, of_drafters: Vec<Notice>, of_target: &[Notice]) -> Vec<Notice> {
     let target = &ctx.files.target;
     let mut notices: Vec<Notice> =
         ctx.settings.without_effect().into_iter().map(Notice::Text).collect();
     notices.extend(ctx.files.notices.iter().cloned());
-    notices.extend(shortened);
+    notices.extend(ctx.shortened.clone());
     if ctx.settings.thinking.is_some() && !target.template.switches_thinking() {
         notices.push(Notice::NoThinking(target.name.clone()));
     }
@@ -281,7 +267,14 @@ fn notices(
     }
     notices.extend(of_drafters);
     notices.extend(of_target.iter().cloned());
-    notices.extend(refused_device(ctx, &notices));
+    // The requested device is not used, which one of the parts that would go there may have
+    // reported.
+    if ctx.wants_gpu()
+        && let Err(why) = ctx.gpu_room()
+        && !notices.iter().any(|notice| notice.obstacle() == Some(&why))
+    {
+        notices.push(Notice::AllOnCpu(why));
+    }
     notices
 }
 
@@ -325,20 +318,10 @@ pub fn placements(
 ) -> Result<Result<Placements, NoForecast>, StartError> {
     let files = ModelFiles::open(settings, progress)?;
     files.check_memory(machine)?;
-    let (ctx, _) = LoadContext::new(settings, machine, &files, context::open_device, None);
-    let room = plan::gpu_room(settings.device, machine, settings.vram);
-    let room = room.map_err(NoForecast::NoGpu);
-    let found = room.and_then(|room| placements::forecast(&ctx, room, true, progress));
-    Ok(found.map(|(found, ..)| found))
-}
-
-/// The notice that the requested device is not used, unless one of the parts that would go there
-/// has already reported it.
-fn refused_device(ctx: &LoadContext<'_>, notices: &[Notice]) -> Option<Notice> {
-    let settings = ctx.settings;
-    let why = plan::refused_device(settings.device, ctx.machine, settings.vram)?;
-    let reported = notices.iter().any(|notice| notice.obstacle() == Some(&why));
-    (!reported).then_some(Notice::AllOnCpu(why))
+    let ctx = LoadContext::new(settings, machine, &files, context::open_gpu, None);
+    let room = ctx.gpu_room().map_err(NoForecast::NoGpu);
+    let forecast = room.and_then(|room| placements::forecast(&ctx, room, true, progress));
+    Ok(forecast.map(|forecast| forecast.found))
 }
 
 /// Every drafter that the settings make available, each loaded once for all strategies that share
@@ -370,28 +353,19 @@ fn load_drafters(
 
 /// Times of the target and of the drafters that `strategy` uses, if they take any.
 fn measure(
-    target: &mut LoadedTarget,
+    target: &mut dyn Target,
     drafters: &mut [LoadedDrafter],
     strategy: &Strategy,
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> (Measured, Vec<(DrafterId, LevelCost)>) {
     progress("measuring", None);
-    let used = drafters.iter_mut().filter(|drafter| {
-        let of_auto = strategy.draft == DrafterId::Auto && drafter.is_model();
-        of_auto || drafter.kind == strategy.draft
-    });
-    let used: Vec<_> = used.collect();
-    let mut kinds: Vec<DrafterId> = Vec::new();
-    let used = used.into_iter().map(|drafter| {
-        kinds.push(drafter.kind);
-        (drafter.drafter.as_mut() as &mut dyn Drafter, drafter.blocks)
-    });
-    let used: Vec<_> = used.collect();
-    let (found, levels) = measure::measure(target.target(), used);
-    let levels = kinds.into_iter().zip(levels).filter_map(|(kind, level)| Some((kind, level?)));
-    let levels = levels.collect();
-    tracing::info!(?found, ?levels, "measured");
-    (found, levels)
+    let auto = strategy.draft == DrafterId::Auto;
+    let used = drafters
+        .iter_mut()
+        .filter(|drafter| drafter.kind == strategy.draft || auto && drafter.is_model());
+    let found = measure::measure(target, used.collect());
+    tracing::info!(?found, "measured");
+    found
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use super::advice::Advice;
-use super::context::{LoadContext, held_on};
+use super::context::{Advice, LoadContext, held_on};
 use super::drafter::LoadedDrafter;
 use super::error::StartError;
 use super::files::NamedHead;
@@ -19,8 +18,8 @@ use crate::model::{
     Target,
 };
 use crate::plan::{
-    BlockTime, DeviceTimes, DraftDevice, DrafterId, GpuRoom, PlacementForecast, PlacementInputs,
-    PrefillForecast, Reason, Schedule, Strategy, best_placement, gpu_room, is_worth_moving_for,
+    BlockTime, DeviceTimes, DrafterId, GpuRoom, PlacementForecast, PlacementInputs,
+    PrefillForecast, Reason, Schedule, Strategy, best_placement, is_worth_moving_for,
     placement_reasons,
 };
 
@@ -72,24 +71,22 @@ pub(super) fn advise(
     source: PlacementSource,
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Option<Advice> {
-    let settings = ctx.settings;
-    let room = || gpu_room(settings.device, ctx.machine, settings.vram);
     if let PlacementSource::Requested(best) = source {
-        let draft_bytes =
-            room().map_or(0, |room| draft_bytes(&place::inputs(ctx, room.bytes), &best));
+        let bytes = |room: GpuRoom| draft_bytes(&place::inputs(ctx, room.bytes), &best);
+        let draft_bytes = ctx.gpu_room().map_or(0, bytes);
         let rows = Vec::new();
-        let prefill = None;
         let reasons = Vec::new();
-        return Some(Advice { best, rows, draft_bytes, prefill, reasons, _gpu: None });
+        return Some(Advice { best, rows, draft_bytes, prefill: None, reasons, _gpu: None });
     }
-    if !settings.leaves_placement_open() {
+    if !ctx.settings.leaves_placement_open() {
         return None;
     }
     let alone = matches!(source, PlacementSource::Measured);
-    let found = room().map_err(NoForecast::NoGpu);
-    let found = found.and_then(|room| forecast(ctx, room, alone, progress));
+    let room = ctx.gpu_room().map_err(NoForecast::NoGpu);
+    let found = room.and_then(|room| forecast(ctx, room, alone, progress));
     let found = found.inspect_err(|why| tracing::info!(?why, "cannot measure placements"));
-    let (Placements { best, rows, prefill, reasons, .. }, inputs, gpu) = found.ok()?;
+    let Forecast { found, inputs, gpu } = found.ok()?;
+    let Placements { best, rows, prefill, reasons, .. } = found;
     let draft_bytes = draft_bytes(&inputs, &best);
     let prefill = if best.layers == 0 { prefill } else { None };
     Some(Advice { best, rows, draft_bytes, prefill, reasons, _gpu: gpu })
@@ -110,21 +107,19 @@ pub(super) fn advise_drafts(
     if !(target.left_open && settings.leaves_placement_open()) {
         return Ok(None);
     }
-    let room = gpu_room(settings.device, ctx.machine, settings.vram);
-    let Ok(room) = room else { return Ok(None) };
+    let Ok(room) = ctx.gpu_room() else { return Ok(None) };
     // What we hold there will belong to the target and the new drafts; `vram` includes it.
-    let free = room.bytes;
     let held = held_on(room.number);
     let (free, bytes) = match settings.vram {
         Some(vram) => (vram.saturating_sub(held), vram),
-        None => (free, free.saturating_add(held)),
+        None => (room.bytes, room.bytes.saturating_add(held)),
     };
     let found = forecast(ctx, GpuRoom { bytes, ..room }, false, progress);
     let found = found.inspect_err(|why| tracing::info!(?why, "cannot compare placements"));
-    let Ok((found, inputs, gpu)) = found else { return Ok(None) };
-    let mut here = inputs.forecasts_beside(&found.times, target.gpu_layers);
-    here.retain(|row| is_open(row, settings.strategy));
-    let Some(&best) = best_placement(&here) else { return Ok(None) };
+    let Ok(Forecast { found, inputs, gpu }) = found else { return Ok(None) };
+    let mut rows = inputs.forecasts(&found.times, Some(target.gpu_layers));
+    rows.retain(|row| is_open(row, settings.strategy));
+    let Some(&best) = best_placement(&rows) else { return Ok(None) };
     if is_worth_moving_for(&found.best, &best) {
         return Err(StartError::Moves {
             layers: found.best.layers,
@@ -133,20 +128,26 @@ pub(super) fn advise_drafts(
             before: target.gpu_layers,
         });
     }
-    let needed = draft_bytes(&inputs, &best);
-    if needed > free {
-        return Err(StartError::NoRoom { what: Needs::DraftOn(found.gpu), needed, free });
+    let draft_bytes = draft_bytes(&inputs, &best);
+    if draft_bytes > free {
+        let what = Needs::DraftOn(found.gpu);
+        return Err(StartError::NoRoom { what, needed: draft_bytes, free });
     }
-    let reasons = placement_reasons(&inputs, &found.times, &here, &best, &found.gpu);
+    let reasons = placement_reasons(&inputs, &found.times, &rows, &best, &found.gpu);
     let reasons = with_numbers(reasons, &ctx.files.heads);
-    let rows = here;
-    let draft_bytes = needed;
-    let prefill = None;
-    Ok(Some(Advice { best, rows, draft_bytes, prefill, reasons, _gpu: gpu }))
+    Ok(Some(Advice { best, rows, draft_bytes, prefill: None, reasons, _gpu: gpu }))
 }
 
-/// What to expect of every placement on the GPU with this room, and that GPU if it was opened.
-/// `alone` means that no other models are working, so that times are meaningful.
+/// What to expect of placements, and what that is based on.
+pub(super) struct Forecast {
+    pub(super) found: Placements,
+    inputs: PlacementInputs,
+    /// The GPU, if it was opened.
+    gpu: Option<Arc<Gpu>>,
+}
+
+/// What to expect of every placement on the GPU with this room. `alone` means that no other models
+/// are working, so that times are meaningful.
 ///
 /// # Errors
 /// Why none can be measured.
@@ -155,8 +156,7 @@ pub(super) fn forecast(
     room: GpuRoom,
     alone: bool,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<(Placements, PlacementInputs, Option<Arc<Gpu>>), NoForecast> {
-    let settings = ctx.settings;
+) -> Result<Forecast, NoForecast> {
     let mut file = stored(ctx, &room);
     let stored = file.as_mut().and_then(CachedValue::read);
     let (times, gpu) = match stored {
@@ -164,11 +164,7 @@ pub(super) fn forecast(
         None if !alone => return Err(NoForecast::ModelsInUse),
         None => {
             progress("measuring the CPU and the GPU", None);
-            let device = DraftDevice::Gpu(room.number);
-            let opened = (ctx.open_device)(device, room.bytes).map_err(NoForecast::Failed)?;
-            let Some(gpu) = opened else {
-                return Err(NoForecast::NotOpened(room.name));
-            };
+            let gpu = ctx.open(room.number, room.bytes).map_err(NoForecast::Failed)?;
             let times = measure(ctx, &gpu)?;
             if let Some(file) = &mut file {
                 file.write(times.clone());
@@ -177,18 +173,16 @@ pub(super) fn forecast(
         }
     };
     let inputs = place::inputs(ctx, room.bytes);
-    let rows = inputs.forecasts(&times);
-    let open: Vec<PlacementForecast> =
-        rows.iter().copied().filter(|row| is_open(row, settings.strategy)).collect();
+    let rows = inputs.forecasts(&times, None);
+    let mut open = rows.clone();
+    open.retain(|row| is_open(row, ctx.settings.strategy));
     let best = *best_placement(&open).ok_or(NoForecast::NoPlacement)?;
     let reasons = placement_reasons(&inputs, &times, &open, &best, &room.name);
     let reasons = with_numbers(reasons, &ctx.files.heads);
-    let GpuRoom { name, .. } = room;
     let by_layers = inputs.by_layers(&times);
-    let slices = (LEAST_PROMPT, MOST_PROMPT_ROWS);
-    let prefill = inputs.prefill(&times, slices);
-    let found = Placements { gpu: name, times, rows, by_layers, best, prefill, reasons };
-    Ok((found, inputs, gpu))
+    let prefill = inputs.prefill(&times, LEAST_PROMPT, MOST_PROMPT_ROWS);
+    let found = Placements { gpu: room.name, times, rows, by_layers, best, prefill, reasons };
+    Ok(Forecast { found, inputs, gpu })
 }
 
 /// The plan's reasons; and which numbers heads have in the names of placements, if there are
@@ -226,7 +220,7 @@ pub(super) fn misplaced(
     drafters: &[LoadedDrafter],
 ) -> Option<Notice> {
     let planned = &ctx.advice.as_ref()?.best;
-    let layers = target.gpu_layers();
+    let layers = target.target.gpu_layers();
     if layers != planned.layers {
         let misplaced = Notice::Misplaced { layers, of: planned.of, planned: planned.layers };
         return Some(target.notices.first().cloned().unwrap_or(misplaced));
@@ -245,7 +239,7 @@ fn stored(ctx: &LoadContext<'_>, room: &GpuRoom) -> Option<CachedValue<DeviceTim
     let of = format!(
         "devices: {}, {} threads; {}, {}; {}, {}, {} bytes",
         ctx.machine.cpu.name,
-        ctx.threads(),
+        ctx.threads,
         adapter.name,
         adapter.driver,
         target.name,

@@ -116,8 +116,6 @@ pub enum PromptObstacle {
     NoGpu(Obstacle),
     /// The GPU failed.
     Failed(String),
-    /// This GPU cannot be opened.
-    NotOpened(String),
     /// The main memory must hold the target twice.
     MainMemory { needed: u64, free: u64 },
     /// The GPU has no room next to the draft.
@@ -175,8 +173,6 @@ pub enum NoForecast {
     NoGpu(Obstacle),
     /// Other models are working, and nothing was measured before.
     ModelsInUse,
-    /// This GPU cannot be opened.
-    NotOpened(String),
     /// The measurement failed.
     Failed(String),
     /// The target has only one block.

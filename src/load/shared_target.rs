@@ -8,6 +8,7 @@ use super::reason::{LoadReason, Missing};
 use super::sizes;
 use super::target::LoadedTarget;
 use crate::kernels::Pool;
+use crate::model::TargetPlace;
 use crate::model::head::SharedTables;
 use crate::plan::{Measured, TargetSize};
 
@@ -48,20 +49,23 @@ pub struct SharedTarget {
 impl SharedTarget {
     /// For `target`, without measured times.
     pub(super) fn of(ctx: &LoadContext<'_>, target: &LoadedTarget) -> Self {
+        let cpu = target.target.cpu();
+        let place = target.target.place();
+        let [missing_gpu_layers, missing_streaming] = target.missing(ctx);
         Self {
             name: ctx.settings.target.clone(),
             pool: Arc::clone(&ctx.pool),
-            tables: SharedTables::of(target.cpu()),
-            tied_head: target.cpu().config().tied_head,
-            size: sizes::of_target(&ctx.files.target, target.cpu()),
+            tables: SharedTables::of(cpu),
+            tied_head: cpu.config().tied_head,
+            size: sizes::of_target(&ctx.files.target, cpu),
             measured: Measured::default(),
-            missing_gpu_layers: target.missing_gpu_layers(),
-            missing_streaming: target.missing_streaming(),
+            missing_gpu_layers,
+            missing_streaming,
             reasons: target.reasons(ctx.advice.as_ref().and_then(|advice| advice.prefill)),
-            gpu_layers: target.gpu_layers(),
+            gpu_layers: target.target.gpu_layers(),
             left_open: ctx.settings.leaves_placement_open(),
-            device_bytes: target.device_bytes(),
-            is_on_gpu: target.is_on_gpu(),
+            device_bytes: target.target.device_bytes(),
+            is_on_gpu: matches!(place, TargetPlace::Gpu | TargetPlace::Streamed),
             prompts_on: target.prompts_on().map(str::to_owned),
         }
     }

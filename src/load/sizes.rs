@@ -52,7 +52,7 @@ pub(super) fn of_target_files(files: &TargetFiles) -> TargetSize {
     TargetSize { weights, bytes: read as u64, layers: config.layers }
 }
 
-/// The target's blocks on a GPU, without a draft.
+/// The target's blocks on a GPU.
 pub(super) fn of_layers(files: &TargetFiles, context: usize) -> LayerSize {
     let config = &files.config;
     let head_weights = (config.vocab * config.hidden) as u64;
@@ -67,30 +67,13 @@ pub(super) fn of_layers(files: &TargetFiles, context: usize) -> LayerSize {
         layers: config.layers,
         layer: bytes(block) + device_cache(config, context),
         head: bytes(head_weights),
-        draft: 0,
-        small: 0,
     }
 }
 
 /// How many bytes a small model takes on a GPU, including its KV cache.
 pub(super) fn of_draft(files: &TargetFiles, context: usize) -> u64 {
     let size = of_layers(files, context);
-    size.layers as u64 * size.layer + size.head
-}
-
-/// How many bytes drafts will take on a device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct DraftBytes {
-    /// What will be there in any case.
-    pub draft: u64,
-    /// A small model, which runs on the CPU if the whole target is on the device.
-    pub small: u64,
-}
-
-impl DraftBytes {
-    pub(super) fn sum(self) -> u64 {
-        self.draft.saturating_add(self.small)
-    }
+    size.held(size.layers)
 }
 
 /// A head with what it shares with the target (method.md, Draft heads).

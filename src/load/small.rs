@@ -16,7 +16,7 @@ use crate::library::{self, TargetFiles};
 use crate::model::{
     CpuDraft, GpuDraft, LoadError, LoadRequest, SharedVocabulary, SmallLm, WeightSource,
 };
-use crate::plan::{DraftSize, DrafterId, Throughput};
+use crate::plan::{DraftSize, DrafterId};
 
 /// Makes a drafter from the model in `files`. Its context is the target's, or as much of it as the
 /// model was made for.
@@ -32,38 +32,46 @@ pub(super) fn load(
 ) -> Result<LoadedDrafter, StartError> {
     let words = library::shared_vocabulary(&ctx.files.target, files)?;
     let size = sizes::of_small(&files.config, files.bytes);
-    let (on_gpu, refused) = on_gpu(ctx, target, files, progress)?;
-    let is_on_gpu = on_gpu.is_some();
-    let (pool, threads) = ctx.draft_pool(target.size, size, is_on_gpu);
-    let model = match on_gpu {
-        Some(model) => model,
-        None => on_cpu(ctx, files, &pool, progress)?,
+    let mut notice = None;
+    let on_gpu = match on_gpu(ctx, target, files, progress) {
+        // The GPU does not take it.
+        Some(Err(error @ LoadError::Device { .. })) => {
+            notice = Some(Notice::SmallModelFailed(error.to_string()));
+            None
+        }
+        loaded => loaded.transpose()?,
     };
-    let bytes_per_weight = model.bytes as f64 / files.config.linear_weights().max(1) as f64;
-    let reasons = vec![reason(ctx, files, &words, model.gpu), threads.into()];
+    let is_on_gpu = on_gpu.is_some();
+    let gpu = on_gpu.as_ref().map(|(_, gpu)| gpu.clone());
+    let (pool, threads) = ctx.draft_pool(target.size, size, is_on_gpu);
+    let (lm, bytes): (Box<dyn SmallLm>, u64) = match on_gpu {
+        Some((lm, _)) => {
+            let bytes = lm.bytes();
+            (Box::new(lm), bytes)
+        }
+        None => {
+            let load = |source: &dyn WeightSource| {
+                let mut percent = percents(&files.name, progress);
+                CpuDraft::load(&request(ctx, files, source, &pool), &mut percent)
+            };
+            let WithPacked { loaded: lm, not_kept, .. } = ctx.with_packed(files, load)?;
+            notice = notice.or(not_kept);
+            let bytes = lm.pass_bytes();
+            (Box::new(lm), bytes)
+        }
+    };
+    let bytes_per_weight = bytes as f64 / files.config.linear_weights().max(1) as f64;
+    let reasons = vec![reason(ctx, files, &words, gpu), threads.into()];
     Ok(LoadedDrafter {
         kind: DrafterId::SmallModel,
-        drafter: Box::new(SmallModel::new(&files.name, model.lm, words).with_pool(pool)),
+        drafter: Box::new(SmallModel::new(&files.name, lm, words).with_pool(pool)),
         on_gpu: is_on_gpu,
         size: DraftSize { bytes_per_weight, ..size },
         own_weights: size.fixed + size.lookup,
-        throughput: if is_on_gpu { Throughput::of_gpu(ctx.machine.gpu.get()) } else { ctx.cpu },
-        blocks: (0, 0),
         limit: None,
         reasons,
-        notice: refused.or(model.not_kept),
+        notice,
     })
-}
-
-/// A small model on its device.
-struct PlacedModel {
-    lm: Box<dyn SmallLm>,
-    /// Bytes that a pass reads.
-    bytes: u64,
-    /// The name of its GPU; `None` on the CPU.
-    gpu: Option<String>,
-    /// Why its packed weights could not be stored, if so.
-    not_kept: Option<Notice>,
 }
 
 /// How many positions the model gets.
@@ -71,55 +79,30 @@ fn capacity(ctx: &LoadContext<'_>, files: &TargetFiles) -> usize {
     ctx.context.min(files.config.max_positions)
 }
 
-/// The model on a GPU, if it goes there; and a notice if the GPU does not take it.
+fn request<'a>(
+    ctx: &LoadContext<'_>,
+    files: &'a TargetFiles,
+    source: &'a dyn WeightSource,
+    pool: &Arc<Pool>,
+) -> LoadRequest<'a> {
+    let config = &files.config;
+    let capacity = capacity(ctx, files);
+    LoadRequest { config, source, pool: Arc::clone(pool), capacity, kv: ctx.kv() }
+}
+
+/// The model on a GPU, if it goes there, and the GPU's name.
 fn on_gpu(
     ctx: &LoadContext<'_>,
     target: &SharedTarget,
     files: &TargetFiles,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<(Option<PlacedModel>, Option<Notice>), StartError> {
+) -> Option<Result<(GpuDraft, String), LoadError>> {
     let placed = place::small_model(ctx, target, files);
-    let Ok(Some(gpu)) = (ctx.open_device)(placed.device, placed.room) else {
-        return Ok((None, None));
-    };
-    let request = LoadRequest {
-        config: &files.config,
-        // Nothing of it is packed for the CPU, so nothing could be stored.
-        source: files.weights.as_ref(),
-        pool: Arc::clone(&ctx.pool),
-        capacity: capacity(ctx, files),
-        kv: ctx.kv(),
-    };
-    match GpuDraft::load(&gpu, &request, &mut percents(&files.name, progress)) {
-        Ok(lm) => {
-            let bytes = lm.bytes();
-            let gpu = Some(gpu.name().to_owned());
-            Ok((Some(PlacedModel { lm: Box::new(lm), bytes, gpu, not_kept: None }), None))
-        }
-        Err(error @ LoadError::Device { .. }) => {
-            Ok((None, Some(Notice::SmallModelFailed(error.to_string()))))
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The model on the CPU, with these threads.
-fn on_cpu(
-    ctx: &LoadContext<'_>,
-    files: &TargetFiles,
-    pool: &Arc<Pool>,
-    progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<PlacedModel, StartError> {
-    let load = |source: &dyn WeightSource| {
-        let config = &files.config;
-        let pool = Arc::clone(pool);
-        let kv = ctx.kv();
-        let request = LoadRequest { config, source, pool, capacity: capacity(ctx, files), kv };
-        CpuDraft::load(&request, &mut percents(&files.name, progress))
-    };
-    let WithPacked { loaded: lm, not_kept, .. } = ctx.with_packed(files, load)?;
-    let bytes = lm.pass_bytes();
-    Ok(PlacedModel { lm: Box::new(lm), bytes, gpu: None, not_kept })
+    let gpu = ctx.open(placed.gpu?, placed.room).ok()?;
+    // Nothing of it is packed for the CPU, so nothing could be stored.
+    let request = request(ctx, files, files.weights.as_ref(), &ctx.pool);
+    let lm = GpuDraft::load(&gpu, &request, &mut percents(&files.name, progress));
+    Some(lm.map(|lm| (lm, gpu.name().to_owned())))
 }
 
 /// Where it runs, and what it shares with the target.

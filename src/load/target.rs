@@ -13,16 +13,14 @@ use crate::model::{
     CpuTarget, Gpu, LoadError, LoadRequest, PlacedTarget, Progress, Target, TargetFallback,
     TargetPlace, WeightSource,
 };
-use crate::plan::{DraftDevice, GpuRoom, LayerPlacement, PrefillForecast, Reason, gpu_room};
+use crate::plan::{GpuRoom, Placement, PrefillForecast, Reason};
 use crate::settings::PrefillDevice;
 
 /// A target on its devices.
 pub(super) struct LoadedTarget {
-    target: PlacedTarget,
+    pub(super) target: PlacedTarget,
     /// What was planned for its first blocks.
-    placed: LayerPlacement,
-    /// Whether its blocks were to be streamed.
-    streamed: bool,
+    placed: Placement,
     /// What the user requested and did not get.
     pub(super) notices: Vec<Notice>,
     /// Where its packed weights came from.
@@ -64,57 +62,46 @@ impl LoadedTarget {
         progress: &mut dyn FnMut(&str, Option<f32>),
     ) -> Result<Self, StartError> {
         let placed = place::layers(ctx);
-        if placed.layers == 0 {
-            let refused = placed.requested.then(|| Notice::Reason(placed.reason.clone().into()));
-            return Ok(Self::on_cpu(ctx, placed, refused, progress)?.with_prefill(ctx, progress));
-        }
-        match Self::on_gpu(ctx, &placed, progress)? {
-            Ok(target) => Ok(target),
-            Err(failed) => Self::on_cpu(ctx, placed, failed, progress),
-        }
-    }
-
-    /// With the planned blocks on a GPU, or as many as fit there; the inner error says why there
-    /// are none.
-    fn on_gpu(
-        ctx: &LoadContext<'_>,
-        planned: &LayerPlacement,
-        progress: &mut dyn FnMut(&str, Option<f32>),
-    ) -> Result<Result<Self, Option<Notice>>, StartError> {
-        let gpu = match (ctx.open_device)(planned.device, planned.room) {
-            Ok(Some(gpu)) => gpu,
-            Ok(None) => return Ok(Err(None)),
-            Err(error) => return Ok(Err(Some(Notice::GpuFailed(error)))),
+        let Some(number) = placed.gpu else {
+            let refused = placed.refused().map(|reason| Notice::Reason(reason.clone().into()));
+            return Ok(Self::on_cpu(ctx, placed, refused, progress)?.with_prompts(ctx, progress));
         };
-        let files = &ctx.files.target;
-        let mut percent = percents(&files.name, progress);
-        let (target, refused) = match put(ctx, &gpu, planned.layers, &mut percent) {
+        let gpu = match ctx.open(number, placed.room) {
+            Ok(gpu) => gpu,
+            Err(error) => {
+                return Self::on_cpu(ctx, placed, Some(Notice::GpuFailed(error)), progress);
+            }
+        };
+        let name = &ctx.files.target.name;
+        let loaded = put(ctx, &gpu, placed.blocks, &mut percents(name, progress));
+        let (target, refused) = match loaded {
             Ok(found) => found,
             Err(error @ LoadError::Device { .. }) => {
-                return Ok(Err(Some(Notice::TargetFailed(error.to_string()))));
+                let failed = Notice::TargetFailed(error.to_string());
+                return Self::on_cpu(ctx, placed, Some(failed), progress);
             }
             Err(error) => return Err(error.into()),
         };
-        let (placed, notices) = match refused {
-            None => (planned.clone(), Vec::new()),
-            Some(error) => {
-                let layers = target.gpu_layers();
-                let gpu = gpu.name().to_owned();
-                let placed = planned.cut_to(layers, files.config.layers, &gpu);
-                let planned = planned.layers;
-                let error = device_message(error);
-                (placed, vec![Notice::TargetCut { layers, planned, gpu, error }])
-            }
+        let packed_from = PackedFrom::Files;
+        let Some(error) = refused else {
+            return Ok(Self { target, placed, notices: Vec::new(), packed_from });
         };
-        let streamed = place::streams(ctx);
-        Ok(Ok(Self { target, placed, streamed, notices, packed_from: PackedFrom::Files }))
+        let layers = target.gpu_layers();
+        let gpu = gpu.name().to_owned();
+        let planned = placed.blocks;
+        let of = ctx.files.target.config.layers;
+        let reason = Reason::TargetCut { gpu: gpu.clone(), layers, of };
+        let placed = Placement { blocks: layers, reason, ..placed };
+        let error = device_message(error);
+        let notices = vec![Notice::TargetCut { layers, planned, gpu, error }];
+        Ok(Self { target, placed, notices, packed_from })
     }
 
     /// All of it on the CPU, from packed weights if there are some, with a notice of why it is not
     /// on a GPU.
     fn on_cpu(
         ctx: &LoadContext<'_>,
-        placed: LayerPlacement,
+        placed: Placement,
         notice: Option<Notice>,
         progress: &mut dyn FnMut(&str, Option<f32>),
     ) -> Result<Self, StartError> {
@@ -124,29 +111,32 @@ impl LoadedTarget {
         };
         let WithPacked { loaded, from: packed_from, not_kept } = ctx.with_packed(files, load)?;
         let notices = not_kept.into_iter().chain(notice).collect();
-        let streamed = place::streams(ctx);
-        Ok(Self { target: loaded.into(), placed, streamed, notices, packed_from })
+        Ok(Self { target: loaded.into(), placed, notices, packed_from })
     }
 
-    /// Adds a GPU that reads its long prompts, if there should be one.
-    fn with_prefill(
+    /// Adds a GPU that reads its long prompts, if there should be one; otherwise the reason, if the
+    /// user has requested it.
+    fn with_prompts(
         mut self,
         ctx: &LoadContext<'_>,
         progress: &mut dyn FnMut(&str, Option<f32>),
     ) -> Self {
-        let (target, notice) = with_prompts(ctx, self.target.into_cpu(), progress);
+        let requested = match ctx.settings.prefill {
+            PrefillDevice::Cpu => return self,
+            PrefillDevice::Gpu => true,
+            PrefillDevice::Auto => false,
+        };
+        let pays = ctx.advice.as_ref().and_then(|advice| advice.prefill).is_some_and(|it| it.pays);
+        if !requested && !pays {
+            return self;
+        }
+        let (target, refused) = with_prompts(ctx, self.target.into_cpu(), progress);
         self.target = target;
-        self.notices.extend(notice);
+        if let Some(why) = refused {
+            tracing::info!(?why, "reading prompts on the CPU");
+            self.notices.extend(requested.then_some(Notice::PromptsOnCpu(why)));
+        }
         self
-    }
-
-    /// The part on the CPU, which has the embedding and the LM head.
-    pub(super) fn cpu(&self) -> &CpuTarget {
-        self.target.cpu()
-    }
-
-    pub(super) fn target(&mut self) -> &mut dyn Target {
-        &mut self.target
     }
 
     /// The target for decoding. Parts on a GPU can return to the CPU.
@@ -159,16 +149,6 @@ impl LoadedTarget {
         }
     }
 
-    /// Bytes on the GPU.
-    pub(super) fn device_bytes(&self) -> u64 {
-        self.target.device_bytes()
-    }
-
-    /// How many blocks are computed on a GPU.
-    pub(super) fn gpu_layers(&self) -> usize {
-        self.target.gpu_layers()
-    }
-
     /// Whether its KV cache is only in main memory.
     pub(super) fn keeps_kv_here(&self) -> bool {
         matches!(self.target.place(), TargetPlace::Cpu | TargetPlace::Prompts)
@@ -177,11 +157,6 @@ impl LoadedTarget {
     /// The GPU that reads its long prompts, if that is all that it does for the target.
     pub(super) fn prompts_on(&self) -> Option<&str> {
         self.target.prompts_on().map(|(gpu, _)| gpu)
-    }
-
-    /// Whether the CPU computes no part of it.
-    pub(super) fn is_on_gpu(&self) -> bool {
-        matches!(self.target.place(), TargetPlace::Gpu | TargetPlace::Streamed)
     }
 
     /// Where it runs, if that is worth a sentence; with what is expected of long prompts.
@@ -203,38 +178,30 @@ impl LoadedTarget {
         }
     }
 
-    /// Why nothing of it is on a GPU.
-    fn why_not_placed(&self) -> Box<Notice> {
-        let reason = &self.placed.reason;
-        let failed = match reason {
-            Reason::TargetOnCpu(_) => None,
-            _ => self.notices.first().cloned(),
-        };
-        Box::new(failed.unwrap_or_else(|| Notice::Reason(reason.clone().into())))
-    }
-
-    /// What is missing for a strategy that needs blocks of the target on a GPU.
-    pub(super) fn missing_gpu_layers(&self) -> Option<Missing> {
-        match self.target.place() {
-            TargetPlace::Split | TargetPlace::Gpu => None,
-            TargetPlace::Cpu | TargetPlace::Prompts if self.placed.requested => {
-                Some(Missing::GpuLayers(Some(self.why_not_placed())))
-            }
-            TargetPlace::Cpu | TargetPlace::Prompts | TargetPlace::Streamed => {
-                Some(Missing::GpuLayers(None))
-            }
-        }
-    }
-
-    /// What is missing for a strategy that needs the target's blocks streamed to a GPU.
-    pub(super) fn missing_streaming(&self) -> Option<Missing> {
-        match self.target.place() {
-            TargetPlace::Streamed => None,
-            TargetPlace::Cpu if self.streamed => {
-                Some(Missing::Streaming(Some(self.why_not_placed())))
-            }
-            _ => Some(Missing::Streaming(None)),
-        }
+    /// What is missing for strategies that need blocks of the target on a GPU, and for those that
+    /// need them streamed there; with the reason, if the user has requested it.
+    pub(super) fn missing(&self, ctx: &LoadContext<'_>) -> [Option<Missing>; 2] {
+        let place = self.target.place();
+        let on_cpu = matches!(place, TargetPlace::Cpu | TargetPlace::Prompts);
+        let why = (on_cpu && self.placed.requested).then(|| {
+            let reason = &self.placed.reason;
+            let failed = match reason {
+                Reason::TargetOnCpu(_) => None,
+                _ => self.notices.first().cloned(),
+            };
+            Box::new(failed.unwrap_or_else(|| Notice::Reason(reason.clone().into())))
+        });
+        let to_stream = if place::streams(ctx) { why.clone() } else { None };
+        [
+            match place {
+                TargetPlace::Split | TargetPlace::Gpu => None,
+                _ => Some(Missing::GpuLayers(why)),
+            },
+            match place {
+                TargetPlace::Streamed => None,
+                _ => Some(Missing::Streaming(to_stream)),
+            },
+        ]
     }
 }
 
@@ -262,67 +229,46 @@ fn device_message(error: LoadError) -> String {
     }
 }
 
-/// `cpu` with a GPU that reads its long prompts, if there should be one; otherwise with the reason,
-/// if the user has requested it.
+/// `cpu` with a GPU that reads its long prompts, or why there is none.
 fn with_prompts(
     ctx: &LoadContext<'_>,
     cpu: CpuTarget,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> (PlacedTarget, Option<Notice>) {
-    let requested = match ctx.settings.prefill {
-        PrefillDevice::Cpu => return (cpu.into(), None),
-        PrefillDevice::Gpu => true,
-        PrefillDevice::Auto => false,
-    };
-    let pays = ctx.advice.as_ref().and_then(|advice| advice.prefill).is_some_and(|it| it.pays);
-    if !requested && !pays {
-        return (cpu.into(), None);
-    }
-    let stays = |cpu: CpuTarget, why: PromptObstacle| -> (PlacedTarget, Option<Notice>) {
-        tracing::info!(?why, "reading prompts on the CPU");
-        let notice = requested.then_some(Notice::PromptsOnCpu(why));
-        (cpu.into(), notice)
-    };
+) -> (PlacedTarget, Option<PromptObstacle>) {
     let (gpu, room) = match prompt_gpu(ctx) {
         Ok(found) => found,
-        Err(why) => return stays(cpu, why),
+        Err(why) => return (cpu.into(), Some(why)),
     };
     let files = &ctx.files.target;
     let request = ctx.request(files.weights.as_ref());
     let name = format!("{} for {}", files.name, room.name);
-    let mut percent = percents(&name, progress);
-    let target = match PlacedTarget::reading_prompts(cpu, &gpu, &request, &mut percent) {
+    let loaded = PlacedTarget::reading_prompts(cpu, &gpu, &request, &mut percents(&name, progress));
+    let target = match loaded {
         Ok(target) => target,
         Err(failed) => {
             let (cpu, error) = *failed;
-            return stays(cpu, PromptObstacle::Failed(device_message(error)));
+            return (cpu.into(), Some(PromptObstacle::Failed(device_message(error))));
         }
     };
     let draft = ctx.draft_bytes().sum();
     let needed = target.device_bytes();
     if needed.saturating_add(draft) > room.bytes {
         let why = PromptObstacle::Room { needed, draft, gpu: room.name, room: room.bytes };
-        return stays(target.into_cpu(), why);
+        return (target.into_cpu().into(), Some(why));
     }
     (target, None)
 }
 
 /// The GPU, if the main memory has room for what is sent there.
 fn prompt_gpu(ctx: &LoadContext<'_>) -> Result<(Arc<Gpu>, GpuRoom), PromptObstacle> {
-    let settings = ctx.settings;
-    let machine = ctx.machine;
-    let room = gpu_room(settings.device, machine, settings.vram);
-    let room = room.map_err(PromptObstacle::NoGpu)?;
+    let room = ctx.gpu_room().map_err(PromptObstacle::NoGpu)?;
     let files = &ctx.files.target;
     // What was free before the target was loaded must hold it twice.
-    let twice = files.bytes + (files.bytes as f64 * sizes::WIDENED) as u64;
-    let free = machine.memory.free;
-    if machine.memory.total > 0 && twice > free {
-        return Err(PromptObstacle::MainMemory { needed: twice, free });
+    let needed = files.bytes + (files.bytes as f64 * sizes::WIDENED) as u64;
+    let free = ctx.machine.memory.free;
+    if ctx.machine.memory.total > 0 && needed > free {
+        return Err(PromptObstacle::MainMemory { needed, free });
     }
-    match (ctx.open_device)(DraftDevice::Gpu(room.number), room.bytes) {
-        Ok(Some(gpu)) => Ok((gpu, room)),
-        Ok(None) => Err(PromptObstacle::NotOpened(room.name)),
-        Err(error) => Err(PromptObstacle::Failed(error)),
-    }
+    let gpu = ctx.open(room.number, room.bytes).map_err(PromptObstacle::Failed)?;
+    Ok((gpu, room))
 }

@@ -1,8 +1,8 @@
 use super::*;
 use crate::draft::Depths;
-use crate::hardware::{Adapter, AdapterKind, Cpu, GpuFinding, Memory};
+use crate::hardware::{Adapter, AdapterKind, Cpu, Memory};
 use crate::library::LibraryError;
-use crate::plan::{DeviceChoice, DraftDevice, Obstacle, Reason, Setting};
+use crate::plan::{DeviceChoice, Obstacle, Reason, Setting};
 use crate::settings::{HeadChoice, SettingValue};
 use crate::speculate::Shape;
 
@@ -16,30 +16,39 @@ pub(super) fn machine() -> Machine {
             features: vec!["AVX2"],
         },
         memory: Memory { total: 8 << 30, free: 6 << 30 },
-        gpu: GpuFinding::Absent { reason: "no NVIDIA GPU: the driver is not installed".into() },
+        gpu: Err("no NVIDIA GPU: the driver is not installed".into()),
         adapters: Vec::new(),
     }
 }
 
-fn loaded(settings: &Settings, purpose: Purpose) -> Result<LoadedModels, StartError> {
-    load(settings, &machine(), purpose, &mut |_, _| {})
+pub(super) fn loaded_on(settings: &Settings, machine: &Machine) -> LoadedModels {
+    let loaded = load(settings, machine, Purpose::Text, &mut |_, _| {});
+    loaded.unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn loaded(settings: &Settings) -> LoadedModels {
+    loaded_on(settings, &machine())
+}
+
+/// Settings in which these keys have been given.
+pub(super) fn with<const N: usize>(pairs: [(&str, SettingValue); N]) -> Settings {
+    let mut settings = Settings::default();
+    for (key, value) in pairs {
+        settings.set(key, &value).unwrap_or_else(|error| panic!("{error:?}"));
+    }
+    settings
 }
 
 fn refused(settings: &Settings) -> StartError {
-    match loaded(settings, Purpose::Text) {
+    match load(settings, &machine(), Purpose::Text, &mut |_, _| {}) {
         Err(error) => error,
         Ok(loaded) => panic!("loaded {}", loaded.setup.target),
     }
 }
 
-/// [`load`] with devices opened by `open_device`.
-pub(super) fn load_on(
-    settings: &Settings,
-    machine: &Machine,
-    open_device: OpenDevice,
-) -> LoadedModels {
-    let mode =
-        LoadMode { purpose: Purpose::Text, placed_by: PlacementSource::Measured, open_device };
+/// [`load`] with GPUs opened by `open_gpu`.
+pub(super) fn load_on(settings: &Settings, machine: &Machine, open_gpu: OpenGpu) -> LoadedModels {
+    let mode = LoadMode { open_gpu, ..LoadMode::new(Purpose::Text, PlacementSource::Measured) };
     let files = ModelFiles::open(settings, &mut |_, _| {});
     let loaded = files.and_then(|files| load_files(settings, machine, mode, files, &mut |_, _| {}));
     loaded.unwrap_or_else(|error| panic!("{error}"))
@@ -75,23 +84,23 @@ fn the_bundled_pair_is_shown_with_a_tree_in_a_chat() {
 }
 
 #[test]
-fn a_gpu_that_is_not_there_moves_the_draft_to_the_cpu_and_says_so() {
-    let settings = Settings { device: DeviceChoice::Gpu(None), ..Settings::default() };
-    let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
-    let why = Notice::Reason(LoadReason::Plan(Reason::DraftOnCpu(Obstacle::NoGpu)));
-    assert_eq!(loaded.setup.notices, [why]);
-    assert_eq!(loaded.setup.device_bytes, 0);
-}
-
-#[test]
-fn blocks_of_the_target_stay_on_the_cpu_where_there_is_no_gpu_and_the_reason_is_said() {
-    for wish in [Setting::Auto, Setting::Fixed(3)] {
-        let mut settings = Settings::default();
-        let value = SettingValue::Text(wish.to_string());
-        settings.set("gpu_layers", &value).unwrap_or_else(|error| panic!("{error:?}"));
-        let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
-        let why = Notice::Reason(LoadReason::Plan(Reason::TargetOnCpu(Obstacle::NoGpu)));
-        assert_eq!(loaded.setup.notices, [why]);
+fn what_was_to_run_on_a_gpu_that_is_not_there_runs_on_the_cpu_and_says_so() {
+    let none = || Obstacle::NoGpu;
+    let of_draft = |why| Notice::Reason(LoadReason::Plan(Reason::DraftOnCpu(why)));
+    let of_target = |why| Notice::Reason(LoadReason::Plan(Reason::TargetOnCpu(why)));
+    let layers = |wish: Setting| with([("gpu_layers", SettingValue::Text(wish.to_string()))]);
+    let on = |number| Settings { device: DeviceChoice::Gpu(number), ..Settings::default() };
+    let missing = || Obstacle::NoSuchGpu { number: 7, others: Vec::new() };
+    for (settings, notice) in [
+        (on(None), of_draft(none())),
+        (on(Some(7)), of_draft(missing())),
+        // Nothing would go there.
+        (Settings { draft: HeadChoice::Lookup, ..on(Some(7)) }, Notice::AllOnCpu(missing())),
+        (layers(Setting::Auto), of_target(none())),
+        (layers(Setting::Fixed(3)), of_target(none())),
+    ] {
+        let setup = loaded(&settings).setup;
+        assert_eq!((setup.notices, setup.device_bytes), (vec![notice], 0));
     }
 }
 
@@ -108,7 +117,7 @@ fn strategies_that_need_a_gpu_are_refused_with_the_reason_where_there_is_none() 
         let StartError::Strategy { name, missing, .. } = error else { panic!("{error}") };
         assert_eq!((name, missing), (of, expected));
     }
-    let loaded = loaded(&Settings::default(), Purpose::Text).unwrap_or_else(|e| panic!("{e}"));
+    let loaded = loaded(&Settings::default());
     for (name, missing) in
         [("partial-plain", Missing::GpuLayers(None)), ("offload", Missing::Streaming(None))]
     {
@@ -120,14 +129,14 @@ fn strategies_that_need_a_gpu_are_refused_with_the_reason_where_there_is_none() 
 fn held_values_are_what_the_first_round_gets() {
     let mut settings = Settings { draft: HeadChoice::Lookup, ..Settings::default() };
     settings.controls.gamma = Setting::Fixed(5);
-    let lookup = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
+    let lookup = loaded(&settings);
     let budget = lookup.setup.budget;
     assert_eq!((budget.shape.gamma, budget.blocks), (5, 0));
     assert_eq!(lookup.setup.reasons[0], LoadReason::Lookup(WhyLookup::Chosen));
     settings.draft = HeadChoice::Own;
     settings.strategy = Strategy::named("dovetail");
     settings.controls.blocks = Setting::Fixed(3);
-    let head = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
+    let head = loaded(&settings);
     let budget = head.setup.budget;
     assert_eq!((budget.shape.gamma, budget.blocks), (5, 3));
 }
@@ -151,7 +160,7 @@ fn what_cannot_be_run_is_refused_with_the_remedy() {
 fn a_small_model_of_its_own_serves_the_strategies_that_need_one() {
     let settings =
         Settings { strategy: Strategy::named("sps"), context: Some(300), ..Settings::default() };
-    let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
+    let loaded = loaded(&settings);
     let setup = &loaded.setup;
     let shape = Shape { gamma: 6, width: 1, depth: 4 };
     assert_eq!((setup.budget.shape, setup.budget.blocks), (shape, 0));
@@ -174,7 +183,7 @@ fn more_than_the_models_can_is_cut_to_it_and_said() {
     let strategy = Strategy::named("dovetail");
     let mut settings = Settings { context: Some(1 << 20), strategy, ..Settings::default() };
     settings.controls.blocks = Setting::Fixed(9);
-    let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
+    let loaded = loaded(&settings);
     let setup = &loaded.setup;
     assert_eq!(setup.context, loaded.target.capacity());
     assert!(setup.context < 1 << 20);
@@ -193,7 +202,7 @@ fn more_than_the_models_can_is_cut_to_it_and_said() {
 #[test]
 fn a_named_small_model_drafts_and_the_bundled_target_stays_greedy() {
     let settings = Settings { draft_model: Some("bundled".into()), ..Settings::default() };
-    let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
+    let loaded = loaded(&settings);
     let setup = &loaded.setup;
     assert_eq!(setup.strategy.name, "auto");
     let draft = setup.initial().and_then(|row| row.draft.as_deref());
@@ -216,11 +225,7 @@ fn a_card_that_is_lost_at_once_leaves_the_whole_head_to_the_cpu() {
     let machine = Machine { adapters: vec![card], ..machine() };
     let device = DeviceChoice::Gpu(Some(0));
     let settings = Settings { context: Some(2048), device, ..Settings::default() };
-    let full: OpenDevice = |device, _| match device {
-        DraftDevice::Cpu => Ok(None),
-        _ => Err("out of memory".into()),
-    };
-    let setup = load_on(&settings, &machine, full).setup;
+    let setup = load_on(&settings, &machine, |_, _| Err("out of memory".into())).setup;
     let depths = setup.initial().map(|row| row.depths);
     assert_eq!((depths, setup.device_bytes), (Some(Depths::Elastic(4)), 0));
     assert!(setup.strategies.iter().all(|row| row.limit.is_none()));
@@ -242,7 +247,7 @@ fn models_that_do_not_fit_beside_those_in_use_are_refused_with_both_sizes() {
 
 #[test]
 fn other_drafts_share_the_targets_threads_matrices_and_times() {
-    let loaded = loaded(&Settings::default(), Purpose::Text).unwrap_or_else(|e| panic!("{e}"));
+    let loaded = loaded(&Settings::default());
     let settings = Settings { draft_model: Some("bundled".to_owned()), ..Settings::default() };
     let target = &loaded.shared;
     let drafts = load_drafts(&settings, &machine(), Purpose::Text, target, &mut |_, _| {});
@@ -257,17 +262,4 @@ fn other_drafts_share_the_targets_threads_matrices_and_times() {
     full.memory.free = 1000;
     let refused = load_drafts(&settings, &full, Purpose::Text, target, &mut |_, _| {}).err();
     assert!(matches!(refused, Some(StartError::NoRoom { .. })));
-}
-
-#[test]
-fn a_device_that_is_not_there_is_told_also_where_nothing_would_go_there() {
-    for draft in [HeadChoice::Own, HeadChoice::Lookup] {
-        let device = DeviceChoice::Gpu(Some(7));
-        let settings = Settings { device, draft, ..Settings::default() };
-        let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
-        let why = Obstacle::NoSuchGpu { number: 7, others: Vec::new() };
-        let [notice] = &loaded.setup.notices[..] else { panic!("{:?}", loaded.setup.notices) };
-        let of_all = Notice::AllOnCpu(why.clone());
-        assert!(notice.obstacle() == Some(&why) || *notice == of_all, "{notice:?}");
-    }
 }

@@ -32,7 +32,7 @@ pub(super) fn lookup(ctx: &LoadContext<'_>) -> LoadedDrafter {
         (_, None) => WhyLookup::NoHead,
     };
     let drafter = Box::new(PromptLookup::new(ctx.context));
-    without_weights(ctx, DrafterId::Lookup, drafter, vec![LoadReason::Lookup(why)])
+    without_weights(DrafterId::Lookup, drafter, vec![LoadReason::Lookup(why)])
 }
 
 /// Drafts from the text at `path`.
@@ -49,14 +49,14 @@ pub(super) fn rest(
     let notice = notice.map(Notice::Text);
     let reasons = vec![LoadReason::Text(name.clone())];
     let drafter = Retrieval::new(text, name, ctx.context);
-    let drafter = without_weights(ctx, DrafterId::Retrieval, Box::new(drafter), reasons);
+    let drafter = without_weights(DrafterId::Retrieval, Box::new(drafter), reasons);
     Ok(LoadedDrafter { notice, ..drafter })
 }
 
 /// Drafts from the target's own guesses.
 pub(super) fn lookahead(ctx: &LoadContext<'_>) -> LoadedDrafter {
     let drafter = Box::new(Lookahead::new(ctx.context));
-    without_weights(ctx, DrafterId::Lookahead, drafter, vec![LoadReason::Lookahead])
+    without_weights(DrafterId::Lookahead, drafter, vec![LoadReason::Lookahead])
 }
 
 /// An n-gram table for several drafters.
@@ -109,7 +109,7 @@ pub(super) fn context(
         reasons.push(LoadReason::Ngrams { name: name.clone(), contexts: table.len() });
         drafter = drafter.with_ngrams(Arc::clone(table));
     }
-    without_weights(ctx, kind, Box::new(drafter), reasons)
+    without_weights(kind, Box::new(drafter), reasons)
 }
 
 /// The saved conversations as tokens of the target; `None` if they are not to be read or there are
@@ -158,7 +158,6 @@ fn messages(store: &SessionStore, most: usize) -> Vec<String> {
 
 /// A drafter that needs almost no computation.
 fn without_weights(
-    ctx: &LoadContext<'_>,
     kind: DrafterId,
     drafter: Box<dyn Drafter>,
     reasons: Vec<LoadReason>,
@@ -169,8 +168,6 @@ fn without_weights(
         on_gpu: false,
         size: DraftSize::NOTHING,
         own_weights: 0,
-        throughput: ctx.cpu,
-        blocks: (0, 0),
         limit: None,
         reasons,
         notice: None,

@@ -181,7 +181,6 @@ pub fn no_forecast(why: &NoForecast) -> String {
     match why {
         NoForecast::NoGpu(why) => obstacle(why),
         NoForecast::ModelsInUse => "other models are in use".to_owned(),
-        NoForecast::NotOpened(gpu) => format!("cannot open {gpu}"),
         NoForecast::Failed(error) => error.clone(),
         NoForecast::OneBlock => "the target has only one block".to_owned(),
         NoForecast::NoTime => "a pass took no measurable time".to_owned(),
@@ -245,7 +244,6 @@ fn on_cpu(why: &PromptObstacle) -> String {
     match why {
         PromptObstacle::NoGpu(why) => obstacle(why),
         PromptObstacle::Failed(error) => error.clone(),
-        PromptObstacle::NotOpened(gpu) => format!("cannot open {gpu}"),
         PromptObstacle::MainMemory { needed, free } => format!(
             "main memory would hold the target twice, which needs {} MiB, but only {} MiB are free",
             needed >> 20,

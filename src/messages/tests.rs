@@ -238,7 +238,6 @@ fn what_the_loader_reports_is_said() {
         Notice::Misplaced { layers: 3, of: 32, planned: 9 },
         prompts(PromptObstacle::NoGpu(Obstacle::NoGpu)),
         prompts(PromptObstacle::Failed(error())),
-        prompts(PromptObstacle::NotOpened(card())),
         prompts(PromptObstacle::MainMemory { needed: 9 * MIB, free: 8 * MIB }),
         prompts(PromptObstacle::Room {
             needed: 9 * MIB,
@@ -264,7 +263,6 @@ fn what_the_loader_reports_is_said() {
     let unmeasured = [
         NoForecast::NoGpu(Obstacle::NoGpu),
         NoForecast::ModelsInUse,
-        NoForecast::NotOpened(card()),
         NoForecast::Failed(error()),
         NoForecast::OneBlock,
         NoForecast::NoTime,
@@ -273,7 +271,7 @@ fn what_the_loader_reports_is_said() {
     let no_room = |what| StartError::NoRoom { what, needed: 9 * MIB, free: 8 * MIB };
     let unusable = |error| StartError::DraftVocab { text: "words.txt".to_owned(), error };
     let errors = [
-        StartError::NoHead { target: name(), refused: notices[21..].to_vec() },
+        StartError::NoHead { target: name(), refused: notices[20..].to_vec() },
         unusable(None),
         unusable(Some("cannot read words.txt: it is a folder".to_owned())),
         StartError::Strategy {

@@ -41,11 +41,6 @@ impl PastRound {
             .take_while(|step| step.rank < shape.gamma && step.sibling < shape.width)
             .count()
     }
-
-    /// Whether the path was right down to the last level that `depth` expansions give.
-    fn reaches(&self, depth: usize) -> bool {
-        self.path.len() > depth
-    }
 }
 
 /// The rounds observed with one M.
@@ -81,7 +76,7 @@ impl PastRounds {
     /// a few imaginary ones: (right + 3) / (right + wrong + 5), the mean of a Beta distribution.
     fn goes_on(&self) -> f64 {
         let right: usize = self.0.iter().map(|entry| entry.path.len()).sum();
-        let wrong = self.0.iter().filter(|entry| !entry.reaches(entry.shape.depth)).count();
+        let wrong = self.0.iter().filter(|entry| entry.path.len() <= entry.shape.depth).count();
         (right as f64 + 3.0) / ((right + wrong) as f64 + 5.0)
     }
 

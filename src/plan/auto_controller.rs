@@ -147,7 +147,7 @@ impl AutoController {
     fn tell_ease(&mut self) {
         let share = self.ease.share();
         for arm in &mut self.models {
-            arm.expect(share);
+            arm.share = share;
         }
     }
 
@@ -212,7 +212,7 @@ impl AutoController {
         let may = |&at: &usize| {
             let arm = &self.models[at];
             let others = self.rate_without(at);
-            arm.may_be_tried()
+            (!arm.tried || arm.since >= arm.wait)
                 && rate(at) <= others
                 && arm.regret(TRIAL, others, self.position) <= most
         };
@@ -232,7 +232,7 @@ impl Controller for AutoController {
     /// The budget of the draft from the context: nothing while it pauses.
     fn budget(&mut self, overrides: &TreeOverrides) -> Budget {
         let budget = self.context.tree.budget(overrides);
-        if (self.context.is_paused() || self.is_plain_due()) && !overrides.gamma.is_fixed() {
+        if (self.context.paused > 0 || self.is_plain_due()) && !overrides.gamma.is_fixed() {
             return Budget::new(Shape { gamma: 1, ..budget.shape }, 0);
         }
         budget

@@ -1,4 +1,4 @@
-//! The first choice: made from the machine's description, then corrected by a measurement. It must
+//! The first choice: made from the machine's description, corrected by what was measured. It must
 //! never measure.
 
 use super::reason::{Basis, Reason};
@@ -19,24 +19,15 @@ pub struct Plan {
     pub reasons: Vec<Reason>,
 }
 
-/// The first choice, from what is known without running anything. It is a pure function: the same
-/// inputs give the same plan.
-pub fn choose(inputs: &CostInputs, space: &SearchSpace) -> Plan {
-    plan(Costs::guess(inputs), space, Basis::Estimated)
-}
-
-/// The choice corrected by a short measurement.
-pub fn correct(plan_before: Plan, found: &Measured, space: &SearchSpace) -> Plan {
-    let costs = plan_before.costs.measured(found);
-    let basis = match (found.verify.is_empty(), found.level.is_some()) {
+/// The first choice, from what is known without running anything and, where there are some, from
+/// measured times. It is a pure function: the same inputs give the same plan.
+pub fn choose(inputs: &CostInputs, measured: &Measured, space: &SearchSpace) -> Plan {
+    let costs = Costs::guess(inputs).measured(measured);
+    let basis = match (measured.verify.is_empty(), measured.level.is_some()) {
         (false, _) => Basis::Measured,
         (true, true) => Basis::DraftMeasured,
         (true, false) => Basis::Estimated,
     };
-    plan(costs, space, basis)
-}
-
-fn plan(costs: Costs, space: &SearchSpace, basis: Basis) -> Plan {
     let (budget, expected) = space.best(&costs, prior::omega);
     let reasons = reasons::explain(&budget, space, &costs, prior::omega, basis);
     Plan { budget, costs, expected, reasons }

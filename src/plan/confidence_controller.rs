@@ -18,7 +18,7 @@ const NEAR: f64 = 0.1;
 /// The largest tree to choose from, and recent results for display.
 #[derive(Clone, Debug)]
 pub(super) struct ConfidenceController {
-    times: VerifyTimes,
+    pub(super) times: VerifyTimes,
     overrides: TreeOverrides,
     /// Running means of tokens and nodes per round, x̄ += NEAR · (x − x̄).
     tokens: f64,
@@ -30,10 +30,6 @@ impl ConfidenceController {
     /// Starts from the times of a plan.
     pub(super) fn new(plan: &Plan, overrides: TreeOverrides) -> Self {
         Self { times: plan.costs.verify, overrides, tokens: 1.0, nodes: 1.0, rounds: 0 }
-    }
-
-    pub(super) fn times(&self) -> &VerifyTimes {
-        &self.times
     }
 }
 

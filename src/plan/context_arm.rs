@@ -30,14 +30,14 @@ pub(super) struct ContextArm {
     /// T_D of these rounds.
     draft_ms: f64,
     /// For how many more rounds it pauses, and how many the next pause has.
-    paused: u64,
+    pub(super) paused: u64,
     next_pause: u64,
 }
 
 impl ContextArm {
     pub(super) fn new(plan: &Plan, overrides: TreeOverrides) -> Self {
         let tree = ConfidenceController::new(plan, overrides);
-        let ms = 1.0 / tree.times().plain_rate();
+        let ms = 1.0 / tree.times.plain_rate();
         Self {
             tree,
             pace: Pace::new(Mean { tokens: 1.0, ms }),
@@ -50,11 +50,7 @@ impl ContextArm {
 
     /// T_V.
     pub(super) fn times(&self) -> &VerifyTimes {
-        self.tree.times()
-    }
-
-    pub(super) fn is_paused(&self) -> bool {
-        self.paused > 0
+        &self.tree.times
     }
 
     /// Its expected tokens per millisecond.

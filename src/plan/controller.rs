@@ -4,11 +4,19 @@
 
 use std::fmt::Debug;
 
+use super::auto_controller::AutoController;
+use super::choose::Plan;
+use super::confidence_controller::ConfidenceController;
+use super::duo_controller::DuoController;
 use super::learned::Learned;
-use super::overrides::TreeOverrides;
+use super::model_arm::ModelArm;
+use super::overrides::{Prefer, TreeOverrides};
 use super::reason::Reason;
+use super::search_space::SearchSpace;
+use super::strategy::{Sizing, Strategy};
+use super::tree_controller::TreeController;
 use super::verify_times::VerifyTimes;
-use crate::speculate::{Budget, DrafterId, Tree};
+use crate::speculate::{Budget, DrafterId, Method, Tree};
 
 /// One round, from which a controller learns.
 #[derive(Clone, Copy, Debug)]
@@ -97,4 +105,56 @@ pub trait Controller: Debug + Send {
 
     /// Continues from what an earlier start has learned.
     fn recall(&mut self, _learned: &Learned) {}
+}
+
+impl Strategy {
+    /// The strategy's controller. It starts from `plan`, in the space for which that was made;
+    /// `auto` also chooses from `models`.
+    pub fn controller(
+        &self,
+        plan: &Plan,
+        space: SearchSpace,
+        models: Vec<ModelArm>,
+    ) -> Box<dyn Controller> {
+        let overrides = space.overrides;
+        match (self.draft, self.sizing, self.method) {
+            (DrafterId::Auto, ..) => {
+                let show = space.prefer == Prefer::Show;
+                Box::new(AutoController::new(plan, overrides, models, show))
+            }
+            (_, Sizing::After, _) => Box::new(ConfidenceController::new(plan, overrides)),
+            (.., Method::Sequences { .. }) => Box::new(DuoController::new(plan, overrides)),
+            (.., Method::Tree | Method::Search) => Box::new(TreeController::new(plan, space)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{CostInputs, GammaReason, Measured, Reason, Setting, TreeOverrides, choose};
+
+    #[test]
+    fn fixed_values_are_used_at_once_and_given_as_reasons() {
+        let inputs = CostInputs::for_tests();
+        let overrides = TreeOverrides::default();
+        let space =
+            SearchSpace { overrides, blocks: Some((0, 0)), prefer: Prefer::Speed, always: false };
+        let plan = choose(&inputs, &Measured::default(), &space);
+        for name in ["pld", "duo", "context", "auto"] {
+            let strategy = Strategy::named(name).unwrap();
+            let mut controller = strategy.controller(&plan, space, Vec::new());
+            let before = controller.current();
+            let fixed = TreeOverrides { gamma: Setting::Fixed(5), ..overrides };
+            assert_eq!(controller.budget(&fixed).shape.gamma, 5, "{name}");
+            assert_ne!(controller.current(), before, "{name}");
+            let reasons = controller.reasons();
+            let is_fixed = reasons.iter().any(|reason| match reason {
+                Reason::Gamma(5, why) => *why == GammaReason::Fixed,
+                Reason::DuoGamma { gamma: 5, fixed, .. } => *fixed,
+                _ => false,
+            });
+            assert!(is_fixed, "{name}: {reasons:?}");
+        }
+    }
 }

@@ -21,7 +21,7 @@ const BETA: f64 = 0.3;
 const NEAR: f64 = 0.15;
 
 /// The values of γ at which T_V is estimated; between them it is interpolated.
-pub const PROBED_GAMMAS: [usize; 6] = [1, 4, 8, 16, 32, 64];
+pub(super) const PROBED_GAMMAS: [usize; 6] = [1, 4, 8, 16, 32, 64];
 
 /// Milliseconds of one draft pass at the corners of the range of choices; bilinear between them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ pub struct Costs {
     /// T_V.
     pub(super) verify: VerifyTimes,
     /// `None` if there is no draft.
-    level: Option<LevelCost>,
+    pub(super) level: Option<LevelCost>,
     /// Whether `level` is based on any measurement.
     measured_draft: bool,
     /// T_D of a round without a tree: keeping the draft's cache up to date with the text.
@@ -82,7 +82,7 @@ impl Costs {
             (gamma, pass_ms(&inputs.verifier, gamma, weights, target.bytes as f64, products))
         });
         let level = inputs.draft.map(|(draft, throughput)| {
-            let blocks = [if draft.elastic { 1 } else { draft.blocks }, draft.blocks];
+            let blocks: [usize; 2] = draft.range().into();
             let widths = [WIDTH.least, WIDTH.most];
             let ms = blocks.map(|m| {
                 let weights = (draft.fixed + m as u64 * draft.block) as f64;
@@ -104,11 +104,6 @@ impl Costs {
             self.measured_draft = true;
         }
         self
-    }
-
-    /// Whether there is anything to draft with.
-    pub fn can_draft(&self) -> bool {
-        self.level.is_some()
     }
 
     /// T_V.

@@ -81,6 +81,17 @@ impl DraftSize {
     /// A draft without a model.
     pub const NOTHING: Self =
         Self { fixed: 0, lookup: 0, block: 0, bytes_per_weight: 0.0, blocks: 0, elastic: false };
+
+    /// The fewest and the most blocks with which it can run.
+    pub fn range(&self) -> (usize, usize) {
+        (if self.elastic { 1 } else { self.blocks }, self.blocks)
+    }
+
+    /// Bytes of its weights with this many blocks.
+    pub fn bytes(&self, blocks: usize) -> u64 {
+        let weights = self.fixed + self.lookup + blocks as u64 * self.block;
+        (weights as f64 * self.bytes_per_weight) as u64
+    }
 }
 
 /// Everything the first choice depends on.

@@ -1,52 +1,34 @@
 //! Tables of what is chosen on many machines. A change that only rearranges the plan leaves them
 //! as they are.
 
+use super::tests::{GIB, MIB, adapter, cpu, placed_draft, space};
 use super::*;
-use crate::hardware::{Adapter, AdapterKind, Cpu, GpuFinding, Machine, Memory, Vram};
+use crate::hardware::{Adapter, AdapterKind, Machine, Memory, Vram};
 use crate::speculate::{Budget, Shape};
-
-const GIB: u64 = 1 << 30;
-const MIB: u64 = 1 << 20;
-
-fn cpu(cores: usize, features: &[&'static str]) -> Cpu {
-    Cpu {
-        name: "test".into(),
-        physical: cores,
-        logical: cores * 2,
-        performance: None,
-        features: features.to_vec(),
-    }
-}
-
-fn adapter(number: usize, kind: AdapterKind, free: Option<u64>) -> Adapter {
-    Adapter {
-        number,
-        name: format!("{kind:?}"),
-        kind,
-        interface: "Vulkan".into(),
-        driver: "1".into(),
-        memory: free.map(|free| Vram { total: 2 * free, used: free }),
-    }
-}
 
 /// Machines by what their GPUs are.
 fn machines() -> Vec<(&'static str, Machine)> {
     let with = |adapters: Vec<Adapter>| Machine {
         cpu: cpu(8, &["AVX2"]),
         memory: Memory { total: 32 * GIB, free: 24 * GIB },
-        gpu: GpuFinding::Absent { reason: "none".into() },
+        gpu: Err("none".into()),
         adapters,
     };
     use AdapterKind::{Discrete, Integrated, Software};
+    let adapter = |kind: AdapterKind, free: Option<u64>| {
+        let memory = free.map(|free| Vram { total: 2 * free, used: free });
+        adapter(&format!("{kind:?}"), kind, memory)
+    };
+    let second = Adapter { number: 1, ..adapter(Discrete, Some(6 * GIB)) };
     vec![
         ("no GPU", with(Vec::new())),
-        ("software", with(vec![adapter(0, Software, None)])),
-        ("integrated", with(vec![adapter(0, Integrated, None)])),
-        ("1 GiB", with(vec![adapter(0, Discrete, Some(GIB))])),
-        ("3 GiB", with(vec![adapter(0, Discrete, Some(3 * GIB))])),
-        ("8 GiB", with(vec![adapter(0, Discrete, Some(8 * GIB))])),
-        ("both", with(vec![adapter(0, Integrated, None), adapter(1, Discrete, Some(6 * GIB))])),
-        ("unknown", with(vec![adapter(0, Discrete, None)])),
+        ("software", with(vec![adapter(Software, None)])),
+        ("integrated", with(vec![adapter(Integrated, None)])),
+        ("1 GiB", with(vec![adapter(Discrete, Some(GIB))])),
+        ("3 GiB", with(vec![adapter(Discrete, Some(3 * GIB))])),
+        ("8 GiB", with(vec![adapter(Discrete, Some(8 * GIB))])),
+        ("both", with(vec![adapter(Integrated, None), second])),
+        ("unknown", with(vec![adapter(Discrete, None)])),
     ]
 }
 
@@ -93,17 +75,11 @@ fn the_first_tree() {
                 for (place, drafter) in [("CPU", cpu), ("GPU", Throughput::of_gpu(None))] {
                     let inputs = CostInputs { verifier: cpu, target, draft: Some((size, drafter)) };
                     let chosen = [Prefer::Speed, Prefer::Show].map(|prefer| {
-                        let fewest = if size.elastic { 1 } else { size.blocks };
-                        let space = SearchSpace {
-                            overrides: TreeOverrides::default(),
-                            blocks: Some((fewest, size.blocks)),
-                            prefer,
-                            always: false,
-                        };
-                        let guess = choose(&inputs, &space);
+                        let space = space(&size, prefer);
+                        let guess = choose(&inputs, &Measured::default(), &space);
                         let steep = [1, 4, 16, 32].map(|g| (g, 40.0 + 3.0 * g as f64)).to_vec();
                         let steep = Measured { verify: steep, level: None };
-                        let corrected = correct(guess.clone(), &steep, &space);
+                        let corrected = choose(&inputs, &steep, &space);
                         format!("{} | {}", shape(&guess.budget), shape(&corrected.budget))
                     });
                     let simd = features.last().unwrap_or(&"no SIMD");
@@ -113,6 +89,12 @@ fn the_first_tree() {
         }
     }
     insta::assert_snapshot!(rows.join("\n"));
+}
+
+/// The device of a placement and how many blocks go there.
+fn device(placed: &Placement) -> String {
+    let device = placed.gpu.map_or("Cpu".to_owned(), |number| format!("Gpu({number})"));
+    format!("{device} {}", placed.blocks)
 }
 
 #[test]
@@ -127,10 +109,9 @@ fn the_device_of_a_draft() {
         ] {
             for vram in [None, Some(500 * MIB), Some(12 * GIB)] {
                 let placed = PAIRS.map(|(_, _, size)| {
-                    let size = GpuDraftSize { draft: size, cache: 8 * MIB };
-                    let placed = place(choice, &machine, vram, size);
-                    let refused = if placed.refused { "!" } else { "" };
-                    format!("{:?} {}{refused}", placed.device, placed.blocks)
+                    let placed = placed_draft(choice, &machine, vram, size, 8 * MIB);
+                    let refused = if placed.refused().is_some() { "!" } else { "" };
+                    format!("{}{refused}", device(&placed))
                 });
                 rows.push(format!("{name}, {choice:?}, {vram:?}: {}", placed.join(", ")));
             }
@@ -152,11 +133,9 @@ fn the_target_s_blocks_on_a_gpu() {
                     Setting::Fixed(LAYERS.most),
                 ];
                 let layers = settings.map(|setting| {
-                    let size =
-                        LayerSize { layers: 32, layer: 160 * MIB, head: 150 * MIB, draft, small };
-                    let chosen = (DeviceChoice::Auto, vram);
-                    let placed = place_layers(setting, chosen, &machine, size);
-                    format!("{:?} {}", placed.device, placed.layers)
+                    let size = LayerSize { layers: 32, layer: 160 * MIB, head: 150 * MIB };
+                    let room = gpu_room(DeviceChoice::Auto, &machine, vram);
+                    device(&place_layers(setting, room, size, DraftBytes { draft, small }))
                 });
                 let sizes = format!("{} + {}", draft / MIB, small / MIB);
                 rows.push(format!("{name}, {vram:?}, {sizes}: {}", layers.join(", ")));
@@ -174,12 +153,12 @@ fn placing(room: u64) -> PlacementInputs {
         on_cpu: DraftSize { bytes_per_weight: 0.625, ..size },
         on_gpu: size,
         bytes: bytes * MIB,
-        blocks: (if size.elastic { 1 } else { size.blocks }, size.blocks),
+        blocks: size.range(),
     };
     PlacementInputs {
         target: PAIRS[0].1,
         block_weights: 202_000_000,
-        layers: LayerSize { layers: 32, layer: 160 * MIB, head: 160 * MIB, draft: 0, small: 0 },
+        layers: LayerSize { layers: 32, layer: 160 * MIB, head: 160 * MIB },
         room,
         drafts: vec![
             choice(DrafterId::Head, Some(0), PAIRS[0].2, 1400),
@@ -228,20 +207,20 @@ fn the_placement_by_measured_times() {
             for room in [0, 250, 500, 1500, 3000, 5100, 5400, 6000, 12_000] {
                 let inputs = placing(room * MIB);
                 let times = times(faster, steep);
-                let all = inputs.forecasts(&times);
+                let all = inputs.forecasts(&times, None);
                 let best = best_placement(&all).unwrap();
                 let tree = shape(&best.budget);
                 let rate = format!("{:.2} tokens/s", best.rate);
                 let found = format!("{} rows, {}: {tree}, {rate}", all.len(), name(best));
                 let moves = [0, 10, 32].map(|layers| {
-                    let here = inputs.forecasts_beside(&times, layers);
+                    let here = inputs.forecasts(&times, Some(layers));
                     let kept = best_placement(&here).unwrap();
                     let stays = if is_worth_moving_for(best, kept) { "moves" } else { "stays" };
                     format!("{layers}: {} {stays}", name(kept))
                 });
                 let quarters: Vec<usize> =
                     inputs.by_layers(&times).iter().map(|row| row.layers).collect();
-                let prompts = inputs.prefill(&times, (128, 512)).unwrap();
+                let prompts = inputs.prefill(&times, 128, 512).unwrap();
                 rows.push(format!(
                     "{faster} times, {steep} steep, {room} MiB: {found}; {}; {quarters:?}; {}",
                     moves.join("; "),
@@ -260,7 +239,7 @@ fn the_threads_of_a_draft() {
         for cores in [1, 2, 4, 6, 8, 12, 16, 32, 64] {
             let cpu = cpu(cores, &["AVX2"]);
             let split = [None, Some(1), Some(3)]
-                .map(|held| split_threads(&cpu, cores, held, target, size).draft.to_string());
+                .map(|held| split_threads(&cpu, cores, held, target, size).0.to_string());
             rows.push(format!("{pair}, {cores}: {}", split.join(", ")));
         }
     }

@@ -145,9 +145,8 @@ mod tests {
     use super::*;
     use crate::plan::{
         CostInputs, DraftSize, LevelCost, Measured, Prefer, SearchSpace, Setting, TargetSize,
-        Throughput,
+        Throughput, choose,
     };
-    use crate::plan::{choose, correct};
     use crate::speculate::Tree;
 
     /// A target with 10 ms per pass, a tenth more for each node, and a draft with `step` ms per
@@ -170,7 +169,7 @@ mod tests {
         let verify = [1, 4, 8, 16, 32, 64].map(|g| (g, 9.9 + 0.1 * g as f64)).to_vec();
         let level = LevelCost { blocks: [0, 0], widths: [1, 10], ms: [[step; 2]; 2] };
         let found = Measured { verify, level: Some(level) };
-        correct(choose(&inputs, &space), &found, &space)
+        choose(&inputs, &found, &space)
     }
 
     fn chain(tokens: usize) -> Tree {

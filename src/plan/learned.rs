@@ -39,7 +39,7 @@ pub(super) struct LearnedRound {
     /// Its time.
     plain_rounds: f64,
     /// How many rounds were observed, as far as more rounds carry more weight.
-    seen: f64,
+    pub(super) seen: f64,
 }
 
 impl LearnedRound {
@@ -53,11 +53,6 @@ impl LearnedRound {
     pub(super) fn at(self, plain_ms: f64) -> Pace {
         let ms = self.plain_rounds * plain_ms;
         Pace::recalled(Mean { tokens: self.tokens, ms }, self.seen)
-    }
-
-    /// Whether there was such a round.
-    pub(super) fn is_seen(self) -> bool {
-        self.seen > 0.0
     }
 }
 

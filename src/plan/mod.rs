@@ -13,8 +13,8 @@
 //! - **Width and depth.** Every level of depth costs another draft pass; width costs rows in each
 //!   pass.
 //!
-//! [`choose`] does this from the machine's description, [`correct`] repeats it with times measured
-//! during loading, and a [`Controller`] repeats it with the rounds as they come.
+//! [`choose`] does this from the machine's description and from times measured during loading, and
+//! a [`Controller`] repeats it with the rounds as they come.
 
 mod acceptance_history;
 mod auto_controller;
@@ -24,14 +24,11 @@ mod choose;
 mod confidence_controller;
 mod context_arm;
 mod controller;
-mod controllers;
 mod cost;
 mod cost_inputs;
 #[cfg(test)]
 mod decisions_tests;
 mod duo_controller;
-mod heads;
-mod layers;
 mod learned;
 mod model_arm;
 mod overrides;
@@ -39,7 +36,6 @@ mod pace;
 mod place;
 mod placement_reasons;
 mod placements;
-mod prefill;
 mod prior;
 mod reason;
 mod reasons;
@@ -52,12 +48,10 @@ mod tree_controller;
 mod verify_times;
 
 pub use crate::speculate::DrafterId;
-pub use choose::{Plan, choose, correct};
+pub use choose::{Plan, choose};
 pub use controller::{ArmPlan, Controller, RoundObservation};
-pub use cost::{Costs, LevelCost, Measured, PROBED_GAMMAS};
+pub use cost::{Costs, LevelCost, Measured};
 pub use cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};
-pub use heads::{HeadForecast, best_head};
-pub use layers::{LAYERS, LayerPlacement, LayerSize, place_layers};
 pub use learned::Learned;
 use learned::LearnedArm;
 pub use model_arm::ModelArm;
@@ -65,19 +59,16 @@ pub use overrides::{
     ANSWER, BLOCKS, DEPTH, DeviceChoice, GAMMA, Limits, PACE, Prefer, Setting, TreeOverrides, WIDTH,
 };
 pub use place::{
-    BUFFER_BYTES, DraftDevice, GpuDraftSize, GpuRoom, Placement, best_adapter, gpu_room,
-    no_hardware, place, refused_device,
+    BUFFER_BYTES, DraftBytes, GpuRoom, HeadForecast, LAYERS, LayerSize, Placement, best_adapter,
+    best_head, gpu_room, no_hardware, place_draft, place_layers, stream_layers,
 };
-pub use placement_reasons::{
-    beats_offload, beside_target, offload_ms, placement_reasons, token_ms,
-};
+pub use placement_reasons::placement_reasons;
 pub use placements::{
-    BlockTime, BlocksOnGpu, Candidate, DeviceTimes, DraftChoice, PlacementForecast,
-    PlacementInputs, PlacementTimes, best_placement, is_worth_moving_for,
+    BlockTime, Candidate, DeviceTimes, DraftChoice, PlacementForecast, PlacementInputs,
+    PlacementTimes, PrefillForecast, best_placement, is_worth_moving_for,
 };
-pub use prefill::PrefillForecast;
 pub use reason::{Basis, BlocksReason, GammaReason, GpuMemory, Obstacle, OverlapEffect, Reason};
 pub use search_space::{SearchSpace, rate};
 pub use strategy::{STRATEGIES, Schedule, Sizing, Strategy};
-pub use thread_split::{ThreadSplit, split_threads, split_threads_with_gpu};
+pub use thread_split::split_threads;
 pub use verify_times::VerifyTimes;

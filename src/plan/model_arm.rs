@@ -30,7 +30,7 @@ pub struct ModelArm {
     pub(super) tree: TreeController,
     pace: Pace,
     /// The fraction of its average acceptance that is expected in this text.
-    share: f64,
+    pub(super) share: f64,
     /// T_D of a round in which there was little to read.
     draft_ms: f64,
     /// Milliseconds for each token that it has missed.
@@ -43,10 +43,10 @@ pub struct ModelArm {
     joined: bool,
     rounds: f64,
     /// How many rounds ago it last drafted, and how many must pass before a trial.
-    since: u64,
-    wait: u64,
+    pub(super) since: u64,
+    pub(super) wait: u64,
     /// Whether it has ever drafted.
-    tried: bool,
+    pub(super) tried: bool,
 }
 
 impl ModelArm {
@@ -87,11 +87,6 @@ impl ModelArm {
         self.pace.slow_down(factor);
         self.draft_ms *= factor;
         self.read_ms *= factor;
-    }
-
-    /// Sets the fraction of its average acceptance that is expected.
-    pub(super) fn expect(&mut self, share: f64) {
-        self.share = share;
     }
 
     /// The average number of accepted tokens per round, once it is known.
@@ -155,11 +150,6 @@ impl ModelArm {
         regret.max(0.0)
     }
 
-    /// Whether it was never tried, or has waited long enough.
-    pub(super) fn may_be_tried(&self) -> bool {
-        !self.tried || self.since >= self.wait
-    }
-
     /// Ends a trial.
     pub(super) fn judged(&mut self, won: bool) {
         self.wait = if won { FIRST_WAIT } else { (2 * self.wait).min(LONGEST_WAIT) };
@@ -172,7 +162,7 @@ impl ModelArm {
     }
 
     pub(super) fn recall(&mut self, learned: &LearnedArm, plain_ms: f64) {
-        if learned.round.is_seen() {
+        if learned.round.seen > 0.0 {
             self.pace = learned.round.at(plain_ms);
             self.read_ms = learned.read * plain_ms;
             self.tried = true;

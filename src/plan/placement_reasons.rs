@@ -10,26 +10,15 @@ pub fn offload_ms(bytes: u64, transfer: f64) -> f64 {
     bytes as f64 / transfer.max(f64::MIN_POSITIVE) * 1e3
 }
 
-/// Whether verifying trees on the CPU beats streaming the target: T_V(γ) < Ω·T_offload.
-pub fn beats_offload(verify_ms: f64, omega: f64, offload_ms: f64) -> bool {
-    verify_ms < omega * offload_ms
-}
-
-/// The time per token in a round: (T_D + T_V) / Ω, ms, where T_D includes all of a round's
-/// drafting.
-pub fn token_ms(draft_ms: f64, verify_ms: f64, omega: f64) -> f64 {
-    (draft_ms + verify_ms) / omega
-}
-
 /// Tokens per pass and the time of a pass, ms, of a draft that works at the same time as the
 /// target: γ tokens in sequence are verified while the next γ are drafted. Each is right with
 /// probability `a`; if one is wrong, the next pass verifies only the root.
-pub fn beside_target(gamma: usize, a: f64, verify_ms: f64, step_ms: f64) -> (f64, f64) {
+pub fn beside_target(gamma: usize, a: f64, verify_ms: f64, token_ms: f64) -> (f64, f64) {
     let tail = a.powi(gamma as i32);
     // A pass has drafted tokens to verify if the previous pass ended as drafted.
     let with = a / (1.0 + a - tail * a);
     let won: f64 = (1..=gamma as i32).map(|i| a.powi(i)).sum();
-    (1.0 + with * won, verify_ms.max(gamma as f64 * step_ms))
+    (1.0 + with * won, verify_ms.max(gamma as f64 * token_ms))
 }
 
 /// Why `best` of `rows` is chosen; `gpu` is the device's name.
@@ -64,13 +53,14 @@ pub fn placement_reasons(
         gpu: gpu(),
         offload_ms: offload,
         transfer: times.transfer,
+        // (T_D + T_V) / Ω, where T_D includes all of a round's drafting.
         token_ms: if best.beside {
             1e3 / best.rate
         } else {
-            token_ms(best.draft_ms, best.verify_ms, best.omega)
+            (best.draft_ms + best.verify_ms) / best.omega
         },
         verify_ms: best.verify_ms,
-        beats: beats_offload(best.verify_ms, best.omega, offload),
+        beats: best.verify_ms < best.omega * offload,
     });
     reasons
 }

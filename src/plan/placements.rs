@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::DrafterId;
 use super::cost::{LevelCost, Measured, pass_ms};
 use super::cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};
-use super::layers::LayerSize;
 use super::overrides::{Prefer, TreeOverrides, WIDTH};
+use super::place::LayerSize;
 use super::placement_reasons::{beside_target, offload_ms};
 use super::search_space::SearchSpace;
 use super::{Costs, prior};
@@ -83,6 +83,19 @@ pub struct DraftChoice {
     pub blocks: (usize, usize),
 }
 
+/// What to expect of reading a prompt on both devices.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PrefillForecast {
+    /// Tokens per second on the CPU.
+    pub cpu: f64,
+    /// Tokens per second through the GPU, in slices.
+    pub gpu: f64,
+    /// How many rows a slice has.
+    pub slice: usize,
+    /// Whether the shortest part that would go to the GPU is read faster there.
+    pub pays: bool,
+}
+
 /// What is to be placed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacementInputs {
@@ -90,7 +103,7 @@ pub struct PlacementInputs {
     pub target: TargetSize,
     /// How many of these weights belong to one block.
     pub block_weights: u64,
-    /// Bytes of the target's parts on the GPU; `draft` and `small` are not used.
+    /// Bytes of the target's parts on the GPU.
     pub layers: LayerSize,
     /// How many bytes may be used on the GPU.
     pub room: u64,
@@ -187,15 +200,10 @@ impl PlacementForecast {
 }
 
 impl PlacementInputs {
-    /// Every placement that fits; the first has everything on the CPU and no draft.
-    pub fn forecasts(&self, times: &DeviceTimes) -> Vec<PlacementForecast> {
-        self.costs_of(self.candidates(None), times)
-    }
-
-    /// Every placement of the drafts that fits while the target stays where it is, with `layers` of
-    /// its blocks on the GPU. The first has no draft.
-    pub fn forecasts_beside(&self, times: &DeviceTimes, layers: usize) -> Vec<PlacementForecast> {
-        self.costs_of(self.candidates(Some(layers)), times)
+    /// Every placement that fits, the target alone first. The target may be on the CPU or, as far
+    /// as it fits, on the GPU; it stays where it is if it has `fixed` blocks on the GPU.
+    pub fn forecasts(&self, times: &DeviceTimes, fixed: Option<usize>) -> Vec<PlacementForecast> {
+        self.costs_of(self.candidates(fixed), times)
     }
 
     /// The target alone with more and more of the blocks that fit on the GPU, by quarters.
@@ -207,12 +215,38 @@ impl PlacementInputs {
         self.costs_of(counts.into_iter().map(Candidate::plain).collect(), times)
     }
 
+    /// The forecast for prompts in slices of `slice` rows; `least` is the smallest number of rows
+    /// that goes to the GPU. Weights, keys and values are sent over the bus while the previous
+    /// block is computed.
+    pub fn prefill(
+        &self,
+        times: &DeviceTimes,
+        least: usize,
+        slice: usize,
+    ) -> Option<PrefillForecast> {
+        let cpu = times.cpu.last()?;
+        let gpu = times.gpu.last()?;
+        // Beyond the largest measured γ, every row costs as much as the rows before.
+        let block = |at: &BlockTime, rows: usize| at.block_ms * rows as f64 / at.gamma as f64;
+        let pass = |streamed: usize, rows: usize| {
+            let target = BlocksOnGpu { held: 0, streamed };
+            self.blocks_ms(times, target, block(cpu, rows), block(gpu, rows))
+        };
+        let of = self.layers.layers;
+        let rate = |ms: f64| slice as f64 * 1e3 / ms.max(f64::MIN_POSITIVE);
+        Some(PrefillForecast {
+            cpu: rate(pass(0, slice)),
+            gpu: rate(pass(of, slice)),
+            slice,
+            pays: pass(of, least) * WORTH < pass(0, least),
+        })
+    }
+
     fn costs_of(&self, all: Vec<Candidate<'_>>, times: &DeviceTimes) -> Vec<PlacementForecast> {
         let times = PlacementTimes::Measured(times);
         all.into_iter().map(|candidate| self.cost(times, candidate)).collect()
     }
 
-    /// Every placement that fits. The target may move unless it has `fixed` blocks on the GPU.
     fn candidates(&self, fixed: Option<usize>) -> Vec<Candidate<'_>> {
         let on_cpu = self.drafts.iter().map(|draft| Candidate::drafted_by(draft, false));
         let on_gpu = self.drafts.iter().map(|draft| Candidate::drafted_by(draft, true));
@@ -230,18 +264,16 @@ impl PlacementInputs {
                 found.push(Candidate { target, ..drafting });
             }
         }
-        let apart = found.iter().filter(|candidate| self.may_overlap(candidate));
-        let beside: Vec<_> = apart.map(|&one| Candidate { beside: true, ..one }).collect();
+        // A small model on one device can draft while the whole target works on the other.
+        let of = self.layers.layers;
+        let apart = |it: &&Candidate<'_>| {
+            let is_small = it.draft.is_some_and(|draft| draft.kind == DrafterId::SmallModel);
+            is_small && it.target.held == if it.draft_on_gpu { 0 } else { of }
+        };
+        let beside: Vec<_> =
+            found.iter().filter(apart).map(|&one| Candidate { beside: true, ..one }).collect();
         found.extend(beside);
         found
-    }
-
-    /// Whether draft and target could work at the same time: a small model on one device, the whole
-    /// target on the other.
-    fn may_overlap(&self, candidate: &Candidate<'_>) -> bool {
-        let apart = if candidate.draft_on_gpu { 0 } else { self.layers.layers };
-        let is_small = candidate.draft.is_some_and(|draft| draft.kind == DrafterId::SmallModel);
-        is_small && candidate.target.held == apart
     }
 
     /// How many blocks of the target fit next to this many bytes.
@@ -334,88 +366,53 @@ impl PlacementInputs {
     /// What to expect of a candidate, with the budget that is best for it.
     pub fn cost(&self, times: PlacementTimes<'_>, candidate: Candidate<'_>) -> PlacementForecast {
         let costs = self.times_of(times, candidate);
-        let round = match candidate.draft {
-            None => PlannedRound::plain(&costs),
-            Some(draft) if candidate.beside => PlannedRound::beside(&costs, draft),
-            Some(draft) => {
-                let space = SearchSpace {
-                    overrides: self.overrides,
-                    blocks: Some(draft.blocks),
-                    prefer: Prefer::Speed,
-                    always: true,
-                };
-                PlannedRound::alternating(&costs, &space)
-            }
+        // T_V, T_D and the time of a round in which they give Ω tokens.
+        let forecast =
+            |budget: Budget, verify_ms: f64, draft_ms: f64, omega: f64, round_ms: f64| {
+                PlacementForecast {
+                    draft: candidate.draft.map_or(DrafterId::None, |draft| draft.kind),
+                    head: candidate.draft.and_then(|draft| draft.head),
+                    draft_on_gpu: candidate.draft_on_gpu,
+                    layers: candidate.target.held,
+                    of: self.layers.layers,
+                    beside: candidate.beside,
+                    budget,
+                    verify_ms,
+                    draft_ms,
+                    omega,
+                    rate: omega * 1e3 / round_ms.max(f64::MIN_POSITIVE),
+                }
+            };
+        let Some(draft) = candidate.draft else {
+            let budget = Budget::new(Shape { gamma: 1, width: 1, depth: 0 }, 0);
+            let verify_ms = costs.verify_ms(1);
+            return forecast(budget, verify_ms, 0.0, 1.0, verify_ms);
         };
-        PlacementForecast {
-            draft: candidate.draft.map_or(DrafterId::None, |draft| draft.kind),
-            head: candidate.draft.and_then(|draft| draft.head),
-            draft_on_gpu: candidate.draft_on_gpu,
-            layers: candidate.target.held,
-            of: self.layers.layers,
-            beside: candidate.beside,
-            budget: round.budget,
-            verify_ms: round.verify_ms,
-            draft_ms: round.draft_ms,
-            omega: round.omega,
-            rate: round.rate(),
+        if !candidate.beside {
+            let overrides = self.overrides;
+            let blocks = Some(draft.blocks);
+            let space = SearchSpace { overrides, blocks, prefer: Prefer::Speed, always: true };
+            let (budget, _) = space.best(&costs, prior::omega);
+            let Budget { shape, blocks, .. } = budget;
+            let draft_ms = costs.draft_ms(&shape, blocks);
+            let round_ms = costs.round_ms(&shape, blocks);
+            let verify_ms = costs.verify_ms(shape.gamma);
+            return forecast(budget, verify_ms, draft_ms, prior::omega(&budget), round_ms);
         }
-    }
-}
-
-/// What is expected of a round.
-struct PlannedRound {
-    budget: Budget,
-    omega: f64,
-    verify_ms: f64,
-    draft_ms: f64,
-    round_ms: f64,
-}
-
-impl PlannedRound {
-    /// Tokens per second.
-    fn rate(&self) -> f64 {
-        self.omega * 1e3 / self.round_ms.max(f64::MIN_POSITIVE)
-    }
-
-    /// Without a draft.
-    fn plain(costs: &Costs) -> Self {
-        let budget = Budget::new(Shape { gamma: 1, width: 1, depth: 0 }, 0);
-        let verify_ms = costs.verify_ms(1);
-        Self { budget, omega: 1.0, verify_ms, draft_ms: 0.0, round_ms: verify_ms }
-    }
-
-    /// With a tree that is drafted before the pass.
-    fn alternating(costs: &Costs, space: &SearchSpace) -> Self {
-        let (budget, _) = space.best(costs, prior::omega);
-        let Budget { shape, blocks, .. } = budget;
-        Self {
-            budget,
-            omega: prior::omega(&budget),
-            verify_ms: costs.verify_ms(shape.gamma),
-            draft_ms: costs.draft_ms(&shape, blocks),
-            round_ms: costs.round_ms(&shape, blocks),
-        }
-    }
-
-    /// With tokens that are drafted during the pass (DuoDecoding): the best of every γ.
-    fn beside(costs: &Costs, draft: &DraftChoice) -> Self {
+        // Tokens are drafted during the pass (DuoDecoding): the best of every γ.
         let blocks = draft.blocks.1;
-        let step_ms = costs.draft_ms(&Shape { gamma: 2, width: 1, depth: 0 }, blocks);
+        let token_ms = costs.draft_ms(&Shape { gamma: 2, width: 1, depth: 0 }, blocks);
         let right = prior::chain_acceptance(blocks);
         let of = |gamma: usize| {
             let verify_ms = costs.verify_ms(gamma + 1);
-            let (omega, round_ms) = beside_target(gamma, right, verify_ms, step_ms);
+            let (omega, round_ms) = beside_target(gamma, right, verify_ms, token_ms);
             let budget = Budget::new(Shape { gamma, width: 1, depth: gamma }, blocks);
-            Self { budget, omega, verify_ms, draft_ms: gamma as f64 * step_ms, round_ms }
+            forecast(budget, verify_ms, gamma as f64 * token_ms, omega, round_ms)
         };
-        let mut best = of(1);
-        for other in (2..=MOST_BESIDE).map(of) {
-            if other.rate() > best.rate() {
-                best = other;
-            }
-        }
-        best
+        let better = |best: PlacementForecast, other: PlacementForecast| {
+            if other.rate > best.rate { other } else { best }
+        };
+        (2..=MOST_BESIDE).map(of).fold(of(1), better)
     }
 }
 

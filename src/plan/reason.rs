@@ -1,11 +1,13 @@
-//! Why a choice was made, as data: `messages` has the sentences. Must never hold English.
+//! Why a choice was made, as data: `messages` has the sentences. It must never hold English.
+#![allow(missing_docs, reason = "a variant's comment says what its fields are")]
 
 use super::DrafterId;
-use super::heads::HeadForecast;
+use super::place::HeadForecast;
 use super::placements::PlacementForecast;
 use crate::speculate::Shape;
 
-/// Why something runs on the CPU, or a draft head cannot be used. Sizes are bytes.
+/// Why something runs on the CPU, or a draft head cannot be used. Sizes are bytes; `room` is what
+/// may be used on the GPU.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Obstacle {
     /// The user chose the CPU.
@@ -17,52 +19,19 @@ pub enum Obstacle {
     /// No driver lists a GPU.
     NoGpu,
     /// The only adapter is software.
-    SoftwareOnly {
-        /// Its name.
-        name: String,
-        /// Its number.
-        number: usize,
-    },
-    /// No GPU has the number that the user gave.
-    NoSuchGpu {
-        /// The number.
-        number: usize,
-        /// Numbers and names of those that exist.
-        others: Vec<(usize, String)>,
-    },
+    SoftwareOnly { name: String, number: usize },
+    /// No GPU has the number that the user gave; numbers and names of those that exist.
+    NoSuchGpu { number: usize, others: Vec<(usize, String)> },
     /// This NVIDIA GPU has no Vulkan driver.
     NoVulkan(String),
     /// The GPU failed.
     Failed,
-    /// The draft is larger than what the GPU has free.
-    DraftTooLarge {
-        /// What it needs at least.
-        needed: u64,
-        /// The GPU.
-        gpu: String,
-        /// What may be used there.
-        room: u64,
-        /// Its memory.
-        memory: GpuMemory,
-    },
-    /// Not a single block of the target fits.
-    BlockTooLarge {
-        /// What a block needs.
-        block: u64,
-        /// What the draft needs.
-        draft: u64,
-        /// The GPU.
-        gpu: String,
-        /// What may be used there.
-        room: u64,
-    },
+    /// The draft needs at least so much and is larger than what the GPU has free.
+    DraftTooLarge { needed: u64, gpu: String, room: u64, memory: GpuMemory },
+    /// Not a single block of the target fits next to what the draft needs.
+    BlockTooLarge { block: u64, draft: u64, gpu: String, room: u64 },
     /// The main memory is too small.
-    MainMemory {
-        /// What is needed.
-        needed: u64,
-        /// What is free.
-        free: u64,
-    },
+    MainMemory { needed: u64, free: u64 },
     /// All blocks of a head do not fit next to those of the target.
     NoRoomNextToTarget,
 }
@@ -71,12 +40,7 @@ pub enum Obstacle {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GpuMemory {
     /// Its driver says.
-    Known {
-        /// Free.
-        free: u64,
-        /// In all.
-        total: u64,
-    },
+    Known { free: u64, total: u64 },
     /// The user said how much there is.
     Given(u64),
     /// It shares the main memory.
@@ -91,12 +55,7 @@ pub enum GammaReason {
     /// The user fixed it.
     Fixed,
     /// No tree pays: tokens per second of the best small one, and without any.
-    NoTree {
-        /// With the tree.
-        tree: f64,
-        /// Without.
-        plain: f64,
-    },
+    NoTree { tree: f64, plain: f64 },
     /// T_V(γ) / T_V(1); more nodes would cost more than they save.
     Enough(f64),
 }
@@ -117,7 +76,7 @@ pub enum BlocksReason {
 pub enum Basis {
     /// The machine's description.
     Estimated,
-    /// A measurement while loading.
+    /// A measurement during loading.
     Measured,
     /// The same for the draft alone.
     DraftMeasured,
@@ -130,203 +89,92 @@ pub enum Basis {
 pub enum OverlapEffect {
     /// There is one thread for both.
     OneThread,
-    /// So many per cent of a round, where its tree was drafted ahead.
+    /// So many per cent of a round, if its tree was drafted ahead.
     Saves(f64),
     /// Nothing.
     Nothing,
 }
 
-/// Why a choice was made: one sentence each.
+/// Why a choice was made: one sentence each. Times are ms, `rate` and `plain` tokens per second
+/// with and without speculation; `of` is how many blocks the target has.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reason {
     /// The draft is on the CPU.
     DraftOnCpu(Obstacle),
-    /// The draft is on a GPU.
-    DraftOnGpu {
-        /// The GPU.
-        gpu: String,
-        /// Its memory.
-        memory: GpuMemory,
-        /// Blocks that fit, and blocks of the head, where not all do.
-        fit: Option<(usize, usize)>,
-    },
+    /// The draft is on a GPU; if not all of its blocks fit, how many do, and how many it has.
+    DraftOnGpu { gpu: String, memory: GpuMemory, fit: Option<(usize, usize)> },
     /// The whole target is on the CPU.
     TargetOnCpu(Obstacle),
     /// The whole target is on a GPU.
-    TargetOnGpu {
-        /// The GPU.
-        gpu: String,
-    },
-    /// The first blocks of the target are on a GPU.
-    TargetSplit {
-        /// The GPU.
-        gpu: String,
-        /// How many.
-        layers: usize,
-        /// Blocks of the target.
-        of: usize,
-        /// How many the user asked for, where that is more.
-        asked: Option<usize>,
-    },
-    /// As [`Self::TargetSplit`], since the GPU took no more than these when they were loaded.
-    TargetCut {
-        /// The GPU.
-        gpu: String,
-        /// How many.
-        layers: usize,
-        /// Blocks of the target.
-        of: usize,
-    },
+    TargetOnGpu { gpu: String },
+    /// The first `layers` blocks of the target are on a GPU, and how many the user asked for if
+    /// that is more.
+    TargetSplit { gpu: String, layers: usize, of: usize, asked: Option<usize> },
+    /// As [`Self::TargetSplit`], because the GPU took no more than these when they were loaded.
+    TargetCut { gpu: String, layers: usize, of: usize },
     /// The target's blocks are streamed to a GPU.
-    TargetStreamed {
-        /// The GPU.
-        gpu: String,
-    },
-    /// T_V of one block on both devices, and how many fit on the GPU.
-    BlockTimes {
-        /// ms on the CPU.
-        cpu_ms: f64,
-        /// ms on the GPU.
-        gpu_ms: f64,
-        /// The GPU.
-        gpu: String,
-        /// Blocks that fit without a draft.
-        fit: usize,
-        /// Blocks of the target.
-        of: usize,
-    },
-    /// What is expected of the placement taken.
+    TargetStreamed { gpu: String },
+    /// T_V of one block on both devices, and how many fit on the GPU without a draft.
+    BlockTimes { cpu_ms: f64, gpu_ms: f64, gpu: String, fit: usize, of: usize },
+    /// What is expected of the placement to use, of the best one on the CPU alone if that is
+    /// another, and by what fraction a placement on the GPU would have to be faster.
     Placed {
-        /// The placement.
         best: Box<PlacementForecast>,
-        /// The best on the CPU alone, if that is another.
         on_cpu: Option<Box<PlacementForecast>>,
-        /// The GPU.
         gpu: String,
-        /// What a placement there would have to be faster by, a share.
         worth: f64,
     },
-    /// Dovetail's comparison with streaming the target.
+    /// Dovetail's comparison with streaming the target at so many bytes per second: T_offload, the
+    /// time per token here, T_V, and whether T_V < Ω·T_offload.
     Offload {
-        /// The GPU.
         gpu: String,
-        /// T_offload, ms.
         offload_ms: f64,
-        /// Bytes per second.
         transfer: f64,
-        /// What a token takes here, ms.
         token_ms: f64,
-        /// T_V, ms.
         verify_ms: f64,
-        /// Whether T_V < Ω·T_offload.
         beats: bool,
     },
-    /// The best of several draft heads.
-    HeadChosen {
-        /// All of them.
-        heads: Vec<HeadForecast>,
-        /// The one to use.
-        taken: usize,
-        /// Whether it runs on the GPU.
-        on_gpu: bool,
-    },
+    /// The best of several draft heads, and whether it runs on the GPU.
+    HeadChosen { heads: Vec<HeadForecast>, taken: usize, on_gpu: bool },
     /// The only one of several heads that fits the target.
     OnlyHead(String),
-    /// Threads of a draft that works at the same time as its target.
-    ThreadsShared {
-        /// The draft's.
-        draft: usize,
-        /// All.
-        threads: usize,
-        /// Whether the user chose this.
-        chosen: bool,
-        /// What it brings.
-        effect: OverlapEffect,
-    },
+    /// The draft's threads, of all, when it works at the same time as its target; whether the user
+    /// chose this, and what it brings.
+    ThreadsShared { draft: usize, threads: usize, chosen: bool, effect: OverlapEffect },
     /// One of so many threads serves the GPU.
-    ThreadForGpu {
-        /// All.
-        threads: usize,
-    },
+    ThreadForGpu { threads: usize },
     /// There is no draft model.
     NoDraft,
     /// The choice of γ.
     Gamma(usize, GammaReason),
     /// The choice of M, of at most so many.
-    Blocks {
-        /// M.
-        blocks: usize,
-        /// The most.
-        most: usize,
-        /// Why.
-        why: BlocksReason,
-    },
-    /// The tree's shape.
-    Tree {
-        /// Width and depth.
-        shape: Shape,
-        /// Whether the user fixed the width and the depth.
-        fixed: (bool, bool),
-        /// T_D, ms.
-        draft_ms: f64,
-        /// T_V, ms.
-        verify_ms: f64,
-    },
-    /// A tree that loses, kept to be looked at: tokens per second.
-    KeptForShow {
-        /// With the tree.
-        tree: f64,
-        /// Without.
-        plain: f64,
-    },
-    /// What is expected of the tree.
-    Expected {
-        /// Ω.
-        tokens: f64,
-        /// Tokens per second.
-        rate: f64,
-        /// Without speculation.
-        plain: f64,
-    },
+    Blocks { blocks: usize, most: usize, why: BlocksReason },
+    /// The tree's shape, whether the user fixed its width and its depth, T_D and T_V.
+    Tree { shape: Shape, fixed: (bool, bool), draft_ms: f64, verify_ms: f64 },
+    /// A tree that loses, kept for display: tokens per second with and without it.
+    KeptForShow { tree: f64, plain: f64 },
+    /// What is expected of the tree: Ω and the rate.
+    Expected { tokens: f64, rate: f64, plain: f64 },
     /// Where the times come from.
     Basis(Basis),
-    /// What `auto` chooses from: tokens per second.
-    Sources {
-        /// Drafts from the context.
-        context: f64,
-        /// Each model.
-        models: Vec<(DrafterId, f64)>,
-        /// No draft.
-        plain: f64,
-    },
-    /// γ of DuoDecoding.
-    DuoGamma {
-        /// γ.
-        gamma: usize,
-        /// Whether the user fixed it.
-        fixed: bool,
-        /// Drafting, ms.
-        draft_ms: f64,
-        /// Verifying, ms.
-        verify_ms: f64,
-    },
-    /// k of DuoDecoding; `None` where the draft decides.
+    /// What `auto` chooses from, in tokens per second: the draft from the context, each model, no
+    /// draft.
+    Sources { context: f64, models: Vec<(DrafterId, f64)>, plain: f64 },
+    /// γ of DuoDecoding, whether the user fixed it, and the times of drafting and verifying.
+    DuoGamma { gamma: usize, fixed: bool, draft_ms: f64, verify_ms: f64 },
+    /// k of DuoDecoding; `None` if the draft decides.
     DuoSequences(Option<usize>),
-    /// The acceptance rate lately; `None` before there is one.
+    /// The recent acceptance rate; `None` before there is one.
     Acceptance(Option<f64>),
-    /// γ is what pays, by T_V of 1 and 8 nodes, ms.
-    GammaByTime {
-        /// One.
-        one_ms: f64,
-        /// Eight.
-        eight_ms: f64,
-    },
+    /// γ is what pays, by T_V of 1 and 8 nodes.
+    GammaByTime { one_ms: f64, eight_ms: f64 },
     /// Mean nodes and tokens of the last rounds; `None` before the first.
     Lately(Option<(f64, f64)>),
 }
 
 impl Reason {
-    /// Blocks of a head that a GPU has room for, with its name and the head's, where not all fit.
+    /// How many blocks of a head a GPU has room for, with its name and the head's number of blocks;
+    /// `None` if all fit.
     pub fn cut(&self) -> Option<(&str, usize, usize)> {
         match self {
             Self::DraftOnGpu { gpu, fit: Some((fit, of)), .. } => Some((gpu, *fit, *of)),

@@ -3,12 +3,13 @@ use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
 use super::acceptance_history::AcceptanceHistory;
 use super::tree_controller::TreeController;
 use super::*;
-use crate::hardware::{Adapter, AdapterKind, Cpu, Gpu, GpuFinding, Machine, Memory, Vram};
+use crate::hardware::{Adapter, AdapterKind, Cpu, Gpu, Machine, Memory, Vram};
 use crate::speculate::{Budget, Shape, Tree};
 
-const GIB: u64 = 1 << 30;
+pub(super) const GIB: u64 = 1 << 30;
+pub(super) const MIB: u64 = 1 << 20;
 
-fn cpu(cores: usize, features: &[&'static str]) -> Cpu {
+pub(super) fn cpu(cores: usize, features: &[&'static str]) -> Cpu {
     Cpu {
         name: "test".into(),
         physical: cores,
@@ -18,20 +19,21 @@ fn cpu(cores: usize, features: &[&'static str]) -> Cpu {
     }
 }
 
+pub(super) fn adapter(name: &str, kind: AdapterKind, memory: Option<Vram>) -> Adapter {
+    let interface = "Vulkan".into();
+    Adapter { number: 0, name: name.into(), kind, interface, driver: "1".into(), memory }
+}
+
 /// A machine, with an NVIDIA GPU of this size and bandwidth if there is one.
 fn machine(cpu: Cpu, gpu: Option<(u64, f64)>) -> Machine {
-    let adapters = gpu.map(|(total, _)| Adapter {
-        number: 0,
-        name: "TestForce 1".into(),
-        kind: AdapterKind::Discrete,
-        interface: "Vulkan".into(),
-        driver: "1".into(),
-        memory: Some(Vram { total, used: GIB / 4 }),
-    });
-    let adapters = adapters.into_iter().collect();
+    let card = |(total, _)| {
+        let memory = Vram { total, used: GIB / 4 };
+        adapter("TestForce 1", AdapterKind::Discrete, Some(memory))
+    };
+    let adapters = gpu.map(card).into_iter().collect();
     let gpu = match gpu {
-        None => GpuFinding::Absent { reason: "no NVIDIA GPU: the driver is not installed".into() },
-        Some((vram, bandwidth)) => GpuFinding::Found(Gpu {
+        None => Err("no NVIDIA GPU: the driver is not installed".into()),
+        Some((vram, bandwidth)) => Ok(Gpu {
             name: "TestForce 1".into(),
             driver: "1".into(),
             vram_total: vram,
@@ -55,30 +57,43 @@ const HEAD_7B: DraftSize = DraftSize {
     elastic: true,
 };
 
+/// Where a draft goes whose blocks have a KV cache of this many bytes each.
+pub(super) fn placed_draft(
+    choice: DeviceChoice,
+    machine: &Machine,
+    vram: Option<u64>,
+    size: DraftSize,
+    cache: u64,
+) -> Placement {
+    let (least, most) = size.range();
+    let requested = matches!(choice, DeviceChoice::Gpu(_));
+    let bytes = |blocks: usize| size.bytes(blocks) + blocks as u64 * cache;
+    place_draft(gpu_room(choice, machine, vram), requested, least, most, bytes)
+}
+
 fn inputs(machine: &Machine, target: TargetSize, head: DraftSize) -> (CostInputs, Placement) {
-    let size = GpuDraftSize { draft: head, cache: 0 };
-    let placed = place(DeviceChoice::Auto, machine, None, size);
+    let placed = placed_draft(DeviceChoice::Auto, machine, None, head, 0);
     let verifier = Throughput::of_cpu(&machine.cpu, machine.cpu.physical);
-    let throughput = match placed.device {
-        DraftDevice::Cpu => verifier,
-        _ => Throughput::of_gpu(machine.gpu.get()),
+    let throughput = match placed.gpu {
+        None => verifier,
+        Some(_) => Throughput::of_gpu(machine.gpu.as_ref().ok()),
     };
     (CostInputs { verifier, target, draft: Some((head, throughput)) }, placed)
 }
 
-fn space(head: &DraftSize, prefer: Prefer) -> SearchSpace {
-    let fewest = if head.elastic { 1 } else { head.blocks };
-    SearchSpace {
-        overrides: TreeOverrides::default(),
-        blocks: Some((fewest, head.blocks)),
-        prefer,
-        always: false,
-    }
+pub(super) fn space(head: &DraftSize, prefer: Prefer) -> SearchSpace {
+    let overrides = TreeOverrides::default();
+    SearchSpace { overrides, blocks: Some(head.range()), prefer, always: false }
+}
+
+/// What is chosen before anything is measured.
+fn guessed(inputs: &CostInputs, space: &SearchSpace) -> Plan {
+    choose(inputs, &Measured::default(), space)
 }
 
 fn plan_on(machine: &Machine, target: TargetSize, head: DraftSize) -> (Plan, Placement) {
     let (inputs, placed) = inputs(machine, target, head);
-    (choose(&inputs, &space(&head, Prefer::Speed)), placed)
+    (guessed(&inputs, &space(&head, Prefer::Speed)), placed)
 }
 
 #[test]
@@ -98,9 +113,7 @@ fn the_rule_over_a_table_of_machines() {
             )
         })
         .to_vec();
-    assert_eq!(on_cpu.device, DraftDevice::Cpu);
-    assert_eq!(on_small_gpu.device, DraftDevice::Gpu(0));
-    assert_eq!(on_gpu.device, DraftDevice::Gpu(0));
+    assert_eq!([on_cpu.gpu, on_small_gpu.gpu, on_gpu.gpu], [None, Some(0), Some(0)]);
     insta::assert_snapshot!(rows.join("\n"));
     // The order is what is claimed; the snapshot only shows the figures.
     assert!(laptop.budget.shape.gamma <= dovetail.budget.shape.gamma);
@@ -147,18 +160,17 @@ fn reasons_hold_the_figures_chosen() {
 #[test]
 fn placement_says_what_stands_in_the_way() {
     let on = |wish, machine: &Machine, draft: DraftSize| {
-        let placed = place(wish, machine, None, GpuDraftSize { draft, cache: 64 << 20 });
-        (placed.device, placed.blocks, placed.refused, placed.reason)
+        let placed = placed_draft(wish, machine, None, draft, 64 << 20);
+        (placed.gpu, placed.blocks, placed.refused().is_some(), placed.reason)
     };
     let with = |vram: Option<u64>| machine(cpu(8, &[]), vram.map(|vram| (vram, 1e11)));
     let fixed = DraftSize { elastic: false, ..HEAD_7B };
-    let on_cpu =
-        |refused: bool, why: Obstacle| (DraftDevice::Cpu, 5, refused, Reason::DraftOnCpu(why));
+    let on_cpu = |refused: bool, why: Obstacle| (None, 5, refused, Reason::DraftOnCpu(why));
     let gpu = || "TestForce 1".to_owned();
     let memory = |free: u64, total: u64| GpuMemory::Known { free: free << 20, total: total << 20 };
     let on_gpu = |blocks: usize, memory: GpuMemory| {
         let fit = (blocks < 5).then_some((blocks, 5));
-        (DraftDevice::Gpu(0), blocks, false, Reason::DraftOnGpu { gpu: gpu(), memory, fit })
+        (Some(0), blocks, false, Reason::DraftOnGpu { gpu: gpu(), memory, fit })
     };
     for (wish, vram, expected) in [
         (DeviceChoice::Auto, None, on_cpu(false, Obstacle::NoGpu)),
@@ -173,8 +185,8 @@ fn placement_says_what_stands_in_the_way() {
     let expected = on_cpu(false, Obstacle::NoVulkan(gpu()));
     assert_eq!(on(DeviceChoice::Auto, &no_driver, HEAD_7B), expected);
     for (vram, head) in [(2 * GIB, fixed), (GIB / 2, HEAD_7B)] {
-        let (device, blocks, refused, reason) = on(DeviceChoice::Auto, &with(Some(vram)), head);
-        assert_eq!((device, blocks, refused), (DraftDevice::Cpu, 5, false));
+        let (gpu, blocks, refused, reason) = on(DeviceChoice::Auto, &with(Some(vram)), head);
+        assert_eq!((gpu, blocks, refused), (None, 5, false));
         assert!(
             matches!(reason, Reason::DraftOnCpu(Obstacle::DraftTooLarge { needed, room, .. })
                 if needed > room),
@@ -183,17 +195,66 @@ fn placement_says_what_stands_in_the_way() {
     }
 }
 
+/// A card with 400 MiB per block and 250 MiB for the head, of which the draft takes 2700 MiB.
+#[test]
+fn blocks_of_the_target_fill_what_drafts_leave() {
+    let size = LayerSize { layers: 32, layer: 400 * MIB, head: 250 * MIB };
+    let card = |bytes: u64| GpuRoom {
+        number: 0,
+        name: "a Radeon".into(),
+        bytes: bytes * MIB,
+        memory: GpuMemory::Unknown,
+    };
+    let placed = |setting, room, small: u64| {
+        let drafts = DraftBytes { draft: 2700 * MIB, small: small * MIB };
+        place_layers(setting, Ok(card(room)), size, drafts)
+    };
+    let all = Setting::Fixed(LAYERS.most);
+    let whole = 2700 + 32 * 400 + 250;
+    let split =
+        |layers, asked| Reason::TargetSplit { gpu: "a Radeon".to_owned(), layers, of: 32, asked };
+    let on_gpu = || Reason::TargetOnGpu { gpu: "a Radeon".to_owned() };
+    for (setting, room, small, layers, reason) in [
+        (Setting::Auto, 7372, 0, 11, split(11, None)),
+        (Setting::Fixed(4), 7372, 0, 4, split(4, None)),
+        (Setting::Fixed(20), 7372, 0, 11, split(11, Some(20))),
+        (all, whole, 0, 32, on_gpu()),
+        (all, whole - 1, 0, 31, split(31, Some(32))),
+        // Everything fits: a small model drafts on the CPU.
+        (all, whole, 800, 32, on_gpu()),
+        (Setting::Auto, whole, 800, 32, on_gpu()),
+        // A part of the target leaves it room, whether it was requested or not.
+        (Setting::Auto, whole - 1, 800, 30, split(30, None)),
+        (Setting::Fixed(31), whole, 800, 30, split(30, Some(31))),
+        (Setting::Fixed(8), whole, 800, 8, split(8, None)),
+        (Setting::Auto, 2700 + 800 + 10 * 400, 800, 10, split(10, None)),
+        // If it does not fit at all, there is no reason to leave room.
+        (Setting::Auto, 2700 + 10 * 400, 8000, 10, split(10, None)),
+    ] {
+        let found = placed(setting, room, small);
+        let expected = (Some(0), layers, &reason);
+        assert_eq!((found.gpu, found.blocks, &found.reason), expected, "{setting:?} {room}");
+    }
+    let small = placed(Setting::Auto, 2700, 0);
+    assert!(
+        matches!(
+            small.reason,
+            Reason::TargetOnCpu(Obstacle::BlockTooLarge { block: 0x1900_0000, draft, room, .. })
+                if draft == room
+        ),
+        "{small:?}"
+    );
+    let none = place_layers(Setting::Auto, Err(Obstacle::NoGpu), size, DraftBytes::default());
+    assert_eq!((none.gpu, none.blocks), (None, 0));
+    assert_eq!(none.refused(), Some(&Reason::TargetOnCpu(Obstacle::NoGpu)));
+}
+
 #[test]
 fn without_a_draft_there_is_only_plain_decoding() {
     let machine = machine(cpu(8, &["AVX2"]), None);
     let inputs = CostInputs { draft: None, ..inputs(&machine, TARGET_7B, HEAD_7B).0 };
-    let space = SearchSpace {
-        overrides: TreeOverrides::default(),
-        blocks: None,
-        prefer: Prefer::Show,
-        always: false,
-    };
-    let plan = choose(&inputs, &space);
+    let space = SearchSpace { blocks: None, ..space(&HEAD_7B, Prefer::Show) };
+    let plan = guessed(&inputs, &space);
     assert_eq!((plan.budget.shape.gamma, plan.budget.blocks), (1, 0));
     assert_eq!(plan.reasons, [Reason::NoDraft]);
 }
@@ -203,14 +264,14 @@ fn a_measurement_overrules_the_guess() {
     let machine = machine(cpu(16, &["AVX-512"]), Some((24 * GIB, 900e9)));
     let (inputs, _) = inputs(&machine, TARGET_7B, HEAD_7B);
     let space = space(&HEAD_7B, Prefer::Speed);
-    let guess = choose(&inputs, &space);
+    let guess = guessed(&inputs, &space);
     assert!(guess.budget.shape.gamma > 4);
     // Every node costs a full pass, so no tree can pay off.
     let steep = Measured { verify: vec![(1, 100.0), (8, 800.0), (16, 1600.0)], level: None };
-    assert_eq!(correct(guess.clone(), &steep, &space).budget.shape.gamma, 1);
+    assert_eq!(choose(&inputs, &steep, &space).budget.shape.gamma, 1);
     // All nodes are free, so the largest tree pays best.
     let flat = Measured { verify: vec![(1, 100.0), (64, 100.0)], level: None };
-    assert_eq!(correct(guess.clone(), &flat, &space).budget.shape.gamma, 64);
+    assert_eq!(choose(&inputs, &flat, &space).budget.shape.gamma, 64);
     // Times beyond the measured ones keep their proportion, and never fall.
     let costs =
         guess.costs.clone().measured(&Measured { verify: vec![(4, 9.0), (1, 10.0)], level: None });
@@ -222,94 +283,87 @@ fn a_measurement_overrules_the_guess() {
 #[test]
 fn show_keeps_a_tree_where_none_pays_and_says_so() {
     let tiny = TargetSize { weights: 6_000_000, bytes: 12_000_000, layers: 6 };
-    let head = DraftSize {
-        fixed: 3_000_000,
-        lookup: 1_000_000,
-        block: 800_000,
-        bytes_per_weight: 4.0,
-        blocks: 4,
-        elastic: true,
-    };
+    let head =
+        DraftSize { fixed: 3_000_000, block: 800_000, bytes_per_weight: 4.0, blocks: 4, ..HEAD_7B };
     let machine = machine(cpu(2, &["AVX2"]), None);
     let (inputs, _) = inputs(&machine, tiny, head);
-    let speed = choose(&inputs, &space(&head, Prefer::Speed));
-    let show = choose(&inputs, &space(&head, Prefer::Show));
+    let speed = guessed(&inputs, &space(&head, Prefer::Speed));
+    let show = guessed(&inputs, &space(&head, Prefer::Show));
     assert_eq!(speed.budget.shape.gamma, 1, "{:?}", speed.reasons);
-    assert!(
-        show.budget.shape.gamma >= 8
-            && show.budget.shape.depth >= 3
-            && show.budget.shape.width >= 3
-    );
+    let Shape { gamma, width, depth } = show.budget.shape;
+    assert!(gamma >= 8 && depth >= 3 && width >= 3);
     let shown = show.reasons.iter().any(|reason| matches!(reason, Reason::KeptForShow { .. }));
     assert!(shown, "{:?}", show.reasons);
     assert!(matches!(speed.reasons[0], Reason::Gamma(1, GammaReason::NoTree { .. })));
 }
 
-fn any_machine() -> impl Strategy<Value = (usize, usize, bool, f64)> {
-    (1usize..64, 0usize..4, any::<bool>(), 50e9..2e12f64)
+/// A machine for the 7B target: cores, instruction sets, and a GPU with a bandwidth.
+#[derive(Clone, Copy, Debug)]
+struct Hardware {
+    cores: usize,
+    level: usize,
+    gpu: bool,
+    bandwidth: f64,
 }
 
-const LEVELS: [&[&str]; 4] = [&[], &["AVX2"], &["AVX2", "AVX-512"], &["AVX2", "AVX-512 VNNI"]];
+impl Hardware {
+    /// The first budget with `vram` bytes on the GPU.
+    fn budget(self, vram: u64, overrides: TreeOverrides, prefer: Prefer) -> Budget {
+        const LEVELS: [&[&str]; 4] =
+            [&[], &["AVX2"], &["AVX2", "AVX-512"], &["AVX2", "AVX-512 VNNI"]];
+        let gpu = self.gpu.then_some((vram, self.bandwidth));
+        let machine = machine(cpu(self.cores, LEVELS[self.level]), gpu);
+        let (inputs, _) = inputs(&machine, TARGET_7B, HEAD_7B);
+        guessed(&inputs, &SearchSpace { overrides, ..space(&HEAD_7B, prefer) }).budget
+    }
+}
+
+fn any_hardware() -> impl Strategy<Value = Hardware> {
+    let parts = (1usize..64, 0usize..4, any::<bool>(), 50e9..2e12f64);
+    parts.prop_map(|(cores, level, gpu, bandwidth)| Hardware { cores, level, gpu, bandwidth })
+}
+
+/// Fixed or automatic values of γ, M, k and D.
+fn held(values: [Option<usize>; 4]) -> TreeOverrides {
+    let [gamma, blocks, width, depth] =
+        values.map(|held| held.map_or(Setting::Auto, Setting::Fixed));
+    TreeOverrides { gamma, blocks, width, depth }
+}
 
 proptest! {
     #[test]
-    fn more_cores_never_lower_gamma(
-        (cores, level, gpu, bandwidth) in any_machine(),
-        more in 1usize..32,
-    ) {
+    fn more_cores_never_lower_gamma(here in any_hardware(), more in 1usize..32) {
         // The shape of the tree is fixed: only γ depends on the cores.
-        let overrides = TreeOverrides {
-            width: Setting::Fixed(10), depth: Setting::Fixed(7), blocks: Setting::Fixed(5),
-            ..TreeOverrides::default()
-        };
-        let gamma = |cores| {
-            let gpu = gpu.then_some((24 * GIB, bandwidth));
-            let machine = machine(cpu(cores, LEVELS[level]), gpu);
-            let (inputs, _) = inputs(&machine, TARGET_7B, HEAD_7B);
-            let space = SearchSpace { overrides, ..space(&HEAD_7B, Prefer::Show) };
-            choose(&inputs, &space).budget.shape.gamma
-        };
-        prop_assert!(gamma(cores) <= gamma(cores + more));
+        let overrides = held([None, Some(5), Some(10), Some(7)]);
+        let gamma =
+            |on: Hardware| on.budget(24 * GIB, overrides, Prefer::Show).shape.gamma;
+        let larger = Hardware { cores: here.cores + more, ..here };
+        prop_assert!(gamma(here) <= gamma(larger));
     }
 
     #[test]
     fn a_faster_draft_device_never_means_fewer_blocks(
-        (cores, level, _, bandwidth) in any_machine(),
+        here in any_hardware(),
         faster in 1.0..8.0f64,
     ) {
-        let overrides = TreeOverrides {
-            gamma: Setting::Fixed(16), width: Setting::Fixed(10), depth: Setting::Fixed(7),
-            ..TreeOverrides::default()
-        };
+        let overrides = held([Some(16), None, Some(10), Some(7)]);
         let blocks = |bandwidth| {
-            let gpu = Some((24 * GIB, bandwidth));
-            let machine = machine(cpu(cores, LEVELS[level]), gpu);
-            let (inputs, _) = inputs(&machine, TARGET_7B, HEAD_7B);
-            let space = SearchSpace { overrides, ..space(&HEAD_7B, Prefer::Speed) };
-            choose(&inputs, &space).budget.blocks
+            let on = Hardware { gpu: true, bandwidth, ..here };
+            on.budget(24 * GIB, overrides, Prefer::Speed).blocks
         };
-        prop_assert!(blocks(bandwidth) <= blocks(bandwidth * faster));
+        prop_assert!(blocks(here.bandwidth) <= blocks(here.bandwidth * faster));
     }
 
     #[test]
     fn held_values_are_kept_and_the_rest_stays_in_range(
-        (cores, level, gpu, bandwidth) in any_machine(),
+        here in any_hardware(),
         gamma in proptest::option::of(1usize..=64), blocks in proptest::option::of(1usize..=16),
         width in proptest::option::of(1usize..=10), depth in proptest::option::of(0usize..=8),
         show in any::<bool>(),
     ) {
-        let choice = |held: Option<usize>| held.map_or(Setting::Auto, Setting::Fixed);
-        let overrides = TreeOverrides {
-            gamma: choice(gamma),
-            blocks: choice(blocks),
-            width: choice(width),
-            depth: choice(depth),
-        };
+        let overrides = held([gamma, blocks, width, depth]);
         let prefer = if show { Prefer::Show } else { Prefer::Speed };
-        let gpu = gpu.then_some((4 * GIB, bandwidth));
-        let machine = machine(cpu(cores, LEVELS[level]), gpu);
-        let (inputs, _) = inputs(&machine, TARGET_7B, HEAD_7B);
-        let budget = choose(&inputs, &SearchSpace { overrides, ..space(&HEAD_7B, prefer) }).budget;
+        let budget = here.budget(4 * GIB, overrides, prefer);
         prop_assert_eq!(budget.shape.gamma, overrides.gamma.or(budget.shape.gamma));
         prop_assert_eq!(budget.blocks, overrides.blocks.or(budget.blocks).min(5));
         if budget.shape.gamma > 1 {
@@ -442,10 +496,10 @@ fn started(prefer: Prefer, world: &World) -> Started {
     let (inputs, _) = inputs(&machine, TARGET_7B, head);
     let space = space(&head, prefer);
     let found = Measured {
-        verify: PROBED_GAMMAS.map(|gamma| (gamma, (world.verify)(gamma))).to_vec(),
+        verify: super::cost::PROBED_GAMMAS.map(|gamma| (gamma, (world.verify)(gamma))).to_vec(),
         level: Some(LevelCost { blocks: [4, 4], widths: [1, 10], ms: [[world.level_ms; 2]; 2] }),
     };
-    let plan = correct(choose(&inputs, &space), &found, &space);
+    let plan = choose(&inputs, &found, &space);
     Started { controller: TreeController::new(&plan, space), times: plan.costs.verify }
 }
 
@@ -462,14 +516,9 @@ fn it_finds_a_tree_about_as_good_as_the_best_held_one() {
         let mut best = (0.0, budgets[0]);
         for gamma in [1, 4, 8, 16, 32, 64] {
             for depth in [0, 1, 3, 5, 8] {
-                let overrides = TreeOverrides {
-                    gamma: Setting::Fixed(gamma),
-                    depth: Setting::Fixed(depth),
-                    width: Setting::Fixed(4),
-                    ..TreeOverrides::default()
-                };
-                let mut held = started(Prefer::Speed, &world());
-                let (budgets, rate) = world().run(&mut held, &overrides, 400);
+                let overrides = held([Some(gamma), None, Some(4), Some(depth)]);
+                let mut fixed = started(Prefer::Speed, &world());
+                let (budgets, rate) = world().run(&mut fixed, &overrides, 400);
                 if rate > best.0 {
                     best = (rate, budgets[0]);
                 }
@@ -511,12 +560,7 @@ fn show_never_drops_the_tree_and_a_changed_wish_acts_at_once() {
     let mut started = started(Prefer::Show, &world);
     let (budgets, _) = world.run(&mut started, &TreeOverrides::default(), 300);
     assert!(budgets.iter().all(|budget| budget.shape.gamma >= 8 && budget.shape.depth >= 3));
-    let held = TreeOverrides {
-        gamma: Setting::Fixed(5),
-        width: Setting::Fixed(2),
-        ..TreeOverrides::default()
-    };
-    let budget = started.controller.budget(&held);
+    let budget = started.controller.budget(&held([Some(5), None, Some(2), None]));
     assert_eq!((budget.shape.gamma, budget.shape.width), (5, 2));
     assert_eq!(started.controller.reasons()[0], Reason::Gamma(5, GammaReason::Fixed));
     assert!(started.controller.budget(&TreeOverrides::default()).shape.gamma >= 8);

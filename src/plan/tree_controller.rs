@@ -57,11 +57,6 @@ impl TreeController {
         }
     }
 
-    /// The expected tokens per second of the current choice.
-    fn expected(&self) -> f64 {
-        rate(&self.costs, &self.current, self.history.omega(&self.current))
-    }
-
     fn best(&self) -> (Budget, f64) {
         self.space.best(&self.costs, self.history.omegas())
     }
@@ -76,20 +71,11 @@ impl TreeController {
         } else {
             self.best()
         };
-        if best != self.current && promised > self.expected() * MARGIN {
+        let expected = rate(&self.costs, &self.current, self.history.omega(&self.current));
+        if best != self.current && promised > expected * MARGIN {
             self.current = best;
             self.plain = 0;
         }
-    }
-
-    fn may_speculate(&self) -> bool {
-        self.costs.can_draft() && !self.space.overrides.gamma.is_fixed()
-    }
-
-    /// The best budget that has a tree.
-    fn best_tree(&self) -> Budget {
-        let trees = SearchSpace { prefer: Prefer::Show, ..self.space };
-        trees.best(&self.costs, self.history.omegas()).0
     }
 
     fn end_probe(&mut self) {
@@ -136,14 +122,16 @@ impl Controller for TreeController {
         self.learn(round);
         self.since += 1;
         self.plain = if self.current.shape.gamma > 1 { 0 } else { self.plain + 1 };
+        let may_speculate = self.costs.level.is_some() && !self.space.overrides.gamma.is_fixed();
         if self.probe_left > 0 {
             self.probe_left -= 1;
             if self.probe_left == 0 {
                 self.end_probe();
             }
-        } else if self.plain >= self.wait && self.may_speculate() {
+        } else if self.plain >= self.wait && may_speculate {
             self.history.fade(KEPT);
-            self.current = self.best_tree();
+            let trees = SearchSpace { prefer: Prefer::Show, ..self.space };
+            self.current = trees.best(&self.costs, self.history.omegas()).0;
             self.probe_left = PROBE;
         } else if self.since >= EVERY {
             self.decide();

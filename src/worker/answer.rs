@@ -6,14 +6,11 @@ use std::time::{Duration, Instant};
 
 use super::gate::RoundGate;
 use super::repetition::RepetitionDetector;
-use super::thoughts::{Begun, Thoughts};
-use super::{Backend, Controls, Event, Job, Planner, PromptTokens, RoundPlan, SharedControls};
+use super::thoughts::{Thoughts, length_of};
+use super::{Backend, Controls, Event, Job, Planner, PromptTokens, SharedControls};
 use crate::chat::{Message, Role};
-use crate::decode::{
-    Committed, DecodeError, Generation, PrefillProgress, Request, RoundOptions, Summary, TokenText,
-};
+use crate::decode::{DecodeError, Generation, PrefillProgress, Request, Summary, TokenText};
 use crate::overlap::{PassListener, TellTimes};
-use crate::plan::{DrafterId, Schedule};
 use crate::speculate::SamplerSettings;
 
 /// The numbers in the planner's reasons change with every round; they are sent again after this
@@ -124,11 +121,12 @@ impl Backend {
         match job.messages.last() {
             Some(message) if message.role == Role::Assistant => {
                 // Other tokens may spell the same text; those that were decoded take precedence.
-                let decoded = self.engine.text_after(&tokens).and_then(|decoded| {
-                    decoded.get(..Begun::length_of(message, decoded, names, opened)?)
-                });
+                let decoded = self
+                    .engine
+                    .text_after(&tokens)
+                    .and_then(|decoded| decoded.get(..length_of(message, decoded, names, opened)?));
                 begun = decoded.map_or(begun, <[u32]>::to_vec);
-                thoughts = Begun::read(&begun, names, opened).thoughts;
+                thoughts = Thoughts::after(&begun, names, opened);
             }
             _ => begun.clear(),
         }
@@ -237,7 +235,7 @@ impl RunningAnswer<'_> {
     }
 
     fn first_token(&mut self, now: &Controls) -> Result<(), AnswerError> {
-        let mut token = self.answer.first_token(&options(self.planner, now))?;
+        let mut token = self.answer.first_token(&self.planner.choose(now))?;
         self.repetition.push(token.token, &token.text);
         let ends = self.answer.finish().is_some();
         self.thoughts.split(std::slice::from_mut(&mut token), ends, self.names);
@@ -248,11 +246,12 @@ impl RunningAnswer<'_> {
 
     fn round(&mut self, now: &Controls) -> Result<(), AnswerError> {
         let planning = Instant::now();
-        let options = options(self.planner, now);
+        let options = self.planner.choose(now);
         let chosen = planning.elapsed();
         let mut round = self.answer.step(&options)?;
         // Before the thoughts lose their text, because a model may also think in circles.
-        let repeats = noticed(&mut self.repetition, &round.committed);
+        let repetition = &mut self.repetition;
+        let repeats = round.committed.iter().any(|next| repetition.push(next.token, &next.text));
         self.thoughts.split(&mut round.committed, round.finish.is_some(), self.names);
         let learning = Instant::now();
         self.planner.observe(&round);
@@ -281,31 +280,6 @@ fn alone(messages: &[Message]) -> Vec<Message> {
     let (before, last) = messages.split_at(asked);
     let system = before.iter().filter(|message| message.role == Role::System);
     system.chain(last).cloned().collect()
-}
-
-fn options(planner: &mut dyn Planner, controls: &Controls) -> RoundOptions {
-    let RoundPlan { strategy, drafter, budget, verify_times, arm } = planner.choose(controls);
-    RoundOptions {
-        budget,
-        speculate: controls.speculate && drafter.is_some(),
-        sampler: controls.sampler,
-        drafter: drafter.unwrap_or_default(),
-        strategy: strategy.name,
-        schedule: match strategy.draft {
-            // The first drafter takes no time that could be saved; the model arm has its own
-            // schedule.
-            DrafterId::Auto => Schedule::Alternate,
-            _ => strategy.schedule_with(controls.overlap),
-        },
-        coupled: controls.coupled,
-        verify_times,
-        arm,
-    }
-}
-
-/// Whether the answer begins to repeat itself with these tokens.
-fn noticed(repetition: &mut RepetitionDetector, tokens: &[Committed]) -> bool {
-    tokens.iter().any(|next| repetition.push(next.token, &next.text))
 }
 
 /// What to change if an answer repeats itself.

@@ -8,12 +8,10 @@ use std::time::Instant;
 use super::asked::asked;
 use super::{Controls, Ready, StrategyPlanner};
 use crate::chat::{Message, Opened, Prompt, Role};
-use crate::decode::{Arm, Engine, Round, SnapshotKeeper, TokenText};
-use crate::draft::Budget;
+use crate::decode::{Engine, Round, RoundOptions, SnapshotKeeper, TokenText};
 use crate::library::Tokenizer;
 use crate::load::{LoadedDrafts, LoadedModels, SharedTarget};
 use crate::messages;
-use crate::plan::{Strategy, VerifyTimes};
 
 /// A conversation in the form that the target reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,30 +30,13 @@ pub struct PromptTokens {
 /// the user.
 pub type Prompter = Box<dyn Fn(&[Message], Option<bool>) -> Result<PromptTokens, String> + Send>;
 
-/// How the next round is drafted.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RoundPlan {
-    /// The current strategy.
-    pub strategy: &'static Strategy,
-    /// The index of its drafter in the engine; `None` for the target alone.
-    pub drafter: Option<usize>,
-    /// The budget of the round.
-    pub budget: Budget,
-    /// T_V for cutting the drafted tree to what pays off; `None` if all of it is verified.
-    pub verify_times: Option<VerifyTimes>,
-    /// A drafter for rounds in which the first drafter's tree promises less.
-    pub arm: Option<Arm>,
-}
-
 /// Decides what the user leaves automatic. It never decides a token.
 pub trait Planner: Send {
     /// Begins an answer to a prompt of `context` tokens, the first `reused` of which are those of
     /// the previous text.
-    fn begin_answer(&mut self, context: usize, reused: usize) {
-        let _ = (context, reused);
-    }
+    fn begin_answer(&mut self, _context: usize, _reused: usize) {}
     /// How the next round is drafted.
-    fn choose(&mut self, controls: &Controls) -> RoundPlan;
+    fn choose(&mut self, controls: &Controls) -> RoundOptions;
     /// Learns from a round.
     fn observe(&mut self, round: &Round);
     /// Learns that an answer has ended.

@@ -9,7 +9,8 @@ use crate::library::{CataloguePair, ModelEntry, PairDraft, Runs, Store, bundled_
 use crate::load::sizes::{FOUR_BITS, of_head, of_small};
 use crate::model::Config;
 use crate::plan::{
-    CostInputs, DraftSize, Prefer, SearchSpace, TargetSize, Throughput, TreeOverrides, choose,
+    CostInputs, DraftSize, Measured, Prefer, SearchSpace, TargetSize, Throughput, TreeOverrides,
+    choose,
 };
 use crate::settings::Settings;
 
@@ -88,30 +89,22 @@ impl Forecaster {
             bytes: *pass_bytes,
             layers: config.layers,
         };
-        let bundled;
-        let drafts = if model.located.store == Store::Bundled {
-            bundled = bundled_drafts();
-            &bundled[..]
-        } else {
-            all
+        let memory = self.fit(needed);
+        if model.facts.expanded {
+            return Some(Forecast { needed, memory, plain: None, drafts: Vec::new() });
+        }
+        let forecast = |draft: &ModelEntry| {
+            let draft_size = self.fitting(model, config, needed, draft)?;
+            let name = draft.located.name.clone();
+            let rate = self.rate(size, Some(draft_size));
+            Some(DraftForecast { name, is_head: draft.is_head(), rate })
         };
-        let mut drafts: Vec<DraftForecast> = drafts
-            .iter()
-            .filter_map(|draft| {
-                if model.facts.expanded {
-                    return None;
-                }
-                let (draft_size, blocks) = self.fitting(model, config, needed, draft)?;
-                Some(DraftForecast {
-                    name: draft.located.name.clone(),
-                    is_head: draft.is_head(),
-                    rate: self.rate(size, Some((draft_size, blocks))),
-                })
-            })
-            .collect();
+        let mut drafts: Vec<DraftForecast> = match model.located.store {
+            Store::Bundled => bundled_drafts().iter().filter_map(forecast).collect(),
+            _ => all.iter().filter_map(forecast).collect(),
+        };
         drafts.sort_by(|a, b| b.rate.total_cmp(&a.rate));
-        let plain = (!model.facts.expanded).then(|| self.rate(size, None));
-        Some(Forecast { needed, memory: self.fit(needed), plain, drafts })
+        Some(Forecast { needed, memory, plain: Some(self.rate(size, None)), drafts })
     }
 
     /// What to expect of a pair of the catalogue, by what it says of its models.
@@ -127,7 +120,7 @@ impl Forecaster {
                     bytes_per_weight: small as f64 / pair.small_weights.max(1) as f64,
                     ..DraftSize::NOTHING
                 };
-                let rate = self.rate(size, Some((draft, (0, 0))));
+                let rate = self.rate(size, Some(draft));
                 vec![DraftForecast { name: id.to_string(), is_head: false, rate }]
             }
         };
@@ -146,24 +139,21 @@ impl Forecaster {
         }
     }
 
-    /// The size of a draft and the numbers of blocks with which it runs, if it can draft for the
-    /// target.
+    /// The size of a draft, if it can draft for the target.
     fn fitting(
         &self,
         target: &ModelEntry,
         config: &Config,
         needed: u64,
         draft: &ModelEntry,
-    ) -> Option<(DraftSize, (usize, usize))> {
+    ) -> Option<DraftSize> {
         if self.fit(needed + draft.located.bytes) == MemoryFit::TooLarge {
             return None;
         }
         match draft.facts.runs.as_ref()? {
             Runs::Head { config: head, fusion } => {
                 head.fits_target(config).ok()?;
-                let size = of_head(head, *fusion, config.tied_head, FOUR_BITS);
-                let least = if head.elastic { 1 } else { head.blocks() };
-                Some((size, (least, head.blocks())))
+                Some(of_head(head, *fusion, config.tied_head, FOUR_BITS))
             }
             Runs::Model { config: small, pass_bytes } => {
                 let same = target.facts.vocabulary.is_some()
@@ -171,25 +161,25 @@ impl Forecaster {
                 let most = target.facts.parameters?;
                 let has = draft.facts.parameters?;
                 let fits = same && has <= most / SMALL && !draft.facts.expanded;
-                fits.then(|| (of_small(small, *pass_bytes), (0, 0)))
+                fits.then(|| of_small(small, *pass_bytes))
             }
         }
     }
 
     /// Tokens per second with the best tree of the draft, or without one.
-    fn rate(&self, target: TargetSize, draft: Option<(DraftSize, (usize, usize))>) -> f64 {
+    fn rate(&self, target: TargetSize, draft: Option<DraftSize>) -> f64 {
         let inputs = CostInputs {
             verifier: self.throughput,
             target,
-            draft: draft.map(|(size, _)| (size, self.throughput)),
+            draft: draft.map(|size| (size, self.throughput)),
         };
         let space = SearchSpace {
             overrides: TreeOverrides::default(),
-            blocks: draft.map(|(_, blocks)| blocks),
+            blocks: draft.map(|size| size.range()),
             prefer: Prefer::Speed,
             always: false,
         };
-        choose(&inputs, &space).expected
+        choose(&inputs, &Measured::default(), &space).expected
     }
 }
 

@@ -3,9 +3,9 @@
 
 use super::backend::Backend;
 use super::protocol::ModelChoice;
-use super::swap::{LoadFailure, LoadRoom, Loader, Loading, NewModels};
+use super::swap::{LoadFailure, Loader, Loading, NewModels};
 use crate::hardware::Machine;
-use crate::load::{Purpose, StartError, load, load_beside, load_drafts};
+use crate::load::{Purpose, SharedTarget, StartError, load, load_beside, load_drafts};
 use crate::messages;
 use crate::settings::{HeadChoice, Settings};
 
@@ -42,31 +42,36 @@ impl Loader for SettingsLoader {
         loaded.map(Backend::from).map_err(|error| messages::start_error(&error))
     }
 
-    fn load(
+    fn beside(
         &self,
         models: &ModelChoice,
-        room: LoadRoom<'_>,
+        target: Option<&SharedTarget>,
         progress: Loading<'_>,
     ) -> Result<NewModels, LoadFailure> {
         let settings = self.with(models);
         let machine = Machine::probe();
         let purpose = self.purpose;
-        let loaded = match room {
-            LoadRoom::Beside(Some(target)) if target.is(settings.target.as_deref()) => {
+        match target {
+            Some(target) if target.is(settings.target.as_deref()) => {
                 load_drafts(&settings, &machine, purpose, target, progress)
                     .map(|drafts| NewModels::Drafts(Box::new(drafts)))
             }
-            LoadRoom::Beside(_) => load_beside(&settings, &machine, purpose, progress)
+            _ => load_beside(&settings, &machine, purpose, progress)
                 .map(|loaded| NewModels::All(Box::new(Backend::from(loaded)))),
-            LoadRoom::Alone => load(&settings, &machine, purpose, progress)
-                .map(|loaded| NewModels::All(Box::new(Backend::from(loaded)))),
-        };
-        loaded.map_err(|error| {
-            let reason = messages::start_error(&error);
-            match error {
-                StartError::NoRoom { .. } | StartError::Moves { .. } => LoadFailure::NoRoom(reason),
-                _ => LoadFailure::Failed(reason),
-            }
-        })
+        }
+        .map_err(failure)
+    }
+
+    fn alone(&self, models: &ModelChoice, progress: Loading<'_>) -> Result<Backend, LoadFailure> {
+        let loaded = load(&self.with(models), &Machine::probe(), self.purpose, progress);
+        loaded.map(Backend::from).map_err(failure)
+    }
+}
+
+fn failure(error: StartError) -> LoadFailure {
+    let reason = messages::start_error(&error);
+    match error {
+        StartError::NoRoom { .. } | StartError::Moves { .. } => LoadFailure::NoRoom(reason),
+        _ => LoadFailure::Failed(reason),
     }
 }

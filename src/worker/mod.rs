@@ -21,7 +21,7 @@ mod swap;
 mod thoughts;
 mod thread;
 
-pub use backend::{Backend, Planner, PromptTokens, Prompter, RoundPlan};
+pub use backend::{Backend, Planner, PromptTokens, Prompter};
 pub use controls::{Controls, Setting, SharedControls};
 pub use forecast::{DraftForecast, Forecast, Forecaster, MemoryFit};
 pub(crate) use gate::RoundGate;
@@ -30,5 +30,5 @@ pub use loader::SettingsLoader;
 pub use protocol::{Command, Event, Job, LoadJob, ModelChoice};
 pub use ready::{Ready, StrategyStatus};
 pub use strategy_planner::StrategyPlanner;
-pub use swap::{LoadFailure, LoadRoom, Loader, Loading, NewModels};
-pub use thread::{THREAD, spawn, spawn_with};
+pub use swap::{LoadFailure, Loader, Loading, NewModels};
+pub use thread::{THREAD, spawn};

@@ -4,7 +4,7 @@
 use super::ready::Ready;
 use crate::chat::Message;
 pub use crate::chat::ModelChoice;
-use crate::decode::{Round, Summary};
+use crate::decode::{Committed, Round, Summary};
 use crate::overlap::PendingRound;
 use crate::speculate::SamplerSettings;
 
@@ -55,69 +55,32 @@ pub enum Command {
 }
 
 /// Events from the worker, in order. Rounds are small and an answer is bounded, so the channel is
-/// unbounded: the worker never waits for the screen.
+/// unbounded: the worker never waits for the screen. `generation` is the answer's number and `load`
+/// that of the load; `fraction` is progress from 0 to 1, if it is known.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "a variant's comment says what its fields are")]
 pub enum Event {
-    /// Models are being loaded; `fraction` is from 0 to 1 if it is known.
-    Loading {
-        /// What is being done, e.g. `reading model.gguf`.
-        stage: String,
-        /// Progress of the stage.
-        fraction: Option<f32>,
-    },
+    /// Models are being loaded, at a stage such as `reading model.gguf`.
+    Loading { stage: String, fraction: Option<f32> },
     /// Ready for the first job.
     Ready(Box<Ready>),
-    /// The prompt is being read.
-    Prefill {
-        /// The answer.
-        generation: u64,
-        /// How many tokens are done, including those reused from the cache.
-        done: usize,
-        /// Tokens of the prompt.
-        total: usize,
-    },
-    /// The prompt does not fit in the context; `Failed` follows.
-    TooLong {
-        /// The answer.
-        generation: u64,
-        /// Tokens of the prompt.
-        total: usize,
-        /// How many tokens it would have without what was said before the last message; `None` if
-        /// that is unknown.
-        alone: Option<usize>,
-    },
-    /// The prompt's last logits gave the first token (it precedes round 0).
-    First {
-        /// The answer.
-        generation: u64,
-        /// The token, chosen by the target.
-        token: crate::decode::Committed,
-        /// Totals so far: prompt and reused tokens, prefill time.
-        summary: Box<Summary>,
-    },
+    /// The prompt is being read: tokens that are done, including those reused from the cache, and
+    /// all.
+    Prefill { generation: u64, done: usize, total: usize },
+    /// The prompt does not fit in the context; `Failed` follows. How many tokens it has, and how
+    /// many it would have without what was said before the last message, if that is known.
+    TooLong { generation: u64, total: usize, alone: Option<usize> },
+    /// The prompt's last logits gave the first token (it precedes round 0); with the totals so far:
+    /// prompt and reused tokens, prefill time.
+    First { generation: u64, token: Committed, summary: Box<Summary> },
     /// The target verifies a tree while sequences are drafted ahead (DuoDecoding): their state so
     /// far. Only while `Controls::watched`, for passes that take long, and not more often than a
     /// screen shows. It may arrive late: the `Round` event of the same round takes precedence.
-    Verifying {
-        /// The answer.
-        generation: u64,
-        /// What is known so far.
-        round: Box<PendingRound>,
-    },
+    Verifying { generation: u64, round: Box<PendingRound> },
     /// One round is done.
-    Round {
-        /// The answer.
-        generation: u64,
-        /// What happened.
-        round: Box<Round>,
-    },
+    Round { generation: u64, round: Box<Round> },
     /// The answer is complete (or was stopped).
-    Finished {
-        /// The answer.
-        generation: u64,
-        /// Its totals.
-        summary: Box<Summary>,
-    },
+    Finished { generation: u64, summary: Box<Summary> },
     /// Automatic control changed its choice: the reasons, one sentence per line, which replace
     /// `Ready::reasons`.
     Reasons(Vec<String>),
@@ -126,44 +89,19 @@ pub enum Event {
     /// Replay of a record: how what follows was sampled.
     Sampled(SamplerSettings),
     /// Other models are being loaded while the current ones continue.
-    LoadProgress {
-        /// The load.
-        load: u64,
-        /// What is being done.
-        stage: String,
-        /// From 0 to 1, if it is known.
-        fraction: Option<f32>,
-    },
-    /// The current models were unloaded, because the others do not fit in addition. No question can
-    /// be answered until `Swapped`, or until `NotSwapped` reports that they were loaded again.
-    Unloaded {
-        /// The load.
-        load: u64,
-        /// Why, with both sizes.
-        reason: String,
-    },
+    LoadProgress { load: u64, stage: String, fraction: Option<f32> },
+    /// The current models were unloaded, because the others do not fit in addition (the reason has
+    /// both sizes). No question can be answered until `Swapped`, or until `NotSwapped` reports that
+    /// they were loaded again.
+    Unloaded { load: u64, reason: String },
     /// Other models are used from now on.
-    Swapped {
-        /// The load.
-        load: u64,
-        /// What was loaded and chosen.
-        ready: Box<Ready>,
-    },
-    /// Other models were not loaded: the current ones continue.
-    NotSwapped {
-        /// The load.
-        load: u64,
-        /// Why, and what to do; `None` if it was stopped.
-        error: Option<String>,
-    },
+    Swapped { load: u64, ready: Box<Ready> },
+    /// Other models were not loaded: the current ones continue. Why, and what to do; `None` if the
+    /// load was stopped.
+    NotSwapped { load: u64, error: Option<String> },
     /// An answer failed (`Some`) or the models could not be loaded (`None`). The text names the
     /// value, the file and what to do.
-    Failed {
-        /// The answer, if it was one.
-        generation: Option<u64>,
-        /// The message for the user.
-        error: String,
-    },
+    Failed { generation: Option<u64>, error: String },
 }
 
 impl Event {
@@ -177,16 +115,8 @@ impl Event {
             | Self::Round { generation, .. }
             | Self::Finished { generation, .. } => Some(*generation),
             Self::Failed { generation, .. } => *generation,
-            Self::Loading { .. }
-            | Self::Ready(_)
-            | Self::Reasons(_)
-            | Self::Notice(_)
-            | Self::Sampled(_) => None,
             // Loads have separate numbers.
-            Self::LoadProgress { .. }
-            | Self::Unloaded { .. }
-            | Self::Swapped { .. }
-            | Self::NotSwapped { .. } => None,
+            _ => None,
         }
     }
 }

@@ -3,13 +3,13 @@
 //! learned from the rounds of all strategies, because it is the target's. It must never decide a
 //! token.
 
-use super::{Controls, Planner, RoundPlan};
-use crate::decode::{Arm, Round};
+use super::{Controls, Planner};
+use crate::decode::{Arm, Round, RoundOptions};
 use crate::files::CachedValue;
 use crate::load::{LoadReason, Strategies, StrategyController};
 use crate::messages;
 use crate::plan::{
-    ArmPlan, DrafterId, Learned, RoundObservation, Strategy, TreeOverrides, VerifyTimes,
+    ArmPlan, DrafterId, Learned, RoundObservation, Schedule, Strategy, TreeOverrides, VerifyTimes,
 };
 use crate::speculate::Budget;
 
@@ -75,7 +75,7 @@ impl Planner for StrategyPlanner {
         }
     }
 
-    fn choose(&mut self, controls: &Controls) -> RoundPlan {
+    fn choose(&mut self, controls: &Controls) -> RoundOptions {
         let wanted = self.wanted(controls.strategy);
         if wanted != self.current {
             self.current = wanted;
@@ -86,16 +86,25 @@ impl Planner for StrategyPlanner {
             &mut self.controllers[wanted];
         let overrides = strategy.overrides(&controls.tree);
         let budget = controller.budget(&overrides);
+        let schedule = strategy.schedule_with(controls.overlap);
         let arm = controller.model_arm(&overrides).and_then(|arm| {
             let ArmPlan { kind, budget, rate, verify_times } = arm;
             let drafter = self.drafters.iter().position(|&drafter| drafter == kind)?;
-            let schedule = strategy.schedule_with(controls.overlap);
             Some(Arm { drafter, budget, schedule, rate, verify_times })
         });
-        RoundPlan {
-            strategy,
-            drafter: *drafter,
+        RoundOptions {
             budget: Budget { method: strategy.method_with(&controls.tree), ..budget },
+            speculate: controls.speculate && drafter.is_some(),
+            sampler: controls.sampler,
+            drafter: drafter.unwrap_or_default(),
+            strategy: strategy.name,
+            // The first drafter of `auto` takes no time that could be saved.
+            schedule: if strategy.draft == DrafterId::Auto {
+                Schedule::Alternate
+            } else {
+                schedule
+            },
+            coupled: controls.coupled,
             verify_times: controller.verify_times(),
             arm,
         }
@@ -150,9 +159,9 @@ impl Planner for StrategyPlanner {
 mod tests {
     use super::*;
     use crate::plan::{
-        CostInputs, DraftSize, Prefer, SearchSpace, Setting, TargetSize, Throughput,
+        CostInputs, DraftSize, Measured, Prefer, SearchSpace, Setting, TargetSize, Throughput,
+        choose,
     };
-    use crate::plan::{choose, correct};
 
     fn controller(name: &str, drafter: Option<usize>) -> StrategyController {
         let strategy = Strategy::named(name).unwrap();
@@ -167,7 +176,7 @@ mod tests {
             prefer: Prefer::Speed,
             always: false,
         };
-        let plan = correct(choose(&inputs, &space), &Default::default(), &space);
+        let plan = choose(&inputs, &Measured::default(), &space);
         let preface = vec![LoadReason::Text(name.to_owned())];
         let controller = strategy.controller(&plan, space, Vec::new());
         StrategyController { strategy, drafter, controller, preface }
@@ -187,12 +196,12 @@ mod tests {
         let mut planning = StrategyPlanner::new(strategies);
         let with = |name| Controls { strategy: Strategy::named(name), ..Controls::default() };
         let first = planning.choose(&Controls::default());
-        assert_eq!((first.strategy.name, first.drafter), ("pld", Some(0)));
+        assert_eq!((first.strategy, first.drafter, first.speculate), ("pld", 0, true));
         assert_eq!(planning.take_new_reasons(), None, "the reasons were given while loading");
 
         let other = planning.choose(&with("lookahead"));
-        assert_eq!((other.strategy.name, other.drafter), ("lookahead", Some(1)));
-        assert_eq!(Some(other.budget.shape), other.strategy.shape);
+        assert_eq!((other.strategy, other.drafter), ("lookahead", 1));
+        assert_eq!(Some(other.budget.shape), Strategy::named("lookahead").unwrap().shape);
         let reasons = planning.take_new_reasons();
         assert_eq!(
             reasons.as_ref().unwrap()[0],
@@ -208,8 +217,8 @@ mod tests {
         assert_eq!(planning.choose(&held).budget.shape.gamma, 7);
 
         let plain = planning.choose(&with("plain"));
-        assert_eq!((plain.drafter, plain.budget.shape.gamma), (None, 1));
+        assert_eq!((plain.speculate, plain.budget.shape.gamma), (false, 1));
         let missing = planning.choose(&with("rest"));
-        assert_eq!(missing.strategy.name, "pld", "what cannot run is not taken up");
+        assert_eq!(missing.strategy, "pld", "what cannot run is not taken up");
     }
 }

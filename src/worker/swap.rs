@@ -14,16 +14,6 @@ use crate::load::{LoadedDrafts, SharedTarget};
 /// Receives the stage of loading and its progress, 0 to 1, if that is known.
 pub type Loading<'a> = &'a mut dyn FnMut(&str, Option<f32>);
 
-/// Where other models go.
-#[derive(Clone, Copy)]
-pub enum LoadRoom<'a> {
-    /// Next to the current models: refused if both do not fit. The current target, if any, stays
-    /// where it is if it is among those wanted.
-    Beside(Option<&'a SharedTarget>),
-    /// Instead of the previous models.
-    Alone,
-}
-
 /// What was loaded.
 pub enum NewModels {
     /// A target with its drafters.
@@ -48,46 +38,33 @@ pub trait Loader: Send + Sync + 'static {
     /// The initial models; the error is shown to the user.
     fn first(&self, progress: Loading<'_>) -> Result<Backend, String>;
 
-    /// Other models.
-    fn load(
+    /// Other models next to the current ones: refused if both do not fit. The current target, if
+    /// any, stays where it is if it is among those wanted.
+    fn beside(
         &self,
         models: &ModelChoice,
-        room: LoadRoom<'_>,
+        target: Option<&SharedTarget>,
         progress: Loading<'_>,
     ) -> Result<NewModels, LoadFailure>;
+
+    /// Other models instead of the previous ones.
+    fn alone(&self, models: &ModelChoice, progress: Loading<'_>) -> Result<Backend, LoadFailure>;
 }
 
 /// The sink of events, for several threads.
-#[derive(Clone)]
-pub(super) struct SharedSink(Arc<Mutex<Sink>>);
+pub(super) type SharedSink = Arc<Mutex<Sink>>;
 
-impl SharedSink {
-    pub(super) fn new(sink: Sink) -> Self {
-        Self(Arc::new(Mutex::new(sink)))
-    }
-
-    /// Sends an event; `false` if the receiver is gone.
-    pub(super) fn send(&self, event: Event) -> bool {
-        // A sink that panicked earlier can still be used: it has no state of ours.
-        let mut sink = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        (*sink)(event)
-    }
+/// Sends an event; `false` if the receiver is gone.
+pub(super) fn send(sink: &Mutex<Sink>, event: Event) -> bool {
+    // A sink that panicked earlier can still be used: it has no state of ours.
+    let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
+    (*sink)(event)
 }
 
 /// The same for a thread that must not keep the sink alive, because the end of the sink tells the
 /// receiver that decoding has ended.
-#[derive(Clone)]
-pub(super) struct WeakSink(Weak<Mutex<Sink>>);
-
-impl WeakSink {
-    pub(super) fn of(sink: &SharedSink) -> Self {
-        Self(Arc::downgrade(&sink.0))
-    }
-
-    /// Sends an event; `false` if decoding or the receiver has ended.
-    pub(super) fn send(&self, event: Event) -> bool {
-        self.0.upgrade().is_some_and(|sink| SharedSink(sink).send(event))
-    }
+pub(super) fn send_if_alive(sink: &Weak<Mutex<Sink>>, event: Event) -> bool {
+    sink.upgrade().is_some_and(|sink| send(&sink, event))
 }
 
 /// Unwinds a load that is no longer wanted.
@@ -141,7 +118,7 @@ pub(super) type TargetInUse = Arc<Mutex<Option<SharedTarget>>>;
 pub(super) fn start_load_thread(
     loader: Arc<dyn Loader>,
     controls: SharedControls,
-    sink: WeakSink,
+    sink: Weak<Mutex<Sink>>,
     target: TargetInUse,
     jobs: Receiver<LoadJob>,
     done: impl Fn(LoadOutcome) -> bool + Send + 'static,
@@ -149,9 +126,10 @@ pub(super) fn start_load_thread(
     let work = move || {
         for job in jobs {
             let target = target.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let loaded = stoppable(job.load, &controls, &|event| sink.send(event), |progress| {
-                loader.load(&job.models, LoadRoom::Beside(target.as_ref()), progress)
-            });
+            let loaded =
+                stoppable(job.load, &controls, &|event| send_if_alive(&sink, event), |progress| {
+                    loader.beside(&job.models, target.as_ref(), progress)
+                });
             if !done((job, loaded)) {
                 return;
             }

@@ -14,6 +14,24 @@ impl Thoughts {
         Self(ThoughtSplitter::new(opened))
     }
 
+    /// For an answer that begins with `tokens`.
+    pub(super) fn after(tokens: &[u32], names: &dyn TokenText, opened: Option<Opened>) -> Self {
+        let mut thoughts = Self::new(opened);
+        let mut stream = TextStream::new(&[]);
+        for &token in tokens {
+            thoughts.read(token, &mut stream, names);
+        }
+        thoughts
+    }
+
+    /// Reads a token of an answer again.
+    fn read(&mut self, token: u32, stream: &mut TextStream, names: &dyn TokenText) -> Committed {
+        let text = stream.push(token, names).text;
+        let mut next = Committed { token, text, thought: None, origin: Origin::Target };
+        self.split(std::slice::from_mut(&mut next), false, names);
+        next
+    }
+
     /// Moves what `committed` adds to the thoughts out of its text. With `ends`, the answer ends
     /// with the last of them.
     pub(super) fn split(&mut self, committed: &mut [Committed], ends: bool, names: &dyn TokenText) {
@@ -31,63 +49,29 @@ impl Thoughts {
     }
 }
 
-/// The beginning of an answer, read again token by token.
-pub(super) struct Begun<'a> {
-    /// For the tokens that follow.
-    pub(super) thoughts: Thoughts,
-    stream: TextStream,
-    names: &'a dyn TokenText,
-    text: String,
-    thought: String,
-}
-
-impl<'a> Begun<'a> {
-    /// After a prompt that may have opened a block of thoughts.
-    fn new(names: &'a dyn TokenText, opened: Option<Opened>) -> Self {
-        let thoughts = Thoughts::new(opened);
-        let stream = TextStream::new(&[]);
-        Self { thoughts, stream, names, text: String::new(), thought: String::new() }
-    }
-
-    /// All of `tokens`.
-    pub(super) fn read(tokens: &[u32], names: &'a dyn TokenText, opened: Option<Opened>) -> Self {
-        let mut begun = Self::new(names, opened);
-        for &token in tokens {
-            begun.push(token);
+/// How many of `tokens` make up the text of `message`: more may have been decoded than were shown.
+pub(super) fn length_of(
+    message: &Message,
+    tokens: &[u32],
+    names: &dyn TokenText,
+    opened: Option<Opened>,
+) -> Option<usize> {
+    let mut thoughts = Thoughts::new(opened);
+    let mut stream = TextStream::new(&[]);
+    let mut text = String::new();
+    let mut thought = String::new();
+    let mut found = None;
+    for (at, &token) in tokens.iter().enumerate() {
+        let next = thoughts.read(token, &mut stream, names);
+        text.push_str(&next.text);
+        thought.push_str(next.thought.as_deref().unwrap_or_default());
+        if text == message.content && thought == message.thought.as_deref().unwrap_or_default() {
+            found = Some(at + 1);
+        } else if found.is_some() {
+            break;
         }
-        begun
     }
-
-    fn push(&mut self, token: u32) {
-        let text = self.stream.push(token, self.names).text;
-        let mut next = [Committed { token, text, thought: None, origin: Origin::Target }];
-        self.thoughts.split(&mut next, false, self.names);
-        let [next] = next;
-        self.text.push_str(&next.text);
-        self.thought.push_str(next.thought.as_deref().unwrap_or_default());
-    }
-
-    /// How many of `tokens` make up the text of `message`: more may have been decoded than were
-    /// shown.
-    pub(super) fn length_of(
-        message: &Message,
-        tokens: &[u32],
-        names: &'a dyn TokenText,
-        opened: Option<Opened>,
-    ) -> Option<usize> {
-        let mut begun = Self::new(names, opened);
-        let thought = message.thought.as_deref().unwrap_or_default();
-        let mut found = None;
-        for (at, &token) in tokens.iter().enumerate() {
-            begun.push(token);
-            if begun.text == message.content && begun.thought == thought {
-                found = Some(at + 1);
-            } else if found.is_some() {
-                break;
-            }
-        }
-        found
-    }
+    found
 }
 
 fn add(token: &mut Committed, split: Split) {

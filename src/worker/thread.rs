@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::answer::Watcher;
-use super::protocol::{LoadJob, ModelChoice};
+use super::protocol::LoadJob;
 use super::swap::{
-    LoadFailure, LoadOutcome, LoadRoom, Loader, Loading, NewModels, SharedSink, TargetInUse,
-    WeakSink, start_load_thread, stoppable,
+    LoadFailure, LoadOutcome, Loader, NewModels, SharedSink, TargetInUse, send, send_if_alive,
+    start_load_thread, stoppable,
 };
 use super::{Backend, Command, Event, Job, SharedControls, Sink, Worker};
 use crate::caught::panic_message;
@@ -23,30 +23,14 @@ const IDLE: Duration = Duration::from_millis(700);
 /// The name of the thread, which identifies its panics.
 pub const THREAD: &str = "dovetail-decode";
 
-/// Starts the decode thread with models that stay: another load is refused. `load` runs on the
-/// thread; its error is shown to the user and ends the thread. Events: `Loading` as reported by
-/// `load`, then `Ready` or `Failed { generation: None }`, then those of the answers.
+/// Starts the decode thread with models that `loader` makes and can replace. Events: `Loading` as
+/// reported by the loader, then `Ready` or `Failed { generation: None }`, then those of the
+/// answers; after [`Command::Load`], `LoadProgress`, possibly `Unloaded`, then `Swapped` or
+/// `NotSwapped`.
 ///
 /// # Errors
 /// If the system refuses to start a thread.
-pub fn spawn(
-    controls: SharedControls,
-    sink: Sink,
-    load: impl FnOnce(Loading<'_>) -> Result<Backend, String> + Send + 'static,
-) -> std::io::Result<Worker> {
-    spawn_with(controls, sink, Once(Mutex::new(Some(load))))
-}
-
-/// Starts the decode thread with models that `loader` can replace: as [`spawn`], and after
-/// [`Command::Load`] come `LoadProgress`, possibly `Unloaded`, then `Swapped` or `NotSwapped`.
-///
-/// # Errors
-/// If the system refuses to start a thread.
-pub fn spawn_with(
-    controls: SharedControls,
-    sink: Sink,
-    loader: impl Loader,
-) -> std::io::Result<Worker> {
+pub fn spawn(controls: SharedControls, sink: Sink, loader: impl Loader) -> std::io::Result<Worker> {
     let loader: Arc<dyn Loader> = Arc::new(loader);
     let (tasks, waiting) = channel();
     let (loads, jobs) = channel();
@@ -58,32 +42,32 @@ pub fn spawn_with(
         Command::Discard(conversation) => answers.send(WorkerTask::Discard(conversation)).is_ok(),
     });
     Worker::start(THREAD, controls, post, move |controls| {
-        let sink = SharedSink::new(sink);
+        let sink: SharedSink = Arc::new(Mutex::new(sink));
         // Dropped before the sink, so that a receiver that learns of the thread's end can send it
         // nothing more.
         let waiting = waiting;
         let jobs = jobs;
         let loaded = catch_unwind(AssertUnwindSafe(|| {
             loader.first(&mut |stage, fraction| {
-                sink.send(Event::Loading { stage: stage.to_owned(), fraction });
+                send(&sink, Event::Loading { stage: stage.to_owned(), fraction });
             })
         }));
         let backend = match loaded.unwrap_or_else(|panic| Err(internal(panic.as_ref()))) {
             Ok(backend) => backend,
             Err(error) => {
-                sink.send(Event::Failed { generation: None, error });
+                send(&sink, Event::Failed { generation: None, error });
                 return;
             }
         };
         let target = TargetInUse::default();
         let done = move |loaded| tasks.send(WorkerTask::Loaded(Box::new(loaded))).is_ok();
         let theirs = Arc::clone(&target);
-        let copy = WeakSink::of(&sink);
+        let copy = Arc::downgrade(&sink);
         let started =
             start_load_thread(Arc::clone(&loader), controls.clone(), copy, theirs, jobs, done);
         if let Err(error) = started {
             let error = format!("cannot start a thread: {error}");
-            sink.send(Event::Failed { generation: None, error });
+            send(&sink, Event::Failed { generation: None, error });
             return;
         }
         DecodeThread { loader, controls, sink, target, backend }.run(waiting);
@@ -98,29 +82,6 @@ enum WorkerTask {
     Discard(String),
     /// A load has ended.
     Loaded(Box<LoadOutcome>),
-}
-
-/// A loader for one load.
-struct Once<F>(Mutex<Option<F>>);
-
-impl<F> Loader for Once<F>
-where
-    F: FnOnce(Loading<'_>) -> Result<Backend, String> + Send + 'static,
-{
-    fn first(&self, progress: Loading<'_>) -> Result<Backend, String> {
-        let load = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        load.map_or_else(|| Err("the models are already loaded".to_owned()), |load| load(progress))
-    }
-
-    fn load(
-        &self,
-        _: &ModelChoice,
-        _: LoadRoom<'_>,
-        _: Loading<'_>,
-    ) -> Result<NewModels, LoadFailure> {
-        let refused = "the models cannot be changed here; start again with --target and --draft";
-        Err(LoadFailure::Failed(refused.to_owned()))
-    }
 }
 
 /// The decode thread with its loaded models. If a method returns a flag, it says whether the thread
@@ -138,7 +99,7 @@ impl DecodeThread {
     fn run(mut self, waiting: Receiver<WorkerTask>) {
         self.publish_target();
         let ready = Event::Ready(Box::new(self.backend.ready.clone()));
-        let mut go_on = self.sink.send(ready) && self.send_notices();
+        let mut go_on = self.send(ready) && self.send_notices();
         while go_on {
             let task = match waiting.recv_timeout(IDLE) {
                 Err(RecvTimeoutError::Timeout) => {
@@ -169,6 +130,11 @@ impl DecodeThread {
         }
     }
 
+    /// Sends an event; `false` if the receiver is gone.
+    fn send(&self, event: Event) -> bool {
+        send(&self.sink, event)
+    }
+
     /// From now on, other drafters are loaded for this target.
     fn publish_target(&self) {
         let target = self.backend.shared.clone();
@@ -177,7 +143,7 @@ impl DecodeThread {
 
     fn send_notices(&mut self) -> bool {
         let notices = std::mem::take(&mut self.backend.notices);
-        notices.into_iter().all(|notice| self.sink.send(Event::Notice(notice)))
+        notices.into_iter().all(|notice| self.send(Event::Notice(notice)))
     }
 
     /// Saves the conversation's KV cache; a panic there does not end the thread.
@@ -190,19 +156,19 @@ impl DecodeThread {
 
     fn answer(&mut self, job: &Job) -> bool {
         let Self { backend, controls, sink, .. } = self;
-        let told = WeakSink::of(sink);
+        let told = Arc::downgrade(sink);
         let watcher: Watcher = Arc::new(move |event| {
             // Whether the receiver still exists is checked when the round has ended.
-            told.send(event);
+            send_if_alive(&told, event);
         });
         let answered = catch_unwind(AssertUnwindSafe(|| {
-            backend.answer_watched(job, controls, &mut |event| sink.send(event), Some(watcher))
+            backend.answer_watched(job, controls, &mut |event| send(sink, event), Some(watcher))
         }));
         answered.unwrap_or_else(|panic| {
             let error = internal(panic.as_ref());
             // The caches may now contain anything, so they are not used any more.
             let usable = catch_unwind(AssertUnwindSafe(|| self.backend.engine.forget())).is_ok();
-            self.sink.send(Event::Failed { generation: Some(job.generation), error }) && usable
+            self.send(Event::Failed { generation: Some(job.generation), error }) && usable
         })
     }
 
@@ -236,11 +202,11 @@ impl DecodeThread {
     fn announce(mut self, load: u64) -> Option<Self> {
         self.publish_target();
         let ready = Box::new(self.backend.ready.clone());
-        (self.sink.send(Event::Swapped { load, ready }) && self.send_notices()).then_some(self)
+        (self.send(Event::Swapped { load, ready }) && self.send_notices()).then_some(self)
     }
 
     fn not_swapped(self, load: u64, error: Option<String>) -> Option<Self> {
-        self.sink.send(Event::NotSwapped { load, error }).then_some(self)
+        self.send(Event::NotSwapped { load, error }).then_some(self)
     }
 
     /// Unloads the current models before it loads others, because both do not fit. If those cannot
@@ -248,54 +214,42 @@ impl DecodeThread {
     fn load_alone(self, job: &LoadJob, reason: String) -> Option<Self> {
         let Self { loader, controls, sink, target, backend } = self;
         let load = job.load;
-        if !sink.send(Event::Unloaded { load, reason }) {
+        if !send(&sink, Event::Unloaded { load, reason }) {
             return None;
         }
         let former = backend.ready.models.clone();
         drop(backend);
         // It shares the models' matrices.
         *target.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        let alone = |models: &ModelChoice, progress: Loading<'_>| match loader.load(
-            models,
-            LoadRoom::Alone,
-            progress,
-        )? {
-            NewModels::All(backend) => Ok(*backend),
-            NewModels::Drafts(_) => Err(LoadFailure::Failed(
-                "drafters were loaded without a target (a bug in dovetail)".to_owned(),
-            )),
-        };
-        let send = |event| sink.send(event);
-        let loaded = stoppable(load, &controls, &send, |progress| alone(&job.models, progress));
+        let loaded = stoppable(load, &controls, &|event| send(&sink, event), |progress| {
+            loader.alone(&job.models, progress)
+        });
         let error = match loaded {
             Ok(backend) => return Self { loader, controls, sink, target, backend }.announce(load),
             Err(LoadFailure::NoRoom(error) | LoadFailure::Failed(error)) => Some(error),
             Err(LoadFailure::Stopped) => None,
         };
         let mut progress = |stage: &str, fraction| {
-            sink.send(Event::LoadProgress { load, stage: stage.to_owned(), fraction });
+            send(&sink, Event::LoadProgress { load, stage: stage.to_owned(), fraction });
         };
-        let again = catch_unwind(AssertUnwindSafe(|| alone(&former, &mut progress)));
+        let again = catch_unwind(AssertUnwindSafe(|| loader.alone(&former, &mut progress)));
         let backend = match again {
             Ok(Ok(backend)) => backend,
-            Ok(Err(LoadFailure::Failed(why) | LoadFailure::NoRoom(why))) => {
-                return failed(&sink, why);
+            failed => {
+                // No model is loaded any more, so the thread ends.
+                let error = match failed {
+                    Ok(Err(LoadFailure::Failed(why) | LoadFailure::NoRoom(why))) => why,
+                    Ok(_) => "loading was stopped".to_owned(),
+                    Err(panic) => internal(panic.as_ref()),
+                };
+                send(&sink, Event::Failed { generation: None, error });
+                return None;
             }
-            Ok(Err(LoadFailure::Stopped)) => {
-                return failed(&sink, "loading was stopped".to_owned());
-            }
-            Err(panic) => return failed(&sink, internal(panic.as_ref())),
         };
         let thread = Self { loader, controls, sink, target, backend };
         thread.publish_target();
         thread.not_swapped(load, error)
     }
-}
-
-/// No model is loaded any more, so the thread ends.
-fn failed(sink: &SharedSink, error: String) -> Option<DecodeThread> {
-    sink.send(Event::Failed { generation: None, error });
-    None
 }
 
 fn internal(panic: &(dyn Any + Send)) -> String {

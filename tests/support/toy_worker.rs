@@ -1,15 +1,17 @@
 //! A worker around toy models.
 
 use dovetail::chat::{Message, Role};
-use dovetail::decode::{Engine, Request, Round};
+use dovetail::decode::{Engine, Request, Round, RoundOptions};
 use dovetail::draft::{Budget, Depths, Drafter};
+use dovetail::load::SharedTarget;
 use dovetail::model::Target;
 use dovetail::plan::{DrafterId, Strategy};
 use dovetail::speculate::{SamplerSettings, Shape};
 use dovetail::worker::{
-    Backend, Controls, Job, ModelChoice, Planner, PromptTokens, Ready, RoundPlan,
+    Backend, Controls, Job, LoadFailure, Loader, Loading, ModelChoice, NewModels, Planner,
+    PromptTokens, Ready, SharedControls, Sink, Worker,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::toy::{Guess, Letters, Toy, ToyDrafter, alone};
 
@@ -17,22 +19,52 @@ use super::toy::{Guess, Letters, Toy, ToyDrafter, alone};
 pub struct Fixed;
 
 impl Planner for Fixed {
-    fn choose(&mut self, controls: &Controls) -> RoundPlan {
+    fn choose(&mut self, controls: &Controls) -> RoundOptions {
         let shape = Shape {
             gamma: controls.tree.gamma.or(6),
             width: controls.tree.width.or(2),
             depth: controls.tree.depth.or(3),
         };
         let budget = Budget::new(shape, controls.tree.blocks.or(1));
-        RoundPlan {
-            strategy: Strategy::first_with(DrafterId::Head),
-            drafter: Some(0),
-            budget,
-            verify_times: None,
-            arm: None,
+        RoundOptions {
+            speculate: controls.speculate,
+            coupled: controls.coupled,
+            strategy: "dovetail",
+            schedule: Strategy::first_with(DrafterId::Head).schedule_with(controls.overlap),
+            ..RoundOptions::new(budget, controls.sampler)
         }
     }
     fn observe(&mut self, _: &Round) {}
+}
+
+/// A decode thread with models that `load` makes once.
+pub fn spawn(
+    controls: SharedControls,
+    sink: Sink,
+    load: impl FnOnce(Loading<'_>) -> Result<Backend, String> + Send + 'static,
+) -> std::io::Result<Worker> {
+    struct Once<F>(Mutex<Option<F>>);
+    impl<F> Loader for Once<F>
+    where
+        F: FnOnce(Loading<'_>) -> Result<Backend, String> + Send + 'static,
+    {
+        fn first(&self, progress: Loading<'_>) -> Result<Backend, String> {
+            let load = self.0.lock().unwrap().take();
+            load.unwrap()(progress)
+        }
+        fn beside(
+            &self,
+            _: &ModelChoice,
+            _: Option<&SharedTarget>,
+            _: Loading<'_>,
+        ) -> Result<NewModels, LoadFailure> {
+            Err(LoadFailure::Stopped)
+        }
+        fn alone(&self, _: &ModelChoice, _: Loading<'_>) -> Result<Backend, LoadFailure> {
+            Err(LoadFailure::Stopped)
+        }
+    }
+    dovetail::worker::spawn(controls, sink, Once(Mutex::new(Some(load))))
 }
 
 /// The toy's description of itself.

@@ -7,13 +7,13 @@ use crate::support::toy::Toy;
 use crate::support::toy_worker::{backend, job, knowing, wanted, wanted_of};
 use dovetail::chat::{Message, Role};
 use dovetail::hardware::adapters;
-use dovetail::load::Purpose;
+use dovetail::load::{Purpose, SharedTarget};
 use dovetail::plan::DeviceChoice;
 use dovetail::settings::{LOOKUP, Settings};
 use dovetail::speculate::SamplerSettings;
 use dovetail::worker::{
-    Backend, Event, Job, LoadFailure, LoadJob, LoadRoom, Loader, Loading, ModelChoice, NewModels,
-    Ready, SettingsLoader, Worker, spawn_with,
+    Backend, Event, Job, LoadFailure, LoadJob, Loader, Loading, ModelChoice, NewModels, Ready,
+    SettingsLoader, Worker, spawn,
 };
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
@@ -47,19 +47,31 @@ impl Loader for Toys {
         Ok(toy(3, &ModelChoice::default()))
     }
 
+    fn beside(
+        &self,
+        models: &ModelChoice,
+        _: Option<&SharedTarget>,
+        progress: Loading<'_>,
+    ) -> Result<NewModels, LoadFailure> {
+        let loaded = self.load(models, Place::Beside, progress);
+        loaded.map(|backend| NewModels::All(Box::new(backend)))
+    }
+
+    fn alone(&self, models: &ModelChoice, progress: Loading<'_>) -> Result<Backend, LoadFailure> {
+        self.load(models, Place::Alone, progress)
+    }
+}
+
+impl Toys {
     fn load(
         &self,
         models: &ModelChoice,
-        room: LoadRoom<'_>,
+        place: Place,
         progress: Loading<'_>,
-    ) -> Result<NewModels, LoadFailure> {
-        let place = match room {
-            LoadRoom::Beside(_) => Place::Beside,
-            LoadRoom::Alone => Place::Alone,
-        };
+    ) -> Result<Backend, LoadFailure> {
         self.0.lock().unwrap().push((models.target.clone(), place));
         progress("reading", Some(0.5));
-        let made = |seed| Ok(NewModels::All(Box::new(toy(seed, models))));
+        let made = |seed| Ok(toy(seed, models));
         match (models.target.as_deref(), place) {
             (None, _) => made(3),
             (Some("other"), _) => made(5),
@@ -83,7 +95,7 @@ impl Loader for Toys {
 
 fn start() -> (Worker, Receiver<Event>, Toys) {
     let (toys, (sink, events)) = (Toys::default(), sink());
-    let worker = spawn_with(controls(), sink, toys.clone()).unwrap();
+    let worker = spawn(controls(), sink, toys.clone()).unwrap();
     while !matches!(next(&events), Event::Notice(_)) {}
     (worker, events, toys)
 }
@@ -220,25 +232,13 @@ fn models_that_do_not_fit_beside_those_in_use_take_their_place() {
     assert_eq!(asked, expected);
 }
 
-#[test]
-fn a_worker_with_one_load_refuses_another() {
-    let (sink, events) = sink();
-    let worker =
-        dovetail::worker::spawn(controls(), sink, |_| Ok(toy(3, &ModelChoice::default()))).unwrap();
-    while !matches!(next(&events), Event::Notice(_)) {}
-    let ended = load(&worker, &events, 1, "other");
-    let [Event::NotSwapped { error: Some(error), .. }] = &ended[..] else { panic!("{ended:?}") };
-    assert!(error.contains("--target"), "{error}");
-    answers_as(&worker, &events, 1, 3);
-}
-
 /// Loads the bundled models, then those in `next`.
 fn bundled_then(models: &ModelChoice) -> (Backend, Result<NewModels, LoadFailure>) {
     let settings = Settings { context: Some(512), ..Settings::default() };
     let loader = SettingsLoader::new(settings, Purpose::Text);
     let backend = loader.first(&mut |_, _| {}).unwrap();
     let target = backend.shared.clone();
-    let loaded = loader.load(models, LoadRoom::Beside(target.as_ref()), &mut |_, _| {});
+    let loaded = loader.beside(models, target.as_ref(), &mut |_, _| {});
     (backend, loaded)
 }
 
@@ -274,7 +274,7 @@ fn the_text_is_the_same_whichever_draft_was_loaded_on_the_way() {
         let settings = Settings { context: Some(512), device, ..Settings::default() };
         let (sink, events) = sink();
         let loader = SettingsLoader::new(settings, Purpose::Text);
-        let worker = spawn_with(controls(), sink, loader).unwrap();
+        let worker = spawn(controls(), sink, loader).unwrap();
         let loaded = loop {
             if let Event::Ready(ready) = next(&events) {
                 break ready;
@@ -305,7 +305,7 @@ fn an_answer_of_an_earlier_run_goes_on_as_if_it_had_not_been_cut() {
         let (sink, events) = sink();
         let settings = Settings { context: Some(512), ..Settings::default() };
         let loader = SettingsLoader::new(settings, Purpose::Text);
-        let worker = spawn_with(controls(), sink, loader).unwrap();
+        let worker = spawn(controls(), sink, loader).unwrap();
         while !matches!(next(&events), Event::Ready(_)) {}
         (worker, events)
     };

@@ -4,13 +4,13 @@ use crate::support::duo::{pair, sequences};
 use crate::support::events::{Said, controls, next, rest};
 use crate::support::generate::{answer, plain, request};
 use crate::support::toy::Toy;
-use crate::support::toy_worker::{backend, job, knowing};
+use crate::support::toy_worker::{backend, job, knowing, spawn};
 use crate::support::watched::Watched;
-use dovetail::decode::{Engine, Round};
-use dovetail::plan::{Schedule, Strategy};
+use dovetail::decode::{Engine, Round, RoundOptions};
+use dovetail::plan::Schedule;
 use dovetail::record::Recorder;
 use dovetail::speculate::SamplerSettings;
-use dovetail::worker::{Backend, Controls, Event, Planner, RoundPlan, Sink, spawn};
+use dovetail::worker::{Backend, Controls, Event, Planner, Sink};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -21,11 +21,10 @@ const LENGTH: usize = 40;
 struct Duo;
 
 impl Planner for Duo {
-    fn choose(&mut self, _: &Controls) -> RoundPlan {
-        let strategy = Strategy::named("duo").unwrap();
-        assert_eq!(strategy.schedule, Schedule::Overlap);
-        let budget = sequences(12, None);
-        RoundPlan { strategy, drafter: Some(0), budget, verify_times: None, arm: None }
+    fn choose(&mut self, controls: &Controls) -> RoundOptions {
+        let schedule = Schedule::Overlap;
+        let options = RoundOptions::new(sequences(12, None), controls.sampler);
+        RoundOptions { schedule, strategy: "duo", speculate: controls.speculate, ..options }
     }
     fn observe(&mut self, _: &Round) {}
 }

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use dovetail::chat::{Message, Role};
 use dovetail::decode::Summary;
 use dovetail::settings::{HeadChoice, KvPrecision, SettingValue, Settings};
-use dovetail::worker::{Backend, Controls, Event, Job, SharedControls, Worker, spawn};
+use dovetail::worker::{Backend, Controls, Event, Job, SharedControls, Worker};
 use tempfile::TempDir;
 
 use crate::support::bundled::{loaded, user};
 use crate::support::events::{Said, rest, sink};
 use crate::support::library::demo_copy;
+use crate::support::toy_worker::spawn;
 
 const HEAD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/head");
 const LIMIT: Duration = Duration::from_secs(20);

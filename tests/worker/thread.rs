@@ -2,7 +2,7 @@
 
 use crate::support::events::{Said, controls, next, rest, sink};
 use crate::support::toy::{Guess, Letters, Toy, ToyDrafter};
-use crate::support::toy_worker::{backend, job, knowing, ready, wanted};
+use crate::support::toy_worker::{backend, job, knowing, ready, spawn, wanted};
 use crate::support::watched::Watched;
 use dovetail::chat::{Message, Prompt, Role};
 use dovetail::decode::{Finish, Round, TokenText};
@@ -10,7 +10,7 @@ use dovetail::draft::Budget;
 use dovetail::settings::{SettingValue, Settings};
 use dovetail::speculate::{SamplerSettings, Shape};
 use dovetail::tui::commands::{self, SlashAction};
-use dovetail::worker::{Backend, Controls, Event, Job, PromptTokens, Setting, Worker, spawn};
+use dovetail::worker::{Backend, Controls, Event, Job, PromptTokens, Setting, Worker};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;

@@ -109,7 +109,7 @@ impl Environment {
             threads,
             features: machine.cpu.features.iter().map(|&name| name.to_owned()).collect(),
             memory: machine.memory.total,
-            gpu: machine.gpu.get().map(|gpu| gpu.name.clone()),
+            gpu: machine.gpu.as_ref().ok().map(|gpu| gpu.name.clone()),
         }
     }
 }

@@ -235,7 +235,7 @@ impl<'a> BenchSession<'a> {
 
     /// How much video memory may be used: the user's limit, or all that the card has.
     pub(super) fn vram_limit(&self) -> Option<u64> {
-        self.settings.vram.or_else(|| self.machine.gpu.get().map(|gpu| gpu.vram_total))
+        self.settings.vram.or_else(|| self.machine.gpu.as_ref().ok().map(|gpu| gpu.vram_total))
     }
 
     /// Continues without a candidate, which is reported at once, in the results, and by the exit

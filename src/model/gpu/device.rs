@@ -74,8 +74,8 @@ impl Gpu {
     /// [`GpuError::Lacks`] or [`GpuError::Closed`].
     pub fn open(adapter: &GpuAdapter, given: GpuLimits) -> Result<Arc<Self>, GpuError> {
         let name = adapter.info().name.clone();
-        let raw = adapter.raw();
-        let limits = adapter.raw().limits();
+        let raw = &adapter.raw;
+        let limits = raw.limits();
         let lacks = |what: String| Err(GpuError::Lacks { name: name.clone(), what });
         if !raw.features().contains(wgpu::Features::IMMEDIATES) {
             return lacks("immediate data (push constants)".to_owned());

@@ -110,9 +110,12 @@ pub(super) fn loaded(args: &PassArgs, recorded: &Recorded) -> Result<PassReport,
     settings.strategy = Some(strategy);
     let mut backend = Backend::from(backend::load(&settings, &Machine::probe(), Purpose::Text)?);
     let controls = Controls { strategy: Some(strategy), ..Controls::default() };
-    let drafter = backend.planner.choose(&controls).drafter.ok_or_else(|| {
-        Failure::usage(anyhow!("--strategy: `{name}` does not draft, so there is no round to time"))
-    })?;
+    let options = backend.planner.choose(&controls);
+    if !options.speculate {
+        let why = anyhow!("--strategy: `{name}` does not draft, so there is no round to time");
+        return Err(Failure::usage(why));
+    }
+    let drafter = options.drafter;
     let hello = [Message::new(Role::User, "Tell me about the place where you live.")];
     let question = recorded.question.as_ref();
     let messages = question.map_or(&hello[..], |question| &question.messages);
