@@ -33,9 +33,7 @@ use crate::hardware::Machine;
 use crate::kernels::Format;
 use crate::library::{TargetFiles, Tokenizer};
 use crate::model::Target;
-use crate::plan::{
-    DrafterId, LevelCost, Measured, PlacementForecast, STRATEGIES, Schedule, Strategy,
-};
+use crate::plan::{DrafterId, LevelCost, PlacementForecast, STRATEGIES, Schedule, Strategy};
 use crate::settings::Settings;
 use context::{LoadContext, OpenGpu};
 use drafter::LoadedDrafter;
@@ -221,8 +219,8 @@ fn load_files(
     let misplaced = placements::misplaced(&ctx, &target, &drafters);
     let available = Available::of(&ctx, &shared, &drafters)?;
 
-    let (measured, levels) =
-        measure(&mut target.target, &mut drafters, available.initial, progress);
+    progress("measuring", None);
+    let (measured, levels) = measure::measure(&mut target.target, &mut drafters, available.initial);
     shared.measured = measured;
     let drafts = planned(&ctx, mode.purpose, shared, drafters, available, levels.clone());
     let LoadedDrafts { drafters, strategies, mut setup, shared } = drafts;
@@ -349,23 +347,6 @@ fn load_drafters(
     let ngrams = texts::ngrams(ctx, progress)?;
     all.extend(kinds.map(|kind| texts::context(ctx, kind, history.as_ref(), ngrams.as_ref())));
     Ok(all)
-}
-
-/// Times of the target and of the drafters that `strategy` uses, if they take any.
-fn measure(
-    target: &mut dyn Target,
-    drafters: &mut [LoadedDrafter],
-    strategy: &Strategy,
-    progress: &mut dyn FnMut(&str, Option<f32>),
-) -> (Measured, Vec<(DrafterId, LevelCost)>) {
-    progress("measuring", None);
-    let auto = strategy.draft == DrafterId::Auto;
-    let used = drafters
-        .iter_mut()
-        .filter(|drafter| drafter.kind == strategy.draft || auto && drafter.is_model());
-    let found = measure::measure(target, used.collect());
-    tracing::info!(?found, "measured");
-    found
 }
 
 #[cfg(test)]

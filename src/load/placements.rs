@@ -85,7 +85,7 @@ pub(super) fn advise(
     let room = ctx.gpu_room().map_err(NoForecast::NoGpu);
     let found = room.and_then(|room| forecast(ctx, room, alone, progress));
     let found = found.inspect_err(|why| tracing::info!(?why, "cannot measure placements"));
-    let Forecast { found, inputs, gpu } = found.ok()?;
+    let MeasuredPlacements { found, inputs, gpu } = found.ok()?;
     let Placements { best, rows, prefill, reasons, .. } = found;
     let draft_bytes = draft_bytes(&inputs, &best);
     let prefill = if best.layers == 0 { prefill } else { None };
@@ -116,7 +116,7 @@ pub(super) fn advise_drafts(
     };
     let found = forecast(ctx, GpuRoom { bytes, ..room }, false, progress);
     let found = found.inspect_err(|why| tracing::info!(?why, "cannot compare placements"));
-    let Ok(Forecast { found, inputs, gpu }) = found else { return Ok(None) };
+    let Ok(MeasuredPlacements { found, inputs, gpu }) = found else { return Ok(None) };
     let mut rows = inputs.forecasts(&found.times, Some(target.gpu_layers));
     rows.retain(|row| is_open(row, settings.strategy));
     let Some(&best) = best_placement(&rows) else { return Ok(None) };
@@ -139,7 +139,7 @@ pub(super) fn advise_drafts(
 }
 
 /// What to expect of placements, and what that is based on.
-pub(super) struct Forecast {
+pub(super) struct MeasuredPlacements {
     pub(super) found: Placements,
     inputs: PlacementInputs,
     /// The GPU, if it was opened.
@@ -156,7 +156,7 @@ pub(super) fn forecast(
     room: GpuRoom,
     alone: bool,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<Forecast, NoForecast> {
+) -> Result<MeasuredPlacements, NoForecast> {
     let mut file = stored(ctx, &room);
     let stored = file.as_mut().and_then(CachedValue::read);
     let (times, gpu) = match stored {
@@ -182,7 +182,7 @@ pub(super) fn forecast(
     let by_layers = inputs.by_layers(&times);
     let prefill = inputs.prefill(&times, LEAST_PROMPT, MOST_PROMPT_ROWS);
     let found = Placements { gpu: room.name, times, rows, by_layers, best, prefill, reasons };
-    Ok(Forecast { found, inputs, gpu })
+    Ok(MeasuredPlacements { found, inputs, gpu })
 }
 
 /// The plan's reasons; and which numbers heads have in the names of placements, if there are

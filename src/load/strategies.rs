@@ -101,6 +101,7 @@ fn other_blocks(settings: &Settings, head: &LoadedDrafter) -> Option<Notice> {
 }
 
 /// The strategies that can run with a target and its drafters.
+#[derive(Debug)]
 pub struct Strategies {
     /// One for each, with its costs. There is at least one.
     pub controllers: Vec<StrategyController>,

@@ -8,69 +8,49 @@ use crate::decode::{Arm, Round, RoundOptions};
 use crate::files::CachedValue;
 use crate::load::{LoadReason, Strategies, StrategyController};
 use crate::messages;
-use crate::plan::{
-    ArmPlan, DrafterId, Learned, RoundObservation, Schedule, Strategy, TreeOverrides, VerifyTimes,
-};
+use crate::plan::{ArmPlan, DrafterId, RoundObservation, Schedule, Strategy, TreeOverrides};
 use crate::speculate::Budget;
 
 /// The strategies that can run here, and the current one.
 #[derive(Debug)]
 pub struct StrategyPlanner {
-    controllers: Vec<StrategyController>,
-    /// The engine's drafters, in order.
-    drafters: Vec<DrafterId>,
-    /// The strategy used if none is requested.
-    default: usize,
+    strategies: Strategies,
+    /// The index of the current strategy's controller.
     current: usize,
-    /// T_V, learned from the rounds of all strategies: it is the target's.
-    times: VerifyTimes,
     /// Whether no round has been run since switching to the strategy.
     fresh: bool,
     /// The choice for which reasons were last given; `None` if they are to be given again.
     reported: Option<(Budget, TreeOverrides)>,
-    /// Where what was learned is stored, if it is.
-    learned: Option<CachedValue<Learned>>,
 }
 
 impl StrategyPlanner {
     /// Plans for these strategies, continuing from what was learned earlier. The reasons for the
     /// first choice count as already given.
     pub fn new(strategies: Strategies) -> Self {
-        let Strategies { mut controllers, drafters, default, times, mut learned } = strategies;
-        let at = |controller: &StrategyController| controller.strategy.name == default.name;
-        let default = controllers.iter().position(at).unwrap_or(0);
-        let reported = controllers.get(default).map(|each| each.controller.current());
+        let mut planner = Self { strategies, current: 0, fresh: true, reported: None };
+        planner.current = planner.wanted(None);
+        let Strategies { controllers, learned, .. } = &mut planner.strategies;
+        planner.reported = controllers.get(planner.current).map(|each| each.controller.current());
         if let Some(known) = learned.as_mut().and_then(CachedValue::read) {
-            for each in &mut controllers {
+            for each in controllers {
                 each.controller.recall(&known);
             }
         }
-        Self {
-            controllers,
-            drafters,
-            default,
-            current: default,
-            times,
-            fresh: true,
-            reported,
-            learned,
-        }
+        planner
     }
 
+    /// The index of a strategy's controller. The screen does not offer strategies that cannot run,
+    /// and loading refuses them, so the default one is used instead of any other.
     fn wanted(&self, strategy: Option<&'static Strategy>) -> usize {
-        let Some(strategy) = strategy else { return self.default };
-        // The screen does not offer strategies that cannot run, and loading refuses them.
-        let at = self
-            .controllers
-            .iter()
-            .position(|controller| controller.strategy.name == strategy.name);
-        at.unwrap_or(self.default)
+        let Strategies { controllers, default, .. } = &self.strategies;
+        let at = |name| controllers.iter().position(|each| each.strategy.name == name);
+        strategy.and_then(|strategy| at(strategy.name)).or_else(|| at(default.name)).unwrap_or(0)
     }
 }
 
 impl Planner for StrategyPlanner {
     fn begin_answer(&mut self, context: usize, reused: usize) {
-        for each in &mut self.controllers {
+        for each in &mut self.strategies.controllers {
             each.controller.begin_answer(context, reused);
         }
     }
@@ -83,13 +63,13 @@ impl Planner for StrategyPlanner {
             self.reported = None;
         }
         let StrategyController { strategy, drafter, controller, .. } =
-            &mut self.controllers[wanted];
+            &mut self.strategies.controllers[wanted];
         let overrides = strategy.overrides(&controls.tree);
         let budget = controller.budget(&overrides);
         let schedule = strategy.schedule_with(controls.overlap);
         let arm = controller.model_arm(&overrides).and_then(|arm| {
             let ArmPlan { kind, budget, rate, verify_times } = arm;
-            let drafter = self.drafters.iter().position(|&drafter| drafter == kind)?;
+            let drafter = self.strategies.drafters.iter().position(|&drafter| drafter == kind)?;
             Some(Arm { drafter, budget, schedule, rate, verify_times })
         });
         RoundOptions {
@@ -114,9 +94,10 @@ impl Planner for StrategyPlanner {
         // A drafter that was just switched to, or for which the text is new, first reads what it
         // has missed; `auto` accounts for that itself, for each of its drafters.
         let fresh = std::mem::replace(&mut self.fresh, false) || round.index == 0;
-        let controller = &mut self.controllers[self.current];
+        let Strategies { controllers, drafters, times, .. } = &mut self.strategies;
+        let controller = &mut controllers[self.current];
         let steady = !fresh || controller.strategy.draft == DrafterId::Auto;
-        let draft = round.drafter.and_then(|at| self.drafters.get(at).copied());
+        let draft = round.drafter.and_then(|at| drafters.get(at).copied());
         let observation = RoundObservation {
             budget: round.budget,
             tree: &round.tree,
@@ -128,19 +109,21 @@ impl Planner for StrategyPlanner {
             draft: draft.unwrap_or(DrafterId::None),
             context: round.context,
         };
-        self.times.learn(observation.tree.len(), observation.verify_ms, observation.other_ms);
-        controller.controller.observe(&observation, &self.times);
+        times.learn(observation.tree.len(), observation.verify_ms, observation.other_ms);
+        controller.controller.observe(&observation, times);
     }
 
     fn answered(&mut self) {
-        let learned = self.controllers[self.current].controller.learned();
-        if let (Some(file), Some(learned)) = (&mut self.learned, learned) {
+        let Strategies { controllers, learned: file, .. } = &mut self.strategies;
+        let learned = controllers[self.current].controller.learned();
+        if let (Some(file), Some(learned)) = (file, learned) {
             file.write(learned);
         }
     }
 
     fn take_new_reasons(&mut self) -> Option<Vec<String>> {
-        let StrategyController { controller, preface, .. } = &self.controllers[self.current];
+        let StrategyController { controller, preface, .. } =
+            &self.strategies.controllers[self.current];
         let now = Some(controller.current());
         if std::mem::replace(&mut self.reported, now) == now {
             return None;
@@ -160,7 +143,7 @@ mod tests {
     use super::*;
     use crate::plan::{
         CostInputs, DraftSize, Measured, Prefer, SearchSpace, Setting, TargetSize, Throughput,
-        choose,
+        VerifyTimes, choose,
     };
 
     fn controller(name: &str, drafter: Option<usize>) -> StrategyController {
