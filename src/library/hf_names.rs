@@ -43,7 +43,7 @@ fn renamed(family: &str) -> &'static [(&'static str, &'static str)] {
 }
 
 /// Where a tensor is.
-struct Stored {
+struct TensorPlace {
     /// The name in the file.
     name: String,
     /// Its rows of a fused tensor.
@@ -71,7 +71,7 @@ impl NamedTensors {
 
     /// The rows of `kv_b_proj` that hold a head's keys, transposed as the model requests, or its
     /// values.
-    fn latent(&self, name: &str) -> Option<Stored> {
+    fn latent(&self, name: &str) -> Option<TensorPlace> {
         let latent = self.latent.as_ref()?;
         let (layer, part) = name.strip_suffix(".weight")?.split_once(".self_attn.")?;
         let (part, head) = part.split_once('.')?;
@@ -84,11 +84,11 @@ impl NamedTensors {
             _ => return None,
         };
         let name = format!("{layer}.self_attn.kv_b_proj.weight");
-        Some(Stored { name, rows: Some(rows), transposed: part == "k_b" })
+        Some(TensorPlace { name, rows: Some(rows), transposed: part == "k_b" })
     }
 
-    fn stored(&self, name: &str) -> Stored {
-        let whole = |name| Stored { name, rows: None, transposed: false };
+    fn stored(&self, name: &str) -> TensorPlace {
+        let whole = |name| TensorPlace { name, rows: None, transposed: false };
         if let Some(stored) = self.latent(name) {
             return stored;
         }
@@ -103,7 +103,7 @@ impl NamedTensors {
             ] {
                 if name.contains(part) {
                     let rows = Some(at..at + width);
-                    return Stored { rows, ..whole(name.replacen(part, fused, 1)) };
+                    return TensorPlace { rows, ..whole(name.replacen(part, fused, 1)) };
                 }
             }
         }

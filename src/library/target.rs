@@ -1,4 +1,4 @@
-//! A target's files, whatever their format, and what all formats have in common. It must not depend
+//! A target's files in any format, and what all formats have in common. It must not depend
 //! on how files are read.
 
 use super::{LibraryError, Recommended, Tokenizer};

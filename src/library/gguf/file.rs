@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::reader::Reader;
-use super::types::format_of;
 use super::values::Value;
 use crate::kernels::Format;
 use crate::library::blob::Blob;
@@ -352,4 +351,21 @@ fn size_of(extents: &[u64], format: Format) -> Option<(Vec<usize>, u64)> {
     }
     let shape = extents.iter().rev().map(|&n| usize::try_from(n).ok()).collect::<Option<_>>()?;
     Some((shape, rows.checked_mul(row_bytes)?))
+}
+
+/// The format with a number, or the name of a type that holds no weights.
+fn format_of(number: u32) -> Result<Format, String> {
+    Format::from_ggml(number).ok_or_else(|| {
+        let name = match number {
+            9 => "Q8_1",
+            15 => "Q8_K",
+            24 => "I8",
+            25 => "I16",
+            26 => "I32",
+            27 => "I64",
+            28 => "F64",
+            other => return format!("type {other}"),
+        };
+        name.to_owned()
+    })
 }

@@ -13,7 +13,6 @@ mod reader;
 mod rope_scaling;
 mod scales;
 mod summary;
-mod types;
 mod values;
 mod vocabulary;
 

@@ -6,7 +6,6 @@ mod error;
 mod files;
 mod gguf_models;
 mod http;
-mod link;
 mod patience;
 mod pinned;
 mod progress;
@@ -25,7 +24,6 @@ pub use error::HubError;
 use error::{FileServer, RequestFailure};
 use files::{WantedFiles, choose, is_tame};
 use http::Client;
-use link::link;
 pub use patience::Patience;
 pub use pinned::{PinnedFile, PinnedFiles};
 use progress::DownloadMeter;
@@ -288,6 +286,33 @@ fn names_below(folder: &Path) -> Option<Vec<String>> {
         }
     }
     Some(names)
+}
+
+/// Makes the content `blob` appear as `file`: through a relative link, or a copy if links are not
+/// possible.
+fn link(blob: &Path, file: &Path) -> std::io::Result<()> {
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    if fs::symlink_metadata(file).is_ok() {
+        fs::remove_file(file)?;
+    }
+    #[cfg(unix)]
+    {
+        // snapshots/<commit>/<file> → ../../blobs/<etag>, with one more step for each folder in a
+        // name.
+        let (Some(root), Some(content)) = (blob.parent().and_then(Path::parent), blob.file_name())
+        else {
+            return Err(std::io::ErrorKind::InvalidInput.into());
+        };
+        let below = file.strip_prefix(root).map_err(std::io::Error::other)?;
+        let mut target: PathBuf = below.components().skip(1).map(|_| "..").collect();
+        target.push("blobs");
+        target.push(content);
+        std::os::unix::fs::symlink(target, file)
+    }
+    #[cfg(not(unix))]
+    fs::copy(blob, file).map(|_| ())
 }
 
 #[cfg(test)]
