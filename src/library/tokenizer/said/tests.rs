@@ -12,6 +12,7 @@ use super::super::{Tokenizer, said};
 use crate::chat::{ChatTemplate, Message, Prompt, Role, SpecialTokens};
 
 const CONTROLS: [&str; 5] = ["<s>", "</s>", "<|im_start|>", "<|im_end|>", "<｜User｜>"];
+const ADDED: [&str; 2] = ["<think>", "\n\n"];
 
 const CHATML: &str = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + \
     '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}\
@@ -26,54 +27,24 @@ const LOOKING: &str = "{% for m in messages %}{{ '<｜User｜>' }}{% if '</think
 
 /// A `tokenizer.json` over all bytes, with `flag` set for its added tokens.
 fn file(normalizer: Value, pre_tokenizer: Value, byte_level: bool, flag: &str) -> Tokenizer {
-    let mut vocab = serde_json::Map::new();
-    vocab.insert("<unk>".into(), 0.into());
-    for byte in 0..=255u8 {
-        let spelled =
-            if byte_level { char_of(byte).to_string() } else { format!("<0x{byte:02X}>") };
-        vocab.insert(spelled, vocab.len().into());
+    let base = gguf(byte_level).0.tokenizer.to_string(false).unwrap();
+    let mut json: Value = serde_json::from_str(&base).unwrap();
+    json["normalizer"] = normalizer;
+    json["pre_tokenizer"] = pre_tokenizer;
+    if !byte_level {
+        json["decoder"] = json!({"type": "Metaspace", "replacement": "▁",
+            "prepend_scheme": "first", "split": false});
     }
-    let (merges, words): (&[&str], &[&str]) = if byte_level {
-        (&["h e", "Ġ he", "i m", "l l"], &["he", "Ġhe", "im", "ll"])
-    } else {
-        let merges = &["h e", "▁ he", "i m", "▁ <", "l l"];
-        let words =
-            &["▁", "h", "e", "i", "m", "l", "<", "|", "s", ">", "/", "he", "▁he", "im", "▁<", "ll"];
-        (merges, words)
-    };
-    for word in words {
-        vocab.insert((*word).into(), vocab.len().into());
-    }
-    let first = vocab.len();
-    let added: Vec<Value> = (first..)
-        .zip(CONTROLS.iter().chain(&["<think>", "\n\n"]))
-        .map(|(id, content)| {
-            let mut token = json!({
-                "id": id, "content": content, "special": id < first + 4, "single_word": false,
-                "lstrip": false, "rstrip": false, "normalized": false
-            });
-            // A text of white space is not a word.
-            if content.trim() == *content && !flag.is_empty() {
-                token[flag] = true.into();
-            }
-            token
-        })
-        .collect();
-    let decoder = if byte_level {
-        json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true,
-            "use_regex": true})
-    } else {
-        json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": false})
-    };
-    let json = json!({
-        "version": "1.0", "truncation": null, "padding": null, "added_tokens": added,
-        "normalizer": normalizer, "pre_tokenizer": pre_tokenizer, "post_processor": null,
-        "decoder": decoder,
-        "model": {
-            "type": "BPE", "vocab": vocab, "merges": merges, "byte_fallback": !byte_level,
-            "unk_token": "<unk>", "fuse_unk": true
+    for token in json["added_tokens"].as_array_mut().unwrap() {
+        let content = token["content"].as_str().unwrap();
+        // A text of white space is not a word.
+        if content.trim() == content && !flag.is_empty() {
+            token[flag] = true.into();
         }
-    });
+    }
+    // Here added tokens are not words of the model.
+    let vocab = json["model"]["vocab"].as_object_mut().unwrap();
+    vocab.retain(|token, _| !CONTROLS.iter().chain(&ADDED).any(|added| added == token));
     Tokenizer::from_json(json.to_string().as_bytes(), "test").unwrap()
 }
 
@@ -91,17 +62,18 @@ fn gguf(byte_level: bool) -> Tokenizer {
         kinds.push(kind);
     }
     let words: &[&str] = if byte_level {
-        &["he", "Ġhe", "im"]
+        &["he", "Ġhe", "im", "ll"]
     } else {
-        &["▁", "h", "e", "i", "m", "<", "|", "s", ">", "he", "▁he", "im", "▁<"]
+        &["▁", "h", "e", "i", "m", "l", "<", "|", "s", ">", "/", "he", "▁he", "im", "▁<", "ll"]
     };
     tokens.extend(words.iter().map(|word| (*word).to_owned()));
-    tokens.extend(CONTROLS.map(str::to_owned));
-    kinds.resize(tokens.len() - CONTROLS.len(), TokenKind::Normal);
-    kinds.resize(tokens.len() - 1, TokenKind::Control);
-    kinds.push(TokenKind::UserDefined);
+    kinds.resize(tokens.len(), TokenKind::Normal);
+    tokens.extend(CONTROLS.iter().chain(&ADDED).map(|token| (*token).to_owned()));
+    // The last of the control tokens is listed like other added ones.
+    kinds.resize(tokens.len() - 1 - ADDED.len(), TokenKind::Control);
+    kinds.resize(tokens.len(), TokenKind::UserDefined);
     let scheme = if byte_level {
-        let merges = ["h e", "Ġ he", "i m"].map(str::to_owned).to_vec();
+        let merges = ["h e", "Ġ he", "i m", "l l"].map(str::to_owned).to_vec();
         Scheme::ByteLevel { merges, pre: "llama-bpe".into() }
     } else {
         let scores = (0..tokens.len()).map(|rank| -(rank as f32)).collect();
