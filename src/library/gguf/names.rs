@@ -137,8 +137,8 @@ fn simple(part: &str, family: Family) -> Option<&'static str> {
     })
 }
 
-/// The row ranges of a fused tensor, in order, each called `name` of its part; `None` if they do not
-/// add up to it.
+/// The row ranges of a fused tensor, in order, each called `name` of its part; `None` if they do
+/// not add up to it.
 fn split(
     entry: &TensorEntry,
     widths: &[(&str, usize)],

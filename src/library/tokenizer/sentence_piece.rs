@@ -47,8 +47,8 @@ pub(super) fn model(vocabulary: &Vocabulary, scores: &[f32]) -> tokenizers::Resu
     })
 }
 
-/// The normalizer and the decoder that turn spaces into `▁` and back; with `space_first`, one is put
-/// before the first word.
+/// The normalizer and the decoder that turn spaces into `▁` and back; with `space_first`, one is
+/// put before the first word.
 pub(super) fn spaces(space_first: bool) -> (Value, Value) {
     let mut normalizers = Vec::new();
     let mut decoders = vec![
