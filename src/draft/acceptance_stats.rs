@@ -1,34 +1,22 @@
 //! Acceptance rates by counting, for drafters whose proposals have no probabilities. It must not
 //! depend on where a proposal came from.
 
-use crate::speculate::Tree;
-
-/// The number of proposals after which the counts are halved, because the acceptance rate follows
-/// the text.
-const MEMORY: u32 = 256;
+use crate::speculate::{Rate, Tree};
 
 /// The acceptance rate of one kind of proposal: how often it was accepted, given that its parent
 /// was.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct AcceptanceStats {
-    right: u32,
-    tried: u32,
-}
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AcceptanceStats(Rate);
 
 impl AcceptanceStats {
     /// Counts one proposal.
     pub(super) fn note(&mut self, right: bool) {
-        if self.tried >= MEMORY {
-            self.right /= 2;
-            self.tried /= 2;
-        }
-        self.right += u32::from(right);
-        self.tried += 1;
+        self.0.note(right, 256.0);
     }
 
     /// The log of the estimated acceptance rate (Laplace's rule: one half at first).
     pub(super) fn log_prob(self) -> f32 {
-        ((self.right + 1) as f32 / (self.tried + 2) as f32).ln()
+        self.0.estimate(2.0, 0.5).ln()
     }
 }
 

@@ -10,14 +10,16 @@ mod trace;
 mod verify;
 mod write;
 
-pub use read::{Record, RecordError, RecordedAnswer};
-pub use scripted::{Script, ScriptError};
+pub use read::{Record, RecordedAnswer};
+pub use scripted::Script;
 pub use trace::{Line, Recorder};
 pub use verify::{Finding, verify_answer};
-pub use write::{Recording, RecordingError, recorded};
+pub use write::{Recording, recorded};
 
 #[cfg(test)]
 mod tests;
+
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +32,24 @@ pub const FORMAT: u32 = 2;
 
 /// The oldest format that is read: what is missing in it is optional.
 pub const OLDEST_FORMAT: u32 = 1;
+
+/// Why nothing can be recorded, or a file cannot be used as a record or as a script.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The file to record to already exists.
+    #[error("the record {} already exists; choose another file with --record", .0.display())]
+    Exists(PathBuf),
+    /// Its first line is not that of a record.
+    #[error(
+        "{} is not a record: its first line is not from `dovetail run --record FILE` or `dovetail \
+         chat --record FILE`",
+        .0.display()
+    )]
+    None(PathBuf),
+    /// A line differs from what was written, or the system refused: which file or line, and why.
+    #[error("{0}")]
+    Failed(String),
+}
 
 /// The first line of a record: what determines the text in addition to model and question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +68,7 @@ pub struct RecordHead {
 }
 
 /// A question.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     /// The conversation up to and including the user's last message.
     pub messages: Vec<Message>,

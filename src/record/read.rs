@@ -1,59 +1,15 @@
 //! Reads a record and checks it: the format, every line, and that the tokens of each round follow
 //! from its tree and from the previous round. It must not depend on models.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::{FORMAT, Line, OLDEST_FORMAT, Question, RecordHead};
-use crate::decode::Round;
+use super::{FORMAT, Line, OLDEST_FORMAT, Question, RecordError, RecordHead};
+use crate::decode::{Finish, Round};
 use crate::files::read_text;
 use crate::worker::Ready;
 
 /// The most bytes of a record.
 const LONGEST: u64 = 1_000_000_000;
-
-/// Why a file is not a usable record.
-#[derive(Debug, thiserror::Error)]
-pub enum RecordError {
-    /// It cannot be read.
-    #[error("cannot read the record {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// Its first line is not that of a record.
-    #[error(
-        "{} is not a record: its first line is not from `dovetail run --record FILE` or `dovetail \
-         chat --record FILE`",
-        .0.display()
-    )]
-    None(PathBuf),
-    /// Another format.
-    #[error(
-        "{} is a record in format {found}, from dovetail {program}; this version reads formats \
-         {OLDEST_FORMAT} to {FORMAT}; record it again",
-        path.display()
-    )]
-    Version {
-        /// The file.
-        path: PathBuf,
-        /// Its format.
-        found: u32,
-        /// The version that wrote it.
-        program: String,
-    },
-    /// A line that does not have the written form.
-    #[error("{}:{line}: {reason}", path.display())]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// Starting at 1.
-        line: usize,
-        /// What is wrong.
-        reason: String,
-    },
-}
 
 /// A recorded run.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,7 +27,7 @@ pub struct Record {
 }
 
 /// An answer of a record.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RecordedAnswer {
     /// The question.
     pub question: Question,
@@ -101,33 +57,27 @@ impl Record {
     /// # Errors
     /// [`RecordError`].
     pub fn read(path: &Path) -> Result<Self, RecordError> {
-        let text = read_text(path, LONGEST)
-            .map_err(|source| RecordError::Read { path: path.to_owned(), source })?;
-        Self::parse(path, &text)
-    }
-
-    fn parse(path: &Path, text: &str) -> Result<Self, RecordError> {
-        let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
+        let text = read_text(path, LONGEST).map_err(|error| {
+            RecordError::Failed(format!("cannot read the record {}: {error}", path.display()))
+        })?;
+        let wrong = |line: usize, reason: String| {
+            RecordError::Failed(format!("{}:{line}: {reason}", path.display()))
+        };
+        let mut lines = (1..).zip(text.lines());
         let first = lines.next().map_or("", |(_, line)| line);
         let head = head(path, first)?;
         let answers = Vec::new();
-        let kept = Vec::new();
-        let mut record = Self { head, ready: None, answers, lines: kept, swapped: false };
+        let mut record = Self { head, ready: None, answers, lines: Vec::new(), swapped: false };
         let last = text.lines().count();
         for (number, line) in lines {
-            let wrong =
-                |reason: String| RecordError::Line { path: path.to_owned(), line: number, reason };
             let line: Line = serde_json::from_str(line).map_err(|error| {
-                let ends = number == last;
-                let cut = if ends {
-                    "the file ends in the middle of a line"
-                } else {
-                    "not a line of a \
-                        record"
+                let cut = match number == last {
+                    true => "the file ends in the middle of a line",
+                    false => "not a line of a record",
                 };
-                wrong(format!("{cut} ({error})"))
+                wrong(number, format!("{cut} ({error})"))
             })?;
-            record.take(number, &line).map_err(wrong)?;
+            record.take(number, &line).map_err(|reason| wrong(number, reason))?;
             record.lines.push(line);
         }
         Ok(record)
@@ -150,14 +100,8 @@ impl Record {
             Line::Question(question) => self.answers.push(RecordedAnswer {
                 question: (**question).clone(),
                 line: number,
-                tokens: Vec::new(),
-                texts: Vec::new(),
-                next: None,
-                rounds: 0,
-                complete: false,
-                ended: false,
-                turned: false,
                 swapped: self.swapped,
+                ..RecordedAnswer::default()
             }),
             Line::Sampler { .. } => self.open()?.turned = true,
             Line::First { token, .. } => {
@@ -178,8 +122,7 @@ impl Record {
                     return Err(format!("it counts {said} tokens, but its rounds have {count}"));
                 }
                 answer.ended = true;
-                answer.complete =
-                    summary.finish.is_some_and(|finish| finish != crate::decode::Finish::Cancelled);
+                answer.complete = summary.finish.is_some_and(|finish| finish != Finish::Cancelled);
             }
             Line::Failed { .. } => {
                 if let Ok(answer) = self.open() {
@@ -261,12 +204,13 @@ fn head(path: &Path, line: &str) -> Result<RecordHead, RecordError> {
     let found = value["format"].as_u64().and_then(|format| u32::try_from(format).ok());
     let found = found.ok_or_else(none)?;
     if !(OLDEST_FORMAT..=FORMAT).contains(&found) {
-        let program = value["program"].as_str().unwrap_or("an unknown version").to_owned();
-        return Err(RecordError::Version { path: path.to_owned(), found, program });
+        return Err(RecordError::Failed(format!(
+            "{} is a record in format {found}, from dovetail {}; this version reads formats \
+             {OLDEST_FORMAT} to {FORMAT}; record it again",
+            path.display(),
+            value["program"].as_str().unwrap_or("an unknown version")
+        )));
     }
-    serde_json::from_value(value).map_err(|error| RecordError::Line {
-        path: path.to_owned(),
-        line: 1,
-        reason: error.to_string(),
-    })
+    serde_json::from_value(value)
+        .map_err(|error| RecordError::Failed(format!("{}:1: {error}", path.display())))
 }

@@ -6,13 +6,11 @@
 //! its `summary` (or `failed`); answers are played in turn, starting again with the first after the
 //! last. Empty lines and lines that begin with `#` are skipped.
 
-use super::{Line, Record};
+use super::{Line, Record, RecordError};
 use crate::decode::{Finish, Origin, Round, Summary};
 use crate::files::read_text;
 use crate::speculate::Tree;
-use crate::worker::{
-    Command, Controls, Event, Job, LoadJob, RoundGate, SharedControls, Sink, Worker,
-};
+use crate::worker::{Command, Controls, Event, Job, RoundGate, SharedControls, Sink, Worker};
 use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
@@ -45,56 +43,33 @@ struct Replay {
     paced: bool,
 }
 
-/// Why a script cannot be played.
-#[derive(Debug, thiserror::Error)]
-pub enum ScriptError {
-    /// The file cannot be read.
-    #[error("cannot read the script {path}: {source}")]
-    Read {
-        /// The file.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A line has the wrong form.
-    #[error("line {line} of the script is not a line of a record: {source}")]
-    Line {
-        /// Starting at 1.
-        line: usize,
-        /// Why.
-        source: serde_json::Error,
-    },
-    /// The last answer has no end.
-    #[error("the script's last answer does not end with a `summary` or `failed` line")]
-    Unfinished,
-    /// The system refuses to start a thread.
-    #[error("cannot start the worker thread: {0}")]
-    Thread(#[from] std::io::Error),
-}
-
 impl Script {
     /// Reads a script file.
     ///
     /// # Errors
-    /// [`ScriptError`].
-    pub fn read(path: &Path) -> Result<Self, ScriptError> {
-        let text = read_text(path, LONGEST)
-            .map_err(|source| ScriptError::Read { path: path.display().to_string(), source })?;
+    /// [`RecordError::Failed`].
+    pub fn read(path: &Path) -> Result<Self, RecordError> {
+        let text = read_text(path, LONGEST).map_err(|error| {
+            RecordError::Failed(format!("cannot read the script {}: {error}", path.display()))
+        })?;
         Self::parse(&text)
     }
 
     /// Reads a script from text.
     ///
     /// # Errors
-    /// [`ScriptError`].
-    pub fn parse(text: &str) -> Result<Self, ScriptError> {
+    /// [`RecordError::Failed`].
+    pub fn parse(text: &str) -> Result<Self, RecordError> {
         let mut all = Vec::new();
-        for (i, line) in text.lines().enumerate() {
+        for (number, line) in (1..).zip(text.lines()) {
             if line.trim().is_empty() || line.starts_with('#') {
                 continue;
             }
-            let timed: Timed = serde_json::from_str(line)
-                .map_err(|source| ScriptError::Line { line: i + 1, source })?;
+            let timed: Timed = serde_json::from_str(line).map_err(|error| {
+                RecordError::Failed(format!(
+                    "line {number} of the script is not a line of a record: {error}"
+                ))
+            })?;
             all.push(timed);
         }
         Self::of(all)
@@ -105,14 +80,15 @@ impl Script {
     ///
     /// # Errors
     /// None: an answer that was cut off ends there with an error of its own.
-    pub fn of_record(record: &Record, paced: bool) -> Result<Self, ScriptError> {
-        let delay = |line: &Line| match line {
-            _ if paced => 0.0,
-            Line::First { summary, .. } => summary.prefill_ms,
-            // A round takes its time once it is known which round it is.
-            _ => 0.0,
+    pub fn of_record(record: &Record, paced: bool) -> Result<Self, RecordError> {
+        let timed = |line: &Line| {
+            let delay_ms = match line {
+                Line::First { summary, .. } if !paced => summary.prefill_ms,
+                // A round takes its time once it is known which round it is.
+                _ => 0.0,
+            };
+            Timed { delay_ms, line: line.clone() }
         };
-        let timed = |line: &Line| Timed { delay_ms: delay(line), line: line.clone() };
         let mut lines: Vec<Timed> = record.lines.iter().map(timed).collect();
         if record.answers.last().is_some_and(|answer| !answer.ended) {
             let error = "the record ends here".to_owned();
@@ -122,7 +98,7 @@ impl Script {
     }
 
     /// Splits lines into those before the first answer, and answers.
-    fn of(lines: Vec<Timed>) -> Result<Self, ScriptError> {
+    fn of(lines: Vec<Timed>) -> Result<Self, RecordError> {
         let mut script = Self::default();
         let mut answer = Vec::new();
         for timed in lines {
@@ -141,34 +117,38 @@ impl Script {
                 script.answers.push(std::mem::take(&mut answer));
             }
         }
-        if answer.is_empty() { Ok(script) } else { Err(ScriptError::Unfinished) }
+        if answer.is_empty() {
+            return Ok(script);
+        }
+        let reason = "the script's last answer does not end with a `summary` or `failed` line";
+        Err(RecordError::Failed(reason.to_owned()))
     }
 
     /// Plays the script on a worker thread.
     ///
     /// # Errors
-    /// [`ScriptError::Thread`].
-    pub fn play(self, controls: SharedControls, sink: Sink) -> Result<Worker, ScriptError> {
+    /// [`RecordError::Failed`] if the system refuses to start a thread.
+    pub fn play(self, controls: SharedControls, sink: Sink) -> Result<Worker, RecordError> {
         let (sender, commands) = std::sync::mpsc::channel();
         let post = Box::new(move |command| sender.send(command).is_ok());
         let body = move |controls: SharedControls| {
             let mut player = Player { controls, sink, replay: self.replay };
-            let alive = player.open(&self.opening);
-            if !alive {
+            if !player.open(&self.opening) {
                 return;
             }
             let mut turn = 0;
             for command in commands.iter() {
                 let listening = match command {
                     Command::Generate(job) => {
-                        let answer = match self.answers.len() {
-                            0 => &[][..],
-                            n => &self.answers[turn % n][..],
-                        };
+                        let answer = self.answers.get(turn % self.answers.len().max(1));
                         turn += 1;
-                        player.answer(&job, answer)
+                        player.answer(&job, answer.map_or(&[], Vec::as_slice))
                     }
-                    Command::Load(job) => player.refuse(&job),
+                    // There are no models to change.
+                    Command::Load(job) => {
+                        let error = Some("a replay cannot change models".to_owned());
+                        (player.sink)(Event::NotSwapped { load: job.load, error })
+                    }
                     Command::Discard(_) => true,
                 };
                 if !listening {
@@ -176,7 +156,9 @@ impl Script {
                 }
             }
         };
-        Ok(Worker::start("dovetail-script", controls, post, body)?)
+        Worker::start("dovetail-script", controls, post, body).map_err(|error| {
+            RecordError::Failed(format!("cannot start the worker thread: {error}"))
+        })
     }
 }
 
@@ -191,17 +173,8 @@ impl Player {
     fn open(&mut self, lines: &[Timed]) -> bool {
         for Timed { delay_ms, line } in lines {
             std::thread::sleep(milliseconds(*delay_ms));
-            let event = match line.clone() {
-                Line::Loading { stage, fraction } => Event::Loading { stage, fraction },
-                Line::Ready(ready) => Event::Ready(ready),
-                Line::Notice { text } => Event::Notice(text),
-                Line::Failed { error } => Event::Failed { generation: None, error },
-                line => match self.sampled(&line) {
-                    Some(event) => event,
-                    // Nothing else can precede an answer.
-                    None => continue,
-                },
-            };
+            // Nothing else can precede an answer.
+            let Some(event) = self.event(None, line) else { continue };
             let failed = matches!(event, Event::Failed { .. });
             if !(self.sink)(event) || failed {
                 return false;
@@ -210,20 +183,25 @@ impl Player {
         true
     }
 
-    /// What a line of a record says about how the following lines were sampled.
-    fn sampled(&self, line: &Line) -> Option<Event> {
-        let sampler = match line {
-            Line::Question(question) => question.sampler,
-            Line::Sampler { sampler } => *sampler,
-            _ => return None,
-        };
-        self.replay.map(|_| Event::Sampled(sampler))
-    }
-
-    /// There are no models to change; `false` if the receiver is gone.
-    fn refuse(&mut self, job: &LoadJob) -> bool {
-        let error = Some("a replay cannot change models".to_owned());
-        (self.sink)(Event::NotSwapped { load: job.load, error })
+    /// The event of a line that does not depend on the lines before it, in the answer `generation`
+    /// or before the first.
+    fn event(&self, generation: Option<u64>, line: &Line) -> Option<Event> {
+        let sampled = |sampler| self.replay.map(|_| Event::Sampled(sampler));
+        Some(match line.clone() {
+            Line::Question(question) => return sampled(question.sampler),
+            Line::Sampler { sampler } => return sampled(sampler),
+            Line::Loading { stage, fraction } => Event::Loading { stage, fraction },
+            Line::Ready(ready) => Event::Ready(ready),
+            Line::Prefill { done, total } => {
+                Event::Prefill { generation: generation?, done, total }
+            }
+            Line::Reasons { reasons } => generation.map(|_| Event::Reasons(reasons))?,
+            Line::Notice { text } => Event::Notice(text),
+            Line::Failed { error } => Event::Failed { generation, error },
+            Line::Record(_) | Line::First { .. } | Line::Round(_) | Line::Summary { .. } => {
+                return None;
+            }
+        })
     }
 
     /// One answer; `false` if the receiver is gone.
@@ -237,9 +215,6 @@ impl Player {
                 return self.cancel(generation, summary);
             }
             let event = match line.clone() {
-                Line::Loading { stage, fraction } => Event::Loading { stage, fraction },
-                Line::Ready(ready) => Event::Ready(ready),
-                Line::Prefill { done, total } => Event::Prefill { generation, done, total },
                 Line::First { token, summary: first } => {
                     summary = (*first).clone();
                     Event::First { generation, token, summary: first }
@@ -251,15 +226,10 @@ impl Player {
                     continue;
                 }
                 Line::Summary { summary, .. } => Event::Finished { generation, summary },
-                line @ (Line::Record(_) | Line::Question(_) | Line::Sampler { .. }) => {
-                    match self.sampled(&line) {
-                        Some(event) => event,
-                        None => continue,
-                    }
-                }
-                Line::Reasons { reasons } => Event::Reasons(reasons),
-                Line::Notice { text } => Event::Notice(text),
-                Line::Failed { error } => Event::Failed { generation: Some(generation), error },
+                line => match self.event(Some(generation), &line) {
+                    Some(event) => event,
+                    None => continue,
+                },
             };
             if !(self.sink)(event) {
                 return false;

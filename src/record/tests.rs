@@ -40,7 +40,7 @@ fn written(folder: &Path) -> String {
     worker.join();
     let again =
         Recording::create(&path, &Settings::default(), &SharedControls::new(Default::default()));
-    assert!(matches!(again, Err(RecordingError::Exists(_))), "nothing is written over");
+    assert!(matches!(again, Err(RecordError::Exists(_))), "nothing is written over");
     std::fs::read_to_string(path).unwrap()
 }
 

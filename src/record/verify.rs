@@ -2,6 +2,7 @@
 //! depend on files.
 
 use super::RecordedAnswer;
+use crate::decode::Committed;
 use crate::plan::Strategy;
 use crate::worker::{Backend, Controls, Event, Job, SharedControls};
 
@@ -54,21 +55,12 @@ pub fn verify_answer(
         thinking: question.thinking,
         ..Job::default()
     };
-    let mut tokens = Vec::new();
-    let mut texts = Vec::new();
+    let mut plain: Vec<Committed> = Vec::new();
     let mut failed = None;
     backend.answer(&job, controls, &mut |event| {
         match event {
-            Event::First { token, .. } => {
-                tokens.push(token.token);
-                texts.push(token.text);
-            }
-            Event::Round { round, .. } => {
-                for committed in round.committed {
-                    tokens.push(committed.token);
-                    texts.push(committed.text);
-                }
-            }
+            Event::First { token, .. } => plain.push(token),
+            Event::Round { round, .. } => plain.extend(round.committed),
             Event::Failed { error, .. } => failed = Some(error),
             _ => {}
         }
@@ -81,15 +73,16 @@ pub fn verify_answer(
         return Finding::Failed(error);
     }
     if !answer.complete {
-        tokens.truncate(answer.tokens.len());
+        plain.truncate(answer.tokens.len());
     }
-    let alike = tokens.iter().zip(&answer.tokens).take_while(|(plain, own)| plain == own).count();
-    if alike == tokens.len() && alike == answer.tokens.len() {
+    let same = plain.iter().zip(&answer.tokens).take_while(|(plain, own)| plain.token == **own);
+    let alike = same.count();
+    if alike == plain.len() && alike == answer.tokens.len() {
         return Finding::Same { tokens: alike };
     }
     Finding::Differs {
         at: alike,
         recorded: answer.texts.get(alike).cloned(),
-        plain: texts.get(alike).cloned(),
+        plain: plain.get(alike).map(|committed| committed.text.clone()),
     }
 }

@@ -8,30 +8,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{FORMAT, Line, Question, RecordHead, Recorder};
+use super::{FORMAT, Line, Question, RecordError, RecordHead, Recorder};
 use crate::printable::json_line;
-use crate::settings::{KvPrecision, Settings};
+use crate::settings::Settings;
 use crate::speculate::SamplerSettings;
 use crate::worker::{Command, Event, Job, SharedControls, Sink};
-
-/// Why nothing can be recorded.
-#[derive(Debug, thiserror::Error)]
-pub enum RecordingError {
-    /// The file already exists.
-    #[error(
-        "the record {} already exists; choose another file with --record",
-        .0.display()
-    )]
-    Exists(PathBuf),
-    /// The file cannot be created.
-    #[error("cannot create the record {}: {source}", path.display())]
-    Make {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-}
 
 /// A record that is being written.
 pub struct Recording {
@@ -50,17 +31,19 @@ impl Recording {
     /// Creates the file, which must not exist, with its first line.
     ///
     /// # Errors
-    /// [`RecordingError`].
+    /// [`RecordError`].
     pub fn create(
         path: &Path,
         settings: &Settings,
         controls: &SharedControls,
-    ) -> Result<Self, RecordingError> {
-        let made = OpenOptions::new().write(true).create_new(true).open(path);
-        let file = made.map_err(|source| match source.kind() {
-            io::ErrorKind::AlreadyExists => RecordingError::Exists(path.to_owned()),
-            _ => RecordingError::Make { path: path.to_owned(), source },
-        })?;
+    ) -> Result<Self, RecordError> {
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::AlreadyExists => RecordError::Exists(path.to_owned()),
+            _ => {
+                RecordError::Failed(format!("cannot create the record {}: {error}", path.display()))
+            }
+        };
+        let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
         let mut recording = Self {
             path: path.to_owned(),
             file: Some(file),
@@ -72,17 +55,11 @@ impl Recording {
         let head = RecordHead {
             format: FORMAT,
             program: env!("CARGO_PKG_VERSION").to_owned(),
-            kv: match settings.kv {
-                KvPrecision::F32 => "f32",
-                KvPrecision::F16 => "f16",
-            }
-            .to_owned(),
+            kv: format!("{:?}", settings.kv).to_lowercase(),
             gpu_layers: settings.gpu_layers.to_string(),
             stop: settings.stop.clone(),
         };
-        recording
-            .write(&Line::Record(head))
-            .map_err(|source| RecordingError::Make { path: path.to_owned(), source })?;
+        recording.write(&Line::Record(head)).map_err(failed)?;
         Ok(recording)
     }
 

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::{Sources, Tree};
+use super::{Rate, Sources, Tree};
 
 /// The upper ends of the classes of a model's probability; values above the last form one more
 /// class.
@@ -20,8 +20,7 @@ const MOST: f32 = 0.999;
 /// How often a model's proposals were right, by the probability that it gave them.
 #[derive(Clone, Debug, Default)]
 pub struct ModelRates {
-    /// How many proposals of each class were right, and how many there were.
-    classes: [(f32, f32); CLASSES.len() + 1],
+    classes: [Rate; CLASSES.len() + 1],
 }
 
 impl ModelRates {
@@ -31,8 +30,7 @@ impl ModelRates {
 
     /// The probability that a proposal to which the model gives the probability `q` is accepted.
     pub fn probability(&self, q: f32) -> f32 {
-        let (right, tried) = self.classes[Self::class(q)];
-        ((right + PRIOR * q) / (tried + PRIOR)).clamp(1e-6, MOST)
+        self.classes[Self::class(q)].estimate(PRIOR, q).clamp(1e-6, MOST)
     }
 
     /// Learns from a model's tree and the tokens that followed its root.
@@ -41,12 +39,7 @@ impl ModelRates {
         for token in tokens {
             for child in tree.children(node) {
                 let child = tree.nodes()[child];
-                let (right, tried) = &mut self.classes[Self::class(child.log_prob.exp())];
-                if *tried >= MEMORY {
-                    (*right, *tried) = (0.5 * *right, 0.5 * *tried);
-                }
-                *right += f32::from(u8::from(child.token == token));
-                *tried += 1.0;
+                self.classes[Self::class(child.log_prob.exp())].note(child.token == token, MEMORY);
             }
             let Some(next) = tree.child(node, token) else { break };
             node = next;

@@ -13,11 +13,11 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use super::acceptance_stats::Pending;
-use super::{Depths, DraftError, DraftRequest, Drafter};
+use super::{DraftError, DraftRequest, Drafter};
 use crate::speculate::ngrams::{self, NgramTable};
 use crate::speculate::suffix_tree::{Continuation, Match, SuffixTree};
 use crate::speculate::{Coupling, DrafterId, Sources, Tree};
-use calibration::{Calibration, Claim, Held};
+use calibration::{CLAIMANTS, Calibration, Claim, Claimant};
 pub use history::History;
 use history::LONGEST;
 use recycled::Recycled;
@@ -73,43 +73,31 @@ pub struct ContextDraft {
     claims: Vec<Claims>,
 }
 
-/// What a node is based on: at most one claim per source.
+/// Every claimant, and the source that is credited with its tokens.
+const SOURCES: [(Claimant, DrafterId); CLAIMANTS] = [
+    (Claimant::Suffix, DrafterId::Suffix),
+    (Claimant::History, DrafterId::History),
+    (Claimant::Recycled, DrafterId::Recycling),
+    (Claimant::Ngram, DrafterId::Ngram),
+];
+
+/// What a node is based on: at most one claim per claimant.
 #[derive(Clone, Copy, Debug, Default)]
-struct Claims {
-    suffix: Option<Claim>,
-    history: Option<Claim>,
-    recycled: Option<Claim>,
-    ngram: Option<Claim>,
-}
+struct Claims([Option<Claim>; CLAIMANTS]);
 
 impl Claims {
-    fn all(self) -> impl Iterator<Item = Claim> {
-        self.by_source().into_iter().flatten()
-    }
-
-    /// One element per source.
-    fn by_source(self) -> [Option<Claim>; 4] {
-        [self.suffix, self.history, self.recycled, self.ngram]
+    fn all(self) -> impl Iterator<Item = (Claimant, Claim)> {
+        SOURCES.into_iter().zip(self.0).filter_map(|((by, _), claim)| Some((by, claim?)))
     }
 
     fn sources(self) -> Sources {
-        let suffix = self.suffix.map(|_| DrafterId::Suffix);
-        let history = self.history.map(|_| DrafterId::History);
-        let recycled = self.recycled.map(|_| DrafterId::Recycling);
-        let ngram = self.ngram.map(|_| DrafterId::Ngram);
-        [suffix, history, recycled, ngram].into_iter().flatten().collect()
+        let claimed = SOURCES.into_iter().zip(self.0).filter(|(_, claim)| claim.is_some());
+        claimed.map(|((_, source), _)| source).collect()
     }
 
-    /// The most probable claim, and its probability.
-    fn surest(self, calibration: &Calibration) -> Option<(usize, f32)> {
-        let claims = self.by_source().into_iter().enumerate();
-        let known = claims.filter_map(|(n, claim)| Some((n, calibration.probability(claim?))));
-        known.max_by(|a, b| a.1.total_cmp(&b.1))
-    }
-
-    /// Whether the source with this number claims the token.
-    fn has(self, source: usize) -> bool {
-        self.by_source()[source].is_some()
+    /// Whether `by` claims the token.
+    fn has(self, by: Claimant) -> bool {
+        self.0[by as usize].is_some()
     }
 }
 
@@ -118,32 +106,10 @@ impl Claims {
 struct ContextCandidate {
     /// The probability of the whole path to it.
     path: f32,
-    /// The order of creation: of equally likely candidates the older comes first.
-    number: usize,
     parent: usize,
     token: u32,
     probability: f32,
     claims: Claims,
-}
-
-impl PartialEq for ContextCandidate {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for ContextCandidate {}
-
-impl PartialOrd for ContextCandidate {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for ContextCandidate {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.path.total_cmp(&other.path).then(other.number.cmp(&self.number))
-    }
 }
 
 impl ContextDraft {
@@ -190,21 +156,17 @@ impl ContextDraft {
             let total = all.iter().map(|next| next.count).sum();
             all.sort_unstable_by_key(|next| Reverse((next.count, next.last)));
             for next in all.into_iter().take(CONTINUATIONS) {
-                let claim = Claim::Suffix { length: matched.length, count: next.count, total };
-                // A longer phrase has already claimed this token.
-                if !found.iter().any(|(token, _)| *token == next.token) {
-                    found.push((next.token, Claims { suffix: Some(claim), ..Claims::default() }));
-                }
+                let claim = Claim::Phrase { length: matched.length, count: next.count, total };
+                // A longer phrase may have claimed this token.
+                claim_of(&mut found, next.token, Claimant::Suffix).get_or_insert(claim);
             }
         }
-        if let Some((order, next)) = self.recycled.after(last) {
-            for (token, held) in ranked(order, next, coupling, depth) {
-                claims_of(&mut found, token).recycled = Some(Claim::Recycled(held));
-            }
-        }
-        if let Some((order, next)) = self.ngrams.as_ref().and_then(|table| table.after(last)) {
-            for (token, held) in ranked(order, &next, coupling, depth) {
-                claims_of(&mut found, token).ngram = Some(Claim::Ngram(held));
+        let recycled = self.recycled.after(last).map(|(order, next)| (order, next.clone()));
+        let known = self.ngrams.as_ref().and_then(|table| table.after(last));
+        for (by, known) in [(Claimant::Recycled, recycled), (Claimant::Ngram, known)] {
+            let Some((order, next)) = known else { continue };
+            for (token, claim) in ranked(order, &next, coupling, depth) {
+                *claim_of(&mut found, token, by) = Some(claim);
             }
         }
         found
@@ -212,25 +174,25 @@ impl ContextDraft {
 
     /// The best `width` claimed tokens, with probabilities that add up to at most 1.
     fn ranked(&self, claimed: Vec<(u32, Claims)>, width: usize) -> Vec<(u32, f32, Claims)> {
-        let known = claimed.into_iter().map(|(token, claims)| {
+        let known = claimed.into_iter().filter_map(|(token, claims)| {
+            let all = claims.all().map(|(by, claim)| (by, self.calibration.probability(by, claim)));
             // Every token here is claimed by at least one source.
-            let (source, promised) = claims.surest(&self.calibration).unwrap_or_default();
-            (token, source, promised, claims)
+            let (by, promised) = all.max_by(|a, b| a.1.total_cmp(&b.1))?;
+            Some((token, by, promised, claims))
         });
-        let known: Vec<(u32, usize, f32, Claims)> = known.collect();
+        let known: Vec<(u32, Claimant, f32, Claims)> = known.collect();
         // Each source's rates were counted independently of the others. If the most probable source
         // names other tokens, a token that it does not name gets what it leaves.
-        let lead = known.iter().max_by(|a, b| a.2.total_cmp(&b.2)).map_or(0, |first| first.1);
+        let lead = known.iter().max_by(|a, b| a.2.total_cmp(&b.2));
+        let lead = lead.map_or(Claimant::Suffix, |first| first.1);
         let of_lead = known.iter().filter(|(.., claims)| claims.has(lead));
         let taken: f32 = of_lead.map(|(_, _, promised, _)| promised).sum();
         let left = (1.0 - taken).max(0.0);
-        let mut ranked: Vec<(u32, f32, Claims)> = known
+        let share = |claims: Claims| if claims.has(lead) { 1.0 } else { left };
+        let ranked = known
             .into_iter()
-            .map(|(token, _, promised, claims)| {
-                let share = if claims.has(lead) { 1.0 } else { left };
-                (token, share * promised, claims)
-            })
-            .collect();
+            .map(|(token, _, promised, claims)| (token, share(claims) * promised, claims));
+        let mut ranked: Vec<(u32, f32, Claims)> = ranked.collect();
         ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         ranked.truncate(width);
         let sum: f32 = ranked.iter().map(|(_, probability, _)| probability).sum();
@@ -250,8 +212,10 @@ impl ContextDraft {
         let mut claims = vec![Claims::default()];
         let mut followed: Vec<Vec<Match>> = vec![self.matches()];
         let mut lasts: Vec<Vec<u32>> = vec![last(&self.tokens)];
-        let mut heap = BinaryHeap::new();
-        let mut made = 0;
+        // The likeliest first, of equally likely candidates the older one. The bits of positive
+        // floats are in their order.
+        let mut heap: BinaryHeap<(u32, Reverse<usize>)> = BinaryHeap::new();
+        let mut candidates: Vec<ContextCandidate> = Vec::new();
         let mut node = 0;
         let mut path = 1.0;
         let least = LEAST.max(request.least_path as f32);
@@ -265,22 +229,16 @@ impl ContextDraft {
             for (token, probability, claims) in self.ranked(found, shape.width.max(1)) {
                 let path = path * probability;
                 if path >= least {
-                    let number = made;
-                    made += 1;
-                    heap.push(ContextCandidate {
-                        path,
-                        number,
-                        parent: node,
-                        token,
-                        probability,
-                        claims,
-                    });
+                    heap.push((path.to_bits(), Reverse(candidates.len())));
+                    let parent = node;
+                    candidates.push(ContextCandidate { path, parent, token, probability, claims });
                 }
             }
             if tree.len() >= shape.gamma {
                 break;
             }
-            let Some(next) = heap.pop() else { break };
+            let Some((_, Reverse(number))) = heap.pop() else { break };
+            let next = &candidates[number];
             node = tree.push(next.parent, next.token, next.probability.ln());
             path = next.path;
             tree.credit(node, next.claims.sources());
@@ -337,19 +295,19 @@ fn add_history(claimed: &mut Vec<(u32, Claims)>, history: &History, phrase: &[u3
     let Some(followed) = history.after(phrase) else { return };
     let total = followed.next.iter().map(|(_, count)| count).sum();
     for (token, count) in followed.next.into_iter().take(CONTINUATIONS) {
-        let claim = Claim::History { length: followed.length, count, total };
-        claims_of(claimed, token).history = Some(claim);
+        let claim = Claim::Phrase { length: followed.length, count, total };
+        *claim_of(claimed, token, Claimant::History) = Some(claim);
     }
 }
 
-/// The claims for `token`, empty if it has none yet.
-fn claims_of(claimed: &mut Vec<(u32, Claims)>, token: u32) -> &mut Claims {
+/// The place for the claim of `by` for `token`.
+fn claim_of(claimed: &mut Vec<(u32, Claims)>, token: u32, by: Claimant) -> &mut Option<Claim> {
     let known = claimed.iter().position(|(known, _)| *known == token);
     let at = known.unwrap_or_else(|| {
         claimed.push((token, Claims::default()));
         claimed.len() - 1
     });
-    &mut claimed[at].1
+    &mut claimed[at].1.0[by as usize]
 }
 
 /// What the target considered likely after a context of `order` tokens, by (token, logit), ranked
@@ -359,7 +317,7 @@ fn ranked(
     next: &[(u32, f32)],
     coupling: Option<&Coupling>,
     depth: usize,
-) -> Vec<(u32, Held)> {
+) -> Vec<(u32, Claim)> {
     let noise = coupling
         .map(|coupling| (coupling.noise(depth), f64::from(coupling.sampler.temperature).max(1e-3)));
     let score = |&(token, logit): &(u32, f32)| match noise {
@@ -373,7 +331,7 @@ fn ranked(
     let value = |rank: usize| scored.get(rank).map_or(f32::NEG_INFINITY, |next| next.1);
     let held = scored.iter().enumerate().map(|(rank, &(token, score))| {
         let gap = if rank == 0 { score - value(1) } else { value(0) - score };
-        (token, Held { order, rank, gap, coupled: noise.is_some() })
+        (token, Claim::Held { order, rank, gap, coupled: noise.is_some() })
     });
     held.collect()
 }
@@ -395,10 +353,6 @@ impl Drafter for ContextDraft {
 
     fn is_calibrated(&self) -> bool {
         true
-    }
-
-    fn depths(&self) -> Depths {
-        Depths::Fixed(0)
     }
 
     fn capacity(&self) -> usize {
@@ -424,8 +378,8 @@ impl Drafter for ContextDraft {
     fn observe(&mut self, _features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
         let Self { pending, claims, calibration, .. } = self;
         pending.follow(tokens, |node, right| {
-            for claim in claims[node].all() {
-                calibration.note(claim, right);
+            for (by, claim) in claims[node].all() {
+                calibration.note(by, claim, right);
             }
         });
         self.tokens.extend_from_slice(tokens);
@@ -454,10 +408,6 @@ impl Drafter for ContextDraft {
             let context: Vec<u32> = text.iter().copied().chain(path).collect();
             self.recycled.keep(&context, logits);
         }
-    }
-
-    fn device_bytes(&self) -> u64 {
-        0
     }
 }
 
