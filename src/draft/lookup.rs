@@ -15,11 +15,10 @@ const LONGEST: usize = 3;
 const CONTINUATION: usize = 10;
 
 /// Proposes a chain copied from earlier in the conversation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct PromptLookup {
     /// The whole text.
     tokens: Vec<u32>,
-    capacity: usize,
     pending: Pending,
     /// How often a copied token was right, by how many last tokens matched.
     stats: [AcceptanceStats; LONGEST + 1],
@@ -28,17 +27,6 @@ pub struct PromptLookup {
 }
 
 impl PromptLookup {
-    /// A drafter for up to `capacity` positions.
-    pub fn new(capacity: usize) -> Self {
-        Self {
-            tokens: Vec::new(),
-            capacity,
-            pending: Pending::default(),
-            stats: Default::default(),
-            matched: 0,
-        }
-    }
-
     /// What followed the most recent earlier occurrence of the last 3, otherwise 2, otherwise 1
     /// tokens, with their number; empty if there is none. A copy that reaches the end of the text
     /// continues with itself, as in LZ77: a repetition is assumed to continue.
@@ -63,10 +51,6 @@ impl Drafter for PromptLookup {
 
     fn source(&self) -> Option<DrafterId> {
         Some(DrafterId::Lookup)
-    }
-
-    fn capacity(&self) -> usize {
-        self.capacity
     }
 
     fn truncate(&mut self, len: usize) {
@@ -106,7 +90,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn drafter(tokens: &[u32]) -> PromptLookup {
-        let mut drafter = PromptLookup::new(1000);
+        let mut drafter = PromptLookup::default();
         if let Some((&first, rest)) = tokens.split_first() {
             drafter.begin(first);
             drafter.observe(&[], rest).unwrap();
@@ -114,54 +98,10 @@ mod tests {
         drafter
     }
 
-    fn chain(tokens: &[u32], gamma: usize) -> Vec<u32> {
-        let mut drafter = drafter(tokens);
-        let budget = Budget::new(Shape { gamma, width: 1, depth: 1 }, 0);
-        let root = tokens.last().copied().unwrap_or(7);
-        let tree = drafter.propose(&DraftRequest::new(root, budget)).unwrap();
-        assert!(tree.nodes().iter().enumerate().skip(1).all(|(i, node)| node.parent == i - 1));
-        tree.nodes()[1..].iter().map(|node| node.token).collect()
-    }
-
-    /// 1, 2, …, 12, then the tokens of `end`.
-    fn counting(end: &[u32]) -> Vec<u32> {
-        (1..=12).chain(end.iter().copied()).collect()
-    }
-
-    #[test]
-    fn what_followed_before_is_proposed() {
-        assert_eq!(chain(&counting(&[1, 2]), 64), [3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
-        assert_eq!(chain(&counting(&[1, 2]), 4), [3, 4, 5]);
-        assert!(chain(&counting(&[1, 2]), 1).is_empty());
-        assert!(chain(&counting(&[99]), 64).is_empty());
-        assert_eq!(chain(&[7, 1, 2, 3, 1, 2], 64), [3, 1, 2, 3, 1, 2, 3, 1, 2, 3]);
-        assert!(chain(&[], 64).is_empty());
-    }
-
-    #[test]
-    fn a_longer_match_goes_before_an_earlier_one() {
-        // The last token is found at the front, the last two only later.
-        let mut tokens = vec![5];
-        tokens.extend(20..31);
-        tokens.extend([4, 5]);
-        tokens.extend(40..50);
-        tokens.extend([4, 5]);
-        assert_eq!(chain(&tokens, 64), (40..50).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn tokens_taken_back_are_not_found() {
-        let mut drafter = drafter(&counting(&[1, 2]));
-        drafter.truncate(2);
-        drafter.observe(&[], &[50, 51, 52, 53, 54, 55, 56, 57, 58, 3]).unwrap();
-        assert_eq!(drafter.continuation(), (1, vec![50, 51, 52, 53, 54, 55, 56, 57, 58, 3]));
-        drafter.truncate(0);
-        assert_eq!(drafter.continuation(), (0, vec![]));
-    }
-
     #[test]
     fn probabilities_are_counted() {
-        let mut drafter = drafter(&counting(&[1, 2]));
+        // 1, 2, …, 12, 1, 2.
+        let mut drafter = drafter(&(1..=12).chain(1..=2).collect::<Vec<u32>>());
         let budget = Budget::new(Shape { gamma: 64, width: 1, depth: 1 }, 0);
         let sure = drafter.propose(&DraftRequest::new(2, budget)).unwrap().nodes()[1].log_prob;
         assert_eq!(sure, 0.5f32.ln(), "nothing is known yet");
@@ -175,7 +115,15 @@ mod tests {
     proptest! {
         /// The literal search: n from 3 to 1, places from the newest, tokens one by one.
         #[test]
-        fn proposals_are_those_of_a_plain_search(tokens in prop::collection::vec(0u32..4, 0..60)) {
+        fn proposals_are_those_of_a_plain_search(
+            tokens in prop::collection::vec(0u32..4, 1..60), gamma in 1usize..20,
+            taken_back in prop::collection::vec(0u32..4, 0..9),
+        ) {
+            let mut drafter = drafter(&[&tokens[..], &taken_back].concat());
+            drafter.truncate(tokens.len() - 1);
+            if tokens.len() == 1 {
+                drafter.begin(tokens[0]);
+            }
             let search = || {
                 for n in [3usize, 2, 1] {
                     for start in (n..tokens.len()).rev() {
@@ -188,7 +136,14 @@ mod tests {
                 }
                 Vec::new()
             };
-            prop_assert_eq!(chain(&tokens, 64), search());
+            let budget = Budget::new(Shape { gamma, width: 1, depth: 1 }, 0);
+            let root = tokens[tokens.len() - 1];
+            let tree = drafter.propose(&DraftRequest::new(root, budget)).unwrap();
+            let nodes = &tree.nodes()[1..];
+            prop_assert!(nodes.iter().enumerate().all(|(i, node)| node.parent == i));
+            let chain: Vec<u32> = nodes.iter().map(|node| node.token).collect();
+            let want: Vec<u32> = search().into_iter().take(gamma - 1).collect();
+            prop_assert_eq!(chain, want);
         }
     }
 }

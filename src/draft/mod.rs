@@ -48,7 +48,7 @@ impl DraftRequest {
 
     /// A tree that begins with these candidates and grows by the budget's method.
     pub fn growth(&self, first: &[(u32, f32)]) -> Growth {
-        Growth::with_method(self.budget.method, self.budget.shape, first)
+        Growth::new(self.budget.method, self.budget.shape, first)
     }
 
     /// How the candidates at `depth` below the root (1: its children) are ranked.
@@ -130,8 +130,11 @@ pub trait Drafter: Send {
     fn depths(&self) -> Depths {
         Depths::Fixed(0)
     }
-    /// The most pairs after which a tree can be proposed. Further pairs are still observed.
-    fn capacity(&self) -> usize;
+    /// The most pairs after which a tree can be proposed; without a model there is no limit. Further
+    /// pairs are still observed.
+    fn capacity(&self) -> usize {
+        usize::MAX
+    }
     /// What it reads of the target; `None` if nothing.
     fn features(&self) -> Option<FeatureSource> {
         None

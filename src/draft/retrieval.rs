@@ -24,13 +24,12 @@ pub struct Retrieval {
     store: SortedText,
     name: String,
     tokens: Vec<u32>,
-    capacity: usize,
 }
 
 impl Retrieval {
-    /// A drafter for up to `capacity` positions that reads `store`, called `name` on the screen.
-    pub fn new(store: SortedText, name: String, capacity: usize) -> Self {
-        Self { store, name, tokens: Vec::new(), capacity }
+    /// A drafter that reads `store`, called `name` on the screen.
+    pub fn new(store: SortedText, name: String) -> Self {
+        Self { store, name, tokens: Vec::new() }
     }
 
     /// What followed the longest run of last tokens (see [`SPANS`]) that the store holds with
@@ -113,10 +112,6 @@ impl Drafter for Retrieval {
         Some(DrafterId::Retrieval)
     }
 
-    fn capacity(&self) -> usize {
-        self.capacity
-    }
-
     fn truncate(&mut self, len: usize) {
         // Without a first pair the first token is not known either.
         self.tokens.truncate(if len == 0 { 0 } else { len + 1 });
@@ -148,7 +143,7 @@ mod tests {
 
     fn drafter(store: &[u32], text: &[u32]) -> Retrieval {
         let store = SortedText { tokens: store.to_vec(), order: sort(store, |_| {}) };
-        let mut drafter = Retrieval::new(store, "a test".into(), 1000);
+        let mut drafter = Retrieval::new(store, "a test".into());
         if let Some((&first, rest)) = text.split_first() {
             drafter.begin(first);
             drafter.observe(&[], rest).unwrap();
@@ -197,22 +192,6 @@ mod tests {
             return ranked.into_iter().take(most).map(|(p, _)| (p.clone(), share(p))).collect();
         }
         Vec::new()
-    }
-
-    #[test]
-    fn the_commonest_continuations_of_the_longest_match_are_proposed() {
-        // After 1 2: 3 4 twice, 5 once. After 9 1 2: only 6.
-        let store = [1, 2, 3, 4, 0, 1, 2, 5, 0, 1, 2, 3, 4, 0, 9, 1, 2, 6, 7];
-        let tree = propose(&store, &[8, 1, 2], 4);
-        let tokens: Vec<u32> = tree.nodes().iter().map(|node| node.token).collect();
-        assert_eq!(tokens, [2, 3, 4, 0]);
-        assert_eq!(tree.nodes()[1].log_prob, (2.0f32 / 5.0).ln());
-        let tree = propose(&store, &[9, 1, 2], 64);
-        assert_eq!(paths(&tree), [(vec![6], 0.5), (vec![6, 7], 0.5)]);
-        assert_eq!(propose(&store, &[2, 8], 64).len(), 1, "8 occurs nowhere");
-        assert_eq!(propose(&[], &[1, 2], 64).len(), 1);
-        assert_eq!(propose(&store, &[2], 64).len(), 1, "one token is too little to go by");
-        assert_eq!(propose(&store, &[1, 2], 1).len(), 1);
     }
 
     #[test]

@@ -341,11 +341,11 @@ fn load_drafters(
     if let Some(path) = &ctx.settings.rest_text {
         all.push(texts::rest(ctx, path, progress)?);
     }
-    all.push(texts::lookahead(ctx));
+    all.push(texts::lookahead());
     let kinds = [DrafterId::Suffix, DrafterId::Recycling, DrafterId::Context, DrafterId::Auto];
     let history = texts::history(ctx, progress);
     let ngrams = texts::ngrams(ctx, progress)?;
-    all.extend(kinds.map(|kind| texts::context(ctx, kind, history.as_ref(), ngrams.as_ref())));
+    all.extend(kinds.map(|kind| texts::context(kind, history.as_ref(), ngrams.as_ref())));
     Ok(all)
 }
 

@@ -31,7 +31,7 @@ pub(super) fn lookup(ctx: &LoadContext<'_>) -> LoadedDrafter {
         (_, Some(_)) => WhyLookup::NextToHead,
         (_, None) => WhyLookup::NoHead,
     };
-    let drafter = Box::new(PromptLookup::new(ctx.context));
+    let drafter = Box::new(PromptLookup::default());
     without_weights(DrafterId::Lookup, drafter, vec![LoadReason::Lookup(why)])
 }
 
@@ -48,14 +48,14 @@ pub(super) fn rest(
         Datastore::open(path, tokenizer, folder.as_deref(), &mut report)?;
     let notice = notice.map(Notice::Text);
     let reasons = vec![LoadReason::Text(name.clone())];
-    let drafter = Retrieval::new(text, name, ctx.context);
+    let drafter = Retrieval::new(text, name);
     let drafter = without_weights(DrafterId::Retrieval, Box::new(drafter), reasons);
     Ok(LoadedDrafter { notice, ..drafter })
 }
 
 /// Drafts from the target's own guesses.
-pub(super) fn lookahead(ctx: &LoadContext<'_>) -> LoadedDrafter {
-    let drafter = Box::new(Lookahead::new(ctx.context));
+pub(super) fn lookahead() -> LoadedDrafter {
+    let drafter = Box::new(Lookahead::default());
     without_weights(DrafterId::Lookahead, drafter, vec![LoadReason::Lookahead])
 }
 
@@ -85,7 +85,6 @@ pub(super) fn ngrams(
 
 /// Drafts from what the conversation and the target's passes have shown.
 pub(super) fn context(
-    ctx: &LoadContext<'_>,
     kind: DrafterId,
     history: Option<&Arc<History>>,
     ngrams: Option<&SharedNgrams>,
@@ -95,7 +94,7 @@ pub(super) fn context(
         DrafterId::Recycling => ContextSources::Recycling,
         _ => ContextSources::Both,
     };
-    let mut drafter = ContextDraft::new(sources, ctx.context);
+    let mut drafter = ContextDraft::new(sources);
     let mut reasons = vec![LoadReason::Context(sources)];
     if let Some(history) = history
         && sources != ContextSources::Recycling

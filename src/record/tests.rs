@@ -26,14 +26,7 @@ fn written(folder: &Path) -> String {
     let worker = Script::parse(SCRIPT).unwrap().play(controls, sink).unwrap().tapped(tap);
     for generation in 1..=2 {
         let messages = vec![Message::new(Role::User, format!("question {generation}"))];
-        assert!(worker.generate(Job {
-            generation,
-            messages,
-            max_tokens: 64,
-            thinking: None,
-            afresh: false,
-            conversation: None
-        }));
+        assert!(worker.generate(Job { generation, messages, max_tokens: 64, ..Job::default() }));
         let ended = |event: &Event| matches!(event, Event::Finished { .. });
         assert!(events.iter().any(|event| ended(&event)));
     }
@@ -69,22 +62,11 @@ fn a_record_is_read_as_it_was_written_and_played_again() {
     assert_eq!(first.texts.concat().trim(), HELLO);
 
     // The replay gives the same.
-    let (sender, events) = mpsc::channel();
-    let controls = SharedControls::new(Default::default());
-    let sink = Box::new(move |event| sender.send(event).is_ok());
-    let worker = Script::of_record(&record, true).unwrap().play(controls, sink).unwrap();
     let mut tokens = Vec::new();
-    assert!(worker.generate(Job {
-        generation: 1,
-        messages: vec![],
-        max_tokens: 1,
-        ..Job::default()
-    }));
-    for event in events.iter() {
+    for event in replayed(&record, Controls::default()) {
         match event {
             Event::First { token, .. } => tokens.push(token.token),
             Event::Round { round, .. } => tokens.extend(round.committed.iter().map(|c| c.token)),
-            Event::Finished { .. } => break,
             _ => {}
         }
     }

@@ -79,27 +79,16 @@ impl Growth {
     /// log-probability), likeliest first, as [`super::top_log_probs`] of the last stable row with
     /// `shape.width` returns them. Candidates beyond `shape.width`, NaN and minus infinity are left
     /// out.
-    pub fn new(shape: Shape, first: &[(u32, f32)]) -> Self {
-        Self::begin(shape, shape.width, 0.0, first)
-    }
-
-    /// A tree found by SpecExec's search: the best `shape.gamma` nodes by decayed score, including
-    /// the root, with `shape.width` children per node and at most `shape.depth` expansions below
-    /// the first level. The log-probabilities in the resulting trees do not include the decay.
-    pub fn search(shape: Shape, first: &[(u32, f32)]) -> Self {
-        Self::begin(shape, SEARCH_BEAM, SEARCH_DECAY.ln(), first)
-    }
-
-    /// A tree grown according to `method`. A drafter that cannot make sequences grows them as an
+    ///
+    /// By SpecExec's search it is the best `shape.gamma` nodes by decayed score, including the
+    /// root, with at most `shape.depth` expansions below the first level; the log-probabilities in
+    /// the tree do not include the decay. A drafter that cannot make sequences grows them as an
     /// ordinary tree.
-    pub fn with_method(method: Method, shape: Shape, first: &[(u32, f32)]) -> Self {
-        match method {
-            Method::Search => Self::search(shape, first),
-            Method::Tree | Method::Sequences { .. } => Self::new(shape, first),
-        }
-    }
-
-    fn begin(shape: Shape, beam_width: usize, step: f32, first: &[(u32, f32)]) -> Self {
+    pub fn new(method: Method, shape: Shape, first: &[(u32, f32)]) -> Self {
+        let (beam_width, step) = match method {
+            Method::Search => (SEARCH_BEAM, SEARCH_DECAY.ln()),
+            Method::Tree | Method::Sequences { .. } => (shape.width, 0.0),
+        };
         let mut growth = Self {
             shape,
             beam_width,

@@ -170,29 +170,25 @@ mod tests {
 
     #[test]
     fn what_is_no_chat_is_named() {
-        let why = |line: &str| one(line).unwrap_err().to_string();
-        insta::assert_snapshot!(
-            why(r#"{"messages": [{"role": "us"#),
-            @"not valid JSON, or cut off: EOF while parsing a string at line 1 column 26"
-        );
-        insta::assert_snapshot!(
-            why(r#"{"text": "a book"}"#),
-            @"it has no `messages`, `conversations` or `turns`"
-        );
-        insta::assert_snapshot!(why(r#"{"messages": []}"#), @"the chat is empty");
-        insta::assert_snapshot!(
-            why(r#"{"messages": [{"role": "assistant", "content": "Hm"}]}"#),
-            @"the chat is empty"
-        );
-        insta::assert_snapshot!(
-            why(r#"{"messages": [{"role": "tool", "content": "3"}]}"#),
-            @"message 1: unknown role `tool`"
-        );
-        insta::assert_snapshot!(
-            why(r#"{"conversations": [{"from": "human", "value": " "}]}"#),
-            @"message 1 has no text"
-        );
-        insta::assert_snapshot!(why(r#"{"messages": [7]}"#), @"message 1: unknown role ``");
+        let why = [
+            r#"{"messages": [{"role": "us"#,
+            r#"{"text": "a book"}"#,
+            r#"{"messages": []}"#,
+            r#"{"messages": [{"role": "assistant", "content": "Hm"}]}"#,
+            r#"{"messages": [{"role": "tool", "content": "3"}]}"#,
+            r#"{"conversations": [{"from": "human", "value": " "}]}"#,
+            r#"{"messages": [7]}"#,
+        ]
+        .map(|line| one(line).unwrap_err().to_string());
+        insta::assert_snapshot!(why.join("\n"), @r"
+        not valid JSON, or cut off: EOF while parsing a string at line 1 column 26
+        it has no `messages`, `conversations` or `turns`
+        the chat is empty
+        the chat is empty
+        message 1: unknown role `tool`
+        message 1 has no text
+        message 1: unknown role ``
+        ");
         assert!(matches!(parse(b"\xff\xfe\n"), Err(ChatFault::Torn(_))));
     }
 

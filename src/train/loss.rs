@@ -126,26 +126,12 @@ impl LossComputer {
     /// batches of this optimiser step.
     ///
     /// The loss is Σ weight · (vloss · SmoothL1 + ploss · cross-entropy) over estimates and rows,
-    /// divided by `all_rows` + 1e-5.
+    /// divided by `all_rows` + 1e-5. A head with its `own` LM head `[scored, H]`, which learns too,
+    /// does not estimate features, so only the cross-entropy counts.
     ///
     /// # Errors
     /// If the device fails.
     pub fn compute(
-        &self,
-        estimates: &[Estimate],
-        labels: &Tensor,
-        counts: &[Vec<bool>],
-        all_rows: usize,
-    ) -> Result<LossOutput> {
-        self.compute_with(None, estimates, labels, counts, all_rows)
-    }
-
-    /// The same for a head with its `own` LM head `[scored, H]`, which learns too. Its outputs do
-    /// not estimate features, so only the cross-entropy counts.
-    ///
-    /// # Errors
-    /// If the device fails.
-    pub(crate) fn compute_with(
         &self,
         own: Option<&Tensor>,
         estimates: &[Estimate],
@@ -267,20 +253,31 @@ mod tests {
         Tensor::from_vec(values, (rows, columns), &Device::Cpu).unwrap()
     }
 
-    /// The formula of method.md, Training a head, with candle's own gradients.
-    fn plain(output: &Tensor, labels: &Tensor, lm_head: &Tensor, mask: &[bool]) -> Tensor {
+    /// The formula of method.md, Training a head, with candle's own gradients. An LM head of its
+    /// `own` has no SmoothL1.
+    fn plain(
+        output: &Tensor,
+        labels: &Tensor,
+        (lm_head, own): (&Tensor, Option<&Tensor>),
+        mask: &[bool],
+        options: &Options,
+    ) -> Tensor {
         let mask: Vec<f32> = mask.iter().map(|&counts| f32::from(u8::from(counts))).collect();
         let rows: f64 = mask.iter().map(|&x| f64::from(x)).sum();
         let mask = Tensor::new(mask, &Device::Cpu).unwrap();
-        let off = (output - labels).unwrap();
-        let small = off.abs().unwrap().lt(1.0f32).unwrap();
-        let squared = (off.sqr().unwrap() * 0.5).unwrap();
-        let linear = (off.abs().unwrap() - 0.5).unwrap();
-        let vloss = small.where_cond(&squared, &linear).unwrap().mean(1).unwrap();
-        let logits = |x: &Tensor| x.matmul(&lm_head.t().unwrap()).unwrap();
-        let truth = softmax(&logits(labels), 1).unwrap();
-        let ploss = (truth * log_softmax(&logits(output), 1).unwrap()).unwrap().sum(1).unwrap();
-        let loss = (vloss - (ploss * 0.1).unwrap()).unwrap();
+        let logits = |x: &Tensor, lm_head: &Tensor| x.matmul(&lm_head.t().unwrap()).unwrap();
+        let truth = softmax(&logits(labels, lm_head), 1).unwrap();
+        let said = log_softmax(&logits(output, own.unwrap_or(lm_head)), 1).unwrap();
+        let ploss = (truth * said).unwrap().sum(1).unwrap();
+        let mut loss = (ploss * -options.ploss).unwrap();
+        if own.is_none() {
+            let off = (output - labels).unwrap();
+            let small = off.abs().unwrap().lt(1.0f32).unwrap();
+            let squared = (off.sqr().unwrap() * 0.5).unwrap();
+            let linear = (off.abs().unwrap() - 0.5).unwrap();
+            let vloss = small.where_cond(&squared, &linear).unwrap().mean(1).unwrap();
+            loss = (loss + vloss).unwrap();
+        }
         ((loss * mask).unwrap().sum_all().unwrap() / (rows + 1e-5)).unwrap()
     }
 
@@ -288,64 +285,35 @@ mod tests {
     fn value_and_gradient_are_those_of_the_formula() {
         // More rows than are held at a time with this vocabulary.
         let rows = 150;
-        let hidden = 6;
         let vocab = 20_000;
-        let labels = wave(rows, hidden, 0.3, 1.5);
-        let lm_head = wave(vocab, hidden, 0.9, 2.0);
-        let output = Var::from_tensor(&wave(rows, hidden, 2.0, 1.5)).unwrap();
+        let labels = wave(rows, 6, 0.3, 1.5);
+        let lm_head = wave(vocab, 6, 0.9, 2.0);
         let mask: Vec<bool> = (0..rows).map(|row| row % 3 != 1).collect();
-        let expected = plain(&output, &labels, &lm_head, &mask);
-
-        let losses = LossComputer::new(&lm_head, &Options::default()).unwrap();
-        let estimate =
-            Estimate { output: output.as_tensor().clone(), depth: 1, step: 0, weight: 1.0 };
         let counted = mask.iter().filter(|&&counts| counts).count();
-        let found = losses.compute(&[estimate], &labels, &[mask], counted).unwrap();
-        let [a, b] = [&found.loss, &expected].map(|loss| loss.to_scalar::<f32>().unwrap());
-        assert!((a - b).abs() < 1e-5, "{a} {b}");
-        let [a, b] = [&found.loss, &expected]
-            .map(|loss| loss.backward().unwrap().get(&output).unwrap().clone());
-        let off = (&a - &b).unwrap().abs().unwrap().max_all().unwrap();
-        let size = b.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
-        assert!(off.to_scalar::<f32>().unwrap() < 1e-4 * size, "{off} of {size}");
-        assert_eq!(found.sums[0].rows, counted);
-    }
-
-    #[test]
-    fn an_lm_head_of_its_own_learns_by_the_formula() {
-        let rows = 150;
-        let hidden = 6;
-        let vocab = 20_000;
-        let labels = wave(rows, hidden, 0.3, 1.5);
-        let lm_head = wave(vocab, hidden, 0.9, 2.0);
-        let output = Var::from_tensor(&wave(rows, 4, 2.0, 1.5)).unwrap();
         let own = Var::from_tensor(&wave(vocab, 4, 0.1, 1.0)).unwrap();
-        let mask: Vec<bool> = (0..rows).map(|row| row % 3 != 1).collect();
-        let counted = mask.iter().filter(|&&counts| counts).count();
-        let options = Options { vloss: 0.0, ploss: 0.7, ..Options::default() };
-        let losses = LossComputer::new(&lm_head, &options).unwrap();
-        let estimate =
-            Estimate { output: output.as_tensor().clone(), depth: 1, step: 0, weight: 0.5 };
-        let counts = [mask.clone()];
-        let found =
-            losses.compute_with(Some(&own), &[estimate], &labels, &counts, counted).unwrap();
-
-        let truth = softmax(&labels.matmul(&lm_head.t().unwrap()).unwrap(), 1).unwrap();
-        let said = log_softmax(&output.matmul(&own.t().unwrap()).unwrap(), 1).unwrap();
-        let marks: Vec<f32> = mask.iter().map(|&counts| f32::from(u8::from(counts))).collect();
-        let marks = Tensor::new(marks, &Device::Cpu).unwrap();
-        let expected = ((truth * said).unwrap().sum(1).unwrap() * marks).unwrap();
-        let expected = (expected.sum_all().unwrap() * (-0.35 / (counted as f64 + 1e-5))).unwrap();
-        let [a, b] = [&found.loss, &expected].map(|loss| loss.to_scalar::<f32>().unwrap());
-        assert!((a - b).abs() < 1e-4, "{a} {b}");
-        for var in [&output, &own] {
-            let [a, b] = [&found.loss, &expected]
-                .map(|loss| loss.backward().unwrap().get(var).unwrap().clone());
-            let off = (&a - &b).unwrap().abs().unwrap().max_all().unwrap();
-            let size = b.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
-            assert!(off.to_scalar::<f32>().unwrap() < 1e-3 * size, "{off} of {size}");
+        for (own, vloss, ploss) in [(None, 1.0, 0.1), (Some(&own), 0.0, 0.7)] {
+            let width = if own.is_some() { 4 } else { 6 };
+            let output = Var::from_tensor(&wave(rows, width, 2.0, 1.5)).unwrap();
+            let options = Options { vloss, ploss, ..Options::default() };
+            let head = own.map(Var::as_tensor);
+            let expected = plain(&output, &labels, (&lm_head, head), &mask, &options);
+            let losses = LossComputer::new(&lm_head, &options).unwrap();
+            let estimate =
+                Estimate { output: output.as_tensor().clone(), depth: 1, step: 0, weight: 1.0 };
+            let counts = [mask.clone()];
+            let found = losses.compute(head, &[estimate], &labels, &counts, counted).unwrap();
+            let [a, b] = [&found.loss, &expected].map(|loss| loss.to_scalar::<f32>().unwrap());
+            assert!((a - b).abs() < 1e-4 * b.abs().max(0.1), "{a} {b}");
+            for var in std::iter::once(&output).chain(own) {
+                let [a, b] = [&found.loss, &expected]
+                    .map(|loss| loss.backward().unwrap().get(var).unwrap().clone());
+                let off = (&a - &b).unwrap().abs().unwrap().max_all().unwrap();
+                let size = b.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
+                assert!(off.to_scalar::<f32>().unwrap() < 1e-3 * size, "{off} of {size}");
+            }
+            assert_eq!(found.sums[0].rows, counted);
+            assert_eq!(found.sums[0].vloss > 0.0, own.is_none());
         }
-        assert_eq!((found.sums[0].rows, found.sums[0].vloss), (counted, 0.0));
     }
 
     #[test]
@@ -364,7 +332,7 @@ mod tests {
         let first = Estimate { output: output.clone(), depth: 2, step: 0, weight: 1.0 };
         let second = Estimate { output, depth: 2, step: 1, weight: 1.0 };
         let counts = [vec![true; 4], vec![true, true, false, false]];
-        let found = losses.compute(&[first, second], &labels, &counts, 4).unwrap();
+        let found = losses.compute(None, &[first, second], &labels, &counts, 4).unwrap();
         assert_eq!(found.sums[0].right, [1.0, 2.0, 3.0]);
         assert_eq!((found.sums[1].rows, found.sums[1].right), (2, [1.0, 2.0, 2.0]));
         let measure = found.sums[0].clone().mean();
@@ -378,7 +346,7 @@ mod tests {
         let losses = LossComputer::new(&wave(5, 4, 0.0, 1.0), &Options::default()).unwrap();
         let estimate =
             Estimate { output: output.as_tensor().clone(), depth: 1, step: 0, weight: 1.0 };
-        let found = losses.compute(&[estimate], &wave(3, 4, 1.0, 1.0), &[vec![false; 3]], 0);
+        let found = losses.compute(None, &[estimate], &wave(3, 4, 1.0, 1.0), &[vec![false; 3]], 0);
         let found = found.unwrap();
         assert_eq!(found.loss.to_scalar::<f32>().unwrap(), 0.0);
         assert_eq!(found.sums, [Measure { depth: 1, ..Measure::default() }]);

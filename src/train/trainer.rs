@@ -313,7 +313,7 @@ impl Trainer {
             features = Tensor::cat(&[&first.narrow(1, 0, 1)?, &last], 1)?;
         }
         let own = self.net.lm_head().map(Var::as_tensor);
-        Ok(self.loss.compute_with(own, &estimates, &batch.labels, &counts, counted)?)
+        Ok(self.loss.compute(own, &estimates, &batch.labels, &counts, counted)?)
     }
 
     fn next_batch(&mut self, examples: &dyn Examples) -> Result<Batch, TrainError> {

@@ -18,11 +18,11 @@ fn toys() -> Vec<Box<dyn Drafter>> {
     let mut late = ToyDrafter::new(Guess::Wild, 3, VOCAB);
     late.beside = Beside::Stale;
     vec![
-        Box::new(ContextDraft::new(ContextSources::Both, CONTEXT)),
+        Box::new(ContextDraft::new(ContextSources::Both)),
         Box::new(knowing),
         Box::new(late),
-        Box::new(PromptLookup::new(CONTEXT)),
-        Box::new(Lookahead::new(CONTEXT)),
+        Box::new(PromptLookup::default()),
+        Box::new(Lookahead::default()),
     ]
 }
 

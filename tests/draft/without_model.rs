@@ -22,16 +22,16 @@ fn drafters(store: &[u32]) -> Vec<Box<dyn Drafter>> {
     let history = Arc::new(History::new([store, &[History::BREAK]].concat()));
     let ngrams = ngrams(store);
     let store = SortedText { tokens: store.to_vec(), order: sort(store, |_| {}) };
-    let with_history = |sources| ContextDraft::new(sources, 400).with_history(history.clone());
+    let with_history = |sources| ContextDraft::new(sources).with_history(history.clone());
     let with_ngrams = |sources| with_history(sources).with_ngrams(ngrams.clone());
     vec![
         Box::new(with_ngrams(ContextSources::Recycling)),
         Box::new(with_ngrams(ContextSources::Both)),
         Box::new(with_history(ContextSources::Suffix)),
         Box::new(with_history(ContextSources::Both)),
-        Box::new(PromptLookup::new(400)),
-        Box::new(Lookahead::new(400)),
-        Box::new(Retrieval::new(store, "a test".into(), 400)),
+        Box::new(PromptLookup::default()),
+        Box::new(Lookahead::default()),
+        Box::new(Retrieval::new(store, "a test".into())),
     ]
 }
 
@@ -110,7 +110,7 @@ fn a_text_that_is_known_is_accepted_many_tokens_a_round() {
     let known = [&PROMPT[..], &said(greedy)].concat();
     let retrieval = rounds(drafters(&known).pop().unwrap(), 1, greedy);
     assert!(retrieval < 12, "{retrieval} rounds for 80 tokens");
-    let suffix = || ContextDraft::new(ContextSources::Suffix, 400);
+    let suffix = || ContextDraft::new(ContextSources::Suffix);
     let history = Arc::new(History::new(known));
     let with = rounds(Box::new(suffix().with_history(history)), 1, greedy);
     let without = rounds(Box::new(suffix()), 1, greedy);
@@ -123,7 +123,7 @@ fn a_text_that_is_known_is_accepted_many_tokens_a_round() {
 fn a_table_of_the_targets_own_texts_drafts_them() {
     for temperature in [0.0, 0.7] {
         let drawn = sampler(temperature, 3);
-        let recycling = || ContextDraft::new(ContextSources::Recycling, 400);
+        let recycling = || ContextDraft::new(ContextSources::Recycling);
         let table = ngrams(&[&PROMPT[..], &said(drawn)].concat());
         let mut known = recycling().with_ngrams(table);
         known.start_over();

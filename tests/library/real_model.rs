@@ -133,7 +133,7 @@ fn its_bundled_ngrams_are_found_and_change_no_text() {
     let table = Arc::new(found.table);
     let golden = golden("smollm2-greedy.json");
     let prompt = ids(&golden["runs"][0]["prompt_tokens"]);
-    let drafter = || ContextDraft::new(ContextSources::Both, 256).with_ngrams(table.clone());
+    let drafter = || ContextDraft::new(ContextSources::Both).with_ngrams(table.clone());
     for temperature in [0.0, 0.8] {
         let sampler = SamplerSettings { temperature, seed: 3, ..SamplerSettings::default() };
         let target = || Box::new(load_files(&files, 256, 2));

@@ -142,7 +142,7 @@ fn driven(shape: Shape, oracle: &dyn Oracle) -> (Tree, usize) {
 
 fn driven_by(method: Method, shape: Shape, oracle: &dyn Oracle) -> (Tree, usize) {
     let first = top_log_probs(&oracle.row(&[]), shape.width);
-    let mut growth = Growth::with_method(method, shape, &first);
+    let mut growth = Growth::new(method, shape, &first);
     let mut scratch: Vec<Vec<u32>> = Vec::new();
     while !growth.beam().is_empty() {
         let mut paths = Vec::new();
@@ -344,7 +344,7 @@ fn recorded_candidates_grow_the_recorded_tree() {
         let shape = Shape { gamma: tokens.len(), width, depth: steps.len() - 1 };
         let logs = reals(&steps[0]["topk_logprobs"]);
         let pairs: Vec<(u32, f32)> = first.into_iter().zip(logs.iter().copied()).collect();
-        let mut growth = Growth::new(shape, &pairs);
+        let mut growth = Growth::new(Method::Tree, shape, &pairs);
         let mut above = logs;
         for (s, step) in steps.iter().enumerate().skip(1) {
             let beam_tokens: Vec<u32> = growth.beam().iter().map(|row| row.token).collect();

@@ -91,13 +91,13 @@ pub fn drafters(
     let load = LoadRequest { config, source, pool, capacity: context, kv };
     let head = random_head(files, target, None, context, HeadPrecision::Stored, kv);
     let store = SortedText { tokens: text.to_vec(), order: sort(text, |_| {}) };
-    let of = |sources| Box::new(ContextDraft::new(sources, context));
+    let of = |sources| Box::new(ContextDraft::new(sources));
     vec![
         Box::new(head),
         Box::new(itself(&load, None)),
-        Box::new(PromptLookup::new(context)),
-        Box::new(Retrieval::new(store, "a test".to_owned(), context)),
-        Box::new(Lookahead::new(context)),
+        Box::new(PromptLookup::default()),
+        Box::new(Retrieval::new(store, "a test".to_owned())),
+        Box::new(Lookahead::default()),
         of(ContextSources::Suffix),
         of(ContextSources::Recycling),
         of(ContextSources::Both),

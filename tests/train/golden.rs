@@ -183,7 +183,7 @@ fn a_step_of_training_is_the_original_one() {
         let rows = counts.iter().filter(|&&counts| counts).count();
         let output = outputs[depth - 1].clone();
         let estimate = Estimate { output, depth, step: 0, weight: 1.0 };
-        let output = losses.compute(&[estimate], &labels, &[counts], rows).unwrap();
+        let output = losses.compute(None, &[estimate], &labels, &[counts], rows).unwrap();
 
         let close = |what: &str, found: f64, expected: &Value, tolerance: f64| {
             let expected = expected.as_f64().unwrap();

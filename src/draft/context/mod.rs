@@ -57,7 +57,6 @@ impl ContextSources {
 #[derive(Debug)]
 pub struct ContextDraft {
     sources: ContextSources,
-    capacity: usize,
     /// The whole text.
     tokens: Vec<u32>,
     /// The same text, as far as it has been needed.
@@ -113,11 +112,10 @@ struct ContextCandidate {
 }
 
 impl ContextDraft {
-    /// A drafter for up to `capacity` positions.
-    pub fn new(sources: ContextSources, capacity: usize) -> Self {
+    /// A drafter whose claims come from these sources.
+    pub fn new(sources: ContextSources) -> Self {
         Self {
             sources,
-            capacity,
             tokens: Vec::new(),
             phrases: SuffixTree::default(),
             recycled: Recycled::default(),
@@ -353,10 +351,6 @@ impl Drafter for ContextDraft {
 
     fn is_calibrated(&self) -> bool {
         true
-    }
-
-    fn capacity(&self) -> usize {
-        self.capacity
     }
 
     fn truncate(&mut self, len: usize) {

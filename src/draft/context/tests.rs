@@ -7,7 +7,7 @@ use proptest::prelude::*;
 const VOCAB: usize = 40;
 
 fn drafter(sources: ContextSources, tokens: &[u32]) -> ContextDraft {
-    let mut drafter = ContextDraft::new(sources, 1000);
+    let mut drafter = ContextDraft::new(sources);
     drafter.begin(tokens[0]);
     drafter.observe(&[], &tokens[1..]).unwrap();
     drafter

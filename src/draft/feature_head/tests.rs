@@ -151,17 +151,17 @@ fn a_lost_device_is_replaced_and_every_pair_kept() {
     assert!(head.fall_back().is_err(), "there is only one reserve");
 }
 
+/// Drafts ahead of `tree` to the end, or is stopped before it begins.
+fn ahead(head: &mut FeatureHead, tree: &Tree, request: &DraftRequest, stopped: bool) {
+    let stop = &AtomicBool::new(stopped);
+    head.draft_ahead(&AheadRequest { tree, request, stop, grown: None }).unwrap();
+}
+
 /// Proposes, drafts ahead to the end, and clears the recorded passes.
 fn go_ahead(head: &mut FeatureHead, root: u32, budget: Budget, passes: &Passes) -> Tree {
     let request = DraftRequest::new(root, budget);
     let tree = head.propose(&request).unwrap();
-    head.draft_ahead(&AheadRequest {
-        tree: &tree,
-        request: &request,
-        stop: &AtomicBool::new(false),
-        grown: None,
-    })
-    .unwrap();
+    ahead(head, &tree, &request, false);
     passes.lock().unwrap().clear();
     tree
 }
@@ -178,13 +178,7 @@ fn a_tree_drafted_ahead_is_used_without_a_pass() {
     assert_eq!((tokens(&tree), head.was_drafted_ahead()), (vec![9, 10, 11, 12], true));
     assert!(passes.lock().unwrap().is_empty());
     // The true features are prefilled only then, during the target's next pass.
-    head.draft_ahead(&AheadRequest {
-        tree: &tree,
-        request: &DraftRequest::new(9, chain),
-        stop: &AtomicBool::new(false),
-        grown: None,
-    })
-    .unwrap();
+    ahead(&mut head, &tree, &DraftRequest::new(9, chain), false);
     assert_eq!(*passes.lock().unwrap(), [(5, 9, 1)]);
     assert_eq!(head.drafted_ahead().collect::<Vec<_>>(), [[10, 11, 12, 13]]);
     // Another end: everything is drafted again.
@@ -241,13 +235,7 @@ fn drafting_ahead_that_is_stopped_at_once_changes_nothing() {
     let chain = budget(1);
     let request = DraftRequest::new(5, chain);
     let tree = head.propose(&request).unwrap();
-    head.draft_ahead(&AheadRequest {
-        tree: &tree,
-        request: &request,
-        stop: &AtomicBool::new(true),
-        grown: None,
-    })
-    .unwrap();
+    ahead(&mut head, &tree, &request, true);
     assert_eq!(head.drafted_ahead().count(), 0);
     observe(&mut head, 6..10);
     assert_eq!(tokens(&head.propose(&DraftRequest::new(9, chain)).unwrap()), [9, 10, 11, 12]);
@@ -287,13 +275,7 @@ fn without_room_for_more_rows_trees_end_early() {
         let request = DraftRequest::new(5, chain);
         let tree = head.propose(&request).unwrap();
         assert_eq!(tree.len(), 2 + room.min(2));
-        head.draft_ahead(&AheadRequest {
-            tree: &tree,
-            request: &request,
-            stop: &AtomicBool::new(false),
-            grown: None,
-        })
-        .unwrap();
+        ahead(&mut head, &tree, &request, false);
         // Two rows belong to the tree and one to its last token; then each outcome needs at least
         // one.
         assert_eq!(head.drafted_ahead().count() > 0, room > 3, "room for {room}");

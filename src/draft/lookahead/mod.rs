@@ -28,11 +28,10 @@ const GUESSES: usize = 7;
 const WINDOW_SHARE: f64 = 0.6;
 
 /// Proposes the window and the n-grams that it produced.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Lookahead {
     /// The text, from the first known token on.
     tokens: Vec<u32>,
-    capacity: usize,
     window: Window,
     pool: NgramPool,
     /// The proposed tree, and the nodes of the window's last row in it.
@@ -47,22 +46,6 @@ pub struct Lookahead {
 }
 
 impl Lookahead {
-    /// A drafter for up to `capacity` positions.
-    pub fn new(capacity: usize) -> Self {
-        Self {
-            tokens: Vec::new(),
-            capacity,
-            window: Window::default(),
-            pool: NgramPool::new(GUESSES),
-            pending: Pending::default(),
-            last: Vec::new(),
-            guessed: 1,
-            guess_stats: AcceptanceStats::default(),
-            window_stats: AcceptanceStats::default(),
-            seeds: 0,
-        }
-    }
-
     /// Makes the window as wide as `gamma` nodes allow.
     fn fit(&mut self, gamma: usize) {
         let share = (gamma as f64 * WINDOW_SHARE) as usize;
@@ -91,14 +74,10 @@ impl Drafter for Lookahead {
         Some(DrafterId::Lookahead)
     }
 
-    fn capacity(&self) -> usize {
-        self.capacity
-    }
-
     fn truncate(&mut self, len: usize) {
         self.pending.forget();
         if len == 0 {
-            *self = Self::new(self.capacity);
+            *self = Self::default();
         }
         self.tokens.truncate(len + 1);
     }

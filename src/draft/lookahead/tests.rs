@@ -54,7 +54,7 @@ fn decode(drafter: &mut Lookahead, gamma: usize, count: usize) -> (Vec<u32>, usi
 
 #[test]
 fn what_the_window_finds_is_won_later() {
-    let mut drafter = Lookahead::new(1000);
+    let mut drafter = Lookahead::default();
     let (text, rounds) = decode(&mut drafter, 64, 400);
     assert!((1..text.len()).skip(1).all(|i| text[i] == next(&text[..i])));
     assert!(rounds * 2 < text.len(), "{rounds} rounds for {} tokens", text.len());
@@ -64,7 +64,7 @@ fn what_the_window_finds_is_won_later() {
 
 #[test]
 fn a_guess_that_is_right_to_its_end_keeps_its_bonus() {
-    let mut drafter = Lookahead::new(1000);
+    let mut drafter = Lookahead::default();
     let text = [3u32, 10];
     drafter.begin(text[0]);
     drafter.observe(&[], &text[1..]).unwrap();
@@ -85,11 +85,11 @@ fn a_guess_that_is_right_to_its_end_keeps_its_bonus() {
 #[test]
 fn any_budget_is_kept_and_a_small_one_still_guesses() {
     for gamma in [2, 3, 5, 8, 16, 33, 64] {
-        let (_, rounds) = decode(&mut Lookahead::new(1000), gamma, 200);
+        let (_, rounds) = decode(&mut Lookahead::default(), gamma, 200);
         assert!(rounds < 199 || gamma < 16, "nothing won with γ = {gamma}");
     }
     // A window that was made narrow becomes wide again.
-    let mut drafter = Lookahead::new(1000);
+    let mut drafter = Lookahead::default();
     drafter.begin(3);
     drafter.observe(&[], &[5]).unwrap();
     for (gamma, columns) in [(64, COLUMNS), (16, 2), (2, 0), (64, COLUMNS)] {
@@ -100,7 +100,7 @@ fn any_budget_is_kept_and_a_small_one_still_guesses() {
 
 #[test]
 fn a_tree_that_another_proposed_teaches_nothing() {
-    let mut drafter = Lookahead::new(1000);
+    let mut drafter = Lookahead::default();
     drafter.begin(3);
     drafter.observe(&[], &[5]).unwrap();
     let proposed = drafter.propose(&DraftRequest::new(5, budget(64))).unwrap();

@@ -14,7 +14,6 @@ use crate::kernels::Pool;
 use crate::model::{SharedVocabulary, SmallLm, TrafficMeter};
 use crate::speculate::duo::SequencesAhead;
 use crate::speculate::{DrafterId, Growth, Method, Tree};
-use sequences::Prepared;
 
 /// A small language model as a [`Drafter`].
 pub struct SmallModel {
@@ -23,7 +22,9 @@ pub struct SmallModel {
     /// The threads that `state` runs on, if they can be separated from the target's.
     pool: Option<Arc<Pool>>,
     /// Sequences after the tree that was checked last.
-    prepared: Option<Prepared>,
+    prepared: Option<SequencesAhead>,
+    /// The tokens committed since they were drafted.
+    won: Vec<u32>,
     /// What it drafted for outcomes of the tree that was checked last.
     outcomes: Vec<Outcome>,
     /// Whether it has worked ahead since the last tree.
@@ -42,6 +43,7 @@ impl SmallModel {
             state: DraftState::new(lm, vocabulary),
             pool: None,
             prepared: None,
+            won: Vec::new(),
             outcomes: Vec::new(),
             worked_ahead: false,
             was_drafted_ahead: false,
@@ -104,8 +106,8 @@ impl Drafter for SmallModel {
 
     fn observe(&mut self, _features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
         self.state.push_all(tokens);
-        if let Some(prepared) = &mut self.prepared {
-            prepared.observe(tokens);
+        if self.prepared.is_some() {
+            self.won.extend_from_slice(tokens);
         }
         Ok(())
     }
@@ -154,7 +156,7 @@ impl Drafter for SmallModel {
     }
 
     fn sequences_ahead(&self) -> Option<&SequencesAhead> {
-        self.prepared.as_ref().map(Prepared::sequences)
+        self.prepared.as_ref()
     }
 
     fn outcomes_ahead(&self) -> &[Outcome] {

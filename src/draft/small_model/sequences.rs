@@ -7,31 +7,12 @@ use crate::draft::{AheadRequest, DraftError, DraftRequest, Grown};
 use crate::speculate::Tree;
 use crate::speculate::duo::{MOST_SEQUENCES, Sequences, SequencesAhead};
 
-/// Sequences after a tail that is being checked, and the tokens committed since.
-#[derive(Debug)]
-pub(super) struct Prepared {
-    ahead: SequencesAhead,
-    won: Vec<u32>,
-}
-
-impl Prepared {
-    /// Observes tokens committed since.
-    pub(super) fn observe(&mut self, tokens: &[u32]) {
-        self.won.extend_from_slice(tokens);
-    }
-
-    /// What was drafted.
-    pub(super) fn sequences(&self) -> &SequencesAhead {
-        &self.ahead
-    }
-}
-
 impl SmallModel {
     /// The rest of the sequence that the root begins, if one was prepared; otherwise only the root.
     /// Nothing is run for it, because drafting is done while the target works.
     pub(super) fn adopted(&mut self, request: &DraftRequest) -> Tree {
         let prepared = self.prepared.take();
-        let Some(next) = prepared.and_then(|made| made.ahead.adopt(&made.won)) else {
+        let Some(next) = prepared.and_then(|ahead| ahead.adopt(&self.won)) else {
             return Tree::root(request.root);
         };
         let shape = request.budget.shape;
@@ -84,8 +65,8 @@ impl SmallModel {
         }
         tracing::trace!(gamma, k = sequences.count(), rows = sequences.rows(), "drafted ahead");
         let last = tail.last().copied().unwrap_or(request.root);
-        let ahead = SequencesAhead::new(tail, sequences.finish(last));
-        self.prepared = Some(Prepared { ahead, won: Vec::new() });
+        self.prepared = Some(SequencesAhead::new(tail, sequences.finish(last)));
+        self.won.clear();
         Ok(())
     }
 }

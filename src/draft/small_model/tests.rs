@@ -136,6 +136,12 @@ fn observe_text(model: &mut SmallModel, text: &[u32]) {
     model.observe(&[], &text[1..]).unwrap();
 }
 
+/// Drafts ahead of `tree` until it has enough, or is stopped before it begins.
+fn ahead(model: &mut SmallModel, tree: &Tree, request: &DraftRequest, stopped: bool) {
+    let stop = &AtomicBool::new(stopped);
+    model.draft_ahead(&AheadRequest { tree, request, stop, grown: None }).unwrap();
+}
+
 fn budget(method: Method, gamma: usize, width: usize, depth: usize) -> Budget {
     Budget { method, ..Budget::new(Shape { gamma, width, depth }, 0) }
 }
@@ -300,14 +306,7 @@ fn what_was_grown_ahead_and_came_true_is_there_already() {
     let budget = budget(Method::Tree, 5, 1, 3);
     let request = DraftRequest::new(3, budget);
     let tree = model.propose(&request).unwrap();
-    model
-        .draft_ahead(&AheadRequest {
-            tree: &tree,
-            request: &request,
-            stop: &AtomicBool::new(false),
-            grown: None,
-        })
-        .unwrap();
+    ahead(&mut model, &tree, &request, false);
     // The leaf, the token after it, three rows of the next chain; then what is less likely.
     let run = std::mem::take(&mut *passes.lock().unwrap());
     assert!(run.starts_with(&[-3, 1, 1, 1, 1, 1, 1, 1, 1]) && run.len() > 12, "{run:?}");
@@ -319,14 +318,7 @@ fn what_was_grown_ahead_and_came_true_is_there_already() {
     assert!(model.was_drafted_ahead());
     // The next outcome is none of the above.
     let request = DraftRequest::new(likely[4], budget);
-    model
-        .draft_ahead(&AheadRequest {
-            tree: &tree,
-            request: &request,
-            stop: &AtomicBool::new(true),
-            grown: None,
-        })
-        .unwrap();
+    ahead(&mut model, &tree, &request, true);
     assert!(passes.lock().unwrap().is_empty(), "it stops before it begins");
 }
 
@@ -373,13 +365,10 @@ fn sequences_go_on_behind_the_tail_while_it_is_checked() {
     observe_text(&mut model, &text);
     let one = budget(Method::Sequences { fixed: Some(1) }, 6, 1, 4);
     // A target that finishes first waits until the budget is drafted.
-    let done = AtomicBool::new(true);
     let request = DraftRequest::new(3, one);
     let tree = model.propose(&request).unwrap();
     assert_eq!((tree.clone(), run()), (Tree::root(3), vec![]));
-    model
-        .draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &done, grown: None })
-        .unwrap();
+    ahead(&mut model, &tree, &request, true);
     assert_eq!(run(), [-3, 1, 1, 1, 1, 1]);
     // The target's token begins the sequence: the rest of it is the tail, and costs nothing more.
     let likely = greedy(&text, 18);
@@ -389,9 +378,7 @@ fn sequences_go_on_behind_the_tail_while_it_is_checked() {
     assert_eq!((tokens(&tree), run()), (likely[..6].to_vec(), vec![]));
     assert!(model.was_drafted_ahead());
     // Only the last token of the tail has not been run yet.
-    model
-        .draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &done, grown: None })
-        .unwrap();
+    ahead(&mut model, &tree, &request, true);
     assert_eq!(run(), [1; 6]);
     model.observe(&[], &likely[1..6]).unwrap();
     model.observe(&[], &likely[6..7]).unwrap();
@@ -399,22 +386,13 @@ fn sequences_go_on_behind_the_tail_while_it_is_checked() {
     let tree = model.propose(&request).unwrap();
     assert_eq!(tokens(&tree), likely[6..12]);
     // The tail is rejected, so nothing after it is valid.
-    model
-        .draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &done, grown: None })
-        .unwrap();
+    ahead(&mut model, &tree, &request, true);
     let wrong = (likely[9] + 1) % VOCAB as u32;
     model.observe(&[], &[likely[7], likely[8], wrong]).unwrap();
     assert_eq!(model.propose(&DraftRequest::new(wrong, one)).unwrap(), Tree::root(wrong));
     assert!(!model.was_drafted_ahead());
     // Nor is anything after a fresh start.
-    model
-        .draft_ahead(&AheadRequest {
-            tree: &Tree::root(wrong),
-            request: &DraftRequest::new(wrong, one),
-            stop: &done,
-            grown: None,
-        })
-        .unwrap();
+    ahead(&mut model, &Tree::root(wrong), &DraftRequest::new(wrong, one), true);
     model.truncate(0);
     let next = greedy(&[&text[..], &likely[..9], &[wrong]].concat(), 1)[0];
     model.begin(4);
@@ -430,14 +408,7 @@ fn several_sequences_grow_in_the_same_passes() {
     let text = [1, 2, 3];
     observe_text(&mut model, &text);
     let two = budget(Method::Sequences { fixed: Some(2) }, 6, 1, 4);
-    model
-        .draft_ahead(&AheadRequest {
-            tree: &Tree::root(3),
-            request: &DraftRequest::new(3, two),
-            stop: &AtomicBool::new(false),
-            grown: None,
-        })
-        .unwrap();
+    ahead(&mut model, &Tree::root(3), &DraftRequest::new(3, two), false);
     assert_eq!(*passes.lock().unwrap(), [-3, 2, 2]);
     let row: Vec<f32> = logits(&text).collect();
     let second = crate::speculate::top_k(&row, 2)[1].0;
