@@ -73,13 +73,16 @@ pub fn changing(sampler: SamplerSettings, start: usize) -> impl Fn(usize) -> Rou
     }
 }
 
-/// Tokens, rounds and notices of an answer; `options` gives every round's options.
+/// The tokens, rounds and notices of an answer.
+pub type Generated = (Vec<u32>, Vec<Round>, Vec<String>);
+
+/// Generates an answer; `options` gives every round's options.
 pub fn generate(
     engine: &mut Engine,
     names: &dyn TokenText,
     request: Request,
     options: impl Fn(usize) -> RoundOptions,
-) -> (Vec<u32>, Vec<Round>, Vec<String>) {
+) -> Generated {
     generate_with(engine, names, request, options, |_, _| {}).unwrap()
 }
 
@@ -90,7 +93,7 @@ pub fn generate_with(
     request: Request,
     options: impl Fn(usize) -> RoundOptions,
     mut before: impl FnMut(usize, &[u32]),
-) -> Result<(Vec<u32>, Vec<Round>, Vec<String>), DecodeError> {
+) -> Result<Generated, DecodeError> {
     let mut answer = engine.generate(request, names)?;
     let mut tokens = vec![answer.first_token(&options(0))?.token];
     let mut rounds = Vec::new();
