@@ -1,38 +1,21 @@
 //! Events in any order and at any size.
 
-use std::time::Duration;
-
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use proptest::prelude::*;
 
-use super::saved;
-use crate::tui::actions::ModelPart;
-use crate::tui::event::ScreenEvent;
-use crate::tui::tests::{answer, drawn, loaded, pending, ready, usage};
-use crate::tui::update::update;
-use crate::worker::Event;
+use super::*;
+use crate::tui::tests::{pending, usage};
 
 fn event() -> impl Strategy<Value = ScreenEvent> {
+    use KeyCode::*;
+    let named = [
+        Enter, Esc, Tab, BackTab, Up, Down, Left, Right, Home, End, PageUp, PageDown, Backspace,
+        Delete,
+    ];
     let codes = prop_oneof![
-        prop::char::any().prop_map(KeyCode::Char),
-        "[ -~]".prop_map(|s| KeyCode::Char(s.chars().next().unwrap_or('a'))),
-        (1u8..13).prop_map(KeyCode::F),
-        prop::sample::select(vec![
-            KeyCode::Enter,
-            KeyCode::Esc,
-            KeyCode::Tab,
-            KeyCode::BackTab,
-            KeyCode::Up,
-            KeyCode::Down,
-            KeyCode::Left,
-            KeyCode::Right,
-            KeyCode::Home,
-            KeyCode::End,
-            KeyCode::PageUp,
-            KeyCode::PageDown,
-            KeyCode::Backspace,
-            KeyCode::Delete,
-        ]),
+        prop::char::any().prop_map(Char),
+        prop::char::range(' ', '~').prop_map(Char),
+        (1u8..13).prop_map(F),
+        prop::sample::select(named.to_vec()),
     ];
     let modifiers = prop::sample::select(vec![
         KeyModifiers::NONE,

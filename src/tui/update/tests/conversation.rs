@@ -1,15 +1,6 @@
 //! The conversation itself: continued, edited, deleted, in versions.
 
-use super::{answered, contents, cut_by, job, reloaded, talk, texts};
-use crate::chat::Role;
-use crate::decode::Finish;
-use crate::tui::event::{Effect, ScreenEvent};
-use crate::tui::overlays::Overlay;
-use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, say, say_all, screen_of, type_keys};
-use crate::tui::toasts::Tone;
-use crate::tui::update::update;
-use crate::worker::Event;
+use super::*;
 
 /// An answer that the limit of tokens cut off.
 fn cut(state: &mut ScreenState, text: &str) {
@@ -22,7 +13,7 @@ fn enter_continues_an_answer_that_was_cut_off() {
     type_keys(&mut state, "one<enter>");
     cut(&mut state, "Once upon a time");
     let effects = type_keys(&mut state, "<enter>");
-    assert_eq!(contents(&job(&effects).messages), ["one", "Once upon a time"]);
+    assert_eq!(contents(&effects), ["one", "Once upon a time"]);
     answered(&mut state, " there was a fox.");
     assert_eq!(texts(&state)[1].1, "Once upon a time there was a fox.");
     assert!(type_keys(&mut state, "<enter>").is_empty(), "it has its end");
@@ -37,20 +28,15 @@ fn what_was_there_stays_if_nothing_comes_of_a_continuation() {
     type_keys(&mut state, "<enter><esc>");
     assert_eq!(texts(&state)[1].1, "Once upon a time");
     let effects = type_keys(&mut state, "/continue<enter>");
-    assert_eq!(job(&effects).messages.len(), 2, "it can be tried again");
-    let error = "device lost".to_string();
-    let generation = Some(state.generation());
-    say(&mut state, Event::Failed { generation, error });
+    assert_eq!(contents(&effects).len(), 2, "it can be tried again");
+    fails(&mut state, "device lost");
     assert_eq!(texts(&state)[1].1, "Once upon a time");
     // A stopped answer that was saved continues after the next start too.
-    let mut again = reloaded(&state);
-    assert!(state.chat.saved_turns()[1].interrupted || !again.chat.can_go_on());
+    assert!(state.chat.saved_turns()[1].interrupted || !reloaded(&state).chat.can_go_on());
     type_keys(&mut state, "/continue<enter>");
-    let of = state.generation();
-    say_all(&mut state, answer(of, " there was", 8).into_iter().take(2));
+    begun(&mut state, " there was", 2);
     type_keys(&mut state, "<esc>");
-    again = reloaded(&state);
-    let effects = type_keys(&mut again, "<enter>");
+    let effects = type_keys(&mut reloaded(&state), "<enter>");
     assert_eq!(job(&effects).messages.last().unwrap().role, Role::Assistant);
 }
 
@@ -63,51 +49,43 @@ fn versions_of_an_answer_are_kept_and_switched_and_saved() {
         type_keys(&mut state, "<c-r>");
     }
     answered(&mut state, "Third.");
-    let last = |state: &ScreenState| texts(state).last().unwrap().1.clone();
-    let place = |state: &ScreenState| state.chat.turns().last().unwrap().versions.place();
-    assert_eq!(place(&state), (3, 3), "the same text again is not a version");
+    let last = |state: &ScreenState| {
+        let turn = state.chat.turns().last().unwrap();
+        (turn.text.clone(), turn.versions.place())
+    };
+    let version = |text: &str, at| (text.to_string(), (at, 3));
+    assert_eq!(last(&state), version("Third.", 3), "the same text again is not a version");
     type_keys(&mut state, "<a-,>");
-    assert_eq!((last(&state).as_str(), place(&state)), ("Second.", (2, 3)));
+    assert_eq!(last(&state), version("Second.", 2));
     let mut again = reloaded(&state);
     for state in [&mut state, &mut again] {
         type_keys(state, "<a-,>");
-        assert_eq!((last(state).as_str(), place(state)), ("First.", (1, 3)));
+        assert_eq!(last(state), version("First.", 1));
         assert!(type_keys(state, "<a-,>").is_empty());
         type_keys(state, "<a-.><a-.>");
-        assert_eq!((last(state).as_str(), place(state)), ("Third.", (3, 3)));
+        assert_eq!(last(state), version("Third.", 3));
         type_keys(state, "<a-,>");
         // The conversation continues from the version that is shown.
         let effects = type_keys(state, "more<enter>");
-        assert_eq!(contents(&job(&effects).messages), ["one", "Second.", "more"]);
+        assert_eq!(contents(&effects), ["one", "Second.", "more"]);
     }
-}
-
-#[test]
-fn a_version_that_gets_no_token_leaves_those_there_are() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "one<enter>");
-    answered(&mut state, "First.");
-    type_keys(&mut state, "<c-r><esc>");
-    let turn = state.chat.turns().last().unwrap();
-    assert_eq!((turn.text.as_str(), turn.versions.place()), ("First.", (1, 1)));
 }
 
 #[test]
 fn a_message_written_anew_begins_a_branch() {
     let mut state = talk();
-    type_keys(&mut state, "half a thought/edit");
     // What was written is put aside by the key too.
-    type_keys(&mut state, "<c-u>half a thought<a-e>");
+    type_keys(&mut state, "half a thought<a-e>");
     assert!(matches!(state.overlays.open, Some(Overlay::Questions { .. })));
     type_keys(&mut state, "<down><enter>");
     assert_eq!((state.input.text().as_str(), state.input.editing), ("two", Some(2)));
     let effects = type_keys(&mut state, " and a half<enter>");
-    let whole = effects
-        .iter()
-        .position(|effect| matches!(effect, Effect::Save { turns, .. } if turns.len() == 6));
+    let is_whole =
+        |effect: &Effect| matches!(effect, Effect::Save { turns, .. } if turns.len() == 6);
+    let whole = effects.iter().position(is_whole);
     let branch = effects.iter().position(|effect| *effect == Effect::Branch { messages: 2 });
     assert!(whole.is_some() && whole < branch, "{effects:?}");
-    assert_eq!(contents(&job(&effects).messages), ["one", "First.", "two and a half"]);
+    assert_eq!(contents(&effects), ["one", "First.", "two and a half"]);
     answered(&mut state, "Anew.");
     assert_eq!(state.chat.turns().len(), 4);
     type_keys(&mut state, "<up><up>");
@@ -120,22 +98,18 @@ fn a_branch_goes_on_behind_an_earlier_answer() {
     assert!(type_keys(&mut state, "/branch<enter><enter>").is_empty(), "the end is not a branch");
     let effects = type_keys(&mut state, "/branch<enter><down><down><enter>");
     assert!(effects.contains(&Effect::Branch { messages: 2 }), "{effects:?}");
-    let effects = type_keys(&mut state, "else<enter>");
-    assert_eq!(contents(&job(&effects).messages), ["one", "First.", "else"]);
+    assert_eq!(contents(&type_keys(&mut state, "else<enter>")), ["one", "First.", "else"]);
 }
 
 #[test]
 fn the_last_exchange_is_deleted_and_brought_back() {
     let mut state = talk();
     let effects = type_keys(&mut state, "/delete<enter>");
-    assert!(
-        effects.iter().any(|e| matches!(e, Effect::Save { turns, .. } if turns.len() == 4)),
-        "{effects:?}"
-    );
+    assert_eq!(kept_turns(&effects).map(<[_]>::len), Some(4), "{effects:?}");
     type_keys(&mut state, "/undo<enter>");
     assert_eq!(texts(&state)[5].1, "Third.");
-    type_keys(&mut state, "/delete<enter>four<enter>");
-    answered(&mut state, "Fourth.");
+    type_keys(&mut state, "/delete<enter>");
+    asked(&mut state, "four", "Fourth.");
     type_keys(&mut state, "/undo<enter>");
     assert_eq!(texts(&state)[5].1, "Fourth.", "something was said since");
 }
@@ -146,27 +120,23 @@ fn a_folded_paste_is_folded_again_however_it_comes_back() {
     let marked = |state: &ScreenState| state.input.area().lines() == ["Sum up: ⟦200 lines⟧"];
     let written = |state: &mut ScreenState| {
         type_keys(state, "Sum up: ");
-        let now = state.now;
-        update(state, ScreenEvent::Paste(long.clone()), now);
+        tell(state, ScreenEvent::Paste(long.clone()));
     };
     // Refused, stopped, and stopped while it waits for the answer before.
-    for keys in ["", "<esc>", "<enter><esc>"] {
+    for way in ["refused", "stopped", "waiting"] {
         let mut state = talk();
-        if keys.len() > 5 {
+        if way == "waiting" {
             type_keys(&mut state, "four<enter>");
         }
         written(&mut state);
-        if keys.is_empty() {
-            type_keys(&mut state, "<enter>");
+        type_keys(&mut state, "<enter>");
+        if way == "refused" {
             let generation = state.generation();
             say(&mut state, Event::TooLong { generation, total: 3000, alone: Some(2180) });
-            let error = "too long".to_string();
-            say(&mut state, Event::Failed { generation: Some(generation), error });
-            type_keys(&mut state, "<esc>");
-        } else {
-            type_keys(&mut state, if keys.len() > 5 { keys } else { "<enter><esc>" });
+            fails(&mut state, "too long");
         }
-        assert!(marked(&state), "{keys}: {:?}", state.input.area().lines());
+        type_keys(&mut state, "<esc>");
+        assert!(marked(&state), "{way}: {:?}", state.input.area().lines());
         assert_eq!(state.input.text(), format!("Sum up: {long}"));
     }
     // Put aside, so that another one can be written.
@@ -186,36 +156,35 @@ fn a_folded_paste_is_folded_again_however_it_comes_back() {
 fn words_are_found_from_the_end_up() {
     let mut state = loaded(80, 24);
     for (question, reply) in [("one fox", "First."), ("two", "A fox again."), ("three", "Third.")] {
-        type_keys(&mut state, &format!("{question}<enter>"));
-        let long = format!("{reply} {}", "\n\nline".repeat(30));
-        answered(&mut state, &long);
+        asked(&mut state, question, &format!("{reply} {}", "\n\nline".repeat(30)));
     }
     screen_of(&mut state);
-    type_keys(&mut state, "/find FOX<enter>");
-    let shown = screen_of(&mut state);
-    assert!(shown.contains("▸  A fox again."), "{shown}");
-    assert!(state.toasts.shown().unwrap().text.starts_with("Match 2 of 2 rows"));
-    type_keys(&mut state, "/find<enter>");
-    let shown = screen_of(&mut state);
-    assert!(shown.contains("▸❯ one fox") && shown.matches('▸').count() == 1, "{shown}");
-    assert!(state.toasts.shown().unwrap().text.starts_with("Match 1 of 2 rows"));
+    for (keys, row, says) in [
+        ("/find FOX<enter>", "▸  A fox again.", "Match 2 of 2 rows"),
+        ("/find<enter>", "▸❯ one fox", "Match 1 of 2 rows"),
+    ] {
+        type_keys(&mut state, keys);
+        let screen = screen_of(&mut state);
+        assert!(screen.contains(row) && screen.matches('▸').count() == 1, "{screen}");
+        assert!(said(&state).starts_with(says), "{}", said(&state));
+    }
     type_keys(&mut state, "<esc>");
     assert!(state.chat.find.is_none() && state.chat.follows());
     type_keys(&mut state, "/find cat<enter>");
     screen_of(&mut state);
-    assert_eq!(state.toasts.shown().unwrap().tone, Tone::Wrong);
+    assert_said(&state, Tone::Wrong, "");
 }
 
 #[test]
 fn a_code_block_is_copied_by_number() {
     let mut state = loaded(80, 24);
-    type_keys(&mut state, "code<enter>");
-    answered(&mut state, "Run\n\n```sh\nls\n```\n\nor\n\n```sh\npwd\n```\n");
-    let copied = |text: &str| vec![Effect::Copy(text.to_string())];
-    assert_eq!(type_keys(&mut state, "/copy code<enter>"), copied("pwd\n"));
-    assert_eq!(type_keys(&mut state, "/copy code 1<enter>"), copied("ls\n"));
+    asked(&mut state, "code", "Run\n\n```sh\nls\n```\n\nor\n\n```sh\npwd\n```\n");
+    for (command, text) in [("/copy code", "pwd\n"), ("/copy code 1", "ls\n")] {
+        let effects = type_keys(&mut state, &format!("{command}<enter>"));
+        assert_eq!(effects, [Effect::Copy(text.to_string())]);
+    }
     assert!(type_keys(&mut state, "/copy code 3<enter>").is_empty());
-    assert!(state.toasts.shown().unwrap().text.contains("1 to 2"));
+    assert_said(&state, Tone::Wrong, "1 to 2");
 }
 
 #[test]
@@ -226,14 +195,17 @@ fn a_question_that_lost_its_answer_says_how_it_gets_one() {
         // What was saved when the question was sent.
         let mut again = reloaded(&state);
         again.toasts.sent(again.now);
-        let shown = screen_of(&mut again);
-        assert!(shown.contains("no answer yet") && shown.contains("Enter answers it"), "{shown}");
+        let screen = screen_of(&mut again);
+        assert!(
+            screen.contains("no answer yet") && screen.contains("Enter answers it"),
+            "{screen}"
+        );
         type_keys(&mut again, "x");
         assert!(!screen_of(&mut again).contains("Enter answers it"), "it sends what is written");
         type_keys(&mut again, "<bs>");
         let effects = type_keys(&mut again, keys);
-        assert_eq!(job(&effects).messages.last().unwrap().content, "four", "{keys}");
-        assert_eq!(again.toasts.shown(), None, "there is no text that it could be like");
+        assert_eq!(contents(&effects).last(), Some(&"four"), "{keys}");
+        assert_eq!(shown(&again), None, "there is no text that it could be like");
         assert!(!screen_of(&mut again).contains("no answer yet"));
         answered(&mut again, "Fourth.");
         assert_eq!(texts(&again).len(), 8);
@@ -251,8 +223,7 @@ fn below(state: &mut ScreenState) -> String {
 fn the_line_below_an_answer_that_went_on_counts_all_its_parts() {
     let counts = |text: &str| {
         let mut state = loaded(80, 24);
-        type_keys(&mut state, "one<enter>");
-        answered(&mut state, text);
+        asked(&mut state, "one", text);
         let summary = state.meters.answer.summary;
         (summary.tokens, summary.rounds)
     };
@@ -272,24 +243,21 @@ fn the_line_below_an_answer_that_went_on_counts_all_its_parts() {
     assert_eq!(below(&mut state), told(one.0 + two.0, one.1 + two.1, 2));
     // Stopped in the middle of the next part: its first token and round are counted too.
     type_keys(&mut state, "<enter>");
-    let of = state.generation();
-    say_all(&mut state, answer(of, then, 8).into_iter().take(2));
+    begun(&mut state, then, 2);
     type_keys(&mut state, "<esc>");
-    assert_eq!(below(&mut state), format!("{} tokens", one.0 + two.0 + 1));
+    let stopped = format!("{} tokens", one.0 + two.0 + 1);
+    assert_eq!(below(&mut state), stopped);
     // After the next start it continues with the figures of before.
     let mut again = reloaded(&state);
-    assert_eq!(below(&mut again), format!("{} tokens", one.0 + two.0 + 1));
+    assert_eq!(below(&mut again), stopped);
     type_keys(&mut again, "<enter>");
     answered(&mut again, then);
-    let tokens = one.0 + 2 * two.0 + 1;
-    let rounds = one.1 + 2 * two.1;
-    assert_eq!(below(&mut again), told(tokens, rounds, 4));
+    assert_eq!(below(&mut again), told(one.0 + 2 * two.0 + 1, one.1 + 2 * two.1, 4));
     // An earlier version of the program saved none.
     let mut turns = state.chat.saved_turns();
     turns[1].end = None;
     let mut again = loaded(80, 24);
-    let now = again.now;
-    update(&mut again, ScreenEvent::Loaded(Ok(turns.into())), now);
+    tell(&mut again, ScreenEvent::Loaded(Ok(turns.into())));
     type_keys(&mut again, "<enter>");
     answered(&mut again, then);
     assert_eq!(below(&mut again), format!("{} since it continued", told(two.0, two.1, 1)));

@@ -1,64 +1,46 @@
 //! Leaving loses nothing that was typed: `Ctrl+C` ends the nearest thing, and a message that was
 //! not sent is kept and there again.
 
-use std::time::Duration;
-
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-
-use super::saved;
-use crate::chat::{Extras, SavedChat};
-use crate::tui::chat::AnswerOutcome;
-use crate::tui::display::Focus;
-use crate::tui::event::{Effect, ScreenEvent};
-use crate::tui::overlays::Overlay;
-use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, said, say, say_all, type_keys};
-use crate::tui::update::update;
+use super::*;
 
 /// What is kept of a message that was not sent: with the conversation, and on its own.
 fn kept(effects: &[Effect]) -> (Option<&str>, Option<&str>) {
-    assert!(matches!(effects.last(), Some(Effect::Quit { .. })), "{effects:?}");
-    let with_it = effects.iter().rev().find_map(|effect| match effect {
-        Effect::Save { extras, .. } => Some(extras.unsent.as_deref()),
-        _ => None,
-    });
-    let alone = effects.iter().find_map(|effect| match effect {
-        Effect::KeepUnsent(text) => Some(text.as_deref()),
-        _ => None,
-    });
-    (with_it.unwrap(), alone.unwrap())
+    let [.., Effect::Save { extras, .. }, Effect::KeepUnsent(alone), Effect::Quit { .. }] = effects
+    else {
+        panic!("{effects:?}")
+    };
+    (extras.unsent.as_deref(), alone.as_deref())
 }
 
 /// A screen with one question and its answer.
-fn answered() -> ScreenState {
+fn answered_once() -> ScreenState {
     let mut state = loaded(80, 24);
-    type_keys(&mut state, "one<enter>");
-    say_all(&mut state, answer(1, "First answer.", 8));
+    asked(&mut state, "one", "First answer.");
     state
 }
 
 #[test]
 fn ctrl_c_ends_the_nearest_thing_and_leaves_last() {
-    let mut state = answered();
+    let mut state = answered_once();
     type_keys(&mut state, "two<enter>");
-    for event in &answer(2, "Half of an answer is better than none.", 8)[..3] {
-        say(&mut state, event.clone());
+    begun(&mut state, "Half of an answer is better than none.", 3);
+    // A box is nearest, whatever it is.
+    for (opens, written) in [("a thought<f1>", "a thought"), ("<c-p>", "a thought")] {
+        type_keys(&mut state, opens);
+        assert!(state.overlays.open.is_some() && type_keys(&mut state, "<c-c>").is_empty());
+        assert!(state.overlays.open.is_none() && state.answering());
+        assert_eq!(state.input.text(), written);
     }
-    type_keys(&mut state, "a thought<f1>");
-    assert!(type_keys(&mut state, "<c-c>").is_empty());
-    assert!(state.overlays.open.is_none() && state.answering(), "the box is nearest");
     let effects = type_keys(&mut state, "<c-c>");
     assert!(!effects.contains(&Effect::Quit { anyway: false }) && !state.answering());
     assert_eq!(state.chat.turns()[3].outcome, Some(AnswerOutcome::STOPPED));
     assert_eq!(state.input.text(), "a thought");
-    type_keys(&mut state, "<tab>");
-    assert!(type_keys(&mut state, "<c-c>").is_empty());
+    assert!(type_keys(&mut state, "<tab><c-c>").is_empty());
     assert!(state.input.is_empty() && state.display.focus == Focus::Input);
-    assert!(said(&state).contains("↑ brings it back"), "{}", said(&state));
+    assert_said(&state, Tone::Done, "↑ brings it back");
     type_keys(&mut state, "<up>");
     assert_eq!(state.input.text(), "a thought");
-    type_keys(&mut state, "<c-c>");
-    assert!(type_keys(&mut state, "<c-c>").is_empty());
+    assert!(type_keys(&mut state, "<c-c><c-c>").is_empty());
     assert_eq!(kept(&type_keys(&mut state, "<c-c>")), (Some("a thought"), None));
 }
 
@@ -87,8 +69,7 @@ fn ctrl_c_quits_only_if_it_is_pressed_again_at_once() {
     }
     let mut state = loaded(80, 24);
     press(&mut state, 0);
-    let typed = "ab".chars().map(|c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE));
-    update(&mut state, ScreenEvent::Typed(typed.collect()), Duration::ZERO);
+    tell(&mut state, burst("ab"));
     assert!(press(&mut state, 1).is_empty() && press(&mut state, 2).is_empty());
     // A notice that the question replaced comes back.
     let mut state = loaded(80, 24);
@@ -114,20 +95,15 @@ fn what_was_not_sent_is_kept_on_every_way_out() {
     ] {
         let mut state = loaded(80, 24);
         type_keys(&mut state, written);
-        let effects = type_keys(&mut state, way);
-        // An answer that has no token gives its question back.
-        let alone = if way.contains("whole") { None } else { wanted };
-        assert_eq!(kept(&effects), (None, alone), "{written:?} {way}");
-        let mut state = answered();
+        assert_eq!(kept(&type_keys(&mut state, way)), (None, wanted), "{written:?} {way}");
+        let mut state = answered_once();
         type_keys(&mut state, written);
         assert_eq!(kept(&type_keys(&mut state, way)), (wanted, None), "{written:?} {way}");
     }
     // A signal, or a terminal that is gone.
-    let mut state = answered();
+    let mut state = answered_once();
     type_keys(&mut state, "half a mess");
-    let now = state.now;
-    let effects = update(&mut state, ScreenEvent::Terminate, now);
-    assert_eq!(kept(&effects), (Some("half a mess"), None));
+    assert_eq!(kept(&tell(&mut state, ScreenEvent::Terminate)), (Some("half a mess"), None));
 }
 
 #[test]
@@ -143,74 +119,58 @@ fn ctrl_d_deletes_and_with_nothing_written_quits() {
 fn it_is_there_again_with_its_conversation_and_on_its_own() {
     let unsent = || {
         let extras = Extras { unsent: Some("half\na mess".to_string()), ..Extras::default() };
-        SavedChat { extras, ..vec![saved("one", false)].into() }
+        ScreenEvent::Loaded(Ok(SavedChat { extras, ..vec![saved("one", false)].into() }))
     };
     let mut state = loaded(80, 24);
-    let now = state.now;
     state.display.focus = Focus::Tree;
-    update(&mut state, ScreenEvent::Loaded(Ok(unsent())), now);
+    tell(&mut state, unsent());
     assert_eq!((state.input.text().as_str(), state.display.focus), ("half\na mess", Focus::Input));
-    assert!(said(&state).contains("was not sent"), "{}", said(&state));
+    assert_said(&state, Tone::Done, "was not sent");
     // Left again as it is, it is kept again; sent, it is not.
     assert_eq!(kept(&type_keys(&mut state, "<c-q>")), (Some("half\na mess"), None));
     // What is being written is not written over.
     let mut state = loaded(80, 24);
     type_keys(&mut state, "mine");
-    update(&mut state, ScreenEvent::Loaded(Ok(unsent())), now);
+    tell(&mut state, unsent());
     assert_eq!(state.input.text(), "mine");
     type_keys(&mut state, "<up>");
     assert_eq!(state.input.text(), "half\na mess");
     let mut state = loaded(80, 24);
-    update(&mut state, ScreenEvent::Unsent("see @a".to_string()), now);
-    let names = vec!["a.txt".to_string()];
-    update(&mut state, ScreenEvent::Folder(String::new(), names), now);
+    tell(&mut state, ScreenEvent::Unsent("see @a".to_string()));
+    tell(&mut state, ScreenEvent::Folder(String::new(), vec!["a.txt".to_string()]));
     assert_eq!(state.input.text(), "see @a");
     assert!(state.input.offered().is_empty(), "Enter sends it");
     state.input.set("alone");
-    let effects = type_keys(&mut state, "<enter>");
-    assert!(effects.iter().any(|effect| matches!(effect, Effect::Send(_))));
-}
-
-#[test]
-fn ctrl_c_closes_a_list_and_stops_a_load() {
-    let mut state = answered();
-    type_keys(&mut state, "<c-p>");
-    assert!(matches!(state.overlays.open, Some(Overlay::Strategies { .. })));
-    assert!(type_keys(&mut state, "<c-c>").is_empty() && state.overlays.open.is_none());
+    job(&type_keys(&mut state, "<enter>"));
 }
 
 #[test]
 fn what_cannot_be_saved_is_said_before_it_is_left() {
     let why = "cannot save the conversation to x: No space left on device";
+    let quits = |state: &mut ScreenState, way: &str| match type_keys(state, way).last() {
+        Some(Effect::Quit { anyway }) => *anyway,
+        other => panic!("{way}: {other:?}"),
+    };
+    let refused = |state: &mut ScreenState| {
+        tell(state, ScreenEvent::Saved { asked: false, result: Err(why.to_string()) });
+        tell(state, ScreenEvent::NotLeft(why.to_string()));
+    };
     for way in ["<c-c><c-c>", "<c-q>", "/quit<enter>", "<c-d>", "<f1><c-q>"] {
-        let mut state = answered();
-        let quits = |state: &mut ScreenState, way: &str| match type_keys(state, way).last() {
-            Some(Effect::Quit { anyway }) => *anyway,
-            other => panic!("{way}: {other:?}"),
-        };
-        let refused = |state: &mut ScreenState| {
-            let now = state.now;
-            let saving = ScreenEvent::Saved { asked: false, result: Err(why.to_string()) };
-            update(state, saving, now);
-            update(state, ScreenEvent::NotLeft(why.to_string()), now);
-        };
+        let mut state = answered_once();
         assert!(!quits(&mut state, way), "{way}");
         refused(&mut state);
         assert!(!state.leaving.quitting && state.overlays.open.is_none(), "{way}");
-        assert!(said(&state).contains("Ctrl+Q again quits without saving it"), "{}", said(&state));
+        assert_said(&state, Tone::Wrong, "Ctrl+Q again quits without saving it");
         assert!(quits(&mut state, way), "{way} again leaves");
         // Another answer would be lost as well, which has to be said again.
-        let mut state = answered();
+        let mut state = answered_once();
         refused(&mut state);
-        type_keys(&mut state, "two<enter>");
-        let of = state.generation();
-        say_all(&mut state, answer(of, "Second answer.", 8));
+        asked(&mut state, "two", "Second answer.");
         assert!(!quits(&mut state, way), "{way}");
         // So has what was saved since.
         refused(&mut state);
-        let now = state.now;
-        let saved = crate::chat::Saved { path: "x".into(), copied: false };
-        update(&mut state, ScreenEvent::Saved { asked: false, result: Ok(saved) }, now);
+        let result = Ok(Saved { path: "x".into(), copied: false });
+        tell(&mut state, ScreenEvent::Saved { asked: false, result });
         assert!(!quits(&mut state, way), "{way}");
     }
 }

@@ -19,76 +19,162 @@ mod sessions;
 mod starters;
 mod thoughts;
 
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
 use super::{Effect, ScreenEvent, update};
-use crate::chat::{Message, Role, SavedChat, SavedTurn};
+use crate::chat::{AnsweredBy, Extras, Message, ModelChoice, Role, Saved, SavedChat, SavedTurn};
 use crate::decode::Finish;
+use crate::draft::Depths;
+use crate::plan::Setting;
+use crate::speculate::SamplerSettings;
+use crate::tui::actions::{Action, Dial, ModelPart};
+use crate::tui::chat::AnswerOutcome;
+use crate::tui::commands::{COMMANDS, SlashAction};
+use crate::tui::controls::FirstAnswer;
+use crate::tui::display::Focus;
+use crate::tui::event::{Button, NamedFile};
+use crate::tui::models::Phase;
+use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, say, type_keys};
-use crate::worker::{Command, Event, Job};
+use crate::tui::tests::{
+    answer, drawn, loaded, ready, rows, said, say, say_all, screen_of, thinking, type_keys,
+    unloaded,
+};
+use crate::tui::toasts::Tone;
+use crate::worker::{Command, Controls, Event, Job, LoadJob, Ready};
+
+/// Something happens, at the time of what happened before.
+fn tell(state: &mut ScreenState, event: ScreenEvent) -> Vec<Effect> {
+    let now = state.now;
+    update(state, event, now)
+}
+
+/// Characters that come together.
+fn burst(text: &str) -> ScreenEvent {
+    let key = |c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE);
+    ScreenEvent::Typed(text.chars().map(key).collect())
+}
 
 /// The job that is sent to the worker.
-pub(super) fn job(effects: &[Effect]) -> &Job {
+fn job(effects: &[Effect]) -> &Job {
     match effects.iter().find(|effect| matches!(effect, Effect::Send(_))) {
         Some(Effect::Send(Command::Generate(job))) => job,
         _ => panic!("nothing was sent: {effects:?}"),
     }
 }
 
+/// What each message of that job says.
+fn contents(effects: &[Effect]) -> Vec<&str> {
+    job(effects).messages.iter().map(|message| message.content.as_str()).collect()
+}
+
+/// The controls that are put into force last.
+fn applied(effects: &[Effect]) -> &Controls {
+    let controls = effects.iter().rev().find_map(|effect| match effect {
+        Effect::Apply(controls) => Some(controls),
+        _ => None,
+    });
+    controls.unwrap_or_else(|| panic!("no controls: {effects:?}"))
+}
+
+/// The controls that are put into force, with no other effect.
+fn only_applied(effects: &[Effect]) -> &Controls {
+    assert!(matches!(effects, [Effect::Apply(_)]), "{effects:?}");
+    applied(effects)
+}
+
+/// The conversation that is saved last, if one is.
+fn kept_turns(effects: &[Effect]) -> Option<&[SavedTurn]> {
+    effects.iter().rev().find_map(|effect| match effect {
+        Effect::Save { turns, .. } => Some(turns.as_slice()),
+        _ => None,
+    })
+}
+
+/// Title and text of the box that says what failed.
+fn failure(state: &ScreenState) -> (&str, &str) {
+    match &state.overlays.open {
+        Some(Overlay::Error { title, text }) => (title, text),
+        other => panic!("nothing failed: {other:?}"),
+    }
+}
+
+/// What is said in passing, and how.
+fn shown(state: &ScreenState) -> Option<(Tone, &str)> {
+    state.toasts.shown().map(|toast| (toast.tone, toast.text.as_str()))
+}
+
+/// Checks that something is said in this tone, with these words.
+#[track_caller]
+fn assert_said(state: &ScreenState, tone: Tone, words: &str) {
+    let shown = shown(state);
+    assert!(shown.is_some_and(|s| s.0 == tone && s.1.contains(words)), "{words}: {shown:?}");
+}
+
 /// Role and text of every turn.
-pub(super) fn texts(state: &ScreenState) -> Vec<(Role, String)> {
+fn texts(state: &ScreenState) -> Vec<(Role, String)> {
     state.chat.turns().iter().map(|turn| (turn.role, turn.text.clone())).collect()
 }
 
 /// A question; with `interrupted`, an answer without its end.
-pub(super) fn saved(content: &str, interrupted: bool) -> SavedTurn {
+fn saved(content: &str, interrupted: bool) -> SavedTurn {
     let role = if interrupted { Role::Assistant } else { Role::User };
     SavedTurn { interrupted, ..SavedTurn::whole(Message::new(role, content)) }
 }
 
+fn named(target: &str) -> ModelChoice {
+    ModelChoice { target: Some(target.to_string()), ..ModelChoice::default() }
+}
+
 /// A whole answer to the question under way.
-pub(super) fn answered(state: &mut ScreenState, text: &str) -> Vec<Effect> {
+fn answered(state: &mut ScreenState, text: &str) -> Vec<Effect> {
     let events = answer(state.generation(), text, 8);
     events.into_iter().flat_map(|event| say(state, event)).collect()
 }
 
+/// The first events of such an answer.
+fn begun(state: &mut ScreenState, text: &str, events: usize) {
+    say_all(state, answer(state.generation(), text, 8).into_iter().take(events));
+}
+
+/// A question and its answer.
+fn asked(state: &mut ScreenState, question: &str, reply: &str) {
+    type_keys(state, &format!("{question}<enter>"));
+    answered(state, reply);
+}
+
+/// The answer under way fails.
+fn fails(state: &mut ScreenState, error: &str) -> Vec<Effect> {
+    let generation = Some(state.generation());
+    say(state, Event::Failed { generation, error: error.to_string() })
+}
+
 /// An answer that ends so.
-pub(super) fn cut_by(state: &mut ScreenState, text: &str, finish: Finish) {
-    for event in answer(state.generation(), text, 8) {
-        let event = match event {
-            Event::Finished { generation, mut summary } => {
-                summary.finish = Some(finish);
-                Event::Finished { generation, summary }
-            }
-            other => other,
-        };
+fn cut_by(state: &mut ScreenState, text: &str, finish: Finish) {
+    for mut event in answer(state.generation(), text, 8) {
+        if let Event::Finished { summary, .. } = &mut event {
+            summary.finish = Some(finish);
+        }
         say(state, event);
     }
 }
 
 /// Three questions with their answers.
-pub(super) fn talk() -> ScreenState {
+fn talk() -> ScreenState {
     let mut state = loaded(80, 24);
     for (question, reply) in [("one", "First."), ("two", "Second."), ("three", "Third.")] {
-        type_keys(&mut state, &format!("{question}<enter>"));
-        answered(&mut state, reply);
+        asked(&mut state, question, reply);
     }
     state
 }
 
 /// What is saved, and read again.
-pub(super) fn reloaded(state: &ScreenState) -> ScreenState {
-    let chat = SavedChat {
-        turns: state.chat.saved_turns(),
-        extras: state.chat.extras(),
-        ..SavedChat::default()
-    };
+fn reloaded(state: &ScreenState) -> ScreenState {
+    let turns = state.chat.saved_turns();
+    let chat = SavedChat { turns, extras: state.chat.extras(), ..SavedChat::default() };
     let mut other = loaded(80, 24);
-    let now = other.now;
-    update(&mut other, ScreenEvent::Loaded(Ok(chat)), now);
+    tell(&mut other, ScreenEvent::Loaded(Ok(chat)));
     other
-}
-
-/// What each message says.
-pub(super) fn contents(messages: &[Message]) -> Vec<&str> {
-    messages.iter().map(|message| message.content.as_str()).collect()
 }

@@ -1,41 +1,27 @@
 //! Other models: chosen, loaded next to those in use, stopped, failed.
 
-use super::job as asked;
-use crate::tui::actions::ModelPart;
-use crate::tui::event::{Effect, ScreenEvent};
-use crate::tui::models::{Fit, ModelRow, Phase, pair_models};
-use crate::tui::overlays::Overlay;
-use crate::tui::state::ScreenState;
-use crate::tui::tests::{
-    answer, loaded, ready, said, say, say_all, screen_of, type_keys, unloaded,
-};
-use crate::tui::update::update;
-use crate::worker::{Command, Event, LoadJob, ModelChoice, Ready};
-
-fn named(name: &str) -> ModelChoice {
-    ModelChoice { target: Some(name.to_string()), ..ModelChoice::default() }
-}
+use super::*;
+use crate::tui::models::{ModelRow, pair_models};
 
 fn row(title: &str) -> ModelRow {
-    ModelRow {
-        title: title.to_string(),
-        parameters: Some(494_000_000),
-        quantisation: Some("Q4_K_M".to_string()),
-        bytes: 398_000_000,
-        place: "Ollama".to_string(),
-        aliases: String::new(),
-        fit: Fit::Beside,
-        speed: String::new(),
-        download: false,
-        refused: None,
-        models: named(title),
-        in_use: false,
-    }
+    let place = "Ollama".to_string();
+    ModelRow { title: title.to_string(), place, models: named(title), ..ModelRow::default() }
+}
+
+/// A model of the catalogue that the list offers.
+fn offered(title: &str) -> ModelRow {
+    ModelRow { place: "Apache-2.0".to_string(), download: true, ..row(title) }
 }
 
 fn found(state: &mut ScreenState, part: ModelPart, rows: Vec<ModelRow>) {
-    let now = state.now;
-    assert!(update(state, ScreenEvent::Models { part, rows }, now).is_empty());
+    assert!(tell(state, ScreenEvent::Models { part, rows }).is_empty());
+}
+
+/// Opens the list by `keys`, which finds `rows`, and chooses from it by `choice`.
+fn choose(state: &mut ScreenState, keys: &str, rows: Vec<ModelRow>, choice: &str) -> LoadJob {
+    type_keys(state, keys);
+    found(state, ModelPart::Target, rows);
+    load(&type_keys(state, choice))
 }
 
 /// The load that the effects send, after the controls that want it.
@@ -50,31 +36,37 @@ fn load(effects: &[Effect]) -> LoadJob {
 /// A screen on which `Qwen` is being loaded.
 fn loading() -> (ScreenState, LoadJob) {
     let mut state = loaded(80, 24);
-    type_keys(&mut state, "/model<enter>");
-    found(&mut state, ModelPart::Target, vec![row("Llama"), row("Qwen")]);
-    let job = load(&type_keys(&mut state, "qwen<enter>"));
+    let rows = vec![row("Llama"), row("Qwen")];
+    let job = choose(&mut state, "/model<enter>", rows, "qwen<enter>");
     (state, job)
 }
 
-fn swapped(job: &LoadJob) -> Event {
-    let ready = Ready { target: "Qwen".into(), models: job.models.clone(), ..ready() };
+fn swapped_to(job: &LoadJob, ready: Ready) -> Event {
+    let ready = Ready { target: "Qwen".into(), models: job.models.clone(), ..ready };
     Event::Swapped { load: job.load, ready: Box::new(ready) }
+}
+
+fn swapped(job: &LoadJob) -> Event {
+    swapped_to(job, ready())
+}
+
+fn unloaded_for(job: &LoadJob) -> Event {
+    Event::Unloaded { load: job.load, reason: "Qwen needs 9000 MiB, and 5000 are free".into() }
+}
+
+fn not_swapped(job: &LoadJob, error: Option<&str>) -> Event {
+    Event::NotSwapped { load: job.load, error: error.map(str::to_string) }
 }
 
 #[test]
 fn an_answer_keeps_its_speed_up_when_the_models_are_changed() {
     let (mut state, job) = loading();
     state.models.ready.as_mut().unwrap().models = named("first.gguf");
-    type_keys(&mut state, "one<enter>");
-    say_all(&mut state, answer(1, "A first answer of several words, some of them drafted.", 8));
+    asked(&mut state, "one", "A first answer of several words, some of them drafted.");
     let before = state.speedup().unwrap();
-    let Event::Swapped { load, mut ready } = swapped(&job) else { unreachable!() };
-    ready.plain_ms = Some(4.0);
-    say(&mut state, Event::Swapped { load, ready });
+    say(&mut state, swapped_to(&job, Ready { plain_ms: Some(4.0), ..ready() }));
     assert_eq!(state.speedup(), Some(before), "it is the former model's answer");
-    type_keys(&mut state, "two<enter>");
-    let of = state.generation();
-    say_all(&mut state, answer(of, "A first answer of several words, some drafted.", 8));
+    asked(&mut state, "two", "A first answer of several words, some drafted.");
     let after = state.speedup().unwrap();
     assert!(after.ratio < before.ratio / 2.0, "{after:?} {before:?}");
 }
@@ -82,12 +74,10 @@ fn an_answer_keeps_its_speed_up_when_the_models_are_changed() {
 #[test]
 fn a_model_is_chosen_from_the_list_and_the_conversation_goes_on_with_it() {
     let mut state = loaded(80, 24);
-    type_keys(&mut state, "one<enter>");
-    say_all(&mut state, answer(1, "First answer.", 8));
-    let effects = type_keys(&mut state, "<c-n>");
+    asked(&mut state, "one", "First answer.");
     let models = ModelChoice::default();
     let find = Effect::FindModels { part: ModelPart::Target, models, busy: false };
-    assert_eq!(effects, [find]);
+    assert_eq!(type_keys(&mut state, "<c-n>"), [find]);
     assert!(type_keys(&mut state, "<enter>").is_empty(), "nothing is found yet");
     found(&mut state, ModelPart::Target, vec![row("Llama"), row("Qwen")]);
     let job = load(&type_keys(&mut state, "QWE<enter>"));
@@ -95,50 +85,28 @@ fn a_model_is_chosen_from_the_list_and_the_conversation_goes_on_with_it() {
     assert!(state.overlays.open.is_none());
     // Meanwhile the former model answers.
     assert_eq!(state.models.phase, Phase::Idle);
-    let progress = |load, fraction| {
+    for (load, fraction) in [(1, 0.25), (7, 0.75)] {
         let stage = "reading Qwen".to_string();
-        Event::LoadProgress { load, stage, fraction: Some(fraction) }
-    };
-    say(&mut state, progress(1, 0.25));
-    say(&mut state, progress(7, 0.75));
+        say(&mut state, Event::LoadProgress { load, stage, fraction: Some(fraction) });
+    }
     let words = state.models.load.as_ref().unwrap().words("Esc");
     assert!(words.contains("reading Qwen (25%)") && words.contains("Esc"), "{words}");
-    let sent = type_keys(&mut state, "two<enter>");
-    assert_eq!(job_generation(&sent), 2);
-    say_all(&mut state, answer(2, "Second answer.", 8));
+    asked(&mut state, "two", "Second answer.");
     state.controls.worker.strategy = crate::plan::Strategy::named("pld");
     let effects = say(&mut state, swapped(&job));
-    assert!(
-        matches!(&effects[..], [Effect::Apply(controls)] if controls.strategy.is_none()),
-        "{effects:?}"
-    );
-    assert_eq!(
-        (state.models.load.is_none(), state.models.ready.as_ref().unwrap().target.as_str()),
-        (true, "Qwen")
-    );
-    assert!(said(&state).contains("reads the conversation"), "{}", said(&state));
-    let sent = type_keys(&mut state, "three<enter>");
-    assert_eq!(asked(&sent).messages.len(), 5, "the whole conversation");
-}
-
-fn job_generation(effects: &[Effect]) -> u64 {
-    asked(effects).generation
+    assert!(only_applied(&effects).strategy.is_none());
+    assert_eq!((state.models.load.is_none(), state.models.target()), (true, "Qwen"));
+    assert_said(&state, Tone::Done, "reads the conversation");
+    assert_eq!(contents(&type_keys(&mut state, "three<enter>")).len(), 5, "all of it");
 }
 
 #[test]
 fn a_load_is_stopped_and_the_former_model_stays() {
     let (mut state, job) = loading();
-    let effects = type_keys(&mut state, "<esc>");
-    assert!(
-        matches!(&effects[..], [Effect::Apply(controls)] if controls.load != job.load),
-        "{effects:?}"
-    );
-    assert!(
-        state.models.load.is_none() && said(&state).contains("dovetail-demo"),
-        "{}",
-        said(&state)
-    );
-    say(&mut state, Event::NotSwapped { load: job.load, error: None });
+    assert_ne!(only_applied(&type_keys(&mut state, "<esc>")).load, job.load);
+    assert!(state.models.load.is_none());
+    assert_said(&state, Tone::Done, "dovetail-demo");
+    say(&mut state, not_swapped(&job, None));
     assert!(state.overlays.open.is_none());
     // An answer is stopped before a load.
     let (mut state, job) = loading();
@@ -152,103 +120,102 @@ fn a_load_is_stopped_and_the_former_model_stays() {
 }
 
 #[test]
-fn a_failed_load_says_why_and_changes_nothing() {
-    let (mut state, job) = loading();
-    type_keys(&mut state, "half a mess");
-    let error = "qwen.gguf: a shard is missing; fetch it".to_string();
-    say(&mut state, Event::NotSwapped { load: job.load, error: Some(error.clone()) });
-    let Some(Overlay::Error { title, text }) = &state.overlays.open else {
-        panic!("nothing is said")
-    };
-    assert!(title.contains("Qwen") && text.contains(&error), "{title}: {text}");
-    assert!(text.contains("dovetail-demo 6M stays"), "{text}");
-    type_keys(&mut state, "age<enter>");
-    assert_eq!(state.chat.turns()[0].text, "half a message");
-    assert_eq!(state.models.ready.as_ref().unwrap().models, ModelChoice::default());
+fn a_load_or_download_that_fails_says_why_and_changes_nothing() {
+    for (rows, says, more) in [
+        (vec![row("Qwen")], "Qwen was not loaded", ""),
+        (vec![offered("Qwen")], "was not downloaded", "press Ctrl+N"),
+    ] {
+        let mut state = loaded(80, 24);
+        let job = choose(&mut state, "<c-n>", rows, "<enter>");
+        type_keys(&mut state, "half a mess");
+        let error = "qwen.gguf: a shard is missing; fetch it";
+        say(&mut state, not_swapped(&job, Some(error)));
+        let (title, text) = failure(&state);
+        assert!(title.contains("Qwen") && title.contains(says), "{title}");
+        for part in [error, "dovetail-demo 6M stays in use", more] {
+            assert!(text.contains(part), "{text}");
+        }
+        type_keys(&mut state, "age<enter>");
+        assert_eq!(state.chat.turns()[0].text, "half a message");
+        assert!(state.answering(), "the former model is usable");
+        assert_eq!(state.models.ready.as_ref().unwrap().models, ModelChoice::default());
+    }
 }
 
 #[test]
 fn a_message_sent_while_the_first_model_loads_waits_for_it() {
     let mut state = unloaded();
-    assert!(type_keys(&mut state, "one<enter>two<enter>").is_empty());
-    assert!(state.input.is_empty() && said(&state).contains("once the model is loaded"));
+    assert!(type_keys(&mut state, "one<enter>two<enter>").is_empty() && state.input.is_empty());
+    assert_said(&state, Tone::Done, "once the model is loaded");
     let sent = say(&mut state, Event::Ready(Box::new(ready())));
-    assert_eq!(asked(&sent).messages[0].content, "one");
+    assert_eq!(contents(&sent), ["one"]);
     assert_eq!(state.input.queue, ["two"], "it waits for the answer");
-    // Esc or Ctrl+C brings it back.
-    for key in ["<esc>", "<c-c>"] {
+    // A key brings it back; so does another conversation, and a failure.
+    for keys in ["<esc>", "<c-c>", "/new<enter>"] {
         let mut state = unloaded();
-        type_keys(&mut state, &format!("one<enter>{key}"));
-        assert_eq!(state.input.text(), "one");
+        type_keys(&mut state, &format!("one<enter>{keys}"));
+        assert_eq!((state.input.queue.len(), state.input.text()), (0, "one".to_string()));
         assert!(say(&mut state, Event::Ready(Box::new(ready()))).is_empty());
     }
-    // So does a failure.
-    let mut state = unloaded();
-    type_keys(&mut state, "one<enter>");
-    say(&mut state, Event::Failed { generation: None, error: "no file".into() });
-    assert_eq!((&state.models.phase, state.input.text()), (&Phase::Broken, "one".to_string()));
-    let mut state = unloaded();
-    type_keys(&mut state, "one<enter>");
-    let now = state.now;
-    update(&mut state, ScreenEvent::WorkerGone(None), now);
-    assert_eq!(state.input.text(), "one");
-    // It belongs to the conversation that it was written in.
-    let mut state = unloaded();
-    type_keys(&mut state, "one<enter>/new<enter>");
-    assert_eq!((state.input.queue.len(), state.input.text()), (0, "one".to_string()));
+    for event in [
+        ScreenEvent::Worker(Event::Failed { generation: None, error: "no file".into() }),
+        ScreenEvent::WorkerGone(None),
+    ] {
+        let mut state = unloaded();
+        type_keys(&mut state, "one<enter>");
+        tell(&mut state, event);
+        assert_eq!((&state.models.phase, state.input.text()), (&Phase::Broken, "one".to_string()));
+    }
 }
 
 #[test]
-fn a_message_for_another_model_waits_for_it_and_comes_back_if_it_fails() {
+fn while_the_former_model_is_unloaded_a_message_waits() {
     let waiting = || {
         let (mut state, job) = loading();
-        say(&mut state, Event::Unloaded { load: job.load, reason: "no room".into() });
+        say(&mut state, unloaded_for(&job));
+        assert_said(&state, Tone::Told, "9000 MiB");
         assert!(type_keys(&mut state, "one<enter>").is_empty());
         assert_eq!(state.input.queue, ["one"]);
         (state, job)
     };
     let (mut state, job) = waiting();
-    let sent = say(&mut state, swapped(&job));
-    assert_eq!(asked(&sent).messages[0].content, "one");
+    assert_eq!(contents(&say(&mut state, swapped(&job))), ["one"]);
+    // It comes back if the load fails.
     let (mut state, job) = waiting();
-    say(&mut state, Event::NotSwapped { load: job.load, error: Some("no file".into()) });
+    say(&mut state, not_swapped(&job, Some("no file")));
     assert_eq!((&state.models.phase, state.input.text()), (&Phase::Idle, "one".to_string()));
-}
-
-#[test]
-fn while_the_former_model_is_unloaded_nothing_is_asked() {
-    let (mut state, job) = loading();
-    let reason = "Qwen needs 9000 MiB next to the models in use, and 5000 are free".to_string();
-    say(&mut state, Event::Unloaded { load: job.load, reason });
-    assert!(said(&state).contains("9000 MiB"), "{}", said(&state));
-    assert!(type_keys(&mut state, "one<enter>").is_empty());
     // Stopped, it comes back and the former model is loaded again.
+    let (mut state, job) = waiting();
     type_keys(&mut state, "<esc>");
     assert_eq!(state.input.text(), "one");
     assert!(matches!(state.models.phase, Phase::Loading { .. }) && state.models.load.is_some());
-    say(&mut state, Event::NotSwapped { load: job.load, error: None });
-    assert_eq!((&state.models.phase, state.models.load.is_none()), (&Phase::Idle, true));
-    assert_eq!(job_generation(&type_keys(&mut state, "<enter>")), 1);
+    say(&mut state, not_swapped(&job, None));
+    assert!(state.models.phase == Phase::Idle && state.models.load.is_none());
+    assert_eq!(job_of(&mut state, "<enter>"), 1);
+}
+
+/// The number of the answer that these keys ask for.
+fn job_of(state: &mut ScreenState, keys: &str) -> u64 {
+    job(&type_keys(state, keys)).generation
 }
 
 #[test]
 fn a_question_that_a_load_overtakes_is_answered_after_it() {
     for alone in [false, true] {
         let (mut state, job) = loading();
-        let sent = type_keys(&mut state, "one<enter>");
-        let generation = job_generation(&sent);
+        let generation = job_of(&mut state, "one<enter>");
         if alone {
-            say(&mut state, Event::Unloaded { load: job.load, reason: "no room".into() });
+            say(&mut state, unloaded_for(&job));
         }
         say(&mut state, swapped(&job));
-        assert!(state.answering(), "alone: {alone}");
-        say_all(&mut state, answer(generation, "Answered by the new one.", 8));
+        assert!(state.answering() && state.generation() == generation, "alone: {alone}");
+        answered(&mut state, "Answered by the new one.");
         assert_eq!(state.chat.last_answer(), Some("Answered by the new one."));
     }
     // Where nothing can be loaded any more, the question comes back.
     let (mut state, job) = loading();
     type_keys(&mut state, "one<enter>");
-    say(&mut state, Event::Unloaded { load: job.load, reason: "no room".into() });
+    say(&mut state, unloaded_for(&job));
     say(&mut state, Event::Failed { generation: None, error: "no file".into() });
     assert_eq!((&state.models.phase, state.input.text()), (&Phase::Broken, "one".to_string()));
 }
@@ -261,13 +228,15 @@ fn what_cannot_be_loaded_says_why_and_the_list_stays() {
     let refused = ModelRow { refused: Some(why.to_string()), ..row("Odd") };
     let used = ModelRow { in_use: true, ..row("Used") };
     found(&mut state, ModelPart::Target, vec![refused, used]);
-    for (keys, words) in [("<enter>", why), ("<down><enter>", "already in use")] {
+    for (keys, words) in [
+        ("<enter>", why),
+        ("<down><enter>", "already in use"),
+        ("nothing of it<enter>", "No model matches these words"),
+    ] {
         assert!(type_keys(&mut state, keys).is_empty());
-        assert!(said(&state).contains(words), "{}", said(&state));
+        assert_said(&state, Tone::Wrong, words);
         assert!(matches!(state.overlays.open, Some(Overlay::Models(_))));
     }
-    assert!(type_keys(&mut state, "nothing of it<enter>").is_empty());
-    assert!(said(&state).contains("No model matches these words"), "{}", said(&state));
     // Found for a list that was closed, they are dropped.
     type_keys(&mut state, "<esc>");
     found(&mut state, ModelPart::Target, vec![row("Late")]);
@@ -276,17 +245,11 @@ fn what_cannot_be_loaded_says_why_and_the_list_stays() {
     assert!(type_keys(&mut starting, "<c-n>").is_empty() && starting.overlays.open.is_none());
 }
 
-/// A model of the catalogue that the list offers.
-fn offered(title: &str) -> ModelRow {
-    ModelRow { place: "Apache-2.0".to_string(), download: true, ..row(title) }
-}
-
 #[test]
 fn a_download_runs_while_the_model_in_use_answers_and_can_be_stopped() {
     let mut state = loaded(80, 24);
-    type_keys(&mut state, "<c-n>");
-    found(&mut state, ModelPart::Target, vec![row("Llama"), offered("Qwen")]);
-    let job = load(&type_keys(&mut state, "<down><enter>"));
+    let rows = vec![row("Llama"), offered("Qwen")];
+    let job = choose(&mut state, "<c-n>", rows, "<down><enter>");
     assert_eq!(job.models, named("Qwen"));
     let stage = "downloading qwen.gguf: 1203 of 4081 MB, 12.3 MB/s, 3:54 left".to_string();
     say(&mut state, Event::LoadProgress { load: job.load, stage, fraction: Some(0.29) });
@@ -294,57 +257,26 @@ fn a_download_runs_while_the_model_in_use_answers_and_can_be_stopped() {
     for part in ["Qwen (Apache-2.0)", "1203 of 4081 MB", "12.3 MB/s", "(29%)", "Esc stops it"] {
         assert!(told.contains(part), "{part}: {told}");
     }
-    type_keys(&mut state, "one<enter>");
-    let of = state.generation();
-    say_all(&mut state, answer(of, "Answered meanwhile.", 8));
+    asked(&mut state, "one", "Answered meanwhile.");
     assert_eq!(state.chat.last_answer(), Some("Answered meanwhile."));
-    let effects = type_keys(&mut state, "<esc>");
-    assert!(matches!(&effects[..], [Effect::Apply(controls)] if controls.load != job.load));
-    assert!(state.models.load.is_none() && said(&state).contains("is kept"), "{}", said(&state));
+    assert_ne!(only_applied(&type_keys(&mut state, "<esc>")).load, job.load);
+    assert!(state.models.load.is_none());
+    assert_said(&state, Tone::Done, "is kept");
     // It continues the same conversation once it is here.
-    type_keys(&mut state, "<c-n>");
-    found(&mut state, ModelPart::Target, vec![offered("Qwen")]);
-    let job = load(&type_keys(&mut state, "<enter>"));
+    let job = choose(&mut state, "<c-n>", vec![offered("Qwen")], "<enter>");
     say(&mut state, swapped(&job));
-    assert_eq!(asked(&type_keys(&mut state, "two<enter>")).messages.len(), 3);
+    assert_eq!(contents(&type_keys(&mut state, "two<enter>")).len(), 3);
 }
 
 #[test]
-fn a_failed_download_says_why_and_how_to_continue_it() {
+fn a_pair_of_the_catalogue_a_path_or_a_hub_id_is_taken_by_its_name() {
     let mut state = loaded(80, 24);
-    type_keys(&mut state, "<c-n>");
-    found(&mut state, ModelPart::Target, vec![offered("Qwen")]);
-    let job = load(&type_keys(&mut state, "<enter>"));
-    let error = "the connection broke at 5 of 10 bytes".to_string();
-    say(&mut state, Event::NotSwapped { load: job.load, error: Some(error.clone()) });
-    let Some(Overlay::Error { title, text }) = &state.overlays.open else {
-        panic!("nothing is said")
-    };
-    assert!(title.contains("Qwen") && title.contains("not downloaded"), "{title}");
-    for part in [error.as_str(), "dovetail-demo 6M stays in use", "press Ctrl+N"] {
-        assert!(text.contains(part), "{text}");
-    }
-    type_keys(&mut state, "<esc>one<enter>");
-    assert!(state.answering(), "the demo is usable");
-}
-
-#[test]
-fn a_name_of_the_catalogue_downloads_its_pair() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "/model Qwen2.5-7B<enter>");
-    found(&mut state, ModelPart::Target, vec![row("Llama")]);
-    let job = load(&type_keys(&mut state, "<enter>"));
+    let job = choose(&mut state, "/model Qwen2.5-7B<enter>", vec![row("Llama")], "<enter>");
     let pair = crate::library::pair("qwen2.5-7b").unwrap();
     assert_eq!(job.models, pair_models(pair));
     assert!(state.models.load.as_ref().unwrap().title.contains(&pair.licence));
-}
-
-#[test]
-fn a_path_or_a_hub_id_is_taken_as_it_is() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "/model ~/models/my.gguf<enter>");
-    found(&mut state, ModelPart::Target, vec![row("Qwen")]);
-    let job = load(&type_keys(&mut state, "<enter>"));
+    let typed = "/model ~/models/my.gguf<enter>";
+    let job = choose(&mut loaded(80, 24), typed, vec![row("Qwen")], "<enter>");
     assert_eq!(job.models, named("~/models/my.gguf"));
 }
 
@@ -358,8 +290,7 @@ fn drafts_are_chosen_likewise() {
     found(&mut state, ModelPart::Draft, vec![row("A head"), lookup]);
     let job = load(&type_keys(&mut state, "<down><enter>"));
     assert_eq!(job.models, models);
-    let ready = Ready { strategy: "pld".into(), models, ..ready() };
-    say(&mut state, Event::Swapped { load: job.load, ready: Box::new(ready) });
-    assert!(said(&state).contains("drafts now"), "{}", said(&state));
+    say(&mut state, swapped_to(&job, Ready { strategy: "pld".into(), ..ready() }));
+    assert_said(&state, Tone::Done, "drafts now");
     assert_eq!(state.strategy(), "pld");
 }

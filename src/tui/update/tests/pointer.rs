@@ -1,12 +1,6 @@
 //! Rounds and words light each other up; the mouse selects and copies.
 
-use std::time::Duration;
-
-use crate::tui::display::Focus;
-use crate::tui::event::{Button, Effect, ScreenEvent};
-use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, drawn, loaded, rows, say_all, screen_of, type_keys};
-use crate::tui::update::update;
+use super::*;
 
 const TEXT: &str = "A fox is a **small** wild animal with a bushy tail that lives in a den.";
 
@@ -19,7 +13,7 @@ fn cell(state: &mut ScreenState, words: &str) -> (u16, u16) {
 }
 
 fn button(state: &mut ScreenState, button: Button, at: (u16, u16)) -> Vec<Effect> {
-    update(state, ScreenEvent::Button(button, at.0, at.1), Duration::ZERO)
+    tell(state, ScreenEvent::Button(button, at.0, at.1))
 }
 
 fn click(state: &mut ScreenState, words: &str) -> Vec<Effect> {
@@ -37,18 +31,15 @@ fn drag(state: &mut ScreenState, from: &str, to: &str) -> Vec<Effect> {
     button(state, Button::Released, to)
 }
 
-/// A question and its answer.
-fn asked(state: &mut ScreenState, question: &str, text: &str) {
-    type_keys(state, &format!("{question}<enter>"));
-    let of = state.generation();
-    say_all(state, answer(of, text, 8));
-}
-
-fn answered(width: u16, height: u16) -> ScreenState {
+fn told(width: u16, height: u16) -> ScreenState {
     let mut state = loaded(width, height);
     asked(&mut state, "What is a fox?", TEXT);
     drawn(&mut state);
     state
+}
+
+fn copy(text: &str) -> Vec<Effect> {
+    vec![Effect::Copy(text.to_string())]
 }
 
 /// The text of the bytes that are lit.
@@ -59,7 +50,7 @@ fn lit(state: &ScreenState) -> Option<String> {
 
 #[test]
 fn each_round_lights_up_its_own_words() {
-    let mut state = answered(120, 36);
+    let mut state = told(120, 36);
     assert_eq!(lit(&state), None, "the rounds are not looked at");
     type_keys(&mut state, "<f2><tab><home>");
     let mut said = TEXT.split(' ').next().unwrap().to_string();
@@ -79,8 +70,7 @@ fn each_round_lights_up_its_own_words() {
 fn an_answer_under_way_is_not_lit_unless_somebody_looks_back() {
     let mut state = loaded(120, 36);
     type_keys(&mut state, "Hi<enter>");
-    let events = answer(1, TEXT, 8);
-    say_all(&mut state, events.into_iter().take(5));
+    begun(&mut state, TEXT, 5);
     type_keys(&mut state, "<f2><tab>");
     assert_eq!(lit(&state), None);
     type_keys(&mut state, "<left>");
@@ -103,7 +93,7 @@ fn words_out_of_sight_are_scrolled_into_it() {
 
 #[test]
 fn the_conversation_pages_through_rounds_too() {
-    let mut state = answered(120, 36);
+    let mut state = told(120, 36);
     type_keys(&mut state, "<backtab><left><left>");
     assert_eq!(state.display.focus, Focus::Chat);
     assert_eq!(state.tree.shown().unwrap().0, state.tree.len() - 3);
@@ -114,7 +104,7 @@ fn the_conversation_pages_through_rounds_too() {
 fn a_click_on_a_word_goes_to_its_round() {
     for (width, height) in [(120, 36), (80, 24)] {
         for word in ["small", "wild", "bushy", "lives"] {
-            let mut state = answered(width, height);
+            let mut state = told(width, height);
             let effects = click(&mut state, word);
             // Where it lies below the chat the tree has come on the screen.
             assert_eq!(effects.len(), usize::from(!state.display.beside()), "{effects:?}");
@@ -125,32 +115,29 @@ fn a_click_on_a_word_goes_to_its_round() {
         }
     }
     // The first word precedes all rounds: it is the root of the first one's tree.
-    let mut state = answered(120, 36);
-    let (x, y) = cell(&mut state, "A fox is");
-    button(&mut state, Button::Pressed, (x, y));
-    button(&mut state, Button::Released, (x, y));
+    let mut state = told(120, 36);
+    click(&mut state, "A fox is");
     assert_eq!(state.tree.shown().unwrap().0, 0);
 }
 
 #[test]
 fn clicks_elsewhere_and_on_older_answers_change_nothing() {
-    let mut state = answered(120, 36);
+    let mut state = told(120, 36);
     asked(&mut state, "And a bear?", "Bears are big.");
     for words in ["What is a fox?", "tokens in", "draft tree"] {
         click(&mut state, words);
         assert_eq!((state.display.focus, lit(&state)), (Focus::Input, None), "{words}");
     }
     click(&mut state, "bushy");
-    assert!(state.toasts.shown().unwrap().text.contains("latest answer"));
+    assert!(said(&state).contains("latest answer"));
     assert_eq!(state.display.focus, Focus::Input);
 }
 
 #[test]
 fn the_rounds_of_another_version_are_not_lit() {
-    let mut state = answered(120, 36);
+    let mut state = told(120, 36);
     type_keys(&mut state, "<c-r>");
-    let generation = state.generation();
-    say_all(&mut state, answer(generation, "Another text of the same length, more or less.", 6));
+    answered(&mut state, "Another text of the same length, more or less.");
     type_keys(&mut state, "<f2><tab><left>");
     assert!(lit(&state).is_some());
     type_keys(&mut state, "<esc><a-,><tab>");
@@ -159,10 +146,10 @@ fn the_rounds_of_another_version_are_not_lit() {
 
 #[test]
 fn a_drag_selects_and_the_release_copies() {
-    let mut state = answered(120, 36);
+    let mut state = told(120, 36);
     let effects = drag(&mut state, "small", "bushy");
     let copied = "small wild animal with a b";
-    assert_eq!(effects, [Effect::Copy(copied.to_string())]);
+    assert_eq!(effects, copy(copied));
     assert!(state.chat.selection.is_some(), "it stays visible");
     assert!(lit(&state).is_none(), "and the keys stay where they were");
     let shown = state.tree.bytes().unwrap();
@@ -172,7 +159,7 @@ fn a_drag_selects_and_the_release_copies() {
     assert_eq!(state.input.text(), "x");
     // From the bottom to the top, over both messages and what stands between them.
     let effects = drag(&mut state, "bushy", "is a fox?");
-    assert_eq!(effects, [Effect::Copy(format!("is a fox?\n\nA fox is a {copied}"))]);
+    assert_eq!(effects, copy(&format!("is a fox?\n\nA fox is a {copied}")));
 }
 
 #[test]
@@ -181,18 +168,18 @@ fn open_thoughts_are_selected_too() {
         what it is made of will do, and no need for *numbers*.";
     let mut state = loaded(80, 24);
     type_keys(&mut state, "What is the sun?<enter>");
-    say_all(&mut state, crate::tui::tests::thinking(1, THOUGHT, "A star of hydrogen."));
+    say_all(&mut state, thinking(1, THOUGHT, "A star of hydrogen."));
     // Folded, they are not part of what is selected.
     let effects = drag(&mut state, "is the sun?", "hydrogen");
-    assert_eq!(effects, [Effect::Copy("is the sun?\n\nA star of h".to_string())]);
+    assert_eq!(effects, copy("is the sun?\n\nA star of h"));
     type_keys(&mut state, "<c-o>");
     // As it was written, without our bar and our line breaks.
     let effects = drag(&mut state, "about the sun.", "numbers*");
     let from = THOUGHT.find("about").unwrap();
     let copied = THOUGHT[from..].strip_suffix("umbers*.").unwrap();
-    assert_eq!(effects, [Effect::Copy(copied.to_string())]);
+    assert_eq!(effects, copy(copied));
     let effects = drag(&mut state, "numbers*", "hydrogen");
-    assert_eq!(effects, [Effect::Copy("numbers*.\n\nA star of h".to_string())]);
+    assert_eq!(effects, copy("numbers*.\n\nA star of h"));
     // What is marked is what is copied.
     let from = cell(&mut state, "numbers*");
     let buffer = drawn(&mut state);
@@ -223,18 +210,14 @@ fn a_drag_to_the_edge_scrolls() {
 
 #[test]
 fn nothing_is_selected_below_a_box_or_outside_the_conversation() {
-    let mut state = answered(120, 36);
+    let mut state = told(120, 36);
     type_keys(&mut state, "<f1>");
     assert!(drag(&mut state, "The first keys", "send the message").is_empty());
     assert_eq!(state.chat.selection, None);
     type_keys(&mut state, "<esc>");
     assert!(drag(&mut state, "draft tree", "small").is_empty());
     assert_eq!(state.chat.selection, None);
-}
-
-#[test]
-fn a_selection_ends_with_the_width() {
-    let mut state = answered(120, 36);
+    // A selection ends with the width.
     drag(&mut state, "small", "bushy");
     state.display.size = (80, 24);
     drawn(&mut state);
@@ -243,14 +226,13 @@ fn a_selection_ends_with_the_width() {
 
 #[test]
 fn any_message_is_copied_by_number_or_from_the_list() {
-    let mut state = answered(80, 24);
+    let mut state = told(80, 24);
     asked(&mut state, "And a bear?", "Bears are **big**.");
-    let copy = |text: &str| vec![Effect::Copy(text.to_string())];
     assert_eq!(type_keys(&mut state, "/copy 1<enter>"), copy("What is a fox?"));
     assert_eq!(type_keys(&mut state, "/copy 4<enter>"), copy("Bears are **big**."));
     for wrong in ["/copy 0<enter>", "<c-u>/copy 5<enter>"] {
         assert!(type_keys(&mut state, wrong).is_empty());
-        assert!(state.toasts.shown().unwrap().text.contains("1 to 4"));
+        assert!(said(&state).contains("1 to 4"));
     }
     assert_eq!(type_keys(&mut state, "<c-u><a-y><down>bear?<enter>"), copy("And a bear?"));
     assert_eq!(type_keys(&mut state, "<a-y><down><down><enter>"), copy(TEXT));

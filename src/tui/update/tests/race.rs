@@ -1,53 +1,29 @@
 //! A race: two answers that are timed, then played.
 
-use std::time::Duration;
+use super::*;
 
-use super::{job, texts};
-use crate::tui::event::{Effect, ScreenEvent};
-use crate::tui::models::Phase;
-use crate::tui::overlays::Overlay;
-use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, say, say_all, screen_of, type_keys};
-use crate::tui::update::update;
-use crate::worker::{Controls, Event};
+const TEXT: &str = "The same text twice over.";
 
-fn asked() -> ScreenState {
+/// A race on the only question.
+fn begin(pace: usize) -> (ScreenState, Vec<Effect>) {
     let mut state = loaded(120, 36);
-    type_keys(&mut state, "one<enter>");
-    say_all(&mut state, answer(1, "First answer.", 8));
-    state
-}
-
-fn applied(effects: &[Effect]) -> &Controls {
-    effects
-        .iter()
-        .rev()
-        .find_map(|effect| match effect {
-            Effect::Apply(controls) => Some(controls),
-            _ => None,
-        })
-        .expect("controls")
-}
-
-/// The answer under way, and what it leads to.
-fn run(state: &mut ScreenState) -> Vec<Effect> {
-    let events = answer(state.generation(), "The same text twice over.", 8);
-    events.into_iter().flat_map(|event| say(state, event)).collect()
+    asked(&mut state, "one", "First answer.");
+    state.controls.worker.pace = pace;
+    let effects = type_keys(&mut state, "<f12>");
+    (state, effects)
 }
 
 #[test]
 fn the_question_is_answered_plain_then_speculatively_and_played() {
-    let mut state = asked();
+    let (mut state, effects) = begin(500);
     let before = texts(&state);
-    state.controls.worker.pace = 500;
-    let effects = type_keys(&mut state, "<f12>");
     assert_eq!(job(&effects).messages.len(), 1, "the question without its answer");
     assert!(job(&effects).afresh, "not drafted from the answer that is there");
     assert!(!applied(&effects).speculate && applied(&effects).pace == 0);
-    let effects = run(&mut state);
+    let effects = answered(&mut state, TEXT);
     assert!(applied(&effects).speculate);
     assert_eq!(job(&effects).messages.len(), 1);
-    let effects = run(&mut state);
+    let effects = answered(&mut state, TEXT);
     assert!(applied(&effects).speculate && applied(&effects).pace == 500, "as it was");
     assert_eq!((texts(&state), &state.models.phase), (before, &Phase::Idle));
     // It plays: the screen changes by itself until the slower one is there.
@@ -70,19 +46,18 @@ fn the_question_is_answered_plain_then_speculatively_and_played() {
 
 #[test]
 fn each_answer_is_shown_while_it_is_timed() {
-    let mut state = asked();
-    type_keys(&mut state, "<f12>");
+    let (mut state, _) = begin(0);
     assert!(screen_of(&mut state).contains("timing plain …"));
-    let events = answer(state.generation(), "The same text twice over.", 8);
-    events[..3].iter().for_each(|event| drop(say(&mut state, event.clone())));
+    let mut events = answer(state.generation(), TEXT, 8);
+    let later = events.split_off(3);
+    say_all(&mut state, events);
     let shown = screen_of(&mut state);
     assert!(shown.contains("The same text") && !shown.contains("over."), "{shown}");
-    events[3..].iter().for_each(|event| drop(say(&mut state, event.clone())));
+    say_all(&mut state, later);
     let shown = screen_of(&mut state);
     assert!(shown.contains("timing speculative") && !shown.contains("timing plain"), "{shown}");
     assert_eq!(shown.matches("twice over.").count(), 1, "{shown}");
-    let events = answer(state.generation(), "The same text twice over.", 8);
-    events[..3].iter().for_each(|event| drop(say(&mut state, event.clone())));
+    begun(&mut state, TEXT, 3);
     let shown = screen_of(&mut state);
     assert_eq!(shown.matches("The same text").count(), 2, "{shown}");
 }
@@ -90,14 +65,11 @@ fn each_answer_is_shown_while_it_is_timed() {
 #[test]
 fn a_race_that_is_stopped_or_fails_leaves_everything_as_it_was() {
     for stopped in [true, false] {
-        let mut state = asked();
+        let (mut state, _) = begin(0);
         let before = texts(&state);
-        type_keys(&mut state, "<f12>");
-        let generation = state.generation();
-        let effects = if stopped {
-            type_keys(&mut state, "<esc>")
-        } else {
-            say(&mut state, Event::Failed { generation: Some(generation), error: "lost".into() })
+        let effects = match stopped {
+            true => type_keys(&mut state, "<esc>"),
+            false => fails(&mut state, "lost"),
         };
         assert!(applied(&effects).speculate, "{effects:?}");
         assert_eq!((texts(&state), &state.models.phase), (before, &Phase::Idle));

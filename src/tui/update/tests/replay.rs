@@ -1,44 +1,23 @@
 //! A record shown again: it is not a chat.
 
-use super::texts;
-use crate::chat::Role;
-use crate::speculate::SamplerSettings;
-use crate::tui::event::{Effect, ScreenEvent};
-use crate::tui::models::Phase;
-use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, said, say, say_all, type_keys};
-use crate::tui::update::update;
-use crate::worker::Event;
+use super::*;
 
 /// A record whose only answer has been shown.
-fn shown() -> ScreenState {
+fn replayed() -> ScreenState {
     let mut state = loaded(80, 24);
     state.models.replay = true;
-    let now = state.now;
-    update(&mut state, ScreenEvent::Ask("one".to_string()), now);
-    let of = state.generation();
-    say_all(&mut state, answer(of, "A recorded answer.", 8));
+    tell(&mut state, ScreenEvent::Ask("one".to_string()));
+    answered(&mut state, "A recorded answer.");
     state
 }
 
 #[test]
 fn nothing_is_answered_behind_a_record() {
-    for keys in [
-        "hello<enter>",
-        "<enter>",
-        "<c-r>",
-        "<f12>",
-        "<c-n>",
-        "<c-p>",
-        "<a-e>",
-        "/race<enter>",
-        "/continue<enter>",
-        "/model<enter>",
-        "/model other<enter>",
-        "/branch<enter>",
-        "/regenerate<enter>",
-    ] {
-        let mut state = shown();
+    let keys = ["hello<enter>", "<enter>", "<c-r>", "<f12>", "<c-n>", "<c-p>", "<a-e>"];
+    let commands = ["race", "continue", "model", "model other", "branch", "regenerate"];
+    let commands = commands.map(|command| format!("/{command}<enter>"));
+    for keys in keys.into_iter().chain(commands.iter().map(String::as_str)) {
+        let mut state = replayed();
         let effects = type_keys(&mut state, keys);
         let asks = |effect: &Effect| {
             matches!(effect, Effect::Send(_) | Effect::FindModels { .. } | Effect::Save { .. })
@@ -52,28 +31,20 @@ fn nothing_is_answered_behind_a_record() {
         assert_eq!(texts(&state), recorded, "{keys}");
     }
     // What was typed is still there.
-    let mut state = shown();
+    let mut state = replayed();
     type_keys(&mut state, "hello<enter>");
     assert_eq!(state.input.text(), "hello");
 }
 
 #[test]
-fn the_controls_keep_what_was_recorded() {
-    for keys in [
-        "/gamma 4<enter>",
-        "/speculate off<enter>",
-        "<f7>",
-        "/blocks 2<enter>",
-        "/width 3<enter>",
-        "/depth 2<enter>",
-        "/strategy pld<enter>",
-        "/overlap on<enter>",
-        "/coupled off<enter>",
-        "<a-right>",
-    ] {
-        let mut state = shown();
+fn the_controls_keep_what_was_replayed() {
+    let tree = ["gamma 4", "blocks 2", "width 3", "depth 2"];
+    let others = ["speculate off", "strategy pld", "overlap on", "coupled off"];
+    let commands = tree.iter().chain(&others).map(|command| format!("/{command}<enter>"));
+    for keys in commands.chain(["<f7>", "<a-right>"].map(String::from)) {
+        let mut state = replayed();
         let before = state.controls.worker.clone();
-        let effects = type_keys(&mut state, keys);
+        let effects = type_keys(&mut state, &keys);
         assert_eq!(state.controls.worker, before, "{keys}");
         let other = |effect: &Effect| matches!(effect, Effect::Apply(c) if *c != before);
         assert!(!effects.iter().any(other), "{keys}: {effects:?}");
@@ -81,7 +52,7 @@ fn the_controls_keep_what_was_recorded() {
     }
     // How it was drawn is the record's own, as it tells.
     let recorded = SamplerSettings { temperature: 0.7, seed: 5, ..SamplerSettings::default() };
-    let mut state = shown();
+    let mut state = replayed();
     say(&mut state, Event::Sampled(recorded));
     for keys in ["/temperature 0.2<enter>", "/top-p 0.5<enter>", "/seed 9<enter>"] {
         type_keys(&mut state, keys);
@@ -89,7 +60,7 @@ fn the_controls_keep_what_was_recorded() {
         let words = "This was recorded at temperature 0.70, which";
         assert!(said(&state).starts_with(words), "{keys}: {}", said(&state));
     }
-    let mut state = shown();
+    let mut state = replayed();
     type_keys(&mut state, "/pace 0.5s<enter>");
     assert_eq!(state.controls.worker.pace, 500);
 }

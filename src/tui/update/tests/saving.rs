@@ -1,29 +1,19 @@
 //! Conversations are saved on every way out and come back as they were.
 
-use super::saved;
+use super::*;
 use crate::chat::Session;
-use crate::decode::Finish;
-use crate::tui::chat::AnswerOutcome;
-use crate::tui::event::{Effect, ScreenEvent};
-use crate::tui::models::Phase;
-use crate::tui::overlays::Overlay;
-use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, say, say_all, screen_of, type_keys};
-use crate::tui::update::update;
-use crate::worker::Event;
 
 #[test]
 fn a_new_conversation_keeps_the_old_one_saved() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "one<enter>");
     let effects = type_keys(&mut state, "/new<enter>");
-    let save = effects
-        .iter()
-        .position(|effect| matches!(effect, Effect::Save { turns, .. } if turns.len() == 1));
+    let is_save =
+        |effect: &Effect| matches!(effect, Effect::Save { turns, .. } if turns.len() == 1);
+    let save = effects.iter().position(is_save);
     let forget = effects.iter().position(|effect| *effect == Effect::Forget);
     assert!(save.is_some() && save < forget, "{effects:?}");
-    assert!(state.chat.turns().is_empty());
-    assert_eq!(state.models.phase, Phase::Idle);
+    assert!(state.chat.turns().is_empty() && state.models.phase == Phase::Idle);
 }
 
 #[test]
@@ -34,11 +24,9 @@ fn every_way_out_saves_first() {
         type_keys(&mut state, "one<enter>");
         let effects = type_keys(&mut state, way);
         assert_eq!(effects.last(), Some(&Effect::Quit { anyway: false }), "{way}");
-        assert!(effects.iter().any(|effect| matches!(effect, Effect::Save { .. })), "{way}");
+        assert!(kept_turns(&effects).is_some(), "{way}");
     }
-    let mut state = loaded(80, 24);
-    let now = state.now;
-    let effects = update(&mut state, ScreenEvent::Terminate, now);
+    let effects = tell(&mut loaded(80, 24), ScreenEvent::Terminate);
     assert_eq!(effects.last(), Some(&Effect::Quit { anyway: true }));
 }
 
@@ -46,14 +34,11 @@ fn every_way_out_saves_first() {
 fn a_lost_decode_thread_is_reported_once_and_saved() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "one<enter>");
-    let now = state.now;
-    let effects = update(&mut state, ScreenEvent::WorkerGone(Some("boom".to_string())), now);
+    let effects = tell(&mut state, ScreenEvent::WorkerGone(Some("boom".to_string())));
     assert!(matches!(&effects[..], [Effect::Save { .. }]));
-    assert!(
-        matches!(&state.overlays.open, Some(Overlay::Error { text, .. }) if text.contains("boom"))
-    );
+    assert!(failure(&state).1.contains("boom"));
     state.overlays.open = None;
-    assert!(update(&mut state, ScreenEvent::WorkerGone(None), now).is_empty());
+    assert!(tell(&mut state, ScreenEvent::WorkerGone(None)).is_empty());
     type_keys(&mut state, "two<enter>");
     assert_eq!(state.input.text(), "two");
 }
@@ -64,9 +49,9 @@ fn a_question_is_saved_before_its_answer_comes() {
     let effects = type_keys(&mut state, "Remember me<enter>");
     assert!(matches!(effects.last(), Some(Effect::Save { turns, .. }) if turns.len() == 1));
     // While an answer is written again, the one before stays on the disk until it is replaced.
-    say_all(&mut state, answer(1, "An answer.", 8));
+    answered(&mut state, "An answer.");
     let effects = type_keys(&mut state, "<c-r>");
-    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Save { .. })), "{effects:?}");
+    assert_eq!(kept_turns(&effects), None);
 }
 
 #[test]
@@ -83,13 +68,11 @@ fn an_answer_comes_back_with_its_figures_and_why_it_was_cut() {
             summary.finish = Some(finish);
             summary.tokens = 9;
         }
-        events.into_iter().for_each(|event| drop(say(&mut state, event)));
+        say_all(&mut state, events);
         let below = |state: &mut ScreenState| -> Vec<String> {
             let shown = screen_of(state);
-            let rows = shown
-                .lines()
-                .map(|row| row.trim_matches(['"', ' ']))
-                .skip_while(|row| !row.contains("tokens in"));
+            let rows = shown.lines().map(|row| row.trim_matches(['"', ' ']));
+            let rows = rows.skip_while(|row| !row.contains("tokens in"));
             rows.take_while(|row| !row.is_empty()).map(str::to_string).collect()
         };
         let before = below(&mut state);
@@ -100,8 +83,7 @@ fn an_answer_comes_back_with_its_figures_and_why_it_was_cut() {
         let text = serde_json::to_string(&session).unwrap();
         let session: Session = serde_json::from_str(&text).unwrap();
         let mut again = loaded(100, 24);
-        let now = again.now;
-        update(&mut again, ScreenEvent::Loaded(Ok(session.chat())), now);
+        tell(&mut again, ScreenEvent::Loaded(Ok(session.chat())));
         again.overlays.open = None;
         assert_eq!(below(&mut again), before);
         assert_eq!(again.chat.saved_turns(), state.chat.saved_turns());
@@ -113,24 +95,19 @@ fn an_interrupted_answer_is_marked_until_it_is_regenerated() {
     let mut state = loaded(80, 24);
     for way in ["<esc>", "/new<enter>", "<c-q>"] {
         type_keys(&mut state, "go<enter>");
-        let generation = state.generation();
-        for event in &answer(generation, "Half of an answer is better than none.", 8)[..3] {
-            say(&mut state, event.clone());
-        }
+        begun(&mut state, "Half of an answer is better than none.", 3);
         let effects = type_keys(&mut state, way);
-        let marked = effects.iter().any(|effect| {
-            matches!(effect, Effect::Save { turns, .. }
-                if turns.last().is_some_and(|turn| turn.interrupted))
-        });
-        assert!(marked, "{way}: {effects:?}");
+        let marks = |effect: &Effect| match effect {
+            Effect::Save { turns, .. } => turns.last().is_some_and(|turn| turn.interrupted),
+            _ => false,
+        };
+        assert!(effects.iter().any(marks), "{way}: {effects:?}");
     }
     let turns = vec![saved("go", false), saved("Half of", true)];
-    let now = state.now;
-    update(&mut state, ScreenEvent::Loaded(Ok(turns.clone().into())), now);
+    tell(&mut state, ScreenEvent::Loaded(Ok(turns.clone().into())));
     assert_eq!(state.chat.turns()[1].outcome, Some(AnswerOutcome::Interrupted));
     assert_eq!(state.chat.saved_turns(), turns, "the mark stays in the file");
     type_keys(&mut state, "<c-r>");
-    let of = state.generation();
-    say_all(&mut state, answer(of, "All of it.", 8));
+    answered(&mut state, "All of it.");
     assert!(state.chat.saved_turns().iter().all(|turn| !turn.interrupted));
 }

@@ -1,15 +1,8 @@
 //! The list of saved conversations, files of other programs, presets.
 
-use super::{answered, saved};
-use crate::chat::{AnsweredBy, ModelChoice, Role, SavedChat, SessionHead};
-use crate::speculate::SamplerSettings;
+use super::*;
+use crate::chat::SessionHead;
 use crate::tui::effects::presets::Preset;
-use crate::tui::event::{Effect, ScreenEvent};
-use crate::tui::overlays::Overlay;
-use crate::tui::state::ScreenState;
-use crate::tui::tests::{answer, loaded, ready, say, say_all, screen_of, type_keys, unloaded};
-use crate::tui::update::update;
-use crate::worker::{Command, Event, LoadJob};
 
 fn listed() -> ScreenState {
     let mut state = loaded(80, 24);
@@ -25,24 +18,11 @@ fn listed() -> ScreenState {
     state
 }
 
-fn tell(state: &mut ScreenState, event: ScreenEvent) -> Vec<Effect> {
-    let now = state.now;
-    update(state, event, now)
-}
-
-fn named(target: &str) -> ModelChoice {
-    ModelChoice { target: Some(target.to_string()), ..ModelChoice::default() }
-}
-
 /// A conversation that Qwen has answered.
 fn of_qwen() -> SavedChat {
     let target = "Qwen 1.5B".to_string();
     let by = AnsweredBy { target, models: Some(named("/models/qwen.gguf")), gone: false };
     SavedChat { answered_by: Some(by), ..vec![saved("Hi", false), saved("Hello", true)].into() }
-}
-
-fn told(state: &ScreenState) -> String {
-    state.toasts.shown().map(|toast| toast.text.clone()).unwrap_or_default()
 }
 
 #[test]
@@ -75,10 +55,7 @@ fn who_stays_with_the_present_model_writes_on_and_the_conversation_is_its_own_th
         let mut state = loaded(80, 24);
         tell(&mut state, ScreenEvent::Loaded(Ok(of_qwen())));
         type_keys(&mut state, keys);
-        assert_eq!(
-            (state.overlays.open.is_none(), state.input.text()),
-            (true, "And y".to_string())
-        );
+        assert!(state.overlays.open.is_none() && state.input.text() == "And y");
         type_keys(&mut state, "ou?<enter>");
         assert_eq!(state.chat.answered_by, of_qwen().answered_by, "no other has answered yet");
         answered(&mut state, "I am the demo.");
@@ -94,12 +71,11 @@ fn a_conversation_that_is_opened_first_asks_once_the_models_are_there() {
     type_keys(&mut state, "And you?<enter>");
     let effects = say(&mut state, Event::Ready(Box::new(ready())));
     assert_eq!(state.overlays.open, Some(Overlay::Reopened));
-    let sends = |effect: &Effect| matches!(effect, Effect::Send(_));
-    assert!(!effects.iter().any(sends), "the model is chosen first: {effects:?}");
+    assert!(effects.is_empty(), "the model is chosen first: {effects:?}");
     assert_eq!((state.input.queue.len(), state.input.text()), (0, "And you?".to_string()));
     let mut state = unloaded();
     tell(&mut state, ScreenEvent::Loaded(Ok(of_qwen())));
-    let own = Box::new(crate::worker::Ready { models: named("/models/qwen.gguf"), ..ready() });
+    let own = Box::new(Ready { models: named("/models/qwen.gguf"), ..ready() });
     say(&mut state, Event::Ready(own));
     assert_eq!(state.overlays.open, None, "its own model was loaded");
 }
@@ -114,20 +90,13 @@ fn a_model_that_is_gone_or_unknown_is_named_and_nothing_is_offered() {
         let mut state = loaded(80, 24);
         tell(&mut state, ScreenEvent::Loaded(Ok(chat)));
         assert_eq!(state.overlays.open, None);
-        let told = told(&state);
-        assert!(told.contains(words) && told.contains("dovetail-demo 6M"), "{told}");
+        assert_said(&state, Tone::Told, words);
+        assert!(said(&state).contains("dovetail-demo 6M"), "{}", said(&state));
     }
 }
 
 #[test]
-fn what_was_said_is_searched_too() {
-    let mut state = listed();
-    let effects = type_keys(&mut state, "ITALY<enter>");
-    assert!(effects.contains(&Effect::Load("1".to_string())), "{effects:?}");
-}
-
-#[test]
-fn a_conversation_gets_another_title() {
+fn what_was_said_is_searched_too_and_a_conversation_gets_another_title() {
     let mut state = listed();
     type_keys(&mut state, "<down><f2><bs><bs>");
     let effects = type_keys(&mut state, "tail<enter>");
@@ -136,6 +105,8 @@ fn a_conversation_gets_another_title() {
     assert!(matches!(state.overlays.open, Some(Overlay::Sessions(_))), "the list stays");
     type_keys(&mut state, "<f2>x<esc>");
     assert!(state.overlays.renaming.is_none() && state.overlays.open.is_some());
+    let effects = type_keys(&mut state, "ITALY<enter>");
+    assert!(effects.contains(&Effect::Load("1".to_string())), "{effects:?}");
 }
 
 #[test]
@@ -154,18 +125,11 @@ fn a_deleted_conversation_comes_back() {
 fn export_and_import_name_a_file() {
     let mut state = loaded(80, 24);
     assert!(type_keys(&mut state, "/export a.md<enter>").is_empty(), "there is nothing yet");
-    type_keys(&mut state, "one<enter>");
-    say_all(&mut state, answer(1, "First.", 8));
-    let effects = type_keys(&mut state, "/export a.md<enter>");
-    assert!(
-        matches!(&effects[..], [Effect::Export { path, turns }]
-            if path == "a.md" && turns.len() == 2),
-        "{effects:?}"
-    );
-    assert_eq!(
-        type_keys(&mut state, "/import b.json<enter>"),
-        [Effect::Import("b.json".to_string())]
-    );
+    asked(&mut state, "one", "First.");
+    let export = Effect::Export { path: "a.md".into(), turns: state.chat.saved_turns() };
+    assert_eq!(type_keys(&mut state, "/export a.md<enter>"), [export]);
+    let import = Effect::Import("b.json".to_string());
+    assert_eq!(type_keys(&mut state, "/import b.json<enter>"), [import]);
     let chat = vec![saved("Hi", false), saved("Yes?", true)].into();
     let effects = tell(&mut state, ScreenEvent::Imported(chat));
     let order: Vec<_> = effects
@@ -192,22 +156,8 @@ fn a_preset_is_kept_taken_and_remembered_by_the_conversation() {
     let effects = type_keys(&mut state, "/preset poet<enter>");
     assert_eq!(effects, [Effect::TakePreset("poet".to_string())]);
     let effects = tell(&mut state, ScreenEvent::PresetFound("poet".to_string(), preset));
-    assert!(matches!(&effects[..], [Effect::Apply(c)] if c.sampler.temperature == 1.2));
+    assert_eq!(only_applied(&effects).sampler.temperature, 1.2);
     assert_eq!(state.chat.system.as_deref(), Some("You rhyme."));
     assert_eq!(state.chat.extras().preset.as_deref(), Some("poet"));
     assert_eq!(type_keys(&mut state, "/preset<enter>"), [Effect::ListPresets]);
-}
-
-#[test]
-fn a_file_stands_in_the_message_as_a_mark_and_is_sent_whole() {
-    let mut state = loaded(80, 24);
-    let effects = type_keys(&mut state, "/file notes.md<enter>");
-    assert_eq!(effects, [Effect::ReadFile("notes.md".to_string())]);
-    type_keys(&mut state, "Sum up: ");
-    let text = "```sh\nls\n```\n".to_string();
-    tell(&mut state, ScreenEvent::FileRead { name: "notes.md".to_string(), text });
-    assert_eq!(state.input.area().lines(), ["Sum up: ⟦notes.md, 13 bytes, about 4 tokens⟧"]);
-    let effects = type_keys(&mut state, "<enter>");
-    let sent = &super::job(&effects).messages[0].content;
-    assert_eq!(sent, "Sum up: notes.md:\n````\n```sh\nls\n```\n````");
 }

@@ -1,16 +1,14 @@
 //! The questions that an empty chat offers.
 
-use super::job;
-use crate::tui::tests::{answer, loaded, ready, say, say_all, screen_of, type_keys, unloaded};
-use crate::worker::Event;
+use super::*;
 
 #[test]
 fn arrows_choose_a_question_and_enter_sends_it() {
     let mut state = loaded(80, 24);
     let questions = state.starters();
     let effects = type_keys(&mut state, "<down><down><enter>");
-    assert_eq!(job(&effects).messages[0].content, questions[1]);
-    say_all(&mut state, answer(1, "A star.", 4));
+    assert_eq!(contents(&effects), [questions[1]]);
+    answered(&mut state, "A star.");
     assert!(type_keys(&mut state, "<down><enter>").is_empty(), "the chat is not empty any more");
     type_keys(&mut state, "1");
     assert_eq!(state.input.text(), "1");
@@ -27,7 +25,7 @@ fn a_digit_writes_a_question_unless_it_begins_a_message() {
     type_keys(&mut state, "<c-u>2<bs>");
     assert!(state.input.is_empty(), "{}", state.input.text());
     let effects = type_keys(&mut state, "1<enter>");
-    assert_eq!(job(&effects).messages[0].content, questions[0]);
+    assert_eq!(contents(&effects), [questions[0]]);
 }
 
 #[test]
@@ -51,18 +49,15 @@ fn nothing_is_offered_while_the_model_is_loading() {
 #[test]
 fn the_questions_suit_the_model() {
     let mut state = loaded(80, 24);
-    let bundled = state.starters();
-    let mut other = ready();
-    other.models.target = Some("q.gguf".to_string());
-    other.target = "Qwen2.5 1.5B".to_string();
-    say(&mut state, Event::Ready(Box::new(other.clone())));
-    let general = state.starters();
-    other.target = "Qwen2.5-Coder 1.5B".to_string();
-    say(&mut state, Event::Ready(Box::new(other)));
-    assert!(bundled != general && state.starters() != general);
-    // The bundled one by its name.
-    let mut named = ready();
-    named.models.target = Some("bundled".to_string());
-    say(&mut state, Event::Ready(Box::new(named)));
-    assert_eq!(state.starters(), bundled);
+    let mut questions = |target: &str, name: &str| {
+        let ready = Ready { models: named(target), target: name.to_string(), ..ready() };
+        say(&mut state, Event::Ready(Box::new(ready)));
+        state.starters()
+    };
+    let bundled = questions("bundled", "dovetail-demo 6M");
+    let general = questions("q.gguf", "Qwen2.5 1.5B");
+    let code = questions("q.gguf", "Qwen2.5-Coder 1.5B");
+    assert!(bundled != general && code != general);
+    // The bundled one is also the one that has no name.
+    assert_eq!(loaded(80, 24).starters(), bundled);
 }
