@@ -37,6 +37,13 @@ fn letters_are_shown_at_once_while_nothing_is_answered() {
 }
 
 #[test]
+fn a_line_typed_before_the_first_frame_is_sent() {
+    let mut chat = Chat::start("answers.jsonl");
+    chat.type_until("Keep this\r", " instead of ");
+    chat.quit();
+}
+
+#[test]
 fn a_terminal_that_goes_away_amid_keys_ends_the_program_saved() {
     let paste = format!("\x1b[200~{}", "pasted words ".repeat(300));
     // Keys, half an escape sequence, a paste whose end never comes.

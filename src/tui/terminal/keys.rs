@@ -7,7 +7,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crossterm::event::Event;
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use tokio::sync::mpsc::{Receiver, channel};
 
 use super::output::lock_within;
@@ -77,6 +77,13 @@ fn wait_for_input() {
 pub fn listen(signals: SignalSender, pause: InputPause) -> io::Result<Receiver<Event>> {
     let (sender, receiver) = channel(WAITING);
     let read = move || {
+        // What waits already was typed before raw mode, where Enter arrives as a line feed.
+        while let Ok(true) = crossterm::event::poll(LOOK) {
+            let Ok(event) = crossterm::event::read() else { return };
+            if sender.blocking_send(typed_before(event)).is_err() {
+                return;
+            }
+        }
         while let Ok(event) = next(&pause) {
             if sender.blocking_send(event).is_err() {
                 return;
@@ -86,6 +93,15 @@ pub fn listen(signals: SignalSender, pause: InputPause) -> io::Result<Receiver<E
     std::thread::Builder::new().name("dovetail-input".into()).spawn(read)?;
     std::thread::Builder::new().name("dovetail-hangup".into()).spawn(move || hang_up(&signals))?;
     Ok(receiver)
+}
+
+/// A line feed as the Enter that it was.
+fn typed_before(event: Event) -> Event {
+    let line_feed = KeyEvent::new(KeyCode::Char('j'), KeyModifiers::CONTROL);
+    match event {
+        Event::Key(key) if key == line_feed => Event::Key(KeyCode::Enter.into()),
+        other => other,
+    }
 }
 
 /// Waits until the terminal is gone, which no read is needed to see.
