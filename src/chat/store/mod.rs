@@ -110,6 +110,8 @@ pub struct SessionHead {
     pub updated: u64,
     /// Number of messages, without the system prompt.
     pub messages: usize,
+    /// The target that answered, by name.
+    pub target: String,
     /// Where it branched off.
     pub branch_of: Option<BranchOf>,
     /// The last question and the beginning of its answer, one line each.
@@ -352,6 +354,7 @@ fn head(id: String, session: Session) -> SessionHead {
         messages: talk.count(),
         preview: preview.collect(),
         said,
+        target: session.target,
         branch_of: session.extras.branch_of,
         title: session.title,
     }

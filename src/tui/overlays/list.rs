@@ -82,8 +82,9 @@ pub(crate) struct Surround {
     pub(crate) foot: String,
     /// In the place of rows, if none fits.
     pub(crate) none: String,
-    /// Below the rows.
+    /// Below the rows, and what stands on the rule above them.
     pub(crate) below: Vec<Line<'static>>,
+    pub(crate) rule: String,
 }
 
 impl<T: Listed> FilteredList<T> {
@@ -96,7 +97,7 @@ impl<T: Listed> FilteredList<T> {
         styles: &Styles,
         line: impl Fn(&T, u16) -> Line<'static>,
     ) {
-        let Surround { title, foot, none, below } = surround;
+        let Surround { title, foot, none, below, rule } = surround;
         let area = areas.column;
         let width = WIDTH.min(area.width.saturating_sub(2));
         let most = area.height.saturating_sub(4).max(4);
@@ -124,7 +125,7 @@ impl<T: Listed> FilteredList<T> {
             if index == self.selected { line.patch_style(styles.selected) } else { line }
         }));
         if under > 0 {
-            let rule = "─".repeat(usize::from(inner.width));
+            let rule = format!("{rule:─>0$}", usize::from(inner.width));
             rows.resize(usize::from(inner.height).saturating_sub(under), Line::default());
             rows.push(Line::styled(rule, styles.faint));
             rows.extend(below);

@@ -54,7 +54,8 @@ pub(crate) fn draw(
     };
     let keys = &state.display.keys;
     let foot = format!(" {} {does} · {} close ", keys.take(), keys.close());
-    let around = Surround { title, foot, none: "No match found".to_string(), below: Vec::new() };
+    let none = "No match found".to_string();
+    let around = Surround { title, foot, none, ..Surround::default() };
     list.draw(frame, areas, around, styles, |row, _| {
         // Where answers are listed too, the user's own are marked as they are in the chat.
         let mark = match (purpose, row.role) {

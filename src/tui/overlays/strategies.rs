@@ -18,8 +18,8 @@ pub(crate) fn page(state: &ScreenState, selected: usize, columns: u16, styles: &
     let mut cursor = None;
     let mut heading = None;
     for (at, row) in listed.iter().enumerate() {
-        if row.group.heading() != heading {
-            heading = row.group.heading();
+        if row.heading != heading {
+            heading = row.heading;
             rows.extend(heading.map(|words| Line::styled(format!("  {words}"), styles.strong)));
         }
         let line = line(row, at == state.chosen(), name_width + 2, styles);

@@ -6,15 +6,14 @@ use crate::plan::TreeOverrides;
 use crate::tui::actions::Action;
 use crate::tui::chat::answer::{STILL_LOADING, go_on, regenerate, return_queued, stop, take_back};
 use crate::tui::chat::conversation;
-use crate::tui::controls::update::{adjust, with_dials};
+use crate::tui::controls::{adjust, with_dials};
 use crate::tui::display::Focus;
 use crate::tui::event::Effect;
-use crate::tui::input::send::send_message;
-use crate::tui::input::{Suggestion, files};
+use crate::tui::input::Suggestion;
+use crate::tui::input::send::{named, send_message};
 use crate::tui::models::update as models;
-use crate::tui::overlays::sessions::update as sessions;
 use crate::tui::overlays::update::{overlay_row, overlay_take};
-use crate::tui::overlays::{Help, Overlay, QuestionPurpose};
+use crate::tui::overlays::{Help, Overlay, QuestionPurpose, sessions};
 use crate::tui::race::update as race;
 use crate::tui::state::ScreenState;
 use crate::tui::theme;
@@ -197,7 +196,7 @@ fn send(state: &mut ScreenState) {
         if state.chat.can_go_on() || state.chat.is_unanswered() {
             go_on(state);
         }
-    } else if let Some(read) = files::named(state, &text) {
+    } else if let Some(read) = named(state, &text) {
         state.emit(read);
     } else {
         send_message(state, &text);

@@ -16,9 +16,8 @@ use super::chat::answer::{self, save, stop};
 use super::chat::pointer;
 use super::effects::presets::Preset;
 use super::event::{Effect, ScreenEvent};
-use super::input::files;
-use super::overlays::sessions::update as sessions;
-use super::overlays::{Overlay, update as overlay};
+use super::input::send;
+use super::overlays::{Overlay, sessions, update as overlay};
 use super::state::ScreenState;
 use crate::chat::{Saved, SavedChat};
 use crate::tui::display::Focus;
@@ -74,9 +73,9 @@ fn handle(state: &mut ScreenState, event: ScreenEvent) {
         ScreenEvent::Sessions(list) => sessions::listed(state, list),
         ScreenEvent::SessionDeleted(id) => sessions::deleted(state, id),
         ScreenEvent::Imported(chat) => imported(state, chat),
-        ScreenEvent::FileRead { name, text } => files::attach(state, &name, &text),
+        ScreenEvent::FileRead { name, text } => send::attach(state, &name, &text),
         ScreenEvent::Folder(folder, names) => state.input.take_folder(&folder, names),
-        ScreenEvent::NamedRead { message, files } => files::read(state, message, files),
+        ScreenEvent::NamedRead { message, files } => send::read(state, message, files),
         ScreenEvent::Edited(Ok(text)) => {
             // A message that was only looked at keeps its marks.
             if text != state.input.text() {

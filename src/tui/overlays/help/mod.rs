@@ -24,24 +24,20 @@ impl HelpPage {
     pub fn title(self) -> &'static str {
         match self {
             Self::Round => "How a round works",
-            Self::Keys(group) => group.title(),
+            Self::Keys(group) => group.words()[0],
             Self::Commands => "Commands",
             Self::Topic(topic) => topic.title(),
         }
     }
 
-    /// What is on it.
-    fn summary(self) -> String {
-        match self {
+    fn row(self) -> HelpRow {
+        let words = match self {
             Self::Round => "what the draft guesses and the model accepts".to_string(),
-            Self::Keys(group) => group.summary().to_string(),
+            Self::Keys(group) => group.words()[1].to_string(),
             Self::Commands => "everything that begins with /".to_string(),
             Self::Topic(topic) => topic.summary().replace('`', ""),
-        }
-    }
-
-    fn row(self) -> HelpRow {
-        HelpRow { name: self.title().to_string(), words: self.summary(), opens: Some(self) }
+        };
+        HelpRow { name: self.title().to_string(), words, opens: Some(self) }
     }
 }
 

@@ -50,7 +50,14 @@ pub(crate) fn draw(
         None => Vec::new(),
     };
     let title = " saved conversations ";
-    let around = Surround { title, foot, none: "No match found".to_string(), below };
+    let none = "No match found".to_string();
+    // The model that answered there.
+    let target = list.chosen().map_or("", |head| &head.target);
+    let rule = match printable_line(target) {
+        target if target.is_empty() => String::new(),
+        target => format!(" {target} ─"),
+    };
+    let around = Surround { title, foot, none, below, rule };
     list.draw(frame, areas, around, styles, |session, width| {
         let title = if session.title.is_empty() { "(no title)" } else { session.title.as_str() };
         let mut left = Line::styled(printable_line(title).into_owned(), styles.text);

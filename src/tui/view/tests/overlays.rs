@@ -9,12 +9,12 @@ use crate::tui::actions::ModelPart;
 use crate::tui::display::Focus;
 use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::markdown::text_of;
-use crate::tui::models::{Fit, ModelRow};
+use crate::tui::models::ModelRow;
 use crate::tui::overlays::{Overlay, SessionList};
 use crate::tui::state::ScreenState;
 use crate::tui::tests::{colour_of, drawn, loaded, said, say, screen_of, shows, type_keys};
 use crate::tui::update::update;
-use crate::worker::{Event, ModelChoice, StrategyStatus};
+use crate::worker::{Event, MemoryFit, ModelChoice, StrategyStatus};
 
 #[test]
 fn the_help_opens_pages_and_goes_back() {
@@ -202,7 +202,8 @@ fn failures() {
 #[test]
 fn saved_conversations() {
     let mut state = loaded(80, 24);
-    let heads = vec![head("A fox and a lantern", 4), head("What is the sun?", 2), head("", 1)];
+    let sun = SessionHead { target: "Qwen2.5 1.5B".to_string(), ..head("What is the sun?", 2) };
+    let heads = vec![head("A fox and a lantern", 4), sun, head("", 1)];
     state.overlays.open = Some(Overlay::Sessions(SessionList::new(heads)));
     type_keys(&mut state, "<down>");
     check("sessions_80", &mut state);
