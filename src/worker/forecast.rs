@@ -19,7 +19,7 @@ use crate::settings::Settings;
 const SMALL: u64 = 3;
 
 /// Whether a model fits the memory of the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryFit {
     /// It fits in the free memory.
     Fits,
@@ -28,6 +28,7 @@ pub enum MemoryFit {
     /// It does not fit at all.
     TooLarge,
     /// The machine does not say how much memory it has.
+    #[default]
     Unknown,
 }
 
@@ -130,7 +131,8 @@ impl Forecaster {
         Forecast { needed, memory: self.fit(needed), plain, drafts }
     }
 
-    fn fit(&self, needed: u64) -> MemoryFit {
+    /// Whether so many bytes fit.
+    pub(crate) fn fit(&self, needed: u64) -> MemoryFit {
         match self.memory {
             Memory { total: 0, .. } => MemoryFit::Unknown,
             Memory { total, .. } if needed > total => MemoryFit::TooLarge,

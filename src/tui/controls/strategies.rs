@@ -29,48 +29,26 @@ pub fn title(name: &str) -> &str {
     FIRST.iter().find(|first| first.0 == name).map_or(name, |first| first.1)
 }
 
-/// Where a strategy is listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum StrategyGroup {
-    /// Among those that most people need, in this place.
-    First(usize),
-    /// Among the others that are Dovetail's own.
-    Own,
-    /// Among those that follow a published method.
-    More,
-    /// Among those that cannot run here.
-    Unavailable,
-}
-
-impl StrategyGroup {
-    fn of(status: &StrategyStatus) -> Self {
-        let origin = Strategy::named(&status.name).map_or("", |row| row.origin);
-        let published = !origin.is_empty() && !origin.starts_with("Dovetail");
-        match FIRST.iter().position(|first| first.0 == status.name) {
-            _ if status.missing.is_some() => Self::Unavailable,
-            Some(place) => Self::First(place),
-            None if published => Self::More,
-            None => Self::Own,
-        }
-    }
-
-    /// The heading before its strategies, if it has one.
-    pub fn heading(self) -> Option<&'static str> {
-        match self {
-            Self::First(_) | Self::Own => None,
-            Self::More => Some("More"),
-            Self::Unavailable => Some("Not available here"),
-        }
-    }
-}
-
 /// A strategy as it is listed.
 #[derive(Clone, Copy, Debug)]
 pub struct StrategyRow<'a> {
-    /// Where it is listed.
-    pub group: StrategyGroup,
+    /// The heading before its like, if they have one.
+    pub heading: Option<&'static str>,
     /// Its status from loading.
     pub status: &'a StrategyStatus,
+}
+
+/// The place of a strategy in the list: first those that most people need, then the others that
+/// are Dovetail's own, those of published methods, and those that cannot run here.
+fn place(status: &StrategyStatus) -> (usize, Option<&'static str>) {
+    let origin = Strategy::named(&status.name).map_or("", |row| row.origin);
+    let first = FIRST.iter().position(|first| first.0 == status.name);
+    match first {
+        _ if status.missing.is_some() => (FIRST.len() + 2, Some("Not available here")),
+        Some(place) => (place, None),
+        None if origin.is_empty() || origin.starts_with("Dovetail") => (FIRST.len(), None),
+        None => (FIRST.len() + 1, Some("More")),
+    }
 }
 
 impl ScreenState {
@@ -95,10 +73,10 @@ impl ScreenState {
     /// All strategies as they are listed: those that most people need first, those that cannot run
     /// here last.
     pub fn listed_strategies(&self) -> Vec<StrategyRow<'_>> {
-        let row = |status| StrategyRow { group: StrategyGroup::of(status), status };
-        let mut rows: Vec<_> = self.statuses().iter().map(row).collect();
-        rows.sort_by_key(|row| row.group);
-        rows
+        let mut statuses: Vec<_> = self.statuses().iter().collect();
+        statuses.sort_by_key(|status| place(status).0);
+        let row = |status| StrategyRow { heading: place(status).1, status };
+        statuses.into_iter().map(row).collect()
     }
 
     /// The place of the strategy in force among [`Self::listed_strategies`].
@@ -187,14 +165,9 @@ mod tests {
         assert_eq!(names[names.len() - 2..], ["small-model", "rest"]);
         let place = |name: &str| names.iter().position(|other| other == name).unwrap();
         assert!(place("context") < place("duo") && place("partial") < place("eagle2-60"));
-        state
-            .models
-            .ready
-            .as_mut()
-            .unwrap()
-            .strategies
-            .iter_mut()
-            .for_each(|row| row.missing = None);
+        for row in &mut state.models.ready.as_mut().unwrap().strategies {
+            row.missing = None;
+        }
         assert_eq!(listed(&state)[..3], ["auto", "plain", "small-model"]);
         assert_eq!(title("small-model"), "Draft model");
     }

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::hardware::{Machine, Memory};
+use crate::hardware::Machine;
 use crate::library::{
     CataloguePair, Hub, HubId, ModelEntry, ModelPlaces, PairDraft, Runs, Spec, bundled_drafts,
     catalogue, find, find_spec,
@@ -13,7 +13,7 @@ use crate::library::{
 use crate::plan::Throughput;
 use crate::settings::{HeadChoice, LOOKUP};
 use crate::tui::actions::ModelPart;
-use crate::tui::models::{Fit, ModelRow, pair_models};
+use crate::tui::models::{ModelRow, pair_models};
 use crate::worker::{Forecast, Forecaster, MemoryFit, ModelChoice};
 
 /// Pairs of the catalogue that are offered: few enough to choose from.
@@ -101,14 +101,14 @@ fn targets(models: &[ModelEntry], current: &ModelChoice, forecaster: &Forecaster
         ModelRow {
             in_use: is(model, current.target.as_deref()),
             speed: speed.unwrap_or_default(),
-            ..row(model, choice, forecaster.memory)
+            ..row(model, choice, forecaster)
         }
     });
     let missing = |pair: &&CataloguePair| !models.iter().any(|model| is_of(model, &pair.target));
     let offered = offered(catalogue().iter().filter(missing), forecaster);
     let to_download = offered.into_iter().map(|(pair, forecast)| ModelRow {
         bytes: pair.target_bytes() + pair.small_bytes(),
-        fit: if forecast.memory == MemoryFit::Tight { Fit::Alone } else { Fit::Beside },
+        fit: forecast.memory,
         speed: of_target(&forecast),
         ..to_download(pair, &pair.title, pair_models(pair))
     });
@@ -153,40 +153,34 @@ fn drafts(
     current: &ModelChoice,
     forecaster: &Forecaster,
 ) -> Vec<ModelRow> {
-    let of_target = |draft: Option<&str>, draft_model: Option<&str>| ModelChoice {
-        target: current.target.clone(),
-        draft: draft.map(str::to_string),
-        draft_model: draft_model.map(str::to_string),
+    let of_target = |draft, draft_model| {
+        let target = current.target.clone();
+        ModelChoice { target, draft, draft_model }
     };
     let mut choices: Vec<(&ModelEntry, ModelChoice)> = Vec::new();
     let target = models.iter().find(|model| is(model, current.target.as_deref()));
     if target.is_some_and(|target| name(target).is_none()) {
         let [head, small] = bundled;
         choices.push((head, of_target(None, None)));
-        choices.push((small, of_target(None, Some("bundled"))));
+        choices.push((small, of_target(None, Some("bundled".to_string()))));
     }
-    for model in models {
-        match target.and_then(|target| goes_with(model, target)) {
-            Some(ModelPartOfDraft::Head) => {
-                choices.push((model, of_target(name(model).as_deref(), None)));
-            }
-            Some(ModelPartOfDraft::Small) => {
-                choices.push((model, of_target(None, name(model).as_deref())));
-            }
-            None => {}
-        }
-    }
+    let fitting =
+        models.iter().filter(|model| target.is_some_and(|target| goes_with(model, target)));
+    choices.extend(fitting.map(|model| match model.is_head() {
+        true => (model, of_target(name(model), None)),
+        false => (model, of_target(None, name(model))),
+    }));
     let forecast = target.and_then(|target| forecaster.of(target, models));
     let row = |(model, choice)| ModelRow {
         speed: forecast.as_ref().map(|forecast| of_draft(forecast, model)).unwrap_or_default(),
-        ..row(model, choice, forecaster.memory)
+        ..row(model, choice, forecaster)
     };
     let mut rows: Vec<ModelRow> = choices.into_iter().map(row).collect();
     rows.push(ModelRow {
         title: "prompt lookup".to_string(),
         place: "from the conversation".to_string(),
         aliases: LOOKUP.to_string(),
-        models: of_target(Some(LOOKUP), None),
+        models: of_target(Some(LOOKUP.to_string()), None),
         ..ModelRow::default()
     });
     for row in &mut rows {
@@ -199,8 +193,8 @@ fn drafts(
     rows.extend(pairs.map(|pair| {
         let id = pair.draft.id().to_string();
         let models = match pair.draft {
-            PairDraft::Head(_) => of_target(Some(&id), None),
-            PairDraft::Small(_) => of_target(None, Some(&id)),
+            PairDraft::Head(_) => of_target(Some(id.clone()), None),
+            PairDraft::Small(_) => of_target(None, Some(id.clone())),
         };
         ModelRow { bytes: pair.small_bytes(), ..to_download(pair, &id, models) }
     }));
@@ -249,25 +243,17 @@ fn rate(rate: f64) -> String {
     if rate < 10.0 { format!("{rate:.1}") } else { format!("{rate:.0}") }
 }
 
-/// How a model drafts.
-enum ModelPartOfDraft {
-    Head,
-    Small,
-}
-
-/// How `model` can draft for `target`, if it can: a head of its sizes, or a model of the same
-/// vocabulary that reads at most half as many bytes per token.
-fn goes_with(model: &ModelEntry, target: &ModelEntry) -> Option<ModelPartOfDraft> {
-    let Some(Runs::Model { config, pass_bytes: all }) = &target.facts.runs else { return None };
-    match model.facts.runs.as_ref()? {
-        Runs::Head { config: head, .. } => {
-            head.fits_target(config).ok().map(|()| ModelPartOfDraft::Head)
+/// Whether `model` can draft for `target`: a head of its sizes, or a model of the same vocabulary
+/// that reads at most half as many bytes per token.
+fn goes_with(model: &ModelEntry, target: &ModelEntry) -> bool {
+    let Some(Runs::Model { config, pass_bytes: all }) = &target.facts.runs else { return false };
+    match &model.facts.runs {
+        Some(Runs::Head { config: head, .. }) => head.fits_target(config).is_ok(),
+        Some(Runs::Model { pass_bytes, .. }) => {
+            let vocabulary = &model.facts.vocabulary;
+            vocabulary.is_some() && *vocabulary == target.facts.vocabulary && *pass_bytes <= all / 2
         }
-        Runs::Model { pass_bytes, .. } => {
-            let same = model.facts.vocabulary.is_some()
-                && model.facts.vocabulary == target.facts.vocabulary;
-            (same && *pass_bytes <= all / 2).then_some(ModelPartOfDraft::Small)
-        }
+        None => false,
     }
 }
 
@@ -283,22 +269,18 @@ fn is(model: &ModelEntry, named: Option<&str>) -> bool {
     model.located.spec.to_string() == named || model.located.names().any(|name| name == named)
 }
 
-fn row(model: &ModelEntry, models: ModelChoice, memory: Memory) -> ModelRow {
+fn row(model: &ModelEntry, models: ModelChoice, forecaster: &Forecaster) -> ModelRow {
     let located = &model.located;
     let facts = &model.facts;
     // Weights, and a twentieth for what is computed with them.
     let needed = located.bytes + located.bytes / 20;
-    let fit = match memory {
-        Memory { total: 0, .. } => Fit::Beside,
-        Memory { total, .. } if needed > total => Fit::TooLarge,
-        Memory { free, .. } if needed > free => Fit::Alone,
-        _ => Fit::Beside,
-    };
+    let fit = forecaster.fit(needed);
     let too_large = || {
         let needed = needed >> 20;
-        let total = memory.total >> 20;
+        let total = forecaster.memory.total >> 20;
         format!("{} needs {needed} MiB of memory, and this machine has {total}", model.title())
     };
+    let problem = model.problem().map(str::to_string);
     ModelRow {
         title: model.short_title().to_owned(),
         parameters: facts.parameters,
@@ -307,10 +289,7 @@ fn row(model: &ModelEntry, models: ModelChoice, memory: Memory) -> ModelRow {
         place: located.store.to_string(),
         aliases: located.names().collect::<Vec<_>>().join(" "),
         fit,
-        refused: model
-            .problem()
-            .map(str::to_string)
-            .or_else(|| (fit == Fit::TooLarge).then(too_large)),
+        refused: problem.or_else(|| (fit == MemoryFit::TooLarge).then(too_large)),
         models,
         ..ModelRow::default()
     }
@@ -319,6 +298,7 @@ fn row(model: &ModelEntry, models: ModelChoice, memory: Memory) -> ModelRow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hardware::Memory;
 
     const ROOM: Memory = Memory { total: 8 << 30, free: 4 << 30 };
 
@@ -333,10 +313,10 @@ mod tests {
         let rows = targets(&found.models, &ModelChoice::default(), &with(ROOM));
         assert_eq!(rows.len(), 1 + OFFERED, "{rows:?}");
         assert!(rows[0].speed.starts_with('~') && rows[0].speed.contains('–'), "{rows:?}");
-        assert!(rows[0].in_use && rows[0].refused.is_none() && rows[0].fit == Fit::Beside);
+        assert!(rows[0].in_use && rows[0].refused.is_none() && rows[0].fit == MemoryFit::Fits);
         let small = Memory { total: 8 << 30, free: 1000 };
         let rows = targets(&found.models, &ModelChoice::default(), &with(small));
-        assert_eq!(rows[0].fit, Fit::Alone);
+        assert_eq!(rows[0].fit, MemoryFit::Tight);
         let tiny = Memory { total: 1000, free: 1000 };
         let rows = targets(&found.models, &ModelChoice::default(), &with(tiny));
         let why = rows[0].refused.as_deref().unwrap();
@@ -432,9 +412,8 @@ mod tests {
         let found = find(&ModelPlaces::default());
         let target = &found.models[0];
         let [head, small] = bundled_drafts();
-        assert!(matches!(goes_with(&head, target), Some(ModelPartOfDraft::Head)));
-        assert!(matches!(goes_with(&small, target), Some(ModelPartOfDraft::Small)));
-        assert!(goes_with(target, target).is_none(), "it has the size of the target");
-        assert!(goes_with(target, &head).is_none(), "a head cannot be a target");
+        assert!(goes_with(&head, target) && goes_with(&small, target));
+        assert!(!goes_with(target, target), "it has the size of the target");
+        assert!(!goes_with(target, &head), "a head cannot be a target");
     }
 }

@@ -1,7 +1,6 @@
 //! The message being written: text area, history and matching commands. Must never know what a
 //! command does.
 
-pub(crate) mod files;
 mod folds;
 mod paths;
 pub(crate) mod send;

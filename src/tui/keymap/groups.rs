@@ -23,25 +23,16 @@ impl KeyGroup {
     pub const ALL: [Self; 5] =
         [Self::Writing, Self::Answers, Self::Conversations, Self::Panels, Self::Program];
 
-    /// Its heading.
-    pub fn title(self) -> &'static str {
+    /// Its heading, and what is in it.
+    pub fn words(self) -> [&'static str; 2] {
         match self {
-            Self::Writing => "Writing",
-            Self::Answers => "Answers",
-            Self::Conversations => "Conversations and models",
-            Self::Panels => "Panels and speculation",
-            Self::Program => "Lists and the program",
-        }
-    }
-
-    /// What is in it.
-    pub fn summary(self) -> &'static str {
-        match self {
-            Self::Writing => "send, history, undo, suggestions",
-            Self::Answers => "stop, try again, edit, copy, scroll",
-            Self::Conversations => "open, rename, delete; choose a model",
-            Self::Panels => "draft tree, meters, controls, strategies",
-            Self::Program => "move in lists, colours, suspend, quit",
+            Self::Writing => ["Writing", "send, history, undo, suggestions"],
+            Self::Answers => ["Answers", "stop, try again, edit, copy, scroll"],
+            Self::Conversations => {
+                ["Conversations and models", "open, rename, delete; choose a model"]
+            }
+            Self::Panels => ["Panels and speculation", "draft tree, meters, controls, strategies"],
+            Self::Program => ["Lists and the program", "move in lists, colours, suspend, quit"],
         }
     }
 

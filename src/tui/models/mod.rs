@@ -10,7 +10,7 @@ use crate::chat::AnsweredBy;
 use crate::library::{CataloguePair, PairDraft};
 use crate::tui::actions::ModelPart;
 use crate::tui::overlays::{FilteredList, Listed};
-use crate::worker::{ModelChoice, Ready};
+use crate::worker::{MemoryFit, ModelChoice, Ready};
 
 /// What the worker is doing, as far as the screen knows.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,18 +72,6 @@ impl ModelState {
     }
 }
 
-/// Whether a model fits the memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Fit {
-    /// Next to the models in use.
-    #[default]
-    Beside,
-    /// Only in their place.
-    Alone,
-    /// It does not fit this machine.
-    TooLarge,
-}
-
 /// A model that can be chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelRow {
@@ -99,8 +87,8 @@ pub struct ModelRow {
     pub place: String,
     /// Further names by which it is found.
     pub aliases: String,
-    /// Whether it fits the memory.
-    pub fit: Fit,
+    /// Whether it fits the memory next to the models in use; `Tight` fits only in their place.
+    pub fit: MemoryFit,
     /// Its expected speed, e.g. `~6.1–11 tok/s`; empty where it is not known.
     pub speed: String,
     /// Whether it is not on this machine, so that choosing it downloads it.

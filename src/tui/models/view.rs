@@ -3,7 +3,7 @@
 use ratatui::Frame;
 use ratatui::text::{Line, Span};
 
-use super::{Fit, ModelPicker, ModelRow};
+use super::{ModelPicker, ModelRow};
 use crate::printable::printable_line;
 use crate::tui::actions::ModelPart;
 use crate::tui::draw::areas::Areas;
@@ -12,6 +12,7 @@ use crate::tui::draw::rows::ends;
 use crate::tui::overlays::list::Surround;
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
+use crate::worker::MemoryFit;
 
 pub(crate) fn draw(
     frame: &mut Frame<'_>,
@@ -36,7 +37,7 @@ pub(crate) fn draw(
     let downloads = picker.list.chosen().is_some_and(|row| row.download);
     let does = if downloads { "download" } else { "load" };
     let foot = format!(" ~ estimated, plain–drafted · {take} {does} · {close} close ");
-    let around = Surround { title, foot, none, below: Vec::new() };
+    let around = Surround { title, foot, none, ..Surround::default() };
     picker.list.draw(frame, areas, around, styles, |row, width| line(row, width, styles));
 }
 
@@ -46,7 +47,7 @@ fn line(row: &ModelRow, width: u16, styles: &Styles) -> Line<'static> {
         (_, true) => "↓ ",
         _ => "  ",
     };
-    let can = row.refused.is_none() && row.fit != Fit::TooLarge;
+    let can = row.refused.is_none() && row.fit != MemoryFit::TooLarge;
     let name = if can { styles.text } else { styles.faint };
     let left = Line::from_iter([
         Span::styled(mark, styles.accent),
@@ -54,10 +55,10 @@ fn line(row: &ModelRow, width: u16, styles: &Styles) -> Line<'static> {
     ]);
     let fit = match (&row.refused, row.fit) {
         (None, _) if row.download => "download",
-        (_, Fit::TooLarge) => "too large",
+        (_, MemoryFit::TooLarge) => "too large",
         (Some(_), _) => "cannot be opened",
-        (None, Fit::Beside) => "fits",
-        (None, Fit::Alone) => "fits alone",
+        (None, MemoryFit::Tight) => "fits alone",
+        (None, MemoryFit::Fits | MemoryFit::Unknown) => "fits",
     };
     let about = if row.download { "~" } else { "" };
     let style = if can { styles.dim } else { styles.faint };

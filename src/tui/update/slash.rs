@@ -7,7 +7,7 @@ use crate::tui::chat::answer::{save, save_as, stop};
 use crate::tui::chat::full;
 use crate::tui::chat::{Chat, Find, conversation};
 use crate::tui::commands::{self, SlashAction};
-use crate::tui::controls::update::choose;
+use crate::tui::controls::choose;
 use crate::tui::effects::presets::Preset;
 use crate::tui::event::Effect;
 use crate::tui::markdown::code_blocks;

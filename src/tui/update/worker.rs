@@ -18,6 +18,21 @@ pub(super) fn event(state: &mut ScreenState, event: Event) {
     if event.generation().is_some_and(late) {
         return;
     }
+    let of_answer = matches!(
+        event,
+        Event::Prefill { .. }
+            | Event::TooLong { .. }
+            | Event::Verifying { .. }
+            | Event::First { .. }
+            | Event::Round { .. }
+            | Event::Finished { .. }
+    );
+    if of_answer && state.racing() {
+        return race::event(state, event);
+    }
+    if of_answer && state.chat.summarising.is_some() {
+        return full::summarised(state, event);
+    }
     match event {
         Event::Loading { stage, fraction } => {
             state.models.phase = Phase::Loading { stage, fraction }
@@ -37,26 +52,6 @@ pub(super) fn event(state: &mut ScreenState, event: Event) {
             }
             send_queued(state);
         }
-        Event::Prefill { .. }
-        | Event::TooLong { .. }
-        | Event::First { .. }
-        | Event::Round { .. }
-        | Event::Finished { .. }
-            if state.racing() =>
-        {
-            race::event(state, event);
-        }
-        Event::Prefill { .. }
-        | Event::TooLong { .. }
-        | Event::First { .. }
-        | Event::Round { .. }
-        | Event::Finished { .. }
-            if state.chat.summarising.is_some() =>
-        {
-            full::summarised(state, event);
-        }
-        // What is not shown as an answer has no trees either.
-        Event::Verifying { .. } if state.racing() || state.chat.summarising.is_some() => {}
         Event::Verifying { generation, round } => state.tree.pending = Some((generation, round)),
         Event::Prefill { done, total, .. } => {
             state.meters.answer.prefill = Some(Prefill { done, total })
