@@ -48,12 +48,10 @@ pub struct Input {
     /// Names for the path before the cursor.
     listed: FolderNames,
     history: Vec<Written>,
-    /// Entries of the history that were changed and not sent, as they were left.
-    changed: BTreeMap<usize, Written>,
-    /// The entry of the history shown; `None` is the message being written.
-    recalled: Option<usize>,
-    /// What was being written before the history was looked at.
-    unsent: Written,
+    /// The entry of the history shown; the one after the last is the message being written.
+    at: usize,
+    /// Entries that were changed and not sent, as they were left.
+    left: BTreeMap<usize, Written>,
     /// What was put aside last, until a message is sent.
     aside: Option<String>,
     /// The question that is being edited: its place among the turns.
@@ -74,9 +72,8 @@ impl Default for Input {
             folds: Folds::default(),
             listed: FolderNames::default(),
             history: Vec::new(),
-            changed: BTreeMap::new(),
-            recalled: None,
-            unsent: Written::default(),
+            at: 0,
+            left: BTreeMap::new(),
             aside: None,
             editing: None,
             sends_as_written: None,
@@ -104,9 +101,10 @@ impl Input {
         &self.area
     }
 
-    /// The text area, to be edited; afterwards call [`Self::edited`].
-    pub fn area_mut(&mut self) -> &mut TextArea<'static> {
-        &mut self.area
+    /// Changes what is written: the list of commands begins again.
+    pub fn edit<T>(&mut self, change: impl FnOnce(&mut TextArea<'static>) -> T) {
+        change(&mut self.area);
+        self.completion = Completion::default();
     }
 
     /// What is written, long texts whole.
@@ -131,12 +129,13 @@ impl Input {
     /// What is written and was not sent, also while an earlier message is shown; else the message
     /// that was put aside and not sent since.
     pub fn unsent(&self) -> Option<String> {
-        let shown = self.recalled.and_then(|at| self.history.get(at)).map(Written::whole);
-        let before = self.recalled.map(|_| self.unsent.whole());
-        let left = self.changed.iter().filter(|(at, _)| self.recalled != Some(**at));
+        let end = self.history.len();
+        let written = if self.at == end { None } else { self.left.get(&end) };
+        let left = self.left.iter().filter(|(at, _)| ![self.at, end].contains(at));
+        let shown = self.history.get(self.at).map(Written::whole);
         let now = Some(self.text()).filter(|text| shown.as_ref() != Some(text));
-        let left = left.map(|(_, written)| written.whole());
-        let mut texts: Vec<String> = before.into_iter().chain(left).chain(now).collect();
+        let before = written.into_iter().chain(left.map(|(_, written)| written));
+        let mut texts: Vec<String> = before.map(Written::whole).chain(now).collect();
         texts.retain(|text| !text.trim().is_empty());
         if texts.is_empty() {
             return self.aside.clone();
@@ -151,9 +150,8 @@ impl Input {
 
     fn write(&mut self, written: Written) {
         let Written { text, folds, .. } = written;
-        self.area = area(&text);
         self.folds = folds;
-        self.edited();
+        self.edit(|field| *field = area(&text));
     }
 
     /// Messages that were not answered come before what is written, each as it was written itself:
@@ -187,9 +185,8 @@ impl Input {
         if self.history.last() != Some(&written) {
             self.history.push(written);
         }
-        self.recalled = None;
-        self.changed.clear();
-        self.unsent = Written::default();
+        self.at = self.history.len();
+        self.left.clear();
         // The next message may be written after files have changed.
         self.listed = FolderNames::default();
         self.set("");
@@ -209,8 +206,9 @@ impl Input {
 
     /// Arrow up shows this, as if it had been sent last.
     pub fn remember(&mut self, text: String) {
-        self.recalled = None;
+        self.left.remove(&self.history.len());
         self.history.push(Written::from(text.as_str()));
+        self.at = self.history.len();
     }
 
     /// Inserts pasted text as it is, in one step of undo; a long one appears as a mark.
@@ -220,21 +218,14 @@ impl Input {
             let lines = text.lines().count();
             self.fold(&format!("{lines} lines"), text);
         } else {
-            self.area.insert_str(text);
-            self.edited();
+            self.edit(|area| area.insert_str(text));
         }
     }
 
     /// Inserts a text that appears as the mark `name` until it is sent.
     pub fn fold(&mut self, name: &str, text: String) {
         let mark = self.folds.add(name, text);
-        self.area.insert_str(mark);
-        self.edited();
-    }
-
-    /// To be called after every change: the list of commands begins again.
-    pub fn edited(&mut self) {
-        self.completion = Completion::default();
+        self.edit(|area| area.insert_str(mark));
     }
 
     /// Moves the cursor up; from the first row of the screen, to the message sent before.
@@ -260,45 +251,28 @@ impl Input {
         !self.history.is_empty()
     }
 
-    /// Keeps what is shown, for when it is come back to.
-    fn keep_shown(&mut self) {
-        let shown = self.written();
-        match self.recalled {
-            None => self.unsent = shown,
-            Some(at) if self.history.get(at).is_some_and(|sent| sent.whole() != shown.whole()) => {
-                self.changed.insert(at, shown);
-            }
-            Some(at) => drop(self.changed.remove(&at)),
-        }
-    }
-
     /// Shows the message sent before the one shown.
     fn recall_older(&mut self) -> bool {
-        let at = self.recalled.unwrap_or(self.history.len());
-        if at == 0 {
-            return false;
-        }
-        self.keep_shown();
-        self.show(Some(at - 1));
-        true
+        self.at.checked_sub(1).is_some_and(|at| self.recall(at))
     }
 
     /// Shows the message sent after the one shown.
     fn recall_newer(&mut self) -> bool {
-        let Some(at) = self.recalled else { return false };
-        self.keep_shown();
-        self.show((at + 1 < self.history.len()).then_some(at + 1));
-        true
+        self.at < self.history.len() && self.recall(self.at + 1)
     }
 
-    fn show(&mut self, recalled: Option<usize>) {
-        self.recalled = recalled;
-        let written = match recalled {
-            Some(at) => self.changed.get(&at).unwrap_or(&self.history[at]).clone(),
-            None => std::mem::take(&mut self.unsent),
-        };
-        self.write(written);
+    /// Shows an entry of the history; what is shown now is kept for when it is come back to.
+    fn recall(&mut self, at: usize) -> bool {
+        let shown = self.written();
+        match self.history.get(self.at) {
+            Some(sent) if sent.whole() == shown.whole() => drop(self.left.remove(&self.at)),
+            _ => drop(self.left.insert(self.at, shown)),
+        }
+        self.at = at;
+        let entry = self.left.get(&at).or(self.history.get(at));
+        self.write(entry.cloned().unwrap_or_default());
         self.completion.dismissed = true;
+        true
     }
 
     /// Deletes the character before the cursor, whole: an emoji of several code points is one.
@@ -306,19 +280,21 @@ impl Input {
         let character = self.before().graphemes(true).next_back().map_or(1, |g| g.chars().count());
         // A folded text goes whole: half a mark would stand for nothing.
         let chars = self.folds.mark_before(self.before()).unwrap_or(character);
-        for _ in 0..chars {
-            self.area.delete_char();
-        }
-        self.edited();
+        self.edit(|area| {
+            for _ in 0..chars {
+                area.delete_char();
+            }
+        });
     }
 
     /// Deletes the character under the cursor, whole.
     pub fn delete(&mut self) {
         let chars = self.after().graphemes(true).next().map_or(1, |g| g.chars().count());
-        for _ in 0..chars {
-            self.area.delete_next_char();
-        }
-        self.edited();
+        self.edit(|area| {
+            for _ in 0..chars {
+                area.delete_next_char();
+            }
+        });
     }
 
     /// Moves the cursor by one character, whole.
@@ -428,12 +404,13 @@ impl Input {
         let chosen = self.offered().into_iter().nth(self.completion.selected);
         let Some(Suggestion::Path(path)) = chosen else { return false };
         let begun = self.path().map_or(0, |path| path.chars().count());
-        for _ in 0..begun {
-            self.area.delete_char();
-        }
         let space = if path.ends_with('/') { "" } else { " " };
-        self.area.insert_str(format!("{path}{space}"));
-        self.edited();
+        self.edit(|area| {
+            for _ in 0..begun {
+                area.delete_char();
+            }
+            area.insert_str(format!("{path}{space}"))
+        });
         true
     }
 

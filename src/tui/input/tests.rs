@@ -1,46 +1,51 @@
 use super::*;
 
+/// The field after these messages were sent.
+fn after(sent: &[&str]) -> Input {
+    let mut input = Input::default();
+    for text in sent {
+        input.set(text);
+        input.sent();
+    }
+    input
+}
+
+/// What is written, and what of all that was written is not sent.
+#[track_caller]
+fn assert_field(input: &Input, text: &str, unsent: Option<&str>) {
+    assert_eq!((input.text().as_str(), input.unsent().as_deref()), (text, unsent));
+}
+
 #[test]
 fn history_gives_the_unsent_message_back() {
-    let mut input = Input::default();
-    input.set("one");
-    input.sent();
-    input.set("two\nlines");
-    input.sent();
+    let mut input = after(&["one", "two\nlines"]);
     input.set("unsent");
-    assert!(input.recall_older());
-    assert_eq!(input.text(), "two\nlines");
-    assert!(input.recall_older());
-    assert_eq!(input.text(), "one");
+    for text in ["two\nlines", "one"] {
+        assert!(input.recall_older());
+        assert_eq!(input.text(), text);
+    }
     assert!(!input.recall_older());
-    assert!(input.recall_newer());
-    assert!(input.recall_newer());
+    assert!(input.recall_newer() && input.recall_newer());
     assert_eq!(input.text(), "unsent");
     assert!(!input.recall_newer());
 }
 
 #[test]
 fn an_earlier_message_that_was_changed_stays_so_until_one_is_sent() {
-    let mut input = Input::default();
-    for sent in ["one", "two"] {
-        input.set(sent);
-        input.sent();
-    }
+    let mut input = after(&["one", "two"]);
     input.set("three");
     input.up();
     input.paste(", changed");
     input.up();
-    assert_eq!(input.text(), "one");
-    assert_eq!(input.unsent().as_deref(), Some("three\n\ntwo, changed"));
+    assert_field(&input, "one", Some("three\n\ntwo, changed"));
     input.down();
     assert_eq!(input.text(), "two, changed");
     input.down();
-    assert_eq!(input.text(), "three");
-    assert_eq!(input.unsent().as_deref(), Some("two, changed\n\nthree"));
+    assert_field(&input, "three", Some("two, changed\n\nthree"));
     input.up();
     input.set("two");
     input.down();
-    assert_eq!(input.unsent().as_deref(), Some("three"), "it is as it was sent");
+    assert_field(&input, "three", Some("three"));
     input.up();
     input.paste(" again");
     input.down();
@@ -52,29 +57,26 @@ fn an_earlier_message_that_was_changed_stays_so_until_one_is_sent() {
 
 #[test]
 fn what_was_not_sent_is_known_wherever_it_stands() {
-    let mut input = Input::default();
-    assert_eq!(input.unsent(), None);
-    input.set("one");
-    input.sent();
-    assert_eq!(input.unsent(), None, "it was sent");
+    assert_field(&Input::default(), "", None);
+    let mut input = after(&["one"]);
+    assert_field(&input, "", None);
     input.set("two");
-    assert_eq!(input.unsent().as_deref(), Some("two"));
+    assert_field(&input, "two", Some("two"));
     input.up();
-    assert_eq!((input.text().as_str(), input.unsent().as_deref()), ("one", Some("two")));
+    assert_field(&input, "one", Some("two"));
     input.paste(", changed");
-    assert_eq!(input.unsent().as_deref(), Some("two\n\none, changed"));
+    assert_field(&input, "one, changed", Some("two\n\none, changed"));
     input.set("three");
     input.stash();
-    assert!(input.is_empty());
-    assert_eq!(input.unsent().as_deref(), Some("three"), "it was put aside");
+    assert_field(&input, "", Some("three"));
     input.up();
-    assert_eq!((input.text().as_str(), input.unsent().as_deref()), ("three", Some("three")));
+    assert_field(&input, "three", Some("three"));
     input.set("/theme");
     input.sent();
-    assert_eq!(input.unsent().as_deref(), Some("three"), "a command is not a message");
+    assert_field(&input, "", Some("three"));
     input.set("four");
     input.sent();
-    assert_eq!(input.unsent(), None);
+    assert_field(&input, "", None);
     input.set("  \n ");
     assert!(input.is_blank() && input.unsent().is_none());
 }
@@ -83,9 +85,9 @@ fn what_was_not_sent_is_known_wherever_it_stands() {
 fn a_command_that_is_put_aside_is_no_unsent_message() {
     let mut input = Input::default();
     input.set("/temperature 0.");
-    assert_eq!(input.unsent().as_deref(), Some("/temperature 0."), "it is there");
+    assert_field(&input, "/temperature 0.", Some("/temperature 0."));
     input.stash();
-    assert_eq!(input.unsent(), None);
+    assert_field(&input, "", None);
     input.up();
     assert_eq!(input.text(), "/temperature 0.");
     input.set("a message");
@@ -98,6 +100,9 @@ fn a_command_that_is_put_aside_is_no_unsent_message() {
 #[test]
 fn characters_of_several_code_points_are_one() {
     let mut input = Input::default();
+    input.paste("a\r\nb\rc");
+    assert_eq!(input.text(), "a\nb\nc", "ends of lines are one kind");
+    input.set("");
     input.paste("a👩‍👩‍👧e\u{301}");
     input.backspace();
     assert_eq!(input.text(), "a👩‍👩‍👧");
@@ -162,11 +167,4 @@ fn messages_come_back_as_they_were_written() {
     assert_eq!(input.area().lines(), lines);
     let whole = format!("Sum up: {one}\n\n{two} @a.txt\n\nby me\n\n{one}");
     assert_eq!(input.text(), whole, "each mark stands for its own text");
-}
-
-#[test]
-fn pasted_line_ends_are_one_kind() {
-    let mut input = Input::default();
-    input.paste("a\r\nb\rc");
-    assert_eq!(input.text(), "a\nb\nc");
 }

@@ -1,5 +1,7 @@
 //! Actions, whichever key or command they come from. Must never know which key it was.
 
+use ratatui_textarea::TextArea;
+
 use super::leaving::{put_aside, quit, quit_if_pressed_twice};
 use super::{focus, replay, setting, slash};
 use crate::plan::TreeOverrides;
@@ -25,10 +27,7 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) {
     }
     match action {
         Action::Send => send(state),
-        Action::Newline => {
-            state.input.area_mut().insert_newline();
-            state.input.edited();
-        }
+        Action::Newline => state.input.edit(TextArea::insert_newline),
         Action::Escape => escape(state),
         Action::Editor => state.emit(Effect::Edit(state.input.text())),
         Action::Interrupt => interrupt(state),
@@ -114,12 +113,12 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) {
         Action::Follow => state.chat.follow(),
         Action::Adjust(dial, steps) => adjust(state, dial, steps),
         Action::PanelRow(by) => match state.display.focus {
-            Focus::Controls => state.controls.dials.select(i64::from(by)),
+            Focus::Controls => state.controls.select(i64::from(by)),
             _ => state.tree.scroll(i64::from(by)),
         },
-        Action::AdjustHere(steps) => adjust(state, state.controls.dials.selected(), steps),
+        Action::AdjustHere(steps) => adjust(state, state.controls.selected(), steps),
         Action::ReleaseHere => {
-            let dial = state.controls.dials.selected();
+            let dial = state.controls.selected();
             with_dials(state, |dials, controls| dials.release(dial, controls));
             state.apply();
         }

@@ -2,6 +2,7 @@
 //! know what an action does.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui_textarea::TextArea;
 
 use super::action::act;
 use crate::tui::actions::Action;
@@ -16,18 +17,12 @@ pub(super) fn key(state: &mut ScreenState, event: KeyEvent) {
         return;
     }
     state.chat.selection = None;
-    if end_first_answer(state) {
-        // Every key gives full speed and does what it does. The keys that people press as "any key"
-        // do no more, or a space would get into the message and Esc would stop the answer.
-        state.apply();
-        if matches!(event.code, KeyCode::Char(' ') | KeyCode::Enter | KeyCode::Esc) {
-            return;
-        }
+    // Every key gives full speed and does what it does. The keys that people press as "any key" do
+    // no more, or a space would get into the message and Esc would stop the answer.
+    if full_speed(state) && matches!(event.code, KeyCode::Char(' ') | KeyCode::Enter | KeyCode::Esc)
+    {
+        return;
     }
-    handle(state, event);
-}
-
-fn handle(state: &mut ScreenState, event: KeyEvent) {
     let action = keymap::lookup(state, &event);
     if action != Some(Action::Interrupt) {
         state.leaving.quits_until = None;
@@ -54,12 +49,14 @@ fn handle(state: &mut ScreenState, event: KeyEvent) {
     }
 }
 
-/// Text that comes while the first answer plays slowly gives full speed, as any key does: the key
-/// after it is not that one any more.
-pub(super) fn full_speed(state: &mut ScreenState) {
-    if end_first_answer(state) {
+/// What comes while the first answer plays slowly gives full speed, and the key after it is not
+/// that one any more; `true` if it plays.
+pub(super) fn full_speed(state: &mut ScreenState) -> bool {
+    let plays = end_first_answer(state);
+    if plays {
         state.apply();
     }
+    plays
 }
 
 /// Several characters at once: into the message in one step, since each insertion costs the length
@@ -103,20 +100,11 @@ fn write(state: &mut ScreenState, event: KeyEvent) {
         KeyCode::Backspace if plain && !input.area().is_selecting() => input.backspace(),
         KeyCode::Delete if plain && !input.area().is_selecting() => input.delete(),
         // As in a shell, rather than the text area's own undo.
-        KeyCode::Char('u') if ctrl => {
-            input.area_mut().delete_line_by_head();
-            input.edited();
-        }
+        KeyCode::Char('u') if ctrl => input.edit(TextArea::delete_line_by_head),
         // The second is what terminals send for the first.
-        KeyCode::Char('_' | '7') if ctrl => {
-            input.area_mut().undo();
-            input.edited();
-        }
+        KeyCode::Char('_' | '7') if ctrl => input.edit(TextArea::undo),
         // A control character is not text.
         KeyCode::Char(c) if plain && c.is_control() => {}
-        _ => {
-            input.area_mut().input(event);
-            input.edited();
-        }
+        _ => input.edit(|area| area.input(event)),
     }
 }
