@@ -124,7 +124,7 @@ pub enum Action {
     /// Closes the suggestions.
     Dismiss,
     /// Moves in an overlay.
-    OverlayRow(i8),
+    OverlayRow(isize),
     /// Deletes what was typed in an overlay.
     OverlayClear,
     /// Takes what is under the cursor of an overlay.

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::chat::Chat;
-use super::controls::{ControlsPanel, Dials, FirstAnswer};
+use super::controls::{ControlsPanel, FirstAnswer};
 use super::display::{Display, Focus};
 use super::event::Effect;
 use super::input::Input;
@@ -95,7 +95,7 @@ impl ScreenState {
             controls: ControlsPanel {
                 begun: config.controls.sampler,
                 worker: config.controls,
-                dials: Dials::default(),
+                cursor: 0,
                 max_tokens: config.max_tokens,
                 thinking: config.thinking,
                 first_answer: FirstAnswer::new(config.first_run),

@@ -22,8 +22,8 @@ pub struct ControlsPanel {
     pub worker: Controls,
     /// The sampler before the user changed anything.
     pub(super) begun: SamplerSettings,
-    /// Which dial the cursor is on.
-    pub dials: Dials,
+    /// Which dial the cursor is on: its place among all.
+    pub(super) cursor: usize,
     /// Most tokens of an answer; automatic is the room left in the context.
     pub max_tokens: Setting,
     /// Whether the model is to think; `None` leaves it to its template.
@@ -33,17 +33,21 @@ pub struct ControlsPanel {
 }
 
 impl ControlsPanel {
+    /// The dial under the cursor.
+    pub fn selected(&self) -> Dial {
+        Dial::ALL[self.cursor]
+    }
+
+    /// Moves the cursor, round the end.
+    pub fn select(&mut self, by: i64) {
+        self.cursor = (self.cursor as i64 + by).rem_euclid(Dial::ALL.len() as i64) as usize;
+    }
+
     /// Takes over the loaded model's sampler settings, except those that the user has changed.
     pub fn take_sampler(&mut self, found: SamplerSettings) {
         self.worker.sampler = self.worker.sampler.replacing(&self.begun, &found);
         self.begun = found;
     }
-}
-
-/// Which dial the cursor is on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Dials {
-    selected: usize,
 }
 
 /// A dial as it is shown.
@@ -57,19 +61,6 @@ pub struct DialView {
     pub fixed: bool,
     /// Least and most.
     pub range: String,
-}
-
-impl Dials {
-    /// The dial under the cursor.
-    pub fn selected(&self) -> Dial {
-        Dial::ALL[self.selected % Dial::ALL.len()]
-    }
-
-    /// Moves the cursor, round the end.
-    pub fn select(&mut self, by: i64) {
-        let all = Dial::ALL.len() as i64;
-        self.selected = (self.selected as i64 + by).rem_euclid(all) as usize;
-    }
 }
 
 const HOTTEST: f32 = SamplerSettings::HOTTEST;
@@ -294,13 +285,9 @@ mod tests {
         assert_eq!(dials.view(Dial::Temperature, &controls).value, "0.70");
         dials.release(Dial::Gamma, &mut controls);
         assert_eq!(controls.tree.gamma, Setting::Auto);
-    }
-
-    #[test]
-    fn no_limit_of_the_depth_is_no_zero() {
-        let ready = Ready { depth: 0, ..ready() };
+        let ready = Ready { depth: 0, ..ready };
         let dials = DialRanges { ready: Some(&ready), latest: None };
-        assert_eq!(dials.view(Dial::Depth, &controls()).value, "any");
+        assert_eq!(dials.view(Dial::Depth, &controls).value, "any", "no limit is no zero");
     }
 
     #[test]
@@ -313,17 +300,6 @@ mod tests {
         assert_eq!(controls.pace, 200);
         dials.release(Dial::Pace, &mut controls);
         assert_eq!(dials.view(Dial::Pace, &controls).value, "off");
-    }
-
-    #[test]
-    fn a_strategy_without_a_head_has_no_blocks_to_choose() {
-        let ready = ready();
-        let dials = DialRanges { ready: Some(&ready), latest: None };
-        let mut controls = controls();
-        strategies::choose(Some(&ready), &mut controls, "pld").unwrap();
-        let why = dials.adjust(Dial::Blocks, 1, &mut controls).unwrap_err();
-        assert!(why.contains("No draft head is in use"), "{why}");
-        assert_eq!(dials.view(Dial::Strategy, &controls).value, "pld");
     }
 
     #[test]
@@ -349,12 +325,17 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_is_not_elastic_says_so() {
+    fn a_draft_without_a_choice_of_blocks_says_so() {
         let mut ready = ready();
+        let mut controls = controls();
+        strategies::choose(Some(&ready), &mut controls, "pld").unwrap();
+        let dials = DialRanges { ready: Some(&ready), latest: None };
+        let why = dials.adjust(Dial::Blocks, 1, &mut controls).unwrap_err();
+        assert!(why.contains("No draft head is in use"), "{why}");
+        assert_eq!(dials.view(Dial::Strategy, &controls).value, "pld");
         ready.depths = Depths::Fixed(3);
         ready.strategies.clear();
         let dials = DialRanges { ready: Some(&ready), latest: None };
-        let mut controls = controls();
         assert!(dials.adjust(Dial::Blocks, 1, &mut controls).unwrap_err().contains("all of its 3"));
         let view = dials.view(Dial::Blocks, &controls);
         assert_eq!((view.value.as_str(), view.state), ("3", "all"));

@@ -4,7 +4,6 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use super::DialView;
 use crate::tui::actions::{Action, Dial};
 use crate::tui::display::Focus;
 use crate::tui::draw::frames::{focused, framed, panel};
@@ -19,7 +18,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
     let mut rows: Vec<Line<'_>> = Dial::ALL
         .into_iter()
         .map(|dial| {
-            let selected = focus && state.controls.dials.selected() == dial;
+            let selected = focus && state.controls.selected() == dial;
             row(state, dial, selected, inner.width, styles)
         })
         .collect();
@@ -32,11 +31,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
     ]));
     if focus {
         // What the control under the cursor does.
-        rows.extend(wrapped(
-            state.controls.dials.selected().row().meaning,
-            inner.width,
-            styles.dim,
-        ));
+        rows.extend(wrapped(state.controls.selected().row().meaning, inner.width, styles.dim));
     }
     draw_rows(frame, inner, rows.into_iter().map(|row| cut(row, usize::from(inner.width))));
 }
@@ -54,38 +49,27 @@ fn row<'a>(
         // It cannot be turned, so it has no range either.
         (view.state, view.fixed, view.range) = ("recorded", false, String::new());
     }
-    if dial == Dial::Strategy {
-        return strategy(state, view, selected, width, styles);
-    }
-    let style = if view.fixed { styles.warning } else { styles.dim };
-    let line = Line::from_iter([
-        Span::styled(
-            dial.row().sign.to_string(),
-            if selected { styles.accent } else { styles.text },
-        ),
+    let sign = if selected { styles.accent } else { styles.text };
+    let mut line = Line::from_iter([
+        Span::styled(dial.row().sign, sign),
         Span::styled(format!(" {:<14}", dial.row().name), styles.dim),
-        Span::styled(format!("{:>5}", view.value), styles.strong),
-        Span::styled(format!("  {:<8}", view.state), style),
-        Span::styled(format!("{:<6}", view.range), styles.dim),
-        Span::styled(format!("{:>5}", keys(state, dial)), styles.faint),
     ]);
-    list_row(line, selected, width, styles)
-}
-
-/// The strategy's name takes the place of value, state and range.
-fn strategy(
-    state: &ScreenState,
-    view: DialView,
-    selected: bool,
-    width: u16,
-    styles: &Styles,
-) -> Line<'static> {
-    let style = if view.fixed { styles.warning } else { styles.strong };
-    let line = Line::from_iter([
-        Span::styled(format!("  {:<14}", Dial::Strategy.row().name), styles.dim),
-        Span::styled(format!("{:<21}", view.value), style),
-        Span::styled(format!("{:>5}", keys(state, Dial::Strategy)), styles.faint),
-    ]);
+    line.spans.extend(match (dial, view.fixed) {
+        // Its name takes the place of value, state and range.
+        (Dial::Strategy, fixed) => {
+            let style = if fixed { styles.warning } else { styles.strong };
+            vec![Span::styled(format!("{:<21}", view.value), style)]
+        }
+        (_, fixed) => vec![
+            Span::styled(format!("{:>5}", view.value), styles.strong),
+            Span::styled(
+                format!("  {:<8}", view.state),
+                if fixed { styles.warning } else { styles.dim },
+            ),
+            Span::styled(format!("{:<6}", view.range), styles.dim),
+        ],
+    });
+    line.push_span(Span::styled(format!("{:>5}", keys(state, dial)), styles.faint));
     list_row(line, selected, width, styles)
 }
 

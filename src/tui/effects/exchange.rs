@@ -66,9 +66,7 @@ fn write_whole(
 /// Why not, with the file.
 pub(crate) fn import(path: &str) -> Result<SavedChat, String> {
     let way = Exchange::of_name(path)?;
-    let file = expanded(path);
-    let text = read_text(&file, LONGEST)
-        .map_err(|error| format!("Cannot read {}: {error}", file.display()))?;
+    let (file, text) = read(path, LONGEST)?;
     way.read(&text).map_err(|why| format!("{} is not a conversation: {why}", file.display()))
 }
 
@@ -77,12 +75,17 @@ pub(crate) fn import(path: &str) -> Result<SavedChat, String> {
 /// # Errors
 /// Why it cannot be read, with the file.
 pub(crate) fn text_of(path: &str) -> Result<(String, String), String> {
-    const LONGEST: u64 = 2_000_000;
-    let file = expanded(path);
-    let text = read_text(&file, LONGEST)
-        .map_err(|error| format!("Cannot read {}: {error}", file.display()))?;
+    let (file, text) = read(path, 2_000_000)?;
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     Ok((printable_line(&name).into_owned(), text))
+}
+
+fn read(path: &str, most: u64) -> Result<(PathBuf, String), String> {
+    let file = expanded(path);
+    match read_text(&file, most) {
+        Ok(text) => Ok((file, text)),
+        Err(error) => Err(format!("Cannot read {}: {error}", file.display())),
+    }
 }
 
 /// A file by its path in a message, with its text for the model.

@@ -5,8 +5,16 @@ use crate::tui::tests::controls;
 use crate::worker::Job;
 
 fn said(role: Role, content: &str) -> SavedTurn {
-    let message = Message::new(role, content);
-    SavedTurn::whole(message)
+    SavedTurn::whole(Message::new(role, content))
+}
+
+/// A question and its answer.
+fn hello() -> Vec<SavedTurn> {
+    vec![said(Role::User, "Hi"), said(Role::Assistant, "Hello!")]
+}
+
+fn ask(runner: &mut EffectRunner, question: &str) -> Result<Option<Saved>, String> {
+    runner.save("t", vec![said(Role::User, question)])
 }
 
 fn runner(folder: &std::path::Path) -> EffectRunner {
@@ -25,16 +33,20 @@ fn loaded(event: ScreenEvent) -> Result<Vec<SavedTurn>, String> {
 #[test]
 fn a_conversation_is_one_file_until_forgotten() {
     let folder = tempfile::tempdir().unwrap();
+    // A killed program has left it behind.
+    let leftover = folder.path().join(".dovetail-abc123.tmp");
+    std::fs::write(&leftover, "{").unwrap();
     let mut runner = runner(folder.path());
+    assert!(!leftover.exists());
     assert_eq!(runner.save("t", vec![said(Role::System, "Be brief.")]), Ok(None));
-    let mut talk = vec![said(Role::User, "Hi"), said(Role::Assistant, "Hello!")];
+    let mut talk = hello();
     assert!(runner.save("t", talk.clone()).unwrap().is_some());
     talk[1].message.content = "Hello again!".to_string();
     runner.save("t", talk.clone()).unwrap();
     let list = runner.list().unwrap();
     assert_eq!((list.len(), list[0].title.as_str(), list[0].messages), (1, "Hi", 2));
     runner.forget();
-    runner.save("t", vec![said(Role::User, "Other")]).unwrap();
+    ask(&mut runner, "Other").unwrap();
     assert_eq!(runner.list().unwrap().len(), 2);
     assert_eq!(loaded(runner.load(&list[0].id)).unwrap(), talk);
     assert!(loaded(runner.load("nothing")).unwrap_err().contains("nothing"));
@@ -51,10 +63,7 @@ fn a_conversation_keeps_the_models_that_answered_last() {
         let target = "Qwen".to_string();
         Some(AnsweredBy { target, models: Some(models), gone: false })
     };
-    let chat = |answered_by| SavedChat {
-        answered_by,
-        ..vec![said(Role::User, "Hi"), said(Role::Assistant, "Hello!")].into()
-    };
+    let chat = |answered_by| SavedChat { answered_by, ..hello().into() };
     let opened = |runner: &mut EffectRunner| match runner.open(Opening::Latest) {
         ScreenEvent::Loaded(Ok(chat)) => chat.answered_by,
         other => panic!("not loaded: {other:?}"),
@@ -77,10 +86,10 @@ fn a_conversation_keeps_the_models_that_answered_last() {
 fn a_branch_is_a_file_of_its_own_that_says_what_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let mut runner = runner(folder.path());
-    let talk = vec![said(Role::User, "Hi"), said(Role::Assistant, "Hello!")];
+    let talk = hello();
     runner.save("t", talk.clone()).unwrap();
     runner.branch(0);
-    runner.save("t", vec![said(Role::User, "Good day")]).unwrap();
+    ask(&mut runner, "Good day").unwrap();
     let list = runner.list().unwrap();
     let branch = list.iter().find(|head| head.title == "Good day").unwrap();
     let origin = BranchOf { title: "Hi".to_string(), messages: 0 };
@@ -91,10 +100,8 @@ fn a_branch_is_a_file_of_its_own_that_says_what_it_is() {
     runner.load(&branch.id);
     runner.save("t", vec![said(Role::User, "Good day"), talk[1].clone()]).unwrap();
     let list = runner.list().unwrap();
-    assert_eq!(
-        list.iter().find(|head| head.messages == 2 && head.title == "Good day").unwrap().branch_of,
-        Some(origin)
-    );
+    let of = |head: &SessionHead| head.messages == 2 && head.branch_of.as_ref() == Some(&origin);
+    assert!(list.iter().any(of), "{list:?}");
 }
 
 #[test]
@@ -117,7 +124,7 @@ fn an_answer_is_told_its_conversation_and_what_is_kept_goes_with_that() {
     // The first question is on its way before it is saved.
     assert!(runner.send("t", Command::Generate(job)));
     assert_eq!(runner.left(folder.path()), Left::default(), "nothing is saved yet");
-    runner.save("t", vec![said(Role::User, "Hi")]).unwrap();
+    ask(&mut runner, "Hi").unwrap();
     let id = runner.list().unwrap()[0].id.clone();
     let told = |asked: &[Command]| match asked.last() {
         Some(Command::Generate(job)) => job.conversation.clone(),
@@ -174,7 +181,7 @@ fn what_cannot_be_saved_is_told_tried_again_and_kept_elsewhere_at_last() {
     assert!(told.contains("move it away"), "{told}");
     // Left for another one, which is not saved either.
     runner.forget();
-    assert!(runner.save("t", vec![said(Role::User, "Second")]).is_err());
+    assert!(ask(&mut runner, "Second").is_err());
     runner.keep_unsent(Some("alone".to_string()));
     let why = runner.unsaved().unwrap();
     assert!(why.contains("below") && !why.contains("screen") && !why.contains("move"), "{why}");
@@ -202,7 +209,7 @@ fn what_cannot_be_saved_is_told_tried_again_and_kept_elsewhere_at_last() {
 
     // Once there is room again, what could not be saved is saved too.
     std::fs::remove_file(&file).unwrap();
-    runner.save("t", vec![said(Role::User, "Second")]).unwrap();
+    ask(&mut runner, "Second").unwrap();
     runner.keep_unsent(None);
     assert_eq!(runner.unsaved(), None);
     let list = runner.list().unwrap();
@@ -218,19 +225,10 @@ fn several_titles_that_begin_alike_are_offered() {
     let mut runner = runner(folder.path());
     for question in ["Tell me a story", "Tell me a joke", "What is a river?"] {
         runner.forget();
-        runner.save("t", vec![said(Role::User, question)]).unwrap();
+        ask(&mut runner, question).unwrap();
     }
     let offered = runner.load("tell");
     assert!(matches!(&offered, ScreenEvent::Sessions(list) if list.len() == 2), "{offered:?}");
     let story = loaded(runner.load("tell me a S")).unwrap();
     assert_eq!(story, [said(Role::User, "Tell me a story")]);
-}
-
-#[test]
-fn temporary_files_of_a_killed_program_are_removed_at_the_start() {
-    let folder = tempfile::tempdir().unwrap();
-    let leftover = folder.path().join(".dovetail-abc123.tmp");
-    std::fs::write(&leftover, "{").unwrap();
-    let _runner = runner(folder.path());
-    assert!(!leftover.exists());
 }

@@ -1,35 +1,24 @@
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::tui::display::Focus;
 use crate::tui::state::ScreenState;
-use crossterm::event::KeyCode;
 
 #[test]
-fn no_key_has_two_actions_in_one_scope() {
+fn the_keys_of_the_table_do_not_collide_and_swallow_no_character() {
     for scope in Scope::ALL {
-        let keys: Vec<KeyPress> = BINDINGS
-            .iter()
-            .filter(|row| row.scope == scope)
-            .flat_map(|row| row.keys.iter().copied())
-            .collect();
+        let rows = BINDINGS.iter().filter(|row| row.scope == scope);
+        let keys: Vec<KeyPress> = rows.flat_map(|row| row.keys).copied().collect();
+        let writing = matches!(scope, S::Input | S::Global | S::Completion);
         for (index, key) in keys.iter().enumerate() {
             assert!(!keys[index + 1..].contains(key), "{scope:?}: {}", key.name());
+            assert!(!writing || !key.writes(), "{} would swallow a character", key.name());
         }
     }
-}
-
-#[test]
-fn keys_that_write_are_never_taken_while_writing() {
-    for row in BINDINGS {
-        if matches!(row.scope, S::Input | S::Global | S::Completion) {
-            for key in row.keys {
-                assert!(
-                    !matches!(key.code, KeyCode::Char(_)) || !key.modifiers.is_empty(),
-                    "{} would swallow a character",
-                    key.name()
-                );
-            }
-        }
-    }
+    let names: BTreeSet<&str> = BINDINGS.iter().map(|row| row.name).collect();
+    assert_eq!(names.len(), BINDINGS.len());
+    let stands = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    assert!(names.iter().all(|name| name.chars().all(stands)), "they stand in TOML");
 }
 
 #[test]
@@ -70,32 +59,10 @@ fn how_to_quit_stands_on_the_key_line_while_the_key_does_that() {
 }
 
 fn with(changes: &[(&str, &[&str])]) -> Result<Keymap, (usize, String)> {
-    let owned: Vec<(&str, Vec<String>)> = changes
-        .iter()
-        .map(|(name, keys)| (*name, keys.iter().map(|key| (*key).to_string()).collect()))
-        .collect();
-    let borrowed: Vec<(&str, &[String])> =
-        owned.iter().map(|(name, keys)| (*name, keys.as_slice())).collect();
-    Keymap::with(&borrowed)
-}
-
-fn problem(changes: &[(&str, &[&str])]) -> String {
-    with(changes).unwrap_err().1
-}
-
-#[test]
-fn names_are_unlike_each_other_and_can_stand_in_toml() {
-    let mut names: Vec<&str> = BINDINGS.iter().map(|row| row.name).collect();
-    assert!(
-        names
-            .iter()
-            .flat_map(|name| name.chars())
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
-    );
-    names.sort();
-    let all = names.len();
-    names.dedup();
-    assert_eq!(names.len(), all);
+    let owned = |keys: &[&str]| keys.iter().map(|key| (*key).to_string()).collect::<Vec<_>>();
+    let keys: Vec<Vec<String>> = changes.iter().map(|(_, keys)| owned(keys)).collect();
+    let changes = changes.iter().zip(&keys).map(|((name, _), keys)| (*name, keys.as_slice()));
+    Keymap::with(&changes.collect::<Vec<_>>())
 }
 
 #[test]
@@ -143,19 +110,20 @@ fn two_actions_may_change_places() {
 
 #[test]
 fn what_is_wrong_is_named_with_its_remedy() {
-    assert!(problem(&[("helpp", &["f1"])]).contains("did you mean `help`?"));
-    assert!(problem(&[("zzzzzz", &["f1"])]).contains("dovetail help keys"));
-    assert!(problem(&[("help", &["ctlr+h"])]).contains("is not a key; write ctrl+x"));
-    assert!(problem(&[("help", &[])]).contains("at least one key"));
-    let taken = problem(&[("help", &["ctrl+y"])]);
-    assert!(taken.contains("Ctrl+Y is already `copy`"), "{taken}");
-    // A nearer scope would hide it.
-    assert!(problem(&[("help", &["enter"])]).contains("Enter is already `send`"));
-    assert!(
-        problem(&[("panel_pause", &["f"])]).contains("F is already `tree_fold`")
-            || problem(&[("panel_pause", &["f"])]).contains("f is already `tree_fold`")
-    );
-    assert!(problem(&[("help", &["h"])]).contains("without ctrl or alt"));
+    for (name, keys, says) in [
+        ("helpp", &["f1"][..], "did you mean `help`?"),
+        ("zzzzzz", &["f1"], "dovetail help keys"),
+        ("help", &["ctlr+h"], "is not a key; write ctrl+x"),
+        ("help", &[], "at least one key"),
+        ("help", &["ctrl+y"], "Ctrl+Y is already `copy`"),
+        // A nearer scope would hide it.
+        ("help", &["enter"], "Enter is already `send`"),
+        ("panel_pause", &["f"], "f is already `tree_fold`"),
+        ("help", &["h"], "without ctrl or alt"),
+    ] {
+        let why = with(&[(name, keys)]).unwrap_err().1;
+        assert!(why.contains(says), "{why}");
+    }
     let place = with(&[("copy", &["f3"]), ("meters", &["f10"]), ("quit", &["f10"])]).unwrap_err().0;
     assert_eq!(place, 1, "the first of the two that collide");
 }

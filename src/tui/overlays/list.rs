@@ -15,6 +15,12 @@ pub trait Listed {
     fn words(&self) -> String;
 }
 
+/// Whether `text` has every one of `words`, upper case or lower.
+pub(crate) fn has_words(text: &str, words: &str) -> bool {
+    let text = text.to_lowercase();
+    words.to_lowercase().split_whitespace().all(|word| text.contains(word))
+}
+
 /// A list, the words it is filtered by and the row under the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilteredList<T> {
@@ -47,12 +53,7 @@ impl<T: Listed> FilteredList<T> {
 
     /// The rows that fit the filter.
     pub fn shown(&self) -> Vec<&T> {
-        let filter = self.filter.to_lowercase();
-        let fits = |row: &&T| {
-            let words = row.words().to_lowercase();
-            filter.split_whitespace().all(|word| words.contains(word))
-        };
-        self.rows.iter().filter(fits).collect()
+        self.rows.iter().filter(|row| has_words(&row.words(), &self.filter)).collect()
     }
 
     /// The row under the cursor; `None` if no row fits the filter.

@@ -87,20 +87,16 @@ pub(crate) fn details(state: &ScreenState, top: usize, width: u16, styles: &Styl
         }
         lines.extend(row("draft", state.draft().unwrap_or("none").to_string()));
         lines.extend(row("context", format!("{} tokens", ready.context)));
-        lines.push(Line::default());
-        lines.push(heading("Why these values"));
-        for reason in &ready.reasons {
-            lines.extend(point(reason, width, styles, styles.text));
-        }
-        lines.push(Line::default());
     }
-    if !state.toasts.notices.is_empty() {
-        lines.push(heading("Notices"));
-        for notice in &state.toasts.notices {
-            lines.extend(point(notice, width, styles, styles.text));
-        }
-        lines.push(Line::default());
+    let reasons = state.models.ready.as_ref().map(|ready| &ready.reasons);
+    let notices = Some(&state.toasts.notices).filter(|notices| !notices.is_empty());
+    for (title, points) in [("Why these values", reasons), ("Notices", notices)] {
+        let Some(points) = points else { continue };
+        lines.extend((!lines.is_empty()).then(Line::default));
+        lines.push(heading(title));
+        lines.extend(points.iter().flat_map(|text| point(text, width, styles, styles.text)));
     }
+    lines.extend((!lines.is_empty()).then(Line::default));
     let context = state.dials();
     let dials = Dial::FIGURES.map(|dial| {
         let view = context.view(dial, &state.controls.worker);
@@ -113,13 +109,11 @@ pub(crate) fn details(state: &ScreenState, top: usize, width: u16, styles: &Styl
         .map(|key| format!("{} {}", key.short_name().replace('_', "-"), key.value(&settings)))
         .collect();
     lines.extend(row("sampler", sampler.join("  ")));
-    lines.extend(row(
-        "answers",
-        match state.controls.max_tokens {
-            Setting::Auto => "as long as the context has room".to_string(),
-            Setting::Fixed(most) => format!("at most {most} tokens"),
-        },
-    ));
+    let answers = match state.controls.max_tokens {
+        Setting::Auto => "as long as the context has room".to_string(),
+        Setting::Fixed(most) => format!("at most {most} tokens"),
+    };
+    lines.extend(row("answers", answers));
     lines.extend(row("gpu", state.meters.gpu.clone()));
     if state.meters.answer.begun() {
         let summary = &state.meters.answer.summary;
@@ -138,10 +132,8 @@ pub(crate) fn details(state: &ScreenState, top: usize, width: u16, styles: &Styl
         let rate = figures::rate(summary.tokens_per_second);
         lines.extend(row("decoding", format!("{counts}, τ {:.2}, {rate} tok/s", summary.tau)));
         if !summary.traffic.is_none() {
-            lines.extend(row(
-                "bus",
-                format!("{} per round", summary.traffic.a_round(summary.rounds)),
-            ));
+            let bus = format!("{} per round", summary.traffic.a_round(summary.rounds));
+            lines.extend(row("bus", bus));
         }
     }
     page(state, "details", lines, top)

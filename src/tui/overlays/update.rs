@@ -12,8 +12,7 @@ use crate::tui::race::update as race;
 use crate::tui::state::ScreenState;
 
 /// Moves in an overlay.
-pub(crate) fn overlay_row(state: &mut ScreenState, by: i8) {
-    let by = all_the_way(by);
+pub(crate) fn overlay_row(state: &mut ScreenState, by: isize) {
     let strategies = state.statuses().len();
     match &mut state.overlays.open {
         Some(Overlay::Help(help)) => help.step(by, &state.display.keys),
@@ -31,15 +30,6 @@ pub(crate) fn overlay_row(state: &mut ScreenState, by: i8) {
             *selected = selected.saturating_add_signed(by).min(CHOICES.len() - 1);
         }
         Some(Overlay::Error { .. } | Overlay::Race | Overlay::Reopened) | None => {}
-    }
-}
-
-/// As many rows as that; the least and the most go to the first row and the last.
-fn all_the_way(by: i8) -> isize {
-    match by {
-        i8::MIN => isize::MIN,
-        i8::MAX => isize::MAX,
-        rows => isize::from(rows),
     }
 }
 

@@ -104,7 +104,7 @@ pub fn run(
             app.take(ScreenEvent::Worker(event));
         }
         let keys = keys::listen(sender, app.pause.clone())?;
-        runtime.block_on(work(app, EventSources { signals, keys, events, found }))
+        runtime.block_on(work(app, signals, keys, events, found))
     })
 }
 
@@ -372,16 +372,13 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// The sources of events.
-struct EventSources {
-    signals: UnboundedReceiver<Signal>,
-    keys: Receiver<Input>,
-    events: UnboundedReceiver<Event>,
-    found: UnboundedReceiver<ScreenEvent>,
-}
-
-async fn work(app: &mut App, sources: EventSources) -> anyhow::Result<()> {
-    let EventSources { mut signals, mut keys, mut events, mut found } = sources;
+async fn work(
+    app: &mut App,
+    mut signals: UnboundedReceiver<Signal>,
+    mut keys: Receiver<Input>,
+    mut events: UnboundedReceiver<Event>,
+    mut found: UnboundedReceiver<ScreenEvent>,
+) -> anyhow::Result<()> {
     let mut usage = sample_usage();
     let mut alive = true;
     let mut drawn = Instant::now() - FRAME;

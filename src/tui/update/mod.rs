@@ -118,7 +118,7 @@ fn paste(state: &mut ScreenState, text: &str) {
 
 fn wheel(state: &mut ScreenState, rows: i8) {
     match (&mut state.overlays.open, state.display.focus) {
-        (Some(_), _) => overlay::overlay_row(state, rows),
+        (Some(_), _) => overlay::overlay_row(state, isize::from(rows)),
         (None, Focus::Tree) => state.tree.scroll(i64::from(rows)),
         (None, _) => state.chat.scroll(i64::from(rows)),
     }

@@ -147,7 +147,7 @@ fn system(state: &mut ScreenState, argument: &str) {
 /// Shows or folds thoughts, or tells the model whether to have any.
 fn think(state: &mut ScreenState, argument: &str) -> Result<(), String> {
     const TAKES: &str = "on, off, auto, show or hide";
-    let thinking = match argument {
+    let (thinking, says) = match argument {
         "" => {
             let thinks = match state.controls.thinking {
                 Some(true) => "on",
@@ -160,28 +160,22 @@ fn think(state: &mut ScreenState, argument: &str) -> Result<(), String> {
         }
         "show" | "hide" => {
             state.chat.shows_thoughts = argument == "show";
-            state.say(match state.chat.shows_thoughts {
-                true => "Thoughts are shown",
-                false => "Thoughts are folded",
-            });
+            let shown = if state.chat.shows_thoughts { "shown" } else { "folded" };
+            state.say(format!("Thoughts are {shown}"));
             return Ok(());
         }
-        "auto" => None,
-        "on" => Some(true),
-        "off" => Some(false),
+        "auto" => (None, "The model decides whether to think"),
+        "on" => (Some(true), "The model thinks before the next answer"),
+        "off" => (Some(false), "The model answers without thinking"),
         other => return Err(format!("/think takes {TAKES}, not {other}")),
     };
-    if let Some(ready) = state.models.ready.as_ref().filter(|ready| !ready.switches_thinking) {
+    if state.models.ready.as_ref().is_some_and(|ready| !ready.switches_thinking) {
         return Err(format!(
             "The chat template of {} cannot switch thinking: the model decides itself",
-            ready.target
+            state.models.target()
         ));
     }
     state.controls.thinking = thinking;
-    state.say(match thinking {
-        Some(true) => "The model thinks before the next answer",
-        Some(false) => "The model answers without thinking",
-        None => "The model decides whether to think",
-    });
+    state.say(says);
     Ok(())
 }

@@ -7,6 +7,7 @@ pub(crate) mod view;
 use crate::guide::{TOPICS, Topic};
 use crate::tui::commands::{COMMANDS, SlashCommand};
 use crate::tui::keymap::{self, KeyGroup, Keymap, Scope};
+use crate::tui::overlays::list::has_words;
 
 /// What a row of the help opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,11 +155,7 @@ pub fn commands() -> HelpSection {
 
 /// The rows that have every one of `words`, upper case or lower, below their headings.
 fn found(keys: &Keymap, words: &str) -> Vec<HelpSection> {
-    let words = words.to_lowercase();
-    let has = |row: &HelpRow| {
-        let text = format!("{} {}", row.name, row.words).to_lowercase();
-        words.split_whitespace().all(|word| text.contains(word))
-    };
+    let has = |row: &HelpRow| has_words(&format!("{} {}", row.name, row.words), words);
     let keys = KeyGroup::ALL.into_iter().flat_map(|group| keys_of(keys, group));
     let guide = HelpSection { title: "Guide", rows: guide() };
     let mut sections: Vec<HelpSection> = keys.chain([commands(), guide]).collect();
