@@ -10,7 +10,7 @@ use crate::chat::{Forgotten, Message, Role, WhenFull};
 use crate::tui::actions::Action;
 use crate::tui::draw::rows::{hanging, list_row, wrapped};
 use crate::tui::overlays::Overlay;
-use crate::tui::overlays::view::Page;
+use crate::tui::overlays::page::Page;
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 use crate::worker::{Event, Job};

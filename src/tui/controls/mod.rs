@@ -287,7 +287,11 @@ mod tests {
         assert_eq!(controls.tree.gamma, Setting::Auto);
         let ready = Ready { depth: 0, ..ready };
         let dials = DialRanges { ready: Some(&ready), latest: None };
-        assert_eq!(dials.view(Dial::Depth, &controls).value, "any", "no limit is no zero");
+        assert_eq!(
+            dials.view(Dial::Depth, &controls).value,
+            "any",
+            "without a limit it is not zero"
+        );
     }
 
     #[test]

@@ -49,7 +49,11 @@ fn row<'a>(
         // It cannot be turned, so it has no range either.
         (view.state, view.fixed, view.range) = ("recorded", false, String::new());
     }
-    let sign = if selected { styles.accent } else { styles.text };
+    let sign = match dial {
+        Dial::Strategy => styles.dim,
+        _ if selected => styles.accent,
+        _ => styles.text,
+    };
     let mut line = Line::from_iter([
         Span::styled(dial.row().sign, sign),
         Span::styled(format!(" {:<14}", dial.row().name), styles.dim),

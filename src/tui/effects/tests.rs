@@ -33,7 +33,7 @@ fn loaded(event: ScreenEvent) -> Result<Vec<SavedTurn>, String> {
 #[test]
 fn a_conversation_is_one_file_until_forgotten() {
     let folder = tempfile::tempdir().unwrap();
-    // A killed program has left it behind.
+    // A program that was killed has left this file.
     let leftover = folder.path().join(".dovetail-abc123.tmp");
     std::fs::write(&leftover, "{").unwrap();
     let mut runner = runner(folder.path());

@@ -18,7 +18,7 @@ fn the_keys_of_the_table_do_not_collide_and_swallow_no_character() {
     let names: BTreeSet<&str> = BINDINGS.iter().map(|row| row.name).collect();
     assert_eq!(names.len(), BINDINGS.len());
     let stands = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    assert!(names.iter().all(|name| name.chars().all(stands)), "they stand in TOML");
+    assert!(names.iter().all(|name| name.chars().all(stands)), "TOML takes them");
 }
 
 #[test]

@@ -83,7 +83,7 @@ pub(crate) struct Surround {
     pub(crate) foot: String,
     /// In the place of rows, if none fits.
     pub(crate) none: String,
-    /// Below the rows, and what stands on the rule above them.
+    /// Below the rows, and what is written on the rule above them.
     pub(crate) below: Vec<Line<'static>>,
     pub(crate) rule: String,
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod help;
 pub(crate) mod list;
+pub(crate) mod page;
 mod questions;
 pub(crate) mod sessions;
 mod strategies;

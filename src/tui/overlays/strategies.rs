@@ -3,7 +3,7 @@
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use super::view::Page;
+use super::page::Page;
 use crate::plan::Strategy;
 use crate::tui::controls::strategies::{StrategyRow, title};
 use crate::tui::draw::rows::list_row;

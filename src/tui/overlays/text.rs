@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::view::Page;
+use super::page::Page;
 use crate::plan::Setting;
 use crate::printable::printable;
 use crate::settings::{SettingKey, Settings};

@@ -7,7 +7,7 @@ use super::picture;
 use crate::tui::draw::areas::Areas;
 use crate::tui::draw::rows::{spans, wrapped};
 use crate::tui::markdown::Origins;
-use crate::tui::overlays::view::Page;
+use crate::tui::overlays::page::Page;
 use crate::tui::overlays::{HelpPage, HelpRow, HelpSection, Overlay, help};
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;

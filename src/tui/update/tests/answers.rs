@@ -242,7 +242,7 @@ fn an_answer_survives_a_regeneration_without_tokens() {
         };
         assert_eq!(state.chat.last_answer(), Some("First answer."));
         let versions = state.chat.turns().last().unwrap().versions.place();
-        assert_eq!(versions, (1, 1), "what had no token is no version");
+        assert_eq!(versions, (1, 1), "a version has at least a token");
         assert!(state.input.is_empty(), "the question is answered");
         assert_eq!(kept_turns(&effects).map(<[_]>::len), Some(2), "{effects:?}");
         state.overlays.open = None;

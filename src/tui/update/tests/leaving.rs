@@ -24,7 +24,7 @@ fn ctrl_c_ends_the_nearest_thing_and_leaves_last() {
     let mut state = answered_once();
     type_keys(&mut state, "two<enter>");
     begun(&mut state, "Half of an answer is better than none.", 3);
-    // A box is nearest, whatever it is.
+    // A box is nearest.
     for (opens, written) in [("a thought<f1>", "a thought"), ("<c-p>", "a thought")] {
         type_keys(&mut state, opens);
         assert!(state.overlays.open.is_some() && type_keys(&mut state, "<c-c>").is_empty());
