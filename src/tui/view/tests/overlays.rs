@@ -233,12 +233,12 @@ fn models_are_listed_with_sizes_and_what_fits() {
         ..ModelRow::default()
     };
     let mut rows = vec![
-        row("dovetail-demo", 12_000_000, Fit::Beside),
-        row("Qwen2.5 0.5B Instruct", 398_000_000, Fit::Beside),
-        row("Llama 2 7B Chat", 4_100_000_000, Fit::Alone),
-        row("Llama 2 70B Chat", 41_000_000_000, Fit::TooLarge),
-        row("Odd 1B", 800_000_000, Fit::Beside),
-        row("Qwen2.5 7B Instruct", 5_060_000_000, Fit::Beside),
+        row("dovetail-demo", 12_000_000, MemoryFit::Fits),
+        row("Qwen2.5 0.5B Instruct", 398_000_000, MemoryFit::Fits),
+        row("Llama 2 7B Chat", 4_100_000_000, MemoryFit::Tight),
+        row("Llama 2 70B Chat", 41_000_000_000, MemoryFit::TooLarge),
+        row("Odd 1B", 800_000_000, MemoryFit::Fits),
+        row("Qwen2.5 7B Instruct", 5_060_000_000, MemoryFit::Fits),
     ];
     rows[0].in_use = true;
     rows[0].place = "bundled".into();
