@@ -130,8 +130,8 @@ pub trait Drafter: Send {
     fn depths(&self) -> Depths {
         Depths::Fixed(0)
     }
-    /// The most pairs after which a tree can be proposed; without a model there is no limit. Further
-    /// pairs are still observed.
+    /// The most pairs after which a tree can be proposed. Further pairs are still observed. A
+    /// drafter without a model has no limit.
     fn capacity(&self) -> usize {
         usize::MAX
     }

@@ -223,7 +223,7 @@ impl<O: Elementwise> Work for Each<'_, O> {
     #[inline(always)]
     fn run<L: Lanes>(self) {
         let one = [1.0; LANES];
-        let [(a, last_a), (b, last_b)] = self.others.map(<[f32]>::as_chunks::<LANES>);
+        let [(a, last_a), (b, last_b)] = self.others.map(|other| other.as_chunks::<LANES>());
         let (whole, rest) = self.x.as_chunks_mut::<LANES>();
         for (i, x) in whole.iter_mut().enumerate() {
             replace::<L, O>(self.op, x, a.get(i).unwrap_or(&one), b.get(i).unwrap_or(&one));

@@ -71,7 +71,7 @@ impl AcceptanceProfile {
         Ok(record)
     }
 
-    /// The acceptance that a paper prints for the prompt set `name`: the τ of each number of blocks.
+    /// The acceptance that a paper prints for the prompt set `name`: τ for each number of blocks.
     ///
     /// # Errors
     /// There is no such set.

@@ -239,7 +239,8 @@ impl Checker {
                 let recorded = quoted(recorded);
                 let says = quoted(plain);
                 let text = format!(
-                    "token {number} is not the target's: recorded {recorded}, the target says {says}"
+                    "token {number} is not the target's: recorded {recorded}, \
+                     the target says {says}"
                 );
                 Verdict::new(false, text)
             }
