@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
 use crate::cli::settings_file::SettingsFile;
@@ -186,6 +187,21 @@ pub enum RecipePreset {
     Paper,
     /// The paper's recipe without our changes.
     Published,
+}
+
+impl ValueEnum for FusionKind {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Dgf, Self::Eagle, Self::Eagle3]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            Self::Dgf => PossibleValue::new("dgf").help("Dynamic gated fusion"),
+            Self::Eagle => PossibleValue::new("eagle").help("EAGLE's linear layer"),
+            Self::Eagle3 => PossibleValue::new("eagle3")
+                .help("EAGLE-3's: three layers of the target, one block, its own LM head"),
+        })
+    }
 }
 
 impl TrainArgs {

@@ -1,21 +1,17 @@
 //! Which kind of head a checkpoint holds, judged by the names of its tensors. It must never read a
 //! tensor.
 
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 /// How a head computes its blocks' input from feature and token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FusionKind {
     /// Dynamic gated fusion (method.md, Draft heads).
-    #[value(help = "Dynamic gated fusion")]
     Dgf,
     /// EAGLE's `fc` (method.md, Draft heads).
-    #[value(help = "EAGLE's linear layer")]
     Eagle,
     /// EAGLE-3's `fc` over tapped states (method.md, EAGLE-3).
-    #[value(help = "EAGLE-3's: three layers of the target, one block, its own LM head")]
     Eagle3,
 }
 
