@@ -7,17 +7,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use ratatui::Frame;
-use ratatui::layout::Rect;
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
-
 use super::actions::Action;
-use super::draw::areas::Areas;
-use super::draw::rows::{draw_rows, hanging, wrapped};
 use super::state::ScreenState;
-use super::theme::Styles;
 use crate::printable::printable_line;
+use crate::tui::draw::{
+    Areas, Frame, Line, Rect, Span, Style, Styles, draw_rows, hanging, wrapped,
+};
 
 /// What a line says of what it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,16 +2,12 @@
 //! next. Broken between two of these where one row is too narrow. Must never know the answer's
 //! text.
 
-use ratatui::style::Modifier;
-use ratatui::text::{Line, Span};
-
 use super::{AnswerOutcome, Turn};
 use crate::chat::{Cut, Role};
 use crate::tui::actions::Action;
-use crate::tui::draw::figures;
+use crate::tui::draw::{Line, Modifier, Span, Styles, figures};
 use crate::tui::keymap::Keymap;
 use crate::tui::meters::payoff;
-use crate::tui::theme::Styles;
 
 /// Before every row, as before an answer's.
 const GUTTER: &str = "   ";

@@ -2,17 +2,14 @@
 //! does. As soon as there is room, the question that did not fit is sent again, and the answer that
 //! had no room continues; nothing that was typed is lost. Must never do IO.
 
-use ratatui::text::{Line, Span};
-
 use super::answer::{ask, save, take_back};
 use super::{Chat, ContextUsage};
 use crate::chat::{Forgotten, Message, Role, WhenFull};
 use crate::tui::actions::Action;
-use crate::tui::draw::rows::{hanging, list_row, wrapped};
+use crate::tui::draw::{Line, Span, Styles, hanging, list_row, wrapped};
 use crate::tui::overlays::Overlay;
 use crate::tui::overlays::page::Page;
 use crate::tui::state::ScreenState;
-use crate::tui::theme::Styles;
 use crate::worker::{Event, Job};
 
 /// The choices, in the order of the list: each with its title, whose first word names it for

@@ -2,10 +2,6 @@
 
 use std::ops::Range;
 
-use ratatui::Frame;
-use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
@@ -14,13 +10,13 @@ use crate::chat::Role;
 use crate::decode::Origin;
 use crate::tui::actions::Action;
 use crate::tui::display::Focus;
-use crate::tui::draw::figures;
-use crate::tui::draw::frames::focused;
-use crate::tui::draw::rows::{draw_rows, marked, role_style, stressed};
+use crate::tui::draw::{
+    Frame, Line, Modifier, Rect, Span, Style, Styles, draw_rows, figures, focused, marked,
+    role_style, stressed,
+};
 use crate::tui::markdown::{SpanRole, StyledSpan, text_of};
 use crate::tui::models::Phase;
 use crate::tui::state::ScreenState;
-use crate::tui::theme::Styles;
 
 /// Before every row but the first of a question.
 const GUTTER: &str = "   ";

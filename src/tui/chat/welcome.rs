@@ -1,16 +1,11 @@
 //! The empty chat: what this is, what to type, how to read the marks. Must never change the state.
 
-use ratatui::Frame;
-use ratatui::layout::Rect;
-use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
 use crate::tui::actions::{Action, ModelPart};
-use crate::tui::draw::figures;
-use crate::tui::draw::rows::{draw_rows, wrapped};
+use crate::tui::draw::{Frame, Line, Rect, Span, Styles, draw_rows, figures, wrapped};
 use crate::tui::models::Phase;
 use crate::tui::state::ScreenState;
-use crate::tui::theme::Styles;
 
 /// What the demo is, and the way to a model whose answers are of use; nothing for other models.
 /// In one row where it fits, else each sentence in rows of its own.

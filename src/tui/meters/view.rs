@@ -1,19 +1,14 @@
 //! The figures of the answer and of the machine. Must never compute them.
 
-use ratatui::Frame;
-use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
-
 use super::payoff;
 use crate::decode::{Summary, Timing};
 use crate::hardware::Usage;
 use crate::tui::display::Focus;
-use crate::tui::draw::figures;
-use crate::tui::draw::frames::{focused, framed, panel};
-use crate::tui::draw::rows::{cut, draw_rows, ends};
+use crate::tui::draw::{
+    Frame, Line, Modifier, Rect, Span, Style, Styles, cut, draw_rows, ends, figures, focused,
+    framed, panel,
+};
 use crate::tui::state::ScreenState;
-use crate::tui::theme::Styles;
 
 pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
     let title = match state.strategy() {

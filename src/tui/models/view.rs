@@ -1,31 +1,23 @@
 //! The list of models to choose from. Must never know how they are found.
 
-use ratatui::Frame;
-use ratatui::text::{Line, Span};
-
 use super::{ModelPicker, ModelRow};
 use crate::printable::printable_line;
 use crate::tui::actions::ModelPart;
-use crate::tui::draw::areas::Areas;
-use crate::tui::draw::figures;
-use crate::tui::draw::rows::ends;
-use crate::tui::overlays::list::Surround;
+use crate::tui::draw::{Line, Span, Styles, ends, figures};
+use crate::tui::overlays::page::Page;
 use crate::tui::state::ScreenState;
-use crate::tui::theme::Styles;
 use crate::worker::MemoryFit;
 
-pub(crate) fn draw(
-    frame: &mut Frame<'_>,
-    areas: &Areas,
+pub(crate) fn page(
     state: &ScreenState,
     picker: &ModelPicker,
+    columns: u16,
     styles: &Styles,
-) {
+) -> Page {
     let take = state.display.keys.take();
-    let close = state.display.keys.close();
     let title = match picker.part {
-        ModelPart::Target => " models ",
-        ModelPart::Draft => " drafts for this target: the text stays the same ",
+        ModelPart::Target => "models",
+        ModelPart::Draft => "drafts for this target: the text stays the same",
     };
     let none = match (picker.searching, picker.part) {
         (true, _) => "Looking for models on this machine …".to_string(),
@@ -36,9 +28,13 @@ pub(crate) fn draw(
     };
     let downloads = picker.list.chosen().is_some_and(|row| row.download);
     let does = if downloads { "download" } else { "load" };
-    let foot = format!(" ~ estimated, plain–drafted · {take} {does} · {close} close ");
-    let around = Surround { title, foot, none, ..Surround::default() };
-    picker.list.draw(frame, areas, around, styles, |row, width| line(row, width, styles));
+    let foot = vec![
+        "~ estimated, plain–drafted".to_string(),
+        format!("{take} {does}"),
+        format!("{} close", state.display.keys.close()),
+    ];
+    let page = picker.list.page(&none, columns, styles, |row| line(row, columns, styles));
+    Page { title: title.to_string(), foot, ..page }
 }
 
 fn line(row: &ModelRow, width: u16, styles: &Styles) -> Line<'static> {

@@ -1,13 +1,8 @@
 //! A list that is filtered as one types: the words, then the rows that have them. Must never know
 //! what its rows stand for.
 
-use ratatui::Frame;
-use ratatui::text::{Line, Span};
-
-use crate::tui::draw::areas::Areas;
-use crate::tui::draw::frames::{Edges, WIDTH, boxed};
-use crate::tui::draw::rows::{cut, draw_rows, ends};
-use crate::tui::theme::Styles;
+use super::page::Page;
+use crate::tui::draw::{Line, Span, Styles, ends, list_row};
 
 /// A row of such a list.
 pub trait Listed {
@@ -74,38 +69,15 @@ impl<T: Listed> FilteredList<T> {
     }
 }
 
-/// What stands around the rows of a list.
-#[derive(Default)]
-pub(crate) struct Surround {
-    /// On the frame above.
-    pub(crate) title: &'static str,
-    /// On the frame below: what the keys do.
-    pub(crate) foot: String,
-    /// In the place of rows, if none fits.
-    pub(crate) none: String,
-    /// Below the rows, and what is written on the rule above them.
-    pub(crate) below: Vec<Line<'static>>,
-    pub(crate) rule: String,
-}
-
 impl<T: Listed> FilteredList<T> {
-    /// Draws it, each of its rows as `line` makes it for a number of columns.
-    pub(crate) fn draw(
+    /// A box with it, each of its rows as `line` makes it, or `none` if no row fits the filter.
+    pub(crate) fn page(
         &self,
-        frame: &mut Frame<'_>,
-        areas: &Areas,
-        surround: Surround,
+        none: &str,
+        columns: u16,
         styles: &Styles,
-        line: impl Fn(&T, u16) -> Line<'static>,
-    ) {
-        let Surround { title, foot, none, below, rule } = surround;
-        let area = areas.column;
-        let width = WIDTH.min(area.width.saturating_sub(2));
-        let most = area.height.saturating_sub(4).max(4);
-        let under = if below.is_empty() { 0 } else { below.len() + 1 };
-        let height = u16::try_from(self.len().max(1) + 3 + under).unwrap_or(most).min(most);
-        let edges = Edges { title: title.into(), foot };
-        let inner = boxed(frame, areas, area, width, height, edges, styles);
+        line: impl Fn(&T) -> Line<'static>,
+    ) -> Page {
         let shown = self.shown();
         let count = Line::styled(format!("{} of {}", shown.len(), self.len()), styles.dim);
         let words = match self.filter.as_str() {
@@ -115,22 +87,17 @@ impl<T: Listed> FilteredList<T> {
                 Span::styled("▏", styles.accent),
             ]),
         };
-        let mut rows = vec![ends(words, count, inner.width)];
-        if shown.is_empty() {
-            rows.push(Line::styled(none, styles.dim));
+        let lines = shown.iter().enumerate();
+        let lines =
+            lines.map(|(at, row)| list_row(line(row), at == self.selected, columns, styles));
+        let mut rows: Vec<Line<'_>> = lines.collect();
+        if rows.is_empty() {
+            rows.push(Line::styled(none.to_string(), styles.dim));
         }
-        let fit = usize::from(inner.height).saturating_sub(1 + under).max(1);
-        let top = (self.selected + 1).saturating_sub(fit);
-        rows.extend(shown.into_iter().enumerate().skip(top).take(fit).map(|(index, row)| {
-            let line = cut(line(row, inner.width), usize::from(inner.width));
-            if index == self.selected { line.patch_style(styles.selected) } else { line }
-        }));
-        if under > 0 {
-            let rule = format!("{rule:─>0$}", usize::from(inner.width));
-            rows.resize(usize::from(inner.height).saturating_sub(under), Line::default());
-            rows.push(Line::styled(rule, styles.faint));
-            rows.extend(below);
-        }
-        draw_rows(frame, inner, rows);
+        // The box stays as high as it is with all rows.
+        rows.resize(self.len().max(1), Line::default());
+        let head = Some(ends(words, count, columns));
+        let cursor = Some(self.selected..self.selected + 1);
+        Page { head, rows, cursor, free: 2, ..Page::default() }
     }
 }

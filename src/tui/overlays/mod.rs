@@ -1,15 +1,14 @@
 //! Overlays: help, details, failures and lists. Must never know how they are drawn.
 
+pub(crate) mod details;
 pub(crate) mod help;
 pub(crate) mod list;
 pub(crate) mod page;
-mod questions;
 pub(crate) mod sessions;
-mod strategies;
-pub(crate) mod text;
 pub(crate) mod update;
 pub(crate) mod view;
 
+use crate::chat::Role;
 use crate::tui::markdown::Document;
 use crate::tui::models::ModelPicker;
 use crate::tui::race::Race;
@@ -17,7 +16,6 @@ use crate::worker::Controls;
 
 pub use help::{Help, HelpPage, HelpRow, HelpSection};
 pub use list::{FilteredList, Listed};
-pub use questions::{QuestionPurpose, QuestionRow};
 pub use sessions::{Renaming, SessionList};
 
 /// Boxes over the panels, and what they keep while they are closed.
@@ -99,4 +97,32 @@ pub enum Overlay {
         /// Its place in [`super::ScreenState::listed_strategies`].
         selected: usize,
     },
+}
+
+/// One of the messages in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuestionRow {
+    /// Its place among the turns.
+    pub turn: usize,
+    /// Its number among those of the list, from 1 on.
+    pub number: usize,
+    /// Who said it.
+    pub role: Role,
+    pub text: String,
+}
+
+impl Listed for QuestionRow {
+    fn words(&self) -> String {
+        self.text.clone()
+    }
+}
+
+/// What a message is chosen for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuestionPurpose {
+    Edit,
+    /// To continue after its answer in another conversation.
+    Branch,
+    /// To be copied.
+    Copy,
 }

@@ -2,20 +2,19 @@
 
 use std::ops::Range;
 
-use ratatui::Frame;
-use ratatui::layout::Rect;
-use ratatui::text::Line;
-
-use crate::tui::draw::areas::Areas;
-use crate::tui::draw::frames::{Edges, boxed, centre};
-use crate::tui::draw::rows::{cut, draw_rows, foot};
-use crate::tui::theme::Styles;
+use crate::tui::draw::{Areas, Edges, Frame, Line, Rect, Styles};
+use crate::tui::draw::{boxed, centre, cut, draw_rows, foot};
 
 /// What a box of rows shows.
 #[derive(Default)]
 pub(crate) struct Page {
     pub(crate) title: String,
+    /// Stays above the rows.
+    pub(crate) head: Option<Line<'static>>,
     pub(crate) rows: Vec<Line<'static>>,
+    /// Stays below the rows, and what is written on the rule between them.
+    pub(crate) below: Vec<Line<'static>>,
+    pub(crate) rule: String,
     /// What the keys do.
     pub(crate) foot: Vec<String>,
     /// The first row to be seen, if there are so many below it.
@@ -24,6 +23,8 @@ pub(crate) struct Page {
     pub(crate) cursor: Option<Range<usize>>,
     /// Whether the foot says which rows are seen, if not all are.
     pub(crate) counts: bool,
+    /// Rows of the area that stay free above and below the box, where there is room for a few rows.
+    pub(crate) free: u16,
 }
 
 impl Page {
@@ -36,10 +37,14 @@ impl Page {
         columns: u16,
         styles: &Styles,
     ) -> usize {
+        let free = self.free.min(area.height.saturating_sub(4) / 2);
+        let area = Rect { y: area.y + free, height: area.height - 2 * free, ..area };
         let all = self.rows.len();
-        let height = u16::try_from(all).unwrap_or(u16::MAX).saturating_add(2);
+        let under = if self.below.is_empty() { 0 } else { self.below.len() + 1 };
+        let fixed = usize::from(self.head.is_some()) + under;
+        let height = u16::try_from(all + fixed + 2).unwrap_or(u16::MAX);
         let rect = centre(area, columns + 4, height);
-        let fit = usize::from(rect.height.saturating_sub(2));
+        let fit = usize::from(rect.height).saturating_sub(2 + fixed).max(1);
         let mut top = self.top;
         if let Some(cursor) = self.cursor {
             top = top.min(cursor.start).max(cursor.end.saturating_sub(fit));
@@ -52,8 +57,14 @@ impl Page {
         let edges = Edges { title, foot: foot(&self.foot, rect.width) };
         let inner = boxed(frame, areas, area, rect.width, height, edges, styles);
         let room = usize::from(inner.width);
+        let seen = self.rows.into_iter().skip(top).take(fit);
+        let mut rows: Vec<Line<'_>> = self.head.into_iter().chain(seen).collect();
+        if under > 0 {
+            rows.push(Line::styled(format!("{:─>room$}", self.rule), styles.faint));
+            rows.extend(self.below);
+        }
         let fitted = |row: Line<'static>| if row.width() > room { cut(row, room) } else { row };
-        draw_rows(frame, inner, self.rows.into_iter().skip(top).map(fitted));
+        draw_rows(frame, inner, rows.into_iter().map(fitted));
         top
     }
 }

@@ -3,22 +3,18 @@
 
 use std::fmt::Write as _;
 
-use ratatui::Frame;
 use ratatui::buffer::{Buffer, Cell};
-use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::Race;
 use crate::printable::printable;
-use crate::tui::draw::areas::Areas;
-use crate::tui::draw::figures;
-use crate::tui::draw::frames::{Edges, boxed};
-use crate::tui::draw::rows::{cut, ends, wrapped};
+use crate::tui::draw::{
+    Areas, Edges, Frame, Line, Rect, Span, Styles, boxed, cut, ends, figures, wrapped,
+};
 use crate::tui::meters::payoff;
 use crate::tui::state::ScreenState;
-use crate::tui::theme::{self, Styles, ThemeName};
+use crate::tui::theme::{self, ThemeName};
 
 /// Columns between the two.
 const GAP: u16 = 3;

@@ -122,31 +122,10 @@ fn rows(drawn: Drawn<'_>, fold: Fold, fit: usize) -> Vec<TreeRow> {
         Fold::Fit => Fold::Branches,
         fold => fold,
     };
-    let nodes = tree.nodes();
     let path = judged.map_or(&[][..], |round| &round.accepted);
-    let end = path.last().copied().unwrap_or(0);
-    let stops = judged.is_some_and(|round| !round.has_bonus());
-    let mut children = vec![Vec::new(); nodes.len()];
-    // Nodes under each, itself included: parents precede children, so one walk from the end does.
-    let mut size = vec![1usize; nodes.len()];
-    for (index, node) in nodes.iter().enumerate().skip(1).rev() {
-        // Where an accepted token ended the answer, there is nothing after it: nodes that the draft
-        // hung there were never reached.
-        if !stops || node.parent != end {
-            children[node.parent].push(index);
-            size[node.parent] += size[index];
-        }
-    }
-    for list in &mut children {
-        list.sort_by(|a, b| {
-            let accepted = path.contains(b).cmp(&path.contains(a));
-            accepted.then(nodes[*b].log_prob.total_cmp(&nodes[*a].log_prob))
-        });
-    }
     let straight = tree.height() > STEEP;
-    let walk = TreeWalk { drawn, fold, children, size, path, end, straight };
     let mut rows = Vec::new();
-    walk.node(0, "", "", &mut rows);
+    TreeWalk { drawn, fold, path, straight }.node(0, "", "", &mut rows);
     let sequences = ahead.iter().flat_map(|ahead| {
         let rows = ahead.sequences.iter().enumerate();
         rows.map(|(at, sequence)| sequence_row(sequence, ahead.adopted == Some(at)))
@@ -196,16 +175,39 @@ fn row_ahead(adopted: bool, label: String, log_prob: Option<f32>) -> TreeRow {
 struct TreeWalk<'a> {
     drawn: Drawn<'a>,
     fold: Fold,
-    children: Vec<Vec<usize>>,
-    size: Vec<usize>,
-    /// The accepted nodes, and the last of them.
+    /// The accepted nodes.
     path: &'a [usize],
-    end: usize,
     /// Whether an only child stands right below its parent.
     straight: bool,
 }
 
 impl TreeWalk<'_> {
+    /// The accepted child first, then by probability. Where an accepted token ended the answer, there
+    /// is nothing after it: nodes that the draft hung there were never reached.
+    fn children(&self, index: usize) -> Vec<usize> {
+        let Drawn { tree, judged, .. } = self.drawn;
+        if self.is_end(index) && judged.is_some_and(|round| !round.has_bonus()) {
+            return Vec::new();
+        }
+        let mut children: Vec<usize> = tree.children(index).collect();
+        children.sort_by(|a, b| {
+            let accepted = self.path.contains(b).cmp(&self.path.contains(a));
+            let likelier = tree.nodes()[*b].log_prob.total_cmp(&tree.nodes()[*a].log_prob);
+            accepted.then(likelier).then(b.cmp(a))
+        });
+        children
+    }
+
+    /// Whether it is the last accepted node.
+    fn is_end(&self, index: usize) -> bool {
+        index == self.path.last().copied().unwrap_or(0)
+    }
+
+    /// Nodes of the branch that begins with it.
+    fn size(&self, index: usize) -> usize {
+        self.children(index).into_iter().map(|child| self.size(child)).sum::<usize>() + 1
+    }
+
     fn node(&self, index: usize, lead: &str, below: &str, rows: &mut Vec<TreeRow>) {
         let Drawn { tree, labels, judged, .. } = self.drawn;
         let outcome = match judged {
@@ -214,21 +216,21 @@ impl TreeWalk<'_> {
             Some(_) if self.path.contains(&index) => NodeOutcome::Accepted,
             Some(_) => NodeOutcome::Rejected,
         };
-        let mut shown = self.children[index].clone();
-        shown.retain(|child| match self.fold {
+        let is_shown = |child: &usize| match self.fold {
             Fold::Nothing | Fold::Fit => true,
             Fold::Branches => outcome != NodeOutcome::Rejected,
             Fold::Path => judged.is_none() || self.path.contains(child),
-        });
-        let below_it: usize = shown.iter().map(|&child| self.size[child]).sum();
+        };
+        let (shown, hidden): (Vec<usize>, Vec<usize>) =
+            self.children(index).into_iter().partition(is_shown);
         rows.push(TreeRow {
             lines: lead.to_string(),
             outcome,
             label: visible(labels.get(index).map_or("", String::as_str)),
             probability: (index > 0).then(|| tree.nodes()[index].log_prob.exp()),
-            hidden: self.size[index] - 1 - below_it,
+            hidden: hidden.into_iter().map(|child| self.size(child)).sum(),
         });
-        let bonus = judged.filter(|round| index == self.end && round.has_bonus());
+        let bonus = judged.filter(|round| self.is_end(index) && round.has_bonus());
         if let Some(round) = bonus {
             rows.push(TreeRow {
                 lines: branch(below, shown.is_empty()).0,

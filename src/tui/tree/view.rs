@@ -1,20 +1,15 @@
 //! The draft tree of one round, node by node, also while it is being verified. Must never change
 //! the round.
 
-use ratatui::Frame;
-use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
-
 use super::{NodeOutcome, TreeRow, pending_rows, tree_rows};
 use crate::decode::Round;
 use crate::tui::controls::caption;
 use crate::tui::display::Focus;
-use crate::tui::draw::figures;
-use crate::tui::draw::frames::{focused, framed, panel};
-use crate::tui::draw::rows::{cut, draw_rows, ends};
+use crate::tui::draw::{
+    Frame, Line, Modifier, Rect, Span, Style, Styles, cut, draw_rows, ends, figures, focused,
+    framed, panel,
+};
 use crate::tui::state::ScreenState;
-use crate::tui::theme::Styles;
 
 /// Cells of a probability's bar.
 const BAR: usize = 6;

@@ -2,19 +2,12 @@
 //! now, and, where there is no room for their panels, controls and meters. Must never change the
 //! state, nor name a key itself.
 
-use ratatui::Frame;
-use ratatui::layout::Rect;
-use ratatui::style::Modifier;
-use ratatui::text::{Line, Span};
-
 use crate::tui::actions::Dial;
-use crate::tui::draw::figures;
-use crate::tui::draw::rows::{draw_rows, ends};
+use crate::tui::draw::{Frame, Line, Modifier, Rect, Span, Styles, draw_rows, ends, figures};
 use crate::tui::keymap;
 use crate::tui::meters::payoff;
 use crate::tui::models::Phase;
 use crate::tui::state::ScreenState;
-use crate::tui::theme::Styles;
 
 /// The top row.
 pub(super) fn header(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {

@@ -31,7 +31,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut ScreenState) {
         meters::view::draw(frame, area, state, &styles);
     }
     if let Some(area) = areas.reasons {
-        overlays::text::reasons(frame, area, state, &styles);
+        overlays::details::reasons(frame, area, state, &styles);
     }
     if let Some(area) = areas.controls {
         controls::view::draw(frame, area, state, &styles);

@@ -1,10 +1,7 @@
 //! A picture of one round of speculative decoding with the names of its figures, in plain words.
 //! Must never know the state.
 
-use ratatui::text::{Line, Span};
-
-use crate::tui::draw::rows::{hanging, wrapped};
-use crate::tui::theme::Styles;
+use crate::tui::draw::{Line, Span, Styles, hanging, wrapped};
 
 /// Columns of the drawing.
 const DRAWING: u16 = 74;
@@ -32,40 +29,32 @@ pub(crate) fn lines(columns: u16, styles: &Styles) -> Vec<Line<'static>> {
     rows
 }
 
-/// A draft tree in front of what the target makes of it.
+/// A draft tree in front of what the target makes of it, and below each row its styles.
+const TREE: [&str; 6] = [
+    "              ┌ little ── fox ── who      little ●  fox ●  who ×",
+    "ffffffffffffffffaaaaaaffffaaaffffrrrtttttttttttttattttttattttttr",
+    "there was a ──┼ big ─ bear               its own next token: that ◆",
+    "ttttttttttttffffrrrfffrrrrtttttttttttttttttttttttttttttttttttoooooo",
+    "              └ red",
+    "ffffffffffffffffrrr",
+];
+
 fn drawing(styles: &Styles) -> Vec<Line<'static>> {
-    let dim = |words: &'static str| Span::styled(words, styles.dim);
-    let faint = |words: &'static str| Span::styled(words, styles.faint);
-    let accepted = |words: &'static str| Span::styled(words, styles.accepted);
-    let rejected = |words: &'static str| Span::styled(words, styles.rejected);
-    let own = |words: &'static str| Span::styled(words, styles.target);
-    let text = |words: &'static str| Span::styled(words, styles.text);
-    vec![
-        Line::from(dim("the text      the draft guesses ahead      the target checks it")),
-        Line::from_iter([
-            faint("              ┌ "),
-            accepted("little"),
-            faint(" ── "),
-            accepted("fox"),
-            faint(" ── "),
-            rejected("who"),
-            text("      little "),
-            accepted("●"),
-            text("  fox "),
-            accepted("●"),
-            text("  who "),
-            rejected("×"),
-        ]),
-        Line::from_iter([
-            text("there was a "),
-            faint("──┼ "),
-            rejected("big"),
-            faint(" ─ "),
-            rejected("bear"),
-            text("               its own next token: "),
-            own("that ◆"),
-        ]),
-        Line::from_iter([faint("              └ "), rejected("red")]),
-        Line::default(),
-    ]
+    let cell = |(cell, style): (char, char)| {
+        let style = match style {
+            'a' => styles.accepted,
+            'f' => styles.faint,
+            'o' => styles.target,
+            'r' => styles.rejected,
+            _ => styles.text,
+        };
+        Span::styled(cell.to_string(), style)
+    };
+    let head = "the text      the draft guesses ahead      the target checks it";
+    let mut rows = vec![Line::from(Span::styled(head, styles.dim))];
+    for pair in TREE.chunks(2) {
+        rows.push(pair[0].chars().zip(pair[1].chars()).map(cell).collect());
+    }
+    rows.push(Line::default());
+    rows
 }

@@ -1,16 +1,11 @@
 //! The help: its list and the pages that it opens. Must never name a key itself.
 
-use ratatui::Frame;
-use ratatui::text::{Line, Span};
-
 use super::picture;
-use crate::tui::draw::areas::Areas;
-use crate::tui::draw::rows::{spans, wrapped};
+use crate::tui::draw::{Areas, Frame, Line, Span, Styles, spans, wrapped};
 use crate::tui::markdown::Origins;
 use crate::tui::overlays::page::Page;
 use crate::tui::overlays::{HelpPage, HelpRow, HelpSection, Overlay, help};
 use crate::tui::state::ScreenState;
-use crate::tui::theme::Styles;
 
 /// Longer rows are hard to read.
 const WIDEST: u16 = 88;
@@ -41,7 +36,8 @@ pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState
     let top = if open.is_some() { &mut help.page_top } else { &mut help.top };
     // The first row is seen with what is above it.
     let cursor = cursor.map(|at| if help.selected == 0 { 0..at.end } else { at });
-    let page = Page { title, rows: lines, foot, top: *top, cursor, counts: true };
+    let page =
+        Page { title, rows: lines, foot, top: *top, cursor, counts: true, ..Page::default() };
     *top = page.draw(frame, areas, areas.body, columns, styles);
 }
 
@@ -104,20 +100,15 @@ fn list(
 /// A row in two columns, each wrapped.
 fn entry(row: &HelpRow, names: u16, columns: u16, styles: &Styles) -> Vec<Line<'static>> {
     let style = if row.opens.is_some() { styles.strong } else { styles.accent };
-    let mut left = wrapped(&row.name, names, style).into_iter();
+    let left = wrapped(&row.name, names, style);
     let room = columns.saturating_sub(names + 2).max(1);
-    let mut right = wrapped(&row.words, room, styles.text).into_iter();
-    let mut lines = Vec::new();
-    loop {
-        let name = left.next();
-        let words = right.next();
-        if name.is_none() && words.is_none() {
-            return lines;
-        }
-        let mut line = name.unwrap_or_default();
+    let right = wrapped(&row.words, room, styles.text);
+    let line = |at: usize| {
+        let mut line = left.get(at).cloned().unwrap_or_default();
         let gap = usize::from(names + 2).saturating_sub(line.width());
         line.push_span(Span::raw(" ".repeat(gap)));
-        line.spans.extend(words.unwrap_or_default().spans);
-        lines.push(line);
-    }
+        line.extend(right.get(at).cloned().unwrap_or_default());
+        line
+    };
+    (0..left.len().max(right.len())).map(line).collect()
 }

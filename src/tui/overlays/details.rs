@@ -1,0 +1,106 @@
+//! What was loaded, what was chosen and why: as a box, and the reasons as a panel.
+
+use crate::decode::Summary;
+use crate::plan::Setting;
+use crate::settings::{SettingKey, Settings};
+use crate::tui::actions::Dial;
+use crate::tui::draw::{Frame, Line, Rect, Span, Style, Styles};
+use crate::tui::draw::{draw_rows, figures, framed, hanging, panel, wrapped};
+use crate::tui::state::ScreenState;
+
+/// `text` as a point of a list, in rows of at most `width` columns.
+fn point(text: &str, width: u16, styles: &Styles, style: Style) -> Vec<Line<'static>> {
+    let rows = wrapped(text, width.saturating_sub(2).max(1), style);
+    hanging(rows, Span::styled("• ", styles.faint))
+}
+
+/// Reasons for the automatic values, as a panel.
+pub(crate) fn reasons(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
+    let inner = framed(frame, area, panel(" why these values ", false, styles));
+    let reasons = state.models.ready.iter().flat_map(|ready| &ready.reasons);
+    let rows = reasons.flat_map(|reason| point(reason, inner.width, styles, styles.dim));
+    draw_rows(frame, inner, rows);
+}
+
+/// Columns before a value.
+const LABEL: u16 = 12;
+
+/// A label and its value, in as many rows as that needs.
+fn row(label: &str, value: &str, width: u16, styles: &Styles) -> Vec<Line<'static>> {
+    let rows = wrapped(value, width.saturating_sub(LABEL).max(1), styles.text);
+    hanging(rows, Span::styled(format!("{label:<0$}", usize::from(LABEL)), styles.dim))
+}
+
+/// What was loaded, what was chosen and why.
+pub(crate) fn rows(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>> {
+    let table = |rows: Vec<(&str, String)>| -> Vec<Line<'static>> {
+        rows.iter().flat_map(|(label, value)| row(label, value, width, styles)).collect()
+    };
+    let heading = |words: &'static str| vec![Line::from(Span::styled(words, styles.strong))];
+    let list = |title, points: &[String]| {
+        let points = points.iter().flat_map(|text| point(text, width, styles, styles.text));
+        heading(title).into_iter().chain(points).collect()
+    };
+    let mut parts = Vec::new();
+    if let Some(ready) = &state.models.ready {
+        let mut loaded = vec![("target", ready.target.clone()), ("", ready.target_detail.clone())];
+        if !state.strategy().is_empty() {
+            loaded.push(("strategy", state.strategy().to_string()));
+        }
+        loaded.push(("draft", state.draft().unwrap_or("none").to_string()));
+        loaded.push(("context", format!("{} tokens", ready.context)));
+        parts.push(table(loaded));
+        parts.push(list("Why these values", &ready.reasons));
+    }
+    if !state.toasts.notices.is_empty() {
+        parts.push(list("Notices", &state.toasts.notices));
+    }
+    parts.push(table(controls(state)));
+    if state.meters.answer.begun() {
+        parts.push([heading("This answer"), table(answer(&state.meters.answer.summary))].concat());
+    }
+    parts.join(&Line::default())
+}
+
+fn controls(state: &ScreenState) -> Vec<(&'static str, String)> {
+    let context = state.dials();
+    let dials = Dial::FIGURES.map(|dial| {
+        let view = context.view(dial, &state.controls.worker);
+        format!("{} {} {}", dial.row().sign, view.value, view.state)
+    });
+    let settings = Settings { sampler: state.controls.worker.sampler, ..Settings::default() };
+    let shown = SettingKey::of_sampler().filter(|key| key.name != Dial::Temperature.row().key);
+    let sampler: Vec<String> = shown
+        .map(|key| format!("{} {}", key.short_name().replace('_', "-"), key.value(&settings)))
+        .collect();
+    let answers = match state.controls.max_tokens {
+        Setting::Auto => "as long as the context has room".to_string(),
+        Setting::Fixed(most) => format!("at most {most} tokens"),
+    };
+    vec![
+        ("controls", dials.join("  ")),
+        ("sampler", sampler.join("  ")),
+        ("answers", answers),
+        ("gpu", state.meters.gpu.clone()),
+    ]
+}
+
+fn answer(summary: &Summary) -> Vec<(&'static str, String)> {
+    let Summary { prompt_tokens, reused_tokens, tokens, rounds, tau, .. } = summary;
+    let prefill = figures::time(summary.prefill_ms);
+    let prompt = format!("{prompt_tokens} tokens, {reused_tokens} from the cache, {prefill}");
+    let mut rows = vec![("prompt", prompt)];
+    if !summary.accepted_by.is_empty() {
+        let each = summary.accepted_by.iter();
+        let each: Vec<_> =
+            each.map(|(source, count)| format!("{} {count}", source.name())).collect();
+        rows.push(("accepted", each.join(", ")));
+    }
+    let rate = figures::rate(summary.tokens_per_second);
+    let decoding = format!("{tokens} tokens, {rounds} rounds, τ {tau:.2}, {rate} tok/s");
+    rows.push(("decoding", decoding));
+    if !summary.traffic.is_none() {
+        rows.push(("bus", format!("{} per round", summary.traffic.a_round(*rounds))));
+    }
+    rows
+}

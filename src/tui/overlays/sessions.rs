@@ -1,0 +1,164 @@
+//! The list of saved conversations: renaming, deleting, restoring, and how it is drawn. Must never
+//! do IO.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::page::Page;
+use super::{FilteredList, Listed, Overlay};
+use crate::chat::{Role, SessionHead};
+use crate::printable::printable_line;
+use crate::tui::actions::Action;
+use crate::tui::draw::{Line, Span, Styles, ends, figures, hanging, wrapped};
+use crate::tui::event::Effect;
+use crate::tui::state::ScreenState;
+
+/// Rows of the screen from which on there is room for a preview.
+const TALL: u16 = 16;
+
+/// Saved conversations, the latest first.
+pub type SessionList = FilteredList<SessionHead>;
+
+impl Listed for SessionHead {
+    fn words(&self) -> String {
+        format!("{} {} {} {}", self.title, self.date(), self.target, self.said)
+    }
+}
+
+/// A saved conversation that gets another title.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Renaming {
+    /// Its name in the store.
+    pub id: String,
+    /// What is written so far.
+    pub title: String,
+}
+
+/// Conversations were listed: shown, in the place of those that are.
+pub(crate) fn listed(state: &mut ScreenState, sessions: Vec<SessionHead>) {
+    match &mut state.overlays.open {
+        Some(Overlay::Sessions(list)) => list.replace(sessions),
+        _ if sessions.is_empty() => state.refuse("There are no saved conversations yet"),
+        _ => state.overlays.open = Some(Overlay::Sessions(SessionList::new(sessions))),
+    }
+}
+
+fn chosen(state: &ScreenState) -> Option<&SessionHead> {
+    match &state.overlays.open {
+        Some(Overlay::Sessions(list)) => list.chosen(),
+        _ => None,
+    }
+}
+
+/// Begins to write another title.
+pub(crate) fn rename(state: &mut ScreenState) {
+    state.overlays.renaming =
+        chosen(state).map(|head| Renaming { id: head.id.clone(), title: head.title.clone() });
+}
+
+/// It is written.
+pub(crate) fn renamed(state: &mut ScreenState, renaming: Renaming) {
+    let Renaming { id, title } = renaming;
+    let title = title.trim().to_string();
+    if title.is_empty() {
+        return state.refuse("A title needs at least one character");
+    }
+    state.emit(Effect::RenameSession { id, title });
+    state.emit(Effect::List);
+}
+
+/// Deletes the conversation under the cursor.
+pub(crate) fn delete(state: &mut ScreenState) {
+    let Some(id) = chosen(state).map(|head| head.id.clone()) else { return };
+    state.emit(Effect::DeleteSession(id));
+    state.emit(Effect::List);
+}
+
+/// A conversation was deleted.
+pub(crate) fn deleted(state: &mut ScreenState, id: String) {
+    state.overlays.deleted.push(id);
+    let undo = state.display.keys.name(Action::RestoreSession);
+    state.say(format!("Deleted · {undo} restores it"));
+}
+
+/// Restores the conversation that was deleted last.
+pub(crate) fn restore(state: &mut ScreenState) {
+    match state.overlays.deleted.pop() {
+        Some(id) => {
+            state.emit(Effect::RestoreSession(id));
+            state.emit(Effect::List);
+        }
+        None => state.refuse("Nothing was deleted since the start"),
+    }
+}
+
+/// The box with the list, below it the end of the conversation under the cursor.
+pub(crate) fn page(
+    state: &ScreenState,
+    list: &SessionList,
+    height: u16,
+    columns: u16,
+    styles: &Styles,
+) -> Page {
+    let key = |action| state.display.keys.name(action);
+    let take = state.display.keys.take();
+    let close = state.display.keys.close();
+    let below = match &state.overlays.renaming {
+        Some(renaming) => vec![Line::from_iter([
+            Span::styled("new title: ", styles.dim),
+            Span::styled(renaming.title.clone(), styles.strong),
+            Span::styled("▏", styles.accent),
+            Span::styled(format!("  {take} saves it, {close} cancels"), styles.dim),
+        ])],
+        None if height >= TALL => preview(list, columns, styles),
+        None => Vec::new(),
+    };
+    // The model that answered there.
+    let target = list.chosen().map_or("", |head| &head.target);
+    let rule = match printable_line(target) {
+        target if target.is_empty() => String::new(),
+        target => format!(" {target} ─"),
+    };
+    let foot = vec![
+        format!("{take} open"),
+        format!("{} rename", key(Action::RenameSession)),
+        format!("{} delete", key(Action::DeleteSession)),
+        format!("{} undo", key(Action::RestoreSession)),
+        format!("{close} close"),
+    ];
+    let page = list.page("No match found", columns, styles, |head| line(head, columns, styles));
+    Page { title: "saved conversations".to_string(), below, rule, foot, ..page }
+}
+
+fn line(session: &SessionHead, columns: u16, styles: &Styles) -> Line<'static> {
+    let title = if session.title.is_empty() { "(no title)" } else { session.title.as_str() };
+    let mut left = Line::styled(printable_line(title).into_owned(), styles.text);
+    if let Some(origin) = &session.branch_of {
+        left.spans.insert(0, Span::styled("↳ ", styles.accent));
+        let origin = printable_line(&origin.title).into_owned();
+        left.push_span(Span::styled(format!("  branch of “{origin}”"), styles.dim));
+    }
+    let messages = figures::many(session.messages, "message");
+    let date = session.date();
+    let day = date.split(' ').next().unwrap_or_default().to_string();
+    // More than half of the row is the title's.
+    let rights = [format!("{messages} · {date}"), day];
+    let right = rights.into_iter().find(|right| 2 * right.width() <= usize::from(columns));
+    ends(left, Line::styled(right.unwrap_or_default(), styles.dim), columns)
+}
+
+/// The end of the conversation under the cursor.
+fn preview(list: &SessionList, columns: u16, styles: &Styles) -> Vec<Line<'static>> {
+    let mut rows = Vec::new();
+    for (role, text) in list.chosen().iter().flat_map(|head| &head.preview) {
+        let (mark, style, most) = match role {
+            Role::Assistant => ("  ", styles.dim, 2),
+            Role::User | Role::System => ("❯ ", styles.text, 1),
+        };
+        let room = columns.saturating_sub(2).max(1);
+        let text = wrapped(&printable_line(text), room, style);
+        rows.extend(hanging(text, Span::styled(mark, styles.accent)).into_iter().take(most));
+    }
+    // Always as many, so that the list does not jump.
+    rows.resize(3, Line::default());
+    rows
+}
