@@ -1,10 +1,8 @@
 //! Measurements and their tables. It must not depend on widgets.
 
-use std::sync::Arc;
-
-use crate::kernels::{Format, KvFormat, OutOfMemory, Pool};
-use crate::library::{LibraryError, TargetFiles};
-use crate::model::{CpuTarget, KnownShape, LoadError, LoadRequest, TargetError};
+use crate::kernels::OutOfMemory;
+use crate::library::LibraryError;
+use crate::model::{LoadError, TargetError};
 
 pub(crate) mod paper;
 pub mod pass;
@@ -53,38 +51,4 @@ pub enum MeasureError {
     /// candle failed.
     #[error("candle: {0}")]
     Candle(#[from] candle_core::Error),
-}
-
-/// A model's own weights, with room for `positions`.
-///
-/// # Errors
-/// [`LoadError`].
-pub fn load_cpu(
-    files: &TargetFiles,
-    threads: usize,
-    positions: usize,
-    kv: KvFormat,
-) -> Result<CpuTarget, LoadError> {
-    let request = LoadRequest {
-        config: &files.config,
-        source: files.weights.as_ref(),
-        pool: Arc::new(Pool::new(threads)),
-        capacity: positions,
-        kv,
-    };
-    CpuTarget::load(&request, &mut |_| {})
-}
-
-/// Random weights of a known shape, with room for `positions`.
-///
-/// # Errors
-/// [`LoadError`].
-pub fn random_cpu(
-    shape: KnownShape,
-    format: Format,
-    threads: usize,
-    positions: usize,
-) -> Result<CpuTarget, LoadError> {
-    let pool = Arc::new(Pool::new(threads));
-    CpuTarget::random(&shape.config(), format, 1, pool, positions, KvFormat::F16)
 }

@@ -35,26 +35,9 @@ pub struct NgramsArgs {
     #[arg(long, value_name = "FILE", help_heading = "What")]
     pub out: Option<PathBuf>,
 
-    /// Use at most N chats, drawn at random by the seed [default: all].
-    #[arg(long, value_name = "N", help_heading = "Chats")]
-    pub limit: Option<usize>,
-    /// System message for chats that have none.
-    #[arg(long, value_name = "TEXT", help_heading = "Chats")]
-    pub system: Option<String>,
-    /// Share of the chats to measure with, 0 to below 1.
-    #[arg(long, value_name = "X", default_value_t = 0.03, help_heading = "Chats")]
-    pub held_out: f64,
-    /// Tokens to use of each chat, at least 2; the rest is cut off.
-    #[arg(long, value_name = "N", default_value_t = 2048, help_heading = "Chats")]
-    pub window: usize,
-    /// Random seed for drawing chats.
-    #[arg(long, value_name = "N", default_value_t = 42, help_heading = "Chats")]
-    pub seed: u64,
-
-    /// Number of contexts to store, the most informative first; each takes 19 bytes on disk, or 28
-    /// if the vocabulary has more than 65536 tokens.
-    #[arg(long, value_name = "N", default_value_t = 500_000, help_heading = "Table")]
-    pub contexts: usize,
+    /// What the table is made of.
+    #[command(flatten)]
+    pub recipe: NgramRecipe,
 
     /// Compute threads [default: one per fast core].
     #[arg(long, value_name = "N", env = "DOVETAIL_THREADS", help_heading = "Machine")]
@@ -66,11 +49,12 @@ pub struct NgramsArgs {
 
 /// Makes the table and says how good it is.
 pub fn ngrams(args: &NgramsArgs) -> CommandResult {
+    let recipe = &args.recipe;
     let checks = [
-        ("--held-out", (0.0..1.0).contains(&args.held_out), "0 to below 1"),
-        ("--window", args.window >= 2, "at least 2"),
-        ("--limit", args.limit != Some(0), "at least 1"),
-        ("--contexts", (1..=1 << 28).contains(&args.contexts), "1 to 268435456"),
+        ("--held-out", (0.0..1.0).contains(&recipe.held_out), "0 to below 1"),
+        ("--window", recipe.window >= 2, "at least 2"),
+        ("--limit", recipe.limit != Some(0), "at least 1"),
+        ("--contexts", (1..=1 << 28).contains(&recipe.contexts), "1 to 268435456"),
         ("--threads", args.threads != Some(0), "at least 1"),
     ];
     check(&checks)?;
@@ -81,18 +65,10 @@ pub fn ngrams(args: &NgramsArgs) -> CommandResult {
         None => default_place(&files.name)?,
     };
     let stop = interrupt::stop_flag("");
-    let recipe = NgramRecipe {
-        window: args.window,
-        system: args.system.clone(),
-        limit: args.limit,
-        contexts: args.contexts,
-        held_out: args.held_out,
-        seed: args.seed,
-    };
     let threads = compute_threads(args.threads);
     let mut show = Show::new();
     let take = &mut |event: TrainEvent<'_>| show.take(&event);
-    let made = make_ngrams(&files, &args.data, &recipe, &out, threads, &stop, take);
+    let made = make_ngrams(&files, &args.data, recipe, &out, threads, &stop, take);
     show.clear();
     let made = match made {
         Err(TrainError::Stopped) => {

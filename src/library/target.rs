@@ -1,10 +1,12 @@
 //! A target's files in any format, and what all formats have in common. It must not depend
 //! on how files are read.
 
+use std::sync::Arc;
+
 use super::{LibraryError, Recommended, Tokenizer};
 use crate::chat::ChatTemplate;
-use crate::kernels::Format;
-use crate::model::{Config, WeightSource};
+use crate::kernels::{Format, KvFormat, Pool};
+use crate::model::{Config, CpuTarget, LoadError, LoadRequest, WeightSource};
 
 /// A target, ready to be built.
 pub struct TargetFiles {
@@ -30,6 +32,23 @@ pub struct TargetFiles {
     pub formats: Vec<(Format, u64)>,
     /// Sampling settings that the model's own files recommend.
     pub sampling: Recommended,
+}
+
+impl TargetFiles {
+    /// The target on the CPU, with room for `capacity` positions.
+    ///
+    /// # Errors
+    /// [`LoadError`].
+    pub fn on_cpu(
+        &self,
+        pool: impl Into<Arc<Pool>>,
+        capacity: usize,
+        kv: KvFormat,
+    ) -> Result<CpuTarget, LoadError> {
+        let source = self.weights.as_ref();
+        let request = LoadRequest { config: &self.config, source, pool: pool.into(), capacity, kv };
+        CpuTarget::load(&request, &mut |_| {})
+    }
 }
 
 /// A tokenizer with more tokens than the model has rows would request rows that do not exist.

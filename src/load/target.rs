@@ -10,8 +10,8 @@ use super::place;
 use super::reason::{LoadReason, Missing, Notice, PromptObstacle};
 use super::sizes;
 use crate::model::{
-    CpuTarget, Gpu, LoadError, LoadRequest, PlacedTarget, Progress, Target, TargetFallback,
-    TargetPlace, WeightSource,
+    CpuTarget, Gpu, LoadError, PlacedTarget, Progress, Target, TargetFallback, TargetPlace,
+    WeightSource,
 };
 use crate::plan::{GpuRoom, Placement, PrefillForecast, Reason};
 use crate::settings::PrefillDevice;
@@ -214,10 +214,7 @@ fn way_back(ctx: &LoadContext<'_>) -> TargetFallback {
     let kv = ctx.kv();
     Box::new(move || {
         let files = ModelFiles::open_target(&settings).map_err(|error| error.to_string())?;
-        let config = &files.config;
-        let source = files.weights.as_ref();
-        let request = LoadRequest { config, source, pool, capacity, kv };
-        CpuTarget::load(&request, &mut |_| {}).map_err(|error| error.to_string())
+        files.on_cpu(pool, capacity, kv).map_err(|error| error.to_string())
     })
 }
 

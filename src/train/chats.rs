@@ -9,60 +9,19 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::FileError;
+use super::TrainError;
 use crate::chat::{Message, Role};
 
-/// Why a line is not a chat to learn from.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ChatFault {
-    /// Cut off in the middle, or not JSON.
-    #[error("not valid JSON, or cut off: {0}")]
-    Torn(String),
-    /// It has none of the known fields.
-    #[error("it has no `messages`, `conversations` or `turns`")]
-    NoChat,
-    /// A chat without any text.
-    #[error("the chat is empty")]
-    Empty,
-    /// A role other than system, user and assistant.
-    #[error("message {message}: unknown role `{role}`")]
-    Role {
-        /// Which message, starting at 1.
-        message: usize,
-        /// The role in the file.
-        role: String,
-    },
-    /// A message without text: an empty message, an image, or a tool call.
-    #[error("message {message} has no text")]
-    NoText {
-        /// Which message, starting at 1.
-        message: usize,
-    },
-    /// It has only questions.
-    #[error("it contains no answer; with --self-answers the target answers")]
-    NoAnswer,
-    /// The target's template or tokenizer does not accept it.
-    #[error("{0}")]
-    Refused(String),
-    /// The window ends before the first answer.
-    #[error("the first answer begins at token {begins}, after the window of {window} tokens")]
-    Window {
-        /// Where the answer begins.
-        begins: usize,
-        /// How many tokens of a chat are used.
-        window: usize,
-    },
-}
-
-/// A line of the file: its number, starting at 1, and the chat in it.
-pub type ChatLine = (usize, Result<Vec<Message>, ChatFault>);
+/// A line of the file: its number, starting at 1, and the chat in it, or why there is none to learn
+/// from, in a sentence.
+pub type ChatLine = (usize, Result<Vec<Message>, String>);
 
 /// Reads the chats of a file, line by line; blank lines are skipped silently.
 ///
 /// # Errors
 /// If the file cannot be read.
-pub fn read(path: &Path) -> Result<impl Iterator<Item = Result<ChatLine, FileError>>, FileError> {
-    let failed = |source| FileError::new("read the chats in", path, source, "");
+pub fn read(path: &Path) -> Result<impl Iterator<Item = Result<ChatLine, TrainError>>, TrainError> {
+    let failed = |source| TrainError::file("read the chats in", path, source, "");
     let file = BufReader::with_capacity(1 << 16, File::open(path).map_err(failed)?);
     Ok(lines(file).map(move |line| line.map_err(failed)))
 }
@@ -80,9 +39,9 @@ fn lines(from: impl BufRead) -> impl Iterator<Item = io::Result<ChatLine>> {
 
 /// The chat in a line. Answers before the first question, which occur in chats cut into pieces, are
 /// left out.
-fn parse(line: &[u8]) -> Result<Vec<Message>, ChatFault> {
-    let value: Value =
-        serde_json::from_slice(line).map_err(|error| ChatFault::Torn(error.to_string()))?;
+fn parse(line: &[u8]) -> Result<Vec<Message>, String> {
+    let value: Value = serde_json::from_slice(line)
+        .map_err(|error| format!("not valid JSON, or cut off: {error}"))?;
     let list = |field: &str| value.get(field).and_then(Value::as_array);
     let messages = if let Some(items) = list("messages") {
         items.iter().enumerate().map(|(i, item)| message(i, item, "role", "content")).collect()
@@ -91,7 +50,7 @@ fn parse(line: &[u8]) -> Result<Vec<Message>, ChatFault> {
     } else if let Some(items) = list("turns") {
         items.iter().enumerate().map(|(i, item)| said(i, Role::User, Some(item))).collect()
     } else {
-        Err(ChatFault::NoChat)
+        Err("it has no `messages`, `conversations` or `turns`".to_owned())
     };
     let mut messages: Vec<Message> = messages?;
     let asked = messages.iter().position(|message| message.role == Role::User);
@@ -103,21 +62,21 @@ fn parse(line: &[u8]) -> Result<Vec<Message>, ChatFault> {
     if messages.iter().any(|message| message.role == Role::User) {
         Ok(messages)
     } else {
-        Err(ChatFault::Empty)
+        Err("the chat is empty".to_owned())
     }
 }
 
-fn message(index: usize, item: &Value, role: &str, text: &str) -> Result<Message, ChatFault> {
+fn message(index: usize, item: &Value, role: &str, text: &str) -> Result<Message, String> {
     let nobody = Map::new();
     let fields = item.as_object().unwrap_or(&nobody);
     let name = fields.get(role).and_then(Value::as_str).unwrap_or_default();
-    let unknown = || ChatFault::Role { message: index + 1, role: name.to_owned() };
+    let unknown = || format!("message {}: unknown role `{name}`", index + 1);
     let who = Role::named(name).ok_or_else(unknown)?;
     said(index, who, fields.get(text))
 }
 
 /// The text itself, or its parts if all of them are text.
-fn said(index: usize, role: Role, content: Option<&Value>) -> Result<Message, ChatFault> {
+fn said(index: usize, role: Role, content: Option<&Value>) -> Result<Message, String> {
     let content = match content {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(parts)) => {
@@ -127,7 +86,7 @@ fn said(index: usize, role: Role, content: Option<&Value>) -> Result<Message, Ch
         _ => String::new(),
     };
     if content.trim().is_empty() {
-        return Err(ChatFault::NoText { message: index + 1 });
+        return Err(format!("message {} has no text", index + 1));
     }
     Ok(Message::new(role, content))
 }
@@ -136,7 +95,7 @@ fn said(index: usize, role: Role, content: Option<&Value>) -> Result<Message, Ch
 mod tests {
     use super::*;
 
-    fn one(line: &str) -> Result<Vec<(Role, String)>, ChatFault> {
+    fn one(line: &str) -> Result<Vec<(Role, String)>, String> {
         let chat = parse(line.as_bytes())?;
         Ok(chat.into_iter().map(|message| (message.role, message.content)).collect())
     }
@@ -179,7 +138,7 @@ mod tests {
             r#"{"conversations": [{"from": "human", "value": " "}]}"#,
             r#"{"messages": [7]}"#,
         ]
-        .map(|line| one(line).unwrap_err().to_string());
+        .map(|line| one(line).unwrap_err());
         insta::assert_snapshot!(why.join("\n"), @r"
         not valid JSON, or cut off: EOF while parsing a string at line 1 column 26
         it has no `messages`, `conversations` or `turns`
@@ -189,7 +148,7 @@ mod tests {
         message 1 has no text
         message 1: unknown role ``
         ");
-        assert!(matches!(parse(b"\xff\xfe\n"), Err(ChatFault::Torn(_))));
+        assert!(parse(b"\xff\xfe\n").is_err());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::export::head_json;
 use super::files::{whole, write_tensors};
 use super::net::DraftNet;
 use super::optimiser::{AdamW, Moments};
-use super::{FileError, Options, TrainError};
+use super::{Options, TrainError};
 use crate::model::head::{FusionKind, HeadConfig};
 
 /// The entry of the file's metadata that holds [`CheckpointState`].
@@ -87,12 +87,12 @@ pub(super) fn save(
         tensors.insert(format!("{SECOND}{name}"), second.clone());
     }
     let metadata = HashMap::from([(STATE.to_owned(), state)]);
-    Ok(whole(path, |file| write_tensors(file, tensors, Some(metadata)))?)
+    whole(path, |file| write_tensors(file, tensors, Some(metadata)))
 }
 
 /// Reads what [`save`] wrote.
 pub(super) fn load(path: &Path, device: &Device) -> Result<Checkpoint, TrainError> {
-    let bytes = std::fs::read(path).map_err(|source| FileError::read(path, source))?;
+    let bytes = std::fs::read(path).map_err(|source| TrainError::read(path, source))?;
     let torn = |error: safetensors::SafeTensorError| damaged(path, error);
     let (_, header) = SafeTensors::read_metadata(&bytes).map_err(torn)?;
     let state = header.metadata().as_ref().and_then(|entries| entries.get(STATE));
@@ -122,7 +122,7 @@ pub(super) fn load(path: &Path, device: &Device) -> Result<Checkpoint, TrainErro
             }
             _ => {
                 let reason = format!("the moments of `{name}` do not match its weights");
-                return Err(damaged(path, reason).into());
+                return Err(damaged(path, reason));
             }
         }
     }
@@ -130,6 +130,6 @@ pub(super) fn load(path: &Path, device: &Device) -> Result<Checkpoint, TrainErro
     Ok(Checkpoint { options: state.options, net, adam, position: state.position })
 }
 
-fn damaged(path: &Path, reason: impl Display) -> FileError {
-    FileError::new("use the checkpoint", path, reason, "; start over without --resume")
+fn damaged(path: &Path, reason: impl Display) -> TrainError {
+    TrainError::file("use the checkpoint", path, reason, "; start over without --resume")
 }

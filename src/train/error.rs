@@ -38,15 +38,12 @@ pub enum TrainError {
     /// An example cannot be used: its number and the reason.
     #[error("training example {0} cannot be used: {1}")]
     Example(usize, String),
-    /// Data, disk, device or loss do not permit to continue.
+    /// Data, a file, device or loss do not permit to continue.
     #[error("{0}")]
     Failed(String),
     /// It was stopped.
     #[error("stopped")]
     Stopped,
-    /// A file cannot be read, written or used.
-    #[error(transparent)]
-    File(#[from] FileError),
     /// The target's files cannot be used.
     #[error(transparent)]
     Library(#[from] LibraryError),
@@ -67,25 +64,11 @@ pub enum TrainError {
     Device(#[from] candle_core::Error),
 }
 
-/// A file that cannot be read, written or used.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {action} {}: {reason}{remedy}", path.display())]
-pub struct FileError {
-    pub(super) action: &'static str,
-    pub(super) path: PathBuf,
-    pub(super) reason: String,
-    /// What the user can do, after a semicolon.
-    pub(super) remedy: &'static str,
-}
-
-impl FileError {
-    pub(super) fn new(
-        action: &'static str,
-        path: &Path,
-        reason: impl Display,
-        remedy: &'static str,
-    ) -> Self {
-        Self { action, path: path.to_owned(), reason: reason.to_string(), remedy }
+impl TrainError {
+    /// A file that cannot be read, written or used; `remedy` is what the user can do, after a
+    /// semicolon.
+    pub(super) fn file(action: &str, path: &Path, reason: impl Display, remedy: &str) -> Self {
+        Self::Failed(format!("cannot {action} {}: {reason}{remedy}", path.display()))
     }
 
     /// The system refused to write, most often because the disk is full.
@@ -97,15 +80,15 @@ impl FileError {
             }
             _ => "; correct that and continue with --resume",
         };
-        Self::new("write", path, error, remedy)
+        Self::file("write", path, error, remedy)
     }
 
     pub(super) fn read(path: &Path, error: io::Error) -> Self {
-        Self::new("read", path, error, "")
+        Self::file("read", path, error, "")
     }
 
     /// The content differs from what was written, or belongs to another training.
     pub(super) fn damaged(path: &Path, reason: impl Display) -> Self {
-        Self::new("use", path, reason, "; delete it and continue with --resume")
+        Self::file("use", path, reason, "; delete it and continue with --resume")
     }
 }

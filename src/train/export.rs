@@ -8,9 +8,9 @@ use std::path::Path;
 use candle_core::{DType, Device, Tensor};
 use serde_json::{Value, json};
 
+use super::TrainError;
 use super::files::{whole, write_tensors};
 use super::net::DraftNet;
-use super::{FileError, TrainError};
 use crate::model::head::{Eagle3Config, FusionKind, HeadConfig, HeadWeights, TappedStates};
 use crate::model::{BlockOptions, Config, RopeScaling};
 
@@ -133,42 +133,20 @@ impl DraftNet {
     /// exist. Each file appears completely or not at all.
     ///
     /// # Errors
-    /// [`TrainError::File`] if the disk is full or refuses.
+    /// [`TrainError::Failed`] if the disk is full or refuses.
     pub fn export(&self, folder: &Path) -> Result<(), TrainError> {
-        std::fs::create_dir_all(folder).map_err(|source| FileError::write(folder, source))?;
+        std::fs::create_dir_all(folder).map_err(|source| TrainError::write(folder, source))?;
         let half = self.half()?;
         let weights = folder.join("model.safetensors");
         whole(&weights, |file| write_tensors(file, half, None))?;
         let text = format!("{:#}\n", head_json(&self.config, self.kind));
-        Ok(whole(&folder.join("config.json"), |file| file.write_all(text.as_bytes()))?)
+        whole(&folder.join("config.json"), |file| file.write_all(text.as_bytes()))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn target() -> Config {
-        Config {
-            vocab: 4096,
-            hidden: 256,
-            intermediate: 768,
-            layers: 6,
-            heads: 8,
-            kv_heads: 2,
-            head_dim: 64,
-            rms_eps: 1e-5,
-            rope_theta: 500_000.0,
-            rope_scaling: RopeScaling::None,
-            rope_layout: crate::model::RopeLayout::Interleaved,
-            qkv_bias: true,
-            o_bias: true,
-            qk_norm: true,
-            tied_head: true,
-            max_positions: 2048,
-            block: Default::default(),
-        }
-    }
 
     #[test]
     fn a_configuration_survives_its_file() {
@@ -178,34 +156,42 @@ mod tests {
             high_freq_factor: 4.0,
             original_positions: 8192,
         };
-        for rope_scaling in [
+        let scalings = [
             RopeScaling::None,
             RopeScaling::Linear { factor: 2.0 },
             llama_3,
             RopeScaling::Factors(vec![1.0; 32]),
-        ] {
-            let target = Config { rope_scaling, ..target() };
-            for (elastic, kind) in [(true, FusionKind::Dgf), (false, FusionKind::Eagle)] {
-                let draft_vocab = (!elastic).then_some(1000);
-                let config = HeadConfig { draft_vocab, ..head_config(kind, &target, 3, elastic) };
+        ];
+        let cases = [
+            (FusionKind::Dgf, 3, true, None),
+            (FusionKind::Eagle, 3, false, Some(1000)),
+            (FusionKind::Eagle3, 1, false, Some(1000)),
+        ];
+        for (rope_scaling, layers) in scalings.into_iter().zip([6, 12, 6, 12]) {
+            let target = Config {
+                layers,
+                rms_eps: 1e-5,
+                rope_scaling,
+                rope_layout: crate::model::RopeLayout::Interleaved,
+                qkv_bias: true,
+                o_bias: true,
+                qk_norm: true,
+                tied_head: true,
+                ..crate::model::KnownShape::B1.config()
+            };
+            for (kind, blocks, elastic, draft_vocab) in cases {
+                let config =
+                    HeadConfig { draft_vocab, ..head_config(kind, &target, blocks, elastic) };
                 let text = head_json(&config, kind).to_string();
                 assert!(text.contains("\"rms_norm_eps\":0.00001,"), "{text}");
                 let json = serde_json::from_str(&text).unwrap();
-                assert_eq!(HeadConfig::from_json(&json).unwrap(), config);
+                assert_eq!(HeadConfig::of_kind(&json, kind).unwrap(), config);
+                if kind.taps() {
+                    assert_eq!(config.features(layers).unwrap().states().len(), 3);
+                } else {
+                    assert_eq!(HeadConfig::from_json(&json).unwrap(), config);
+                }
             }
-        }
-    }
-
-    #[test]
-    fn a_head_over_tapped_states_says_which() {
-        for layers in [6, 12] {
-            let target = Config { layers, ..target() };
-            let kind = FusionKind::Eagle3;
-            let config =
-                HeadConfig { draft_vocab: Some(1000), ..head_config(kind, &target, 1, false) };
-            let json = serde_json::from_str(&head_json(&config, kind).to_string()).unwrap();
-            assert_eq!(HeadConfig::of_kind(&json, kind).unwrap(), config);
-            assert_eq!(config.features(layers).unwrap().states().len(), 3);
         }
     }
 }

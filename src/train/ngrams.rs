@@ -3,13 +3,14 @@
 //! how a table looks.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use clap::Args;
+
+use super::TrainError;
 use super::render::{Renderer, Text};
-use super::run::{Drawn, Stage, TrainEvent, render, target};
-use super::{FileError, TrainError};
-use crate::kernels::Pool;
+use super::run::{Drawn, Stage, TrainEvent, render};
+use crate::kernels::{KvFormat, Pool};
 use crate::library::{NgramOwner, TargetFiles, write_ngrams};
 use crate::model::{CpuTarget, Target};
 use crate::speculate::ngrams::{KEPT, NgramBuilder};
@@ -21,21 +22,29 @@ type Take<'a> = dyn FnMut(u32, &[(u32, f32)]) + 'a;
 /// The number of tokens in a pass: all their logits are held at a time.
 const SLICE: usize = 64;
 
-/// A table to make.
-#[derive(Clone, Debug)]
+/// A table to make. The fields are flags of `ngrams`, whose help the comments are.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Chats")]
 pub struct NgramRecipe {
-    /// How many tokens of a chat are read; the rest is cut off.
-    pub window: usize,
-    /// The system message for chats that have none.
-    pub system: Option<String>,
-    /// The most chats, drawn by the seed; `None` means all.
+    /// Use at most N chats, drawn at random by the seed [default: all].
+    #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
-    /// The most contexts in the table.
-    pub contexts: usize,
-    /// The share of the chats that is set aside for measuring.
+    /// System message for chats that have none.
+    #[arg(long, value_name = "TEXT")]
+    pub system: Option<String>,
+    /// Share of the chats to measure with, 0 to below 1.
+    #[arg(long, value_name = "X", default_value_t = 0.03)]
     pub held_out: f64,
-    /// The seed for drawing chats.
+    /// Tokens to use of each chat, at least 2; the rest is cut off.
+    #[arg(long, value_name = "N", default_value_t = 2048)]
+    pub window: usize,
+    /// Random seed for drawing chats.
+    #[arg(long, value_name = "N", default_value_t = 42)]
     pub seed: u64,
+    /// Number of contexts to store, the most informative first; each takes 19 bytes on disk, or 28
+    /// if the vocabulary has more than 65536 tokens.
+    #[arg(long, value_name = "N", default_value_t = 500_000, help_heading = "Table")]
+    pub contexts: usize,
 }
 
 /// What was made.
@@ -76,7 +85,7 @@ pub fn make_ngrams(
     let mut made = NgramReport { refused: chats.refused, ..NgramReport::default() };
     let longest = texts.iter().map(|text| text.tokens.len()).max().unwrap_or(1);
     let total = texts.iter().map(|text| text.tokens.len() as u64).sum();
-    let mut target = target(files, Arc::new(Pool::new(threads)), longest)?;
+    let mut target = files.on_cpu(Pool::new(threads), longest.max(1), KvFormat::F32)?;
     let held = (texts.len() as f64 * recipe.held_out).round() as usize;
     let (held, learned) = texts.split_at(held.min(texts.len().saturating_sub(1)));
     let mut builder = NgramBuilder::default();
@@ -115,7 +124,7 @@ pub fn make_ngrams(
     }
     let remedy = "; name another file with --out, or free some disk space";
     write_ngrams(out, NgramOwner::of(files), made.places, &table)
-        .map_err(|source| FileError::new("write", out, source, remedy))?;
+        .map_err(|source| TrainError::file("write", out, source, remedy))?;
     Ok(made)
 }
 
@@ -214,6 +223,6 @@ mod tests {
         assert!(told.len() >= 4 && told[..4].is_sorted(), "{told:?}");
         let none =
             make_ngrams(&files, Path::new("none.jsonl"), &recipe(), &out, 1, &stop, &mut |_| {});
-        assert!(matches!(none, Err(TrainError::File(_))));
+        assert!(matches!(none, Err(TrainError::Failed(_))));
     }
 }

@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::chats::ChatFault;
 use crate::chat::{ChatTemplate, Message, Prompt, Role};
 use crate::library::{TargetFiles, Tokenizer};
 
@@ -54,8 +53,8 @@ impl Renderer {
     /// The tokens of a chat.
     ///
     /// # Errors
-    /// [`ChatFault`].
-    pub fn text(&self, line: usize, chat: &[Message]) -> Result<Text, ChatFault> {
+    /// Why nothing can be learnt from it, in a sentence.
+    pub fn text(&self, line: usize, chat: &[Message]) -> Result<Text, String> {
         let chat = &self.opened(chat);
         let prompt = self.written(chat, false)?;
         let pieces = self.pieces(&prompt)?;
@@ -71,11 +70,14 @@ impl Renderer {
             answers.extend(self.tokens_of(&pieces, said));
         }
         if answers.is_empty() {
-            return Err(ChatFault::NoAnswer);
+            return Err("it contains no answer; with --self-answers the target answers".to_owned());
         }
         let begins = answers[0].start;
         if begins + 1 >= self.window {
-            return Err(ChatFault::Window { begins, window: self.window });
+            return Err(format!(
+                "the first answer begins at token {begins}, after the window of {} tokens",
+                self.window
+            ));
         }
         let mut tokens: Vec<u32> = pieces.into_iter().map(|(token, _)| token).collect();
         let cut = tokens.len() > self.window;
@@ -90,15 +92,15 @@ impl Renderer {
     /// The prompt of a chat that ends with a question.
     ///
     /// # Errors
-    /// [`ChatFault`].
-    pub fn prompt(&self, chat: &[Message]) -> Result<Vec<u32>, ChatFault> {
+    /// The target's template or tokenizer does not accept it.
+    pub fn prompt(&self, chat: &[Message]) -> Result<Vec<u32>, String> {
         let pieces = self.pieces(&self.written(&self.opened(chat), true)?)?;
         Ok(pieces.into_iter().map(|(token, _)| token).collect())
     }
 
-    fn pieces(&self, prompt: &Prompt) -> Result<Vec<(u32, Range<usize>)>, ChatFault> {
+    fn pieces(&self, prompt: &Prompt) -> Result<Vec<(u32, Range<usize>)>, String> {
         let pieces = self.tokenizer.encode_prompt(prompt, self.template.wants_bos());
-        pieces.map_err(|error| ChatFault::Refused(error.to_string()))
+        pieces.map_err(|error| error.to_string())
     }
 
     fn opened(&self, chat: &[Message]) -> Vec<Message> {
@@ -108,10 +110,10 @@ impl Renderer {
         system.chain(chat.iter().cloned()).collect()
     }
 
-    fn written(&self, chat: &[Message], generate: bool) -> Result<Prompt, ChatFault> {
+    fn written(&self, chat: &[Message], generate: bool) -> Result<Prompt, String> {
         let controls = |text: &str| self.tokenizer.controls_in(text);
         let prompt = self.template.prompt(chat, generate, &controls);
-        prompt.map_err(|error| ChatFault::Refused(error.to_string()))
+        prompt.map_err(|error| error.to_string())
     }
 
     /// Where in `whole` the assistant says `message` after `before`: from the beginning of its
@@ -213,7 +215,7 @@ mod tests {
         let files = bundled();
         let asked = chat(&[(Role::User, "Hi")]);
         let error = Renderer::new(&files, 99, None).text(1, &asked).unwrap_err();
-        assert!(matches!(error, ChatFault::NoAnswer), "{error}");
+        insta::assert_snapshot!(error, @"it contains no answer; with --self-answers the target answers");
         let brief = Renderer::new(&files, 99, Some("Be brief.".to_owned()));
         let prompt = brief.prompt(&asked).unwrap();
         assert!(files.tokenizer.text(&prompt).starts_with("Be brief."));

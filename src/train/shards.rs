@@ -15,7 +15,7 @@ use safetensors::tensor::{Dtype, TensorView};
 
 use super::files::{whole, write_tensors};
 use super::render::Text;
-use super::{Example, Examples, FileError, TrainError};
+use super::{Example, Examples, TrainError};
 use crate::library::Blob;
 
 /// The number of bytes after which a shard is closed: this makes few files even for a large data
@@ -55,8 +55,8 @@ impl ShardWriter {
     /// Adds a text with its features, `[L, hidden]`.
     ///
     /// # Errors
-    /// [`FileError`]; shards closed before are safe.
-    pub fn push(&mut self, text: &Text, features: &[f32]) -> Result<(), FileError> {
+    /// [`TrainError`]; shards closed before are safe.
+    pub fn push(&mut self, text: &Text, features: &[f32]) -> Result<(), TrainError> {
         debug_assert_eq!(features.len(), text.tokens.len() * self.hidden);
         let open = &mut self.open;
         open.lengths.extend((text.tokens.len() as u32).to_le_bytes());
@@ -72,12 +72,12 @@ impl ShardWriter {
     /// Closes the last shard.
     ///
     /// # Errors
-    /// [`FileError`].
-    pub fn finish(&mut self) -> Result<(), FileError> {
+    /// [`TrainError`].
+    pub fn finish(&mut self) -> Result<(), TrainError> {
         if self.open.lengths.is_empty() { Ok(()) } else { self.close() }
     }
 
-    fn close(&mut self) -> Result<(), FileError> {
+    fn close(&mut self) -> Result<(), TrainError> {
         let path = self.folder.join(name(self.next));
         let open = &self.open;
         let tokens = open.mask.len();
@@ -123,15 +123,15 @@ impl Shards {
     /// Maps the existing shards.
     ///
     /// # Errors
-    /// [`FileError`] if the contents of a shard differ from what was written.
-    pub fn open(folder: &Path, hidden: usize) -> Result<Self, FileError> {
+    /// [`TrainError`] if the contents of a shard differ from what was written.
+    pub fn open(folder: &Path, hidden: usize) -> Result<Self, TrainError> {
         let mut all = Self { hidden, files: Vec::new(), texts: Vec::new() };
         loop {
             let path = folder.join(name(all.files.len()));
             if !path.exists() {
                 return Ok(all);
             }
-            all.add(&path).map_err(|reason| FileError::damaged(&path, reason))?;
+            all.add(&path).map_err(|reason| TrainError::damaged(&path, reason))?;
         }
     }
 

@@ -110,7 +110,7 @@ impl Trainer {
     /// examples.
     ///
     /// # Errors
-    /// [`TrainError::File`] if the file is missing or damaged.
+    /// [`TrainError::Failed`] if the file is missing or damaged.
     pub fn resume(
         checkpoint: &Path,
         shared: &SharedTables,
@@ -250,7 +250,7 @@ impl Trainer {
     /// Writes a checkpoint to `path`; an existing one is replaced when the new one is complete.
     ///
     /// # Errors
-    /// [`TrainError::File`] if the disk is full or refuses.
+    /// [`TrainError::Failed`] if the disk is full or refuses.
     pub fn save(&self, path: &Path) -> Result<(), TrainError> {
         checkpoint::save(path, &self.options, &self.net, &self.adam, &self.position)
     }

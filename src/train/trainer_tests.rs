@@ -81,6 +81,10 @@ fn scoring(draft_vocab: Option<DraftVocabulary>, options: Options) -> Trainer {
     Trainer::new(config, FusionKind::Dgf, draft_vocab, &shared, options, &Device::Cpu).unwrap()
 }
 
+fn some_tokens() -> DraftVocabulary {
+    DraftVocabulary::new(vec![1, 2, 3, 5, 8, 9, 10])
+}
+
 fn run(trainer: &mut Trainer, steps: usize) -> Vec<StepReport> {
     let examples = examples();
     (0..steps).map(|_| trainer.step(&examples).unwrap()).collect()
@@ -122,27 +126,29 @@ fn a_head_learns_at_every_depth_and_on_its_own_outputs() {
 fn a_training_that_was_interrupted_makes_the_same_head() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("checkpoint.safetensors");
-    let options = Options { accumulate: 2, ..options() };
-    let mut whole = trainer(options.clone());
-    let reports = run(&mut whole, 24);
-    let mut parts = trainer(options);
-    for steps in [7, 12, 5] {
-        run(&mut parts, steps);
-        parts.save(&path).unwrap();
-        parts = Trainer::resume(&path, &shared(), &Device::Cpu).unwrap();
+    for scored in [None, Some(some_tokens())] {
+        let options = Options { accumulate: 2, ..options() };
+        let mut whole = scoring(scored.clone(), options.clone());
+        let reports = run(&mut whole, 24);
+        let mut parts = scoring(scored, options);
+        for steps in [7, 12, 5] {
+            run(&mut parts, steps);
+            parts.save(&path).unwrap();
+            parts = Trainer::resume(&path, &shared(), &Device::Cpu).unwrap();
+        }
+        assert_eq!(weights(&whole), weights(&parts));
+        let position =
+            |trainer: &Trainer| TrainPosition { seconds: 0.0, ..trainer.position.clone() };
+        assert_eq!(position(&whole), position(&parts));
+        assert!(reports.last().unwrap().epoch > 0, "the test should cross an epoch");
+        assert!(parts.course(parts.progress()).feedback > 0, "and reach the later phase");
     }
-    assert_eq!(weights(&whole), weights(&parts));
-    let position = |trainer: &Trainer| TrainPosition { seconds: 0.0, ..trainer.position.clone() };
-    assert_eq!(position(&whole), position(&parts));
-    assert!(reports.last().unwrap().epoch > 0, "the test should cross an epoch");
-    assert!(parts.course(parts.progress()).feedback > 0, "and reach the later phase");
 }
 
 #[test]
-fn a_head_that_scores_some_tokens_learns_stops_and_goes_on_with_them() {
+fn a_head_that_scores_some_tokens_learns_and_is_written_with_them() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("checkpoint.safetensors");
-    let scored = DraftVocabulary::new(vec![1, 2, 3, 5, 8, 9, 10]);
+    let scored = some_tokens();
     let mut whole = scoring(Some(scored.clone()), options());
     let before = whole.measure(&examples(), 2, 0).unwrap();
     let all = trainer(options()).measure(&examples(), 2, 0).unwrap();
@@ -150,13 +156,6 @@ fn a_head_that_scores_some_tokens_learns_stops_and_goes_on_with_them() {
     run(&mut whole, 30);
     let after = whole.measure(&examples(), 2, 1).unwrap();
     assert!(after[0].right[0] > 0.9 && after[0].ploss < before[0].ploss / 2.0, "{after:?}");
-
-    let mut parts = scoring(Some(scored.clone()), options());
-    run(&mut parts, 11);
-    parts.save(&path).unwrap();
-    parts = Trainer::resume(&path, &shared(), &Device::Cpu).unwrap();
-    run(&mut parts, 19);
-    assert_eq!(weights(&whole), weights(&parts));
 
     whole.net.export(folder.path()).unwrap();
     let spec = crate::library::Spec::Folder(folder.path().to_owned());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail::bench::pass::{PassOptions, time_passes};
-use dovetail::bench::{MeasureError, TableStyle, load_cpu};
+use dovetail::bench::{MeasureError, TableStyle};
 use dovetail::kernels::{Format, KvFormat, Pool};
 use dovetail::library::{Spec, open_target};
 use dovetail::model::{Config, CpuTarget, KnownShape, RopeScaling, Target};
@@ -77,7 +77,7 @@ fn what_cannot_be_measured_is_said() {
 #[test]
 fn a_model_is_measured_and_its_prompt_too() {
     let files = open_target(&Spec::Bundled, &mut |_| {}).unwrap();
-    let mut target = load_cpu(&files, 2, 32, KvFormat::F32).unwrap();
+    let mut target = files.on_cpu(Pool::new(2), 32, KvFormat::F32).unwrap();
     let options = PassOptions { prefill: true, ..options(&[4], 16) };
     let mut out = Vec::new();
     time_passes(&mut target, &options).unwrap().table().write(TableStyle::Plain, &mut out).unwrap();

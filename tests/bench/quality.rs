@@ -6,14 +6,14 @@ use std::path::Path;
 use crate::support::golden::GOLDEN;
 use crate::support::library::{arch, load_files, open_target, real_model};
 use dovetail::bench::MeasureError;
-use dovetail::bench::quality::{BUNDLED_TEXT, QualityOptions, measure, run, windows};
+use dovetail::bench::quality::{BUNDLED_TEXT, QualityOptions, Reference, measure, run, windows};
 use dovetail::library::{Spec, TargetFiles};
 use dovetail::model::Target;
 use dovetail::speculate::Tree;
 use serde_json::Value;
 
 fn options() -> QualityOptions {
-    QualityOptions { text: None, window: 512, threads: 2, against_candle: false }
+    QualityOptions { text: None, window: 512, against: None }
 }
 
 fn tiny() -> TargetFiles {
@@ -21,7 +21,7 @@ fn tiny() -> TargetFiles {
 }
 
 fn quality(spec: &Spec, options: &QualityOptions) -> Value {
-    serde_json::to_value(run(spec, options).unwrap()).unwrap()
+    serde_json::to_value(run(spec, options, 2).unwrap()).unwrap()
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn the_bundled_model_is_measured_on_the_bundled_text() {
 
 #[test]
 fn what_cannot_be_scored_is_said_with_the_remedy() {
-    let refused = |options: &QualityOptions| run(&Spec::Bundled, options).unwrap_err();
+    let refused = |options: &QualityOptions| run(&Spec::Bundled, options, 2).unwrap_err();
     let window = refused(&QualityOptions { window: 1, ..options() }).to_string();
     assert!(window.contains("--window must be 2 or more"), "{window}");
     let missing = QualityOptions { text: Some("no/such.txt".into()), ..options() };
@@ -87,7 +87,8 @@ fn what_cannot_be_scored_is_said_with_the_remedy() {
     let empty = QualityOptions { text: Some(empty.path().to_owned()), ..options() };
     assert!(refused(&empty).to_string().contains("nothing to score"));
     if cfg!(not(feature = "candle-models")) {
-        let against = refused(&QualityOptions { against_candle: true, ..options() }).to_string();
+        let against = refused(&QualityOptions { against: Some(Reference::Candle), ..options() });
+        let against = against.to_string();
         assert!(against.contains("--features candle-models"), "{against}");
     }
 }

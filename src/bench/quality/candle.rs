@@ -13,68 +13,65 @@ use candle_transformers::models::{
 
 use super::ReferenceModel;
 
-/// One of candle-transformers' models, on the CPU.
-pub(super) enum CandleModel {
-    Llama(quantized_llama::ModelWeights),
-    Qwen2(quantized_qwen2::ModelWeights),
-    Qwen3(quantized_qwen3::ModelWeights),
-    Phi3(quantized_phi3::ModelWeights),
-    Gemma3(quantized_gemma3::ModelWeights),
-}
-
-impl CandleModel {
-    /// Reads the GGUF file at `path`.
-    pub(super) fn open(path: &Path) -> Result<Self> {
-        let mut file = BufReader::new(File::open(path)?);
-        let content = Content::read(&mut file)?;
-        let architecture = content.metadata.get("general.architecture");
-        let architecture = architecture.and_then(|name| name.to_string().ok()).cloned();
-        let file = &mut file;
-        let cpu = &Device::Cpu;
-        Ok(match architecture.as_deref().unwrap_or_default() {
-            "llama" => Self::Llama(quantized_llama::ModelWeights::from_gguf(content, file, cpu)?),
-            "qwen2" => Self::Qwen2(quantized_qwen2::ModelWeights::from_gguf(content, file, cpu)?),
-            "qwen3" => Self::Qwen3(quantized_qwen3::ModelWeights::from_gguf(content, file, cpu)?),
-            "phi3" => {
-                Self::Phi3(quantized_phi3::ModelWeights::from_gguf(false, content, file, cpu)?)
-            }
-            "gemma3" => {
-                Self::Gemma3(quantized_gemma3::ModelWeights::from_gguf(content, file, cpu)?)
-            }
-            other => candle_core::bail!(
-                "cannot compare the architecture `{other}`, only llama, qwen2, qwen3, phi3 and \
-                 gemma3; leave out --against"
-            ),
-        })
-    }
-}
-
-impl ReferenceModel for CandleModel {
-    fn logits(&mut self, token: u32, position: usize) -> Result<Vec<f32>> {
-        let input = Tensor::new(&[[token]], &Device::Cpu)?;
-        // Position 0 starts again: most of these models notice that themselves.
-        let logits = match self {
-            Self::Llama(model) => model.forward(&input, position)?,
-            Self::Qwen2(model) => model.forward(&input, position)?,
-            Self::Qwen3(model) => {
+/// The model in the GGUF file at `path`, on the CPU.
+pub(super) fn open(path: &Path) -> Result<Box<ReferenceModel<'static>>> {
+    let mut file = BufReader::new(File::open(path)?);
+    let content = Content::read(&mut file)?;
+    let architecture = content.metadata.get("general.architecture");
+    let architecture = architecture.and_then(|name| name.to_string().ok()).cloned();
+    let file = &mut file;
+    let cpu = &Device::Cpu;
+    Ok(match architecture.as_deref().unwrap_or_default() {
+        "llama" => {
+            let model = quantized_llama::ModelWeights::from_gguf(content, file, cpu)?;
+            reference(model, quantized_llama::ModelWeights::forward)
+        }
+        "qwen2" => {
+            let model = quantized_qwen2::ModelWeights::from_gguf(content, file, cpu)?;
+            reference(model, quantized_qwen2::ModelWeights::forward)
+        }
+        "qwen3" => {
+            let model = quantized_qwen3::ModelWeights::from_gguf(content, file, cpu)?;
+            reference(model, |model, input, position| {
+                // The others notice that themselves.
                 if position == 0 {
                     model.clear_kv_cache();
                 }
-                model.forward(&input, position)?
-            }
-            Self::Phi3(model) => model.forward(&input, position)?,
-            Self::Gemma3(model) => model.forward(&input, position)?,
-        };
-        logits.flatten_all()?.to_dtype(DType::F32)?.to_vec1()
-    }
+                model.forward(input, position)
+            })
+        }
+        "phi3" => {
+            let model = quantized_phi3::ModelWeights::from_gguf(false, content, file, cpu)?;
+            reference(model, quantized_phi3::ModelWeights::forward)
+        }
+        "gemma3" => {
+            let model = quantized_gemma3::ModelWeights::from_gguf(content, file, cpu)?;
+            reference(model, quantized_gemma3::ModelWeights::forward)
+        }
+        other => candle_core::bail!(
+            "cannot compare the architecture `{other}`, only llama, qwen2, qwen3, phi3 and \
+             gemma3; leave out --against"
+        ),
+    })
+}
+
+/// One of candle-transformers' models, with its pass over one token.
+fn reference<M: 'static>(
+    mut model: M,
+    forward: fn(&mut M, &Tensor, usize) -> Result<Tensor>,
+) -> Box<ReferenceModel<'static>> {
+    Box::new(move |token, position| {
+        let input = Tensor::new(&[[token]], &Device::Cpu)?;
+        forward(&mut model, &input, position)?.flatten_all()?.to_dtype(DType::F32)?.to_vec1()
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::MeasureError;
     use crate::bench::quality::measure;
-    use crate::bench::{MeasureError, load_cpu};
-    use crate::kernels::KvFormat;
+    use crate::kernels::{KvFormat, Pool};
     use crate::library::{Spec, open_target};
 
     fn golden(name: &str) -> std::path::PathBuf {
@@ -86,13 +83,13 @@ mod tests {
         for name in ["llama.gguf", "qwen2.gguf", "qwen3.gguf"] {
             let path = golden(name);
             let files = open_target(&Spec::Gguf(path.clone()), &mut |_| {}).unwrap();
-            let mut target = load_cpu(&files, 2, 64, KvFormat::F32).unwrap();
-            let mut candle = CandleModel::open(&path).unwrap();
+            let mut target = files.on_cpu(Pool::new(2), 64, KvFormat::F32).unwrap();
+            let mut candle = open(&path).unwrap();
             let vocab = files.config.vocab as u32;
             // Two windows: the second must not see the first.
             let windows: Vec<Vec<u32>> =
                 (1..3).map(|seed| (0..40).map(|i| (i * i + 7 * seed) % vocab).collect()).collect();
-            let measured = measure(&mut target, Some(&mut candle), &windows).unwrap();
+            let measured = measure(&mut target, Some(candle.as_mut()), &windows).unwrap();
             let (score, divergence) = measured.reference.unwrap();
             assert_eq!((measured.ours.tokens, divergence.positions), (78, 78));
             // Both round activations to 8 bits where weights are quantised, in blocks of their own.
@@ -110,7 +107,7 @@ mod tests {
 
     #[test]
     fn an_architecture_without_a_model_is_named_with_those_that_have_one() {
-        let error = CandleModel::open(&golden("olmo2.gguf")).err().unwrap();
+        let error = open(&golden("olmo2.gguf")).err().unwrap();
         let text = MeasureError::from(error).to_string();
         assert!(text.contains("`olmo2`") && text.contains("qwen3"), "{text}");
     }

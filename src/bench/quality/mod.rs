@@ -14,9 +14,9 @@ mod score;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use crate::bench::{MeasureError, load_cpu};
+use crate::bench::MeasureError;
 use crate::files::read_text;
-use crate::kernels::KvFormat;
+use crate::kernels::{KvFormat, Pool};
 use crate::library::{LibraryError, Spec, Tokenizer, open_target};
 use crate::model::Target;
 use crate::speculate::Tree;
@@ -34,77 +34,77 @@ const LONGEST: u64 = 64_000_000;
 /// Tokens of one pass.
 const PASS: usize = 32;
 
-/// What is measured.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QualityOptions {
-    /// A UTF-8 text; `None` is [`BUNDLED_TEXT`].
-    pub text: Option<PathBuf>,
-    /// Tokens of a window, at least 2 and at most what the model was made for.
-    pub window: usize,
-    /// Compute threads.
-    pub threads: usize,
-    /// Whether candle-transformers' model is scored as well.
-    pub against_candle: bool,
+/// An implementation to compare with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Reference {
+    /// candle-transformers' models.
+    Candle,
 }
 
-/// Another implementation of the same model.
-pub trait ReferenceModel {
-    /// The logits `[vocab]` after `token` at `position`; position 0 starts again.
-    ///
-    /// # Errors
-    /// If it fails.
-    fn logits(&mut self, token: u32, position: usize) -> candle_core::Result<Vec<f32>>;
+/// What is measured. The fields are flags of `bench quality`, whose help the comments are.
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
+pub struct QualityOptions {
+    /// UTF-8 text to score [default: a bundled text of 200 tokens].
+    #[arg(long, value_name = "FILE")]
+    pub text: Option<PathBuf>,
+    /// Tokens per window, at least 2; each window is scored separately.
+    // And at most what the model was made for.
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    pub window: usize,
+    /// Compare with another library's model of the same GGUF file, token by token.
+    #[arg(long, value_name = "LIBRARY", display_order = 100)]
+    pub against: Option<Reference>,
 }
+
+/// Another implementation of the same model: the logits `[vocab]` after a token at a position;
+/// position 0 starts again.
+pub type ReferenceModel<'a> = dyn FnMut(u32, usize) -> candle_core::Result<Vec<f32>> + 'a;
 
 /// Loads the target and scores the text.
 ///
 /// # Errors
 /// [`MeasureError`].
-pub fn run(spec: &Spec, options: &QualityOptions) -> Result<QualityReport, MeasureError> {
-    if options.window < 2 {
-        let reason = format!("--window must be 2 or more, not {}", options.window);
-        return Err(MeasureError::Options(reason));
+pub fn run(
+    spec: &Spec,
+    options: &QualityOptions,
+    threads: usize,
+) -> Result<QualityReport, MeasureError> {
+    let QualityOptions { text, window, against } = options;
+    if *window < 2 {
+        return Err(MeasureError::Options(format!("--window must be 2 or more, not {window}")));
     }
-    let (text, name) = match &options.text {
-        Some(path) => (
-            read_text(path, LONGEST).map_err(|error| {
-                MeasureError::Options(format!("cannot read the text {}: {error}", path.display()))
-            })?,
-            path.display().to_string(),
-        ),
-        None => (BUNDLED_TEXT.to_owned(), "bundled".to_owned()),
-    };
-    let mut reference = open_reference(spec, options.against_candle)?;
+    let mut name = "bundled".to_owned();
+    let mut words = BUNDLED_TEXT.to_owned();
+    if let Some(path) = text {
+        name = path.display().to_string();
+        words = read_text(path, LONGEST).map_err(|error| {
+            MeasureError::Options(format!("cannot read the text {name}: {error}"))
+        })?;
+    }
+    let mut reference = against.map(|_| open_reference(spec)).transpose()?;
     let files = open_target(spec, &mut |_| {})?;
-    let window = options.window.min(files.config.max_positions);
-    let windows = windows(&files.tokenizer, &text, window)?;
+    let window = files.config.max_positions.min(*window);
+    let windows = windows(&files.tokenizer, &words, window)?;
     if windows.is_empty() {
-        let reason = format!(
-            "the text {name} has fewer than two tokens, so there is nothing to \
-                              score"
-        );
-        return Err(MeasureError::Options(reason));
+        return Err(MeasureError::Options(format!(
+            "the text {name} has fewer than two tokens, so there is nothing to score"
+        )));
     }
-    let mut target = load_cpu(&files, options.threads, window, KvFormat::F32)?;
-    let reference = reference.as_mut().map(|model| model.as_mut() as &mut dyn ReferenceModel);
-    let measured = measure(&mut target, reference, &windows)?;
+    let mut target = files.on_cpu(Pool::new(threads), window, KvFormat::F32)?;
+    let measured = measure(&mut target, reference.as_deref_mut(), &windows)?;
     Ok(QualityReport::new(&files, &target, name, window, &measured))
 }
 
 /// candle-transformers' model of a local GGUF file.
-fn open_reference(
-    spec: &Spec,
-    wanted: bool,
-) -> Result<Option<Box<dyn ReferenceModel>>, MeasureError> {
+fn open_reference(spec: &Spec) -> Result<Box<ReferenceModel<'static>>, MeasureError> {
     match spec {
-        _ if !wanted => Ok(None),
         _ if !cfg!(feature = "candle-models") => Err(MeasureError::Options(
             "this build does not include candle-transformers' models; build it with `cargo build \
              --release --features candle-models`"
                 .to_owned(),
         )),
         #[cfg(feature = "candle-models")]
-        Spec::Gguf(path) => Ok(Some(Box::new(candle::CandleModel::open(path)?))),
+        Spec::Gguf(path) => Ok(candle::open(path)?),
         other => Err(MeasureError::Options(format!(
             "--against candle needs a GGUF file on this machine, but the target is {other}"
         ))),
@@ -146,7 +146,7 @@ pub struct QualityMeasurement {
 /// [`MeasureError::Pass`], [`MeasureError::Candle`].
 pub fn measure(
     target: &mut dyn Target,
-    mut reference: Option<&mut dyn ReferenceModel>,
+    mut reference: Option<&mut ReferenceModel<'_>>,
     windows: &[Vec<u32>],
 ) -> Result<QualityMeasurement, MeasureError> {
     let mut ours = Score::default();
@@ -169,7 +169,7 @@ pub fn measure(
                 ours.count(&prediction, next);
                 if let Some(reference) = reference.as_deref_mut() {
                     let start = Instant::now();
-                    let logits = reference.logits(tokens[i], at)?;
+                    let logits = reference(tokens[i], at)?;
                     theirs.time += start.elapsed();
                     // Embeddings may have rows that no token uses.
                     let shared = logits.len().min(row.len());

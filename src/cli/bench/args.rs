@@ -8,6 +8,7 @@ use super::fetch::FetchArgs;
 use super::paper::PaperArgs;
 use super::pass::PassArgs;
 use crate::bench::prompts;
+use crate::bench::quality::QualityOptions;
 use crate::bench::sweep::SweepAxis;
 use crate::cli::settings_file::SettingsFile;
 use crate::cli::shared_args::SharedArgs;
@@ -180,29 +181,16 @@ pub struct QualityArgs {
     /// `bundled`.
     #[arg(long, value_name = "MODEL", env = "DOVETAIL_TARGET", default_value = "bundled")]
     pub target: String,
-    /// UTF-8 text to score [default: a bundled text of 200 tokens].
-    #[arg(long, value_name = "FILE")]
-    pub text: Option<PathBuf>,
-    /// Tokens per window, at least 2; each window is scored separately.
-    #[arg(long, value_name = "N", default_value_t = 512)]
-    pub window: usize,
+    /// What is measured.
+    #[command(flatten)]
+    pub options: QualityOptions,
     /// Compute threads [default: one per fast core].
     #[arg(long, value_name = "N", env = "DOVETAIL_THREADS")]
     pub threads: Option<usize>,
-    /// Compare with another library's model of the same GGUF file, token by token.
-    #[arg(long, value_name = "LIBRARY")]
-    pub against: Option<Reference>,
     /// How the result is printed.
     #[command(flatten)]
     pub style: StyleArgs,
     /// The settings file, which may name folders of models.
     #[command(flatten)]
     pub file: SettingsFile,
-}
-
-/// An implementation to compare with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Reference {
-    /// candle-transformers' models.
-    Candle,
 }

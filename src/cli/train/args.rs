@@ -4,12 +4,12 @@
 use std::path::PathBuf;
 
 use clap::builder::PossibleValue;
-use clap::{Args, ValueEnum};
+use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 
 use crate::cli::settings_file::SettingsFile;
 use crate::model::head::FusionKind;
+use crate::train::Length;
 use crate::train::run::{Recipe, TrainDevice};
-use crate::train::{DraftVocabSize, Elastic, Length, MaskRule};
 
 #[derive(Debug, Args)]
 #[command(
@@ -23,13 +23,9 @@ use crate::train::{DraftVocabSize, Elastic, Length, MaskRule};
                   --self-answers, also {\"turns\": [question, …]}."
 )]
 pub struct TrainArgs {
-    /// Target model: a GGUF file, a folder, a hub id or the name of a model on this machine
-    /// [default: the bundled model].
-    #[arg(long, value_name = "MODEL", env = "DOVETAIL_TARGET", help_heading = "What")]
-    pub target: Option<String>,
-    /// File of chats to learn from (JSON lines).
-    #[arg(long, value_name = "FILE", required_unless_present = "resume", help_heading = "What")]
-    pub data: Option<PathBuf>,
+    /// Those of the recipe.
+    #[command(flatten)]
+    pub recipe: RecipeFlags,
     /// Folder for the head; it must be new or empty.
     #[arg(long, value_name = "FOLDER", help_heading = "What")]
     pub out: PathBuf,
@@ -43,50 +39,13 @@ pub struct TrainArgs {
     /// Keep the features and the checkpoint of the finished training in OUT/work.
     #[arg(long, help_heading = "What")]
     pub keep_work: bool,
-
-    /// Use at most N chats, drawn at random by the seed [default: all].
-    #[arg(long, value_name = "N", help_heading = "Chats")]
-    pub limit: Option<usize>,
-    /// System message for chats that have none.
-    #[arg(long, value_name = "TEXT", help_heading = "Chats")]
-    pub system: Option<String>,
-    /// Let the target answer the questions itself, so that the head learns from the target's own
-    /// text.
-    #[arg(long, help_heading = "Chats")]
-    pub self_answers: bool,
-    /// Maximum number of tokens in each answer of the target [default: 256].
-    #[arg(long, value_name = "N", help_heading = "Chats")]
-    pub answer_tokens: Option<usize>,
-    /// Share of the chats to measure with, 0 to below 1 [default: 0.05].
-    #[arg(long, value_name = "X", help_heading = "Chats")]
-    pub held_out: Option<f64>,
-    /// Tokens to use of each chat; the rest is cut off [quick: 512, paper: 2048].
-    #[arg(long, value_name = "N", help_heading = "Chats")]
-    pub window: Option<usize>,
-
-    /// Blocks of the head (M), 1 to 16 [quick: 2, paper: 4].
-    #[arg(long, value_name = "N", help_heading = "Head")]
-    pub blocks: Option<usize>,
-    /// How the head fuses its inputs: the paper's dgf, or eagle's linear layer; eagle3 has one
-    /// block, reads three layers of the target and has its own LM head [default: dgf].
-    #[arg(long, value_name = "NAME", help_heading = "Head")]
-    pub kind: Option<FusionKind>,
-    /// Which blocks' outputs are trained: all, one drawn at random in each step, or off for only
-    /// the last block, as in the paper [default: drawn].
-    #[arg(long, value_name = "WHICH", help_heading = "Head")]
-    pub elastic: Option<Elastic>,
-
-    /// Tokens that the head scores: auto for those that cover what the target says, all, or the N
-    /// most frequent [default: auto].
-    #[arg(long, value_name = "N|auto|all", help_heading = "Head")]
-    pub draft_vocab: Option<DraftVocabSize>,
-
     /// Recipe that the other values come from.
     #[arg(
         long,
         value_name = "NAME",
         default_value = "quick",
         conflicts_with = "resume",
+        display_order = 0,
         help_heading = "Training"
     )]
     pub preset: RecipePreset,
@@ -95,72 +54,19 @@ pub struct TrainArgs {
         long,
         value_name = "X",
         conflicts_with_all = ["steps", "epochs"],
+        display_order = 1,
         help_heading = "Training"
     )]
     pub minutes: Option<f64>,
     /// Train for this many steps [paper: 200000].
-    #[arg(long, value_name = "N", conflicts_with = "epochs", help_heading = "Training")]
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with = "epochs",
+        display_order = 2,
+        help_heading = "Training"
+    )]
     pub steps: Option<u64>,
-    /// Train for this many passes over the chats.
-    #[arg(long, value_name = "X", help_heading = "Training")]
-    pub epochs: Option<f64>,
-    /// Tokens per batch [quick: 512, paper: 8192].
-    #[arg(long, value_name = "N", help_heading = "Training")]
-    pub batch_tokens: Option<usize>,
-    /// Batches whose gradients are added up for one step [default: 1].
-    #[arg(long, value_name = "N", help_heading = "Training")]
-    pub accumulate: Option<usize>,
-    /// Peak learning rate [quick: 2e-3, lower for a target wider than 256; paper: 3e-5].
-    #[arg(long, value_name = "X", help_heading = "Training")]
-    pub lr: Option<f64>,
-    /// Warm-up steps [quick: 20, paper: 500].
-    #[arg(long, value_name = "N", help_heading = "Training")]
-    pub warmup: Option<u64>,
-    /// First decay rate of AdamW, β₁ [default: 0.9].
-    #[arg(long, value_name = "X", help_heading = "Training")]
-    pub beta1: Option<f64>,
-    /// Second decay rate of AdamW, β₂ [default: 0.95].
-    #[arg(long, value_name = "X", help_heading = "Training")]
-    pub beta2: Option<f64>,
-    /// Epsilon of AdamW [default: 1e-8].
-    #[arg(long, value_name = "X", help_heading = "Training")]
-    pub epsilon: Option<f64>,
-    /// Weight decay [default: 0.01].
-    #[arg(long, value_name = "X", help_heading = "Training")]
-    pub weight_decay: Option<f64>,
-    /// Clip each gradient element to ± this value [default: 0.5].
-    #[arg(long, value_name = "X", help_heading = "Training")]
-    pub clip: Option<f64>,
-    /// Width of the noise added to features [default: 0.2].
-    #[arg(long, value_name = "X", help_heading = "Training")]
-    pub noise: Option<f64>,
-    /// Weight of the SmoothL1 loss; 0 for eagle3, which does not predict features [default: 1].
-    #[arg(long, value_name = "X", help_heading = "Training")]
-    pub vloss: Option<f64>,
-    /// Weight of the cross-entropy loss [quick: 1, paper: 0.1].
-    #[arg(long, value_name = "X", help_heading = "Training")]
-    pub ploss: Option<f64>,
-    /// Share of the training, at its end, in which the head reads its own outputs; 0 for none, as
-    /// in the paper [default: 0.5].
-    #[arg(long, value_name = "X", help_heading = "Training")]
-    pub used_share: Option<f64>,
-    /// Steps on its own outputs in that part [default: 2].
-    #[arg(long, value_name = "N", help_heading = "Training")]
-    pub used_steps: Option<usize>,
-    /// Weight of each such step relative to the previous one [default: 0.8].
-    #[arg(long, value_name = "X", help_heading = "Training")]
-    pub used_decay: Option<f64>,
-    /// Which tokens count in the loss: aligned with what a draft predicts, or as published, two
-    /// tokens late [default: aligned].
-    #[arg(long, value_name = "RULE", help_heading = "Training")]
-    pub mask: Option<MaskRule>,
-    /// Random seed for weights, order and noise [default: 42].
-    #[arg(long, value_name = "N", help_heading = "Training")]
-    pub seed: Option<u64>,
-    /// Number of held-out prompts to decode with the finished head; 0 for none [default: 16].
-    #[arg(long, value_name = "N", help_heading = "Training")]
-    pub decode: Option<usize>,
-
     /// Compute threads of the target [default: one per fast core].
     #[arg(long, value_name = "N", env = "DOVETAIL_THREADS", help_heading = "Machine")]
     pub threads: Option<usize>,
@@ -176,6 +82,31 @@ pub struct TrainArgs {
     /// The settings file, which may name folders of models.
     #[command(flatten)]
     pub file: SettingsFile,
+}
+
+/// The flags of a recipe, of which none is required: what is not given is the preset's.
+#[derive(Clone, Debug)]
+pub struct RecipeFlags(ArgMatches);
+
+impl Args for RecipeFlags {
+    fn augment_args(command: Command) -> Command {
+        Recipe::augment_args_for_update(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for RecipeFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self(matches.clone()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 /// A set of values.
@@ -215,56 +146,13 @@ impl TrainArgs {
     }
 
     /// The recipe `base` with the flags that were given laid over it.
-    pub fn over(&self, base: Recipe) -> Recipe {
-        fn set<T: Clone>(place: &mut T, given: Option<&T>) {
-            if let Some(value) = given {
-                place.clone_from(value);
-            }
+    pub fn over(&self, base: Recipe) -> Result<Recipe, clap::Error> {
+        let mut recipe = base.with_flags(&self.recipe.0)?;
+        let minutes = self.minutes.map(Length::Minutes);
+        if let Some(length) = minutes.or(self.steps.map(Length::Steps)) {
+            recipe.options.length = length;
+            recipe.epochs = None;
         }
-        let mut recipe = base;
-        // First: a kind has figures of its own.
-        if let Some(kind) = self.kind {
-            recipe = recipe.of_kind(kind);
-        }
-        set(&mut recipe.target, self.target.as_ref());
-        set(&mut recipe.data, self.data.as_ref());
-        set(&mut recipe.held_out, self.held_out.as_ref());
-        set(&mut recipe.answer_tokens, self.answer_tokens.as_ref());
-        set(&mut recipe.blocks, self.blocks.as_ref());
-        set(&mut recipe.decode, self.decode.as_ref());
-        set(&mut recipe.draft_vocab, self.draft_vocab.as_ref());
-        recipe.limit = self.limit.or(recipe.limit);
-        recipe.system = self.system.clone().or(recipe.system);
-        recipe.self_answers |= self.self_answers;
-        recipe.epochs = self.epochs.or(recipe.epochs);
-        let options = &mut recipe.options;
-        if let Some(minutes) = self.minutes {
-            (options.length, recipe.epochs) = (Length::Minutes(minutes), None);
-        }
-        if let Some(steps) = self.steps {
-            (options.length, recipe.epochs) = (Length::Steps(steps), None);
-        }
-        set(&mut options.elastic, self.elastic.as_ref());
-        set(&mut options.mask, self.mask.as_ref());
-        set(&mut options.window, self.window.as_ref());
-        set(&mut options.batch_tokens, self.batch_tokens.as_ref());
-        set(&mut options.accumulate, self.accumulate.as_ref());
-        if let Some(rate) = self.lr {
-            (options.learning_rate, recipe.rate_width) = (rate, None);
-        }
-        set(&mut options.warmup, self.warmup.as_ref());
-        set(&mut options.betas.0, self.beta1.as_ref());
-        set(&mut options.betas.1, self.beta2.as_ref());
-        set(&mut options.epsilon, self.epsilon.as_ref());
-        set(&mut options.weight_decay, self.weight_decay.as_ref());
-        set(&mut options.clip, self.clip.as_ref());
-        set(&mut options.noise, self.noise.as_ref());
-        set(&mut options.vloss, self.vloss.as_ref());
-        set(&mut options.ploss, self.ploss.as_ref());
-        set(&mut options.used.share, self.used_share.as_ref());
-        set(&mut options.used.steps, self.used_steps.as_ref());
-        set(&mut options.used.decay, self.used_decay.as_ref());
-        set(&mut options.seed, self.seed.as_ref());
-        recipe
+        Ok(recipe)
     }
 }

@@ -20,7 +20,7 @@ pub(super) use show::Show;
 /// Trains a head, or continues its training.
 pub fn train(args: &TrainArgs) -> CommandResult {
     let base = if args.resume { run::stored(&args.out).map_err(failure)? } else { args.preset() };
-    let recipe = args.over(base);
+    let recipe = args.over(base).map_err(Failure::usage)?;
     let checks = [
         ("--held-out", (0.0..1.0).contains(&recipe.held_out), "0 to below 1"),
         ("--blocks", (1..=16).contains(&recipe.blocks), "1 to 16"),

@@ -1,34 +1,24 @@
 //! The head's card, the `README.md` next to it: what it is, what it was made of, how good it is. It
 //! must never compute a figure.
 
-use std::fmt::Write;
-use std::io;
+use std::io::Write;
 
+use super::decode_eval::DecodeRow;
 use super::run_dir::RunDir;
-use super::state::TrainState;
+use super::state::{Spent, TrainState};
 use crate::model::head::FusionKind;
 use crate::train::files::whole;
-use crate::train::{Elastic, FileError, Length};
+use crate::train::{Betas, Elastic, Length, TrainError, Used};
 
 const FILE: &str = "README.md";
 
 /// Writes the card.
-pub(super) fn write(dir: &RunDir, state: &TrainState, date: &str) -> Result<(), FileError> {
-    let text = card(state, date);
-    whole(&dir.out.join(FILE), |file| io::Write::write_all(file, text.as_bytes()))
+pub(super) fn write(dir: &RunDir, state: &TrainState, date: &str) -> Result<(), TrainError> {
+    let text = about(state, date) + &data(state) + &training(state) + &measures(state);
+    whole(&dir.out.join(FILE), |file| file.write_all(text.as_bytes()))
 }
 
-fn card(state: &TrainState, date: &str) -> String {
-    // Writing to a String does not fail.
-    let mut text = String::new();
-    let _ = about(&mut text, state, date);
-    let _ = data(&mut text, state);
-    let _ = training(&mut text, state);
-    let _ = measures(&mut text, state);
-    text
-}
-
-fn about(text: &mut String, state: &TrainState, date: &str) -> std::fmt::Result {
+fn about(state: &TrainState, date: &str) -> String {
     let TrainState { recipe, target, .. } = state;
     let kind = match recipe.kind {
         FusionKind::Dgf => "dynamic gated fusion (DGF)",
@@ -40,31 +30,30 @@ fn about(text: &mut String, state: &TrainState, date: &str) -> std::fmt::Result 
         (n, Elastic::Off) => format!("{n} blocks, which must all be used"),
         (n, _) => format!("{n} blocks, of which the first m can be used alone"),
     };
-    writeln!(text, "# Draft head for {}\n", target.name)?;
-    writeln!(text, "This head drafts for the target in speculative decoding: {kind}, {blocks}.")?;
-    writeln!(text, "Made by `dovetail train` {} on {date}. Use:\n", env!("CARGO_PKG_VERSION"))?;
-    writeln!(text, "```sh\ndovetail --target {} --draft THIS-FOLDER\n```\n", recipe.target)?;
-    rows(
-        text,
-        "| target | |",
-        &[
-            ("hidden size, vocabulary", format!("{}, {}", target.hidden, target.vocab)),
-            ("fingerprint of the weights", format!("`{}`", target.weights)),
-            ("fingerprint of the vocabulary", format!("`{}`", target.tokenizer)),
-        ],
+    let version = env!("CARGO_PKG_VERSION");
+    let rows = rows(&[
+        ("hidden size, vocabulary", format!("{}, {}", target.hidden, target.vocab)),
+        ("fingerprint of the weights", format!("`{}`", target.weights)),
+        ("fingerprint of the vocabulary", format!("`{}`", target.tokenizer)),
+    ]);
+    format!(
+        "# Draft head for {}\n\n\
+         This head drafts for the target in speculative decoding: {kind}, {blocks}.\n\
+         Made by `dovetail train` {version} on {date}. Use:\n\n\
+         ```sh\ndovetail --target {} --draft THIS-FOLDER\n```\n\n\
+         | target | |\n|---|---|\n{rows}",
+        target.name, recipe.target
     )
 }
 
-/// A table of names and values.
-fn rows(text: &mut String, head: &str, rows: &[(&str, String)]) -> std::fmt::Result {
-    writeln!(text, "{head}\n|---|---|")?;
-    rows.iter().try_for_each(|(name, value)| writeln!(text, "| {name} | {value} |"))
+/// Lines of a table of names and values.
+fn rows(rows: &[(&str, String)]) -> String {
+    rows.iter().map(|(name, value)| format!("| {name} | {value} |\n")).collect()
 }
 
-fn data(text: &mut String, state: &TrainState) -> std::fmt::Result {
-    let Some(chats) = &state.chats else { return Ok(()) };
+fn data(state: &TrainState) -> String {
+    let Some(chats) = &state.chats else { return String::new() };
     let file = state.recipe.data.file_name().unwrap_or_default().to_string_lossy();
-    writeln!(text, "\n## Data\n\n`{file}`, {} lines:\n", chats.lines)?;
     let cut = format!("of these cut at {} tokens", state.recipe.options.window);
     let figures = [
         ("chats used", chats.used),
@@ -74,35 +63,33 @@ fn data(text: &mut String, state: &TrainState) -> std::fmt::Result {
         ("of these the assistant's", chats.answers),
         ("lines skipped", chats.refused),
     ];
-    rows(text, "| | |", &figures.map(|(name, figure)| (name, figure.to_string())))?;
+    let rows = rows(&figures.map(|(name, figure)| (name, figure.to_string())));
+    let mut text =
+        format!("\n## Data\n\n`{file}`, {} lines:\n\n| | |\n|---|---|\n{rows}", chats.lines);
     if state.recipe.self_answers {
-        writeln!(
-            text,
-            "\nThe target wrote the answers itself, half of them with greedy decoding."
-        )?;
+        text += "\nThe target wrote the answers itself, half of them with greedy decoding.\n";
     }
     if !chats.faults.is_empty() {
-        writeln!(text, "\nThe first lines that were skipped:\n")?;
-        for (line, why) in chats.faults.iter().take(10) {
-            writeln!(text, "- line {line}: {why}")?;
-        }
+        text += "\nThe first lines that were skipped:\n\n";
     }
-    Ok(())
+    for (line, why) in chats.faults.iter().take(10) {
+        text += &format!("- line {line}: {why}\n");
+    }
+    text
 }
 
-fn training(text: &mut String, state: &TrainState) -> std::fmt::Result {
+fn training(state: &TrainState) -> String {
     let options = &state.recipe.options;
     let length = match options.length {
         Length::Steps(steps) => format!("{steps} steps"),
         Length::Minutes(minutes) => format!("{minutes} minutes"),
     };
-    let used = options.used;
-    let used = if used.share > 0.0 && used.steps > 0 {
-        let share = 100.0 * used.share;
+    let Used { share, steps, decay } = options.used;
+    let used = if share > 0.0 && steps > 0 {
         format!(
-            "{} steps in the last {share:.0} % of the training, each with {} times the weight of \
-             the previous one",
-            used.steps, used.decay
+            "{steps} steps in the last {:.0} % of the training, each with {decay} times the weight \
+             of the previous one",
+            100.0 * share
         )
     } else {
         "none".to_owned()
@@ -112,69 +99,61 @@ fn training(text: &mut String, state: &TrainState) -> std::fmt::Result {
         Elastic::AllExits => "every block",
         Elastic::Drawn => "one block drawn in each step",
     };
-    let (first, second) = options.betas;
+    let Betas { beta1, beta2 } = options.betas;
     let adam = format!(
-        "rate {}, {} steps of warm-up, then linear to 0; betas {first}, {second}; decay {}; clip \
+        "rate {}, {} steps of warm-up, then linear to 0; betas {beta1}, {beta2}; decay {}; clip \
          ±{}",
         options.learning_rate, options.warmup, options.weight_decay, options.clip
     );
     let short = if options.noise_uncapped { ", more on texts below 512 tokens" } else { "" };
-    let loss = format!("{} SmoothL1 + {} cross-entropy", options.vloss, options.ploss);
-    writeln!(text, "\n## Training\n\n![loss](loss.svg)\n")?;
-    let figures = [
+    let rows = rows(&[
         ("length", length),
         ("batch", format!("{} tokens × {}", options.batch_tokens, options.accumulate)),
         ("AdamW", adam),
-        ("loss", loss),
+        ("loss", format!("{} SmoothL1 + {} cross-entropy", options.vloss, options.ploss)),
         ("noise on features", format!("{}{short}", options.noise)),
         ("outputs trained", elastic.to_owned()),
         ("on its own outputs", used),
         ("seed", options.seed.to_string()),
-    ];
-    rows(text, "| | |", &figures)?;
-    writeln!(text, "\n| stage | amount | time | rate | peak memory |\n|---|---|---|---|---|")?;
-    for spent in &state.stages {
-        writeln!(text, "| {} |", spent.figures().join(" | "))?;
-    }
-    Ok(())
+    ]);
+    let stage = |spent: &Spent| format!("| {} |\n", spent.figures().join(" | "));
+    let stages: String = state.stages.iter().map(stage).collect();
+    format!(
+        "\n## Training\n\n![loss](loss.svg)\n\n| | |\n|---|---|\n{rows}\n\
+         | stage | amount | time | rate | peak memory |\n|---|---|---|---|---|\n{stages}"
+    )
 }
 
-fn measures(text: &mut String, state: &TrainState) -> std::fmt::Result {
+fn measures(state: &TrainState) -> String {
+    let mut text = String::new();
     if !state.held.is_empty() {
-        writeln!(text, "\n## Held-out chats\n")?;
-        writeln!(
-            text,
-            "How often the target's most likely token is the head's first choice, or among its \
-             first two or three. Own outputs: how many steps in a row the head has read its own \
-             outputs instead of the target's features.\n"
-        )?;
-        writeln!(
-            text,
-            "| blocks | own outputs | SmoothL1 | cross-entropy | top 1 | top 2 | top 3 |"
-        )?;
-        writeln!(text, "|---|---|---|---|---|---|---|")?;
-        for found in &state.held {
-            let [one, two, three] = found.right.map(|share| 100.0 * share);
-            writeln!(
-                text,
-                "| {} | {} | {:.3} | {:.3} | {one:.1} % | {two:.1} % | {three:.1} % |",
-                found.depth, found.step, found.vloss, found.ploss
-            )?;
-        }
+        text += "\n## Held-out chats\n\n\
+                 How often the target's most likely token is the head's first choice, or among its \
+                 first two or three. Own outputs: how many steps in a row the head has read its \
+                 own outputs instead of the target's features.\n\n\
+                 | blocks | own outputs | SmoothL1 | cross-entropy | top 1 | top 2 | top 3 |\n\
+                 |---|---|---|---|---|---|---|\n";
     }
-    let Some(decoded) = &state.decoded else { return Ok(()) };
-    writeln!(text, "\n## Decoding\n")?;
-    writeln!(
-        text,
-        "Greedy decoding with a tree of 16 nodes including the root, width 10 and depth 7; each \
+    for found in &state.held {
+        let [one, two, three] = found.right.map(|share| 100.0 * share);
+        text += &format!(
+            "| {} | {} | {:.3} | {:.3} | {one:.1} % | {two:.1} % | {three:.1} % |\n",
+            found.depth, found.step, found.vloss, found.ploss
+        );
+    }
+    let Some(decoded) = &state.decoded else { return text };
+    text += &format!(
+        "\n## Decoding\n\n\
+         Greedy decoding with a tree of 16 nodes including the root, width 10 and depth 7; each \
          row in turn on each held-out prompt. τ = committed tokens / target passes. Prompts whose \
-         text is identical to plain decoding at every m: {} of {}.\n",
+         text is identical to plain decoding at every m: {} of {}.\n\n\
+         | blocks | τ | tokens/s | tokens |\n|---|---|---|---|\n",
         decoded.same, decoded.prompts
-    )?;
-    writeln!(text, "| blocks | τ | tokens/s | tokens |\n|---|---|---|---|")?;
+    );
     for row in &decoded.rows {
         let blocks = if row.blocks == 0 { "none".to_owned() } else { row.blocks.to_string() };
-        writeln!(text, "| {blocks} | {:.2} | {:.0} | {} |", row.tau(), row.speed(), row.tokens)?;
+        let DecodeRow { tokens, .. } = row;
+        text += &format!("| {blocks} | {:.2} | {:.0} | {tokens} |\n", row.tau(), row.speed());
     }
-    Ok(())
+    text
 }

@@ -11,8 +11,8 @@ use super::state::{Stage, TrainState};
 use crate::hardware::UsageMeter;
 use crate::kernels::{KvFormat, Pool};
 use crate::library::{TargetFiles, TargetFingerprint, find_spec, open_target};
+use crate::model::CpuTarget;
 use crate::model::head::HeadConfig;
-use crate::model::{CpuTarget, LoadRequest};
 use crate::train::{Elastic, TrainError, head_config};
 
 pub(super) struct RunContext<'a> {
@@ -24,19 +24,6 @@ pub(super) struct RunContext<'a> {
     pub report: &'a mut dyn FnMut(TrainEvent<'_>),
     gauge: UsageMeter,
     stage: Option<(Stage, Instant, u64)>,
-}
-
-/// The target on the CPU, for texts of up to `positions` tokens.
-pub(in crate::train) fn target(
-    files: &TargetFiles,
-    pool: Arc<Pool>,
-    positions: usize,
-) -> Result<CpuTarget, TrainError> {
-    let config = &files.config;
-    let source = files.weights.as_ref();
-    let capacity = positions.clamp(1, config.max_positions);
-    let kv = KvFormat::F32;
-    Ok(CpuTarget::load(&LoadRequest { config, source, pool, capacity, kv }, &mut |_| {})?)
 }
 
 impl<'a> RunContext<'a> {
@@ -68,7 +55,8 @@ impl<'a> RunContext<'a> {
 
     /// The target, for texts of up to `positions` tokens.
     pub fn target(&self, positions: usize) -> Result<CpuTarget, TrainError> {
-        target(&self.files, Arc::clone(&self.pool), positions)
+        let capacity = positions.clamp(1, self.files.config.max_positions);
+        Ok(self.files.on_cpu(Arc::clone(&self.pool), capacity, KvFormat::F32)?)
     }
 
     /// The configuration of the head to train.

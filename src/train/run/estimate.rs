@@ -16,7 +16,7 @@ use crate::model::head::SharedTables;
 use crate::train::render::Text;
 use crate::train::shards::{self, Slice};
 use crate::train::{
-    Columns, Elastic, FileError, Length, Options, TrainError, Trainer, Used, chats, head_config,
+    Columns, Elastic, Length, Options, TrainError, Trainer, Used, chats, head_config,
 };
 
 /// How many tokens the sample has: a few batches of a small training, a minute of a large target.
@@ -61,7 +61,7 @@ pub fn estimate(
     recipe.check()?;
     let device = device(request.device)?;
     let at = std::env::temp_dir();
-    let folder = tempfile::tempdir_in(&at).map_err(|source| FileError::write(&at, source))?;
+    let folder = tempfile::tempdir_in(&at).map_err(|source| TrainError::write(&at, source))?;
     let (files, fingerprint) = RunContext::open(&recipe.target, &request.model_folders, report)?;
     let dir = RunDir::begin(&folder.path().join("head"))?;
     let mut sampled = recipe.clone();

@@ -47,7 +47,7 @@ pub(super) fn features(run: &mut RunContext<'_>, texts: &[Text]) -> Result<Shard
     }
     writer.finish()?;
     run.end(done)?;
-    Ok(Shards::open(&work, width)?)
+    Shards::open(&work, width)
 }
 
 /// The features of a text, `[L, width]`: the final norm's outputs, or the tapped states, each

@@ -72,7 +72,7 @@ impl Log {
     fn add(&mut self, entry: LogLine) -> Result<(), TrainError> {
         let written = self.file.add(&entry);
         self.entries.push(entry);
-        Ok(written?)
+        written
     }
 
     /// Draws the loss of the deepest exit on the target's features, during training and on held-out
@@ -104,7 +104,7 @@ impl Log {
             series: vec![series("training", means(&trained)), series("held-out chats", held)],
         };
         let Some(text) = chart.svg() else { return Ok(()) };
-        Ok(whole(&self.dir.out.join(CURVE), |file| file.write_all(text.as_bytes()))?)
+        whole(&self.dir.out.join(CURVE), |file| file.write_all(text.as_bytes()))
     }
 }
 

@@ -25,7 +25,6 @@ use std::sync::atomic::AtomicBool;
 use candle_core::Device;
 use clap::ValueEnum;
 
-pub(super) use context::target;
 pub use decode_eval::{DecodeEval, DecodeRow};
 pub use estimate::{RunEstimate, estimate};
 pub use recipe::Recipe;
@@ -110,7 +109,7 @@ pub struct RunRequest {
 /// The recipe of the training in `out`.
 ///
 /// # Errors
-/// [`TrainError::Nothing`] if there is none, [`TrainError::File`] if it cannot be read.
+/// [`TrainError::Nothing`] if there is none, [`TrainError::Failed`] if it cannot be read.
 pub fn stored(out: &Path) -> Result<Recipe, TrainError> {
     Ok(RunDir::resume(out)?.1.recipe)
 }

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use clap::{ArgMatches, Args, FromArgMatches};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -11,39 +12,60 @@ use crate::train::{
     DraftVocabSize, Elastic, FirstWeights, Length, MaskRule, Options, TrainError, Used,
 };
 
-/// A complete training.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A complete training. The fields are flags of `train`, whose help the comments are; a flag that
+/// is given replaces the value of a preset or of a stored recipe.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
+#[command(next_help_heading = "Chats")]
 pub struct Recipe {
-    /// The target as the user named it.
+    /// Target model: a GGUF file, a folder, a hub id or the name of a model on this machine
+    /// [default: the bundled model].
+    #[arg(long, value_name = "MODEL", env = "DOVETAIL_TARGET", help_heading = "What")]
     pub target: String,
-    /// File of the chats.
+    /// File of chats to learn from (JSON lines).
+    #[arg(long, value_name = "FILE", required_unless_present = "resume", help_heading = "What")]
     pub data: PathBuf,
-    /// The most chats to use, drawn by the seed; `None` means all.
+    /// Use at most N chats, drawn at random by the seed [default: all].
+    #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
     /// System message for chats that have none.
+    #[arg(long, value_name = "TEXT")]
     pub system: Option<String>,
-    /// Whether the target answers the questions itself, instead of using the answers in the file.
+    /// Let the target answer the questions itself, so that the head learns from the target's own
+    /// text.
+    #[arg(long)]
     pub self_answers: bool,
-    /// The most tokens in one of its own answers.
+    /// Maximum number of tokens in each answer of the target [default: 256].
+    #[arg(long, value_name = "N")]
     pub answer_tokens: usize,
-    /// The share of the chats that is set aside for measuring.
+    /// Share of the chats to measure with, 0 to below 1 [default: 0.05].
+    #[arg(long, value_name = "X")]
     pub held_out: f64,
-    /// M: how many blocks the head has.
+    /// Blocks of the head (M), 1 to 16 [quick: 2, paper: 4].
+    #[arg(long, value_name = "N", help_heading = "Head")]
     pub blocks: usize,
-    /// How feature and token are joined.
+    /// How the head fuses its inputs: the paper's dgf, or eagle's linear layer; eagle3 has one
+    /// block, reads three layers of the target and has its own LM head [default: dgf].
+    #[arg(long, value_name = "NAME", help_heading = "Head")]
     pub kind: FusionKind,
-    /// Which tokens it scores.
+    /// Tokens that the head scores: auto for those that cover what the target says, all, or the N
+    /// most frequent [default: auto].
     #[serde(default = "all_tokens")]
+    #[arg(long, value_name = "N|auto|all", display_order = 100, help_heading = "Head")]
     pub draft_vocab: DraftVocabSize,
-    /// How many passes over the chats, instead of the length in `options`.
+    /// Train for this many passes over the chats.
+    // Instead of the length in `options`.
+    #[arg(long, value_name = "X", help_heading = "Training")]
     pub epochs: Option<f64>,
-    /// How many held-out prompts to decode at the end; 0 for none.
+    /// Number of held-out prompts to decode with the finished head; 0 for none [default: 16].
+    #[arg(long, value_name = "N", display_order = 100, help_heading = "Training")]
     pub decode: usize,
     /// The target's hidden size for which the learning rate is meant: a wider target gets a lower
     /// rate (see [`Self::for_width`]). Without it the rate applies to any target.
     #[serde(default)]
+    #[arg(skip)]
     pub rate_width: Option<usize>,
     /// How it learns.
+    #[command(flatten)]
     pub options: Options,
 }
 
@@ -135,6 +157,25 @@ impl Recipe {
             self.options.elastic = Elastic::Off;
         }
         Self { kind, ..self }
+    }
+
+    /// The same recipe with the flags that were given laid over it.
+    ///
+    /// # Errors
+    /// Never: the flags were parsed already.
+    pub fn with_flags(mut self, given: &ArgMatches) -> Result<Self, clap::Error> {
+        // First: a kind has figures of its own.
+        if let Some(kind) = given.get_one("kind") {
+            self = self.of_kind(*kind);
+        }
+        let self_answers = self.self_answers;
+        self.update_from_arg_matches(given)?;
+        // A switch that is not given does not turn off what the recipe has.
+        self.self_answers |= self_answers;
+        if given.contains_id("learning_rate") {
+            self.rate_width = None;
+        }
+        Ok(self)
     }
 
     /// Checks every figure.
@@ -252,7 +293,7 @@ mod tests {
         let paper = Recipe::paper();
         assert_eq!(paper.differences(&paper), []);
         let mut other = Recipe { blocks: 2, system: Some("Hm".into()), ..paper.clone() };
-        other.options.betas.1 = 0.9;
+        other.options.betas.beta2 = 0.9;
         let names: Vec<String> = paper
             .differences(&other)
             .into_iter()

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::state::{TrainState, size};
 use crate::files::remove_leftovers;
+use crate::train::TrainError;
 use crate::train::files::whole;
-use crate::train::{FileError, TrainError};
 
 const WORK: &str = "work";
 const STATE: &str = "run.json";
@@ -41,21 +41,21 @@ impl RunDir {
             return Err(TrainError::Occupied(dir.out));
         }
         let work = dir.work();
-        fs::create_dir_all(&work).map_err(|source| FileError::write(&work, source))?;
+        fs::create_dir_all(&work).map_err(|source| TrainError::write(&work, source))?;
         Ok(dir)
     }
 
     /// The folder of a training to resume, and its state.
     ///
     /// # Errors
-    /// [`TrainError::Nothing`] if there is none, [`TrainError::File`] if its state cannot be read.
+    /// [`TrainError::Nothing`] if there is none, [`TrainError::Failed`] if its state cannot be read.
     pub fn resume(out: &Path) -> Result<(Self, TrainState), TrainError> {
         let dir = Self { out: out.to_owned() };
         let path = dir.file(STATE);
         if !path.exists() {
             return Err(TrainError::Nothing(dir.out));
         }
-        let text = fs::read_to_string(&path).map_err(|source| FileError::read(&path, source))?;
+        let text = fs::read_to_string(&path).map_err(|source| TrainError::read(&path, source))?;
         let state = serde_json::from_str(&text).map_err(|error| unusable(&path, error))?;
         // Left by a training that was killed while it wrote.
         for folder in [out, &dir.work()] {
@@ -77,12 +77,12 @@ impl RunDir {
     /// Makes the best head so far the result.
     ///
     /// # Errors
-    /// [`FileError::Write`].
+    /// [`TrainError::Failed`].
     pub(crate) fn take_best(&self) -> Result<(), TrainError> {
         for name in HEAD_FILES {
             let from = self.best().join(name);
             let to = self.out.join(name);
-            let bytes = fs::read(&from).map_err(|source| FileError::read(&from, source))?;
+            let bytes = fs::read(&from).map_err(|source| TrainError::read(&from, source))?;
             whole(&to, |file| file.write_all(&bytes))?;
         }
         Ok(())
@@ -96,11 +96,11 @@ impl RunDir {
     /// Writes the state.
     ///
     /// # Errors
-    /// [`FileError::Write`]; the previous state stays.
+    /// [`TrainError::Failed`]; the previous state stays.
     pub fn save(&self, state: &TrainState) -> Result<(), TrainError> {
         let path = self.file(STATE);
         let text = serde_json::to_vec_pretty(state).map_err(|error| unusable(&path, error))?;
-        Ok(whole(&path, |file| file.write_all(&text))?)
+        whole(&path, |file| file.write_all(&text))
     }
 
     /// Refuses what does not fit on the disk.
@@ -128,15 +128,15 @@ impl RunDir {
     /// Removes the work folder of a finished training.
     ///
     /// # Errors
-    /// [`FileError::Write`].
+    /// [`TrainError::Failed`].
     pub fn clear(&self) -> Result<(), TrainError> {
         let work = self.work();
-        Ok(fs::remove_dir_all(&work).map_err(|source| FileError::write(&work, source))?)
+        fs::remove_dir_all(&work).map_err(|source| TrainError::write(&work, source))
     }
 }
 
-fn unusable(path: &Path, error: serde_json::Error) -> FileError {
-    FileError::new("use", path, error, "; start over with another --out")
+fn unusable(path: &Path, error: serde_json::Error) -> TrainError {
+    TrainError::file("use", path, error, "; start over with another --out")
 }
 
 /// Bytes available to us on the disk of `folder`; `None` if the system does not say.

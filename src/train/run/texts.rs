@@ -23,7 +23,7 @@ const NAMED: usize = 100;
 pub(super) fn texts(run: &mut RunContext<'_>) -> Result<Vec<Text>, TrainError> {
     let path = run.dir.file(FILE);
     if run.state.chats.is_some() && path.exists() {
-        return Ok(read_lines(&path)?);
+        return read_lines(&path);
     }
     let recipe = run.state.recipe.clone();
     let renderer = Renderer::new(&run.files, run.window(), recipe.system.clone());
@@ -74,10 +74,9 @@ pub(in crate::train) fn render(
         }
         match chat.and_then(|chat| renderer.text(line, &chat)) {
             Ok(text) => texts.push(text),
-            Err(fault) => {
+            Err(why) => {
                 chats.refused += 1;
                 if chats.faults.len() < NAMED {
-                    let why = fault.to_string();
                     report(TrainEvent::Refused { line, why: &why });
                     chats.faults.push((line, why));
                 }

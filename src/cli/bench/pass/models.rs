@@ -12,7 +12,6 @@ use crate::bench::pass::{
     with_head,
 };
 use crate::bench::sweep::all_blocks;
-use crate::bench::{load_cpu, random_cpu};
 use crate::chat::{Message, Role};
 use crate::cli::backend;
 use crate::cli::bench::{head_blocks, not_measured, numbers};
@@ -20,10 +19,10 @@ use crate::cli::exit::Failure;
 use crate::decode::{Engine, TokenText};
 use crate::draft::Depths;
 use crate::hardware::Machine;
-use crate::kernels::{Format, KvFormat};
+use crate::kernels::{Format, KvFormat, Pool};
 use crate::library::open_target;
 use crate::load::Purpose;
-use crate::model::KnownShape;
+use crate::model::{CpuTarget, KnownShape};
 use crate::plan::{BLOCKS, DrafterId, Strategy};
 use crate::settings::HeadChoice;
 use crate::speculate::Method;
@@ -58,7 +57,8 @@ pub(super) fn random(
     let mut blocks = numbers("--head-blocks", blocks, BLOCKS.most).map_err(Failure::usage)?;
     blocks.retain(|blocks| *blocks > 0);
     let threads = Machine::probe().cpu.threads(settings.threads);
-    let mut target = random_cpu(known, format, threads, positions)
+    let pool = Arc::new(Pool::new(threads));
+    let mut target = CpuTarget::random(&known.config(), format, 1, pool, positions, KvFormat::F16)
         .map_err(|error| not_measured(error.into()))?;
     let passes = Some(time_passes(&mut target, &options).map_err(not_measured)?);
     let mut subject = format!(
@@ -87,7 +87,8 @@ pub(super) fn alone(args: &PassArgs, model: &str) -> Result<PassReport, Failure>
     let positions = options.positions().map_err(not_measured)?;
     let files = open_target(&spec, &mut |_| {}).map_err(|error| not_measured(error.into()))?;
     let threads = Machine::probe().cpu.threads(settings.threads);
-    let mut target = load_cpu(&files, threads, positions, KvFormat::F16)
+    let mut target = files
+        .on_cpu(Pool::new(threads), positions, KvFormat::F16)
         .map_err(|error| not_measured(error.into()))?;
     let passes = Some(time_passes(&mut target, &options).map_err(not_measured)?);
     let subject = format!("{}: {}", files.name, files.detail);
