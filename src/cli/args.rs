@@ -197,19 +197,3 @@ impl ChatArgs {
         [&self.shared.settings.0[..], &self.screen.0].concat()
     }
 }
-
-impl Cli {
-    /// Whether the command in use asked for more in the log.
-    pub fn verbose(&self) -> bool {
-        match &self.command {
-            None => self.chat.shared.verbose,
-            Some(CliCommand::Chat(args)) => args.shared.verbose,
-            Some(CliCommand::Run(args)) => args.shared.verbose,
-            Some(CliCommand::Race(args)) => args.shared.verbose,
-            Some(CliCommand::Doctor(args)) => args.shared.verbose,
-            Some(CliCommand::Bench(args)) => args.verbose(),
-            Some(CliCommand::Verify(args)) => args.shared.verbose,
-            Some(_) => false,
-        }
-    }
-}

@@ -27,7 +27,7 @@ mod threads;
 mod train;
 mod verify;
 
-use clap::Parser;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use std::process::ExitCode;
 
 use args::{Cli, CliCommand};
@@ -35,8 +35,12 @@ use exit::CommandResult;
 
 /// Runs the program; the returned code is the process's exit code.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let parsed = Cli::command().try_get_matches().and_then(|given| {
+        let verbose = is_verbose(&given);
+        Cli::from_arg_matches(&given).map(|cli| (cli, verbose))
+    });
+    let (cli, verbose) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => {
             // Help and version come this way too, with code 0.
             let code = u8::try_from(error.exit_code()).unwrap_or(exit::Code::Usage as u8);
@@ -46,8 +50,14 @@ pub fn main() -> ExitCode {
             };
         }
     };
-    let _log = logging::start(cli.verbose());
+    let _log = logging::start(verbose);
     exit::conclude(dispatch(&cli))
+}
+
+/// Whether the command in use was asked to write more to the log.
+fn is_verbose(given: &ArgMatches) -> bool {
+    matches!(given.try_get_one("verbose"), Ok(Some(true)))
+        || given.subcommand().is_some_and(|(_, given)| is_verbose(given))
 }
 
 fn dispatch(cli: &Cli) -> CommandResult {

@@ -79,19 +79,6 @@ fn head_blocks(given: Option<&str>, all: Vec<usize>) -> Result<Vec<usize>, Failu
     )))
 }
 
-impl BenchArgs {
-    /// Whether the measurement should write more to the log.
-    pub fn verbose(&self) -> bool {
-        match &self.command {
-            None => self.run.shared.verbose,
-            Some(BenchCommand::Pass(args)) => args.shared.verbose,
-            Some(BenchCommand::Sweep(args) | BenchCommand::Gpu(args)) => args.run.shared.verbose,
-            Some(BenchCommand::Paper(args)) => args.run.shared.verbose,
-            Some(_) => false,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, Parser};
