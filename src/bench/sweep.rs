@@ -10,43 +10,57 @@ use crate::load::Placements;
 use crate::plan::{PlacementForecast, Setting, Strategy, TreeOverrides, best_placement};
 use crate::worker::Controls;
 
-/// A setting of the tree that is varied while the others keep the paper's values.
+/// A setting of the tree that is varied while the others keep the paper's values. `{head}` stands
+/// for the head that drafts.
 #[derive(Clone, Copy)]
 struct TreeAxis {
+    setting: SweepAxis,
     title: &'static str,
     /// The setting, with its unit.
     axis: &'static str,
     /// What the candidates are called, before the value.
     prefix: &'static str,
     values: &'static [usize],
-    /// The paper's value.
-    paper: usize,
+    /// The paper's value, if the setting keeps one while others vary.
+    paper: Option<usize>,
     of: fn(&mut TreeOverrides) -> &mut Setting,
 }
 
-const TREE: [TreeAxis; 3] = [
+const TREE: [TreeAxis; 4] = [
     TreeAxis {
+        setting: SweepAxis::M,
+        title: "Blocks of {head}",
+        axis: "blocks m",
+        prefix: "{head} m=",
+        values: &[],
+        paper: None,
+        of: |tree| &mut tree.blocks,
+    },
+    TreeAxis {
+        setting: SweepAxis::Gamma,
         title: "Nodes of the tree",
         axis: "γ, nodes including the root",
         prefix: "γ=",
         values: &[1, 2, 4, 8, 12, 16, 24, 32, 48, 64],
-        paper: 16,
+        paper: Some(16),
         of: |tree| &mut tree.gamma,
     },
     TreeAxis {
+        setting: SweepAxis::K,
         title: "Width of the tree",
         axis: "children per node",
         prefix: "width ",
         values: &[1, 2, 4, 6, 8, 10],
-        paper: 10,
+        paper: Some(10),
         of: |tree| &mut tree.width,
     },
     TreeAxis {
+        setting: SweepAxis::D,
         title: "Depth of the tree",
         axis: "expansions",
         prefix: "depth ",
         values: &[0, 1, 2, 3, 5, 7],
-        paper: 7,
+        paper: Some(7),
         of: |tree| &mut tree.depth,
     },
 ];
@@ -80,11 +94,6 @@ pub enum SweepAxis {
 impl SweepAxis {
     /// Those that need no other models than the first.
     pub const DEFAULT: [Self; 5] = [Self::M, Self::Gamma, Self::K, Self::D, Self::Duo];
-
-    fn tree(self) -> Option<TreeAxis> {
-        let at = [Self::Gamma, Self::K, Self::D].iter().position(|axis| *axis == self)?;
-        Some(TREE[at])
-    }
 }
 
 /// A point of a curve: a candidate with one value of the setting.
@@ -131,33 +140,34 @@ impl Variants {
         self.sweeps.push(Sweep { points, ..Sweep::new(title, axis) });
     }
 
-    /// Some numbers of blocks of a head, with the paper's tree.
-    pub fn blocks(&mut self, head: &str, base: &Controls, blocks: &[usize]) {
-        let base = paper(base);
-        let points = blocks.iter().map(|&blocks| {
-            let controls = with_tree(&base, |tree| tree.blocks = Setting::Fixed(blocks.max(1)));
-            Point::new(format!("{head} m={blocks}"), blocks, controls)
-        });
-        self.sweep(&format!("Blocks of {head}"), "blocks m", points);
-    }
-
-    /// One setting of the tree, the others as in the paper, with `blocks` blocks unless the user
-    /// has fixed another number. `values` replaces the values of the table.
+    /// One setting of the tree of `head`, the others as in the paper, with `blocks` blocks unless
+    /// the user has fixed another number or they are what varies. `values` replaces the values of
+    /// the table.
     pub fn tree(
         &mut self,
         base: &Controls,
         axis: SweepAxis,
+        head: &str,
         blocks: usize,
         values: Option<&[usize]>,
     ) {
-        let Some(row) = axis.tree() else { return };
-        let blocks = Setting::Fixed(base.tree.blocks.or(blocks));
-        let base = with_tree(&paper(base), |tree| tree.blocks = blocks);
+        let Some(row) = TREE.into_iter().find(|row| row.setting == axis) else { return };
+        let mut base = Controls { speculate: true, ..base.clone() };
+        base.tree.blocks = Setting::Fixed(base.tree.blocks.or(blocks));
+        for other in TREE {
+            if let Some(paper) = other.paper {
+                let setting = (other.of)(&mut base.tree);
+                *setting = Setting::Fixed(setting.or(paper));
+            }
+        }
+        let named = |text: &str| text.replace("{head}", head);
         let points = values.unwrap_or(row.values).iter().map(|&value| {
-            let controls = with_tree(&base, |tree| *(row.of)(tree) = Setting::Fixed(value));
-            Point::new(format!("{}{value}", row.prefix), value, controls)
+            // A draft without blocks is asked for one, which it ignores.
+            let fixed = if axis == SweepAxis::M { value.max(1) } else { value };
+            let controls = with_tree(&base, |tree| *(row.of)(tree) = Setting::Fixed(fixed));
+            Point::new(format!("{}{value}", named(row.prefix)), value, controls)
         });
-        self.sweep(row.title, row.axis, points);
+        self.sweep(&named(row.title), row.axis, points);
     }
 
     /// DuoDecoding's sequences at one budget, and its budget with a single sequence: `own`, which
@@ -216,16 +226,6 @@ pub fn placements_in_order(found: &Placements) -> Vec<PlacementForecast> {
     all
 }
 
-/// The values that the user has fixed, and the paper's tree for the rest.
-fn paper(base: &Controls) -> Controls {
-    let mut controls = Controls { speculate: true, ..base.clone() };
-    for row in TREE {
-        let setting = (row.of)(&mut controls.tree);
-        *setting = Setting::Fixed(setting.or(row.paper));
-    }
-    controls
-}
-
 /// `base` with one value of the tree changed.
 fn with_tree(base: &Controls, change: impl FnOnce(&mut TreeOverrides)) -> Controls {
     let mut controls = base.clone();
@@ -239,7 +239,7 @@ mod tests {
 
     fn tree(variants: &mut Variants, base: &Controls, blocks: usize) {
         for axis in [SweepAxis::Gamma, SweepAxis::K, SweepAxis::D] {
-            variants.tree(base, axis, blocks, None);
+            variants.tree(base, axis, "DGF", blocks, None);
         }
     }
 
@@ -247,7 +247,8 @@ mod tests {
     fn one_setting_is_swept_while_the_others_are_fixed() {
         let base = Controls::default();
         let mut variants = Variants::new(&base);
-        variants.blocks("DGF", &base, &all_blocks(Depths::Elastic(3)));
+        let blocks = all_blocks(Depths::Elastic(3));
+        variants.tree(&base, SweepAxis::M, "DGF", 2, Some(&blocks));
         tree(&mut variants, &base, 2);
         assert!(!variants.candidates[0].controls.speculate);
         let names: Vec<&str> = variants.candidates.iter().map(|c| c.name.as_str()).collect();
@@ -295,7 +296,7 @@ mod tests {
     fn fixed_values_and_own_lists_stay() {
         let base = with_tree(&Controls::default(), |tree| tree.width = Setting::Fixed(4));
         let mut variants = Variants::new(&base);
-        variants.tree(&base, SweepAxis::Gamma, 1, Some(&[3, 8]));
+        variants.tree(&base, SweepAxis::Gamma, "DGF", 1, Some(&[3, 8]));
         let names: Vec<&str> = variants.candidates.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, [PLAIN, "γ=3", "γ=8"]);
         assert_eq!(variants.candidates[2].controls.tree.width, Setting::Fixed(4));

@@ -1,6 +1,6 @@
 //! Horizontal bar charts, plain or stacked. They must not depend on what is measured.
 
-use super::page::{Area, AxisLabels, Sheet, colour};
+use super::page::{AxisLabels, Sheet, colour};
 use super::scale::{Scale, figure, names};
 
 /// Height of a bar with its gap, in pixels.
@@ -54,8 +54,7 @@ impl Bars {
             let mut from = 0.0;
             for (part, length) in bar.values().enumerate() {
                 let x = [scale.share(from), scale.share(from + length)];
-                let area = Area { x, y: [row.at - half, row.at + half] };
-                page.area(&area, format!("fill=\"{}\"", colour(part)));
+                page.area(x, [row.at - half, row.at + half], format!("fill=\"{}\"", colour(part)));
                 from += length;
             }
             page.label([scale.share(from), row.at], false, &figure(from, 3));

@@ -1,7 +1,7 @@
 //! Heat maps: a rectangle of values, in a stronger colour where they are larger. They must not
 //! depend on what is measured.
 
-use super::page::{Area, AxisLabels, Sheet, colour};
+use super::page::{AxisLabels, Sheet, colour};
 use super::scale::{figure, names};
 
 /// Height of a row, in pixels.
@@ -52,11 +52,11 @@ impl Heat {
                 let span = (most - least).max(f64::MIN_POSITIVE);
                 let opacity = FAINT + (FULL - FAINT) * (value - least) / span;
                 let x = around(column.at, self.columns.len());
-                let area = Area { x, y: around(row.at, self.rows.len()) };
-                page.area(&area, format!("fill=\"{}\" opacity=\"{opacity:.2}\"", colour(0)));
+                let y = around(row.at, self.rows.len());
+                page.area(x, y, format!("fill=\"{}\" opacity=\"{opacity:.2}\"", colour(0)));
                 if value == most {
                     let frame = "fill=\"none\" stroke-width=\"3\"";
-                    page.area(&area, format!("{frame} stroke=\"{}\"", colour(1)));
+                    page.area(x, y, format!("{frame} stroke=\"{}\"", colour(1)));
                 }
                 page.label([column.at, row.at], true, &figure(value, 3));
             }

@@ -58,12 +58,6 @@ pub(super) struct AxisLabels<'a> {
     pub(super) grid: bool,
 }
 
-/// A rectangle in the plot.
-pub(super) struct Area {
-    pub(super) x: [f64; 2],
-    pub(super) y: [f64; 2],
-}
-
 /// A page under construction.
 pub(super) struct Sheet {
     svg: String,
@@ -157,8 +151,8 @@ impl Sheet {
         }
     }
 
-    /// A rectangle; `look` are SVG attributes.
-    pub(super) fn area(&mut self, Area { x, y }: &Area, look: impl Display) {
+    /// A rectangle in the plot; `look` are SVG attributes.
+    pub(super) fn area(&mut self, x: [f64; 2], y: [f64; 2], look: impl Display) {
         let left = self.x(x[0]);
         let top = self.y(y[1]);
         let width = self.x(x[1]) - left;

@@ -92,6 +92,8 @@ fn random_weights_are_timed_by_their_shape() {
     let points = |blocks: &str| {
         let results = home.json(&[&shape[..], &flags, &["--head-blocks", blocks]].concat());
         assert_eq!(results["rows"].as_array().unwrap().len(), 2, "passes alone: {results}");
+        assert_eq!((&results["type"], &results["rows"][1]["gamma"]), (&"pass".into(), &16.into()));
+        assert!(results["limits"]["read_gb_s"].is_f64() && results["subject"].is_string());
         results["points"].as_array().cloned()
     };
     let heads = points("1").unwrap();

@@ -1,9 +1,10 @@
 //! A table of the papers with ours next to theirs: for every row our figures, the paper's and the
 //! ratio. It must not measure.
 
+use super::metric::Metric;
 use super::plan::PaperRow;
-use super::published::{PublishedBlock, PublishedCell, PublishedTable};
-use crate::bench::strategies::{AnswerGrid, PLAIN, Results};
+use super::published::{PublishedBlock, PublishedTable};
+use crate::bench::strategies::{AnswerGrid, Results};
 use crate::bench::table::{Table, optional, two_digits};
 
 /// The mean of the other columns.
@@ -39,7 +40,7 @@ pub fn tables(theirs: &PublishedTable, ours: &Ours<'_>) -> Vec<Table> {
 }
 
 fn notes(theirs: &PublishedTable, ours: &Ours<'_>) -> Vec<String> {
-    let cells: Vec<&str> = theirs.cells.iter().map(|cell| meaning(theirs, *cell)).collect();
+    let cells: Vec<&str> = theirs.cells.iter().map(|cell| meaning(*cell)).collect();
     let mut notes = vec![format!(
         "Each cell: {}. `-`: not measured here, or illegible in the paper's table.",
         cells.join("; ")
@@ -60,13 +61,13 @@ fn notes(theirs: &PublishedTable, ours: &Ours<'_>) -> Vec<String> {
     notes
 }
 
-fn meaning(theirs: &PublishedTable, cell: PublishedCell) -> &'static str {
+fn meaning(cell: Metric) -> &'static str {
     match cell {
-        PublishedCell::SpeedUp if theirs.isolated => "speed-up over CPU-only",
-        PublishedCell::SpeedUp => "speed-up over plain decoding of the same prompts",
-        PublishedCell::Tau => "τ, tokens per pass of the target",
-        PublishedCell::TokensS => "tokens per second",
-        PublishedCell::PeakMemoryGb => "peak video memory, GB",
+        Metric::OverPlain => "speed-up over CPU-only",
+        Metric::SpeedUp => "speed-up over plain decoding of the same prompts",
+        Metric::Tau => "τ, tokens per pass of the target",
+        Metric::TokensS => "tokens per second",
+        other => other.name(),
     }
 }
 
@@ -97,8 +98,11 @@ fn table(
         let ours_row = ours.rows.iter().find(|own| own.published == row.name);
         let candidate = ours_row.filter(|own| own.line.is_ok()).map(PaperRow::candidate);
         let candidate = candidate.filter(|name| grid.strategies.contains(name));
-        let mut mine: Vec<CellValues> =
-            theirs.columns.iter().map(|column| values(theirs, grid, candidate, column)).collect();
+        let values = |column: &String| -> CellValues {
+            let set = (column != MEAN).then_some(column.as_str());
+            theirs.cells.iter().map(|cell| cell.value(grid, candidate?, set)).collect()
+        };
+        let mut mine: Vec<CellValues> = theirs.columns.iter().map(values).collect();
         let mut published = row.cells.clone();
         if own_mean {
             mine.push(mean(&mine));
@@ -138,43 +142,6 @@ fn parameters(results: &Results, candidate: Option<&str>) -> String {
     if billions >= 0.1 { format!("{billions:.2}B") } else { format!("{millions:.2}M") }
 }
 
-/// Our figures of one cell.
-fn values(
-    theirs: &PublishedTable,
-    grid: &AnswerGrid<'_>,
-    candidate: Option<&str>,
-    column: &str,
-) -> CellValues {
-    let value = |cell: &PublishedCell| {
-        let name = candidate?;
-        let set = (column != MEAN).then_some(column);
-        let figures = |name| set.map_or_else(|| grid.all(name), |set| grid.at(name, set));
-        if set.is_some() && figures(name).answers == 0 {
-            return None;
-        }
-        let tokens_s = |name| match set {
-            Some(_) => figures(name).tokens_s,
-            None => grid.mean_tokens_s(name),
-        };
-        match cell {
-            // Relative to the target alone on the CPU, even if the row has it elsewhere.
-            PublishedCell::SpeedUp if theirs.isolated => {
-                (tokens_s(PLAIN) > 0.0).then(|| tokens_s(name) / tokens_s(PLAIN))
-            }
-            PublishedCell::SpeedUp => match set {
-                Some(set) => grid.speed_up(name, set),
-                None => grid.mean_speed_up(name),
-            },
-            PublishedCell::Tau => {
-                Some(if set.is_some() { figures(name).tau } else { grid.mean_tau(name) })
-            }
-            PublishedCell::TokensS => Some(tokens_s(name)),
-            PublishedCell::PeakMemoryGb => figures(name).vram.map(|bytes| bytes as f64 / 1e9),
-        }
-    };
-    theirs.cells.iter().map(value).collect()
-}
-
 /// The mean of every figure over the columns that have it.
 fn mean(columns: &[CellValues]) -> CellValues {
     let count = columns.iter().map(Vec::len).max().unwrap_or(0);
@@ -206,19 +173,18 @@ fn ratios(mine: &[CellValues], published: &[CellValues]) -> Vec<CellValues> {
 }
 
 /// A cell as text, the figures in order.
-fn shown(cells: &[PublishedCell], values: &[Option<f64>], ratio: bool) -> String {
+fn shown(cells: &[Metric], values: &[Option<f64>], ratio: bool) -> String {
     if values.iter().all(Option::is_none) {
         return "-".to_owned();
     }
-    let mut texts: Vec<String> = Vec::new();
-    for (cell, value) in cells.iter().zip(values) {
-        texts.push(optional(*value, |value| match cell {
-            PublishedCell::SpeedUp if !ratio => format!("{value:.2}×"),
-            PublishedCell::TokensS if !ratio && value >= 100.0 => format!("{value:.1}"),
-            _ => two_digits(value),
-        }));
-    }
-    texts.join(" ")
+    let text = |(cell, value): (&Metric, &Option<f64>)| {
+        optional(*value, |value| match cell {
+            _ if ratio => two_digits(value),
+            Metric::TokensS if value >= 100.0 => format!("{value:.1}"),
+            cell => cell.text(value),
+        })
+    };
+    cells.iter().zip(values).map(text).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -227,7 +193,9 @@ mod tests {
     use super::super::published::published;
     use super::*;
     use crate::bench::TableStyle;
-    use crate::bench::strategies::{AnswerRecord, answer_for_tests, results_for_tests as results};
+    use crate::bench::strategies::{
+        AnswerRecord, PLAIN, answer_for_tests, results_for_tests as results,
+    };
 
     fn answer(strategy: &str, set: &str, rounds: usize, ms: f64, batch: usize) -> AnswerRecord {
         AnswerRecord {

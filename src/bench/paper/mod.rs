@@ -3,12 +3,12 @@
 
 mod beside;
 mod figures;
+mod metric;
 mod plan;
 mod published;
 mod sequences;
 
 pub use beside::{Ours, tables};
+pub use metric::Metric;
 pub use plan::{PaperModels, length_sets, matching_sets};
-pub use published::{
-    Published, PublishedCell, PublishedFigure, PublishedRow, PublishedTable, published,
-};
+pub use published::{Published, PublishedFigure, PublishedRow, PublishedTable, published};

@@ -5,21 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-const FILE: &str = include_str!("../../../assets/papers/published.json");
+use super::metric::Metric;
 
-/// What a cell of a table holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PublishedCell {
-    /// Tokens per second, relative to plain decoding.
-    SpeedUp,
-    /// Tokens per pass of the target.
-    Tau,
-    /// Tokens per second.
-    TokensS,
-    /// The most video memory, 10⁹ bytes.
-    PeakMemoryGb,
-}
+const FILE: &str = include_str!("../../../assets/papers/published.json");
 
 /// Everything that is printed.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -59,7 +47,7 @@ pub struct PublishedTable {
     /// Prompt sets, perhaps followed by their mean.
     pub columns: Vec<String>,
     /// What each cell holds, in order.
-    pub cells: Vec<PublishedCell>,
+    pub cells: Vec<Metric>,
     /// The temperatures at which it is measured.
     #[serde(default = "greedy")]
     pub temperatures: Vec<f32>,
@@ -131,7 +119,7 @@ pub struct PublishedFigure {
     pub prompts_of_words: Vec<usize>,
     pub rows: FigureRows,
     #[serde(default)]
-    pub columns: Vec<FigureColumn>,
+    pub columns: Vec<Metric>,
     /// The least and the most that the paper prints, by candidate.
     #[serde(default)]
     pub paper: BTreeMap<String, [f64; 2]>,
@@ -151,38 +139,10 @@ pub struct PublishedChart {
     pub unit: String,
     /// The horizontal axis of curves.
     #[serde(default)]
-    pub over: Option<FigureColumn>,
+    pub over: Option<Metric>,
     /// The parts of a bar, or the curves.
     #[serde(default)]
-    pub values: Vec<FigureColumn>,
-}
-
-/// A figure's value in a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FigureColumn {
-    /// Tokens per second, mean of the sets.
-    TokensS,
-    /// The same, relative to the target alone in its first placement.
-    OverPlain,
-    /// Tokens per pass of the target, mean of the sets.
-    Tau,
-    /// The mean length of the prompts.
-    PromptTokens,
-    /// Drafting in a round.
-    DraftMs,
-    /// The target's pass in a round.
-    VerifyMs,
-    /// Their ratio.
-    VerifyOverDraft,
-    /// The time to the first token relative to plain, by set.
-    FirstToken,
-    /// The share of a round in which the target waits.
-    TargetWaits,
-    /// The share of a round in which the draft waits.
-    DraftWaits,
-    /// A whole round.
-    RoundMs,
+    pub values: Vec<Metric>,
 }
 
 /// Everything that is printed.
@@ -195,19 +155,37 @@ pub fn published() -> Result<Published, serde_json::Error> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan::PaperModels;
     use super::*;
+    use crate::bench::strategies::candidate_lines;
 
     #[test]
-    fn every_row_has_a_cell_a_column() {
+    fn every_cell_row_and_candidate_is_sound() {
         let published = published().unwrap();
         assert_eq!(published.tables.len(), 6);
+        let model = |name: &str| Some(name.to_owned());
+        let models = PaperModels { eagle_head: model("a/e"), second_draft_model: model("b/s") };
         for (name, table) in &published.tables {
-            assert!(!table.blocks.is_empty(), "{name}");
+            let ours = table.rows(&models);
+            assert_eq!(ours.len(), table.blocks[0].rows.len(), "{name}");
             for row in table.blocks.iter().flat_map(|block| &block.rows) {
                 assert_eq!(row.cells.len(), table.columns.len(), "{name}: {}", row.name);
                 let whole = row.cells.iter().all(|cell| cell.len() == table.cells.len());
                 assert!(whole, "{name}: {}", row.name);
+                assert!(ours.iter().any(|own| own.published == row.name), "{name}: {}", row.name);
             }
+            for row in &ours {
+                let lines = candidate_lines("paper", row.line.as_ref().unwrap());
+                assert_eq!(lines.len(), 1, "{row:?}");
+                assert_eq!(lines[0].as_ref().unwrap().name, row.candidate(), "{row:?}");
+            }
+        }
+        for (name, figure) in &published.figures {
+            let table = name.strip_prefix("table ");
+            assert!(table.is_none_or(|table| !published.tables.contains_key(table)), "{name}");
+            let lines = candidate_lines("figure", &figure.candidates);
+            assert!(lines.iter().all(Result::is_ok), "{name}: {lines:?}");
+            assert!(figure.paper.keys().all(|name| figure.candidates.contains(name)), "{name}");
         }
     }
 

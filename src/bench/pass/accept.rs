@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{anyhow, bail};
 
-use crate::bench::paper::{Published, PublishedCell, PublishedRow};
+use crate::bench::paper::{Metric, Published, PublishedRow};
 use crate::decode::Round;
 use crate::record::{Line, Record};
 use crate::speculate::{Budget, Method, Tree};
@@ -84,7 +84,7 @@ impl AcceptanceProfile {
                 known.collect::<Vec<_>>().join(", ")
             );
         };
-        let tau = table.cells.iter().position(|cell| *cell == PublishedCell::Tau);
+        let tau = table.cells.iter().position(|cell| *cell == Metric::Tau);
         let point = |row: &PublishedRow| {
             let tau = (*row.cells.get(column)?.get(tau?)?)?;
             Some((blocks(&row.name)?, tau - 1.0))

@@ -231,12 +231,12 @@ fn median<T: Copy>(mut samples: Vec<T>, key: impl Fn(&T) -> f64) -> T {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
     use crate::bench::TableStyle;
     use crate::bench::table::tests::text;
 
-    pub(in super::super) fn sample() -> Passes {
+    fn sample() -> Passes {
         let row = |gamma: usize, ms: f64| PassRow {
             gamma,
             ms,

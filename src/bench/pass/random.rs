@@ -1,6 +1,7 @@
 //! A draft head of random weights for a target, together in an engine. It must not depend on
 //! prompts.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
@@ -10,46 +11,18 @@ use crate::decode::{Engine, TokenText};
 use crate::draft::{Drafter, FeatureHead};
 use crate::kernels::{Format, KvFormat, random_row};
 use crate::model::head::{
-    FusionKind, HeadConfig, HeadPrecision, HeadWeights, PackedHead, SharedTables, TensorSource,
-    layout,
+    FusionKind, HeadConfig, HeadPrecision, HeadWeights, PackedHead, SharedTables, layout,
 };
 use crate::model::{Config, CpuTarget};
 
-/// The tensors of a DGF head of some shape, each made when it is read.
-struct RandomHead {
-    shapes: Vec<(String, Vec<usize>)>,
-}
-
-impl RandomHead {
-    fn new(config: &HeadConfig) -> Self {
-        Self { shapes: layout(config, FusionKind::Dgf).into_iter().collect() }
-    }
-}
-
-impl TensorSource for RandomHead {
-    fn names(&self) -> Vec<String> {
-        self.shapes.iter().map(|(name, _)| name.clone()).collect()
-    }
-
-    fn shape(&self, name: &str) -> Option<Vec<usize>> {
-        self.shapes.iter().find(|(known, _)| known == name).map(|(_, shape)| shape.clone())
-    }
-
-    fn tensor(&self, name: &str) -> candle_core::Result<Tensor> {
-        let missing = || candle_core::Error::CannotFindTensor { path: name.into() }.bt();
-        let number = self.shapes.iter().position(|(known, _)| known == name).ok_or_else(missing)?;
-        let shape = self.shapes[number].1.clone();
-        let (rows, columns) = match *shape.as_slice() {
-            [rows, columns] => (rows, columns),
-            // A norm.
-            _ => return Tensor::ones(shape, DType::F16, &Device::Cpu),
-        };
-        let mut bytes = Vec::with_capacity(2 * rows * columns);
-        for row in 0..rows as u64 {
-            bytes.extend(random_row(Format::F16, columns, ((number as u64) << 32) + row));
-        }
-        Tensor::from_raw_buffer(&bytes, DType::F16, &shape, &Device::Cpu)
-    }
+/// A tensor of random weights, or a norm of ones; `number` tells it from the others of its head.
+fn random_tensor(shape: Vec<usize>, number: u64) -> candle_core::Result<Tensor> {
+    let [rows, columns] = *shape.as_slice() else {
+        return Tensor::ones(shape, DType::F16, &Device::Cpu);
+    };
+    let row = |row: usize| random_row(Format::F16, columns, (number << 32) + row as u64);
+    let bytes: Vec<u8> = (0..rows).flat_map(row).collect();
+    Tensor::from_raw_buffer(&bytes, DType::F16, &shape, &Device::Cpu)
 }
 
 /// Tokens without a vocabulary: their names are numbers.
@@ -84,7 +57,10 @@ pub fn with_head(
     let head_failed = |error: crate::model::head::HeadError| {
         MeasureError::Options(format!("a head of {blocks} blocks: {error}"))
     };
-    let weights = HeadWeights::load(&head, &RandomHead::new(&head)).map_err(head_failed)?;
+    let shapes = layout(&head, FusionKind::Dgf).into_iter().zip(0..);
+    let tensors = shapes.map(|((name, shape), number)| Ok((name, random_tensor(shape, number)?)));
+    let tensors: HashMap<String, Tensor> = tensors.collect::<candle_core::Result<_>>()?;
+    let weights = HeadWeights::load(&head, &tensors).map_err(head_failed)?;
     let shared = SharedTables::of(&target);
     let pool = Arc::clone(target.pool());
     let precision = HeadPrecision::Four;

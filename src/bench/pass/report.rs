@@ -183,20 +183,4 @@ mod tests {
         assert!(charts[0].svg.contains("blocks M"), "{}", charts[0].svg);
         assert!(report(Prediction { points: Vec::new() }).charts().is_empty());
     }
-
-    #[test]
-    fn the_record_has_every_part_at_one_level() {
-        let passes = Some(super::super::passes::tests::sample());
-        let json = serde_json::to_value(PassReport { passes, ..report(sample()) }).unwrap();
-        assert_eq!((&json["type"], &json["subject"]), (&"pass".into(), &"models".into()));
-        assert_eq!(
-            (&json["rows"][1]["gamma"], &json["rows"][1]["ratio"]),
-            (&16.into(), &4.0.into())
-        );
-        assert_eq!(json["limits"]["read_gb_s"], 62.5);
-        assert_eq!(json["points"][0]["gamma"], 1);
-        assert!(
-            serde_json::to_value(PassReport::new(String::new())).unwrap().get("rows").is_none()
-        );
-    }
 }

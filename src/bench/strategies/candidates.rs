@@ -260,21 +260,6 @@ mod tests {
     }
 
     #[test]
-    fn a_streamed_target_is_loaded_for_itself() {
-        let lines = candidate_lines("--strategies", "plain;offload;pld").into_iter();
-        let all = batches(lines.map(Result::unwrap).collect());
-        let names =
-            |batch: &CandidateBatch| batch.lines.iter().map(|l| l.name.clone()).collect::<Vec<_>>();
-        assert_eq!(
-            all.iter().map(names).collect::<Vec<_>>(),
-            [vec!["plain", "pld"], vec!["offload"]]
-        );
-        let strategy = |batch: &CandidateBatch| batch.settings(&Settings::default()).strategy;
-        assert!(strategy(&all[0]).is_none_or(|row| !row.streamed));
-        assert!(strategy(&all[1]).is_some_and(|row| row.streamed));
-    }
-
-    #[test]
     fn all_that_can_run_take_part_plain_first() {
         let base = Controls { pace: 50, ..Controls::default() };
         let (all, left_out) = over(&base, &[], &runnable(&statuses(&["eagle2-60"])));
@@ -289,15 +274,6 @@ mod tests {
             assert_eq!(candidate.controls.speculate, row.draft != DrafterId::None);
             assert_eq!(candidate.controls.pace, 0);
         }
-    }
-
-    #[test]
-    fn variants_turn_one_thing() {
-        let some = lines("pld,dovetail+overlap,dovetail+uncoupled,pld");
-        let (some, _) = over(&Controls::default(), &[], &some);
-        assert_eq!(names(&some), ["plain", "pld", "dovetail+overlap", "dovetail+uncoupled"]);
-        assert!(some[2].controls.overlap && some[2].controls.coupled);
-        assert!(!some[3].controls.overlap && !some[3].controls.coupled);
     }
 
     #[test]
@@ -319,6 +295,13 @@ mod tests {
         assert_eq!(tree("eagle2-60:gamma=9").gamma, Setting::Fixed(9));
         let duo = tree("duo:k=1,gamma=c+1");
         assert_eq!((duo.gamma, duo.width), (Setting::Fixed(4), Setting::Fixed(1)));
+        // A variant changes one thing, and the same line twice is one candidate.
+        let some = lines("pld,dovetail+overlap,dovetail+uncoupled,pld");
+        let (some, _) = over(&Controls::default(), &[], &some);
+        assert_eq!(names(&some), ["plain", "pld", "dovetail+overlap", "dovetail+uncoupled"]);
+        let changed = some.iter().map(|c| (c.controls.overlap, c.controls.coupled));
+        let expected = [(false, true), (false, true), (true, true), (false, false)];
+        assert_eq!(changed.collect::<Vec<_>>(), expected);
     }
 
     #[test]
@@ -354,10 +337,14 @@ mod tests {
 
     #[test]
     fn one_load_serves_all_that_want_the_same() {
-        let some = "pld;dovetail:head=x;sps:gpu-layers=2;eagle2-60:head=x;duo:gpu-layers=2,k=1";
+        let some = "pld;dovetail:head=x;sps:gpu-layers=2;eagle2-60:head=x;duo:gpu-layers=2,k=1;\
+                    offload;plain";
         let batches = batches(lines(some));
         let counts: Vec<usize> = batches.iter().map(|batch| batch.lines.len()).collect();
-        assert_eq!(counts, [1, 2, 2]);
+        assert_eq!(counts, [2, 2, 2, 1]);
+        // A streamed target is loaded for itself.
+        let streamed = batches[3].settings(&Settings::default()).strategy;
+        assert!(streamed.is_some_and(|row| row.streamed));
         let mut settings = Settings { draft_model: Some("s".to_owned()), ..Settings::default() };
         settings.given.insert("rest_text", SetBy::Flag("--rest-text"));
         assert_eq!(settings.without_effect().len(), 1);

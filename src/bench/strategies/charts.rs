@@ -127,15 +127,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_has_its_charts() {
-        let charts = charts(&results(sample()));
-        let names: Vec<&str> = charts.iter().map(|chart| chart.name.as_str()).collect();
-        assert_eq!(names, ["speed-up-t0.svg", "tau-t0.svg", "time-t0.svg", "acceptance-t0.svg"]);
-        let svg = &charts[0].svg;
-        assert!(svg.contains("dovetail") && svg.contains("plain"), "{svg}");
-    }
-
-    #[test]
     fn a_sweep_has_a_curve_if_it_has_two_points() {
         let mut results = results(sample());
         let points = vec![("plain".to_owned(), Some(1.0)), ("dovetail".to_owned(), Some(64.0))];

@@ -117,15 +117,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_beside_itself_has_nothing_to_note_and_ratios_of_one() {
-        let run = results(sample());
-        let Comparison { notes, tables } = compare(&run, &run);
-        assert!(notes.is_empty(), "{notes:?}");
-        assert_eq!(tables.len(), 1);
-        assert!(tables[0].rows.iter().all(|row| row[3] == "1.00×"), "{tables:?}");
-    }
-
-    #[test]
     fn parts_of_a_run_join_and_say_what_differs() {
         let mut whole = results(sample());
         let mut part = results(vec![answer("dovetail", "more", 10, 5, 10.0)]);

@@ -58,11 +58,8 @@ impl Figures {
         let decoded = sum(|answer| answer.tokens.saturating_sub(1) as f64);
         let rounds = sum(|answer| answer.rounds as f64);
         let decode = sum(|answer| answer.decode_ms);
-        let draft = sum(|answer| answer.draft_ms);
-        let verify = sum(|answer| answer.verify_ms);
-        let ahead = sum(|answer| answer.ahead_ms);
-        let wait = sum(|answer| answer.wait_ms);
-        let plan = sum(|answer| answer.plan_ms);
+        let known = sum(|a| a.draft_ms + a.verify_ms + a.wait_ms + a.plan_ms);
+        let each = |field: fn(&AnswerRecord) -> f64| ratio(sum(field), rounds);
         let depth = answers.iter().map(|answer| answer.accepted.len()).max().unwrap_or(0);
         let reached = |at: usize| -> usize {
             answers.iter().filter_map(|answer| answer.accepted.get(at)).sum()
@@ -81,14 +78,14 @@ impl Figures {
             tokens_s: ratio(decoded, decode / 1e3),
             tau: ratio(decoded, rounds),
             ttft_ms: median(first.map(|answer| answer.ttft_ms).collect()),
-            draft_ms: ratio(draft, rounds),
-            verify_ms: ratio(verify, rounds),
-            ahead_ms: ratio(ahead, rounds),
-            wait_ms: ratio(wait, rounds),
-            plan_ms: ratio(plan, rounds),
-            other_ms: ratio((decode - draft - verify - wait - plan).max(0.0), rounds),
-            drafted_ahead: ratio(sum(|answer| answer.drafted_ahead as f64), rounds),
-            drafted: ratio(sum(|answer| answer.drafted as f64), rounds),
+            draft_ms: each(|answer| answer.draft_ms),
+            verify_ms: each(|answer| answer.verify_ms),
+            ahead_ms: each(|answer| answer.ahead_ms),
+            wait_ms: each(|answer| answer.wait_ms),
+            plan_ms: each(|answer| answer.plan_ms),
+            other_ms: ratio((decode - known).max(0.0), rounds),
+            drafted_ahead: each(|answer| answer.drafted_ahead as f64),
+            drafted: each(|answer| answer.drafted as f64),
             accepted_by,
             sequences,
             accepted: (0..depth).map(|at| ratio(reached(at) as f64, rounds)).collect(),
@@ -96,9 +93,7 @@ impl Figures {
             vram: memory.1,
         }
     }
-}
 
-impl Figures {
     /// A whole round.
     pub fn round_ms(&self) -> f64 {
         self.draft_ms + self.verify_ms + self.wait_ms + self.plan_ms + self.other_ms

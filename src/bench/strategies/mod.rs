@@ -15,7 +15,7 @@ mod sequences;
 pub use candidates::{CandidateBatch, batches, candidates, runnable};
 pub use charts::charts;
 pub use compare::{Comparison, compare};
-pub use figures::{AnswerGrid, Figures};
+pub use figures::AnswerGrid;
 pub use lines::{CandidateLine, candidate_file, candidate_lines};
 pub use record::{Environment, Models, PLAIN, Results, Sweep, models_of};
 pub use report::{lossless_check, tables};

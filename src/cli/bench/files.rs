@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use serde::Serialize;
 
-use super::args::{BenchRunArgs, CompareArgs, ShowArgs, StyleArgs};
+use super::args::{CompareArgs, ShowArgs, StyleArgs};
 use crate::bench::strategies::{
     self as bench, Comparison, Results, compare as compare_results, lossless_check,
 };
@@ -51,23 +51,8 @@ pub(super) fn emit(
     Ok(())
 }
 
-/// Prints, saves and draws the results of a run as the flags ask. If saving or drawing fails, the
-/// tables are still printed before the error is returned.
-pub(super) fn emit_results(
-    args: &BenchRunArgs,
-    results: &Results,
-    tables: &[Table],
-    charts: &[Chart],
-) -> CommandResult {
-    let saved = args.save.as_deref().map_or(Ok(()), |path| save(results, path));
-    let drawn = args.svg.as_deref().map_or(Ok(()), |folder| draw(folder, charts));
-    print(&args.style, results, tables)?;
-    saved?;
-    drawn?;
-    Ok(())
-}
-
-fn print(style: &StyleArgs, results: &Results, tables: &[Table]) -> io::Result<()> {
+/// Prints the results of a run.
+pub(super) fn print(style: &StyleArgs, results: &Results, tables: &[Table]) -> io::Result<()> {
     let mut foot = results.notes.clone();
     if !results.complete {
         foot.push("Stopped early: only prompts that every strategy answered are counted.".into());
@@ -127,13 +112,8 @@ pub(super) fn show(args: &ShowArgs) -> CommandResult {
     }
     let style = StyleArgs { markdown: args.markdown, json: false };
     print(&style, &results, &bench::tables(&results))?;
-    if let Some(path) = &args.save {
-        save(&results, path)?;
-    }
-    if let Some(folder) = &args.svg {
-        draw(folder, &bench::charts(&results))?;
-    }
-    Ok(())
+    save(&results, args.save.as_deref())?;
+    Ok(draw(&bench::charts(&results), args.svg.as_deref())?)
 }
 
 fn read(path: &Path) -> Result<Results, Failure> {
@@ -146,13 +126,16 @@ fn read(path: &Path) -> Result<Results, Failure> {
         .map_err(Failure::usage)
 }
 
-fn save(results: &Results, path: &Path) -> anyhow::Result<()> {
+/// Saves results in a file if one is named.
+pub(super) fn save(results: &Results, path: Option<&Path>) -> anyhow::Result<()> {
+    let Some(path) = path else { return Ok(()) };
     let text = serde_json::to_string(results)?;
     fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Draws charts into a folder.
-pub(super) fn draw(folder: &Path, charts: &[Chart]) -> anyhow::Result<()> {
+/// Draws charts into a folder if one is named.
+pub(super) fn draw(charts: &[Chart], folder: Option<&Path>) -> anyhow::Result<()> {
+    let Some(folder) = folder else { return Ok(()) };
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     for Chart { name, svg } in charts {
         let path = folder.join(name);

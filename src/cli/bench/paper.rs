@@ -5,7 +5,6 @@ use anyhow::anyhow;
 use clap::Args;
 
 use super::args::BenchRunArgs;
-use super::files::emit_results;
 use super::session::{BenchSession, load_sets};
 use crate::bench::paper::{
     Ours, PaperModels, Published, PublishedFigure, PublishedTable, length_sets, matching_sets,
@@ -31,12 +30,9 @@ pub struct PaperArgs {
     /// sequences) of the DuoDecoding paper.
     #[arg(long, value_name = "FIGURE", conflicts_with = "table", help_heading = "Paper")]
     pub figure: Option<String>,
-    /// EAGLE-1 or EAGLE-2 head for the target: a folder, a file or a hub id.
-    #[arg(long, value_name = "MODEL", help_heading = "Paper")]
-    pub eagle_head: Option<String>,
-    /// Second small model, in addition to --draft-model.
-    #[arg(long, value_name = "MODEL", help_heading = "Paper")]
-    pub second_draft_model: Option<String>,
+    /// Models that only some tables need.
+    #[command(flatten)]
+    pub models: PaperModels,
     /// Flags shared by these runs.
     #[command(flatten)]
     pub run: BenchRunArgs,
@@ -86,10 +82,7 @@ fn run_args(args: &PaperArgs, target_on_cpu: bool) -> BenchRunArgs {
 
 fn run_table(args: &PaperArgs, theirs: &PublishedTable, published: &Published) -> CommandResult {
     let run = run_args(args, theirs.target_on_cpu);
-    let rows = theirs.rows(&PaperModels {
-        eagle_head: args.eagle_head.clone(),
-        second_small: args.second_draft_model.clone(),
-    });
+    let rows = theirs.rows(&args.models);
     let mut sets = load_sets(&run)?;
     if run.prompts.is_empty() {
         // Sets that are not bundled may have been downloaded.
@@ -114,8 +107,7 @@ fn run_table(args: &PaperArgs, theirs: &PublishedTable, published: &Published) -
     let results = session.measure(Some(lines), theirs.isolated)?;
     let vram_limit = session.vram_limit();
     let ours = Ours { results: &results, rows: &rows, vram_limit, notes: &notes };
-    emit_results(&run, &results, &tables(theirs, &ours), &charts(&results))?;
-    session.conclude(&results)
+    session.report(&results, &tables(theirs, &ours), &charts(&results))
 }
 
 fn run_figure(args: &PaperArgs, figure: &PublishedFigure, published: &Published) -> CommandResult {
@@ -131,6 +123,5 @@ fn run_figure(args: &PaperArgs, figure: &PublishedFigure, published: &Published)
     let lines = session.accepted(candidate_lines("paper", &figure.candidates));
     let results = session.measure(Some(lines), false)?;
     let tables = figure.tables(&results, published);
-    emit_results(&run, &results, &tables, &figure.charts(&results, published))?;
-    session.conclude(&results)
+    session.report(&results, &tables, &figure.charts(&results, published))
 }

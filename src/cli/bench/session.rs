@@ -8,12 +8,13 @@ use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::BenchRunArgs;
+use super::files::{draw, print, save};
 use super::isolated;
-use crate::bench::prompts;
 use crate::bench::strategies::{
     self as bench, BenchCandidate, BenchRun, CandidateBatch, CandidateLine, Environment, Models,
     PLAIN, Results, Stop, Sweep,
 };
+use crate::bench::{Chart, Table, prompts};
 use crate::cli::backend;
 use crate::cli::exit::{Code, CommandResult, Failure, report};
 use crate::cli::interrupt;
@@ -28,14 +29,6 @@ use crate::worker::{Backend, Controls};
 /// Tokens of an answer unless the user chooses another number: as DuoDecoding measures.
 const MAX_TOKENS: usize = 128;
 
-/// Why a candidate took no part.
-#[derive(Clone, Debug)]
-struct LeftOut {
-    reason: String,
-    /// The exit code if no candidate took part.
-    code: Code,
-}
-
 /// Models, machine, settings and results of a run.
 pub(super) struct BenchSession<'a> {
     args: &'a BenchRunArgs,
@@ -46,7 +39,8 @@ pub(super) struct BenchSession<'a> {
     results: Results,
     /// Whether a strategy failed where the target alone did not.
     failed: bool,
-    left_out: Vec<LeftOut>,
+    /// Why candidates took no part, each with the exit code if none did.
+    left_out: Vec<(Code, String)>,
 }
 
 impl<'a> BenchSession<'a> {
@@ -129,20 +123,21 @@ impl<'a> BenchSession<'a> {
             // The target alone does not answer a question about others.
             return Err(self.nothing_ran());
         }
-        match (wanted, isolated) {
-            (None, false) => {
-                let mut backend = self.load()?;
-                let lines = bench::runnable(&backend.ready.strategies);
-                self.run_batch(&mut backend, &CandidateBatch { loads: Vec::new(), lines });
-            }
-            (None, true) => {
-                // Which strategies can run is known once the models are loaded; then they are
-                // dropped.
-                let lines = bench::runnable(&self.load()?.ready.strategies);
+        let mut loaded = None;
+        let lines = match wanted {
+            Some(lines) => lines,
+            // Which strategies can run is known once the models are loaded.
+            None => bench::runnable(&loaded.insert(self.load()?).ready.strategies),
+        };
+        match loaded {
+            _ if isolated => {
+                drop(loaded);
                 self.run_isolated(lines);
             }
-            (Some(lines), true) => self.run_isolated(lines),
-            (Some(lines), false) => self.run_batches(lines),
+            Some(mut backend) => {
+                self.run_batch(&mut backend, &CandidateBatch { loads: Vec::new(), lines });
+            }
+            None => self.run_batches(lines),
         }
         self.finish()
     }
@@ -155,18 +150,18 @@ impl<'a> BenchSession<'a> {
         if self.results.models.target.is_empty() {
             return Err(self.nothing_ran());
         }
-        let left_out = self.left_out.iter().map(|left| format!("left out: {}", left.reason));
+        let left_out = self.left_out.iter().map(|(_, reason)| format!("left out: {reason}"));
         self.results.notes.extend(left_out);
         Ok(self.results.clone())
     }
 
     /// Why there is no result at all.
     fn nothing_ran(&self) -> Failure {
-        let Some(first) = self.left_out.first() else {
+        let Some((code, _)) = self.left_out.first() else {
             return Failure::quiet(Code::Interrupted);
         };
         // Each reason was reported already.
-        Failure::new(first.code, anyhow!("no strategy is left to measure"))
+        Failure::new(*code, anyhow!("no strategy is left to measure"))
     }
 
     fn run_batches(&mut self, lines: Vec<CandidateLine>) {
@@ -242,7 +237,7 @@ impl<'a> BenchSession<'a> {
     /// code.
     pub(super) fn leave_out(&mut self, code: Code, reason: String) {
         report(&format!("left out: {reason}"));
-        self.left_out.push(LeftOut { reason, code });
+        self.left_out.push((code, reason));
     }
 
     /// The lines that are candidates; the others are left out.
@@ -291,9 +286,25 @@ impl<'a> BenchSession<'a> {
         bar.finish_and_clear();
     }
 
+    /// Prints, saves and draws the results as the flags ask. If saving or drawing fails, the tables
+    /// are still printed before the error is returned.
+    pub(super) fn report(
+        &self,
+        results: &Results,
+        tables: &[Table],
+        charts: &[Chart],
+    ) -> CommandResult {
+        let saved = save(results, self.args.save.as_deref());
+        let drawn = draw(charts, self.args.svg.as_deref());
+        print(&self.args.style, results, tables)?;
+        saved?;
+        drawn?;
+        self.conclude(results)
+    }
+
     /// The exit code: a text that differs counts more than a failure, and a failure more than an
     /// interruption.
-    pub(super) fn conclude(&self, results: &Results) -> CommandResult {
+    fn conclude(&self, results: &Results) -> CommandResult {
         let (message, lossless) = bench::lossless_check(&results.answers);
         let failed = |message: &str| Err(Failure::new(Code::Failed, anyhow!("{message}")));
         if !lossless {

@@ -3,7 +3,6 @@
 use anyhow::Context;
 
 use super::args::BenchArgs;
-use super::files::emit_results;
 use super::session::BenchSession;
 use crate::bench::strategies::{self as bench, CandidateLine, candidate_file, candidate_lines};
 use crate::cli::exit::{CommandResult, Failure};
@@ -18,9 +17,7 @@ pub(super) fn strategies(args: &BenchArgs) -> CommandResult {
     let mut session = BenchSession::new(&args.run, "strategies")?;
     let wanted = wanted.map(|lines| session.accepted(lines));
     let results = session.measure(wanted, args.isolated)?;
-    let tables = bench::tables(&results);
-    emit_results(&args.run, &results, &tables, &bench::charts(&results))?;
-    session.conclude(&results)
+    session.report(&results, &bench::tables(&results), &bench::charts(&results))
 }
 
 /// The candidates that the flags name; `None` if they name none.

@@ -3,7 +3,6 @@
 use anyhow::anyhow;
 
 use super::args::SweepArgs;
-use super::files::emit_results;
 use super::head_blocks;
 use super::session::{BenchSession, own_budget};
 use crate::bench::strategies::{self as bench, BenchCandidate, Models, Sweep};
@@ -58,9 +57,7 @@ fn over(args: &SweepArgs, axes: &[SweepAxis]) -> CommandResult {
         placements(args, &mut session)?;
     }
     let results = session.finish()?;
-    let tables = bench::tables(&results);
-    emit_results(&run, &results, &tables, &bench::charts(&results))?;
-    session.conclude(&results)
+    session.report(&results, &bench::tables(&results), &bench::charts(&results))
 }
 
 /// The settings of trees, on one head or several.
@@ -76,25 +73,26 @@ fn trees(args: &SweepArgs, axes: &[SweepAxis], session: &mut BenchSession<'_>) -
         let (strategy, depths) = drafting(&ready);
         let base = Controls { strategy, ..session.base() };
         let mut variants = Variants::new(&base);
+        let head = label(&ready, number);
         for &axis in axes {
-            match axis {
+            let values = match axis {
                 SweepAxis::M => {
-                    let blocks = head_blocks(args.head_blocks.as_deref(), all_blocks(depths))?;
-                    variants.blocks(&label(&ready, number), &base, &blocks);
+                    let all = all_blocks(depths);
+                    Some(head_blocks(args.head_blocks.as_deref(), all)?)
                 }
-                SweepAxis::Duo if number == 0 => {
+                // The other settings are those of the first head.
+                _ if number > 0 => continue,
+                SweepAxis::Duo => {
                     if let Some(duo) = can_run(&ready, "duo").and_then(|_| Strategy::named("duo")) {
                         let budget = own_budget(&mut backend, &session.base(), duo);
                         variants.duo(&session.base(), duo, budget);
                     }
+                    continue;
                 }
-                tree if number == 0 => {
-                    let gammas = Some(args.gammas.as_slice());
-                    let gammas = gammas.filter(|list| tree == SweepAxis::Gamma && !list.is_empty());
-                    variants.tree(&base, tree, ready.blocks.max(1), gammas);
-                }
-                _ => {}
-            }
+                SweepAxis::Gamma if !args.gammas.is_empty() => Some(args.gammas.clone()),
+                _ => None,
+            };
+            variants.tree(&base, axis, &head, ready.blocks.max(1), values.as_deref());
         }
         session.run(&mut backend, &variants.candidates, Models::from(&ready));
         session.add_sweeps(variants.sweeps);

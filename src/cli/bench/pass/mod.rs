@@ -89,9 +89,7 @@ pub(super) fn pass(args: &PassArgs) -> CommandResult {
         (None, Some(model)) => models::alone(args, model)?,
         (None, None) => models::loaded(args, &recorded)?,
     };
-    if let Some(folder) = &args.svg {
-        draw(folder, &report.charts())?;
-    }
+    draw(&report.charts(), args.svg.as_deref())?;
     let tables = report.tables();
     Ok(emit(
         &args.style,
