@@ -19,7 +19,7 @@ use crate::worker::{self, Controls, Job, SettingsLoader, SharedControls, Sink, W
 /// Reads the settings with the flags laid over them, and refuses what contradicts itself.
 pub fn settings(shared: &SharedArgs, overrides: &[Override]) -> Result<Settings, Failure> {
     let settings = shared.file.settings(overrides)?;
-    settings.check().map_err(Failure::usage)?;
+    settings.check().map_err(|why| Failure::usage(anyhow::anyhow!(why)))?;
     Ok(settings)
 }
 

@@ -4,25 +4,6 @@
 use super::{HeadChoice, SetBy, Settings};
 use crate::plan::{DeviceChoice, DrafterId, Setting, Strategy};
 
-/// Settings that cannot hold at once.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Contradiction {
-    /// Speculation is off, yet the flags name a strategy.
-    #[error("--plain and --strategy {strategy} contradict each other; leave one out")]
-    Plain {
-        /// The strategy.
-        strategy: &'static str,
-    },
-    /// A strategy without what it drafts with.
-    #[error("the strategy `{strategy}` needs {missing}")]
-    Lacking {
-        /// The strategy.
-        strategy: &'static str,
-        /// What is missing, with the remedy.
-        missing: &'static str,
-    },
-}
-
 impl Settings {
     /// The strategy to begin with: the one asked for, else prompt lookup if the draft names it,
     /// else the one that chooses among all drafters there are.
@@ -69,22 +50,23 @@ impl Settings {
     /// Refuses what cannot hold at once.
     ///
     /// # Errors
-    /// [`Contradiction`].
-    pub fn check(&self) -> Result<(), Contradiction> {
+    /// What contradicts what, or what is missing, with the remedy.
+    pub fn check(&self) -> Result<(), String> {
         let strategy = self.initial_strategy();
+        let name = strategy.name;
         let flag = |key: &str, name: &str| self.flag(key) == Some(name);
         if flag("speculate", "--plain")
             && flag("strategy", "--strategy")
             && strategy.draft != DrafterId::None
         {
-            return Err(Contradiction::Plain { strategy: strategy.name });
+            return Err(format!(
+                "--plain and --strategy {name} contradict each other; leave one out"
+            ));
         }
         // Without a name, the head may be found by its target once that is open.
         let open = strategy.draft == DrafterId::Head && self.draft == HeadChoice::Own;
         match self.lacks(strategy.draft) {
-            Some(missing) if !open => {
-                Err(Contradiction::Lacking { strategy: strategy.name, missing })
-            }
+            Some(missing) if !open => Err(format!("the strategy `{name}` needs {missing}")),
             _ => Ok(()),
         }
     }
@@ -95,60 +77,59 @@ impl Settings {
         let strategy = self.initial_strategy();
         let name = strategy.name;
         let kind = strategy.draft;
+        let lookup = self.draft == HeadChoice::Lookup;
+        // What speculation alone uses, and the only drafter that does, if it is one.
+        let used_by = [
+            ("strategy", None),
+            ("draft", Some(if lookup { DrafterId::Lookup } else { DrafterId::Head })),
+            ("draft_vocab", Some(DrafterId::Head)),
+            ("draft_model", Some(DrafterId::SmallModel)),
+            ("rest_text", Some(DrafterId::Retrieval)),
+            ("overlap", None),
+            ("controls.gamma", None),
+            ("controls.blocks", Some(DrafterId::Head)),
+            ("controls.width", None),
+            ("controls.depth", None),
+        ];
+        let given = used_by.into_iter().filter_map(|(key, of)| Some((key, self.flag(key)?, of)));
         let mut all = Vec::new();
         if !self.speculate {
             let off = match self.flag("speculate") {
                 Some(flag) => format!("{flag} turns speculation off"),
                 None => "`speculate` is false in the settings".to_owned(),
             };
-            let keys = [
-                "strategy",
-                "draft",
-                "draft_vocab",
-                "draft_model",
-                "rest_text",
-                "overlap",
-                "controls.gamma",
-                "controls.blocks",
-                "controls.width",
-                "controls.depth",
-            ];
             // `--strategy plain` says the same.
-            let keys = keys.into_iter().filter(|key| *key != "strategy" || kind != DrafterId::None);
-            let flags: Vec<&str> = keys.filter_map(|key| self.flag(key)).collect();
+            let flags = given.filter(|(key, ..)| *key != "strategy" || kind != DrafterId::None);
+            let flags: Vec<&str> = flags.map(|(_, flag, _)| flag).collect();
             if !flags.is_empty() {
                 let have = if flags.len() == 1 { "has" } else { "have" };
                 all.push(format!("{} {have} no effect: {off}.", flags.join(", ")));
             }
             return all;
         }
-        let named = [
-            (
-                "draft",
-                if self.draft == HeadChoice::Lookup { DrafterId::Lookup } else { DrafterId::Head },
-            ),
-            ("draft_vocab", DrafterId::Head),
-            ("draft_model", DrafterId::SmallModel),
-            ("rest_text", DrafterId::Retrieval),
-            ("controls.blocks", DrafterId::Head),
-        ];
-        let used = |of: DrafterId| of == kind || (kind == DrafterId::Auto && of.is_model());
-        // No head is what every strategy can do with.
-        let none = |key: &str| key == "draft" && self.draft == HeadChoice::None;
-        for (key, of) in named.into_iter().filter(|(key, of)| !used(*of) && !none(key)) {
-            if let Some(flag) = self.flag(key)
-                && (key != "controls.blocks" || self.controls.blocks != Setting::Auto)
-            {
-                let other = Strategy::first_with(of).name;
-                all.push(format!(
-                    "{flag} has no effect on the strategy `{name}`; --strategy {other} uses it."
-                ));
+        for (key, flag, of) in given {
+            // No head is what every strategy can do with, as it can with automatic blocks.
+            let suits_all = match key {
+                "draft" => self.draft == HeadChoice::None,
+                "controls.blocks" => self.controls.blocks == Setting::Auto,
+                _ => false,
+            };
+            let models = kind.is_model() || kind == DrafterId::Auto;
+            match of {
+                Some(of) if of != kind && !(kind == DrafterId::Auto && of.is_model()) => {
+                    let other = Strategy::first_with(of).name;
+                    if !suits_all {
+                        all.push(format!(
+                            "{flag} has no effect on the strategy `{name}`; --strategy {other} \
+                             uses it."
+                        ));
+                    }
+                }
+                None if key == "overlap" && !models => all.push(format!(
+                    "{flag} has no effect: the strategy `{name}` uses no draft model."
+                )),
+                _ => {}
             }
-        }
-        if let Some(flag) = self.flag("overlap")
-            && !(kind.is_model() || kind == DrafterId::Auto)
-        {
-            all.push(format!("{flag} has no effect: the strategy `{name}` uses no draft model."));
         }
         all
     }
@@ -198,7 +179,7 @@ mod tests {
 
     #[test]
     fn contradictions_are_refused_with_the_remedy() {
-        let refused = |given: &[_]| flags(given).check().unwrap_err().to_string();
+        let refused = |given: &[_]| flags(given).check().unwrap_err();
         assert!(refused(&[strategy("rest")]).contains("--rest-text"));
         assert!(refused(&[OWN, strategy("sps")]).contains("--draft-model"));
         // A head may be found by the target that it was made for, once that is opened.

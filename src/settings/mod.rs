@@ -21,7 +21,6 @@ use crate::plan::{Strategy, TreeOverrides};
 use crate::speculate::SamplerSettings;
 
 pub use crate::plan::{DeviceChoice, Prefer};
-pub use check::Contradiction;
 pub use error::{Problem, SettingsError};
 pub use file::{apply_file, default_path};
 pub use head_choice::{HeadChoice, LOOKUP, NO_HEAD};
