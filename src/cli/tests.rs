@@ -10,7 +10,7 @@ use crate::guide::{TOPICS, Topic};
 use crate::model::ARCHITECTURES;
 use crate::plan::Strategy;
 use crate::settings::{KEYS, SettingKey};
-use crate::tui::commands::{COMMANDS, SlashAction};
+use crate::tui::commands::{Action, COMMANDS};
 use crate::tui::keymap::{self, BINDINGS};
 
 /// The README and the pages of the guide.
@@ -205,7 +205,7 @@ fn commands_and_keys_agree_with_the_table_of_settings() {
     for command in COMMANDS.iter() {
         let live = format!("/{}", command.name);
         let named = |name: &str| SettingKey::named(name).is_some_and(|key| key.live == live);
-        if let SlashAction::Setting(key) = command.action {
+        if let Action::Setting(key) = command.action {
             assert!(named(key), "{live} sets {key}");
         }
     }

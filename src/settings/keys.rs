@@ -103,7 +103,7 @@ pub struct SettingKey {
     pub flag: Option<Flag>,
     /// The command or key that changes it in the chat; empty if it is read at the start alone.
     pub live: &'static str,
-    /// That command, if all it does is to show and set the value.
+    /// That command, if it shows and sets the value.
     pub command: Option<SettingCommand>,
     /// What it is called as a setting of a contender; empty if contenders do not differ in it.
     pub contender: &'static [&'static str],

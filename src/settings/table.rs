@@ -36,7 +36,7 @@ pub const KEYS: &[SettingKey] = {
             .what("Target model")
             .default("the bundled model")
             .flag(MODELS.flag("--target", "MODEL").env("DOVETAIL_TARGET"))
-            .live("/model"),
+            .command("/model", "[name]", "change the model in this chat"),
         key("draft", Other(HEAD, takes::head))
             .what("Draft head")
             .default("the head made for the target, if it is installed")
@@ -45,7 +45,7 @@ pub const KEYS: &[SettingKey] = {
                  flag to name several heads; the fastest that fits is used.",
             )
             .flag(MODELS.flag("--draft", "MODEL").env("DOVETAIL_DRAFT").repeated())
-            .live("/draft")
+            .command("/draft", "[name]", "change what drafts for it")
             .contender(&["head"], SettingScope::Draft),
         key("draft_vocab", Other(DRAFT_VOCAB, takes::draft_vocab))
             .what("Tokens that the draft head scores")
@@ -91,12 +91,12 @@ pub const KEYS: &[SettingKey] = {
             .default("auto, or pld if `draft` is `lookup`")
             .more("`dovetail doctor` lists the strategies that can run here.")
             .flag(SPECULATION.flag("--strategy", "NAME").env("DOVETAIL_STRATEGY"))
-            .live("/strategy"),
+            .command("/strategy", "[name]", "choose how tokens are drafted"),
         key("system", Other("a text", takes::system))
             .what("System prompt")
             .default("none")
             .flag(TEXT.flag("--system", "TEXT"))
-            .live("/system"),
+            .command("/system", "[TEXT|clear]", "show, set or delete the system prompt"),
         key("max_tokens", Automatic(ANSWER, |s| &mut s.max_tokens))
             .what("Maximum number of tokens in an answer")
             .default("auto")
@@ -114,7 +114,11 @@ pub const KEYS: &[SettingKey] = {
             .default("auto")
             .more("`on` and `off` work too.")
             .flag(TEXT.flag("--think", "on|off|auto"))
-            .live("/think"),
+            .command(
+                "/think",
+                "[on|off|auto|show|hide]",
+                "let the model think; show or fold thoughts",
+            ),
         key("stop", Other("a list of texts that are not empty", takes::stop))
             .what("Texts that end the answer")
             .default("none")

@@ -1,7 +1,7 @@
 //! What keys and commands do, and on what: the words that the tables of keys and commands and the
 //! screen's state share. Must never know any of them.
 
-/// What a key (or a command) does.
+/// What a key or a command does. A command may have an argument, which is given when it is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Sends the message.
@@ -47,6 +47,8 @@ pub enum Action {
     Strategies,
     /// Lists models to choose from.
     Models(ModelPart),
+    /// Shows or sets a key of the settings for this run.
+    Setting(&'static str),
     /// Returns γ, M, k and D to automatic control.
     Auto,
     /// Shows or hides where tokens came from.
@@ -75,18 +77,34 @@ pub enum Action {
     Version(i8),
     /// Answers the last question twice, plain and speculatively.
     Race,
-    /// Lists saved conversations.
+    /// Begins a new conversation.
+    New,
+    /// Lists saved conversations, or opens the one named.
     Sessions,
+    /// Saves now.
+    Save,
+    /// Writes the conversation to a file.
+    Export,
+    /// Reads one from a file.
+    Import,
+    /// Applies, saves or lists presets.
+    Preset,
+    /// Shows or sets what is done when the context is full.
+    WhenFull,
     /// Begins to write another title for the one under the cursor.
     RenameSession,
     /// Deletes the one under the cursor.
     DeleteSession,
     /// Restores the one that was deleted last.
     RestoreSession,
-    /// Copies the last answer.
+    /// Copies the last answer, another message, or code of the answer.
     Copy,
     /// Lists all messages, to copy one.
     CopyMessage,
+    /// Looks for words in the conversation.
+    Find,
+    /// Puts a file into the message.
+    File,
     /// Moves the chat by rows.
     Scroll(i8),
     /// Moves the chat by a screenful, down if true.
@@ -129,6 +147,7 @@ pub enum Action {
     OverlayClear,
     /// Takes what is under the cursor of an overlay.
     OverlayTake,
+    /// Closes an overlay.
     OverlayClose,
 }
 

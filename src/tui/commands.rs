@@ -1,48 +1,12 @@
-//! The slash commands: one table for completion, help and dispatch. Those that only show and set
-//! a value come from the table of settings. Must never know the state that they change.
+//! The slash commands: one table for completion, help and dispatch. Those that show and set a value
+//! come from the table of settings. Must never know the state that they change.
 
 use std::sync::LazyLock;
 
-use super::actions::{Action, ModelPart};
 use crate::nearest::nearest;
 use crate::settings::{KEYS, SettingKey};
 
-/// What a command does; its argument is given when it is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SlashAction {
-    /// The same as a key.
-    Key(Action),
-    /// Shows or sets a key of the settings for this run.
-    Setting(&'static str),
-    /// Shows, sets or deletes the system prompt.
-    System,
-    /// Begins a new conversation.
-    New,
-    /// Lists saved conversations, or opens the one named.
-    Load,
-    /// Saves now.
-    Save,
-    /// Shows or sets what is done when the context is full.
-    WhenFull,
-    /// Copies the last answer, another message, or code of the answer.
-    Copy,
-    /// Looks for words in the conversation.
-    Find,
-    /// Puts a file into the message.
-    File,
-    /// Writes the conversation to a file.
-    Export,
-    /// Reads one from a file.
-    Import,
-    /// Applies, saves or lists presets.
-    Preset,
-    /// Shows or folds thoughts, or switches thinking.
-    Think,
-    /// Selects a strategy, or lists them.
-    Strategy,
-    /// Lists models to choose from, those first whose names have these words.
-    Models(ModelPart),
-}
+pub use super::actions::Action;
 
 /// One command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +20,7 @@ pub struct SlashCommand {
     /// What it does, in a few words.
     pub help: &'static str,
     /// What it does.
-    pub action: SlashAction,
+    pub action: Action,
 }
 
 impl SlashCommand {
@@ -64,7 +28,7 @@ impl SlashCommand {
     fn of_setting(key: &'static SettingKey) -> Option<Self> {
         let shown = key.command?;
         let name = shown.name.trim_start_matches('/');
-        Some(command(name, shown.argument, shown.help, SlashAction::Setting(key.name)))
+        Some(command(name, shown.argument, shown.help, Action::Setting(key.name)))
     }
 
     const fn also(self, aliases: &'static [&'static str]) -> Self {
@@ -91,49 +55,43 @@ const fn command(
     name: &'static str,
     argument: &'static str,
     help: &'static str,
-    action: SlashAction,
+    action: Action,
 ) -> SlashCommand {
     SlashCommand { name, aliases: &[], argument, help, action }
 }
 
-use {Action as A, SlashAction as Does};
+use Action as A;
 
 #[rustfmt::skip] // A row per command.
 const BEFORE_SETTINGS: &[SlashCommand] = &[
-    command("help", "", "show keys and commands", Does::Key(A::Help)),
-    command("new", "", "start a new conversation, save this one", Does::New).also(&["clear"]),
-    command("load", "[name]", "open a saved conversation", Does::Load),
-    command("save", "", "save now (every answer is saved anyway)", Does::Save),
-    command("sessions", "", "find, rename or delete conversations", Does::Key(A::Sessions)),
-    command("editor", "", "write the message in $VISUAL or $EDITOR", Does::Key(A::Editor)),
-    command("file", "PATH", "add a text file to the message", Does::File),
-    command("export", "FILE", "save as .md, .json or .jsonl", Does::Export),
-    command("import", "FILE", "read a conversation from such a file", Does::Import),
-    command("preset", "[NAME|save NAME]", "system prompt and sampler, by name", Does::Preset),
-    command("system", "[TEXT|clear]", "show, set or delete the system prompt", Does::System),
-    command("regenerate", "", "answer the last question again", Does::Key(A::Regenerate))
+    command("help", "", "show keys and commands", A::Help),
+    command("new", "", "start a new conversation, save this one", A::New).also(&["clear"]),
+    command("load", "[name]", "open a saved conversation", A::Sessions),
+    command("save", "", "save now (every answer is saved anyway)", A::Save),
+    command("sessions", "", "find, rename or delete conversations", A::Sessions),
+    command("editor", "", "write the message in $VISUAL or $EDITOR", A::Editor),
+    command("file", "PATH", "add a text file to the message", A::File),
+    command("export", "FILE", "save as .md, .json or .jsonl", A::Export),
+    command("import", "FILE", "read a conversation from such a file", A::Import),
+    command("preset", "[NAME|save NAME]", "system prompt and sampler, by name", A::Preset),
+    command("regenerate", "", "answer the last question again", A::Regenerate)
         .also(&["retry"]),
-    command("continue", "", "continue an answer that was cut off", Does::Key(A::GoOn)),
-    command("edit", "", "edit an earlier message", Does::Key(A::EditQuestion)),
-    command("branch", "", "branch off from an earlier message", Does::Key(A::Branch)),
-    command("delete", "", "delete the last question and answer", Does::Key(A::DeleteExchange)),
-    command("undo", "", "restore what was deleted", Does::Key(A::Undelete)),
-    command("when-full", "[forget|summarise|stop|ask]", "what a full context does", Does::WhenFull),
-    command("copy", "[N|code [N]]", "copy the last answer, message N or code", Does::Copy),
-    command("find", "[words]", "find words; alone, the match above", Does::Find),
-    command("think", "[on|off|auto|show|hide]", "let the model think; show or fold thoughts",
-        Does::Think),
-    command("strategy", "[name]", "choose how tokens are drafted", Does::Strategy),
-    command("model", "[name]", "change the model in this chat", Does::Models(ModelPart::Target)),
-    command("draft", "[name]", "change what drafts for it", Does::Models(ModelPart::Draft)),
+    command("continue", "", "continue an answer that was cut off", A::GoOn),
+    command("edit", "", "edit an earlier message", A::EditQuestion),
+    command("branch", "", "branch off from an earlier message", A::Branch),
+    command("delete", "", "delete the last question and answer", A::DeleteExchange),
+    command("undo", "", "restore what was deleted", A::Undelete),
+    command("when-full", "[forget|summarise|stop|ask]", "what a full context does", A::WhenFull),
+    command("copy", "[N|code [N]]", "copy the last answer, message N or code", A::Copy),
+    command("find", "[words]", "find words; alone, the match above", A::Find),
 ];
 
 #[rustfmt::skip]
 const AFTER_SETTINGS: &[SlashCommand] = &[
-    command("race", "", "race the last answer against plain decoding", Does::Key(A::Race)),
-    command("pause", "", "pause after every round, or resume", Does::Key(A::Pause)),
-    command("stats", "", "show what was loaded and chosen, and why", Does::Key(A::Details)),
-    command("quit", "", "save and quit", Does::Key(A::Quit)).also(&["exit"]),
+    command("race", "", "race the last answer against plain decoding", A::Race),
+    command("pause", "", "pause after every round, or resume", A::Pause),
+    command("stats", "", "show what was loaded and chosen, and why", A::Details),
+    command("quit", "", "save and quit", A::Quit).also(&["exit"]),
 ];
 
 /// All commands, in the order of the help.

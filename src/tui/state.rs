@@ -98,7 +98,7 @@ impl ScreenState {
                 cursor: 0,
                 max_tokens: config.max_tokens,
                 thinking: config.thinking,
-                first_answer: FirstAnswer::new(config.first_run),
+                first_answer: if config.first_run { FirstAnswer::ToCome } else { FirstAnswer::Past },
             },
             overlays: Overlays::default(),
             toasts: Toasts::default(),
@@ -117,15 +117,6 @@ impl ScreenState {
     /// Puts the controls into force, from the next round on.
     pub(crate) fn apply(&mut self) {
         self.emit(Effect::Apply(self.controls.worker.clone()));
-    }
-
-    /// Puts the present controls into force instead of those that were to be.
-    pub(crate) fn apply_instead(&mut self) {
-        for effect in &mut self.effects {
-            if let Effect::Apply(controls) = effect {
-                *controls = self.controls.worker.clone();
-            }
-        }
     }
 
     /// Sends a command to the worker, with the controls that it needs.

@@ -98,6 +98,7 @@ fn a_download_that_fails_leaves_the_demo_usable() {
     chat.wait("the list", |screen| !screen.contains("Looking for models"));
     chat.type_until("\r", "was not downloaded");
     chat.wait_for("press Ctrl+N and choose the model again");
+    chat.wait_for("stays in use");
     chat.send("\x1b");
     chat.type_until("Why is the sky blue?\r", " instead of ");
     chat.send("\x11");

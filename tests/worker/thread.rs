@@ -9,7 +9,7 @@ use dovetail::decode::{Finish, Round, TokenText};
 use dovetail::draft::Budget;
 use dovetail::settings::{SettingValue, Settings};
 use dovetail::speculate::{SamplerSettings, Shape};
-use dovetail::tui::commands::{self, SlashAction};
+use dovetail::tui::commands::{self, Action};
 use dovetail::worker::{Backend, Controls, Event, Job, PromptTokens, Setting, Worker};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -112,7 +112,7 @@ fn an_answer_that_repeats_itself_is_told_with_commands_that_there_are() {
         .map(|typed| {
             let end = typed.match_indices([' ', ';']).nth(1).map_or(typed.len(), |(at, _)| at);
             let (command, value) = commands::parse(typed[..end].trim_end_matches('.')).unwrap();
-            let SlashAction::Setting(key) = command.action else { panic!("{command:?}") };
+            let Action::Setting(key) = command.action else { panic!("{command:?}") };
             Settings::default().set(key, &SettingValue::text(value)).unwrap();
             key
         })

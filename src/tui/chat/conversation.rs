@@ -7,6 +7,7 @@ use crate::chat::Role;
 use crate::tui::actions::Action;
 use crate::tui::display::Focus;
 use crate::tui::event::Effect;
+use crate::tui::markdown::code_blocks;
 use crate::tui::overlays::{FilteredList, Overlay, QuestionPurpose, QuestionRow};
 use crate::tui::state::ScreenState;
 
@@ -70,7 +71,7 @@ pub(crate) fn take(state: &mut ScreenState, turn: usize, purpose: QuestionPurpos
 ///
 /// # Errors
 /// There is none; says which there are.
-pub(crate) fn numbered(state: &ScreenState, number: usize) -> Result<String, String> {
+fn numbered(state: &ScreenState, number: usize) -> Result<String, String> {
     let mut said = state.chat.turns().iter().filter(|turn| !turn.text.is_empty());
     let all = said.clone().count();
     let found = number.checked_sub(1).and_then(|at| said.nth(at));
@@ -80,6 +81,33 @@ pub(crate) fn numbered(state: &ScreenState, number: usize) -> Result<String, Str
             let lists = state.display.keys.name(Action::CopyMessage);
             format!("There are messages 1 to {all} · {lists} lists them")
         }
+    })
+}
+
+/// What `/copy` takes.
+const COPY: &str = "Use /copy, /copy 3, /copy code or /copy code 2";
+
+/// The last answer, or the message or the code block of it that `argument` names: `3`, `code`,
+/// `code 2`.
+pub(crate) fn copied(state: &ScreenState, argument: &str) -> Result<String, String> {
+    let number = match argument.split_whitespace().collect::<Vec<_>>()[..] {
+        [] => {
+            let answer = state.chat.last_answer().map(str::to_string);
+            return answer.ok_or_else(|| "There is no answer to copy yet".to_string());
+        }
+        [number] if number.parse::<usize>().is_ok() => {
+            return numbered(state, number.parse().unwrap_or_default());
+        }
+        ["code"] => None,
+        ["code", number] => Some(number.parse::<usize>().map_err(|_| COPY)?),
+        _ => return Err(COPY.to_string()),
+    };
+    let blocks = code_blocks(state.chat.last_answer().unwrap_or_default());
+    let all = blocks.len();
+    let at = number.unwrap_or(all).wrapping_sub(1);
+    blocks.into_iter().nth(at).ok_or(match all {
+        0 => "There is no code block in the last answer".to_string(),
+        all => format!("The last answer has code blocks 1 to {all}"),
     })
 }
 

@@ -3,13 +3,13 @@
 
 mod first_answer;
 pub(crate) mod strategies;
+pub(crate) mod update;
 pub(crate) mod view;
 
 use crate::draft::{Budget, Depths};
 use crate::plan::{BLOCKS, DEPTH, GAMMA, Limits, PACE, WIDTH};
 use crate::speculate::SamplerSettings;
 use crate::tui::actions::Dial;
-use crate::tui::state::ScreenState;
 use crate::tui::tree::Rounds;
 use crate::worker::{Controls, Ready, Setting};
 
@@ -215,44 +215,6 @@ impl<'a> DialRanges<'a> {
         let given = dial == Dial::Blocks && matches!(depths, Some(Depths::Fixed(_)));
         Some(TreeDial { choice, auto, limits, given })
     }
-}
-
-impl ScreenState {
-    /// The dials with what their values depend on.
-    pub(crate) fn dials(&self) -> DialRanges<'_> {
-        DialRanges::new(self.models.ready.as_deref(), &self.tree)
-    }
-}
-
-/// Changes a dial by `steps`, which fixes its value.
-pub(crate) fn adjust(state: &mut ScreenState, dial: Dial, steps: i8) {
-    let adjusted =
-        with_dials(state, |dials, controls| dials.adjust(dial, i64::from(steps), controls));
-    match adjusted {
-        Ok(()) => state.apply(),
-        Err(why) => state.refuse(why),
-    }
-}
-
-/// Works on the controls with what the dials need to know.
-pub(crate) fn with_dials<T>(
-    state: &mut ScreenState,
-    work: impl FnOnce(&DialRanges<'_>, &mut Controls) -> T,
-) -> T {
-    let dials = DialRanges::new(state.models.ready.as_deref(), &state.tree);
-    work(&dials, &mut state.controls.worker)
-}
-
-/// Puts a strategy into force, from the next round on.
-///
-/// # Errors
-/// Why it cannot run, with the remedy.
-pub(crate) fn choose(state: &mut ScreenState, name: &str) -> Result<(), String> {
-    strategies::choose(state.models.ready.as_deref(), &mut state.controls.worker, name)?;
-    let title = strategies::title(state.strategy());
-    state.say(format!("Strategy: {title}, from the next round on"));
-    state.apply();
-    Ok(())
 }
 
 /// Why M cannot be changed where the draft has so many blocks.

@@ -2,7 +2,6 @@
 //! others. Must never know how a strategy drafts.
 
 use crate::plan::Strategy;
-use crate::tui::state::ScreenState;
 use crate::worker::{Controls, Ready, StrategyStatus};
 
 /// Name of the strategy that `controls` select; empty while nothing is loaded.
@@ -21,69 +20,12 @@ pub fn status<'a>(ready: Option<&'a Ready>, controls: &Controls) -> Option<&'a S
 }
 
 /// The strategies that most people need, first in the list, and what people call them.
-const FIRST: [(&str, &str); 3] =
+pub(super) const FIRST: [(&str, &str); 3] =
     [("auto", "Automatic"), ("plain", "Off"), ("small-model", "Draft model")];
 
 /// What people call a strategy.
 pub fn title(name: &str) -> &str {
     FIRST.iter().find(|first| first.0 == name).map_or(name, |first| first.1)
-}
-
-/// A strategy as it is listed.
-#[derive(Clone, Copy, Debug)]
-pub struct StrategyRow<'a> {
-    /// The heading before its like, if they have one.
-    pub heading: Option<&'static str>,
-    /// Its status from loading.
-    pub status: &'a StrategyStatus,
-}
-
-/// The place of a strategy in the list: first those that most people need, then the others that
-/// are Dovetail's own, those of published methods, and those that cannot run here.
-fn place(status: &StrategyStatus) -> (usize, Option<&'static str>) {
-    let origin = Strategy::named(&status.name).map_or("", |row| row.origin);
-    let first = FIRST.iter().position(|first| first.0 == status.name);
-    match first {
-        _ if status.missing.is_some() => (FIRST.len() + 2, Some("Not available here")),
-        Some(place) => (place, None),
-        None if origin.is_empty() || origin.starts_with("Dovetail") => (FIRST.len(), None),
-        None => (FIRST.len() + 1, Some("More")),
-    }
-}
-
-impl ScreenState {
-    /// Name of the strategy in force; empty while nothing is loaded.
-    pub fn strategy(&self) -> &str {
-        in_force(self.models.ready.as_deref(), &self.controls.worker)
-    }
-
-    /// The drafter's description under the strategy in force.
-    pub fn draft(&self) -> Option<&str> {
-        match status(self.models.ready.as_deref(), &self.controls.worker) {
-            Some(status) => status.draft.as_deref(),
-            None => self.models.ready.as_ref()?.draft.as_deref(),
-        }
-    }
-
-    /// All strategies; none while nothing is loaded.
-    pub fn statuses(&self) -> &[StrategyStatus] {
-        self.models.ready.as_ref().map_or(&[], |ready| &ready.strategies)
-    }
-
-    /// All strategies as they are listed: those that most people need first, those that cannot run
-    /// here last.
-    pub fn listed_strategies(&self) -> Vec<StrategyRow<'_>> {
-        let mut statuses: Vec<_> = self.statuses().iter().collect();
-        statuses.sort_by_key(|status| place(status).0);
-        let row = |status| StrategyRow { heading: place(status).1, status };
-        statuses.into_iter().map(row).collect()
-    }
-
-    /// The place of the strategy in force among [`Self::listed_strategies`].
-    pub fn chosen(&self) -> usize {
-        let mut rows = self.listed_strategies().into_iter();
-        rows.position(|row| row.status.name == self.strategy()).unwrap_or(0)
-    }
 }
 
 /// Selects the strategy `steps` further among those that can run; the first follows the last.
@@ -128,6 +70,7 @@ pub fn choose(ready: Option<&Ready>, controls: &mut Controls, name: &str) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tui::state::ScreenState;
     use crate::tui::tests::{controls, ready};
 
     #[test]

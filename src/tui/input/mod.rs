@@ -46,7 +46,7 @@ pub struct Input {
     completion: Completion,
     folds: Folds,
     /// Names for the path before the cursor.
-    listed: FolderNames,
+    pub(crate) listed: FolderNames,
     history: Vec<Written>,
     /// The entry of the history shown; the one after the last is the message being written.
     at: usize,
@@ -232,8 +232,8 @@ impl Input {
     pub fn up(&mut self) {
         let at = self.area.cursor();
         self.area.move_cursor(CursorMove::Up);
-        if self.area.cursor() == at {
-            self.recall_older();
+        if self.area.cursor() == at && self.at > 0 {
+            self.recall(self.at - 1);
         }
     }
 
@@ -241,8 +241,8 @@ impl Input {
     pub fn down(&mut self) {
         let at = self.area.cursor();
         self.area.move_cursor(CursorMove::Down);
-        if self.area.cursor() == at {
-            self.recall_newer();
+        if self.area.cursor() == at && self.at < self.history.len() {
+            self.recall(self.at + 1);
         }
     }
 
@@ -251,18 +251,8 @@ impl Input {
         !self.history.is_empty()
     }
 
-    /// Shows the message sent before the one shown.
-    fn recall_older(&mut self) -> bool {
-        self.at.checked_sub(1).is_some_and(|at| self.recall(at))
-    }
-
-    /// Shows the message sent after the one shown.
-    fn recall_newer(&mut self) -> bool {
-        self.at < self.history.len() && self.recall(self.at + 1)
-    }
-
     /// Shows an entry of the history; what is shown now is kept for when it is come back to.
-    fn recall(&mut self, at: usize) -> bool {
+    fn recall(&mut self, at: usize) {
         let shown = self.written();
         match self.history.get(self.at) {
             Some(sent) if sent.whole() == shown.whole() => drop(self.left.remove(&self.at)),
@@ -272,7 +262,6 @@ impl Input {
         let entry = self.left.get(&at).or(self.history.get(at));
         self.write(entry.cloned().unwrap_or_default());
         self.completion.dismissed = true;
-        true
     }
 
     /// Deletes the character before the cursor, whole: an emoji of several code points is one.
@@ -331,19 +320,6 @@ impl Input {
         line.strip_prefix('/').filter(|word| !word.contains(char::is_whitespace))
     }
 
-    /// Commands one of whose names begins as the input does, first the one that is written out;
-    /// none once an argument is being written.
-    pub fn suggestions(&self) -> Vec<&'static SlashCommand> {
-        let Some(word) = self.command_word() else { return Vec::new() };
-        if self.completion.dismissed {
-            return Vec::new();
-        }
-        let begun = |command: &&SlashCommand| command.name_like(word).is_some();
-        let mut found: Vec<_> = COMMANDS.iter().filter(begun).collect();
-        found.sort_by_key(|command| command.names().all(|name| name != word));
-        found
-    }
-
     /// The path that is being written before the cursor.
     fn path(&self) -> Option<&str> {
         if self.completion.dismissed {
@@ -358,21 +334,14 @@ impl Input {
         self.listed.wants(&path)
     }
 
-    /// The names in a folder.
-    pub fn take_folder(&mut self, folder: &str, names: Vec<String>) {
-        self.listed.take(folder, names);
-    }
-
-    /// The paths that the message names, those within folded texts left out.
-    pub fn named_paths(&self) -> Vec<String> {
-        paths::named(&self.area.lines().join("\n"))
-    }
-
-    /// What may be meant by what is written: commands, or paths.
+    /// What may be meant by what is written: commands one of whose names begins like it, first the
+    /// one that is written out, or paths.
     pub fn offered(&self) -> Vec<Suggestion> {
-        let commands = self.suggestions();
-        if !commands.is_empty() {
-            return commands.into_iter().map(Suggestion::Command).collect();
+        if let Some(word) = self.command_word().filter(|_| !self.completion.dismissed) {
+            let begun = |command: &&SlashCommand| command.name_like(word).is_some();
+            let mut found: Vec<_> = COMMANDS.iter().filter(begun).collect();
+            found.sort_by_key(|command| command.names().all(|name| name != word));
+            return found.into_iter().map(Suggestion::Command).collect();
         }
         let paths = self.path().map(|path| self.listed.like(path)).unwrap_or_default();
         paths.into_iter().map(Suggestion::Path).collect()
@@ -384,8 +353,8 @@ impl Input {
     }
 
     /// The suggestion under the cursor.
-    pub fn suggestion(&self) -> Option<&'static SlashCommand> {
-        self.suggestions().get(self.completion.selected).copied()
+    pub fn suggestion(&self) -> Option<Suggestion> {
+        self.offered().into_iter().nth(self.completion.selected)
     }
 
     /// Moves the cursor of the list, round the end.
@@ -399,29 +368,28 @@ impl Input {
         self.completion.dismissed = true;
     }
 
-    /// Writes the path under the cursor; after a folder its contents can be chosen.
-    fn complete_path(&mut self) -> bool {
-        let chosen = self.offered().into_iter().nth(self.completion.selected);
-        let Some(Suggestion::Path(path)) = chosen else { return false };
-        let begun = self.path().map_or(0, |path| path.chars().count());
-        let space = if path.ends_with('/') { "" } else { " " };
-        self.edit(|area| {
-            for _ in 0..begun {
-                area.delete_char();
+    /// Writes the suggestion under the cursor, if there is one; after a folder its contents can be
+    /// chosen.
+    pub fn complete(&mut self) {
+        match self.suggestion() {
+            Some(Suggestion::Command(command)) => {
+                let name = self.command_word().and_then(|word| command.name_like(word));
+                let space = if command.argument.is_empty() { "" } else { " " };
+                self.set(&format!("/{}{space}", name.unwrap_or(command.name)));
+                self.completion.dismissed = true;
             }
-            area.insert_str(format!("{path}{space}"))
-        });
-        true
-    }
-
-    /// Writes the suggestion under the cursor; `false` if there is none.
-    pub fn complete(&mut self) -> bool {
-        let Some(command) = self.suggestion() else { return self.complete_path() };
-        let name = self.command_word().and_then(|word| command.name_like(word));
-        let space = if command.argument.is_empty() { "" } else { " " };
-        self.set(&format!("/{}{space}", name.unwrap_or(command.name)));
-        self.completion.dismissed = true;
-        true
+            Some(Suggestion::Path(path)) => {
+                let begun = self.path().map_or(0, |path| path.chars().count());
+                let space = if path.ends_with('/') { "" } else { " " };
+                self.edit(|area| {
+                    for _ in 0..begun {
+                        area.delete_char();
+                    }
+                    area.insert_str(format!("{path}{space}"))
+                });
+            }
+            None => {}
+        }
     }
 }
 

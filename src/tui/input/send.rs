@@ -1,6 +1,7 @@
 //! Sending the message: now, or once the answer under way has ended, with the files that `/file`
 //! takes in and those that its words name. Must never do IO.
 
+use super::paths;
 use crate::tui::actions::Action;
 use crate::tui::chat::answer::{STILL_LOADING, ask, save};
 use crate::tui::chat::conversation;
@@ -132,7 +133,8 @@ pub(crate) fn named(state: &mut ScreenState, message: &str) -> Option<Effect> {
     if state.input.sends_as_written.take().is_some_and(|written| written == message) {
         return None;
     }
-    let paths = state.input.named_paths();
+    // Those within folded texts are left out.
+    let paths = paths::named(&state.input.area().lines().join("\n"));
     let message = message.to_string();
     (!paths.is_empty()).then_some(Effect::ReadNamed { message, paths })
 }

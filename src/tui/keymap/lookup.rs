@@ -106,7 +106,7 @@ fn send_word(state: &ScreenState) -> &'static str {
     if state.input.is_empty() {
         return if state.chat.is_unanswered() { "answer" } else { "continue" };
     }
-    match state.input.offered().get(state.input.selected()) {
+    match state.input.suggestion() {
         Some(Suggestion::Path(_)) => "complete",
         // It is written out first if something has to follow it.
         Some(Suggestion::Command(command)) => {

@@ -10,14 +10,10 @@ use crate::tui::event::Effect;
 use crate::tui::meters::PlainPace;
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
-use crate::tui::update::replay;
 use crate::worker::{Command, LoadJob, ModelChoice, Ready};
 
 /// Opens the list and looks for models; `filter` is what was typed already.
 pub(crate) fn open(state: &mut ScreenState, part: ModelPart, filter: &str) {
-    if replay::refuses(state, Action::Models(part)) {
-        return;
-    }
     let Some(ready) = &state.models.ready else {
         return state.refuse(STILL_LOADING);
     };
@@ -40,19 +36,13 @@ pub(crate) fn found(state: &mut ScreenState, part: ModelPart, rows: Vec<ModelRow
 /// repository or a pair of the catalogue. The list stays open if nothing can be taken.
 pub(crate) fn take(state: &mut ScreenState, picker: ModelPicker) {
     let chosen = match picker.list.chosen() {
-        Some(row) => match &row.refused {
-            Some(why) => Err(why.clone()),
-            None if row.in_use => Err(format!("{} is already in use", row.title)),
-            None => Ok(Chosen {
-                title: match row.download {
-                    // The row may have had no room for the licence.
-                    true => format!("{} ({})", row.title, row.place),
-                    false => row.title.clone(),
-                },
-                models: row.models.clone(),
-                download: row.download,
-            }),
-        },
+        Some(ModelRow { refused: Some(why), .. }) => Err(why.clone()),
+        Some(row) if row.in_use => Err(format!("{} is already in use", row.title)),
+        // The row may have had no room for the licence.
+        Some(row) if row.download => {
+            Ok(ModelRow { title: format!("{} ({})", row.title, row.place), ..row.clone() })
+        }
+        Some(row) => Ok(row.clone()),
         None => named(&picker),
     };
     match chosen {
@@ -64,34 +54,26 @@ pub(crate) fn take(state: &mut ScreenState, picker: ModelPicker) {
     }
 }
 
-/// Models to load.
-struct Chosen {
-    /// Their name for the user.
-    title: String,
-    models: ModelChoice,
-    /// Whether they are downloaded first.
-    download: bool,
-}
-
 /// What was typed, as the name of a target that no list holds.
-fn named(picker: &ModelPicker) -> Result<Chosen, String> {
+fn named(picker: &ModelPicker) -> Result<ModelRow, String> {
     let name = picker.list.filter().trim();
     match (picker.part, pair(name)) {
         _ if picker.searching => Err("Still looking for models".to_string()),
-        (ModelPart::Target, Ok(pair)) => Ok(Chosen {
+        (ModelPart::Target, Ok(pair)) => Ok(ModelRow {
             title: format!("{} ({})", pair.title, pair.licence),
             models: pair_models(pair),
             download: true,
+            ..ModelRow::default()
         }),
         (ModelPart::Target, _) if name.contains(['/', '\\', ':']) || name.ends_with(".gguf") => {
             let models = ModelChoice { target: Some(name.to_string()), ..ModelChoice::default() };
-            Ok(Chosen { title: name.to_string(), models, download: false })
+            Ok(ModelRow { title: name.to_string(), models, ..ModelRow::default() })
         }
         _ => Err("No model matches these words".to_string()),
     }
 }
 
-fn load(state: &mut ScreenState, chosen: Chosen) {
+fn load(state: &mut ScreenState, chosen: ModelRow) {
     // After the models in use were unloaded, only the end of that load says what is loaded.
     if state.models.load.as_ref().is_some_and(|load| load.alone)
         || state.models.phase == Phase::Broken
@@ -100,7 +82,7 @@ fn load(state: &mut ScreenState, chosen: Chosen) {
     }
     state.controls.worker.load += 1;
     let load = state.controls.worker.load;
-    let Chosen { title, models, download } = chosen;
+    let ModelRow { title, models, download, .. } = chosen;
     let stage = if download { "asking the hub" } else { "starting to load" }.to_string();
     state.models.load =
         Some(ModelLoad { load, title, download, stage, fraction: None, alone: false });
@@ -132,7 +114,7 @@ pub(crate) fn reopened(state: &mut ScreenState) {
 /// Loads the models of the conversation that was opened.
 pub(crate) fn load_former(state: &mut ScreenState) {
     if let Some(AnsweredBy { target, models: Some(models), .. }) = state.chat.answered_by.clone() {
-        load(state, Chosen { title: target, models, download: false });
+        load(state, ModelRow { title: target, models, ..ModelRow::default() });
     }
 }
 

@@ -8,7 +8,7 @@ pub(crate) mod sessions;
 pub(crate) mod update;
 pub(crate) mod view;
 
-use crate::chat::Role;
+use crate::chat::{Role, SessionHead};
 use crate::tui::markdown::Document;
 use crate::tui::models::ModelPicker;
 use crate::tui::race::Race;
@@ -16,7 +16,6 @@ use crate::worker::Controls;
 
 pub use help::{Help, HelpPage, HelpRow, HelpSection};
 pub use list::{FilteredList, Listed};
-pub use sessions::{Renaming, SessionList};
 
 /// Boxes over the panels, and what they keep while they are closed.
 #[derive(Debug, Default)]
@@ -97,6 +96,24 @@ pub enum Overlay {
         /// Its place in [`super::ScreenState::listed_strategies`].
         selected: usize,
     },
+}
+
+/// Saved conversations, the latest first.
+pub type SessionList = FilteredList<SessionHead>;
+
+impl Listed for SessionHead {
+    fn words(&self) -> String {
+        format!("{} {} {} {}", self.title, self.date(), self.target, self.said)
+    }
+}
+
+/// A saved conversation that gets another title.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Renaming {
+    /// Its name in the store.
+    pub id: String,
+    /// What is written so far.
+    pub title: String,
 }
 
 /// One of the messages in a list.

@@ -4,7 +4,7 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::page::Page;
-use super::{FilteredList, Listed, Overlay};
+use super::{Overlay, Renaming, SessionList};
 use crate::chat::{Role, SessionHead};
 use crate::printable::printable_line;
 use crate::tui::actions::Action;
@@ -14,24 +14,6 @@ use crate::tui::state::ScreenState;
 
 /// Rows of the screen from which on there is room for a preview.
 const TALL: u16 = 16;
-
-/// Saved conversations, the latest first.
-pub type SessionList = FilteredList<SessionHead>;
-
-impl Listed for SessionHead {
-    fn words(&self) -> String {
-        format!("{} {} {} {}", self.title, self.date(), self.target, self.said)
-    }
-}
-
-/// A saved conversation that gets another title.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Renaming {
-    /// Its name in the store.
-    pub id: String,
-    /// What is written so far.
-    pub title: String,
-}
 
 /// Conversations were listed: shown, in the place of those that are.
 pub(crate) fn listed(state: &mut ScreenState, sessions: Vec<SessionHead>) {

@@ -4,7 +4,7 @@ use super::{Overlay, sessions};
 use crate::tui::chat::answer::{save, stop};
 use crate::tui::chat::full;
 use crate::tui::chat::{CHOICES, conversation};
-use crate::tui::controls::choose;
+use crate::tui::controls::update::choose;
 use crate::tui::event::Effect;
 use crate::tui::markdown::Document;
 use crate::tui::models::update as models;

@@ -1,15 +1,20 @@
-//! Actions, whichever key or command they come from. Must never know which key it was.
+//! Actions, whichever key or command they come from. Must never know which key it was, nor do IO.
 
 use ratatui_textarea::TextArea;
 
 use super::leaving::{put_aside, quit, quit_if_pressed_twice};
-use super::{focus, replay, setting, slash};
+use super::{focus, replay, setting};
+use crate::chat::Role;
 use crate::plan::TreeOverrides;
 use crate::tui::actions::Action;
-use crate::tui::chat::answer::{STILL_LOADING, go_on, regenerate, return_queued, stop, take_back};
-use crate::tui::chat::conversation;
-use crate::tui::controls::{adjust, with_dials};
+use crate::tui::chat::answer::{
+    go_on, regenerate, return_queued, save, save_as, stop, take_back,
+};
+use crate::tui::chat::{Chat, Find, conversation, full};
+use crate::tui::commands;
+use crate::tui::controls::update::{adjust, with_dials};
 use crate::tui::display::Focus;
+use crate::tui::effects::presets::Preset;
 use crate::tui::event::Effect;
 use crate::tui::input::Suggestion;
 use crate::tui::input::send::{named, send_message};
@@ -20,10 +25,13 @@ use crate::tui::race::update as race;
 use crate::tui::state::ScreenState;
 use crate::tui::theme;
 
-/// Does what a key or a command stands for.
-pub(crate) fn act(state: &mut ScreenState, action: Action) {
+/// Does what a key or a command stands for; a key has no argument.
+///
+/// # Errors
+/// What is wrong with the argument, with the remedy.
+pub(crate) fn act(state: &mut ScreenState, action: Action, argument: &str) -> Result<(), String> {
     if replay::refuses(state, action) {
-        return;
+        return Ok(());
     }
     match action {
         Action::Send => send(state),
@@ -58,14 +66,9 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) {
             state.tree.follow();
             state.apply();
         }
-        Action::Strategies => {
-            if state.statuses().is_empty() {
-                state.refuse(STILL_LOADING);
-            } else {
-                state.overlays.open = Some(Overlay::Strategies { selected: state.chosen() });
-            }
-        }
-        Action::Models(part) => models::open(state, part, ""),
+        Action::Strategies => setting::list_strategies(state),
+        Action::Models(part) => models::open(state, part, argument),
+        Action::Setting(key) => setting::run(state, key, argument)?,
         Action::Speculate => setting::toggle_speculation(state),
         Action::Auto => {
             state.controls.worker.tree = TreeOverrides::default();
@@ -98,15 +101,53 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) {
         Action::DeleteExchange => conversation::delete(state),
         Action::Undelete => conversation::undelete(state),
         Action::Race => race::begin(state),
-        Action::Sessions => state.emit(Effect::List),
+        Action::New => {
+            leave(state, Effect::Forget);
+            state.input.editing = None;
+            state.chat = Chat::new(state.chat.system.take());
+            state.forget_answer();
+        }
+        Action::Sessions if argument.is_empty() => state.emit(Effect::List),
+        Action::Sessions => leave(state, Effect::Load(argument.to_string())),
+        Action::Save => save_as(state, true),
+        Action::Export | Action::Import if argument.is_empty() => {
+            let name = if action == Action::Export { "export" } else { "import" };
+            return Err(format!("/{name} needs a file: /{name} chat.md, .json or .jsonl"));
+        }
+        Action::Export => {
+            let turns = state.chat.saved_turns();
+            if turns.iter().all(|turn| turn.message.role != Role::User) {
+                return Err("There is nothing to export yet".to_string());
+            }
+            state.emit(Effect::Export { path: argument.to_string(), turns });
+        }
+        Action::Import => state.emit(Effect::Import(argument.to_string())),
+        Action::Preset => {
+            let effect = preset(state, argument)?;
+            state.emit(effect);
+        }
+        Action::WhenFull => {
+            full::choose_by_name(state, argument)?;
+            save(state);
+        }
         Action::RenameSession => sessions::rename(state),
         Action::DeleteSession => sessions::delete(state),
         Action::RestoreSession => sessions::restore(state),
         Action::Version(by) => conversation::version(state, by),
-        Action::Copy => match state.chat.last_answer().map(str::to_string) {
-            Some(text) => state.emit(Effect::Copy(text)),
-            None => state.complain("There is no answer to copy yet"),
+        Action::Copy => {
+            let text = conversation::copied(state, argument)?;
+            state.emit(Effect::Copy(text));
+        }
+        // Which match it is, the next frame knows.
+        Action::Find => match (&mut state.chat.find, argument) {
+            (Some(find), "") => find.goes = true,
+            (None, "") => return Err("/find needs words to look for: /find fox".to_string()),
+            (find, words) => *find = Some(Find::new(words)),
         },
+        Action::File if argument.is_empty() => {
+            return Err("/file needs a text file: /file notes.txt".to_string());
+        }
+        Action::File => state.emit(Effect::ReadFile(argument.to_string())),
         Action::Scroll(rows) => state.chat.scroll(i64::from(rows)),
         Action::Page(down) => state.chat.page(down),
         Action::Top => state.chat.go_to(0),
@@ -140,9 +181,7 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) {
         }
         Action::StarterMove(by) => state.input.starters.select(i64::from(by)),
         Action::StarterTake(at) => state.take_starter(usize::from(at)),
-        Action::Complete => {
-            state.input.complete();
-        }
+        Action::Complete => state.input.complete(),
         Action::Suggestion(by) => state.input.select(i64::from(by)),
         Action::Dismiss => state.input.dismiss(),
         Action::OverlayRow(by) => overlay_row(state, by),
@@ -160,22 +199,49 @@ pub(crate) fn act(state: &mut ScreenState, action: Action) {
             _ => {}
         },
     }
+    Ok(())
+}
+
+/// The conversation is saved, and left for another.
+fn leave(state: &mut ScreenState, effect: Effect) {
+    stop(state);
+    save(state);
+    state.emit(effect);
+}
+
+/// Applies, saves or lists presets.
+fn preset(state: &ScreenState, argument: &str) -> Result<Effect, String> {
+    if argument.is_empty() {
+        return Ok(Effect::ListPresets);
+    }
+    match argument.split_once(char::is_whitespace) {
+        None if argument == "save" => {
+            Err("/preset save needs a name: /preset save NAME".to_string())
+        }
+        Some(("save", name)) => {
+            let preset = Preset {
+                system: state.chat.system.clone(),
+                sampler: state.controls.worker.sampler,
+            };
+            Ok(Effect::SavePreset(name.trim().to_string(), preset))
+        }
+        _ => Ok(Effect::TakePreset(argument.to_string())),
+    }
 }
 
 fn send(state: &mut ScreenState) {
     state.take_selected_starter();
-    // A path that is begun is written out first, as a command is.
-    if matches!(state.input.offered().first(), Some(Suggestion::Path(_))) {
-        state.input.complete();
-        return;
-    }
-    if let Some(command) = state.input.suggestion()
-        && !command.is_written_out(&state.input.text())
-    {
-        state.input.complete();
-        if !command.argument.is_empty() {
-            return;
+    // What is begun is written out first; a path, or a command that something has to follow, is not
+    // sent yet.
+    match state.input.suggestion() {
+        Some(Suggestion::Path(_)) => return state.input.complete(),
+        Some(Suggestion::Command(command)) if !command.is_written_out(&state.input.text()) => {
+            state.input.complete();
+            if !command.argument.is_empty() {
+                return;
+            }
         }
+        Some(Suggestion::Command(_)) | None => {}
     }
     state.toasts.sent(state.now);
     let text = state.input.text();
@@ -183,11 +249,9 @@ fn send(state: &mut ScreenState) {
         let line = line.to_string();
         // Arrow up brings it back, also if it is refused: it is not a message that waits.
         state.input.sent();
-        return match slash::run(state, &line) {
-            Ok(Some(action)) => act(state, action),
-            Ok(None) => {}
-            Err(error) => state.complain(error),
-        };
+        let done = commands::parse(&line)
+            .and_then(|(command, argument)| act(state, command.action, argument));
+        return done.unwrap_or_else(|error| state.complain(error));
     }
     if state.models.replay {
         replay::say(state);

@@ -28,7 +28,7 @@ pub(super) fn key(state: &mut ScreenState, event: KeyEvent) {
         state.leaving.quits_until = None;
     }
     if let Some(action) = action {
-        return act(state, action);
+        return act(state, action, "").unwrap_or_else(|why| state.complain(why));
     }
     if !keymap::writes(state, &event) {
         if state.overlays.open.is_none() && state.display.focus == Focus::Input {

@@ -7,7 +7,6 @@ mod keys;
 pub(crate) mod leaving;
 pub(crate) mod replay;
 mod setting;
-mod slash;
 mod worker;
 
 use std::time::Duration;
@@ -74,7 +73,7 @@ fn handle(state: &mut ScreenState, event: ScreenEvent) {
         ScreenEvent::SessionDeleted(id) => sessions::deleted(state, id),
         ScreenEvent::Imported(chat) => imported(state, chat),
         ScreenEvent::FileRead { name, text } => send::attach(state, &name, &text),
-        ScreenEvent::Folder(folder, names) => state.input.take_folder(&folder, names),
+        ScreenEvent::Folder(folder, names) => state.input.listed.take(&folder, names),
         ScreenEvent::NamedRead { message, files } => send::read(state, message, files),
         ScreenEvent::Edited(Ok(text)) => {
             // A message that was only looked at keeps its marks.

@@ -2,6 +2,7 @@
 //! recorded. Only the pace can be changed. Must never do IO.
 
 use crate::tui::actions::Action;
+use crate::tui::event::Effect;
 use crate::tui::state::ScreenState;
 use crate::worker::Controls;
 
@@ -24,6 +25,7 @@ pub(crate) fn refuses(state: &mut ScreenState, action: Action) -> bool {
             | Action::Race
             | Action::Models(_)
             | Action::Strategies
+            | Action::Setting("target" | "draft" | "strategy")
     );
     let refuses = state.models.replay && wants;
     if refuses {
@@ -54,7 +56,11 @@ pub(crate) fn keep(state: &mut ScreenState, before: &Controls) {
     }
     let drawn = now.sampler != before.sampler;
     *now = kept;
-    state.apply_instead();
+    for effect in &mut state.effects {
+        if let Effect::Apply(controls) = effect {
+            *controls = state.controls.worker.clone();
+        }
+    }
     if drawn {
         state.complain(other_draws(before.sampler.temperature));
     } else {

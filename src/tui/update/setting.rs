@@ -2,8 +2,12 @@
 //! the settings, so that a range is the same in the file, in a flag and here. Must never do IO.
 
 use crate::settings::{Problem, SettingKey, SettingValue, Settings};
-use crate::tui::actions::Dial;
+use crate::tui::actions::{Dial, ModelPart};
+use crate::tui::chat::answer::STILL_LOADING;
+use crate::tui::controls::update::choose;
 use crate::tui::event::Effect;
+use crate::tui::models::update as models;
+use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
 use crate::worker::Controls;
 
@@ -43,21 +47,37 @@ const SWITCHES: [Switch; 4] = [
     },
 ];
 
-/// Shows the value of `key`, or sets it; `command` is the name of the command that wants it.
+/// Shows the value of `key`, or sets it, as its command does.
 ///
 /// # Errors
 /// It does not take this value, or the models at hand leave no choice.
-pub(super) fn run(
+pub(super) fn run(state: &mut ScreenState, key: &str, argument: &str) -> Result<(), String> {
+    let row = SettingKey::named(key).and_then(|row| Some((row, row.command?.name)));
+    let Some((row, command)) = row else { return Ok(()) };
+    match key {
+        "target" => models::open(state, ModelPart::Target, argument),
+        "draft" => models::open(state, ModelPart::Draft, argument),
+        "strategy" if argument.is_empty() => list_strategies(state),
+        "strategy" => choose(state, argument)?,
+        "system" => system(state, argument),
+        "thinking" => think(state, argument)?,
+        _ => value_of(state, row, command, argument)?,
+    }
+    Ok(())
+}
+
+/// Shows or sets a value that has a range; `command` is the name of its command.
+fn value_of(
     state: &mut ScreenState,
+    row: &SettingKey,
     command: &str,
-    key: &str,
     argument: &str,
 ) -> Result<(), String> {
-    let Some(row) = SettingKey::named(key) else { return Ok(()) };
+    let key = row.name;
     let switch = SWITCHES.iter().find(|switch| switch.key == key);
     let dial = Dial::ALL.into_iter().find(|dial| dial.row().key == key);
     let takes = if row.is_switch() { "on or off".to_string() } else { row.values() };
-    let name = name(dial.map_or(command, |dial| dial.row().name));
+    let name = name(dial.map_or(&command[1..], |dial| dial.row().name));
     if argument.is_empty() {
         if dial == Some(Dial::Blocks) {
             state.dials().adjust(Dial::Blocks, 0, &mut state.controls.worker.clone())?;
@@ -66,15 +86,15 @@ pub(super) fn run(
         state.say(match switch {
             Some(switch) => {
                 let other = if now == "on" { "off" } else { "on" };
-                format!("{} is {now} · /{command} {other} switches it {other}", switch.what)
+                format!("{} is {now} · {command} {other} switches it {other}", switch.what)
             }
-            None => format!("{name}: {now} · /{command} takes {takes}"),
+            None => format!("{name}: {now} · {command} takes {takes}"),
         });
         return Ok(());
     }
     let mut settings = settings(state);
     settings.set(key, &SettingValue::text(argument)).map_err(|problem| match problem {
-        Problem::Value { .. } => format!("/{command} takes {takes}, not {argument}"),
+        Problem::Value { .. } => format!("{command} takes {takes}, not {argument}"),
         other => other.to_string(),
     })?;
     let mut controls = Controls {
@@ -110,11 +130,20 @@ pub(super) fn run(
     Ok(())
 }
 
+/// Lists the strategies, to choose one.
+pub(super) fn list_strategies(state: &mut ScreenState) {
+    if state.statuses().is_empty() {
+        state.refuse(STILL_LOADING);
+    } else {
+        state.overlays.open = Some(Overlay::Strategies { selected: state.chosen() });
+    }
+}
+
 /// Switches speculation, as a key does.
 pub(super) fn toggle_speculation(state: &mut ScreenState) {
     let argument = if state.controls.worker.speculate { "off" } else { "on" };
     // It takes both.
-    let _ = run(state, "speculate", "speculate", argument);
+    let _ = run(state, "speculate", argument);
 }
 
 /// What commands can set.
@@ -155,4 +184,59 @@ fn name(word: &str) -> String {
     };
     let mut chars = words.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// Shows, sets or deletes the system prompt.
+fn system(state: &mut ScreenState, argument: &str) {
+    match argument {
+        "" if state.chat.system.is_some() => state.overlays.open = Some(Overlay::System { top: 0 }),
+        "" => state.say("There is no system prompt · /system TEXT sets one"),
+        "clear" => {
+            let deleted = state.chat.system.take().is_some();
+            state.say(match deleted {
+                true => "System prompt deleted, from the next answer on",
+                false => "There is no system prompt",
+            });
+        }
+        text => {
+            state.chat.system = Some(text.to_string());
+            state.say("System prompt set, from the next answer on");
+        }
+    }
+}
+
+/// Shows or folds thoughts, or tells the model whether to have any.
+fn think(state: &mut ScreenState, argument: &str) -> Result<(), String> {
+    const TAKES: &str = "on, off, auto, show or hide";
+    let (thinking, says) = match argument {
+        "" => {
+            let thinks = match state.controls.thinking {
+                Some(true) => "on",
+                Some(false) => "off",
+                None => "as the model decides",
+            };
+            let shown = if state.chat.shows_thoughts { "shown" } else { "folded" };
+            state.say(format!("Thinking: {thinks}, thoughts {shown} · /think takes {TAKES}"));
+            return Ok(());
+        }
+        "show" | "hide" => {
+            state.chat.shows_thoughts = argument == "show";
+            let shown = if state.chat.shows_thoughts { "shown" } else { "folded" };
+            state.say(format!("Thoughts are {shown}"));
+            return Ok(());
+        }
+        "auto" => (None, "The model decides whether to think"),
+        "on" => (Some(true), "The model thinks before the next answer"),
+        "off" => (Some(false), "The model answers without thinking"),
+        other => return Err(format!("/think takes {TAKES}, not {other}")),
+    };
+    if state.models.ready.as_ref().is_some_and(|ready| !ready.switches_thinking) {
+        return Err(format!(
+            "The chat template of {} cannot switch thinking: the model decides itself",
+            state.models.target()
+        ));
+    }
+    state.controls.thinking = thinking;
+    state.say(says);
+    Ok(())
 }

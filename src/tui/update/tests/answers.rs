@@ -162,14 +162,30 @@ fn first_answer() -> (ScreenState, Vec<Effect>) {
 
 #[test]
 fn the_very_first_answer_is_slow_until_a_key() {
-    for key in ["x", "<f2>", " ", "<esc>", "<enter>"] {
-        let (mut state, effects) = first_answer();
-        assert!(effects.contains(&Effect::Answered), "it is never slow again");
-        assert_eq!(state.controls.worker.pace, FirstAnswer::PACE);
-        assert_eq!(applied(&type_keys(&mut state, key)).pace, 0);
-        assert_eq!(state.input.text(), if key == "x" { "x" } else { "" }, "{key}");
-        assert!(state.answering(), "{key}: it continues");
+    for (key, typed) in [("x", "x"), ("<f2>", ""), (" ", ""), ("<esc>", ""), ("<enter>", "")] {
+        for begun in ["", "next"] {
+            let (mut state, effects) = first_answer();
+            assert!(effects.contains(&Effect::Answered), "it is never slow again");
+            assert_eq!(state.controls.worker.pace, FirstAnswer::PACE);
+            state.input.set(begun);
+            let effects = type_keys(&mut state, key);
+            // The tree leaves the screen with the slow answer, and the worker learns it.
+            assert_eq!(effects.last(), Some(&Effect::Apply(state.controls.worker.clone())));
+            assert!(effects.iter().all(|effect| matches!(effect, Effect::Apply(_))), "{effects:?}");
+            let Controls { pace, watched, paused, .. } = state.controls.worker;
+            assert_eq!((pace, watched, paused), (0, key == "<f2>", false), "{key}");
+            assert!(state.answering() && state.input.queue.is_empty(), "{key}: it continues");
+            let text = format!("{begun}{typed}");
+            assert_eq!(state.input.text(), text, "{key}");
+            // From then on the keys are themselves.
+            type_keys(&mut state, "<enter>");
+            assert!(text.is_empty() || state.input.queue == [text], "{key}");
+        }
     }
+    let (mut state, _) = first_answer();
+    state.display.focus = Focus::Tree;
+    type_keys(&mut state, " ");
+    assert!(!state.controls.worker.paused, "Space would pause there");
     let (mut state, _) = first_answer();
     assert_eq!(applied(&answered(&mut state, "A whole answer.")).pace, 0);
     type_keys(&mut state, "two<enter>");
@@ -182,29 +198,6 @@ fn the_very_first_answer_is_slow_until_a_key() {
         type_keys(&mut state, "one<enter>");
         assert_eq!(state.controls.worker.pace, pace, "{target}");
     }
-}
-
-#[test]
-fn the_keys_that_end_the_slow_answer_do_no_more_than_that() {
-    for key in [" ", "<enter>", "<esc>"] {
-        let (mut state, _) = first_answer();
-        // With any message begun, and in any panel.
-        state.input.set("next");
-        let effects = type_keys(&mut state, key);
-        // The tree leaves the screen with the slow answer, and the worker learns it.
-        assert_eq!(effects.last(), Some(&Effect::Apply(state.controls.worker.clone())), "{key}");
-        assert!(effects.iter().all(|effect| matches!(effect, Effect::Apply(_))), "{effects:?}");
-        assert!(state.controls.worker.pace == 0 && !state.controls.worker.watched, "{key}");
-        assert_eq!((state.input.text().as_str(), state.input.queue.len()), ("next", 0), "{key}");
-        assert!(state.answering() && !state.controls.worker.paused, "{key}");
-        // From then on they are themselves.
-        type_keys(&mut state, "<enter>");
-        assert_eq!(state.input.queue, ["next"], "{key}");
-    }
-    let (mut state, _) = first_answer();
-    state.display.focus = Focus::Tree;
-    type_keys(&mut state, " ");
-    assert!(!state.controls.worker.paused, "Space would pause there");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::*;
 use crate::chat::WhenFull;
 use crate::settings::SettingKey;
+use crate::tui::commands::SlashCommand;
 
 #[test]
 fn commands_set_what_they_name_and_are_remembered_when_wrong() {
@@ -32,13 +33,22 @@ fn told(state: &mut ScreenState, command: &str) -> String {
     text.to_string()
 }
 
+/// The commands that show and set a value, each with its row of the settings.
+fn values() -> impl Iterator<Item = (&'static SlashCommand, &'static SettingKey)> {
+    let others = ["target", "draft", "strategy", "system", "thinking"];
+    COMMANDS.iter().filter_map(move |command| match command.action {
+        Action::Setting(key) if !others.contains(&key) => {
+            Some((command, SettingKey::named(key).unwrap()))
+        }
+        _ => None,
+    })
+}
+
 #[test]
 fn a_setting_alone_shows_its_value_and_what_it_takes() {
     let mut state = loaded(80, 24);
     let before = state.controls.worker.clone();
-    for command in COMMANDS.iter() {
-        let SlashAction::Setting(key) = command.action else { continue };
-        let key = SettingKey::named(key).unwrap();
+    for (command, key) in values() {
         let text = told(&mut state, &format!("/{} ", command.name));
         let (value, takes) = text.split_once(" · ").unwrap();
         if !key.is_switch() {
@@ -69,6 +79,48 @@ fn a_setting_alone_shows_its_value_and_what_it_takes() {
     assert!(matches!(state.overlays.open, Some(Overlay::Strategies { .. })));
 }
 
+/// What keys and commands want done outside the screen.
+#[test]
+fn keys_and_commands_read_write_and_copy() {
+    let mut state = talk();
+    let code = "Run\n\n```sh\nls\n```\n\nor\n\n```sh\npwd\n```\n";
+    asked(&mut state, "code", code);
+    let copy = |text: &str| Effect::Copy(text.to_string());
+    for (keys, effect) in [
+        ("<c-l>", Effect::Redraw),
+        ("<c-s>", Effect::List),
+        ("/load<enter>", Effect::List),
+        ("/editor<enter>", Effect::Edit(String::new())),
+        ("/file notes.md<enter>", Effect::ReadFile("notes.md".to_string())),
+        ("/import b.json<enter>", Effect::Import("b.json".to_string())),
+        ("/preset<enter>", Effect::ListPresets),
+        ("/preset poet<enter>", Effect::TakePreset("poet".to_string())),
+        ("<c-y>", copy(code)),
+        ("/copy 1<enter>", copy("one")),
+        ("/copy 6<enter>", copy("Third.")),
+        ("/copy code<enter>", copy("pwd\n")),
+        ("/copy code 1<enter>", copy("ls\n")),
+    ] {
+        assert_eq!(type_keys(&mut state, keys), [effect], "{keys}");
+    }
+    let turns = state.chat.saved_turns();
+    let export = Effect::Export { path: "a.md".to_string(), turns };
+    assert_eq!(type_keys(&mut state, "/export a.md<enter>"), [export]);
+    for (command, says) in [
+        ("/copy 0", "1 to 8"),
+        ("/copy 9", "1 to 8"),
+        ("/copy code 3", "1 to 2"),
+        ("/copy all", "/copy code 2"),
+        ("/import", "/import chat.md"),
+        ("/file", "/file notes.txt"),
+        ("/find", "/find fox"),
+    ] {
+        assert!(type_keys(&mut state, &format!("{command}<enter>")).is_empty(), "{command}");
+        assert_said(&state, Tone::Wrong, says);
+    }
+    assert!(type_keys(&mut loaded(80, 24), "/export a.md<enter>").is_empty(), "nothing to export");
+}
+
 #[test]
 fn the_system_prompt_is_shown_and_deleted_only_on_request() {
     let mut state = loaded(80, 24);
@@ -94,12 +146,11 @@ fn the_temperature_has_one_range() {
 
 #[test]
 fn errors_name_commands_and_not_keys_of_the_settings() {
-    for command in COMMANDS.iter() {
-        let SlashAction::Setting(key) = command.action else { continue };
+    for (command, key) in values() {
         let mut state = loaded(80, 24);
         type_keys(&mut state, &format!("/{} wrong<enter>", command.name));
         assert_said(&state, Tone::Wrong, &format!("/{} takes ", command.name));
-        assert!(!key.contains('.') || !said(&state).contains(key), "{}", said(&state));
+        assert!(!key.name.contains('.') || !said(&state).contains(key.name), "{}", said(&state));
     }
 }
 
@@ -124,8 +175,10 @@ fn the_blocks_of_the_head_limit_what_is_set() {
 #[test]
 fn suggestions_complete_and_run_by_any_name() {
     let mut state = loaded(80, 24);
-    type_keys(&mut state, "/ga<tab>");
-    assert_eq!(state.input.text(), "/gamma ");
+    type_keys(&mut state, "/nothing-like-it");
+    assert_eq!(state.input.suggestion(), None);
+    type_keys(&mut state, "<c-u>/ga<tab>");
+    assert_eq!((state.input.text().as_str(), state.input.offered().len()), ("/gamma ", 0));
     type_keys(&mut state, "<c-u>/sta<enter>");
     assert_eq!(state.overlays.open, Some(Overlay::Details { top: 0 }));
     type_keys(&mut state, "<esc>/<down><down><enter>");
@@ -149,7 +202,7 @@ fn a_command_that_is_written_out_is_the_one_that_is_run() {
     for command in COMMANDS.iter() {
         let mut state = loaded(80, 24);
         type_keys(&mut state, &format!("/{}", command.name));
-        assert_eq!(state.input.suggestion().map(|found| found.name), Some(command.name));
+        assert_eq!(suggested(&state), command.name);
     }
 }
 

@@ -3,20 +3,6 @@
 use super::*;
 
 #[test]
-fn controls_act_in_the_middle_of_an_answer() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "one<enter>");
-    let effects = type_keys(&mut state, "<a-up>");
-    assert_eq!(only_applied(&effects).tree.gamma, Setting::Fixed(17));
-    let effects = type_keys(&mut state, "<f4><tab><down><down><left>");
-    assert_eq!(only_applied(&effects).tree.blocks, Setting::Fixed(3));
-    let effects = type_keys(&mut state, "<f8>");
-    assert_eq!(only_applied(&effects).tree, crate::plan::TreeOverrides::default());
-    let effects = type_keys(&mut state, "<f7>");
-    assert!(!only_applied(&effects).speculate && state.answering());
-}
-
-#[test]
 fn rounds_are_paused_stepped_and_looked_back_through() {
     let mut state = loaded(120, 40);
     type_keys(&mut state, "one<enter><f6>");
@@ -73,6 +59,9 @@ fn only_an_answer_on_its_way_is_paused() {
 fn strategies_are_picked_in_the_middle_of_an_answer() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "one<enter>");
+    let effects = type_keys(&mut state, "<f4><tab><down><down><left>");
+    assert_eq!(only_applied(&effects).tree.blocks, Setting::Fixed(3));
+    type_keys(&mut state, "<f4>");
     assert_eq!(state.strategy(), "dovetail");
     let effects = type_keys(&mut state, "<c-p><down><enter>");
     assert_eq!(only_applied(&effects).strategy.unwrap().name, "eagle2-60");

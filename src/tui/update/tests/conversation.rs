@@ -80,11 +80,7 @@ fn a_message_written_anew_begins_a_branch() {
     type_keys(&mut state, "<down><enter>");
     assert_eq!((state.input.text().as_str(), state.input.editing), ("two", Some(2)));
     let effects = type_keys(&mut state, " and a half<enter>");
-    let is_whole =
-        |effect: &Effect| matches!(effect, Effect::Save { turns, .. } if turns.len() == 6);
-    let whole = effects.iter().position(is_whole);
-    let branch = effects.iter().position(|effect| *effect == Effect::Branch { messages: 2 });
-    assert!(whole.is_some() && whole < branch, "{effects:?}");
+    assert_saved_before(&effects, 6, &Effect::Branch { messages: 2 });
     assert_eq!(contents(&effects), ["one", "First.", "two and a half"]);
     answered(&mut state, "Anew.");
     assert_eq!(state.chat.turns().len(), 4);
@@ -173,18 +169,6 @@ fn words_are_found_from_the_end_up() {
     type_keys(&mut state, "/find cat<enter>");
     screen_of(&mut state);
     assert_said(&state, Tone::Wrong, "");
-}
-
-#[test]
-fn a_code_block_is_copied_by_number() {
-    let mut state = loaded(80, 24);
-    asked(&mut state, "code", "Run\n\n```sh\nls\n```\n\nor\n\n```sh\npwd\n```\n");
-    for (command, text) in [("/copy code", "pwd\n"), ("/copy code 1", "ls\n")] {
-        let effects = type_keys(&mut state, &format!("{command}<enter>"));
-        assert_eq!(effects, [Effect::Copy(text.to_string())]);
-    }
-    assert!(type_keys(&mut state, "/copy code 3<enter>").is_empty());
-    assert_said(&state, Tone::Wrong, "1 to 2");
 }
 
 #[test]

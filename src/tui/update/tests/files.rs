@@ -1,7 +1,6 @@
 //! Files for the message: attached, and named by its words.
 
 use super::*;
-use crate::tui::input::Suggestion;
 
 fn folder(state: &mut ScreenState, folder: &str, names: &[&str]) {
     let names = names.iter().map(|name| (*name).to_string()).collect();
@@ -70,6 +69,7 @@ fn what_cannot_be_sent_is_said_before_and_goes_as_written_when_asked_again() {
         assert_said(&state, Tone::Wrong, says);
         assert_eq!(state.input.text(), message, "nothing is lost");
         assert_eq!(contents(&type_keys(&mut state, "<enter>")), [message]);
+        assert_eq!(shown(&state), None, "what was said goes with the message");
         // Another message is looked at again.
         type_keys(&mut state, "<esc>");
         state.input.set(message);
@@ -94,8 +94,6 @@ fn a_file_stands_in_the_message_as_a_mark_and_is_sent_whole() {
     tell(&mut state, read("big.txt", "words ".repeat(2000)));
     assert!(state.input.is_empty());
     assert_said(&state, Tone::Wrong, "the context holds only 2048");
-    let effects = type_keys(&mut state, "/file notes.md<enter>");
-    assert_eq!(effects, [Effect::ReadFile("notes.md".to_string())]);
     type_keys(&mut state, "Sum up: ");
     tell(&mut state, read("notes.md", "```sh\nls\n```\n".to_string()));
     assert_eq!(state.input.area().lines(), ["Sum up: ⟦notes.md, 13 bytes, about 4 tokens⟧"]);

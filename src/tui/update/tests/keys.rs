@@ -30,11 +30,6 @@ fn characters_that_come_together_do_what_they_do_one_by_one() {
 }
 
 #[test]
-fn the_screen_can_be_redrawn() {
-    assert_eq!(type_keys(&mut loaded(80, 24), "<c-l>"), [Effect::Redraw]);
-}
-
-#[test]
 fn history_begins_above_the_first_row_of_the_screen() {
     let mut state = loaded(40, 24);
     let long = "a message that is long enough to be wrapped into two rows";
@@ -140,7 +135,7 @@ fn a_slash_in_a_panel_begins_a_command() {
         type_keys(&mut state, "/del");
         let text = state.input.text();
         assert_eq!((text.as_str(), state.display.focus), ("/del", Focus::Input), "{focus:?}");
-        assert_eq!(state.input.suggestion().map(|command| command.name), Some("delete"));
+        assert_eq!(suggested(&state), "delete");
         assert_eq!(seen(&state), before);
         // A burst of keys as well; what was written before is not lost.
         state.input.set("half a thought");
@@ -229,6 +224,4 @@ fn the_message_goes_to_the_editor_and_comes_back() {
     assert_said(&state, Tone::Wrong, "exit status");
     tell(&mut state, ScreenEvent::Edited(Ok("Other\nwords".to_string())));
     assert_eq!(state.input.text(), "Other\nwords");
-    state.input.set("");
-    assert_eq!(type_keys(&mut state, "/editor<enter>"), [Effect::Edit(String::new())]);
 }

@@ -101,10 +101,20 @@ fn what_was_not_sent_is_kept_on_every_way_out() {
         type_keys(&mut state, written);
         assert_eq!(kept(&type_keys(&mut state, way)), (wanted, None), "{written:?} {way}");
     }
-    // A signal, or a terminal that is gone.
+    // While an answer comes, the key stops it first, which brings the question back.
+    for way in ["<c-q>", "/quit<enter>", "<c-c><c-c><c-c><c-c>", "<c-d>"] {
+        let mut state = loaded(80, 24);
+        type_keys(&mut state, "one<enter>");
+        let effects = type_keys(&mut state, way);
+        assert_eq!(effects.last(), Some(&Effect::Quit { anyway: false }), "{way}");
+        assert!(kept_turns(&effects).is_some(), "{way}");
+    }
+    // After a signal, or without a terminal, nobody can be asked again.
     let mut state = answered_once();
     type_keys(&mut state, "half a mess");
-    assert_eq!(kept(&tell(&mut state, ScreenEvent::Terminate)), (Some("half a mess"), None));
+    let effects = tell(&mut state, ScreenEvent::Terminate);
+    assert_eq!(kept(&effects), (Some("half a mess"), None));
+    assert_eq!(effects.last(), Some(&Effect::Quit { anyway: true }));
 }
 
 #[test]

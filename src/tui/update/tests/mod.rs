@@ -31,10 +31,11 @@ use crate::plan::Setting;
 use crate::speculate::SamplerSettings;
 use crate::tui::actions::{Action, Dial, ModelPart};
 use crate::tui::chat::AnswerOutcome;
-use crate::tui::commands::{COMMANDS, SlashAction};
+use crate::tui::commands::COMMANDS;
 use crate::tui::controls::FirstAnswer;
 use crate::tui::display::Focus;
 use crate::tui::event::{Button, NamedFile};
+use crate::tui::input::Suggestion;
 use crate::tui::models::Phase;
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
@@ -85,12 +86,29 @@ fn only_applied(effects: &[Effect]) -> &Controls {
     applied(effects)
 }
 
+/// Checks that a conversation of so many turns is saved before something else is done.
+#[track_caller]
+fn assert_saved_before(effects: &[Effect], saved: usize, next: &Effect) {
+    let is_save =
+        |effect: &Effect| matches!(effect, Effect::Save { turns, .. } if turns.len() == saved);
+    let save = effects.iter().position(is_save);
+    assert!(save.is_some() && save < effects.iter().position(|e| e == next), "{effects:?}");
+}
+
 /// The conversation that is saved last, if one is.
 fn kept_turns(effects: &[Effect]) -> Option<&[SavedTurn]> {
     effects.iter().rev().find_map(|effect| match effect {
         Effect::Save { turns, .. } => Some(turns.as_slice()),
         _ => None,
     })
+}
+
+/// The name of the command under the cursor.
+fn suggested(state: &ScreenState) -> &'static str {
+    match state.input.suggestion() {
+        Some(Suggestion::Command(command)) => command.name,
+        other => panic!("no command: {other:?}"),
+    }
 }
 
 /// Title and text of the box that says what failed.

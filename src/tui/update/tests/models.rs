@@ -8,11 +8,6 @@ fn row(title: &str) -> ModelRow {
     ModelRow { title: title.to_string(), place, models: named(title), ..ModelRow::default() }
 }
 
-/// A model of the catalogue that the list offers.
-fn offered(title: &str) -> ModelRow {
-    ModelRow { place: "Apache-2.0".to_string(), download: true, ..row(title) }
-}
-
 fn found(state: &mut ScreenState, part: ModelPart, rows: Vec<ModelRow>) {
     assert!(tell(state, ScreenEvent::Models { part, rows }).is_empty());
 }
@@ -120,29 +115,6 @@ fn a_load_is_stopped_and_the_former_model_stays() {
 }
 
 #[test]
-fn a_load_or_download_that_fails_says_why_and_changes_nothing() {
-    for (rows, says, more) in [
-        (vec![row("Qwen")], "Qwen was not loaded", ""),
-        (vec![offered("Qwen")], "was not downloaded", "press Ctrl+N"),
-    ] {
-        let mut state = loaded(80, 24);
-        let job = choose(&mut state, "<c-n>", rows, "<enter>");
-        type_keys(&mut state, "half a mess");
-        let error = "qwen.gguf: a shard is missing; fetch it";
-        say(&mut state, not_swapped(&job, Some(error)));
-        let (title, text) = failure(&state);
-        assert!(title.contains("Qwen") && title.contains(says), "{title}");
-        for part in [error, "dovetail-demo 6M stays in use", more] {
-            assert!(text.contains(part), "{text}");
-        }
-        type_keys(&mut state, "age<enter>");
-        assert_eq!(state.chat.turns()[0].text, "half a message");
-        assert!(state.answering(), "the former model is usable");
-        assert_eq!(state.models.ready.as_ref().unwrap().models, ModelChoice::default());
-    }
-}
-
-#[test]
 fn a_message_sent_while_the_first_model_loads_waits_for_it() {
     let mut state = unloaded();
     assert!(type_keys(&mut state, "one<enter>two<enter>").is_empty() && state.input.is_empty());
@@ -243,29 +215,6 @@ fn what_cannot_be_loaded_says_why_and_the_list_stays() {
     assert!(state.overlays.open.is_none());
     let mut starting = unloaded();
     assert!(type_keys(&mut starting, "<c-n>").is_empty() && starting.overlays.open.is_none());
-}
-
-#[test]
-fn a_download_runs_while_the_model_in_use_answers_and_can_be_stopped() {
-    let mut state = loaded(80, 24);
-    let rows = vec![row("Llama"), offered("Qwen")];
-    let job = choose(&mut state, "<c-n>", rows, "<down><enter>");
-    assert_eq!(job.models, named("Qwen"));
-    let stage = "downloading qwen.gguf: 1203 of 4081 MB, 12.3 MB/s, 3:54 left".to_string();
-    say(&mut state, Event::LoadProgress { load: job.load, stage, fraction: Some(0.29) });
-    let told = screen_of(&mut state);
-    for part in ["Qwen (Apache-2.0)", "1203 of 4081 MB", "12.3 MB/s", "(29%)", "Esc stops it"] {
-        assert!(told.contains(part), "{part}: {told}");
-    }
-    asked(&mut state, "one", "Answered meanwhile.");
-    assert_eq!(state.chat.last_answer(), Some("Answered meanwhile."));
-    assert_ne!(only_applied(&type_keys(&mut state, "<esc>")).load, job.load);
-    assert!(state.models.load.is_none());
-    assert_said(&state, Tone::Done, "is kept");
-    // It continues the same conversation once it is here.
-    let job = choose(&mut state, "<c-n>", vec![offered("Qwen")], "<enter>");
-    say(&mut state, swapped(&job));
-    assert_eq!(contents(&type_keys(&mut state, "two<enter>")).len(), 3);
 }
 
 #[test]

@@ -3,17 +3,6 @@
 use super::*;
 
 #[test]
-fn passing_lines_pass() {
-    let mut state = loaded(80, 24);
-    say(&mut state, Event::Notice("the GPU is lost: drafting on the CPU".to_string()));
-    let deadline = state.deadline().unwrap();
-    update(&mut state, ScreenEvent::Tick, deadline - Duration::from_millis(1));
-    assert!(shown(&state).is_some());
-    update(&mut state, ScreenEvent::Tick, deadline);
-    assert!(shown(&state).is_none() && state.deadline().is_none());
-}
-
-#[test]
 fn continuing_in_a_copy_is_reported() {
     let mut state = loaded(80, 24);
     let result = Ok(Saved { path: "a.json".into(), copied: true });
@@ -32,18 +21,6 @@ fn a_refusal_is_no_success() {
         type_keys(&mut state, keys);
         assert_said(&state, Tone::Told, "");
     }
-}
-
-#[test]
-fn what_was_said_of_a_message_goes_with_the_next_one() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "see @gone.rs<enter>");
-    let files = vec![("gone.rs".to_string(), Err("cannot read gone.rs".to_string()))];
-    tell(&mut state, ScreenEvent::NamedRead { message: "see @gone.rs".to_string(), files });
-    type_keys(&mut state, "<c-u>");
-    assert_said(&state, Tone::Wrong, "cannot read gone.rs");
-    type_keys(&mut state, "Hi<enter>");
-    assert_eq!(shown(&state), None);
 }
 
 #[test]

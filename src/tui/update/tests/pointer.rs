@@ -225,16 +225,10 @@ fn nothing_is_selected_below_a_box_or_outside_the_conversation() {
 }
 
 #[test]
-fn any_message_is_copied_by_number_or_from_the_list() {
+fn any_message_is_copied_from_the_list() {
     let mut state = told(80, 24);
     asked(&mut state, "And a bear?", "Bears are **big**.");
-    assert_eq!(type_keys(&mut state, "/copy 1<enter>"), copy("What is a fox?"));
-    assert_eq!(type_keys(&mut state, "/copy 4<enter>"), copy("Bears are **big**."));
-    for wrong in ["/copy 0<enter>", "<c-u>/copy 5<enter>"] {
-        assert!(type_keys(&mut state, wrong).is_empty());
-        assert!(said(&state).contains("1 to 4"));
-    }
-    assert_eq!(type_keys(&mut state, "<c-u><a-y><down>bear?<enter>"), copy("And a bear?"));
+    assert_eq!(type_keys(&mut state, "<a-y><down>bear?<enter>"), copy("And a bear?"));
     assert_eq!(type_keys(&mut state, "<a-y><down><down><enter>"), copy(TEXT));
     assert_eq!(state.overlays.open, None);
 }

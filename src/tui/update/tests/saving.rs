@@ -8,26 +8,8 @@ fn a_new_conversation_keeps_the_old_one_saved() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "one<enter>");
     let effects = type_keys(&mut state, "/new<enter>");
-    let is_save =
-        |effect: &Effect| matches!(effect, Effect::Save { turns, .. } if turns.len() == 1);
-    let save = effects.iter().position(is_save);
-    let forget = effects.iter().position(|effect| *effect == Effect::Forget);
-    assert!(save.is_some() && save < forget, "{effects:?}");
+    assert_saved_before(&effects, 1, &Effect::Forget);
     assert!(state.chat.turns().is_empty() && state.models.phase == Phase::Idle);
-}
-
-#[test]
-fn every_way_out_saves_first() {
-    // Ctrl+C stops first, which brings the question back, clears that, and then quits.
-    for way in ["<c-c><c-c><c-c><c-c>", "<c-q>", "/quit<enter>", "<c-d>"] {
-        let mut state = loaded(80, 24);
-        type_keys(&mut state, "one<enter>");
-        let effects = type_keys(&mut state, way);
-        assert_eq!(effects.last(), Some(&Effect::Quit { anyway: false }), "{way}");
-        assert!(kept_turns(&effects).is_some(), "{way}");
-    }
-    let effects = tell(&mut loaded(80, 24), ScreenEvent::Terminate);
-    assert_eq!(effects.last(), Some(&Effect::Quit { anyway: true }));
 }
 
 #[test]

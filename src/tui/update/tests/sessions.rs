@@ -110,37 +110,13 @@ fn what_was_said_is_searched_too_and_a_conversation_gets_another_title() {
 }
 
 #[test]
-fn a_deleted_conversation_comes_back() {
-    let mut state = listed();
-    assert!(type_keys(&mut state, "<c-r>").is_empty());
-    let effects = type_keys(&mut state, "<del>");
-    assert_eq!(effects, [Effect::DeleteSession("1".to_string()), Effect::List]);
-    tell(&mut state, ScreenEvent::SessionDeleted("1".to_string()));
-    tell(&mut state, ScreenEvent::Sessions(Vec::new()));
-    let effects = type_keys(&mut state, "<c-r>");
-    assert_eq!(effects, [Effect::RestoreSession("1".to_string()), Effect::List]);
-}
-
-#[test]
-fn export_and_import_name_a_file() {
+fn what_is_imported_is_saved_after_what_was_there() {
     let mut state = loaded(80, 24);
-    assert!(type_keys(&mut state, "/export a.md<enter>").is_empty(), "there is nothing yet");
     asked(&mut state, "one", "First.");
-    let export = Effect::Export { path: "a.md".into(), turns: state.chat.saved_turns() };
-    assert_eq!(type_keys(&mut state, "/export a.md<enter>"), [export]);
-    let import = Effect::Import("b.json".to_string());
-    assert_eq!(type_keys(&mut state, "/import b.json<enter>"), [import]);
-    let chat = vec![saved("Hi", false), saved("Yes?", true)].into();
+    let chat = vec![saved("Hi", false), saved("Yes?", true), saved("More", false)].into();
     let effects = tell(&mut state, ScreenEvent::Imported(chat));
-    let order: Vec<_> = effects
-        .iter()
-        .map(|effect| match effect {
-            Effect::Save { turns, .. } => turns[0].message.content.as_str(),
-            Effect::Forget => "forget",
-            _ => "other",
-        })
-        .collect();
-    assert_eq!(order, ["one", "forget", "Hi"], "what was there stays saved");
+    assert_saved_before(&effects, 2, &Effect::Forget);
+    assert_eq!(kept_turns(&effects).map(<[_]>::len), Some(3), "{effects:?}");
     assert_eq!(state.chat.turns()[1].role, Role::Assistant);
 }
 
@@ -153,11 +129,8 @@ fn a_preset_is_kept_taken_and_remembered_by_the_conversation() {
     let preset = Preset { system: Some("You rhyme.".to_string()), sampler };
     assert_eq!(effects, [Effect::SavePreset("poet".to_string(), preset.clone())]);
     type_keys(&mut state, "/system clear<enter>/temperature 0<enter>");
-    let effects = type_keys(&mut state, "/preset poet<enter>");
-    assert_eq!(effects, [Effect::TakePreset("poet".to_string())]);
     let effects = tell(&mut state, ScreenEvent::PresetFound("poet".to_string(), preset));
     assert_eq!(only_applied(&effects).sampler.temperature, 1.2);
     assert_eq!(state.chat.system.as_deref(), Some("You rhyme."));
     assert_eq!(state.chat.extras().preset.as_deref(), Some("poet"));
-    assert_eq!(type_keys(&mut state, "/preset<enter>"), [Effect::ListPresets]);
 }
