@@ -98,7 +98,7 @@ impl ScreenState {
                 cursor: 0,
                 max_tokens: config.max_tokens,
                 thinking: config.thinking,
-                first_answer: if config.first_run { FirstAnswer::ToCome } else { FirstAnswer::Past },
+                first_answer: FirstAnswer::new(config.first_run),
             },
             overlays: Overlays::default(),
             toasts: Toasts::default(),

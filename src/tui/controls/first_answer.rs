@@ -22,6 +22,11 @@ impl FirstAnswer {
     /// Least milliseconds of a round while it plays: enough to read the caption.
     pub const PACE: usize = 900;
 
+    /// To come if the program has never answered here.
+    pub fn new(first_run: bool) -> Self {
+        if first_run { Self::ToCome } else { Self::Past }
+    }
+
     /// Whether it is on its way.
     pub fn plays(self) -> bool {
         matches!(self, Self::Playing { .. })

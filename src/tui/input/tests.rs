@@ -21,16 +21,18 @@ fn history_gives_the_unsent_message_back() {
     let mut input = after(&["one", "two\nlines"]);
     input.set("unsent");
     // From the last row of a message, the first `up` moves in it.
-    for (up, text) in [
-        (true, "two\nlines"),
-        (true, "two\nlines"),
-        (true, "one"),
-        (true, "one"),
-        (false, "two\nlines"),
-        (false, "unsent"),
-        (false, "unsent"),
+    let up: fn(&mut Input) = Input::up;
+    let down: fn(&mut Input) = Input::down;
+    for (press, text) in [
+        (up, "two\nlines"),
+        (up, "two\nlines"),
+        (up, "one"),
+        (up, "one"),
+        (down, "two\nlines"),
+        (down, "unsent"),
+        (down, "unsent"),
     ] {
-        if up { input.up() } else { input.down() }
+        press(&mut input);
         assert_eq!(input.text(), text);
     }
 }

@@ -7,9 +7,7 @@ use super::{focus, replay, setting};
 use crate::chat::Role;
 use crate::plan::TreeOverrides;
 use crate::tui::actions::Action;
-use crate::tui::chat::answer::{
-    go_on, regenerate, return_queued, save, save_as, stop, take_back,
-};
+use crate::tui::chat::answer::{go_on, regenerate, return_queued, save, save_as, stop, take_back};
 use crate::tui::chat::{Chat, Find, conversation, full};
 use crate::tui::commands;
 use crate::tui::controls::update::{adjust, with_dials};
