@@ -41,7 +41,7 @@ pub fn models(args: &ModelsArgs) -> CommandResult {
         (None, true) => json_line(&json!({
             "models": expected.iter().map(as_json).collect::<Vec<_>>(),
             "skipped": found.skipped.iter().map(|skipped| {
-                json!({"path": skipped.path, "reason": skipped.reason})
+                json!({"path": skipped.path.to_string_lossy(), "reason": skipped.reason})
             }).collect::<Vec<_>>(),
             "pairs": catalogue().iter().map(pair_as_json).collect::<Vec<_>>(),
             "memory_gb_s": gb_s(&forecaster),
@@ -214,6 +214,8 @@ fn as_json(expected: &Expected<'_>) -> Value {
     let Expected { model, forecast } = expected;
     let located = &model.located;
     let facts = &model.facts;
+    // JSON has no place for names that are not UTF-8.
+    let paths = located.paths.iter().map(|path| path.to_string_lossy());
     let drafts = forecast.iter().flat_map(|forecast| &forecast.drafts).map(
         |draft| json!({"name": draft.name, "head": draft.is_head, "tokens_per_second": draft.rate}),
     );
@@ -222,7 +224,7 @@ fn as_json(expected: &Expected<'_>) -> Value {
         "title": model.title(),
         "aliases": located.aliases,
         "store": located.store.to_string(),
-        "paths": located.paths,
+        "paths": paths.collect::<Vec<_>>(),
         "bytes": located.bytes,
         "parameters": facts.parameters,
         "type": facts.quantisation,
