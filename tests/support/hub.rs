@@ -40,6 +40,8 @@ pub struct Manners {
     pub busy: VecDeque<(&'static str, u16, String)>,
     /// Paths that contain the first are redirected to the second.
     pub circle: Vec<(&'static str, &'static str)>,
+    /// The store is another server, on this port of the hub's own host.
+    pub store_port: Option<u16>,
     /// How bodies are falsified.
     pub lie: Option<Lie>,
     /// The ETags are not hashes.
@@ -184,8 +186,12 @@ fn answer(
         // Large files are in a store on another host, as on the hub.
         let etag = if manners.nameless { "abc-12".to_owned() } else { etag(content) };
         if content.len() > LARGE {
+            let store = match manners.store_port {
+                Some(port) => format!("127.0.0.1:{port}"),
+                None => format!("localhost:{port}"),
+            };
             let headers = format!(
-                "Location: http://localhost:{port}/store/{name}?signed=1\r\n\
+                "Location: http://{store}/store/{name}?signed=1\r\n\
                  X-Repo-Commit: {COMMIT}\r\n\
                  X-Linked-Etag: \"{}\"\r\nX-Linked-Size: {}\r\nETag: \"other\"\r\n",
                 etag,

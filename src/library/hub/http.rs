@@ -12,9 +12,8 @@ use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use serde::de::DeserializeOwned;
-use ureq::config::RedirectAuthHeaders;
 use ureq::http::{HeaderMap, Response, Uri};
-use ureq::{Agent, Body, ResponseExt};
+use ureq::{Agent, Body};
 
 use super::check::Hash;
 use super::error::{FileServer, RequestFailure};
@@ -22,18 +21,25 @@ use super::patience::{BUSY, Patience, Steady, Waits, retry_after};
 use super::progress::DownloadMeter;
 
 /// How many redirects are followed.
-const MOST_REDIRECTS: u32 = 10;
+const MOST_REDIRECTS: usize = 10;
 
 /// The most bytes of a list of files that are read.
 const MOST_JSON: u64 = 32 << 20;
 
+/// Which redirects are followed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Redirects {
+    All,
+    /// Only those of a renamed repository. The hub states a file's size and hash in the redirect to
+    /// its store.
+    OfRepository,
+}
+
 /// An HTTP client for the hub or another server of files.
 pub(super) struct Client {
-    /// Follows redirects; the token stays with the hub's own host.
-    following: Agent,
-    /// Does not follow redirects: the hub states a file's size and hash in the redirect to its
-    /// store.
-    staying: Agent,
+    /// Follows no redirect: it would send the token to every port of the hub's host, and without
+    /// encryption.
+    agent: Agent,
     pub(super) patience: Patience,
     pub(super) server: FileServer,
 }
@@ -41,28 +47,29 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(server: FileServer, patience: Patience) -> Self {
         let silence = Some(patience.silence);
-        let agent = |redirects| {
-            Agent::config_builder()
-                .http_status_as_error(false)
-                .max_redirects(redirects)
-                .max_redirects_will_error(false)
-                .save_redirect_history(true)
-                .redirect_auth_headers(RedirectAuthHeaders::SameHost)
-                .timeout_connect(silence)
-                .timeout_recv_response(silence)
-                .timeout_per_read(silence)
-                .user_agent(concat!("dovetail/", env!("CARGO_PKG_VERSION")))
-                .build()
-                .into()
-        };
-        Self { following: agent(MOST_REDIRECTS), staying: agent(0), patience, server }
+        let agent = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .timeout_connect(silence)
+            .timeout_recv_response(silence)
+            .timeout_per_read(silence)
+            .user_agent(concat!("dovetail/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .into();
+        Self { agent, patience, server }
     }
 
     /// The answer to a request, which is repeated while the hub says that it is busy.
-    fn get(&self, agent: &Agent, url: &str, range: &str) -> Result<Response<Body>, RequestFailure> {
+    fn get(
+        &self,
+        url: &str,
+        range: &str,
+        redirects: Redirects,
+    ) -> Result<Response<Body>, RequestFailure> {
         let mut waits = Waits::new(self.patience.pause, self.patience.busy);
         loop {
-            let response = self.ask(agent, url, range)?;
+            let response = self.ask(url, range, redirects)?;
             let status = response.status().as_u16();
             if status < 400 || status == 416 {
                 return Ok(response);
@@ -87,20 +94,40 @@ impl Client {
         }
     }
 
-    fn ask(&self, agent: &Agent, url: &str, range: &str) -> Result<Response<Body>, RequestFailure> {
-        let mut request = agent.get(url);
-        if !range.is_empty() {
-            request = request.header("Range", range);
+    /// The answer to one request, after its redirects. The token goes to the hub's own origin alone.
+    fn ask(
+        &self,
+        url: &str,
+        range: &str,
+        redirects: Redirects,
+    ) -> Result<Response<Body>, RequestFailure> {
+        let mut uri: Uri = url.parse().map_err(|error| self.strange(url, error))?;
+        let own = origin(&uri);
+        let mut history = vec![uri.clone()];
+        loop {
+            let mut request = self.agent.get(&uri);
+            if !range.is_empty() {
+                request = request.header("Range", range);
+            }
+            if let FileServer::Hub { token: Some(token), .. } = &self.server
+                && origin(&uri) == own
+            {
+                request = request.header("Authorization", format!("Bearer {token}"));
+            }
+            let response = request.call().map_err(broken)?;
+            let is_redirect = response.status().is_redirection();
+            let Some(place) = header(response.headers(), "location").filter(|_| is_redirect) else {
+                return Ok(response);
+            };
+            if redirects == Redirects::OfRepository && !is_path(&place) {
+                return Ok(response);
+            }
+            uri = resolved(&uri, &place).ok_or_else(|| self.strange(url, place))?;
+            history.push(uri.clone());
+            if history.len() > MOST_REDIRECTS {
+                return Err(self.strange(url, astray(&history)));
+            }
         }
-        if let FileServer::Hub { token: Some(token), .. } = &self.server {
-            request = request.header("Authorization", format!("Bearer {token}"));
-        }
-        let response = request.call().map_err(broken)?;
-        if agent.config().max_redirects() > 0 && response.status().is_redirection() {
-            let history = response.get_redirect_history().unwrap_or_default();
-            return Err(self.strange(url, astray(history)));
-        }
-        Ok(response)
     }
 
     /// An answer that does not come from the server.
@@ -110,7 +137,7 @@ impl Client {
 
     /// A JSON document.
     pub(super) fn json<T: DeserializeOwned>(&self, url: &str) -> Result<T, RequestFailure> {
-        let response = self.get(&self.following, url, "")?;
+        let response = self.get(url, "", Redirects::All)?;
         let mut body = Steady::new(response.into_body().into_reader(), self.patience.silence);
         let mut text = Vec::new();
         (&mut body).take(MOST_JSON + 1).read_to_end(&mut text).map_err(broken)?;
@@ -122,26 +149,10 @@ impl Client {
     }
 
     /// The expected hash of a file's content, and its size.
-    pub(super) fn about(&self, asked: &str) -> Result<(Hash, u64), RequestFailure> {
+    pub(super) fn about(&self, url: &str) -> Result<(Hash, u64), RequestFailure> {
         const ONE_BYTE: &str = "bytes=0-0";
-        let strange = |reason: String| self.strange(asked, reason);
-        let mut url = asked.to_owned();
-        let mut response = self.get(&self.staying, &url, ONE_BYTE)?;
-        // A renamed repository causes a redirect within the hub; a redirect to the store has the
-        // answers.
-        let mut history: Vec<Uri> = url.parse().into_iter().collect();
-        while let Some(place) = header(response.headers(), "location") {
-            if !place.starts_with('/') || place.starts_with("//") {
-                break;
-            }
-            let next: Uri = within(&url, &place).ok_or_else(|| strange(place))?;
-            history.push(next.clone());
-            if history.len() > MOST_REDIRECTS as usize {
-                return Err(strange(astray(&history)));
-            }
-            url = next.to_string();
-            response = self.get(&self.staying, &url, ONE_BYTE)?;
-        }
+        let strange = |reason: String| self.strange(url, reason);
+        let response = self.get(url, ONE_BYTE, Redirects::OfRepository)?;
         let headers = response.headers();
         let etag = header(headers, "x-linked-etag").or_else(|| header(headers, "etag"));
         let etag = etag.unwrap_or_default();
@@ -152,7 +163,7 @@ impl Client {
         let size = match header(headers, "x-linked-size") {
             Some(size) => Some(size),
             None if response.status().is_redirection() => {
-                whole_size(self.get(&self.following, &url, ONE_BYTE)?.headers())
+                whole_size(self.get(url, ONE_BYTE, Redirects::All)?.headers())
             }
             None => whole_size(headers),
         };
@@ -182,7 +193,7 @@ impl Client {
         if at == size {
             return Ok(());
         }
-        let response = self.get(&self.following, url, &format!("bytes={at}-"))?;
+        let response = self.get(url, &format!("bytes={at}-"), Redirects::All)?;
         if response.status() == 416 {
             return Err(broken(format!("the server has no bytes after {at} (416)")));
         }
@@ -252,10 +263,27 @@ fn check_range(headers: &HeaderMap, at: u64, size: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// The address of `path` on the host of `url`.
-fn within(url: &str, path: &str) -> Option<Uri> {
-    let uri: Uri = url.parse().ok()?;
-    format!("{}://{}{path}", uri.scheme()?, uri.authority()?).parse().ok()
+/// Whether a redirect stays at its origin.
+fn is_path(place: &str) -> bool {
+    place.starts_with('/') && !place.starts_with("//")
+}
+
+/// The address that a redirect from `uri` names.
+fn resolved(uri: &Uri, place: &str) -> Option<Uri> {
+    let place = match place {
+        path if is_path(path) => format!("{}://{}{path}", uri.scheme()?, uri.authority()?),
+        host if host.starts_with("//") => format!("{}:{host}", uri.scheme()?),
+        whole => whole.to_owned(),
+    };
+    place.parse().ok().filter(|uri: &Uri| uri.scheme().is_some())
+}
+
+/// To whom a token belongs: another port of the host may be somebody else's, and without encryption
+/// everybody reads it.
+fn origin(uri: &Uri) -> Option<String> {
+    let scheme = uri.scheme_str()?;
+    let port = uri.port_u16().unwrap_or(if scheme == "https" { 443 } else { 80 });
+    Some(format!("{scheme}://{}:{port}", uri.host()?.to_lowercase()))
 }
 
 /// What is wrong with redirects that lead nowhere, with their addresses. Queries are left out,
@@ -296,6 +324,29 @@ mod tests {
         assert_eq!(astray(&history), expected);
         let history = uris(&["http://h/a", "http://h/b"]);
         assert_eq!(astray(&history), "more than 1 redirects: http://h/a → http://h/b");
+    }
+
+    #[test]
+    fn an_origin_is_scheme_host_and_port() {
+        let own = uris(&["https://h/a", "https://H:443/b", "HTTPS://h"]);
+        assert!(own.iter().all(|uri| origin(uri) == origin(&own[0])));
+        for other in uris(&["http://h/a", "https://h:8443/a", "http://h:443", "https://i/a"]) {
+            assert_ne!(origin(&other), origin(&own[0]), "{other}");
+        }
+    }
+
+    #[test]
+    fn redirects_are_resolved_as_browsers_do() {
+        let from: Uri = "https://h:81/a/b?c".parse().unwrap();
+        for (place, expected) in [
+            ("/d?e", Some("https://h:81/d?e")),
+            ("//i/d", Some("https://i/d")),
+            ("http://i:82/d", Some("http://i:82/d")),
+            ("d", None),
+        ] {
+            let found = resolved(&from, place).map(|uri| uri.to_string());
+            assert_eq!(found.as_deref(), expected, "{place}");
+        }
     }
 
     #[test]

@@ -139,6 +139,23 @@ fn the_token_goes_to_the_hub_and_not_to_its_store() {
 }
 
 #[test]
+fn the_token_stays_with_the_port_of_the_hub() {
+    let other = Server::start(one_file(50_000), Manners::default());
+    let list = format!("http://127.0.0.1:{}/api/models/owner/model/revision/main", other.port);
+    for manners in [
+        Manners { store_port: Some(other.port), ..Manners::default() },
+        Manners { circle: vec![("/api/", list.leak())], ..Manners::default() },
+    ] {
+        let server = Server::start(one_file(50_000), manners);
+        fetch(&Hub { token: Some("right".to_owned()), ..server.hub() }).unwrap();
+        let asked = other.requests("");
+        assert!(!asked.is_empty() && asked.iter().all(|request| request.token.is_none()));
+        assert!(server.requests("/api/").iter().all(|request| request.token.is_some()));
+        other.log.lock().unwrap().clear();
+    }
+}
+
+#[test]
 fn refusals_say_what_to_do() {
     type Refusal = (&'static str, u16, &'static str, bool);
     let cases: [(Refusal, Option<&str>, &[&str]); 9] = [
