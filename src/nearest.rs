@@ -44,6 +44,18 @@ pub(crate) fn most_alike<N>(names: impl IntoIterator<Item = (f64, N)>, least: f6
     alike.into_iter().map(|(_, name)| name).collect()
 }
 
+/// Names for a message: the first few, and how many more there are.
+pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    const MOST_LISTED: usize = 32;
+    let mut names = names.into_iter();
+    let shown: Vec<&str> = names.by_ref().take(MOST_LISTED).collect();
+    let more = match names.count() {
+        0 => String::new(),
+        rest => format!(" and {rest} more"),
+    };
+    format!("{}{more}", shown.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -142,9 +142,10 @@ impl FileServer {
             Self::Hub { .. } => "HF_HOME",
             Self::Pinned => "XDG_CACHE_HOME",
         };
-        HubError::Other(format!(
-            "cannot write {}: {source}; free some space there, or set {variable} to another disk",
-            path.display()
-        ))
+        let remedy = match source.kind() {
+            io::ErrorKind::InvalidInput => "remove it".to_owned(),
+            _ => format!("free some space there, or set {variable} to another disk"),
+        };
+        HubError::Other(format!("cannot write {}: {source}; {remedy}", path.display()))
     }
 }

@@ -1,9 +1,15 @@
 //! Which files of a repository make up a model. It must not depend on how they are downloaded.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::HubId;
 use super::gguf_models::{GgufModel, models};
+use crate::nearest::listed;
+use crate::printable::printable_line;
+
+/// The most bytes of a file name with its folders.
+const LONGEST_NAME: usize = 1024;
 
 /// What is wanted from a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,8 +99,7 @@ fn gguf(present: &[String], asked: &str) -> Result<Vec<String>, String> {
             choices(all)
         )),
         (several, _) => {
-            let files: Vec<&str> = several.iter().map(|model| model.files[0]).collect();
-            let files = files.join(", ");
+            let files = listed(several.iter().map(|model| model.files[0]));
             Err(format!(
                 "the repository has {asked} of several models; choose one as owner/name:file from \
                  {files}"
@@ -107,11 +112,9 @@ fn gguf(present: &[String], asked: &str) -> Result<Vec<String>, String> {
 fn choices(models: &[GgufModel<'_>]) -> String {
     let names: BTreeSet<&str> = models.iter().map(|model| model.quantisation).collect();
     if names.len() == models.len() && !names.contains("") {
-        let names = names.into_iter().collect::<Vec<_>>().join(", ");
-        return format!("as owner/name:QUANTISATION from {names}");
+        return format!("as owner/name:QUANTISATION from {}", listed(names));
     }
-    let files: Vec<&str> = models.iter().map(|model| model.files[0]).collect();
-    format!("as owner/name:file from {}", files.join(", "))
+    format!("as owner/name:file from {}", listed(models.iter().map(|model| model.files[0])))
 }
 
 /// The weights in safetensors: one file, or an index with its shards; none if there are none.
@@ -132,7 +135,9 @@ fn safetensors(present: &[String]) -> Vec<String> {
 /// Whether a name stays within a folder, and has no effect on a terminal.
 pub(super) fn is_tame(name: &str) -> bool {
     !name.is_empty()
-        && !name.contains(|c: char| c.is_control() || c == '\\' || c == ':')
+        && name.len() <= LONGEST_NAME
+        && !name.contains(['\\', ':'])
+        && matches!(printable_line(name), Cow::Borrowed(_))
         && name.split('/').all(|part| !part.is_empty() && part != "." && part != "..")
 }
 
@@ -195,11 +200,20 @@ mod tests {
     }
 
     #[test]
+    fn of_many_models_a_few_are_named() {
+        for names in [|i| format!("{i}.gguf"), |i| format!("m-Q4_{i}.gguf")] {
+            let names: Vec<String> = (0..100_000).map(names).collect();
+            let error = choose(&names, WantedFiles::Target).unwrap_err();
+            assert!(error.len() < 1000 && error.ends_with(" more"), "{error}");
+        }
+    }
+
+    #[test]
     fn names_stay_in_their_folder() {
         for tame in ["config.json", "sub/model.gguf"] {
             assert!(is_tame(tame), "{tame}");
         }
-        for wild in ["../x", "/etc/x", "a/../../x", "a\\b", "C:x", "", "a//b", "a\x1b[2J"] {
+        for wild in ["../x", "/etc/x", "a/../../x", "a\\b", "C:x", "", "a//b", "a\x1b[2J", "gguf\u{202e}a"] {
             assert!(!is_tame(wild), "{wild}");
         }
     }

@@ -9,6 +9,7 @@ mod http;
 mod patience;
 mod pinned;
 mod progress;
+mod snapshot;
 mod transfer;
 
 use std::fmt;
@@ -27,7 +28,9 @@ use http::Client;
 pub use patience::Patience;
 pub use pinned::{PinnedFile, PinnedFiles};
 use progress::DownloadMeter;
+use snapshot::{link, names_below};
 pub use progress::DownloadProgress;
+pub(super) use snapshot::{is_content, is_snapshot};
 use transfer::Missing;
 
 /// A repository, or one model of it: `owner/name[@revision][:file or quantisation]`.
@@ -214,8 +217,8 @@ impl Hub {
         let disk = |source| client.server.disk(&folder, &source);
         let mut missing = Vec::new();
         for name in &files {
-            // `exists` follows the link, so a link without its content is downloaded again.
-            if !folder.join(name).exists() {
+            // A link without its content is downloaded again.
+            if !is_content(&folder.join(name), &folder) {
                 // By the commit, because the branch may move during the download.
                 let url = format!("{}/{}/resolve/{}/{name}", self.endpoint, id.repo, info.sha);
                 let about = client.about(&url).map_err(|failure| explain(failure, &url))?;
@@ -240,7 +243,8 @@ impl Hub {
         let repo = repo(id);
         let reference = self.cache.join(repo.folder_name()).join("refs").join(repo.revision());
         let commit = fs::read_to_string(reference).unwrap_or_else(|_| repo.revision().to_owned());
-        let folder = self.cache_of(&repo).pointer_path(commit.trim());
+        let commit = Some(commit.trim()).filter(|commit| is_tame(commit))?;
+        let folder = self.cache_of(&repo).pointer_path(commit);
         let present = names_below(&folder)?;
         let files = choose(&present, wanted).ok()?;
         Some(place(&folder, &files))
@@ -268,51 +272,6 @@ fn place(folder: &Path, files: &[String]) -> PathBuf {
         [first, ..] if first.ends_with(".gguf") => folder.join(first),
         _ => folder.to_owned(),
     }
-}
-
-/// The files in a snapshot, by their names in the repository.
-fn names_below(folder: &Path) -> Option<Vec<String>> {
-    let mut names = Vec::new();
-    let mut folders = vec![(folder.to_owned(), String::new())];
-    while let Some((folder, prefix)) = folders.pop() {
-        for entry in fs::read_dir(folder).ok()? {
-            let path = entry.ok()?.path();
-            let name = format!("{prefix}{}", path.file_name()?.to_str()?);
-            if path.is_dir() {
-                folders.push((path, format!("{name}/")));
-            } else if path.exists() {
-                names.push(name);
-            }
-        }
-    }
-    Some(names)
-}
-
-/// Makes the content `blob` appear as `file`: through a relative link, or a copy if links are not
-/// possible.
-fn link(blob: &Path, file: &Path) -> std::io::Result<()> {
-    if let Some(folder) = file.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    if fs::symlink_metadata(file).is_ok() {
-        fs::remove_file(file)?;
-    }
-    #[cfg(unix)]
-    {
-        // snapshots/<commit>/<file> → ../../blobs/<etag>, with one more step for each folder in a
-        // name.
-        let (Some(root), Some(content)) = (blob.parent().and_then(Path::parent), blob.file_name())
-        else {
-            return Err(std::io::ErrorKind::InvalidInput.into());
-        };
-        let below = file.strip_prefix(root).map_err(std::io::Error::other)?;
-        let mut target: PathBuf = below.components().skip(1).map(|_| "..").collect();
-        target.push("blobs");
-        target.push(content);
-        std::os::unix::fs::symlink(target, file)
-    }
-    #[cfg(not(unix))]
-    fs::copy(blob, file).map(|_| ())
 }
 
 #[cfg(test)]

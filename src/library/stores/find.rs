@@ -13,6 +13,7 @@ use super::ollama;
 use super::places::ModelPlaces;
 use super::walk::{Files, ggufs_in, listed, walk};
 use crate::library::folder::Folder;
+use crate::library::hub::is_snapshot;
 use crate::library::titles::{self, HeaderName};
 use crate::library::{Spec, bundled, gguf};
 
@@ -82,7 +83,7 @@ pub fn locate(places: &ModelPlaces) -> (Vec<Located>, Vec<Skipped>) {
                 "the folder does not exist; correct `model_folders` in the settings",
             )),
             Store::Folder | Store::LmStudio => {
-                for files in walk(root, &mut shelf.skipped) {
+                for files in walk(root, false, &mut shelf.skipped) {
                     let long = below(root, &files);
                     shelf.put(ListedModel::of(files, *store, long));
                 }
@@ -192,6 +193,7 @@ fn hub_cache(cache: &Path, shelf: &mut Shelf) {
         let id = id.replacen("--", "/", 1);
         let main = fs::read_to_string(repo.path().join("refs/main")).unwrap_or_default();
         let mut commits = listed(&repo.path().join("snapshots"), &mut shelf.skipped);
+        commits.retain(|commit| is_snapshot(&commit.path()));
         // The branch comes first: what older snapshots share with it is listed under its name.
         commits.sort_by_key(|commit| commit.file_name() != main.trim());
         for commit in commits {
@@ -203,7 +205,7 @@ fn hub_cache(cache: &Path, shelf: &mut Shelf) {
 }
 
 fn snapshot(root: &Path, id: &str, shelf: &mut Shelf) {
-    for files in walk(root, &mut shelf.skipped) {
+    for files in walk(root, true, &mut shelf.skipped) {
         let long = format!("{id}/{}", below(root, &files));
         let mut model = ListedModel::of(files, Store::Hub, long);
         match &model.located.spec {

@@ -6,10 +6,8 @@ use super::entry::{Located, Store};
 use super::find::locate;
 use super::places::ModelPlaces;
 use crate::library::{LibraryError, Spec};
-use crate::nearest::{likeness_to_part, most_alike};
+use crate::nearest::{likeness_to_part, listed, most_alike};
 
-/// How many names an error lists.
-const MOST_LISTED: usize = 8;
 /// The similarity from which a name is suggested, 0 to 1.
 const ALIKE: f64 = 0.5;
 
@@ -95,13 +93,6 @@ pub fn named<'a>(given: &str, models: &'a [Located]) -> Result<&'a Located, Libr
     }
 }
 
-fn listed<'a>(names: impl Iterator<Item = &'a str> + Clone) -> String {
-    let shown: Vec<&str> = names.clone().take(MOST_LISTED).collect();
-    let rest = names.count() - shown.len();
-    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-    format!("{}{more}", shown.join(", "))
-}
-
 fn none(given: &str, models: &[Located]) -> LibraryError {
     let likeness = |model: &Located| {
         model.names().map(|name| likeness_to_part(given, name)).fold(0.0, f64::max)
@@ -168,8 +159,8 @@ mod tests {
         assert_eq!(named("a/m", &models).unwrap().name, "a/m");
         let error = named("m", &models).unwrap_err().to_string();
         assert!(error.starts_with("`m` matches several models: a/m, b/m;"), "{error}");
-        let many: Vec<_> = (0..20).map(|i| model(&format!("m{i}"), &[])).collect();
-        assert!(named("m", &many).unwrap_err().to_string().contains("m7 and 12 more"));
+        let many: Vec<_> = (0..44).map(|i| model(&format!("m{i}"), &[])).collect();
+        assert!(named("m", &many).unwrap_err().to_string().contains("m31 and 12 more"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::entry::Skipped;
 use crate::library::Spec;
+use crate::library::hub::is_content;
 use crate::library::shard_names::all_numbered;
 
 /// How many levels of subfolders are searched; LM Studio and the hub need four.
@@ -93,9 +94,10 @@ fn text(name: Option<&OsStr>) -> String {
 }
 
 /// All models in `root` and below it, in the order of their paths. What cannot be examined goes to
-/// `skipped`.
-pub(super) fn walk(root: &Path, skipped: &mut Vec<Skipped>) -> Vec<Files> {
-    let mut walk = Walk { skipped, seen: HashSet::new(), looked_at: 0, found: Vec::new() };
+/// `skipped`. Links are followed, but in a `snapshot` of the hub only to its own contents.
+pub(super) fn walk(root: &Path, snapshot: bool, skipped: &mut Vec<Skipped>) -> Vec<Files> {
+    let mut walk = Walk::new(skipped);
+    walk.snapshot = snapshot.then_some(root);
     walk.folder(root, 0);
     walk.found
 }
@@ -103,7 +105,7 @@ pub(super) fn walk(root: &Path, skipped: &mut Vec<Skipped>) -> Vec<Files> {
 /// The models of the GGUF files directly in `folder`; none if it cannot be read. A file that cannot
 /// be examined goes to `skipped`.
 pub(super) fn ggufs_in(folder: &Path, skipped: &mut Vec<Skipped>) -> Vec<Files> {
-    let mut walk = Walk { skipped, seen: HashSet::new(), looked_at: 0, found: Vec::new() };
+    let mut walk = Walk::new(skipped);
     for entry in entries(folder).unwrap_or_default() {
         if is_gguf(&entry.path()) && !is_hidden(&entry) {
             walk.gguf(&entry);
@@ -164,13 +166,18 @@ fn is_circle(_: &io::Error) -> bool {
 
 struct Walk<'a> {
     skipped: &'a mut Vec<Skipped>,
+    snapshot: Option<&'a Path>,
     /// Folders by their real paths.
     seen: HashSet<PathBuf>,
     looked_at: usize,
     found: Vec<Files>,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn new(skipped: &'a mut Vec<Skipped>) -> Self {
+        Self { skipped, snapshot: None, seen: HashSet::new(), looked_at: 0, found: Vec::new() }
+    }
+
     fn skip(&mut self, path: &Path, reason: impl Into<String>) {
         self.skipped.push(Skipped::new(path, reason));
     }
@@ -187,12 +194,23 @@ impl Walk<'_> {
             }
             Err(error) => Err(error),
         };
-        let entries = match entries {
+        let mut entries = match entries {
             Ok(entries) => entries,
             Err(error) => return self.skip(folder, why(&error)),
         };
         if depth > DEEPEST {
             return self.skip(folder, "nested too deeply; add this folder to `model_folders`");
+        }
+        if let Some(snapshot) = self.snapshot {
+            entries.retain(|entry| {
+                let path = entry.path();
+                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                let stays = is_folder || is_content(&path, snapshot);
+                if !stays {
+                    self.skip(&path, "not a file of this model; remove it");
+                }
+                stays
+            });
         }
         let has = |name: &str| entries.iter().any(|entry| entry.file_name() == name);
         if has("config.json")
