@@ -114,6 +114,22 @@ fn a_conversation_that_was_forgotten_in_part_is_checked_with_what_was_left() {
 }
 
 #[test]
+fn a_long_conversation_is_soon_checked_as_far_as_it_fits() {
+    let home = Home::new();
+    let said = answer(&home, SUN, &["--max-tokens", "1", "--context", "64"]);
+    let message = |role, content| json!({"role": role, "content": content, "at": 1});
+    let all: Vec<Value> =
+        (0..20_000).flat_map(|_| [message("user", SUN), message("assistant", &said)]).collect();
+    let says = "answer 20000: not checked: as for an earlier answer, the prompt has";
+    for forgotten in [0, 2] {
+        let extras = json!({"forgotten": {"messages": forgotten, "summary": null}});
+        let session = json!({"messages": &all, "extras": extras});
+        let err = verified(&home, session, &["--context", "64"], 1, says);
+        assert_has(&err, &["of 20000 answers"]);
+    }
+}
+
+#[test]
 fn an_answer_to_other_instructions_cannot_be_told() {
     let home = Home::new();
     for (instructed, says, fails) in [

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use clap::Args;
 
-use self::given::{Given, given};
+use self::given::{Begin, Given};
 use self::likeness::{Likeness, likeness};
 use super::backend;
 use super::exit::{Code, CommandResult, Failure};
@@ -39,6 +39,9 @@ const TOO_SHORT: &str =
 const OTHER_TEXT: &str = "is not what the target says with this sampler on these devices; a \
                           conversation file stores neither, so repeat the flags that it was \
                           written with";
+/// How many conversations are tried in addition to the likeliest one of each answer: a long
+/// conversation has thousands for each of thousands of answers.
+const MOST_GUESSES: usize = 1000;
 /// Most bytes of a saved conversation.
 const LONGEST: u64 = 64_000_000;
 
@@ -130,7 +133,7 @@ fn verify_session(args: &VerifyArgs, settings: Settings, session: &Session) -> C
             continue;
         }
         number += 1;
-        let verdict = checker.said(&controls, settings.thinking, entry, &given(session, at));
+        let verdict = checker.said(&controls, settings.thinking, entry, &Given::of(session, at));
         writeln!(out, "answer {number}: {}", verdict.text)?;
         if checker.note(verdict) {
             break;
@@ -152,6 +155,18 @@ impl Verdict {
     }
 }
 
+/// The conversations that failed for an earlier answer. They fail for every later one too, because
+/// they only become longer.
+#[derive(Debug, Default)]
+struct Failing {
+    /// Those that begin before this message.
+    before: usize,
+    /// The one with the summary of what was forgotten.
+    after_forgotten: bool,
+    /// Why the last of them failed.
+    why: Option<String>,
+}
+
 /// The target alone, and what it found so far.
 struct Checker {
     backend: Backend,
@@ -160,6 +175,9 @@ struct Checker {
     generation: u64,
     differing: usize,
     untold: usize,
+    failing: Failing,
+    /// How many more conversations may be tried.
+    guesses: usize,
 }
 
 impl Checker {
@@ -178,7 +196,16 @@ impl Checker {
         };
         let backend = Backend::from(backend::load(&settings, &Machine::probe(), Purpose::Text)?);
         let stop = interrupt::stop_answers(&controls);
-        Ok(Self { backend, controls, stop, generation: 0, differing: 0, untold: 0 })
+        Ok(Self {
+            backend,
+            controls,
+            stop,
+            generation: 0,
+            differing: 0,
+            untold: 0,
+            failing: Failing::default(),
+            guesses: MOST_GUESSES,
+        })
     }
 
     /// Refuses to compare with another model than the recorded one.
@@ -256,17 +283,39 @@ impl Checker {
         controls: &Controls,
         thinking: Option<bool>,
         entry: &SavedMessage,
-        given: &Given,
+        given: &Given<'_>,
     ) -> Verdict {
         let said = entry.turn.message.content.trim();
         let count = said.chars().count();
         let mut parted = None;
-        let mut failed = None;
-        for messages in &given.conversations {
-            let job = Job { messages: messages.clone(), thinking, ..Job::default() };
-            let (likeness, finish) = match self.compared(job, controls.clone(), said) {
+        let earlier = self.failing.why.as_ref();
+        let mut failed = earlier.map(|why| format!("as for an earlier answer, {why}"));
+        let mut all_failed = true;
+        let mut tried = 0;
+        for begin in given.begins(self.failing.before) {
+            if begin == Begin::AfterForgotten && self.failing.after_forgotten {
+                continue;
+            }
+            if tried > 0 {
+                let Some(left) = self.guesses.checked_sub(1) else { break };
+                self.guesses = left;
+            }
+            tried += 1;
+            let job = Job { messages: given.conversation(begin), thinking, ..Job::default() };
+            let compared = self.compared(job, controls.clone(), said);
+            all_failed &= compared.is_err() || begin == Begin::AfterForgotten;
+            let (likeness, finish) = match compared {
                 Ok(found) => found,
                 Err(error) => {
+                    match begin {
+                        Begin::AfterForgotten => self.failing.after_forgotten = true,
+                        Begin::At(at) if all_failed => self.failing.before = at + 1,
+                        // A longer conversation did not fail.
+                        Begin::At(_) => {}
+                    }
+                    if all_failed {
+                        self.failing.why = Some(error.clone());
+                    }
                     failed = Some(error);
                     continue;
                 }
@@ -294,7 +343,7 @@ impl Checker {
         let text = match (parted, failed) {
             (_, Some(error)) => format!("not checked: {error}"),
             (_, None) if given.other_instructions => format!("unknown: {OTHERS}"),
-            (_, None) if given.conversations.len() > 1 => format!("unknown: {FORGOTTEN}"),
+            (_, None) if tried > 1 => format!("unknown: {FORGOTTEN}"),
             (at, None) => {
                 let at = at.unwrap_or_default();
                 return Verdict::new(false, format!("character {at} {OTHER_TEXT}"));

@@ -213,7 +213,9 @@ mod tests {
         for tame in ["config.json", "sub/model.gguf"] {
             assert!(is_tame(tame), "{tame}");
         }
-        for wild in ["../x", "/etc/x", "a/../../x", "a\\b", "C:x", "", "a//b", "a\x1b[2J", "gguf\u{202e}a"] {
+        for wild in
+            ["../x", "/etc/x", "a/../../x", "a\\b", "C:x", "", "a//b", "a\x1b[2J", "gguf\u{202e}a"]
+        {
             assert!(!is_tame(wild), "{wild}");
         }
     }

@@ -28,9 +28,9 @@ use http::Client;
 pub use patience::Patience;
 pub use pinned::{PinnedFile, PinnedFiles};
 use progress::DownloadMeter;
-use snapshot::{link, names_below};
 pub use progress::DownloadProgress;
 pub(super) use snapshot::{is_content, is_snapshot};
+use snapshot::{link, names_below};
 use transfer::Missing;
 
 /// A repository, or one model of it: `owner/name[@revision][:file or quantisation]`.
