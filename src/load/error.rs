@@ -35,6 +35,9 @@ pub enum StartError {
     /// so many before.
     #[error("{layers} of {of} blocks should be on {gpu} instead of {before}")]
     Moves { layers: usize, of: usize, gpu: String, before: usize },
+    /// The target of this name computes nothing but NaN.
+    #[error("{name} computes no numbers")]
+    NoNumbers { name: String },
     /// The model of this name does not fit in the machine's memory.
     #[error("no memory for {name}: {needed} bytes of {total}")]
     Memory { name: String, needed: u64, total: u64 },

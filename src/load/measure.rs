@@ -22,12 +22,12 @@ const GAMMAS: [usize; 8] = [1, 16, 2, 8, 4, 3, 32, 64];
 const DEPTH: usize = 3;
 
 /// Measures `target`, and the drafters that `strategy` uses, with the fewest and the most blocks
-/// that each can run. Leaves no trace in any of them.
+/// that each can run. Leaves no trace in any of them. `None` if the target computes no numbers.
 pub(super) fn measure(
     target: &mut dyn Target,
     drafters: &mut [LoadedDrafter],
     strategy: &Strategy,
-) -> (Measured, Vec<(DrafterId, LevelCost)>) {
+) -> Option<(Measured, Vec<(DrafterId, LevelCost)>)> {
     let auto = strategy.draft == DrafterId::Auto;
     let is_used = |it: &&mut LoadedDrafter| it.kind == strategy.draft || auto && it.is_model();
     let drafters: Vec<&mut LoadedDrafter> = drafters.iter_mut().filter(is_used).collect();
@@ -40,6 +40,7 @@ pub(super) fn measure(
     let features = drafters.iter().find_map(|drafter| drafter.drafter.features());
     target.set_features(features.unwrap_or_default());
     match target.prefill(&prompt) {
+        Ok(read) if read.logits.iter().all(|logit| logit.is_nan()) => return None,
         Ok(read) => {
             found.verify = verify_times(target, token, &GAMMAS, LIMIT);
             for LoadedDrafter { kind, drafter, size, .. } in drafters {
@@ -52,7 +53,7 @@ pub(super) fn measure(
     }
     target.truncate(0);
     tracing::info!(?found, ?levels, "measured");
-    (found, levels)
+    Some((found, levels))
 }
 
 /// T_V for `gammas` after what is committed, ms, as far as `limit` allows.

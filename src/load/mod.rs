@@ -220,7 +220,9 @@ fn load_files(
     let available = Available::of(&ctx, &shared, &drafters)?;
 
     progress("measuring", None);
-    let (measured, levels) = measure::measure(&mut target.target, &mut drafters, available.initial);
+    let measured = measure::measure(&mut target.target, &mut drafters, available.initial);
+    let no_numbers = || StartError::NoNumbers { name: files.target.name.clone() };
+    let (measured, levels) = measured.ok_or_else(no_numbers)?;
     shared.measured = measured;
     let drafts = planned(&ctx, mode.purpose, shared, drafters, available, levels.clone());
     let LoadedDrafts { drafters, strategies, mut setup, shared } = drafts;

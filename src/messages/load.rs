@@ -226,6 +226,11 @@ pub fn start_error(error: &StartError) -> String {
                 free >> 20
             )
         }
+        StartError::NoNumbers { name } => format!(
+            "{name} computes no numbers (NaN), so it cannot say anything: its weights are not \
+             numbers either, or too large for their type; download it again, or use another file \
+             of the model"
+        ),
         StartError::Moves { layers, of, gpu, before } => format!(
             "with this draft, {layers} of the target's {of} blocks should run on {gpu} instead of \
              {before}"

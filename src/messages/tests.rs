@@ -283,6 +283,7 @@ fn what_the_loader_reports_is_said() {
         no_room(Needs::Head),
         no_room(Needs::DraftOn(card())),
         StartError::Moves { layers: 9, of: 32, gpu: card(), before: 0 },
+        StartError::NoNumbers { name: name() },
         StartError::Memory { name: name(), needed: 9 * MIB, total: 8 * MIB },
     ];
     let said = [

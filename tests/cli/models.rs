@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::gguf;
 use crate::support::hub::{Manners, Server};
@@ -197,6 +197,41 @@ fn packed_weights_are_kept_where_the_user_wants_it() {
     let (out, err) = run("run", &["--pack-cache"]);
     assert_eq!(out, plain.0);
     assert_has(&err, &["Cannot store the packed weights in"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_name_that_is_not_utf_8_is_listed_too() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let home = home();
+    let folder = home.path().join("my models");
+    let odd = folder.join(OsStr::from_bytes(b"odd\xff.gguf"));
+    fs::write(odd, gguf::small().bytes()).unwrap();
+    let gone = folder.join(OsStr::from_bytes(b"gone\xff.gguf"));
+    std::os::unix::fs::symlink("nowhere", gone).unwrap();
+    let all = home.json(&["models", "--json"]);
+    let paths: Vec<&Value> =
+        all["models"].as_array().unwrap().iter().map(|model| &model["paths"][0]).collect();
+    let ends = |path: &Value, end: &str| path.as_str().is_some_and(|path| path.ends_with(end));
+    assert!(paths.iter().any(|path| ends(path, "odd\u{fffd}.gguf")), "{all}");
+    let skipped = all["skipped"].as_array().unwrap();
+    assert!(skipped.iter().any(|it| ends(&it["path"], "gone\u{fffd}.gguf")), "{all}");
+}
+
+#[test]
+fn a_model_of_nan_is_refused_by_name() {
+    let home = Home::new();
+    let folder = home.path().join("nan");
+    copy_folder(DEMO.as_ref(), &folder);
+    let weights = folder.join("model.safetensors");
+    let mut bytes = fs::read(&weights).unwrap();
+    let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    bytes[8 + header..].fill(0xFF);
+    fs::write(&weights, bytes).unwrap();
+    let target = folder.to_str().unwrap();
+    let run = ["run", "Hello", "--max-tokens", "4", "--target", target];
+    home.refuses(3, &run, &["nan", "computes no numbers (NaN)", "download it again"]);
 }
 
 #[test]
