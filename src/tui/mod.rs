@@ -55,4 +55,5 @@ pub(crate) mod view;
 pub(crate) use effects::model_finder::ModelFinder;
 pub(crate) use effects::{Left, Opening};
 pub use input::Starters;
+pub use keymap::Keymap;
 pub(crate) use run::{NotOpened, ScreenConfig, run};

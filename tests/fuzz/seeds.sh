@@ -3,7 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 corpus=tests/fuzz/corpus
-mkdir -p $corpus/{gguf,safetensors,tokenizer,chat_template,session,settings}
+mkdir -p $corpus/{gguf,safetensors,tokenizer,chat_template,session,settings,record,ngrams,packed}
+mkdir -p $corpus/{kv_cache,import,keys,eagle3_config}
 
 # Headers only: the target puts zeros behind them.
 for file in tests/golden/arch/*.gguf; do
@@ -66,3 +67,49 @@ sampler.top_k = 0x28
 sampler.min_p = 5e-2
 controls = { width = 8, depth = "auto" }
 TOML
+
+# The scripts of the tests are records but for the first line and the questions.
+head='{"type":"record","format":2,"program":"0","kv":"f32","gpu_layers":"auto","stop":[]}'
+question='{"type":"question","messages":[{"role":"user","content":"Hello"}],"max_tokens":9,
+"thinking":null,"sampler":{"temperature":0,"top_k":0,"top_p":1,"min_p":0,
+"repetition_penalty":1,"presence_penalty":0,"frequency_penalty":0,"seed":1}}'
+for script in tests/scripts/*.jsonl; do
+  { echo "$head" && grep '^{' "$script" | awk -v question="$(tr -d '\n' <<<"$question")" \
+    '/"type":"first"/ { print question } { print }'; } >"$corpus/record/$(basename "$script")"
+done
+
+# Slots of 16 bytes, to which the target adds the header; a header.
+head -c 4096 /dev/zero >$corpus/ngrams/empty
+head -c 4096 /dev/urandom >$corpus/ngrams/full
+echo '{"kind":"dovetail n-grams 1","made_for":{"name":"a","hidden":1,"layers":1,"vocab":1,
+"tokenizer":"a"},"places":1,"slots":1}' | tr -d '\n' >$corpus/ngrams/header
+
+# Edits of what the targets store themselves.
+for target in packed kv_cache; do
+  printf '\x02\x00\x01\x80{\x10\x02\x80"' >$corpus/$target/index
+  printf '\x03\x00\x20\x00\x00' >$corpus/$target/cut
+  printf '\x00\x00\x10\x00\x01' >$corpus/$target/contents
+done
+
+cat >$corpus/import/markdown <<'MARKDOWN'
+<!-- dovetail: user -->
+**You**
+
+Hello
+\<!-- dovetail: user -->
+
+<!-- dovetail: assistant -->
+**Model**
+
+Hi
+MARKDOWN
+echo '{"messages":[{"role":"user","content":"Hello"},{"role":"assistant","content":"Hi"}]}' \
+  >$corpus/import/json
+echo '{"conversations":[{"from":"human","value":"Hello"},{"from":"gpt","value":"Hi"}]}' \
+  >$corpus/import/sharegpt
+
+printf 'help ctrl+h f3\ncopy alt+enter shift+tab pgup ?\nmeters f11\n' >$corpus/keys/several
+
+for head in tests/golden/eagle3/head_*; do
+  cp "$head/config.json" "$corpus/eagle3_config/$(basename "$head")"
+done

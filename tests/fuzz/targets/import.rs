@@ -1,0 +1,17 @@
+//! Conversations of other programs: what is imported stays the same when it is exported and
+//! imported again.
+#![no_main]
+
+use dovetail::chat::Exchange;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    for format in [Exchange::Markdown, Exchange::Json, Exchange::ShareGpt] {
+        let Ok(chat) = format.read(text) else { continue };
+        let again = format.read(&format.write(&chat.turns)).expect("what was written can be read");
+        let said = |turns: &[dovetail::chat::SavedTurn]| -> Vec<_> {
+            turns.iter().map(|turn| turn.message.clone()).collect()
+        };
+        assert_eq!(said(&again.turns), said(&chat.turns));
+    }
+});
