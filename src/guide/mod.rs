@@ -26,6 +26,7 @@ pub const TOPICS: &[Topic] = &[
     page!("gpu"),
     page!("strategies"),
     page!("exactness"),
+    page!("security"),
     page!("benchmarks"),
     page!("papers"),
     page!("training"),
