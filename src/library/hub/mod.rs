@@ -13,14 +13,13 @@ mod snapshot;
 mod transfer;
 
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use hf_hub::api::RepoInfo;
 use hf_hub::{Cache, CacheRepo, Repo, RepoType};
 use serde::Deserialize;
 
-use crate::files::home_dir;
+use crate::files::{home_dir, read_text};
 pub use error::HubError;
 use error::{FileServer, RequestFailure};
 use files::{WantedFiles, choose, is_tame};
@@ -32,6 +31,9 @@ pub use progress::DownloadProgress;
 pub(super) use snapshot::{is_content, is_snapshot};
 use snapshot::{link, names_below};
 use transfer::Missing;
+
+/// The most bytes of a file that names the commit of a branch.
+pub(super) const LONGEST_COMMIT: u64 = 1000;
 
 /// A repository, or one model of it: `owner/name[@revision][:file or quantisation]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -242,7 +244,8 @@ impl Hub {
     fn cached(&self, id: &HubId, wanted: WantedFiles<'_>) -> Option<PathBuf> {
         let repo = repo(id);
         let reference = self.cache.join(repo.folder_name()).join("refs").join(repo.revision());
-        let commit = fs::read_to_string(reference).unwrap_or_else(|_| repo.revision().to_owned());
+        let commit =
+            read_text(&reference, LONGEST_COMMIT).unwrap_or_else(|_| repo.revision().to_owned());
         let commit = Some(commit.trim()).filter(|commit| is_tame(commit))?;
         let folder = self.cache_of(&repo).pointer_path(commit);
         let present = names_below(&folder)?;

@@ -12,8 +12,9 @@ use super::facts::Facts;
 use super::ollama;
 use super::places::ModelPlaces;
 use super::walk::{Files, ggufs_in, listed, walk};
+use crate::files::read_text;
 use crate::library::folder::Folder;
-use crate::library::hub::is_snapshot;
+use crate::library::hub::{LONGEST_COMMIT, is_snapshot};
 use crate::library::titles::{self, HeaderName};
 use crate::library::{Spec, bundled, gguf};
 
@@ -191,7 +192,7 @@ fn hub_cache(cache: &Path, shelf: &mut Shelf) {
             continue;
         };
         let id = id.replacen("--", "/", 1);
-        let main = fs::read_to_string(repo.path().join("refs/main")).unwrap_or_default();
+        let main = read_text(&repo.path().join("refs/main"), LONGEST_COMMIT).unwrap_or_default();
         let mut commits = listed(&repo.path().join("snapshots"), &mut shelf.skipped);
         commits.retain(|commit| is_snapshot(&commit.path()));
         // The branch comes first: what older snapshots share with it is listed under its name.
