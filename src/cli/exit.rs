@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 
+use crate::bench::MeasureError;
 use crate::load::StartError;
 use crate::messages;
 use crate::printable::printable;
@@ -63,6 +64,17 @@ impl From<StartError> for Failure {
             other => anyhow!(messages::start_error(&other)),
         };
         Self::model(error)
+    }
+}
+
+impl From<MeasureError> for Failure {
+    fn from(error: MeasureError) -> Self {
+        let code = match &error {
+            MeasureError::Options(_) => Code::Usage,
+            MeasureError::Open(_) | MeasureError::Load(_) => Code::Model,
+            _ => Code::Failed,
+        };
+        Self::new(code, error)
     }
 }
 

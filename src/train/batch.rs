@@ -214,21 +214,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_token_that_is_not_scored_has_no_loss() {
-        let examples = [example("..####"), example(".##")];
-        let all = batch(&examples, MaskRule::Aligned, 0.0);
-        assert_eq!(&all.counts[..5], [false, true, true, true, false]);
-        let scored = DraftVocabulary::new(vec![102, 103, 105]);
-        let columns = Columns { read: 0..2, feature: 0..2 };
-        let rule = MaskRule::Aligned;
-        let some = Batch::new(&examples, &columns, Some(&scored), rule, None, &Device::Cpu);
-        let some = some.unwrap();
-        assert_eq!(&some.counts[..5], [false, true, false, true, false]);
-        assert_eq!(some.counts[5..], all.counts[5..]);
-        assert_eq!(some.counted(), all.counted() - 1);
-    }
-
     fn batch(examples: &[Example], rule: MaskRule, width: f64) -> Batch {
         let noise = FeatureNoise { width, capped: true, draw: Noise::new(1, 2) };
         let columns = Columns { read: 0..2, feature: 0..2 };
@@ -265,28 +250,29 @@ mod tests {
     }
 
     #[test]
-    fn masks_follow_what_is_predicted_or_the_published_trainer() {
-        let turns = [example("..###..##.")];
-        let counted = |rule| {
-            let counts = batch(&turns, rule, 0.0).counts;
-            counts.iter().map(|&counts| if counts { '#' } else { '.' }).collect::<String>()
-        };
-        // Pair i counts if x_{i+1} and x_{i+2} are the assistant's.
-        assert_eq!(counted(MaskRule::Aligned), ".##...#..");
-        assert_eq!(counted(MaskRule::Published), "..###..##");
-    }
-
-    #[test]
-    fn a_draft_must_begin_in_the_same_answer() {
-        let batch = batch(&[example(".#####"), example("..####")], MaskRule::Aligned, 0.0);
-        let at = |step| -> String {
-            let counts = batch.counts_at(step).unwrap();
+    fn rows_count_by_what_they_predict() {
+        let marks = |counts: &[bool]| -> String {
             counts.iter().map(|&counts| if counts { '#' } else { '.' }).collect()
         };
-        assert_eq!(at(0), "####..###.");
-        assert_eq!(at(1), ".###...##.");
-        assert_eq!(at(2), "..##....#.");
-        assert_eq!(at(5), "..........");
+        // Pair i counts if x_{i+1} and x_{i+2} are the assistant's.
+        let turns = [example("..###..##.")];
+        let aligned = MaskRule::Aligned;
+        assert_eq!(marks(&batch(&turns, aligned, 0.0).counts), ".##...#..");
+        assert_eq!(marks(&batch(&turns, MaskRule::Published, 0.0).counts), "..###..##");
+        // A draft must begin in the same answer.
+        let drafts = batch(&[example(".#####"), example("..####")], aligned, 0.0);
+        for (step, counts) in
+            [(0, "####..###."), (1, ".###...##."), (2, "..##....#."), (5, "..........")]
+        {
+            assert_eq!(marks(&drafts.counts_at(step).unwrap()), counts, "{step}");
+        }
+        // A token that is not scored has no loss.
+        let examples = [example("..####"), example(".##")];
+        assert_eq!(marks(&batch(&examples, aligned, 0.0).counts), ".###.#....");
+        let scored = DraftVocabulary::new(vec![102, 103, 105]);
+        let columns = Columns { read: 0..2, feature: 0..2 };
+        let some = Batch::new(&examples, &columns, Some(&scored), aligned, None, &Device::Cpu);
+        assert_eq!(marks(&some.unwrap().counts), ".#.#.#....");
     }
 
     #[test]

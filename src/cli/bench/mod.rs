@@ -14,8 +14,7 @@ mod sweep;
 
 use anyhow::anyhow;
 
-use crate::bench::MeasureError;
-use crate::cli::exit::{Code, CommandResult, Failure};
+use crate::cli::exit::{CommandResult, Failure};
 use crate::plan::BLOCKS;
 
 pub use args::BenchArgs;
@@ -34,16 +33,6 @@ pub fn bench(args: &BenchArgs) -> CommandResult {
         Some(BenchCommand::Show(args)) => files::show(args),
         Some(BenchCommand::Quality(args)) => quality::measure(args),
     }
-}
-
-/// The exit code of a measurement that failed.
-fn not_measured(error: MeasureError) -> Failure {
-    let code = match &error {
-        MeasureError::Options(_) => Code::Usage,
-        MeasureError::Open(_) | MeasureError::Load(_) => Code::Model,
-        _ => Code::Failed,
-    };
-    Failure::new(code, error)
 }
 
 /// `1,2,4` or `1..5`, both ends included, from 0 to `most`.

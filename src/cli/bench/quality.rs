@@ -2,7 +2,6 @@
 
 use super::args::QualityArgs;
 use super::files::{BenchReport, emit};
-use super::not_measured;
 use crate::bench::quality;
 use crate::cli::exit::CommandResult;
 use crate::cli::threads::compute_threads;
@@ -10,7 +9,6 @@ use crate::cli::threads::compute_threads;
 /// Scores a text with the target.
 pub(super) fn measure(args: &QualityArgs) -> CommandResult {
     let spec = args.file.model(&args.target)?;
-    let found = quality::run(&spec, &args.options, compute_threads(args.threads));
-    let found = found.map_err(not_measured)?;
+    let found = quality::run(&spec, &args.options, compute_threads(args.threads))?;
     Ok(emit(&args.style, &found, &BenchReport { head: "", tables: &[found.table()], foot: &[] })?)
 }

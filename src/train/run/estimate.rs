@@ -12,8 +12,7 @@ use super::recipe::Recipe;
 use super::run_dir::RunDir;
 use super::state::{Chats, Spent, Stage, TrainState};
 use super::{RunRequest, TrainEvent, device, features, texts};
-use crate::model::head::SharedTables;
-use crate::train::render::Text;
+use crate::model::head::{DraftVocabulary, SharedTables};
 use crate::train::shards::{self, Slice};
 use crate::train::{
     Columns, Elastic, Length, Options, TrainError, Trainer, Used, chats, head_config,
@@ -87,8 +86,12 @@ pub fn estimate(
     let shards = features::features(&mut run, sample)?;
     let sample_tokens: usize = sample.iter().map(|text| text.tokens.len()).sum();
     stages.extend(laid_over(&run, Stage::Features, tokens as f64 / sample_tokens.max(1) as f64));
-    let learner = Learner { recipe, examples: shards.part(0..shards.texts()), device: &device };
-    let (learning, size) = learner.sample(&mut run, &texts, tokens)?;
+    let scored = draft_vocab(&mut run, &texts);
+    // Bytes of the map of its draft vocabulary.
+    let map = scored.as_ref().map_or(0, |tokens| size_of_val(tokens.offsets().as_slice())) as u64;
+    let examples = shards.part(0..shards.texts());
+    let learner = Learner { recipe, scored, examples, device: &device };
+    let (learning, weights) = learner.sample(&run, tokens)?;
     stages.push(learning);
     let peak = run.state.stages.iter().map(|spent| spent.peak).max().unwrap_or(0);
     Ok(RunEstimate {
@@ -97,9 +100,9 @@ pub fn estimate(
         stages,
         features: shards::bytes(tokens as usize, Columns::of(&run.head_config()).width()),
         // Each weight and its two moments in single precision, twice.
-        checkpoint: 2 * (12 * size.weights + size.map),
-        head: 2 * size.weights + size.map,
-        memory: peak.max(learner.memory(&run, size.weights)),
+        checkpoint: 2 * (12 * weights + map),
+        head: 2 * weights + map,
+        memory: peak.max(learner.memory(&run, weights)),
     })
 }
 
@@ -125,36 +128,25 @@ fn laid_over(run: &RunContext<'_>, stage: Stage, times: f64) -> Option<Spent> {
     Some(Spent { amount, seconds: spent.seconds * times, ..spent })
 }
 
-/// How large a head is.
-#[derive(Clone, Copy)]
-struct HeadSize {
-    /// How many weights are trained.
-    weights: u64,
-    /// Bytes of the map of its draft vocabulary.
-    map: u64,
-}
-
 /// The last stage on a sample.
 struct Learner<'a> {
     recipe: &'a Recipe,
+    /// The tokens that the head scores, if not all.
+    scored: Option<DraftVocabulary>,
     examples: Slice<'a>,
     device: &'a Device,
 }
 
 impl Learner<'_> {
-    /// The time that learning takes with `tokens` tokens of chats, and the head's size.
-    fn sample(
-        &self,
-        run: &mut RunContext<'_>,
-        texts: &[Text],
-        tokens: u64,
-    ) -> Result<(Spent, HeadSize), TrainError> {
+    /// The time that learning takes with `tokens` tokens of chats, and how many weights are
+    /// trained.
+    fn sample(&self, run: &RunContext<'_>, tokens: u64) -> Result<(Spent, u64), TrainError> {
         let options = &self.recipe.options;
         let used = options.used;
         let own = if used.steps > 0 { used.share } else { 0.0 };
-        let (on_features, size) = self.rate(run, texts, Used { share: 0.0, ..used })?;
+        let (on_features, weights) = self.rate(run, Used { share: 0.0, ..used })?;
         let on_own = match own > 0.0 {
-            true => self.rate(run, texts, Used { share: 1.0, ..used })?.0,
+            true => self.rate(run, Used { share: 1.0, ..used })?.0,
             false => on_features,
         };
         let batch = (options.batch_tokens * options.accumulate) as f64;
@@ -173,17 +165,13 @@ impl Learner<'_> {
             }
         };
         let stage = Stage::Training;
-        Ok((Spent { stage, amount: tokens as u64, seconds, peak: 0 }, size))
+        Ok((Spent { stage, amount: tokens as u64, seconds, peak: 0 }, weights))
     }
 
-    /// Tokens per second of the second step of a training whose every step runs all blocks, and the
-    /// size of its head. The first step is slower, because its memory has not been touched before.
-    fn rate(
-        &self,
-        run: &mut RunContext<'_>,
-        texts: &[Text],
-        used: Used,
-    ) -> Result<(f64, HeadSize), TrainError> {
+    /// Tokens per second of the second step of a training whose every step runs all blocks, and how
+    /// many weights it trains. The first step is slower, because its memory has not been touched
+    /// before.
+    fn rate(&self, run: &RunContext<'_>, used: Used) -> Result<(f64, u64), TrainError> {
         let elastic = match self.recipe.options.elastic {
             Elastic::Drawn => Elastic::Off,
             other => other,
@@ -198,15 +186,12 @@ impl Learner<'_> {
         };
         let kind = self.recipe.kind;
         let config = head_config(kind, &run.files.config, self.recipe.blocks, false);
-        let scored = draft_vocab(run, texts);
         let shared = SharedTables::of(&run.target(1)?);
+        let scored = self.scored.clone();
         let mut trainer = Trainer::new(config, kind, scored, &shared, options, self.device)?;
         trainer.step(&self.examples)?;
         let report = trainer.step(&self.examples)?;
-        let map = trainer.net.draft_vocab.as_ref();
-        let map = map.map_or(0, |tokens| size_of_val(tokens.offsets().as_slice()));
-        let size = HeadSize { weights: trainer.net.parameters(), map: map as u64 };
-        Ok((report.tokens as f64 / report.seconds.max(1e-6), size))
+        Ok((report.tokens as f64 / report.seconds.max(1e-6), trainer.net.parameters()))
     }
 
     /// How many bytes learning takes at most: the weights with two moments and their gradients, the

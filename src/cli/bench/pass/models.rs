@@ -7,6 +7,7 @@ use anyhow::anyhow;
 use indicatif::ProgressBar;
 
 use super::{CONTEXT, PassArgs, ROOM, Recorded};
+use crate::bench::MeasureError;
 use crate::bench::pass::{
     AcceptanceProfile, Numbers, PassReport, Prediction, TimesRequest, measure, time_passes,
     with_head,
@@ -14,7 +15,7 @@ use crate::bench::pass::{
 use crate::bench::sweep::all_blocks;
 use crate::chat::{Message, Role};
 use crate::cli::backend;
-use crate::cli::bench::{head_blocks, not_measured, numbers};
+use crate::cli::bench::{head_blocks, numbers};
 use crate::cli::exit::Failure;
 use crate::decode::{Engine, TokenText};
 use crate::draft::Depths;
@@ -52,15 +53,15 @@ pub(super) fn random(
     }
     let context = args.context()?.unwrap_or(CONTEXT);
     let options = args.passes(context);
-    let positions = options.positions().map_err(not_measured)?.max(context + ROOM);
+    let positions = options.positions()?.max(context + ROOM);
     let blocks = args.head_blocks.as_deref().unwrap_or("1..5");
     let mut blocks = numbers("--head-blocks", blocks, BLOCKS.most).map_err(Failure::usage)?;
     blocks.retain(|blocks| *blocks > 0);
     let threads = Machine::probe().cpu.threads(settings.threads);
     let pool = Arc::new(Pool::new(threads));
     let mut target = CpuTarget::random(&known.config(), format, 1, pool, positions, KvFormat::F16)
-        .map_err(|error| not_measured(error.into()))?;
-    let passes = Some(time_passes(&mut target, &options).map_err(not_measured)?);
+        .map_err(MeasureError::from)?;
+    let passes = Some(time_passes(&mut target, &options)?);
     let mut subject = format!(
         "{} shape, {}, random weights; {context} tokens of context, {threads} threads",
         known.name(),
@@ -68,7 +69,7 @@ pub(super) fn random(
     );
     let mut prediction = None;
     if let Some(most) = blocks.iter().max() {
-        let mut engine = with_head(target, *most, positions).map_err(not_measured)?;
+        let mut engine = with_head(target, *most, positions)?;
         let vocab = known.config().vocab;
         let prompt = (0..context).map(|at| (at * 7 % vocab) as u32).collect();
         let request = args.rounds(blocks, profile, prompt);
@@ -84,13 +85,12 @@ pub(super) fn alone(args: &PassArgs, model: &str) -> Result<PassReport, Failure>
     let spec = args.shared.file.model(model)?;
     let settings = args.settings()?;
     let options = args.passes(args.context()?.unwrap_or(CONTEXT));
-    let positions = options.positions().map_err(not_measured)?;
-    let files = open_target(&spec, &mut |_| {}).map_err(|error| not_measured(error.into()))?;
+    let positions = options.positions()?;
+    let files = open_target(&spec, &mut |_| {}).map_err(MeasureError::from)?;
     let threads = Machine::probe().cpu.threads(settings.threads);
-    let mut target = files
-        .on_cpu(Pool::new(threads), positions, KvFormat::F16)
-        .map_err(|error| not_measured(error.into()))?;
-    let passes = Some(time_passes(&mut target, &options).map_err(not_measured)?);
+    let mut target =
+        files.on_cpu(Pool::new(threads), positions, KvFormat::F16).map_err(MeasureError::from)?;
+    let passes = Some(time_passes(&mut target, &options)?);
     let subject = format!("{}: {}", files.name, files.detail);
     Ok(PassReport { passes, ..PassReport::new(subject) })
 }
@@ -173,7 +173,7 @@ fn predicted(
         bar.tick();
     });
     bar.finish_and_clear();
-    Ok(Prediction::new(times.map_err(not_measured)?, profile))
+    Ok(Prediction::new(times?, profile))
 }
 
 /// Width and depth of the trees, in words.
