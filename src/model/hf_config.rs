@@ -15,6 +15,14 @@ impl Config {
     /// [`ConfigError`] if a field is missing or malformed, or asks for something that is not
     /// supported.
     pub fn from_hf_json(json: &Value) -> Result<Self, ConfigError> {
+        Self::of_fields(json)?.checked()
+    }
+
+    /// The same, before the numbers are checked against each other.
+    ///
+    /// # Errors
+    /// As for [`Self::from_hf_json`].
+    pub(crate) fn of_fields(json: &Value) -> Result<Self, ConfigError> {
         // Models that also take images keep the configuration of their text model in a separate
         // object.
         let fields = Fields(json.get("text_config").unwrap_or(json));
@@ -56,7 +64,7 @@ impl Config {
             Some(eps) => eps,
             None => fields.number("norm_epsilon")?.unwrap_or(1e-6),
         };
-        Self {
+        Ok(Self {
             vocab: fields.size("vocab_size")?,
             hidden,
             intermediate: fields.size("intermediate_size")?,
@@ -74,8 +82,7 @@ impl Config {
             tied_head: fields.flag("tie_word_embeddings")?.unwrap_or(family.ties_by_default()),
             max_positions,
             block,
-        }
-        .checked()
+        })
     }
 }
 
@@ -87,8 +94,8 @@ fn family(fields: &Fields<'_>) -> Result<Family, ConfigError> {
     let Some(value) = fields.get("model_type") else {
         return Err(ConfigError::new("model_type", "absent", known()));
     };
-    let named = value.as_str().and_then(Family::named);
-    named.ok_or_else(|| ConfigError::new("model_type", value, known()))
+    let named = ARCHITECTURES.iter().find(|row| value == row.model_type);
+    named.map(|row| row.family).ok_or_else(|| ConfigError::new("model_type", value, known()))
 }
 
 /// Refuses fields that turn a known family into something else.
@@ -151,6 +158,8 @@ fn rope(fields: &Fields<'_>, max_positions: usize) -> Result<(f64, RopeScaling),
     let kind = scaling.get("rope_type").or(scaling.get("type"));
     let scaling = match kind.and_then(Value::as_str) {
         Some("default") => RopeScaling::None,
+        // A GGUF file's tensor of divisors.
+        Some("factors") => RopeScaling::Factors(factors(scaling, "factors")?),
         Some("linear") => RopeScaling::Linear { factor: need("factor")? },
         Some("llama3") => RopeScaling::Llama3 {
             factor: need("factor")?,

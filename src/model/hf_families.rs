@@ -4,8 +4,7 @@
 
 use serde_json::Value;
 
-use super::hf_fields::Fields;
-use super::rope::yarn_temperature;
+use super::hf_fields::{Fields, number};
 use super::{
     BlockOptions, ConfigError, Experts, Gating, LatentAttention, NormKind, RopeLayout,
     SlidingWindow,
@@ -57,8 +56,8 @@ const fn row(
     ArchitectureRow { title, gguf, model_type, family, gguf_layout }
 }
 
-/// Every architecture that can be run, by both of its names. GGUF files of Mistral and Mixtral
-/// are those of Llama, and the first row with a name describes its files.
+/// Every architecture that can be run, by both of its names. GGUF files of Mistral have the name of
+/// Llama, and the first row with a name describes its files.
 pub const ARCHITECTURES: &[ArchitectureRow] = {
     use RopeLayout::{Halves, Interleaved};
     &[
@@ -88,18 +87,16 @@ pub const ARCHITECTURES: &[ArchitectureRow] = {
 };
 
 impl ArchitectureRow {
-    /// The row for GGUF files with this `general.architecture`.
-    pub(crate) fn of_gguf(name: &str) -> Option<&'static Self> {
-        ARCHITECTURES.iter().find(|row| row.gguf == name)
+    /// The row for GGUF files with this `general.architecture`. A mixture of experts may have the
+    /// name of a dense architecture.
+    pub(crate) fn of_gguf(name: &str, has_experts: bool) -> Option<&'static Self> {
+        let named = || ARCHITECTURES.iter().filter(|row| row.gguf == name);
+        let fits = |row: &&Self| row.family.has_experts() == has_experts;
+        named().find(fits).or_else(|| named().next())
     }
 }
 
 impl Family {
-    /// The family of a `model_type`.
-    pub(super) fn named(name: &str) -> Option<Self> {
-        ARCHITECTURES.iter().find(|row| row.model_type == name).map(|row| row.family)
-    }
-
     /// The width of a head if `config.json` does not give it, independent of the hidden size.
     pub(super) fn default_head_dim(self) -> Option<usize> {
         match self {
@@ -140,12 +137,12 @@ impl Family {
         fields: &Fields<'_>,
         head_dim: usize,
     ) -> Result<BlockOptions, ConfigError> {
+        let part = fields.number("partial_rotary_factor")?;
+        let part = part.map(|part| (head_dim as f64 * part) as usize);
         let mut options = BlockOptions {
             window: self.window(fields)?,
-            rotary_dim: fields
-                .number("partial_rotary_factor")?
-                .map(|part| (head_dim as f64 * part) as usize)
-                .filter(|&dim| dim != head_dim),
+            rotary_dim: fields.optional_size("rotary_dim")?.or(part).filter(|&dim| dim != head_dim),
+            experts: if self.has_experts() { Some(self.experts(fields)?) } else { None },
             ..BlockOptions::default()
         };
         match self {
@@ -184,39 +181,14 @@ impl Family {
                 options.gated = false;
                 options.mlp_bias = fields.flag("use_bias")?.unwrap_or(true);
             }
-            Self::Mixtral => {
-                options.experts = Some(Experts {
-                    intermediate: fields.size("intermediate_size")?,
-                    ..experts(fields.size("num_local_experts")?, fields)?
-                });
-            }
-            Self::Qwen3Moe => {
-                if fields.optional_size("decoder_sparse_step")?.is_some_and(|step| step != 1)
-                    || fields.get("mlp_only_layers").is_some_and(|list| !is_empty(list))
-                {
-                    let reason = "every layer must have experts";
-                    return Err(ConfigError::new("decoder_sparse_step", "not 1", reason));
-                }
-                options.experts = Some(Experts {
-                    intermediate: fields.size("moe_intermediate_size")?,
-                    normalised: fields.flag("norm_topk_prob")?.unwrap_or(false),
-                    ..experts(fields.size("num_experts")?, fields)?
-                });
-            }
             Self::GptOss => {
                 let limit = fields.float("swiglu_limit")?.unwrap_or(7.0);
                 options.activation = Activation::ClampedSwiGlu { alpha: 1.702, limit };
                 options.sinks = true;
-                options.experts = Some(Experts {
-                    intermediate: fields.size("intermediate_size")?,
-                    gating: Gating::SoftmaxOfChosen,
-                    normalised: false,
-                    bias: true,
-                    ..experts(fields.size("num_local_experts")?, fields)?
-                });
             }
-            Self::DeepSeekV2 | Self::DeepSeekV3 => options = deepseek(fields)?,
-            Self::Llama | Self::Mistral | Self::Qwen2 | Self::Qwen3 | Self::Phi3 => {}
+            Self::DeepSeekV2 | Self::DeepSeekV3 => latent(&mut options, fields)?,
+            Self::Llama | Self::Mistral | Self::Mixtral | Self::Phi3 => {}
+            Self::Qwen2 | Self::Qwen3 | Self::Qwen3Moe => {}
         }
         Ok(options)
     }
@@ -226,12 +198,8 @@ impl Family {
         let in_use = match self {
             Self::Mistral | Self::Mixtral | Self::Phi3 | Self::StarCoder2 => true,
             Self::Gemma2 | Self::Gemma3 | Self::GptOss => true,
-            // Their configurations name a window, but it is only used if they say so.
-            Self::Qwen2 | Self::Qwen3 | Self::Qwen3Moe | Self::SmolLm3 => {
-                fields.flag("use_sliding_window")?.unwrap_or(false)
-            }
-            Self::Llama | Self::Granite | Self::Olmo2 => false,
-            Self::DeepSeekV2 | Self::DeepSeekV3 => false,
+            // Their configurations may name a window, but it is only used if they say so.
+            _ => fields.flag("use_sliding_window")?.unwrap_or(false),
         };
         let Some(size) = fields.optional_size("sliding_window")?.filter(|_| in_use) else {
             return Ok(None);
@@ -242,10 +210,11 @@ impl Family {
             let local = |kind: &Value| kind.as_str() == Some("sliding_attention");
             return Ok(Some(SlidingWindow { size, layers: kinds.iter().map(local).collect() }));
         }
-        let period = match self {
-            Self::Gemma2 | Self::GptOss => 2,
-            Self::Gemma3 => fields.optional_size("sliding_window_pattern")?.unwrap_or(6).max(1),
-            _ => 0,
+        let period = match (fields.optional_size("sliding_window_pattern")?, self) {
+            (Some(period), _) => period.max(1),
+            (None, Self::Gemma2 | Self::GptOss) => 2,
+            (None, Self::Gemma3) => 6,
+            (None, _) => 0,
         };
         // Qwen's first layers see everything.
         let first = match self {
@@ -256,31 +225,71 @@ impl Family {
             |layer: usize| layer >= first && (period == 0 || !(layer + 1).is_multiple_of(period));
         Ok(Some(SlidingWindow { size, layers: (0..layers).map(local).collect() }))
     }
+
+    /// The mixture of experts of a family that has one.
+    fn experts(self, fields: &Fields<'_>) -> Result<Experts, ConfigError> {
+        let reason = "every layer after the first dense ones must have experts";
+        for field in ["moe_layer_freq", "decoder_sparse_step"] {
+            if let Some(every) = fields.optional_size(field)?.filter(|&every| every != 1) {
+                return Err(ConfigError::new(field, every, reason));
+            }
+        }
+        let dense = fields.get("mlp_only_layers");
+        if let Some(list) = dense.filter(|list| !list.as_array().is_some_and(Vec::is_empty)) {
+            return Err(ConfigError::new("mlp_only_layers", list, reason));
+        }
+        let text = |field| fields.get(field).and_then(Value::as_str);
+        let gating = match text("scoring_func") {
+            _ if self == Self::GptOss => Gating::SoftmaxOfChosen,
+            Some("softmax") | None => Gating::Softmax,
+            Some("sigmoid") => Gating::Sigmoid,
+            Some(other) => {
+                let reason = "it must be softmax or sigmoid";
+                return Err(ConfigError::new("scoring_func", other, reason));
+            }
+        };
+        let groups = fields.optional_size("n_group")?.filter(|&groups| groups > 1);
+        let (groups, selection_bias) = match text("topk_method") {
+            Some("greedy") | None => (None, false),
+            // V3 ranks groups by the sum of their two best experts, with a bias that affects only
+            // the choice.
+            Some("noaux_tc") => (groups, true),
+            // DeepSeek-V2 (not V2-Lite) ranks groups by their best expert.
+            Some("group_limited_greedy") => (groups, false),
+            Some(other) => {
+                let reason = "it must be greedy, group_limited_greedy or noaux_tc";
+                return Err(ConfigError::new("topk_method", other, reason));
+            }
+        };
+        let intermediate = match fields.optional_size("moe_intermediate_size")? {
+            Some(width) => width,
+            None => fields.size("intermediate_size")?,
+        };
+        let shared = fields.optional_size("n_shared_experts")?.unwrap_or(0);
+        let counts = ["n_routed_experts", "num_experts"];
+        let count = counts.into_iter().find(|field| fields.get(field).is_some());
+        let normalised = fields.flag("norm_topk_prob")?.unwrap_or(self == Self::Mixtral);
+        Ok(Experts {
+            count: fields.size(count.unwrap_or("num_local_experts"))?,
+            used: fields.size("num_experts_per_tok")?,
+            intermediate,
+            dense_layers: fields.optional_size("first_k_dense_replace")?.unwrap_or(0),
+            gating,
+            normalised: normalised && self != Self::GptOss,
+            scale: fields.number("routed_scaling_factor")?.unwrap_or(1.0) as f32,
+            groups: match groups {
+                Some(groups) => Some((groups, fields.size("topk_group")?)),
+                None => None,
+            },
+            shared_intermediate: shared.saturating_mul(intermediate),
+            bias: self == Self::GptOss,
+            selection_bias,
+        })
+    }
 }
 
-fn experts(count: usize, fields: &Fields<'_>) -> Result<Experts, ConfigError> {
-    Ok(Experts {
-        count,
-        used: fields.size("num_experts_per_tok")?,
-        intermediate: 0,
-        dense_layers: 0,
-        gating: Gating::Softmax,
-        normalised: true,
-        scale: 1.0,
-        groups: None,
-        shared_intermediate: 0,
-        bias: false,
-        selection_bias: false,
-    })
-}
-
-fn is_empty(list: &Value) -> bool {
-    list.as_array().is_some_and(Vec::is_empty)
-}
-
-/// The blocks of DeepSeek V2 and V3: latent attention, and a mixture of experts after the first
-/// dense layers.
-fn deepseek(fields: &Fields<'_>) -> Result<BlockOptions, ConfigError> {
+/// Adds the latent attention of DeepSeek V2 and V3.
+fn latent(options: &mut BlockOptions, fields: &Fields<'_>) -> Result<(), ConfigError> {
     let latent = LatentAttention {
         q_rank: fields.optional_size("q_lora_rank")?,
         kv_rank: fields.size("kv_lora_rank")?,
@@ -289,64 +298,14 @@ fn deepseek(fields: &Fields<'_>) -> Result<BlockOptions, ConfigError> {
         value_dim: fields.size("v_head_dim")?,
     };
     // YaRN's temperature of all dimensions is in the scale of the scores.
-    let temperature = match fields.get("rope_parameters").or(fields.get("rope_scaling")) {
-        Some(scaling) => {
-            let factor = scaling.get("factor").and_then(Value::as_f64);
-            let all = scaling.get("mscale_all_dim").and_then(Value::as_f64);
-            yarn_temperature(factor.unwrap_or(1.0), all.unwrap_or(0.0))
-        }
-        None => 1.0,
-    };
+    let scaling = fields.get("rope_parameters").or(fields.get("rope_scaling"));
+    let part = |name| scaling.map_or(Ok(None), |scaling| number(scaling, name, "rope_scaling"));
+    let all = 0.1 * part("mscale_all_dim")?.unwrap_or(0.0);
+    let multiplier = part("yarn_log_multiplier")?.unwrap_or(all);
+    let temperature = 1.0 + multiplier * libm::log(part("factor")?.unwrap_or(1.0).max(1.0));
     let width = latent.nope_dim.saturating_add(latent.rope_dim) as f64;
-    Ok(BlockOptions {
-        attention_scale: Some((temperature * temperature / width.sqrt()) as f32),
-        rotary_dim: Some(latent.rope_dim),
-        experts: Some(deepseek_experts(fields)?),
-        latent: Some(latent),
-        ..BlockOptions::default()
-    })
-}
-
-fn deepseek_experts(fields: &Fields<'_>) -> Result<Experts, ConfigError> {
-    if let Some(every) = fields.optional_size("moe_layer_freq")?.filter(|&every| every != 1) {
-        let reason = "every layer after the first ones must have experts";
-        return Err(ConfigError::new("moe_layer_freq", every, reason));
-    }
-    let text = |field| fields.get(field).and_then(Value::as_str);
-    let gating = match text("scoring_func") {
-        Some("softmax") | None => Gating::Softmax,
-        Some("sigmoid") => Gating::Sigmoid,
-        Some(other) => {
-            return Err(ConfigError::new("scoring_func", other, "it must be softmax or sigmoid"));
-        }
-    };
-    let groups = fields.optional_size("n_group")?.filter(|&groups| groups > 1);
-    let (groups, selection_bias) = match text("topk_method") {
-        Some("greedy") | None => (None, false),
-        // V3 ranks groups by the sum of their two best experts, with a bias that affects only the
-        // choice.
-        Some("noaux_tc") => (groups, true),
-        // DeepSeek-V2 (not V2-Lite) ranks groups by their best expert.
-        Some("group_limited_greedy") => (groups, false),
-        Some(other) => {
-            let reason = "it must be greedy, group_limited_greedy or noaux_tc";
-            return Err(ConfigError::new("topk_method", other, reason));
-        }
-    };
-    let intermediate = fields.size("moe_intermediate_size")?;
-    let shared = fields.optional_size("n_shared_experts")?.unwrap_or(0);
-    Ok(Experts {
-        intermediate,
-        dense_layers: fields.optional_size("first_k_dense_replace")?.unwrap_or(0),
-        gating,
-        normalised: fields.flag("norm_topk_prob")?.unwrap_or(false),
-        scale: fields.number("routed_scaling_factor")?.unwrap_or(1.0) as f32,
-        groups: match groups {
-            Some(groups) => Some((groups, fields.size("topk_group")?)),
-            None => None,
-        },
-        shared_intermediate: shared.saturating_mul(intermediate),
-        selection_bias,
-        ..experts(fields.size("n_routed_experts")?, fields)?
-    })
+    options.attention_scale = Some((temperature * temperature / width.sqrt()) as f32);
+    options.rotary_dim = Some(latent.rope_dim);
+    options.latent = Some(latent);
+    Ok(())
 }

@@ -20,7 +20,7 @@ impl<'a> Fields<'a> {
 
     pub(super) fn size(&self, field: &'static str) -> Result<usize, ConfigError> {
         self.optional_size(field)?
-            .ok_or_else(|| ConfigError::new(field, "absent", "config.json must contain it"))
+            .ok_or_else(|| ConfigError::new(field, "absent", "the configuration must contain it"))
     }
 
     pub(super) fn number(&self, field: &'static str) -> Result<Option<f64>, ConfigError> {

@@ -186,9 +186,9 @@ fn what_cannot_be_run_is_refused_by_name() {
         ("llama.attention.value_length", Some(Value::U32(4)), "head width, 8"),
         ("tokenizer.ggml.model", text("bert"), "tokenizer.ggml.model is `bert`"),
         ("tokenizer.ggml.tokens", None, "contains its tokenizer"),
-        ("llama.block_count", None, "`llama.block_count`: missing"),
-        ("llama.block_count", text("one"), "it is `one` instead of a whole number"),
-        ("llama.block_count", Some(Value::I32(-1)), "instead of a whole number"),
+        ("llama.block_count", None, "`block_count` is absent"),
+        ("llama.block_count", text("one"), "`block_count` is \"one\": it must be a whole number"),
+        ("llama.block_count", Some(Value::I32(-1)), "`block_count` is -1: it must be a whole number"),
     ] {
         let mut file = small();
         file.metadata.remove(key);

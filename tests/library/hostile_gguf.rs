@@ -105,8 +105,8 @@ fn false_counts_and_widths_are_refused_by_field() {
 #[test]
 fn numbers_that_are_none_are_refused_by_field() {
     let cases: [(&str, &str, &[f32], &str); 13] = [
-        ("llama", "llama.attention.layer_norm_rms_epsilon", &[0.0, f32::NAN], "rms_norm_eps"),
-        ("llama3-rope-freqs", "llama.rope.freq_base", &[0.0, -1.0, f32::NAN], "rope_theta"),
+        ("llama", "llama.attention.layer_norm_rms_epsilon", &[0.0, f32::NAN], "rms_epsilon"),
+        ("llama3-rope-freqs", "llama.rope.freq_base", &[0.0, -1.0, f32::NAN], "freq_base"),
         ("llama-linear", "llama.rope.scaling.factor", &[-4.0, f32::NAN, f32::INFINITY], "rope"),
         ("llama-yarn", "llama.rope.scaling.factor", &[-4.0, f32::NAN, f32::INFINITY], "rope"),
         ("gemma2", "gemma2.attn_logit_softcapping", &[0.0, -5.0, f32::NAN], "softcapping"),
@@ -117,7 +117,7 @@ fn numbers_that_are_none_are_refused_by_field() {
         ("granite", "granite.residual_scale", &[f32::NAN], "residual_scale"),
         ("phi3-longrope", "phi3.rope.scaling.attn_factor", &[-1.0, f32::NAN], "rope"),
         ("deepseek2", "deepseek2.expert_weights_scale", &[-1.0, f32::NAN], "weights_scale"),
-        ("deepseek3", "deepseek2.rope.scaling.yarn_log_multiplier", &[f32::NAN], "scale"),
+        ("deepseek3", "deepseek2.rope.scaling.yarn_log_multiplier", &[f32::NAN], "yarn_log"),
     ];
     for (name, key, values, says) in cases {
         for value in values {

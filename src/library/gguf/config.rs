@@ -1,67 +1,216 @@
-//! From metadata to the transformer's numbers. It must not depend on the name of an architecture.
+//! From metadata to the transformer's numbers: the fields of a `config.json` that say the same, and
+//! what only the tensors say. It must not depend on what a family does with a field.
 
-use super::architectures::options;
-use super::fields::ArchitectureFields;
+use serde_json::{Value as Json, json};
+
 use super::file::GgufFile;
-use super::rope_scaling::rope_scaling;
+use super::values::Value;
+use crate::kernels::Format;
 use crate::library::LibraryError;
-use crate::model::{ARCHITECTURES, ArchitectureRow, Config};
+use crate::model::{ARCHITECTURES, ArchitectureRow, BlockOptions, Config, ConfigError, Family};
 
-/// The configuration of a file and its family.
+/// Divisors of the rotary frequencies (Llama 3).
+pub(super) const ROPE_FACTORS: &str = "rope_freqs.weight";
+/// Divisors for long contexts (Phi-3).
+pub(super) const ROPE_FACTORS_LONG: &str = "rope_factors_long.weight";
+/// Divisors for short contexts (Phi-3).
+pub(super) const ROPE_FACTORS_SHORT: &str = "rope_factors_short.weight";
+
+/// Keys, after the architecture's name, and the fields of a `config.json` that say the same. The
+/// last key counts if a file has several of a field.
+const FIELDS: [(&str, &str); 33] = [
+    ("embedding_length", "hidden_size"),
+    ("feed_forward_length", "intermediate_size"),
+    ("block_count", "num_hidden_layers"),
+    ("context_length", "max_position_embeddings"),
+    ("attention.head_count", "num_attention_heads"),
+    ("attention.head_count_kv", "num_key_value_heads"),
+    ("attention.key_length", "head_dim"),
+    ("attention.layer_norm_epsilon", "rms_norm_eps"),
+    ("attention.layer_norm_rms_epsilon", "rms_norm_eps"),
+    ("attention.sliding_window", "sliding_window"),
+    ("attention.sliding_window_pattern", "sliding_window_pattern"),
+    ("rope.freq_base", "rope_theta"),
+    ("rope.freq_base_swa", "rope_local_base_freq"),
+    ("rope.dimension_count", "rotary_dim"),
+    ("embedding_scale", "embedding_multiplier"),
+    ("residual_scale", "residual_multiplier"),
+    ("logit_scale", "logits_scaling"),
+    ("attention.scale", "attention_multiplier"),
+    ("attn_logit_softcapping", "attn_logit_softcapping"),
+    ("final_logit_softcapping", "final_logit_softcapping"),
+    ("attention.q_lora_rank", "q_lora_rank"),
+    ("attention.kv_lora_rank", "kv_lora_rank"),
+    ("attention.key_length_mla", "qk_nope_head_dim"),
+    ("attention.value_length_mla", "v_head_dim"),
+    ("expert_count", "num_local_experts"),
+    ("expert_used_count", "num_experts_per_tok"),
+    ("expert_feed_forward_length", "moe_intermediate_size"),
+    ("expert_shared_count", "n_shared_experts"),
+    ("leading_dense_block_count", "first_k_dense_replace"),
+    ("expert_weights_norm", "norm_topk_prob"),
+    ("expert_weights_scale", "routed_scaling_factor"),
+    ("expert_group_count", "n_group"),
+    ("expert_group_used_count", "topk_group"),
+];
+
+/// The configuration of a file and its architecture.
 pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static ArchitectureRow), LibraryError> {
     let name = file.text("general.architecture")?.unwrap_or("absent");
-    let Some(architecture) = ArchitectureRow::of_gguf(name) else {
+    let experts = file.value(&format!("{name}.expert_count")).and_then(Value::as_u64);
+    let Some(row) = ArchitectureRow::of_gguf(name, experts.is_some_and(|count| count > 0)) else {
         let mut known: Vec<&str> = ARCHITECTURES.iter().map(|row| row.gguf).collect();
         known.dedup();
         let remedy = format!("use a model of one of these architectures: {}", known.join(", "));
         let found = format!("`{name}`");
         return Err(LibraryError::unsupported(file.name(), "general.architecture", found, remedy));
     };
-    let fields = ArchitectureFields { file, architecture: architecture.gguf };
-    let mut block = options(architecture.family, &fields)?;
-    let heads = fields.size("attention.head_count")?;
-    let hidden = fields.size("embedding_length")?;
-    let head_dim = match &block.latent {
-        Some(latent) => latent.rope_dim.saturating_add(latent.kv_rank),
-        None => match fields.optional("attention.key_length")? {
-            Some(width) => width,
-            None => hidden.checked_div(heads).unwrap_or_default(),
-        },
+    let wrong = |error: ConfigError| {
+        let key = FIELDS.iter().rev().find(|(_, field)| *field == error.field);
+        let field = key.map_or(error.field, |&(key, _)| key);
+        LibraryError::config(file.name())(ConfigError { field, ..error })
     };
-    if block.latent.is_none() {
-        fields.expect_head_width("attention.value_length", head_dim)?;
-        block.rotary_dim =
-            fields.optional("rope.dimension_count")?.filter(|&width| width != head_dim);
-    }
+    let read = Config::of_fields(&fields(file, row)?).map_err(wrong)?;
     let has = |name: &str| file.tensors().contains_key(name);
-    let eps = match fields.float("attention.layer_norm_rms_epsilon")? {
-        Some(eps) => Some(eps),
-        None => fields.float("attention.layer_norm_epsilon")?,
-    };
+    let value_width = file.value(&format!("{name}.attention.value_length")).and_then(Value::as_u64);
+    if let Some(width) = value_width.filter(|&width| width != read.head_dim as u64)
+        && read.block.latent.is_none()
+    {
+        let reason = format!("it must be the head width, {}", read.head_dim);
+        return Err(wrong(ConfigError::new("attention.value_length", width, reason)));
+    }
     let config = Config {
-        vocab: rows(file, "token_embd.weight")?,
-        hidden,
-        intermediate: fields.size("feed_forward_length")?,
-        layers: fields.size("block_count")?,
-        heads,
-        kv_heads: match &block.latent {
-            Some(_) => 1,
-            None => fields.optional("attention.head_count_kv")?.unwrap_or(heads),
-        },
-        head_dim,
-        rms_eps: eps.unwrap_or(1e-5) as f32,
-        rope_theta: fields.float("rope.freq_base")?.unwrap_or(10_000.0),
-        rope_scaling: rope_scaling(&fields, block.latent.is_some())?,
-        rope_layout: architecture.gguf_layout,
+        rope_layout: row.gguf_layout,
         qkv_bias: has("blk.0.attn_q.bias") || has("blk.0.attn_qkv.bias"),
         o_bias: has("blk.0.attn_output.bias"),
         qk_norm: has("blk.0.attn_q_norm.weight"),
         tied_head: !has("output.weight"),
-        max_positions: fields.size("context_length")?,
-        block,
+        // The norms in a file contain it.
+        block: BlockOptions { norm_offset: 0.0, ..read.block },
+        ..read
     };
-    let checked = config.checked().map_err(LibraryError::config(file.name()))?;
-    Ok((checked, architecture))
+    Ok((config.checked().map_err(wrong)?, row))
+}
+
+/// The `config.json` of a file's model.
+fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> {
+    let key = |key: &str| format!("{}.{key}", row.gguf);
+    let any_tensor = |part: &str| {
+        file.tensors().keys().any(|name| name.starts_with("blk.") && name.ends_with(part))
+    };
+    // How experts are chosen within groups.
+    let has_bias = any_tensor("exp_probs_b.bias");
+    let mut fields = json!({
+        "model_type": row.model_type,
+        "vocab_size": rows(file, "token_embd.weight")?,
+        "rms_norm_eps": 1e-5,
+        "use_sliding_window": true,
+        // Mixtral and Qwen3 have no such key and always do this.
+        "norm_topk_prob": row.gguf != "deepseek2",
+        "topk_method": if has_bias { "noaux_tc" } else { "group_limited_greedy" },
+    });
+    for (of_file, field) in FIELDS {
+        if let Some(value) = file.value(&key(of_file)) {
+            fields[field] = value.json();
+        }
+    }
+    // Here 0 means none, but an architecture that alternates has a window.
+    let alternates = matches!(row.family, Family::Gemma2 | Family::Gemma3 | Family::GptOss);
+    for field in ["q_lora_rank", "num_local_experts", "routed_scaling_factor", "sliding_window"] {
+        if fields[field].as_f64() == Some(0.0) && !(alternates && field == "sliding_window") {
+            fields[field] = Json::Null;
+        }
+    }
+    if fields["sliding_window_pattern"].is_string() {
+        let listed = file.list(&key("attention.sliding_window_pattern"))?.unwrap_or_default();
+        let local = |item: &Value| *item == Value::Bool(true) || item.as_u64() > Some(0);
+        let kind = |item| if local(item) { "sliding_attention" } else { "full_attention" };
+        fields["layer_types"] = listed.iter().map(kind).collect();
+        fields["sliding_window_pattern"] = Json::Null;
+    }
+    if let Some(kind @ 2..) = file.value(&key("expert_gating_func")).and_then(Value::as_u64) {
+        // A family whose router has its own rule does not read it.
+        let other = kind.to_string();
+        fields["scoring_func"] = if kind == 2 { "sigmoid" } else { other.as_str() }.into();
+    }
+    let hidden = fields["hidden_size"].as_u64().unwrap_or(0);
+    let head = hidden.checked_div(fields["num_attention_heads"].as_u64().unwrap_or(0));
+    if fields["head_dim"].is_null() {
+        fields["head_dim"] = head.unwrap_or(0).into();
+    }
+    // The only size of Gemma 2 and of Gemma 3 whose queries are scaled by the width and not by the
+    // head.
+    let layers = fields["num_hidden_layers"].as_u64();
+    if matches!((row.family, layers), (Family::Gemma2, Some(46)) | (Family::Gemma3, Some(62))) {
+        fields["query_pre_attn_scalar"] = head.into();
+    }
+    let latent = matches!(row.family, Family::DeepSeekV2 | Family::DeepSeekV3);
+    if latent {
+        // Files from before 2025 hold keys and values in one tensor, and the widths of a head under
+        // the keys of other architectures.
+        if any_tensor("attn_kv_b.weight") {
+            let value = file.value(&key("attention.value_length"));
+            fields["qk_nope_head_dim"] = fields["head_dim"].clone();
+            fields["v_head_dim"] = value.map_or(Json::Null, Value::json);
+        }
+        let rotated = fields["rotary_dim"].clone();
+        let whole = fields["qk_nope_head_dim"].as_u64();
+        if let Some((whole, rotated)) = whole.zip(rotated.as_u64()) {
+            fields["qk_nope_head_dim"] = whole.saturating_sub(rotated).into();
+        }
+        fields["qk_rope_head_dim"] = rotated;
+    }
+    fields["rope_scaling"] = rope_scaling(file, key, latent)?;
+    Ok(fields)
+}
+
+/// How the rotary positions are scaled, from the metadata and the tensors of divisors. For latent
+/// attention, YaRN's temperature is in the scale of its scores and not here.
+fn rope_scaling(
+    file: &GgufFile,
+    key: impl Fn(&str) -> String,
+    latent: bool,
+) -> Result<Json, LibraryError> {
+    let value = |name: &str| file.value(&key(&format!("rope.{name}"))).map(Value::json);
+    if let Some(factors) = divisors(file, ROPE_FACTORS)? {
+        return Ok(json!({"rope_type": "factors", "factors": factors}));
+    }
+    let original = value("scaling.original_context_length");
+    if let (Some(long), Some(short)) =
+        (divisors(file, ROPE_FACTORS_LONG)?, divisors(file, ROPE_FACTORS_SHORT)?)
+    {
+        return Ok(json!({
+            "rope_type": "longrope",
+            "long_factor": long,
+            "short_factor": short,
+            "original_max_position_embeddings": original.unwrap_or(4096.into()),
+            "attention_factor": value("scaling.attn_factor").unwrap_or(1.0.into()),
+        }));
+    }
+    let factor = value("scaling.factor").or_else(|| value("scale_linear"));
+    let scales = |factor: &Json| !matches!(factor.as_f64(), Some(0.0 | 1.0));
+    let kind = file.text(&key("rope.scaling.type"))?.unwrap_or("linear");
+    let Some(factor) = factor.filter(|factor| kind != "none" && scales(factor)) else {
+        return Ok(Json::Null);
+    };
+    Ok(json!({
+        "rope_type": kind,
+        "factor": factor,
+        "original_max_position_embeddings": original,
+        "attention_factor": latent.then_some(1.0),
+        "yarn_log_multiplier": value("scaling.yarn_log_multiplier"),
+    }))
+}
+
+fn divisors(file: &GgufFile, name: &str) -> Result<Option<Vec<f32>>, LibraryError> {
+    let Some(entry) = file.tensors().get(name) else { return Ok(None) };
+    if entry.format != Format::F32 {
+        let problem = format!("it is {} instead of F32", entry.format);
+        let place = format!("tensor `{name}`");
+        return Err(LibraryError::damaged(file.name(), place, problem));
+    }
+    let words = file.bytes(entry).as_chunks().0;
+    Ok(Some(words.iter().map(|&word| f32::from_le_bytes(word)).collect()))
 }
 
 fn rows(file: &GgufFile, tensor: &str) -> Result<usize, LibraryError> {

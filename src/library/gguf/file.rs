@@ -189,20 +189,9 @@ impl GgufFile {
         })
     }
 
-    /// The number under `key`, if it exists and is a number.
-    pub(super) fn any_number(&self, key: &str) -> Option<u64> {
-        self.metadata.get(key).and_then(Value::as_u64)
-    }
-
-    pub(super) fn flag_list(&self, key: &str) -> Result<Option<Vec<bool>>, LibraryError> {
-        self.get(key, "a list of true or false", |value| {
-            let items = value.items(&self.blobs[0])?;
-            let flag = |item: &Value| match item {
-                Value::Bool(flag) => Some(*flag),
-                other => other.as_u64().map(|n| n != 0),
-            };
-            items.iter().map(flag).collect()
-        })
+    /// The value of `key`, of any type.
+    pub(super) fn value(&self, key: &str) -> Option<&Value> {
+        self.metadata.get(key)
     }
 
     pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<String>>, LibraryError> {
@@ -273,14 +262,6 @@ fn read_tensors(
     count: u64,
     alignment: u64,
 ) -> Result<BTreeMap<String, TensorEntry>, LibraryError> {
-    struct TensorClaim<'a> {
-        at: usize,
-        name: &'a str,
-        format: Format,
-        shape: Vec<usize>,
-        offset: u64,
-        size: u64,
-    }
     let mut claims = Vec::new();
     for number in 0..count {
         let at = reader.at();
@@ -308,29 +289,25 @@ fn read_tensors(
             );
             return Err(reader.damaged(at, &what, problem));
         };
-        claims.push(TensorClaim { at, name, format, shape, offset, size });
+        let entry = TensorEntry { format, shape, file: 0, range: 0..0 };
+        claims.push((at, name, entry, offset, size));
     }
     let data = reader.aligned(alignment);
     let mut tensors = BTreeMap::new();
-    for claim in claims {
-        let what = format!("tensor `{}`", claim.name);
-        if claim.offset % alignment != 0 {
-            let problem = format!("its offset {} is not a multiple of {alignment}", claim.offset);
-            return Err(reader.damaged(claim.at, &what, problem));
+    for (at, name, entry, offset, size) in claims {
+        let what = format!("tensor `{name}`");
+        let damaged = |problem: String| reader.damaged(at, &what, problem);
+        if offset % alignment != 0 {
+            return Err(damaged(format!("its offset {offset} is not a multiple of {alignment}")));
         }
-        let Some(range) = reader.range(data, claim.offset, claim.size) else {
-            let problem = format!(
-                "it should have {} bytes at offset {} of the data, but the data has {}",
-                claim.size,
-                claim.offset,
+        let Some(range) = reader.range(data, offset, size) else {
+            return Err(damaged(format!(
+                "it should have {size} bytes at offset {offset} of the data, but the data has {}",
                 reader.behind(data)
-            );
-            return Err(reader.damaged(claim.at, &what, problem));
+            )));
         };
-        let entry = TensorEntry { format: claim.format, shape: claim.shape, file: 0, range };
-        if tensors.insert(claim.name.to_owned(), entry).is_some() {
-            let problem = "the tensor occurs twice".to_owned();
-            return Err(reader.damaged(claim.at, &what, problem));
+        if tensors.insert(name.to_owned(), TensorEntry { range, ..entry }).is_some() {
+            return Err(damaged("the tensor occurs twice".to_owned()));
         }
     }
     Ok(tensors)

@@ -4,13 +4,10 @@
 //! checked against the existing bytes, and no allocation depends on an unchecked length. It must
 //! not depend on kernels.
 
-mod architectures;
 mod config;
-mod fields;
 mod file;
 mod names;
 mod reader;
-mod rope_scaling;
 mod scales;
 mod summary;
 mod values;

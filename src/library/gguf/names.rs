@@ -1,8 +1,8 @@
 //! GGUF's tensor names and the names that the model requests, which are Hugging Face's where
 //! families agree. Fused tensors are split here, so that the model does not deal with fusion.
 
+use super::config::{ROPE_FACTORS, ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT};
 use super::file::TensorEntry;
-use super::rope_scaling::{ROPE_FACTORS, ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT};
 use crate::model::{Config, Family, weights};
 
 /// Tensors that are not used in the model's products: they are read elsewhere, or not needed.
@@ -175,7 +175,7 @@ mod tests {
     }
 
     fn translated(name: &str, shape: &[usize], family: &str) -> Option<Vec<(String, TensorEntry)>> {
-        let family = ArchitectureRow::of_gguf(family).unwrap().family;
+        let family = ArchitectureRow::of_gguf(family, false).unwrap().family;
         canonical(name, &entry(shape), family, &config_for_tests())
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::config::config;
 use super::file::{GgufFile, TensorEntry};
+use super::values::Value;
 use super::{GgufTensors, read, title, vocabulary};
 use crate::library::sizes::{self, pass_bytes};
 use crate::library::{Facts, LibraryError, Runs};
@@ -16,7 +17,7 @@ pub(in crate::library) fn facts(path: &Path) -> Facts {
         facts.title = Some(title(path, &file));
         let architecture = file.text("general.architecture").ok().flatten();
         facts.architecture = architecture.map(str::to_owned);
-        let mixture = file.any_number("general.file_type").and_then(mixture);
+        let mixture = file.value("general.file_type").and_then(Value::as_u64).and_then(mixture);
         facts.quantisation = mixture.map(str::to_owned);
         facts.vocabulary = vocabulary::fingerprint(&file);
         facts.note_size(&sizes::of(file.tensors().values().map(TensorEntry::weight)));

@@ -6,47 +6,25 @@ use std::ops::Range;
 use super::reader::Reader;
 use crate::library::LibraryError;
 
-/// The types of values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ValueKind {
-    U8,
-    I8,
-    U16,
-    I16,
-    U32,
-    I32,
-    F32,
-    Bool,
-    String,
-    Array,
-    U64,
-    I64,
-    F64,
-}
-
-/// Every kind by its number in the format, with the bytes per item; strings and arrays have no
-/// fixed size.
-const KINDS: [(ValueKind, Option<u64>); 13] = [
-    (ValueKind::U8, Some(1)),
-    (ValueKind::I8, Some(1)),
-    (ValueKind::U16, Some(2)),
-    (ValueKind::I16, Some(2)),
-    (ValueKind::U32, Some(4)),
-    (ValueKind::I32, Some(4)),
-    (ValueKind::F32, Some(4)),
-    (ValueKind::Bool, Some(1)),
-    (ValueKind::String, None),
-    (ValueKind::Array, None),
-    (ValueKind::U64, Some(8)),
-    (ValueKind::I64, Some(8)),
-    (ValueKind::F64, Some(8)),
+/// The types of values by their numbers in the format, with the bytes of an item; strings and arrays
+/// have no fixed size.
+const KINDS: [(&str, u64); 13] = [
+    ("U8", 1),
+    ("I8", 1),
+    ("U16", 2),
+    ("I16", 2),
+    ("U32", 4),
+    ("I32", 4),
+    ("F32", 4),
+    ("Bool", 1),
+    ("String", 0),
+    ("Array", 0),
+    ("U64", 8),
+    ("I64", 8),
+    ("F64", 8),
 ];
-
-impl ValueKind {
-    fn size(self) -> Option<u64> {
-        KINDS[self as usize].1
-    }
-}
+const STRING: usize = 8;
+const ARRAY: usize = 9;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
@@ -56,19 +34,16 @@ pub(super) enum Value {
     Bool(bool),
     String(String),
     /// Items of one kind, in these bytes of the file.
-    Array(ValueKind, u64, Range<usize>),
+    Array(usize, u64, Range<usize>),
 }
 
 impl Value {
     /// Reads a value, its kind first.
     pub(super) fn read(reader: &mut Reader<'_>, key: &str) -> Result<Self, LibraryError> {
         match kind(reader, key)? {
-            ValueKind::String => Ok(Self::String(lossy(reader.string(key)?))),
-            ValueKind::Array => Self::read_array(reader, key),
-            fixed => {
-                let bytes = reader.take(1, fixed.size().unwrap_or_default(), key)?;
-                Ok(Self::scalar(fixed, bytes))
-            }
+            STRING => Ok(Self::String(lossy(reader.string(key)?))),
+            ARRAY => Self::read_array(reader, key),
+            kind => Ok(Self::scalar(kind, reader.take(1, KINDS[kind].1, key)?)),
         }
     }
 
@@ -77,36 +52,36 @@ impl Value {
         let kind = kind(reader, key)?;
         let count = reader.u64(key)?;
         let start = reader.at();
-        match kind.size() {
-            Some(size) => {
-                reader.take(count, size, key)?;
-            }
-            None if kind == ValueKind::String => {
+        match kind {
+            STRING => {
                 for _ in 0..count {
                     reader.string(key)?;
                 }
             }
-            None => {
+            ARRAY => {
                 let problem = "arrays of arrays are not allowed in a model".to_owned();
                 return Err(reader.damaged(at, key, problem));
+            }
+            _ => {
+                reader.take(count, KINDS[kind].1, key)?;
             }
         }
         Ok(Self::Array(kind, count, start..reader.at()))
     }
 
     /// A value of fixed size from its bytes.
-    fn scalar(kind: ValueKind, bytes: &[u8]) -> Self {
+    fn scalar(kind: usize, bytes: &[u8]) -> Self {
         let mut word = [0; 8];
         word[..bytes.len()].copy_from_slice(bytes);
         let raw = u64::from_le_bytes(word);
-        match kind {
-            ValueKind::I8 => Self::Signed(i64::from(raw as u8 as i8)),
-            ValueKind::I16 => Self::Signed(i64::from(raw as u16 as i16)),
-            ValueKind::I32 => Self::Signed(i64::from(raw as u32 as i32)),
-            ValueKind::I64 => Self::Signed(raw as i64),
-            ValueKind::F32 => Self::Float(f64::from(f32::from_bits(raw as u32))),
-            ValueKind::F64 => Self::Float(f64::from_bits(raw)),
-            ValueKind::Bool => Self::Bool(raw != 0),
+        match KINDS[kind].0 {
+            "I8" => Self::Signed(i64::from(raw as u8 as i8)),
+            "I16" => Self::Signed(i64::from(raw as u16 as i16)),
+            "I32" => Self::Signed(i64::from(raw as u32 as i32)),
+            "I64" => Self::Signed(raw as i64),
+            "F32" => Self::Float(f64::from(f32::from_bits(raw as u32))),
+            "F64" => Self::Float(f64::from_bits(raw)),
+            "Bool" => Self::Bool(raw != 0),
             _ => Self::Unsigned(raw),
         }
     }
@@ -117,8 +92,9 @@ impl Value {
         if *count == 0 {
             return Some(Vec::new());
         }
-        let size = usize::try_from(kind.size()?).ok()?;
-        Some(file.get(range.clone())?.chunks(size).map(|item| Self::scalar(*kind, item)).collect())
+        let size = KINDS[*kind].1 as usize;
+        let items = (size > 0).then_some(file.get(range.clone())?)?.chunks(size);
+        Some(items.map(|item| Self::scalar(*kind, item)).collect())
     }
 
     /// How many items an array of strings in `file` has, and those of them at `at`; `None` for any
@@ -127,7 +103,7 @@ impl Value {
         let (count, range) = match self {
             // Writers that do not know what an empty list would contain give it any kind.
             Self::Array(_, 0, _) => return Some((0, Vec::new())),
-            Self::Array(ValueKind::String, count, range) => (*count, range),
+            Self::Array(STRING, count, range) => (*count, range),
             _ => return None,
         };
         let mut reader = Reader::new(file.get(range.clone())?, "");
@@ -160,6 +136,18 @@ impl Value {
         }
     }
 
+    /// The same value in JSON, or a text if JSON has none.
+    pub(super) fn json(&self) -> serde_json::Value {
+        match self {
+            Self::Unsigned(value) => (*value).into(),
+            Self::Signed(value) => (*value).into(),
+            Self::Float(value) if value.is_finite() => (*value).into(),
+            Self::Bool(value) => (*value).into(),
+            Self::String(value) => value.as_str().into(),
+            Self::Float(_) | Self::Array(..) => self.describe().into(),
+        }
+    }
+
     /// For messages.
     pub(super) fn describe(&self) -> String {
         match self {
@@ -168,15 +156,16 @@ impl Value {
             Self::Float(value) => value.to_string(),
             Self::Bool(value) => value.to_string(),
             Self::String(value) => format!("`{}`", value.chars().take(60).collect::<String>()),
-            Self::Array(kind, count, _) => format!("an array of {count} {kind:?}"),
+            Self::Array(kind, count, _) => format!("an array of {count} {}", KINDS[*kind].0),
         }
     }
 }
 
-fn kind(reader: &mut Reader<'_>, key: &str) -> Result<ValueKind, LibraryError> {
+/// The index of a type in [`KINDS`].
+fn kind(reader: &mut Reader<'_>, key: &str) -> Result<usize, LibraryError> {
     let at = reader.at();
     let number = reader.u32(key)?;
-    let kind = KINDS.get(number as usize).map(|&(kind, _)| kind);
+    let kind = Some(number as usize).filter(|&kind| kind < KINDS.len());
     kind.ok_or_else(|| reader.damaged(at, key, format!("value type {number} does not exist")))
 }
 
