@@ -18,11 +18,7 @@ pub struct RowLoss {
 /// Turns `logits` into softmax(logits) and returns the index of the greatest logit (the lowest
 /// index if several are equal), or 0 if there are none.
 pub fn softmax(logits: &mut [f32]) -> usize {
-    softmax_by(Isa::best(), logits)
-}
-
-fn softmax_by(isa: Isa, logits: &mut [f32]) -> usize {
-    lanes::run(isa, Softmax(logits))
+    lanes::run(Isa::best(), Softmax(logits))
 }
 
 /// Turns `logits` into softmax(logits) − `wanted`, the gradient of the cross-entropy with respect
@@ -31,12 +27,8 @@ fn softmax_by(isa: Isa, logits: &mut [f32]) -> usize {
 /// # Panics
 /// If `wanted` and `logits` differ in length, or there is no such token.
 pub fn softmax_less(logits: &mut [f32], wanted: &[f32], token: usize) -> RowLoss {
-    softmax_less_by(Isa::best(), logits, wanted, token)
-}
-
-fn softmax_less_by(isa: Isa, logits: &mut [f32], wanted: &[f32], token: usize) -> RowLoss {
     assert_eq!(logits.len(), wanted.len(), "a share for each logit");
-    lanes::run(isa, SoftmaxLess { logits, wanted, token })
+    lanes::run(Isa::best(), SoftmaxLess { logits, wanted, token })
 }
 
 struct Softmax<'a>(&'a mut [f32]);
@@ -157,9 +149,11 @@ mod tests {
             let mut bits: Option<Vec<u32>> = None;
             for isa in Isa::ALL.into_iter().filter(|isa| isa.available()) {
                 let mut wanted = truth.clone();
-                assert_eq!(softmax_by(isa, &mut wanted), likeliest, "{isa:?} {n}");
+                assert_eq!(lanes::run(isa, Softmax(&mut wanted)), likeliest, "{isa:?} {n}");
                 let mut gradient = logits.clone();
-                let loss = softmax_less_by(isa, &mut gradient, &wanted, likeliest);
+                let logits = &mut gradient[..];
+                let work = SoftmaxLess { logits, wanted: &wanted, token: likeliest };
+                let loss = lanes::run(isa, work);
                 assert_eq!(loss.above as usize, above, "{isa:?} {n}");
                 let expected = normaliser - product;
                 let far = (f64::from(loss.cross_entropy) - expected).abs();

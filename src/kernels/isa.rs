@@ -40,14 +40,7 @@ impl Isa {
 
     /// Its name in lower case.
     pub fn name(self) -> &'static str {
-        match self {
-            Isa::Portable => "portable",
-            Isa::Avx2 => "avx2",
-            Isa::Avx512 => "avx512",
-            Isa::Neon => "neon",
-            Isa::NeonDot => "neon-dot",
-            Isa::NeonI8mm => "neon-i8mm",
-        }
+        ["portable", "avx2", "avx512", "neon", "neon-dot", "neon-i8mm"][self as usize]
     }
 
     /// Whether this machine has it.

@@ -23,7 +23,7 @@ impl Roofline {
     /// # Errors
     /// [`OutOfMemory`] if there is not enough memory for a block too large for the caches.
     pub fn measure(pool: &Pool) -> Result<Self, OutOfMemory> {
-        Ok(Self { read_gb_s: read(pool)?, int8_gop_s: multiply(pool) })
+        Ok(Self { read_gb_s: Self::measure_reading(pool)?, int8_gop_s: multiply(pool) })
     }
 
     /// Measures [`Roofline::read_gb_s`] only, in half the time.
@@ -31,7 +31,18 @@ impl Roofline {
     /// # Errors
     /// [`OutOfMemory`] as [`Roofline::measure`].
     pub fn measure_reading(pool: &Pool) -> Result<f64, OutOfMemory> {
-        read(pool)
+        const BYTES: usize = 1 << 29;
+        const TASK: usize = 1 << 22;
+        let mut block = Pages::zeroed(BYTES)?;
+        // The block is written once, because the system maps all untouched pages to a single page of
+        // zeros.
+        pool.chunks(&mut block, TASK, |i, chunk| chunk.fill(i as u8));
+        let block = &block;
+        Ok(best(BYTES as f64, || {
+            pool.run(BYTES / TASK, |i| {
+                black_box(lanes::run(pool.isa(), ReadSum(&block[i * TASK..(i + 1) * TASK])));
+            });
+        }))
     }
 }
 
@@ -48,21 +59,6 @@ fn best(units: f64, run: impl Fn()) -> f64 {
         runs += 1;
     }
     units / best / 1e9
-}
-
-fn read(pool: &Pool) -> Result<f64, OutOfMemory> {
-    const BYTES: usize = 1 << 29;
-    const TASK: usize = 1 << 22;
-    let mut block = Pages::zeroed(BYTES)?;
-    // The block is written once, because the system maps all untouched pages to a single page of
-    // zeros.
-    pool.chunks(&mut block, TASK, |i, chunk| chunk.fill(i as u8));
-    let block = &block;
-    Ok(best(BYTES as f64, || {
-        pool.run(BYTES / TASK, |i| {
-            black_box(lanes::run(pool.isa(), ReadSum(&block[i * TASK..(i + 1) * TASK])));
-        });
-    }))
 }
 
 fn multiply(pool: &Pool) -> f64 {

@@ -77,6 +77,11 @@ impl TreeMask {
         &self.nodes[self.starts[row]..self.starts[row + 1]]
     }
 
+    /// How many rows in flight `row` attends to before itself.
+    pub fn depth(&self, row: usize) -> usize {
+        self.visible(row).len() - 1
+    }
+
     /// The length of the longest common prefix of the paths of `rows`.
     pub(super) fn common_prefix(&self, rows: std::ops::RangeInclusive<usize>) -> usize {
         let first = self.visible(*rows.start());

@@ -79,26 +79,25 @@ impl KnownShape {
     /// All shapes, smallest first.
     pub const ALL: [KnownShape; 5] = [Self::M68, Self::M160, Self::B1, Self::B7, Self::B13];
 
+    /// Its name on the command line, and its H, I, N, heads and key heads.
+    fn row(self) -> (&'static str, [usize; 5]) {
+        match self {
+            Self::M68 => ("68m", [768, 3072, 2, 12, 12]),
+            Self::M160 => ("160m", [768, 3072, 12, 12, 12]),
+            Self::B1 => ("1b", [2048, 5632, 22, 32, 4]),
+            Self::B7 => ("7b", [4096, 11_008, 32, 32, 32]),
+            Self::B13 => ("13b", [5120, 13_824, 40, 40, 40]),
+        }
+    }
+
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::M68 => "68m",
-            Self::M160 => "160m",
-            Self::B1 => "1b",
-            Self::B7 => "7b",
-            Self::B13 => "13b",
-        }
+        self.row().0
     }
 
     /// Its configuration.
     pub fn config(self) -> Config {
-        let (hidden, intermediate, layers, heads, kv_heads) = match self {
-            Self::M68 => (768, 3072, 2, 12, 12),
-            Self::M160 => (768, 3072, 12, 12, 12),
-            Self::B1 => (2048, 5632, 22, 32, 4),
-            Self::B7 => (4096, 11_008, 32, 32, 32),
-            Self::B13 => (5120, 13_824, 40, 40, 40),
-        };
+        let [hidden, intermediate, layers, heads, kv_heads] = self.row().1;
         Config {
             vocab: 32_000,
             hidden,

@@ -71,12 +71,12 @@ impl Gpu {
     /// Opens the device.
     ///
     /// # Errors
-    /// [`GpuError::Lacks`] or [`GpuError::Closed`].
+    /// [`GpuError`] if it lacks something that every kernel needs, or cannot be opened.
     pub fn open(adapter: &GpuAdapter, given: GpuLimits) -> Result<Arc<Self>, GpuError> {
         let name = adapter.info().name.clone();
         let raw = &adapter.raw;
         let limits = raw.limits();
-        let lacks = |what: String| Err(GpuError::Lacks { name: name.clone(), what });
+        let lacks = |what: String| Err(GpuError(format!("{name} does not support {what}")));
         if !raw.features().contains(wgpu::Features::IMMEDIATES) {
             return lacks("immediate data (push constants)".to_owned());
         }
@@ -97,21 +97,20 @@ impl Gpu {
             ..Default::default()
         };
         let (device, queue) = ready(raw.request_device(&descriptor))
-            .map_err(|error| GpuError::Closed { name: name.clone(), reason: error.to_string() })?;
+            .map_err(|error| GpuError(format!("cannot open {name}: {error}")))?;
         let failure = Arc::new(OnceLock::new());
         let lost = Arc::clone(&failure);
         device.set_device_lost_callback(move |reason, message| {
             let told = if message.is_empty() { format!("{reason:?}") } else { message };
-            let _ = lost.set(GpuError::Lost(told));
+            let _ = lost.set(lost_by(&told));
         });
         // Without our own handler the library would panic.
         let failed = Arc::clone(&failure);
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
             tracing::error!("GPU: {error}");
-            let lines = error.to_string();
-            let lines: Vec<&str> = lines.split_whitespace().collect();
-            let told = lines.join(" ");
-            let _ = failed.set(GpuError::Lost(told));
+            let told = error.to_string();
+            let words: Vec<&str> = told.split_whitespace().collect();
+            let _ = failed.set(lost_by(&words.join(" ")));
         }));
         Ok(Arc::new(Self {
             name,
@@ -172,7 +171,7 @@ impl Gpu {
     /// A buffer of at least `bytes` zeros that kernels can bind.
     ///
     /// # Errors
-    /// [`GpuError::Full`], [`GpuError::Buffer`] or [`GpuError::Lost`].
+    /// [`GpuError`] if the device is full or lost, or allows no buffer of this size.
     pub(in crate::model) fn buffer(&self, bytes: u64) -> Result<GpuBuffer, GpuError> {
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC;
         self.allocate(bytes, usage)
@@ -193,9 +192,20 @@ impl Gpu {
         let mib = |bytes: u64| bytes.div_ceil(1 << 20);
         let bytes = bytes.next_multiple_of(16).max(16);
         if bytes > self.limits.binding {
-            return Err(GpuError::Buffer { asked: mib(bytes), most: self.limits.binding >> 20 });
+            let most = self.limits.binding >> 20;
+            let asked = mib(bytes);
+            return Err(GpuError(format!(
+                "the GPU allows buffers of at most {most} MiB, not {asked} MiB; use a shorter \
+                 context"
+            )));
         }
-        let full = || GpuError::Full { asked: mib(bytes), held: mib(self.held()) };
+        let full = || {
+            let held = mib(self.held());
+            let asked = mib(bytes);
+            GpuError(format!(
+                "the GPU's memory is full: cannot allocate {asked} MiB in addition to {held} MiB"
+            ))
+        };
         if self.held().saturating_add(bytes) > self.limits.room {
             return Err(full());
         }
@@ -254,7 +264,7 @@ impl Gpu {
     /// Submits recorded work; returns a handle to wait for.
     ///
     /// # Errors
-    /// [`GpuError::Lost`] if the device is lost.
+    /// [`GpuError`] if the device is lost.
     pub(super) fn submit(
         &self,
         work: wgpu::CommandBuffer,
@@ -270,7 +280,7 @@ impl Gpu {
     /// from which [`Self::read`] reads them.
     ///
     /// # Errors
-    /// [`GpuError::Lost`] if the device is already lost.
+    /// [`GpuError`] if the device is already lost.
     pub(super) fn submit_to_read(
         &self,
         work: wgpu::CommandBuffer,
@@ -287,7 +297,7 @@ impl Gpu {
     /// Waits for submitted work and returns the bytes that it produced.
     ///
     /// # Errors
-    /// [`GpuError::Lost`] or [`GpuError::Hangs`].
+    /// [`GpuError`] if the device is lost or hangs.
     pub(super) fn read(&self, reading: Reading) -> Result<Vec<u8>, GpuError> {
         let Reading { submission, landing, bytes, mapped } = reading;
         let slice = landing.raw().slice(..bytes);
@@ -295,11 +305,11 @@ impl Gpu {
         // Another thread that waits for its own work may be the one that gets the callback.
         match mapped.recv_timeout(self.limits.patience) {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(self.fail(GpuError::Lost(error.to_string()))),
+            Ok(Err(error)) => return Err(self.fail(lost_by(&error))),
             Err(_) => return Err(self.fail(self.hangs())),
         }
         let view = slice.get_mapped_range();
-        let view = view.map_err(|error| self.fail(GpuError::Lost(error.to_string())))?;
+        let view = view.map_err(|error| self.fail(lost_by(&error)))?;
         let data = view.to_vec();
         drop(view);
         landing.raw().unmap();
@@ -324,7 +334,7 @@ impl Gpu {
     /// Waits until submitted work is done.
     ///
     /// # Errors
-    /// [`GpuError::Lost`] or [`GpuError::Hangs`].
+    /// [`GpuError`] if the device is lost or hangs.
     pub(super) fn wait(&self, submission: wgpu::SubmissionIndex) -> Result<(), GpuError> {
         let timeout = Some(self.limits.patience);
         let poll = PollType::Wait { submission_index: Some(submission), timeout };
@@ -333,12 +343,13 @@ impl Gpu {
         match polled {
             Ok(_) => Ok(()),
             Err(wgpu::PollError::Timeout) => Err(self.fail(self.hangs())),
-            Err(error) => Err(self.fail(GpuError::Lost(error.to_string()))),
+            Err(error) => Err(self.fail(lost_by(&error))),
         }
     }
 
     fn hangs(&self) -> GpuError {
-        GpuError::Hangs(self.limits.patience.as_secs())
+        let seconds = self.limits.patience.as_secs();
+        GpuError(format!("the GPU has not responded for {seconds} s"))
     }
 
     /// Notes that the device can no longer be used; returns the first such reason.
@@ -351,6 +362,11 @@ impl std::fmt::Debug for Gpu {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Gpu({}, {} bytes)", self.name, self.held())
     }
+}
+
+/// The device was removed, reset or destroyed, or its driver failed.
+fn lost_by(reason: &dyn std::fmt::Display) -> GpuError {
+    GpuError(format!("the GPU was lost ({reason})"))
 }
 
 /// Floats in the device's byte order.

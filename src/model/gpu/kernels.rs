@@ -67,22 +67,14 @@ impl ShaderLayout {
     }
 }
 
-/// What a kernel is compiled from.
-struct ShaderSource {
-    /// The parts of its text.
-    parts: Vec<&'static str>,
-    /// How many buffers it reads; those that it writes come after them.
-    read: u32,
-    written: u32,
-}
-
 impl Shader {
-    fn source(self) -> ShaderSource {
+    /// The parts of its text, and how many buffers it reads and then writes.
+    fn source(self) -> (Vec<&'static str>, u32, u32) {
         let cache = |format: KvFormat| match format {
             KvFormat::F16 => include_str!("shaders/cache_f16.wgsl"),
             KvFormat::F32 => include_str!("shaders/cache_f32.wgsl"),
         };
-        let (parts, read, written) = match self {
+        match self {
             Self::Product(layout) => {
                 (vec![layout.source(), include_str!("shaders/product.wgsl")], 4, 1)
             }
@@ -94,8 +86,7 @@ impl Shader {
             Self::Rows => (vec![include_str!("shaders/rows.wgsl")], 2, 1),
             Self::Keep(kv) => (vec![cache(kv), include_str!("shaders/keep.wgsl")], 1, 1),
             Self::Rank => (vec![include_str!("shaders/rank.wgsl")], 1, 1),
-        };
-        ShaderSource { parts, read, written }
+        }
     }
 }
 
@@ -120,7 +111,7 @@ impl Kernels {
 
 fn compile(device: &Device, kernel: Shader) -> Pipeline {
     let label = format!("{kernel:?}");
-    let ShaderSource { parts, read, written } = kernel.source();
+    let (parts, read, written) = kernel.source();
     let entries: Vec<wgpu::BindGroupLayoutEntry> = (0..read + written)
         .map(|binding| wgpu::BindGroupLayoutEntry {
             binding,

@@ -46,7 +46,7 @@ impl StreamedWeights {
     /// Sends a block's weights to its stage, after the previous block in that stage is done.
     ///
     /// # Errors
-    /// [`GpuError::Lost`] or [`GpuError::Hangs`].
+    /// [`GpuError`] if the device is lost or hangs.
     pub(super) fn send(&mut self, gpu: &Gpu, block: usize) -> Result<(), GpuError> {
         let stage = block % STAGES;
         if let Some(work) = self.used[stage].take() {
