@@ -7,13 +7,12 @@ use crate::model::taps::Taps;
 
 /// The first blocks of a target, with their own KV cache for the same committed positions.
 pub(in crate::model) trait Lower: Send {
-    /// Runs the embedded rows `[rows, H]` through the blocks in place; row i is at `positions[i]`
-    /// and sees the committed positions and `mask.visible(i)`. Gives `taps` the states that enter
-    /// its blocks. Commits nothing.
+    /// Runs the embedded rows `[rows, H]` through the blocks in place; row i sees the committed
+    /// positions and `mask.visible(i)`, and its own position is the next. Gives `taps` the states
+    /// that enter its blocks. Commits nothing.
     fn pass(
         &mut self,
         stream: &mut [f32],
-        positions: &[usize],
         mask: &TreeMask,
         taps: &mut Taps<'_>,
     ) -> Result<(), TargetError>;

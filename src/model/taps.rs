@@ -55,12 +55,14 @@ impl<'a> Taps<'a> {
         self.states.contains(&state)
     }
 
-    /// Stores the stream `[rows, hidden]` as it is at `state`, if that state is wanted.
-    pub(in crate::model) fn take(&mut self, state: usize, stream: &[f32]) {
+    /// Stores the stream `[rows, hidden]` as it is at `state`, if that state is wanted, as the rows
+    /// from `first` on.
+    pub(in crate::model) fn take(&mut self, state: usize, first: usize, stream: &[f32]) {
         let Some(slot) = self.states.iter().position(|&tapped| tapped == state) else { return };
         let width = self.states.len() * self.hidden;
         let at = slot * self.hidden;
-        for (out, row) in self.out.chunks_exact_mut(width).zip(stream.chunks_exact(self.hidden)) {
+        let out = self.out.chunks_exact_mut(width).skip(first);
+        for (out, row) in out.zip(stream.chunks_exact(self.hidden)) {
             out[at..at + self.hidden].copy_from_slice(row);
         }
     }

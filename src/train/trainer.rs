@@ -16,7 +16,9 @@ use super::{
     AdamW, Batch, Columns, DraftNet, Elastic, Example, Examples, FeatureNoise, FirstWeights,
     Length, LossComputer, Measure, Options, TrainError,
 };
-use crate::model::head::{DraftVocabulary, FusionKind, HeadConfig, HeadError, SharedTables};
+use crate::model::head::{
+    DraftVocabulary, FusionKind, HeadConfig, HeadError, SharedTables, to_tensor,
+};
 use crate::speculate::Noise;
 
 const DEPTH: u64 = 0x6465_7074_6800;
@@ -121,13 +123,13 @@ impl Trainer {
 
     fn with(parts: Checkpoint, shared: &SharedTables, device: &Device) -> Result<Self, TrainError> {
         let Checkpoint { options, net, adam, position } = parts;
-        let lm_head = shared.lm_head.to_tensor(device, DType::F32)?;
+        let lm_head = to_tensor(&shared.lm_head, device)?;
         let (vocab, hidden) = lm_head.dims2()?;
         net.config.fits(hidden, vocab).map_err(HeadError::from)?;
         let embedding = if shared.is_tied() {
             lm_head.clone()
         } else {
-            shared.embedding.to_tensor(device, DType::F32)?
+            to_tensor(&shared.embedding, device)?
         };
         let scored = match &net.draft_vocab {
             None => lm_head,

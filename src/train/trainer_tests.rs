@@ -1,7 +1,10 @@
 //! A complete training, on a tiny target whose features follow from its tokens.
 
+use std::sync::Arc;
+
 use super::*;
-use crate::model::head::{HeadConfig, HeadWeights, Table};
+use crate::kernels::{Format, Matrix, Pool};
+use crate::model::head::{HeadConfig, HeadWeights};
 use crate::train::{MaskRule, Used};
 use half::f16;
 use serde_json::json;
@@ -25,15 +28,15 @@ fn shared() -> SharedTables {
     let row = |token: usize| {
         (0..HIDDEN).map(move |i| sign((token >> (i % 4)) & 1) + 0.1 * (token * i) as f32 % 0.7)
     };
-    let table: Vec<f32> = (0..VOCAB).flat_map(row).collect();
-    let table = Tensor::from_vec(table, (VOCAB, HIDDEN), &Device::Cpu).unwrap();
-    SharedTables { embedding: Table::Tensor(table.clone()), lm_head: Table::Tensor(table) }
+    let table: Vec<u8> = (0..VOCAB).flat_map(row).flat_map(f32::to_le_bytes).collect();
+    let pool = Pool::new(1);
+    let table = Arc::new(Matrix::pack(Format::F32, VOCAB, HIDDEN, &table, &pool).unwrap());
+    SharedTables { embedding: Arc::clone(&table), lm_head: table }
 }
 
 /// Texts that count up; the toy target's feature at x is the embedding of x + 1.
 fn examples() -> Vec<Example> {
-    let Table::Tensor(table) = shared().embedding else { panic!("a tensor") };
-    let rows = table.to_vec2::<f32>().unwrap();
+    let rows = to_tensor(&shared().embedding, &Device::Cpu).unwrap().to_vec2::<f32>().unwrap();
     let text = |start: u32, len: u32| {
         let tokens: Vec<u32> = (start..start + len).map(|x| x % VOCAB as u32).collect();
         let next = tokens.iter().map(|&token| (token as usize + 1) % VOCAB);

@@ -19,14 +19,10 @@ mod misfit;
 mod no_gpu;
 #[path = "../../src/model/head/pack.rs"]
 mod pack;
-#[path = "../../src/model/head/packed_eagle3.rs"]
-mod packed_eagle3;
 #[path = "../../src/model/head/packed_head.rs"]
 mod packed_head;
 #[path = "../../src/model/head/shared_tables.rs"]
 mod shared_tables;
-#[path = "../../src/model/head/table.rs"]
-mod table;
 #[path = "../../src/model/head/weights/mod.rs"]
 mod weights;
 
@@ -41,5 +37,4 @@ pub use no_gpu::{Gpu, GpuHead};
 pub use pack::HeadPrecision;
 pub use packed_head::PackedHead;
 pub use shared_tables::SharedTables;
-pub use table::Table;
 pub use weights::{HeadWeights, TensorSource, layout};

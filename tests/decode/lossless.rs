@@ -9,7 +9,7 @@ use dovetail::decode::{Engine, RoundOptions};
 use dovetail::draft::{Budget, Drafter, FeatureHead};
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::model::head::{
-    DraftVocabulary, HeadConfig, HeadPrecision, HeadWeights, PackedHead, SharedTables, Table,
+    DraftVocabulary, HeadConfig, HeadPrecision, HeadWeights, PackedHead, SharedTables,
 };
 use dovetail::model::{CpuTarget, Target};
 use dovetail::plan::Schedule;
@@ -38,10 +38,7 @@ fn recorded_as(
             Some(scored) => weights.scoring(scored).unwrap(),
             None => weights,
         };
-        let shared = SharedTables {
-            embedding: Table::Packed(target_model.embedding()),
-            lm_head: Table::Packed(target_model.lm_head()),
-        };
+        let shared = SharedTables::of(&target_model);
         let pool = Arc::new(Pool::borrowing(Arc::clone(target_model.pool()), 1));
         let (precision, cores) = (HeadPrecision::Stored, Arc::clone(&pool));
         let backend =

@@ -10,7 +10,7 @@ use dovetail::draft::FeatureHead;
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::{HeadFiles, Spec, check_fit, open_head};
 use dovetail::model::head::{
-    GpuHead, HeadBackend, HeadPrecision, HeadWeights, PackedHead, SharedTables, Table,
+    GpuHead, HeadBackend, HeadPrecision, HeadWeights, PackedHead, SharedTables,
 };
 use dovetail::model::{CpuTarget, FeatureSource, Target};
 
@@ -85,7 +85,7 @@ impl Eagle3Case {
         let table = match self.weights.embedding() {
             Some(own) => own.clone(),
             None => {
-                let Table::Packed(matrix) = &self.shared.embedding else { panic!() };
+                let matrix = &self.shared.embedding;
                 let mut values = vec![0.0; matrix.outputs() * matrix.inputs()];
                 for (row, values) in values.chunks_exact_mut(matrix.inputs()).enumerate() {
                     matrix.row(row, values);

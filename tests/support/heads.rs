@@ -6,10 +6,9 @@ use super::golden::{Tensors, assert_close, floats, json, numbers, target_of, ten
 use super::gpu::gpu;
 use candle_core::Tensor;
 use dovetail::draft::FeatureHead;
-use dovetail::kernels::{KvFormat, Pool};
+use dovetail::kernels::{Format, KvFormat, Matrix, Pool};
 use dovetail::model::head::{
     GpuHead, HeadBackend, HeadConfig, HeadPrecision, HeadWeights, PackedHead, Pairs, SharedTables,
-    Table,
 };
 use dovetail::speculate::{BeamRow, Shape, Tree};
 use serde_json::Value;
@@ -30,6 +29,13 @@ pub enum Backend {
     Gpu,
 }
 
+/// A matrix as a target holds it.
+pub fn packed_table(tensor: &Tensor) -> Arc<Matrix> {
+    let (outputs, inputs) = tensor.dims2().unwrap();
+    let bytes: Vec<u8> = floats(tensor).into_iter().flat_map(f32::to_le_bytes).collect();
+    Arc::new(Matrix::pack(Format::F32, outputs, inputs, &bytes, &Pool::new(1)).unwrap())
+}
+
 /// A head, its target's matrices and its golden forward pass.
 pub struct Case {
     pub name: &'static str,
@@ -47,8 +53,8 @@ impl Case {
             name,
             weights: HeadWeights::load(&config, &source).unwrap(),
             shared: SharedTables {
-                embedding: Table::Tensor(target["model.embed_tokens.weight"].clone()),
-                lm_head: Table::Tensor(target["lm_head.weight"].clone()),
+                embedding: packed_table(&target["model.embed_tokens.weight"]),
+                lm_head: packed_table(&target["lm_head.weight"]),
             },
             forward: tensors(&format!("draft_forward_{name}.safetensors")),
         }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use crate::support::eagle3::{Eagle3Case, eagle3_files, eagle3_trees};
 use crate::support::golden::{HEADS, Tensors, assert_close, floats, json, target_of, tensors};
+use crate::support::heads::packed_table;
 use candle_core::{DType, Device, Tensor};
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::model::Target;
 use dovetail::model::head::{
-    HeadBackend, HeadConfig, HeadPrecision, HeadWeights, PackedHead, Pairs, SharedTables, Table,
+    HeadBackend, HeadConfig, HeadPrecision, HeadWeights, PackedHead, Pairs, SharedTables,
 };
 use dovetail::speculate::{BeamRow, Ranking, top_log_probs};
 use dovetail::train::{AdamW, DraftNet, Estimate, LossComputer, Options, Past};
@@ -126,8 +127,8 @@ fn steps_on_own_outputs_are_what_a_draft_does() {
 
         let weights = HeadWeights::load(&case.config, &case.tensors).unwrap();
         let shared = SharedTables {
-            embedding: Table::Tensor(case.embedding.clone()),
-            lm_head: Table::Tensor(case.lm_head.clone()),
+            embedding: packed_table(&case.embedding),
+            lm_head: packed_table(&case.lm_head),
         };
         let (precision, kv) = (HeadPrecision::Stored, KvFormat::F32);
         let pool = Arc::new(Pool::new(1));

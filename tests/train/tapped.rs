@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use crate::support::generate::{generate, options, plain, samplers};
 use crate::support::golden::assert_close;
 use crate::support::gpu::another_gpu;
+use crate::support::heads::packed_table;
 use candle_core::{Device, Tensor};
 use dovetail::chat::{Message, Role};
 use dovetail::decode::Request;
@@ -18,7 +19,7 @@ use dovetail::load::{Purpose, load};
 use dovetail::model::GpuLimits;
 use dovetail::model::head::{
     DraftVocabulary, FusionKind, GpuHead, HeadBackend, HeadPrecision, HeadWeights, PackedHead,
-    Pairs, SharedTables, Table,
+    Pairs, SharedTables,
 };
 use dovetail::settings::{HeadChoice, Settings};
 use dovetail::speculate::{BeamRow, Ranking, Shape};
@@ -47,10 +48,8 @@ fn target() -> dovetail::model::Config {
 fn what_is_trained_is_what_decoding_runs() {
     let target = target();
     let table = Tensor::randn(0f32, 1.0, (target.vocab, target.hidden), &Device::Cpu).unwrap();
-    let shared = SharedTables {
-        embedding: Table::Tensor(table.clone()),
-        lm_head: Table::Tensor(table.clone()),
-    };
+    let packed = packed_table(&table);
+    let shared = SharedTables { embedding: Arc::clone(&packed), lm_head: packed };
     let scored = DraftVocabulary::new((0..target.vocab as u32).step_by(3).collect());
     for (kind, blocks) in [(FusionKind::Eagle3, 1)] {
         let config = head_config(kind, &target, blocks, false);

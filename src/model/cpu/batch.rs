@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use super::CHUNK;
 use super::model::CpuModel;
 use super::scratch::PassTiming;
 use super::target::CpuTarget;
@@ -15,10 +14,6 @@ use crate::model::{Config, LoadError, TargetError};
 /// A target on the CPU with several sequences in parallel, numbered from 0.
 pub struct CpuBatch {
     model: CpuModel,
-    /// The final norm's outputs of a pass, `[rows, H]`.
-    normed: Vec<f32>,
-    /// The last pass's logits, `[rows, V]`.
-    logits: Vec<f32>,
 }
 
 impl CpuBatch {
@@ -37,7 +32,7 @@ impl CpuBatch {
             let cache = KvCache::new(first.layers(), kv_heads, head_dim, capacity, first.format());
             model.caches.push(cache.map_err(|error| LoadError::Cache { capacity, error })?);
         }
-        Ok(Self { model, normed: Vec::new(), logits: Vec::new() })
+        Ok(Self { model })
     }
 
     /// How many sequences there are.
@@ -104,13 +99,8 @@ impl CpuBatch {
         let needed = self.len(sequence) + tokens.len();
         check_runnable(tokens.iter().copied(), self.vocab(), needed, self.capacity())?;
         self.model.timing = PassTiming::default();
-        let mut chunks = tokens.chunks(CHUNK).peekable();
-        while let Some(chunk) = chunks.next() {
-            let mask = TreeMask::causal(chunk.len());
-            let last = (chunks.peek().is_none()).then_some(chunk.len() - 1);
-            self.pass(sequence..sequence + 1, chunk, &mask, last);
-        }
-        Ok(if tokens.is_empty() { &[] } else { &self.logits })
+        self.model.read(sequence, tokens);
+        Ok(if tokens.is_empty() { &[] } else { &self.model.logits })
     }
 
     /// Commits one token at the end of each of the first `tokens.len()` sequences, in one pass, and
@@ -129,32 +119,10 @@ impl CpuBatch {
         if tokens.is_empty() {
             return Ok(&[]);
         }
-        self.pass(0..tokens.len(), tokens, &TreeMask::causal(1), Some(0));
-        Ok(&self.logits)
-    }
-
-    /// Runs `tokens`, the same number after each of `sequences`, and commits them; writes the
-    /// logits of the rows from `scored` on.
-    fn pass(
-        &mut self,
-        sequences: std::ops::Range<usize>,
-        tokens: &[u32],
-        mask: &TreeMask,
-        scored: Option<usize>,
-    ) {
-        let Config { hidden, vocab, .. } = self.model.config;
-        let Self { model, normed, logits } = self;
-        normed.resize(tokens.len() * hidden, 0.0);
-        let mut pass = model.pass_after(sequences.clone());
-        pass.run(tokens, |row| row, mask, normed);
-        if let Some(first) = scored {
-            let rows = &normed[first * hidden..];
-            logits.resize(rows.len() / hidden * vocab, 0.0);
-            pass.head(rows, logits);
+        self.model.run(0..tokens.len(), tokens, &TreeMask::causal(1), 0);
+        for cache in &mut self.model.caches[..tokens.len()] {
+            cache.commit(&self.model.pool, &[0]);
         }
-        let path: Vec<usize> = (0..mask.len()).collect();
-        for cache in &mut model.caches[sequences] {
-            cache.commit(&model.pool, &path);
-        }
+        Ok(&self.model.logits)
     }
 }

@@ -2,20 +2,17 @@
 //! new rows of a growing tree; what the rows above them left in the cache is not computed again. It
 //! must not depend on what is drafted for.
 
-use super::CHUNK;
 use super::model::CpuModel;
 use super::packer::Progress;
-use crate::kernels::{Format, TreeMask};
+use crate::kernels::Format;
 use crate::model::in_flight::{Bounds, RowsInFlight, SLOTS};
 use crate::model::target::check_runnable;
-use crate::model::{Config, DraftRow, LoadError, LoadRequest, SmallLm, TargetError};
+use crate::model::{DraftRow, LoadError, LoadRequest, SmallLm, TargetError};
 
 /// A small language model on the CPU.
 pub struct CpuDraft {
     model: CpuModel,
     flight: RowsInFlight,
-    features: Vec<f32>,
-    logits: Vec<f32>,
 }
 
 impl CpuDraft {
@@ -29,12 +26,7 @@ impl CpuDraft {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
         let model = CpuModel::load(request, 0, SLOTS, progress)?;
-        Ok(Self {
-            model,
-            flight: RowsInFlight::default(),
-            features: Vec::new(),
-            logits: Vec::new(),
-        })
+        Ok(Self { model, flight: RowsInFlight::default() })
     }
 
     /// Bytes of weights that one pass reads.
@@ -46,22 +38,6 @@ impl CpuDraft {
         let vocab = self.vocab();
         let capacity = self.capacity();
         Bounds { vocab, capacity, slots: self.model.caches[0].capacity(), len: self.len() }
-    }
-
-    /// Runs a row for each of `tokens` on `mask`, whose paths begin after the committed positions.
-    fn pass(&mut self, tokens: &[u32], mask: &TreeMask) {
-        self.features.resize(tokens.len() * self.model.config.hidden, 0.0);
-        let depth = |row: usize| mask.visible(row).len() - 1;
-        self.model.pass().run(tokens, depth, mask, &mut self.features);
-    }
-
-    /// The LM head on the rows of the last pass from `first` on.
-    fn head(&mut self, first: usize) -> &[f32] {
-        let Config { hidden, vocab, .. } = self.model.config;
-        let features = &self.features[first * hidden..];
-        self.logits.resize(features.len() / hidden * vocab, 0.0);
-        self.model.pass().head(features, &mut self.logits);
-        &self.logits
     }
 }
 
@@ -95,13 +71,8 @@ impl SmallLm for CpuDraft {
         let needed = self.len() + tokens.len();
         check_runnable(tokens.iter().copied(), self.vocab(), needed, self.capacity())?;
         self.flight.clear();
-        let mut last = 0;
-        for chunk in tokens.chunks(CHUNK) {
-            self.pass(chunk, &TreeMask::causal(chunk.len()));
-            self.model.caches[0].commit(&self.model.pool, &(0..chunk.len()).collect::<Vec<_>>());
-            last = chunk.len() - 1;
-        }
-        Ok(self.head(last))
+        self.model.read(0, tokens);
+        Ok(&self.model.logits)
     }
 
     fn grow(&mut self, rows: &[DraftRow]) -> Result<&[f32], TargetError> {
@@ -109,9 +80,9 @@ impl SmallLm for CpuDraft {
             return Ok(&[]);
         }
         let further = self.flight.further(rows, self.bounds())?;
-        self.pass(&further.tokens, &further.mask);
+        self.model.run(0..1, &further.tokens, &further.mask, 0);
         self.flight.extend(further);
-        Ok(self.head(0))
+        Ok(&self.model.logits)
     }
 
     fn keep(&mut self, path: &[usize]) -> Vec<usize> {

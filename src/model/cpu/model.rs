@@ -4,11 +4,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::CHUNK;
 use super::packer::Progress;
 use super::pass::Pass;
 use super::scratch::{CpuBlocks, PassScratch, PassTiming};
 use super::weights::Weights;
-use crate::kernels::{KvCache, Pool};
+use crate::kernels::{KvCache, Pool, TreeMask};
+use crate::model::taps::Taps;
 use crate::model::{Config, LoadError, LoadRequest};
 
 pub(super) struct CpuModel {
@@ -21,6 +23,10 @@ pub(super) struct CpuModel {
     pub(super) capacity: usize,
     pub(super) scratch: PassScratch,
     pub(super) timing: PassTiming,
+    /// The final norm's outputs in [`Self::run`], `[rows, H]`.
+    normed: Vec<f32>,
+    /// The logits of the last [`Self::run`], `[rows, V]`.
+    pub(super) logits: Vec<f32>,
 }
 
 impl CpuModel {
@@ -51,6 +57,8 @@ impl CpuModel {
             capacity,
             scratch: PassScratch::default(),
             timing: PassTiming::default(),
+            normed: Vec::new(),
+            logits: Vec::new(),
         })
     }
 
@@ -60,9 +68,41 @@ impl CpuModel {
     }
 
     /// Begins a pass after some of the texts.
-    pub(super) fn pass_after(&mut self, texts: Range<usize>) -> Pass<'_> {
+    fn pass_after(&mut self, texts: Range<usize>) -> Pass<'_> {
         let Self { config, pool, caches, scratch, timing, weights, .. } = self;
         let caches = &mut caches[texts];
         Pass { weights, blocks: CpuBlocks::begin(config, pool, caches, scratch, timing) }
+    }
+
+    /// Runs `tokens`, the same number after each of some texts, and leaves them in flight. Computes
+    /// the logits of the rows from `scored` on.
+    pub(super) fn run(
+        &mut self,
+        texts: Range<usize>,
+        tokens: &[u32],
+        mask: &TreeMask,
+        scored: usize,
+    ) {
+        let Config { hidden, vocab, .. } = self.config;
+        let mut normed = std::mem::take(&mut self.normed);
+        let mut logits = std::mem::take(&mut self.logits);
+        normed.resize(tokens.len() * hidden, 0.0);
+        logits.resize((tokens.len() - scored) * vocab, 0.0);
+        let mut pass = self.pass_after(texts);
+        pass.embed(tokens, mask);
+        pass.transform(mask, &mut normed, &mut Taps::none());
+        pass.head(&normed[scored * hidden..], &mut logits);
+        self.normed = normed;
+        self.logits = logits;
+    }
+
+    /// Commits `tokens` at the end of a text and computes the last one's logits.
+    pub(super) fn read(&mut self, text: usize, tokens: &[u32]) {
+        let mut chunks = tokens.chunks(CHUNK).peekable();
+        while let Some(chunk) = chunks.next() {
+            let scored = chunk.len() - usize::from(chunks.peek().is_none());
+            self.run(text..text + 1, chunk, &TreeMask::causal(chunk.len()), scored);
+            self.caches[text].commit(&self.pool, &(0..chunk.len()).collect::<Vec<_>>());
+        }
     }
 }

@@ -32,15 +32,39 @@ pub(in crate::model) struct Unpacked<'a> {
     pub(in crate::model) tensor: &'a RawTensor<'a>,
     /// Rows and columns.
     pub(in crate::model) shape: [usize; 2],
-    /// Row i of the matrix is row `stored[i]` of the checkpoint.
-    stored: Option<&'a [usize]>,
+    order: Option<RowOrder>,
 }
 
 /// Turns a tensor into a matrix, and returns how many bytes that takes.
 type Make<'a, M> = Box<dyn FnMut(&Unpacked<'_>) -> Result<(M, u64), WeightError> + 'a>;
 
-/// Where the checkpoint stores a row of a matrix.
-type Order<'a> = &'a dyn Fn(usize) -> usize;
+/// Where an interleaved checkpoint stores the rows of q or k. In each head, component (half, i) of
+/// the `rotary` components from `first` on is stored as (i, half); the others stay in place.
+#[derive(Clone, Copy)]
+pub(in crate::model) struct RowOrder {
+    head_dim: usize,
+    first: usize,
+    rotary: usize,
+}
+
+impl RowOrder {
+    /// `None` if the checkpoint has the rows in their order.
+    fn of(config: &Config, head_dim: usize, first: usize, rotary: usize) -> Option<Self> {
+        let interleaved = config.rope_layout == RopeLayout::Interleaved;
+        interleaved.then_some(Self { head_dim, first, rotary })
+    }
+
+    fn stored(self, row: usize) -> usize {
+        let Self { head_dim, first, rotary } = self;
+        let component = row % head_dim;
+        if !(first..first + rotary).contains(&component) {
+            return row;
+        }
+        let component = component - first;
+        let half = component / (rotary / 2);
+        row / head_dim * head_dim + first + 2 * (component % (rotary / 2)) + half
+    }
+}
 
 impl<'a> Packer<'a> {
     /// Prepares to pack `total` matrices of `source` for the CPU.
@@ -174,48 +198,34 @@ impl<'a, M> Packer<'a, M> {
         let q = config.q_width();
         let kv = config.kv_width();
         let d = config.head_dim;
-        let rotary = config.rotary_dim();
-        let stored = move |row: usize| stored_row(row, d, 0, rotary);
-        let interleaved = config.rope_layout == RopeLayout::Interleaved;
-        let order: Option<Order<'_>> = if interleaved { Some(&stored) } else { None };
+        let order = RowOrder::of(config, d, 0, config.rotary_dim());
         let source = self.source;
-        let bias = |part: &str, length: usize, order: Option<Order<'_>>| {
-            let bias = weights::vector(source, &name(part), length)?;
+        let bias = |part: &str, length: usize, order: Option<RowOrder>| {
+            let name = name(&format!("self_attn.{part}_proj.bias"));
+            let bias = weights::vector(source, &name, length)?;
             Ok(match order {
-                Some(order) => (0..length).map(|row| bias[order(row)]).collect(),
+                Some(order) => (0..length).map(|row| bias[order.stored(row)]).collect(),
                 None => bias,
             })
         };
         let (q_norm, k_norm) = if config.block.qk_norm_over_heads { (q, kv) } else { (d, d) };
-        let offset = config.block.norm_offset;
-        let head_norm = |part: &str, width: usize| {
-            let mut weight = weights::vector(source, &name(part), width)?;
-            for w in weight.iter_mut() {
-                *w += offset;
-            }
-            Ok(weight)
+        let norm = |part: &str, width: usize| {
+            let norm = self.norm(&config.block, &name(&format!("self_attn.{part}_norm")), width);
+            norm.map(|norm| norm.weight)
+        };
+        let qk_norm = match config.qk_norm {
+            true => Some([norm("q", q_norm)?, norm("k", k_norm)?]),
+            false => None,
         };
         Ok(GroupedQuery {
             q: self.matrix(&name("self_attn.q_proj.weight"), [q, h], order)?,
             k: self.matrix(&name("self_attn.k_proj.weight"), [kv, h], order)?,
             v: self.matrix(&name("self_attn.v_proj.weight"), [kv, h], None)?,
-            qkv_bias: if config.qkv_bias {
-                Some([
-                    bias("self_attn.q_proj.bias", q, order)?,
-                    bias("self_attn.k_proj.bias", kv, order)?,
-                    bias("self_attn.v_proj.bias", kv, None)?,
-                ])
-            } else {
-                None
+            qkv_bias: match config.qkv_bias {
+                true => Some([bias("q", q, order)?, bias("k", kv, order)?, bias("v", kv, None)?]),
+                false => None,
             },
-            qk_norm: if config.qk_norm {
-                Some([
-                    head_norm("self_attn.q_norm.weight", q_norm)?,
-                    head_norm("self_attn.k_norm.weight", k_norm)?,
-                ])
-            } else {
-                None
-            },
+            qk_norm,
         })
     }
 
@@ -227,18 +237,12 @@ impl<'a, M> Packer<'a, M> {
     ) -> Result<Latent<M>, WeightError> {
         let &LatentAttention { q_rank, kv_rank, nope_dim, rope_dim, value_dim } = latent;
         let h = config.hidden;
+        let block = &config.block;
         let head = nope_dim + rope_dim;
-        let of_q = move |row: usize| stored_row(row, head, nope_dim, rope_dim);
-        let of_kv = move |row: usize| stored_row(row, kv_rank + rope_dim, kv_rank, rope_dim);
-        let interleaved = config.rope_layout == RopeLayout::Interleaved;
-        let (q_order, kv_order): (Option<Order<'_>>, Option<Order<'_>>) =
-            if interleaved { (Some(&of_q), Some(&of_kv)) } else { (None, None) };
-        let rms = |norm: Vec<f32>| NormWeights::rms(norm);
         let q_a = match q_rank {
             Some(rank) => {
                 let matrix = self.matrix(&name("self_attn.q_a_proj.weight"), [rank, h], None)?;
-                let norm = name("self_attn.q_a_layernorm.weight");
-                Some((matrix, rms(weights::vector(self.source, &norm, rank)?)))
+                Some((matrix, self.norm(block, &name("self_attn.q_a_layernorm"), rank)?))
             }
             None => None,
         };
@@ -246,11 +250,12 @@ impl<'a, M> Packer<'a, M> {
             Some(rank) => ("self_attn.q_b_proj.weight", rank),
             None => ("self_attn.q_proj.weight", h),
         };
-        let q_b = self.matrix(&name(q_name), [config.heads * head, inputs], q_order)?;
+        let order = RowOrder::of(config, head, nope_dim, rope_dim);
+        let q_b = self.matrix(&name(q_name), [config.heads * head, inputs], order)?;
         let kv_a = name("self_attn.kv_a_proj_with_mqa.weight");
-        let kv_a = self.matrix(&kv_a, [kv_rank + rope_dim, h], kv_order)?;
-        let norm = name("self_attn.kv_a_layernorm.weight");
-        let kv_norm = rms(weights::vector(self.source, &norm, kv_rank)?);
+        let order = RowOrder::of(config, kv_rank + rope_dim, kv_rank, rope_dim);
+        let kv_a = self.matrix(&kv_a, [kv_rank + rope_dim, h], order)?;
+        let kv_norm = self.norm(block, &name("self_attn.kv_a_layernorm"), kv_rank)?;
         let mut k_b = Vec::with_capacity(config.heads);
         let mut v_b = Vec::with_capacity(config.heads);
         for i in 0..config.heads {
@@ -312,17 +317,15 @@ impl<'a, M> Packer<'a, M> {
         })
     }
 
-    /// Makes a matrix whose row i is row `order(i)` of the checkpoint.
+    /// Makes a matrix whose rows the checkpoint stores in this order.
     pub(in crate::model) fn matrix(
         &mut self,
         name: &str,
         shape: [usize; 2],
-        order: Option<Order<'_>>,
+        order: Option<RowOrder>,
     ) -> Result<M, WeightError> {
         let tensor = weights::fetch(self.source, name, &shape)?;
-        // A table, because threads cannot share a closure that may not be `Sync`.
-        let stored: Option<Vec<usize>> = order.map(|order| (0..shape[0]).map(order).collect());
-        let unpacked = Unpacked { name, tensor: &tensor, shape, stored: stored.as_deref() };
+        let unpacked = Unpacked { name, tensor: &tensor, shape, order };
         let (matrix, bytes) = (self.make)(&unpacked)?;
         drop(tensor);
         self.source.release(name);
@@ -347,7 +350,7 @@ impl Unpacked<'_> {
         let [outputs, inputs] = self.shape;
         let row = checked_row(self.tensor.format, outputs, inputs, bytes.len())?;
         for i in rows {
-            let i = self.stored.map_or(i, |stored| stored[i]);
+            let i = self.order.map_or(i, |order| order.stored(i));
             file.extend_from_slice(&bytes[i * row..(i + 1) * row]);
         }
         Ok(())
@@ -375,12 +378,12 @@ fn pack(
     pool: &Pool,
     unpacked: &Unpacked<'_>,
 ) -> Result<Matrix, WeightError> {
-    let &Unpacked { name, tensor, shape: [rows, cols], stored } = unpacked;
+    let &Unpacked { name, tensor, shape: [rows, cols], order } = unpacked;
     let format = tensor.format;
     let bytes = &*tensor.bytes;
     let refused = |error| unpacked.refused(source, error);
     let row = checked_row(format, rows, cols, bytes.len()).map_err(refused)?;
-    let at = |i: usize| &bytes[stored.map_or(i, |stored| stored[i]) * row..][..row];
+    let at = |i: usize| &bytes[order.map_or(i, |order| order.stored(i)) * row..][..row];
     let store = source.packed();
     if let Some(store) = store
         && let Some(kept) = store.get(name, format, [rows, cols], pool)
@@ -395,18 +398,4 @@ fn pack(
         store.put(name, &matrix);
     }
     Ok(matrix)
-}
-
-/// Where an interleaved checkpoint stores row `row` of q or k. In each head, component (half, i) of
-/// the `rotary` components from `first` on is stored as (i, half); the others stay in place.
-fn stored_row(row: usize, head_dim: usize, first: usize, rotary: usize) -> usize {
-    let head = row / head_dim;
-    let component = row % head_dim;
-    if !(first..first + rotary).contains(&component) {
-        return row;
-    }
-    let component = component - first;
-    let half = component / (rotary / 2);
-    let i = component % (rotary / 2);
-    head * head_dim + first + 2 * i + half
 }

@@ -3,7 +3,7 @@
 
 use super::scratch::CpuBlocks;
 use super::weights::Weights;
-use crate::kernels::{KvCache, TreeMask};
+use crate::kernels::TreeMask;
 use crate::model::taps::Taps;
 
 /// What a pass works with.
@@ -13,37 +13,22 @@ pub(super) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Runs one row for each of `tokens`. Row i of a cache is at position `len + depth(i)` and sees
-    /// the committed prefix and then `mask.visible(i)`; its keys and values are left after the
-    /// prefix. Writes the outputs of the final norm to `features`, `[rows, H]`.
-    pub(super) fn run(
-        &mut self,
-        tokens: &[u32],
-        depth: impl Fn(usize) -> usize,
-        mask: &TreeMask,
-        features: &mut [f32],
-    ) {
-        self.embed(tokens, depth);
-        self.transform(mask, features, &mut Taps::none());
-    }
-
-    /// The first part of `run`: embeds the tokens and returns the stream, `[rows, H]`.
-    pub(super) fn embed(&mut self, tokens: &[u32], depth: impl Fn(usize) -> usize) -> &mut [f32] {
+    /// Embeds one row for each of `tokens` and returns the stream, `[rows, H]`. Row i of a cache
+    /// sees the committed prefix and then `mask.visible(i)`.
+    pub(super) fn embed(&mut self, tokens: &[u32], mask: &TreeMask) -> &mut [f32] {
         let Self { weights, blocks } = self;
         let config = blocks.config;
-        let pool = blocks.pool;
-        let each = tokens.len() / blocks.caches.len();
-        let lens: Vec<usize> = blocks.caches.iter().map(KvCache::len).collect();
-        blocks.place(tokens.len(), |row| lens[row / each] + depth(row % each), &weights.rope);
-        pool.chunks(&mut blocks.scratch.stream, config.hidden, |row, stream| {
+        blocks.place(mask, &weights.rope);
+        blocks.pool.chunks(&mut blocks.scratch.stream, config.hidden, |row, stream| {
             weights.embedding.row(tokens[row] as usize, stream);
             config.block.scale_embedding(stream);
         });
         &mut blocks.scratch.stream
     }
 
-    /// The rest of `run`: passes the stream through the blocks and the final norm. `taps` get the
-    /// states on the way.
+    /// Passes the stream through the blocks, which leave its keys and values after the prefix, and
+    /// the final norm, whose outputs `[rows, H]` become `features`. `taps` get the states on the
+    /// way.
     pub(super) fn transform(&mut self, mask: &TreeMask, features: &mut [f32], taps: &mut Taps<'_>) {
         let Self { weights, blocks } = self;
         let config = blocks.config;
@@ -51,10 +36,10 @@ impl Pass<'_> {
         // The first blocks may be on another device.
         let below = config.layers - weights.layers.len();
         for (index, layer) in weights.layers.iter().enumerate() {
-            taps.take(below + index, &blocks.scratch.stream);
+            taps.take(below + index, 0, &blocks.scratch.stream);
             blocks.run(index, layer, mask);
         }
-        taps.take(config.layers, &blocks.scratch.stream);
+        taps.take(config.layers, 0, &blocks.scratch.stream);
         weights.norm.apply(pool, &blocks.scratch.stream, config.rms_eps, features);
         blocks.lap();
     }

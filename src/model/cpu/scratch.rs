@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::kernels::{KvCache, Matrix, Pool, QuantizedRows, multiply};
+use crate::kernels::{KvCache, Matrix, Pool, QuantizedRows, TreeMask, multiply};
 use crate::model::rope::Rotations;
 use crate::model::{Config, RopeTable};
 
@@ -136,20 +136,17 @@ impl<'a> CpuBlocks<'a> {
         Self { config, pool, caches, scratch, timing, clock: Clock(Instant::now()) }
     }
 
-    /// Makes room for `rows` rows, with row i at `position(i)`. The caller then puts them into
-    /// `scratch.stream`.
-    pub(in crate::model) fn place(
-        &mut self,
-        rows: usize,
-        position: impl Fn(usize) -> usize,
-        tables: &[RopeTable],
-    ) {
+    /// Makes room for the rows of every cache; a row's position comes after those that it sees. The
+    /// caller then puts the rows into `scratch.stream`.
+    pub(in crate::model) fn place(&mut self, mask: &TreeMask, tables: &[RopeTable]) {
+        let rows = self.caches.len() * mask.len();
         self.scratch.fit(self.config, rows);
         self.scratch.rotations.resize_with(tables.len(), Rotations::default);
         for (rotations, table) in self.scratch.rotations.iter_mut().zip(tables) {
             rotations.fit(rows, self.config.rotary_dim());
             for row in 0..rows {
-                rotations.set(row, position(row), table);
+                let len = self.caches[row / mask.len()].len();
+                rotations.set(row, len + mask.depth(row % mask.len()), table);
             }
         }
     }
@@ -180,7 +177,7 @@ pub(super) fn products(
 }
 
 /// Adds a bias to every row.
-pub(super) fn add_bias(rows: &mut [f32], bias: &[f32]) {
+pub(in crate::model) fn add_bias(rows: &mut [f32], bias: &[f32]) {
     for row in rows.chunks_exact_mut(bias.len()) {
         for (x, b) in row.iter_mut().zip(bias) {
             *x += b;

@@ -288,7 +288,7 @@ impl CpuTarget {
         }
         let mut rows = ResultRows::of(&self.features, config.hidden, &mut features, &mut normed);
         run(&mut stream, &mut caches[0], pool, &mut rows.taps)?;
-        rows.taps.take(config.layers, &stream);
+        rows.taps.take(config.layers, 0, &stream);
         weights.norm.apply(pool, &stream, config.rms_eps, rows.normed);
         let last = rows.normed[(count - 1) * config.hidden..].to_vec();
         let mut logits = vec![0.0; config.vocab];
@@ -333,13 +333,11 @@ impl CpuTarget {
         let mut last = Vec::new();
         for (tokens, features) in tokens.chunks(CHUNK).zip(features.chunks_mut(CHUNK * width)) {
             let mask = TreeMask::causal(tokens.len());
-            let len = self.model.caches[0].len();
             let mut pass = self.model.pass();
-            let stream = pass.embed(tokens, |row| row);
-            let positions: Vec<usize> = (len..len + tokens.len()).collect();
+            let stream = pass.embed(tokens, &mask);
             let mut rows = ResultRows::of(&source, hidden, features, &mut normed);
             if let Some(lower) = &mut lower
-                && let Err(error) = lower.pass(stream, &positions, &mask, &mut rows.taps)
+                && let Err(error) = lower.pass(stream, &mask, &mut rows.taps)
             {
                 self.truncate(begin);
                 lower.truncate(begin);
@@ -374,12 +372,10 @@ impl CpuTarget {
         let mut normed = Vec::new();
         let mut rows = ResultRows::of(&self.features, hidden, &mut features, &mut normed);
         let mut logits = vec![0.0; count * self.model.config.vocab];
-        let positions: Vec<usize> =
-            nodes.iter().map(|node| self.model.caches[0].len() + node.depth).collect();
         let mut pass = self.model.pass();
-        let stream = pass.embed(&tokens, |row| nodes[row].depth);
+        let stream = pass.embed(&tokens, &mask);
         if let Some(lower) = lower {
-            lower.pass(stream, &positions, &mask, &mut rows.taps)?;
+            lower.pass(stream, &mask, &mut rows.taps)?;
         }
         pass.transform(&mask, rows.normed, &mut rows.taps);
         pass.head(rows.normed, &mut logits);

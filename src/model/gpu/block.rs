@@ -86,7 +86,7 @@ impl GpuBlocks {
     ) -> Result<Self, GpuError> {
         if let Some(what) = Self::unsupported(config) {
             let told = format!("the GPU kernels do not support {what}");
-            return Err(GpuError::Unsupported(told));
+            return Err(GpuError(told));
         }
         let tables = RopeTable::of(config, shape.capacity);
         Ok(Self {
@@ -116,9 +116,7 @@ impl GpuBlocks {
         let (Attention::Grouped(attention), [o, q, k, v, gate, up, down]) =
             (&layer.attention, &matrices[..])
         else {
-            return Err(GpuError::Unsupported(
-                "the GPU kernels do not support such blocks".to_owned(),
-            ));
+            return Err(GpuError("the GPU kernels do not support such blocks".to_owned()));
         };
         let Self { gpu, config, buffers, places, cache, layers, .. } = self;
         let mut maker = BlockMaker {
@@ -129,8 +127,7 @@ impl GpuBlocks {
             kv: cache.format,
             steps: StepMaker::new(gpu, config.rms_eps),
         };
-        maker.attend(layer, attention, [q, k, v], input)?;
-        maker.attended(layer, o)?;
+        maker.attend(layer, attention, [o, q, k, v], input)?;
         maker.transform(layer, [gate, up, down])?;
         let StepMaker { steps, vectors, .. } = maker.steps;
         layers.push(BlockSteps { steps, matrices, vectors });
@@ -175,7 +172,7 @@ impl GpuBlocks {
         self.cache.settle(&self.gpu, recorder);
         self.places.send(&self.gpu, rows, len)?;
         Ok(At {
-            rows: rows.positions.len() as u32,
+            rows: rows.count as u32,
             base: (len + rows.mask.first() + rows.first) as u32,
             stable: len as u32,
         })

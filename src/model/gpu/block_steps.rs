@@ -58,12 +58,12 @@ pub(super) struct BlockMaker<'a> {
 }
 
 impl<'a> BlockMaker<'a> {
-    /// From the stream, or `input`, to the output of attention.
+    /// Attention from the stream, or `input`, and adding its output to the stream.
     pub(super) fn attend<M>(
         &mut self,
         layer: &Layer<M>,
         weights: &GroupedQuery<M>,
-        [q, k, v]: [&GpuMatrix; 3],
+        [o, q, k, v]: [&GpuMatrix; 4],
         input: Option<&GpuBuffer>,
     ) -> Result<(), GpuError> {
         let &mut Self { config, buffers: b, places, cache, kv, .. } = self;
@@ -109,13 +109,8 @@ impl<'a> BlockMaker<'a> {
             &words,
             Workgroups::ForRow(config.heads as u32),
         );
-        Ok(())
-    }
-
-    /// Adds attention's output to the stream.
-    pub(super) fn attended<M>(&mut self, layer: &Layer<M>, o: &GpuMatrix) -> Result<(), GpuError> {
         let bias = layer.o_bias.as_deref();
-        self.join(o, bias, &self.buffers.attended, layer.attention_out_norm.as_ref())
+        self.join(o, bias, &b.attended, layer.attention_out_norm.as_ref())
     }
 
     /// The MLP, and adding its output to the stream.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::device::Gpu;
 use super::layers::load_blocks;
 use super::model::{GpuModel, Logits};
-use super::places::PassRows;
 use crate::kernels::{Matrix, TreeMask};
 use crate::model::cpu::packer::Packer;
 use crate::model::in_flight::{Bounds, RowsInFlight, SLOTS};
@@ -54,10 +53,7 @@ impl GpuDraft {
 
     /// Runs a row for each of `tokens` on `mask`, whose paths begin after the committed positions.
     fn pass(&mut self, tokens: &[u32], mask: &TreeMask, logits: Logits) -> Result<(), TargetError> {
-        let depth = |row: usize| self.len() + mask.visible(row).len() - 1;
-        let positions: Vec<usize> = (0..tokens.len()).map(depth).collect();
-        let rows = PassRows { positions: &positions, mask, first: 0 };
-        self.logits = self.model.pass(tokens, rows, &mut [], &mut Taps::none(), logits)?;
+        self.logits = self.model.pass(tokens, mask, &mut [], &mut Taps::none(), logits)?;
         Ok(())
     }
 }

@@ -76,7 +76,6 @@ impl Lower for GpuBlocks {
     fn pass(
         &mut self,
         stream: &mut [f32],
-        positions: &[usize],
         mask: &TreeMask,
         taps: &mut Taps<'_>,
     ) -> Result<(), TargetError> {
@@ -84,18 +83,17 @@ impl Lower for GpuBlocks {
         let mut tapped = Tapped::below(self.count(), taps);
         let gpu = Arc::clone(&self.gpu);
         let most = self.rows;
-        for (slice, positions) in positions.chunks(most).enumerate() {
+        for (slice, rows) in stream.chunks_mut(most * hidden).enumerate() {
             let first = slice * most;
-            let rows = &mut stream[first * hidden..(first + positions.len()) * hidden];
+            let count = rows.len() / hidden;
             gpu.write(&self.buffers.stream, 0, &bytes_of(rows));
             let mut recorder = PassRecorder::new(&gpu);
-            tapped.record(self, PassRows { positions, mask, first }, &mut recorder)?;
+            tapped.record(self, PassRows { mask, first, count }, &mut recorder)?;
             let own = (&self.buffers.stream, 0, rows.len());
             let read = floats_of(&tapped.submit_and_read(recorder, &[own], rows.len())?);
             rows.copy_from_slice(&read[..rows.len()]);
-            tapped.keep(&read[rows.len()..], rows.len());
+            tapped.keep(&read[rows.len()..], rows.len(), first, taps);
         }
-        tapped.give(taps);
         Ok(())
     }
 
@@ -225,8 +223,7 @@ pub(super) fn of_device(layers: usize, error: WeightError) -> LoadError {
 
 /// States of the residual stream that are read on the way through some blocks.
 pub(super) struct Tapped {
-    /// The states before the end of the blocks, and what has been read of each so far.
-    states: Vec<(usize, Vec<f32>)>,
+    states: Vec<usize>,
     /// Where they wait for the end of a pass.
     waiting: Vec<GpuBuffer>,
 }
@@ -234,8 +231,8 @@ pub(super) struct Tapped {
 impl Tapped {
     /// The states that enter the first `blocks` blocks.
     pub(super) fn below(blocks: usize, taps: &Taps<'_>) -> Self {
-        let states = (0..blocks).filter(|&state| taps.want(state));
-        Self { states: states.map(|state| (state, Vec::new())).collect(), waiting: Vec::new() }
+        let states = (0..blocks).filter(|&state| taps.want(state)).collect();
+        Self { states, waiting: Vec::new() }
     }
 
     /// Records a slice's work through all blocks.
@@ -250,8 +247,8 @@ impl Tapped {
         }
         let at = blocks.begin(rows, recorder)?;
         for block in 0..blocks.count() {
-            if let Some(i) = self.states.iter().position(|(state, _)| *state == block) {
-                let floats = rows.positions.len() * blocks.config.hidden;
+            if let Some(i) = self.states.iter().position(|&state| state == block) {
+                let floats = rows.count * blocks.config.hidden;
                 recorder.copy(&blocks.buffers.stream, 0, &self.waiting[i], 0, floats);
             }
             blocks.run(block, recorder, at)?;
@@ -271,17 +268,10 @@ impl Tapped {
         recorder.submit_and_read(&parts)
     }
 
-    /// Stores what was read of each state of a slice.
-    pub(super) fn keep(&mut self, read: &[f32], floats: usize) {
-        for ((_, all), part) in self.states.iter_mut().zip(read.chunks_exact(floats.max(1))) {
-            all.extend_from_slice(part);
-        }
-    }
-
-    /// Passes on the states of all slices.
-    pub(super) fn give(self, taps: &mut Taps<'_>) {
-        for (state, stream) in self.states {
-            taps.take(state, &stream);
+    /// Passes on what was read of each state of a slice, whose first row is `first`.
+    pub(super) fn keep(&self, read: &[f32], floats: usize, first: usize, taps: &mut Taps<'_>) {
+        for (&state, part) in self.states.iter().zip(read.chunks_exact(floats.max(1))) {
+            taps.take(state, first, part);
         }
     }
 }

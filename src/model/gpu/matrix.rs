@@ -109,9 +109,6 @@ pub(in crate::model) enum UploadError {
     Gpu(#[from] GpuError),
     #[error(transparent)]
     Pack(#[from] PackError),
-    /// Its rows cannot be read.
-    #[error("{0}")]
-    Source(String),
 }
 
 impl<P: CodePlace> EncodedMatrix<P> {
@@ -129,7 +126,7 @@ impl<P: CodePlace> EncodedMatrix<P> {
         if !inputs.is_multiple_of(COLUMNS) {
             let told =
                 format!("the GPU kernels need rows of a multiple of 8 weights, not {inputs}");
-            return Err(GpuError::Unsupported(told).into());
+            return Err(GpuError(told).into());
         }
         let encoding = Encoding::of(format);
         let code = encoding.code_bytes(inputs);

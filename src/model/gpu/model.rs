@@ -78,11 +78,7 @@ impl GpuModel {
         if count == 0 {
             return Ok(Verified::default());
         }
-        let begin = cpu.len();
-        let positions: Vec<usize> = (begin..begin + count).collect();
-        let mask = TreeMask::causal(count);
-        let rows = PassRows { positions: &positions, mask: &mask, first: 0 };
-        let read = self.run(cpu, tokens, rows, Logits::Last)?;
+        let read = self.run(cpu, tokens, &TreeMask::causal(count), Logits::Last)?;
         self.blocks.cache.commit(&(0..count).collect::<Vec<_>>());
         cpu.count_committed(count);
         Ok(read)
@@ -101,10 +97,8 @@ impl GpuModel {
         let count = nodes.len();
         cpu.check(nodes.iter().map(|node| node.token), count)?;
         let tokens: Vec<u32> = nodes.iter().map(|node| node.token).collect();
-        let positions: Vec<usize> = nodes.iter().map(|node| cpu.len() + node.depth).collect();
         let mask = TreeMask::tree(nodes.iter().map(|node| node.parent));
-        let rows = PassRows { positions: &positions, mask: &mask, first: 0 };
-        let verified = self.run(cpu, &tokens, rows, Logits::All)?;
+        let verified = self.run(cpu, &tokens, &mask, Logits::All)?;
         cpu.count_pending(count);
         Ok(verified)
     }
@@ -114,21 +108,21 @@ impl GpuModel {
         &mut self,
         cpu: &CpuTarget,
         tokens: &[u32],
-        rows: PassRows<'_>,
+        mask: &TreeMask,
         logits: Logits,
     ) -> Result<Verified, TargetError> {
         let mut features = vec![0.0; tokens.len() * cpu.feature_width()];
         let logits = match cpu.features().states() {
-            [] => self.pass(tokens, rows, &mut features, &mut Taps::none(), logits)?,
+            [] => self.pass(tokens, mask, &mut features, &mut Taps::none(), logits)?,
             states => {
                 let mut taps = Taps::new(states, self.blocks.config.hidden, &mut features);
-                self.pass(tokens, rows, &mut [], &mut taps, logits)?
+                self.pass(tokens, mask, &mut [], &mut taps, logits)?
             }
         };
         Ok(Verified { logits, features })
     }
 
-    /// Runs `rows`, one for each of `tokens`; their keys and values stay in flight. `features`
+    /// Runs a row for each of `tokens`; their keys and values stay in flight. `features`
     /// gets the final norm's output, `[rows, H]`, if it has that length, and `taps` get the states
     /// on the way.
     ///
@@ -137,7 +131,7 @@ impl GpuModel {
     pub(super) fn pass(
         &mut self,
         tokens: &[u32],
-        rows: PassRows<'_>,
+        mask: &TreeMask,
         features: &mut [f32],
         taps: &mut Taps<'_>,
         logits: Logits,
@@ -147,7 +141,6 @@ impl GpuModel {
         let gpu = Arc::clone(&self.blocks.gpu);
         let wants_last = taps.want(layers);
         let mut tapped = Tapped::below(layers, taps);
-        let mut last = Vec::new();
         let mut all = Vec::new();
         let vocab = self.scores.vocab();
         let most = if logits == Logits::All { ROWS } else { self.blocks.rows };
@@ -156,12 +149,8 @@ impl GpuModel {
             let count = tokens.len();
             gpu.write(&self.blocks.buffers.stream, 0, &bytes_of(&self.embed(tokens)));
             let mut recorder = PassRecorder::new(&gpu);
-            let positions = &rows.positions[first..first + count];
-            tapped.record(
-                &mut self.blocks,
-                PassRows { positions, first, ..rows },
-                &mut recorder,
-            )?;
+            let rows = PassRows { mask, first, count };
+            tapped.record(&mut self.blocks, rows, &mut recorder)?;
             self.scores.record_norm(&mut recorder, count);
             if logits == Logits::All {
                 self.scores.record_product(&mut recorder, count);
@@ -180,18 +169,14 @@ impl GpuModel {
                 features.copy_from_slice(normed);
             }
             if wants_last {
-                last.extend_from_slice(&rest[..floats]);
+                taps.take(layers, first, &rest[..floats]);
                 rest = &rest[floats..];
             }
             if logits == Logits::All {
                 all.extend_from_slice(&rest[..count * vocab]);
                 rest = &rest[count * vocab..];
             }
-            tapped.keep(rest, floats);
-        }
-        tapped.give(taps);
-        if wants_last {
-            taps.take(layers, &last);
+            tapped.keep(rest, floats, first, taps);
         }
         if logits == Logits::Last {
             all = self.last_logits((tokens.len() - 1) % most)?;

@@ -11,16 +11,22 @@ use crate::model::{Config, RopeTable};
 /// How many rows in flight a row may see, on average over a pass.
 const PATH: usize = 512;
 
-/// The rows of a pass: their positions and the mask by which they see each other. Only a slice of
-/// them may run at a time.
+/// Some rows of a pass, which run at a time. A row's position comes after those that it sees.
 #[derive(Clone, Copy)]
 pub(in crate::model) struct PassRows<'a> {
-    /// Position of each row.
-    pub(in crate::model) positions: &'a [usize],
     /// The mask of all rows of the pass.
     pub(in crate::model) mask: &'a TreeMask,
     /// First row of the slice.
     pub(in crate::model) first: usize,
+    /// How many rows the slice has.
+    pub(in crate::model) count: usize,
+}
+
+impl<'a> PassRows<'a> {
+    /// All rows at once.
+    pub(in crate::model) fn all(mask: &'a TreeMask) -> Self {
+        Self { mask, first: 0, count: mask.len() }
+    }
 }
 
 /// Rotary angles and paths of a pass's rows.
@@ -66,9 +72,9 @@ impl Places {
     ) -> Result<(), GpuError> {
         let Self { angles, tables, rotations, rotary, .. } = self;
         for (table, buffer) in tables.iter().zip(angles) {
-            rotations.fit(rows.positions.len(), *rotary);
-            for (row, &position) in rows.positions.iter().enumerate() {
-                rotations.set(row, position, table);
+            rotations.fit(rows.count, *rotary);
+            for row in 0..rows.count {
+                rotations.set(row, committed + rows.mask.depth(rows.first + row), table);
             }
             let (cos, sin) = rotations.rows();
             let both: Vec<f32> = cos.iter().zip(sin).flat_map(|(&c, &s)| [c, s]).collect();
@@ -77,7 +83,7 @@ impl Places {
         let words = paths(rows, committed);
         if words.len() > self.most_words {
             let told = format!("a tree whose rows see {} others", words.len());
-            return Err(GpuError::Unsupported(told));
+            return Err(GpuError(told));
         }
         gpu.write(&self.paths, 0, &bytes_of_words(&words));
         Ok(())
@@ -91,7 +97,7 @@ impl Places {
 /// The words of [`Places::paths`]. If a row sees the rows in flight in order from the first on,
 /// they come after the committed positions as if they were committed.
 fn paths(rows: PassRows<'_>, committed: usize) -> Vec<u32> {
-    let count = rows.positions.len();
+    let count = rows.count;
     let mut heads = Vec::with_capacity(3 * count);
     let mut lists = Vec::new();
     for row in rows.first..rows.first + count {
@@ -113,18 +119,16 @@ mod tests {
     #[test]
     fn a_chain_needs_no_lists() {
         let mask = TreeMask::causal(3);
-        let rows = PassRows { positions: &[5, 6, 7], mask: &mask, first: 0 };
-        assert_eq!(paths(rows, 5), [6, 9, 0, 7, 9, 0, 8, 9, 0]);
+        assert_eq!(paths(PassRows::all(&mask), 5), [6, 9, 0, 7, 9, 0, 8, 9, 0]);
     }
 
     #[test]
     fn a_branch_lists_what_lies_behind_its_first_gap() {
         let mask = TreeMask::tree([0, 0, 0, 2]);
-        let rows = PassRows { positions: &[4, 5, 5, 6], mask: &mask, first: 0 };
-        let words = paths(rows, 4);
+        let words = paths(PassRows::all(&mask), 4);
         assert_eq!(words[..12], [5, 12, 0, 6, 12, 0, 5, 12, 1, 5, 13, 2]);
         assert_eq!(words[12..], [2, 2, 3]);
-        let slice = PassRows { positions: &[5, 6], mask: &mask, first: 2 };
+        let slice = PassRows { mask: &mask, first: 2, count: 2 };
         assert_eq!(paths(slice, 4), [5, 6, 1, 5, 7, 2, 2, 2, 3]);
     }
 }

@@ -36,14 +36,12 @@ impl GpuBlocks {
         let gpu = Arc::clone(&self.gpu);
         let begin = kept.len();
         let rows = stream.len() / self.config.hidden;
-        let positions = (begin..begin + rows).collect::<Vec<_>>();
         let mask = TreeMask::causal(rows);
-        taps.take(0, stream);
+        taps.take(0, 0, stream);
         gpu.write(&self.buffers.stream, 0, &bytes_of(stream));
         self.cache.place_at(begin);
         let mut recorder = PassRecorder::new(&gpu);
-        let slice = PassRows { positions: &positions, mask: &mask, first: 0 };
-        let at = self.begin(slice, &mut recorder)?;
+        let at = self.begin(PassRows::all(&mask), &mut recorder)?;
         let count = self.count();
         let mut before = None;
         for block in 0..count {
@@ -87,7 +85,7 @@ impl GpuBlocks {
         if block + 1 == self.count() {
             stream.copy_from_slice(&behind);
         } else {
-            taps.take(block + 1, &behind);
+            taps.take(block + 1, 0, &behind);
         }
         Ok(())
     }

@@ -139,20 +139,12 @@ impl<'a> PassRecorder<'a> {
         self.encoder.copy_buffer_to_buffer(from.raw(), from_at, to.raw(), to_at, bytes);
     }
 
-    /// Submits what was recorded.
-    ///
-    /// # Errors
-    /// [`GpuError::Lost`].
-    pub(in crate::model) fn submit(mut self) -> Result<(), GpuError> {
-        self.submit_so_far().map(|_| ())
-    }
-
     /// Submits what has been recorded so far and continues recording after it; returns a handle to
     /// wait for.
     ///
     /// # Errors
-    /// [`GpuError::Lost`].
-    pub(super) fn submit_so_far(&mut self) -> Result<wgpu::SubmissionIndex, GpuError> {
+    /// [`GpuError`] if the device is lost.
+    pub(in crate::model) fn submit_so_far(&mut self) -> Result<wgpu::SubmissionIndex, GpuError> {
         self.pass = None;
         let next = self.gpu.device.create_command_encoder(&Default::default());
         let recorded = std::mem::replace(&mut self.encoder, next);

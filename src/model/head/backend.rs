@@ -86,36 +86,10 @@ pub enum FeatureOrigin {
     Head,
 }
 
-/// Counts the KV rows of a round, which is what every backend has to know about the tree.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RowCounts {
-    /// Stable rows.
-    pub stable: usize,
-    /// Scratch rows so far.
-    pub scratch: usize,
-}
-
-impl RowCounts {
-    /// `stable` rows and no tree.
-    pub fn stable(stable: usize) -> Self {
-        Self { stable, scratch: 0 }
-    }
-
-    /// All rows.
-    pub fn total(&self) -> usize {
-        self.stable + self.scratch
-    }
-
-    /// The RoPE position of a row: one position per level after the stable rows.
-    pub fn position(&self, row: &BeamRow) -> usize {
-        self.stable + row.ancestors.len()
-    }
-
-    /// Which output is the feature of `row`, in the list of the root's output and then those of the
-    /// scratch rows.
-    pub(crate) fn feature_of(row: &BeamRow) -> usize {
-        row.source.map_or(0, |source| source + 1)
-    }
+/// Which output is the feature of `row`, in the list of the root's output and then those of the
+/// scratch rows.
+pub(super) fn feature_of(row: &BeamRow) -> usize {
+    row.source.map_or(0, |source| source + 1)
 }
 
 /// Keys and values, `[heads, slots, dim]` each, of slots with the keys of all heads and then their

@@ -3,16 +3,15 @@
 
 use std::sync::Arc;
 
-use candle_core::DType;
-
-use super::backend::{FeatureOrigin, RowCounts, by_head};
+use super::backend::{FeatureOrigin, by_head, feature_of};
 use super::gpu_fusion::GpuFusion;
-use super::pack::{Encoded, HeadPacker};
+use super::pack::{Encoded, HeadPacker, bytes_in, embedding};
+use super::shared_tables::rows_of;
 use super::{
     Candidates, DraftVocabulary, HeadBackend, HeadError, HeadPrecision, HeadWeights, Pairs,
-    SharedTables, TREE_ROWS, Table,
+    SharedTables, TREE_ROWS,
 };
-use crate::kernels::{KvFormat, Pool, TreeMask};
+use crate::kernels::{Format, KvFormat, Matrix, Pool, TreeMask};
 use crate::model::TrafficMeter;
 use crate::model::gpu::{
     BlockShape, Gpu, GpuBlocks, GpuBuffer, GpuError, GpuMatrix, PassRecorder, PassRows, Scores,
@@ -33,14 +32,15 @@ pub struct GpuHead {
     fusion: GpuFusion,
     scores: Scores,
     /// Embeddings stay in main memory, because a token needs only one row of them.
-    embedding: Table,
+    embedding: Arc<Matrix>,
     draft_vocab: Option<DraftVocabulary>,
     /// The outputs of the last stable row and of every scratch row, `[1 + scratch, H]`, from which
     /// rows can continue.
     sources: GpuBuffer,
     /// How many blocks the last `extend` used.
     depth: usize,
-    rows: RowCounts,
+    /// Scratch rows so far.
+    scratch_rows: usize,
     /// How many rows of the last pass the stream still holds.
     last: usize,
 }
@@ -86,7 +86,6 @@ impl GpuHead {
             let matrices = layer.matrices().into_iter().cloned().collect();
             blocks.push(&layer, matrices, fusion.attention_input())?;
         }
-        let own = weights.embedding().cloned().map(Table::Tensor);
         let lm_head = match weights.own_lm_head(shared)? {
             Some(own) => packer.matrix(&own)?,
             None => upload_table(gpu, &shared.lm_head, precision, pool)?,
@@ -98,12 +97,12 @@ impl GpuHead {
             hidden: config.hidden,
             capacity,
             fusion,
-            embedding: own.unwrap_or_else(|| shared.embedding.clone()),
+            embedding: embedding(weights, shared, pool)?,
             draft_vocab: weights.draft_vocab.clone(),
             sources,
             depth: config.layers,
             blocks,
-            rows: RowCounts::default(),
+            scratch_rows: 0,
             last: 0,
         })
     }
@@ -119,12 +118,11 @@ impl GpuHead {
         recorder: &mut PassRecorder<'_>,
         tokens: &[u32],
         origin: FeatureOrigin,
-        rows: PassRows<'_>,
+        mask: &TreeMask,
     ) -> Result<(), HeadError> {
-        let embeddings = self.embedding.rows(tokens)?.to_dtype(DType::F32)?;
-        let embeddings = embeddings.flatten_all()?.to_vec1()?;
+        let embeddings = rows_of(&self.embedding, tokens);
         self.gpu.write(&self.fusion.buffers.embeddings, 0, &bytes_of(&embeddings));
-        let at = self.blocks.begin(rows, recorder)?;
+        let at = self.blocks.begin(PassRows::all(mask), recorder)?;
         recorder.run_all(self.fusion.before(origin), at);
         for block in 0..self.depth {
             self.blocks.run(block, recorder, at)?;
@@ -168,17 +166,15 @@ impl HeadBackend for GpuHead {
         for (tokens, features) in tokens.chunks(ROWS).zip(features.chunks(ROWS * width.max(1))) {
             let begin = self.blocks.cache.len;
             self.gpu.write(&self.fusion.buffers.features, 0, &bytes_of(features));
-            let positions: Vec<usize> = (begin..begin + tokens.len()).collect();
             let mask = TreeMask::causal(tokens.len());
             let mut recorder = PassRecorder::new(&gpu);
-            let rows = PassRows { positions: &positions, mask: &mask, first: 0 };
-            self.record(&mut recorder, tokens, FeatureOrigin::Target, rows)?;
+            self.record(&mut recorder, tokens, FeatureOrigin::Target, &mask)?;
             let last = (tokens.len() - 1) * self.hidden;
             recorder.copy(&self.blocks.buffers.stream, last, &self.sources, 0, self.hidden);
-            recorder.submit()?;
+            recorder.submit_so_far()?;
             self.blocks.cache.place_at(begin + tokens.len());
         }
-        self.rows = RowCounts::stable(start + rows);
+        self.scratch_rows = 0;
         Ok(())
     }
 
@@ -191,28 +187,25 @@ impl HeadBackend for GpuHead {
     }
 
     fn step(&mut self, beam: &[BeamRow], ranking: &Ranking) -> Result<Candidates, HeadError> {
-        if self.rows.scratch + beam.len() > TREE_ROWS {
+        if self.scratch_rows + beam.len() > TREE_ROWS {
             // The tree has reached its largest size.
             return Ok(Vec::new());
         }
         let gpu = Arc::clone(&self.gpu);
         let mut candidates = Vec::with_capacity(beam.len());
         for beam in beam.chunks(ROWS) {
-            let sources: Vec<u32> =
-                beam.iter().map(|row| RowCounts::feature_of(row) as u32).collect();
+            let sources: Vec<u32> = beam.iter().map(|row| feature_of(row) as u32).collect();
             gpu.write(&self.fusion.buffers.chosen, 0, &bytes_of_words(&sources));
             let tokens: Vec<u32> = beam.iter().map(|row| row.token).collect();
-            let positions: Vec<usize> = beam.iter().map(|row| self.rows.position(row)).collect();
             let ancestors = beam.iter().map(|row| row.ancestors.as_slice());
-            let mask = TreeMask::level(self.rows.scratch, ancestors);
+            let mask = TreeMask::level(self.scratch_rows, ancestors);
             let mut recorder = PassRecorder::new(&gpu);
-            let rows = PassRows { positions: &positions, mask: &mask, first: 0 };
-            self.record(&mut recorder, &tokens, FeatureOrigin::Head, rows)?;
-            let to = (1 + self.rows.scratch) * self.hidden;
+            self.record(&mut recorder, &tokens, FeatureOrigin::Head, &mask)?;
+            let to = (1 + self.scratch_rows) * self.hidden;
             let floats = beam.len() * self.hidden;
             recorder.copy(&self.blocks.buffers.stream, 0, &self.sources, to, floats);
             candidates.extend(self.rank(recorder, beam.len(), ranking)?);
-            self.rows.scratch += beam.len();
+            self.scratch_rows += beam.len();
         }
         Ok(candidates)
     }
@@ -225,7 +218,8 @@ impl HeadBackend for GpuHead {
 
     fn keys_and_values(&self, block: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError> {
         let body = &self.blocks.config;
-        Ok(by_head(&self.blocks.numbers(block, self.rows.total())?, body.kv_heads, body.head_dim))
+        let rows = self.blocks.cache.len + self.scratch_rows;
+        Ok(by_head(&self.blocks.numbers(block, rows)?, body.kv_heads, body.head_dim))
     }
 
     fn device_bytes(&self) -> u64 {
@@ -250,19 +244,16 @@ fn upload(gpu: &Gpu, encoded: &Encoded, pool: &Pool) -> Result<GpuMatrix, HeadEr
 /// A table in this precision, a few rows at a time.
 fn upload_table(
     gpu: &Gpu,
-    table: &Table,
+    table: &Matrix,
     precision: HeadPrecision,
     pool: &Pool,
 ) -> Result<GpuMatrix, HeadError> {
-    let (outputs, inputs) = table.shape();
-    let rows_of = |rows: std::ops::Range<usize>| -> Result<Encoded, HeadError> {
-        let rows: Vec<u32> = rows.map(|row| row as u32).collect();
-        super::pack::encoded(&table.rows(&rows)?, precision)
-    };
-    let format = rows_of(0..1.min(outputs))?.format;
-    let mut fill = |rows: std::ops::Range<usize>, file: &mut Vec<u8>| {
-        let encoded = rows_of(rows).map_err(|error| UploadError::Source(error.to_string()))?;
-        file.extend(encoded.bytes);
+    let outputs = table.outputs();
+    let inputs = table.inputs();
+    let format = precision.format(Format::F32, inputs);
+    let mut fill = |at: std::ops::Range<usize>, file: &mut Vec<u8>| {
+        let at: Vec<u32> = at.map(|row| row as u32).collect();
+        file.extend(bytes_in(format, &rows_of(table, &at)));
         Ok(())
     };
     Ok(GpuMatrix::encode(gpu, format, [outputs, inputs], pool, &mut fill)?)

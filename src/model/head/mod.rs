@@ -16,10 +16,8 @@ mod gpu_head;
 mod kind;
 mod misfit;
 mod pack;
-mod packed_eagle3;
 mod packed_head;
 mod shared_tables;
-mod table;
 mod weights;
 
 pub use backend::{Candidates, FeatureOrigin, HeadBackend, Pairs, TREE_ROWS};
@@ -33,5 +31,5 @@ pub use misfit::Misfit;
 pub use pack::HeadPrecision;
 pub use packed_head::PackedHead;
 pub use shared_tables::SharedTables;
-pub use table::Table;
+pub(crate) use shared_tables::to_tensor;
 pub use weights::{HeadWeights, TensorSource, layout};

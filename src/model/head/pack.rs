@@ -10,7 +10,7 @@ use super::weights::{
     FC, FC_BIAS, HeadWeights, JOINED_TAP_NORM, NORM, QK, bias_name, block_name, qk_norm_name,
     tap_norm,
 };
-use super::{Eagle3Config, FusionKind, HeadError, Table, TapNorm};
+use super::{Eagle3Config, FusionKind, HeadError, SharedTables, TapNorm};
 use crate::kernels::{Format, Matrix, Pool};
 use crate::model::cpu::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, NormWeights};
 
@@ -67,6 +67,17 @@ pub enum HeadPrecision {
 }
 
 impl HeadPrecision {
+    /// The format of a matrix with rows of `inputs` weights. One whose rows are not a whole number
+    /// of blocks is left as it is `stored`.
+    pub(super) fn format(self, stored: Format, inputs: usize) -> Format {
+        match self {
+            _ if !inputs.is_multiple_of(32) => stored,
+            Self::Four => Format::Q4_1,
+            Self::Eight => Format::Q8_0,
+            Self::Stored => stored,
+        }
+    }
+
     /// Its name; `None` for what depends on the checkpoint.
     pub(super) fn bits(self) -> Option<&'static str> {
         match self {
@@ -173,42 +184,39 @@ impl<M> HeadPacker<'_, M> {
     }
 }
 
-impl HeadPacker<'_> {
-    /// The matrix in a table: the target's own, or a tensor packed in the precision in which it is
-    /// stored.
-    pub(super) fn table(&self, table: &Table) -> Result<Arc<Matrix>, HeadError> {
-        match table {
-            Table::Packed(matrix) => Ok(Arc::clone(matrix)),
-            Table::Tensor(tensor) => {
-                let as_stored = HeadPacker { precision: HeadPrecision::Stored, make: self.make };
-                Ok(Arc::new(as_stored.matrix(tensor)?))
-            }
-        }
+/// The head's own embedding, in the precision in which it is stored, or the target's.
+pub(super) fn embedding(
+    weights: &HeadWeights,
+    shared: &SharedTables,
+    pool: &Pool,
+) -> Result<Arc<Matrix>, HeadError> {
+    match weights.embedding() {
+        Some(own) => Ok(Arc::new(on_cpu(pool, &encoded(own, HeadPrecision::Stored)?)?)),
+        None => Ok(Arc::clone(&shared.embedding)),
     }
 }
 
 /// A matrix in the bytes of a file of this precision.
 pub(super) fn encoded(tensor: &Tensor, precision: HeadPrecision) -> Result<Encoded, HeadError> {
     let (outputs, inputs) = tensor.dims2()?;
-    let values = floats(tensor)?;
-    // A matrix whose width is not a whole number of blocks is left unchanged.
-    let whole = inputs.is_multiple_of(32);
-    let (format, bytes): (_, Vec<u8>) = match tensor.dtype() {
-        _ if whole && precision == HeadPrecision::Four => {
-            (Format::Q4_1, values.chunks(32).flat_map(q4_1).collect())
-        }
-        _ if whole && precision == HeadPrecision::Eight => {
-            (Format::Q8_0, values.chunks(32).flat_map(q8_0).collect())
-        }
-        DType::F16 => {
-            (Format::F16, values.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect())
-        }
-        DType::BF16 => {
-            (Format::BF16, values.iter().flat_map(|&x| bf16::from_f32(x).to_le_bytes()).collect())
-        }
-        _ => (Format::F32, values.iter().flat_map(|x| x.to_le_bytes()).collect()),
+    let stored = match tensor.dtype() {
+        DType::F16 => Format::F16,
+        DType::BF16 => Format::BF16,
+        _ => Format::F32,
     };
-    Ok(Encoded { format, outputs, inputs, bytes })
+    let format = precision.format(stored, inputs);
+    Ok(Encoded { format, outputs, inputs, bytes: bytes_in(format, &floats(tensor)?) })
+}
+
+/// Weights as a file in this format stores them.
+pub(super) fn bytes_in(format: Format, values: &[f32]) -> Vec<u8> {
+    match format {
+        Format::Q4_1 => values.chunks(32).flat_map(q4_1).collect(),
+        Format::Q8_0 => values.chunks(32).flat_map(q8_0).collect(),
+        Format::F16 => values.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect(),
+        Format::BF16 => values.iter().flat_map(|&x| bf16::from_f32(x).to_le_bytes()).collect(),
+        _ => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
+    }
 }
 
 fn floats(tensor: &Tensor) -> Result<Vec<f32>, HeadError> {

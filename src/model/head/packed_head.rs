@@ -1,20 +1,20 @@
 //! The head on the CPU's kernels: packed weights, the target's own blocks, embedding and LM head.
 //! It must not depend on drafting.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::backend::{FeatureOrigin, RowCounts, by_head};
-use super::pack::{Encoded, HeadPacker, PackedFusion, on_cpu};
-use super::packed_eagle3::{Eagle3Buffers, HeadInputs};
+use super::backend::{FeatureOrigin, by_head, feature_of};
+use super::pack::{self, Eagle3Fusion, Encoded, HeadPacker, PackedFusion, on_cpu};
 use super::{
     Candidates, DraftVocabulary, HeadBackend, HeadError, HeadPrecision, HeadWeights, Pairs,
-    SharedTables, TREE_ROWS, Table,
+    SharedTables, TREE_ROWS,
 };
 use crate::kernels::{
-    Activation, KvCache, KvFormat, Matrix, Pool, TreeMask, activate, add, rms_norm, sigmoid_blend,
+    Activation, KvCache, KvFormat, Matrix, Pool, TreeMask, activate, rms_norm, sigmoid_blend,
 };
 use crate::model::cpu::layer::Layer;
-use crate::model::cpu::scratch::{CpuBlocks, PassScratch, PassTiming};
+use crate::model::cpu::scratch::{CpuBlocks, PassScratch, PassTiming, add_bias};
 use crate::model::{Config, RopeTable};
 use crate::speculate::{BeamRow, Ranking};
 
@@ -35,7 +35,8 @@ pub struct PackedHead {
     rope: Vec<RopeTable>,
     cache: KvCache,
     blocks: usize,
-    rows: RowCounts,
+    /// Scratch rows so far.
+    scratch_rows: usize,
     /// The outputs of the last pass, `[rows, H]`.
     outputs: Vec<f32>,
     /// The outputs of the last stable row and of every scratch row, `[1 + scratch, H]`, from which
@@ -57,7 +58,6 @@ struct HeadBuffers {
     /// `[rows, 2H]`.
     joined: Vec<f32>,
     fused: Vec<f32>,
-    eagle3: Eagle3Buffers,
     logits: Vec<f32>,
 }
 
@@ -78,14 +78,13 @@ impl PackedHead {
         let config = weights.config.body.clone();
         let make = |encoded: &Encoded| on_cpu(&pool, encoded);
         let packer = HeadPacker { precision, make: &make };
-        let own = weights.embedding().cloned().map(Table::Tensor);
-        let embedding = packer.table(own.as_ref().unwrap_or(&shared.embedding))?;
+        let embedding = pack::embedding(weights, shared, &pool)?;
         let own_lm_head = weights.own_lm_head(shared)?;
         let lm_head = match &own_lm_head {
             Some(own) => Arc::new(packer.matrix(own)?),
-            None => packer.table(&shared.lm_head)?,
+            None => Arc::clone(&shared.lm_head),
         };
-        let own_embedding = own.map_or(0, |_| embedding.bytes());
+        let own_embedding = weights.embedding().map_or(0, |_| embedding.bytes());
         let slots = capacity.saturating_add(TREE_ROWS);
         let cache = KvCache::new(config.layers, config.kv_heads, config.head_dim, slots, kv)
             .map_err(|error| HeadError::Device(error.to_string()))?;
@@ -104,7 +103,7 @@ impl PackedHead {
             blocks: config.layers,
             config,
             pool,
-            rows: RowCounts::default(),
+            scratch_rows: 0,
             outputs: Vec::new(),
             sources: Vec::new(),
             buffers: HeadBuffers::default(),
@@ -113,30 +112,33 @@ impl PackedHead {
         })
     }
 
-    /// Runs the pairs of `buffers.features` and `tokens` through the blocks, with row i at
-    /// `position(i)`. Leaves the last block's output in `outputs`.
+    /// Runs the pairs of `buffers.features` and `tokens` through the blocks. Leaves the last block's
+    /// output in `outputs`.
     fn pass(
         &mut self,
         tokens: &[u32],
         origin: FeatureOrigin,
-        position: impl Fn(usize) -> usize,
         mask: &TreeMask,
     ) {
         let Self { config, pool, buffers, cache, scratch, timing, .. } = self;
         let caches = std::slice::from_mut(cache);
         let mut blocks = CpuBlocks::begin(config, pool, caches, scratch, timing);
         buffers.embed(tokens, &self.embedding, pool);
-        blocks.place(tokens.len(), position, &self.rope);
-        if let (PackedFusion::Eagle3(own), Some(layer)) = (&self.fusion, self.layers.first()) {
-            let HeadBuffers { features, embeddings, eagle3, .. } = buffers;
-            let inputs = HeadInputs { features, origin, embeddings };
-            own.run(inputs, layer, mask, eagle3, &mut blocks);
-        } else {
-            buffers.fuse(&self.fusion, &mut blocks);
-            blocks.scratch.stream.copy_from_slice(&buffers.fused);
-            for (index, layer) in self.layers.iter().take(self.blocks).enumerate() {
-                blocks.run(index, layer, mask);
+        blocks.place(mask, &self.rope);
+        buffers.fuse(&self.fusion, origin, &mut blocks);
+        blocks.scratch.stream.copy_from_slice(&buffers.fused);
+        for (index, layer) in self.layers.iter().take(self.blocks).enumerate() {
+            match &self.fusion {
+                PackedFusion::Eagle3(_) => blocks.run_on(index, layer, mask, &buffers.joined),
+                _ => blocks.run(index, layer, mask),
             }
+        }
+        if let PackedFusion::Eagle3(own) = &self.fusion
+            && own.config.norm_output
+        {
+            let stream = &mut blocks.scratch.stream;
+            rms_norm(pool, stream, &own.norm, config.rms_eps, &mut buffers.normed);
+            stream.copy_from_slice(&buffers.normed);
         }
         self.outputs.clear();
         self.outputs.extend_from_slice(&blocks.scratch.stream);
@@ -154,7 +156,11 @@ impl PackedHead {
         let HeadBuffers { normed, logits, .. } = buffers;
         logits.resize(count * scored, 0.0);
         let outputs = match &self.fusion {
-            PackedFusion::Eagle3(own) => own.scored(&self.outputs, normed, &blocks),
+            PackedFusion::Eagle3(own) if !own.config.norm_output => {
+                normed.resize(self.outputs.len(), 0.0);
+                rms_norm(pool, &self.outputs, &own.norm, config.rms_eps, normed);
+                &normed[..]
+            }
             _ => &self.outputs,
         };
         blocks.products(outputs, &mut [(&self.lm_head, &mut *logits)]);
@@ -179,19 +185,20 @@ impl HeadBuffers {
         });
     }
 
-    /// Computes `fused` from `features` and `embeddings` (method.md, Draft heads).
-    fn fuse(&mut self, fusion: &PackedFusion, blocks: &mut CpuBlocks<'_>) {
+    /// Computes `fused` from `features` and `embeddings` (method.md, Draft heads and EAGLE-3). In an
+    /// EAGLE-3 head, `joined` is then what its attention reads.
+    fn fuse(&mut self, fusion: &PackedFusion, origin: FeatureOrigin, blocks: &mut CpuBlocks<'_>) {
         let pool = blocks.pool;
         let hidden = blocks.config.hidden;
+        let eps = blocks.config.rms_eps;
         let size = self.embeddings.len();
-        self.fused.resize(size, 0.0);
+        for buffer in [&mut self.fused, &mut self.normed, &mut self.h1, &mut self.h2] {
+            buffer.resize(size, 0.0);
+        }
         match fusion {
             PackedFusion::Dgf { w_1, w_2, w_z, norm } => {
-                for buffer in [&mut self.normed, &mut self.h1, &mut self.h2] {
-                    buffer.resize(size, 0.0);
-                }
                 blocks.products(&self.features, &mut [(w_1, &mut self.h1)]);
-                rms_norm(pool, &self.embeddings, norm, blocks.config.rms_eps, &mut self.normed);
+                rms_norm(pool, &self.embeddings, norm, eps, &mut self.normed);
                 blocks.products(&self.normed, &mut [(w_2, &mut self.h2)]);
                 activate(pool, Activation::Silu, &mut self.h2);
                 join(&self.h1, &self.h2, hidden, &mut self.joined);
@@ -202,14 +209,45 @@ impl HeadBuffers {
                 join(&self.embeddings, &self.features, hidden, &mut self.joined);
                 blocks.products(&self.joined, &mut [(fc, &mut self.fused)]);
                 if let Some(bias) = bias {
-                    for row in self.fused.chunks_exact_mut(hidden) {
-                        add(pool, row, bias);
-                    }
+                    add_bias(&mut self.fused, bias);
                 }
             }
-            // It computes its blocks' input itself.
-            PackedFusion::Eagle3(_) => {}
+            PackedFusion::Eagle3(own) => {
+                let Self { features, embeddings, h1: state, h2: embedding, normed, .. } = self;
+                match origin {
+                    FeatureOrigin::Head => state.copy_from_slice(features),
+                    FeatureOrigin::Target => {
+                        let taps = own.normed_taps(features, pool, eps);
+                        blocks.products(&taps, &mut [(&own.fc, &mut *state)]);
+                        if let Some(bias) = &own.bias {
+                            add_bias(state, bias);
+                        }
+                    }
+                }
+                rms_norm(pool, embeddings, &own.embedding_norm, eps, embedding);
+                rms_norm(pool, state, &own.state_norm, eps, normed);
+                join(embedding, normed, hidden, &mut self.joined);
+                let residual = if own.config.norm_before_residual { normed } else { state };
+                self.fused.copy_from_slice(residual);
+            }
         }
+    }
+}
+
+impl Eagle3Fusion {
+    /// The tapped states as `fc` reads them.
+    fn normed_taps<'a>(&self, features: &'a [f32], pool: &Pool, eps: f32) -> Cow<'a, [f32]> {
+        let Some(weight) = &self.tap_norm else { return Cow::Borrowed(features) };
+        let mut taps = vec![0.0; features.len()];
+        // Each run of ones is normed in the same way, then multiplied by the weight.
+        let ones = vec![1.0; self.config.normed_together()];
+        rms_norm(pool, features, &ones, eps, &mut taps);
+        for row in taps.chunks_exact_mut(weight.len()) {
+            for (x, weight) in row.iter_mut().zip(weight) {
+                *x *= weight;
+            }
+        }
+        Cow::Owned(taps)
     }
 }
 
@@ -243,9 +281,9 @@ impl HeadBackend for PackedHead {
         self.buffers.features.clear();
         self.buffers.features.extend_from_slice(features);
         let mask = TreeMask::causal(rows);
-        self.pass(tokens, FeatureOrigin::Target, |row| start + row, &mask);
+        self.pass(tokens, FeatureOrigin::Target, &mask);
         self.cache.commit(&self.pool, &(0..rows).collect::<Vec<_>>());
-        self.rows = RowCounts::stable(start + rows);
+        self.scratch_rows = 0;
         let others = self.outputs.len().saturating_sub(self.config.hidden);
         self.sources.clear();
         self.sources.extend_from_slice(&self.outputs[others..]);
@@ -259,22 +297,21 @@ impl HeadBackend for PackedHead {
     }
 
     fn step(&mut self, beam: &[BeamRow], ranking: &Ranking) -> Result<Candidates, HeadError> {
-        if self.rows.total() + beam.len() > self.cache.capacity() {
+        if self.cache.len() + self.scratch_rows + beam.len() > self.cache.capacity() {
             // The tree has reached its largest size.
             return Ok(Vec::new());
         }
         let hidden = self.config.hidden;
         self.buffers.features.clear();
         for row in beam {
-            let at = RowCounts::feature_of(row) * hidden;
+            let at = feature_of(row) * hidden;
             self.buffers.features.extend_from_slice(&self.sources[at..at + hidden]);
         }
         let tokens: Vec<u32> = beam.iter().map(|row| row.token).collect();
         let ancestors = beam.iter().map(|row| row.ancestors.as_slice());
-        let mask = TreeMask::level(self.rows.scratch, ancestors);
-        let rows = self.rows;
-        self.pass(&tokens, FeatureOrigin::Head, |row| rows.position(&beam[row]), &mask);
-        self.rows.scratch += beam.len();
+        let mask = TreeMask::level(self.scratch_rows, ancestors);
+        self.pass(&tokens, FeatureOrigin::Head, &mask);
+        self.scratch_rows += beam.len();
         self.sources.extend_from_slice(&self.outputs);
         Ok(self.rank(ranking))
     }
@@ -284,7 +321,7 @@ impl HeadBackend for PackedHead {
     }
 
     fn keys_and_values(&self, block: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError> {
-        let slots = self.cache.slots(block, 0..self.rows.total());
+        let slots = self.cache.slots(block, 0..self.cache.len() + self.scratch_rows);
         let numbers = self.cache.format().numbers(&slots);
         Ok(by_head(&numbers, self.config.kv_heads, self.config.head_dim))
     }

@@ -5,10 +5,11 @@ mod layout;
 
 use std::collections::{BTreeMap, HashMap};
 
-use candle_core::{DType, Tensor};
+use candle_core::{DType, Device, Tensor};
 
 use super::kind::{FusionKind, published};
-use super::{DraftVocabulary, HeadConfig, HeadError, SharedTables, Table};
+use super::shared_tables::rows_of;
+use super::{DraftVocabulary, HeadConfig, HeadError, SharedTables};
 use layout::{D2T, T2D, expected, is_ignored};
 
 pub use layout::layout;
@@ -132,7 +133,11 @@ impl HeadWeights {
     pub(super) fn own_lm_head(&self, shared: &SharedTables) -> candle_core::Result<Option<Tensor>> {
         match (self.get(LM_HEAD), &self.draft_vocab) {
             (Some(own), _) => Ok(Some(own.clone())),
-            (None, Some(scored)) => shared.lm_head.rows(scored.tokens()).map(Some),
+            (None, Some(scored)) => {
+                let shape = (scored.len(), shared.lm_head.inputs());
+                let rows = rows_of(&shared.lm_head, scored.tokens());
+                Tensor::from_vec(rows, shape, &Device::Cpu).map(Some)
+            }
             (None, None) => Ok(None),
         }
     }
@@ -145,7 +150,8 @@ impl HeadWeights {
     pub fn scoring(mut self, tokens: DraftVocabulary) -> candle_core::Result<Self> {
         if self.draft_vocab.is_none() && tokens.len() < self.config.body.vocab {
             if let Some(lm_head) = self.tensors.get_mut(LM_HEAD) {
-                *lm_head = Table::Tensor(lm_head.clone()).rows(tokens.tokens())?;
+                let scored = Tensor::new(tokens.tokens(), lm_head.device())?;
+                *lm_head = lm_head.index_select(&scored, 0)?;
             }
             self.config.draft_vocab = Some(tokens.len());
             self.draft_vocab = Some(tokens);
