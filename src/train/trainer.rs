@@ -126,11 +126,8 @@ impl Trainer {
         let lm_head = to_tensor(&shared.lm_head, device)?;
         let (vocab, hidden) = lm_head.dims2()?;
         net.config.fits(hidden, vocab).map_err(HeadError::from)?;
-        let embedding = if shared.is_tied() {
-            lm_head.clone()
-        } else {
-            to_tensor(&shared.embedding, device)?
-        };
+        let embedding =
+            if shared.is_tied() { lm_head.clone() } else { to_tensor(&shared.embedding, device)? };
         let scored = match &net.draft_vocab {
             None => lm_head,
             Some(tokens) => lm_head.index_select(&Tensor::new(tokens.tokens(), device)?, 0)?,

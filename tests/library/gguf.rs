@@ -188,7 +188,11 @@ fn what_cannot_be_run_is_refused_by_name() {
         ("tokenizer.ggml.tokens", None, "contains its tokenizer"),
         ("llama.block_count", None, "`block_count` is absent"),
         ("llama.block_count", text("one"), "`block_count` is \"one\": it must be a whole number"),
-        ("llama.block_count", Some(Value::I32(-1)), "`block_count` is -1: it must be a whole number"),
+        (
+            "llama.block_count",
+            Some(Value::I32(-1)),
+            "`block_count` is -1: it must be a whole number",
+        ),
     ] {
         let mut file = small();
         file.metadata.remove(key);

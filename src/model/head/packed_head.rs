@@ -114,12 +114,7 @@ impl PackedHead {
 
     /// Runs the pairs of `buffers.features` and `tokens` through the blocks. Leaves the last block's
     /// output in `outputs`.
-    fn pass(
-        &mut self,
-        tokens: &[u32],
-        origin: FeatureOrigin,
-        mask: &TreeMask,
-    ) {
+    fn pass(&mut self, tokens: &[u32], origin: FeatureOrigin, mask: &TreeMask) {
         let Self { config, pool, buffers, cache, scratch, timing, .. } = self;
         let caches = std::slice::from_mut(cache);
         let mut blocks = CpuBlocks::begin(config, pool, caches, scratch, timing);
