@@ -182,8 +182,8 @@ struct TreeWalk<'a> {
 }
 
 impl TreeWalk<'_> {
-    /// The accepted child first, then by probability. Where an accepted token ended the answer, there
-    /// is nothing after it: nodes that the draft hung there were never reached.
+    /// The accepted child first, then by probability. Where an accepted token ended the answer,
+    /// there is nothing after it: nodes that the draft hung there were never reached.
     fn children(&self, index: usize) -> Vec<usize> {
         let Drawn { tree, judged, .. } = self.drawn;
         if self.is_end(index) && judged.is_some_and(|round| !round.has_bonus()) {
