@@ -5,7 +5,7 @@
 //! requested, so any of them can propose in any round. A drafter that has failed is no longer used;
 //! the others are.
 
-use crate::draft::{Budget, DraftRequest, Drafter};
+use crate::draft::{Ahead, Budget, DraftRequest, Drafter};
 use crate::model::FeatureSource;
 use crate::overlap::{DraftThread, OverlapTimes, PassWatch, Returned};
 use crate::speculate::{DrafterId, ModelRates, Tree};
@@ -15,8 +15,6 @@ pub(super) struct DrafterSet {
     slots: Vec<DrafterSlot>,
     /// How many pairs every drafter has observed.
     pub(super) observed: usize,
-    /// The text's token at position 0.
-    first: u32,
     /// Notices for the user.
     pub(super) notices: Vec<String>,
     /// How often a model's proposals were right.
@@ -42,7 +40,7 @@ impl DrafterSet {
         };
         let slots = drafters.into_iter().map(slot).collect();
         let notices = Vec::new();
-        Self { slots, observed: 0, first: 0, notices, rates: ModelRates::default(), thread: None }
+        Self { slots, observed: 0, notices, rates: ModelRates::default(), thread: None }
     }
 
     /// The drafter of this index, if it works.
@@ -87,23 +85,13 @@ impl DrafterSet {
         }
     }
 
-    /// Gives the drafters the token at position 0.
-    pub(super) fn begin(&mut self, first: u32) {
-        self.first = first;
-        for drafter in self.working_mut() {
-            drafter.begin(first);
-        }
-    }
-
     /// Lets the drafters observe the pairs that follow those already observed.
     pub(super) fn observe(&mut self, features: &[f32], tokens: &[u32]) {
         for at in 0..self.slots.len() {
             while let Some(drafter) = &mut self.slots[at].drafter {
                 let Err(error) = drafter.observe(features, tokens) else { break };
                 // If the drafter stored some of these pairs, it observes them again.
-                if self.fall_back(at, &error.to_string()) {
-                    self.resume(at);
-                }
+                self.fall_back(at, &error.to_string());
             }
         }
         if self.any() {
@@ -111,13 +99,19 @@ impl DrafterSet {
         }
     }
 
-    /// A drafter's tree under `request.root`, the last observed token, or only the root if there is
-    /// no such drafter or it fails.
-    pub(super) fn propose(&mut self, at: usize, request: &DraftRequest, vocab: usize) -> Tree {
+    /// A drafter's tree under `request.root`, the last token of `text`, or only the root without
+    /// such a drafter, or if it fails.
+    pub(super) fn propose(
+        &mut self,
+        at: usize,
+        text: &[u32],
+        request: &DraftRequest,
+        vocab: usize,
+    ) -> Tree {
         let &DraftRequest { root, budget, .. } = request;
         let drafter = self.slots.get_mut(at).and_then(|slot| slot.drafter.as_mut());
         let Some(drafter) = drafter else { return Tree::root(root) };
-        let proposed = drafter.propose(request).map_err(|e| e.to_string());
+        let proposed = drafter.propose(text, request).map_err(|e| e.to_string());
         let source = drafter.source();
         match proposed.and_then(|tree| check(tree, root, &budget, vocab)) {
             Ok(mut tree) => {
@@ -145,12 +139,13 @@ impl DrafterSet {
     pub(super) fn verified(
         &mut self,
         drafters: impl Iterator<Item = usize>,
+        text: &[u32],
         tree: &Tree,
         logits: &[f32],
     ) {
         for at in drafters {
             if let Some(DrafterSlot { drafter: Some(drafter), .. }) = self.slots.get_mut(at) {
-                drafter.verified(tree, logits);
+                drafter.verified(text, tree, logits);
             }
         }
     }
@@ -174,19 +169,20 @@ impl DrafterSet {
         room
     }
 
-    /// Moves a failed drafter to its fallback device, or gives it up. Returns whether it continues.
-    fn fall_back(&mut self, at: usize, error: &str) -> bool {
-        let Some(drafter) = &mut self.slots[at].drafter else { return false };
+    /// Moves a failed drafter to its fallback device and back to what all of them have observed, or
+    /// gives it up.
+    fn fall_back(&mut self, at: usize, error: &str) {
+        let Some(drafter) = &mut self.slots[at].drafter else { return };
         let name = drafter.describe();
         let goes_on = drafter.fall_back().is_ok();
         let now = drafter.describe();
         if goes_on {
+            drafter.truncate(self.observed);
             self.notices.push(format!("{error}; drafting continues with {now}"));
         } else {
             self.slots[at].drafter = None;
             self.lost(error, &name);
         }
-        goes_on
     }
 
     /// Notes that a drafter has been given up.
@@ -199,17 +195,6 @@ impl DrafterSet {
         });
     }
 
-    /// Rolls a drafter that has moved back to what all of them have observed.
-    fn resume(&mut self, at: usize) {
-        let observed = self.observed;
-        let first = self.first;
-        if let Some(drafter) = &mut self.slots[at].drafter {
-            drafter.truncate(observed);
-            if observed == 0 {
-                drafter.begin(first);
-            }
-        }
-    }
 }
 
 /// While this guard lives, the drafter drafts ahead. Dropping it brings the drafter back.
@@ -256,28 +241,29 @@ impl DrafterSet {
 }
 
 impl OverlapGuard<'_> {
-    /// Stops the drafter and takes it back.
-    pub(super) fn end(mut self) -> OverlapTimes {
+    /// Stops the drafter and takes it back, with what it drafted.
+    pub(super) fn end(mut self) -> (Ahead, OverlapTimes) {
         self.recall()
     }
 
-    fn recall(&mut self) -> OverlapTimes {
+    fn recall(&mut self) -> (Ahead, OverlapTimes) {
         let Self { drafting, at, over } = self;
-        let Some(Some(thread)) = &drafting.thread else { return OverlapTimes::default() };
+        let Some(Some(thread)) = &drafting.thread else { return Default::default() };
         if std::mem::replace(over, true) {
-            return OverlapTimes::default();
+            return Default::default();
         }
-        let Returned { drafter, failure, spent } = thread.recall();
+        let Returned { drafter, drafted, spent } = thread.recall();
         let is_lost = drafter.is_none();
         drafting.slots[*at].drafter = drafter;
-        if let Some(failure) = failure {
+        let drafted = drafted.unwrap_or_else(|failure| {
             if is_lost {
                 drafting.lost(&failure, "the draft");
-            } else if drafting.fall_back(*at, &failure) {
-                drafting.resume(*at);
+            } else {
+                drafting.fall_back(*at, &failure);
             }
-        }
-        spent
+            Ahead::default()
+        });
+        (drafted, spent)
     }
 }
 

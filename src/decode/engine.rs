@@ -257,9 +257,6 @@ impl Engine {
         let pairs =
             (self.text.len() - from).saturating_sub(1).min(self.pending_features.len() / width);
         if pairs > 0 {
-            if from == 0 {
-                self.drafting.begin(self.text[0]);
-            }
             let tokens = &self.text[from + 1..=from + pairs];
             let features = &self.pending_features[..pairs * width];
             self.drafting.observe(features, tokens);

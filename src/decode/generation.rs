@@ -7,9 +7,9 @@ use super::options::RoundOptions;
 use super::propose::Drafted;
 use super::round::{Committed, Finish, Origin, Round, Summary, Timing};
 use super::text::{Answer, TokenText};
+use crate::draft::Ahead;
 use crate::model::{Traffic, Verified};
-use crate::overlap::{OutcomeRecord, OverlapTimes, PassListener, SequencesRecord};
-use crate::speculate::duo::SequencesAhead;
+use crate::overlap::{OutcomeRecord, PassListener, SequencesRecord};
 use crate::speculate::{Accepted, Sampler, TokenUses, accept};
 use std::time::{Duration, Instant};
 
@@ -27,14 +27,6 @@ impl PrefillProgress {
     pub fn is_complete(self) -> bool {
         self.done == self.total
     }
-}
-
-/// What was drafted ahead during the target's pass.
-#[derive(Default)]
-struct Overlapped {
-    /// With γ, which they share.
-    sequences: Option<(usize, SequencesAhead)>,
-    outcomes: Vec<OutcomeRecord>,
 }
 
 /// How far the tree was right, as far as the answer goes.
@@ -145,10 +137,9 @@ impl Generation<'_> {
         self.sampler.settings = options.sampler;
         let drafted = self.draft(options);
         let draft_ms = milliseconds(start);
-        let (verified, timing) = self.verify(options, &drafted)?;
-        let overlapped = self.overlapped(&drafted);
+        let (verified, ahead, timing) = self.verify(options, &drafted)?;
         let accepted = self.accept(&drafted, &verified);
-        let mut round = self.record(options, drafted, overlapped, accepted);
+        let mut round = self.record(options, drafted, ahead, accepted);
         round.traffic = self.engine.traffic().since(traffic);
         round.timing = Timing { draft_ms, ..timing };
         round.timing.other_ms = (milliseconds(start) - round.timing.total_ms()).max(0.0);
@@ -156,13 +147,13 @@ impl Generation<'_> {
         Ok(round)
     }
 
-    /// The target's pass over the tree, while the drafter drafts ahead if it is to, with the times
-    /// of both.
+    /// The target's pass over the tree, while the drafter drafts ahead if it is to, with what that
+    /// drafted and the times of both.
     fn verify(
         &mut self,
         options: &RoundOptions,
         drafted: &Drafted,
-    ) -> Result<(Verified, Timing), DecodeError> {
+    ) -> Result<(Verified, Ahead, Timing), DecodeError> {
         let tree = &drafted.tree;
         let start = Instant::now();
         let ahead = drafted.overlapping().and_then(|by| {
@@ -173,7 +164,7 @@ impl Generation<'_> {
         });
         let verified = self.engine.target.verify(tree);
         let verify_ms = milliseconds(start);
-        let spent = ahead.map_or_else(OverlapTimes::default, OverlapGuard::end);
+        let (ahead, spent) = ahead.map(OverlapGuard::end).unwrap_or_default();
         let ahead_ms = in_milliseconds(spent.ahead);
         let wait_ms = in_milliseconds(spent.wait);
         let verified = match verified {
@@ -186,26 +177,10 @@ impl Generation<'_> {
         if options.speculate {
             let arm = options.arm.map(|arm| arm.drafter);
             let drafters = std::iter::once(options.drafter).chain(arm);
-            self.engine.drafting.verified(drafters, tree, &verified.logits);
+            let Engine { drafting, text, .. } = &mut *self.engine;
+            drafting.verified(drafters, text, tree, &verified.logits);
         }
-        Ok((verified, Timing { verify_ms, ahead_ms, wait_ms, ..Timing::default() }))
-    }
-
-    /// What the drafter drafted ahead during the target's pass.
-    fn overlapped(&self, drafted: &Drafted) -> Overlapped {
-        let by = drafted.overlapping();
-        let Some((by, drafter)) =
-            by.and_then(|by| Some((by, self.engine.drafting.drafter(by.drafter)?)))
-        else {
-            return Overlapped::default();
-        };
-        let gamma = by.request.budget.shape.gamma;
-        let label = |token| self.names.label(token);
-        let outcomes = drafter.outcomes_ahead().iter();
-        Overlapped {
-            sequences: drafter.sequences_ahead().map(|ahead| (gamma, ahead.clone())),
-            outcomes: outcomes.map(|ahead| OutcomeRecord::new(ahead, &label)).collect(),
-        }
+        Ok((verified, ahead, Timing { verify_ms, ahead_ms, wait_ms, ..Timing::default() }))
     }
 
     /// Walks the tree by the target's choices, appends them to the answer and commits them. Nothing
@@ -249,19 +224,19 @@ impl Generation<'_> {
         &self,
         options: &RoundOptions,
         drafted: Drafted,
-        overlapped: Overlapped,
+        ahead: Ahead,
         path: CommittedPath,
     ) -> Round {
         let label = |token| self.names.label(token);
         let Drafted { tree, by, .. } = drafted;
-        let Overlapped { sequences, outcomes } = overlapped;
         let CommittedPath { accepted, bonus, committed } = path;
-        let ahead = sequences.map(|(gamma, ahead)| {
-            let continues = self.summary.finish.is_none();
-            let won =
-                if continues { committed.iter().map(|it| it.token).collect() } else { vec![] };
-            SequencesRecord::new(gamma, &ahead, &won, &label)
-        });
+        let won: Vec<u32> = match self.summary.finish {
+            None => committed.iter().map(|it| it.token).collect(),
+            Some(_) => Vec::new(),
+        };
+        let gamma = by.map_or(0, |by| by.request.budget.shape.gamma);
+        let sequences = ahead.sequences.as_ref();
+        let outcomes = ahead.outcomes.iter();
         let mut round = Round {
             index: self.summary.rounds,
             labels: tree.nodes().iter().map(|node| label(node.token)).collect(),
@@ -275,8 +250,8 @@ impl Generation<'_> {
             speculative: options.speculate && self.engine.drafter(options.drafter).is_some(),
             drafter: by.map(|by| by.drafter),
             drafted_ahead: by.is_some_and(|by| by.was_ahead),
-            ahead,
-            outcomes,
+            ahead: sequences.map(|ahead| SequencesRecord::new(gamma, ahead, &won, &label)),
+            outcomes: outcomes.map(|ahead| OutcomeRecord::new(ahead, &label)).collect(),
             timing: Timing::default(),
             traffic: Traffic::default(),
             context: self.engine.target.len(),

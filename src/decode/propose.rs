@@ -126,7 +126,7 @@ impl Generation<'_> {
         };
         let request = DraftRequest { root, budget, coupling, least_path };
         let drafting = &mut self.engine.drafting;
-        let tree = drafting.propose(drafter, &request, vocab);
+        let tree = drafting.propose(drafter, &self.engine.text, &request, vocab);
         let was_ahead = drafting.drafter(drafter).is_some_and(Drafter::was_drafted_ahead);
         let by = DraftedBy { drafter, budget: asked, schedule, request, was_ahead };
         Some(Drafted { tree, by: Some(by), model: None })

@@ -52,7 +52,9 @@ pub(super) struct DraftState {
     lm: Box<dyn SmallLm>,
     vocabulary: SharedVocabulary,
     order: RankingOrder,
-    /// What is committed, in the small model's tokens.
+    /// What is committed, in the target's tokens.
+    tokens: Vec<u32>,
+    /// The same in the small model's tokens.
     text: Vec<u32>,
     /// For each of the target's tokens, how much of `text` there is up to it.
     ends: Vec<usize>,
@@ -69,47 +71,41 @@ pub(super) struct DraftState {
 impl DraftState {
     pub(super) fn new(lm: Box<dyn SmallLm>, vocabulary: SharedVocabulary) -> Self {
         let order = RankingOrder { width: LEAST, coupled: None };
-        let text = Vec::new();
-        let ends = Vec::new();
-        let held = Vec::new();
-        let after = None;
-        let rows = Vec::new();
-        let room = Vec::new();
-        Self { lm, vocabulary, order, text, ends, held, after, rows, room }
+        Self {
+            lm,
+            vocabulary,
+            order,
+            tokens: Vec::new(),
+            text: Vec::new(),
+            ends: Vec::new(),
+            held: Vec::new(),
+            after: None,
+            rows: Vec::new(),
+            room: Vec::new(),
+        }
     }
 
     pub(super) fn lm(&self) -> &dyn SmallLm {
         self.lm.as_ref()
     }
 
-    /// Starts the text with `first`.
-    pub(super) fn begin(&mut self, first: u32) {
-        self.text.clear();
-        self.ends.clear();
-        self.push(first);
-    }
-
-    /// Appends committed `tokens` of the target.
-    pub(super) fn push_all(&mut self, tokens: &[u32]) {
-        if self.ends.is_empty() {
-            // The token at position 0 was not observed.
-            self.ends.push(0);
-        }
-        for &token in tokens.iter() {
-            self.push(token);
-        }
-    }
-
-    fn push(&mut self, token: u32) {
-        self.vocabulary.translate(token, &mut self.text);
-        self.ends.push(self.text.len());
-    }
-
-    /// Rolls the text back to the target's first `tokens` tokens. The model's KV cache stays,
-    /// because the same tokens may come again.
-    pub(super) fn truncate(&mut self, tokens: usize) {
-        self.ends.truncate(tokens);
+    /// Takes over the committed text, in the target's tokens. The model's KV cache stays, because
+    /// it may belong to the same tokens.
+    pub(super) fn set_text(&mut self, tokens: &[u32]) {
+        let alike = self.tokens.iter().zip(tokens).take_while(|(a, b)| a == b).count();
+        self.tokens.truncate(alike);
+        self.ends.truncate(alike);
         self.text.truncate(self.ends.last().copied().unwrap_or(0));
+        for &token in &tokens[alike..] {
+            self.tokens.push(token);
+            self.vocabulary.translate(token, &mut self.text);
+            self.ends.push(self.text.len());
+        }
+    }
+
+    /// How many of the target's tokens are committed.
+    pub(super) fn len(&self) -> usize {
+        self.tokens.len()
     }
 
     /// Ranks candidates for trees of `width` from now on, with the target's noise if it is given.

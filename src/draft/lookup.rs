@@ -17,8 +17,6 @@ const CONTINUATION: usize = 10;
 /// Proposes a chain copied from earlier in the conversation.
 #[derive(Clone, Debug, Default)]
 pub struct PromptLookup {
-    /// The whole text.
-    tokens: Vec<u32>,
     pending: Pending,
     /// How often a copied token was right, by how many last tokens matched.
     stats: [AcceptanceStats; LONGEST + 1],
@@ -30,8 +28,7 @@ impl PromptLookup {
     /// What followed the most recent earlier occurrence of the last 3, otherwise 2, otherwise 1
     /// tokens, with their number; empty if there is none. A copy that reaches the end of the text
     /// continues with itself, as in LZ77: a repetition is assumed to continue.
-    fn continuation(&self) -> (usize, Vec<u32>) {
-        let tokens = &self.tokens;
+    fn continuation(tokens: &[u32]) -> (usize, Vec<u32>) {
         for length in (1..=LONGEST.min(tokens.len())).rev() {
             let last = &tokens[tokens.len() - length..];
             let before = &tokens[..tokens.len() - 1];
@@ -53,27 +50,20 @@ impl Drafter for PromptLookup {
         Some(DrafterId::Lookup)
     }
 
-    fn truncate(&mut self, len: usize) {
+    fn truncate(&mut self, _len: usize) {
         self.pending.forget();
-        // Without a first pair the first token is not known either.
-        self.tokens.truncate(if len == 0 { 0 } else { len + 1 });
-    }
-
-    fn begin(&mut self, first: u32) {
-        self.tokens = vec![first];
     }
 
     fn observe(&mut self, _features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
         let stats = &mut self.stats[self.matched];
         self.pending.follow(tokens, |_, right| stats.note(right));
-        self.tokens.extend_from_slice(tokens);
         Ok(())
     }
 
-    fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {
+    fn propose(&mut self, text: &[u32], request: &DraftRequest) -> Result<Tree, DraftError> {
         let mut tree = Tree::root(request.root);
         let room = request.budget.shape.gamma.saturating_sub(1);
-        let (matched, chain) = self.continuation();
+        let (matched, chain) = Self::continuation(text);
         let log_prob = self.stats[matched].log_prob();
         chain.iter().take(room).fold(0, |parent, &token| tree.push(parent, token, log_prob));
         self.matched = matched;
@@ -89,26 +79,18 @@ mod tests {
     use crate::speculate::Shape;
     use proptest::prelude::*;
 
-    fn drafter(tokens: &[u32]) -> PromptLookup {
-        let mut drafter = PromptLookup::default();
-        if let Some((&first, rest)) = tokens.split_first() {
-            drafter.begin(first);
-            drafter.observe(&[], rest).unwrap();
-        }
-        drafter
-    }
-
     #[test]
     fn probabilities_are_counted() {
         // 1, 2, …, 12, 1, 2.
-        let mut drafter = drafter(&(1..=12).chain(1..=2).collect::<Vec<u32>>());
-        let budget = Budget::new(Shape { gamma: 64, width: 1, depth: 1 }, 0);
-        let sure = drafter.propose(&DraftRequest::new(2, budget)).unwrap().nodes()[1].log_prob;
+        let mut drafter = PromptLookup::default();
+        let text: Vec<u32> = (1..=12).chain(1..=2).collect();
+        let request = DraftRequest::new(2, Budget::new(Shape { gamma: 64, width: 1, depth: 1 }, 0));
+        let sure = drafter.propose(&text, &request).unwrap().nodes()[1].log_prob;
         assert_eq!(sure, 0.5f32.ln(), "nothing is known yet");
         // Three are right, one is wrong.
         drafter.observe(&[], &[3, 4, 5]).unwrap();
         drafter.observe(&[], &[1, 2]).unwrap();
-        let tree = drafter.propose(&DraftRequest::new(2, budget)).unwrap();
+        let tree = drafter.propose(&[&text[..], &[3, 4, 5, 1, 2]].concat(), &request).unwrap();
         assert!(tree.nodes()[1..].iter().all(|node| node.log_prob == (4.0f32 / 6.0).ln()));
     }
 
@@ -117,13 +99,7 @@ mod tests {
         #[test]
         fn proposals_are_those_of_a_plain_search(
             tokens in prop::collection::vec(0u32..4, 1..60), gamma in 1usize..20,
-            taken_back in prop::collection::vec(0u32..4, 0..9),
         ) {
-            let mut drafter = drafter(&[&tokens[..], &taken_back].concat());
-            drafter.truncate(tokens.len() - 1);
-            if tokens.len() == 1 {
-                drafter.begin(tokens[0]);
-            }
             let search = || {
                 for n in [3usize, 2, 1] {
                     for start in (n..tokens.len()).rev() {
@@ -138,7 +114,8 @@ mod tests {
             };
             let budget = Budget::new(Shape { gamma, width: 1, depth: 1 }, 0);
             let root = tokens[tokens.len() - 1];
-            let tree = drafter.propose(&DraftRequest::new(root, budget)).unwrap();
+            let request = DraftRequest::new(root, budget);
+            let tree = PromptLookup::default().propose(&tokens, &request).unwrap();
             let nodes = &tree.nodes()[1..];
             prop_assert!(nodes.iter().enumerate().all(|(i, node)| node.parent == i));
             let chain: Vec<u32> = nodes.iter().map(|node| node.token).collect();

@@ -15,14 +15,13 @@ pub use context::{ContextDraft, ContextSources, History};
 pub use feature_head::{Fallback, FeatureHead};
 pub use lookahead::Lookahead;
 pub use lookup::PromptLookup;
-pub use outcome::Outcome;
+pub use outcome::{Ahead, Outcome};
 pub use retrieval::Retrieval;
 pub use small_model::SmallModel;
 
 pub use crate::speculate::Budget;
 
 use crate::model::{FeatureSource, TrafficMeter};
-use crate::speculate::duo::{Sequences, SequencesAhead};
 use crate::speculate::{Coupling, DrafterId, Growth, Ranking, Tree};
 use std::sync::atomic::AtomicBool;
 
@@ -72,16 +71,7 @@ pub struct AheadRequest<'a> {
     pub stop: &'a AtomicBool,
     /// Receives what has been drafted so far: sequences after each of the draft's passes, or
     /// outcomes after each outcome; `None` if this is not displayed.
-    pub grown: Option<&'a dyn Fn(Grown<'_>)>,
-}
-
-/// What was drafted ahead so far.
-#[derive(Clone, Copy, Debug)]
-pub enum Grown<'a> {
-    /// Sequences after the tail (DuoDecoding).
-    Sequences(&'a Sequences),
-    /// Trees for possible outcomes of the round.
-    Outcomes(&'a [Outcome]),
+    pub grown: Option<&'a dyn Fn(Ahead)>,
 }
 
 /// With which M a drafter can run.
@@ -145,11 +135,8 @@ pub trait Drafter: Send {
     /// Rolls back to the first `len` observed pairs (0: a fresh start; no effect if there are
     /// fewer). Called when the text changes from position `len + 1` on, before the changed pairs
     /// are observed again.
-    fn truncate(&mut self, len: usize);
-    /// Observes the text's token at position 0, which is not in any pair, for drafters that run a
-    /// language model. It comes before the first pair after `truncate(0)`.
-    fn begin(&mut self, first: u32) {
-        let _ = first;
+    fn truncate(&mut self, len: usize) {
+        let _ = len;
     }
     /// Observes newly committed positions. `tokens[i]` is the token that FOLLOWS the position whose
     /// feature is `features[i]` (`[tokens.len(), feature width]`, row-major): the pair (f_i,
@@ -160,43 +147,37 @@ pub trait Drafter: Send {
     /// # Errors
     /// [`DraftError`]: the drafter then cannot be used until `fall_back`, or `truncate(0)` and a
     /// replay.
-    fn observe(&mut self, features: &[f32], tokens: &[u32]) -> Result<(), DraftError>;
+    fn observe(&mut self, features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
+        let _ = (features, tokens);
+        Ok(())
+    }
     /// Proposes a tree of at most `request.budget.shape.gamma` nodes under `request.root`, the last
-    /// observed token.
+    /// token of `text`.
     ///
     /// # Errors
     /// [`DraftError`]; see [`Drafter::fall_back`].
-    fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError>;
+    fn propose(&mut self, text: &[u32], request: &DraftRequest) -> Result<Tree, DraftError>;
     /// Drafts ahead while the target verifies: called on a separate thread, after `propose`, under
     /// [`crate::plan::Schedule::Overlap`]. It returns soon after `request.stop` is set, or after a
     /// budget that measurements show to be used up by then (DuoDecoding's sequences). The next
     /// `propose` uses what turned out right and drops the rest; between them `verified`, `truncate`
-    /// and `observe` are called as usual.
+    /// and `observe` are called as usual. Returns what was drafted, for the record of the round.
     ///
     /// # Errors
     /// [`DraftError`]; see [`Drafter::fall_back`].
-    fn draft_ahead(&mut self, request: &AheadRequest<'_>) -> Result<(), DraftError> {
+    fn draft_ahead(&mut self, request: &AheadRequest<'_>) -> Result<Ahead, DraftError> {
         let _ = request;
-        Ok(())
+        Ok(Ahead::default())
     }
     /// Whether the last tree proposed was drafted ahead, before the target's pass ended.
     fn was_drafted_ahead(&self) -> bool {
         false
     }
-    /// The sequences that were drafted ahead since the last tree (DuoDecoding), for the record of
-    /// the round.
-    fn sequences_ahead(&self) -> Option<&SequencesAhead> {
-        None
-    }
-    /// The outcomes that were drafted ahead since the last tree, for the record of the round.
-    fn outcomes_ahead(&self) -> &[Outcome] {
-        &[]
-    }
-    /// Passes on the target's verification of `tree`: the raw logits of every node, `[tree.len(),
-    /// vocab]` row-major. Called after each pass of a round for which this drafter proposed a tree,
-    /// before the committed tokens are observed.
-    fn verified(&mut self, tree: &Tree, logits: &[f32]) {
-        let _ = (tree, logits);
+    /// Passes on the target's verification of `tree` after `text`, which ends with the root: the
+    /// raw logits of every node, `[tree.len(), vocab]` row-major. Called after each pass of a round
+    /// for which this drafter proposed a tree, before the committed tokens are observed.
+    fn verified(&mut self, text: &[u32], tree: &Tree, logits: &[f32]) {
+        let _ = (text, tree, logits);
     }
     /// After an error: moves to another device, if the drafter has one in reserve, with everything
     /// that was observed. The next `propose` then continues as if nothing had happened, only more

@@ -2,6 +2,16 @@
 //! walk may end, and with which token. It must not depend on what a drafter runs for an outcome.
 
 use crate::speculate::Tree;
+use crate::speculate::duo::SequencesAhead;
+
+/// What was drafted ahead of a round's end.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ahead {
+    /// Sequences after the tail (DuoDecoding).
+    pub sequences: Option<SequencesAhead>,
+    /// Trees for possible outcomes of the round.
+    pub outcomes: Vec<Outcome>,
+}
 
 /// What was drafted for one outcome.
 #[derive(Clone, Debug, PartialEq)]

@@ -23,22 +23,21 @@ const NODES: usize = 64;
 pub struct Retrieval {
     store: SortedText,
     name: String,
-    tokens: Vec<u32>,
 }
 
 impl Retrieval {
     /// A drafter that reads `store`, called `name` on the screen.
     pub fn new(store: SortedText, name: String) -> Self {
-        Self { store, name, tokens: Vec::new() }
+        Self { store, name }
     }
 
     /// What followed the longest run of last tokens (see [`SPANS`]) that the store holds with
     /// anything after it. If there are more than [`MATCHES`] places, some are taken, evenly over
     /// their sorted order.
-    fn continuations(&self) -> Vec<Vec<u32>> {
+    fn continuations(&self, text: &[u32]) -> Vec<Vec<u32>> {
         let store = &self.store;
-        for span in SPANS.rev().filter(|&span| span <= self.tokens.len()) {
-            let found = store.find(&self.tokens[self.tokens.len() - span..]);
+        for span in SPANS.rev().filter(|&span| span <= text.len()) {
+            let found = store.find(&text[text.len() - span..]);
             let taken = found.len().min(MATCHES);
             let follows = |i: usize| -> Vec<u32> {
                 // Neighbours in the order have similar continuations, so the first ones would not
@@ -112,23 +111,9 @@ impl Drafter for Retrieval {
         Some(DrafterId::Retrieval)
     }
 
-    fn truncate(&mut self, len: usize) {
-        // Without a first pair the first token is not known either.
-        self.tokens.truncate(if len == 0 { 0 } else { len + 1 });
-    }
-
-    fn begin(&mut self, first: u32) {
-        self.tokens = vec![first];
-    }
-
-    fn observe(&mut self, _features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
-        self.tokens.extend_from_slice(tokens);
-        Ok(())
-    }
-
-    fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {
+    fn propose(&mut self, text: &[u32], request: &DraftRequest) -> Result<Tree, DraftError> {
         let most = NODES.min(request.budget.shape.gamma.saturating_sub(1));
-        Ok(commonest(request.root, self.continuations(), most))
+        Ok(commonest(request.root, self.continuations(text), most))
     }
 }
 
@@ -141,20 +126,12 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    fn drafter(store: &[u32], text: &[u32]) -> Retrieval {
-        let store = SortedText { tokens: store.to_vec(), order: sort(store, |_| {}) };
-        let mut drafter = Retrieval::new(store, "a test".into());
-        if let Some((&first, rest)) = text.split_first() {
-            drafter.begin(first);
-            drafter.observe(&[], rest).unwrap();
-        }
-        drafter
-    }
-
     fn propose(store: &[u32], text: &[u32], gamma: usize) -> Tree {
         let budget = Budget::new(Shape { gamma, width: 1, depth: 1 }, 0);
         let root = text.last().copied().unwrap_or(7);
-        drafter(store, text).propose(&DraftRequest::new(root, budget)).unwrap()
+        let store = SortedText { tokens: store.to_vec(), order: sort(store, |_| {}) };
+        let mut drafter = Retrieval::new(store, "a test".into());
+        drafter.propose(text, &DraftRequest::new(root, budget)).unwrap()
     }
 
     /// Each node's path with its probability.
@@ -202,16 +179,6 @@ mod tests {
         let first: Vec<&crate::speculate::Node> = tree.nodes()[1..].iter().collect();
         assert_eq!(first.len(), 2);
         assert!((first[0].log_prob.exp() - 0.5).abs() < 0.01, "{first:?}");
-    }
-
-    #[test]
-    fn tokens_taken_back_are_not_looked_up() {
-        let mut drafter = drafter(&[1, 2, 3, 1, 4, 5], &[7, 1, 2]);
-        drafter.truncate(1);
-        drafter.observe(&[], &[4]).unwrap();
-        assert_eq!(drafter.continuations(), [[5]]);
-        drafter.truncate(0);
-        assert!(drafter.continuations().is_empty());
     }
 
     proptest! {

@@ -104,8 +104,8 @@ fn level_times(
     let widths = [WIDTH.least, WIDTH.most];
     let mut ms = [[0.0; 2]; 2];
     // The features may belong to any text: the pairs only have to exist.
-    drafter.begin(prompt.first().copied().unwrap_or_default());
     drafter.observe(features, prompt).ok()?;
+    let mut text = [&prompt[..1], prompt].concat();
     let last = &features[features.len() / prompt.len() * (prompt.len() - 1)..];
     for (i, blocks) in [fewest, most].into_iter().enumerate() {
         for (j, width) in widths.into_iter().enumerate() {
@@ -122,7 +122,8 @@ fn level_times(
                 root = u32::from(root == 0);
                 drafter.truncate(prompt.len() - 1);
                 drafter.observe(last, &[root])?;
-                drafter.propose(&DraftRequest::new(root, budget)).map(|_| ())
+                text[prompt.len()] = root;
+                drafter.propose(&text, &DraftRequest::new(root, budget)).map(|_| ())
             };
             // The first pass with an M fills its cache; the best of the others counts.
             round().ok()?;

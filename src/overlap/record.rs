@@ -68,8 +68,11 @@ impl SequencesRecord {
         won: &[u32],
         label: &dyn Fn(u32) -> String,
     ) -> Self {
-        let token = |(token, log_prob)| SequenceToken { token, label: label(token), log_prob };
-        let sequences = ahead.sequences().map(|all| all.into_iter().map(token).collect());
+        let token = |&(token, log_prob): &(u32, f32)| {
+            let label = label(token);
+            SequenceToken { token, label, log_prob }
+        };
+        let sequences = ahead.sequences.iter().map(|all| all.iter().map(token).collect());
         let adopted = ahead.adopt(won).map(|adopted| adopted.sequence);
         Self { gamma, sequences: sequences.collect(), adopted }
     }

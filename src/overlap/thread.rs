@@ -3,7 +3,7 @@
 
 use super::watch::PassWatch;
 use crate::caught::panic_message;
-use crate::draft::{AheadRequest, DraftRequest, Drafter, Grown};
+use crate::draft::{Ahead, AheadRequest, DraftRequest, Drafter};
 use crate::speculate::Tree;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -26,8 +26,8 @@ struct DraftJob {
 
 struct Done {
     drafter: Box<dyn Drafter>,
-    /// Why the drafter cannot be used before it has fallen back to another device.
-    failure: Option<String>,
+    /// What it drafted, or why it cannot be used before it has fallen back to another device.
+    drafted: Result<Ahead, String>,
     began: Instant,
     ended: Instant,
 }
@@ -45,7 +45,7 @@ pub(crate) struct DraftThread {
 pub(crate) struct Returned {
     /// `None` if the thread has ended and the drafter is lost with it.
     pub(crate) drafter: Option<Box<dyn Drafter>>,
-    pub(crate) failure: Option<String>,
+    pub(crate) drafted: Result<Ahead, String>,
     pub(crate) spent: OverlapTimes,
 }
 
@@ -98,14 +98,14 @@ impl DraftThread {
         let recalled = Instant::now();
         self.stop.store(true, Ordering::Release);
         match self.done.recv() {
-            Ok(Done { drafter, failure, began, ended }) => {
+            Ok(Done { drafter, drafted, began, ended }) => {
                 let ahead = ended.min(recalled).saturating_duration_since(began);
                 let spent = OverlapTimes { ahead, wait: recalled.elapsed() };
-                Returned { drafter: Some(drafter), failure, spent }
+                Returned { drafter: Some(drafter), drafted, spent }
             }
             Err(_) => {
-                let failure = Some("the thread that drafts ahead has ended".to_owned());
-                Returned { drafter: None, failure, spent: OverlapTimes::default() }
+                let drafted = Err("the thread that drafts ahead has ended".to_owned());
+                Returned { drafter: None, drafted, spent: OverlapTimes::default() }
             }
         }
     }
@@ -152,20 +152,20 @@ fn serve(jobs: &Receiver<DraftJob>, done: &Sender<Done>) {
 fn work(job: DraftJob, watch: Option<&PassWatch>) -> Done {
     let DraftJob { mut drafter, tree, request, stop, .. } = job;
     let began = Instant::now();
-    let tell = |grown: Grown<'_>| {
+    let tell = |grown: Ahead| {
         if let Some(watch) = watch {
             watch.grown(grown);
         }
     };
-    let grown = watch.is_some().then_some(&tell as &dyn Fn(Grown<'_>));
+    let grown = watch.is_some().then_some(&tell as &dyn Fn(Ahead));
     let worked = catch_unwind(AssertUnwindSafe(|| {
         drafter.draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &stop, grown })
     }));
-    let failure = match worked {
-        Ok(result) => result.err().map(|error| error.to_string()),
+    let drafted = match worked {
+        Ok(result) => result.map_err(|error| error.to_string()),
         Err(panic) => {
-            Some(format!("the draft failed while drafting ahead: {}", panic_message(&*panic)))
+            Err(format!("the draft failed while drafting ahead: {}", panic_message(&*panic)))
         }
     };
-    Done { drafter, failure, began, ended: Instant::now() }
+    Done { drafter, drafted, began, ended: Instant::now() }
 }

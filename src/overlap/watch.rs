@@ -2,9 +2,10 @@
 //! drafted ahead by then. The drafter's thread reports it, so seldom that drafting is not slowed
 //! down, and it is not part of any record. It must not depend on who displays it.
 
-use super::record::{OutcomeRecord, SequenceToken, SequencesRecord};
-use crate::draft::{Grown, Outcome};
+use super::record::{OutcomeRecord, SequencesRecord};
+use crate::draft::Ahead;
 use crate::speculate::Tree;
+use crate::speculate::duo::SequencesAhead;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -73,16 +74,6 @@ impl PassListener {
     }
 }
 
-/// Tokens of a sequence with the draft's log-probabilities.
-type DraftedSequence = Vec<(u32, f32)>;
-
-/// What is still to be reported.
-#[derive(Clone)]
-enum Untold {
-    Sequences(Vec<DraftedSequence>),
-    Outcomes(Vec<Outcome>),
-}
-
 /// Watches drafting ahead during one pass of the target.
 pub(crate) struct PassWatch {
     listener: PassListener,
@@ -92,18 +83,13 @@ pub(crate) struct PassWatch {
     /// When the listener may be called next.
     due: Cell<Instant>,
     /// What has grown since the last call.
-    untold: Cell<Option<Untold>>,
+    untold: Cell<Option<Ahead>>,
 }
 
 impl PassWatch {
     /// Notes that more has been drafted, and calls the listener if it is due.
-    pub(crate) fn grown(&self, grown: Grown<'_>) {
-        self.untold.set(Some(match grown {
-            Grown::Sequences(sequences) => {
-                Untold::Sequences(sequences.so_far().map(<[_]>::to_vec).collect())
-            }
-            Grown::Outcomes(outcomes) => Untold::Outcomes(outcomes.to_vec()),
-        }));
+    pub(crate) fn grown(&self, grown: Ahead) {
+        self.untold.set(Some(grown));
         if self.due.get() <= Instant::now() {
             self.tell();
         }
@@ -118,23 +104,16 @@ impl PassWatch {
 
     /// Gives the listener what it has not received yet.
     pub(crate) fn tell(&self) {
-        let Some(untold) = self.untold.take() else { return };
+        let Some(Ahead { sequences, outcomes }) = self.untold.take() else { return };
         let PassListener { label, times, tell } = &self.listener;
-        let token = |(token, log_prob)| SequenceToken { token, label: label(token), log_prob };
-        let (sequences, outcomes) = match untold {
-            Untold::Sequences(all) => {
-                (all.into_iter().map(|all| all.into_iter().map(token).collect()).collect(), vec![])
-            }
-            Untold::Outcomes(all) => {
-                (vec![], all.iter().map(|ahead| OutcomeRecord::new(ahead, &**label)).collect())
-            }
-        };
+        let none = || SequencesAhead { tail: Vec::new(), sequences: Vec::new() };
+        let sequences = sequences.unwrap_or_else(none);
         tell(PendingRound {
             index: self.index,
             tree: self.tree.clone(),
             labels: self.tree.nodes().iter().map(|node| label(node.token)).collect(),
-            ahead: SequencesRecord { gamma: self.gamma, sequences, adopted: None },
-            outcomes,
+            ahead: SequencesRecord::new(self.gamma, &sequences, &[], &**label),
+            outcomes: outcomes.iter().map(|ahead| OutcomeRecord::new(ahead, &**label)).collect(),
         });
         self.due.set(Instant::now() + times.every);
     }

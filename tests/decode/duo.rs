@@ -62,7 +62,7 @@ impl Draft {
         text: &[u32],
         gamma: usize,
         fixed: Option<usize>,
-    ) -> (Tree, usize) {
+    ) -> (Vec<Ranks>, usize) {
         let mut sequences = Sequences::new(gamma, fixed, &self.ranks(scale, text));
         let mut run: Vec<u32> = Vec::new();
         while !sequences.beam().is_empty() {
@@ -81,16 +81,8 @@ impl Draft {
             sequences.expand(&candidates);
         }
         assert_eq!(sequences.rows(), run.len());
-        (sequences.finish(text[text.len() - 1]), 1 + run.len())
+        (sequences.so_far().map(<[_]>::to_vec).collect(), 1 + run.len())
     }
-}
-
-/// The branches of a tree, in order.
-fn branches(tree: &Tree) -> Vec<Vec<u32>> {
-    let down = |&node: &usize| tree.children(node).next();
-    let branch = |first| std::iter::successors(Some(first), down);
-    let tokens = |first| branch(first).map(|node| tree.nodes()[node].token).collect();
-    tree.children(0).map(tokens).collect()
 }
 
 fn tokens(tree: &Tree) -> Vec<u32> {
@@ -120,9 +112,6 @@ fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft, small: &mut S
     assert_eq!(first["token"].as_u64().map_or(guess, |token| token as u32), root);
 
     small.truncate(0);
-    small.begin(prompt[0]);
-    small.observe(&[], &prompt[1..]).unwrap();
-    small.observe(&[], &[root]).unwrap();
     let shape = Shape { gamma, width: 1, depth: gamma };
     let budget = Budget { shape, blocks: 0, method: Method::Sequences { fixed } };
 
@@ -142,7 +131,7 @@ fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft, small: &mut S
         }
 
         let request = DraftRequest::new(tree.nodes()[0].token, budget);
-        assert_eq!(tokens(&small.propose(&request).unwrap()), tokens(&tree));
+        assert_eq!(tokens(&small.propose(&text, &request).unwrap()), tokens(&tree));
         small
             .draft_ahead(&AheadRequest {
                 tree: &tree,
@@ -157,7 +146,8 @@ fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft, small: &mut S
         asked += rows;
         let recorded: Vec<Vec<u32>> =
             round["seqs"].as_array().unwrap().iter().map(numbers).collect();
-        assert_eq!(branches(&sequences), recorded);
+        let drafted = |all: &Ranks| all.iter().map(|&(token, _)| token).collect::<Vec<u32>>();
+        assert_eq!(sequences.iter().map(drafted).collect::<Vec<_>>(), recorded);
         assert_eq!(recorded.len(), number(&round["k"]));
         length = gamma / recorded.len();
 
@@ -167,12 +157,12 @@ fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft, small: &mut S
         target.commit(&won.path);
         let gained: Vec<u32> = won.tokens(&tree).collect();
         text.extend(&gained);
-        small.observe(&[], &gained).unwrap();
-        match SequencesAhead::new(tail, sequences).adopt(&gained) {
+        match (SequencesAhead { tail, sequences }).adopt(&gained) {
             Some(next) => {
                 assert_eq!(number(&round["mode_out"]), 0);
                 assert_eq!(number(&round["chosen_seq"]), next.sequence);
-                tree = next.tree;
+                tree = Tree::root(won.bonus);
+                next.rest.iter().fold(0, |end, &(token, p)| tree.push(end, token, p));
                 adopted = true;
             }
             None => {

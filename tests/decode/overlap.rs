@@ -4,7 +4,7 @@ use crate::support::generate::{options, request};
 use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter, alone, decode};
 use crate::support::watched::Watched;
 use dovetail::decode::{Engine, Finish, RoundOptions};
-use dovetail::draft::{AheadRequest, Depths, DraftError, DraftRequest, Drafter};
+use dovetail::draft::{Ahead, AheadRequest, Depths, DraftError, DraftRequest, Drafter};
 use dovetail::model::TargetError;
 use dovetail::plan::Schedule;
 use dovetail::speculate::{SamplerSettings, Shape, Tree};
@@ -40,18 +40,16 @@ impl Drafter for Busy {
     fn truncate(&mut self, len: usize) {
         self.toy.truncate(len);
     }
-    fn begin(&mut self, first: u32) {
-        self.toy.begin(first);
-    }
     fn observe(&mut self, features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
         self.toy.observe(features, tokens)
     }
-    fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {
-        self.toy.propose(request)
+    fn propose(&mut self, text: &[u32], request: &DraftRequest) -> Result<Tree, DraftError> {
+        self.toy.propose(text, request)
     }
-    fn draft_ahead(&mut self, request: &AheadRequest<'_>) -> Result<(), DraftError> {
-        self.toy.draft_ahead(request)?;
-        (self.drafting)(request.tree, request.stop)
+    fn draft_ahead(&mut self, request: &AheadRequest<'_>) -> Result<Ahead, DraftError> {
+        let ahead = self.toy.draft_ahead(request)?;
+        (self.drafting)(request.tree, request.stop)?;
+        Ok(ahead)
     }
     fn fall_back(&mut self) -> Result<(), DraftError> {
         self.toy.fall_back()

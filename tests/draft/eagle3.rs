@@ -198,7 +198,7 @@ fn trees_are_the_originals() {
                 let mut drafter = case.drafter(backend);
                 drafter.observe(&features, &tokens).unwrap();
                 let budget = Budget::new(shape, 1);
-                let tree = drafter.propose(&DraftRequest::new(root, budget)).unwrap();
+                let tree = drafter.propose(&[], &DraftRequest::new(root, budget)).unwrap();
                 assert_tree(&tree, expected, &format!("{name} {key} {backend:?}"), TOLERANCE);
                 assert_eq!(drafter.stable_len(0) as u64, expected["n_pairs"].as_u64().unwrap());
                 compared += 1;
@@ -239,7 +239,7 @@ fn generations_are_the_originals() {
                     let before = drafter.observed() as u64;
                     drafter.observe(&features, &new).unwrap();
                     let root = text[text.len() - 1];
-                    let tree = drafter.propose(&DraftRequest::new(root, budget)).unwrap();
+                    let tree = drafter.propose(&[], &DraftRequest::new(root, budget)).unwrap();
                     if let Some(golden) = rounds.get(round) {
                         assert_eq!(golden["committed"].as_u64(), Some(target.len() as u64));
                         assert_eq!(golden["stable_kv_before"].as_u64(), Some(before));

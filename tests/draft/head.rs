@@ -171,7 +171,7 @@ fn trees_are_the_originals() {
                 let budget = Budget::new(shape, 1);
                 let mut drafter = case.drafter(backend);
                 drafter.observe(&features, &tokens).unwrap();
-                let tree = drafter.propose(&DraftRequest::new(root, budget)).unwrap();
+                let tree = drafter.propose(&[], &DraftRequest::new(root, budget)).unwrap();
                 assert_tree(&tree, expected, &format!("{name} {key}"), TOLERANCE);
                 compared += 1;
 
@@ -187,7 +187,7 @@ fn trees_are_the_originals() {
                     path[1..].iter().map(|&node| tree.nodes()[node as usize].token).collect();
                 tokens.push(bonus);
                 drafter.observe(&features, &tokens).unwrap();
-                let tree = drafter.propose(&DraftRequest::new(bonus, budget)).unwrap();
+                let tree = drafter.propose(&[], &DraftRequest::new(bonus, budget)).unwrap();
                 assert_tree(&tree, round, &format!("{name} {key}, second round"), TOLERANCE);
                 let stable = round["stable_kv_len"].as_u64().unwrap() as usize;
                 assert_eq!(drafter.stable_len(0), stable);
@@ -215,10 +215,11 @@ fn depth_can_change_between_rounds() {
             let new = &features[from * hidden..seen * hidden];
             changing.observe(new, &tokens[from..seen]).unwrap();
             let budget = Budget::new(shape, blocks);
-            let tree = changing.propose(&DraftRequest::new(tokens[seen - 1], budget)).unwrap();
+            let tree = changing.propose(&[], &DraftRequest::new(tokens[seen - 1], budget)).unwrap();
             let mut fresh = case.drafter(backend);
             fresh.observe(&features[..seen * hidden], &tokens[..seen]).unwrap();
-            let expected = fresh.propose(&DraftRequest::new(tokens[seen - 1], budget)).unwrap();
+            let expected =
+                fresh.propose(&[], &DraftRequest::new(tokens[seen - 1], budget)).unwrap();
             assert_same_draft(&tree, &expected);
         }
         // The first of the last two rounds ran three blocks, the second all four.
@@ -237,16 +238,16 @@ fn truncation_forgets() {
         for kept in [0, 2, 6] {
             let mut drafter = case.drafter(backend);
             drafter.observe(&features, &tokens).unwrap();
-            drafter.propose(&DraftRequest::new(tokens[10], budget)).unwrap();
+            drafter.propose(&[], &DraftRequest::new(tokens[10], budget)).unwrap();
             drafter.truncate(kept);
             drafter.observe(&other_features[kept * hidden..], &other_tokens[kept..]).unwrap();
-            let tree = drafter.propose(&DraftRequest::new(other_tokens[6], budget)).unwrap();
+            let tree = drafter.propose(&[], &DraftRequest::new(other_tokens[6], budget)).unwrap();
             let mut fresh = case.drafter(backend);
             fresh.observe(&features[..kept * hidden], &tokens[..kept]).unwrap();
             fresh.observe(&other_features[kept * hidden..], &other_tokens[kept..]).unwrap();
             assert_same_draft(
                 &tree,
-                &fresh.propose(&DraftRequest::new(other_tokens[6], budget)).unwrap(),
+                &fresh.propose(&[], &DraftRequest::new(other_tokens[6], budget)).unwrap(),
             );
         }
     });
@@ -296,7 +297,7 @@ fn threads_change_nothing() {
         let mut drafter = FeatureHead::new(&case.weights.config, case.weights.kind(), backend, 512);
         drafter.observe(&features, &tokens).unwrap();
         let shape = Shape { gamma: 60, width: 10, depth: 5 };
-        drafter.propose(&DraftRequest::new(tokens[10], Budget::new(shape, 2))).unwrap()
+        drafter.propose(&[], &DraftRequest::new(tokens[10], Budget::new(shape, 2))).unwrap()
     };
     let one = case.packed(HeadPrecision::Stored, KvFormat::F32, Arc::new(Pool::new(1)));
     let alone = draft(&case, Box::new(one));

@@ -3,7 +3,7 @@
 
 use crate::support::golden::HEADS;
 use crate::support::heads::{Backend, Case, backends};
-use dovetail::draft::{AheadRequest, Budget, DraftRequest, Drafter, FeatureHead};
+use dovetail::draft::{Ahead, AheadRequest, Budget, DraftRequest, Drafter, FeatureHead};
 use dovetail::model::head::Pairs;
 use dovetail::speculate::{Coupling, SamplerSettings, Shape, Tree};
 use std::sync::atomic::AtomicBool;
@@ -15,12 +15,12 @@ const SHAPES: [Shape; 3] = [
 ];
 
 /// A drafter that has observed prompt `p0` and drafted ahead of its tree.
-fn ahead(case: &Case, backend: Backend, request: &DraftRequest) -> (FeatureHead, Tree) {
+fn ahead(case: &Case, backend: Backend, request: &DraftRequest) -> (FeatureHead, Ahead, Tree) {
     let (features, tokens) = case.input("p0");
     let mut drafter = case.drafter(backend);
     drafter.observe(&features, &tokens).unwrap();
-    let tree = drafter.propose(request).unwrap();
-    drafter
+    let tree = drafter.propose(&[], request).unwrap();
+    let ahead = drafter
         .draft_ahead(&AheadRequest {
             tree: &tree,
             request,
@@ -28,7 +28,7 @@ fn ahead(case: &Case, backend: Backend, request: &DraftRequest) -> (FeatureHead,
             grown: None,
         })
         .unwrap();
-    (drafter, tree)
+    (drafter, ahead, tree)
 }
 
 /// The head's own outputs along `tokens` after prompt `p0`: for each token, the output that
@@ -59,20 +59,18 @@ fn a_tree_drafted_ahead_is_that_of_the_same_features() {
                 let budget = Budget::new(shape, 2);
                 let blocks = case.weights.config.blocks();
                 let request = DraftRequest::new(root, budget);
-                let outcomes: Vec<Vec<u32>> = ahead(&case, backend, &request)
-                    .0
-                    .drafted_ahead()
-                    .map(<[u32]>::to_vec)
-                    .collect();
+                let (drafter, Ahead { outcomes: recorded, .. }, _) =
+                    ahead(&case, backend, &request);
+                let outcomes: Vec<Vec<u32>> =
+                    drafter.drafted_ahead().map(<[u32]>::to_vec).collect();
                 assert!(!outcomes.is_empty());
-                let recorded = ahead(&case, backend, &request).0.outcomes_ahead().to_vec();
                 assert_eq!(recorded.len(), outcomes.len());
                 for (outcome, recorded) in outcomes.into_iter().zip(recorded) {
                     let stand_ins = own_outputs(&case, backend, blocks, &outcome);
-                    let (mut drafter, _) = ahead(&case, backend, &request);
+                    let (mut drafter, ..) = ahead(&case, backend, &request);
                     drafter.observe(&stand_ins, &outcome).unwrap();
                     let next = DraftRequest::new(*outcome.last().unwrap(), budget);
-                    let tree = drafter.propose(&next).unwrap();
+                    let tree = drafter.propose(&[], &next).unwrap();
                     assert!(drafter.was_drafted_ahead(), "{name} {outcome:?}");
                     // What the record of the round holds is what the next round verifies.
                     assert_eq!(tree, recorded.tree, "{name} {outcome:?}");
@@ -81,7 +79,7 @@ fn a_tree_drafted_ahead_is_that_of_the_same_features() {
                     let mut fresh = case.drafter(backend);
                     fresh.observe(&features, &tokens).unwrap();
                     fresh.observe(&stand_ins, &outcome).unwrap();
-                    assert_eq!(tree, fresh.propose(&next).unwrap());
+                    assert_eq!(tree, fresh.propose(&[], &next).unwrap());
                     compared += 1;
                 }
             }
@@ -97,7 +95,8 @@ fn outcomes_are_ends_of_the_tree() {
         let root = *case.input("p0").1.last().unwrap();
         for shape in SHAPES {
             let budget = Budget::new(shape, 2);
-            let (drafter, tree) = ahead(&case, Backend::Packed, &DraftRequest::new(root, budget));
+            let (drafter, _, tree) =
+                ahead(&case, Backend::Packed, &DraftRequest::new(root, budget));
             let mut seen: Vec<&[u32]> = Vec::new();
             for outcome in drafter.drafted_ahead() {
                 let (&bonus, path) = outcome.split_last().unwrap();
@@ -127,7 +126,7 @@ fn the_stable_cache_is_not_touched() {
                 let from = if seen == 4 { 0 } else { seen - 1 };
                 busy.observe(&features[from * hidden..seen * hidden], &tokens[from..seen]).unwrap();
                 let request = DraftRequest::new(tokens[seen - 1], budget);
-                let tree = busy.propose(&request).unwrap();
+                let tree = busy.propose(&[], &request).unwrap();
                 busy.draft_ahead(&AheadRequest {
                     tree: &tree,
                     request: &request,
@@ -140,7 +139,7 @@ fn the_stable_cache_is_not_touched() {
                 }
                 let mut idle = case.drafter(backend);
                 idle.observe(&features[..seen * hidden], &tokens[..seen]).unwrap();
-                assert_eq!(tree, idle.propose(&request).unwrap());
+                assert_eq!(tree, idle.propose(&[], &request).unwrap());
             }
         }
     }
@@ -162,14 +161,14 @@ fn coupled_trees_are_drafted_ahead_with_the_noise_to_come() {
         ahead(&case, Backend::Packed, &request).0.drafted_ahead().map(<[u32]>::to_vec).collect();
     for outcome in outcomes {
         let stand_ins = own_outputs(&case, Backend::Packed, 2, &outcome);
-        let (mut drafter, _) = ahead(&case, Backend::Packed, &request);
+        let (mut drafter, ..) = ahead(&case, Backend::Packed, &request);
         drafter.observe(&stand_ins, &outcome).unwrap();
         let next = asked(*outcome.last().unwrap(), tokens.len() + outcome.len());
-        let tree = drafter.propose(&next).unwrap();
+        let tree = drafter.propose(&[], &next).unwrap();
         assert!(drafter.was_drafted_ahead());
         let mut fresh = case.drafter(Backend::Packed);
         fresh.observe(&features, &tokens).unwrap();
         fresh.observe(&stand_ins, &outcome).unwrap();
-        assert_eq!(tree, fresh.propose(&next).unwrap());
+        assert_eq!(tree, fresh.propose(&[], &next).unwrap());
     }
 }

@@ -4,7 +4,7 @@
 use dovetail::decode::{
     Committed, Engine, Finish, Origin, Request, RoundOptions, Summary, TokenText,
 };
-use dovetail::draft::{AheadRequest, Depths, DraftError, DraftRequest, Drafter};
+use dovetail::draft::{Ahead, AheadRequest, Depths, DraftError, DraftRequest, Drafter};
 use dovetail::model::{FeatureSource, Target, TargetError, Verified};
 use dovetail::speculate::{DrafterId, Node, SamplerSettings, Shape, Tree, argmax};
 use std::sync::atomic::Ordering;
@@ -169,8 +169,6 @@ pub struct ToyDrafter {
     pub source: Option<DrafterId>,
     /// The first token of the text (which is in no pair), then the token of every pair.
     text: Vec<u32>,
-    /// The first token of the text, if it received one.
-    first: Option<u32>,
 }
 
 impl ToyDrafter {
@@ -186,7 +184,6 @@ impl ToyDrafter {
             reserves: 0,
             source: None,
             text: Vec::new(),
-            first: None,
         }
     }
 
@@ -219,12 +216,7 @@ impl Drafter for ToyDrafter {
         self.text.truncate(len + 1);
         if len == 0 {
             self.text.clear();
-            self.first = None;
         }
-    }
-    fn begin(&mut self, first: u32) {
-        assert!(self.text.is_empty(), "told of the beginning in the middle");
-        self.first = Some(first);
     }
     fn observe(&mut self, features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
         assert_eq!(features.len(), tokens.len() * HIDDEN);
@@ -235,17 +227,17 @@ impl Drafter for ToyDrafter {
             }
             if self.text.is_empty() {
                 self.text.push(pair[1] as u32);
-                assert_eq!(self.first, Some(self.text[0]), "not told how the text begins");
             }
             assert_eq!(pair, feature(&self.text), "the feature of another position or text");
             self.text.push(token);
         }
         Ok(())
     }
-    fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {
+    fn propose(&mut self, text: &[u32], request: &DraftRequest) -> Result<Tree, DraftError> {
         let &DraftRequest { root, budget, .. } = request;
         self.may_fail()?;
-        assert_eq!(self.text.last(), Some(&root), "the root was not observed");
+        assert_eq!(text.last(), Some(&root));
+        assert_eq!(self.text, text, "it was observed otherwise");
         assert!(self.text.len() - 1 + budget.shape.depth < self.capacity);
         let Shape { gamma, width, depth } = budget.shape;
         let mut tree = Tree::root(root);
@@ -298,7 +290,7 @@ impl Drafter for ToyDrafter {
         }
         Ok(tree)
     }
-    fn draft_ahead(&mut self, ahead: &AheadRequest<'_>) -> Result<(), DraftError> {
+    fn draft_ahead(&mut self, ahead: &AheadRequest<'_>) -> Result<Ahead, DraftError> {
         let &AheadRequest { tree, request, stop, .. } = ahead;
         assert_eq!(
             self.text.last(),
@@ -316,7 +308,7 @@ impl Drafter for ToyDrafter {
             }
             Beside::Fails => self.may_fail()?,
         }
-        Ok(())
+        Ok(Ahead::default())
     }
     fn fall_back(&mut self) -> Result<(), DraftError> {
         self.failures.pop();

@@ -59,7 +59,6 @@ impl Engine {
         }
         self.text.clone_from(&snapshot.tokens);
         if self.drafting.any() && pairs > 0 {
-            self.drafting.begin(snapshot.tokens[0]);
             // A drafter that reads no features observes only the tokens.
             let blank = vec![0.0; if reads { 0 } else { PAIRS * width }];
             for from in (0..pairs).step_by(PAIRS) {

@@ -57,9 +57,7 @@ impl ContextSources {
 #[derive(Debug)]
 pub struct ContextDraft {
     sources: ContextSources,
-    /// The whole text.
-    tokens: Vec<u32>,
-    /// The same text, as far as it has been needed.
+    /// The text, as far as it has been needed.
     phrases: SuffixTree,
     recycled: Recycled,
     /// Earlier chats, if the user lets them be read.
@@ -116,7 +114,6 @@ impl ContextDraft {
     pub fn new(sources: ContextSources) -> Self {
         Self {
             sources,
-            tokens: Vec::new(),
             phrases: SuffixTree::default(),
             recycled: Recycled::default(),
             history: None,
@@ -204,12 +201,12 @@ impl ContextDraft {
 
     /// The tree under `request.root`, the most probable nodes first, and what each node is based
     /// on.
-    fn grow(&self, request: &DraftRequest) -> (Tree, Vec<Claims>) {
+    fn grow(&self, text: &[u32], request: &DraftRequest) -> (Tree, Vec<Claims>) {
         let shape = request.budget.shape;
         let mut tree = Tree::root(request.root);
         let mut claims = vec![Claims::default()];
         let mut followed: Vec<Vec<Match>> = vec![self.matches()];
-        let mut lasts: Vec<Vec<u32>> = vec![last(&self.tokens)];
+        let mut lasts: Vec<Vec<u32>> = vec![last(text)];
         // The likeliest first, of equally likely candidates the older one. The bits of positive
         // floats are in their order.
         let mut heap: BinaryHeap<(u32, Reverse<usize>)> = BinaryHeap::new();
@@ -222,7 +219,7 @@ impl ContextDraft {
             let mut found =
                 self.claimed(&lasts[node], &followed[node], request.coupling.as_ref(), depth);
             if let Some(history) = &self.history {
-                add_history(&mut found, history, &self.phrase(&tree, node));
+                add_history(&mut found, history, &phrase(text, &tree, node));
             }
             for (token, probability, claims) in self.ranked(found, shape.width.max(1)) {
                 let path = path * probability;
@@ -250,17 +247,6 @@ impl ContextDraft {
         (tree, claims)
     }
 
-    /// The last tokens of the text that ends with a node, as many as are looked up in earlier
-    /// chats.
-    fn phrase(&self, tree: &Tree, node: usize) -> Vec<u32> {
-        let path = tree.ancestors(node).map(|node| tree.nodes()[node].token);
-        // The text ends with the root.
-        let text = self.tokens.iter().rev().skip(1).copied();
-        let mut phrase: Vec<u32> = path.chain(text).take(LONGEST).collect();
-        phrase.reverse();
-        phrase
-    }
-
     /// The longest match of the text's end, the longest of at most half its length, and of a
     /// quarter: those in between add hardly any information.
     fn matches(&self) -> Vec<Match> {
@@ -275,17 +261,16 @@ impl ContextDraft {
         matches.truncate(3);
         matches
     }
+}
 
-    /// Extends the suffix tree to the whole text.
-    fn catch_up(&mut self) {
-        if !self.sources.suffix() {
-            return;
-        }
-        let known = self.phrases.text().len();
-        for &t in self.tokens[known.min(self.tokens.len())..].iter() {
-            self.phrases.push(t);
-        }
-    }
+/// The last tokens of the text that ends with a node, as many as are looked up in earlier chats.
+fn phrase(text: &[u32], tree: &Tree, node: usize) -> Vec<u32> {
+    let path = tree.ancestors(node).map(|node| tree.nodes()[node].token);
+    // The text ends with the root.
+    let text = text.iter().rev().skip(1).copied();
+    let mut phrase: Vec<u32> = path.chain(text).take(LONGEST).collect();
+    phrase.reverse();
+    phrase
 }
 
 /// Adds what followed `phrase` in earlier chats to the claims after it.
@@ -356,17 +341,11 @@ impl Drafter for ContextDraft {
     fn truncate(&mut self, len: usize) {
         self.pending.forget();
         // Without a first pair the first token is not known either.
-        self.tokens.truncate(if len == 0 { 0 } else { len + 1 });
-        self.phrases.truncate(self.tokens.len());
+        self.phrases.truncate(if len == 0 { 0 } else { len + 1 });
     }
 
     fn start_over(&mut self) {
         self.recycled = Recycled::default();
-    }
-
-    fn begin(&mut self, first: u32) {
-        self.tokens = vec![first];
-        self.phrases.truncate(0);
     }
 
     fn observe(&mut self, _features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
@@ -376,25 +355,28 @@ impl Drafter for ContextDraft {
                 calibration.note(by, claim, right);
             }
         });
-        self.tokens.extend_from_slice(tokens);
         Ok(())
     }
 
-    fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {
-        self.catch_up();
-        let (tree, claims) = self.grow(request);
+    fn propose(&mut self, text: &[u32], request: &DraftRequest) -> Result<Tree, DraftError> {
+        if self.sources.suffix() {
+            for &token in text.iter().skip(self.phrases.text().len()) {
+                self.phrases.push(token);
+            }
+        }
+        let (tree, claims) = self.grow(text, request);
         self.pending.wait(&tree);
         self.claims = claims;
         Ok(tree)
     }
 
-    fn verified(&mut self, tree: &Tree, logits: &[f32]) {
+    fn verified(&mut self, text: &[u32], tree: &Tree, logits: &[f32]) {
         if !self.sources.recycling() {
             return;
         }
         let vocab = logits.len() / tree.len();
         // The text ends with the root.
-        let text = last(&self.tokens);
+        let text = last(text);
         for (node, logits) in logits.chunks_exact(vocab.max(1)).enumerate() {
             let mut below: Vec<usize> = tree.ancestors(node).collect();
             below.pop();

@@ -6,20 +6,12 @@ use proptest::prelude::*;
 
 const VOCAB: usize = 40;
 
-fn drafter(sources: ContextSources, tokens: &[u32]) -> ContextDraft {
-    let mut drafter = ContextDraft::new(sources);
-    drafter.begin(tokens[0]);
-    drafter.observe(&[], &tokens[1..]).unwrap();
-    drafter
-}
-
 fn request(root: u32, gamma: usize, width: usize) -> DraftRequest {
     DraftRequest::new(root, Budget::new(Shape { gamma, width, depth: 3 }, 0))
 }
 
-fn propose(drafter: &mut ContextDraft, gamma: usize, width: usize) -> Tree {
-    let root = *drafter.tokens.last().unwrap();
-    drafter.propose(&request(root, gamma, width)).unwrap()
+fn propose(drafter: &mut ContextDraft, text: &[u32], gamma: usize, width: usize) -> Tree {
+    drafter.propose(text, &request(*text.last().unwrap(), gamma, width)).unwrap()
 }
 
 /// The tokens of the tree's likeliest path.
@@ -46,60 +38,60 @@ fn row(best: &[u32]) -> Vec<f32> {
 fn a_repeated_passage_is_proposed_to_its_end_and_beyond_the_longest_phrase() {
     let passage: Vec<u32> = (1..=30).collect();
     let text: Vec<u32> = passage.iter().chain(&[35, 36, 1, 2, 3]).copied().collect();
-    let mut drafter = drafter(ContextSources::Suffix, &text);
-    let tree = propose(&mut drafter, 64, 2);
+    let mut drafter = ContextDraft::new(ContextSources::Suffix);
+    let tree = propose(&mut drafter, &text, 64, 2);
     assert_eq!(first_path(&tree)[..20], passage[3..23]);
-    let short = propose(&mut drafter, 6, 2);
+    let short = propose(&mut drafter, &text, 6, 2);
     assert_eq!(first_path(&short), [4, 5, 6, 7, 8]);
-    assert_eq!(propose(&mut drafter, 1, 2).len(), 1);
+    assert_eq!(propose(&mut drafter, &text, 1, 2).len(), 1);
 }
 
 #[test]
 fn the_commoner_continuation_goes_first_and_the_other_beside_it() {
     let text = [1, 2, 5, 10, 1, 2, 6, 11, 1, 2, 5, 12, 1, 2];
-    let mut drafter = drafter(ContextSources::Suffix, &text);
-    let tree = propose(&mut drafter, 8, 4);
+    let mut drafter = ContextDraft::new(ContextSources::Suffix);
+    let tree = propose(&mut drafter, &text, 8, 4);
     let children: Vec<u32> = tree.children(0).map(|i| tree.nodes()[i].token).collect();
     assert_eq!(children, [5, 6]);
-    let chain = propose(&mut drafter, 8, 1);
+    let chain = propose(&mut drafter, &text, 8, 1);
     assert_eq!(chain.children(0).count(), 1, "k bounds the children of a node");
 }
 
 #[test]
 fn what_the_target_held_likely_is_proposed_where_the_same_tokens_come_again() {
-    let mut drafter = drafter(ContextSources::Recycling, &[1, 2, 3]);
-    assert_eq!(propose(&mut drafter, 16, 8).len(), 1, "nothing is known yet");
+    let mut drafter = ContextDraft::new(ContextSources::Recycling);
+    let text = [1, 2, 3];
+    assert_eq!(propose(&mut drafter, &text, 16, 8).len(), 1, "nothing is known yet");
     let mut tree = Tree::root(3);
     let child = tree.push(0, 4, -0.1);
     tree.push(child, 9, -0.1);
     // After 3: 4 or 7; after 3 4: 8; after 3 4 9: 5.
     let logits = [row(&[4, 7]), row(&[8]), row(&[5])].concat();
-    drafter.verified(&tree, &logits);
-    drafter.observe(&[], &[4, 8, 2, 3]).unwrap();
-    let tree = propose(&mut drafter, 16, 8);
+    drafter.verified(&text, &tree, &logits);
+    let text = [1, 2, 3, 4, 8, 2, 3, 4, 9];
+    let tree = propose(&mut drafter, &text[..7], 16, 8);
     assert_eq!(first_path(&tree)[..2], [4, 8]);
     assert!(tree.child(0, 7).is_some());
-    drafter.observe(&[], &[4, 9]).unwrap();
-    assert_eq!(first_path(&propose(&mut drafter, 16, 8))[0], 5);
+    assert_eq!(first_path(&propose(&mut drafter, &text, 16, 8))[0], 5);
 }
 
 #[test]
 fn a_text_that_is_made_again_after_a_new_start_is_not_drafted_from_itself() {
-    let mut drafter = drafter(ContextSources::Both, &[1, 2, 3]);
-    drafter.verified(&Tree::root(3), &row(&[4, 7]));
+    let mut drafter = ContextDraft::new(ContextSources::Both);
+    let text = [1, 2, 3];
+    drafter.verified(&text, &Tree::root(3), &row(&[4, 7]));
     drafter.truncate(0);
-    drafter.begin(1);
-    drafter.observe(&[], &[2, 3]).unwrap();
-    assert!(propose(&mut drafter, 16, 8).child(0, 4).is_some(), "kept from text to text");
+    assert!(propose(&mut drafter, &text, 16, 8).child(0, 4).is_some(), "kept from text to text");
     drafter.start_over();
-    assert_eq!(propose(&mut drafter, 16, 8).len(), 1);
+    assert_eq!(propose(&mut drafter, &text, 16, 8).len(), 1);
 }
 
 #[test]
 fn every_node_names_the_sources_that_claim_it() {
-    let mut drafter = drafter(ContextSources::Both, &[1, 2, 3, 1, 2, 3]);
-    drafter.verified(&Tree::root(3), &row(&[1, 9]));
-    let tree = propose(&mut drafter, 16, 8);
+    let mut drafter = ContextDraft::new(ContextSources::Both);
+    let text = [1, 2, 3, 1, 2, 3];
+    drafter.verified(&text, &Tree::root(3), &row(&[1, 9]));
+    let tree = propose(&mut drafter, &text, 16, 8);
     let sources = |token| {
         let node = tree.child(0, token).unwrap();
         tree.nodes()[node].sources.iter().collect::<Vec<_>>()
@@ -118,24 +110,27 @@ fn a_table_claims_what_it_knows_of_the_longest_context() {
         text.windows(2).for_each(|pair| builder.push(pair[0], &[(pair[1], 1.0)]));
     }
     let table = Arc::new(builder.table(100));
-    let with = |sources| drafter(sources, &[7, 1, 2, 3]).with_ngrams(Arc::clone(&table));
+    let tree_of = |sources| {
+        let mut drafter = ContextDraft::new(sources).with_ngrams(Arc::clone(&table));
+        propose(&mut drafter, &[7, 1, 2, 3], 16, 8)
+    };
     for sources in [ContextSources::Recycling, ContextSources::Both] {
-        let tree = propose(&mut with(sources), 16, 8);
+        let tree = tree_of(sources);
         let node = tree.child(0, 5).unwrap();
         assert_eq!(tree.nodes()[node].sources.iter().collect::<Vec<_>>(), [DrafterId::Ngram]);
         assert_eq!(first_path(&tree), [5], "1 2 3 was followed by 5");
         assert!(tree.child(0, 6).is_some(), "2 3 by 6 too");
     }
-    assert_eq!(propose(&mut with(ContextSources::Suffix), 16, 8).len(), 1, "of phrases alone");
+    assert_eq!(tree_of(ContextSources::Suffix).len(), 1, "of phrases alone");
 }
 
 #[test]
 fn with_the_noise_of_the_draw_the_token_it_favours_goes_first() {
-    let mut drafter = drafter(ContextSources::Recycling, &[1, 2, 3]);
-    propose(&mut drafter, 4, 2);
+    let mut drafter = ContextDraft::new(ContextSources::Recycling);
+    let text = [1, 2, 3];
     let mut logits = vec![-30.0; VOCAB];
     (4..12).for_each(|token| logits[token] = 1.0);
-    drafter.verified(&Tree::root(3), &logits);
+    drafter.verified(&text, &Tree::root(3), &logits);
     let mut seen = Vec::new();
     for seed in 0..20 {
         let sampler = SamplerSettings { temperature: 1.0, seed, ..SamplerSettings::default() };
@@ -144,7 +139,7 @@ fn with_the_noise_of_the_draw_the_token_it_favours_goes_first() {
         let favoured =
             (4u32..12).max_by(|&a, &b| noise.gumbel(a).total_cmp(&noise.gumbel(b))).unwrap();
         let request = DraftRequest { coupling: Some(coupling), ..request(3, 8, 8) };
-        let tree = drafter.propose(&request).unwrap();
+        let tree = drafter.propose(&text, &request).unwrap();
         assert_eq!(tree.nodes()[1].token, favoured);
         seen.push(favoured);
     }
@@ -155,24 +150,26 @@ fn with_the_noise_of_the_draw_the_token_it_favours_goes_first() {
 
 #[test]
 fn claims_that_turn_out_wrong_lose_their_weight() {
-    let mut drafter = drafter(ContextSources::Suffix, &[1, 2, 1]);
+    let mut drafter = ContextDraft::new(ContextSources::Suffix);
+    let mut text = vec![1, 2, 1];
     let sure = |tree: &Tree| tree.nodes().get(1).map_or(f32::NEG_INFINITY, |node| node.log_prob);
-    let before = sure(&propose(&mut drafter, 4, 1));
+    let before = sure(&propose(&mut drafter, &text, 4, 1));
     for token in 5..35 {
-        propose(&mut drafter, 4, 1);
+        propose(&mut drafter, &text, 4, 1);
         drafter.observe(&[], &[token, 1]).unwrap();
+        text.extend([token, 1]);
     }
-    assert!(sure(&propose(&mut drafter, 4, 1)) < before - 0.5);
+    assert!(sure(&propose(&mut drafter, &text, 4, 1)) < before - 0.5);
 }
 
 proptest! {
     #[test]
     fn trees_are_sound_whatever_the_text_was(
-        text in prop::collection::vec(0u32..6, 2..80),
+        mut text in prop::collection::vec(0u32..6, 2..80),
         rows in prop::collection::vec(prop::collection::vec(-5f32..5.0, VOCAB), 4),
         kept in 0usize..60, gamma in 1usize..40, width in 1usize..9, seed in any::<Option<u64>>(),
     ) {
-        let mut drafter = drafter(ContextSources::Both, &text);
+        let mut drafter = ContextDraft::new(ContextSources::Both);
         let root = *text.last().unwrap();
         let coupling = seed.map(|seed| {
             let sampler =
@@ -180,13 +177,14 @@ proptest! {
             Coupling { sampler, root: text.len() - 1 }
         });
         let asked = DraftRequest { coupling, ..request(root, gamma, width) };
-        let mut tree = drafter.propose(&asked).unwrap();
+        let mut tree = drafter.propose(&text, &asked).unwrap();
         for row in rows {
             let logits: Vec<f32> =
                 (0..tree.len()).flat_map(|i| row.iter().map(move |x| x * (i + 1) as f32)).collect();
-            drafter.verified(&tree, &logits);
+            drafter.verified(&text, &tree, &logits);
             drafter.observe(&[], &[root, 1, root]).unwrap();
-            tree = drafter.propose(&asked).unwrap();
+            text.extend([root, 1, root]);
+            tree = drafter.propose(&text, &asked).unwrap();
             prop_assert!(tree.len() <= gamma);
             for (i, node) in tree.nodes().iter().enumerate().skip(1) {
                 prop_assert!(node.parent < i && (node.token as usize) < VOCAB);
@@ -198,7 +196,8 @@ proptest! {
                 prop_assert_eq!(tree.children(node.parent).filter(is_twin).count(), 1);
             }
         }
-        drafter.truncate(kept.min(text.len()));
-        prop_assert_eq!(drafter.phrases.text(), &drafter.tokens[..]);
+        drafter.truncate(kept);
+        let known = if kept == 0 { 0 } else { text.len().min(kept + 1) };
+        prop_assert_eq!(drafter.phrases.text(), &text[..known]);
     }
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use super::FeatureHead;
 use super::scratch_tree::GrowingTree;
 use crate::draft::outcome::{Hypothesis, OUTCOMES, after_accepting, take_likeliest};
-use crate::draft::{AheadRequest, Budget, DraftRequest, Grown, Outcome};
+use crate::draft::{Ahead, AheadRequest, Budget, DraftRequest, Outcome};
 use crate::model::head::HeadError;
 use crate::speculate::SamplerSettings;
 
@@ -44,10 +44,13 @@ impl FeatureHead {
     }
 
     /// Grows trees for the likeliest outcomes of `tree` until it is stopped.
-    pub(super) fn draft_outcomes(&mut self, ahead: &AheadRequest<'_>) -> Result<(), HeadError> {
+    pub(super) fn draft_outcomes(
+        &mut self,
+        ahead: &AheadRequest<'_>,
+    ) -> Result<Ahead, HeadError> {
         let &AheadRequest { tree, request, stop, grown: told } = ahead;
         self.settle(request)?;
-        self.outcomes.clear();
+        let mut drafted = Ahead::default();
         self.drafted_ahead = Some(DraftedAhead {
             pairs: self.tokens.len(),
             budget: request.budget,
@@ -56,7 +59,7 @@ impl FeatureHead {
         });
         let candidates = self.scratch.children(None);
         let mut hypotheses: Vec<Hypothesis> = after_accepting(tree, 0, None, candidates).collect();
-        while self.outcomes.len() < OUTCOMES && !stop.load(Ordering::Acquire) {
+        while drafted.outcomes.len() < OUTCOMES && !stop.load(Ordering::Acquire) {
             let Some(likeliest) = take_likeliest(&mut hypotheses) else { break };
             let Hypothesis { node, token, row, score } = likeliest;
             let depth = tree.nodes()[node].depth;
@@ -80,15 +83,15 @@ impl FeatureHead {
             tokens.reverse();
             tokens.push(bonus);
             let grown = growing.growth.clone().finish(bonus);
-            self.outcomes.push(Outcome { node, log_prob: score, tree: grown });
+            drafted.outcomes.push(Outcome { node, log_prob: score, tree: grown });
             if let Some(drafted_ahead) = &mut self.drafted_ahead {
                 drafted_ahead.outcomes.push(GrowingOutcome { tokens, growing });
             }
             if let Some(told) = told {
-                told(Grown::Outcomes(&self.outcomes));
+                told(drafted.clone());
             }
         }
-        Ok(())
+        Ok(drafted)
     }
 
     /// The tree grown for the actual outcome, if it was drafted ahead under the same request.

@@ -6,7 +6,7 @@ mod scratch_tree;
 
 use std::sync::Arc;
 
-use super::{AheadRequest, Depths, DraftError, DraftRequest, Drafter, Outcome};
+use super::{Ahead, AheadRequest, Depths, DraftError, DraftRequest, Drafter};
 use crate::kernels::Pool;
 use crate::model::head::{Candidates, FusionKind, HeadBackend, HeadConfig, HeadError, Pairs};
 use crate::model::{FeatureSource, TrafficMeter};
@@ -46,8 +46,6 @@ pub struct FeatureHead {
     /// The pairs and blocks of the stable rows that the scratch rows are based on.
     settled: Option<(usize, usize)>,
     drafted_ahead: Option<DraftedAhead>,
-    /// The outcomes that it holds, for the record of the round.
-    outcomes: Vec<Outcome>,
     /// Whether the last tree came from it.
     was_drafted_ahead: bool,
     /// The pool it runs on while the target verifies.
@@ -77,7 +75,6 @@ impl FeatureHead {
             scratch: ScratchTree::default(),
             settled: None,
             drafted_ahead: None,
-            outcomes: Vec::new(),
             was_drafted_ahead: false,
             cores: None,
         }
@@ -151,7 +148,6 @@ impl FeatureHead {
         self.scratch = ScratchTree::default();
         self.settled = None;
         self.drafted_ahead = None;
-        self.outcomes.clear();
     }
 
     /// Starts scratch rows on the stable rows, after bringing these up to the last pair.
@@ -193,7 +189,6 @@ impl FeatureHead {
     }
 
     fn grow(&mut self, request: &DraftRequest) -> Result<Tree, HeadError> {
-        self.outcomes.clear();
         let drafted_ahead = self.take_drafted_ahead(request);
         self.was_drafted_ahead = drafted_ahead.is_some();
         let mut growing = match drafted_ahead {
@@ -262,7 +257,7 @@ impl Drafter for FeatureHead {
         Ok(())
     }
 
-    fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {
+    fn propose(&mut self, _text: &[u32], request: &DraftRequest) -> Result<Tree, DraftError> {
         let &DraftRequest { root, budget, .. } = request;
         let nothing_to_go_on = self.tokens.is_empty() || self.tokens.len() > self.capacity;
         if nothing_to_go_on || budget.shape.gamma <= 1 || budget.shape.width == 0 {
@@ -272,12 +267,12 @@ impl Drafter for FeatureHead {
         self.grow(request).map_err(lost)
     }
 
-    fn draft_ahead(&mut self, ahead: &AheadRequest<'_>) -> Result<(), DraftError> {
+    fn draft_ahead(&mut self, ahead: &AheadRequest<'_>) -> Result<Ahead, DraftError> {
         if self.tokens.is_empty()
             || self.tokens.len() > self.capacity
             || ahead.request.budget.shape.width == 0
         {
-            return Ok(());
+            return Ok(Ahead::default());
         }
         let cores = self.cores.clone();
         let _apart = cores.as_ref().map(|cores| cores.work_apart());
@@ -286,10 +281,6 @@ impl Drafter for FeatureHead {
 
     fn was_drafted_ahead(&self) -> bool {
         self.was_drafted_ahead
-    }
-
-    fn outcomes_ahead(&self) -> &[Outcome] {
-        &self.outcomes
     }
 
     fn device_bytes(&self) -> u64 {

@@ -104,12 +104,12 @@ fn only_what_is_lacking_is_run_and_only_when_asked() {
     let (mut head, passes) = head(4, false);
     observe(&mut head, 1..6);
     assert!(passes.lock().unwrap().is_empty());
-    assert_eq!(tokens(&head.propose(&DraftRequest::new(5, budget(2))).unwrap()), [5, 6, 7, 8]);
+    assert_eq!(tokens(&head.propose(&[], &DraftRequest::new(5, budget(2))).unwrap()), [5, 6, 7, 8]);
     observe(&mut head, 6..8);
-    head.propose(&DraftRequest::new(7, budget(1))).unwrap();
-    head.propose(&DraftRequest::new(7, budget(2))).unwrap(); // Block 1 is missing the two newest.
-    head.propose(&DraftRequest::new(7, budget(2))).unwrap(); // nothing new: the last row again
-    head.propose(&DraftRequest::new(7, budget(4))).unwrap(); // Blocks 2 and 3 have nothing yet.
+    head.propose(&[], &DraftRequest::new(7, budget(1))).unwrap();
+    head.propose(&[], &DraftRequest::new(7, budget(2))).unwrap(); // Block 1 is missing the two newest.
+    head.propose(&[], &DraftRequest::new(7, budget(2))).unwrap(); // nothing new: the last row again
+    head.propose(&[], &DraftRequest::new(7, budget(4))).unwrap(); // Blocks 2 and 3 have nothing yet.
     let expected = [(0, 5, 2), (5, 7, 1), (5, 7, 2), (6, 7, 2), (0, 7, 4)];
     assert_eq!(*passes.lock().unwrap(), expected);
 }
@@ -118,19 +118,19 @@ fn only_what_is_lacking_is_run_and_only_when_asked() {
 fn a_long_prefill_runs_in_chunks() {
     let (mut head, passes) = head(1, false);
     observe(&mut head, 0..600);
-    head.propose(&DraftRequest::new(599, budget(1))).unwrap();
+    head.propose(&[], &DraftRequest::new(599, budget(1))).unwrap();
     assert_eq!(*passes.lock().unwrap(), [(0, 256, 1), (256, 512, 1), (512, 600, 1)]);
 }
 
 #[test]
 fn without_a_budget_or_a_context_nothing_is_run() {
     let (mut head, passes) = head(1, false);
-    assert_eq!(head.propose(&DraftRequest::new(3, budget(1))).unwrap(), Tree::root(3));
+    assert_eq!(head.propose(&[], &DraftRequest::new(3, budget(1))).unwrap(), Tree::root(3));
     observe(&mut head, 0..4);
     let plain = Budget::new(Shape { gamma: 1, width: 1, depth: 2 }, 1);
-    assert_eq!(head.propose(&DraftRequest::new(3, plain)).unwrap(), Tree::root(3));
+    assert_eq!(head.propose(&[], &DraftRequest::new(3, plain)).unwrap(), Tree::root(3));
     observe(&mut head, 4..801); // One more than the capacity.
-    assert_eq!(head.propose(&DraftRequest::new(800, budget(1))).unwrap(), Tree::root(800));
+    assert_eq!(head.propose(&[], &DraftRequest::new(800, budget(1))).unwrap(), Tree::root(800));
     assert!(passes.lock().unwrap().is_empty());
 }
 
@@ -143,10 +143,10 @@ fn a_lost_device_is_replaced_and_every_pair_kept() {
         Ok(Box::new(Counting { passes: log, ..Counting::default() }))
     }));
     observe(&mut head, 1..6);
-    let error = head.propose(&DraftRequest::new(5, budget(2))).unwrap_err();
+    let error = head.propose(&[], &DraftRequest::new(5, budget(2))).unwrap_err();
     assert_eq!(error.to_string(), "the draft device failed: out of memory");
     head.fall_back().unwrap();
-    assert_eq!(tokens(&head.propose(&DraftRequest::new(5, budget(2))).unwrap()), [5, 6, 7, 8]);
+    assert_eq!(tokens(&head.propose(&[], &DraftRequest::new(5, budget(2))).unwrap()), [5, 6, 7, 8]);
     assert_eq!(*passes.lock().unwrap(), [(0, 5, 2)]);
     assert!(head.fall_back().is_err(), "there is only one reserve");
 }
@@ -160,7 +160,7 @@ fn ahead(head: &mut FeatureHead, tree: &Tree, request: &DraftRequest, stopped: b
 /// Proposes, drafts ahead to the end, and clears the recorded passes.
 fn go_ahead(head: &mut FeatureHead, root: u32, budget: Budget, passes: &Passes) -> Tree {
     let request = DraftRequest::new(root, budget);
-    let tree = head.propose(&request).unwrap();
+    let tree = head.propose(&[], &request).unwrap();
     ahead(head, &tree, &request, false);
     passes.lock().unwrap().clear();
     tree
@@ -174,7 +174,7 @@ fn a_tree_drafted_ahead_is_used_without_a_pass() {
     go_ahead(&mut head, 5, chain, &passes);
     assert_eq!(head.drafted_ahead().collect::<Vec<_>>(), [[6, 7, 8, 9]]);
     observe(&mut head, 6..10);
-    let tree = head.propose(&DraftRequest::new(9, chain)).unwrap();
+    let tree = head.propose(&[], &DraftRequest::new(9, chain)).unwrap();
     assert_eq!((tokens(&tree), head.was_drafted_ahead()), (vec![9, 10, 11, 12], true));
     assert!(passes.lock().unwrap().is_empty());
     // The true features are prefilled only then, during the target's next pass.
@@ -184,7 +184,7 @@ fn a_tree_drafted_ahead_is_used_without_a_pass() {
     // Another end: everything is drafted again.
     observe(&mut head, 10..12);
     head.observe(&[0.0; 2], &[40]).unwrap();
-    let tree = head.propose(&DraftRequest::new(40, chain)).unwrap();
+    let tree = head.propose(&[], &DraftRequest::new(40, chain)).unwrap();
     assert_eq!((tokens(&tree), head.was_drafted_ahead()), (vec![40, 41, 42, 43], false));
     assert_eq!(passes.lock().unwrap().last(), Some(&(9, 12, 1)));
 }
@@ -216,7 +216,7 @@ fn a_tree_drafted_ahead_under_another_request_or_text_is_not_used() {
         observe(&mut head, 1..6);
         go_ahead(&mut head, 5, chain, &passes);
         observe(&mut head, text.clone());
-        head.propose(&DraftRequest::new(text.end - 1, asked)).unwrap();
+        head.propose(&[], &DraftRequest::new(text.end - 1, asked)).unwrap();
         assert_eq!(head.was_drafted_ahead(), taken, "{asked:?} {text:?}");
     }
     // Nor if the text was different for a while.
@@ -224,7 +224,7 @@ fn a_tree_drafted_ahead_under_another_request_or_text_is_not_used() {
     observe(&mut head, 9..13);
     head.truncate(8);
     observe(&mut head, 9..13);
-    head.propose(&DraftRequest::new(12, chain)).unwrap();
+    head.propose(&[], &DraftRequest::new(12, chain)).unwrap();
     assert!(!head.was_drafted_ahead());
 }
 
@@ -234,11 +234,11 @@ fn drafting_ahead_that_is_stopped_at_once_changes_nothing() {
     observe(&mut head, 1..6);
     let chain = budget(1);
     let request = DraftRequest::new(5, chain);
-    let tree = head.propose(&request).unwrap();
+    let tree = head.propose(&[], &request).unwrap();
     ahead(&mut head, &tree, &request, true);
     assert_eq!(head.drafted_ahead().count(), 0);
     observe(&mut head, 6..10);
-    assert_eq!(tokens(&head.propose(&DraftRequest::new(9, chain)).unwrap()), [9, 10, 11, 12]);
+    assert_eq!(tokens(&head.propose(&[], &DraftRequest::new(9, chain)).unwrap()), [9, 10, 11, 12]);
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn a_device_lost_while_drafting_ahead_is_replaced_and_every_pair_kept() {
     // Without expansions the tree needs none of the steps that fail.
     let flat = Budget::new(Shape { gamma: 3, width: 2, depth: 0 }, 1);
     let request = DraftRequest::new(5, flat);
-    let tree = head.propose(&request).unwrap();
+    let tree = head.propose(&[], &request).unwrap();
     let error = head
         .draft_ahead(&AheadRequest {
             tree: &tree,
@@ -262,7 +262,7 @@ fn a_device_lost_while_drafting_ahead_is_replaced_and_every_pair_kept() {
     head.fall_back().unwrap();
     assert_eq!(head.drafted_ahead().count(), 0);
     observe(&mut head, 6..8);
-    assert_eq!(tokens(&head.propose(&DraftRequest::new(7, budget(1))).unwrap()), [7, 8, 9, 10]);
+    assert_eq!(tokens(&head.propose(&[], &DraftRequest::new(7, budget(1))).unwrap()), [7, 8, 9, 10]);
     assert!(!head.was_drafted_ahead());
 }
 
@@ -273,7 +273,7 @@ fn without_room_for_more_rows_trees_end_early() {
         observe(&mut head, 1..6);
         let chain = budget(1);
         let request = DraftRequest::new(5, chain);
-        let tree = head.propose(&request).unwrap();
+        let tree = head.propose(&[], &request).unwrap();
         assert_eq!(tree.len(), 2 + room.min(2));
         ahead(&mut head, &tree, &request, false);
         // Two rows belong to the tree and one to its last token; then each outcome needs at least
@@ -283,7 +283,7 @@ fn without_room_for_more_rows_trees_end_early() {
         for outcome in outcomes {
             head.observe(&vec![0.0; 2 * outcome.len()], &outcome).unwrap();
             let root = *outcome.last().unwrap();
-            let tree = head.propose(&DraftRequest::new(root, chain)).unwrap();
+            let tree = head.propose(&[], &DraftRequest::new(root, chain)).unwrap();
             assert_eq!(tree.nodes()[0].token, root);
         }
     }

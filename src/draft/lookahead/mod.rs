@@ -30,8 +30,6 @@ const WINDOW_SHARE: f64 = 0.6;
 /// Proposes the window and the n-grams that it produced.
 #[derive(Clone, Debug, Default)]
 pub struct Lookahead {
-    /// The text, from the first known token on.
-    tokens: Vec<u32>,
     window: Window,
     pool: NgramPool,
     /// The proposed tree, and the nodes of the window's last row in it.
@@ -46,18 +44,17 @@ pub struct Lookahead {
 }
 
 impl Lookahead {
-    /// Makes the window as wide as `gamma` nodes allow.
-    fn fit(&mut self, gamma: usize) {
+    /// Makes the window as wide as `gamma` nodes allow, with tokens of the text.
+    fn fit(&mut self, gamma: usize, text: &[u32]) {
         let share = (gamma as f64 * WINDOW_SHARE) as usize;
         let columns = (0..=COLUMNS).rev().find(|&c| Window::cost(c) < share.max(1)).unwrap_or(0);
         if columns > self.window.columns() {
-            // Tokens of the text, the same ones every time.
-            let tokens = &self.tokens;
+            // The same ones every time.
             let seeds = &mut self.seeds;
             self.window = Window::new(columns, || {
                 *seeds += 1;
-                let at = Noise::new(0, *seeds).bits(0) % tokens.len().max(1) as u64;
-                tokens.get(at as usize).copied().unwrap_or_default()
+                let at = Noise::new(0, *seeds).bits(0) % text.len().max(1) as u64;
+                text.get(at as usize).copied().unwrap_or_default()
             });
         } else {
             self.window.narrow(columns);
@@ -79,11 +76,6 @@ impl Drafter for Lookahead {
         if len == 0 {
             *self = Self::default();
         }
-        self.tokens.truncate(len + 1);
-    }
-
-    fn begin(&mut self, first: u32) {
-        self.tokens = vec![first];
     }
 
     fn observe(&mut self, _features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
@@ -91,14 +83,13 @@ impl Drafter for Lookahead {
         self.pending.follow(tokens, |node, right| {
             if node < *guessed { guess_stats.note(right) } else { window_stats.note(right) }
         });
-        self.tokens.extend_from_slice(tokens);
         Ok(())
     }
 
-    fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {
+    fn propose(&mut self, text: &[u32], request: &DraftRequest) -> Result<Tree, DraftError> {
         let gamma = request.budget.shape.gamma;
         let mut tree = Tree::root(request.root);
-        self.fit(gamma);
+        self.fit(gamma, text);
         let room = gamma.saturating_sub(Window::cost(self.window.columns()));
         let log_prob = self.guess_stats.log_prob();
         for guess in self.pool.after(request.root) {
@@ -116,7 +107,7 @@ impl Drafter for Lookahead {
         Ok(tree)
     }
 
-    fn verified(&mut self, tree: &Tree, logits: &[f32]) {
+    fn verified(&mut self, _text: &[u32], tree: &Tree, logits: &[f32]) {
         if !self.pending.is(tree) {
             return;
         }

@@ -22,23 +22,21 @@ fn logits(text: &[u32], tree: &Tree) -> Vec<f32> {
     logits
 }
 
-fn budget(gamma: usize) -> Budget {
-    Budget::new(Shape { gamma, width: 1, depth: 8 }, 0)
+fn propose(drafter: &mut Lookahead, text: &[u32], gamma: usize) -> Tree {
+    let budget = Budget::new(Shape { gamma, width: 1, depth: 8 }, 0);
+    drafter.propose(text, &DraftRequest::new(text[text.len() - 1], budget)).unwrap()
 }
 
 /// Decodes `count` tokens after `prompt` as the engine does; returns the text and the rounds.
 fn decode(drafter: &mut Lookahead, gamma: usize, count: usize) -> (Vec<u32>, usize) {
     let mut text = vec![3, 5];
     drafter.truncate(0);
-    drafter.begin(text[0]);
-    drafter.observe(&[], &text[1..]).unwrap();
     let mut rounds = 0;
     while text.len() < count {
-        let budget = budget(gamma);
-        let tree = drafter.propose(&DraftRequest::new(text[text.len() - 1], budget)).unwrap();
+        let tree = propose(drafter, &text, gamma);
         assert!(tree.len() <= gamma);
         let logits = logits(&text, &tree);
-        drafter.verified(&tree, &logits);
+        drafter.verified(&text, &tree, &logits);
         let mut sampler = Sampler::default();
         let mut history = TokenUses::default();
         let accepted = accept(&tree, &logits, &mut sampler, text.len() - 1, &mut history);
@@ -66,15 +64,13 @@ fn what_the_window_finds_is_won_later() {
 fn a_guess_that_is_right_to_its_end_keeps_its_bonus() {
     let mut drafter = Lookahead::default();
     let text = [3u32, 10];
-    drafter.begin(text[0]);
-    drafter.observe(&[], &text[1..]).unwrap();
     let mut seen = text.to_vec();
     let guess = [0; REACH].map(|_| {
         seen.push(next(&seen));
         seen[seen.len() - 1]
     });
     drafter.pool.insert(10, guess);
-    let tree = drafter.propose(&DraftRequest::new(10, budget(64))).unwrap();
+    let tree = propose(&mut drafter, &text, 64);
     let logits = logits(&text, &tree);
     let mut sampler = Sampler::default();
     let mut history = TokenUses::default();
@@ -90,10 +86,8 @@ fn any_budget_is_kept_and_a_small_one_still_guesses() {
     }
     // A window that was made narrow becomes wide again.
     let mut drafter = Lookahead::default();
-    drafter.begin(3);
-    drafter.observe(&[], &[5]).unwrap();
     for (gamma, columns) in [(64, COLUMNS), (16, 2), (2, 0), (64, COLUMNS)] {
-        drafter.propose(&DraftRequest::new(5, budget(gamma))).unwrap();
+        propose(&mut drafter, &[3, 5], gamma);
         assert_eq!(drafter.window.columns(), columns, "γ = {gamma}");
     }
 }
@@ -101,14 +95,13 @@ fn any_budget_is_kept_and_a_small_one_still_guesses() {
 #[test]
 fn a_tree_that_another_proposed_teaches_nothing() {
     let mut drafter = Lookahead::default();
-    drafter.begin(3);
-    drafter.observe(&[], &[5]).unwrap();
-    let proposed = drafter.propose(&DraftRequest::new(5, budget(64))).unwrap();
+    let text = [3, 5];
+    let proposed = propose(&mut drafter, &text, 64);
     let before = drafter.window.clone();
     let mut other = Tree::root(5);
     other.push(0, 1, -1.0);
-    drafter.verified(&other, &logits(&[3, 5], &other));
+    drafter.verified(&text, &other, &logits(&text, &other));
     assert_eq!(drafter.window, before);
-    drafter.verified(&proposed, &logits(&[3, 5], &proposed));
+    drafter.verified(&text, &proposed, &logits(&text, &proposed));
     assert_ne!(drafter.window, before);
 }

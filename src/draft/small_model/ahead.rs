@@ -4,16 +4,19 @@
 
 use super::{SmallModel, is_set};
 use crate::draft::outcome::{Hypothesis, OUTCOMES, after_accepting, take_likeliest};
-use crate::draft::{AheadRequest, DraftError, Grown, Outcome};
+use crate::draft::{Ahead, AheadRequest, DraftError, Outcome};
 
 impl SmallModel {
     /// Drafts after the likeliest outcomes of verifying `tree`, one after the other, until `stop`.
-    pub(super) fn draft_outcomes(&mut self, ahead: &AheadRequest<'_>) -> Result<(), DraftError> {
+    pub(super) fn draft_outcomes(
+        &mut self,
+        ahead: &AheadRequest<'_>,
+    ) -> Result<Ahead, DraftError> {
         let &AheadRequest { tree, request, stop, grown: told } = ahead;
         let mut hypotheses: Vec<Hypothesis> =
             after_accepting(tree, 0, None, self.state.after(None)).collect();
-        self.outcomes.clear();
-        while self.outcomes.len() < OUTCOMES && !is_set(Some(stop)) {
+        let mut drafted = Ahead::default();
+        while drafted.outcomes.len() < OUTCOMES && !is_set(Some(stop)) {
             let Some(likeliest) = take_likeliest(&mut hypotheses) else { break };
             let Hypothesis { node, token, row, score } = likeliest;
             let next = token.unwrap_or(tree.nodes()[node].token);
@@ -25,12 +28,12 @@ impl SmallModel {
                 hypotheses.extend(after_accepting(tree, node, Some(row), candidates));
             } else {
                 let tree = self.grow(request, Some(row), Some(stop))?.finish(next);
-                self.outcomes.push(Outcome { node, log_prob: score, tree });
+                drafted.outcomes.push(Outcome { node, log_prob: score, tree });
                 if let Some(told) = told {
-                    told(Grown::Outcomes(&self.outcomes));
+                    told(drafted.clone());
                 }
             }
         }
-        Ok(())
+        Ok(drafted)
     }
 }

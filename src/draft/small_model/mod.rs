@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::draft_state::{DraftState, RowMap};
-use super::{AheadRequest, DraftError, DraftRequest, Drafter, Outcome};
+use super::{Ahead, AheadRequest, DraftError, DraftRequest, Drafter};
 use crate::kernels::Pool;
 use crate::model::{SharedVocabulary, SmallLm, TrafficMeter};
 use crate::speculate::duo::SequencesAhead;
@@ -21,12 +21,8 @@ pub struct SmallModel {
     state: DraftState,
     /// The threads that `state` runs on, if they can be separated from the target's.
     pool: Option<Arc<Pool>>,
-    /// Sequences after the tree that was checked last.
+    /// Sequences after the tree that was checked last. The state has the text before it.
     prepared: Option<SequencesAhead>,
-    /// The tokens committed since they were drafted.
-    won: Vec<u32>,
-    /// What it drafted for outcomes of the tree that was checked last.
-    outcomes: Vec<Outcome>,
     /// Whether it has worked ahead since the last tree.
     worked_ahead: bool,
     /// Whether the last proposed tree was drafted ahead, either completely or from its first level
@@ -43,8 +39,6 @@ impl SmallModel {
             state: DraftState::new(lm, vocabulary),
             pool: None,
             prepared: None,
-            won: Vec::new(),
-            outcomes: Vec::new(),
             worked_ahead: false,
             was_drafted_ahead: false,
         }
@@ -92,37 +86,25 @@ impl Drafter for SmallModel {
         self.state.lm().capacity()
     }
 
-    fn truncate(&mut self, len: usize) {
+    fn truncate(&mut self, _len: usize) {
         self.prepared = None;
-        self.outcomes.clear();
         self.worked_ahead = false;
-        // Pair i holds the token after it: including the first one, there is one token more.
-        self.state.truncate(if len == 0 { 0 } else { len + 1 });
     }
 
-    fn begin(&mut self, first: u32) {
-        self.state.begin(first);
-    }
-
-    fn observe(&mut self, _features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
-        self.state.push_all(tokens);
-        if self.prepared.is_some() {
-            self.won.extend_from_slice(tokens);
-        }
-        Ok(())
-    }
-
-    fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {
+    fn propose(&mut self, text: &[u32], request: &DraftRequest) -> Result<Tree, DraftError> {
         let shape = request.budget.shape;
         let worked_ahead = std::mem::take(&mut self.worked_ahead);
+        let known = self.state.len();
+        self.state.set_text(text);
+        let prepared = self.prepared.take();
         self.was_drafted_ahead = false;
-        self.outcomes.clear();
         if let Method::Sequences { .. } = request.budget.method {
-            let tree = self.adopted(request);
+            let won = text.get(known..).unwrap_or_default();
+            let next = prepared.and_then(|ahead| ahead.adopt(won));
+            let tree = sequences::as_tail(next, request);
             self.was_drafted_ahead = tree.len() > 1;
             return Ok(tree);
         }
-        self.prepared = None;
         if shape.gamma <= 1 || shape.width == 0 {
             return Ok(Tree::root(request.root));
         }
@@ -136,7 +118,7 @@ impl Drafter for SmallModel {
         Ok(self.grow(request, None, None)?.finish(request.root))
     }
 
-    fn draft_ahead(&mut self, ahead: &AheadRequest<'_>) -> Result<(), DraftError> {
+    fn draft_ahead(&mut self, ahead: &AheadRequest<'_>) -> Result<Ahead, DraftError> {
         let request = ahead.request;
         let pool = self.pool.clone();
         self.worked_ahead = true;
@@ -146,21 +128,13 @@ impl Drafter for SmallModel {
         }
         let is_asked = request.budget.shape.gamma > 1 && request.budget.shape.width > 0;
         if is_asked && self.state.is_ready() {
-            self.draft_outcomes(ahead)?;
+            return self.draft_outcomes(ahead);
         }
-        Ok(())
+        Ok(Ahead::default())
     }
 
     fn was_drafted_ahead(&self) -> bool {
         self.was_drafted_ahead
-    }
-
-    fn sequences_ahead(&self) -> Option<&SequencesAhead> {
-        self.prepared.as_ref()
-    }
-
-    fn outcomes_ahead(&self) -> &[Outcome] {
-        &self.outcomes
     }
 
     fn device_bytes(&self) -> u64 {

@@ -131,14 +131,15 @@ fn small(toy: Toy, words: SharedVocabulary) -> SmallModel {
     SmallModel::new("tiny", Box::new(toy), words)
 }
 
-fn observe_text(model: &mut SmallModel, text: &[u32]) {
-    model.begin(text[0]);
-    model.observe(&[], &text[1..]).unwrap();
+fn propose(model: &mut SmallModel, text: &[u32], budget: Budget) -> Tree {
+    let root = text.last().copied().unwrap_or(3);
+    model.propose(text, &DraftRequest::new(root, budget)).unwrap()
 }
 
 /// Drafts ahead of `tree` until it has enough, or is stopped before it begins.
-fn ahead(model: &mut SmallModel, tree: &Tree, request: &DraftRequest, stopped: bool) {
+fn ahead(model: &mut SmallModel, tree: &Tree, budget: Budget, stopped: bool) {
     let stop = &AtomicBool::new(stopped);
+    let request = &DraftRequest::new(tree.nodes()[0].token, budget);
     model.draft_ahead(&AheadRequest { tree, request, stop, grown: None }).unwrap();
 }
 
@@ -214,28 +215,19 @@ proptest! {
         let passes = toy.passes.clone();
         let mut model = small(Toy { stop: (4, stop.clone()), ..toy }, words.clone());
         let mut text = vec![4];
-        observe_text(&mut model, &text);
         let mut last = Tree::root(4);
         for step in steps {
             match step {
-                Step::Observe(tokens) => {
-                    model.observe(&[], &tokens).unwrap();
-                    text.extend(tokens);
-                }
+                Step::Observe(tokens) => text.extend(tokens),
                 Step::Truncate(len) => {
                     let pairs = len.index(text.len());
                     model.truncate(pairs);
                     text.truncate(pairs + 1);
-                    if pairs == 0 {
-                        model.begin(text[0]);
-                    }
                 }
                 Step::Propose(budget) => {
-                    let root = *text.last().unwrap();
-                    last = model.propose(&DraftRequest::new(root, budget)).unwrap();
+                    last = propose(&mut model, &text, budget);
                     let mut fresh = small(Toy::new(capacity, 2000), words.clone());
-                    observe_text(&mut fresh, &text);
-                    let expected = fresh.propose(&DraftRequest::new(root, budget)).unwrap();
+                    let expected = propose(&mut fresh, &text, budget);
                     if room == 5000 {
                         prop_assert_eq!(&last, &expected);
                     } else {
@@ -262,7 +254,6 @@ proptest! {
                     for own in greedy(&small_text, count) {
                         likely.extend((0..14u32).find(|&t| words.counterpart(t) == Some(own)));
                     }
-                    model.observe(&[], &likely).unwrap();
                     text.extend(likely);
                 }
             }
@@ -274,52 +265,47 @@ proptest! {
 fn a_chain_costs_a_pass_a_token_and_what_came_true_is_not_run_again() {
     let toy = Toy::new(100, 100);
     let passes = toy.passes.clone();
+    let run = || std::mem::take(&mut *passes.lock().unwrap());
     let mut model = small(toy, SharedVocabulary::identical(VOCAB));
     let text = vec![1, 2, 3];
-    observe_text(&mut model, &text);
-    assert!(passes.lock().unwrap().is_empty(), "nothing is run before it is needed");
     let sps = budget(Method::Tree, 6, 1, 4);
-    let tree = model.propose(&DraftRequest::new(3, sps)).unwrap();
+    let tree = propose(&mut model, &text, sps);
     let likely = greedy(&text, 5);
     assert_eq!(tokens(&tree)[1..], likely);
-    assert_eq!(std::mem::take(&mut *passes.lock().unwrap()), [-3, 1, 1, 1, 1]);
+    assert_eq!(run(), [-3, 1, 1, 1, 1]);
     // Three come true, then something else.
     let wrong = (likely[3] + 1) % VOCAB as u32;
-    model.observe(&[], &[&likely[..3], &[wrong]].concat()).unwrap();
-    model.propose(&DraftRequest::new(wrong, sps)).unwrap();
-    assert_eq!(std::mem::take(&mut *passes.lock().unwrap()), [-1, 1, 1, 1, 1]);
+    let text = [&text[..], &likely[..3], &[wrong]].concat();
+    propose(&mut model, &text, sps);
+    assert_eq!(run(), [-1, 1, 1, 1, 1]);
     assert!(!model.was_drafted_ahead(), "nothing was drafted while a tree was checked");
-    // The text is rolled back by two tokens and continues as before.
+    // The text is rolled back and continues as before.
     model.truncate(4);
-    model.observe(&[], &[likely[2], wrong]).unwrap();
-    model.propose(&DraftRequest::new(wrong, sps)).unwrap();
-    assert!(passes.lock().unwrap().is_empty());
+    propose(&mut model, &text, sps);
+    assert!(run().is_empty());
 }
 
 #[test]
 fn what_was_grown_ahead_and_came_true_is_there_already() {
     let toy = Toy::new(100, 100);
     let passes = toy.passes.clone();
+    let run = || std::mem::take(&mut *passes.lock().unwrap());
     let mut model = small(toy, SharedVocabulary::identical(VOCAB));
     let text = vec![1, 2, 3];
-    observe_text(&mut model, &text);
     let budget = budget(Method::Tree, 5, 1, 3);
-    let request = DraftRequest::new(3, budget);
-    let tree = model.propose(&request).unwrap();
-    ahead(&mut model, &tree, &request, false);
+    let tree = propose(&mut model, &text, budget);
+    ahead(&mut model, &tree, budget, false);
     // The leaf, the token after it, three rows of the next chain; then what is less likely.
-    let run = std::mem::take(&mut *passes.lock().unwrap());
-    assert!(run.starts_with(&[-3, 1, 1, 1, 1, 1, 1, 1, 1]) && run.len() > 12, "{run:?}");
+    let first = run();
+    assert!(first.starts_with(&[-3, 1, 1, 1, 1, 1, 1, 1, 1]) && first.len() > 12, "{first:?}");
     let likely = greedy(&text, 9);
-    model.observe(&[], &likely[..5]).unwrap();
-    let tree = model.propose(&DraftRequest::new(likely[4], budget)).unwrap();
+    let tree = propose(&mut model, &[&text[..], &likely[..5]].concat(), budget);
     assert_eq!(tokens(&tree), likely[4..]);
-    assert!(passes.lock().unwrap().is_empty());
+    assert!(run().is_empty());
     assert!(model.was_drafted_ahead());
     // The next outcome is none of the above.
-    let request = DraftRequest::new(likely[4], budget);
-    ahead(&mut model, &tree, &request, true);
-    assert!(passes.lock().unwrap().is_empty(), "it stops before it begins");
+    ahead(&mut model, &tree, budget, true);
+    assert!(run().is_empty(), "it stops before it begins");
 }
 
 #[test]
@@ -327,15 +313,11 @@ fn a_full_context_ends_the_draft_and_not_the_text() {
     let mut model = small(Toy::new(6, 100), SharedVocabulary::identical(VOCAB));
     assert_eq!(model.capacity(), 6);
     let budget = budget(Method::Tree, 20, 2, 8);
-    observe_text(&mut model, &[1, 2, 3, 4]);
-    // Positions 4 and 5 can still be run, so there are three levels.
-    assert_eq!(model.propose(&DraftRequest::new(4, budget)).unwrap().height(), 3);
-    model.observe(&[], &[5, 6]).unwrap();
-    assert_eq!(model.propose(&DraftRequest::new(6, budget)).unwrap().height(), 1);
-    model.observe(&[], &[7]).unwrap();
-    assert_eq!(model.propose(&DraftRequest::new(7, budget)).unwrap(), Tree::root(7));
-    model.truncate(3);
-    assert_eq!(model.propose(&DraftRequest::new(4, budget)).unwrap().height(), 3);
+    let text = [1, 2, 3, 4, 5, 6, 7];
+    // After four tokens, positions 4 and 5 can still be run, so there are three levels.
+    for (count, height) in [(4, 3), (6, 1), (7, 0), (4, 3)] {
+        assert_eq!(propose(&mut model, &text[..count], budget).height(), height, "{count}");
+    }
 }
 
 #[test]
@@ -343,12 +325,10 @@ fn without_a_text_or_a_budget_nothing_is_run() {
     let toy = Toy::new(50, 50);
     let passes = toy.passes.clone();
     let mut model = small(toy, SharedVocabulary::identical(VOCAB));
-    let tree = budget(Method::Tree, 9, 2, 3);
-    assert_eq!(model.propose(&DraftRequest::new(3, tree)).unwrap(), Tree::root(3));
-    observe_text(&mut model, &[1, 2]);
+    assert_eq!(propose(&mut model, &[], budget(Method::Tree, 9, 2, 3)), Tree::root(3));
     for (gamma, width) in [(1, 3), (5, 0)] {
         let none = budget(Method::Tree, gamma, width, 3);
-        assert_eq!(model.propose(&DraftRequest::new(2, none)).unwrap(), Tree::root(2));
+        assert_eq!(propose(&mut model, &[1, 2], none), Tree::root(2));
     }
     assert!(passes.lock().unwrap().is_empty());
     assert_eq!(model.describe(), "small model tiny, toy on paper");
@@ -361,43 +341,36 @@ fn sequences_go_on_behind_the_tail_while_it_is_checked() {
     let passes = toy.passes.clone();
     let run = || std::mem::take(&mut *passes.lock().unwrap());
     let mut model = small(toy, SharedVocabulary::identical(VOCAB));
-    let text = vec![1, 2, 3];
-    observe_text(&mut model, &text);
+    let mut text = vec![1, 2, 3];
+    let likely = greedy(&text, 18);
     let one = budget(Method::Sequences { fixed: Some(1) }, 6, 1, 4);
     // A target that finishes first waits until the budget is drafted.
-    let request = DraftRequest::new(3, one);
-    let tree = model.propose(&request).unwrap();
+    let tree = propose(&mut model, &text, one);
     assert_eq!((tree.clone(), run()), (Tree::root(3), vec![]));
-    ahead(&mut model, &tree, &request, true);
+    ahead(&mut model, &tree, one, true);
     assert_eq!(run(), [-3, 1, 1, 1, 1, 1]);
     // The target's token begins the sequence: the rest of it is the tail, and costs nothing more.
-    let likely = greedy(&text, 18);
-    model.observe(&[], &likely[..1]).unwrap();
-    let request = DraftRequest::new(likely[0], one);
-    let tree = model.propose(&request).unwrap();
+    text.push(likely[0]);
+    let tree = propose(&mut model, &text, one);
     assert_eq!((tokens(&tree), run()), (likely[..6].to_vec(), vec![]));
     assert!(model.was_drafted_ahead());
     // Only the last token of the tail has not been run yet.
-    ahead(&mut model, &tree, &request, true);
+    ahead(&mut model, &tree, one, true);
     assert_eq!(run(), [1; 6]);
-    model.observe(&[], &likely[1..6]).unwrap();
-    model.observe(&[], &likely[6..7]).unwrap();
-    let request = DraftRequest::new(likely[6], one);
-    let tree = model.propose(&request).unwrap();
+    text.extend(&likely[1..7]);
+    let tree = propose(&mut model, &text, one);
     assert_eq!(tokens(&tree), likely[6..12]);
     // The tail is rejected, so nothing after it is valid.
-    ahead(&mut model, &tree, &request, true);
+    ahead(&mut model, &tree, one, true);
     let wrong = (likely[9] + 1) % VOCAB as u32;
-    model.observe(&[], &[likely[7], likely[8], wrong]).unwrap();
-    assert_eq!(model.propose(&DraftRequest::new(wrong, one)).unwrap(), Tree::root(wrong));
+    text.extend([likely[7], likely[8], wrong]);
+    assert_eq!(propose(&mut model, &text, one), Tree::root(wrong));
     assert!(!model.was_drafted_ahead());
     // Nor is anything after a fresh start.
-    ahead(&mut model, &Tree::root(wrong), &DraftRequest::new(wrong, one), true);
+    ahead(&mut model, &Tree::root(wrong), one, true);
     model.truncate(0);
-    let next = greedy(&[&text[..], &likely[..9], &[wrong]].concat(), 1)[0];
-    model.begin(4);
-    model.observe(&[], &[next]).unwrap();
-    assert_eq!(model.propose(&DraftRequest::new(next, one)).unwrap(), Tree::root(next));
+    text.extend(greedy(&text, 1));
+    assert_eq!(propose(&mut model, &text, one).len(), 1);
 }
 
 #[test]
@@ -406,14 +379,13 @@ fn several_sequences_grow_in_the_same_passes() {
     let passes = toy.passes.clone();
     let mut model = small(toy, SharedVocabulary::identical(VOCAB));
     let text = [1, 2, 3];
-    observe_text(&mut model, &text);
     let two = budget(Method::Sequences { fixed: Some(2) }, 6, 1, 4);
-    ahead(&mut model, &Tree::root(3), &DraftRequest::new(3, two), false);
+    let tree = propose(&mut model, &text, two);
+    ahead(&mut model, &tree, two, false);
     assert_eq!(*passes.lock().unwrap(), [-3, 2, 2]);
     let row: Vec<f32> = logits(&text).collect();
     let second = crate::speculate::top_k(&row, 2)[1].0;
-    model.observe(&[], &[second]).unwrap();
-    let tree = model.propose(&DraftRequest::new(second, two)).unwrap();
-    let rest = greedy(&[&text[..], &[second]].concat(), 2);
-    assert_eq!(tokens(&tree), [&[second], &rest[..]].concat());
+    let text = [&text[..], &[second]].concat();
+    let tree = propose(&mut model, &text, two);
+    assert_eq!(tokens(&tree), [&[second], &greedy(&text, 2)[..]].concat());
 }

@@ -6,7 +6,7 @@
 //! rows and the tokens are the same.
 
 use super::count::{count, divisor};
-use crate::speculate::{BeamRow, Tree};
+use crate::speculate::BeamRow;
 
 /// Sequences while they grow.
 #[derive(Clone, Debug)]
@@ -107,18 +107,6 @@ impl Sequences {
     pub fn so_far(&self) -> impl Iterator<Item = &[(u32, f32)]> {
         let length = self.length();
         self.chains.iter().map(move |chain| &chain.tokens[..chain.tokens.len().min(length)])
-    }
-
-    /// The sequences so far as the branches of a tree under `end`, the text's last token; best
-    /// first, each of at most γ/k tokens. May be called before the beam is empty, when time is up.
-    pub fn finish(&self, end: u32) -> Tree {
-        let mut tree = Tree::root(end);
-        for sequence in self.so_far() {
-            sequence
-                .iter()
-                .fold(0, |parent, &(token, log_prob)| tree.push(parent, token, log_prob));
-        }
-        tree
     }
 
     /// How many tokens a sequence may have.

@@ -6,9 +6,9 @@ use crate::speculate::Tree;
 #[derive(Clone, Debug, PartialEq)]
 pub struct SequencesAhead {
     /// The path below the root after which the sequences continue.
-    tail: Vec<u32>,
-    /// The sequences as branches under the tail's last token.
-    sequences: Tree,
+    pub tail: Vec<u32>,
+    /// The sequences, best first: tokens with the draft's log-probabilities.
+    pub sequences: Vec<Vec<(u32, f32)>>,
 }
 
 /// The sequence that the target's token begins.
@@ -16,34 +16,17 @@ pub struct SequencesAhead {
 pub struct Adopted {
     /// Its number; 0 is the draft's favourite.
     pub sequence: usize,
-    /// The next tree: the target's token with the rest of the sequence below it.
-    pub tree: Tree,
+    /// What follows the target's token: the next tail.
+    pub rest: Vec<(u32, f32)>,
 }
 
 impl SequencesAhead {
-    /// `sequences` are the branches under the last token of `tail`, or under the root if there is
-    /// no tail.
-    pub fn new(tail: Vec<u32>, sequences: Tree) -> Self {
-        Self { tail, sequences }
-    }
-
     /// The tail of a tree that is about to be checked: from the root, always the first child. For a
     /// chain, it is all of it.
     pub fn tail(tree: &Tree) -> Vec<u32> {
         let down = |&node: &usize| tree.children(node).next();
         let path = std::iter::successors(tree.children(0).next(), down);
         path.map(|node| tree.nodes()[node].token).collect()
-    }
-
-    /// The sequences, best first: tokens with the draft's log-probabilities.
-    pub fn sequences(&self) -> impl Iterator<Item = Vec<(u32, f32)>> + '_ {
-        let down = |&node: &usize| self.sequences.children(node).next();
-        let drafted = |node: usize| {
-            let drafted = self.sequences.nodes()[node];
-            (drafted.token, drafted.log_prob)
-        };
-        let firsts = self.sequences.children(0);
-        firsts.map(move |first| std::iter::successors(Some(first), down).map(drafted).collect())
     }
 
     /// The sequence to continue with after the target's pass, which committed the tokens `won`: the
@@ -54,17 +37,9 @@ impl SequencesAhead {
         if accepted != self.tail {
             return None;
         }
-        let mut branches = self.sequences.children(0).enumerate();
-        let holds = |&(_, node): &(usize, usize)| self.sequences.nodes()[node].token == root;
-        let (sequence, mut node) = branches.find(holds)?;
-        let mut tree = Tree::root(root);
-        let mut end = 0;
-        while let Some(next) = self.sequences.children(node).next() {
-            let drafted = self.sequences.nodes()[next];
-            end = tree.push(end, drafted.token, drafted.log_prob);
-            node = next;
-        }
-        Some(Adopted { sequence, tree })
+        let begins = |all: &Vec<(u32, f32)>| all.first().is_some_and(|&(token, _)| token == root);
+        let sequence = self.sequences.iter().position(begins)?;
+        Some(Adopted { sequence, rest: self.sequences[sequence][1..].to_vec() })
     }
 }
 
@@ -72,51 +47,46 @@ impl SequencesAhead {
 mod tests {
     use super::*;
 
-    fn chain(tokens: &[u32]) -> Tree {
-        let mut tree = Tree::root(tokens[0]);
-        tokens[1..].iter().fold(0, |parent, &token| tree.push(parent, token, -0.5));
-        tree
-    }
-
-    fn sequences(end: u32, branches: &[&[u32]]) -> Tree {
-        let mut tree = Tree::root(end);
-        for branch in branches {
-            branch.iter().fold(0, |parent, &token| tree.push(parent, token, -0.5));
-        }
-        tree
+    fn sequences(all: &[&[u32]]) -> Vec<Vec<(u32, f32)>> {
+        all.iter().map(|all| all.iter().map(|&token| (token, -0.5)).collect()).collect()
     }
 
     #[test]
     fn the_tail_is_the_chain_below_the_root() {
-        assert_eq!(SequencesAhead::tail(&chain(&[7, 8, 9])), [8, 9]);
-        assert_eq!(SequencesAhead::tail(&Tree::root(7)), [0; 0]);
+        let mut tree = Tree::root(7);
+        assert_eq!(SequencesAhead::tail(&tree), [0; 0]);
+        let first = tree.push(0, 8, -0.5);
+        tree.push(first, 9, -0.5);
+        assert_eq!(SequencesAhead::tail(&tree), [8, 9]);
         // In any other tree it is the first path; at worst it turns out wrong.
-        assert_eq!(SequencesAhead::tail(&sequences(7, &[&[1, 2], &[3, 4]])), [1, 2]);
+        tree.push(0, 3, -0.5);
+        assert_eq!(SequencesAhead::tail(&tree), [8, 9]);
     }
 
     #[test]
     fn a_sequence_is_adopted_behind_a_tail_that_held() {
-        let ahead = SequencesAhead::new(vec![8, 9], sequences(9, &[&[1, 2, 3], &[4, 5, 6]]));
-        let adopted = ahead.adopt(&[8, 9, 4]).unwrap();
-        assert_eq!((adopted.sequence, adopted.tree), (1, chain(&[4, 5, 6])));
-        assert_eq!(ahead.adopt(&[8, 9, 1]).unwrap().sequence, 0);
-        let tokens = |all: Vec<(u32, f32)>| all.iter().map(|pair| pair.0).collect::<Vec<_>>();
-        assert_eq!(ahead.sequences().map(tokens).collect::<Vec<_>>(), [[1, 2, 3], [4, 5, 6]]);
-        // A token with which no sequence begins.
-        assert_eq!(ahead.adopt(&[8, 9, 2]), None);
-        // The tail was rejected, early or at its last token, or the text continued beyond what was
-        // drafted.
-        assert_eq!(ahead.adopt(&[1]), None);
-        assert_eq!(ahead.adopt(&[8, 1]), None);
-        assert_eq!(ahead.adopt(&[8, 3, 1]), None);
-        assert_eq!(ahead.adopt(&[8, 9, 1, 2]), None);
-        // Nothing was committed: the answer ended.
-        assert_eq!(ahead.adopt(&[]), None);
-    }
-
-    #[test]
-    fn sequences_of_one_token_leave_no_tail() {
-        let ahead = SequencesAhead::new(Vec::new(), sequences(3, &[&[1], &[2]]));
-        assert_eq!(ahead.adopt(&[2]).unwrap().tree, Tree::root(2));
+        let sequences = sequences(&[&[1, 2, 3], &[4, 5, 6], &[7]]);
+        let ahead = SequencesAhead { tail: vec![8, 9], sequences };
+        let cases = [
+            (&[8, 9, 4][..], Some((1, vec![5, 6]))),
+            (&[8, 9, 1], Some((0, vec![2, 3]))),
+            // A sequence of one token leaves no tail.
+            (&[8, 9, 7], Some((2, vec![]))),
+            // A token with which no sequence begins.
+            (&[8, 9, 2], None),
+            // The tail was rejected, early or at its last token, or the text continued beyond what
+            // was drafted.
+            (&[1], None),
+            (&[8, 1], None),
+            (&[8, 3, 1], None),
+            (&[8, 9, 1, 2], None),
+            // Nothing was committed: the answer ended.
+            (&[], None),
+        ];
+        for (won, want) in cases {
+            let tokens = |all: Vec<(u32, f32)>| all.iter().map(|pair| pair.0).collect::<Vec<_>>();
+            let adopted = ahead.adopt(won).map(|next| (next.sequence, tokens(next.rest)));
+            assert_eq!(adopted, want, "{won:?}");
+        }
     }
 }
