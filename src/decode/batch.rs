@@ -92,12 +92,7 @@ impl BatchEngine {
         assert!(self.has_room(), "{} answers in progress", self.active);
         let prompt = &request.prompt;
         let capacity = self.capacity();
-        if prompt.is_empty() {
-            return Err(DecodeError::EmptyPrompt);
-        }
-        if prompt.len() > capacity {
-            return Err(DecodeError::PromptTooLong { tokens: prompt.len(), capacity });
-        }
+        request.check(capacity)?;
         let (at, common) = self.free(prompt);
         let sequence = &mut self.sequences[at];
         self.target.truncate(at, common);

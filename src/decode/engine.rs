@@ -32,6 +32,17 @@ pub struct Request {
     pub asked: Vec<Range<usize>>,
 }
 
+impl Request {
+    /// Refuses a prompt that is empty or does not fit in `capacity` positions.
+    pub(super) fn check(&self, capacity: usize) -> Result<(), DecodeError> {
+        match self.prompt.len() {
+            0 => Err(DecodeError::EmptyPrompt),
+            tokens if tokens > capacity => Err(DecodeError::PromptTooLong { tokens, capacity }),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Why an answer cannot be begun or continued.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {

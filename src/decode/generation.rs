@@ -63,14 +63,8 @@ impl Engine {
         request: Request,
         names: &'a dyn TokenText,
     ) -> Result<Generation<'a>, DecodeError> {
+        request.check(self.target.capacity())?;
         let tokens = request.prompt.len();
-        let capacity = self.target.capacity();
-        if tokens == 0 {
-            return Err(DecodeError::EmptyPrompt);
-        }
-        if tokens > capacity {
-            return Err(DecodeError::PromptTooLong { tokens, capacity });
-        }
         let reused_tokens = self.reuse(&request);
         Ok(Generation {
             engine: self,

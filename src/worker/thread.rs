@@ -37,9 +37,8 @@ pub fn spawn(controls: SharedControls, sink: Sink, loader: impl Loader) -> std::
     let answers = tasks.clone();
     // An answer in progress keeps this thread from its tasks, so another thread takes loads.
     let post = Box::new(move |command| match command {
-        Command::Generate(job) => answers.send(WorkerTask::Generate(job)).is_ok(),
         Command::Load(job) => loads.send(job).is_ok(),
-        Command::Discard(conversation) => answers.send(WorkerTask::Discard(conversation)).is_ok(),
+        other => answers.send(WorkerTask::Command(other)).is_ok(),
     });
     Worker::start(THREAD, controls, post, move |controls| {
         let sink: SharedSink = Arc::new(Mutex::new(sink));
@@ -76,10 +75,8 @@ pub fn spawn(controls: SharedControls, sink: Sink, loader: impl Loader) -> std::
 
 /// What the decode thread does next.
 enum WorkerTask {
-    /// An answer.
-    Generate(Job),
-    /// Discards what was saved of a conversation.
-    Discard(String),
+    /// Anything but a load.
+    Command(Command),
     /// A load has ended.
     Loaded(Box<LoadOutcome>),
 }
@@ -111,11 +108,13 @@ impl DecodeThread {
                 Ok(task) => Ok(task),
             };
             go_on = match task {
-                Ok(WorkerTask::Generate(job)) => self.answer(&job),
-                Ok(WorkerTask::Discard(conversation)) => {
+                Ok(WorkerTask::Command(Command::Generate(job))) => self.answer(&job),
+                Ok(WorkerTask::Command(Command::Discard(conversation))) => {
                     self.backend.discard(&conversation);
                     true
                 }
+                // The other thread takes loads.
+                Ok(WorkerTask::Command(Command::Load(_))) => true,
                 Ok(WorkerTask::Loaded(loaded)) => {
                     let (job, result) = *loaded;
                     let Some(thread) = self.finish_load(&job, result) else { return };
