@@ -89,7 +89,9 @@ fn rate(ctx: &LoadContext<'_>, index: usize, most: usize, on_gpu: bool) -> Resul
     }
     let inputs = inputs(ctx, 0);
     let of_head = inputs.drafts.get(index).ok_or(Obstacle::NoRoomNextToTarget)?;
-    let draft = DraftChoice { blocks: (of_head.blocks.0.min(most), most), ..*of_head };
+    let cut = |size: DraftSize| DraftSize { blocks: most, ..size };
+    let DraftChoice { on_cpu, on_gpu: there, .. } = *of_head;
+    let draft = DraftChoice { on_cpu: cut(on_cpu), on_gpu: cut(there), ..*of_head };
     let times = PlacementTimes::Assumed { cpu: ctx.cpu, gpu: ctx.throughput(true) };
     Ok(inputs.cost(times, Candidate::drafted_by(&draft, on_gpu)).rate)
 }
@@ -109,7 +111,6 @@ pub(super) fn inputs(ctx: &LoadContext<'_>, room: u64) -> PlacementInputs {
             on_cpu: DraftSize { bytes_per_weight: FOUR_BITS, ..on_gpu },
             on_gpu,
             bytes: sizes::head_on_gpu(own, ctx.context),
-            blocks: on_gpu.range(),
         }
     });
     let small = files.small.as_ref().map(|small| {
@@ -120,7 +121,6 @@ pub(super) fn inputs(ctx: &LoadContext<'_>, room: u64) -> PlacementInputs {
             on_cpu: size,
             on_gpu: size,
             bytes: sizes::of_draft(small, ctx.context),
-            blocks: (0, 0),
         }
     });
     let target = sizes::of_target_files(&ctx.files.target);

@@ -116,15 +116,11 @@ fn answers(budgets: &mut Started, text: &Text, count: usize, length: usize) -> C
             context += tokens as usize;
             let draft_ms = if kind == DrafterId::None { 0.0 } else { ms - pass };
             budgets.observe(&RoundObservation {
-                budget,
-                tree: &tree,
-                accepted: &accepted,
                 draft_ms: Some(draft_ms),
                 verify_ms: pass,
-                overlap_ms: 0.0,
-                other_ms: 0.0,
                 draft: kind,
                 context,
+                ..RoundObservation::for_tests(budget, &tree, &accepted)
             });
             course.tokens += tokens;
             course.ms += ms;
@@ -304,15 +300,12 @@ proptest! {
                 (0..accepted).map(|node| tree.push(node, 1, -0.3)).collect();
             context += accepted.len() + 1;
             budgets.observe(&RoundObservation {
-                budget,
-                tree: &tree,
-                accepted: &accepted,
                 draft_ms: Some(ms),
                 verify_ms: ms,
-                overlap_ms: 0.0,
                 other_ms: ms,
                 draft: kinds[who],
                 context,
+                ..RoundObservation::for_tests(budget, &tree, &accepted)
             });
         }
         prop_assert!(budgets.controller.learned().is_some_and(|learned| learned.is_sound()));

@@ -54,6 +54,24 @@ impl RoundObservation<'_> {
     }
 }
 
+#[cfg(test)]
+impl<'a> RoundObservation<'a> {
+    /// A round that takes no time.
+    pub(super) fn for_tests(budget: Budget, tree: &'a Tree, accepted: &'a [usize]) -> Self {
+        Self {
+            budget,
+            tree,
+            accepted,
+            draft_ms: None,
+            verify_ms: 0.0,
+            overlap_ms: 0.0,
+            other_ms: 0.0,
+            draft: DrafterId::None,
+            context: 0,
+        }
+    }
+}
+
 /// A model drafter that drafts in rounds in which it is the better choice.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ArmPlan {

@@ -153,7 +153,6 @@ fn placing(room: u64) -> PlacementInputs {
         on_cpu: DraftSize { bytes_per_weight: 0.625, ..size },
         on_gpu: size,
         bytes: bytes * MIB,
-        blocks: size.range(),
     };
     PlacementInputs {
         target: PAIRS[0].1,

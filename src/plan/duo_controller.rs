@@ -65,13 +65,9 @@ impl DuoController {
     }
 
     fn decide(&mut self) {
-        let pass = |nodes: usize| self.times.at(nodes);
-        let times = duo::DuoTimes {
-            step: self.step_ms,
-            pass: &pass,
-            right: Some(self.acceptance_rate().unwrap_or(EXPECTED)),
-        };
-        self.gamma = self.overrides.gamma.or(duo::budget(&times));
+        let right = self.acceptance_rate().unwrap_or(EXPECTED);
+        let budget = duo::budget(self.step_ms, |nodes| self.times.at(nodes), right);
+        self.gamma = self.overrides.gamma.or(budget);
     }
 
     /// Learns T_d from what was drafted during a pass.
@@ -143,33 +139,19 @@ impl Controller for DuoController {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{
-        CostInputs, DraftSize, LevelCost, Measured, Prefer, SearchSpace, Setting, TargetSize,
-        Throughput, choose,
-    };
+    use crate::plan::{CostInputs, LevelCost, Measured, Prefer, SearchSpace, Setting, choose};
     use crate::speculate::Tree;
 
     /// A target with 10 ms per pass, a tenth more for each node, and a draft with `step` ms per
     /// token.
     fn plan(step: f64) -> Plan {
-        let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 0.0 };
-        let target = TargetSize { weights: 10_000_000, bytes: 10_000_000, layers: 4 };
-        let draft = DraftSize {
-            fixed: 1_000_000,
-            lookup: 0,
-            block: 0,
-            bytes_per_weight: 1.0,
-            blocks: 0,
-            elastic: false,
-        };
-        let inputs = CostInputs { verifier: throughput, target, draft: Some((draft, throughput)) };
         let overrides = TreeOverrides::default();
         let space =
             SearchSpace { overrides, blocks: Some((0, 0)), prefer: Prefer::Speed, always: false };
         let verify = [1, 4, 8, 16, 32, 64].map(|g| (g, 9.9 + 0.1 * g as f64)).to_vec();
         let level = LevelCost { blocks: [0, 0], widths: [1, 10], ms: [[step; 2]; 2] };
         let found = Measured { verify, level: Some(level) };
-        choose(&inputs, &found, &space)
+        choose(&CostInputs::for_tests(), &found, &space)
     }
 
     fn chain(tokens: usize) -> Tree {
@@ -192,15 +174,10 @@ mod tests {
             next = if all { gamma } else { 1 };
             let verify_ms = pass + 0.1 * tree.len() as f64;
             let round = RoundObservation {
-                budget,
-                tree: &tree,
-                accepted: &accepted,
                 draft_ms: Some(0.0),
                 verify_ms,
                 overlap_ms: step * gamma as f64,
-                other_ms: 0.0,
-                draft: crate::plan::DrafterId::SmallModel,
-                context: 0,
+                ..RoundObservation::for_tests(budget, &tree, &accepted)
             };
             let mut times = controller.times;
             times.learn(round.tree.len(), round.verify_ms, 0.0);

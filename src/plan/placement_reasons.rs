@@ -10,17 +10,6 @@ pub fn offload_ms(bytes: u64, transfer: f64) -> f64 {
     bytes as f64 / transfer.max(f64::MIN_POSITIVE) * 1e3
 }
 
-/// Tokens per pass and the time of a pass, ms, of a draft that works at the same time as the
-/// target: γ tokens in sequence are verified while the next γ are drafted. Each is right with
-/// probability `a`; if one is wrong, the next pass verifies only the root.
-pub fn beside_target(gamma: usize, a: f64, verify_ms: f64, token_ms: f64) -> (f64, f64) {
-    let tail = a.powi(gamma as i32);
-    // A pass has drafted tokens to verify if the previous pass ended as drafted.
-    let with = a / (1.0 + a - tail * a);
-    let won: f64 = (1..=gamma as i32).map(|i| a.powi(i)).sum();
-    (1.0 + with * won, verify_ms.max(gamma as f64 * token_ms))
-}
-
 /// Why `best` of `rows` is chosen; `gpu` is the device's name.
 pub fn placement_reasons(
     inputs: &PlacementInputs,

@@ -10,11 +10,11 @@ use super::cost::{LevelCost, Measured, pass_ms};
 use super::cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};
 use super::overrides::{Prefer, TreeOverrides, WIDTH};
 use super::place::LayerSize;
-use super::placement_reasons::{beside_target, offload_ms};
+use super::placement_reasons::offload_ms;
 use super::search_space::SearchSpace;
 use super::{Costs, prior};
 use crate::files::Cached;
-use crate::speculate::{Budget, Shape};
+use crate::speculate::{Budget, Shape, duo};
 
 /// By what factor a placement must beat the best one on the CPU alone, because these are estimates.
 pub(super) const WORTH: f64 = 1.05;
@@ -79,8 +79,6 @@ pub struct DraftChoice {
     pub on_gpu: DraftSize,
     /// How many bytes it takes on the GPU, including caches.
     pub bytes: u64,
-    /// The fewest and the most blocks with which it can run.
-    pub blocks: (usize, usize),
 }
 
 /// What to expect of reading a prompt on both devices.
@@ -332,7 +330,7 @@ impl PlacementInputs {
         };
         let throughput = self.throughput(times_there);
         let widths = [WIDTH.least, WIDTH.most];
-        let blocks = [draft.blocks.0, draft.blocks.1];
+        let blocks: [usize; 2] = size.range().into();
         let ms = blocks.map(|m| {
             let weights = (size.fixed + m as u64 * size.block) as f64;
             let bytes = weights * size.bytes_per_weight;
@@ -390,7 +388,7 @@ impl PlacementInputs {
         };
         if !candidate.beside {
             let overrides = self.overrides;
-            let blocks = Some(draft.blocks);
+            let blocks = Some(draft.on_gpu.range());
             let space = SearchSpace { overrides, blocks, prefer: Prefer::Speed, always: true };
             let (budget, _) = space.best(&costs, prior::omega);
             let Budget { shape, blocks, .. } = budget;
@@ -400,14 +398,15 @@ impl PlacementInputs {
             return forecast(budget, verify_ms, draft_ms, prior::omega(&budget), round_ms);
         }
         // Tokens are drafted during the pass (DuoDecoding): the best of every γ.
-        let blocks = draft.blocks.1;
+        let blocks = draft.on_gpu.blocks;
         let token_ms = costs.draft_ms(&Shape { gamma: 2, width: 1, depth: 0 }, blocks);
         let right = prior::chain_acceptance(blocks);
         let of = |gamma: usize| {
             let verify_ms = costs.verify_ms(gamma + 1);
-            let (omega, round_ms) = beside_target(gamma, right, verify_ms, token_ms);
+            let draft_ms = gamma as f64 * token_ms;
+            let (_, omega) = duo::expected(gamma + 1, right);
             let budget = Budget::new(Shape { gamma, width: 1, depth: gamma }, blocks);
-            forecast(budget, verify_ms, gamma as f64 * token_ms, omega, round_ms)
+            forecast(budget, verify_ms, draft_ms, omega, verify_ms.max(draft_ms))
         };
         let better = |best: PlacementForecast, other: PlacementForecast| {
             if other.rate > best.rate { other } else { best }

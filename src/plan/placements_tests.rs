@@ -29,7 +29,6 @@ fn inputs(room: u64) -> PlacementInputs {
         on_cpu: size,
         on_gpu: size,
         bytes,
-        blocks: size.range(),
     };
     PlacementInputs {
         target: TargetSize { weights: 6_607_000_000, bytes: 3_716_000_000, layers: 32 },
@@ -56,31 +55,6 @@ fn times(faster: f64) -> DeviceTimes {
         ..*at
     });
     DeviceTimes { gpu: gpu.collect(), cpu, transfer: 12e9, trip_ms }
-}
-
-fn taken(room: u64, faster: f64) -> PlacementForecast {
-    let rows = inputs(room).forecasts(&times(faster), None);
-    *best_placement(&rows).unwrap()
-}
-
-#[test]
-fn a_card_without_room_or_speed_is_left_alone() {
-    for (room, faster) in [(0, 20.0), (8000 * MIB, 0.1), (8000 * MIB, 1e-3)] {
-        let best = taken(room, faster);
-        assert!(best.is_on_cpu(), "{room} bytes, {faster} times: {best:?}");
-    }
-    let rows = inputs(0).forecasts(&times(20.0), None);
-    assert!(rows.iter().all(PlacementForecast::is_on_cpu), "nothing fits: {rows:?}");
-    assert_eq!(rows.len(), 3);
-}
-
-#[test]
-fn a_small_card_takes_the_draft_and_a_large_one_the_target() {
-    let small = taken(1500 * MIB, 10.0);
-    assert!(small.draft_on_gpu, "{small:?}");
-    let large = taken(12_000 * MIB, 10.0);
-    assert_eq!(large.layers, 32, "{large:?}");
-    assert!(large.rate > small.rate);
 }
 
 /// Who drafts, whether on the GPU, how many blocks of the target are there, and whether both work
@@ -127,27 +101,13 @@ fn blocks_on_a_fast_card_save_their_time_and_cost_a_trip() {
 }
 
 #[test]
-fn the_target_alone_by_quarters_of_what_fits() {
-    let layers = |room: u64| -> Vec<usize> {
-        let rows = inputs(room).by_layers(&times(10.0));
-        rows.iter().map(|row| row.layers).collect()
-    };
-    assert_eq!(layers(12_000 * MIB), [8, 16, 24, 32]);
-    assert_eq!(layers(330 * MIB), [1, 2]);
-    assert_eq!(layers(0), [0; 0]);
-}
-
-#[test]
 fn the_paper_s_equations() {
     // 3.7 GB at 12 GB/s.
     let offload = offload_ms(3_700_000_000, 12e9);
     assert!((offload - 308.33).abs() < 0.01, "{offload}");
-    // Nothing is right: every second pass has a tail, and every pass gains only its own token.
-    assert_eq!(beside_target(4, 0.0, 100.0, 10.0), (1.0, 100.0));
-    // Everything is right: every pass gains γ and its own token, and the slower of both devices
-    // decides.
-    let (omega, ms) = beside_target(4, 1.0, 30.0, 10.0);
-    assert!((omega - 5.0).abs() < 1e-9 && (ms - 40.0).abs() < 1e-9);
+    // If nothing is right, every pass gains only its own token; if everything is, a whole budget.
+    assert_eq!(duo::expected(5, 0.0).1, 1.0);
+    assert_eq!(duo::expected(5, 1.0).1, 5.0);
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl TreeController {
     }
 
     fn best(&self) -> (Budget, f64) {
-        self.space.best(&self.costs, self.history.omegas())
+        self.space.best(&self.costs, self.history.omega())
     }
 
     /// Moves to a better budget next to the current one. If nothing is drafted, or drafting nothing
@@ -67,11 +67,11 @@ impl TreeController {
         self.since = 0;
         let (best, promised) = if self.space.always && self.current.shape.gamma > 1 {
             let near = self.space.near(&self.current);
-            SearchSpace::best_of(near, &self.costs, self.history.omegas())
+            SearchSpace::best_of(near, &self.costs, self.history.omega())
         } else {
             self.best()
         };
-        let expected = rate(&self.costs, &self.current, self.history.omega(&self.current));
+        let expected = rate(&self.costs, &self.current, self.history.omega()(&self.current));
         if best != self.current && promised > expected * MARGIN {
             self.current = best;
             self.plain = 0;
@@ -131,7 +131,7 @@ impl Controller for TreeController {
         } else if self.plain >= self.wait && may_speculate {
             self.history.fade(KEPT);
             let trees = SearchSpace { prefer: Prefer::Show, ..self.space };
-            self.current = trees.best(&self.costs, self.history.omegas()).0;
+            self.current = trees.best(&self.costs, self.history.omega()).0;
             self.probe_left = PROBE;
         } else if self.since >= EVERY {
             self.decide();
@@ -144,7 +144,7 @@ impl Controller for TreeController {
 
     fn reasons(&self) -> Vec<Reason> {
         let basis = Basis::Rounds(self.history.rounds());
-        let omega = |budget: &Budget| self.history.omega(budget);
+        let omega = self.history.omega();
         reasons::explain(&self.current, &self.space, &self.costs, omega, basis)
     }
 }

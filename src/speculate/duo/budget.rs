@@ -4,48 +4,41 @@
 /// smallest, two sequences can still gain something.
 pub const BUDGETS: [usize; 8] = [4, 6, 8, 12, 16, 24, 32, 48];
 
-/// Measured times in any common unit, and how often the draft is right.
-pub struct DuoTimes<'a> {
-    /// T_d: one draft step while the target runs at the same time.
-    pub step: f64,
-    /// T_t(m): the target's pass over m nodes while the draft runs at the same time.
-    pub pass: &'a dyn Fn(usize) -> f64,
-    /// The acceptance rate of drafted tokens; `None` while it is not known.
-    pub right: Option<f64>,
-}
-
 /// γ: a budget with which the draft finishes when the target does, (γ − k + 1)·T_d ≤ T_t(γ) for k =
-/// 1, the most common and most expensive k. Among the fitting [`BUDGETS`] it is the largest or, if
-/// the draft's acceptance rate is known, the one that gains the most tokens per unit of time. The
-/// paper's target takes the same time for any number of tokens, and then both are the same. If
+/// 1, the most common and most expensive k. Among the fitting [`BUDGETS`] it is the one that gains
+/// the most tokens per unit of time if each drafted token is right with probability `right`. The
+/// paper's target takes the same time for any number of tokens, and then it is the largest. If
 /// every further token costs time, the largest budget can be a loss.
-pub fn budget(times: &DuoTimes<'_>) -> usize {
-    let fits = |&gamma: &usize| gamma as f64 * times.step <= (times.pass)(gamma);
+///
+/// `step` is T_d, one draft step, and `pass` T_t(m), the target's pass over m nodes, both while the
+/// other works at the same time.
+pub fn budget(step: f64, pass: impl Fn(usize) -> f64, right: f64) -> usize {
+    let fits = |&gamma: &usize| gamma as f64 * step <= pass(gamma);
+    let rate = |gamma: usize| rate(gamma, right.clamp(0.0, 0.99), step, &pass);
     // If two are equally good, the smaller one is chosen: `max_by` returns the last.
     let fitting = BUDGETS.into_iter().filter(fits).rev();
-    match times.right {
-        None => fitting.max(),
-        Some(right) => {
-            let rate = |gamma: usize| rate(gamma, right.clamp(0.0, 0.99), times);
-            fitting.max_by(|&a, &b| rate(a).total_cmp(&rate(b)))
-        }
-    }
-    .unwrap_or(BUDGETS[0])
+    fitting.max_by(|&a, &b| rate(a).total_cmp(&rate(b))).unwrap_or(BUDGETS[0])
 }
 
-/// Tokens per unit of time with budget γ, if each drafted token is right with probability `right`.
+/// How often a round has a tail, and the tokens per round, with budget γ, if each drafted token is
+/// right with probability `right`.
 ///
 /// There are two kinds of round: with a tail of γ − 1 tokens, after a round that was right to the
 /// end, or without a tail. The first kind gains the right tokens of the tail and one more, the
 /// second gains one token. Either is followed by a round with a tail if everything that it checked
 /// was right, including the target's own token.
-fn rate(gamma: usize, right: f64, times: &DuoTimes<'_>) -> f64 {
+pub fn expected(gamma: usize, right: f64) -> (f64, f64) {
     let all = right.powi(gamma as i32);
     let share = right / (1.0 - all + right);
-    let won = (1.0 - all) / (1.0 - right);
-    let drafting = gamma as f64 * times.step;
-    let time = |nodes: usize| drafting.max((times.pass)(nodes));
-    let tokens = share * won + (1.0 - share);
+    let won: f64 = (0..gamma as i32).map(|i| right.powi(i)).sum();
+    (share, share * won + (1.0 - share))
+}
+
+/// Tokens per unit of time with budget γ.
+fn rate(gamma: usize, right: f64, step: f64, pass: impl Fn(usize) -> f64) -> f64 {
+    let (share, tokens) = expected(gamma, right);
+    let drafting = gamma as f64 * step;
+    let time = |nodes: usize| drafting.max(pass(nodes));
     tokens / (share * time(gamma) + (1.0 - share) * time(1)).max(f64::MIN_POSITIVE)
 }
 
@@ -56,21 +49,19 @@ mod tests {
 
     #[test]
     fn the_largest_that_is_drafted_in_time() {
-        let chosen =
-            |step: f64, pass: &dyn Fn(usize) -> f64| budget(&DuoTimes { step, pass, right: None });
+        let chosen = |step: f64, pass: fn(usize) -> f64| budget(step, pass, 1.0);
         // A target that takes 24 steps for any number of tokens.
-        assert_eq!(chosen(1.0, &|_| 24.0), 24);
-        assert_eq!(chosen(1.0, &|_| 23.9), 16);
+        assert_eq!(chosen(1.0, |_| 24.0), 24);
+        assert_eq!(chosen(1.0, |_| 23.9), 16);
         // A draft that is not faster than its target gets the smallest budget.
-        assert_eq!(chosen(5.0, &|_| 1.0), 4);
-        assert_eq!(chosen(1.0, &|m| 4.0 + 0.5 * m as f64), 8);
+        assert_eq!(chosen(5.0, |_| 1.0), 4);
+        assert_eq!(chosen(1.0, |m| 4.0 + 0.5 * m as f64), 8);
     }
 
     #[test]
     fn what_costs_more_than_it_wins_is_not_drafted() {
         let chosen = |right: f64, slope: f64| {
-            let pass = move |m: usize| 10.0 + slope * m as f64;
-            budget(&DuoTimes { step: 0.5, pass: &pass, right: Some(right) })
+            budget(0.5, |m| 10.0 + slope * m as f64, right)
         };
         // If verification is free, a good draft is used to the last token that is ready in time.
         assert_eq!(chosen(0.95, 0.0), 16);
@@ -84,7 +75,6 @@ mod tests {
     #[test]
     fn the_rate_is_that_of_simulated_rounds() {
         let pass = |m: usize| 10.0 + m as f64;
-        let times = DuoTimes { step: 0.5, pass: &pass, right: None };
         for (gamma, right) in [(1, 0.5), (4, 0.7), (12, 0.9), (24, 0.6)] {
             let mut state = 0x9E37_79B9_7F4A_7C15u64;
             let mut holds = || {
@@ -100,11 +90,11 @@ mod tests {
                 let nodes = if tail { gamma } else { 1 };
                 let held = (0..nodes).take_while(|_| holds()).count();
                 tokens += held.min(nodes - 1) + 1;
-                time += pass(nodes).max(gamma as f64 * times.step);
+                time += pass(nodes).max(gamma as f64 * 0.5);
                 tail = held == nodes;
             }
             let want = f64::from(tokens as u32) / time;
-            let got = rate(gamma, right, &times);
+            let got = rate(gamma, right, 0.5, pass);
             assert!((want / got - 1.0).abs() < 0.01, "γ {gamma}, {right}: {got}, not {want}");
         }
     }
@@ -113,10 +103,10 @@ mod tests {
         #[test]
         fn any_times_give_a_budget(
             step in 0.0f64..10.0, base in 0.0f64..50.0, slope in 0.0f64..5.0,
-            right in proptest::option::of(0.0f64..=1.0),
+            right in 0.0f64..=1.0,
         ) {
             let pass = move |m: usize| base + slope * m as f64;
-            let gamma = budget(&DuoTimes { step, pass: &pass, right });
+            let gamma = budget(step, pass, right);
             prop_assert!(BUDGETS.contains(&gamma));
             prop_assert!(gamma == BUDGETS[0] || gamma as f64 * step <= pass(gamma));
         }

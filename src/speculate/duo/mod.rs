@@ -23,7 +23,7 @@ mod count;
 mod sequences;
 mod sequences_ahead;
 
-pub use budget::{BUDGETS, DuoTimes, budget};
+pub use budget::{BUDGETS, budget, expected};
 pub use count::{MOST_SEQUENCES, count, divisor};
 pub use sequences::Sequences;
 pub use sequences_ahead::{Adopted, SequencesAhead};
