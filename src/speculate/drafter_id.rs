@@ -35,48 +35,35 @@ pub enum DrafterId {
 }
 
 impl DrafterId {
-    /// Every drafter.
-    pub const ALL: [Self; 12] = [
-        Self::Head,
-        Self::SmallModel,
-        Self::Lookup,
-        Self::Retrieval,
-        Self::Lookahead,
-        Self::Suffix,
-        Self::Recycling,
-        Self::History,
-        Self::Ngram,
-        Self::Context,
-        Self::Auto,
-        Self::None,
+    /// Every drafter in the order of its variants, with its name and what it needs.
+    const ROWS: [(Self, &'static str, &'static str); 12] = [
+        (Self::Head, "head", "a draft head"),
+        (Self::SmallModel, "small model", "a small model"),
+        (Self::Lookup, "lookup", ""),
+        (Self::Retrieval, "retrieval", "a text (`--rest-text`)"),
+        (Self::Lookahead, "lookahead", ""),
+        (Self::Suffix, "suffix", ""),
+        (Self::Recycling, "recycling", ""),
+        (Self::History, "earlier chats", ""),
+        (Self::Ngram, "n-gram table", ""),
+        (Self::Context, "context", ""),
+        (Self::Auto, "auto", ""),
+        (Self::None, "none", ""),
     ];
 
-    /// Its name for display, and what it needs in addition to the target: nothing, if empty.
-    const fn words(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Head => ("head", "a draft head"),
-            Self::SmallModel => ("small model", "a small model"),
-            Self::Lookup => ("lookup", ""),
-            Self::Retrieval => ("retrieval", "a text (`--rest-text`)"),
-            Self::Lookahead => ("lookahead", ""),
-            Self::Suffix => ("suffix", ""),
-            Self::Recycling => ("recycling", ""),
-            Self::History => ("earlier chats", ""),
-            Self::Ngram => ("n-gram table", ""),
-            Self::Context => ("context", ""),
-            Self::Auto => ("auto", ""),
-            Self::None => ("none", ""),
-        }
+    /// Every drafter.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::ROWS.into_iter().map(|row| row.0)
     }
 
     /// Its name for display.
     pub const fn name(self) -> &'static str {
-        self.words().0
+        Self::ROWS[self as usize].1
     }
 
     /// What it needs in addition to the target; empty if nothing.
     pub const fn needs(self) -> &'static str {
-        self.words().1
+        Self::ROWS[self as usize].2
     }
 
     /// Whether it is a model, which takes time to draft and has weights to place.

@@ -33,7 +33,7 @@ impl Sources {
 
     /// Each source in the set.
     pub fn iter(self) -> impl Iterator<Item = DrafterId> {
-        DrafterId::ALL.into_iter().filter(move |&source| self.0 & Self::of(source).0 != 0)
+        DrafterId::all().filter(move |&source| self.0 & Self::of(source).0 != 0)
     }
 }
 
@@ -93,7 +93,8 @@ mod tests {
 
     #[test]
     fn a_set_is_a_list_of_its_members_and_back() {
-        for bits in 0..1u16 << DrafterId::ALL.len() {
+        assert!(DrafterId::all().enumerate().all(|(at, source)| at == source as usize));
+        for bits in 0..1u16 << DrafterId::all().count() {
             let set = Sources(bits);
             assert_eq!(set.iter().collect::<Sources>(), set);
             let text = serde_json::to_string(&set).unwrap();

@@ -168,8 +168,7 @@ fn depths(temperature: f32, figures: &[(&str, Figures)]) -> Option<Table> {
 /// The sources of the accepted tokens; `None` if none were accepted.
 fn credits(temperature: f32, figures: &[(&str, Figures)]) -> Option<Table> {
     let all = |source| figures.iter().any(|(_, f)| f.accepted_by.iter().any(|(s, _)| s == source));
-    let sources: Vec<DrafterId> =
-        DrafterId::ALL.into_iter().filter(|&source| all(source)).collect();
+    let sources: Vec<DrafterId> = DrafterId::all().filter(|&source| all(source)).collect();
     if sources.is_empty() {
         return None;
     }
