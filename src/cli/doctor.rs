@@ -13,9 +13,9 @@ use crate::chat::{Message, Role};
 use crate::draft::Depths;
 use crate::hardware::{Adapter, Machine};
 use crate::kernels::{Format, Storage};
-use crate::load::{LoadedModels, NoForecast, PackedFrom, Placements, Purpose, load, placements};
+use crate::load::{LoadedModels, PackedFrom, Placements, Purpose, load, placements};
 use crate::messages;
-use crate::plan::{Strategy, best_adapter};
+use crate::plan::{Obstacle, Strategy, best_adapter};
 use crate::printable::printable_line;
 use crate::settings::{self, Settings};
 use crate::worker::{Backend, Event, Job, Ready};
@@ -230,13 +230,13 @@ fn chosen(loaded: &LoadedModels) -> String {
 }
 
 /// Every placement with what to expect of it.
-fn placement_table(found: &Result<Placements, NoForecast>) -> String {
+fn placement_table(found: &Result<Placements, Obstacle>) -> String {
     let mut report = DoctorReport::default();
     report.title("\nPlacements");
     let Placements { gpu, rows, best, prefill, reasons, .. } = match found {
         Ok(found) => found,
         Err(why) => {
-            let why = messages::no_forecast(why);
+            let why = messages::obstacle(why);
             let _ = writeln!(report.0, "  all on the CPU: {}", printable_line(&why));
             return report.0;
         }

@@ -11,7 +11,7 @@ mod outcome;
 mod retrieval;
 mod small_model;
 
-pub use context::{ContextDraft, ContextSources, History};
+pub use context::{ContextDraft, History};
 pub use feature_head::{Fallback, FeatureHead};
 pub use lookahead::Lookahead;
 pub use lookup::PromptLookup;

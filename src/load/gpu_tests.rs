@@ -95,7 +95,7 @@ fn the_table_of_placements_names_all_that_fit() {
     assert!(found.rows.iter().all(|row| row.rate.is_finite() && row.rate > 0.0));
     let none = placements(&Settings::default(), &machine(), &mut |_, _| {});
     let none = none.unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(none.err(), Some(NoForecast::NoGpu(Obstacle::NoGpu)));
+    assert_eq!(none.err(), Some(Obstacle::NoGpu));
 }
 
 #[test]
@@ -163,15 +163,15 @@ fn prompts_that_cannot_go_to_a_gpu_stay_and_the_reason_is_said() {
             others => panic!("{others:?}"),
         }
     };
-    assert_eq!(why(&asked, &machine()), PromptObstacle::NoGpu(Obstacle::NoGpu));
+    assert_eq!(why(&asked, &machine()), Obstacle::NoGpu);
     let Some(card) = with_card() else { return };
     let mut full = card.clone();
     full.memory.free = 20 << 20;
     let main = why(&asked, &full);
-    assert!(matches!(main, PromptObstacle::MainMemory { free: 0x140_0000, .. }), "{main:?}");
+    assert!(matches!(main, Obstacle::TargetTwice { free: 0x140_0000, .. }), "{main:?}");
     let little = Settings { vram: Some(8 << 20), ..asked };
     let small = why(&little, &card);
-    let PromptObstacle::Failed(error) = &small else { panic!("{small:?}") };
+    let Obstacle::Error(error) = &small else { panic!("{small:?}") };
     assert!(error.starts_with("the GPU's memory is full"), "{error}");
 }
 

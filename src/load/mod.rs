@@ -33,7 +33,7 @@ use crate::hardware::Machine;
 use crate::kernels::Format;
 use crate::library::{TargetFiles, Tokenizer};
 use crate::model::Target;
-use crate::plan::{DrafterId, LevelCost, PlacementForecast, STRATEGIES, Schedule, Strategy};
+use crate::plan::{DrafterId, LevelCost, Obstacle, PlacementForecast, STRATEGIES, Schedule, Strategy};
 use crate::settings::Settings;
 use context::{LoadContext, OpenGpu};
 use drafter::LoadedDrafter;
@@ -46,8 +46,7 @@ pub use context::PackedFrom;
 pub use error::StartError;
 pub use placements::Placements;
 pub use reason::{
-    BlocksLimit, HeadMismatch, LoadReason, Missing, Needs, NoForecast, Notice, PromptObstacle,
-    SharedTokens, WhyLookup,
+    BlocksLimit, HeadMismatch, LoadReason, Missing, Needs, Notice, SharedTokens, WhyLookup,
 };
 pub use sampling::SampledBy;
 pub use setup::{Setup, StrategySetup};
@@ -315,12 +314,11 @@ pub fn placements(
     settings: &Settings,
     machine: &Machine,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<Result<Placements, NoForecast>, StartError> {
+) -> Result<Result<Placements, Obstacle>, StartError> {
     let files = ModelFiles::open(settings, progress)?;
     files.check_memory(machine)?;
     let ctx = LoadContext::new(settings, machine, &files, context::open_gpu, None);
-    let room = ctx.gpu_room().map_err(NoForecast::NoGpu);
-    let forecast = room.and_then(|room| placements::forecast(&ctx, room, true, progress));
+    let forecast = ctx.gpu_room().and_then(|room| placements::forecast(&ctx, room, true, progress));
     Ok(forecast.map(|forecast| forecast.found))
 }
 

@@ -9,7 +9,7 @@ use super::error::StartError;
 use super::files::NamedHead;
 use super::measure::verify_times;
 use super::place;
-use super::reason::{LoadReason, Needs, NoForecast, Notice};
+use super::reason::{LoadReason, Needs, Notice};
 use super::shared_target::SharedTarget;
 use super::target::LoadedTarget;
 use crate::files::{Cached, CachedValue};
@@ -18,7 +18,7 @@ use crate::model::{
     Target,
 };
 use crate::plan::{
-    BlockTime, DeviceTimes, DrafterId, GpuRoom, PlacementForecast, PlacementInputs,
+    BlockTime, DeviceTimes, DrafterId, GpuRoom, Obstacle, PlacementForecast, PlacementInputs,
     PrefillForecast, Reason, Schedule, Strategy, best_placement, is_worth_moving_for,
     placement_reasons,
 };
@@ -82,8 +82,7 @@ pub(super) fn advise(
         return None;
     }
     let alone = matches!(source, PlacementSource::Measured);
-    let room = ctx.gpu_room().map_err(NoForecast::NoGpu);
-    let found = room.and_then(|room| forecast(ctx, room, alone, progress));
+    let found = ctx.gpu_room().and_then(|room| forecast(ctx, room, alone, progress));
     let found = found.inspect_err(|why| tracing::info!(?why, "cannot measure placements"));
     let MeasuredPlacements { found, inputs, gpu } = found.ok()?;
     let Placements { best, rows, prefill, reasons, .. } = found;
@@ -156,15 +155,15 @@ pub(super) fn forecast(
     room: GpuRoom,
     alone: bool,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<MeasuredPlacements, NoForecast> {
+) -> Result<MeasuredPlacements, Obstacle> {
     let mut file = stored(ctx, &room);
     let stored = file.as_mut().and_then(CachedValue::read);
     let (times, gpu) = match stored {
         Some(times) => (times, None),
-        None if !alone => return Err(NoForecast::ModelsInUse),
+        None if !alone => return Err(Obstacle::ModelsInUse),
         None => {
             progress("measuring the CPU and the GPU", None);
-            let gpu = ctx.open(room.number, room.bytes).map_err(NoForecast::Failed)?;
+            let gpu = ctx.open(room.number, room.bytes).map_err(Obstacle::Error)?;
             let times = measure(ctx, &gpu)?;
             if let Some(file) = &mut file {
                 file.write(times.clone());
@@ -176,7 +175,7 @@ pub(super) fn forecast(
     let rows = inputs.forecasts(&times, None);
     let mut open = rows.clone();
     open.retain(|row| is_open(row, ctx.settings.strategy));
-    let best = *best_placement(&open).ok_or(NoForecast::NoPlacement)?;
+    let best = *best_placement(&open).ok_or(Obstacle::NoPlacement)?;
     let reasons = placement_reasons(&inputs, &times, &open, &best, &room.name);
     let reasons = with_numbers(reasons, &ctx.files.heads);
     let by_layers = inputs.by_layers(&times);
@@ -250,19 +249,19 @@ fn stored(ctx: &LoadContext<'_>, room: &GpuRoom) -> Option<CachedValue<DeviceTim
 }
 
 /// Times of a block on both devices, from passes over one block and over several.
-fn measure(ctx: &LoadContext<'_>, gpu: &Arc<Gpu>) -> Result<DeviceTimes, NoForecast> {
+fn measure(ctx: &LoadContext<'_>, gpu: &Arc<Gpu>) -> Result<DeviceTimes, Obstacle> {
     let files = &ctx.files.target;
     let block_bytes = files.bytes / files.config.layers.max(1) as u64;
     let more = if block_bytes > LARGE_BLOCK { 2 } else { 5 }.min(files.config.layers);
     if more < 2 {
-        return Err(NoForecast::OneBlock);
+        return Err(Obstacle::OneBlock);
     }
-    let on = |gpu: Option<&Arc<Gpu>>| -> Result<Vec<BlockTime>, NoForecast> {
-        let failed = |error: LoadError| NoForecast::Failed(error.to_string());
+    let on = |gpu: Option<&Arc<Gpu>>| -> Result<Vec<BlockTime>, Obstacle> {
+        let failed = |error: LoadError| Obstacle::Error(error.to_string());
         let times = |layers| passes(ctx, layers, gpu).map_err(failed);
         Ok(parted(&times(1)?, &times(more)?, more))
     };
-    let failed = |error: GpuError| NoForecast::Failed(error.to_string());
+    let failed = |error: GpuError| Obstacle::Error(error.to_string());
     let mut cpu = on(None)?;
     let mut card = on(Some(gpu))?;
     let has = |times: &[BlockTime], gamma| times.iter().any(|at| at.gamma == gamma);
@@ -272,7 +271,7 @@ fn measure(ctx: &LoadContext<'_>, gpu: &Arc<Gpu>) -> Result<DeviceTimes, NoForec
     let transfer = gpu.measure_transfer().map_err(failed)?;
     let times = DeviceTimes { cpu, gpu: card, transfer, trip_ms };
     tracing::info!(?times, "measured the CPU and the GPU");
-    if times.is_sound() { Ok(times) } else { Err(NoForecast::NoTime) }
+    if times.is_sound() { Ok(times) } else { Err(Obstacle::NoTime) }
 }
 
 /// T_V of the target with only its first `layers` blocks, on the GPU if one is given.

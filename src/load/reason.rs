@@ -2,8 +2,7 @@
 //! It must never hold English.
 #![allow(missing_docs, reason = "a variant's comment says what its fields are")]
 
-use crate::draft::ContextSources;
-use crate::plan::{Obstacle, PrefillForecast, Reason};
+use crate::plan::{DrafterId, Obstacle, PrefillForecast, Reason};
 
 /// Why the target or a drafter runs as it does: one sentence each. Sizes are bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +36,7 @@ pub enum LoadReason {
     /// The target refines its own guesses.
     Lookahead,
     /// Drafts come from what the conversation and the target's passes have shown.
-    Context(ContextSources),
+    Context(DrafterId),
     /// Drafts also come from so many tokens of earlier chats.
     History(usize),
     /// An n-gram table with so many contexts is used.
@@ -102,24 +101,11 @@ pub enum Notice {
     /// Other blocks of the target are on the GPU than planned.
     Misplaced { layers: usize, of: usize, planned: usize },
     /// The CPU reads the prompts although the user wanted a GPU to.
-    PromptsOnCpu(PromptObstacle),
+    PromptsOnCpu(Obstacle),
     /// The head cannot run with the number of blocks that the user fixed.
     Blocks { requested: usize, used: usize, why: BlocksLimit },
     /// One of several heads is not used.
     HeadIgnored { name: String, why: HeadMismatch },
-}
-
-/// Why a GPU does not read prompts.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PromptObstacle {
-    /// There is no GPU for it.
-    NoGpu(Obstacle),
-    /// The GPU failed.
-    Failed(String),
-    /// The main memory must hold the target twice.
-    MainMemory { needed: u64, free: u64 },
-    /// The GPU has no room next to the draft.
-    Room { needed: u64, draft: u64, gpu: String, room: u64 },
 }
 
 /// Why a head uses another number of blocks.
@@ -166,23 +152,6 @@ pub enum Needs {
     DraftOn(String),
 }
 
-/// Why placements cannot be compared.
-#[derive(Clone, Debug, PartialEq)]
-pub enum NoForecast {
-    /// There is no GPU for it.
-    NoGpu(Obstacle),
-    /// Other models are working, and nothing was measured before.
-    ModelsInUse,
-    /// The measurement failed.
-    Failed(String),
-    /// The target has only one block.
-    OneBlock,
-    /// A pass took no measurable time.
-    NoTime,
-    /// Nothing can be placed.
-    NoPlacement,
-}
-
 impl From<Reason> for LoadReason {
     fn from(reason: Reason) -> Self {
         Self::Plan(reason)
@@ -204,7 +173,7 @@ impl Notice {
     pub(super) fn obstacle(&self) -> Option<&Obstacle> {
         match self {
             Self::Reason(reason) => reason.obstacle(),
-            Self::PromptsOnCpu(PromptObstacle::NoGpu(why)) => Some(why),
+            Self::PromptsOnCpu(why) => Some(why),
             _ => None,
         }
     }

@@ -7,13 +7,13 @@ use super::context::{LoadContext, PackedFrom, WithPacked, percents};
 use super::error::StartError;
 use super::files::ModelFiles;
 use super::place;
-use super::reason::{LoadReason, Missing, Notice, PromptObstacle};
+use super::reason::{LoadReason, Missing, Notice};
 use super::sizes;
 use crate::model::{
     CpuTarget, Gpu, LoadError, PlacedTarget, Progress, Target, TargetFallback, TargetPlace,
     WeightSource,
 };
-use crate::plan::{GpuRoom, Placement, PrefillForecast, Reason};
+use crate::plan::{GpuRoom, Obstacle, Placement, PrefillForecast, Reason};
 use crate::settings::PrefillDevice;
 
 /// A target on its devices.
@@ -231,7 +231,7 @@ fn with_prompts(
     ctx: &LoadContext<'_>,
     cpu: CpuTarget,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> (PlacedTarget, Option<PromptObstacle>) {
+) -> (PlacedTarget, Option<Obstacle>) {
     let (gpu, room) = match prompt_gpu(ctx) {
         Ok(found) => found,
         Err(why) => return (cpu.into(), Some(why)),
@@ -244,28 +244,28 @@ fn with_prompts(
         Ok(target) => target,
         Err(failed) => {
             let (cpu, error) = *failed;
-            return (cpu.into(), Some(PromptObstacle::Failed(device_message(error))));
+            return (cpu.into(), Some(Obstacle::Error(device_message(error))));
         }
     };
     let draft = ctx.draft_bytes().sum();
     let needed = target.device_bytes();
     if needed.saturating_add(draft) > room.bytes {
-        let why = PromptObstacle::Room { needed, draft, gpu: room.name, room: room.bytes };
+        let why = Obstacle::PromptsTooLarge { needed, draft, gpu: room.name, room: room.bytes };
         return (target.into_cpu().into(), Some(why));
     }
     (target, None)
 }
 
 /// The GPU, if the main memory has room for what is sent there.
-fn prompt_gpu(ctx: &LoadContext<'_>) -> Result<(Arc<Gpu>, GpuRoom), PromptObstacle> {
-    let room = ctx.gpu_room().map_err(PromptObstacle::NoGpu)?;
+fn prompt_gpu(ctx: &LoadContext<'_>) -> Result<(Arc<Gpu>, GpuRoom), Obstacle> {
+    let room = ctx.gpu_room()?;
     let files = &ctx.files.target;
     // What was free before the target was loaded must hold it twice.
     let needed = files.bytes + (files.bytes as f64 * sizes::WIDENED) as u64;
     let free = ctx.machine.memory.free;
     if ctx.machine.memory.total > 0 && needed > free {
-        return Err(PromptObstacle::MainMemory { needed, free });
+        return Err(Obstacle::TargetTwice { needed, free });
     }
-    let gpu = ctx.open(room.number, room.bytes).map_err(PromptObstacle::Failed)?;
+    let gpu = ctx.open(room.number, room.bytes).map_err(Obstacle::Error)?;
     Ok((gpu, room))
 }

@@ -11,7 +11,7 @@ use super::error::StartError;
 use super::reason::{LoadReason, Notice, WhyLookup};
 use crate::chat::{Role, SessionStore};
 use crate::draft::{
-    ContextDraft, ContextSources, Drafter, History, Lookahead, PromptLookup, Retrieval,
+    ContextDraft, Drafter, History, Lookahead, PromptLookup, Retrieval,
 };
 use crate::files::cache_folder;
 use crate::library::{Datastore, NgramFile, find_ngrams, open_ngrams};
@@ -89,21 +89,16 @@ pub(super) fn context(
     history: Option<&Arc<History>>,
     ngrams: Option<&SharedNgrams>,
 ) -> LoadedDrafter {
-    let sources = match kind {
-        DrafterId::Suffix => ContextSources::Suffix,
-        DrafterId::Recycling => ContextSources::Recycling,
-        _ => ContextSources::Both,
-    };
-    let mut drafter = ContextDraft::new(sources);
-    let mut reasons = vec![LoadReason::Context(sources)];
+    let mut drafter = ContextDraft::new(kind);
+    let mut reasons = vec![LoadReason::Context(kind)];
     if let Some(history) = history
-        && sources != ContextSources::Recycling
+        && kind != DrafterId::Recycling
     {
         reasons.push(LoadReason::History(history.len()));
         drafter = drafter.with_history(Arc::clone(history));
     }
     if let Some(SharedNgrams { name, table }) = ngrams
-        && sources != ContextSources::Suffix
+        && kind != DrafterId::Suffix
     {
         reasons.push(LoadReason::Ngrams { name: name.clone(), contexts: table.len() });
         drafter = drafter.with_ngrams(Arc::clone(table));

@@ -1,12 +1,10 @@
 //! What is said of a load.
 
-use super::{cut, long_prompt, next_to_draft, obstacle, reason};
-use crate::draft::ContextSources;
+use super::{cut, long_prompt, obstacle, reason};
 use crate::load::{
-    BlocksLimit, HeadMismatch, LoadReason, Missing, Needs, NoForecast, Notice, PromptObstacle,
-    StartError, WhyLookup,
+    BlocksLimit, HeadMismatch, LoadReason, Missing, Needs, Notice, StartError, WhyLookup,
 };
-use crate::plan::Reason;
+use crate::plan::{DrafterId, Reason};
 
 /// One sentence.
 pub fn load_reason(why: &LoadReason) -> String {
@@ -66,13 +64,13 @@ pub fn load_reason(why: &LoadReason) -> String {
         LoadReason::Text(name) => format!("Drafts are looked up in {name}, as you chose."),
         LoadReason::Lookahead => "The target refines its own guesses while it writes.".to_owned(),
         LoadReason::Context(sources) => match sources {
-            ContextSources::Suffix => {
+            DrafterId::Suffix => {
                 "Drafts repeat what followed the same phrase earlier in the conversation."
             }
-            ContextSources::Recycling => {
+            DrafterId::Recycling => {
                 "Drafts repeat what the target found likely in the same context."
             }
-            ContextSources::Both => {
+            _ => {
                 "Drafts repeat what followed the same phrase earlier, and what the target found \
                  likely in the same context."
             }
@@ -137,7 +135,7 @@ pub fn notice(notice: &Notice) -> String {
         Notice::Misplaced { layers, of, planned } => {
             format!("{layers} of the target's {of} blocks are on the GPU instead of {planned}.")
         }
-        Notice::PromptsOnCpu(why) => format!("The CPU reads the prompts: {}.", on_cpu(why)),
+        Notice::PromptsOnCpu(why) => format!("The CPU reads the prompts: {}.", obstacle(why)),
         Notice::Blocks { requested, used, why } => {
             let why = match why {
                 BlocksLimit::Room(why) => cut(why).unwrap_or_default(),
@@ -173,18 +171,6 @@ pub fn missing(missing: &Missing) -> String {
         Missing::Streaming(None) => {
             "a target that is streamed to a GPU: start with --strategy offload".to_owned()
         }
-    }
-}
-
-/// Why placements cannot be compared, a clause.
-pub fn no_forecast(why: &NoForecast) -> String {
-    match why {
-        NoForecast::NoGpu(why) => obstacle(why),
-        NoForecast::ModelsInUse => "other models are in use".to_owned(),
-        NoForecast::Failed(error) => error.clone(),
-        NoForecast::OneBlock => "the target has only one block".to_owned(),
-        NoForecast::NoTime => "a pass took no measurable time".to_owned(),
-        NoForecast::NoPlacement => "no placement is possible".to_owned(),
     }
 }
 
@@ -241,22 +227,6 @@ pub fn start_error(error: &StartError) -> String {
             needed >> 20,
             total >> 20
         ),
-    }
-}
-
-/// Why the CPU reads the prompts, a clause.
-fn on_cpu(why: &PromptObstacle) -> String {
-    match why {
-        PromptObstacle::NoGpu(why) => obstacle(why),
-        PromptObstacle::Failed(error) => error.clone(),
-        PromptObstacle::MainMemory { needed, free } => format!(
-            "main memory would hold the target twice, which needs {} MiB, but only {} MiB are free",
-            needed >> 20,
-            free >> 20
-        ),
-        &PromptObstacle::Room { needed, draft, ref gpu, room } => {
-            next_to_draft("reading them on the GPU", needed, draft, gpu, room)
-        }
     }
 }
 

@@ -9,7 +9,7 @@ mod load;
 #[cfg(test)]
 mod tests;
 
-pub use load::{load_reason, load_reasons, missing, no_forecast, notice, notices, start_error};
+pub use load::{load_reason, load_reasons, missing, notice, notices, start_error};
 
 /// The text of a part of the target that is not on the CPU.
 const MAY_DIFFER: &str = "the text can differ slightly from the CPU's";
@@ -207,6 +207,19 @@ pub fn obstacle(why: &Obstacle) -> String {
         Obstacle::NoRoomNextToTarget => {
             "its blocks do not fit on the GPU next to those of the target".to_owned()
         }
+        Obstacle::Error(error) => error.clone(),
+        Obstacle::TargetTwice { needed, free } => format!(
+            "main memory would hold the target twice, which needs {} MiB, but only {} MiB are free",
+            needed >> 20,
+            free >> 20
+        ),
+        &Obstacle::PromptsTooLarge { needed, draft, ref gpu, room } => {
+            next_to_draft("reading them on the GPU", needed, draft, gpu, room)
+        }
+        Obstacle::ModelsInUse => "other models are in use".to_owned(),
+        Obstacle::OneBlock => "the target has only one block".to_owned(),
+        Obstacle::NoTime => "a pass took no measurable time".to_owned(),
+        Obstacle::NoPlacement => "no placement is possible".to_owned(),
     }
 }
 

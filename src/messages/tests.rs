@@ -1,8 +1,7 @@
 use super::*;
-use crate::draft::ContextSources;
 use crate::load::{
-    BlocksLimit, HeadMismatch, LoadReason, Missing, Needs, NoForecast, Notice, PromptObstacle,
-    SharedTokens, StartError, WhyLookup,
+    BlocksLimit, HeadMismatch, LoadReason, Missing, Needs, Notice, SharedTokens, StartError,
+    WhyLookup,
 };
 use crate::speculate::{Budget, Shape};
 
@@ -205,9 +204,9 @@ fn what_the_loader_reports_is_said() {
         LoadReason::Lookup(WhyLookup::NextToHead),
         LoadReason::Text("words.txt".to_owned()),
         LoadReason::Lookahead,
-        LoadReason::Context(ContextSources::Suffix),
-        LoadReason::Context(ContextSources::Recycling),
-        LoadReason::Context(ContextSources::Both),
+        LoadReason::Context(DrafterId::Suffix),
+        LoadReason::Context(DrafterId::Recycling),
+        LoadReason::Context(DrafterId::Context),
         LoadReason::History(476),
         LoadReason::Ngrams { name: name(), contexts: 476 },
         LoadReason::Ngrams { name: name(), contexts: 1_493_476 },
@@ -215,7 +214,6 @@ fn what_the_loader_reports_is_said() {
         LoadReason::LongPrompt { gpu: card(), forecast },
         LoadReason::PassTransfers(300 * MIB),
     ];
-    let prompts = |why| Notice::PromptsOnCpu(why);
     let blocks = |why| Notice::Blocks { requested: 9, used: 4, why };
     let ignored = |why| Notice::HeadIgnored { name: "a head".to_owned(), why };
     let room = Reason::DraftOnGpu { gpu: card(), memory: GpuMemory::Shared, fit: Some((4, 6)) };
@@ -236,10 +234,10 @@ fn what_the_loader_reports_is_said() {
         Notice::TargetFailed(error()),
         cut.clone(),
         Notice::Misplaced { layers: 3, of: 32, planned: 9 },
-        prompts(PromptObstacle::NoGpu(Obstacle::NoGpu)),
-        prompts(PromptObstacle::Failed(error())),
-        prompts(PromptObstacle::MainMemory { needed: 9 * MIB, free: 8 * MIB }),
-        prompts(PromptObstacle::Room {
+        Notice::PromptsOnCpu(Obstacle::NoGpu),
+        Notice::PromptsOnCpu(Obstacle::Error(error())),
+        Notice::PromptsOnCpu(Obstacle::TargetTwice { needed: 9 * MIB, free: 8 * MIB }),
+        Notice::PromptsOnCpu(Obstacle::PromptsTooLarge {
             needed: 9 * MIB,
             draft: 2 * MIB,
             gpu: card(),
@@ -261,12 +259,12 @@ fn what_the_loader_reports_is_said() {
         Missing::Streaming(Some(Box::new(on_cpu))),
     ];
     let unmeasured = [
-        NoForecast::NoGpu(Obstacle::NoGpu),
-        NoForecast::ModelsInUse,
-        NoForecast::Failed(error()),
-        NoForecast::OneBlock,
-        NoForecast::NoTime,
-        NoForecast::NoPlacement,
+        Obstacle::NoGpu,
+        Obstacle::ModelsInUse,
+        Obstacle::Error(error()),
+        Obstacle::OneBlock,
+        Obstacle::NoTime,
+        Obstacle::NoPlacement,
     ];
     let no_room = |what| StartError::NoRoom { what, needed: 9 * MIB, free: 8 * MIB };
     let unusable = |error| StartError::DraftVocab { text: "words.txt".to_owned(), error };
@@ -290,7 +288,7 @@ fn what_the_loader_reports_is_said() {
         load_reasons(&reasons),
         super::notices(&notices),
         lacks.iter().map(missing).collect(),
-        unmeasured.iter().map(no_forecast).collect(),
+        unmeasured.iter().map(obstacle).collect(),
         errors.iter().map(start_error).collect(),
     ];
     insta::assert_snapshot!(said.concat().join("\n"));

@@ -6,8 +6,8 @@ use super::place::HeadForecast;
 use super::placements::PlacementForecast;
 use crate::speculate::Shape;
 
-/// Why something runs on the CPU, or a draft head cannot be used. Sizes are bytes; `room` is what
-/// may be used on the GPU.
+/// Why something runs on the CPU, a draft head cannot be used, or placements cannot be compared.
+/// Sizes are bytes; `room` is what may be used on the GPU.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Obstacle {
     /// The user chose the CPU.
@@ -34,6 +34,20 @@ pub enum Obstacle {
     MainMemory { needed: u64, free: u64 },
     /// All blocks of a head do not fit next to those of the target.
     NoRoomNextToTarget,
+    /// What a device or a measurement said when it failed.
+    Error(String),
+    /// For a GPU to read prompts, the main memory must hold the target twice.
+    TargetTwice { needed: u64, free: u64 },
+    /// For a GPU to read prompts, it needs so much next to the draft.
+    PromptsTooLarge { needed: u64, draft: u64, gpu: String, room: u64 },
+    /// Other models are working, and nothing was measured before.
+    ModelsInUse,
+    /// The target has only one block.
+    OneBlock,
+    /// A pass took no measurable time.
+    NoTime,
+    /// Nothing can be placed.
+    NoPlacement,
 }
 
 /// What is known of a GPU's memory. Sizes are bytes.

@@ -4,7 +4,7 @@
 use crate::support::generate::{generate, options, plain, request, samplers, verify_times};
 use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter};
 use dovetail::decode::{Arm, Engine, Round, RoundOptions};
-use dovetail::draft::{Budget, ContextDraft, ContextSources, Drafter, Lookahead, PromptLookup};
+use dovetail::draft::{Budget, ContextDraft, Drafter, Lookahead, PromptLookup};
 use dovetail::plan::{Schedule, VerifyTimes};
 use dovetail::speculate::{DrafterId, Node, Shape};
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ fn toys() -> Vec<Box<dyn Drafter>> {
     let mut late = ToyDrafter::new(Guess::Wild, 3, VOCAB);
     late.beside = Beside::Stale;
     vec![
-        Box::new(ContextDraft::new(ContextSources::Both)),
+        Box::new(ContextDraft::new(DrafterId::Context)),
         Box::new(knowing),
         Box::new(late),
         Box::new(PromptLookup::default()),

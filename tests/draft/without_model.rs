@@ -7,12 +7,10 @@ use crate::support::generate::{options, request};
 use crate::support::toy::{Letters, Toy, alone, decode};
 use dovetail::decode::Engine;
 
-use dovetail::draft::{
-    ContextDraft, ContextSources, Drafter, History, Lookahead, PromptLookup, Retrieval,
-};
+use dovetail::draft::{ContextDraft, Drafter, History, Lookahead, PromptLookup, Retrieval};
 use dovetail::speculate::ngrams::{NgramBuilder, NgramTable};
 use dovetail::speculate::suffixes::{SortedText, sort};
-use dovetail::speculate::{SamplerSettings, Shape};
+use dovetail::speculate::{DrafterId, SamplerSettings, Shape};
 use proptest::prelude::*;
 
 const VOCAB: usize = 12;
@@ -25,10 +23,10 @@ fn drafters(store: &[u32]) -> Vec<Box<dyn Drafter>> {
     let with_history = |sources| ContextDraft::new(sources).with_history(history.clone());
     let with_ngrams = |sources| with_history(sources).with_ngrams(ngrams.clone());
     vec![
-        Box::new(with_ngrams(ContextSources::Recycling)),
-        Box::new(with_ngrams(ContextSources::Both)),
-        Box::new(with_history(ContextSources::Suffix)),
-        Box::new(with_history(ContextSources::Both)),
+        Box::new(with_ngrams(DrafterId::Recycling)),
+        Box::new(with_ngrams(DrafterId::Context)),
+        Box::new(with_history(DrafterId::Suffix)),
+        Box::new(with_history(DrafterId::Context)),
         Box::new(PromptLookup::default()),
         Box::new(Lookahead::default()),
         Box::new(Retrieval::new(store, "a test".into())),
@@ -110,7 +108,7 @@ fn a_text_that_is_known_is_accepted_many_tokens_a_round() {
     let known = [&PROMPT[..], &said(greedy)].concat();
     let retrieval = rounds(drafters(&known).pop().unwrap(), 1, greedy);
     assert!(retrieval < 12, "{retrieval} rounds for 80 tokens");
-    let suffix = || ContextDraft::new(ContextSources::Suffix);
+    let suffix = || ContextDraft::new(DrafterId::Suffix);
     let history = Arc::new(History::new(known));
     let with = rounds(Box::new(suffix().with_history(history)), 1, greedy);
     let without = rounds(Box::new(suffix()), 1, greedy);
@@ -123,7 +121,7 @@ fn a_text_that_is_known_is_accepted_many_tokens_a_round() {
 fn a_table_of_the_targets_own_texts_drafts_them() {
     for temperature in [0.0, 0.7] {
         let drawn = sampler(temperature, 3);
-        let recycling = || ContextDraft::new(ContextSources::Recycling);
+        let recycling = || ContextDraft::new(DrafterId::Recycling);
         let table = ngrams(&[&PROMPT[..], &said(drawn)].concat());
         let mut known = recycling().with_ngrams(table);
         known.start_over();

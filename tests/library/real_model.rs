@@ -10,12 +10,12 @@ use crate::support::golden::GOLDEN;
 use crate::support::gpu::gpu;
 use crate::support::library::{load_files, real_model};
 use dovetail::decode::Engine;
-use dovetail::draft::{ContextDraft, ContextSources, Drafter, FeatureHead};
+use dovetail::draft::{ContextDraft, Drafter, FeatureHead};
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::{Spec, TargetFiles, find_ngrams, own_head};
 use dovetail::model::head::{HeadPrecision, HeadWeights, PackedHead, SharedTables};
 use dovetail::model::{LoadRequest, PlacedTarget, Target};
-use dovetail::speculate::{SamplerSettings, Shape, Tree};
+use dovetail::speculate::{DrafterId, SamplerSettings, Shape, Tree};
 use serde_json::Value;
 
 /// The model, or `None` after printing that the test is left out.
@@ -133,7 +133,7 @@ fn its_bundled_ngrams_are_found_and_change_no_text() {
     let table = Arc::new(found.table);
     let golden = golden("smollm2-greedy.json");
     let prompt = ids(&golden["runs"][0]["prompt_tokens"]);
-    let drafter = || ContextDraft::new(ContextSources::Both).with_ngrams(table.clone());
+    let drafter = || ContextDraft::new(DrafterId::Context).with_ngrams(table.clone());
     for temperature in [0.0, 0.8] {
         let sampler = SamplerSettings { temperature, seed: 3, ..SamplerSettings::default() };
         let target = || Box::new(load_files(&files, 256, 2));

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use candle_core::Device;
 use dovetail::decode::{Arm, Engine, RoundOptions};
 use dovetail::draft::{
-    Budget, ContextDraft, ContextSources, Drafter, FeatureHead, Lookahead, PromptLookup, Retrieval,
-    SmallModel,
+    Budget, ContextDraft, Drafter, FeatureHead, Lookahead, PromptLookup, Retrieval, SmallModel,
 };
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::TargetFiles;
@@ -98,10 +97,10 @@ pub fn drafters(
         Box::new(PromptLookup::default()),
         Box::new(Retrieval::new(store, "a test".to_owned())),
         Box::new(Lookahead::default()),
-        of(ContextSources::Suffix),
-        of(ContextSources::Recycling),
-        of(ContextSources::Both),
-        of(ContextSources::Both),
+        of(DrafterId::Suffix),
+        of(DrafterId::Recycling),
+        of(DrafterId::Context),
+        of(DrafterId::Context),
     ]
 }
 

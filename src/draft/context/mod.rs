@@ -32,31 +32,11 @@ const LAST: usize =
 /// the newest.
 const CONTINUATIONS: usize = 8;
 
-/// Which sources make claims.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ContextSources {
-    /// What followed the same phrase.
-    Suffix,
-    /// What the target considered likely in the same context.
-    Recycling,
-    /// Both, in one tree.
-    Both,
-}
-
-impl ContextSources {
-    fn suffix(self) -> bool {
-        self != Self::Recycling
-    }
-
-    fn recycling(self) -> bool {
-        self != Self::Suffix
-    }
-}
-
 /// Proposes what its sources claim.
 #[derive(Debug)]
 pub struct ContextDraft {
-    sources: ContextSources,
+    /// The only source of claims, if it is one.
+    kind: DrafterId,
     /// The text, as far as it has been needed.
     phrases: SuffixTree,
     recycled: Recycled,
@@ -110,10 +90,12 @@ struct ContextCandidate {
 }
 
 impl ContextDraft {
-    /// A drafter whose claims come from these sources.
-    pub fn new(sources: ContextSources) -> Self {
+    /// A drafter whose claims come from [`DrafterId::Suffix`], what followed the same phrase, from
+    /// [`DrafterId::Recycling`], what the target considered likely in the same context, or from
+    /// both in one tree.
+    pub fn new(kind: DrafterId) -> Self {
         Self {
-            sources,
+            kind,
             phrases: SuffixTree::default(),
             recycled: Recycled::default(),
             history: None,
@@ -124,15 +106,23 @@ impl ContextDraft {
         }
     }
 
+    fn has_suffix(&self) -> bool {
+        self.kind != DrafterId::Recycling
+    }
+
+    fn has_recycling(&self) -> bool {
+        self.kind != DrafterId::Suffix
+    }
+
     /// Uses earlier chats too, if its sources include the suffix tree.
     pub fn with_history(mut self, history: Arc<History>) -> Self {
-        self.history = self.sources.suffix().then_some(history);
+        self.history = self.has_suffix().then_some(history);
         self
     }
 
     /// Uses an n-gram table too, if its sources include recycling.
     pub fn with_ngrams(mut self, ngrams: Arc<NgramTable>) -> Self {
-        self.ngrams = self.sources.recycling().then_some(ngrams);
+        self.ngrams = self.has_recycling().then_some(ngrams);
         self
     }
 
@@ -251,7 +241,7 @@ impl ContextDraft {
     /// quarter: those in between add hardly any information.
     fn matches(&self) -> Vec<Match> {
         let mut matches: Vec<Match> = Vec::new();
-        if self.sources.suffix() {
+        if self.has_suffix() {
             for found in self.phrases.matches() {
                 if matches.last().is_none_or(|last| 2 * found.length <= last.length) {
                     matches.push(found);
@@ -326,10 +316,10 @@ fn last(text: &[u32]) -> Vec<u32> {
 
 impl Drafter for ContextDraft {
     fn describe(&self) -> String {
-        match self.sources {
-            ContextSources::Suffix => "suffix tree of the conversation",
-            ContextSources::Recycling => "recycled tokens",
-            ContextSources::Both => "suffix tree and recycled tokens",
+        match self.kind {
+            DrafterId::Suffix => "suffix tree of the conversation",
+            DrafterId::Recycling => "recycled tokens",
+            _ => "suffix tree and recycled tokens",
         }
         .into()
     }
@@ -359,7 +349,7 @@ impl Drafter for ContextDraft {
     }
 
     fn propose(&mut self, text: &[u32], request: &DraftRequest) -> Result<Tree, DraftError> {
-        if self.sources.suffix() {
+        if self.has_suffix() {
             for &token in text.iter().skip(self.phrases.text().len()) {
                 self.phrases.push(token);
             }
@@ -371,7 +361,7 @@ impl Drafter for ContextDraft {
     }
 
     fn verified(&mut self, text: &[u32], tree: &Tree, logits: &[f32]) {
-        if !self.sources.recycling() {
+        if !self.has_recycling() {
             return;
         }
         let vocab = logits.len() / tree.len();

@@ -38,7 +38,7 @@ fn row(best: &[u32]) -> Vec<f32> {
 fn a_repeated_passage_is_proposed_to_its_end_and_beyond_the_longest_phrase() {
     let passage: Vec<u32> = (1..=30).collect();
     let text: Vec<u32> = passage.iter().chain(&[35, 36, 1, 2, 3]).copied().collect();
-    let mut drafter = ContextDraft::new(ContextSources::Suffix);
+    let mut drafter = ContextDraft::new(DrafterId::Suffix);
     let tree = propose(&mut drafter, &text, 64, 2);
     assert_eq!(first_path(&tree)[..20], passage[3..23]);
     let short = propose(&mut drafter, &text, 6, 2);
@@ -49,7 +49,7 @@ fn a_repeated_passage_is_proposed_to_its_end_and_beyond_the_longest_phrase() {
 #[test]
 fn the_commoner_continuation_goes_first_and_the_other_beside_it() {
     let text = [1, 2, 5, 10, 1, 2, 6, 11, 1, 2, 5, 12, 1, 2];
-    let mut drafter = ContextDraft::new(ContextSources::Suffix);
+    let mut drafter = ContextDraft::new(DrafterId::Suffix);
     let tree = propose(&mut drafter, &text, 8, 4);
     let children: Vec<u32> = tree.children(0).map(|i| tree.nodes()[i].token).collect();
     assert_eq!(children, [5, 6]);
@@ -59,7 +59,7 @@ fn the_commoner_continuation_goes_first_and_the_other_beside_it() {
 
 #[test]
 fn what_the_target_held_likely_is_proposed_where_the_same_tokens_come_again() {
-    let mut drafter = ContextDraft::new(ContextSources::Recycling);
+    let mut drafter = ContextDraft::new(DrafterId::Recycling);
     let text = [1, 2, 3];
     assert_eq!(propose(&mut drafter, &text, 16, 8).len(), 1, "nothing is known yet");
     let mut tree = Tree::root(3);
@@ -77,7 +77,7 @@ fn what_the_target_held_likely_is_proposed_where_the_same_tokens_come_again() {
 
 #[test]
 fn a_text_that_is_made_again_after_a_new_start_is_not_drafted_from_itself() {
-    let mut drafter = ContextDraft::new(ContextSources::Both);
+    let mut drafter = ContextDraft::new(DrafterId::Context);
     let text = [1, 2, 3];
     drafter.verified(&text, &Tree::root(3), &row(&[4, 7]));
     drafter.truncate(0);
@@ -88,7 +88,7 @@ fn a_text_that_is_made_again_after_a_new_start_is_not_drafted_from_itself() {
 
 #[test]
 fn every_node_names_the_sources_that_claim_it() {
-    let mut drafter = ContextDraft::new(ContextSources::Both);
+    let mut drafter = ContextDraft::new(DrafterId::Context);
     let text = [1, 2, 3, 1, 2, 3];
     drafter.verified(&text, &Tree::root(3), &row(&[1, 9]));
     let tree = propose(&mut drafter, &text, 16, 8);
@@ -114,19 +114,19 @@ fn a_table_claims_what_it_knows_of_the_longest_context() {
         let mut drafter = ContextDraft::new(sources).with_ngrams(Arc::clone(&table));
         propose(&mut drafter, &[7, 1, 2, 3], 16, 8)
     };
-    for sources in [ContextSources::Recycling, ContextSources::Both] {
+    for sources in [DrafterId::Recycling, DrafterId::Context] {
         let tree = tree_of(sources);
         let node = tree.child(0, 5).unwrap();
         assert_eq!(tree.nodes()[node].sources.iter().collect::<Vec<_>>(), [DrafterId::Ngram]);
         assert_eq!(first_path(&tree), [5], "1 2 3 was followed by 5");
         assert!(tree.child(0, 6).is_some(), "2 3 by 6 too");
     }
-    assert_eq!(tree_of(ContextSources::Suffix).len(), 1, "of phrases alone");
+    assert_eq!(tree_of(DrafterId::Suffix).len(), 1, "of phrases alone");
 }
 
 #[test]
 fn with_the_noise_of_the_draw_the_token_it_favours_goes_first() {
-    let mut drafter = ContextDraft::new(ContextSources::Recycling);
+    let mut drafter = ContextDraft::new(DrafterId::Recycling);
     let text = [1, 2, 3];
     let mut logits = vec![-30.0; VOCAB];
     (4..12).for_each(|token| logits[token] = 1.0);
@@ -150,7 +150,7 @@ fn with_the_noise_of_the_draw_the_token_it_favours_goes_first() {
 
 #[test]
 fn claims_that_turn_out_wrong_lose_their_weight() {
-    let mut drafter = ContextDraft::new(ContextSources::Suffix);
+    let mut drafter = ContextDraft::new(DrafterId::Suffix);
     let mut text = vec![1, 2, 1];
     let sure = |tree: &Tree| tree.nodes().get(1).map_or(f32::NEG_INFINITY, |node| node.log_prob);
     let before = sure(&propose(&mut drafter, &text, 4, 1));
@@ -169,7 +169,7 @@ proptest! {
         rows in prop::collection::vec(prop::collection::vec(-5f32..5.0, VOCAB), 4),
         kept in 0usize..60, gamma in 1usize..40, width in 1usize..9, seed in any::<Option<u64>>(),
     ) {
-        let mut drafter = ContextDraft::new(ContextSources::Both);
+        let mut drafter = ContextDraft::new(DrafterId::Context);
         let root = *text.last().unwrap();
         let coupling = seed.map(|seed| {
             let sampler =
