@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::drafter::LoadedDrafter;
 use crate::draft::{Budget, DraftRequest, Drafter};
 use crate::model::{Target, TargetError};
-use crate::plan::{DrafterId, LevelCost, Measured, Strategy, WIDTH};
+use crate::plan::{DrafterId, LevelCost, Measured, WIDTH};
 use crate::speculate::{Shape, Tree};
 
 /// The time for the target, and for each draft.
@@ -21,16 +21,12 @@ const GAMMAS: [usize; 8] = [1, 16, 2, 8, 4, 3, 32, 64];
 /// The depth of the trees that are drafted for the measurement.
 const DEPTH: usize = 3;
 
-/// Measures `target`, and the drafters that `strategy` uses, with the fewest and the most blocks
-/// that each can run. Leaves no trace in any of them. `None` if the target computes no numbers.
+/// Measures `target` and `drafters`, with the fewest and the most blocks that each can run. Leaves
+/// no trace in any of them. `None` if the target computes no numbers.
 pub(super) fn measure(
     target: &mut dyn Target,
-    drafters: &mut [LoadedDrafter],
-    strategy: &Strategy,
+    drafters: Vec<&mut LoadedDrafter>,
 ) -> Option<(Measured, Vec<(DrafterId, LevelCost)>)> {
-    let auto = strategy.draft == DrafterId::Auto;
-    let is_used = |it: &&mut LoadedDrafter| it.kind == strategy.draft || auto && it.is_model();
-    let drafters: Vec<&mut LoadedDrafter> = drafters.iter_mut().filter(is_used).collect();
     let mut found = Measured::default();
     let mut levels = Vec::new();
     let prefix = PREFIX.min(target.capacity() / 2).max(1);

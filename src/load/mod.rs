@@ -39,7 +39,7 @@ use context::{LoadContext, OpenGpu};
 use drafter::LoadedDrafter;
 use files::ModelFiles;
 use placements::PlacementSource;
-use strategies::{Available, planned};
+use strategies::{Available, planned, uses};
 use target::LoadedTarget;
 
 pub use context::PackedFrom;
@@ -219,7 +219,8 @@ fn load_files(
     let available = Available::of(&ctx, &shared, &drafters)?;
 
     progress("measuring", None);
-    let measured = measure::measure(&mut target.target, &mut drafters, available.initial);
+    let used = drafters.iter_mut().filter(|drafter| uses(available.initial, drafter)).collect();
+    let measured = measure::measure(&mut target.target, used);
     let no_numbers = || StartError::NoNumbers { name: files.target.name.clone() };
     let (measured, levels) = measured.ok_or_else(no_numbers)?;
     shared.measured = measured;

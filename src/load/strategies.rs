@@ -282,11 +282,15 @@ impl PlanInputs<'_> {
     }
 }
 
-/// The drafters that a strategy uses: its own, or all that `auto` chooses from, with its own last.
-fn drafters_of<'a>(strategy: &Strategy, drafters: &'a [LoadedDrafter]) -> Vec<&'a LoadedDrafter> {
+/// Whether a strategy uses a drafter: as its own, or because `auto` may choose it.
+pub(super) fn uses(strategy: &Strategy, drafter: &LoadedDrafter) -> bool {
     let auto = strategy.draft == DrafterId::Auto;
-    let models = drafters.iter().filter(|drafter| auto && drafter.is_model());
-    models.chain(drafter_of(strategy, drafters)).collect()
+    drafter.kind == strategy.draft || auto && drafter.is_model()
+}
+
+/// The drafters that a strategy uses; the models come before its own.
+fn drafters_of<'a>(strategy: &Strategy, drafters: &'a [LoadedDrafter]) -> Vec<&'a LoadedDrafter> {
+    drafters.iter().filter(|drafter| uses(strategy, drafter)).collect()
 }
 
 /// The drafter of a strategy.
