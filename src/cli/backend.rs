@@ -10,7 +10,7 @@ use crate::chat::{Message, Role};
 use crate::decode::snapshot_folder;
 use crate::files::cache_folder;
 use crate::hardware::Machine;
-use crate::load::{self, LoadedModels, Purpose, StartError};
+use crate::load::{self, LoadedModels, Loading, Purpose, StartError};
 use crate::printable::printable_line;
 use crate::record::{Recording, Script, recorded};
 use crate::settings::{Override, Settings};
@@ -54,7 +54,7 @@ pub fn load(
 }
 
 /// Shows what `work` reports of its progress.
-pub fn with_progress<T>(work: impl FnOnce(&mut dyn FnMut(&str, Option<f32>)) -> T) -> T {
+pub fn with_progress<T>(work: impl FnOnce(Loading<'_>) -> T) -> T {
     let bar = ProgressBar::new_spinner();
     let done = work(&mut |stage, fraction| show_stage(&bar, stage, fraction));
     bar.finish_and_clear();

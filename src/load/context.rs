@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use super::Loading;
 use super::files::{ModelFiles, NamedHead};
 use super::reason::{LoadReason, Notice};
 use super::sizes;
@@ -286,10 +287,7 @@ pub(super) struct WithPacked<T> {
 }
 
 /// Reports the loading of a model percent by percent: more would only redraw the screen.
-pub(super) fn percents(
-    name: &str,
-    progress: &mut dyn FnMut(&str, Option<f32>),
-) -> impl FnMut(model::Progress) {
+pub(super) fn percents(name: &str, progress: Loading<'_>) -> impl FnMut(model::Progress) {
     let stage = format!("loading {name}");
     let mut last = -1.0;
     move |state: model::Progress| {

@@ -1,6 +1,7 @@
 //! The files that the settings name, opened and checked against each other and the machine. It must
 //! never read a weight.
 
+use super::Loading;
 use super::error::StartError;
 use super::reason::{HeadMismatch, Needs, Notice};
 use super::sizes;
@@ -48,10 +49,7 @@ impl NamedHead {
 
 impl ModelFiles {
     /// Opens what `settings` name, downloading it first if it is on the hub.
-    pub(super) fn open(
-        settings: &Settings,
-        progress: &mut dyn FnMut(&str, Option<f32>),
-    ) -> Result<Self, StartError> {
+    pub(super) fn open(settings: &Settings, progress: Loading<'_>) -> Result<Self, StartError> {
         progress("opening the model", None);
         let named = |given: &str| library::find_spec(given, &settings.model_folders);
         let spec = settings.target.as_deref().map_or(Ok(Spec::Bundled), named)?;

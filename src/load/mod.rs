@@ -33,7 +33,9 @@ use crate::hardware::Machine;
 use crate::kernels::Format;
 use crate::library::{TargetFiles, Tokenizer};
 use crate::model::Target;
-use crate::plan::{DrafterId, LevelCost, Obstacle, PlacementForecast, STRATEGIES, Schedule, Strategy};
+use crate::plan::{
+    DrafterId, LevelCost, Obstacle, PlacementForecast, STRATEGIES, Schedule, Strategy,
+};
 use crate::settings::Settings;
 use context::{LoadContext, OpenGpu};
 use drafter::LoadedDrafter;
@@ -52,6 +54,9 @@ pub use sampling::SampledBy;
 pub use setup::{Setup, StrategySetup};
 pub use shared_target::SharedTarget;
 pub use strategies::{Strategies, StrategyController};
+
+/// Receives the stage of loading and its progress, 0 to 1, if that is known.
+pub type Loading<'a> = &'a mut dyn FnMut(&str, Option<f32>);
 
 /// Everything an answer needs.
 pub struct LoadedModels {
@@ -131,7 +136,7 @@ pub fn load(
     settings: &Settings,
     machine: &Machine,
     purpose: Purpose,
-    progress: &mut dyn FnMut(&str, Option<f32>),
+    progress: Loading<'_>,
 ) -> Result<LoadedModels, StartError> {
     let mode = LoadMode::new(purpose, PlacementSource::Measured);
     load_files(settings, machine, mode, ModelFiles::open(settings, progress)?, progress)
@@ -146,7 +151,7 @@ pub fn load_placed(
     settings: &Settings,
     machine: &Machine,
     placement: &PlacementForecast,
-    progress: &mut dyn FnMut(&str, Option<f32>),
+    progress: Loading<'_>,
 ) -> Result<LoadedModels, StartError> {
     let own = |row: &&Strategy| row.draft == placement.draft && row.is_own_tree();
     let strategy = match placement.beside {
@@ -166,7 +171,7 @@ pub fn load_beside(
     settings: &Settings,
     machine: &Machine,
     purpose: Purpose,
-    progress: &mut dyn FnMut(&str, Option<f32>),
+    progress: Loading<'_>,
 ) -> Result<LoadedModels, StartError> {
     let files = ModelFiles::open(settings, progress)?;
     files.check_room(settings, machine)?;
@@ -186,7 +191,7 @@ pub fn load_drafts(
     machine: &Machine,
     purpose: Purpose,
     target: &SharedTarget,
-    progress: &mut dyn FnMut(&str, Option<f32>),
+    progress: Loading<'_>,
 ) -> Result<LoadedDrafts, StartError> {
     let files = ModelFiles::open(settings, progress)?;
     files.check_room_for_drafts(machine)?;
@@ -205,7 +210,7 @@ fn load_files(
     machine: &Machine,
     mode: LoadMode,
     files: ModelFiles,
-    progress: &mut dyn FnMut(&str, Option<f32>),
+    progress: Loading<'_>,
 ) -> Result<LoadedModels, StartError> {
     files.check_memory(machine)?;
     let mut ctx = LoadContext::new(settings, machine, &files, mode.open_gpu, None);
@@ -314,7 +319,7 @@ fn snapshot_store(ctx: &LoadContext<'_>, target: &LoadedTarget) -> Option<Snapsh
 pub fn placements(
     settings: &Settings,
     machine: &Machine,
-    progress: &mut dyn FnMut(&str, Option<f32>),
+    progress: Loading<'_>,
 ) -> Result<Result<Placements, Obstacle>, StartError> {
     let files = ModelFiles::open(settings, progress)?;
     files.check_memory(machine)?;
@@ -328,7 +333,7 @@ pub fn placements(
 fn load_drafters(
     ctx: &LoadContext<'_>,
     target: &SharedTarget,
-    progress: &mut dyn FnMut(&str, Option<f32>),
+    progress: Loading<'_>,
 ) -> Result<Vec<LoadedDrafter>, StartError> {
     let mut all = Vec::new();
     if let Some(head) = ctx.head() {

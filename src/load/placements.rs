@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::Loading;
 use super::context::{Advice, LoadContext, held_on};
 use super::drafter::LoadedDrafter;
 use super::error::StartError;
@@ -69,7 +70,7 @@ pub(super) enum PlacementSource {
 pub(super) fn advise(
     ctx: &LoadContext<'_>,
     source: PlacementSource,
-    progress: &mut dyn FnMut(&str, Option<f32>),
+    progress: Loading<'_>,
 ) -> Option<Advice> {
     if let PlacementSource::Requested(best) = source {
         let bytes = |room: GpuRoom| draft_bytes(&place::inputs(ctx, room.bytes), &best);
@@ -100,7 +101,7 @@ pub(super) fn advise(
 pub(super) fn advise_drafts(
     ctx: &LoadContext<'_>,
     target: &SharedTarget,
-    progress: &mut dyn FnMut(&str, Option<f32>),
+    progress: Loading<'_>,
 ) -> Result<Option<Advice>, StartError> {
     let settings = ctx.settings;
     if !(target.left_open && settings.leaves_placement_open()) {
@@ -154,7 +155,7 @@ pub(super) fn forecast(
     ctx: &LoadContext<'_>,
     room: GpuRoom,
     alone: bool,
-    progress: &mut dyn FnMut(&str, Option<f32>),
+    progress: Loading<'_>,
 ) -> Result<MeasuredPlacements, Obstacle> {
     let mut file = stored(ctx, &room);
     let stored = file.as_mut().and_then(CachedValue::read);

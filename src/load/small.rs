@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::Loading;
 use super::context::{LoadContext, WithPacked, percents};
 use super::drafter::LoadedDrafter;
 use super::error::StartError;
@@ -28,7 +29,7 @@ pub(super) fn load(
     ctx: &LoadContext<'_>,
     target: &SharedTarget,
     files: &TargetFiles,
-    progress: &mut dyn FnMut(&str, Option<f32>),
+    progress: Loading<'_>,
 ) -> Result<LoadedDrafter, StartError> {
     let words = library::shared_vocabulary(&ctx.files.target, files)?;
     let size = sizes::of_small(&files.config, files.bytes);
@@ -95,7 +96,7 @@ fn on_gpu(
     ctx: &LoadContext<'_>,
     target: &SharedTarget,
     files: &TargetFiles,
-    progress: &mut dyn FnMut(&str, Option<f32>),
+    progress: Loading<'_>,
 ) -> Option<Result<(GpuDraft, String), LoadError>> {
     let placed = place::small_model(ctx, target, files);
     let gpu = ctx.open(placed.gpu?, placed.room).ok()?;

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::Loading;
 use super::context::{LoadContext, PackedFrom, WithPacked, percents};
 use super::error::StartError;
 use super::files::ModelFiles;
@@ -57,10 +58,7 @@ fn put(
 }
 
 impl LoadedTarget {
-    pub(super) fn load(
-        ctx: &LoadContext<'_>,
-        progress: &mut dyn FnMut(&str, Option<f32>),
-    ) -> Result<Self, StartError> {
+    pub(super) fn load(ctx: &LoadContext<'_>, progress: Loading<'_>) -> Result<Self, StartError> {
         let placed = place::layers(ctx);
         let Some(number) = placed.gpu else {
             let refused = placed.refused().map(|reason| Notice::Reason(reason.clone().into()));
@@ -103,7 +101,7 @@ impl LoadedTarget {
         ctx: &LoadContext<'_>,
         placed: Placement,
         notice: Option<Notice>,
-        progress: &mut dyn FnMut(&str, Option<f32>),
+        progress: Loading<'_>,
     ) -> Result<Self, StartError> {
         let files = &ctx.files.target;
         let load = |source: &dyn WeightSource| {
@@ -116,11 +114,7 @@ impl LoadedTarget {
 
     /// Adds a GPU that reads its long prompts, if there should be one; otherwise the reason, if the
     /// user has requested it.
-    fn with_prompts(
-        mut self,
-        ctx: &LoadContext<'_>,
-        progress: &mut dyn FnMut(&str, Option<f32>),
-    ) -> Self {
+    fn with_prompts(mut self, ctx: &LoadContext<'_>, progress: Loading<'_>) -> Self {
         let requested = match ctx.settings.prefill {
             PrefillDevice::Cpu => return self,
             PrefillDevice::Gpu => true,
@@ -230,7 +224,7 @@ fn device_message(error: LoadError) -> String {
 fn with_prompts(
     ctx: &LoadContext<'_>,
     cpu: CpuTarget,
-    progress: &mut dyn FnMut(&str, Option<f32>),
+    progress: Loading<'_>,
 ) -> (PlacedTarget, Option<Obstacle>) {
     let (gpu, room) = match prompt_gpu(ctx) {
         Ok(found) => found,

@@ -5,14 +5,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::Loading;
 use super::context::LoadContext;
 use super::drafter::LoadedDrafter;
 use super::error::StartError;
 use super::reason::{LoadReason, Notice, WhyLookup};
 use crate::chat::{Role, SessionStore};
-use crate::draft::{
-    ContextDraft, Drafter, History, Lookahead, PromptLookup, Retrieval,
-};
+use crate::draft::{ContextDraft, Drafter, History, Lookahead, PromptLookup, Retrieval};
 use crate::files::cache_folder;
 use crate::library::{Datastore, NgramFile, find_ngrams, open_ngrams};
 use crate::plan::{DraftSize, DrafterId};
@@ -39,7 +38,7 @@ pub(super) fn lookup(ctx: &LoadContext<'_>) -> LoadedDrafter {
 pub(super) fn rest(
     ctx: &LoadContext<'_>,
     path: &Path,
-    progress: &mut dyn FnMut(&str, Option<f32>),
+    progress: Loading<'_>,
 ) -> Result<LoadedDrafter, StartError> {
     let folder = cache_folder("retrieval");
     let mut report = |stage: &str, done: f32| progress(stage, Some(done));
@@ -69,7 +68,7 @@ pub(super) struct SharedNgrams {
 /// none.
 pub(super) fn ngrams(
     ctx: &LoadContext<'_>,
-    progress: &mut dyn FnMut(&str, Option<f32>),
+    progress: Loading<'_>,
 ) -> Result<Option<SharedNgrams>, StartError> {
     let target = &ctx.files.target;
     let found = match &ctx.settings.ngrams {
@@ -108,10 +107,7 @@ pub(super) fn context(
 
 /// The saved conversations as tokens of the target; `None` if they are not to be read or there are
 /// none. A conversation that cannot be read is left out.
-pub(super) fn history(
-    ctx: &LoadContext<'_>,
-    progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Option<Arc<History>> {
+pub(super) fn history(ctx: &LoadContext<'_>, progress: Loading<'_>) -> Option<Arc<History>> {
     if !ctx.settings.history {
         return None;
     }

@@ -9,10 +9,8 @@ use super::backend::Backend;
 use super::protocol::{Event, LoadJob, ModelChoice};
 use super::{SharedControls, Sink};
 use crate::caught::panic_message;
+pub use crate::load::Loading;
 use crate::load::{LoadedDrafts, SharedTarget};
-
-/// Receives the stage of loading and its progress, 0 to 1, if that is known.
-pub type Loading<'a> = &'a mut dyn FnMut(&str, Option<f32>);
 
 /// What was loaded.
 pub enum NewModels {
