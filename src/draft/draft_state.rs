@@ -4,26 +4,13 @@
 //! target.
 
 use super::DraftError;
+use super::scratch_tree::{RankedTokens, ScratchTree};
 use crate::model::{DraftRow, SharedVocabulary, SmallLm, TargetError};
 use crate::speculate::{BeamRow, Coupling, Ranking, SamplerSettings};
-
-/// Candidates of a row as (target's token, log-probability), likeliest first.
-pub(super) type RankedTokens = Vec<(u32, f32)>;
 
 /// The minimum number of candidates stored per row, so that a slightly wider tree need not run the
 /// row again.
 const LEAST: usize = 16;
-
-#[derive(Debug)]
-struct DraftedRow {
-    parent: Option<usize>,
-    /// How many rows there are from the first level down to this one.
-    depth: usize,
-    /// The small model's token.
-    token: u32,
-    /// What may follow it.
-    candidates: RankedTokens,
-}
 
 /// How candidates are ranked; rows ranked in another way are dropped.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,10 +47,8 @@ pub(super) struct DraftState {
     ends: Vec<usize>,
     /// The tokens in the model's cache.
     held: Vec<u32>,
-    /// What may follow `held`, once it is known.
-    after: Option<RankedTokens>,
-    /// The rows in flight after `held`.
-    rows: Vec<DraftedRow>,
+    /// What may follow `held` and the rows in flight after it, once that is known.
+    scratch: Option<ScratchTree>,
     /// A buffer for a row of logits in the target's order.
     room: Vec<f32>,
 }
@@ -79,8 +64,7 @@ impl DraftState {
             text: Vec::new(),
             ends: Vec::new(),
             held: Vec::new(),
-            after: None,
-            rows: Vec::new(),
+            scratch: None,
             room: Vec::new(),
         }
     }
@@ -113,9 +97,8 @@ impl DraftState {
         let coupled = coupling.map(|coupling| coupling.sampler);
         if width > self.order.width || coupled != self.order.coupled {
             self.order = RankingOrder { width: width.max(self.order.width), coupled };
-            self.after = None;
+            self.scratch = None;
             self.lm.truncate(self.held.len());
-            self.rows.clear();
         }
     }
 
@@ -128,7 +111,7 @@ impl DraftState {
             self.go_back(alike);
         }
         self.follow();
-        if self.after.is_none() && self.held.len() == self.text.len() {
+        if self.scratch.is_none() && self.held.len() == self.text.len() {
             // The candidates are known, but not in this order: run the last token again.
             self.go_back(self.held.len().saturating_sub(1));
         }
@@ -136,31 +119,28 @@ impl DraftState {
         if rest.is_empty() || self.text.len() > self.lm.capacity() {
             return Ok(());
         }
-        self.rows.clear();
-        self.after = None;
+        self.scratch = None;
         let logits = self.lm.read(rest).map_err(lost)?;
         self.held.extend_from_slice(rest);
         let position = self.ends.len();
-        self.after = Some(rank(&self.vocabulary, self.order, logits, position, &mut self.room));
+        let after = rank(&self.vocabulary, self.order, logits, position, &mut self.room);
+        self.scratch = Some(ScratchTree::new(after));
         Ok(())
     }
 
     /// Whether the model has read the whole text, so that branches can grow after it.
     pub(super) fn is_ready(&self) -> bool {
-        self.after.is_some() && self.held == self.text
+        self.scratch.is_some() && self.held == self.text
     }
 
     /// Whether there are scratch rows after the text.
     pub(super) fn has_rows(&self) -> bool {
-        !self.rows.is_empty()
+        self.scratch.as_ref().is_some_and(|scratch| scratch.len() > 0)
     }
 
     /// What may follow a row, or the text.
     pub(super) fn after(&self, row: Option<usize>) -> &[(u32, f32)] {
-        match row {
-            Some(row) => &self.rows[row].candidates,
-            None => self.after.as_deref().unwrap_or_default(),
-        }
+        self.scratch.as_ref().map_or(&[], |scratch| scratch.children(row))
     }
 
     /// The rows in `wanted` (each after a row or the text, with one of the target's tokens), in
@@ -170,15 +150,16 @@ impl DraftState {
         &mut self,
         wanted: &[(Option<usize>, u32)],
     ) -> Result<Option<Vec<usize>>, DraftError> {
+        let Some(scratch) = &mut self.scratch else { return Ok(None) };
         let mut numbers = Vec::with_capacity(wanted.len());
         let mut fresh: Vec<DraftRow> = Vec::new();
         let mut deepest = 0;
         for &(parent, token) in wanted {
             let Some(token) = self.vocabulary.counterpart(token) else { return Ok(None) };
-            numbers.push(self.find(parent, token).unwrap_or_else(|| {
+            numbers.push(scratch.find(token, parent).unwrap_or_else(|| {
                 fresh.push(DraftRow { parent, token });
-                deepest = deepest.max(self.depth(parent) + 1);
-                self.rows.len() + fresh.len() - 1
+                deepest = deepest.max(scratch.path(parent).len() + 1);
+                scratch.len() + fresh.len() - 1
             }));
         }
         if fresh.is_empty() {
@@ -189,13 +170,11 @@ impl DraftState {
             return Ok(None);
         }
         let vocab = self.lm.vocab();
-        let depths: Vec<usize> = fresh.iter().map(|row| self.depth(row.parent) + 1).collect();
         let logits = self.lm.grow(&fresh).map_err(lost)?;
-        for ((row, depth), logits) in fresh.iter().zip(depths).zip(logits.chunks_exact(vocab)) {
-            let &DraftRow { parent, token } = row;
-            let position = self.ends.len() + depth;
+        for (&DraftRow { parent, token }, logits) in fresh.iter().zip(logits.chunks_exact(vocab)) {
+            let position = self.ends.len() + scratch.path(parent).len() + 1;
             let candidates = rank(&self.vocabulary, self.order, logits, position, &mut self.room);
-            self.rows.push(DraftedRow { parent, depth, token, candidates });
+            scratch.push(token, parent, candidates);
         }
         Ok(Some(numbers))
     }
@@ -212,50 +191,29 @@ impl DraftState {
         let wanted: Vec<_> = beam.iter().map(row).collect();
         let Some(rows) = self.extend(&wanted)? else { return Ok(Vec::new()) };
         grown.rows.extend(&rows);
-        Ok(rows.into_iter().map(|row| self.rows[row].candidates.clone()).collect())
+        Ok(rows.into_iter().map(|row| self.after(Some(row)).to_vec()).collect())
     }
 
     /// Commits the scratch rows that the text has reached.
     fn follow(&mut self) {
+        let Some(scratch) = &mut self.scratch else { return };
         let mut path = Vec::new();
         for &token in &self.text[self.held.len()..] {
-            let Some(row) = self.find(path.last().copied(), token) else { break };
+            let Some(row) = scratch.find(token, path.last().copied()) else { break };
             path.push(row);
         }
-        let Some(&last) = path.last() else { return };
-        self.after = Some(std::mem::take(&mut self.rows[last].candidates));
-        self.held.extend(path.iter().map(|&row| self.rows[row].token));
-        let stay = self.lm.keep(&path);
-        let mut rows: Vec<Option<DraftedRow>> = self.rows.drain(..).map(Some).collect();
-        let number = |row: usize| stay.binary_search(&row).ok();
-        self.rows = stay
-            .iter()
-            .filter_map(|&row| rows[row].take())
-            .map(|row| DraftedRow {
-                parent: row.parent.and_then(number),
-                depth: row.depth - path.len(),
-                ..row
-            })
-            .collect();
+        if !path.is_empty() {
+            let reached = &self.text[self.held.len()..][..path.len()];
+            self.held.extend(reached);
+            scratch.commit(&path, &self.lm.keep(&path));
+        }
     }
 
     /// Rolls the model's KV cache back to `len` tokens.
     fn go_back(&mut self, len: usize) {
         self.lm.truncate(len);
         self.held.truncate(len);
-        self.rows.clear();
-        self.after = None;
-    }
-
-    fn find(&self, parent: Option<usize>, token: u32) -> Option<usize> {
-        // Children come after their parents.
-        let from = parent.map_or(0, |parent| parent + 1);
-        let is = |row: &DraftedRow| row.parent == parent && row.token == token;
-        self.rows[from..].iter().position(is).map(|at| from + at)
-    }
-
-    fn depth(&self, row: Option<usize>) -> usize {
-        row.map_or(0, |row| self.rows[row].depth)
+        self.scratch = None;
     }
 }
 

@@ -9,6 +9,7 @@ mod lookahead;
 mod lookup;
 mod outcome;
 mod retrieval;
+mod scratch_tree;
 mod small_model;
 
 pub use context::{ContextDraft, History};

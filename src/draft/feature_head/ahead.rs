@@ -12,8 +12,8 @@
 use std::sync::atomic::Ordering;
 
 use super::FeatureHead;
-use super::scratch_tree::GrowingTree;
 use crate::draft::outcome::{Hypothesis, OUTCOMES, after_accepting, take_likeliest};
+use crate::draft::scratch_tree::GrowingTree;
 use crate::draft::{Ahead, AheadRequest, Budget, DraftRequest, Outcome};
 use crate::model::head::HeadError;
 use crate::speculate::SamplerSettings;
@@ -44,10 +44,7 @@ impl FeatureHead {
     }
 
     /// Grows trees for the likeliest outcomes of `tree` until it is stopped.
-    pub(super) fn draft_outcomes(
-        &mut self,
-        ahead: &AheadRequest<'_>,
-    ) -> Result<Ahead, HeadError> {
+    pub(super) fn draft_outcomes(&mut self, ahead: &AheadRequest<'_>) -> Result<Ahead, HeadError> {
         let &AheadRequest { tree, request, stop, grown: told } = ahead;
         self.settle(request)?;
         let mut drafted = Ahead::default();

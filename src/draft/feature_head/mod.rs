@@ -2,17 +2,16 @@
 //! Features; method.md, Tree growth). It must not depend on the device that the head runs on.
 
 mod ahead;
-mod scratch_tree;
 
 use std::sync::Arc;
 
+use super::scratch_tree::{GrowingTree, ScratchTree};
 use super::{Ahead, AheadRequest, Depths, DraftError, DraftRequest, Drafter};
 use crate::kernels::Pool;
 use crate::model::head::{Candidates, FusionKind, HeadBackend, HeadConfig, HeadError, Pairs};
 use crate::model::{FeatureSource, TrafficMeter};
 use crate::speculate::{BeamRow, DrafterId, Tree};
 use ahead::DraftedAhead;
-use scratch_tree::{GrowingTree, ScratchTree};
 
 /// Makes a backend on a device that is always available, for when the first one fails.
 pub type Fallback = Box<dyn FnOnce() -> Result<Box<dyn HeadBackend>, HeadError> + Send>;
@@ -168,7 +167,11 @@ impl FeatureHead {
         depth: usize,
     ) -> Result<(Option<usize>, Candidates), HeadError> {
         let candidates = self.backend.step(&beam, &request.ranking(depth))?;
-        Ok((self.scratch.add(beam, &candidates), candidates))
+        let first = (!candidates.is_empty()).then_some(self.scratch.len());
+        for (row, children) in beam.iter().zip(&candidates) {
+            self.scratch.push(row.token, row.source, children.clone());
+        }
+        Ok((first, candidates))
     }
 
     /// Grows a tree by a level; its own root is `above` levels below the root that `request` is

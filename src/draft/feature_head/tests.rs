@@ -262,7 +262,10 @@ fn a_device_lost_while_drafting_ahead_is_replaced_and_every_pair_kept() {
     head.fall_back().unwrap();
     assert_eq!(head.drafted_ahead().count(), 0);
     observe(&mut head, 6..8);
-    assert_eq!(tokens(&head.propose(&[], &DraftRequest::new(7, budget(1))).unwrap()), [7, 8, 9, 10]);
+    assert_eq!(
+        tokens(&head.propose(&[], &DraftRequest::new(7, budget(1))).unwrap()),
+        [7, 8, 9, 10]
+    );
     assert!(!head.was_drafted_ahead());
 }
 

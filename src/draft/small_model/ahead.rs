@@ -8,10 +8,7 @@ use crate::draft::{Ahead, AheadRequest, DraftError, Outcome};
 
 impl SmallModel {
     /// Drafts after the likeliest outcomes of verifying `tree`, one after the other, until `stop`.
-    pub(super) fn draft_outcomes(
-        &mut self,
-        ahead: &AheadRequest<'_>,
-    ) -> Result<Ahead, DraftError> {
+    pub(super) fn draft_outcomes(&mut self, ahead: &AheadRequest<'_>) -> Result<Ahead, DraftError> {
         let &AheadRequest { tree, request, stop, grown: told } = ahead;
         let mut hypotheses: Vec<Hypothesis> =
             after_accepting(tree, 0, None, self.state.after(None)).collect();
