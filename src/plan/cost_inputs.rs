@@ -108,7 +108,7 @@ pub struct CostInputs {
 #[cfg(test)]
 impl CostInputs {
     /// A target of a million weights and a draft without a model, on one processor.
-    pub(super) fn for_tests() -> Self {
+    pub(crate) fn for_tests() -> Self {
         let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6 };
         let target = TargetSize { weights: 1_000_000, bytes: 2_000_000, layers: 4 };
         Self { verifier: throughput, target, draft: Some((DraftSize::NOTHING, throughput)) }

@@ -141,18 +141,15 @@ impl Planner for StrategyPlanner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{
-        CostInputs, DraftSize, Measured, Prefer, SearchSpace, Setting, TargetSize, Throughput,
-        VerifyTimes, choose,
-    };
+    use crate::plan::{CostInputs, Measured, Prefer, SearchSpace, Setting, VerifyTimes, choose};
 
     fn controller(name: &str, drafter: Option<usize>) -> StrategyController {
         let strategy = Strategy::named(name).unwrap();
-        let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6 };
         let drafts = strategy.draft != DrafterId::None;
-        let target = TargetSize { weights: 1_000_000, bytes: 2_000_000, layers: 4 };
-        let draft = drafts.then_some((DraftSize::NOTHING, throughput));
-        let inputs = CostInputs { verifier: throughput, target, draft };
+        let mut inputs = CostInputs::for_tests();
+        if !drafts {
+            inputs.draft = None;
+        }
         let space = SearchSpace {
             overrides: strategy.overrides(&TreeOverrides::default()),
             blocks: drafts.then_some((0, 0)),

@@ -59,14 +59,10 @@ impl Engine {
         }
         self.text.clone_from(&snapshot.tokens);
         if self.drafting.any() && pairs > 0 {
-            // A drafter that reads no features observes only the tokens.
-            let blank = vec![0.0; if reads { 0 } else { PAIRS * width }];
             for from in (0..pairs).step_by(PAIRS) {
                 let to = (from + PAIRS).min(pairs);
-                let features = match reads {
-                    true => &snapshot.features[from * width..to * width],
-                    false => &blank[..(to - from) * width],
-                };
+                // There may be none if no drafter reads them.
+                let features = snapshot.features.get(from * width..to * width).unwrap_or_default();
                 self.drafting.observe(features, &snapshot.tokens[from + 1..=to]);
             }
         }
