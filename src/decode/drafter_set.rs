@@ -194,7 +194,6 @@ impl DrafterSet {
             format!("{error}; decoding continues without a draft")
         });
     }
-
 }
 
 /// While this guard lives, the drafter drafts ahead. Dropping it brings the drafter back.

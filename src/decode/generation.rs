@@ -37,7 +37,7 @@ struct CommittedPath {
 }
 
 /// An answer in progress: [`Self::prefill`] until complete, [`Self::first_token`] once, then
-/// [`Self::step`] until [`Self::finish`] says why it ended. It may be dropped at any point; the
+/// [`Self::round`] until [`Self::finish`] says why it ended. It may be dropped at any point; the
 /// engine keeps what was computed.
 pub struct Generation<'a> {
     pub(super) engine: &'a mut Engine,
@@ -125,7 +125,7 @@ impl Generation<'_> {
     ///
     /// # Errors
     /// [`DecodeError::Target`]; nothing was committed then.
-    pub fn step(&mut self, options: &RoundOptions) -> Result<Round, DecodeError> {
+    pub fn round(&mut self, options: &RoundOptions) -> Result<Round, DecodeError> {
         let start = Instant::now();
         let traffic = self.engine.traffic();
         self.sampler.settings = options.sampler;

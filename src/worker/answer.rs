@@ -248,7 +248,7 @@ impl RunningAnswer<'_> {
         let planning = Instant::now();
         let options = self.planner.choose(now);
         let chosen = planning.elapsed();
-        let mut round = self.answer.step(&options)?;
+        let mut round = self.answer.round(&options)?;
         // Before the thoughts lose their text, because a model may also think in circles.
         let repetition = &mut self.repetition;
         let repeats = round.committed.iter().any(|next| repetition.push(next.token, &next.text));

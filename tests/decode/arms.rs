@@ -122,7 +122,7 @@ fn accepted_tokens_are_credited_to_those_who_proposed_them() {
     let mut accepted = 0;
     while answer.finish().is_none() {
         let drafter = [0, 3][answer.summary().rounds % 2];
-        let round = answer.step(&of(drafter)).unwrap();
+        let round = answer.round(&of(drafter)).unwrap();
         // Nothing is drafted after the last token.
         let last = round.finish.is_some() && round.drafter.is_none();
         assert!(last || round.drafter == Some(drafter));

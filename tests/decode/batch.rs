@@ -56,7 +56,7 @@ fn an_answer_is_the_same_alone_and_beside_others() {
             let options = plain(sampler(i))(0);
             let mut text = answer.first_token(&options).unwrap().text;
             while answer.finish().is_none() {
-                let round = answer.step(&options).unwrap();
+                let round = answer.round(&options).unwrap();
                 text.extend(round.committed.into_iter().map(|token| token.text));
             }
             (text, answer.summary().tokens, answer.finish())

@@ -131,12 +131,12 @@ fn a_draft_that_is_right_has_whole_paths_accepted() {
     let mut answer = engine.generate(request(&[1, 2, 3], 10), &Letters).unwrap();
     let first = answer.first_token(&options(chain, true, greedy())).unwrap();
     assert_eq!(first.origin, Origin::Target);
-    let round = answer.step(&options(chain, true, greedy())).unwrap();
+    let round = answer.round(&options(chain, true, greedy())).unwrap();
     let origins: Vec<Origin> = round.committed.iter().map(|c| c.origin).collect();
     assert_eq!(origins[..4], [Origin::Accepted; 4]);
     assert_eq!(origins[4], Origin::Target);
     assert!(round.speculative);
-    let round = answer.step(&options(chain, false, greedy())).unwrap();
+    let round = answer.round(&options(chain, false, greedy())).unwrap();
     assert!(!round.speculative && round.tree.len() == 1 && round.accepted.is_empty());
 }
 
@@ -147,7 +147,7 @@ fn trees_are_no_deeper_than_the_tokens_left() {
     let options = options(Shape { gamma: 30, width: 2, depth: 8 }, true, greedy());
     answer.first_token(&options).unwrap();
     // Three tokens are left, one of them the bonus token.
-    let round = answer.step(&options).unwrap();
+    let round = answer.round(&options).unwrap();
     assert_eq!((round.tree.height(), round.committed.len()), (2, 3));
     assert_eq!(round.finish, Some(Finish::MaxTokens));
 }
@@ -187,7 +187,7 @@ fn an_answer_dropped_at_any_point_leaves_a_sound_engine() {
             if step == 1 {
                 answer.first_token(&options).unwrap();
             } else {
-                answer.step(&options).unwrap();
+                answer.round(&options).unwrap();
             }
         }
         answer.cancel();
@@ -237,10 +237,10 @@ fn an_unused_drafter_has_observed_the_text() {
     let with = |drafter| RoundOptions { drafter, ..options(chain, true, greedy()) };
     answer.first_token(&with(0)).unwrap();
     for _ in 0..4 {
-        answer.step(&with(0)).unwrap();
+        answer.round(&with(0)).unwrap();
     }
-    assert_eq!(answer.step(&with(1)).unwrap().accepted, [1, 2, 3, 4]);
-    let alone = answer.step(&with(7)).unwrap();
+    assert_eq!(answer.round(&with(1)).unwrap().accepted, [1, 2, 3, 4]);
+    let alone = answer.round(&with(7)).unwrap();
     assert!(!alone.speculative && alone.tree.len() == 1, "there is no such drafter");
 }
 
@@ -306,6 +306,6 @@ fn impossible_prompts_are_refused_and_a_lost_target_is_an_error() {
     let mut answer = failing.generate(request(&[1, 2], 100), &Letters).unwrap();
     let options = options(SHAPE, true, greedy());
     answer.first_token(&options).unwrap();
-    let error = std::iter::repeat_with(|| answer.step(&options)).find_map(Result::err).unwrap();
+    let error = std::iter::repeat_with(|| answer.round(&options)).find_map(Result::err).unwrap();
     assert_eq!(error.to_string(), "the target's device failed: lost");
 }

@@ -227,7 +227,7 @@ fn rounds_say_what_went_over_the_bus() {
             if answer.finish().is_some() {
                 break;
             }
-            let traffic = answer.step(&options(number)).unwrap().traffic;
+            let traffic = answer.round(&options(number)).unwrap().traffic;
             all += traffic;
             // The last round may have no room for a draft.
             let last = answer.finish().is_some();

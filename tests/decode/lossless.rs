@@ -72,7 +72,7 @@ fn recorded_generations_round_by_round() {
         let mut tokens = vec![run.first_token(&options).unwrap().token];
         let mut lengths = Vec::new();
         for _ in numbers(&want["accept_lengths"]) {
-            let round = run.step(&options).unwrap();
+            let round = run.round(&options).unwrap();
             tokens.extend(round.committed.iter().map(|c| c.token));
             lengths.push(round.accepted.len() as u32);
         }

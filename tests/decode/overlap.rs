@@ -174,7 +174,7 @@ fn the_wait_for_a_drafter_is_measured() {
     let mut engine = engine(|_| Ok(()), drafting, 0);
     let mut answer = engine.generate(request(&PROMPT, 30), &Letters).unwrap();
     answer.first_token(&overlapping(0)).unwrap();
-    let timing = answer.step(&overlapping(0)).unwrap().timing;
+    let timing = answer.round(&overlapping(0)).unwrap().timing;
     assert!(timing.wait_ms + timing.ahead_ms >= 19.0, "{timing:?}");
     assert!(timing.wait_ms > 5.0 && timing.total_ms() >= timing.wait_ms, "{timing:?}");
 }
@@ -233,7 +233,7 @@ fn a_lost_or_broken_target_gets_its_drafter_back() {
         let broken = catch_unwind(AssertUnwindSafe(|| {
             let mut answer = engine.generate(request(&PROMPT, 60), &Letters).unwrap();
             answer.first_token(&overlapping(0)).unwrap();
-            std::iter::repeat_with(|| answer.step(&overlapping(0)).map(|_| ()))
+            std::iter::repeat_with(|| answer.round(&overlapping(0)).map(|_| ()))
                 .find_map(Result::err)
                 .unwrap()
                 .to_string()
@@ -264,7 +264,7 @@ fn an_answer_cancelled_between_rounds_leaves_no_drafter_at_work() {
             let mut answer = engine.generate(request(&PROMPT, 60), &Letters).unwrap();
             answer.first_token(&overlapping(0)).unwrap();
             for round in 0..rounds {
-                answer.step(&overlapping(round)).unwrap();
+                answer.round(&overlapping(round)).unwrap();
             }
             answer.cancel();
             assert_eq!(answer.finish(), Some(Finish::Cancelled));

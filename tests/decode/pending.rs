@@ -62,7 +62,7 @@ fn listened(
     let mut tokens = vec![answer.first_token(&options).unwrap().token];
     let mut rounds = Vec::new();
     while answer.finish().is_none() {
-        let round = answer.step(&options).unwrap();
+        let round = answer.round(&options).unwrap();
         tokens.extend(round.committed.iter().map(|committed| committed.token));
         rounds.push(Round { timing: Timing::default(), ..round });
     }

@@ -99,7 +99,7 @@ pub fn generate_with(
     let mut rounds = Vec::new();
     while answer.finish().is_none() {
         before(rounds.len(), &tokens);
-        let round = answer.step(&options(rounds.len()))?;
+        let round = answer.round(&options(rounds.len()))?;
         tokens.extend(round.committed.iter().map(|c| c.token));
         rounds.push(round);
     }
@@ -110,7 +110,7 @@ pub fn generate_with(
 pub fn finish(answer: &mut Generation<'_>, options: impl Fn(usize) -> RoundOptions) -> Vec<u32> {
     let mut tokens = vec![answer.first_token(&options(0)).unwrap().token];
     while answer.finish().is_none() {
-        let round = answer.step(&options(1)).unwrap();
+        let round = answer.round(&options(1)).unwrap();
         tokens.extend(round.committed.iter().map(|c| c.token));
     }
     tokens

@@ -368,7 +368,7 @@ pub fn decode(
     let mut all: Vec<Committed> = vec![answer.first_token(&options(0)).unwrap()];
     let mut index = 0;
     while answer.finish().is_none() {
-        let round = answer.step(&options(index)).unwrap();
+        let round = answer.round(&options(index)).unwrap();
         assert_eq!(round.index, index);
         assert_eq!(round.labels.len(), round.tree.len());
         assert!(round.tree.len() <= round.budget.shape.gamma.max(1));

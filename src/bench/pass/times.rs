@@ -132,7 +132,7 @@ fn in_turn(
                 drop(answer);
                 answer = begin(&mut *engine, names, request, &alone)?;
             }
-            let round = answer.step(&options(&budgets[at])).map_err(failed)?;
+            let round = answer.round(&options(&budgets[at])).map_err(failed)?;
             // The end of the context cuts the last tree.
             if counts && !renewed && round.finish.is_none() {
                 samples[at].push(round.timing);

@@ -181,7 +181,7 @@ impl Decoder {
         let mut answer = engine.generate(request, &run.files.tokenizer)?;
         let mut said = vec![answer.first_token(&options)?.token];
         while answer.finish().is_none() {
-            said.extend(answer.step(&options)?.committed.into_iter().map(|token| token.token));
+            said.extend(answer.round(&options)?.committed.into_iter().map(|token| token.token));
         }
         let summary = answer.summary();
         row.tokens += summary.tokens - 1;
