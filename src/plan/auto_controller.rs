@@ -143,12 +143,9 @@ impl AutoController {
         self.budget_ms = (self.budget_ms + EXPLORED * ms).min(most);
     }
 
-    /// Informs the models how well this text can be drafted.
-    fn tell_ease(&mut self) {
-        let share = self.ease.share();
-        for arm in &mut self.models {
-            arm.share = share;
-        }
+    /// A model's rate here and now, in a text that models draft as well as this one.
+    fn rate(&self, arm: &ModelArm) -> f64 {
+        arm.rate(self.position, self.ease.share())
     }
 
     /// Learns from a round for which a model drafted.
@@ -156,7 +153,6 @@ impl AutoController {
         let others = self.rate_without(at);
         if let Some(expected) = self.models[at].accepted() {
             self.ease.note(round.accepted.len() as f64, expected);
-            self.tell_ease();
         }
         let steady = self.models[at].observe(round, ms, self.context.times());
         let Some(Trial { left, .. }) = self.trial.filter(|trial| trial.arm == at) else { return };
@@ -164,7 +160,7 @@ impl AutoController {
         let left = left - usize::from(steady);
         self.trial = (left > 0).then_some(Trial { arm: at, left });
         if left == 0 {
-            let won = self.models[at].rate(self.position) > others;
+            let won = self.rate(&self.models[at]) > others;
             self.models[at].judged(won);
         }
     }
@@ -190,7 +186,7 @@ impl AutoController {
 
     /// The model with the highest rate.
     fn best_model(&self) -> Option<(usize, f64)> {
-        let rates = self.models.iter().map(|arm| arm.rate(self.position)).enumerate();
+        let rates = self.models.iter().map(|arm| self.rate(arm)).enumerate();
         rates.max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
@@ -198,7 +194,7 @@ impl AutoController {
     fn rate_without(&self, at: usize) -> f64 {
         let own = self.context.rate().max(self.context.plain_rate());
         let others = self.models.iter().enumerate().filter(|&(other, _)| other != at);
-        others.map(|(_, arm)| arm.rate(self.position)).fold(own, f64::max)
+        others.map(|(_, arm)| self.rate(arm)).fold(own, f64::max)
     }
 
     /// Tries the most promising of the models that have lost and waited, if its expected regret is
@@ -208,13 +204,13 @@ impl AutoController {
             return;
         }
         let most = self.budget_ms.min(MOST_REGRET * self.answer.ms);
-        let rate = |at: usize| self.models[at].rate(self.position);
+        let rate = |at: usize| self.rate(&self.models[at]);
         let may = |&at: &usize| {
             let arm = &self.models[at];
             let others = self.rate_without(at);
             (!arm.tried || arm.since >= arm.wait)
                 && rate(at) <= others
-                && arm.regret(TRIAL, others, self.position) <= most
+                && arm.regret(TRIAL, others, self.position, self.ease.share()) <= most
         };
         let likeliest =
             (0..self.models.len()).filter(may).max_by(|&a, &b| rate(a).total_cmp(&rate(b)));
@@ -267,7 +263,6 @@ impl Controller for AutoController {
             arm.begin_answer(reused);
         }
         self.ease.fade();
-        self.tell_ease();
         self.answer = Elapsed::default();
         // A trial that was not finished says nothing about this text.
         self.trial = None;
@@ -305,7 +300,7 @@ impl Controller for AutoController {
     }
 
     fn reasons(&self) -> Vec<Reason> {
-        let rate = |arm: &ModelArm| (arm.kind, 1e3 * arm.rate(self.position));
+        let rate = |arm: &ModelArm| (arm.kind, 1e3 * self.rate(arm));
         let mut reasons = vec![Reason::Sources {
             context: 1e3 * self.context.rate(),
             models: self.models.iter().map(rate).collect(),

@@ -29,8 +29,6 @@ pub struct ModelArm {
     /// Chooses its tree.
     pub(super) tree: TreeController,
     pace: Pace,
-    /// The fraction of its average acceptance that is expected in this text.
-    pub(super) share: f64,
     /// T_D of a round in which there was little to read.
     draft_ms: f64,
     /// Milliseconds for each token that it has missed.
@@ -58,7 +56,6 @@ impl ModelArm {
             kind,
             tree: TreeController::new(plan, space),
             pace: Pace::new(Mean { tokens, ms: ms.max(f64::MIN_POSITIVE) }),
-            share: 1.0,
             draft_ms: (ms - plan.costs.verify_ms(plan.budget.shape.gamma)).max(0.0),
             read_ms: plan.costs.row_ms(plan.budget.blocks),
             readings: 0.0,
@@ -136,16 +133,17 @@ impl ModelArm {
         if missed > FEW { missed as f64 * self.read_ms } else { 0.0 }
     }
 
-    /// Its expected tokens per millisecond at `context` positions.
-    pub(super) fn rate(&self, context: usize) -> f64 {
-        let Mean { tokens, ms } = self.pace.expected_in(self.share);
+    /// Its expected tokens per millisecond at `context` positions of a text in which `share` of its
+    /// average acceptance is expected.
+    pub(super) fn rate(&self, context: usize, share: f64) -> f64 {
+        let Mean { tokens, ms } = self.pace.expected_in(share);
         tokens / (ms + self.reading(context) / self.rounds.clamp(1.0, HORIZON))
     }
 
     /// The expected regret of `rounds` rounds of it, ms: how much longer they take than the other
     /// arms would for their tokens, at `rate` tokens per millisecond, and the reading first.
-    pub(super) fn regret(&self, rounds: usize, rate: f64, context: usize) -> f64 {
-        let Mean { tokens, ms } = self.pace.expected_in(self.share);
+    pub(super) fn regret(&self, rounds: usize, rate: f64, context: usize, share: f64) -> f64 {
+        let Mean { tokens, ms } = self.pace.expected_in(share);
         let regret = rounds as f64 * (ms - tokens / rate) + self.reading(context);
         regret.max(0.0)
     }
