@@ -136,12 +136,7 @@ mod tests {
 
     /// Each node's path with its probability.
     fn paths(tree: &Tree) -> Vec<(Vec<u32>, f32)> {
-        let path = |node: usize| {
-            let mut path: Vec<u32> = tree.ancestors(node).map(|i| tree.nodes()[i].token).collect();
-            path.pop(); // the root
-            path.reverse();
-            (path, tree.nodes()[node].log_prob.exp())
-        };
+        let path = |node: usize| (tree.tokens_to(node), tree.nodes()[node].log_prob.exp());
         (1..tree.len()).map(path).collect()
     }
 

@@ -139,6 +139,14 @@ impl Tree {
         std::iter::successors(Some(node), above)
     }
 
+    /// The tokens from the root's child down to `node`; none for the root.
+    pub fn tokens_to(&self, node: usize) -> Vec<u32> {
+        let mut tokens: Vec<u32> = self.ancestors(node).map(|i| self.nodes[i].token).collect();
+        tokens.pop();
+        tokens.reverse();
+        tokens
+    }
+
     /// The tree attention mask: whether `node` attends to `other`, an ancestor or itself.
     pub fn sees(&self, node: usize, other: usize) -> bool {
         self.ancestors(node).any(|i| i == other)

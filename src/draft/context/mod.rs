@@ -368,10 +368,7 @@ impl Drafter for ContextDraft {
         // The text ends with the root.
         let text = last(text);
         for (node, logits) in logits.chunks_exact(vocab.max(1)).enumerate() {
-            let mut below: Vec<usize> = tree.ancestors(node).collect();
-            below.pop();
-            let path = below.iter().rev().map(|&node| tree.nodes()[node].token);
-            let context: Vec<u32> = text.iter().copied().chain(path).collect();
+            let context = [&text[..], &tree.tokens_to(node)].concat();
             self.recycled.keep(&context, logits);
         }
     }

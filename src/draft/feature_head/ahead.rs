@@ -74,11 +74,7 @@ impl FeatureHead {
             while !growing.growth.beam().is_empty() && !stop.load(Ordering::Acquire) {
                 self.advance(&mut growing, request, depth + 1)?;
             }
-            let mut tokens: Vec<u32> =
-                tree.ancestors(node).map(|node| tree.nodes()[node].token).collect();
-            tokens.pop(); // the root is committed
-            tokens.reverse();
-            tokens.push(bonus);
+            let tokens = [&tree.tokens_to(node)[..], &[bonus]].concat();
             let grown = growing.growth.clone().finish(bonus);
             drafted.outcomes.push(Outcome { node, log_prob: score, tree: grown });
             if let Some(drafted_ahead) = &mut self.drafted_ahead {

@@ -14,9 +14,7 @@ fn next(text: &[u32]) -> u32 {
 fn logits(text: &[u32], tree: &Tree) -> Vec<f32> {
     let mut logits = vec![0.0; tree.len() * VOCAB];
     for node in 0..tree.len() {
-        let mut path: Vec<u32> = tree.ancestors(node).map(|i| tree.nodes()[i].token).collect();
-        path.reverse();
-        let seen = [&text[..text.len() - 1], &path].concat();
+        let seen = [text, &tree.tokens_to(node)].concat();
         logits[node * VOCAB + next(&seen) as usize] = 1.0;
     }
     logits

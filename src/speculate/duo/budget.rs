@@ -60,9 +60,7 @@ mod tests {
 
     #[test]
     fn what_costs_more_than_it_wins_is_not_drafted() {
-        let chosen = |right: f64, slope: f64| {
-            budget(0.5, |m| 10.0 + slope * m as f64, right)
-        };
+        let chosen = |right: f64, slope: f64| budget(0.5, |m| 10.0 + slope * m as f64, right);
         // If verification is free, a good draft is used to the last token that is ready in time.
         assert_eq!(chosen(0.95, 0.0), 16);
         // If nothing is ever right, the shortest rounds are the best.
