@@ -71,7 +71,7 @@ impl Gpu {
     /// Opens the device.
     ///
     /// # Errors
-    /// [`GpuError`] if it lacks something that every kernel needs, or cannot be opened.
+    /// [`GpuError`] if it cannot be opened or does not support what every kernel needs.
     pub fn open(adapter: &GpuAdapter, given: GpuLimits) -> Result<Arc<Self>, GpuError> {
         let name = adapter.info().name.clone();
         let raw = &adapter.raw;
