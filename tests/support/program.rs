@@ -65,6 +65,9 @@ pub fn in_home(command: &mut std::process::Command, home: &Path) {
         command.env_remove(name);
     }
     command.env("HF_HOME", home.join("hf"));
+    // What a software GPU has compiled serves every program that a test starts.
+    let shaders = concat!(env!("CARGO_TARGET_TMPDIR"), "/shaders");
+    command.env("MESA_SHADER_CACHE_DIR", shaders);
     command.stdin(Stdio::null());
 }
 
