@@ -209,7 +209,7 @@ fn trees_are_the_originals() {
 }
 
 /// Whole generations, round by round: the trees, what is accepted, and the states of what was
-/// accepted.
+/// accepted; on a GPU one of every head.
 #[test]
 fn generations_are_the_originals() {
     let trees = eagle3_trees();
@@ -220,6 +220,9 @@ fn generations_are_the_originals() {
             let budget = Budget::new(trees.shape(setting), 1);
             let saved = expected["taps_saved_for_round"].as_u64();
             for backend in backends() {
+                if matches!(backend, Backend::Gpu) && prompt_name != "p1" {
+                    continue;
+                }
                 let what = format!("{name} {key} {backend:?}");
                 let mut text = trees.prompt(prompt_name);
                 let (mut target, mut drafter) = (case.target(), case.drafter(backend));

@@ -150,7 +150,8 @@ fn check_candidates(step: &Value, candidates: &[Vec<(u32, f32)>]) {
     }
 }
 
-/// Every tree of the original from the target's features, and the tree after the commit.
+/// Every tree of the original from the target's features, and the tree after the commit; a GPU
+/// drafts those of every head and shape once.
 #[test]
 fn trees_are_the_originals() {
     let golden = Trees::load("trees.json");
@@ -162,6 +163,9 @@ fn trees_are_the_originals() {
         let verified = tensors(&format!("tree_{name}.safetensors"));
         for backend in backends() {
             for (shape, prompt, key, expected) in golden.of(name) {
+                if matches!(backend, Backend::Gpu) && !key.ends_with(".p0") {
+                    continue;
+                }
                 // All gaps between scores of the golden files exceed the error of these sums.
                 assert!(expected["margin"].as_f64().unwrap() > 1e-4, "{name} {key}");
                 let root = expected["root"].as_u64().unwrap() as u32;
@@ -195,7 +199,8 @@ fn trees_are_the_originals() {
             }
         }
     }
-    assert_eq!((compared, second_rounds), (130 * backends().len(), 4 * backends().len()));
+    let gpu = backends().len() - 1;
+    assert_eq!((compared, second_rounds), (130 + 30 * gpu, 4 + 2 * gpu));
 }
 
 /// A head whose depth may change between rounds gives the tree of a head that never changed.
@@ -232,7 +237,7 @@ fn depth_can_change_between_rounds() {
 fn truncation_forgets() {
     every_case(|case, backend| {
         let hidden = case.weights.config.body.hidden;
-        let budget = Budget::new(Shape { gamma: 16, width: 4, depth: 3 }, 1);
+        let budget = Budget::new(Shape { gamma: 8, width: 3, depth: 2 }, 1);
         let (features, tokens) = case.input("p0");
         let (other_features, other_tokens) = case.input("p1");
         for kept in [0, 2, 6] {

@@ -14,6 +14,16 @@ const SHAPES: [Shape; 3] = [
     Shape { gamma: 40, width: 10, depth: 5 },
 ];
 
+/// What there is time for on a software GPU.
+const SMALL: [Shape; 1] = [Shape { gamma: 6, width: 2, depth: 2 }];
+
+fn shapes(backend: Backend) -> &'static [Shape] {
+    match backend {
+        Backend::Packed => &SHAPES,
+        Backend::Gpu => &SMALL,
+    }
+}
+
 /// A drafter that has observed prompt `p0` and drafted ahead of its tree.
 fn ahead(case: &Case, backend: Backend, request: &DraftRequest) -> (FeatureHead, Ahead, Tree) {
     let (features, tokens) = case.input("p0");
@@ -48,6 +58,8 @@ fn own_outputs(case: &Case, backend: Backend, blocks: usize, outcome: &[u32]) ->
     outputs
 }
 
+/// What is drafted ahead, and when, does not depend on the device: the CPU's kernels draft every
+/// shape and outcome ahead, a GPU small trees and the outcomes at both ends of the list.
 #[test]
 fn a_tree_drafted_ahead_is_that_of_the_same_features() {
     let mut compared = 0;
@@ -55,17 +67,20 @@ fn a_tree_drafted_ahead_is_that_of_the_same_features() {
         let case = Case::load(name);
         let root = *case.input("p0").1.last().unwrap();
         for backend in backends() {
-            for shape in SHAPES {
+            for &shape in shapes(backend) {
                 let budget = Budget::new(shape, 2);
                 let blocks = case.weights.config.blocks();
                 let request = DraftRequest::new(root, budget);
                 let (drafter, Ahead { outcomes: recorded, .. }, _) =
                     ahead(&case, backend, &request);
-                let outcomes: Vec<Vec<u32>> =
-                    drafter.drafted_ahead().map(<[u32]>::to_vec).collect();
-                assert!(!outcomes.is_empty());
-                assert_eq!(recorded.len(), outcomes.len());
-                for (outcome, recorded) in outcomes.into_iter().zip(recorded) {
+                assert!(!recorded.is_empty());
+                assert_eq!(drafter.drafted_ahead().count(), recorded.len());
+                let outcomes = drafter.drafted_ahead().map(<[u32]>::to_vec);
+                let mut pairs: Vec<_> = outcomes.zip(recorded).collect();
+                if matches!(backend, Backend::Gpu) && pairs.len() > 2 {
+                    pairs.drain(1..pairs.len() - 1);
+                }
+                for (outcome, recorded) in pairs {
                     let stand_ins = own_outputs(&case, backend, blocks, &outcome);
                     let (mut drafter, ..) = ahead(&case, backend, &request);
                     drafter.observe(&stand_ins, &outcome).unwrap();
@@ -118,8 +133,8 @@ fn the_stable_cache_is_not_touched() {
         let case = Case::load(name);
         let (features, tokens) = case.input("p0");
         let hidden = case.weights.config.body.hidden;
-        let budget = Budget::new(SHAPES[0], 2);
         for backend in backends() {
+            let budget = Budget::new(shapes(backend)[0], 2);
             let mut busy = case.drafter(backend);
             // The committed pairs are rarely those that the head drafted ahead.
             for seen in 4..tokens.len() {

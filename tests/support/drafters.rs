@@ -121,13 +121,26 @@ fn arm(round: usize) -> Arm {
     }
 }
 
-/// A strategy's rounds, with its own tree reduced to what a test has time for.
-pub fn rounds_of(row: &Strategy, sampler: SamplerSettings) -> impl Fn(usize) -> RoundOptions {
+/// The largest trees that a test on the CPU has time for.
+pub const ON_CPU: Shape = Shape { gamma: 128, width: 32, depth: 14 };
+/// The same for a test on a GPU, which is a software GPU in most places.
+pub const ON_GPU: Shape = Shape { gamma: 16, width: 4, depth: 4 };
+
+/// A strategy's rounds, with its own tree reduced to `most`.
+pub fn rounds_of(
+    row: &Strategy,
+    sampler: SamplerSettings,
+    most: Shape,
+) -> impl Fn(usize) -> RoundOptions {
     let shape = match row.method {
         Method::Sequences { .. } => Shape { gamma: 6, width: 1, depth: 6 },
         _ => row.shape.unwrap_or(Shape { gamma: 12, width: 3, depth: 4 }),
     };
-    let shape = Shape { depth: shape.depth.min(14), ..shape };
+    let shape = Shape {
+        gamma: shape.gamma.min(most.gamma),
+        width: shape.width.min(most.width),
+        depth: shape.depth.min(most.depth),
+    };
     let blocks = if row.draft == DrafterId::Head { 2 } else { 0 };
     let budget = Budget { method: row.method, ..Budget::new(shape, blocks) };
     move |round| RoundOptions {
@@ -144,22 +157,28 @@ pub fn on_the_cpu() -> impl Iterator<Item = &'static Strategy> + Clone {
     STRATEGIES.iter().filter(|row| !row.gpu_layers && row.draft != DrafterId::None)
 }
 
-/// Under each of these strategies, greedy and with all filters, an answer of `length` tokens is
-/// that of plain decoding on the same engine.
+/// Greedy and with all filters.
+pub fn two_samplers() -> [SamplerSettings; 2] {
+    let [greedy, _, _, filtered] = samplers();
+    [greedy, filtered]
+}
+
+/// Under each of these strategies, with trees of up to `most`, an answer of `length` tokens is that
+/// of plain decoding on the same engine with the same sampler.
 pub fn every_strategy_gives_plain_text(
     what: &str,
     engine: &mut Engine,
     prompt: &[u32],
     length: usize,
-    strategies: impl Iterator<Item = &'static Strategy> + Clone,
+    most: Shape,
+    strategies: impl Fn(SamplerSettings) -> Vec<&'static Strategy>,
 ) {
-    let [greedy, _, _, filtered] = samplers();
-    for sampler in [greedy, filtered] {
+    for sampler in two_samplers() {
         let request = request(prompt, length);
         let want = answer(engine, &request, plain(sampler)).0;
         assert_eq!(want.len(), length, "{what}");
-        for row in strategies.clone() {
-            let (got, rounds) = answer(engine, &request, rounds_of(row, sampler));
+        for row in strategies(sampler) {
+            let (got, rounds) = answer(engine, &request, rounds_of(row, sampler, most));
             assert_eq!(got, want, "{what} under {} with {sampler:?}", row.name);
             // On the CPU the small model is the target in every bit.
             let right = row.draft == DrafterId::SmallModel && sampler.is_greedy();
