@@ -156,7 +156,6 @@ fn above(width: u16, state: &ScreenState, styles: &Styles) -> Vec<Line<'static>>
     /// Most rows; longer errors have an overlay.
     const TALLEST: usize = 4;
     let Some((mark, text, style)) = words(state, styles) else { return Vec::new() };
-    // The mark stands between two spaces.
     let mut rows = wrapped(&text, width.saturating_sub(4).max(1), style);
     rows.truncate(TALLEST);
     hanging(rows, Span::styled(format!(" {mark} "), style))
@@ -205,34 +204,29 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_a_key_is_shown_at_once_and_costs_no_notice() {
+    fn an_answer_to_a_key_goes_with_what_it_is_about_and_costs_no_notice() {
         let mut toasts = Toasts::default();
-        toasts.notice("the GPU is lost", seconds(0));
-        toasts.notice("context cut", seconds(0));
-        toasts.say("theme: light", Tone::Done, Ends::Sent, seconds(1));
-        assert_eq!(text(&toasts), "theme: light");
-        toasts.say("theme: mono", Tone::Done, Ends::Sent, seconds(2));
-        toasts.pass(seconds(6));
-        assert_eq!(text(&toasts), "the GPU is lost");
-        toasts.pass(seconds(10));
-        assert_eq!(text(&toasts), "context cut");
-        toasts.pass(seconds(14));
-        assert_eq!(toasts.shown(), None);
-    }
-
-    #[test]
-    fn a_line_goes_with_what_it_is_about_and_a_notice_stays() {
-        let mut toasts = Toasts::default();
-        toasts.notice("context cut", seconds(0));
-        toasts.say("cannot read gone.rs", Tone::Wrong, Ends::Sent, seconds(1));
-        toasts.answered(seconds(1));
-        assert_eq!(text(&toasts), "cannot read gone.rs", "no answer has to do with it");
-        toasts.sent(seconds(2));
-        assert_eq!(text(&toasts), "context cut");
-        toasts.sent(seconds(2));
-        assert_eq!(text(&toasts), "context cut");
-        toasts.say("an answer is on its way", Tone::Told, Ends::Answered, seconds(3));
-        toasts.answered(seconds(4));
-        assert_eq!(text(&toasts), "context cut");
+        type Step = fn(&mut Toasts);
+        let steps: [(Step, &str); 11] = [
+            (|toasts| toasts.notice("the GPU is lost", seconds(0)), "the GPU is lost"),
+            (|toasts| toasts.notice("context cut", seconds(0)), "the GPU is lost"),
+            (|toasts| toasts.say("light", Tone::Done, Ends::Sent, seconds(1)), "light"),
+            (|toasts| toasts.say("mono", Tone::Done, Ends::Sent, seconds(2)), "mono"),
+            // No answer has to do with it.
+            (|toasts| toasts.answered(seconds(2)), "mono"),
+            (|toasts| toasts.sent(seconds(3)), "the GPU is lost"),
+            (|toasts| toasts.sent(seconds(3)), "the GPU is lost"),
+            (
+                |toasts| toasts.say("on its way", Tone::Told, Ends::Answered, seconds(4)),
+                "on its way",
+            ),
+            (|toasts| toasts.answered(seconds(5)), "the GPU is lost"),
+            (|toasts| toasts.pass(seconds(9)), "context cut"),
+            (|toasts| toasts.pass(seconds(13)), ""),
+        ];
+        for (at, (step, shown)) in steps.into_iter().enumerate() {
+            step(&mut toasts);
+            assert_eq!(text(&toasts), shown, "{at}");
+        }
     }
 }

@@ -76,12 +76,14 @@ pub(crate) fn regenerate(state: &mut ScreenState) {
     if state.models.phase != Phase::Idle {
         return refuse_now(state);
     }
+    let sampler = &mut state.controls.worker.sampler;
     if state.chat.is_unanswered() {
         // There is no other text that this one could be like.
-    } else if state.controls.worker.sampler.temperature > 0.0 {
+    } else if sampler.temperature > 0.0 {
         // The same seed would give the same text.
-        state.controls.worker.sampler.seed = state.controls.worker.sampler.seed.wrapping_add(1);
-        state.say(format!("Seed {}", state.controls.worker.sampler.seed));
+        sampler.seed = sampler.seed.wrapping_add(1);
+        let words = format!("Seed {}", sampler.seed);
+        state.say(words);
     } else {
         state.refuse("The temperature is 0, so the text will be the same");
     }

@@ -40,10 +40,9 @@ impl ContextUsage {
         if used * 5 < holds * 4 {
             return None;
         }
-        let full = if self.is_full() {
-            "context full".to_string()
-        } else {
-            format!("context {}% full", used * 100 / holds.max(1))
+        let full = match self.is_full() {
+            true => "context full".to_string(),
+            false => format!("context {}% full", used * 100 / holds.max(1)),
         };
         let count = format!("{} of {holds}", used.min(holds));
         let (long, short) = if self.can_grow() {
@@ -51,15 +50,14 @@ impl ContextUsage {
         } else {
             ("; the model has no room for more", "")
         };
-        [
+        let all = [
             format!("{full}, {count} tokens: /when-full makes room, /new starts over{long}"),
             format!("{full}, {count}: /when-full, /new{short}"),
             format!("{full}: /when-full, /new{short}"),
             format!("{full}: /when-full, /new"),
             full,
-        ]
-        .into_iter()
-        .find(|words| words.chars().count() <= width)
+        ];
+        all.into_iter().find(|words| words.chars().count() <= width)
     }
 
     /// What to do about a prompt that does not fit: a message, or an answer that `key` was to go
@@ -74,6 +72,12 @@ impl ContextUsage {
         };
         let new = "/new starts a new conversation; this one stays saved.";
         let returned = "Nothing is lost: the message is back in the input box.";
+        let make_room = |again: &str| {
+            format!(
+                "To make room, drop the oldest exchanges with /when-full forget (or summarise), \
+                 then {again}.\n{new}"
+            )
+        };
         let alone = if self.never_fits() { self.alone } else { None };
         let (what, room) = match (alone, key) {
             (Some(alone), None) => (
@@ -90,25 +94,20 @@ impl ContextUsage {
                 ),
                 new.to_string(),
             ),
-            (None, key) => {
-                let what = match key {
-                    None => format!(
-                        "With this message the conversation has {used} tokens, and the context \
-                         holds {holds}. {returned}"
-                    ),
-                    Some(_) => format!(
-                        "The conversation has {used} tokens, and the context holds {holds}: the \
-                         answer has no room to continue. Nothing is lost."
-                    ),
-                };
-                let again =
-                    key.map_or("send it again".to_string(), |key| format!("press {key} again"));
-                let room = format!(
-                    "To make room, drop the oldest exchanges with /when-full forget (or \
-                     summarise), then {again}.\n{new}"
-                );
-                (what, room)
-            }
+            (None, None) => (
+                format!(
+                    "With this message the conversation has {used} tokens, and the context holds \
+                     {holds}. {returned}"
+                ),
+                make_room("send it again"),
+            ),
+            (None, Some(key)) => (
+                format!(
+                    "The conversation has {used} tokens, and the context holds {holds}: the answer \
+                     has no room to continue. Nothing is lost."
+                ),
+                make_room(&format!("press {key} again")),
+            ),
         };
         format!("{what}\n\n{room}\n{grow}")
     }

@@ -41,11 +41,9 @@ pub(crate) fn list(state: &mut ScreenState, purpose: QuestionPurpose) {
 pub(crate) fn take(state: &mut ScreenState, turn: usize, purpose: QuestionPurpose) {
     match purpose {
         QuestionPurpose::Edit => {
-            let Some(text) = state.chat.turns().get(turn).map(|turn| turn.text.clone()) else {
-                return;
-            };
+            let Some(said) = state.chat.turns().get(turn) else { return };
             state.input.stash();
-            state.input.take_back(&[text]);
+            state.input.take_back(std::slice::from_ref(&said.text));
             state.input.editing = Some(turn);
             state.display.focus = Focus::Input;
         }

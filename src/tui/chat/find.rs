@@ -11,14 +11,12 @@ pub struct Find {
     pub goes: bool,
     /// The row that was gone to.
     pub at: Option<usize>,
-    /// How many rows have the words, as last counted.
-    pub found: usize,
 }
 
 impl Find {
     /// For these words, from the end.
     pub fn new(words: &str) -> Self {
-        Self { words: words.to_lowercase(), goes: true, at: None, found: 0 }
+        Self { words: words.to_lowercase(), goes: true, at: None }
     }
 
     /// Where a row has the words, in bytes of it.
@@ -43,7 +41,6 @@ impl Find {
     /// the last one above the one gone to before, from the end again after the first.
     pub fn go(&mut self, rows: &[usize]) -> Option<(usize, usize)> {
         self.goes = false;
-        self.found = rows.len();
         let above = rows.iter().rposition(|row| self.at.is_none_or(|at| *row < at));
         let number = above.or(rows.len().checked_sub(1))?;
         self.at = Some(rows[number]);
@@ -62,7 +59,7 @@ mod tests {
         let order: Vec<_> = (0..4).map(|_| find.go(&rows)).collect();
         assert_eq!(order, [(20, 3), (8, 2), (3, 1), (20, 3)].map(Some));
         assert_eq!(find.at, Some(20));
-        assert_eq!((find.go(&[]), find.found), (None, 0));
+        assert_eq!(find.go(&[]), None);
     }
 
     #[test]

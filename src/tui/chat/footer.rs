@@ -30,19 +30,19 @@ pub(crate) fn rows(
     let style = if failed { styles.error } else { styles.dim };
     let unanswered = last.is_some() && turn.role == Role::User;
     let words = if unanswered { vec!["no answer yet".to_string()] } else { words(turn) };
-    let mut parts: Vec<Vec<Span<'static>>> =
-        words.into_iter().map(|words| vec![Span::styled(words, style)]).collect();
-    if parts.is_empty() {
+    if words.is_empty() {
         return Vec::new();
     }
+    let dim = |words: String| Line::from(Span::styled(words, style));
+    let mut parts: Vec<Line<'_>> = words.into_iter().map(dim).collect();
     if let Some(speedup) = turn.speedup {
-        let mut part = vec![Span::styled(speedup.words(), payoff::style(speedup, styles))];
-        part.extend(speedup.reason().map(|reason| Span::styled(reason, style)));
-        parts.push(part);
+        let words = Span::styled(speedup.words(), payoff::style(speedup, styles));
+        let reason = Span::styled(speedup.reason().unwrap_or_default(), style);
+        parts.push(Line::from_iter([words, reason]));
     }
     let (version, versions) = turn.versions.place();
     if versions > 1 {
-        parts.push(vec![Span::styled(format!("version {version} of {versions}"), style)]);
+        parts.push(dim(format!("version {version} of {versions}")));
     }
     if last == Some(true) && (unanswered || turn.goes_on()) {
         let does = match turn.outcome {
@@ -52,22 +52,19 @@ pub(crate) fn rows(
             _ => "continues",
         };
         let words = format!("{} {does}", keys.name(Action::Send));
-        parts.push(vec![Span::styled(words, styles.accent)]);
+        parts.push(Line::from(Span::styled(words, styles.accent)));
     }
     let mut rows: Vec<Line<'static>> = Vec::new();
-    for part in parts {
-        let needs: usize = BETWEEN.chars().count() + part.iter().map(Span::width).sum::<usize>();
-        match rows.last_mut().filter(|row| row.width() + needs <= width) {
-            Some(row) => {
-                row.push_span(Span::styled(BETWEEN, style));
-                row.extend(part);
-            }
-            None => {
-                let gutter = styles.accent.add_modifier(Modifier::BOLD);
-                let mut row = Line::from(Span::styled(GUTTER, gutter));
-                row.extend(part);
-                rows.push(row);
-            }
+    for mut part in parts {
+        let between = Span::styled(BETWEEN, style);
+        let needs = between.width() + part.width();
+        if let Some(row) = rows.last_mut().filter(|row| row.width() + needs <= width) {
+            row.push_span(between);
+            row.extend(part);
+        } else {
+            let gutter = styles.accent.add_modifier(Modifier::BOLD);
+            part.spans.insert(0, Span::styled(GUTTER, gutter));
+            rows.push(part);
         }
     }
     rows
@@ -94,13 +91,11 @@ fn words(turn: &Turn) -> Vec<String> {
                 counts.push_str(&format!(" instead of {}", all.decoded));
             }
             let mut words = vec![counts + since];
-            match cut {
-                Some(Cut::Limit(most)) => {
-                    words.push(format!("stopped at the limit of {most} tokens"));
-                }
-                Some(Cut::ContextFull) => words.push("context full".to_string()),
-                Some(Cut::Stopped) | None => {}
-            }
+            words.extend(match cut {
+                Some(Cut::Limit(most)) => Some(format!("stopped at the limit of {most} tokens")),
+                Some(Cut::ContextFull) => Some("context full".to_string()),
+                Some(Cut::Stopped) | None => None,
+            });
             if all.rounds > 0 && !turn.counts_rounds {
                 words.push(format!("{} tok/s", figures::rate(all.tokens_per_second())));
             }

@@ -56,16 +56,10 @@ impl Chat {
         };
         // Tokens are to characters as they were in the prompt that did not fit.
         let wanted = length(begin) * context.holds / (2 * context.used.max(1));
-        let starts = (begin + 1..turns.len())
+        let mut starts = (begin + 1..turns.len())
             .filter(|&at| turns[at].role == Role::User && turns[at - 1].role == Role::Assistant);
-        let mut best = None;
-        for at in starts {
-            best = Some(at);
-            if length(at) <= wanted {
-                break;
-            }
-        }
-        best
+        let last = starts.clone().next_back();
+        starts.find(|&at| length(at) <= wanted).or(last)
     }
 
     /// The model is not given the first `turns` turns any more, but what `summary` says of them.
@@ -85,11 +79,7 @@ impl Chat {
 
     /// The answer that was refused is open again.
     fn open_refused(&mut self) {
-        if self.goes_on {
-            self.go_on();
-        } else {
-            self.reopen();
-        }
+        if self.goes_on { self.go_on() } else { self.reopen() }
     }
 
     /// The question that has the model summarise the first `turns` turns, with them before it.
@@ -198,9 +188,7 @@ pub(crate) fn summarised(state: &mut ScreenState, event: Event) {
     match event {
         Event::First { token, .. } => summary.text.push_str(&token.text),
         Event::Round { round, .. } => {
-            for token in &round.committed {
-                summary.text.push_str(&token.text);
-            }
+            summary.text.extend(round.committed.iter().map(|token| token.text.as_str()));
         }
         Event::Finished { .. } => {
             let Summarising { turns, text } = state.chat.summarising.take().unwrap_or_default();
@@ -222,14 +210,15 @@ pub(crate) fn not_summarised(state: &mut ScreenState, error: &str) {
 pub(crate) fn page(state: &ScreenState, selected: usize, columns: u16, styles: &Styles) -> Page {
     let mut rows = Vec::new();
     if let Some(ContextUsage { used, holds, .. }) = state.chat.refused {
-        let words = match state.chat.goes_on {
-            true => format!(
+        let words = if state.chat.goes_on {
+            format!(
                 "The conversation has {used} tokens, and the context holds {holds}: the answer has \
                  no room to continue."
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 "With this message the conversation has {used} tokens; the context holds {holds}."
-            ),
+            )
         };
         rows.extend(wrapped(&words, columns, styles.text));
         rows.push(Line::default());

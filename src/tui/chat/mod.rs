@@ -158,10 +158,11 @@ impl Chat {
 
     /// Brings back what was deleted last, if nothing was said since.
     pub fn undelete(&mut self) -> bool {
-        let deleted = self.deleted.take().filter(|(at, _)| *at == self.turns.len());
-        let found = deleted.is_some();
-        self.turns.extend(deleted.into_iter().flat_map(|(_, exchange)| exchange));
-        found
+        let Some((_, exchange)) = self.deleted.take_if(|(at, _)| *at == self.turns.len()) else {
+            return false;
+        };
+        self.turns.extend(exchange);
+        true
     }
 
     /// Ends the conversation before turn `at`.
@@ -261,11 +262,8 @@ impl Chat {
     /// The turns with the answers that `counts`. Questions that got none are put together with the
     /// next one, since templates want the roles to alternate.
     fn alternating(&self, said: &[Turn], counts: impl Fn(&Turn) -> bool) -> Vec<SavedTurn> {
-        let mut turns: Vec<SavedTurn> = Vec::new();
-        if let Some(system) = &self.system {
-            let message = Message::new(Role::System, system);
-            turns.push(SavedTurn::whole(message));
-        }
+        let system = self.system.iter().map(|system| Message::new(Role::System, system));
+        let mut turns: Vec<SavedTurn> = system.map(SavedTurn::whole).collect();
         for turn in said {
             match turns.last_mut() {
                 _ if turn.role == Role::Assistant && !counts(turn) => {}

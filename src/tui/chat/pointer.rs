@@ -1,7 +1,7 @@
 //! The mouse's button in the conversation: a drag selects and copies, a click on a word of the
 //! answer goes to its round. Must never do IO.
 
-use super::selection::{Selection, byte_at, first_byte, selected_text};
+use super::selection::{Selection, TextPoint, byte_at, first_byte, selected_text};
 use crate::chat::Role;
 use crate::tui::display::Focus;
 use crate::tui::event::{Button, Effect};
@@ -14,54 +14,37 @@ pub(crate) fn button(state: &mut ScreenState, button: Button, x: u16, y: u16) {
     }
     match button {
         Button::Pressed => {
-            state.chat.selection = None;
-            if state.chat.seen.area.contains((x, y).into())
-                && let Some(point) = state.chat.seen.point(x, y)
-            {
-                state.chat.selection = Some(Selection { from: point, to: point, held: true });
+            let inside = state.chat.seen.area.contains((x, y).into());
+            let point = if inside { state.chat.seen.point(x, y) } else { None };
+            let begin = |point| Selection { from: point, to: point, held: true };
+            state.chat.selection = point.map(begin);
+        }
+        Button::Moved | Button::Released => {
+            let held = state.chat.selection.as_mut().filter(|selection| selection.held);
+            let Some(selection) = held else { return };
+            if let Some(point) = state.chat.seen.point(x, y) {
+                selection.to = point;
+            }
+            if button == Button::Released {
+                selection.held = false;
+                let selection = *selection;
+                return released(state, selection);
+            }
+            // The pointer on the first or last row shows more.
+            let area = state.chat.seen.area;
+            if y <= area.y {
+                state.chat.scroll(-1);
+            } else if y + 1 >= area.bottom() {
+                state.chat.scroll(1);
             }
         }
-        Button::Moved => {
-            extend(state, x, y);
-            scroll_at_the_edge(state, y);
-        }
-        Button::Released => {
-            extend(state, x, y);
-            released(state);
-        }
     }
 }
 
-/// What is selected goes up to the pointer.
-fn extend(state: &mut ScreenState, x: u16, y: u16) {
-    let held = state.chat.selection.as_mut().filter(|selection| selection.held);
-    if let (Some(selection), Some(point)) = (held, state.chat.seen.point(x, y)) {
-        selection.to = point;
-    }
-}
-
-/// The pointer on the first or last row shows more.
-fn scroll_at_the_edge(state: &mut ScreenState, y: u16) {
-    if !state.chat.selection.is_some_and(|selection| selection.held) {
-        return;
-    }
-    let area = state.chat.seen.area;
-    if y <= area.y {
-        state.chat.scroll(-1);
-    } else if y + 1 >= area.bottom() {
-        state.chat.scroll(1);
-    }
-}
-
-fn released(state: &mut ScreenState) {
-    let Some(selection) = state.chat.selection.as_mut().filter(|selection| selection.held) else {
-        return;
-    };
-    selection.held = false;
-    let selection = *selection;
+fn released(state: &mut ScreenState, selection: Selection) {
     if selection.from == selection.to {
         state.chat.selection = None;
-        return click(state, selection);
+        return click(state, selection.from);
     }
     let turns = state.chat.turns();
     let text = selected_text(turns, &selection, state.chat.shows_thoughts);
@@ -81,8 +64,7 @@ fn released(state: &mut ScreenState) {
 }
 
 /// A click on a word goes to its round.
-fn click(state: &mut ScreenState, selection: Selection) {
-    let point = selection.from;
+fn click(state: &mut ScreenState, point: TextPoint) {
     let Some(turn) = state.chat.turns().get(point.turn) else { return };
     let answer = turn.role == Role::Assistant;
     let byte = if answer { byte_at(turn, point) } else { None };

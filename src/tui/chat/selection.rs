@@ -127,10 +127,9 @@ fn cut(row: &TextRow, from: usize, to: usize, bare: bool) -> CutRow {
 fn joint(text: &str, end: Option<usize>, begin: Option<usize>) -> &'static str {
     let gap = end.zip(begin).and_then(|(end, begin)| text.get(end..begin));
     match gap {
-        Some(gap) if gap.contains('\n') => "\n",
-        Some(gap) if gap.contains(char::is_whitespace) => " ",
-        Some(_) => "",
-        None => "\n",
+        Some(gap) if !gap.contains(char::is_whitespace) => "",
+        Some(gap) if !gap.contains('\n') => " ",
+        _ => "\n",
     }
 }
 
@@ -179,12 +178,11 @@ pub fn byte_at(turn: &Turn, point: TextPoint) -> Option<usize> {
 /// The first byte of the message that is selected of its first turn.
 pub fn first_byte(turns: &[Turn], selection: &Selection) -> Option<(usize, usize)> {
     let (first, _) = selection.ends();
-    let rows = turns.get(first.turn)?.rows_of(TurnPart::Text).iter().enumerate();
-    let mut cuts = rows.filter_map(|(at, row)| {
+    let mut rows = turns.get(first.turn)?.rows_of(TurnPart::Text).iter().enumerate();
+    rows.find_map(|(at, row)| {
         let (from, to) = selection.columns(first.turn, (TurnPart::Text, at))?;
-        cut(row, from, to, false).from
-    });
-    cuts.next().map(|byte| (first.turn, byte))
+        Some((first.turn, cut(row, from, to, false).from?))
+    })
 }
 
 #[cfg(test)]

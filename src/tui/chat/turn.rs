@@ -80,31 +80,15 @@ pub struct Turn {
 }
 
 impl Turn {
-    fn new(role: Role, text: String, outcome: Option<AnswerOutcome>) -> Self {
-        Self {
-            role,
-            thought: None,
-            text,
-            written: None,
-            origins: Origins::default(),
-            outcome,
-            totals: None,
-            earlier: None,
-            speedup: None,
-            counts_rounds: false,
-            versions: OtherVersions::default(),
-            document: Document::default(),
-        }
-    }
-
     /// What the user said.
     pub(crate) fn question(text: String) -> Self {
-        Self::new(Role::User, text, Some(AnswerOutcome::Loaded))
+        Self::loaded(SavedTurn::whole(Message::new(Role::User, text)))
     }
 
     /// An answer that begins.
     pub(crate) fn open() -> Self {
-        Self::new(Role::Assistant, String::new(), None)
+        let answer = Message::new(Role::Assistant, "");
+        Self { outcome: None, ..Self::loaded(SavedTurn::whole(answer)) }
     }
 
     /// A message of a file.
@@ -115,34 +99,41 @@ impl Turn {
             None if interrupted => AnswerOutcome::Interrupted,
             None => AnswerOutcome::Loaded,
         };
-        let mut turn = Self::new(message.role, message.content, Some(outcome));
-        turn.thought = message.thought.map(|text| Thought { text, ..Thought::default() });
-        turn.totals = end.map(|end| end.totals);
-        turn.counts_rounds = end.is_some_and(|end| end.counts_rounds);
-        turn.speedup = end.and_then(|end| {
+        let speedup = |end: AnswerEnd| {
             let ratio = f64::from(end.percent_of_plain?) / 100.0;
             Some(Speedup { ratio, measured: !end.estimated, for_show: false })
-        });
-        turn
+        };
+        Self {
+            role: message.role,
+            thought: message.thought.map(|text| Thought { text, ..Thought::default() }),
+            text: message.content,
+            written: None,
+            origins: Origins::default(),
+            outcome: Some(outcome),
+            totals: end.map(|end| end.totals),
+            earlier: None,
+            speedup: end.and_then(speedup),
+            counts_rounds: end.is_some_and(|end| end.counts_rounds),
+            versions: OtherVersions::default(),
+            document: Document::default(),
+        }
     }
 
     /// As it goes to the file.
     pub(crate) fn saved(&self) -> SavedTurn {
         let thought = self.thought_text().map(str::to_string);
         let message = Message { thought, ..Message::new(self.role, &self.text) };
-        SavedTurn { message, interrupted: self.interrupted(), end: self.end() }
-    }
-
-    /// How it ended, as it goes to the file.
-    fn end(&self) -> Option<AnswerEnd> {
-        let AnswerOutcome::Ended(cut) = self.outcome? else { return None };
-        Some(AnswerEnd {
-            cut,
-            totals: self.totals?,
-            percent_of_plain: self.speedup.map(|speedup| (speedup.ratio * 100.0).round() as u32),
-            estimated: self.speedup.is_some_and(|speedup| !speedup.measured),
-            counts_rounds: self.counts_rounds,
-        })
+        let end = match (self.outcome, self.totals) {
+            (Some(AnswerOutcome::Ended(cut)), Some(totals)) => Some(AnswerEnd {
+                cut,
+                totals,
+                percent_of_plain: self.speedup.map(|speed| (speed.ratio * 100.0).round() as u32),
+                estimated: self.speedup.is_some_and(|speed| !speed.measured),
+                counts_rounds: self.counts_rounds,
+            }),
+            _ => None,
+        };
+        SavedTurn { message, interrupted: self.interrupted(), end }
     }
 
     pub(crate) fn thought_text(&self) -> Option<&str> {
@@ -225,12 +216,9 @@ impl Turn {
 
     /// Drops the version before, if it says the same.
     pub(crate) fn drop_same_version(&mut self) {
-        let OtherVersions { at, others } = &self.versions;
-        let before = at.checked_sub(1).filter(|&before| {
-            let other = &others[before];
-            other.text == self.text && other.thought_text() == self.thought_text()
-        });
-        if let Some(before) = before {
+        let Some(before) = self.versions.at.checked_sub(1) else { return };
+        let other = &self.versions.others[before];
+        if other.text == self.text && other.thought_text() == self.thought_text() {
             self.versions.others.remove(before);
             self.versions.at = before;
         }
@@ -244,20 +232,20 @@ impl Turn {
         if matches!(self.outcome, None | Some(AnswerOutcome::Failed)) {
             return Err("The answer is still being written");
         }
-        let mut versions = std::mem::take(&mut self.versions);
-        let none = match by > 0 {
-            true => "This is the latest version; /regenerate writes another",
-            false => "This is the first version",
-        };
-        // Where the one that is shown will be among the others.
-        let place = if by > 0 { Some(versions.at) } else { versions.at.checked_sub(1) };
-        let other = place.and_then(|place| versions.others.get_mut(place));
-        let switched = other.map(|other| std::mem::swap(self, other)).ok_or(none);
-        if switched.is_ok() {
-            versions.at = versions.at.saturating_add_signed(isize::from(by));
+        let OtherVersions { at, others } = &self.versions;
+        if by > 0 && *at == others.len() {
+            return Err("This is the latest version; /regenerate writes another");
         }
+        if by <= 0 && *at == 0 {
+            return Err("This is the first version");
+        }
+        let mut versions = std::mem::take(&mut self.versions);
+        // Where the one that is shown will be among the others.
+        let place = if by > 0 { versions.at } else { versions.at - 1 };
+        std::mem::swap(self, &mut versions.others[place]);
+        versions.at = versions.at.saturating_add_signed(isize::from(by));
         self.versions = versions;
-        switched
+        Ok(())
     }
 }
 

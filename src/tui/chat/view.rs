@@ -15,6 +15,7 @@ use crate::tui::draw::{
     role_style, stressed,
 };
 use crate::tui::markdown::{SpanRole, StyledSpan, text_of};
+use crate::tui::meters::Prefill;
 use crate::tui::models::Phase;
 use crate::tui::state::ScreenState;
 
@@ -91,7 +92,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
     state.chat.seen = SeenRows { area, rows: seen.to_vec() };
     draw_selection(frame, state);
     if focused(state, Focus::Chat) || !state.chat.follows() {
-        scrollbar(frame, area, state, styles, top, rows.len());
+        scrollbar(frame, area, state, styles);
     }
 }
 
@@ -148,23 +149,23 @@ fn all_rows(state: &ScreenState, footers: &[Vec<Line<'_>>]) -> Vec<ChatRow> {
 fn go_to_match(state: &mut ScreenState, rows: &[ChatRow]) {
     let Some(mut find) = state.chat.find.take_if(|find| find.goes) else { return };
     let turns = state.chat.turns();
-    let is_in = |row: &ChatRow| match row.shows {
-        Shows::Row(TurnPart::Text, at) => {
-            !find.places(&text_of(&turns[row.turn].rows_of(TurnPart::Text)[at])).is_empty()
+    let is_in = |&at: &usize| match rows[at].shows {
+        Shows::Row(TurnPart::Text, row) => {
+            let text = turns[rows[at].turn].rows_of(TurnPart::Text);
+            !find.places(&text_of(&text[row])).is_empty()
         }
         _ => false,
     };
-    let found: Vec<usize> = (0..rows.len()).filter(|&at| is_in(&rows[at])).collect();
-    match find.go(&found) {
-        Some((row, number)) => {
-            state.chat.go_to(row);
-            let end = state.display.keys.name(Action::Escape);
-            let of = figures::many(find.found, "row");
-            state.say(format!(
-                "Match {number} of {of} · /find goes to the one above, {end} ends the search"
-            ));
-        }
-        None => state.complain("No match found"),
+    let found: Vec<usize> = (0..rows.len()).filter(is_in).collect();
+    if let Some((row, number)) = find.go(&found) {
+        state.chat.go_to(row);
+        let end = state.display.keys.name(Action::Escape);
+        let of = figures::many(found.len(), "row");
+        state.say(format!(
+            "Match {number} of {of} · /find goes to the one above, {end} ends the search"
+        ));
+    } else {
+        state.complain("No match found");
     }
     state.chat.find = Some(find);
 }
@@ -179,8 +180,8 @@ fn row_of(state: &ScreenState, rows: &[ChatRow], (turn, bytes): &Lit) -> Option<
         piece.at.is_some_and(|at| at < bytes.end && at + piece.text.len() > bytes.start)
     };
     let at = text.iter().position(|row| row.iter().any(is_there))?;
-    let wanted = ChatRow { turn: *turn, shows: Shows::Row(TurnPart::Text, at) };
-    rows.iter().position(|row| *row == wanted)
+    let shows = Shows::Row(TurnPart::Text, at);
+    rows.iter().position(|row| *row == ChatRow { turn: *turn, shows })
 }
 
 /// What is selected with the mouse stands out.
@@ -192,11 +193,10 @@ fn draw_selection(frame: &mut Frame<'_>, state: &ScreenState) {
         let Some((from, to)) = selection.columns(row.turn, (part, at)) else { continue };
         let text = state.chat.turns().get(row.turn).and_then(|said| said.rows_of(part).get(at));
         let width = text.map_or(0, |text| text_of(text).width());
-        let begin = line.x + before(part) + from.min(width) as u16;
-        let end = line.x + before(part) + to.min(width) as u16;
-        let part = Rect { x: begin, width: end.saturating_sub(begin), ..line };
-        let style = Style::new().add_modifier(Modifier::REVERSED);
-        frame.buffer_mut().set_style(part.intersection(line), style);
+        let x = line.x + before(part) + from.min(width) as u16;
+        let width = to.min(width).saturating_sub(from) as u16;
+        let part = Rect { x, width, ..line };
+        frame.buffer_mut().set_style(part.intersection(line), Modifier::REVERSED);
     }
 }
 
@@ -212,10 +212,9 @@ fn line(
     let user = said.role == Role::User;
     let open = said.outcome.is_none();
     let mut line = Line::default();
-    let mut gutter = Span::styled(GUTTER, styles.accent.add_modifier(Modifier::BOLD));
-    if user && matches!(row.shows, Shows::Row(TurnPart::Text, 0) | Shows::NoText) {
-        gutter.content = " ❯ ".into();
-    }
+    let begins = user && matches!(row.shows, Shows::Row(TurnPart::Text, 0) | Shows::NoText);
+    let gutter = if begins { " ❯ " } else { GUTTER };
+    let mut gutter = Span::styled(gutter, styles.accent.add_modifier(Modifier::BOLD));
     // The last row of an answer that is being written.
     let mut last = false;
     match row.shows {
@@ -294,10 +293,9 @@ fn waiting(state: &ScreenState) -> String {
         return "summarising the oldest exchanges to make room".to_string();
     }
     match state.meters.answer.prefill {
-        Some(prefill) if prefill.total > 0 => {
-            let share = prefill.done as f64 / prefill.total as f64;
-            let bar = figures::bar(share, 12);
-            format!("reading the prompt {bar} {} of {} tokens", prefill.done, prefill.total)
+        Some(Prefill { done, total }) if total > 0 => {
+            let bar = figures::bar(done as f64 / total as f64, 12);
+            format!("reading the prompt {bar} {done} of {total} tokens")
         }
         _ => "reading the prompt".to_string(),
     }
@@ -351,30 +349,22 @@ fn style(piece: &StyledSpan, marks: bool, base: Style, styles: &Styles) -> Style
     stressed(look, style)
 }
 
-fn scrollbar(
-    frame: &mut Frame<'_>,
-    area: Rect,
-    state: &ScreenState,
-    styles: &Styles,
-    top: usize,
-    all: usize,
-) {
-    let fit = usize::from(area.height);
+fn scrollbar(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
+    let (all, fit) = state.chat.extent;
     if all <= fit || area.width < 4 {
         return;
     }
+    let below = state.chat.below();
     let thumb = (fit * fit / all).max(1);
-    let at = (fit - thumb) * top / (all - fit);
+    let at = (fit - thumb) * (all - fit - below) / (all - fit);
     let style = if focused(state, Focus::Chat) { styles.accent } else { styles.faint };
     let buffer = frame.buffer_mut();
     for row in area.rows().skip(at).take(thumb) {
         buffer.set_string(area.right() - 1, row.y, "▐", style);
     }
-    let below = state.chat.below();
     let words = format!(" ↓ {below} more ");
-    let columns = words.chars().count() as u16;
+    let columns = words.width() as u16;
     if below > 0 && area.width > columns + 4 {
-        let x = area.right() - columns - 2;
-        buffer.set_string(x, area.bottom() - 1, words, styles.selected);
+        buffer.set_string(area.right() - columns - 2, area.bottom() - 1, words, styles.selected);
     }
 }

@@ -9,7 +9,7 @@ use crate::tui::state::ScreenState;
 
 /// What the demo is, and the way to a model whose answers are of use; nothing for other models.
 /// In one row where it fits, else each sentence in rows of its own.
-fn what_the_demo_is(state: &ScreenState, width: usize, styles: &Styles) -> Vec<Line<'static>> {
+fn what_the_demo_is(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>> {
     let Some(ready) = state.models.ready.as_ref().filter(|ready| ready.models.is_bundled()) else {
         return Vec::new();
     };
@@ -19,10 +19,9 @@ fn what_the_demo_is(state: &ScreenState, width: usize, styles: &Styles) -> Vec<L
     let is = format!("Demo model, {size} parameters: it shows how guessing works.");
     let other = format!("For real answers press {models}.");
     let whole = format!("{is} {other}");
-    let sentences = if whole.width() <= width { vec![whole] } else { vec![is, other] };
-    let room = u16::try_from(width).unwrap_or(u16::MAX).max(1);
-    let rows = sentences.iter().flat_map(|words| wrapped(words, room, styles.strong));
-    rows.chain([Line::default()]).collect()
+    let between = if whole.width() <= usize::from(width) { " " } else { "\n" };
+    let words = format!("{is}{between}{other}");
+    wrapped(&words, width.max(1), styles.strong).into_iter().chain([Line::default()]).collect()
 }
 
 /// The empty screen: what this is, what to type, how to read the marks.
@@ -45,7 +44,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
             lines.push(Line::styled(format!("No model is loaded; {quit} quits"), styles.error));
         }
         _ => {
-            lines.extend(what_the_demo_is(state, usize::from(area.width), styles));
+            lines.extend(what_the_demo_is(state, area.width, styles));
             lines.extend([
                 Line::from(
                     "A small draft model guesses the next words as a tree; the target checks",

@@ -53,27 +53,19 @@ fn inlined(line: Line<'_>) -> Line<'_> {
     Line::from_iter(spans)
 }
 
-/// The line with these bytes of its text, rising, in another style.
+/// The line with these bytes of its text in another style.
 pub(crate) fn marked(line: Line<'static>, places: &[Range<usize>], style: Style) -> Line<'static> {
-    let line = inlined(line);
-    let mut parts = Vec::with_capacity(line.spans.len() + 2 * places.len());
     let mut start = 0;
-    for span in line.spans {
-        let end = start + span.content.len();
-        // The ends of places within the span, and its own.
-        let mut cuts: Vec<usize> = places.iter().flat_map(|at| [at.start, at.end]).collect();
-        cuts.retain(|cut| (start + 1..end).contains(cut));
-        cuts.push(end);
-        let mut from = start;
-        for to in cuts {
-            let is_in = places.iter().any(|at| at.start <= from && to <= at.end);
-            let own = if is_in { span.style.patch(style) } else { span.style };
-            parts.push(Span::styled(span.content[from - start..to - start].to_string(), own));
-            from = to;
+    let mut cells = Line::default();
+    for span in inlined(line).spans {
+        for (at, cell) in span.content.grapheme_indices(true) {
+            let is_in = places.iter().any(|place| place.contains(&(start + at)));
+            let style = if is_in { span.style.patch(style) } else { span.style };
+            cells.push_span(Span::styled(cell.to_string(), style));
         }
-        start = end;
+        start += span.content.len();
     }
-    Line::from(parts)
+    cells
 }
 
 /// The line's first `width` columns, the last of them an ellipsis if something is lost.
@@ -85,19 +77,21 @@ pub(crate) fn cut(line: Line<'_>, width: usize) -> Line<'_> {
     let mut kept = Line::default();
     let mut left = width.saturating_sub(1);
     for span in line.spans {
-        let mut text = String::new();
-        for grapheme in span.content.graphemes(true) {
-            if grapheme.width() > left {
-                if width > 0 {
-                    text.push('…');
-                }
-                kept.push_span(Span::styled(text, span.style));
-                return kept;
+        let mut cells = span.content.grapheme_indices(true);
+        let end = cells.find_map(|(at, cell)| match left.checked_sub(cell.width()) {
+            Some(rest) => {
+                left = rest;
+                None
             }
-            left -= grapheme.width();
-            text.push_str(grapheme);
-        }
-        kept.push_span(Span::styled(text, span.style));
+            None => Some(at),
+        });
+        let Some(end) = end else {
+            kept.push_span(span);
+            continue;
+        };
+        let ellipsis = if width > 0 { "…" } else { "" };
+        kept.push_span(Span::styled(format!("{}{ellipsis}", &span.content[..end]), span.style));
+        break;
     }
     kept
 }

@@ -79,11 +79,11 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     fn event(&mut self, event: Event<'_>, range: Range<usize>) {
+        if self.depth == 0 && matches!(event, Event::Start(_) | Event::Rule) {
+            self.block(range.start);
+        }
         match event {
             Event::Start(tag) => {
-                if self.depth == 0 {
-                    self.block(range.start);
-                }
                 self.depth += 1;
                 self.start(tag, range.start);
             }
@@ -105,9 +105,6 @@ impl Builder<'_> {
                 self.flush();
             }
             Event::Rule => {
-                if self.depth == 0 {
-                    self.block(range.start);
-                }
                 self.begin().text.push(StyledSpan::markup("───"));
                 self.flush();
             }
@@ -274,21 +271,16 @@ impl Builder<'_> {
 
 /// The text of each code block of an answer, in order, without its fences.
 pub fn code_blocks(text: &str) -> Vec<String> {
-    let mut blocks: Vec<String> = Vec::new();
-    let mut inside = false;
-    for event in Parser::new(text) {
-        match event {
-            Event::Start(Tag::CodeBlock(_)) => {
-                inside = true;
-                blocks.push(String::new());
-            }
-            Event::End(TagEnd::CodeBlock) => inside = false,
-            Event::Text(text) if inside => {
-                if let Some(block) = blocks.last_mut() {
-                    block.push_str(&text);
-                }
-            }
-            _ => {}
+    let mut blocks = Vec::new();
+    let mut events = Parser::new(text);
+    while let Some(event) = events.next() {
+        if matches!(event, Event::Start(Tag::CodeBlock(_))) {
+            let inside = events.by_ref().take_while(|event| !matches!(event, Event::End(_)));
+            let texts = inside.filter_map(|event| match event {
+                Event::Text(text) => Some(text.into_string()),
+                _ => None,
+            });
+            blocks.push(texts.collect());
         }
     }
     blocks

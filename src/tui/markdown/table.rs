@@ -34,11 +34,8 @@ impl MarkdownTable {
         let columns = self.alignments.len();
         let most = |of: fn(&str) -> usize| -> Vec<usize> {
             let cells = |column: usize| self.rows.iter().filter_map(move |row| row.get(column));
-            (0..columns)
-                .map(|column| {
-                    cells(column).map(|cell| of(&text_of(cell))).max().unwrap_or(0).max(1)
-                })
-                .collect()
+            let most = |column| cells(column).map(|cell| of(&text_of(cell))).max();
+            (0..columns).map(|column| most(column).unwrap_or(0).max(1)).collect()
         };
         let wanted = most(UnicodeWidthStr::width);
         let room = room.checked_sub(BETWEEN.width() * columns.saturating_sub(1))?;

@@ -21,47 +21,6 @@ fn rows(text: &str, width: usize) -> Vec<String> {
     plain(Document::default().lay_out(text, &Origins::default(), width))
 }
 
-#[test]
-fn blocks_lists_quotes_and_code() {
-    let text = "# Title\nOne **two** `three`.\nNext line.\n\n- a\n- b\n  1. c\n\n> said\n> he\n\n\
-        ```rust\nfn main() {}\n\n```\n---\nend";
-    let shown = "Title\n\nOne two three.\nNext line.\n\n• a\n• b\n  1. c\n\n▏ said\n▏ he\n\n  \
-        fn main() {}\n  \n\n───\n\nend";
-    assert_eq!(rows(text, 40).join("\n"), shown);
-}
-
-#[test]
-fn wrapped_list_items_are_indented() {
-    assert_eq!(rows("- one two three", 9), ["• one two", "  three"]);
-    assert_eq!(rows("10. one two three", 11), ["10. one two", "    three"]);
-}
-
-#[test]
-fn code_blocks_come_in_order_without_fences() {
-    let text = "Run\n\n```sh\nls *\n\ncd\n```\nor `pwd`\n\n    indented\n\n```\nopen";
-    assert_eq!(code_blocks(text), ["ls *\n\ncd\n", "indented\n", "open"]);
-}
-
-#[test]
-fn tables_are_aligned_in_columns() {
-    let text =
-        "> | Fruit | *Price* |\n> |:--|--:|\n> | apple | 3 |\n> | 柿 | **12** |\n> | fig |\n\nend";
-    assert_eq!(
-        rows(text, 40),
-        [
-            "▏ Fruit │ Price",
-            "▏ ──────┼──────",
-            "▏ apple │     3",
-            "▏ 柿    │    12",
-            "▏ fig   │",
-            "",
-            "end",
-        ]
-    );
-    // Until its second line is there it is a line like any other.
-    assert_eq!(rows("| a | b |", 40), ["| a | b |"]);
-}
-
 const PLANETS: &str = "\
 | Planet | Beschreibung | 直径 |
 |:--|:--|--:|
@@ -69,67 +28,103 @@ const PLANETS: &str = "\
 | 木星 | 太陽系で最も大きな惑星であり、大赤斑がある | 139820 km |
 ";
 
+const CITIES: &str = "\
+> | Name | Founded in | 人口 | Known for |
+> |-|-|-|-|
+> | Rome the eternal | long ago | 二百八十万人 | the Forum |
+> | Oslo in Norway | 1040 or so || its fjord |
+";
+
 #[test]
-fn a_table_as_wide_as_the_chat_stays_one_row_per_row() {
-    assert_eq!(
-        rows(PLANETS, 100),
-        [
-            "Planet │ Beschreibung                                     │      直径",
-            "───────┼──────────────────────────────────────────────────┼──────────",
-            "Mars   │ The red planet, named after the Roman god of war │   6779 km",
-            "木星   │ 太陽系で最も大きな惑星であり、大赤斑がある       │ 139820 km",
-        ]
-    );
+fn each_block_has_its_rows() {
+    let blocks = "# Title\nOne **two** `three`.\nNext line.\n\n- a\n- b\n  1. c\n\n> said\n> he\n\n\
+        ```rust\nfn main() {}\n\n```\n---\nend";
+    let shown = "Title\n\nOne two three.\nNext line.\n\n• a\n• b\n  1. c\n\n▏ said\n▏ he\n\n  \
+        fn main() {}\n  \n\n───\n\nend";
+    let fruit =
+        "> | Fruit | *Price* |\n> |:--|--:|\n> | apple | 3 |\n> | 柿 | **12** |\n> | fig |\n\nend";
+    let head = CITIES.lines().take(2).collect::<Vec<_>>().join("\n");
+    for (text, width, shown) in [
+        (blocks, 40, &[shown][..]),
+        ("- one two three", 9, &["• one two", "  three"]),
+        ("10. one two three", 11, &["10. one two", "    three"]),
+        (
+            fruit,
+            40,
+            &[
+                "▏ Fruit │ Price",
+                "▏ ──────┼──────",
+                "▏ apple │     3",
+                "▏ 柿    │    12",
+                "▏ fig   │",
+                "",
+                "end",
+            ],
+        ),
+        // Until its second line is there it is a line like any other.
+        ("| a | b |", 40, &["| a | b |"]),
+        (
+            PLANETS,
+            100,
+            &[
+                "Planet │ Beschreibung                                     │      直径",
+                "───────┼──────────────────────────────────────────────────┼──────────",
+                "Mars   │ The red planet, named after the Roman god of war │   6779 km",
+                "木星   │ 太陽系で最も大きな惑星であり、大赤斑がある       │ 139820 km",
+            ],
+        ),
+        // A table that is wider than the chat wraps inside its cells.
+        (
+            PLANETS,
+            60,
+            &[
+                "Planet │ Beschreibung                            │      直径",
+                "───────┼─────────────────────────────────────────┼──────────",
+                "Mars   │ The red planet, named after the Roman   │   6779 km",
+                "       │ god of war                              │",
+                "木星   │ 太陽系で最も大きな惑星であり、大赤斑が  │ 139820 km",
+                "       │ ある                                    │",
+            ],
+        ),
+        (
+            PLANETS,
+            40,
+            &[
+                "Planet │ Beschreibung        │      直径",
+                "───────┼─────────────────────┼──────────",
+                "Mars   │ The red planet,     │   6779 km",
+                "       │ named after the     │",
+                "       │ Roman god of war    │",
+                "木星   │ 太陽系で最も大きな  │ 139820 km",
+                "       │ 惑星であり、大赤斑  │",
+                "       │ がある              │",
+            ],
+        ),
+        // One of too many columns becomes a record per row.
+        (
+            CITIES,
+            30,
+            &[
+                "▏ Name: Rome the eternal",
+                "▏ Founded in: long ago",
+                "▏ 人口: 二百八十万人",
+                "▏ Known for: the Forum",
+                "▏ ",
+                "▏ Name: Oslo in Norway",
+                "▏ Founded in: 1040 or so",
+                "▏ Known for: its fjord",
+            ],
+        ),
+        (head.as_str(), 16, &["▏ Name", "▏ Founded in", "▏ 人口", "▏ Known for"]),
+    ] {
+        assert_eq!(rows(text, width).join("\n"), shown.join("\n"), "{width}");
+    }
 }
 
 #[test]
-fn a_wider_table_wraps_inside_its_cells() {
-    assert_eq!(
-        rows(PLANETS, 60),
-        [
-            "Planet │ Beschreibung                            │      直径",
-            "───────┼─────────────────────────────────────────┼──────────",
-            "Mars   │ The red planet, named after the Roman   │   6779 km",
-            "       │ god of war                              │",
-            "木星   │ 太陽系で最も大きな惑星であり、大赤斑が  │ 139820 km",
-            "       │ ある                                    │",
-        ]
-    );
-    assert_eq!(
-        rows(PLANETS, 40),
-        [
-            "Planet │ Beschreibung        │      直径",
-            "───────┼─────────────────────┼──────────",
-            "Mars   │ The red planet,     │   6779 km",
-            "       │ named after the     │",
-            "       │ Roman god of war    │",
-            "木星   │ 太陽系で最も大きな  │ 139820 km",
-            "       │ 惑星であり、大赤斑  │",
-            "       │ がある              │",
-        ]
-    );
-}
-
-#[test]
-fn a_table_of_too_many_columns_becomes_a_record_per_row() {
-    let text = "> | Name | Founded in | 人口 | Known for |\n> |-|-|-|-|\n\
-        > | Rome the eternal | long ago | 二百八十万人 | the Forum |\n\
-        > | Oslo in Norway | 1040 or so || its fjord |\n";
-    assert_eq!(
-        rows(text, 30),
-        [
-            "▏ Name: Rome the eternal",
-            "▏ Founded in: long ago",
-            "▏ 人口: 二百八十万人",
-            "▏ Known for: the Forum",
-            "▏ ",
-            "▏ Name: Oslo in Norway",
-            "▏ Founded in: 1040 or so",
-            "▏ Known for: its fjord",
-        ]
-    );
-    let head = text.lines().take(2).collect::<Vec<_>>().join("\n");
-    assert_eq!(rows(&head, 16), ["▏ Name", "▏ Founded in", "▏ 人口", "▏ Known for"]);
+fn code_blocks_come_in_order_without_fences() {
+    let text = "Run\n\n```sh\nls *\n\ncd\n```\nor `pwd`\n\n    indented\n\n```\nopen";
+    assert_eq!(code_blocks(text), ["ls *\n\ncd\n", "indented\n", "open"]);
 }
 
 #[test]
@@ -218,25 +213,10 @@ fn indented_code_stays_code_while_it_streams() {
 }
 
 fn fragment() -> impl Strategy<Value = String> {
-    const MARKS: [&str; 16] = [
-        "\n",
-        "\n\n",
-        "- ",
-        "1. ",
-        "> ",
-        "# ",
-        "**",
-        "`",
-        "```rust\n",
-        "```\n",
-        "    ",
-        "&lt;",
-        "<b>",
-        "|a|b",
-        "|-|-|\n",
-        "👩‍👧",
-    ];
-    let mark = prop::sample::select(&MARKS[..]).prop_map(str::to_string);
+    const MARKS: &str = "\n|\n\n|- |1. |> |# |**|`|```rust\n|```\n|    |&lt;|<b>|👩‍👧";
+    const ROWS: [&str; 2] = ["|a|b", "|-|-|\n"];
+    let marks: Vec<&str> = MARKS.split('|').chain(ROWS).collect();
+    let mark = prop::sample::select(marks).prop_map(str::to_string);
     prop_oneof![1 => "[a-z é日]{1,8}", 16 => mark]
 }
 

@@ -31,21 +31,14 @@ const SPEED: u16 = 40;
 /// One part below the other. Where there is no room, first depths are left out, then the end.
 fn stacked(frame: &mut Frame<'_>, inner: Rect, state: &ScreenState, styles: &Styles) {
     let width = inner.width;
-    let mut rows = speed(state, width, styles);
+    let speed = speed(state, width, styles);
     let split = split(state, width, styles);
     let machine = machine(state, width, styles);
-    let fixed = rows.len() + split.len() + machine.len() + 2;
+    let fixed = speed.len() + split.len() + machine.len() + 2;
     let spare = usize::from(inner.height).saturating_sub(fixed);
-    if spare > 0 {
-        rows.push(Line::default());
-    }
-    rows.extend(depths(state, width, spare, styles));
-    rows.extend(split);
-    if spare > 0 {
-        rows.push(Line::default());
-    }
-    rows.extend(machine);
-    draw_rows(frame, inner, rows);
+    let depths = depths(state, width, spare, styles);
+    let gap = vec![Line::default(); spare.min(1)];
+    draw_rows(frame, inner, [speed, gap.clone(), depths, split, gap, machine].concat());
 }
 
 /// Speed and time at the left, acceptance at the right, the machine below.
@@ -55,9 +48,7 @@ fn abreast(frame: &mut Frame<'_>, inner: Rect, state: &ScreenState, styles: &Sty
     let left = Rect { width: SPEED, height: above, ..inner };
     let right = Rect { x: left.right() + 4, width: inner.width - SPEED - 4, ..left };
     let below = Rect { y: inner.y + above, height: inner.height - above, ..inner };
-    let mut rows = speed(state, SPEED, styles);
-    rows.extend(split(state, SPEED, styles));
-    draw_rows(frame, left, rows);
+    draw_rows(frame, left, [speed(state, SPEED, styles), split(state, SPEED, styles)].concat());
     draw_rows(frame, right, depths(state, right.width, usize::from(above), styles));
     draw_rows(frame, below, machine);
 }
@@ -77,23 +68,21 @@ fn speed(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>>
     let meters = &state.meters.answer;
     let summary = &meters.summary;
     let now = named(figures::rate(meters.now()), styles.strong, " tok/s now", styles);
+    let rate = figures::rate(summary.tokens_per_second);
     let overall = match state.slowed() {
         true => Line::styled(payoff::SLOWED, styles.warning),
-        false => {
-            let rate = figures::rate(summary.tokens_per_second);
-            named(rate, styles.strong, " this answer", styles)
-        }
+        false => named(rate, styles.strong, " this answer", styles),
     };
     let spark = figures::spark(meters.rates(), usize::from(width));
-    let first = meters
-        .first_token
-        .map_or("–".to_string(), |time| figures::time(time.as_secs_f64() * 1000.0));
+    let none = || "–".to_string();
+    let first =
+        meters.first_token.map_or_else(none, |time| figures::time(time.as_secs_f64() * 1e3));
     let prompt = match meters.prefill {
         Some(prefill) => format!("{} of {}", prefill.done, prefill.total),
         None if meters.begun() => summary.prompt_tokens.to_string(),
-        None => "–".to_string(),
+        None => none(),
     };
-    let context = state.context().map_or("–".to_string(), |context| match context.used {
+    let context = state.context().map_or_else(none, |context| match context.used {
         0 => context.holds.to_string(),
         used => format!("{} of {}", used.min(context.holds), context.holds),
     });
@@ -124,23 +113,17 @@ fn depths(state: &ScreenState, width: u16, room: usize, styles: &Styles) -> Vec<
         let line = Line::styled(fits.unwrap_or(words[1]), styles.dim);
         return vec![cut(line, usize::from(width))];
     }
-    let cells = usize::from(width).saturating_sub(14);
-    shares
-        .iter()
-        .take(room)
-        .enumerate()
-        .map(|(depth, &share)| {
-            let label = if depth == 0 { "accepted" } else { "" };
-            Line::from_iter([
-                Span::styled(format!("{label:<8}{:>2} ", depth + 1), styles.dim),
-                Span::styled(
-                    figures::bar(share, cells.saturating_sub(2)),
-                    styles.accepted.remove_modifier(Modifier::BOLD),
-                ),
-                Span::styled(format!("{:>5}", figures::percent(share)), styles.text),
-            ])
-        })
-        .collect()
+    let cells = usize::from(width).saturating_sub(16);
+    let style = styles.accepted.remove_modifier(Modifier::BOLD);
+    let row = |(depth, share): (usize, f64)| {
+        let label = if depth == 0 { "accepted" } else { "" };
+        Line::from_iter([
+            Span::styled(format!("{label:<8}{:>2} ", depth + 1), styles.dim),
+            Span::styled(figures::bar(share, cells), style),
+            Span::styled(format!("{:>5}", figures::percent(share)), styles.text),
+        ])
+    };
+    shares.into_iter().take(room).enumerate().map(row).collect()
 }
 
 /// Where a round's time goes.
@@ -159,10 +142,10 @@ fn split(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>>
     ]
     .map(|(name, glyph, style, ms)| (name, glyph, style.remove_modifier(Modifier::BOLD), ms));
     let cells = figures::shares(parts.map(|(.., ms)| ms), width);
-    let stroke = |((_, glyph, style, _), cells): ((_, &str, Style, _), usize)| {
-        Span::styled(glyph.repeat(cells), style)
-    };
-    let bar = Line::from_iter(parts.into_iter().zip(cells).map(stroke));
+    let mut bar = Line::default();
+    for ((_, glyph, style, _), cells) in parts.into_iter().zip(cells) {
+        bar.push_span(Span::styled(glyph.repeat(cells), style));
+    }
     let legend = |gap: &str, named: bool| {
         let mut legend = Line::default();
         for (part, (name, glyph, style, ms)) in parts.into_iter().enumerate() {
@@ -177,10 +160,9 @@ fn split(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>>
         legend
     };
     // The unit matters more than the space between two parts and than their names.
-    let mut legends = [legend("  ", true), legend(" ", true)].into_iter();
-    let fits = legends.find(|legend| legend.width() <= width);
-    let legend = fits.unwrap_or_else(|| legend("  ", false));
-    let mut rows = vec![bar, cut(legend, width)];
+    let legends = [legend("  ", true), legend(" ", true)];
+    let fits = legends.into_iter().find(|legend| legend.width() <= width);
+    let mut rows = vec![bar, cut(fits.unwrap_or_else(|| legend("  ", false)), width)];
     if spent.ahead_ms > 0.0 {
         rows.push(cut(beside(spent, rounds, styles), width));
     }

@@ -122,13 +122,10 @@ impl Race {
                 let ms = if self.counts_rounds { Self::ROUND_MS } else { measured };
                 lane.push(&round.committed, ms);
             }
-            Event::Finished { .. } => {
-                self.running += 1;
-                return true;
-            }
+            Event::Finished { .. } => self.running += 1,
             _ => {}
         }
-        false
+        matches!(event, Event::Finished { .. })
     }
 
     /// Whether the play continues at the time `now`.

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use ratatui::buffer::{Buffer, Cell};
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::style::{Color, Modifier};
 use ratatui::widgets::Widget;
 
 use super::Race;
@@ -22,7 +22,6 @@ const GAP: u16 = 3;
 /// Draws the race of the chat in a box.
 pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, styles: &Styles) {
     let Some((run, _)) = &state.overlays.race else { return };
-    let area = areas.body;
     let take = state.display.keys.take();
     let close = state.display.keys.close();
     let foot = match run.measuring() {
@@ -31,7 +30,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, st
         false => format!(" {take} play again · {close} close "),
     };
     let edges = Edges { title: " race: the last question, twice ".into(), foot };
-    let inner = boxed(frame, areas, area, 124, 26, edges, styles);
+    let inner = boxed(frame, areas, areas.body, 124, 26, edges, styles);
     draw_lanes(frame.buffer_mut(), inner, run, run.elapsed(state.now), styles);
 }
 
@@ -48,23 +47,18 @@ fn draw_lanes(buffer: &mut Buffer, area: Rect, race: &Race, ms: f64, styles: &St
             line.render(row, buffer);
         }
     }
-    let (words, style) = outcome(race, ms, styles);
-    let foot = Rect { y: area.bottom() - 1, height: 1, ..area };
-    cut(Line::styled(words, style), usize::from(area.width)).render(foot, buffer);
-}
-
-fn outcome(race: &Race, ms: f64, styles: &Styles) -> (String, Style) {
-    let words = if race.measuring() {
-        "timing both answers, one after the other, with the same seed"
+    let dim = |words| Line::styled(words, styles.dim);
+    let outcome = if race.measuring() {
+        dim("timing both answers, one after the other, with the same seed")
     } else if ms >= race.length_ms() {
-        let style = payoff::of(race.ratio(), styles).add_modifier(Modifier::BOLD);
-        return (race.result(), style);
+        Line::styled(race.result(), payoff::of(race.ratio(), styles).add_modifier(Modifier::BOLD))
     } else if race.counts_rounds {
-        "replay: one pace for both, the number of rounds counts"
+        dim("replay: one pace for both, the number of rounds counts")
     } else {
-        "replay: each answer at the pace that was measured"
+        dim("replay: each answer at the pace that was measured")
     };
-    (words.to_string(), styles.dim)
+    let foot = Rect { y: area.bottom() - 1, height: 1, ..area };
+    cut(outcome, usize::from(area.width)).render(foot, buffer);
 }
 
 /// The rows of lane `at`: its title, its way to the finish line, its counts and its text.
@@ -78,20 +72,20 @@ fn lane_rows(race: &Race, at: usize, ms: f64, area: Rect, styles: &Styles) -> Ve
         _ => format!("speculative · {}", race.strategy),
     };
     let title = if race.running == at { format!("timing {title} …") } else { title };
-    // The tokens that it will have: the length of the first answer is not known yet.
-    let all = match (race.measuring(), at) {
-        (true, 0) => None,
-        (true, _) => Some(race.lanes[0].end().tokens),
-        (false, _) => Some(end.tokens),
-    };
-    let arrived = !race.measuring() && ms >= end.at_ms;
     let now = lane.at(ms);
-    let share = all.map_or(0.0, |all| now.tokens as f64 / all.max(1) as f64);
+    let share = match (race.measuring(), at) {
+        // How long the first answer will be is not known yet.
+        (true, 0) => 0.0,
+        (true, _) => now.tokens as f64 / race.lanes[0].end().tokens.max(1) as f64,
+        (false, _) => now.tokens as f64 / end.tokens.max(1) as f64,
+    };
     let bar = figures::bar(share, usize::from(area.width).saturating_sub(2));
-    let way = if arrived { styles.accepted } else { styles.accent };
-    let finish = if arrived { styles.accepted } else { styles.strong };
+    let (way, finish, pace) = match !race.measuring() && ms >= end.at_ms {
+        true => (styles.accepted, styles.accepted, styles.strong),
+        false => (styles.accent, styles.strong, styles.text),
+    };
     let time = if race.counts_rounds { String::new() } else { figures::time(ms.min(end.at_ms)) };
-    let time = Line::styled(time, if arrived { styles.strong } else { styles.text });
+    let time = Line::styled(time, pace);
     let counts = Line::styled(figures::tokens_in(now.tokens, now.rounds), styles.dim);
     let mut rows = vec![
         Line::styled(title, styles.strong),

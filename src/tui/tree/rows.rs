@@ -335,37 +335,29 @@ mod tests {
     }
 
     #[test]
-    fn trees_that_were_drafted_ahead_stand_below_by_what_they_were_drafted_for() {
-        let mut round = fork();
+    fn what_was_drafted_ahead_stands_below_the_tree() {
         let outcome = |node, came| {
             let nodes = [(" on", 0, 1.0), (" the", 0, 0.7), (" a", 0, 0.2), (" mat", 1, 0.5)];
             let Round { tree, labels, .. } = round_of(&nodes, &[], "");
             OutcomeRecord { node, log_prob: 0.25f32.ln(), tree, labels, came }
         };
-        round.outcomes = vec![outcome(0, false), outcome(3, true)];
-        let ahead = ["╎ · ␣on ⋯ ␣the␣mat +1", "╎ → ␣the␣cat␣on ⋯ ␣the␣mat +1"];
-        let all = sketch_of(&round, Fold::Nothing, 0);
-        assert_eq!(all[..9], sketch_of(&fork(), Fold::Nothing, 0)[..]);
-        assert_eq!(all[9..], ahead);
-        assert_eq!(sketch_of(&round, Fold::Path, 0)[4..], ahead[1..]);
-        // They need room as nodes do.
-        assert_eq!(sketch_of(&round, Fold::Fit, 11), all);
-        assert_eq!(sketch_of(&round, Fold::Fit, 10).len(), 9);
-        let rows = tree_rows(&round, Fold::Path, 0);
+        let trees = Round { outcomes: vec![outcome(0, false), outcome(3, true)], ..fork() };
+        let rows = tree_rows(&trees, Fold::Path, 0);
         assert_eq!(rows.last().unwrap().probability, Some(0.25), "the outcome's own");
-    }
-
-    #[test]
-    fn what_was_drafted_ahead_stands_below_the_tree() {
-        let mut round = fork();
-        round.ahead = Some(ahead(6, &[&[7, 8, 9], &[900, 4, 5]], Some(1)));
-        let all = sketch_of(&round, Fold::Nothing, 0);
-        assert_eq!(all[9..], ["╎ · <7><8><9>", "╎ → <900><4><5>"]);
-        // It needs rows too.
-        assert_eq!(sketch_of(&round, Fold::Fit, 11), all);
-        assert_eq!(sketch_of(&round, Fold::Fit, 10).len(), 9);
-        let path = sketch_of(&round, Fold::Path, 0);
-        assert_eq!(path[4..], ["╎ → <900><4><5>"]);
+        let sequences = Some(ahead(6, &[&[7, 8, 9], &[900, 4, 5]], Some(1)));
+        // Trees stand there by what they were drafted for.
+        for (round, below) in [
+            (trees, ["╎ · ␣on ⋯ ␣the␣mat +1", "╎ → ␣the␣cat␣on ⋯ ␣the␣mat +1"]),
+            (Round { ahead: sequences, ..fork() }, ["╎ · <7><8><9>", "╎ → <900><4><5>"]),
+        ] {
+            let all = sketch_of(&round, Fold::Nothing, 0);
+            assert_eq!(all[..9], sketch_of(&fork(), Fold::Nothing, 0)[..]);
+            assert_eq!(all[9..], below);
+            assert_eq!(sketch_of(&round, Fold::Path, 0)[4..], below[1..]);
+            // They need room as nodes do.
+            assert_eq!(sketch_of(&round, Fold::Fit, 11), all);
+            assert_eq!(sketch_of(&round, Fold::Fit, 10).len(), 9);
+        }
     }
 
     #[test]

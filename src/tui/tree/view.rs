@@ -31,12 +31,10 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
         }
         (None, Some((at, round))) => {
             let title = format!(" draft tree · round {} of {} ", at + 1, state.tree.len());
-            let mode = if !state.tree.live() {
-                Line::styled(" looking back ", styles.warning)
-            } else if state.controls.worker.paused {
-                Line::styled(" paused ", styles.warning)
-            } else {
-                Line::styled(" live ", styles.dim)
+            let mode = match (state.tree.live(), state.controls.worker.paused) {
+                (false, _) => Line::styled(" looking back ", styles.warning),
+                (true, true) => Line::styled(" paused ", styles.warning),
+                (true, false) => Line::styled(" live ", styles.dim),
             };
             (title, mode, format!(" {} ", spent(round)))
         }
@@ -146,19 +144,16 @@ fn line(row: &TreeRow, width: u16, styles: &Styles) -> Line<'static> {
     if row.hidden > 0 {
         left.push_span(Span::styled(format!("  +{}", row.hidden), styles.faint));
     }
-    let right = match (row.outcome, row.probability) {
+    let right = match (row.outcome, row.probability.map(f64::from)) {
         (NodeOutcome::Target, _) => Line::styled("target", styles.target),
-        (_, Some(probability)) => {
-            let share = f64::from(probability);
-            let mut spans = Vec::new();
-            if width >= 34 {
-                let bar = figures::bar(share, BAR);
-                let accepted = row.outcome == NodeOutcome::Accepted;
-                let style = if accepted { styles.accepted } else { styles.faint };
-                spans.push(Span::styled(bar, style.remove_modifier(Modifier::BOLD)));
-            }
-            spans.push(Span::styled(format!(" {:>4}", figures::percent(share)), style));
-            Line::from(spans)
+        (_, Some(share)) => {
+            let bar = figures::bar(share, if width >= 34 { BAR } else { 0 });
+            let accepted = row.outcome == NodeOutcome::Accepted;
+            let stroke = if accepted { styles.accepted } else { styles.faint };
+            Line::from_iter([
+                Span::styled(bar, stroke.remove_modifier(Modifier::BOLD)),
+                Span::styled(format!(" {:>4}", figures::percent(share)), style),
+            ])
         }
         _ => Line::default(),
     };

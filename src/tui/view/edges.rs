@@ -70,39 +70,29 @@ pub(super) fn strip(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styl
 }
 
 fn dials(state: &ScreenState, width: u16, styles: &Styles) -> Line<'static> {
-    let right = if state.controls.worker.speculate {
-        Line::styled(format!("{} ", state.strategy()), styles.dim)
-    } else {
-        Line::styled("plain ", styles.warning)
+    let right = match state.controls.worker.speculate {
+        true => Line::styled(format!("{} ", state.strategy()), styles.dim),
+        false => Line::styled("plain ", styles.warning),
     };
     let room = usize::from(width).saturating_sub(right.width() + 1);
-    let named = dial_figures(state, styles, |dial| dial.row().short_name);
-    let left = if named.width() <= room {
-        named
-    } else {
-        dial_figures(state, styles, |dial| dial.row().sign)
-    };
-    ends(left, right, width)
-}
-
-/// The dials by name, each with its value; only what is fixed says so.
-fn dial_figures(
-    state: &ScreenState,
-    styles: &Styles,
-    name: impl Fn(Dial) -> &'static str,
-) -> Line<'static> {
     let dials = state.dials();
-    let mut line = Line::default();
-    for dial in Dial::FIGURES {
-        let view = dials.view(dial, &state.controls.worker);
-        line.push_span(Span::styled(format!(" {} ", name(dial)), styles.dim));
-        line.push_span(Span::styled(view.value, styles.strong));
-        if view.fixed && dial != Dial::Temperature {
-            line.push_span(Span::styled(" fixed", styles.warning));
+    // The dials by name or sign, each with its value; only what is fixed says so.
+    let named_by = |name: fn(Dial) -> &'static str| {
+        let mut line = Line::default();
+        for dial in Dial::FIGURES {
+            let view = dials.view(dial, &state.controls.worker);
+            line.push_span(Span::styled(format!(" {} ", name(dial)), styles.dim));
+            line.push_span(Span::styled(view.value, styles.strong));
+            if view.fixed && dial != Dial::Temperature {
+                line.push_span(Span::styled(" fixed", styles.warning));
+            }
+            line.push_span(Span::raw(" "));
         }
-        line.push_span(Span::raw(" "));
-    }
-    line
+        line
+    };
+    let named = named_by(|dial| dial.row().short_name);
+    let fits = named.width() <= room;
+    ends(if fits { named } else { named_by(|dial| dial.row().sign) }, right, width)
 }
 
 fn meters(state: &ScreenState, width: u16, styles: &Styles) -> Line<'static> {

@@ -159,10 +159,10 @@ fn found(keys: &Keymap, words: &str) -> Vec<HelpSection> {
     let keys = KeyGroup::ALL.into_iter().flat_map(|group| keys_of(keys, group));
     let guide = HelpSection { title: "Guide", rows: guide() };
     let mut sections: Vec<HelpSection> = keys.chain([commands(), guide]).collect();
-    for section in &mut sections {
+    sections.retain_mut(|section| {
         section.rows.retain(has);
-    }
-    sections.retain(|section| !section.rows.is_empty());
+        !section.rows.is_empty()
+    });
     sections
 }
 
