@@ -21,7 +21,7 @@ pub use context::ContextUsage;
 pub use find::Find;
 pub use full::{CHOICES, Summarising};
 pub use selection::{SeenRows, Selection, TurnPart};
-pub use turn::{AnswerOutcome, OtherVersions, Thought, Turn};
+pub use turn::{AnswerOutcome, OtherVersions, Turn};
 
 /// The conversation.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,7 @@ use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-use super::{SeenRows, Thought, Turn, TurnPart, footer, welcome};
+use super::{SeenRows, Turn, TurnPart, footer, welcome};
 use crate::chat::Role;
 use crate::decode::Origin;
 use crate::tui::actions::Action;
@@ -80,9 +80,17 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
     // A short conversation begins at the top.
     let top = state.chat.fit(rows.len(), fit);
     let seen = &rows[top..rows.len().min(top + fit)];
-    let lines = seen.iter().enumerate().map(|(at, row)| match row.shows {
-        Shows::Footer(at) => footers[row.turn][at].clone(),
-        _ => line(state, *row, top + at, lit.as_ref(), styles),
+    let writing = state.chat.turns().last().is_some_and(|turn| turn.outcome.is_none());
+    let lines = seen.iter().enumerate().map(|(at, row)| {
+        let mut line = match row.shows {
+            Shows::Footer(at) => footers[row.turn][at].clone(),
+            _ => line(state, *row, top + at, lit.as_ref(), styles),
+        };
+        let is_last = top + at + 1 == rows.len();
+        if writing && is_last && !matches!(row.shows, Shows::NoText | Shows::Blank) {
+            line.push_span(Span::styled("▍", styles.accent));
+        }
+        line
     });
     draw_rows(frame, area, lines);
     // Rows of another width are others.
@@ -210,67 +218,54 @@ fn line(
 ) -> Line<'static> {
     let said = &state.chat.turns()[row.turn];
     let user = said.role == Role::User;
-    let open = said.outcome.is_none();
-    let mut line = Line::default();
-    let begins = user && matches!(row.shows, Shows::Row(TurnPart::Text, 0) | Shows::NoText);
-    let gutter = if begins { " ❯ " } else { GUTTER };
-    let mut gutter = Span::styled(gutter, styles.accent.add_modifier(Modifier::BOLD));
-    // The last row of an answer that is being written.
-    let mut last = false;
+    let ours = |words: String, style: Style| {
+        Line::from_iter([Span::raw(GUTTER), Span::styled(words, style)])
+    };
+    let gutter = |first: bool| {
+        let gutter = if user && first { " ❯ " } else { GUTTER };
+        Span::styled(gutter, styles.accent.add_modifier(Modifier::BOLD))
+    };
     match row.shows {
-        Shows::ThoughtTitle => {
-            gutter.style = Style::new();
-            if let Some(thought) = &said.thought {
-                let shown = state.chat.shows_thoughts;
-                line.push_span(Span::styled(title(thought, said, shown), styles.dim));
-                last = said.text.is_empty() && (!shown || thought.text.is_empty());
-            }
+        Shows::Footer(_) | Shows::Blank => Line::default(),
+        Shows::ThoughtTitle => ours(title(said, state.chat.shows_thoughts), styles.dim),
+        Shows::Forgotten => ours(forgotten(state), styles.warning),
+        Shows::NoText => {
+            let open = said.outcome.is_none();
+            let words = if open { waiting(state) } else { "(no text)".to_string() };
+            Line::from_iter([gutter(true), Span::styled(words, styles.dim)])
         }
         Shows::Row(TurnPart::Thought, at) => {
-            gutter.style = Style::new();
-            let rows = said.rows_of(TurnPart::Thought);
-            line.push_span(Span::styled(BAR, styles.faint));
-            line.push_span(Span::styled(text_of(&rows[at]), styles.dim));
-            last = said.text.is_empty() && at + 1 == rows.len();
+            let mut line = ours(BAR.to_string(), styles.faint);
+            let text = text_of(&said.rows_of(TurnPart::Thought)[at]);
+            line.push_span(Span::styled(text, styles.dim));
+            line
         }
         Shows::Row(TurnPart::Text, at) => {
-            let rows = said.rows_of(TurnPart::Text);
+            let text = &said.rows_of(TurnPart::Text)[at];
             let base = if user { styles.strong } else { styles.text };
-            line.extend(spans(&rows[at], state.display.marks, base, styles));
+            let mut line = Line::from(spans(text, state.display.marks, base, styles));
+            let mut gutter = gutter(at == 0);
             if let Some((_, bytes)) = lit.filter(|(turn, _)| *turn == row.turn) {
-                line = marked(line, &places(&rows[at], bytes), styles.lit);
+                line = marked(line, &places(text, bytes), styles.lit);
             }
             if let Some(find) = &state.chat.find {
-                let found = find.places(&text_of(&rows[at]));
+                let found = find.places(&text_of(text));
                 if !found.is_empty() && find.at == Some(index) {
                     gutter.content = gutter.content.replacen(' ', "▸", 1).into();
                 }
                 line = marked(line, &found, styles.selected.add_modifier(Modifier::BOLD));
             }
-            last = at + 1 == rows.len();
+            line.spans.insert(0, gutter);
+            line
         }
-        Shows::NoText => {
-            let words = if open { waiting(state) } else { "(no text)".to_string() };
-            line.push_span(Span::styled(words, styles.dim));
-        }
-        Shows::Forgotten => {
-            gutter.style = Style::new();
-            line.push_span(Span::styled(forgotten(state), styles.warning));
-        }
-        Shows::Footer(_) | Shows::Blank => return Line::default(),
     }
-    line.spans.insert(0, gutter);
-    if open && last {
-        line.push_span(Span::styled("▍", styles.accent));
-    }
-    line
 }
 
-fn title(thought: &Thought, said: &Turn, shown: bool) -> String {
+fn title(said: &Turn, shown: bool) -> String {
     let arrow = if shown { "▾" } else { "▸" };
     let writing = said.outcome.is_none() && said.text.is_empty();
     let verb = if writing { "thinking" } else { "thought" };
-    match thought.tokens {
+    match said.thought.as_ref().and_then(|thought| thought.tokens) {
         Some(tokens) => format!("{verb} for {} {arrow} ", figures::many(tokens, "token")),
         None => format!("{verb} {arrow} "),
     }

@@ -1,16 +1,12 @@
 //! The dials: value, range, automatic or fixed, keys. Must never change them.
 
-use ratatui::Frame;
-use ratatui::layout::Rect;
-use ratatui::text::{Line, Span};
-
 use crate::tui::actions::{Action, Dial};
 use crate::tui::display::Focus;
-use crate::tui::draw::frames::{focused, framed, panel};
-use crate::tui::draw::rows::{cut, draw_rows, list_row, wrapped};
+use crate::tui::draw::{
+    Frame, Line, Rect, Span, Styles, cut, draw_rows, focused, framed, list_row, panel, wrapped,
+};
 use crate::tui::keymap::Scope;
 use crate::tui::state::ScreenState;
-use crate::tui::theme::Styles;
 
 pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
     let focus = focused(state, Focus::Controls);

@@ -1,21 +1,18 @@
 //! The message being written, and the matching commands. Must never change them.
 
-use ratatui::Frame;
-use ratatui::layout::{Position, Rect};
-use ratatui::text::{Line, Span};
+use ratatui::layout::Position;
 
 use super::Suggestion;
 use crate::printable::printable_line;
 use crate::tui::actions::Action;
 use crate::tui::commands::SlashCommand;
 use crate::tui::display::Focus;
-use crate::tui::draw::areas::Areas;
-use crate::tui::draw::figures;
-use crate::tui::draw::frames::{focused, framed, panel};
-use crate::tui::draw::rows::{cut, draw_rows, foot, list_row};
+use crate::tui::draw::{
+    Areas, Frame, Line, Rect, Span, Styles, cut, draw_rows, figures, focused, foot, framed,
+    list_row, panel,
+};
 use crate::tui::markdown::{StyledSpan, wrap};
 use crate::tui::state::ScreenState;
-use crate::tui::theme::Styles;
 
 /// Most rows of text before it scrolls.
 const TALLEST: u16 = 8;

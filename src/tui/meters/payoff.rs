@@ -3,6 +3,8 @@
 //! timed while loading, corrected by how much slower the latest rounds were. Must never know how it
 //! is drawn.
 
+use std::cmp::Ordering;
+
 use super::AnswerMeters;
 use crate::decode::Round;
 use crate::plan::VerifyTimes;
@@ -23,26 +25,10 @@ pub struct PlainPace {
     passes: usize,
 }
 
-/// How a speed compares with plain decoding, when the factor is written with one digit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pays {
-    /// It is faster.
-    Faster,
-    /// There is no difference.
-    Same,
-    /// It is slower.
-    Slower,
-}
-
-impl Pays {
-    /// `ratio`: 2.0 is twice as fast.
-    pub fn of(ratio: f64) -> Self {
-        match (ratio * 10.0).round() {
-            tenths if tenths > 10.0 => Self::Faster,
-            tenths if tenths < 10.0 => Self::Slower,
-            _ => Self::Same,
-        }
-    }
+/// How a speed compares with plain decoding, when the factor is written with one digit. `ratio`:
+/// 2.0 is twice as fast, which is greater.
+pub(crate) fn compared(ratio: f64) -> Ordering {
+    (ratio * 10.0).round().total_cmp(&10.0)
 }
 
 /// Speed over that of plain decoding.
@@ -65,7 +51,7 @@ impl Speedup {
 
     /// Why it is below 1, where the settings ask for that.
     pub fn reason(self) -> Option<&'static str> {
-        (self.for_show && Pays::of(self.ratio) == Pays::Slower).then_some(", tree kept for show")
+        (self.for_show && compared(self.ratio).is_lt()).then_some(", tree kept for show")
     }
 }
 
@@ -139,10 +125,10 @@ pub(crate) fn style(speedup: Speedup, styles: &Styles) -> Style {
 
 /// Style of a measured speed over that of plain decoding: only a gain has the colour of one.
 pub(crate) fn of(ratio: f64, styles: &Styles) -> Style {
-    match Pays::of(ratio) {
-        Pays::Faster => styles.accepted,
-        Pays::Same => styles.text,
-        Pays::Slower => styles.warning,
+    match compared(ratio) {
+        Ordering::Greater => styles.accepted,
+        Ordering::Equal => styles.text,
+        Ordering::Less => styles.warning,
     }
 }
 
@@ -243,12 +229,7 @@ mod tests {
             for part in [-0.049, 0.0, 0.049] {
                 let ratio = f64::from(tenth) / 10.0 + part;
                 let written: f64 = format!("{ratio:.1}").parse().unwrap();
-                let wanted = match written {
-                    faster if faster > 1.0 => Pays::Faster,
-                    slower if slower < 1.0 => Pays::Slower,
-                    _ => Pays::Same,
-                };
-                assert_eq!(Pays::of(ratio), wanted, "{ratio}");
+                assert_eq!(compared(ratio), written.total_cmp(&1.0), "{ratio}");
             }
         }
     }

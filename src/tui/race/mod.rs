@@ -4,12 +4,13 @@
 pub(crate) mod update;
 pub(crate) mod view;
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use crate::decode::Committed;
 use crate::plan::Strategy;
 use crate::tui::draw::figures;
-use crate::tui::meters::payoff::Pays;
+use crate::tui::meters::payoff::compared;
 use crate::worker::{Controls, Event};
 
 pub use view::race_frame;
@@ -168,10 +169,10 @@ impl Race {
             return format!("{text}, {rounds} instead of {}", plain.end().rounds);
         }
         let ratio = self.ratio();
-        match Pays::of(ratio) {
-            Pays::Faster => format!("{text}, {ratio:.1}× as fast as plain"),
-            Pays::Same => format!("{text}, same speed"),
-            Pays::Slower => format!("{text}, {ratio:.1}× as fast as plain: no gain here"),
+        match compared(ratio) {
+            Ordering::Greater => format!("{text}, {ratio:.1}× as fast as plain"),
+            Ordering::Equal => format!("{text}, same speed"),
+            Ordering::Less => format!("{text}, {ratio:.1}× as fast as plain: no gain here"),
         }
     }
 }

@@ -1,8 +1,6 @@
 //! A race: plain and speculative side by side, each with its way to the finish line; in a box of
 //! the screen, or as text for a terminal without a full screen. Must never change it.
 
-use std::fmt::Write as _;
-
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
 use ratatui::widgets::Widget;
@@ -116,17 +114,13 @@ pub fn race_frame(race: &Race, ms: f64, width: u16, height: u16, colours: bool) 
     let mut text = String::new();
     for row in buffer.content.chunks(usize::from(width.max(1))) {
         let end = row.iter().rposition(|cell| cell.symbol() != " ").map_or(0, |last| last + 1);
-        let mut style = String::new();
-        for cell in &row[..end] {
-            let wanted = sgr(cell);
-            if wanted != style {
-                let _ = write!(text, "\x1b[0m{wanted}");
-                style = wanted;
-            }
-            text.push_str(cell.symbol());
+        for run in row[..end].chunk_by(|a, b| (a.fg, a.modifier) == (b.fg, b.modifier)) {
+            text.push_str(&sgr(&run[0]));
+            text.extend(run.iter().map(Cell::symbol));
+            text.push_str("\x1b[0m");
         }
         // Whatever a longer row of the frame before has left there.
-        text.push_str(if style.is_empty() { "\x1b[K\n" } else { "\x1b[0m\x1b[K\n" });
+        text.push_str("\x1b[K\n");
     }
     text
 }

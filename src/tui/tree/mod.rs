@@ -16,9 +16,8 @@ pub use rows::{Fold, NodeOutcome, TreeRow, pending_rows, tree_rows};
 /// The rounds of one answer.
 #[derive(Clone, Debug, Default)]
 pub struct Rounds {
-    list: Vec<Round>,
-    /// The bytes of the answer that each of them wrote.
-    bytes: Vec<Range<usize>>,
+    /// Each with the bytes of the answer that it wrote.
+    list: Vec<(Round, Range<usize>)>,
     /// The generation of the answer.
     of: Option<u64>,
     /// Whether the next frame shows the words of the round shown.
@@ -44,8 +43,7 @@ impl Rounds {
 
     /// Adds the latest round of the answer `of`, which wrote `bytes` of its text.
     pub fn push(&mut self, round: Round, of: u64, bytes: Range<usize>) {
-        self.list.push(round);
-        self.bytes.push(bytes);
+        self.list.push((round, bytes));
         self.of = Some(of);
         if self.cursor.is_none() {
             self.top = 0;
@@ -54,14 +52,14 @@ impl Rounds {
 
     /// The bytes of the answer that the round shown wrote; none if it wrote no text.
     pub fn bytes(&self) -> Option<Range<usize>> {
-        let bytes = self.bytes.get(self.shown()?.0)?;
+        let (_, bytes) = &self.list[self.shown()?.0];
         Some(bytes.clone()).filter(|bytes| !bytes.is_empty())
     }
 
     /// Shows the round that wrote byte `at` of the answer; the first one for what was written
     /// before it, which is the root of its tree. `false` if none did.
     pub fn show_byte(&mut self, at: usize) -> bool {
-        let round = self.bytes.partition_point(|bytes| bytes.end <= at);
+        let round = self.list.partition_point(|(_, bytes)| bytes.end <= at);
         let found = round < self.list.len();
         if found {
             self.go(round);
@@ -80,13 +78,13 @@ impl Rounds {
     }
 
     pub fn latest(&self) -> Option<&Round> {
-        self.list.last()
+        self.list.last().map(|(round, _)| round)
     }
 
     /// The round shown, and its index.
     pub fn shown(&self) -> Option<(usize, &Round)> {
         let at = self.cursor.or(self.list.len().checked_sub(1))?;
-        Some((at, self.list.get(at)?))
+        Some((at, &self.list.get(at)?.0))
     }
 
     /// Whether the latest round is followed.

@@ -2,7 +2,7 @@
 //! the top and reads downwards. Must never know colours.
 
 use crate::decode::Round;
-use crate::overlap::{OutcomeRecord, PendingRound, SequenceToken, SequencesRecord};
+use crate::overlap::{OutcomeRecord, PendingRound, SequencesRecord};
 use crate::printable::printable_line;
 use crate::speculate::Tree;
 
@@ -127,8 +127,11 @@ fn rows(drawn: Drawn<'_>, fold: Fold, fit: usize) -> Vec<TreeRow> {
     let mut rows = Vec::new();
     TreeWalk { drawn, fold, path, straight }.node(0, "", "", &mut rows);
     let sequences = ahead.iter().flat_map(|ahead| {
-        let rows = ahead.sequences.iter().enumerate();
-        rows.map(|(at, sequence)| sequence_row(sequence, ahead.adopted == Some(at)))
+        ahead.sequences.iter().enumerate().map(|(at, sequence)| {
+            let label = sequence.iter().map(|token| visible(&token.label)).collect();
+            let log_prob = sequence.first().map(|first| first.log_prob);
+            row_ahead(ahead.adopted == Some(at), label, log_prob)
+        })
     });
     let outcomes = outcomes.iter().map(|outcome| outcome_row(tree, labels, outcome));
     let seen = |row: &TreeRow| fold != Fold::Path || row.outcome == NodeOutcome::Adopted;
@@ -157,12 +160,6 @@ fn outcome_row(tree: &Tree, labels: &[String], outcome: &OutcomeRecord) -> TreeR
     }
     let hidden = outcome.tree.len().saturating_sub(1 + behind.len());
     TreeRow { hidden, ..row_ahead(outcome.came, label, Some(outcome.log_prob)) }
-}
-
-/// A sequence that was drafted ahead.
-fn sequence_row(sequence: &[SequenceToken], adopted: bool) -> TreeRow {
-    let label = sequence.iter().map(|token| visible(&token.label)).collect();
-    row_ahead(adopted, label, sequence.first().map(|first| first.log_prob))
 }
 
 /// A row of what was drafted ahead, set off from the tree.
@@ -345,7 +342,7 @@ mod tests {
         let rows = tree_rows(&trees, Fold::Path, 0);
         assert_eq!(rows.last().unwrap().probability, Some(0.25), "the outcome's own");
         let sequences = Some(ahead(6, &[&[7, 8, 9], &[900, 4, 5]], Some(1)));
-        // Trees stand there by what they were drafted for.
+        // A tree is listed by what it was drafted for.
         for (round, below) in [
             (trees, ["╎ · ␣on ⋯ ␣the␣mat +1", "╎ → ␣the␣cat␣on ⋯ ␣the␣mat +1"]),
             (Round { ahead: sequences, ..fork() }, ["╎ · <7><8><9>", "╎ → <900><4><5>"]),

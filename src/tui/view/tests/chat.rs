@@ -35,14 +35,6 @@ fn thoughts_are_one_row_until_they_are_opened() {
 }
 
 #[test]
-fn reading_the_prompt() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "A long question<enter>");
-    say(&mut state, Event::Prefill { generation: 1, done: 600, total: 1800 });
-    check("prefill_80", &mut state);
-}
-
-#[test]
 fn paths_to_choose_from() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "see @s<down>");
@@ -154,34 +146,6 @@ fn the_key_line_says_what_enter_does() {
         assert_eq!(said, word, "{keys}: {line}");
         assert_eq!(line.contains("Tab complete "), keys != "hi", "{line}");
     }
-}
-
-#[test]
-fn wide_characters() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "日本語で答えて 👩‍👩‍👧 e\u{301}<enter>");
-    let text = "狐は 海辺 の小さな家に 住んでいました。 毎晩、灯りをともして、 船を待ちました。 🦊🏮 \
-        それから、 とても 長い夜が 来ました。 cafe\u{301} ok";
-    let events = answer(1, text, 16);
-    let last = events.len() - 1;
-    say_all(&mut state, events.into_iter().take(last));
-    type_keys(&mut state, "<f2>漢字もここに書けます👍");
-    check("wide_80", &mut state);
-}
-
-#[test]
-fn code_and_scrolling() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "Show code<enter>");
-    let code = "Here it is:\n\n```rust\nfn main() {\n    let x = 42; // the answer\n    \
-        println!(\"{x}\");\n}\n```\n\nAnd a quote:\n\n> Everything is real.\n\n1. one\n2. two\n3. \
-        three\n4. four\n5. five";
-    say_all(&mut state, answer(1, code, 16));
-    drawn(&mut state);
-    type_keys(&mut state, "<pgup>");
-    check("code_80", &mut state);
-    type_keys(&mut state, "<f9><c-end>");
-    check("code_unmarked_80", &mut state);
 }
 
 #[test]

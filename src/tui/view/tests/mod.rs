@@ -31,14 +31,12 @@ pub(super) fn styles(buffer: &Buffer) -> String {
     for (y, row) in buffer.content.chunks(width).enumerate() {
         let mut runs = Vec::new();
         let mut start = 0;
-        for x in 1..=row.len() {
-            if x == row.len() || style(&row[x]) != style(&row[start]) {
-                let name = style(&row[start]);
-                if !name.is_empty() {
-                    runs.push(format!("{start}-{} {name}", x - 1));
-                }
-                start = x;
+        for run in row.chunk_by(|a, b| style(a) == style(b)) {
+            let name = style(&run[0]);
+            if !name.is_empty() {
+                runs.push(format!("{start}-{} {name}", start + run.len() - 1));
             }
+            start += run.len();
         }
         if !runs.is_empty() {
             let _ = writeln!(out, "{y:>2}| {}", runs.join(", "));

@@ -189,17 +189,6 @@ fn a_list_of_conversations_on_a_narrow_screen_keeps_titles_and_keys() {
 }
 
 #[test]
-fn failures() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "Hello<enter>");
-    let error = "The prompt has 3,120 tokens, but the context of dovetail-demo 6M holds 2,048. \
-        Shorten it, or begin anew with /new."
-        .to_string();
-    say(&mut state, Event::Failed { generation: Some(1), error });
-    check("error_80", &mut state);
-}
-
-#[test]
 fn saved_conversations() {
     let mut state = loaded(80, 24);
     let sun = SessionHead { target: "Qwen2.5 1.5B".to_string(), ..head("What is the sun?", 2) };

@@ -3,15 +3,16 @@
 use ratatui::style::{Color, Modifier};
 
 use super::{answering, check, check_styles};
-use crate::tui::tests::{drawn, loaded, type_keys};
+use crate::tui::state::ScreenState;
+use crate::tui::tests::{answer, drawn, loaded, say_all, type_keys};
 use crate::tui::theme::ThemeName;
+use crate::worker::Event;
 
 #[test]
 fn keys_lead_to_these_screens() {
     const WITHOUT: Option<usize> = None;
     const ANSWER: Option<usize> = Some(16);
     const LARGE_TREES: Option<usize> = Some(64);
-    // A bar stands where a frame is drawn before the next key.
     for (name, width, height, trees, keys) in [
         ("empty_80", 80, 24, WITHOUT, ""),
         ("empty_120", 120, 40, WITHOUT, ""),
@@ -39,10 +40,44 @@ fn keys_lead_to_these_screens() {
     ] {
         let mut state =
             trees.map_or_else(|| loaded(width, height), |nodes| answering(width, height, nodes));
-        for keys in keys.split('|') {
-            drawn(&mut state);
-            type_keys(&mut state, keys);
-        }
+        look(&mut state, keys);
+        check(name, &mut state);
+    }
+}
+
+/// Types keys; where there is a bar, and before the first, a frame is drawn.
+fn look(state: &mut ScreenState, keys: &str) {
+    for keys in keys.split('|') {
+        drawn(state);
+        type_keys(state, keys);
+    }
+}
+
+#[test]
+fn answers_lead_to_these_screens() {
+    const TOO_LONG: &str = "The prompt has 3,120 tokens, but the context of dovetail-demo 6M holds \
+        2,048. Shorten it, or begin anew with /new.";
+    const WIDE: &str = "狐は 海辺 の小さな家に 住んでいました。 毎晩、灯りをともして、 船を待ちました。 🦊🏮 \
+        それから、 とても 長い夜が 来ました。 cafe\u{301} ok";
+    const CODE: &str = "Here it is:\n\n```rust\nfn main() {\n    let x = 42; // the answer\n    \
+        println!(\"{x}\");\n}\n```\n\nAnd a quote:\n\n> Everything is real.\n\n1. one\n2. two\n3. \
+        three\n4. four\n5. five";
+    let reading = vec![Event::Prefill { generation: 1, done: 600, total: 1800 }];
+    let failed = vec![Event::Failed { generation: Some(1), error: TOO_LONG.to_string() }];
+    let code = answer(1, CODE, 16);
+    let mut wide = answer(1, WIDE, 16);
+    wide.pop();
+    for (name, question, events, keys) in [
+        ("prefill_80", "A long question", reading, ""),
+        ("error_80", "Hello", failed, ""),
+        ("code_80", "Show code", code.clone(), "<pgup>"),
+        ("code_unmarked_80", "Show code", code, "<pgup>|<f9><c-end>"),
+        ("wide_80", "日本語で答えて 👩‍👩‍👧 e\u{301}", wide, "<f2>漢字もここに書けます👍"),
+    ] {
+        let mut state = loaded(80, 24);
+        type_keys(&mut state, &format!("{question}<enter>"));
+        say_all(&mut state, events);
+        look(&mut state, keys);
         check(name, &mut state);
     }
 }
