@@ -27,78 +27,87 @@ pub fn default_path() -> Option<PathBuf> {
 pub fn apply_file(settings: &mut Settings, path: &Path) -> Result<(), SettingsError> {
     let text = read_text(path, LONGEST)
         .map_err(|source| SettingsError::Read { path: path.to_owned(), source })?;
+    let file = FileText { path, text: &text };
     let table = DeTable::parse(&text).map_err(|error| {
-        let (line, column) = position(&text, error.span().map_or(0, |span| span.start));
+        let (line, column) = file.position(error.span().map_or(0, |span| span.start));
         let message = error.message().to_owned();
         SettingsError::Syntax { path: path.to_owned(), line, column, message }
     })?;
-    let located = |ProblemAt { span, problem }| {
-        let (line, column) = position(&text, span.start);
-        SettingsError::InFile { path: path.to_owned(), line, column, problem }
-    };
-    apply(settings, "", table.get_ref()).map_err(located)?;
-    for (span, action, keys) in key_changes(table.get_ref()).map_err(located)? {
-        let (line, column) = position(&text, span.start);
-        let path = path.to_owned();
-        settings.keys.push(KeyChange { action, keys, path, line, column });
-    }
+    file.apply(settings, "", table.get_ref())?;
+    settings.keys.extend(file.key_changes(table.get_ref())?);
     Ok(())
 }
 
-/// The table of other keys for the chat: names and keys are checked there.
-fn key_changes(table: &DeTable<'_>) -> Result<Vec<KeysAt>, ProblemAt> {
-    let Some(value) = table.get(KEYS) else { return Ok(Vec::new()) };
-    let DeValue::Table(changes) = value.get_ref() else {
-        let expects = "a table of actions, each with its keys".to_owned();
-        let found = convert(value.get_ref()).to_string();
-        let problem = Problem::Value { key: KEYS.to_owned(), expects, found };
-        return Err(ProblemAt { span: value.span(), problem });
-    };
-    let mut all = Vec::new();
-    for (name, value) in changes {
-        let keys = match convert(value.get_ref()) {
-            SettingValue::Text(key) => vec![key],
-            SettingValue::List(keys) if !keys.is_empty() => keys,
-            other => {
-                let key = format!("{KEYS}.{}", name.get_ref());
-                let expects = "a key such as \"ctrl+x\", or a list of keys".to_owned();
-                let found = other.to_string();
-                let problem = Problem::Value { key, expects, found };
-                return Err(ProblemAt { span: value.span(), problem });
-            }
-        };
-        all.push((name.span(), name.get_ref().to_string(), keys));
-    }
-    // In the order of the file.
-    all.sort_by_key(|(span, ..)| span.start);
-    Ok(all)
+/// A file and what it says.
+struct FileText<'a> {
+    path: &'a Path,
+    text: &'a str,
 }
 
-/// What is wrong, and where it stands.
-struct ProblemAt {
-    span: Range<usize>,
-    problem: Problem,
-}
-
-/// Where it stands, what it does and which keys are to do it.
-type KeysAt = (Range<usize>, String, Vec<String>);
-
-fn apply(settings: &mut Settings, prefix: &str, table: &DeTable<'_>) -> Result<(), ProblemAt> {
-    for (key, value) in table {
-        let name = format!("{prefix}{}", key.get_ref());
-        match value.get_ref() {
-            _ if name == KEYS => {}
-            DeValue::Table(inner) if keys::is_table(&name) => {
-                apply(settings, &format!("{name}."), inner)?;
+impl FileText<'_> {
+    fn apply(
+        &self,
+        settings: &mut Settings,
+        prefix: &str,
+        table: &DeTable<'_>,
+    ) -> Result<(), SettingsError> {
+        for (key, value) in table {
+            let name = format!("{prefix}{}", key.get_ref());
+            match value.get_ref() {
+                _ if name == KEYS => {}
+                DeValue::Table(inner) if keys::is_table(&name) => {
+                    self.apply(settings, &format!("{name}."), inner)?;
+                }
+                other => settings.set(&name, &convert(other)).map_err(|problem| {
+                    let unknown = matches!(problem, Problem::UnknownKey { .. });
+                    self.wrong(if unknown { key.span() } else { value.span() }, problem)
+                })?,
             }
-            other => settings.set(&name, &convert(other)).map_err(|problem| {
-                let unknown = matches!(problem, Problem::UnknownKey { .. });
-                let span = if unknown { key.span() } else { value.span() };
-                ProblemAt { span, problem }
-            })?,
         }
+        Ok(())
     }
-    Ok(())
+
+    /// The table of other keys for the chat, in its order: names and keys are checked there.
+    fn key_changes(&self, table: &DeTable<'_>) -> Result<Vec<KeyChange>, SettingsError> {
+        let Some(value) = table.get(KEYS) else { return Ok(Vec::new()) };
+        let DeValue::Table(changes) = value.get_ref() else {
+            let expects = "a table of actions, each with its keys".to_owned();
+            let found = convert(value.get_ref()).to_string();
+            let key = KEYS.to_owned();
+            return Err(self.wrong(value.span(), Problem::Value { key, expects, found }));
+        };
+        let mut all = Vec::new();
+        for (name, value) in changes {
+            let keys = match convert(value.get_ref()) {
+                SettingValue::Text(key) => vec![key],
+                SettingValue::List(keys) if !keys.is_empty() => keys,
+                other => {
+                    let key = format!("{KEYS}.{}", name.get_ref());
+                    let expects = "a key such as \"ctrl+x\", or a list of keys".to_owned();
+                    let found = other.to_string();
+                    return Err(self.wrong(value.span(), Problem::Value { key, expects, found }));
+                }
+            };
+            let (line, column) = self.position(name.span().start);
+            let action = name.get_ref().to_string();
+            all.push(KeyChange { action, keys, path: self.path.to_owned(), line, column });
+        }
+        all.sort_by_key(|change| (change.line, change.column));
+        Ok(all)
+    }
+
+    fn wrong(&self, span: Range<usize>, problem: Problem) -> SettingsError {
+        let (line, column) = self.position(span.start);
+        SettingsError::InFile { path: self.path.to_owned(), line, column, problem }
+    }
+
+    /// Line and column, from 1, of a byte offset.
+    fn position(&self, offset: usize) -> (usize, usize) {
+        let before = self.text.get(..offset).unwrap_or(self.text);
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        (line, column)
+    }
 }
 
 fn convert(value: &DeValue<'_>) -> SettingValue {
@@ -122,12 +131,4 @@ fn convert(value: &DeValue<'_>) -> SettingValue {
             SettingValue::Other(value.type_str().to_owned())
         }
     }
-}
-
-/// Line and column, from 1, of a byte offset.
-fn position(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.get(..offset).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    (line, column)
 }

@@ -8,7 +8,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use self::model_finder::ModelFinder;
-use self::presets::Presets;
 use self::unsaved::Unsaved;
 use crate::chat::{
     BranchOf, OpenSession, Saved, SavedChat, SessionError, SessionHead, SessionMatch, SessionStore,
@@ -271,9 +270,9 @@ impl EffectRunner {
     ///
     /// # Errors
     /// Nothing is saved in this run.
-    pub(super) fn presets(&self) -> Result<Presets, String> {
+    pub(super) fn presets(&self) -> Result<PathBuf, String> {
         let folder = self.saved()?.folder();
-        Ok(Presets::at(folder.parent().unwrap_or(folder).join("presets.json")))
+        Ok(folder.parent().unwrap_or(folder).join("presets.json"))
     }
 
     /// Saved conversations, the latest first.

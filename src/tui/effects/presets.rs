@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -25,69 +25,56 @@ pub struct Preset {
     pub sampler: SamplerSettings,
 }
 
-/// The file of presets.
-#[derive(Clone, Debug)]
-pub(in crate::tui) struct Presets {
-    path: PathBuf,
+/// All, by name.
+///
+/// # Errors
+/// The file cannot be read, with the remedy.
+fn all(path: &Path) -> Result<BTreeMap<String, Preset>, String> {
+    let read = match read_text(path, LONGEST) {
+        Ok(text) => serde_json::from_str(&text).map_err(|error| error.to_string()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(error) => Err(error.to_string()),
+    };
+    let path = path.display();
+    read.map_err(|why| format!("Cannot read {path}: {why}; correct it or move it away"))
 }
 
-impl Presets {
-    /// Those in the file at `path`, which is made when the first one is saved.
-    pub(in crate::tui) fn at(path: PathBuf) -> Self {
-        Self { path }
-    }
+/// Which there are, in words.
+///
+/// # Errors
+/// The file cannot be read, with the remedy.
+pub(in crate::tui) fn listed(path: &Path) -> Result<String, String> {
+    Ok(match names(&all(path)?) {
+        names if names.is_empty() => NONE.to_string(),
+        names => format!("Presets: {names} · /preset NAME applies one"),
+    })
+}
 
-    /// All, by name.
-    ///
-    /// # Errors
-    /// The file cannot be read, with the remedy.
-    fn all(&self) -> Result<BTreeMap<String, Preset>, String> {
-        let read = match read_text(&self.path, LONGEST) {
-            Ok(text) => serde_json::from_str(&text).map_err(|error| error.to_string()),
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeMap::new()),
-            Err(error) => Err(error.to_string()),
-        };
-        let path = self.path.display();
-        read.map_err(|why| format!("Cannot read {path}: {why}; correct it or move it away"))
-    }
+/// Saves `preset` under `name`, in the place of one that had it, and says so.
+///
+/// # Errors
+/// The file cannot be read or written, with the remedy.
+pub(in crate::tui) fn save(path: &Path, name: &str, preset: Preset) -> Result<String, String> {
+    let mut all = all(path)?;
+    all.insert(name.to_owned(), preset);
+    let text = serde_json::to_vec_pretty(&all).map_err(|error| error.to_string())?;
+    let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+    folder
+        .and_then(|()| atomic_write(path, Access::Private, |file| file.write_all(&text)))
+        .map_err(|error| format!("Cannot write {}: {error}", path.display()))?;
+    Ok(format!("Preset \"{name}\" saved · /preset {name} applies it"))
+}
 
-    /// Which there are, in words.
-    ///
-    /// # Errors
-    /// The file cannot be read, with the remedy.
-    pub(in crate::tui) fn listed(&self) -> Result<String, String> {
-        Ok(match names(&self.all()?) {
-            names if names.is_empty() => NONE.to_string(),
-            names => format!("Presets: {names} · /preset NAME applies one"),
-        })
-    }
-
-    /// Saves `preset` under `name`, in the place of one that had it, and says so.
-    ///
-    /// # Errors
-    /// The file cannot be read or written, with the remedy.
-    pub(in crate::tui) fn save(&self, name: &str, preset: Preset) -> Result<String, String> {
-        let mut all = self.all()?;
-        all.insert(name.to_owned(), preset);
-        let text = serde_json::to_vec_pretty(&all).map_err(|error| error.to_string())?;
-        let folder = self.path.parent().map_or(Ok(()), std::fs::create_dir_all);
-        folder
-            .and_then(|()| atomic_write(&self.path, Access::Private, |file| file.write_all(&text)))
-            .map_err(|error| format!("Cannot write {}: {error}", self.path.display()))?;
-        Ok(format!("Preset \"{name}\" saved · /preset {name} applies it"))
-    }
-
-    /// The preset of this name.
-    ///
-    /// # Errors
-    /// There is none; the names there are.
-    pub(in crate::tui) fn named(&self, name: &str) -> Result<Preset, String> {
-        let mut all = self.all()?;
-        all.remove(name).ok_or_else(|| match names(&all) {
-            names if names.is_empty() => NONE.to_owned(),
-            names => format!("No preset \"{name}\"; choose one of {names}"),
-        })
-    }
+/// The preset of this name.
+///
+/// # Errors
+/// There is none; the names there are.
+pub(in crate::tui) fn named(path: &Path, name: &str) -> Result<Preset, String> {
+    let mut all = all(path)?;
+    all.remove(name).ok_or_else(|| match names(&all) {
+        names if names.is_empty() => NONE.to_owned(),
+        names => format!("No preset \"{name}\"; choose one of {names}"),
+    })
 }
 
 fn names(presets: &BTreeMap<String, Preset>) -> String {
@@ -101,15 +88,15 @@ mod tests {
     #[test]
     fn presets_are_saved_by_name() {
         let folder = tempfile::tempdir().unwrap();
-        let presets = Presets::at(folder.path().join("new/presets.json"));
-        assert!(presets.named("poet").unwrap_err().contains("/preset save"));
+        let file = folder.path().join("new/presets.json");
+        assert!(named(&file, "poet").unwrap_err().contains("/preset save"));
         let sampler = SamplerSettings { temperature: 1.2, ..SamplerSettings::default() };
         let poet = Preset { system: Some("You rhyme.".to_owned()), sampler };
-        presets.save("poet", poet.clone()).unwrap();
-        presets.save("plain", Preset::default()).unwrap();
-        assert_eq!(presets.named("poet").unwrap(), poet);
-        assert!(presets.named("prose").unwrap_err().contains("plain, poet"));
-        std::fs::write(folder.path().join("new/presets.json"), "{").unwrap();
-        assert!(presets.save("x", Preset::default()).unwrap_err().contains("presets.json"));
+        save(&file, "poet", poet.clone()).unwrap();
+        save(&file, "plain", Preset::default()).unwrap();
+        assert_eq!(named(&file, "poet").unwrap(), poet);
+        assert!(named(&file, "prose").unwrap_err().contains("plain, poet"));
+        std::fs::write(&file, "{").unwrap();
+        assert!(save(&file, "x", Preset::default()).unwrap_err().contains("presets.json"));
     }
 }

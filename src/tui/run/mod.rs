@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_
 use crate::chat::{SavedChat, SessionStore};
 use crate::hardware::{Usage, UsageMeter};
 use crate::tui::effects::model_finder::ModelFinder;
-use crate::tui::effects::{EffectRunner, Left, Opening, exchange};
+use crate::tui::effects::{EffectRunner, Left, Opening, exchange, presets};
 use crate::tui::event::{Button, Effect, ScreenEvent};
 use crate::tui::models::Phase;
 use crate::tui::state::{ScreenState, StateConfig};
@@ -286,13 +286,13 @@ impl App {
                 return Ok(self.edit(&text).err().map(Err).map(ScreenEvent::Edited));
             }
             Effect::TakePreset(name) => {
-                let preset = runner.presets()?.named(&name)?;
+                let preset = presets::named(&runner.presets()?, &name)?;
                 return Ok(Some(ScreenEvent::PresetFound(name, preset)));
             }
             Effect::SavePreset(name, preset) => {
-                return told(runner.presets()?.save(&name, preset)?);
+                return told(presets::save(&runner.presets()?, &name, preset)?);
             }
-            Effect::ListPresets => return told(runner.presets()?.listed()?),
+            Effect::ListPresets => return told(presets::listed(&runner.presets()?)?),
             Effect::FindModels { part, models, busy } => {
                 let finder = runner.models.clone();
                 self.later(move || {
