@@ -10,7 +10,6 @@ use crate::draft::{Budget, Depths};
 use crate::plan::{BLOCKS, DEPTH, GAMMA, Limits, PACE, WIDTH};
 use crate::speculate::SamplerSettings;
 use crate::tui::actions::Dial;
-use crate::tui::tree::Rounds;
 use crate::worker::{Controls, Ready, Setting};
 
 pub use first_answer::{FirstAnswer, caption};
@@ -86,12 +85,7 @@ struct TreeDial<'a> {
     given: bool,
 }
 
-impl<'a> DialRanges<'a> {
-    /// For the models that were loaded and the rounds so far.
-    pub fn new(ready: Option<&'a Ready>, rounds: &'a Rounds) -> Self {
-        Self { ready, latest: rounds.latest().map(|round| &round.budget) }
-    }
-
+impl DialRanges<'_> {
     /// A dial as it is shown.
     pub fn view(&self, dial: Dial, controls: &Controls) -> DialView {
         let mut copy = controls.clone();
@@ -177,19 +171,6 @@ impl<'a> DialRanges<'a> {
         Ok(())
     }
 
-    /// Returns a dial to automatic; the temperature to greedy.
-    pub fn release(&self, dial: Dial, controls: &mut Controls) {
-        match dial {
-            Dial::Strategy => controls.strategy = None,
-            Dial::Gamma => controls.tree.gamma = Setting::Auto,
-            Dial::Blocks => controls.tree.blocks = Setting::Auto,
-            Dial::Width => controls.tree.width = Setting::Auto,
-            Dial::Depth => controls.tree.depth = Setting::Auto,
-            Dial::Temperature => controls.sampler.temperature = 0.0,
-            Dial::Pace => controls.pace = 0,
-        }
-    }
-
     fn of_tree<'c>(&self, dial: Dial, controls: &'c mut Controls) -> Option<TreeDial<'c>> {
         // Which M the strategy in force can run with.
         let status = strategies::status(self.ready, controls);
@@ -214,6 +195,19 @@ impl<'a> DialRanges<'a> {
         };
         let given = dial == Dial::Blocks && matches!(depths, Some(Depths::Fixed(_)));
         Some(TreeDial { choice, auto, limits, given })
+    }
+}
+
+/// Returns a dial to automatic; the temperature to greedy.
+pub fn release(dial: Dial, controls: &mut Controls) {
+    match dial {
+        Dial::Strategy => controls.strategy = None,
+        Dial::Gamma => controls.tree.gamma = Setting::Auto,
+        Dial::Blocks => controls.tree.blocks = Setting::Auto,
+        Dial::Width => controls.tree.width = Setting::Auto,
+        Dial::Depth => controls.tree.depth = Setting::Auto,
+        Dial::Temperature => controls.sampler.temperature = 0.0,
+        Dial::Pace => controls.pace = 0,
     }
 }
 
@@ -245,7 +239,7 @@ mod tests {
         assert_eq!(controls.tree.gamma, Setting::Fixed(GAMMA.most));
         dials.adjust(Dial::Temperature, 7, &mut controls).unwrap();
         assert_eq!(dials.view(Dial::Temperature, &controls).value, "0.70");
-        dials.release(Dial::Gamma, &mut controls);
+        release(Dial::Gamma, &mut controls);
         assert_eq!(controls.tree.gamma, Setting::Auto);
         let ready = Ready { depth: 0, ..ready };
         let dials = DialRanges { ready: Some(&ready), latest: None };
@@ -264,7 +258,7 @@ mod tests {
         assert_eq!(controls.pace, 500);
         dials.adjust(Dial::Pace, -1, &mut controls).unwrap();
         assert_eq!(controls.pace, 200);
-        dials.release(Dial::Pace, &mut controls);
+        release(Dial::Pace, &mut controls);
         assert_eq!(dials.view(Dial::Pace, &controls).value, "off");
     }
 

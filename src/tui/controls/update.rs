@@ -6,7 +6,7 @@ use super::strategies::{self, FIRST, in_force, status};
 use crate::plan::Strategy;
 use crate::tui::actions::Dial;
 use crate::tui::state::ScreenState;
-use crate::worker::{Controls, StrategyStatus};
+use crate::worker::StrategyStatus;
 
 /// A strategy as it is listed.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,8 @@ fn place(status: &StrategyStatus) -> (usize, Option<&'static str>) {
 impl ScreenState {
     /// The dials with what their values depend on.
     pub(crate) fn dials(&self) -> DialRanges<'_> {
-        DialRanges::new(self.models.ready.as_deref(), &self.tree)
+        let latest = self.tree.latest().map(|round| &round.budget);
+        DialRanges { ready: self.models.ready.as_deref(), latest }
     }
 
     /// Name of the strategy in force; empty while nothing is loaded.
@@ -72,21 +73,14 @@ impl ScreenState {
 
 /// Changes a dial by `steps`, which fixes its value.
 pub(crate) fn adjust(state: &mut ScreenState, dial: Dial, steps: i8) {
-    let adjusted =
-        with_dials(state, |dials, controls| dials.adjust(dial, i64::from(steps), controls));
-    match adjusted {
-        Ok(()) => state.apply(),
+    let mut controls = state.controls.worker.clone();
+    match state.dials().adjust(dial, i64::from(steps), &mut controls) {
+        Ok(()) => {
+            state.controls.worker = controls;
+            state.apply();
+        }
         Err(why) => state.refuse(why),
     }
-}
-
-/// Works on the controls with what the dials need to know.
-pub(crate) fn with_dials<T>(
-    state: &mut ScreenState,
-    work: impl FnOnce(&DialRanges<'_>, &mut Controls) -> T,
-) -> T {
-    let dials = DialRanges::new(state.models.ready.as_deref(), &state.tree);
-    work(&dials, &mut state.controls.worker)
 }
 
 /// Puts a strategy into force, from the next round on.

@@ -10,7 +10,8 @@ use crate::tui::actions::Action;
 use crate::tui::chat::answer::{go_on, regenerate, return_queued, save, save_as, stop, take_back};
 use crate::tui::chat::{Chat, Find, conversation, full};
 use crate::tui::commands;
-use crate::tui::controls::update::{adjust, with_dials};
+use crate::tui::controls::release;
+use crate::tui::controls::update::adjust;
 use crate::tui::display::Focus;
 use crate::tui::effects::presets::Preset;
 use crate::tui::event::Effect;
@@ -157,8 +158,7 @@ pub(crate) fn act(state: &mut ScreenState, action: Action, argument: &str) -> Re
         },
         Action::AdjustHere(steps) => adjust(state, state.controls.selected(), steps),
         Action::ReleaseHere => {
-            let dial = state.controls.selected();
-            with_dials(state, |dials, controls| dials.release(dial, controls));
+            release(state.controls.selected(), &mut state.controls.worker);
             state.apply();
         }
         Action::Look(by) => {
