@@ -330,7 +330,7 @@ mod tests {
         let offered = |current: &ModelChoice| {
             let rows = drafts(&found.models, &bundled_drafts(), current, &with(ROOM));
             let used = rows.iter().position(|row| row.in_use);
-            // Of the bundled ones it is known how fast the target is with them.
+            // Each of the bundled ones says how fast the target is with it.
             let bundled = rows.iter().take(rows.len() - 1);
             assert!(bundled.map(|row| &row.speed).all(|speed| speed.starts_with('~')), "{rows:?}");
             (rows.into_iter().map(|row| row.models).collect::<Vec<_>>(), used)

@@ -337,7 +337,9 @@ impl Input {
     /// What may be meant by what is written: commands one of whose names begins like it, first the
     /// one that is written out, or paths.
     pub fn offered(&self) -> Vec<Suggestion> {
-        if let Some(word) = self.command_word().filter(|_| !self.completion.dismissed) {
+        if let Some(word) = self.command_word()
+            && !self.completion.dismissed
+        {
             let begun = |command: &&SlashCommand| command.name_like(word).is_some();
             let mut found: Vec<_> = COMMANDS.iter().filter(begun).collect();
             found.sort_by_key(|command| command.names().all(|name| name != word));

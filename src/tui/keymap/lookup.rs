@@ -5,7 +5,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::{A, Binding, KeyPress, S, Scope};
 use crate::plan::TreeOverrides;
-use crate::tui::actions::{Action, Dial};
+use crate::tui::actions::Action;
 use crate::tui::display::Focus;
 use crate::tui::input::Suggestion;
 use crate::tui::overlays::Overlay;
@@ -95,7 +95,6 @@ pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
         if hints.iter().any(|hint| hint.1 == word || hint.0 == name) {
             continue;
         }
-        let word = if row.action == A::Adjust(Dial::Gamma, 1) { "γ" } else { word };
         hints.push((name, word));
     }
     hints

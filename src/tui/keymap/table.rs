@@ -208,7 +208,7 @@ pub const BINDINGS: &[Binding] = &[
         .hint(6, "step"),
     bind(S::Panel, "panel_gamma_down", &[char('g')], A::Adjust(Dial::Gamma, -1),
         "lower γ (tree size), raise it"),
-    bind(S::Panel, "panel_gamma_up", &[char('G')], A::Adjust(Dial::Gamma, 1), "").hint(7, "γ up"),
+    bind(S::Panel, "panel_gamma_up", &[char('G')], A::Adjust(Dial::Gamma, 1), "").hint(7, "γ"),
     bind(S::Panel, "panel_blocks_down", &[char('m')], A::Adjust(Dial::Blocks, -1),
         "lower M (draft blocks), raise it"),
     bind(S::Panel, "panel_blocks_up", &[char('M')], A::Adjust(Dial::Blocks, 1), ""),

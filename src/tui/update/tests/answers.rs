@@ -7,6 +7,7 @@ fn controls_are_applied_before_a_question_is_sent() {
     let mut state = loaded(80, 24);
     let effects = type_keys(&mut state, "hello<enter>");
     assert!(matches!(&effects[0], Effect::Apply(controls) if controls.generation == 1));
+    assert_eq!(kept_turns(&effects).map(<[_]>::len), Some(1), "it is safe before it is answered");
     let sent = job(&effects);
     assert_eq!((sent.generation, sent.max_tokens, sent.messages.len()), (1, Job::ROOM_LEFT, 1));
     assert!(state.input.is_empty());
@@ -227,7 +228,8 @@ fn an_answer_survives_a_regeneration_without_tokens() {
     let mut state = loaded(80, 24);
     asked(&mut state, "one", "First answer.");
     for stopped in [true, false] {
-        type_keys(&mut state, "<c-r>");
+        let effects = type_keys(&mut state, "<c-r>");
+        assert_eq!(kept_turns(&effects), None, "until then the one before stays on the disk");
         assert_eq!(state.chat.last_answer(), None);
         let effects = match stopped {
             true => type_keys(&mut state, "<esc>"),

@@ -109,7 +109,7 @@ fn what_was_not_sent_is_kept_on_every_way_out() {
         assert_eq!(effects.last(), Some(&Effect::Quit { anyway: false }), "{way}");
         assert!(kept_turns(&effects).is_some(), "{way}");
     }
-    // After a signal, or without a terminal, nobody can be asked again.
+    // After a signal, or without a terminal, there is no second question.
     let mut state = answered_once();
     type_keys(&mut state, "half a mess");
     let effects = tell(&mut state, ScreenEvent::Terminate);

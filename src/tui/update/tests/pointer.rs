@@ -64,6 +64,11 @@ fn each_round_lights_up_its_own_words() {
     assert_eq!(said, TEXT, "together they are the answer");
     type_keys(&mut state, "<esc>");
     assert_eq!(lit(&state), None);
+    // The conversation pages through them too.
+    type_keys(&mut state, "<backtab><left><left>");
+    assert_eq!(state.display.focus, Focus::Chat);
+    assert_eq!(state.tree.shown().unwrap().0, state.tree.len() - 3);
+    assert!(lit(&state).is_some());
 }
 
 #[test]
@@ -89,15 +94,6 @@ fn words_out_of_sight_are_scrolled_into_it() {
     assert!(screen.contains(&first), "{first}:\n{screen}");
     type_keys(&mut state, "<end>");
     assert!(screen_of(&mut state).contains("word399"));
-}
-
-#[test]
-fn the_conversation_pages_through_rounds_too() {
-    let mut state = told(120, 36);
-    type_keys(&mut state, "<backtab><left><left>");
-    assert_eq!(state.display.focus, Focus::Chat);
-    assert_eq!(state.tree.shown().unwrap().0, state.tree.len() - 3);
-    assert!(lit(&state).is_some());
 }
 
 #[test]

@@ -26,17 +26,6 @@ fn a_lost_decode_thread_is_reported_once_and_saved() {
 }
 
 #[test]
-fn a_question_is_saved_before_its_answer_comes() {
-    let mut state = loaded(80, 24);
-    let effects = type_keys(&mut state, "Remember me<enter>");
-    assert!(matches!(effects.last(), Some(Effect::Save { turns, .. }) if turns.len() == 1));
-    // While an answer is written again, the one before stays on the disk until it is replaced.
-    answered(&mut state, "An answer.");
-    let effects = type_keys(&mut state, "<c-r>");
-    assert_eq!(kept_turns(&effects), None);
-}
-
-#[test]
 fn an_answer_comes_back_with_its_figures_and_why_it_was_cut() {
     for (finish, says) in [
         (Finish::Eos, "tokens in"),
