@@ -19,8 +19,7 @@ fn controls_are_applied_before_a_question_is_sent() {
 
 #[test]
 fn late_events_of_a_stopped_answer_are_dropped() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "one<enter>");
+    let mut state = typed("one<enter>");
     let events = answer(1, "This answer is not wanted any more after a while.", 16);
     say_all(&mut state, events[..3].to_vec());
     let effects = type_keys(&mut state, "<esc>");
@@ -40,8 +39,7 @@ fn late_events_of_a_stopped_answer_are_dropped() {
 
 #[test]
 fn a_failed_question_returns_to_the_input_and_half_an_answer_stays() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "a very long question<enter>");
+    let mut state = typed("a very long question<enter>");
     let error = "the prompt has 3,000 tokens, the context 2,048: shorten it";
     fails(&mut state, error);
     assert_eq!(state.input.text(), "a very long question");
@@ -61,8 +59,7 @@ fn a_failed_question_returns_to_the_input_and_half_an_answer_stays() {
 
 #[test]
 fn a_question_that_does_not_fit_the_context_changes_nothing() {
-    let mut state = loaded(80, 24);
-    asked(&mut state, "one", "First answer, which is here to stay.");
+    let mut state = exchange("one", "First answer, which is here to stay.");
     let shown = |state: &ScreenState| {
         let meters = &state.meters.answer;
         let summary = &meters.summary;
@@ -126,8 +123,7 @@ fn tokens_are_counted_once() {
 
 #[test]
 fn a_question_stopped_before_its_first_token_can_be_edited() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "one<enter><esc>");
+    let mut state = typed("one<enter><esc>");
     assert!(state.input.text() == "one" && state.chat.turns().is_empty());
     // Written over meanwhile, it stays in the conversation and goes along with the next.
     type_keys(&mut state, "<enter>two<esc>");
@@ -137,8 +133,7 @@ fn a_question_stopped_before_its_first_token_can_be_edited() {
 
 #[test]
 fn a_message_sent_while_an_answer_comes_waits_for_its_end() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "one<enter>");
+    let mut state = typed("one<enter>");
     assert!(type_keys(&mut state, "two<enter>three<enter>").is_empty() && state.input.is_empty());
     let sent = answered(&mut state, "Answered.");
     assert_eq!(contents(&sent).last(), Some(&"two"));
@@ -225,8 +220,7 @@ fn regenerating_moves_the_seed_only_when_sampling() {
 
 #[test]
 fn an_answer_survives_a_regeneration_without_tokens() {
-    let mut state = loaded(80, 24);
-    asked(&mut state, "one", "First answer.");
+    let mut state = exchange("one", "First answer.");
     for stopped in [true, false] {
         let effects = type_keys(&mut state, "<c-r>");
         assert_eq!(kept_turns(&effects), None, "until then the one before stays on the disk");

@@ -7,8 +7,7 @@ use crate::tui::commands::SlashCommand;
 
 #[test]
 fn commands_set_what_they_name_and_are_remembered_when_wrong() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "/gamma 24<enter>");
+    let mut state = typed("/gamma 24<enter>");
     assert_eq!(state.controls.worker.tree.gamma, Setting::Fixed(24));
     type_keys(&mut state, "/gamma auto<enter>/top-p 0.9<enter>/mouse on<enter>");
     assert_eq!(state.controls.worker.tree.gamma, Setting::Auto);
@@ -135,8 +134,7 @@ fn the_system_prompt_is_shown_and_deleted_only_on_request() {
 
 #[test]
 fn the_temperature_has_one_range() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "/temperature 5<enter>");
+    let mut state = typed("/temperature 5<enter>");
     assert_eq!(said(&state), "/temperature takes a number from 0 to 2, not 5");
     assert_eq!(state.controls.worker.sampler.temperature, 0.0);
     assert_eq!(state.dials().view(Dial::Temperature, &state.controls.worker).range, "0–2");
@@ -156,8 +154,7 @@ fn errors_name_commands_and_not_keys_of_the_settings() {
 
 #[test]
 fn the_blocks_of_the_head_limit_what_is_set() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "/blocks 9<enter>");
+    let state = typed("/blocks 9<enter>");
     assert_eq!(state.controls.worker.tree.blocks, Setting::Fixed(4));
     assert_said(&state, Tone::Done, "4, as many as this head has");
     // A head without a choice says so, and nothing changes.
@@ -174,8 +171,7 @@ fn the_blocks_of_the_head_limit_what_is_set() {
 
 #[test]
 fn suggestions_complete_and_run_by_any_name() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "/nothing-like-it");
+    let mut state = typed("/nothing-like-it");
     assert_eq!(state.input.suggestion(), None);
     type_keys(&mut state, "<c-u>/ga<tab>");
     assert_eq!((state.input.text().as_str(), state.input.offered().len()), ("/gamma ", 0));

@@ -57,8 +57,7 @@ fn only_an_answer_on_its_way_is_paused() {
 
 #[test]
 fn strategies_are_picked_in_the_middle_of_an_answer() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "one<enter>");
+    let mut state = typed("one<enter>");
     let effects = type_keys(&mut state, "<f4><tab><down><down><left>");
     assert_eq!(only_applied(&effects).tree.blocks, Setting::Fixed(3));
     type_keys(&mut state, "<f4>");

@@ -9,11 +9,9 @@ fn cut(state: &mut ScreenState, text: &str) {
 
 #[test]
 fn enter_continues_an_answer_that_was_cut_off() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "one<enter>");
+    let mut state = typed("one<enter>");
     cut(&mut state, "Once upon a time");
-    let effects = type_keys(&mut state, "<enter>");
-    assert_eq!(contents(&effects), ["one", "Once upon a time"]);
+    assert_eq!(contents(&type_keys(&mut state, "<enter>")), ["one", "Once upon a time"]);
     answered(&mut state, " there was a fox.");
     assert_eq!(texts(&state)[1].1, "Once upon a time there was a fox.");
     assert!(type_keys(&mut state, "<enter>").is_empty(), "it has its end");
@@ -22,8 +20,7 @@ fn enter_continues_an_answer_that_was_cut_off() {
 
 #[test]
 fn what_was_there_stays_if_nothing_comes_of_a_continuation() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "one<enter>");
+    let mut state = typed("one<enter>");
     cut(&mut state, "Once upon a time");
     type_keys(&mut state, "<enter><esc>");
     assert_eq!(texts(&state)[1].1, "Once upon a time");
@@ -42,8 +39,7 @@ fn what_was_there_stays_if_nothing_comes_of_a_continuation() {
 
 #[test]
 fn versions_of_an_answer_are_kept_and_switched_and_saved() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "/temperature 1<enter>one<enter>");
+    let mut state = typed("/temperature 1<enter>one<enter>");
     for text in ["First.", "Second.", "Third."] {
         answered(&mut state, text);
         type_keys(&mut state, "<c-r>");
@@ -66,8 +62,7 @@ fn versions_of_an_answer_are_kept_and_switched_and_saved() {
         assert_eq!(last(state), version("Third.", 3));
         type_keys(state, "<a-,>");
         // The conversation continues from the version that is shown.
-        let effects = type_keys(state, "more<enter>");
-        assert_eq!(contents(&effects), ["one", "Second.", "more"]);
+        assert_eq!(contents(&type_keys(state, "more<enter>")), ["one", "Second.", "more"]);
     }
 }
 
@@ -187,8 +182,7 @@ fn a_question_that_lost_its_answer_says_how_it_gets_one() {
         type_keys(&mut again, "x");
         assert!(!screen_of(&mut again).contains("Enter answers it"), "it sends what is written");
         type_keys(&mut again, "<bs>");
-        let effects = type_keys(&mut again, keys);
-        assert_eq!(contents(&effects).last(), Some(&"four"), "{keys}");
+        assert_eq!(contents(&type_keys(&mut again, keys)).last(), Some(&"four"), "{keys}");
         assert_eq!(shown(&again), None, "there is no text that it could be like");
         assert!(!screen_of(&mut again).contains("no answer yet"));
         answered(&mut again, "Fourth.");
@@ -215,8 +209,7 @@ fn the_line_below_an_answer_that_went_on_counts_all_its_parts() {
     let then = " was a fox who lived by the sea.";
     let one = counts(first);
     let two = counts(then);
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "one<enter>");
+    let mut state = typed("one<enter>");
     cut(&mut state, first);
     type_keys(&mut state, "<enter>");
     cut(&mut state, then);

@@ -45,8 +45,7 @@ fn paths_are_completed_folder_by_folder() {
 
 #[test]
 fn the_text_of_a_named_file_is_sent_behind_the_message() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "Compare @a.txt with @b.md");
+    let mut state = typed("Compare @a.txt with @b.md");
     let effects = send(&mut state, vec![file("a.txt", "one\n"), file("b.md", "```\nx\n```\n")]);
     let sent =
         "Compare @a.txt with @b.md\n\na.txt:\n```\none\n```\n\nb.md:\n````\n```\nx\n```\n````";
@@ -63,8 +62,7 @@ fn what_cannot_be_sent_is_said_before_and_goes_as_written_when_asked_again() {
     for (message, files, says) in
         [("see @gone.rs", vec![missing], "gone.rs"), ("see @big.txt", vec![large], too_large)]
     {
-        let mut state = loaded(80, 24);
-        type_keys(&mut state, message);
+        let mut state = typed(message);
         assert!(send(&mut state, files.clone()).is_empty());
         assert_said(&state, Tone::Wrong, says);
         assert_eq!(state.input.text(), message, "nothing is lost");
@@ -79,8 +77,7 @@ fn what_cannot_be_sent_is_said_before_and_goes_as_written_when_asked_again() {
 
 #[test]
 fn files_that_come_too_late_change_nothing() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "see @a.txt<enter>!");
+    let mut state = typed("see @a.txt<enter>!");
     let message = "see @a.txt".to_string();
     let read = ScreenEvent::NamedRead { message, files: vec![file("a.txt", "one")] };
     assert!(tell(&mut state, read).is_empty());

@@ -111,8 +111,7 @@ fn tab_moves_the_keyboard_to_the_panel_that_is_shown() {
 fn esc_leaves_a_panel_and_stops_an_answer_only_from_the_message() {
     let stops = |state: &ScreenState| hints(state).contains(&("Esc".to_string(), "stop"));
     for focus in PANELS {
-        let mut state = loaded(80, 24);
-        type_keys(&mut state, "one<enter>");
+        let mut state = typed("one<enter>");
         state.display.focus = focus;
         assert!(!stops(&state));
         type_keys(&mut state, "<esc>");
@@ -152,8 +151,7 @@ fn a_slash_in_a_panel_begins_a_command() {
 fn every_key_of_the_text_field_does_something() {
     for row in EDITING {
         for (at, key) in row.keys.iter().enumerate() {
-            let mut state = loaded(80, 24);
-            type_keys(&mut state, "earlier<enter><esc>");
+            let mut state = typed("earlier<enter><esc>");
             state.input.set("one two three");
             type_keys(&mut state, "<left><left><left><left>x");
             // From the message before, there is one after.
@@ -190,8 +188,7 @@ fn every_key_of_the_table_is_reached_somewhere() {
 #[test]
 fn what_is_typed_over_an_error_box_goes_into_the_message() {
     for (keys, wanted) in [("quick brown j", "halfquick brown j"), (" k", "half k")] {
-        let mut state = loaded(80, 24);
-        type_keys(&mut state, "half");
+        let mut state = typed("half");
         state.display.focus = Focus::Tree;
         state.fail("No answer", "why");
         type_keys(&mut state, keys);

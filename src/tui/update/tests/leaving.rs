@@ -12,16 +12,9 @@ fn kept(effects: &[Effect]) -> (Option<&str>, Option<&str>) {
     (extras.unsent.as_deref(), alone.as_deref())
 }
 
-/// A screen with one question and its answer.
-fn answered_once() -> ScreenState {
-    let mut state = loaded(80, 24);
-    asked(&mut state, "one", "First answer.");
-    state
-}
-
 #[test]
 fn ctrl_c_ends_the_nearest_thing_and_leaves_last() {
-    let mut state = answered_once();
+    let mut state = exchange("one", "First answer.");
     type_keys(&mut state, "two<enter>");
     begun(&mut state, "Half of an answer is better than none.", 3);
     // A box is nearest.
@@ -94,23 +87,21 @@ fn what_was_not_sent_is_kept_on_every_way_out() {
         ("half a mess<c-c>/gamma 999<enter>", "<c-q>", Some("half a mess")),
         ("half<c-c>", "whole<enter><c-q>", None),
     ] {
-        let mut state = loaded(80, 24);
-        type_keys(&mut state, written);
+        let mut state = typed(written);
         assert_eq!(kept(&type_keys(&mut state, way)), (None, wanted), "{written:?} {way}");
-        let mut state = answered_once();
+        let mut state = exchange("one", "First answer.");
         type_keys(&mut state, written);
         assert_eq!(kept(&type_keys(&mut state, way)), (wanted, None), "{written:?} {way}");
     }
     // While an answer comes, the key stops it first, which brings the question back.
     for way in ["<c-q>", "/quit<enter>", "<c-c><c-c><c-c><c-c>", "<c-d>"] {
-        let mut state = loaded(80, 24);
-        type_keys(&mut state, "one<enter>");
+        let mut state = typed("one<enter>");
         let effects = type_keys(&mut state, way);
         assert_eq!(effects.last(), Some(&Effect::Quit { anyway: false }), "{way}");
         assert!(kept_turns(&effects).is_some(), "{way}");
     }
     // After a signal, or without a terminal, there is no second question.
-    let mut state = answered_once();
+    let mut state = exchange("one", "First answer.");
     type_keys(&mut state, "half a mess");
     let effects = tell(&mut state, ScreenEvent::Terminate);
     assert_eq!(kept(&effects), (Some("half a mess"), None));
@@ -140,8 +131,7 @@ fn it_is_there_again_with_its_conversation_and_on_its_own() {
     // Left again as it is, it is kept again; sent, it is not.
     assert_eq!(kept(&type_keys(&mut state, "<c-q>")), (Some("half\na mess"), None));
     // What is being written is not written over.
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "mine");
+    let mut state = typed("mine");
     tell(&mut state, unsent());
     assert_eq!(state.input.text(), "mine");
     type_keys(&mut state, "<up>");
@@ -167,14 +157,14 @@ fn what_cannot_be_saved_is_said_before_it_is_left() {
         tell(state, ScreenEvent::NotLeft(why.to_string()));
     };
     for way in ["<c-c><c-c>", "<c-q>", "/quit<enter>", "<c-d>", "<f1><c-q>"] {
-        let mut state = answered_once();
+        let mut state = exchange("one", "First answer.");
         assert!(!quits(&mut state, way), "{way}");
         refused(&mut state);
         assert!(!state.leaving.quitting && state.overlays.open.is_none(), "{way}");
         assert_said(&state, Tone::Wrong, "Ctrl+Q again quits without saving it");
         assert!(quits(&mut state, way), "{way} again leaves");
         // Another answer would be lost as well, which has to be said again.
-        let mut state = answered_once();
+        let mut state = exchange("one", "First answer.");
         refused(&mut state);
         asked(&mut state, "two", "Second answer.");
         assert!(!quits(&mut state, way), "{way}");

@@ -163,6 +163,20 @@ fn asked(state: &mut ScreenState, question: &str, reply: &str) {
     answered(state, reply);
 }
 
+/// A screen on which these keys were typed.
+fn typed(keys: &str) -> ScreenState {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, keys);
+    state
+}
+
+/// A screen with a question and its answer.
+fn exchange(question: &str, reply: &str) -> ScreenState {
+    let mut state = loaded(80, 24);
+    asked(&mut state, question, reply);
+    state
+}
+
 /// The answer under way fails.
 fn fails(state: &mut ScreenState, error: &str) -> Vec<Effect> {
     let generation = Some(state.generation());

@@ -68,8 +68,7 @@ fn an_answer_keeps_its_speed_up_when_the_models_are_changed() {
 
 #[test]
 fn a_model_is_chosen_from_the_list_and_the_conversation_goes_on_with_it() {
-    let mut state = loaded(80, 24);
-    asked(&mut state, "one", "First answer.");
+    let mut state = exchange("one", "First answer.");
     let models = ModelChoice::default();
     let find = Effect::FindModels { part: ModelPart::Target, models, busy: false };
     assert_eq!(type_keys(&mut state, "<c-n>"), [find]);
@@ -88,8 +87,7 @@ fn a_model_is_chosen_from_the_list_and_the_conversation_goes_on_with_it() {
     assert!(words.contains("reading Qwen (25%)") && words.contains("Esc"), "{words}");
     asked(&mut state, "two", "Second answer.");
     state.controls.worker.strategy = crate::plan::Strategy::named("pld");
-    let effects = say(&mut state, swapped(&job));
-    assert!(only_applied(&effects).strategy.is_none());
+    assert!(only_applied(&say(&mut state, swapped(&job))).strategy.is_none());
     assert_eq!((state.models.load.is_none(), state.models.target()), (true, "Qwen"));
     assert_said(&state, Tone::Done, "reads the conversation");
     assert_eq!(contents(&type_keys(&mut state, "three<enter>")).len(), 5, "all of it");
@@ -194,8 +192,7 @@ fn a_question_that_a_load_overtakes_is_answered_after_it() {
 
 #[test]
 fn what_cannot_be_loaded_says_why_and_the_list_stays() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "<c-n>");
+    let mut state = typed("<c-n>");
     let why = "its tensor type is not known; take another file";
     let refused = ModelRow { refused: Some(why.to_string()), ..row("Odd") };
     let used = ModelRow { in_use: true, ..row("Used") };

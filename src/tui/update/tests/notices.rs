@@ -27,8 +27,7 @@ fn a_refusal_is_no_success() {
 fn what_was_said_of_an_answer_goes_with_it() {
     for keys in ["<a-e>", "next<enter>", "<f12>"] {
         for stopped in [true, false] {
-            let mut state = loaded(80, 24);
-            type_keys(&mut state, "one<enter>");
+            let mut state = typed("one<enter>");
             let mut events = answer(state.generation(), "First answer.", 8);
             let last = events.split_off(events.len() - 1);
             say_all(&mut state, events);

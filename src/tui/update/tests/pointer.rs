@@ -162,8 +162,7 @@ fn a_drag_selects_and_the_release_copies() {
 fn open_thoughts_are_selected_too() {
     const THOUGHT: &str = "They ask about the sun.\n\nIt is a star, so a short answer that says \
         what it is made of will do, and no need for *numbers*.";
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "What is the sun?<enter>");
+    let mut state = typed("What is the sun?<enter>");
     say_all(&mut state, thinking(1, THOUGHT, "A star of hydrogen."));
     // Folded, they are not part of what is selected.
     let effects = drag(&mut state, "is the sun?", "hydrogen");

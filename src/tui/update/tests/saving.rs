@@ -5,17 +5,14 @@ use crate::chat::Session;
 
 #[test]
 fn a_new_conversation_keeps_the_old_one_saved() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "one<enter>");
-    let effects = type_keys(&mut state, "/new<enter>");
-    assert_saved_before(&effects, 1, &Effect::Forget);
+    let mut state = typed("one<enter>");
+    assert_saved_before(&type_keys(&mut state, "/new<enter>"), 1, &Effect::Forget);
     assert!(state.chat.turns().is_empty() && state.models.phase == Phase::Idle);
 }
 
 #[test]
 fn a_lost_decode_thread_is_reported_once_and_saved() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "one<enter>");
+    let mut state = typed("one<enter>");
     let effects = tell(&mut state, ScreenEvent::WorkerGone(Some("boom".to_string())));
     assert!(matches!(&effects[..], [Effect::Save { .. }]));
     assert!(failure(&state).1.contains("boom"));

@@ -111,8 +111,7 @@ fn what_was_said_is_searched_too_and_a_conversation_gets_another_title() {
 
 #[test]
 fn what_is_imported_is_saved_after_what_was_there() {
-    let mut state = loaded(80, 24);
-    asked(&mut state, "one", "First.");
+    let mut state = exchange("one", "First.");
     let chat = vec![saved("Hi", false), saved("Yes?", true), saved("More", false)].into();
     let effects = tell(&mut state, ScreenEvent::Imported(chat));
     assert_saved_before(&effects, 2, &Effect::Forget);
@@ -122,8 +121,7 @@ fn what_is_imported_is_saved_after_what_was_there() {
 
 #[test]
 fn a_preset_is_kept_taken_and_remembered_by_the_conversation() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "/system You rhyme.<enter>/temperature 1.2<enter>");
+    let mut state = typed("/system You rhyme.<enter>/temperature 1.2<enter>");
     let effects = type_keys(&mut state, "/preset save poet<enter>");
     let sampler = SamplerSettings { temperature: 1.2, ..state.controls.worker.sampler };
     let preset = Preset { system: Some("You rhyme.".to_string()), sampler };

@@ -6,8 +6,7 @@ use super::*;
 fn arrows_choose_a_question_and_enter_sends_it() {
     let mut state = loaded(80, 24);
     let questions = state.starters();
-    let effects = type_keys(&mut state, "<down><down><enter>");
-    assert_eq!(contents(&effects), [questions[1]]);
+    assert_eq!(contents(&type_keys(&mut state, "<down><down><enter>")), [questions[1]]);
     answered(&mut state, "A star.");
     assert!(type_keys(&mut state, "<down><enter>").is_empty(), "the chat is not empty any more");
     type_keys(&mut state, "1");
@@ -24,8 +23,7 @@ fn a_digit_writes_a_question_unless_it_begins_a_message() {
     assert_eq!(state.input.text(), "3 apples");
     type_keys(&mut state, "<c-u>2<bs>");
     assert!(state.input.is_empty(), "{}", state.input.text());
-    let effects = type_keys(&mut state, "1<enter>");
-    assert_eq!(contents(&effects), [questions[0]]);
+    assert_eq!(contents(&type_keys(&mut state, "1<enter>")), [questions[0]]);
 }
 
 #[test]

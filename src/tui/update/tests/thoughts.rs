@@ -4,8 +4,7 @@ use super::*;
 
 #[test]
 fn thinking_is_switched_only_where_the_template_can() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "/think off<enter>");
+    let mut state = typed("/think off<enter>");
     assert_said(&state, Tone::Wrong, "cannot switch thinking");
     assert_eq!(state.controls.thinking, None);
     state.models.ready.as_mut().unwrap().switches_thinking = true;
@@ -25,8 +24,7 @@ fn thinking_is_switched_only_where_the_template_can() {
 
 #[test]
 fn an_answer_stopped_in_its_thoughts_is_kept_but_not_sent() {
-    let mut state = loaded(80, 24);
-    type_keys(&mut state, "why<enter>");
+    let mut state = typed("why<enter>");
     say_all(&mut state, thinking(1, "Because of", "").into_iter().take(3));
     let effects = type_keys(&mut state, "<esc>");
     let last = kept_turns(&effects).unwrap().last().unwrap();
