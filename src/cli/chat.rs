@@ -20,7 +20,6 @@ use crate::settings::{HeadChoice, Settings};
 use crate::tui::display::Display;
 use crate::tui::keymap::Keymap;
 use crate::tui::{self, Left, ModelFinder, NotOpened, Opening, ScreenConfig, state::StateConfig};
-use crate::worker::Controls;
 
 /// Shows the screen until the user leaves.
 pub fn chat(args: &ChatArgs) -> CommandResult {
@@ -34,7 +33,7 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
         gpu: gpu_name(settings.device, &Machine::probe()),
         first_run: args.shared.script.is_none()
             && store.as_ref().is_some_and(SessionStore::is_untouched),
-        ..screen_state(&settings, controls.get())?
+        ..screen_state(&settings)?
     };
     let models = ModelFinder::new(settings.model_folders.clone(), settings.threads);
     let open = args.opening();
@@ -60,16 +59,10 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
 }
 
 /// A screen under these settings, without what only a chat has.
-pub(super) fn screen_state(
-    settings: &Settings,
-    controls: Controls,
-) -> Result<StateConfig, Failure> {
+pub(super) fn screen_state(settings: &Settings) -> Result<StateConfig, Failure> {
     Ok(StateConfig {
-        controls,
+        settings: settings.clone(),
         display: Display::new(settings, !no_color(), keymap(settings).map_err(Failure::usage)?),
-        system: settings.system.clone(),
-        max_tokens: settings.max_tokens,
-        thinking: settings.thinking,
         gpu: String::new(),
         first_run: false,
         replay: false,

@@ -29,7 +29,7 @@ pub struct ReplayArgs {
 
 /// Shows a record until the user leaves.
 pub fn replay(args: &ReplayArgs) -> CommandResult {
-    let settings = args.settings.settings(&args.screen.0)?;
+    let mut settings = args.settings.settings(&args.screen.0)?;
     let record = Record::read(&args.file).map_err(Failure::usage)?;
     let script = Script::of_record(&record, args.screen.set("controls.pace"))
         .map_err(anyhow::Error::from)?;
@@ -47,12 +47,12 @@ pub fn replay(args: &ReplayArgs) -> CommandResult {
     let mut controls = backend::controls(&settings).get();
     controls.tree = crate::plan::TreeOverrides::default();
     (controls.strategy, controls.speculate) = (None, true);
+    settings.system = None;
+    settings.thinking = None;
     let state = StateConfig {
-        system: None,
-        thinking: None,
         gpu: "a replay uses no GPU".to_owned(),
         replay: true,
-        ..screen_state(&settings, controls.clone())?
+        ..screen_state(&settings)?
     };
     let models = ModelFinder::new(Vec::new(), None);
     // Nothing of it is saved: it was said already.

@@ -144,14 +144,7 @@ fn a_pace_is_a_time_with_or_without_its_unit() {
 
 #[test]
 fn other_keys_are_handed_on_with_their_place() {
-    let read = |text: &str| {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("settings.toml");
-        std::fs::write(&path, text).unwrap();
-        let mut settings = Settings::default();
-        apply_file(&mut settings, &path).map(|()| settings.keys).map_err(|e| e.to_string())
-    };
-    let keys = read("[keys]\nhelp = \"ctrl+h\"\n\ncopy = [\"f3\", \"ctrl+y\"]\n").unwrap();
+    let keys = read("[keys]\nhelp = \"ctrl+h\"\n\ncopy = [\"f3\", \"ctrl+y\"]\n").unwrap().keys;
     let seen: Vec<_> = keys.iter().map(|key| (key.action.as_str(), key.line, key.column)).collect();
     assert_eq!(seen, [("help", 2, 1), ("copy", 4, 1)]);
     assert_eq!(keys[1].keys, ["f3", "ctrl+y"]);

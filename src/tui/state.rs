@@ -15,22 +15,16 @@ use super::overlays::{Overlay, Overlays};
 use super::toasts::{Ends, Toasts, Tone};
 use super::tree::Rounds;
 use crate::decode::Round;
-use crate::plan::Setting;
+use crate::settings::Settings;
 use crate::worker::{Command, Controls, Job};
 
 /// How a screen starts.
 #[derive(Clone, Debug)]
 pub struct StateConfig {
-    /// What the worker starts with.
-    pub controls: Controls,
+    /// What the user has chosen about answers.
+    pub settings: Settings,
     /// How the screen looks and is divided.
     pub display: Display,
-    /// System prompt.
-    pub system: Option<String>,
-    /// Most tokens of an answer; automatic is the room left in the context.
-    pub max_tokens: Setting,
-    /// Whether the model is to think; `None` leaves it to its template.
-    pub thinking: Option<bool>,
     /// Why there is no GPU, or its name: one line of the meters.
     pub gpu: String,
     /// Whether the program has never answered here before.
@@ -83,21 +77,21 @@ pub struct Leaving {
 }
 
 impl ScreenState {
-    /// A screen before its first message.
-    pub fn new(config: StateConfig) -> Self {
+    /// A screen before its first message; the worker starts with these controls.
+    pub fn new(config: StateConfig, controls: Controls) -> Self {
         Self {
             now: Duration::ZERO,
             models: ModelState::new(config.replay),
-            chat: Chat::new(config.system),
+            chat: Chat::new(config.settings.system),
             input: Input::default(),
             tree: Rounds::default(),
             meters: Meters { gpu: config.gpu, ..Meters::default() },
             controls: ControlsPanel {
-                begun: config.controls.sampler,
-                worker: config.controls,
+                begun: controls.sampler,
+                worker: controls,
                 cursor: 0,
-                max_tokens: config.max_tokens,
-                thinking: config.thinking,
+                max_tokens: config.settings.max_tokens,
+                thinking: config.settings.thinking,
                 first_answer: FirstAnswer::new(config.first_run),
             },
             overlays: Overlays::default(),

@@ -76,6 +76,7 @@ pub fn run(
     controls: SharedControls,
     start: impl FnOnce(SharedControls, Sink) -> anyhow::Result<Worker>,
 ) -> anyhow::Result<Left> {
+    let state = ScreenState::new(config.state, controls.get());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (sender, mut events) = unbounded_channel();
     let worker = start(controls.clone(), Box::new(move |event| sender.send(event).is_ok()))?;
@@ -87,8 +88,8 @@ pub fn run(
         runner.keep_snapshots(folder);
     }
     let (sender, signals) = signals::listen()?;
-    let screen = Screen::take(config.state.display.mouse)?;
-    let mut app = App::new(ScreenState::new(config.state), runner, screen, results);
+    let screen = Screen::take(state.display.mouse)?;
+    let mut app = App::new(state, runner, screen, results);
     app.questions = config.questions.into();
     guarded(app, |app| {
         let size = crossterm::terminal::size()?;

@@ -74,7 +74,8 @@ fn a_panic_of_the_worker_leaves_the_screen_alone_and_is_reported() {
     if let Some(sessions) = std::env::var_os(CHILD) {
         let script = include_str!("../../../tests/scripts/answers.jsonl");
         let store = Some(SessionStore::at(sessions));
-        let mut state = StateConfig { max_tokens: Setting::Fixed(64), ..config() };
+        let mut state = config();
+        state.settings.max_tokens = Setting::Fixed(64);
         state.display.mouse = true;
         let models = ModelFinder::default();
         run(

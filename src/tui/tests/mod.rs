@@ -15,7 +15,7 @@ use crate::draft::{Budget, Depths};
 use crate::hardware::Usage;
 use crate::model::Traffic;
 use crate::overlap::{PendingRound, SequenceToken, SequencesRecord};
-use crate::plan::{DrafterId, STRATEGIES, Setting, Strategy};
+use crate::plan::{DrafterId, STRATEGIES, Strategy};
 use crate::settings::Settings;
 use crate::speculate::{Shape, Tree};
 use crate::tui::display::Display;
@@ -123,11 +123,8 @@ pub fn controls() -> Controls {
 pub fn config() -> StateConfig {
     let settings = Settings { mouse: false, ..Settings::default() };
     StateConfig {
-        controls: controls(),
         display: Display::new(&settings, true, Keymap::default()),
-        system: None,
-        max_tokens: Setting::Auto,
-        thinking: None,
+        settings,
         gpu: "no NVIDIA GPU: the driver is not installed".to_string(),
         first_run: false,
         replay: false,
@@ -136,7 +133,7 @@ pub fn config() -> StateConfig {
 
 /// A screen with nothing loaded yet.
 pub fn unloaded() -> ScreenState {
-    ScreenState::new(config())
+    ScreenState::new(config(), controls())
 }
 
 /// A screen with the pair loaded, of this size.
