@@ -2,7 +2,7 @@
 //! only from floors below its own and from modules of its floor that are listed after it, so no two
 //! modules import each other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 fn source() -> PathBuf {
@@ -241,4 +241,54 @@ fn kernels_call_lanes_where_they_stand() {
         }
     }
     assert!(found.is_empty(), "not called:\n{}", found.join("\n"));
+}
+
+/// What opens a file.
+const OPENS: [&str; 9] = [
+    "File::open(",
+    "File::create(",
+    "File::create_new(",
+    "File::options(",
+    "OpenOptions",
+    "fs::read(",
+    "fs::read_to_string(",
+    "fs::write(",
+    "fs::copy(",
+];
+
+/// Where files are opened without `files::open_regular`, and why.
+const OPENED: [(&str, &str); 9] = [
+    ("files/open.rs", "it is the place where files are opened"),
+    ("files/write.rs", "it syncs a folder"),
+    ("files/cache/file.rs", "the device of a test"),
+    ("hardware/adapters.rs", "/dev/null"),
+    ("hardware/cores.rs", "the kernel's files"),
+    ("hardware/peak.rs", "the kernel's files"),
+    ("hardware/vram.rs", "the kernel's files"),
+    ("library/hub/mod.rs", "it copies what was downloaded just before"),
+    ("cli/bench/isolated.rs", "it writes into a new folder of its own"),
+];
+
+/// Where a file is expected, somebody may have put a pipe, which blocks for ever.
+#[test]
+fn files_are_opened_where_pipes_and_devices_are_refused() {
+    let mut paths = Vec::new();
+    files(&source(), &mut paths);
+    // `CacheFile::open` is another function.
+    let is_inside = |line: &str, at: usize| line[..at].ends_with(char::is_alphanumeric);
+    let opens = |line: &str| {
+        let found = |open: &str| line.match_indices(open).any(|(at, _)| !is_inside(line, at));
+        !line.trim_start().starts_with("//") && OPENS.iter().any(|open| found(open))
+    };
+    let mut found = BTreeSet::new();
+    for path in paths {
+        let name = path.strip_prefix(source()).unwrap();
+        let is_test = name.to_string_lossy().contains("tests");
+        let text = read(&path);
+        let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+        if !is_test && code.lines().any(opens) {
+            found.insert(name.to_owned());
+        }
+    }
+    assert_eq!(found, OPENED.iter().map(|(path, _)| PathBuf::from(path)).collect());
 }

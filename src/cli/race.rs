@@ -1,7 +1,6 @@
 //! `dovetail race`: one prompt answered plain and speculatively, then both played side by side at
 //! their own measured times.
 
-use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,6 +12,7 @@ use super::backend;
 use super::exit::{Code, CommandResult, Failure, report};
 use super::interrupt::Events;
 use super::settings_file::no_color;
+use crate::files::{Access, atomic_write};
 use crate::load::Purpose;
 use crate::settings::Settings;
 use crate::tui::race::{Arrival, Race, race_frame};
@@ -161,7 +161,10 @@ fn show(args: &RaceArgs, race: &Race, stage: Option<RaceStage>) -> CommandResult
 
 /// Writes the play as an asciicast (version 2), which asciinema plays.
 fn record(path: &Path, race: &Race) -> io::Result<()> {
-    let mut file = io::BufWriter::new(File::create(path)?);
+    atomic_write(path, Access::Private, |file| play(io::BufWriter::new(file), race))
+}
+
+fn play(mut file: impl Write, race: &Race) -> io::Result<()> {
     let title = "dovetail race";
     let header =
         serde_json::json!({"version": 2, "width": COLUMNS, "height": ROWS + 1, "title": title});

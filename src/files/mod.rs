@@ -4,6 +4,7 @@
 
 mod cache;
 mod hash;
+mod open;
 mod read;
 mod user_dirs;
 mod write;
@@ -12,6 +13,7 @@ pub use cache::{
     CHUNK, CacheFile, CacheWriter, Cached, CachedBytes, CachedValue, DiskCache, cache_folder,
 };
 pub use hash::{checksum, hash_part};
+pub use open::{Open, open_regular};
 pub use read::{paths_in, read_regular, read_text};
 pub use user_dirs::{UserDirs, download_dir, home_dir, user_dirs};
-pub use write::{Access, atomic_write, durable_rename, remove_leftovers};
+pub use write::{Access, atomic_write, durable_rename, private_folder, remove_leftovers};

@@ -1,23 +1,19 @@
 //! Reads whole files that a user named, which may be a pipe, a device or far too large. It must not
 //! depend on what a file holds.
 
-use std::fs::{self, File, FileType, OpenOptions};
+use std::fs;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
+
+use super::{Open, open_regular};
 
 /// The contents of a regular file of at most `limit` bytes. It never waits for a pipe or a device.
 ///
 /// # Errors
-/// The system's, with [`ErrorKind::IsADirectory`] for a folder, [`ErrorKind::InvalidInput`] for
-/// anything else that is not a regular file, and [`ErrorKind::FileTooLarge`] above the limit.
+/// Those of [`open_regular`], and [`ErrorKind::FileTooLarge`] above the limit.
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    // Checked before it is opened, because opening a pipe waits for its writer and opening a device
-    // may have effects.
-    regular(fs::metadata(path)?.file_type())?;
-    let file = open(path)?;
-    let metadata = file.metadata()?;
-    // Another file may have replaced it in the meantime.
-    regular(metadata.file_type())?;
+    let file = open_regular(path, Open::Read)?;
+    let length = file.metadata()?.len();
     let within = |length: u64| {
         let problem = || format!("it has {}, and the limit is {}", size(length), size(limit));
         if length > limit {
@@ -26,8 +22,8 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
             Ok(())
         }
     };
-    within(metadata.len())?;
-    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
+    within(length)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
     // It may grow while it is being read.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     within(bytes.len() as u64)?;
@@ -57,43 +53,6 @@ pub fn paths_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     };
     paths.sort();
     Ok(paths)
-}
-
-fn open(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    // A pipe that has replaced the file since the check must not block.
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
-    options.open(path)
-}
-
-fn regular(kind: FileType) -> io::Result<()> {
-    if kind.is_file() {
-        return Ok(());
-    }
-    if kind.is_dir() {
-        return Err(io::Error::new(ErrorKind::IsADirectory, "it is a folder, not a file"));
-    }
-    let problem = format!("it is {}, not a regular file", special(kind));
-    Err(io::Error::new(ErrorKind::InvalidInput, problem))
-}
-
-#[cfg(unix)]
-fn special(kind: FileType) -> &'static str {
-    use std::os::unix::fs::FileTypeExt;
-    if kind.is_fifo() {
-        "a pipe"
-    } else if kind.is_socket() {
-        "a socket"
-    } else {
-        "a device"
-    }
-}
-
-#[cfg(not(unix))]
-fn special(_: FileType) -> &'static str {
-    "something else"
 }
 
 fn size(bytes: u64) -> String {
@@ -135,25 +94,5 @@ mod tests {
         let error = read_text(file.path(), 100).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidData);
         assert!(error.to_string().contains("byte 3"), "{error}");
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn pipes_devices_and_folders_are_refused_at_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let pipe = folder.path().join("pipe");
-        let mode = rustix::fs::Mode::from_raw_mode(0o600);
-        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        let link = folder.path().join("link");
-        std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
-        for (path, what) in [
-            (pipe.as_path(), "a pipe"),
-            (Path::new("/dev/zero"), "a device"),
-            (&link, "a device"),
-            (folder.path(), "a folder"),
-        ] {
-            let error = read_regular(path, 100).unwrap_err().to_string();
-            assert!(error.contains(what), "{}: {error}", path.display());
-        }
     }
 }

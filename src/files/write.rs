@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::{Builder, NamedTempFile};
 
+use super::{Open, open_regular};
+
 /// Prefix and suffix of temporary files, with a unique part between them.
 const PREFIX: &str = ".dovetail-";
 const SUFFIX: &str = ".tmp";
@@ -26,6 +28,29 @@ pub enum Access {
     Private,
     /// Everyone who may read what the user's programs usually write: for weights and charts.
     Usual,
+}
+
+impl Access {
+    /// The permissions of a new file, which the user's umask reduces.
+    #[cfg(unix)]
+    pub(super) fn mode(self) -> u32 {
+        match self {
+            Self::Private => 0o600,
+            Self::Usual => 0o666,
+        }
+    }
+}
+
+/// Creates the folder if there is none, for its owner alone: what was said is private.
+///
+/// # Errors
+/// The system's.
+pub fn private_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
 }
 
 /// Replaces or creates the file at `path` with what `fill` writes. The new file is next to `path`
@@ -53,7 +78,7 @@ pub fn atomic_write(
 /// The system's.
 pub fn durable_rename(from: &Path, to: &Path) -> io::Result<()> {
     // Windows only syncs files that are open for writing.
-    File::options().write(true).open(from)?.sync_all()?;
+    open_regular(from, Open::Write)?.sync_all()?;
     fs::rename(from, to)?;
     sync_folder(folder_of(to))
 }
@@ -93,7 +118,7 @@ pub fn remove_leftovers(folder: &Path) -> usize {
             continue;
         }
         // Without locks its writer may still be running, so it stays.
-        let Ok(file) = File::open(entry.path()) else { continue };
+        let Ok(file) = open_regular(&entry.path(), Open::Read) else { continue };
         if file.try_lock().is_ok() && fs::remove_file(entry.path()).is_ok() {
             removed += 1;
         }
@@ -106,10 +131,7 @@ pub(super) fn temporary(path: &Path, access: Access) -> io::Result<NamedTempFile
     let mut builder = Builder::new();
     builder.prefix(PREFIX).suffix(SUFFIX);
     #[cfg(unix)]
-    if access == Access::Usual {
-        // Reduced by the user's umask, as for any other new file.
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    }
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(access.mode()));
     #[cfg(not(unix))]
     let _ = access;
     loop {

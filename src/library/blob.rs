@@ -1,7 +1,6 @@
 //! The bytes of a file: mapped from disk, or part of the binary. It must not depend on what they
 //! mean.
 
-use std::fs::File;
 use std::ops::{Deref, Range};
 use std::path::{Path, absolute};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use memmap2::Mmap;
 
 use super::LibraryError;
-use crate::files::checksum;
+use crate::files::{Open, checksum, open_regular};
 
 /// A file's bytes, at any alignment, with its name for errors.
 #[derive(Debug)]
@@ -29,13 +28,7 @@ impl Blob {
     /// Maps a file. Nothing of it is read yet.
     pub(crate) fn open(path: &Path) -> Result<Self, LibraryError> {
         let failed = |source| LibraryError::io(path, source);
-        // Checked before it is opened, because opening a pipe waits for a writer.
-        let kind = std::fs::metadata(path).map_err(failed)?;
-        if !kind.is_file() {
-            let reason = "it is not a regular file";
-            return Err(failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, reason)));
-        }
-        let file = File::open(path).map_err(failed)?;
+        let file = open_regular(path, Open::Read).map_err(failed)?;
         // SAFETY: the map is only read. If another program shortens the file meanwhile, reading
         // stops the process (SIGBUS), as with every mapped model. Copying 4 GB to prevent that
         // would make the start seconds longer, which the map is meant to avoid.

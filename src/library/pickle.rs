@@ -15,6 +15,7 @@ use zip::ZipArchive;
 use super::folder::Folder;
 use super::{LibraryError, Weight, pickle_check};
 use crate::caught::caught;
+use crate::files::{Open, open_regular};
 use crate::kernels::Format;
 use crate::model::head::TensorSource;
 
@@ -46,7 +47,7 @@ impl PickledTensors {
         let damaged = |problem: String| {
             LibraryError::damaged(&path.display().to_string(), "PyTorch archive", problem)
         };
-        let file = File::open(path).map_err(|error| LibraryError::io(path, error))?;
+        let file = open_regular(path, Open::Read).map_err(|error| LibraryError::io(path, error))?;
         let size = file.metadata().map_err(|error| LibraryError::io(path, error))?.len();
         pickle_check::check(BufReader::new(file)).map_err(damaged)?;
         let tensors = caught(|| listed(path))
@@ -119,7 +120,7 @@ fn bytes(info: &TensorInfo) -> Option<u64> {
 }
 
 fn opened(path: &Path) -> candle_core::Result<ZipArchive<BufReader<File>>> {
-    ZipArchive::new(BufReader::new(File::open(path)?)).map_err(Error::wrap)
+    ZipArchive::new(BufReader::new(open_regular(path, Open::Read)?)).map_err(Error::wrap)
 }
 
 /// The tensors that an archive lists, by name. Tensors stored in a way that is not supported here

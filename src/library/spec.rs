@@ -1,12 +1,11 @@
 //! What a `--target` or `--draft` value names. It must never read more of it than its first bytes.
 
 use std::fmt;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::{HubId, LibraryError};
-use crate::files::home_dir;
+use crate::files::{Open, home_dir, open_regular};
 
 /// A place where a model is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +63,7 @@ impl fmt::Display for Spec {
 
 fn begins_as_gguf(path: &Path) -> bool {
     let mut magic = [0; 4];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    let read = open_regular(path, Open::Read).and_then(|mut file| file.read_exact(&mut magic));
     read.is_ok() && &magic == b"GGUF"
 }
 

@@ -3,12 +3,13 @@
 //! write fails.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{FORMAT, Line, Question, RecordError, RecordHead, Recorder};
+use crate::files::{Access, Open, open_regular};
 use crate::printable::json_line;
 use crate::settings::Settings;
 use crate::speculate::SamplerSettings;
@@ -43,7 +44,7 @@ impl Recording {
                 RecordError::Failed(format!("cannot create the record {}: {error}", path.display()))
             }
         };
-        let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
+        let file = open_regular(path, Open::New(Access::Private)).map_err(failed)?;
         let mut recording = Self {
             path: path.to_owned(),
             file: Some(file),

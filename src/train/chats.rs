@@ -3,7 +3,6 @@
 //! questions. A line that is not a chat is reported and skipped. It must not depend on templates or
 //! tokens.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
@@ -11,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::TrainError;
 use crate::chat::{Message, Role};
+use crate::files::{Open, open_regular};
 
 /// A line of the file: its number, starting at 1, and the chat in it, or why there is none to learn
 /// from, in a sentence.
@@ -22,7 +22,7 @@ pub type ChatLine = (usize, Result<Vec<Message>, String>);
 /// If the file cannot be read.
 pub fn read(path: &Path) -> Result<impl Iterator<Item = Result<ChatLine, TrainError>>, TrainError> {
     let failed = |source| TrainError::file("read the chats in", path, source, "");
-    let file = BufReader::with_capacity(1 << 16, File::open(path).map_err(failed)?);
+    let file = BufReader::with_capacity(1 << 16, open_regular(path, Open::Read).map_err(failed)?);
     Ok(lines(file).map(move |line| line.map_err(failed)))
 }
 

@@ -16,6 +16,7 @@ use super::files::{whole, write_tensors};
 use super::net::DraftNet;
 use super::optimiser::{AdamW, Moments};
 use super::{Options, TrainError};
+use crate::files::read_regular;
 use crate::model::head::{FusionKind, HeadConfig};
 
 /// The entry of the file's metadata that holds [`CheckpointState`].
@@ -92,7 +93,7 @@ pub(super) fn save(
 
 /// Reads what [`save`] wrote.
 pub(super) fn load(path: &Path, device: &Device) -> Result<Checkpoint, TrainError> {
-    let bytes = std::fs::read(path).map_err(|source| TrainError::read(path, source))?;
+    let bytes = read_regular(path, u64::MAX).map_err(|source| TrainError::read(path, source))?;
     let torn = |error: safetensors::SafeTensorError| damaged(path, error);
     let (_, header) = SafeTensors::read_metadata(&bytes).map_err(torn)?;
     let state = header.metadata().as_ref().and_then(|entries| entries.get(STATE));

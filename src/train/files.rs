@@ -2,7 +2,7 @@
 //! not depend on what they hold.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::TrainError;
-use crate::files::{Access, atomic_write};
+use crate::files::{Access, Open, atomic_write, open_regular, read_regular};
 use crate::printable::json_line;
 
 /// Writes a file so that it appears completely or not at all, readable by other programs.
@@ -58,7 +58,7 @@ pub(super) fn write_tensors<S: AsRef<str>, V: View>(
 /// The JSON lines of a file, of which there are none if it does not exist. A last line that was
 /// torn by an interruption is left out.
 pub(super) fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, TrainError> {
-    let text = match fs::read(path) {
+    let text = match read_regular(path, u64::MAX) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(source) => return Err(TrainError::read(path, source)),
@@ -96,7 +96,7 @@ impl LineFile {
         let mut lines = read_lines(&path)?;
         lines.retain(kept);
         write_lines(&path, &lines)?;
-        let file = OpenOptions::new().append(true).open(&path);
+        let file = open_regular(&path, Open::Append(Access::Usual));
         let file = file.map_err(|source| TrainError::write(&path, source))?;
         Ok((Self { path, file }, lines))
     }
@@ -111,6 +111,8 @@ impl LineFile {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use safetensors::tensor::{Dtype, TensorView};
 
     use super::*;

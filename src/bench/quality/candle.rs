@@ -1,7 +1,6 @@
 //! candle-transformers' own quantised models, as an independent implementation to compare with.
 //! It must not depend on our kernels or our reader of files.
 
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -12,10 +11,11 @@ use candle_transformers::models::{
 };
 
 use super::ReferenceModel;
+use crate::files::{Open, open_regular};
 
 /// The model in the GGUF file at `path`, on the CPU.
 pub(super) fn open(path: &Path) -> Result<Box<ReferenceModel<'static>>> {
-    let mut file = BufReader::new(File::open(path)?);
+    let mut file = BufReader::new(open_regular(path, Open::Read)?);
     let content = Content::read(&mut file)?;
     let architecture = content.metadata.get("general.architecture");
     let architecture = architecture.and_then(|name| name.to_string().ok()).cloned();

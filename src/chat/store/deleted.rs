@@ -5,9 +5,9 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
-use super::{SessionStore, private_folder};
+use super::SessionStore;
 use crate::chat::{SessionError, clock};
-use crate::files::paths_in;
+use crate::files::{paths_in, private_folder};
 
 /// For how many seconds a deleted conversation is kept.
 const KEPT: u64 = 7 * 86_400;

@@ -3,7 +3,7 @@
 //! another program saved, because the later writer continues in a copy. It must not depend on the
 //! screen.
 
-use std::fs::{self, OpenOptions, TryLockError};
+use std::fs::{self, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,7 +11,10 @@ use std::time::{Duration, Instant};
 use super::extras::{BranchOf, SavedChat};
 use super::session::Session;
 use super::{Role, SessionError, clock};
-use crate::files::{Access, atomic_write, checksum, paths_in, read_regular, remove_leftovers};
+use crate::files::{
+    Access, Open, atomic_write, checksum, open_regular, paths_in, private_folder, read_regular,
+    remove_leftovers,
+};
 
 mod deleted;
 mod unsent;
@@ -360,22 +363,9 @@ fn head(id: String, session: Session) -> SessionHead {
     }
 }
 
-/// Creates the folder if there is none, readable only by its owner: what was said is private.
-fn private_folder(folder: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
-}
-
 /// Opens or creates a file that serves only by its name, readable only by its owner.
 fn private_file(path: &Path) -> io::Result<fs::File> {
-    let mut options = OpenOptions::new();
-    options.create(true).truncate(false).write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    open_regular(path, Open::Create(Access::Private))
 }
 
 /// Another program holds the lock.

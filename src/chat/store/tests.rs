@@ -287,3 +287,18 @@ fn a_title_given_by_hand_stays() {
     assert_eq!(head.preview, [(Role::User, "And Milan?".to_owned())]);
     assert!(head.said.contains("In Italy"));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_the_place_of_the_lock_holds_nothing_up() {
+    let (_folder, store) = store();
+    private_folder(store.folder()).unwrap();
+    for name in [store.folder().join(LOCK), store.answered_mark()] {
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, name, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    }
+    let mut open = OpenSession::new("demo");
+    save(&store, &mut open, talk());
+    assert_eq!(store.load(&open.name).unwrap().session, open.session);
+    store.remember_answer().unwrap_err();
+}

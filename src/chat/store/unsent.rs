@@ -5,8 +5,8 @@ use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 
-use super::{LONGEST, SessionStore, private_folder};
-use crate::files::{Access, atomic_write, read_text};
+use super::{LONGEST, SessionStore};
+use crate::files::{Access, atomic_write, private_folder, read_text};
 
 impl SessionStore {
     fn unsent_file(&self) -> PathBuf {

@@ -15,7 +15,7 @@ use crate::bench::strategies::{
 use crate::bench::{Chart, Table, TableStyle};
 use crate::cli::exit::{Code, CommandResult, Failure, report};
 use crate::cli::output::stdout;
-use crate::files::read_text;
+use crate::files::{Access, atomic_write, read_text};
 use crate::printable::json_line;
 
 /// The most bytes of saved results: enough for the rounds of ten thousand answers.
@@ -130,7 +130,12 @@ fn read(path: &Path) -> Result<Results, Failure> {
 pub(super) fn save(results: &Results, path: Option<&Path>) -> anyhow::Result<()> {
     let Some(path) = path else { return Ok(()) };
     let text = serde_json::to_string(results)?;
-    fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
+    write(path, Access::Private, &(text + "\n"))
+}
+
+fn write(path: &Path, access: Access, text: &str) -> anyhow::Result<()> {
+    atomic_write(path, access, |file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Draws charts into a folder if one is named.
@@ -139,8 +144,7 @@ pub(super) fn draw(charts: &[Chart], folder: Option<&Path>) -> anyhow::Result<()
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     for Chart { name, svg } in charts {
         let path = folder.join(name);
-        fs::write(&path, svg)
-            .with_context(|| format!("cannot write the chart {}", path.display()))?;
+        write(&path, Access::Usual, svg)?;
         report(&format!("wrote {}", path.display()));
     }
     Ok(())

@@ -16,7 +16,7 @@ use tempfile::NamedTempFile;
 
 use super::{CacheIndex, Cached, DiskCache, useless};
 use crate::files::write::{take_name, temporary};
-use crate::files::{Access, checksum};
+use crate::files::{Access, Open, checksum, open_regular};
 
 /// `dovecach` in ASCII; another layout of the head begins differently.
 const MAGIC: u64 = u64::from_le_bytes(*b"dovecach");
@@ -77,7 +77,7 @@ impl<T: Cached> CacheFile<T> {
     }
 
     fn read_index(path: &Path, key: &str) -> io::Result<Self> {
-        let mut file = File::open(path)?;
+        let mut file = open_regular(path, Open::Read)?;
         let length = file.metadata()?.len();
         let mut bytes = [0; HEAD];
         file.read_exact(&mut bytes)?;

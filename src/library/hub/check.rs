@@ -9,6 +9,8 @@ use sha1::Sha1;
 use sha2::digest::Digest as _;
 use sha2::{Sha256, digest};
 
+use crate::files::{Open, open_regular};
+
 /// How many bytes are read at a time.
 const CHUNK: usize = 1 << 20;
 
@@ -55,7 +57,7 @@ impl Hash {
     /// # Errors
     /// If it cannot be read.
     pub(super) fn of(&self, file: &Path) -> io::Result<Self> {
-        let file = File::open(file)?;
+        let file = open_regular(file, Open::Read)?;
         Ok(match self {
             Self::Sha256(_) => Self::Sha256(read(file, Sha256::new())?),
             Self::GitBlob(_) => {

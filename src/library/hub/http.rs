@@ -6,7 +6,7 @@
 //! hash nor continues a file that broke off.
 
 use std::fmt::Display;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::{Instant, SystemTime};
@@ -19,6 +19,7 @@ use super::check::Hash;
 use super::error::{FileServer, RequestFailure};
 use super::patience::{BUSY, Patience, Steady, Waits, retry_after};
 use super::progress::DownloadMeter;
+use crate::files::{Access, Open, open_regular};
 
 /// How many redirects are followed.
 const MOST_REDIRECTS: usize = 10;
@@ -184,7 +185,7 @@ impl Client {
         meter: &mut DownloadMeter<'_>,
     ) -> Result<(), RequestFailure> {
         let disk = |source| self.server.disk(part, &source);
-        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(part);
+        let opened = open_regular(part, Open::Create(Access::Usual));
         let mut file = opened.map_err(disk)?;
         let mut at = file.metadata().map_err(disk)?.len();
         if at > size {

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::state::{TrainState, size};
-use crate::files::remove_leftovers;
+use crate::files::{private_folder, read_regular, read_text, remove_leftovers};
 use crate::train::TrainError;
 use crate::train::files::whole;
 
@@ -41,7 +41,7 @@ impl RunDir {
             return Err(TrainError::Occupied(dir.out));
         }
         let work = dir.work();
-        fs::create_dir_all(&work).map_err(|source| TrainError::write(&work, source))?;
+        private_folder(&work).map_err(|source| TrainError::write(&work, source))?;
         Ok(dir)
     }
 
@@ -55,7 +55,7 @@ impl RunDir {
         if !path.exists() {
             return Err(TrainError::Nothing(dir.out));
         }
-        let text = fs::read_to_string(&path).map_err(|source| TrainError::read(&path, source))?;
+        let text = read_text(&path, u64::MAX).map_err(|source| TrainError::read(&path, source))?;
         let state = serde_json::from_str(&text).map_err(|error| unusable(&path, error))?;
         // Left by a training that was killed while it wrote.
         for folder in [out, &dir.work()] {
@@ -82,7 +82,8 @@ impl RunDir {
         for name in HEAD_FILES {
             let from = self.best().join(name);
             let to = self.out.join(name);
-            let bytes = fs::read(&from).map_err(|source| TrainError::read(&from, source))?;
+            let bytes =
+                read_regular(&from, u64::MAX).map_err(|source| TrainError::read(&from, source))?;
             whole(&to, |file| file.write_all(&bytes))?;
         }
         Ok(())

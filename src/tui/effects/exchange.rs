@@ -2,11 +2,11 @@
 //! never know the screen.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf, is_separator};
 
 use crate::chat::{Exchange, SavedChat, SavedTurn};
-use crate::files::{home_dir, read_text};
+use crate::files::{Access, Open, home_dir, open_regular, read_text};
 use crate::printable::printable_line;
 use crate::tui::event::NamedFile;
 
@@ -33,22 +33,18 @@ pub(crate) fn export(path: &str, turns: &[SavedTurn]) -> Result<String, String> 
     }
 }
 
-/// Has `fill` write a new file, or append to one; where it fails, as on a full disk, nothing of it
-/// stays.
+/// Has `fill` write a new file, or append lines to one; where it fails, as on a full disk, nothing
+/// of it stays.
 fn write_whole(
     path: &Path,
     is_added: bool,
     fill: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut options = File::options();
-    match is_added {
-        // Not in append mode: Windows cannot cut such a file again.
-        true => options.create(true).truncate(false).write(true),
-        false => options.create_new(true).write(true),
-    };
-    let mut file = options.open(path)?;
+    // Not in append mode: Windows cannot cut such a file again.
+    let open = if is_added { Open::Create } else { Open::New };
+    let mut file = open_regular(path, open(Access::Private))?;
     let before = file.seek(SeekFrom::End(0))?;
-    let written = fill(&mut file);
+    let written = end_line(&mut file, before).and_then(|()| fill(&mut file));
     if written.is_err() {
         // The first error is the one to report.
         let _ = file.set_len(before);
@@ -58,6 +54,16 @@ fn write_whole(
         }
     }
     written
+}
+
+/// Ends the last line of a file of `length` bytes, if it has no end, so that another can follow.
+fn end_line(file: &mut File, length: u64) -> io::Result<()> {
+    let mut last = [b'\n'];
+    if length > 0 {
+        file.seek(SeekFrom::Start(length - 1))?;
+        file.read_exact(&mut last)?;
+    }
+    if last == *b"\n" { Ok(()) } else { file.write_all(b"\n") }
 }
 
 /// Reads a conversation.
@@ -146,15 +152,36 @@ mod tests {
             assert!(again.contains("choose another"), "{again}");
             assert_eq!(import(&path(name)).unwrap().turns, std::slice::from_ref(&turn));
         }
-        for _ in 0..2 {
-            export(&path("a.jsonl"), std::slice::from_ref(&turn)).unwrap();
-        }
         let lines = folder.path().join("a.jsonl");
+        export(&path("a.jsonl"), std::slice::from_ref(&turn)).unwrap();
+        // Another program has left its last line without an end.
+        let whole = fs::read_to_string(&lines).unwrap();
+        fs::write(&lines, whole.trim_end()).unwrap();
+        export(&path("a.jsonl"), std::slice::from_ref(&turn)).unwrap();
         let chats = crate::train::chats::read(&lines).unwrap();
         let read: Vec<_> = chats.map(|line| line.unwrap().1.unwrap()).collect();
         assert_eq!(read, [vec![turn.message.clone()], vec![turn.message.clone()]]);
         assert!(import(&path("none.md")).unwrap_err().contains("none.md"));
         assert!(import(&path("none.txt")).unwrap_err().contains(".jsonl"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_export_is_its_owners_alone_and_goes_through_no_link() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let other = folder.path().join("other");
+        fs::write(&other, "{}\n").unwrap();
+        for name in ["a.md", "a.jsonl"] {
+            let file = folder.path().join(name);
+            symlink(&other, &file).unwrap();
+            export(&file.display().to_string(), &[]).unwrap_err();
+            fs::remove_file(&file).unwrap();
+            export(&file.display().to_string(), &[]).unwrap();
+            let mode = fs::metadata(&file).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
+        }
+        assert_eq!(fs::read_to_string(&other).unwrap(), "{}\n");
     }
 
     #[test]
