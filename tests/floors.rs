@@ -265,7 +265,7 @@ const OPENED: [(&str, &str); 9] = [
     ("hardware/cores.rs", "the kernel's files"),
     ("hardware/peak.rs", "the kernel's files"),
     ("hardware/vram.rs", "the kernel's files"),
-    ("library/hub/mod.rs", "it copies what was downloaded just before"),
+    ("library/hub/snapshot.rs", "it copies what was downloaded just before"),
     ("cli/bench/isolated.rs", "it writes into a new folder of its own"),
 ];
 

@@ -7,11 +7,12 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tempfile::{Builder, NamedTempFile};
 
+use super::open::regular;
 use super::{Open, open_regular};
 
 /// Prefix and suffix of temporary files, with a unique part between them.
@@ -55,20 +56,38 @@ pub fn private_folder(folder: &Path) -> io::Result<()> {
 
 /// Replaces or creates the file at `path` with what `fill` writes. The new file is next to `path`
 /// until it is complete and on the disk, then takes its name; when this returns, the name is on the
-/// disk too. If it fails, the old file remains.
+/// disk too. If it fails, the old file remains. If `path` is a link, the file that it names is
+/// written.
 ///
 /// # Errors
-/// Those of `fill` and the system's.
+/// Those of `fill` and the system's. What is not a regular file, such as a folder or a device, is
+/// never replaced.
 pub fn atomic_write(
     path: &Path,
     access: Access,
     fill: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
+    let path = &linked(path)?;
     let mut temporary = temporary(path, access)?;
     fill(temporary.as_file_mut())?;
     temporary.as_file().sync_all()?;
     take_name(temporary, path)?;
     sync_folder(folder_of(path))
+}
+
+/// The file that `path` names, through links. It may not exist yet.
+fn linked(path: &Path) -> io::Result<PathBuf> {
+    /// As many as Linux follows.
+    const MOST_LINKS: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(path),
+            Ok(about) if about.is_symlink() => path = folder_of(&path).join(fs::read_link(&path)?),
+            about => return regular(about?.file_type()).map(|()| path),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "its links lead to each other"))
 }
 
 /// Renames the complete file at `from` to `to` in the same folder. When this returns, content and
@@ -126,8 +145,11 @@ pub fn remove_leftovers(folder: &Path) -> usize {
     removed
 }
 
-/// A temporary file for what will be at `path`, locked, in the same folder.
+/// A temporary file for what will be at `path`, locked, in the same folder, from which it removes
+/// those of killed programs.
 pub(super) fn temporary(path: &Path, access: Access) -> io::Result<NamedTempFile> {
+    let folder = folder_of(path);
+    remove_leftovers(folder);
     let mut builder = Builder::new();
     builder.prefix(PREFIX).suffix(SUFFIX);
     #[cfg(unix)]
@@ -135,7 +157,7 @@ pub(super) fn temporary(path: &Path, access: Access) -> io::Result<NamedTempFile
     #[cfg(not(unix))]
     let _ = access;
     loop {
-        let file = builder.tempfile_in(folder_of(path))?;
+        let file = builder.tempfile_in(folder)?;
         // Another process that removes leftovers may have run between creation and lock. Once the
         // file is locked and still there, it stays.
         let locked = !matches!(file.as_file().try_lock(), Err(TryLockError::WouldBlock));
@@ -205,7 +227,9 @@ mod tests {
         }
         let path = folder.path().join("b.json");
         atomic_write(&path, Access::Private, |file| {
+            assert!(!leftover.exists(), "the next write removes it");
             // Meanwhile another process starts.
+            fs::write(&leftover, "half")?;
             assert_eq!(remove_leftovers(folder.path()), 1);
             file.write_all(b"whole")
         })
@@ -214,6 +238,41 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
         assert_eq!(remove_leftovers(folder.path()), 0);
         assert_eq!(remove_leftovers(&folder.path().join("nowhere")), 0);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_stay_and_what_is_no_file_is_never_replaced() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let write = |path: &Path| atomic_write(path, Access::Usual, |file| file.write_all(b"new"));
+        fs::create_dir(path("inside")).unwrap();
+        fs::write(path("inside/file"), "old").unwrap();
+        // Links to a file, to a link, and to a file that does not exist yet.
+        for (link, to) in [("a", "inside/file"), ("b", "a"), ("c", "inside/new")] {
+            symlink(to, path(link)).unwrap();
+            write(&path(link)).unwrap();
+            assert!(path(link).is_symlink(), "{link}");
+            assert_eq!(fs::read_to_string(path(link)).unwrap(), "new", "{link}");
+        }
+        assert_eq!(fs::read_to_string(path("inside/file")).unwrap(), "new");
+        assert_eq!(fs::read_to_string(path("inside/new")).unwrap(), "new");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        let fifo = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, path("pipe"), fifo, mode, 0).unwrap();
+        symlink("circle", path("circle")).unwrap();
+        symlink("/dev/null", path("device")).unwrap();
+        for (name, what) in [
+            ("pipe", "a pipe"),
+            ("device", "a device"),
+            ("inside", "a folder"),
+            ("circle", "links lead to each other"),
+        ] {
+            let error = write(&path(name)).unwrap_err().to_string();
+            assert!(error.contains(what), "{name}: {error}");
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 7, "nothing is left over");
     }
 
     #[cfg(unix)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::CacheWriter;
-use crate::files::{remove_leftovers, user_dirs};
+use crate::files::{private_folder, user_dirs};
 
 /// The folder `name` in the user's cache folder, e.g. `~/.cache/dovetail/kv`; `None` if the system
 /// has no such folder.
@@ -84,14 +84,13 @@ impl DiskCache {
     /// # Errors
     /// The limit does not allow so many, or the system's.
     pub fn create(&self, path: &Path, bytes: u64) -> io::Result<CacheWriter> {
-        fs::create_dir_all(&self.folder)?;
+        private_folder(&self.folder)?;
         self.make_room(bytes, path)?;
         CacheWriter::create(self.clone(), path)
     }
 
     /// Makes room for `bytes` in the file at `path`, whose current contents do not count: removes
-    /// the least recently used files until the others fit next to it, and what killed programs
-    /// left.
+    /// the least recently used files until the others fit next to it.
     pub(super) fn make_room(&self, bytes: u64, path: &Path) -> io::Result<()> {
         if bytes > self.limit {
             let gigabytes = |bytes: u64| bytes as f64 / 1e9;
@@ -102,7 +101,6 @@ impl DiskCache {
                 gigabytes(self.limit)
             )));
         }
-        remove_leftovers(&self.folder);
         let mut others = self.entries();
         others.retain(|entry| entry.path != path);
         let mut sum = bytes + others.iter().map(|entry| entry.bytes).sum::<u64>();

@@ -1,7 +1,6 @@
 //! A small value that was learned or measured, in a file for the next start: written when there is
 //! something new. It must not depend on the value.
 
-use std::fs;
 use std::hash::Hasher;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,7 +8,7 @@ use std::path::{Path, PathBuf};
 use fnv::FnvHasher;
 
 use super::{CacheIndex, Cached};
-use crate::files::{Access, atomic_write, read_regular};
+use crate::files::{Access, atomic_write, private_folder, read_regular};
 
 /// The largest size of such a file.
 const MOST_BYTES: u64 = 1 << 16;
@@ -50,7 +49,7 @@ impl<T: Cached + Clone + PartialEq> CachedValue<T> {
             return;
         }
         let index = CacheIndex::new(&self.key, new);
-        let written = self.path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
+        let written = self.path.parent().map_or(Ok(()), private_folder).and_then(|()| {
             let text = serde_json::to_vec(&index)?;
             atomic_write(&self.path, Access::Private, |file| file.write_all(&text))
         });
@@ -63,6 +62,8 @@ impl<T: Cached + Clone + PartialEq> CachedValue<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use serde::{Deserialize, Serialize};
 
     use super::*;

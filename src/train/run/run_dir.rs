@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::state::{TrainState, size};
-use crate::files::{private_folder, read_regular, read_text, remove_leftovers};
+use crate::files::{private_folder, read_regular, read_text};
 use crate::train::TrainError;
 use crate::train::files::whole;
 
@@ -48,7 +48,8 @@ impl RunDir {
     /// The folder of a training to resume, and its state.
     ///
     /// # Errors
-    /// [`TrainError::Nothing`] if there is none, [`TrainError::Failed`] if its state cannot be read.
+    /// [`TrainError::Nothing`] if there is none, [`TrainError::Failed`] if its state cannot be
+    /// read.
     pub fn resume(out: &Path) -> Result<(Self, TrainState), TrainError> {
         let dir = Self { out: out.to_owned() };
         let path = dir.file(STATE);
@@ -57,10 +58,6 @@ impl RunDir {
         }
         let text = read_text(&path, u64::MAX).map_err(|source| TrainError::read(&path, source))?;
         let state = serde_json::from_str(&text).map_err(|error| unusable(&path, error))?;
-        // Left by a training that was killed while it wrote.
-        for folder in [out, &dir.work()] {
-            remove_leftovers(folder);
-        }
         Ok((dir, state))
     }
 

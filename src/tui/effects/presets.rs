@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::files::{Access, atomic_write, read_text};
+use crate::files::{Access, atomic_write, private_folder, read_text};
 use crate::speculate::SamplerSettings;
 
 /// What is said where there are none.
@@ -58,7 +58,7 @@ pub(in crate::tui) fn save(path: &Path, name: &str, preset: Preset) -> Result<St
     let mut all = all(path)?;
     all.insert(name.to_owned(), preset);
     let text = serde_json::to_vec_pretty(&all).map_err(|error| error.to_string())?;
-    let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+    let folder = path.parent().map_or(Ok(()), private_folder);
     folder
         .and_then(|()| atomic_write(path, Access::Private, |file| file.write_all(&text)))
         .map_err(|error| format!("Cannot write {}: {error}", path.display()))?;
