@@ -3,7 +3,7 @@
 //! questions. A line that is not a chat is reported and skipped. It must not depend on templates or
 //! tokens.
 
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -11,6 +11,9 @@ use serde_json::{Map, Value};
 use super::TrainError;
 use crate::chat::{Message, Role};
 use crate::files::{Open, open_regular};
+
+/// The most bytes of a line, far above any chat.
+const LONGEST: u64 = 64_000_000;
 
 /// A line of the file: its number, starting at 1, and the chat in it, or why there is none to learn
 /// from, in a sentence.
@@ -26,15 +29,26 @@ pub fn read(path: &Path) -> Result<impl Iterator<Item = Result<ChatLine, TrainEr
     Ok(lines(file).map(move |line| line.map_err(failed)))
 }
 
-fn lines(from: impl BufRead) -> impl Iterator<Item = io::Result<ChatLine>> {
-    let lines = (1..).zip(from.split(b'\n'));
-    let chats = lines.map(|(number, line)| line.map(|line| (number, line)));
-    let blank = |line: &io::Result<(usize, Vec<u8>)>| {
-        line.as_ref().is_ok_and(|(_, line)| line.trim_ascii().is_empty())
-    };
-    chats
-        .filter(move |line| !blank(line))
+fn lines(mut from: impl BufRead) -> impl Iterator<Item = io::Result<ChatLine>> {
+    (1..)
+        .map_while(move |number| line(&mut from, number).transpose())
+        .filter(|line| line.as_ref().map_or(true, |(_, line)| !line.trim_ascii().is_empty()))
         .map(|line| line.map(|(number, line)| (number, parse(&line))))
+}
+
+/// The next line and its number; `None` at the end.
+fn line(from: &mut impl BufRead, number: usize) -> io::Result<Option<(usize, Vec<u8>)>> {
+    let mut line = Vec::new();
+    from.take(LONGEST + 1).read_until(b'\n', &mut line)?;
+    if line.len() as u64 > LONGEST {
+        let problem = format!("line {number} is longer than {} MB", LONGEST / 1_000_000);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+    }
+    if line.is_empty() {
+        return Ok(None);
+    }
+    line.pop_if(|last| *last == b'\n');
+    Ok(Some((number, line)))
 }
 
 /// The chat in a line. Answers before the first question, which occur in chats cut into pieces, are
@@ -149,6 +163,13 @@ mod tests {
         message 1: unknown role ``
         ");
         assert!(parse(b"\xff\xfe\n").is_err());
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_refused_at_the_limit() {
+        let endless = BufReader::new(io::repeat(b'a'));
+        let why = lines(endless).next().unwrap().unwrap_err().to_string();
+        assert_eq!(why, "line 1 is longer than 64 MB");
     }
 
     #[test]
