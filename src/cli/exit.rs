@@ -50,6 +50,16 @@ impl Failure {
         Self::new(Code::Model, error)
     }
 
+    /// Reports it on stderr; its code.
+    pub fn report(self) -> Code {
+        if let Some(error) = self.error {
+            let words = in_words(&error);
+            tracing::error!("{words}");
+            report(&format!("error: {words}"));
+        }
+        self.code
+    }
+
     /// A failure that was already reported, or needs no message.
     pub fn quiet(code: Code) -> Self {
         Self { code, error: None }
@@ -93,20 +103,12 @@ impl From<io::Error> for Failure {
 /// Reports a failure on stderr and gives its code. A closed pipe (`dovetail run … | head`) is not
 /// a failure.
 pub fn conclude(outcome: CommandResult) -> ExitCode {
-    let Err(Failure { code, error }) = outcome else { return ExitCode::SUCCESS };
-    if let Some(error) = error {
-        let gone = error
-            .chain()
-            .filter_map(|cause| cause.downcast_ref::<io::Error>())
-            .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe);
-        if gone {
-            return ExitCode::SUCCESS;
-        }
-        let words = in_words(&error);
-        tracing::error!("{words}");
-        report(&format!("error: {words}"));
-    }
-    ExitCode::from(code as u8)
+    let Err(failure) = outcome else { return ExitCode::SUCCESS };
+    let causes = failure.error.iter().flat_map(anyhow::Error::chain);
+    let gone = causes
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe);
+    if gone { ExitCode::SUCCESS } else { ExitCode::from(failure.report() as u8) }
 }
 
 /// An error with its causes. Many errors name their cause themselves: it is not told again.

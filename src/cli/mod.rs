@@ -27,11 +27,14 @@ mod threads;
 mod train;
 mod verify;
 
+use anyhow::anyhow;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use std::process::ExitCode;
 
 use args::{Cli, CliCommand};
-use exit::CommandResult;
+use exit::{CommandResult, Failure};
+
+use crate::tui::faults;
 
 /// Runs the program; the returned code is the process's exit code.
 pub fn main() -> ExitCode {
@@ -51,7 +54,17 @@ pub fn main() -> ExitCode {
         }
     };
     let _log = logging::start(verbose);
-    exit::conclude(dispatch(&cli))
+    #[cfg(unix)]
+    if let Err(error) = faults::watch(|| std::process::exit(truncated().report() as i32)) {
+        tracing::warn!("a truncated model will end the program at once: {error}");
+    }
+    let outcome = dispatch(&cli);
+    exit::conclude(if faults::truncated() { outcome.and(Err(truncated())) } else { outcome })
+}
+
+/// A model changed while it was in use.
+fn truncated() -> Failure {
+    Failure::model(anyhow!(faults::TRUNCATED_FILE))
 }
 
 /// Whether the command in use was asked to write more to the log.

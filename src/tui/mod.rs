@@ -57,3 +57,4 @@ pub(crate) use effects::{Left, Opening};
 pub use input::Starters;
 pub use keymap::Keymap;
 pub(crate) use run::{NotOpened, ScreenConfig, run};
+pub(crate) use terminal::faults;

@@ -1,7 +1,7 @@
 //! What the program refuses, cuts or displays instead of sending it to the terminal:
 //! contradictions, endless input, control characters.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::support::program::{Home, assert_has, ends, last_json, on_a_terminal, script};
 use crate::support::pty::Pty;
@@ -87,4 +87,55 @@ fn a_text_without_an_end_is_not_read() {
         let args = ["run", "hi", "--strategy", "rest", "--rest-text", path];
         Home::new().refuses(3, &args, &[path, "choose a regular file"]);
     }
+}
+
+/// A named pipe: a program that opens it waits for another.
+#[cfg(unix)]
+fn pipe(path: &Path) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_and_devices_in_the_place_of_files_are_refused_by_name() {
+    let home = Home::new();
+    let script = script("answers.jsonl");
+    let today = jiff::Timestamp::now().strftime("dovetail.%Y-%m-%d.log").to_string();
+    pipe(&home.path().join("state/dovetail/log").join(today));
+    home.ran(0, &["run", "hi", "--script", &script]);
+    pipe(&home.path().join("pipe"));
+    let pipe = home.path().join("pipe").display().to_string();
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/chats.jsonl");
+    for (out, what) in [(pipe.as_str(), "a pipe"), ("/dev/full", "a device")] {
+        home.refuses(1, &["ngrams", "--data", data, "--limit", "3", "--out", out], &[out, what]);
+        let race = ["race", "hi", "--max-tokens", "4", "--cast", out];
+        home.refuses(1, &race, &[out, what]);
+        home.refuses(1, &["run", "hi", "--script", &script, "--record", out], &[out, "exists"]);
+        home.refuses(1, &["ngrams", "--data", out], &[out, what]);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn signals_about_files_are_errors_that_name_what_happened() {
+    let home = Home::new();
+    let script = script("slow.jsonl");
+    let mut command = std::process::Command::new("sh");
+    let program = env!("CARGO_BIN_EXE_dovetail");
+    let record = home.path().join("record");
+    let run =
+        format!("exec '{program}' run hi --script '{script}' --record '{}'", record.display());
+    command.args(["-c", &format!("ulimit -f 0; {run}")]);
+    home.prepare(&mut command);
+    let (_, err) = ends(1, &mut assert_cmd::Command::from_std(command));
+    assert_has(&err, &["record", "File too large"]);
+
+    let mut pty =
+        Pty::start(on_a_terminal(home.path(), &["run", "hi", "--script", &script]), 99, 9);
+    pty.wait_for("small fox");
+    pty.signal("BUS");
+    let ended = pty.end();
+    assert_eq!(ended.code, 3, "{}", ended.screen);
+    assert_has(&ended.screen, &["error: a file that is in use was truncated"]);
 }

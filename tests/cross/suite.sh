@@ -10,6 +10,7 @@ unseen=(
   # They start their own program again, which a kernel runs that knows the emulator, no other.
   --skip tui::run::tests::a_panic_of_the_screen_gives_the_terminal_back_and_saves
   --skip tui::run::tests::a_panic_of_the_worker_leaves_the_screen_alone_and_is_reported
+  --skip tui::run::tests::a_model_that_is_truncated_while_it_is_read_ends_the_chat_in_order
   --skip tui::view::tests::memory::three_hundred_turns_take_little_more_than_what_is_said
   # What they measure, or compare with ten seconds, is the emulator's speed.
   --skip chat::jinja::tests::endless_work_is_cut_off

@@ -21,7 +21,7 @@ use crate::tui::models::Phase;
 use crate::tui::state::{ScreenState, StateConfig};
 use crate::tui::terminal::keys::{self, InputPause};
 use crate::tui::terminal::signals::{self, Signal};
-use crate::tui::terminal::{self, Screen};
+use crate::tui::terminal::{self, Screen, faults};
 use crate::tui::update::{self, update};
 use crate::tui::view;
 use crate::worker::{Event, SharedControls, Sink, Worker};
@@ -148,7 +148,8 @@ fn guarded(
         (Ok(Ok(())), _) => {
             signals::saved();
             terminal::restore();
-            app.runner.worker.end(KEEPING_LIMIT);
+            // A worker that has read from a truncated file never ends.
+            app.runner.worker.end(if faults::truncated() { Duration::ZERO } else { KEEPING_LIMIT });
             Ok(left)
         }
         (Ok(Err(error)), Some(lost)) => Err(error.context(lost.to_string())),

@@ -4,6 +4,7 @@ use portable_pty::CommandBuilder;
 
 use super::*;
 use crate::chat::Message;
+use crate::library::Blob;
 use crate::plan::Setting;
 use crate::record::Script;
 use crate::tui::tests::{config, controls, unloaded};
@@ -111,5 +112,49 @@ fn a_panic_of_the_worker_leaves_the_screen_alone_and_is_reported() {
     child.wait_for("still typing");
     child.send("\x11");
     assert_eq!(child.end().code, 0);
+    assert_eq!(saved(folder.path())[0].content, "Are you there?");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_model_that_is_truncated_while_it_is_read_ends_the_chat_in_order() {
+    if let Some(sessions) = std::env::var_os(CHILD) {
+        faults::watch(|| std::process::exit(9)).unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(1 << 20).unwrap();
+        let model: &'static Blob = Box::leak(Box::new(Blob::open(file.path()).unwrap()));
+        let script = include_str!("../../../tests/scripts/answers.jsonl");
+        let mut state = config();
+        state.settings.max_tokens = Setting::Fixed(64);
+        let config = ScreenConfig {
+            state,
+            store: Some(SessionStore::at(sessions)),
+            snapshots: None,
+            models: ModelFinder::default(),
+            open: None,
+            questions: Vec::new(),
+        };
+        run(config, SharedControls::new(controls()), |shared, mut sink| {
+            let reading: Sink = Box::new(move |event: Event| {
+                if matches!(event, Event::Round { .. }) {
+                    file.as_file().set_len(0).unwrap();
+                    // Several threads read a model at once.
+                    std::thread::scope(|scope| {
+                        let readers = [0_usize, 1 << 19].map(|at| scope.spawn(move || model[at]));
+                        readers.map(|reader| reader.join().unwrap())
+                    });
+                }
+                sink(event)
+            });
+            Ok(Script::parse(script)?.play(shared, reading)?)
+        })
+        .unwrap();
+        std::process::exit(if faults::truncated() { 7 } else { 0 });
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = again(folder.path());
+    child.wait_for("Write a message");
+    child.send("Are you there?\rhalf a message");
+    assert_eq!(child.end().code, 7);
     assert_eq!(saved(folder.path())[0].content, "Are you there?");
 }

@@ -2,6 +2,7 @@
 //! only the standard output, so that a panic hook can do it. Must never know what is drawn.
 
 pub(crate) mod editor;
+pub(crate) mod faults;
 pub(crate) mod keys;
 mod output;
 pub(crate) mod signals;

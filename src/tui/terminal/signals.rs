@@ -17,6 +17,9 @@ const END_DEADLINE: Duration = Duration::from_secs(5);
 /// the terminal may take nothing.
 const SAVED_DEADLINE: Duration = Duration::from_millis(600);
 
+/// Longest time to restore the terminal at the very end.
+const RESTORE_LIMIT: Duration = Duration::from_millis(100);
+
 /// Whether another program has the terminal: an interrupt typed there is meant for it.
 static LENT: AtomicBool = AtomicBool::new(false);
 
@@ -43,9 +46,10 @@ fn lent() -> bool {
 /// A request of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// Save and end: SIGTERM, SIGHUP, the terminal is gone, or Windows closes the console.
+    /// Save and end: SIGTERM, SIGHUP and others that would end the process, the terminal is gone,
+    /// or Windows closes the console.
     End,
-    /// Save and end (SIGINT), unless another program has the terminal.
+    /// Save and end (SIGINT, SIGQUIT), unless another program has the terminal.
     Interrupt,
     /// Stop until [`Self::Continue`] (SIGTSTP).
     #[cfg_attr(not(unix), allow(dead_code, reason = "job control needs Unix"))]
@@ -55,6 +59,22 @@ pub enum Signal {
     Continue,
     /// The terminal has another size (SIGWINCH).
     Resize,
+}
+
+/// The screen's, once there is one.
+static SCREEN: Mutex<Option<SignalSender>> = Mutex::new(None);
+
+/// Ends the screen, if there is one, and with it the process. It returns if that fails, with the
+/// terminal restored.
+#[cfg(unix)]
+pub fn end_screen() {
+    let screen = SCREEN.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(screen) = screen
+        && screen.0.send(Signal::End).is_ok()
+    {
+        std::thread::sleep(END_DEADLINE);
+    }
+    terminal::restore_within(RESTORE_LIMIT);
 }
 
 /// Sends requests to the event loop.
@@ -91,6 +111,7 @@ pub fn listen() -> io::Result<(SignalSender, UnboundedReceiver<Signal>)> {
     let (sender, receiver) = unbounded_channel();
     let sender = SignalSender(sender);
     start(sender.clone())?;
+    *SCREEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender.clone());
     Ok((sender, receiver))
 }
 
@@ -101,7 +122,12 @@ fn start(sender: SignalSender) -> io::Result<()> {
     let kinds = [
         (Raw::TERM, Signal::End),
         (Raw::HUP, Signal::End),
+        (Raw::USR1, Signal::End),
+        (Raw::USR2, Signal::End),
+        (Raw::ALARM, Signal::End),
+        (Raw::XCPU, Signal::End),
         (Raw::INT, Signal::Interrupt),
+        (Raw::QUIT, Signal::Interrupt),
         (Raw::TSTP, Signal::Stop),
         (Raw::CONT, Signal::Continue),
         (Raw::WINCH, Signal::Resize),
@@ -163,7 +189,7 @@ pub fn saved() {
 fn deadline(limit: Duration, code: i32) {
     let end = move || {
         std::thread::sleep(limit);
-        terminal::restore_within(Duration::from_millis(100));
+        terminal::restore_within(RESTORE_LIMIT);
         std::process::exit(code);
     };
     // Without a thread there is no deadline; everything else still ends the process.
