@@ -80,6 +80,21 @@ fn a_terminal_that_takes_nothing_does_not_keep_the_program_from_ending() {
 
 #[cfg(unix)]
 #[test]
+fn every_signal_that_would_end_the_program_ends_it_saved() {
+    for name in ["QUIT", "USR1", "USR2", "ALRM", "XCPU"] {
+        let mut chat = after_an_answer();
+        chat.type_until("half a word", "half a word");
+        chat.pty.signal(name);
+        let Chat { pty, home } = chat;
+        let ended = pty.end();
+        assert_eq!(ended.code, 0, "{name}: {}", ended.screen);
+        let saved = saved(home.path());
+        assert!(saved.contains("Keep this") && saved.contains("half a word"), "{name}: {saved}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
 fn half_a_sequence_holds_nothing_up() {
     let mut chat = Chat::start("slow.jsonl").ready();
     chat.type_until("Go\r", "● answering");
@@ -125,17 +140,23 @@ fn a_long_paste_is_taken_whole() {
     chat.quit();
 }
 
+/// A shell with job control, which starts the chat, waits for a line, and continues the chat.
 #[cfg(unix)]
-#[test]
-fn ctrl_z_goes_to_the_shell_and_fg_comes_back() {
-    let home = tempfile::tempdir().unwrap();
+fn in_a_shell(home: &Path) -> CommandBuilder {
     let mut command = CommandBuilder::new("sh");
     command.args(["-c", "set -m; \"$@\"; echo \"in the shell\"; read line; fg", "sh"]);
     command.arg(env!("CARGO_BIN_EXE_dovetail"));
     command.arg("--script");
     command.arg(script("answers.jsonl"));
-    at_home(&mut command, home.path());
-    let mut pty = Pty::start(command, 80, 24);
+    at_home(&mut command, home);
+    command
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_z_goes_to_the_shell_and_fg_comes_back() {
+    let home = tempfile::tempdir().unwrap();
+    let mut pty = Pty::start(in_a_shell(home.path()), 80, 24);
     pty.wait_for("○ ready");
     pty.type_until("half a word", "half a word");
     pty.type_until("\x1a", "in the shell");
@@ -175,6 +196,31 @@ fn the_editor_has_the_terminal_and_gives_the_text_back() {
     chat.type_until(", typed", "more words, typed");
     chat.type_until("\x1b", "· stopped");
     chat.quit();
+}
+
+/// With a shell that waits below it, the whole job stops; without one, the editor continues.
+#[cfg(unix)]
+#[test]
+fn an_editor_that_stops_itself_does_not_freeze_the_chat() {
+    let folder = tempfile::tempdir().unwrap();
+    let editor = editor(folder.path(), "kill -STOP $$; echo ' and on' >> \"$1\"");
+    let environment = [("VISUAL", editor.as_str())];
+    let mut chat = Chat::with("answers.jsonl", 80, 24, &environment).ready();
+    chat.type_until("Begun\x1bw", "and on");
+    chat.type_until(", typed", ", typed");
+    chat.quit();
+
+    let home = tempfile::tempdir().unwrap();
+    let mut command = in_a_shell(home.path());
+    command.env("VISUAL", &editor);
+    let mut pty = Pty::start(command, 80, 24);
+    pty.wait_for("○ ready");
+    pty.type_until("Begun\x1bw", "in the shell");
+    assert!(pty.is_restored(), "{}", pty.screen());
+    pty.type_until("\n", "and on");
+    pty.type_until(", typed", ", typed");
+    pty.send("\x11");
+    assert_eq!(pty.end().code, 0);
 }
 
 #[cfg(unix)]

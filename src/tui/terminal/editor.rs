@@ -2,11 +2,16 @@
 //! terminal, then the text. Must never know the screen.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus};
+#[cfg(unix)]
+use std::time::Duration;
 
 use tempfile::NamedTempFile;
+
+#[cfg(unix)]
+use super::signals;
 
 /// Most bytes of a message: anything longer was not written by hand.
 const LONGEST: u64 = 2_000_000;
@@ -46,7 +51,7 @@ pub(crate) fn file_of(text: &str) -> Result<NamedTempFile, String> {
 pub(crate) fn edited(editor: &OsStr, file: NamedTempFile) -> Result<String, String> {
     let name = editor.to_string_lossy();
     let stays = "the message is unchanged";
-    let ended = command(editor, file.path()).status();
+    let ended = command(editor, file.path()).spawn().and_then(wait);
     let why = match ended {
         Ok(status) if status.success() => match crate::files::read_text(file.path(), LONGEST) {
             // Editors end the last line.
@@ -65,23 +70,64 @@ pub(crate) fn edited(editor: &OsStr, file: NamedTempFile) -> Result<String, Stri
     })
 }
 
-/// With the arguments that the variable may hold (`code --wait`), read as the shell does.
-#[cfg(unix)]
+/// With the arguments that the variable may hold (`code --wait`), read by a shell where they need
+/// one. It is not between us and a plain editor: only a parent learns that a program has stopped.
 fn command(editor: &OsStr, file: &Path) -> Command {
-    let mut line = editor.to_os_string();
-    line.push(" \"$1\"");
-    let mut command = Command::new("sh");
-    command.arg("-c").arg(line).arg("sh").arg(file);
-    command
-}
-
-#[cfg(not(unix))]
-fn command(editor: &OsStr, file: &Path) -> Command {
-    let words = editor.to_string_lossy().into_owned();
+    let words = editor.to_string_lossy();
+    let is_plain = |c: char| c.is_alphanumeric() || " /._-+:".contains(c);
+    if cfg!(unix) && !words.chars().all(is_plain) {
+        let mut line = editor.to_os_string();
+        line.push(" \"$1\"");
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(line).arg("sh").arg(file);
+        return command;
+    }
     let mut words = words.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());
     command.args(words).arg(file);
     command
+}
+
+/// Waits for the editor to end. If it stops itself, the whole job stops with it; without a shell
+/// that could continue the job, the editor continues.
+#[cfg(unix)]
+fn wait(editor: Child) -> io::Result<ExitStatus> {
+    use std::os::unix::process::ExitStatusExt;
+
+    use rustix::io::retry_on_intr;
+    use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+    let pid = Pid::from_child(&editor);
+    loop {
+        let changed = retry_on_intr(|| waitpid(Some(pid), WaitOptions::UNTRACED))?;
+        let Some((_, status)) = changed else { continue };
+        if !status.stopped() {
+            return Ok(ExitStatus::from_raw(status.as_raw()));
+        }
+        if stays_stopped(pid)? && signals::stop_job().is_err() {
+            kill_process(pid, Signal::CONT)?;
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn wait(mut editor: Child) -> io::Result<ExitStatus> {
+    editor.wait()
+}
+
+/// Whether a process that has stopped stays so for a while. After `Ctrl+Z` this process stops too,
+/// and both continue together.
+#[cfg(unix)]
+fn stays_stopped(pid: rustix::process::Pid) -> io::Result<bool> {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    let change = WaitIdOptions::CONTINUED | WaitIdOptions::EXITED;
+    for _ in 0..8 {
+        std::thread::sleep(Duration::from_millis(50));
+        let look = change | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        if waitid(WaitId::Pid(pid), look)?.is_some() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 #[cfg(test)]
