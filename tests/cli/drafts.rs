@@ -26,9 +26,13 @@ fn a_draft_vocabulary_changes_no_text() {
     let story = home.path().join("story.txt");
     fs::write(&story, "Once upon a time there was a little fox. He was happy.").unwrap();
     let of_text = format!("text:{}", story.display());
-    for sampling in [&["--temperature", "0"][..], &["--temperature", "0.8", "--seed", "5"]] {
+    let drawn = ["--temperature", "0.8", "--seed", "5"];
+    for (sampling, counts) in [
+        (&["--temperature", "0"][..], &["1", "1000", "auto", "all", &of_text][..]),
+        (&drawn, &["1000"]),
+    ] {
         let plain = summary(&home, &[&["--plain"], sampling].concat()).0;
-        for count in ["1", "1000", "auto", "all", &of_text] {
+        for &count in counts {
             let flags = ["--strategy", "dovetail", "--gamma", "12", "--draft-vocab", count];
             let (text, found) = summary(&home, &[&flags[..], sampling].concat());
             assert_eq!(text, plain, "{count}");
