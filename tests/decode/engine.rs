@@ -1,8 +1,8 @@
 //! Decoding with a toy target: no matter what is drafted, the text is the plain one.
 
 use crate::support::generate::{options, plain, request};
-use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter, alone, decode};
-use dovetail::decode::{DecodeError, Engine, Finish, Origin, Request, RoundOptions};
+use crate::support::toy::{Beside, Guess, Letters, Outcome, Toy, ToyDrafter, alone, decode};
+use dovetail::decode::{DecodeError, Engine, Finish, Origin, Request, RoundOptions, Summary};
 use dovetail::draft::Drafter;
 use dovetail::plan::Schedule;
 use dovetail::speculate::{SamplerSettings, Shape};
@@ -17,6 +17,11 @@ fn greedy() -> SamplerSettings {
 fn engine(toy: Toy, drafters: impl IntoIterator<Item = ToyDrafter>) -> Engine {
     let drafters = drafters.into_iter().map(|d| Box::new(d) as Box<dyn Drafter>);
     Engine::new(Box::new(toy), drafters)
+}
+
+/// A greedy answer with trees of one shape.
+fn answer(engine: &mut Engine, prompt: &[u32], length: usize) -> (Outcome, Summary, Vec<String>) {
+    decode(engine, &Letters, request(prompt, length), |_| options(SHAPE, true, greedy()))
 }
 
 fn samplers() -> impl Strategy<Value = SamplerSettings> {
@@ -155,21 +160,20 @@ fn trees_are_no_deeper_than_the_tokens_left() {
 #[test]
 fn the_common_prefix_is_computed_once() {
     let prompt: Vec<u32> = (0..40).map(|i| i % 7).collect();
-    let chain = |_| options(SHAPE, true, greedy());
     for drafter in [false, true] {
         let draft = drafter.then(|| ToyDrafter::new(Guess::Knowing, 3, 30));
         let mut engine = engine(Toy::new(3, 30, 500), draft);
-        let (first, summary, _) = decode(&mut engine, &Letters, request(&prompt, 12), chain);
+        let (first, summary, _) = answer(&mut engine, &prompt, 12);
         assert_eq!((summary.prompt_tokens, summary.reused_tokens), (40, 0));
         // The last token is not in the cache yet; a drafter needs the last feature again.
         let again = usize::from(drafter);
         let next = [prompt.as_slice(), &first.tokens, &[5, 6]].concat();
-        let (_, summary, _) = decode(&mut engine, &Letters, request(&next, 5), chain);
+        let (_, summary, _) = answer(&mut engine, &next, 5);
         assert_eq!((summary.prompt_tokens, summary.reused_tokens), (54, 51 - again));
         // The same prompt again: its last token has to be run for its logits.
-        let (_, summary, _) = decode(&mut engine, &Letters, request(&next, 5), chain);
+        let (_, summary, _) = answer(&mut engine, &next, 5);
         assert_eq!(summary.reused_tokens, 53 - again);
-        let (_, summary, _) = decode(&mut engine, &Letters, request(&[9, 9], 5), chain);
+        let (_, summary, _) = answer(&mut engine, &[9, 9], 5);
         assert_eq!(summary.reused_tokens, 0);
     }
 }
@@ -207,8 +211,7 @@ fn a_failing_draft_is_reported_once_and_changes_no_token() {
         drafter.reserves = reserves;
         drafter.failures = failures.to_vec();
         let mut engine = engine(Toy::new(3, 30, 500), Some(drafter));
-        let (outcome, summary, notices) =
-            decode(&mut engine, &Letters, request(&[1, 2], 60), |_| options(SHAPE, true, greedy()));
+        let (outcome, summary, notices) = answer(&mut engine, &[1, 2], 60);
         assert_eq!(outcome, wanted);
         (summary.rounds, notices, engine.drafter(0).is_some())
     };
@@ -263,15 +266,13 @@ fn a_drafter_without_room_is_left_out_with_a_notice() {
     let mut drafter = ToyDrafter::new(Guess::Knowing, 3, 30);
     drafter.capacity = 20;
     let mut engine = engine(Toy::new(3, 30, 500), Some(drafter));
-    let (_, _, notices) =
-        decode(&mut engine, &Letters, request(&[1, 2], 60), |_| options(SHAPE, true, greedy()));
+    let (_, _, notices) = answer(&mut engine, &[1, 2], 60);
     assert_eq!(
         notices,
         ["the draft's context of 20 tokens is full; decoding continues without a draft"]
     );
     // A shorter conversation fits again.
-    let (_, summary, notices) =
-        decode(&mut engine, &Letters, request(&[4, 2], 12), |_| options(SHAPE, true, greedy()));
+    let (_, summary, notices) = answer(&mut engine, &[4, 2], 12);
     assert!(summary.tau > 2.0 && notices.is_empty());
 }
 
@@ -279,15 +280,12 @@ fn a_drafter_without_room_is_left_out_with_a_notice() {
 fn the_end_of_the_context_ends_the_answer() {
     for drafter in [None, Some(ToyDrafter::new(Guess::Knowing, 3, 30))] {
         let mut engine = engine(Toy::new(3, 30, 32), drafter);
-        let (outcome, _, _) = decode(&mut engine, &Letters, request(&[1, 2], 1000), |_| {
-            options(SHAPE, true, greedy())
-        });
+        let outcome = answer(&mut engine, &[1, 2], 1000).0;
         assert_eq!(outcome.finish, Some(Finish::ContextFull));
         // There are 30 positions after the prompt, and the last token needs none.
         assert_eq!(outcome.tokens.len(), 31);
         let full: Vec<u32> = vec![1; 32];
-        let (outcome, _, _) =
-            decode(&mut engine, &Letters, request(&full, 9), |_| options(SHAPE, true, greedy()));
+        let outcome = answer(&mut engine, &full, 9).0;
         assert_eq!((outcome.tokens.len(), outcome.finish), (1, Some(Finish::ContextFull)));
     }
 }

@@ -3,8 +3,8 @@
 use crate::support::generate::{options, request};
 use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter, alone, decode};
 use crate::support::watched::Watched;
-use dovetail::decode::{Engine, Finish, RoundOptions};
-use dovetail::draft::{Ahead, AheadRequest, Depths, DraftError, DraftRequest, Drafter};
+use dovetail::decode::{Engine, Finish, RoundOptions, Summary};
+use dovetail::draft::{DraftError, Drafter};
 use dovetail::model::TargetError;
 use dovetail::plan::Schedule;
 use dovetail::speculate::{SamplerSettings, Shape, Tree};
@@ -19,43 +19,6 @@ const SHAPE: Shape = Shape { gamma: 8, width: 3, depth: 4 };
 const PROMPT: [u32; 3] = [1, 2, 3];
 const LIMIT: Duration = Duration::from_secs(20);
 
-type Drafting = Box<dyn FnMut(&Tree, &AtomicBool) -> Result<(), DraftError> + Send>;
-
-/// A drafter that runs a closure of the test while the target verifies.
-struct Busy {
-    toy: ToyDrafter,
-    drafting: Drafting,
-}
-
-impl Drafter for Busy {
-    fn describe(&self) -> String {
-        self.toy.describe()
-    }
-    fn depths(&self) -> Depths {
-        self.toy.depths()
-    }
-    fn capacity(&self) -> usize {
-        self.toy.capacity()
-    }
-    fn truncate(&mut self, len: usize) {
-        self.toy.truncate(len);
-    }
-    fn observe(&mut self, features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
-        self.toy.observe(features, tokens)
-    }
-    fn propose(&mut self, text: &[u32], request: &DraftRequest) -> Result<Tree, DraftError> {
-        self.toy.propose(text, request)
-    }
-    fn draft_ahead(&mut self, request: &AheadRequest<'_>) -> Result<Ahead, DraftError> {
-        let ahead = self.toy.draft_ahead(request)?;
-        (self.drafting)(request.tree, request.stop)?;
-        Ok(ahead)
-    }
-    fn fall_back(&mut self) -> Result<(), DraftError> {
-        self.toy.fall_back()
-    }
-}
-
 /// A target with a drafter that proposes its tokens.
 fn engine(
     verifying: impl FnMut(&Tree) -> Result<(), TargetError> + Send + 'static,
@@ -65,8 +28,8 @@ fn engine(
     let target = Watched::new(Toy::new(3, 30, 500), verifying);
     let mut toy = ToyDrafter::new(Guess::Knowing, 3, 30);
     toy.reserves = reserves;
-    let drafter: Box<dyn Drafter> = Box::new(Busy { toy, drafting: Box::new(drafting) });
-    Engine::new(Box::new(target), Some(drafter))
+    toy.drafting = Some(Box::new(drafting));
+    Engine::new(Box::new(target), [Box::new(toy) as Box<dyn Drafter>])
 }
 
 fn overlapping(_: usize) -> RoundOptions {
@@ -76,6 +39,14 @@ fn overlapping(_: usize) -> RoundOptions {
 
 fn in_turn(_: usize) -> RoundOptions {
     options(SHAPE, true, SamplerSettings::default())
+}
+
+/// What an answer under overlap says, which is the text of the target alone.
+fn says_plain(engine: &mut Engine, max_tokens: usize) -> (Summary, Vec<String>) {
+    let (outcome, summary, notices) =
+        decode(engine, &Letters, request(&PROMPT, max_tokens), overlapping);
+    assert_eq!(outcome.tokens, wanted(max_tokens));
+    (summary, notices)
 }
 
 /// The text of the target alone.
@@ -127,9 +98,7 @@ fn draft_and_target_work_at_the_same_time_on_the_same_tree() {
         },
         0,
     );
-    let (outcome, summary, notices) =
-        decode(&mut engine, &Letters, request(&PROMPT, 30), overlapping);
-    assert_eq!(outcome.tokens, wanted(30));
+    let (summary, notices) = says_plain(&mut engine, 30);
     assert_eq!(notices, [""; 0]);
     drop(engine);
     let seen: Vec<Tree> = seen.iter().collect();
@@ -193,9 +162,7 @@ fn a_drafter_that_fails_or_panics_ahead_is_reported_once_and_changes_no_token() 
                 }
             };
             let mut engine = engine(|_| Ok(()), drafting, reserves);
-            let (outcome, summary, notices) =
-                decode(&mut engine, &Letters, request(&PROMPT, 60), overlapping);
-            assert_eq!(outcome.tokens, wanted(60));
+            let (summary, notices) = says_plain(&mut engine, 60);
             let what = if panics {
                 "the draft failed while drafting ahead: beyond the edge"
             } else {
@@ -244,9 +211,7 @@ fn a_lost_or_broken_target_gets_its_drafter_back() {
             Err(_) => engine.forget(),
         }
         assert!(engine.drafter(0).is_some(), "the drafter is still away");
-        let (outcome, summary, notices) =
-            decode(&mut engine, &Letters, request(&PROMPT, 60), overlapping);
-        assert_eq!(outcome.tokens, wanted(60));
+        let (summary, notices) = says_plain(&mut engine, 60);
         assert!(summary.tau > 3.0 && notices.is_empty(), "{} {notices:?}", summary.tau);
     }
 }
@@ -256,10 +221,8 @@ fn an_answer_cancelled_between_rounds_leaves_no_drafter_at_work() {
     for beside in [Beside::Stale, Beside::Late] {
         let mut drafter = ToyDrafter::new(Guess::Wild, 3, 30);
         drafter.beside = beside;
-        let mut engine = Engine::new(
-            Box::new(Toy::new(3, 30, 500)),
-            Some(Box::new(drafter) as Box<dyn Drafter>),
-        );
+        let drafter: Box<dyn Drafter> = Box::new(drafter);
+        let mut engine = Engine::new(Box::new(Toy::new(3, 30, 500)), [drafter]);
         for rounds in 0..4 {
             let mut answer = engine.generate(request(&PROMPT, 60), &Letters).unwrap();
             answer.first_token(&overlapping(0)).unwrap();
@@ -270,8 +233,7 @@ fn an_answer_cancelled_between_rounds_leaves_no_drafter_at_work() {
             assert_eq!(answer.finish(), Some(Finish::Cancelled));
             drop(answer);
             assert!(engine.drafter(0).is_some());
-            let outcome = decode(&mut engine, &Letters, request(&PROMPT, 40), overlapping).0;
-            assert_eq!(outcome.tokens, wanted(40));
+            says_plain(&mut engine, 40);
         }
     }
 }
@@ -293,7 +255,7 @@ fn one_thread_serves_all_rounds_and_ends_with_the_engine() {
     };
     let mut engine = engine(|_| Ok(()), drafting, 0);
     for _ in 0..2 {
-        decode(&mut engine, &Letters, request(&PROMPT, 30), overlapping);
+        says_plain(&mut engine, 30);
     }
     let mut threads = std::mem::take(&mut *seen.lock().unwrap());
     assert!(threads.len() > 5);

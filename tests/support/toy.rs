@@ -7,7 +7,7 @@ use dovetail::decode::{
 use dovetail::draft::{Ahead, AheadRequest, Depths, DraftError, DraftRequest, Drafter};
 use dovetail::model::{FeatureSource, Target, TargetError, Verified};
 use dovetail::speculate::{DrafterId, Node, SamplerSettings, Shape, Tree, argmax};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::generate::plain;
 
@@ -151,10 +151,15 @@ pub enum Beside {
     Fails,
 }
 
+/// What a test does while the target verifies.
+pub type Drafting = Box<dyn FnMut(&Tree, &AtomicBool) -> Result<(), DraftError> + Send>;
+
 /// A drafter that checks its inputs.
 pub struct ToyDrafter {
     pub guess: Guess,
     pub beside: Beside,
+    /// Runs in addition to that.
+    pub drafting: Option<Drafting>,
     /// The tree ahead of which it drafted.
     stale: Option<Tree>,
     pub seed: u64,
@@ -176,6 +181,7 @@ impl ToyDrafter {
         Self {
             guess,
             beside: Beside::Idle,
+            drafting: None,
             stale: None,
             seed,
             vocab,
@@ -307,6 +313,9 @@ impl Drafter for ToyDrafter {
                 }
             }
             Beside::Fails => self.may_fail()?,
+        }
+        if let Some(drafting) = &mut self.drafting {
+            drafting(tree, stop)?;
         }
         Ok(Ahead::default())
     }

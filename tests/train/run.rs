@@ -1,7 +1,7 @@
 //! A complete run of `dovetail train`, on a toy target with the bundled tokenizer: from a file of
 //! chats to a head that drafts, with interruptions, bad lines and a full disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::library::DEMO;
 use crate::support::program::{ended, in_home};
+use candle_core::{Device, Tensor};
 use dovetail::library::{Spec, open_head};
 use dovetail::model::Config;
 use dovetail::model::weights::tensors;
@@ -60,33 +61,20 @@ impl Bench {
             config[field] = json!(value);
         }
         fs::write(folder.join("config.json"), config.to_string()).unwrap();
-        let shapes = tensors(&Config::from_hf_json(&config).unwrap());
         let mut state = seed;
-        let data: Vec<(String, Vec<usize>, Vec<u8>)> = shapes
-            .into_iter()
-            .map(|(name, shape)| {
-                let norm = name.contains("norm");
-                let bytes = (0..shape.iter().product::<usize>())
-                    .flat_map(|_| {
-                        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                        let x = (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5;
-                        (if norm { 1.0 } else { x }).to_le_bytes()
-                    })
-                    .collect();
-                (name, shape, bytes)
-            })
-            .collect();
-        let views: BTreeMap<&str, _> = data
-            .iter()
-            .map(|(name, shape, bytes)| {
-                let dtype = safetensors::Dtype::F32;
-                (
-                    name.as_str(),
-                    safetensors::tensor::TensorView::new(dtype, shape.clone(), bytes).unwrap(),
-                )
-            })
-            .collect();
-        safetensors::serialize_to_file(views, None, &folder.join("model.safetensors")).unwrap();
+        let mut weight = |norm: bool| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let x = (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5;
+            if norm { 1.0 } else { x }
+        };
+        let mut all = HashMap::new();
+        for (name, shape) in tensors(&Config::from_hf_json(&config).unwrap()) {
+            let norm = name.contains("norm");
+            let count: usize = shape.iter().product();
+            let values: Vec<f32> = (0..count).map(|_| weight(norm)).collect();
+            all.insert(name, Tensor::from_vec(values, shape, &Device::Cpu).unwrap());
+        }
+        candle_core::safetensors::save(&all, folder.join("model.safetensors")).unwrap();
     }
 
     fn target(&self) -> PathBuf {
@@ -121,6 +109,11 @@ impl Bench {
         command
     }
 
+    /// Exit code, stdout and stderr of the program.
+    fn ran(&self, args: &[&str]) -> (i32, String, String) {
+        ended(self.program(args).output().unwrap())
+    }
+
     fn args(&self, more: &[&str]) -> Vec<String> {
         let own = [
             "train".to_owned(),
@@ -137,6 +130,11 @@ impl Bench {
         let text = fs::read_to_string(self.head().join("log.jsonl")).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
+}
+
+/// Whether the third step is over.
+fn third(event: &TrainEvent<'_>) -> bool {
+    matches!(event, TrainEvent::Step(report) if report.step == 3)
 }
 
 /// Runs until `enough`, then requests a stop. Returns whether the head is finished.
@@ -192,8 +190,6 @@ fn an_estimate_counts_what_the_training_will_and_makes_nothing() {
 #[test]
 fn the_head_is_the_best_that_was_seen_and_not_the_last() {
     let bench = Bench::new();
-    let third =
-        |event: &TrainEvent<'_>| matches!(event, TrainEvent::Step(report) if report.step == 3);
     assert!(!until(&bench.order(false), third));
     let state = bench.head().join("work/run.json");
     let mut json: Value = serde_json::from_slice(&fs::read(&state).unwrap()).unwrap();
@@ -222,18 +218,17 @@ fn a_training_that_is_stopped_in_every_stage_comes_to_the_same_head() {
     let whole = Bench::new();
     assert!(until(&whole.order(false), |_| false));
     let parts = Bench::new();
-    let is = |event: &TrainEvent<'_>, wanted: Stage| match event {
-        TrainEvent::Stage { stage, .. } => *stage == wanted,
-        _ => false,
+    let begins = |wanted: Stage| {
+        move |event: &TrainEvent<'_>| match event {
+            TrainEvent::Stage { stage, .. } => *stage == wanted,
+            _ => false,
+        }
     };
-    let begins = |stage: Stage| move |event: &TrainEvent<'_>| is(event, stage);
     assert!(!until(&parts.order(false), begins(Stage::Render)));
     let second = |event: &TrainEvent<'_>| matches!(event, TrainEvent::At(done) if *done > 400);
     assert!(!until(&parts.order(true), second));
     assert!(parts.head().join("work/features-00000.safetensors").exists());
     assert!(!until(&parts.order(true), begins(Stage::Training)));
-    let third =
-        |event: &TrainEvent<'_>| matches!(event, TrainEvent::Step(report) if report.step == 3);
     assert!(!until(&parts.order(true), third));
     assert!(!parts.head().join("model.safetensors").exists());
     assert!(!until(&parts.order(true), begins(Stage::Decoding)));
@@ -300,7 +295,7 @@ fn bad_lines_are_named_and_survived() {
         long.to_string(),
     ];
     fs::write(bench.chats(), format!("{}\n{good}\n", bad.join("\n"))).unwrap();
-    let (code, out, err) = ended(bench.program(&["--steps=2"]).output().unwrap());
+    let (code, out, err) = bench.ran(&["--steps=2"]);
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("The head is in"), "{out}");
     for told in [
@@ -317,7 +312,7 @@ fn bad_lines_are_named_and_survived() {
     let card = fs::read_to_string(bench.head().join("README.md")).unwrap();
     assert!(card.contains("- line 3: message 1: unknown role `oracle`"), "{card}");
     assert!(!bench.head().join("work").exists());
-    let (code, _, err) = ended(bench.program(&[]).output().unwrap());
+    let (code, _, err) = bench.ran(&[]);
     assert_eq!(code, 2, "{err}");
     assert!(err.contains("is not an empty folder"), "{err}");
 }
@@ -375,7 +370,7 @@ fn a_full_disk_loses_nothing() {
     assert_eq!(code, 1, "{err}");
     assert!(err.contains("features-00000") && err.contains("free some disk space"), "{err}");
     assert!(bench.head().join("work/texts.jsonl").exists());
-    let (code, _, err) = ended(bench.program(&["--steps=2", "--resume"]).output().unwrap());
+    let (code, _, err) = bench.ran(&["--steps=2", "--resume"]);
     assert_eq!(code, 0, "{err}");
     // A head is readable by others in the same way as the user's other files.
     let mode = |file: &str| {

@@ -232,10 +232,26 @@ fn models_that_do_not_fit_beside_those_in_use_take_their_place() {
     assert_eq!(asked, expected);
 }
 
+/// A loader of the bundled models.
+fn bundled_loader(device: DeviceChoice) -> SettingsLoader {
+    let settings = Settings { context: Some(512), device, ..Settings::default() };
+    SettingsLoader::new(settings, Purpose::Text)
+}
+
+/// A worker on the bundled models, and what it says of them.
+fn start_bundled(device: DeviceChoice) -> (Worker, Receiver<Event>, Box<Ready>) {
+    let (sink, events) = sink();
+    let worker = spawn(controls(), sink, bundled_loader(device)).unwrap();
+    loop {
+        if let Event::Ready(ready) = next(&events) {
+            return (worker, events, ready);
+        }
+    }
+}
+
 /// Loads the bundled models, then those in `next`.
 fn bundled_then(models: &ModelChoice) -> (Backend, Result<NewModels, LoadFailure>) {
-    let settings = Settings { context: Some(512), ..Settings::default() };
-    let loader = SettingsLoader::new(settings, Purpose::Text);
+    let loader = bundled_loader(DeviceChoice::default());
     let backend = loader.first(&mut |_, _| {}).unwrap();
     let target = backend.shared.clone();
     let loaded = loader.beside(models, target.as_ref(), &mut |_, _| {});
@@ -271,15 +287,7 @@ fn the_text_is_the_same_whichever_draft_was_loaded_on_the_way() {
         println!("left out: drafts on a GPU, for there is none (mesa-vulkan-drivers)");
     }
     for device in [DeviceChoice::Cpu].into_iter().chain(gpu) {
-        let settings = Settings { context: Some(512), device, ..Settings::default() };
-        let (sink, events) = sink();
-        let loader = SettingsLoader::new(settings, Purpose::Text);
-        let worker = spawn(controls(), sink, loader).unwrap();
-        let loaded = loop {
-            if let Event::Ready(ready) = next(&events) {
-                break ready;
-            }
-        };
+        let (worker, events, loaded) = start_bundled(device);
         assert_eq!(loaded.vram_used > 0, device != DeviceChoice::Cpu);
         let choices = [
             ModelChoice { draft: Some(LOOKUP.into()), ..ModelChoice::default() },
@@ -301,25 +309,18 @@ fn the_text_is_the_same_whichever_draft_was_loaded_on_the_way() {
 
 #[test]
 fn an_answer_of_an_earlier_run_goes_on_as_if_it_had_not_been_cut() {
-    let start = || {
-        let (sink, events) = sink();
-        let settings = Settings { context: Some(512), ..Settings::default() };
-        let loader = SettingsLoader::new(settings, Purpose::Text);
-        let worker = spawn(controls(), sink, loader).unwrap();
-        while !matches!(next(&events), Event::Ready(_)) {}
-        (worker, events)
-    };
+    let start = || start_bundled(DeviceChoice::default());
     let question = Message::new(Role::User, "Tell me a story about a fox.");
     let text_of = |events: &Receiver<Event>| Said::rest(events).text;
     let job = |messages, max_tokens| Job { messages, max_tokens, ..job(1, "", 0) };
-    let (worker, events) = start();
+    let (worker, events, _) = start();
     worker.generate(job(vec![question.clone()], 60));
     let whole = text_of(&events);
     worker.generate(Job { generation: 2, ..job(vec![question.clone()], 20) });
     let begun = text_of(&events);
     assert!(whole.starts_with(&begun) && begun.len() < whole.len(), "{begun:?} {whole:?}");
     // The cache of another run is empty.
-    let (worker, events) = start();
+    let (worker, events, _) = start();
     let messages = vec![question, Message::new(Role::Assistant, begun.clone())];
     worker.generate(job(messages, 40));
     assert_eq!(begun + &text_of(&events), whole);
