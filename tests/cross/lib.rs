@@ -6,6 +6,11 @@
 // What only omitted parts and tests use is unused here.
 #![allow(dead_code, unused_imports)]
 
+// The program's integration tests are compiled with the unit tests, so that all of this is compiled
+// once.
+#[cfg(test)]
+extern crate self as dovetail;
+
 #[path = "../../src/caught.rs"]
 mod caught;
 #[path = "../../src/decode/mod.rs"]
@@ -26,3 +31,9 @@ pub mod overlap;
 pub mod plan;
 #[path = "../../src/speculate/mod.rs"]
 pub mod speculate;
+#[cfg(test)]
+#[path = "suite.rs"]
+mod suite;
+#[cfg(test)]
+#[path = "support.rs"]
+mod support;

@@ -7,4 +7,3 @@ mod draft;
 mod kernels;
 mod model;
 mod speculate;
-mod support;
