@@ -34,7 +34,7 @@ impl Roofline {
         const BYTES: usize = 1 << 29;
         const TASK: usize = 1 << 22;
         let mut block = Pages::zeroed(BYTES)?;
-        // The block is written once, because the system maps all untouched pages to a single page of
+        // The block is written once, because the system maps all untouched pages to one page of
         // zeros.
         pool.chunks(&mut block, TASK, |i, chunk| chunk.fill(i as u8));
         let block = &block;

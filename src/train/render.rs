@@ -215,7 +215,10 @@ mod tests {
         let files = bundled();
         let asked = chat(&[(Role::User, "Hi")]);
         let error = Renderer::new(&files, 99, None).text(1, &asked).unwrap_err();
-        insta::assert_snapshot!(error, @"it contains no answer; with --self-answers the target answers");
+        insta::assert_snapshot!(
+            error,
+            @"it contains no answer; with --self-answers the target answers"
+        );
         let brief = Renderer::new(&files, 99, Some("Be brief.".to_owned()));
         let prompt = brief.prompt(&asked).unwrap();
         assert!(files.tokenizer.text(&prompt).starts_with("Be brief."));

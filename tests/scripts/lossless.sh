@@ -7,8 +7,8 @@
 # PROGRAM is a release build. Each draw answers one prompt with every strategy that can run with
 # MODEL (`bundled`, a file, a folder, the name of a model), and each answer is one combination. The
 # flags go to each draw, such as `--device gpu` or `--gpu-layers all`. A draw is a function of its
-# seed alone, so `-n 1 -s SEED` repeats one that differs. Exits with 1 if any answer differs, or if a
-# draw fails.
+# seed alone, so `-n 1 -s SEED` repeats one that differs. Exits with 1 if any answer differs, or if
+# a draw fails.
 set -euo pipefail
 combinations=1000 seed=1 tokens=48
 while getopts n:s:t: option; do

@@ -6,8 +6,8 @@ use std::ops::Range;
 use super::reader::Reader;
 use crate::library::LibraryError;
 
-/// The types of values by their numbers in the format, with the bytes of an item; strings and arrays
-/// have no fixed size.
+/// The types of values by their numbers in the format, with the bytes of an item; strings and
+/// arrays have no fixed size.
 const KINDS: [(&str, u64); 13] = [
     ("U8", 1),
     ("I8", 1),

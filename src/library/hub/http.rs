@@ -95,7 +95,7 @@ impl Client {
         }
     }
 
-    /// The answer to one request, after its redirects. The token goes to the hub's own origin alone.
+    /// The answer to one request, after its redirects. The token goes to the hub's origin alone.
     fn ask(
         &self,
         url: &str,

@@ -112,8 +112,8 @@ impl PackedHead {
         })
     }
 
-    /// Runs the pairs of `buffers.features` and `tokens` through the blocks. Leaves the last block's
-    /// output in `outputs`.
+    /// Runs the pairs of `buffers.features` and `tokens` through the blocks. Leaves the last
+    /// block's output in `outputs`.
     fn pass(&mut self, tokens: &[u32], origin: FeatureOrigin, mask: &TreeMask) {
         let Self { config, pool, buffers, cache, scratch, timing, .. } = self;
         let caches = std::slice::from_mut(cache);
@@ -180,8 +180,8 @@ impl HeadBuffers {
         });
     }
 
-    /// Computes `fused` from `features` and `embeddings` (method.md, Draft heads and EAGLE-3). In an
-    /// EAGLE-3 head, `joined` is then what its attention reads.
+    /// Computes `fused` from `features` and `embeddings` (method.md, Draft heads and EAGLE-3). In
+    /// an EAGLE-3 head, `joined` is then what its attention reads.
     fn fuse(&mut self, fusion: &PackedFusion, origin: FeatureOrigin, blocks: &mut CpuBlocks<'_>) {
         let pool = blocks.pool;
         let hidden = blocks.config.hidden;

@@ -1,5 +1,5 @@
-//! A file of n-gram tables for the bundled target, and the use of an accepted table. Input that does
-//! not begin like a header gets one, so that a fuzzer changes tables too.
+//! A file of n-gram tables for the bundled target, and the use of an accepted table. Input that
+//! does not begin like a header gets one, so that a fuzzer changes tables too.
 #![no_main]
 
 use std::fs;
