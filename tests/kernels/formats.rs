@@ -74,7 +74,10 @@ fn the_packed_bytes_of_every_format_are_those_of_the_layouts_version() {
         });
         format!("{format:8} {:6} {hash:016x}", matrix.packed().len())
     });
-    insta::assert_snapshot!(format!("packed_layout_{LAYOUT_VERSION}"), lines.join("\n"));
+    // The builds for other processors have this test in another module.
+    insta::with_settings!({ prepend_module_to_snapshot => false }, {
+        insta::assert_snapshot!(format!("packed_layout_{LAYOUT_VERSION}"), lines.join("\n"));
+    });
 }
 
 #[test]
