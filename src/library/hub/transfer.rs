@@ -2,7 +2,6 @@
 //! appears under its name. It must not depend on what requested it.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 use std::time::Instant;
 
@@ -35,7 +34,7 @@ impl Missing {
         place: &Path,
         meter: &mut DownloadMeter<'_>,
     ) -> Result<(), HubError> {
-        let disk = |path: &Path, source: io::Error| client.server.disk(path, &source);
+        let disk = |path: &Path, source| client.server.disk(path, &source);
         let size = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
         if let Some(folder) = place.parent() {
             fs::create_dir_all(folder).map_err(|source| disk(folder, source))?;
@@ -52,11 +51,6 @@ impl Missing {
             }
         }
         let part = place.with_extension("part");
-        // Another program may have put a link or a pipe there.
-        if fs::symlink_metadata(&part).is_ok_and(|about| !about.is_file()) {
-            let reason = "it is not a regular file";
-            return Err(disk(&part, io::Error::new(io::ErrorKind::InvalidInput, reason)));
-        }
         meter.begin(&self.name, size(&part), Instant::now());
         let mut tries = 0;
         loop {
