@@ -162,7 +162,7 @@ impl Variants {
         }
         let named = |text: &str| text.replace("{head}", head);
         let points = values.unwrap_or(row.values).iter().map(|&value| {
-            // A draft without blocks is asked for one, which it ignores.
+            // A draft without blocks ignores the one that it gets.
             let fixed = if axis == SweepAxis::M { value.max(1) } else { value };
             let controls = with_tree(&base, |tree| *(row.of)(tree) = Setting::Fixed(fixed));
             Point::new(format!("{}{value}", named(row.prefix)), value, controls)

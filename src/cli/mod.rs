@@ -67,7 +67,7 @@ fn truncated() -> Failure {
     Failure::model(anyhow!(faults::TRUNCATED_FILE))
 }
 
-/// Whether the command in use was asked to write more to the log.
+/// Whether the command in use writes more to the log.
 fn is_verbose(given: &ArgMatches) -> bool {
     matches!(given.try_get_one("verbose"), Ok(Some(true)))
         || given.subcommand().is_some_and(|(_, given)| is_verbose(given))

@@ -107,7 +107,7 @@ fn only_what_is_lacking_is_run_and_only_when_asked() {
     assert_eq!(tokens(&head.propose(&[], &DraftRequest::new(5, budget(2))).unwrap()), [5, 6, 7, 8]);
     observe(&mut head, 6..8);
     head.propose(&[], &DraftRequest::new(7, budget(1))).unwrap();
-    head.propose(&[], &DraftRequest::new(7, budget(2))).unwrap(); // Block 1 lacks the two newest.
+    head.propose(&[], &DraftRequest::new(7, budget(2))).unwrap(); // Two are missing in block 1.
     head.propose(&[], &DraftRequest::new(7, budget(2))).unwrap(); // nothing new: the last row again
     head.propose(&[], &DraftRequest::new(7, budget(4))).unwrap(); // Blocks 2 and 3 are empty.
     let expected = [(0, 5, 2), (5, 7, 1), (5, 7, 2), (6, 7, 2), (0, 7, 4)];
