@@ -204,6 +204,11 @@ impl Format {
         TABLE[self as usize].bytes
     }
 
+    /// Bytes of a weight in a file, with its part of what its block has in common.
+    pub fn bytes_per_weight(self) -> f64 {
+        self.block_bytes() as f64 / self.block() as f64
+    }
+
     /// How a matrix of this format is held and multiplied.
     pub fn storage(self) -> Storage {
         TABLE[self as usize].storage

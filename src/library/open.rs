@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use candle_core::DType;
 use serde_json::Value;
 
 use super::folder::{Folder, json};
@@ -14,6 +15,7 @@ use super::target::{check_vocabulary, end_tokens};
 use super::titles::{HeaderName, title, with_size};
 use super::{LibraryError, Recommended, Spec, TargetFiles, Tokenizer, bundled, gguf, sizes};
 use crate::chat::{ChatTemplate, SpecialTokens};
+use crate::kernels::Format;
 use crate::model::head::{FusionKind, HeadConfig, TensorSource};
 use crate::model::{Config, PieceKind, SharedVocabulary};
 use crate::printable::printable_line;
@@ -28,6 +30,19 @@ pub struct HeadFiles {
     pub tensors: Box<dyn TensorSource + Send>,
     /// File or folder, for messages.
     pub name: String,
+}
+
+impl HeadFiles {
+    /// The format of its weights, taken from one of its norms, which are short.
+    pub fn stored(&self) -> Format {
+        let names = self.tensors.names();
+        let norm = names.iter().find(|name| name.ends_with("norm.weight"));
+        match norm.and_then(|name| self.tensors.tensor(name).ok()).map(|norm| norm.dtype()) {
+            Some(DType::F32) => Format::F32,
+            Some(DType::BF16) => Format::BF16,
+            _ => Format::F16,
+        }
+    }
 }
 
 /// Opens a target; `report` receives a download's progress.

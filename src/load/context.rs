@@ -11,8 +11,8 @@ use crate::files::cache_folder;
 use crate::hardware::{Machine, adapters};
 use crate::kernels::{KvFormat, Pool};
 use crate::library::{HeadFiles, PackedWeights, TargetFiles, packed_cache};
-use crate::model::head::HeadConfig;
-use crate::model::{self, Gpu, GpuLimits, LoadRequest, WeightSource};
+use crate::model::head::{DraftPrecision, HeadConfig};
+use crate::model::{self, Gpu, GpuLimits, LoadRequest, Narrowed, WeightSource};
 use crate::plan::{
     BUFFER_BYTES, DeviceChoice, DraftBytes, DraftSize, DrafterId, GpuRoom, Obstacle,
     PlacementForecast, PrefillForecast, Reason, TargetSize, Throughput, gpu_room, split_threads,
@@ -196,6 +196,24 @@ impl<'a> LoadContext<'a> {
         HeadConfig { draft_vocab, ..head.config.clone() }
     }
 
+    /// The precision of a head on the GPU or on the CPU. Reading the weights takes most of the time
+    /// of a draft's pass, more so on the CPU.
+    pub(super) fn head_precision(&self, on_gpu: bool) -> DraftPrecision {
+        let fastest = if on_gpu { DraftPrecision::Eight } else { DraftPrecision::Four };
+        self.settings.draft_precision.unwrap_or(fastest)
+    }
+
+    /// Bytes per weight of a head there.
+    pub(super) fn head_weight(&self, head: &HeadFiles, on_gpu: bool) -> f64 {
+        sizes::head_weight(self.head_precision(on_gpu), head.stored(), on_gpu)
+    }
+
+    /// The weights of a small model, in the precision that the user wants.
+    pub(super) fn small_weights(&'a self, files: &'a TargetFiles) -> Narrowed<'a> {
+        let precision = self.settings.draft_precision.unwrap_or(DraftPrecision::Stored);
+        Narrowed { source: files.weights.as_ref(), precision, pool: &self.pool }
+    }
+
     /// How many bytes drafts will take on the GPU: those of the advised draft, or of all that may
     /// go there.
     pub(super) fn draft_bytes(&self) -> DraftBytes {
@@ -206,7 +224,8 @@ impl<'a> LoadContext<'a> {
             return DraftBytes::default();
         }
         let head = self.head().map_or(0, |head| {
-            sizes::head_on_gpu(&self.config_of(&head.files), self.context) + BUFFER_BYTES
+            let weight = self.head_weight(&head.files, true);
+            sizes::head_on_gpu(&self.config_of(&head.files), weight, self.context) + BUFFER_BYTES
         });
         let small = self.files.small.as_ref();
         let small = small.map_or(0, |small| sizes::of_draft(small, self.context) + BUFFER_BYTES);
@@ -224,14 +243,14 @@ impl<'a> LoadContext<'a> {
         }
     }
 
-    /// Runs `load` on the weights of `files`, or on those packed at an earlier start if the
-    /// settings want packed weights to be stored.
+    /// Runs `load` on the weights of `files` as `source` has them, or on those packed at an earlier
+    /// start if the settings want packed weights to be stored.
     pub(super) fn with_packed<T, E>(
         &self,
         files: &TargetFiles,
+        source: &dyn WeightSource,
         load: impl FnOnce(&dyn WeightSource) -> Result<T, E>,
     ) -> Result<WithPacked<T>, E> {
-        let source = files.weights.as_ref();
         let limit = self.settings.pack_cache as u64 * 1_000_000_000;
         let folder = if limit > 0 { cache_folder("packed") } else { None };
         let cache = folder.map(|folder| packed_cache(folder, limit));

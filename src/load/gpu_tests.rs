@@ -6,6 +6,7 @@ use crate::draft::Depths;
 use crate::hardware::{Adapter, AdapterKind, adapters};
 use crate::library;
 use crate::model;
+use crate::model::head::DraftPrecision;
 use crate::plan::{
     BUFFER_BYTES, DeviceChoice, DrafterId, LayerSize, Obstacle, PlacementForecast, Reason, Setting,
 };
@@ -352,10 +353,11 @@ fn card_for(blocks: usize) -> Option<(Machine, Settings)> {
     let mut config = head.unwrap_or_else(|error| panic!("{error}")).config;
     config.body.layers = blocks;
     let context = 2048;
+    let weight = sizes::head_weight(DraftPrecision::Eight, Format::F16, true);
     let settings = Settings {
         context: Some(context),
         device: DeviceChoice::Gpu(Some(0)),
-        vram: Some(sizes::head_on_gpu(&config, context) + BUFFER_BYTES),
+        vram: Some(sizes::head_on_gpu(&config, weight, context) + BUFFER_BYTES),
         without_small: true,
         ..Settings::default()
     };

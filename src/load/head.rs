@@ -9,14 +9,13 @@ use super::error::StartError;
 use super::place;
 use super::reason::{LoadReason, Notice};
 use super::shared_target::SharedTarget;
-use super::sizes::{self, CODES, FOUR_BITS};
+use super::sizes;
 use crate::draft::FeatureHead;
 use crate::kernels::{KvFormat, Pool};
 use crate::library::{HeadFiles, TargetFiles, text_tokens};
 use crate::model::FeatureSource;
 use crate::model::head::{
-    DraftVocabulary, GpuHead, HeadBackend, HeadError, HeadPrecision, HeadWeights, PackedHead,
-    TappedStates,
+    DraftVocabulary, GpuHead, HeadBackend, HeadError, HeadWeights, PackedHead, TappedStates,
 };
 use crate::plan::{DrafterId, Obstacle, Placement, Reason};
 use crate::settings::ScoredTokens;
@@ -37,7 +36,8 @@ pub(super) fn load(
         from_one: matches!(own.taps, TappedStates::OutputOf(_)),
     });
 
-    let placed = place::head(ctx, &weights.config, weights.kind());
+    let gpu_weight = ctx.head_weight(files, true);
+    let placed = place::head(ctx, &weights.config, weights.kind(), gpu_weight);
     let head = to_gpu(ctx, target, weights, &placed);
     let on_gpu = head.on_gpu.is_some();
     let why = match on_gpu || placed.gpu.is_none() {
@@ -48,7 +48,7 @@ pub(super) fn load(
     let chosen = ctx.chosen_head.reason.clone().map(LoadReason::Plan);
     let config = &head.weights.config;
     let kind = head.weights.kind();
-    let bytes_per_weight = if on_gpu { CODES } else { FOUR_BITS };
+    let bytes_per_weight = ctx.head_weight(files, on_gpu);
     let size = sizes::of_head(config, kind, target.tied_head, bytes_per_weight);
     let (pool, threads) = ctx.draft_pool(target.size, size, on_gpu);
     let reasons = std::iter::once(LoadReason::Plan(why))
@@ -98,7 +98,7 @@ fn to_gpu(
     };
     let first = weights.first_blocks(placed.blocks);
     let capacity = first.config.capacity(ctx.context);
-    let precision = HeadPrecision::Eight;
+    let precision = ctx.head_precision(true);
     let kv = KvFormat::F16;
     match GpuHead::new(&first, &target.tables, &gpu, &ctx.pool, capacity, precision, kv) {
         Ok(head) => PlacedHead { weights: first, on_gpu: Some(head), notice: None },
@@ -121,8 +121,8 @@ fn drafter(
     let capacity = config.capacity(ctx.context);
     let tables = target.tables.clone();
     let cores = Arc::clone(&pool);
+    let precision = ctx.head_precision(false);
     let on_cpu = move || -> Result<Box<dyn HeadBackend>, HeadError> {
-        let precision = HeadPrecision::Four;
         let kv = KvFormat::F16;
         Ok(Box::new(PackedHead::new(&weights, &tables, pool, capacity, precision, kv)?))
     };

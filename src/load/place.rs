@@ -5,7 +5,7 @@
 use super::context::{Advice, ChosenHead, LoadContext};
 use super::files::NamedHead;
 use super::shared_target::SharedTarget;
-use super::sizes::{self, CODES, FOUR_BITS};
+use super::sizes;
 use crate::library::TargetFiles;
 use crate::model::head::{FusionKind, HeadConfig};
 use crate::plan::{
@@ -28,7 +28,10 @@ pub(super) fn choose_head(ctx: &LoadContext<'_>) -> ChosenHead {
         // A requested placement includes its head.
         return ChosenHead { index: given.best.head.unwrap_or(0), reason: None };
     }
-    let by_room = |head: &NamedHead| head_by_room(ctx, &ctx.config_of(&head.files), head.fusion());
+    let by_room = |head: &NamedHead| {
+        let weight = ctx.head_weight(&head.files, true);
+        head_by_room(ctx, &ctx.config_of(&head.files), head.fusion(), weight)
+    };
     let placed: Vec<Placement> = heads.iter().map(by_room).collect();
     let wants_gpu = match advice {
         Some(advice) => advice.puts_on_gpu(DrafterId::Head),
@@ -104,13 +107,14 @@ pub(super) fn inputs(ctx: &LoadContext<'_>, room: u64) -> PlacementInputs {
     let several = files.heads.len() > 1;
     let heads = files.heads.iter().enumerate().map(|(index, head)| {
         let own = &ctx.config_of(&head.files);
-        let on_gpu = sizes::of_head(own, head.fusion(), config.tied_head, CODES);
+        let weight = ctx.head_weight(&head.files, true);
+        let on_gpu = sizes::of_head(own, head.fusion(), config.tied_head, weight);
         DraftChoice {
             kind: DrafterId::Head,
             head: several.then_some(index),
-            on_cpu: DraftSize { bytes_per_weight: FOUR_BITS, ..on_gpu },
+            on_cpu: DraftSize { bytes_per_weight: ctx.head_weight(&head.files, false), ..on_gpu },
             on_gpu,
-            bytes: sizes::head_on_gpu(own, ctx.context),
+            bytes: sizes::head_on_gpu(own, weight, ctx.context),
         }
     });
     let small = files.small.as_ref().map(|small| {
@@ -166,19 +170,29 @@ fn why_on_cpu(ctx: &LoadContext<'_>, kind: DrafterId) -> Option<Obstacle> {
 }
 
 /// Where a head should run.
-pub(super) fn head(ctx: &LoadContext<'_>, config: &HeadConfig, kind: FusionKind) -> Placement {
+pub(super) fn head(
+    ctx: &LoadContext<'_>,
+    config: &HeadConfig,
+    kind: FusionKind,
+    bytes_per_weight: f64,
+) -> Placement {
     match why_on_cpu(ctx, DrafterId::Head) {
         Some(why) => Placement::on_cpu(config.blocks(), false, Reason::DraftOnCpu(why)),
-        None => head_by_room(ctx, config, kind),
+        None => head_by_room(ctx, config, kind, bytes_per_weight),
     }
 }
 
 /// Where a head would go according to the available room, independent of its expected speed.
-fn head_by_room(ctx: &LoadContext<'_>, config: &HeadConfig, kind: FusionKind) -> Placement {
+fn head_by_room(
+    ctx: &LoadContext<'_>,
+    config: &HeadConfig,
+    kind: FusionKind,
+    bytes_per_weight: f64,
+) -> Placement {
     let tied_head = ctx.files.target.config.tied_head;
     let cache = sizes::device_cache(&config.body, config.capacity(ctx.context));
     // The embedding stays in main memory.
-    let size = DraftSize { lookup: 0, ..sizes::of_head(config, kind, tied_head, CODES) };
+    let size = DraftSize { lookup: 0, ..sizes::of_head(config, kind, tied_head, bytes_per_weight) };
     let (least, most) = size.range();
     let bytes = |blocks: usize| size.bytes(blocks) + blocks as u64 * cache;
     place_draft(ctx.gpu_room(), ctx.wants_gpu(), least, most, bytes)

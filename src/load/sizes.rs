@@ -1,19 +1,19 @@
 //! Sizes of models on their devices, for placement and for the cost model. It must never measure.
 
+use crate::kernels::Format;
 use crate::library::TargetFiles;
-use crate::model::head::{FusionKind, HeadConfig, TREE_ROWS};
+use crate::model::head::{DraftPrecision, FusionKind, HeadConfig, TREE_ROWS};
 use crate::model::{Config, CpuTarget};
 use crate::plan::{DraftSize, LayerSize, Setting, TargetSize};
 use crate::settings::ScoredTokens;
 
 /// Bytes per weight in half precision.
 const HALF: f64 = 2.0;
-/// Bytes per weight of a head on a GPU: a code, and its part of a run's scale.
-pub(super) const CODES: f64 = 36.0 / 32.0;
 /// The most by which a weight of the target is larger there than in its file: a weight in Q6_K
 /// takes 10 bits instead of 6.6.
 pub(super) const WIDENED: f64 = 1.55;
-/// Bytes per weight of a head on the CPU: a code, and its part of a block's scale.
+/// Bytes per weight of a head on the CPU unless the user wants another precision: a code, and its
+/// part of a block's scale.
 pub(crate) const FOUR_BITS: f64 = 20.0 / 32.0;
 
 /// An automatic draft vocabulary is the first sixth of the target's: tokenizers merge frequent
@@ -74,6 +74,18 @@ pub(super) fn of_layers(files: &TargetFiles, context: usize) -> LayerSize {
 pub(super) fn of_draft(files: &TargetFiles, context: usize) -> u64 {
     let size = of_layers(files, context);
     size.held(size.layers)
+}
+
+/// Bytes per weight of a head that is `stored` in this format.
+pub(super) fn head_weight(precision: DraftPrecision, stored: Format, on_gpu: bool) -> f64 {
+    // A whole number of blocks, as rows have.
+    let format = precision.format(stored, 1 << 10);
+    match format {
+        // On a GPU, scale and minimum of a run of 32 codes are 32-bit floats.
+        Format::Q8_0 if on_gpu => (32.0 + 4.0) / 32.0,
+        Format::Q4_1 if on_gpu => (16.0 + 8.0) / 32.0,
+        format => format.bytes_per_weight(),
+    }
 }
 
 /// A head with what it shares with the target (method.md, Draft heads).
@@ -139,8 +151,8 @@ pub(crate) fn of_small(config: &Config, bytes: u64) -> DraftSize {
 }
 
 /// The most that a head takes on a GPU, including its KV cache. Its embedding stays in main memory.
-pub(super) fn head_on_gpu(config: &HeadConfig, context: usize) -> u64 {
-    (most_weights(config) as f64 * CODES) as u64 + head_cache(config, context)
+pub(super) fn head_on_gpu(config: &HeadConfig, bytes_per_weight: f64, context: usize) -> u64 {
+    (most_weights(config) as f64 * bytes_per_weight) as u64 + head_cache(config, context)
 }
 
 /// The most that a head takes on the CPU, including its KV cache, while it is loaded and not yet

@@ -55,7 +55,8 @@ pub(super) fn load(
                 let mut percent = percents(&files.name, progress);
                 CpuDraft::load(&request(ctx, files, source, &pool), &mut percent)
             };
-            let WithPacked { loaded: lm, not_kept, .. } = ctx.with_packed(files, load)?;
+            let source = ctx.small_weights(files);
+            let WithPacked { loaded: lm, not_kept, .. } = ctx.with_packed(files, &source, load)?;
             notice = notice.or(not_kept);
             let bytes = lm.pass_bytes();
             (Box::new(lm), bytes)
@@ -101,7 +102,8 @@ fn on_gpu(
     let placed = place::small_model(ctx, target, files);
     let gpu = ctx.open(placed.gpu?, placed.room).ok()?;
     // Nothing of it is packed for the CPU, so nothing could be stored.
-    let request = request(ctx, files, files.weights.as_ref(), &ctx.pool);
+    let source = ctx.small_weights(files);
+    let request = request(ctx, files, &source, &ctx.pool);
     let lm = GpuDraft::load(&gpu, &request, &mut percents(&files.name, progress));
     Some(lm.map(|lm| (lm, gpu.name().to_owned())))
 }

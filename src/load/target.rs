@@ -107,7 +107,8 @@ impl LoadedTarget {
         let load = |source: &dyn WeightSource| {
             CpuTarget::load(&ctx.request(source), &mut percents(&files.name, progress))
         };
-        let WithPacked { loaded, from: packed_from, not_kept } = ctx.with_packed(files, load)?;
+        let WithPacked { loaded, from: packed_from, not_kept } =
+            ctx.with_packed(files, files.weights.as_ref(), load)?;
         let notices = not_kept.into_iter().chain(notice).collect();
         Ok(Self { target: loaded.into(), placed, notices, packed_from })
     }

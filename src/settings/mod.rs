@@ -16,6 +16,7 @@ mod value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::model::head::DraftPrecision;
 use crate::plan::Setting;
 use crate::plan::{Strategy, TreeOverrides};
 use crate::speculate::SamplerSettings;
@@ -124,6 +125,9 @@ pub struct Settings {
     pub draft: HeadChoice,
     /// Which of the target's tokens a draft head scores; `None` are those it was trained for.
     pub draft_vocab: Option<ScoredTokens>,
+    /// Precision of the weights of heads and small models; `None` is what was measured to be the
+    /// fastest.
+    pub draft_precision: Option<DraftPrecision>,
     /// A small language model to draft with; `None` is the bundled one where there is one.
     pub draft_model: Option<String>,
     /// Folders to search for models, in addition to those of other programs.
@@ -227,6 +231,7 @@ impl Default for Settings {
             target: None,
             draft: HeadChoice::Own,
             draft_vocab: None,
+            draft_precision: None,
             draft_model: None,
             model_folders: Vec::new(),
             rest_text: None,

@@ -13,6 +13,7 @@ const MODEL: &str = "a GGUF file, a folder, a hub id or the name of a model on t
 const HEAD: &str = "a file, a folder, a hub id or an installed head's name, a list of these, \
                     \"lookup\" or \"none\"";
 const DRAFT_VOCAB: &str = "a number of tokens, \"auto\", \"all\" or \"text:FILE\"";
+const DRAFT_PRECISION: &str = "\"auto\", \"stored\", 8 or 4";
 const DEVICE: &str = "auto, cpu, gpu or gpu:N with its number";
 const GPU_LAYERS: &str = "a whole number from 0 to 4096, \"auto\" or \"all\"";
 const GIGABYTES: &str = "true, false or a limit in gigabytes from 1 to 10000";
@@ -57,6 +58,16 @@ pub const KEYS: &[SettingKey] = {
             )
             .flag(MODELS.flag("--draft-vocab", "N|auto|all|text:FILE"))
             .contender(&["draft-vocab"], SettingScope::Draft),
+        key("draft_precision", Other(DRAFT_PRECISION, takes::draft_precision))
+            .what("Precision of the weights of draft heads and small models")
+            .default("auto")
+            .more(
+                "A number is the most bits of a weight, `stored` leaves the weights as they are in \
+                 the file. `auto` is 4 bits for a head on the CPU, 8 bits for a head on a GPU, and \
+                 `stored` for a small model, as measurements suggest.",
+            )
+            .flag(MODELS.flag("--draft-precision", "auto|stored|8|4"))
+            .contender(&["draft-precision"], SettingScope::Draft),
         key("draft_model", Named(MODEL, |s, name| s.draft_model = Some(name)))
             .what("Small language model to draft with")
             .default("the bundled one, for the bundled model")

@@ -1,6 +1,7 @@
 //! What a setting takes: the one place where ranges are checked.
 
 use super::{HeadChoice, NgramChoice, ScoredTokens, SettingValue, Settings};
+use crate::model::head::DraftPrecision;
 use crate::plan::{DeviceChoice, LAYERS, Limits, PACE, Setting, Strategy};
 
 /// A name and what it sets.
@@ -198,6 +199,18 @@ pub(super) fn draft_vocab(settings: &mut Settings, value: &SettingValue) -> Opti
             (!file.is_empty()).then(|| ScoredTokens::OfText(file.into())).map(Some)?
         }
         _ => Some(ScoredTokens::First(Setting::Fixed(whole(value, 1, 1 << 24)?))),
+    };
+    Some(())
+}
+
+/// One of two words, or a number of bits.
+pub(super) fn draft_precision(settings: &mut Settings, value: &SettingValue) -> Option<()> {
+    settings.draft_precision = match (value.string().map(str::trim), value.whole()) {
+        (Some("auto"), _) => None,
+        (Some("stored"), _) => Some(DraftPrecision::Stored),
+        (_, Some(8)) => Some(DraftPrecision::Eight),
+        (_, Some(4)) => Some(DraftPrecision::Four),
+        _ => return None,
     };
     Some(())
 }

@@ -34,7 +34,7 @@ pub use error::HeadError;
 pub use kind::FusionKind;
 pub use misfit::Misfit;
 pub use no_gpu::{Gpu, GpuHead};
-pub use pack::HeadPrecision;
+pub use pack::DraftPrecision;
 pub use packed_head::PackedHead;
 pub use shared_tables::SharedTables;
 pub use weights::{HeadWeights, TensorSource, layout};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Candidates, HeadBackend, HeadError, HeadPrecision, HeadWeights, Pairs, SharedTables};
+use super::{Candidates, HeadBackend, HeadError, DraftPrecision, HeadWeights, Pairs, SharedTables};
 use crate::kernels::{KvFormat, Pool};
 use crate::speculate::{BeamRow, Ranking};
 
@@ -21,7 +21,7 @@ impl GpuHead {
         gpu: &Arc<Gpu>,
         _: &Pool,
         _: usize,
-        _: HeadPrecision,
+        _: DraftPrecision,
         _: KvFormat,
     ) -> Result<Self, HeadError> {
         match **gpu {}

@@ -14,7 +14,7 @@ use dovetail::decode::{Engine, RoundOptions};
 use dovetail::draft::{Budget, Drafter, FeatureHead};
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::TargetFiles;
-use dovetail::model::head::HeadPrecision;
+use dovetail::model::head::DraftPrecision;
 use dovetail::model::{
     Config, CpuTarget, Gpu, GpuLimits, LoadError, LoadRequest, PlacedTarget, RawTensor, Target,
     Traffic, WeightSource,
@@ -30,7 +30,7 @@ fn load_request<'a>(files: &'a TargetFiles, pool: &Arc<Pool>) -> LoadRequest<'a>
 }
 
 fn head(files: &TargetFiles, tables: &CpuTarget, gpu: Option<&Arc<Gpu>>) -> FeatureHead {
-    random_head(files, tables, gpu, CONTEXT, HeadPrecision::Eight, KvFormat::F16)
+    random_head(files, tables, gpu, CONTEXT, DraftPrecision::Eight, KvFormat::F16)
 }
 
 /// On which devices target, head and small model are.

@@ -9,7 +9,7 @@ use dovetail::decode::{Engine, RoundOptions};
 use dovetail::draft::{Budget, Drafter, FeatureHead};
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::model::head::{
-    DraftVocabulary, HeadConfig, HeadPrecision, HeadWeights, PackedHead, SharedTables,
+    DraftPrecision, DraftVocabulary, HeadConfig, HeadWeights, PackedHead, SharedTables,
 };
 use dovetail::model::{CpuTarget, Target};
 use dovetail::plan::Schedule;
@@ -40,7 +40,7 @@ fn recorded_as(
         };
         let shared = SharedTables::of(&target_model);
         let pool = Arc::new(Pool::borrowing(Arc::clone(target_model.pool()), 1));
-        let (precision, cores) = (HeadPrecision::Stored, Arc::clone(&pool));
+        let (precision, cores) = (DraftPrecision::Stored, Arc::clone(&pool));
         let backend =
             PackedHead::new(&weights, &shared, pool, 512, precision, KvFormat::F32).unwrap();
         let kind = weights.kind();

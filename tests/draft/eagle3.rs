@@ -4,7 +4,7 @@
 use candle_core::Tensor;
 use dovetail::draft::{Budget, DraftRequest, Drafter};
 use dovetail::kernels::KvFormat;
-use dovetail::model::head::{HeadBackend, HeadPrecision, Pairs};
+use dovetail::model::head::{DraftPrecision, HeadBackend, Pairs};
 use dovetail::model::{FeatureSource, Target};
 use dovetail::speculate::{Ranking, Tree, top_log_probs};
 
@@ -291,10 +291,11 @@ fn lower_precision_is_close() {
             by_id(&case, &head.rank_root(&Ranking::new(scored)).unwrap())
         };
         let exact = ranked(case.backend(Backend::Packed));
-        let eight = Box::new(case.packed(HeadPrecision::Eight, KvFormat::F16));
+        let eight = Box::new(case.packed(DraftPrecision::Eight, KvFormat::F16));
         for (head, tolerance) in [
             (
-                Box::new(case.packed(HeadPrecision::Stored, KvFormat::F16)) as Box<dyn HeadBackend>,
+                Box::new(case.packed(DraftPrecision::Stored, KvFormat::F16))
+                    as Box<dyn HeadBackend>,
                 0.01,
             ),
             (eight, 0.3),

@@ -2,7 +2,7 @@
 
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::model::GpuLimits;
-use dovetail::model::head::{GpuHead, HeadBackend, HeadPrecision, Pairs};
+use dovetail::model::head::{DraftPrecision, GpuHead, HeadBackend, Pairs};
 use dovetail::speculate::{BeamRow, Ranking};
 
 use crate::support::gpu::another_gpu;
@@ -15,7 +15,7 @@ fn a_level_is_one_submission_of_which_only_candidates_come_back() {
     let Some(gpu) = another_gpu(GpuLimits::default()) else { return };
     let (case, pool) = (Case::load("draft_dgf_m2"), Pool::new(1));
     let held = gpu.held();
-    let (precision, kv) = (HeadPrecision::Eight, KvFormat::F16);
+    let (precision, kv) = (DraftPrecision::Eight, KvFormat::F16);
     let head = GpuHead::new(&case.weights, &case.shared, &gpu, &pool, 512, precision, kv);
     let mut head = head.unwrap();
     assert_eq!(gpu.held() - held, head.device_bytes(), "every byte is counted");

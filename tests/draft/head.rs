@@ -5,7 +5,7 @@ use std::sync::Arc;
 use candle_core::{Device, Tensor};
 use dovetail::draft::{Budget, Depths, DraftRequest, Drafter, FeatureHead};
 use dovetail::kernels::{KvFormat, Pool};
-use dovetail::model::head::{DraftVocabulary, HeadBackend, HeadPrecision, Pairs};
+use dovetail::model::head::{DraftPrecision, DraftVocabulary, HeadBackend, Pairs};
 use dovetail::speculate::{Ranking, Shape, Tree, top_log_probs};
 use serde_json::Value;
 
@@ -274,8 +274,8 @@ fn packed_precision_is_close() {
         let (features, tokens) = case.input("p0");
         let expected = floats(&case.forward["p0.last_logprobs"]);
         for (precision, kv, tolerance) in [
-            (HeadPrecision::Stored, KvFormat::F16, 0.005),
-            (HeadPrecision::Eight, KvFormat::F16, 0.1),
+            (DraftPrecision::Stored, KvFormat::F16, 0.005),
+            (DraftPrecision::Eight, KvFormat::F16, 0.1),
         ] {
             let mut head = case.packed(precision, kv, Arc::new(Pool::new(1)));
             head.extend(
@@ -304,8 +304,8 @@ fn threads_change_nothing() {
         let shape = Shape { gamma: 60, width: 10, depth: 5 };
         drafter.propose(&[], &DraftRequest::new(tokens[10], Budget::new(shape, 2))).unwrap()
     };
-    let one = case.packed(HeadPrecision::Stored, KvFormat::F32, Arc::new(Pool::new(1)));
+    let one = case.packed(DraftPrecision::Stored, KvFormat::F32, Arc::new(Pool::new(1)));
     let alone = draft(&case, Box::new(one));
-    let three = case.packed(HeadPrecision::Stored, KvFormat::F32, Arc::clone(&pool));
+    let three = case.packed(DraftPrecision::Stored, KvFormat::F32, Arc::clone(&pool));
     assert_eq!(draft(&case, Box::new(three)), alone);
 }

@@ -11,7 +11,7 @@ use dovetail::draft::{
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::TargetFiles;
 use dovetail::model::head::{
-    FusionKind, GpuHead, HeadBackend, HeadPrecision, PackedHead, SharedTables,
+    DraftPrecision, FusionKind, GpuHead, HeadBackend, PackedHead, SharedTables,
 };
 use dovetail::model::{CpuTarget, Gpu, GpuDraft, LoadRequest, SharedVocabulary, SmallLm};
 use dovetail::plan::{DrafterId, STRATEGIES, Schedule, Strategy};
@@ -29,7 +29,7 @@ pub fn random_head(
     target: &CpuTarget,
     gpu: Option<&Arc<Gpu>>,
     context: usize,
-    precision: HeadPrecision,
+    precision: DraftPrecision,
     kv: KvFormat,
 ) -> FeatureHead {
     let config = head_config(FusionKind::Dgf, &files.config, 2, true);
@@ -88,7 +88,7 @@ pub fn drafters(
     let (config, source, pool) = (&files.config, &*files.weights, Arc::clone(target.pool()));
     let kv = KvFormat::F32;
     let load = LoadRequest { config, source, pool, capacity: context, kv };
-    let head = random_head(files, target, None, context, HeadPrecision::Stored, kv);
+    let head = random_head(files, target, None, context, DraftPrecision::Stored, kv);
     let store = SortedText { tokens: text.to_vec(), order: sort(text, |_| {}) };
     let of = |sources| Box::new(ContextDraft::new(sources));
     vec![

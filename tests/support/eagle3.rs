@@ -10,7 +10,7 @@ use dovetail::draft::FeatureHead;
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::{HeadFiles, Spec, check_fit, open_head};
 use dovetail::model::head::{
-    GpuHead, HeadBackend, HeadPrecision, HeadWeights, PackedHead, SharedTables,
+    DraftPrecision, GpuHead, HeadBackend, HeadWeights, PackedHead, SharedTables,
 };
 use dovetail::model::{CpuTarget, FeatureSource, Target};
 
@@ -52,10 +52,10 @@ impl Eagle3Case {
 
     pub fn backend(&self, backend: Backend) -> Box<dyn HeadBackend> {
         match backend {
-            Backend::Packed => Box::new(self.packed(HeadPrecision::Stored, KvFormat::F32)),
+            Backend::Packed => Box::new(self.packed(DraftPrecision::Stored, KvFormat::F32)),
             Backend::Gpu => {
                 let (gpu, pool) = (gpu().unwrap(), Pool::new(2));
-                let (precision, kv) = (HeadPrecision::Stored, KvFormat::F32);
+                let (precision, kv) = (DraftPrecision::Stored, KvFormat::F32);
                 let (weights, shared) = (&self.weights, &self.shared);
                 let head = GpuHead::new(weights, shared, &gpu, &pool, CONTEXT, precision, kv);
                 Box::new(head.unwrap())
@@ -63,7 +63,7 @@ impl Eagle3Case {
         }
     }
 
-    pub fn packed(&self, precision: HeadPrecision, kv: KvFormat) -> PackedHead {
+    pub fn packed(&self, precision: DraftPrecision, kv: KvFormat) -> PackedHead {
         let pool = Arc::new(Pool::new(2));
         PackedHead::new(&self.weights, &self.shared, pool, CONTEXT, precision, kv).unwrap()
     }

@@ -8,7 +8,7 @@ use candle_core::Tensor;
 use dovetail::draft::FeatureHead;
 use dovetail::kernels::{Format, KvFormat, Matrix, Pool};
 use dovetail::model::head::{
-    GpuHead, HeadBackend, HeadConfig, HeadPrecision, HeadWeights, PackedHead, Pairs, SharedTables,
+    DraftPrecision, GpuHead, HeadBackend, HeadConfig, HeadWeights, PackedHead, Pairs, SharedTables,
 };
 use dovetail::speculate::{BeamRow, Shape, Tree};
 use serde_json::Value;
@@ -63,17 +63,17 @@ impl Case {
     pub fn backend(&self, backend: Backend) -> Box<dyn HeadBackend> {
         match backend {
             Backend::Packed => {
-                Box::new(self.packed(HeadPrecision::Stored, KvFormat::F32, Arc::new(Pool::new(2))))
+                Box::new(self.packed(DraftPrecision::Stored, KvFormat::F32, Arc::new(Pool::new(2))))
             }
-            Backend::Gpu => Box::new(self.on_gpu(HeadPrecision::Stored, KvFormat::F32)),
+            Backend::Gpu => Box::new(self.on_gpu(DraftPrecision::Stored, KvFormat::F32)),
         }
     }
 
-    pub fn packed(&self, precision: HeadPrecision, kv: KvFormat, pool: Arc<Pool>) -> PackedHead {
+    pub fn packed(&self, precision: DraftPrecision, kv: KvFormat, pool: Arc<Pool>) -> PackedHead {
         PackedHead::new(&self.weights, &self.shared, pool, 512, precision, kv).unwrap()
     }
 
-    pub fn on_gpu(&self, precision: HeadPrecision, kv: KvFormat) -> GpuHead {
+    pub fn on_gpu(&self, precision: DraftPrecision, kv: KvFormat) -> GpuHead {
         let (gpu, pool) = (gpu().unwrap(), Pool::new(2));
         GpuHead::new(&self.weights, &self.shared, &gpu, &pool, 512, precision, kv).unwrap()
     }

@@ -10,7 +10,7 @@ use candle_core::{DType, Device, Tensor};
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::model::Target;
 use dovetail::model::head::{
-    HeadBackend, HeadConfig, HeadPrecision, HeadWeights, PackedHead, Pairs, SharedTables,
+    DraftPrecision, HeadBackend, HeadConfig, HeadWeights, PackedHead, Pairs, SharedTables,
 };
 use dovetail::speculate::{BeamRow, Ranking, top_log_probs};
 use dovetail::train::{AdamW, DraftNet, Estimate, LossComputer, Options, Past};
@@ -130,7 +130,7 @@ fn steps_on_own_outputs_are_what_a_draft_does() {
             embedding: packed_table(&case.embedding),
             lm_head: packed_table(&case.lm_head),
         };
-        let (precision, kv) = (HeadPrecision::Stored, KvFormat::F32);
+        let (precision, kv) = (DraftPrecision::Stored, KvFormat::F32);
         let pool = Arc::new(Pool::new(1));
         let mut head = PackedHead::new(&weights, &shared, pool, 512, precision, kv).unwrap();
         let flat = floats(&features);

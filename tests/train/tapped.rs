@@ -18,7 +18,7 @@ use dovetail::library::{Spec, open_head};
 use dovetail::load::{Purpose, load};
 use dovetail::model::GpuLimits;
 use dovetail::model::head::{
-    DraftVocabulary, FusionKind, GpuHead, HeadBackend, HeadPrecision, HeadWeights, PackedHead,
+    DraftPrecision, DraftVocabulary, FusionKind, GpuHead, HeadBackend, HeadWeights, PackedHead,
     Pairs, SharedTables,
 };
 use dovetail::settings::{HeadChoice, Settings};
@@ -112,7 +112,7 @@ fn what_is_trained_is_what_decoding_runs() {
 /// The head on every backend there is, with the tolerance for its numbers.
 fn backends(weights: &HeadWeights, shared: &SharedTables) -> Vec<(Box<dyn HeadBackend>, f32)> {
     let pool = Arc::new(Pool::new(1));
-    let (precision, kv) = (HeadPrecision::Stored, KvFormat::F32);
+    let (precision, kv) = (DraftPrecision::Stored, KvFormat::F32);
     let packed = PackedHead::new(weights, shared, Arc::clone(&pool), 64, precision, kv).unwrap();
     let mut all: Vec<(Box<dyn HeadBackend>, f32)> = vec![(Box::new(packed), 1e-3)];
     if let Some(gpu) = another_gpu(GpuLimits::default()) {

@@ -50,6 +50,7 @@ fn notes(theirs: &PublishedTable, ours: &Ours<'_>) -> Vec<String> {
     notes.extend(theirs.settings.iter().map(|settings| format!("Their settings: {settings}.")));
     notes.extend(theirs.notes.iter().cloned());
     notes.extend(ours.notes.iter().cloned());
+    notes.extend(drafts(ours.results));
     if theirs.isolated {
         notes.push(
             "Every row ran in its own process. RAM and video memory are peaks, in units of 10⁹ \
@@ -59,6 +60,17 @@ fn notes(theirs: &PublishedTable, ours: &Ours<'_>) -> Vec<String> {
         );
     }
     notes
+}
+
+/// What drafted here, with its precision and device.
+pub(super) fn drafts(results: &Results) -> Option<String> {
+    let mut all: Vec<&str> = Vec::new();
+    for (_, draft) in &results.models.drafts {
+        if !all.contains(&draft.as_str()) {
+            all.push(draft);
+        }
+    }
+    (!all.is_empty()).then(|| format!("Drafts here: {}.", all.join("; ")))
 }
 
 fn meaning(cell: Metric) -> &'static str {

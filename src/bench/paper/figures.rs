@@ -1,6 +1,7 @@
 //! A figure of the papers on this machine: its table and its chart, from the rows and columns that
 //! the data name. It must not run anything.
 
+use super::beside::drafts;
 use super::metric::Metric;
 use super::published::{FigureRows, Published, PublishedFigure};
 use super::sequences::{choices_bars, choices_table, counts_bars, counts_table};
@@ -43,7 +44,11 @@ impl PublishedFigure {
     /// Its tables, one per temperature.
     pub fn tables(&self, results: &Results, published: &Published) -> Vec<Table> {
         let grids = AnswerGrid::of(&results.answers);
-        grids.iter().map(|grid| self.table(grid, published)).collect()
+        let mut tables: Vec<Table> = grids.iter().map(|grid| self.table(grid, published)).collect();
+        if let Some(first) = tables.first_mut() {
+            first.notes.extend(drafts(results));
+        }
+        tables
     }
 
     fn table(&self, grid: &AnswerGrid<'_>, published: &Published) -> Table {

@@ -11,7 +11,7 @@ use crate::decode::{Engine, TokenText};
 use crate::draft::{Drafter, FeatureHead};
 use crate::kernels::{Format, KvFormat, random_row};
 use crate::model::head::{
-    FusionKind, HeadConfig, HeadPrecision, HeadWeights, PackedHead, SharedTables, layout,
+    DraftPrecision, FusionKind, HeadConfig, HeadWeights, PackedHead, SharedTables, layout,
 };
 use crate::model::{Config, CpuTarget};
 
@@ -63,7 +63,7 @@ pub fn with_head(
     let weights = HeadWeights::load(&head, &tensors).map_err(head_failed)?;
     let shared = SharedTables::of(&target);
     let pool = Arc::clone(target.pool());
-    let precision = HeadPrecision::Four;
+    let precision = DraftPrecision::Four;
     let kv = KvFormat::F16;
     let backend =
         PackedHead::new(&weights, &shared, pool, positions, precision, kv).map_err(head_failed)?;

@@ -29,9 +29,9 @@ pub struct BenchArgs {
     /// Strategies to compare, separated by `;` [default: all that can run here]. The target alone
     /// (`plain`) is always included. Each may have its own settings:
     /// `dovetail:gamma=16,k=10,d=7,m=5,head=PATH;sps:draft-model=PATH`. The settings are gamma, k,
-    /// d, m, head, draft-model, draft-vocab, draft-threads, rest-text, ngrams, gpu-layers, device,
-    /// vram and label; `m=all` uses every block, `gamma=c+1` one node more than the strategy
-    /// chooses itself.
+    /// d, m, head, draft-model, draft-vocab, draft-precision, draft-threads, rest-text, ngrams,
+    /// gpu-layers, device, vram and label; `m=all` uses every block, `gamma=c+1` one node more than
+    /// the strategy chooses itself.
     #[arg(long, value_name = "NAME[:SETTING=VALUE,…];…", help_heading = "Bench")]
     pub strategies: Option<String>,
     /// File with one such strategy per line; `#` starts a comment.

@@ -70,10 +70,12 @@ fn unknown(args: &PaperArgs, name: &str, published: &Published) -> Failure {
     Failure::usage(anyhow!("--{flag}: `{name}` is not one of {known}"))
 }
 
-/// The flags of the run. If the paper has the target on the CPU, it stays there unless the flags
-/// place it, even if another place is faster here; rows that have it elsewhere say so.
+/// The flags of the run. Drafts have their published weights unless a flag says otherwise. If the
+/// paper has the target on the CPU, it stays there unless the flags place it, even if another place
+/// is faster here; rows that have it elsewhere say so.
 fn run_args(args: &PaperArgs, target_on_cpu: bool) -> BenchRunArgs {
     let mut run = args.run.clone();
+    run.shared.settings.set_otherwise("draft_precision", "stored");
     if target_on_cpu {
         run.shared.settings.set_otherwise("gpu_layers", "0");
     }

@@ -8,7 +8,7 @@ use super::gpu_fusion::GpuFusion;
 use super::pack::{Encoded, HeadPacker, bytes_in, embedding};
 use super::shared_tables::rows_of;
 use super::{
-    Candidates, DraftVocabulary, HeadBackend, HeadError, HeadPrecision, HeadWeights, Pairs,
+    Candidates, DraftPrecision, DraftVocabulary, HeadBackend, HeadError, HeadWeights, Pairs,
     SharedTables, TREE_ROWS,
 };
 use crate::kernels::{Format, KvFormat, Matrix, Pool, TreeMask};
@@ -25,7 +25,7 @@ const ROWS: usize = 32;
 /// A head on a GPU with its caches.
 pub struct GpuHead {
     gpu: Arc<Gpu>,
-    precision: HeadPrecision,
+    precision: DraftPrecision,
     hidden: usize,
     capacity: usize,
     blocks: GpuBlocks,
@@ -69,7 +69,7 @@ impl GpuHead {
         gpu: &Arc<Gpu>,
         pool: &Pool,
         capacity: usize,
-        precision: HeadPrecision,
+        precision: DraftPrecision,
         kv: KvFormat,
     ) -> Result<Self, HeadError> {
         let config = &weights.config.body;
@@ -147,7 +147,8 @@ impl GpuHead {
 
 impl HeadBackend for GpuHead {
     fn describe(&self) -> String {
-        let bits = self.precision.bits().unwrap_or("stored precision");
+        let stored = || self.blocks.format().map(|format| format.to_string());
+        let bits = self.precision.bits().map(str::to_owned).or_else(stored).unwrap_or_default();
         format!("{bits} on {}", self.gpu.name())
     }
 
@@ -245,12 +246,16 @@ fn upload(gpu: &Gpu, encoded: &Encoded, pool: &Pool) -> Result<GpuMatrix, HeadEr
 fn upload_table(
     gpu: &Gpu,
     table: &Matrix,
-    precision: HeadPrecision,
+    precision: DraftPrecision,
     pool: &Pool,
 ) -> Result<GpuMatrix, HeadError> {
     let outputs = table.outputs();
     let inputs = table.inputs();
-    let format = precision.format(Format::F32, inputs);
+    let stored = match table.format() {
+        floats @ (Format::F32 | Format::BF16) => floats,
+        _ => Format::F16,
+    };
+    let format = precision.format(stored, inputs);
     let mut fill = |at: std::ops::Range<usize>, file: &mut Vec<u8>| {
         let at: Vec<u32> = at.map(|row| row as u32).collect();
         file.extend(bytes_in(format, &rows_of(table, &at)));

@@ -52,10 +52,10 @@ impl PackedFusion {
     }
 }
 
-/// How a head's matrices are stored. It does not affect the text, only how often the draft is
+/// How a draft's matrices are stored. It does not affect the text, only how often the draft is
 /// right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HeadPrecision {
+pub enum DraftPrecision {
     /// In 4 bits, with a scale and a minimum for every 32 weights (Q4_1). Reading the weights takes
     /// most of the time of a step with few rows, and the draft is right nearly as often.
     #[default]
@@ -66,16 +66,17 @@ pub enum HeadPrecision {
     Stored,
 }
 
-impl HeadPrecision {
-    /// The format of a matrix with rows of `inputs` weights. One whose rows are not a whole number
-    /// of blocks is left as it is `stored`.
-    pub(super) fn format(self, stored: Format, inputs: usize) -> Format {
-        match self {
-            _ if !inputs.is_multiple_of(32) => stored,
+impl DraftPrecision {
+    /// The format of a matrix with rows of `inputs` weights. It is left as it is `stored` if that
+    /// takes no more bits, or if its rows are not a whole number of blocks.
+    pub(crate) fn format(self, stored: Format, inputs: usize) -> Format {
+        let format = match self {
             Self::Four => Format::Q4_1,
             Self::Eight => Format::Q8_0,
-            Self::Stored => stored,
-        }
+            Self::Stored => return stored,
+        };
+        let narrows = format.bytes_per_weight() < stored.bytes_per_weight();
+        if narrows && inputs.is_multiple_of(format.block()) { format } else { stored }
     }
 
     /// Its name; `None` for what depends on the checkpoint.
@@ -98,7 +99,7 @@ pub(super) struct Encoded {
 
 /// Packs tensors in one precision.
 pub(super) struct HeadPacker<'a, M = Matrix> {
-    pub(super) precision: HeadPrecision,
+    pub(super) precision: DraftPrecision,
     /// How a matrix is made.
     pub(super) make: &'a dyn Fn(&Encoded) -> Result<M, HeadError>,
 }
@@ -191,13 +192,13 @@ pub(super) fn embedding(
     pool: &Pool,
 ) -> Result<Arc<Matrix>, HeadError> {
     match weights.embedding() {
-        Some(own) => Ok(Arc::new(on_cpu(pool, &encoded(own, HeadPrecision::Stored)?)?)),
+        Some(own) => Ok(Arc::new(on_cpu(pool, &encoded(own, DraftPrecision::Stored)?)?)),
         None => Ok(Arc::clone(&shared.embedding)),
     }
 }
 
 /// A matrix in the bytes of a file of this precision.
-pub(super) fn encoded(tensor: &Tensor, precision: HeadPrecision) -> Result<Encoded, HeadError> {
+pub(super) fn encoded(tensor: &Tensor, precision: DraftPrecision) -> Result<Encoded, HeadError> {
     let (outputs, inputs) = tensor.dims2()?;
     let stored = match tensor.dtype() {
         DType::F16 => Format::F16,
@@ -209,7 +210,7 @@ pub(super) fn encoded(tensor: &Tensor, precision: HeadPrecision) -> Result<Encod
 }
 
 /// Weights as a file in this format stores them.
-pub(super) fn bytes_in(format: Format, values: &[f32]) -> Vec<u8> {
+pub(in crate::model) fn bytes_in(format: Format, values: &[f32]) -> Vec<u8> {
     match format {
         Format::Q4_1 => values.chunks(32).flat_map(q4_1).collect(),
         Format::Q8_0 => values.chunks(32).flat_map(q8_0).collect(),
@@ -272,8 +273,8 @@ mod tests {
             let pool = Pool::new(1);
             let make = |encoded: &Encoded| on_cpu(&pool, encoded);
             let (precision, format, step) = match four {
-                true => (HeadPrecision::Four, Format::Q4_1, 2.0 / 15.0),
-                false => (HeadPrecision::Eight, Format::Q8_0, 1.0 / 127.0),
+                true => (DraftPrecision::Four, Format::Q4_1, 2.0 / 15.0),
+                false => (DraftPrecision::Eight, Format::Q8_0, 1.0 / 127.0),
             };
             let packer = HeadPacker { precision, make: &make };
             let matrix = packer.matrix(&tensor).unwrap();
@@ -296,7 +297,7 @@ mod tests {
     fn what_has_no_whole_blocks_is_packed_as_stored() {
         let pool = Pool::new(1);
         let make = |encoded: &Encoded| on_cpu(&pool, encoded);
-        let packer = HeadPacker { precision: HeadPrecision::Four, make: &make };
+        let packer = HeadPacker { precision: DraftPrecision::Four, make: &make };
         for (dtype, format) in
             [(DType::F32, Format::F32), (DType::F16, Format::F16), (DType::BF16, Format::BF16)]
         {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::backend::{FeatureOrigin, by_head, feature_of};
 use super::pack::{self, Eagle3Fusion, Encoded, HeadPacker, PackedFusion, on_cpu};
 use super::{
-    Candidates, DraftVocabulary, HeadBackend, HeadError, HeadPrecision, HeadWeights, Pairs,
+    Candidates, DraftPrecision, DraftVocabulary, HeadBackend, HeadError, HeadWeights, Pairs,
     SharedTables, TREE_ROWS,
 };
 use crate::kernels::{
@@ -21,7 +21,7 @@ use crate::speculate::{BeamRow, Ranking};
 /// A head on the CPU with its caches.
 pub struct PackedHead {
     config: Config,
-    precision: HeadPrecision,
+    precision: DraftPrecision,
     pool: Arc<Pool>,
     fusion: PackedFusion,
     layers: Vec<Layer>,
@@ -72,7 +72,7 @@ impl PackedHead {
         shared: &SharedTables,
         pool: Arc<Pool>,
         capacity: usize,
-        precision: HeadPrecision,
+        precision: DraftPrecision,
         kv: KvFormat,
     ) -> Result<Self, HeadError> {
         let config = weights.config.body.clone();
