@@ -106,21 +106,19 @@ fn table(
         head.extend(["RAM".to_owned(), "VRAM limit".to_owned()]);
     }
     let mut table = Table::new(format!("{}; {}", theirs.title, block.name), &head);
-    for row in &block.rows {
-        let ours_row = ours.rows.iter().find(|own| own.published == row.name);
-        let candidate = ours_row.filter(|own| own.line.is_ok()).map(PaperRow::candidate);
+    for own in ours.rows {
+        let row = block.rows.iter().find(|row| row.name == own.published);
+        let candidate = own.line.is_ok().then(|| own.candidate());
         let candidate = candidate.filter(|name| grid.strategies.contains(name));
         let values = |column: &String| -> CellValues {
             let set = (column != MEAN).then_some(column.as_str());
             theirs.cells.iter().map(|cell| cell.value(grid, candidate?, set)).collect()
         };
         let mut mine: Vec<CellValues> = theirs.columns.iter().map(values).collect();
-        let mut published = row.cells.clone();
         if own_mean {
             mine.push(mean(&mine));
-            published.push(mean(&published));
         }
-        let ratio = ratios(&mine, &published);
+        let first = table.rows.len();
         let mut line = |name: &str, what: &str, parameters: String, cells: &[CellValues]| {
             let mut line = vec![name.to_owned(), what.to_owned()];
             if with_parameters {
@@ -129,15 +127,20 @@ fn table(
             line.extend(cells.iter().map(|cell| shown(&theirs.cells, cell, what == RATIO)));
             table.rows.push(line);
         };
-        line(&row.name, "ours", parameters(ours.results, candidate), &mine);
-        line("", "paper", row.parameters.clone().unwrap_or_default(), &published);
-        line("", RATIO, String::new(), &ratio);
+        line(&own.published, "ours", parameters(ours.results, candidate), &mine);
+        if let Some(row) = row {
+            let mut published = row.cells.clone();
+            if own_mean {
+                published.push(mean(&published));
+            }
+            line("", "paper", row.parameters.clone().unwrap_or_default(), &published);
+            line("", RATIO, String::new(), &ratios(&mine, &published));
+        }
         if theirs.isolated {
-            let at = table.rows.len() - 3;
             let ram = candidate.map(|name| grid.all(name).ram);
             let gb =
                 |bytes: Option<u64>| optional(bytes.map(|bytes| bytes as f64 / 1e9), two_digits);
-            table.rows[at].extend([gb(ram), gb(ours.vram_limit)]);
+            table.rows[first].extend([gb(ram), gb(ours.vram_limit)]);
         }
     }
     table
@@ -256,6 +259,21 @@ mod tests {
         assert!(plain.contains("1.00× 1.00 -") && plain.contains(" 2.00 "), "{text}");
         // Both machines of the paper, each with the ratio to ours.
         assert_eq!(text.matches("ours/paper").count(), 8, "{text}");
+    }
+
+    #[test]
+    fn a_row_of_ours_stands_alone() {
+        let ours = "Dovetail coupled (ours)";
+        let at_1 = |answer: AnswerRecord| AnswerRecord { temperature: 1.0, ..answer };
+        let answers = vec![
+            at_1(answer(PLAIN, "mt_bench", 100, 100.0, 0)),
+            at_1(answer(ours, "mt_bench", 50, 50.0, 0)),
+        ];
+        let text = text("1", answers, None);
+        let mut lines = text.lines().skip_while(|line| !line.starts_with(ours));
+        let cells = "ours  2.00× 2.00";
+        assert!(lines.next().is_some_and(|line| line.contains(cells)), "{text}");
+        assert!(!lines.next().unwrap().contains("paper"), "{text}");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! The candidates that stand for a table's rows here, and the prompt sets that stand for its
 //! columns. It must not depend on figures.
 
-use super::published::{Published, PublishedTable};
+use super::published::{Published, PublishedFigure, PublishedTable};
 use crate::bench::prompts::{BenchPrompt, PromptSet, offering};
-use crate::bench::strategies::PLAIN;
+use crate::bench::strategies::{CandidateLine, PLAIN, candidate_lines};
+use crate::plan::{DrafterId, Strategy};
 
 /// Models that a table needs in addition to those of the settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
@@ -33,6 +34,8 @@ impl PaperModels {
 pub struct PaperRow {
     /// The paper's name of it.
     pub published: String,
+    /// Whether it is not the paper's but an addition of ours.
+    pub ours: bool,
     /// The candidate as it is written, or what is missing, with the remedy.
     pub line: Result<String, String>,
 }
@@ -48,7 +51,7 @@ impl PaperRow {
 }
 
 impl PublishedTable {
-    /// Its rows, in the paper's order.
+    /// Its rows, in the paper's order, and then ours.
     pub fn rows(&self, models: &PaperModels) -> Vec<PaperRow> {
         let line = |published: &str, line: &str| {
             let mut line = line.to_owned();
@@ -62,11 +65,13 @@ impl PublishedTable {
                 if line == PLAIN { String::new() } else { format!("{joint}label={published}") };
             Ok(line + &label)
         };
-        let row = |(published, text): &(String, String)| PaperRow {
+        let row = |(published, text): &(String, String), ours| PaperRow {
             published: published.clone(),
+            ours,
             line: line(published, text),
         };
-        self.candidates.iter().map(row).collect()
+        let theirs = self.candidates.iter().map(|candidate| row(candidate, false));
+        theirs.chain(self.ours.iter().map(|candidate| row(candidate, true))).collect()
     }
 }
 

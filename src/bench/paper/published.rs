@@ -60,6 +60,9 @@ pub struct PublishedTable {
     /// The paper's name of each row, and the candidate that stands for it. A model in braces comes
     /// from the flag of that name.
     pub candidates: Vec<(String, String)>,
+    /// Rows that the paper does not have, marked as ours, and their candidates.
+    #[serde(default)]
+    pub ours: Vec<(String, String)>,
     /// Parts of the table, with the same rows.
     pub blocks: Vec<PublishedBlock>,
     /// What a reader must know.
@@ -157,17 +160,21 @@ pub fn published() -> Result<Published, serde_json::Error> {
 mod tests {
     use super::super::plan::PaperModels;
     use super::*;
-    use crate::bench::strategies::candidate_lines;
+    use crate::plan::DrafterId;
 
     #[test]
     fn every_cell_row_and_candidate_is_sound() {
         let published = published().unwrap();
         assert_eq!(published.tables.len(), 6);
         let model = |name: &str| Some(name.to_owned());
-        let models = PaperModels { eagle_head: model("a/e"), second_draft_model: model("b/s") };
+        let models = PaperModels {
+            eagle_head: model("a/e"),
+            second_draft_model: model("b/s"),
+            ..PaperModels::default()
+        };
         for (name, table) in &published.tables {
             let ours = table.rows(&models);
-            assert_eq!(ours.len(), table.blocks[0].rows.len(), "{name}");
+            assert_eq!(ours.len(), table.blocks[0].rows.len() + table.ours.len(), "{name}");
             for row in table.blocks.iter().flat_map(|block| &block.rows) {
                 assert_eq!(row.cells.len(), table.columns.len(), "{name}: {}", row.name);
                 let whole = row.cells.iter().all(|cell| cell.len() == table.cells.len());
@@ -175,9 +182,14 @@ mod tests {
                 assert!(ours.iter().any(|own| own.published == row.name), "{name}: {}", row.name);
             }
             for row in &ours {
-                let lines = candidate_lines("paper", row.line.as_ref().unwrap());
+                let lines = row.candidate_lines().unwrap();
                 assert_eq!(lines.len(), 1, "{row:?}");
-                assert_eq!(lines[0].as_ref().unwrap().name, row.candidate(), "{row:?}");
+                let line = lines[0].as_ref().unwrap();
+                assert_eq!(line.name, row.candidate(), "{row:?}");
+                // Coupled drafting is not the papers'.
+                let drafts = line.row.draft != DrafterId::None;
+                assert_eq!(line.uncoupled, drafts && !row.ours, "{row:?}");
+                assert_eq!(row.published.ends_with("(ours)"), row.ours, "{row:?}");
             }
         }
         for (name, figure) in &published.figures {

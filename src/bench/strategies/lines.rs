@@ -2,7 +2,7 @@
 //! Every value is checked by the settings' own table. It must not load anything.
 
 use crate::nearest::nearest;
-use crate::plan::{Schedule, Strategy};
+use crate::plan::{DrafterId, Schedule, Strategy};
 use crate::settings::{KEYS, Problem, SettingKey, SettingScope, SettingValue, Settings};
 
 /// Drafting continues while the target verifies.
@@ -82,6 +82,11 @@ impl CandidateLine {
     pub(super) fn overlapped(self) -> Self {
         let line = Self { overlap: true, ..self };
         Self { name: line.own_name(), ..line }
+    }
+
+    /// With drafts that are ranked without the target's noise, under the same name.
+    pub fn uncoupled(self) -> Self {
+        Self { uncoupled: self.row.draft != DrafterId::None, ..self }
     }
 
     /// Its strategy, if that is about a target whose blocks are streamed to a GPU.

@@ -11,8 +11,9 @@ use crate::bench::paper::{
     published, tables,
 };
 use crate::bench::prompts;
-use crate::bench::strategies::{candidate_lines, charts};
+use crate::bench::strategies::charts;
 use crate::cli::exit::{Code, CommandResult, Failure};
+use crate::plan::DrafterId;
 
 /// Prompts of each length in the figure of lengths, unless `--limit` has another number.
 const PER_LENGTH: usize = 2;
@@ -99,8 +100,8 @@ fn run_table(args: &PaperArgs, theirs: &PublishedTable, published: &Published) -
     let mut session = BenchSession::with(&run, "paper", sets, Some(&theirs.temperatures))?;
     let mut lines = Vec::new();
     for row in &rows {
-        match &row.line {
-            Ok(line) => lines.extend(session.accepted(candidate_lines("paper", line))),
+        match row.candidate_lines() {
+            Ok(line) => lines.extend(session.accepted(line)),
             Err(missing) => {
                 session.leave_out(Code::Usage, format!("`{}` needs {missing}", row.published));
             }
