@@ -101,6 +101,8 @@ fn a_table_of_a_paper_has_theirs_and_ours() {
         (&["--table", "9"][..], "duo-3, duo-4"),
         (&["--figure", "9"], "duo-5"),
         (&["--table", "duo-3", "--prompts", "everyday"], "no prompts for mt_bench"),
+        (&["--table", "3", "--block-head", "2"], "write M=MODEL"),
+        (&["--table", "3", "--block-head", "9=x"], "no row with M = 9"),
     ] {
         home.refuses(2, &[&["bench", "paper"], flags].concat(), &[words]);
     }

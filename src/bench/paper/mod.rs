@@ -10,5 +10,5 @@ mod sequences;
 
 pub use beside::{Ours, tables};
 pub use metric::Metric;
-pub use plan::{PaperModels, length_sets, matching_sets};
+pub use plan::{BlockHead, PaperModels, length_sets, matching_sets};
 pub use published::{Published, PublishedFigure, PublishedRow, PublishedTable, published};

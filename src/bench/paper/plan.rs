@@ -15,6 +15,39 @@ pub struct PaperModels {
     /// Second small model, in addition to --draft-model.
     #[arg(long, value_name = "MODEL", help_heading = "Paper")]
     pub second_draft_model: Option<String>,
+    /// Head for the row of Table III with M blocks; repeat the flag for several. The other rows use
+    /// the head of --draft.
+    #[arg(
+        long,
+        value_name = "M=MODEL",
+        value_parser = block_head,
+        conflicts_with = "figure",
+        help_heading = "Paper"
+    )]
+    pub block_head: Vec<BlockHead>,
+}
+
+/// A head for one number of blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockHead {
+    /// M.
+    pub blocks: usize,
+    /// A folder, a file or a hub id.
+    pub head: String,
+}
+
+fn block_head(text: &str) -> Result<BlockHead, String> {
+    let parts = text.split_once('=').filter(|(_, head)| !head.is_empty());
+    let found = parts.and_then(|(blocks, head)| Some((blocks.parse().ok()?, head.to_owned())));
+    let (blocks, head) = found.ok_or("write M=MODEL, such as 2=heads/two-blocks")?;
+    Ok(BlockHead { blocks, head })
+}
+
+impl BlockHead {
+    /// Whether it drafts in the row of this candidate, in place of the settings' head.
+    fn is_for(&self, line: &str) -> bool {
+        line.ends_with(&format!(",m={}", self.blocks))
+    }
 }
 
 impl PaperModels {
@@ -26,6 +59,12 @@ impl PaperModels {
             ("{eagle_head}", &self.eagle_head, head),
             ("{second_draft_model}", &self.second_draft_model, second),
         ]
+    }
+
+    /// The first head for a number of blocks that no row of `table` has.
+    pub fn without_row(&self, table: &PublishedTable) -> Option<&BlockHead> {
+        let lines = || table.candidates.iter().chain(&table.ours).map(|(_, line)| line);
+        self.block_head.iter().find(|own| !lines().any(|line| own.is_for(line)))
     }
 }
 
@@ -59,6 +98,9 @@ impl PublishedTable {
                 if line.contains(name) {
                     line = line.replace(name, model.as_ref().ok_or_else(|| lacking.to_owned())?);
                 }
+            }
+            if let Some(own) = models.block_head.iter().find(|own| own.is_for(&line)) {
+                line = format!("{line},head={}", own.head);
             }
             let joint = if line.contains(':') { "," } else { ":" };
             let label =
@@ -160,6 +202,28 @@ mod tests {
         assert_eq!(lacking, ["Vanilla EAGLE-2", "TinyLlama-1.1B", "EAGLE-2"]);
         assert!(rows[0].line.as_ref().unwrap_err().contains("--eagle-head"));
         assert_eq!(rows[4].line.as_deref(), Ok("dovetail:gamma=16,k=10,d=7,m=all,label=Dovetail"));
+    }
+
+    #[test]
+    fn a_head_for_a_number_of_blocks_drafts_in_its_row_alone() {
+        let heads = ["2=a/two", "5=b=c"].map(|text| block_head(text).unwrap());
+        let models = PaperModels { block_head: heads.to_vec(), ..PaperModels::default() };
+        let published = published().unwrap();
+        let table = &published.tables["3"];
+        let lines: Vec<String> =
+            table.rows(&models).into_iter().filter_map(|row| row.line.ok()).collect();
+        let with: Vec<&str> =
+            lines.iter().filter(|line| line.contains("head=")).map(String::as_str).collect();
+        let expected = [
+            "dovetail:gamma=16,k=10,d=7,m=2,head=a/two,label=w/ DGF + 1",
+            "dovetail:gamma=16,k=10,d=7,m=5,head=b=c,label=w/ DGF + 4",
+        ];
+        assert_eq!((with, lines.len()), (expected.to_vec(), 6));
+        assert_eq!(models.without_row(table), None);
+        assert_eq!(models.without_row(&published.tables["1"]), Some(&heads[0]));
+        for wrong in ["2", "2=", "two=a", "=a"] {
+            assert!(block_head(wrong).unwrap_err().contains("M=MODEL"), "{wrong}");
+        }
     }
 
     #[test]

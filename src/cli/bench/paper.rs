@@ -7,8 +7,8 @@ use clap::Args;
 use super::args::BenchRunArgs;
 use super::session::{BenchSession, load_sets};
 use crate::bench::paper::{
-    Ours, PaperModels, Published, PublishedFigure, PublishedTable, length_sets, matching_sets,
-    published, tables,
+    BlockHead, Ours, PaperModels, Published, PublishedFigure, PublishedTable, length_sets,
+    matching_sets, published, tables,
 };
 use crate::bench::prompts;
 use crate::bench::strategies::charts;
@@ -84,7 +84,16 @@ fn run_args(args: &PaperArgs, target_on_cpu: bool) -> BenchRunArgs {
 }
 
 fn run_table(args: &PaperArgs, theirs: &PublishedTable, published: &Published) -> CommandResult {
-    let run = run_args(args, theirs.target_on_cpu);
+    if let Some(BlockHead { blocks, .. }) = args.models.without_row(theirs) {
+        let error = anyhow!("--block-head: the table has no row with M = {blocks}");
+        return Err(Failure::usage(error));
+    }
+    let mut run = run_args(args, theirs.target_on_cpu);
+    if theirs.candidates.iter().any(|(_, line)| line == REST)
+        && let Some(text) = prompts::fetched_text()
+    {
+        run.shared.settings.set_otherwise("rest_text", &text.display().to_string());
+    }
     let rows = theirs.rows(&args.models);
     let mut sets = load_sets(&run)?;
     if run.prompts.is_empty() {
