@@ -89,6 +89,15 @@ fn a_table_of_a_paper_has_theirs_and_ours() {
     assert_has(&out, &["Table III", "L parameters", "ours/paper", "2.62× 5.38", "--eagle-head"]);
     let ours = out.lines().find(|line| line.starts_with("w/ DGF + 1")).unwrap();
     assert!(ours.contains('×') && ours.contains('M'), "{ours}");
+    // The head has the precision of its file, and the table names it.
+    let drafts = out.lines().find(|line| line.starts_with("Drafts here: "));
+    assert!(drafts.is_some_and(|line| line.contains("F16 on ")), "{out}");
+    // Without any of a table's models there are the paper's figures and the target alone.
+    let without = ["--draft", "none", "--prompts", "everyday"];
+    let figure = ["bench", "paper", "--figure", "4"];
+    let (out, err) = home.ran(0, &[&figure[..], &quick, &without].concat());
+    assert!(err.contains("left out: `γ = 16` needs "), "{err}");
+    assert!(out.contains("Figure 4"), "{out}");
 
     let table = ["bench", "paper", "--table", "duo-3", "--prompts", "mt_bench,gsm8k"];
     let (code, out, err) = outcome(&mut home.command(&[&table[..], &quick].concat()));

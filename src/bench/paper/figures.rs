@@ -184,6 +184,7 @@ pub(super) mod tests {
             ("duo-4", pair("duo", 120.0), "duo", &["25 %", "38 %", "12.00"]),
             ("duo-1", pair("chain", 80.0), "a", &["10", "2.00", "4.00", "2.00×"]),
             ("1", pair("duo", 120.0), "duo", &["83.33", "0.83×", "1.00"]),
+            ("4", pair("16", 80.0), "16", &["4.0", "4.00", "2.00", "1.00", "125.00", "1.25×"]),
         ] {
             let (text, svg) = shown(figure, answers);
             let line = text.lines().find(|line| line.starts_with(&format!("{row} "))).unwrap();

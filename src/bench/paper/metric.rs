@@ -19,6 +19,8 @@ pub enum Metric {
     Tau,
     /// The mean length of the prompts of a set.
     PromptTokens,
+    /// Nodes that the target verifies in a round, the root included.
+    Nodes,
     /// Drafting in a round.
     DraftMs,
     /// The target's pass in a round.
@@ -44,6 +46,7 @@ impl Metric {
             Self::OverPlain | Self::SpeedUp => "speed-up",
             Self::Tau => "τ",
             Self::PromptTokens => "tokens in the prompt",
+            Self::Nodes => "nodes",
             Self::DraftMs => "draft ms",
             Self::VerifyMs => "verify ms",
             Self::VerifyOverDraft => "ratio",
@@ -80,6 +83,7 @@ impl Metric {
             (Self::Tau, Some(_)) => Some(own.tau),
             (Self::Tau, None) => Some(grid.mean_tau(candidate)),
             (Self::PromptTokens, set) => grid.prompt_tokens(candidate, set?),
+            (Self::Nodes, _) => Some(own.drafted + 1.0),
             (Self::DraftMs, _) => Some(own.draft_ms),
             (Self::VerifyMs, _) => Some(own.verify_ms),
             (Self::VerifyOverDraft, _) => ratio(own.verify_ms, own.draft_ms),
@@ -103,6 +107,7 @@ impl Metric {
                 times(Some(value))
             }
             Self::PromptTokens => format!("{value:.0}"),
+            Self::Nodes => format!("{value:.1}"),
             Self::TargetWaits | Self::DraftWaits => percent(value / 100.0),
             _ => two_digits(value),
         }

@@ -87,6 +87,33 @@ impl PaperRow {
             _ => &self.published,
         }
     }
+
+    /// Its candidate, ready to run; a row of the paper's drafts as the paper does.
+    ///
+    /// # Errors
+    /// What is missing, with the remedy.
+    pub fn candidate_lines(&self) -> Result<Vec<Result<CandidateLine, String>>, &str> {
+        let line = self.line.as_ref().map_err(String::as_str)?;
+        Ok(if self.ours { candidate_lines(ORIGIN, line) } else { published_lines(line) })
+    }
+}
+
+impl PublishedFigure {
+    /// Its candidates, ready to run, where a model of this kind drafts.
+    pub fn candidate_lines(&self, kind: DrafterId) -> Vec<Result<CandidateLine, String>> {
+        published_lines(&self.candidates.replace("{tree}", Strategy::first_with(kind).name))
+    }
+}
+
+/// What stands before an error in a candidate of this file.
+const ORIGIN: &str = "paper";
+
+/// Candidates that draft as the papers do, who do not know the target's noise beforehand.
+fn published_lines(text: &str) -> Vec<Result<CandidateLine, String>> {
+    candidate_lines(ORIGIN, text)
+        .into_iter()
+        .map(|line| line.map(CandidateLine::uncoupled))
+        .collect()
 }
 
 impl PublishedTable {

@@ -112,7 +112,8 @@ pub enum FigureRows {
 pub struct PublishedFigure {
     /// Paper, number and subject.
     pub title: String,
-    /// Its candidates, as they are written in `--strategies`.
+    /// Its candidates, as they are written in `--strategies`. `{tree}` is the strategy of the model
+    /// that drafts: a head or a small model.
     pub candidates: String,
     /// Whether the target is on the CPU for every candidate that does not say otherwise.
     #[serde(default)]
@@ -195,8 +196,13 @@ mod tests {
         for (name, figure) in &published.figures {
             let table = name.strip_prefix("table ");
             assert!(table.is_none_or(|table| !published.tables.contains_key(table)), "{name}");
-            let lines = candidate_lines("figure", &figure.candidates);
-            assert!(lines.iter().all(Result::is_ok), "{name}: {lines:?}");
+            for kind in [DrafterId::Head, DrafterId::SmallModel] {
+                for line in figure.candidate_lines(kind) {
+                    let line = line.unwrap();
+                    let drafts = line.row.draft != DrafterId::None;
+                    assert_eq!(line.uncoupled, drafts, "{name}: {line:?}");
+                }
+            }
             assert!(figure.paper.keys().all(|name| figure.candidates.contains(name)), "{name}");
         }
     }

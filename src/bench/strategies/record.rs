@@ -40,7 +40,7 @@ pub struct AnswerRecord {
     pub drafted_ahead: usize,
     /// Tree nodes that the target checked, roots excluded.
     pub drafted: usize,
-    /// From the question to the first token: T_T.
+    /// From the question to the first token.
     pub ttft_ms: f64,
     /// From the first token to the last, by the clock.
     pub decode_ms: f64,
