@@ -1,15 +1,17 @@
 //! Prompt sets that can be fetched: `assets/bench/catalogue.toml`, part of the program, says where
 //! each lies, what its content must hash to and how it is read. It must not fetch anything.
 
-use std::io::Read;
+use std::io::{Read, Write};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use anyhow::{Context, bail};
 use flate2::read::GzDecoder;
 use serde::Deserialize;
+use serde::de::Error as _;
 
 use super::{BenchPrompt, PromptSet, unreadable, wrong};
-use crate::files::{read_regular, user_dirs};
+use crate::files::{Access, atomic_write, read_regular, user_dirs};
 use crate::library::{PinnedFile, PinnedFiles};
 
 const FILE: &str = include_str!("../../../assets/bench/catalogue.toml");
@@ -37,7 +39,7 @@ pub struct CatalogueFile {
     /// What its use is subject to.
     pub licence: String,
     format: SetFormat,
-    #[serde(rename = "set")]
+    #[serde(rename = "set", default)]
     pub sets: Vec<CatalogueSet>,
 }
 
@@ -61,6 +63,7 @@ enum SetFormat {
     Turns,
     HumanEval,
     GradeSchoolMath,
+    Answers,
 }
 
 /// All files.
@@ -95,6 +98,13 @@ pub fn offering(set: &str) -> Option<&'static CatalogueFile> {
     catalogue().iter().find(|file| file.sets.iter().any(|known| known.name == set))
 }
 
+/// The text to draft from that was fetched; `None` if there is none.
+pub fn fetched_text() -> Option<PathBuf> {
+    let kept = fetched_sets()?;
+    let texts = catalogue().iter().filter(|file| file.is_text());
+    texts.map(|file| file.text_place(&kept)).find(|place| place.is_file())
+}
+
 /// Where fetched sets are kept: in the cache folder. `None` without a home.
 pub fn fetched_sets() -> Option<PinnedFiles> {
     Some(PinnedFiles::at(user_dirs()?.cache.join("prompts")))
@@ -118,6 +128,29 @@ impl CatalogueFile {
         kept.has(&self.pinned(SERVER))
     }
 
+    /// Whether it becomes a text to draft from and has no prompts.
+    pub fn is_text(&self) -> bool {
+        self.format == SetFormat::Answers
+    }
+
+    fn text_place(&self, kept: &PinnedFiles) -> PathBuf {
+        kept.folder.join(format!("{}.txt", self.name))
+    }
+
+    /// Writes the text that its fetched file holds, and returns its place.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the text cannot be written.
+    pub fn write_text(&self, kept: &PinnedFiles) -> anyhow::Result<PathBuf> {
+        let path = kept.place(&self.pinned(SERVER));
+        let bytes = read_regular(&path, self.size).with_context(|| unreadable(&path))?;
+        let text = answers(&bytes).map_err(|error| wrong(&self.name, error.line(), &error))?;
+        let place = self.text_place(kept);
+        atomic_write(&place, Access::Usual, |file| file.write_all(text.as_bytes()))
+            .with_context(|| format!("cannot write {}", place.display()))?;
+        Ok(place)
+    }
+
     /// Its sets, or the one of this name, from where fetched files are kept.
     pub(super) fn read(
         &self,
@@ -125,6 +158,9 @@ impl CatalogueFile {
         kept: Option<&PinnedFiles>,
     ) -> anyhow::Result<Vec<PromptSet>> {
         let name = &self.name;
+        if self.is_text() {
+            bail!("`{name}` is a text to draft from and has no prompts; choose another set");
+        }
         let pinned = self.pinned(SERVER);
         let Some(kept) = kept.filter(|kept| kept.has(&pinned)) else {
             bail!(
@@ -202,17 +238,30 @@ impl SetFormat {
             },
             Self::HumanEval => one(line.task_id, "code", format!("{COMPLETE}{}", line.prompt)),
             Self::GradeSchoolMath => one(format!("gsm8k-test/{at}"), "math", line.question),
+            Self::Answers => return Err(serde_json::Error::custom("there are no prompts")),
         })
     }
 }
 
+/// The tasks of a file and their answers, one after the other, as a conversation would have them.
+fn answers(file: &[u8]) -> serde_json::Result<String> {
+    #[derive(Deserialize)]
+    struct Answer {
+        instruction: String,
+        input: String,
+        response: String,
+    }
+    let all: Vec<Answer> = serde_json::from_slice(file)?;
+    let parts = all.into_iter().map(|one| [one.instruction, one.input, one.response]);
+    let texts = parts.map(|parts| parts.into_iter().filter(|part| !part.is_empty()));
+    Ok(texts.map(|parts| parts.collect::<Vec<_>>().join("\n") + "\n\n").collect())
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-    use std::io::Write;
-
     use flate2::Compression;
     use flate2::write::GzEncoder;
+    use std::collections::HashSet;
 
     use super::*;
 
@@ -226,7 +275,8 @@ mod tests {
             let hex = |text: &str| text.bytes().all(|digit| b"0123456789abcdef".contains(&digit));
             assert!(file.commit.len() == 40 && hex(&file.commit), "{}", file.name);
             assert!(file.sha256.len() == 64 && hex(&file.sha256), "{}", file.name);
-            assert!(file.size > 0 && !file.licence.is_empty() && !file.sets.is_empty());
+            assert!(file.size > 0 && !file.licence.is_empty());
+            assert_eq!(file.sets.is_empty(), file.is_text(), "{}", file.name);
             let sets: HashSet<&str> = file.sets.iter().map(|set| set.name.as_str()).collect();
             assert_eq!(sets.len(), file.sets.len(), "{}", file.name);
         }
@@ -268,6 +318,24 @@ mod tests {
         let short = lines.lines().take(2).collect::<Vec<_>>().join("\n");
         let error = file.sets_of(short.into(), None).unwrap_err().to_string();
         assert!(error.contains("ac has 1 prompts"), "{error}");
+    }
+
+    #[test]
+    fn answers_become_a_text_to_draft_from() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = PinnedFiles::at(folder.path().to_owned());
+        let text = catalogue().iter().find(|file| file.is_text()).unwrap();
+        let list = r#"[{"instruction":"Sort.","input":"[2, 1]","response":"a\nb"},
+                       {"instruction":"Add.","input":"","response":"c"}]"#;
+        let file = CatalogueFile { size: list.len() as u64, ..text.clone() };
+        let place = kept.place(&file.pinned(SERVER));
+        std::fs::write(&place, list).unwrap();
+        let written = file.write_text(&kept).unwrap();
+        assert_eq!(std::fs::read_to_string(written).unwrap(), "Sort.\n[2, 1]\na\nb\n\nAdd.\nc\n\n");
+        let error = file.read(None, Some(&kept)).unwrap_err().to_string();
+        assert!(error.contains("has no prompts"), "{error}");
+        std::fs::write(place, "[{}]").unwrap();
+        assert!(file.write_text(&kept).is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use serde::{Deserialize, Serialize};
 
-pub use catalogue::{CatalogueFile, SERVER, catalogue, fetched_sets, offering};
+pub use catalogue::{CatalogueFile, SERVER, catalogue, fetched_sets, fetched_text, offering};
 
 use crate::files::read_text;
 use crate::library::PinnedFiles;
@@ -80,7 +80,9 @@ pub fn load(names: &[String], limit: Option<usize>) -> anyhow::Result<Vec<Prompt
 /// A set is not known, not here or not sound.
 pub fn load_fetched(limit: Option<usize>) -> anyhow::Result<Vec<PromptSet>> {
     let kept = fetched_sets();
-    let here = |file: &&CatalogueFile| kept.as_ref().is_some_and(|kept| file.is_in(kept));
+    let here = |file: &&CatalogueFile| {
+        !file.is_text() && kept.as_ref().is_some_and(|kept| file.is_in(kept))
+    };
     let names: Vec<String> =
         catalogue().iter().filter(here).map(|file| file.name.clone()).collect();
     load_with(&names, limit, kept.as_ref())

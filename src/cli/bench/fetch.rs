@@ -54,7 +54,15 @@ pub(super) fn fetch(args: &FetchArgs) -> CommandResult {
         let fetched = kept.fetch(&file.pinned(&args.mirror), &mut |progress| bar.show(progress));
         drop(bar);
         match fetched {
-            Ok(_) => report(&format!("{}: {} ({})", file.name, file.title, file.licence)),
+            Ok(_) => {
+                report(&format!("{}: {} ({})", file.name, file.title, file.licence));
+                if file.is_text() {
+                    match file.write_text(&kept) {
+                        Ok(place) => report(&format!("--rest-text {}", place.display())),
+                        Err(error) => errors.push(format!("{}: {error:#}", file.name)),
+                    }
+                }
+            }
             Err(error) => errors.push(format!("{}: {error}", file.name)),
         }
     }
@@ -81,6 +89,7 @@ fn list(kept: &PinnedFiles) -> Table {
     table.notes.extend(catalogue().iter().map(about));
     table.with_note(
         "`dovetail bench fetch NAME` downloads a file. `dovetail bench --prompts NAME` uses all of \
-         its sets, `--prompts NAME/SET` a single set.",
+         its sets, `--prompts NAME/SET` a single set. A file without prompts becomes a text for \
+         `--rest-text`, which `bench paper` then uses.",
     )
 }

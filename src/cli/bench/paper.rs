@@ -17,6 +17,8 @@ use crate::plan::DrafterId;
 
 /// Prompts of each length in the figure of lengths, unless `--limit` has another number.
 const PER_LENGTH: usize = 2;
+/// The candidate that drafts from a text.
+const REST: &str = "rest";
 /// Before the name of a table that is among the figures.
 const TABLE: &str = "table ";
 
