@@ -5,7 +5,7 @@ use anyhow::anyhow;
 use clap::Args;
 
 use super::args::BenchRunArgs;
-use super::session::{BenchSession, load_sets};
+use super::session::{BenchSession, PAPER, load_sets};
 use crate::bench::paper::{
     BlockHead, Ours, PaperModels, Published, PublishedFigure, PublishedTable, length_sets,
     matching_sets, published, tables,
@@ -108,7 +108,7 @@ fn run_table(args: &PaperArgs, theirs: &PublishedTable, published: &Published) -
     if sets.is_empty() {
         return Err(Failure::usage(anyhow!("--prompts: {}", notes.join(" "))));
     }
-    let mut session = BenchSession::with(&run, "paper", sets, Some(&theirs.temperatures))?;
+    let mut session = BenchSession::with(&run, PAPER, sets, Some(&theirs.temperatures))?;
     let mut lines = Vec::new();
     for row in &rows {
         match row.candidate_lines() {
@@ -133,8 +133,12 @@ fn run_figure(args: &PaperArgs, figure: &PublishedFigure, published: &Published)
         let each = run.limit.unwrap_or(PER_LENGTH);
         sets = length_sets(&sets, &figure.prompts_of_words, each);
     }
-    let mut session = BenchSession::with(&run, "paper", sets, None)?;
-    let lines = session.accepted(candidate_lines("paper", &figure.candidates));
+    let mut session = BenchSession::with(&run, PAPER, sets, None)?;
+    let kind = match session.settings.draft_model {
+        Some(_) => DrafterId::SmallModel,
+        None => DrafterId::Head,
+    };
+    let lines = session.accepted(figure.candidate_lines(kind));
     let results = session.measure(Some(lines), false)?;
     let tables = figure.tables(&results, published);
     session.report(&results, &tables, &figure.charts(&results, published))

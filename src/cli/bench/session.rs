@@ -26,6 +26,8 @@ use crate::printable::printable_line;
 use crate::settings::{SettingValue, Settings};
 use crate::worker::{Backend, Controls};
 
+/// The kind of run that repeats a table or a figure.
+pub(super) const PAPER: &str = "paper";
 /// Tokens of an answer unless the user chooses another number: as DuoDecoding measures.
 const MAX_TOKENS: usize = 128;
 
@@ -119,7 +121,7 @@ impl<'a> BenchSession<'a> {
         isolated: bool,
     ) -> Result<Results, Failure> {
         let alone = |lines: &Vec<CandidateLine>| lines.iter().all(|line| line.row.name == PLAIN);
-        if !self.left_out.is_empty() && wanted.as_ref().is_some_and(alone) {
+        if self.has_failures() && wanted.as_ref().is_some_and(alone) {
             // The target alone does not answer a question about others.
             return Err(self.nothing_ran());
         }
@@ -138,6 +140,10 @@ impl<'a> BenchSession<'a> {
                 self.run_batch(&mut backend, &CandidateBatch { loads: Vec::new(), lines });
             }
             None => self.run_batches(lines),
+        }
+        if self.results.models.target.is_empty() && !self.has_failures() {
+            // The target alone stands next to what is absent.
+            self.run_batches(Strategy::named(PLAIN).map(CandidateLine::of).into_iter().collect());
         }
         self.finish()
     }
@@ -255,6 +261,13 @@ impl<'a> BenchSession<'a> {
         accepted
     }
 
+    /// Whether a candidate took no part that should have. A row of a paper may need a model or a
+    /// card that is not here: then it is absent, which the notes say.
+    fn has_failures(&self) -> bool {
+        let absent = |code| self.results.kind == PAPER && code == Code::Usage;
+        self.left_out.iter().any(|&(code, _)| !absent(code))
+    }
+
     /// Adds curves to the results.
     pub(super) fn add_sweeps(&mut self, sweeps: Vec<Sweep>) {
         self.results.sweeps.extend(sweeps);
@@ -319,7 +332,7 @@ impl<'a> BenchSession<'a> {
         if results.answers.is_empty() {
             return failed("no prompt could be answered; see the notes");
         }
-        if !self.left_out.is_empty() {
+        if self.has_failures() {
             // Each was reported already.
             return Err(Failure::quiet(Code::Failed));
         }
