@@ -1,5 +1,6 @@
 //! The models that are part of the binary: `assets/demo/`, and heads for other targets. It must not
-//! depend on how files are read.
+//! depend on how files are read. They are statics, since a constant's bytes are in the binary once
+//! for each unit of code that names it.
 
 use super::folder::Folder;
 
@@ -14,7 +15,7 @@ macro_rules! files {
     };
 }
 
-pub(super) const TARGET: Folder = Folder::Built(
+pub(super) static TARGET: Folder = Folder::Built(
     "bundled target",
     files!(
         "demo", "target": "config.json", "generation_config.json", "model.safetensors",
@@ -23,18 +24,18 @@ pub(super) const TARGET: Folder = Folder::Built(
 );
 
 /// Its draft head.
-pub(super) const HEAD: Folder =
+pub(super) static HEAD: Folder =
     Folder::Built("bundled draft head", files!("demo", "head": "config.json", "model.safetensors"));
 
 /// Heads for targets that are not part of the binary, each in a folder of `assets/heads/` whose
 /// `target.json` names the target.
-pub(super) const HEADS: &[Folder] = &[Folder::Built(
+pub(super) static HEADS: &[Folder] = &[Folder::Built(
     "bundled: SmolLM2-135M-Instruct",
     files!("heads", "smollm2-135m-instruct": "config.json", "model.safetensors", "target.json"),
 )];
 
 /// A small language model of the target's family, with the target's tokenizer.
-pub(super) const SMALL: Folder = Folder::Built(
+pub(super) static SMALL: Folder = Folder::Built(
     "bundled small model",
     &[
         ("config.json", include_bytes!("../../assets/demo/small/config.json")),
@@ -45,7 +46,7 @@ pub(super) const SMALL: Folder = Folder::Built(
 );
 
 /// N-gram tables of popular models, by name: `assets/ngrams/`.
-pub(super) const NGRAMS: &[(&str, &[u8])] = &[(
+pub(super) static NGRAMS: &[(&str, &[u8])] = &[(
     "bundled: SmolLM2-135M-Instruct",
     include_bytes!("../../assets/ngrams/smollm2-135m-instruct.ngrams"),
 )];

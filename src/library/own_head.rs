@@ -182,7 +182,7 @@ mod tests {
     fn a_head_of_the_program_is_found_like_one_of_the_user() {
         let target = bundled_target();
         let own = serde_json::to_vec(&[TargetFingerprint::of(&target)]).unwrap();
-        let Folder::Built(_, files) = bundled::HEAD else { panic!("built") };
+        let Folder::Built(_, files) = &bundled::HEAD else { panic!("built") };
         let files: Vec<(&'static str, &'static [u8])> =
             files.iter().copied().chain([(FILE, &*own.leak())]).collect();
         let built = [Folder::Built("the bundled head", files.leak())];
