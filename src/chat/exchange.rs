@@ -101,9 +101,12 @@ fn markdown(message: &Message) -> String {
 }
 
 fn read_markdown(text: &str) -> Result<Vec<Message>, String> {
-    let text = text.replace("\r\n", "\n");
+    // Where an editor ended each line in `\r\n`, the first line shows it; in any other file, a `\r`
+    // is part of a message.
+    let returns = text.split('\n').next().is_some_and(|first| first.ends_with('\r'));
     let mut messages: Vec<(Role, Vec<&str>)> = Vec::new();
     for line in text.split('\n') {
+        let line = if returns { line.strip_suffix('\r').unwrap_or(line) } else { line };
         let marked = line.strip_prefix(MARK).and_then(|rest| rest.strip_suffix("-->"));
         if let Some(name) = marked {
             let name = name.trim();
@@ -162,7 +165,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_written_is_read_again(
-            contents in proptest::collection::vec("[a-z\\\\#*`\n \"é]{0,20}", 1..5),
+            contents in proptest::collection::vec("[a-z\\\\#*`\r\n \"é]{0,20}", 1..5),
             quoted in any::<bool>(),
         ) {
             let mut turns = vec![said(Role::System, "Be brief.\n")];
@@ -186,6 +189,9 @@ mod tests {
         assert_eq!(turns, [said(Role::User, "Hi"), said(Role::Assistant, "Yes?")]);
         let share = r#"{"id":"x","conversations":[{"from":"human","value":"Hi"}]}"#;
         assert_eq!(Exchange::ShareGpt.read(share).unwrap().turns, [said(Role::User, "Hi")]);
+        // An editor on Windows ends each line in `\r\n`.
+        let written = Exchange::Markdown.write(&turns).replace('\n', "\r\n");
+        assert_eq!(Exchange::Markdown.read(&written).unwrap().turns, turns);
     }
 
     #[test]
