@@ -1,4 +1,5 @@
-//! `cargo binstall` looks for the archives that the release workflow makes.
+//! What a release depends on: `cargo binstall` looks for the archives that the workflow makes, and
+//! the campaign of random combinations changes no text.
 
 const MANIFEST: &str = include_str!("../Cargo.toml");
 const WORKFLOW: &str = include_str!("../.github/workflows/release.yml");
@@ -49,4 +50,17 @@ fn binstall_finds_every_archive_and_the_program_in_it() {
     for asked in manifest["package"]["metadata"]["binstall"]["overrides"].as_table().unwrap() {
         assert!(WORKFLOW.contains(asked.0), "{}: no such target", asked.0);
     }
+}
+
+/// The campaign that a release waits for, with fewer and shorter answers.
+#[cfg(unix)]
+#[test]
+fn no_random_combination_changes_the_text() {
+    let mut campaign = std::process::Command::new("bash");
+    campaign.args(["tests/scripts/lossless.sh", "-n", "120", "-t", "10"]);
+    campaign.args([env!("CARGO_BIN_EXE_dovetail"), "bundled"]);
+    let campaign = campaign.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    let said = String::from_utf8_lossy(&campaign.stdout);
+    assert!(campaign.status.success(), "{said}");
+    assert!(said.contains(" 0 differ, 0 draws failed"), "{said}");
 }

@@ -6,7 +6,7 @@
 #
 # PROGRAM is a release build. Each draw answers one prompt with every strategy that can run with
 # MODEL (`bundled`, a file, a folder, the name of a model), and each answer is one combination. The
-# flags go to each draw, such as `--device gpu` or `--gpu-layers all`. A draw is a function of its
+# flags go to each draw, such as `--device gpu:0` or `--gpu-layers all`. A draw is a function of its
 # seed alone, so `-n 1 -s SEED` repeats one that differs. Exits with 1 if any answer differs, or if
 # a draw fails.
 set -euo pipefail
@@ -43,10 +43,12 @@ count() {
   { grep -o "$1" "$folder/out" || true; } | wc -l
 }
 
+# Prompts that fit into the smallest context.
+awk 'length < 1400' "$sets"/{humaneval,gsm8k,instructions,mt_bench,edits}.jsonl >"$folder/all"
+
 compared=0 differ=0 failed=0
 for ((; compared < combinations; seed++)); do
   RANDOM=$seed
-  cat "$sets"/{humaneval,gsm8k,instructions,mt_bench,edits}.jsonl >"$folder/all"
   sed -n "$((RANDOM % $(wc -l <"$folder/all") + 1))p" "$folder/all" >"$folder/prompt.jsonl"
   flags=(--seed "$RANDOM" --max-tokens $((RANDOM % tokens + 1)))
   flag --threads 1 2 3 4 7
