@@ -14,7 +14,7 @@ use crate::decode::snapshot_folder;
 use crate::hardware::Machine;
 use crate::load::Purpose;
 use crate::messages;
-use crate::plan::{DeviceChoice, best_adapter, no_hardware};
+use crate::plan::{DeviceChoice, Obstacle, chosen_adapter};
 use crate::printable::{printable_line, shell_word};
 use crate::settings::{HeadChoice, Settings};
 use crate::tui::display::Display;
@@ -29,8 +29,10 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
     let store = SessionStore::in_data_folder()
         .inspect_err(|error| tracing::warn!("conversations are not saved: {error}"))
         .ok();
+    let (gpu, adapter) = shown_gpu(settings.device, &Machine::probe());
     let state = StateConfig {
-        gpu: gpu_name(settings.device, &Machine::probe()),
+        gpu,
+        adapter,
         first_run: args.shared.script.is_none()
             && store.as_ref().is_some_and(SessionStore::is_untouched),
         ..screen_state(&settings)?
@@ -64,6 +66,7 @@ pub(super) fn screen_state(settings: &Settings) -> Result<StateConfig, Failure> 
         settings: settings.clone(),
         display: Display::new(settings, !no_color(), keymap(settings).map_err(Failure::usage)?),
         gpu: String::new(),
+        adapter: None,
         first_run: false,
         replay: false,
     })
@@ -178,25 +181,20 @@ fn no_screen(on_terminal: bool, term: Option<&OsStr>) -> Option<&'static str> {
     }
 }
 
-/// The GPU that the screen speaks of: the one that is named, else NVML's, else the one that would
-/// be taken; or why there is none. One that is left alone is said to be.
-fn gpu_name(choice: DeviceChoice, machine: &Machine) -> String {
-    let named = match choice {
-        DeviceChoice::Gpu(Some(number)) => machine.adapters.get(number),
-        _ => None,
-    };
-    let there = match (named, &machine.gpu, best_adapter(&machine.adapters)) {
-        (Some(adapter), _, _) => &adapter.name,
-        (None, Ok(gpu), _) => &gpu.name,
-        (None, Err(_), Some(adapter)) => &adapter.name,
-        (None, Err(reason), None) if machine.adapters.is_empty() => {
-            return reason.clone();
+/// The GPU that the screen speaks of and the number of its adapter: the one that is taken or, with
+/// the CPU, that would be taken; or why there is none.
+fn shown_gpu(choice: DeviceChoice, machine: &Machine) -> (String, Option<usize>) {
+    let unused = choice == DeviceChoice::Cpu;
+    match (chosen_adapter(if unused { DeviceChoice::Auto } else { choice }, machine), &machine.gpu)
+    {
+        (Ok(adapter), _) => {
+            let name = &adapter.name;
+            let name = if unused { format!("{name}, not used") } else { name.clone() };
+            (name, Some(adapter.number))
         }
-        (None, Err(_), None) => {
-            return messages::obstacle(&no_hardware(&machine.adapters));
-        }
-    };
-    if choice == DeviceChoice::Cpu { format!("{there}, not used") } else { there.clone() }
+        (Err(Obstacle::NoGpu), Err(reason)) => (reason.clone(), None),
+        (Err(why), _) => (messages::obstacle(&why), None),
+    }
 }
 
 #[cfg(test)]
@@ -213,7 +211,9 @@ mod tests {
             kind,
             interface: "Vulkan".into(),
             driver: String::new(),
+            bus: String::new(),
             memory: None,
+            bandwidth: None,
         };
         let mut machine = Machine {
             cpu: Cpu {
@@ -228,13 +228,18 @@ mod tests {
             adapters: Vec::new(),
         };
         let auto = DeviceChoice::Auto;
-        assert_eq!(gpu_name(auto, &machine), "no NVIDIA GPU: no driver");
+        assert_eq!(shown_gpu(auto, &machine), ("no NVIDIA GPU: no driver".to_owned(), None));
         machine.adapters = vec![adapter(0, AdapterKind::Software)];
-        assert!(gpu_name(auto, &machine).starts_with("no GPU found except card 0"));
-        assert_eq!(gpu_name(DeviceChoice::Gpu(Some(0)), &machine), "card 0");
+        assert!(shown_gpu(auto, &machine).0.starts_with("no GPU found except card 0"));
+        assert_eq!(shown_gpu(DeviceChoice::Gpu(Some(0)), &machine), ("card 0".to_owned(), Some(0)));
         machine.adapters.push(adapter(1, AdapterKind::Discrete));
-        assert_eq!(gpu_name(auto, &machine), "card 1");
-        assert_eq!(gpu_name(DeviceChoice::Cpu, &machine), "card 1, not used");
+        machine.adapters.push(adapter(2, AdapterKind::Discrete));
+        assert_eq!(shown_gpu(auto, &machine), ("card 1".to_owned(), Some(1)));
+        assert_eq!(shown_gpu(DeviceChoice::Gpu(Some(2)), &machine), ("card 2".to_owned(), Some(2)));
+        assert_eq!(
+            shown_gpu(DeviceChoice::Cpu, &machine),
+            ("card 1, not used".to_owned(), Some(1))
+        );
     }
 
     #[test]

@@ -98,7 +98,7 @@ fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
         Err(reason) => report.row("GPU", reason),
     }
     for adapter in &machine.adapters {
-        let Adapter { number, name, kind, interface, driver, .. } = adapter;
+        let Adapter { number, name, kind, interface, driver, bus, .. } = adapter;
         let memory = match adapter.memory {
             Some(memory) => {
                 format!("{} total, {} free", gb(memory.total), gb(memory.free()))
@@ -107,7 +107,8 @@ fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
             None => "memory unknown (set it with --vram)".to_owned(),
         };
         let kind = kind.name();
-        let line = format!("{name}, {kind}, {interface}, {driver}; {memory}");
+        let place = if bus.is_empty() { String::new() } else { format!(" at {bus}") };
+        let line = format!("{name}{place}, {kind}, {interface}, {driver}; {memory}");
         report.row(&format!("gpu:{number}"), line);
     }
     report.row("default GPU", taken(&machine.adapters));

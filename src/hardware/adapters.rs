@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 
-use super::gpu::Gpu;
+use super::gpu::{self, Gpu};
 use super::vram::{self, Vram};
 
 /// What kind of device an adapter is.
@@ -38,7 +38,7 @@ impl AdapterKind {
 }
 
 /// A GPU as its driver presents it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Adapter {
     /// Its number, as in `gpu:0`.
     pub number: usize,
@@ -50,8 +50,12 @@ pub struct Adapter {
     pub interface: String,
     /// Its driver and version, as far as they are known.
     pub driver: String,
+    /// Its place on the PCI bus, `0000:01:00.0`; empty if its driver does not say.
+    pub bus: String,
     /// Its memory; `None` if it is unknown, or if it is the main memory.
     pub memory: Option<Vram>,
+    /// Its memory's bandwidth in bytes per second, if the driver says.
+    pub bandwidth: Option<f64>,
 }
 
 impl Adapter {
@@ -66,8 +70,6 @@ impl Adapter {
 #[derive(Clone, Debug)]
 pub struct GpuAdapter {
     info: Adapter,
-    /// Its place on the PCI bus, `0000:01:00.0`; empty if its driver does not say.
-    pub(super) bus: String,
     /// The library's handle, for opening the device.
     pub(crate) raw: wgpu::Adapter,
 }
@@ -86,7 +88,9 @@ impl GpuAdapter {
         let interface = format!("{:?}", info.backend);
         let name = info.name;
         let bus = info.device_pci_bus_id;
-        Self { info: Adapter { number, name, kind, interface, driver, memory: None }, bus, raw }
+        let (memory, bandwidth) = (None, None);
+        let info = Adapter { number, name, kind, interface, driver, bus, memory, bandwidth };
+        Self { info, raw }
     }
 
     /// What it is, without its memory.
@@ -107,28 +111,44 @@ pub fn adapters() -> &'static [GpuAdapter] {
             let instance = wgpu::Instance::new(descriptor);
             ready(instance.enumerate_adapters(backends))
         });
-        found.into_iter().enumerate().map(|(i, raw)| GpuAdapter::new(i, raw)).collect()
+        let mut found: Vec<_> =
+            found.into_iter().enumerate().map(|(i, raw)| GpuAdapter::new(i, raw)).collect();
+        forget_shared_places(found.iter_mut().map(|adapter| &mut adapter.info));
+        found
     })
 }
 
-/// Every adapter with its current memory: from NVML for `nvidia`, otherwise from the kernel's
-/// files.
-pub(super) fn described(nvidia: Option<&Gpu>) -> Vec<Adapter> {
-    let describe = |adapter: &GpuAdapter| {
-        let mut info = adapter.info.clone();
-        if !info.shares_memory() {
-            let same = nvidia.filter(|gpu| info.name.contains(&gpu.name));
-            info.memory = match same {
-                Some(gpu) => {
-                    let used = gpu.vram_total.saturating_sub(gpu.vram_free);
-                    Some(Vram { total: gpu.vram_total, used })
-                }
-                None => vram::of(Path::new(vram::DEVICES), &adapter.bus),
-            };
+/// The library finds a place on the bus by the card's model for DirectX 12, so that identical cards
+/// all get the first one's: then the place of each is unknown.
+fn forget_shared_places<'a>(adapters: impl Iterator<Item = &'a mut Adapter>) {
+    let mut adapters: Vec<_> = adapters.filter(|adapter| adapter.interface == "Dx12").collect();
+    let places: Vec<String> = adapters.iter().map(|adapter| adapter.bus.clone()).collect();
+    for adapter in &mut adapters {
+        if places.iter().filter(|place| **place == adapter.bus).count() > 1 {
+            adapter.bus.clear();
         }
-        info
+    }
+}
+
+/// Every adapter with its current memory and its bandwidth: from NVML for its `cards`, otherwise
+/// from the kernel's files.
+pub(super) fn described(cards: &[Gpu]) -> Vec<Adapter> {
+    adapters().iter().map(|adapter| with_memory(adapter.info.clone(), cards)).collect()
+}
+
+fn with_memory(mut adapter: Adapter, cards: &[Gpu]) -> Adapter {
+    if adapter.shares_memory() {
+        return adapter;
+    }
+    adapter.memory = match gpu::of_adapter(cards, &adapter.bus, &adapter.name) {
+        Some(card) => {
+            adapter.bandwidth = card.bandwidth;
+            let used = card.vram_total.saturating_sub(card.vram_free);
+            Some(Vram { total: card.vram_total, used })
+        }
+        None => vram::of(Path::new(vram::DEVICES), &adapter.bus),
     };
-    adapters().iter().map(describe).collect()
+    adapter
 }
 
 /// Runs something during which drivers write unwanted messages to standard error (for example, that
@@ -165,8 +185,10 @@ pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::hardware::gpu::NvidiaDriver;
+    use crate::hardware::gpu::tests::{PLACES, TwoCards};
 
     #[test]
     fn adapters_are_numbered_and_named() {
@@ -178,6 +200,41 @@ mod tests {
         if adapters().is_empty() {
             eprintln!("left out: no GPU adapter, not even a software one");
         }
+    }
+
+    /// One of several identical cards.
+    pub(in crate::hardware) fn card(interface: &str, bus: &str) -> Adapter {
+        Adapter {
+            number: 0,
+            name: "NVIDIA TestForce".to_owned(),
+            kind: AdapterKind::Discrete,
+            interface: interface.to_owned(),
+            driver: String::new(),
+            bus: bus.to_owned(),
+            memory: None,
+            bandwidth: None,
+        }
+    }
+
+    #[test]
+    fn each_of_two_identical_cards_has_its_own_memory() {
+        let mut cards = TwoCards::default().cards();
+        cards[1].vram_free = 1 << 30;
+        cards[1].bandwidth = Some(2e12);
+        let described = |bus| with_memory(card("Vulkan", bus), &cards);
+        let free = |bus| described(bus).memory.map(Vram::free);
+        assert_eq!(PLACES.map(free), [Some(7 << 30), Some(1 << 30)]);
+        assert_eq!(PLACES.map(|bus| described(bus).bandwidth), [None, Some(2e12)]);
+        assert_eq!(free(""), None);
+    }
+
+    #[test]
+    fn a_place_that_several_adapters_claim_is_nobodys() {
+        let [first, second] = PLACES;
+        let mut all = [("Vulkan", first), ("Dx12", first), ("Dx12", first), ("Dx12", second)]
+            .map(|(interface, bus)| card(interface, bus));
+        forget_shared_places(all.iter_mut());
+        assert_eq!(all.map(|adapter| adapter.bus), [first, "", "", second]);
     }
 
     #[test]

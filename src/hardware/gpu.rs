@@ -1,18 +1,21 @@
-//! The NVIDIA GPU through NVML, looked up once. If there is none, the result is a sentence and
-//! never an error. It must not depend on what the GPU is used for.
-//!
-//! NVML is queried even in a build without CUDA, so that the screen can say that a GPU is idle.
+//! NVIDIA's cards through NVML, each found by its place on the PCI bus. Without a driver, the
+//! result is a sentence and never an error. It must not depend on what a card is used for.
 
 use nvml_wrapper::enum_wrappers::device::Clock;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use nvml_wrapper::{Device, Nvml};
 
-/// A GPU as it was at start.
+use super::vram::Vram;
+
+/// A card as it was at start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gpu {
     /// Its own name, e.g. `NVIDIA GeForce GTX 1650`.
     pub name: String,
+    /// Its place on the PCI bus, `0000:01:00.0`.
+    pub bus: String,
     /// The driver's version.
     pub driver: String,
     /// All video memory, bytes.
@@ -24,7 +27,7 @@ pub struct Gpu {
     pub bandwidth: Option<f64>,
 }
 
-/// What the GPU is doing now.
+/// What a card is doing now.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct GpuUsage {
     /// The fraction of time in which a kernel ran, 0 to 1; `None` if the driver does not say.
@@ -38,110 +41,175 @@ pub struct GpuUsage {
     pub vram_ours: Option<u64>,
 }
 
-/// An open NVML and the device that CUDA numbers 0.
-pub(super) struct Probe {
-    nvml: Nvml,
-    which: Which,
+/// A process on a card and its video memory in bytes, if the driver says how much.
+pub(super) type GpuProcess = (u32, Option<u64>);
+
+/// What NVML says about a card.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct CardState {
+    pub load: Option<f32>,
+    pub memory: Vram,
+    pub compute: Vec<GpuProcess>,
+    pub graphics: Vec<GpuProcess>,
 }
 
-/// CUDA numbers only the visible devices; NVML numbers all of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Which {
-    Index(u32),
-    Uuid(String),
-}
-
-impl Which {
-    /// The first device named in `CUDA_VISIBLE_DEVICES`; `None` if it hides all.
-    fn from_visible(visible: Option<&str>) -> Option<Self> {
-        let Some(visible) = visible else { return Some(Self::Index(0)) };
-        let first = visible.split(',').next().unwrap_or_default().trim();
-        match first.parse::<i64>() {
-            Ok(index) => u32::try_from(index).ok().map(Self::Index),
-            Err(_) if first.is_empty() => None,
-            Err(_) => Some(Self::Uuid(first.to_owned())),
+impl CardState {
+    /// The same from the point of view of process `pid`. Some drivers list a Vulkan program among
+    /// the graphics processes, others among the compute processes or in both lists, each time with
+    /// all its memory.
+    pub fn seen_by(&self, pid: u32) -> GpuUsage {
+        let ours = self.compute.iter().chain(&self.graphics).filter(|process| process.0 == pid);
+        GpuUsage {
+            load: self.load,
+            vram_used: self.memory.used,
+            vram_total: self.memory.total,
+            vram_ours: ours.filter_map(|process| process.1).max(),
         }
     }
 }
 
-impl Probe {
-    /// Opens NVML, or says in one sentence why there is no GPU.
-    pub(super) fn open() -> Result<Self, String> {
-        let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-        let which = Which::from_visible(visible.as_deref())
-            .ok_or("no NVIDIA GPU: CUDA_VISIBLE_DEVICES hides all of them")?;
-        let nvml = Nvml::init().map_err(|error| match error {
-            NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound => {
-                "no NVIDIA GPU: the driver is not installed".to_owned()
-            }
-            NvmlError::DriverNotLoaded => "no NVIDIA GPU: the driver is not running".to_owned(),
-            other => format!("no NVIDIA GPU: the driver reports \"{other}\""),
-        })?;
-        if nvml.device_count().unwrap_or(0) == 0 {
-            return Err("no NVIDIA GPU: the driver is installed but finds no device".into());
+/// What is asked of NVML; tests have a driver of their own.
+pub(super) trait NvidiaDriver: Send {
+    /// Every card that answers.
+    fn cards(&self) -> Vec<Gpu>;
+    /// What the card at this place on the PCI bus is doing; `None` if it does not answer.
+    fn state(&self, bus: &str) -> Option<CardState>;
+}
+
+/// Opens NVML, or says in one sentence why there is no GPU, e.g. `no NVIDIA GPU: the driver is not
+/// installed`.
+pub(super) fn open() -> Result<Box<dyn NvidiaDriver>, String> {
+    match Nvml::init() {
+        Ok(nvml) => Ok(Box::new(nvml)),
+        Err(NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound) => {
+            Err("no NVIDIA GPU: the driver is not installed".to_owned())
         }
-        let probe = Self { nvml, which };
-        probe.device().map_err(|error| format!("no NVIDIA GPU: the driver reports \"{error}\""))?;
-        Ok(probe)
+        Err(NvmlError::DriverNotLoaded) => {
+            Err("no NVIDIA GPU: the driver is not running".to_owned())
+        }
+        Err(other) => Err(format!("no NVIDIA GPU: the driver reports \"{other}\"")),
+    }
+}
+
+/// The card of an adapter: the one in its place or, if the place is unknown, the only one of its
+/// name.
+pub(super) fn of_adapter<'a>(cards: &'a [Gpu], bus: &str, name: &str) -> Option<&'a Gpu> {
+    let there = cards.iter().find(|card| card.bus == bus);
+    let mut same = cards.iter().filter(|card| name.contains(&card.name));
+    let only = same.next().filter(|_| same.next().is_none());
+    there.or(only)
+}
+
+impl NvidiaDriver for Nvml {
+    fn cards(&self) -> Vec<Gpu> {
+        let all = 0..self.device_count().unwrap_or(0);
+        all.filter_map(|index| describe(self, &self.device_by_index(index).ok()?).ok()).collect()
     }
 
-    fn device(&self) -> Result<Device<'_>, NvmlError> {
-        match &self.which {
-            Which::Index(index) => self.nvml.device_by_index(*index),
-            Which::Uuid(uuid) => self.nvml.device_by_uuid(uuid.as_str()),
-        }
-    }
-
-    fn describe(&self) -> Result<Gpu, NvmlError> {
-        let device = self.device()?;
-        let memory = device.memory_info()?;
-        let bandwidth =
-            device.max_clock_info(Clock::Memory).ok().zip(device.memory_bus_width().ok());
-        Ok(Gpu {
-            name: device.name()?,
-            driver: self.nvml.sys_driver_version().unwrap_or_else(|_| "unknown".into()),
-            vram_total: memory.total,
-            vram_free: memory.free,
-            // Two transfers per clock; bus width in bits.
-            bandwidth: bandwidth
-                .map(|(mhz, bits)| f64::from(mhz) * 1e6 * 2.0 * f64::from(bits) / 8.0)
-                .filter(|rate| *rate > 0.0),
+    fn state(&self, bus: &str) -> Option<CardState> {
+        let device = self.device_by_pci_bus_id(bus).ok()?;
+        let memory = device.memory_info().ok()?;
+        Some(CardState {
+            load: device.utilization_rates().ok().map(|rates| rates.gpu as f32 / 100.0),
+            memory: Vram { total: memory.total, used: memory.used },
+            compute: processes(device.running_compute_processes()),
+            graphics: processes(device.running_graphics_processes()),
         })
     }
-
-    /// What the GPU is doing; `None` if the driver stopped answering.
-    pub(super) fn usage(&self, pid: u32) -> Option<GpuUsage> {
-        let device = self.device().ok()?;
-        let memory = device.memory_info().ok()?;
-        let load = device.utilization_rates().ok().map(|rates| rates.gpu as f32 / 100.0);
-        let processes = device.running_compute_processes().unwrap_or_default();
-        let ours = processes.iter().filter(|process| process.pid == pid);
-        let vram_ours = ours.map(|process| &process.used_gpu_memory).find_map(|used| match used {
-            UsedGpuMemory::Used(bytes) => Some(*bytes),
-            UsedGpuMemory::Unavailable => None,
-        });
-        Some(GpuUsage { load, vram_used: memory.used, vram_total: memory.total, vram_ours })
-    }
 }
 
-/// Looks for the GPU once; the error is the reason for the user, e.g. `no NVIDIA GPU: the driver is
-/// not installed`.
-pub(super) fn find() -> Result<Gpu, String> {
-    let probe = Probe::open()?;
-    probe.describe().map_err(|error| format!("no NVIDIA GPU: the driver reports \"{error}\""))
+fn describe(nvml: &Nvml, device: &Device<'_>) -> Result<Gpu, NvmlError> {
+    let memory = device.memory_info()?;
+    let place = device.pci_info()?;
+    let bandwidth = device.max_clock_info(Clock::Memory).ok().zip(device.memory_bus_width().ok());
+    Ok(Gpu {
+        name: device.name()?,
+        // As the adapters write it: NVML's own spelling has eight digits of the domain.
+        bus: format!("{:04x}:{:02x}:{:02x}.0", place.domain, place.bus, place.device),
+        driver: nvml.sys_driver_version().unwrap_or_else(|_| "unknown".into()),
+        vram_total: memory.total,
+        vram_free: memory.free,
+        // Two transfers per clock; bus width in bits.
+        bandwidth: bandwidth
+            .map(|(mhz, bits)| f64::from(mhz) * 1e6 * 2.0 * f64::from(bits) / 8.0)
+            .filter(|rate| *rate > 0.0),
+    })
+}
+
+fn processes(found: Result<Vec<ProcessInfo>, NvmlError>) -> Vec<GpuProcess> {
+    let memory = |used| match used {
+        UsedGpuMemory::Used(bytes) => Some(bytes),
+        UsedGpuMemory::Unavailable => None,
+    };
+    let found = found.unwrap_or_default().into_iter();
+    found.map(|process| (process.pid, memory(process.used_gpu_memory))).collect()
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
 
+    pub(in crate::hardware) const PLACES: [&str; 2] = ["0000:01:00.0", "0000:41:00.0"];
+
+    /// A driver of two identical cards. On the second one, this process has `ours` bytes.
+    #[derive(Clone, Default)]
+    pub(in crate::hardware) struct TwoCards {
+        pub ours: Arc<AtomicU64>,
+    }
+
+    impl NvidiaDriver for TwoCards {
+        fn cards(&self) -> Vec<Gpu> {
+            let card = |bus: &str| Gpu {
+                name: "NVIDIA TestForce".to_owned(),
+                bus: bus.to_owned(),
+                driver: "1".to_owned(),
+                vram_total: 8 << 30,
+                vram_free: 7 << 30,
+                bandwidth: None,
+            };
+            PLACES.map(card).to_vec()
+        }
+
+        fn state(&self, bus: &str) -> Option<CardState> {
+            let memory = |used| Vram { total: 8 << 30, used };
+            let ours = self.ours.load(Ordering::Relaxed);
+            match PLACES.iter().position(|place| *place == bus)? {
+                0 => Some(CardState { memory: memory(5), ..CardState::default() }),
+                _ => Some(CardState {
+                    load: Some(0.5),
+                    memory: memory(ours + 100),
+                    compute: vec![(1, Some(100))],
+                    graphics: vec![(std::process::id(), Some(ours))],
+                }),
+            }
+        }
+    }
+
     #[test]
-    fn the_first_visible_device_is_the_one_cuda_calls_zero() {
-        let which = Which::from_visible;
-        assert_eq!(which(None), Some(Which::Index(0)));
-        assert_eq!(which(Some("2,0")), Some(Which::Index(2)));
-        assert_eq!(which(Some("GPU-4a2f,1")), Some(Which::Uuid("GPU-4a2f".into())));
-        assert_eq!(which(Some("")), None);
-        assert_eq!(which(Some("-1")), None);
+    fn identical_cards_are_told_apart_by_their_places() {
+        let cards = TwoCards::default().cards();
+        let name = "NVIDIA TestForce";
+        for card in &cards {
+            assert_eq!(of_adapter(&cards, &card.bus, name), Some(card));
+        }
+        // Where the place is unknown, a name is enough only if one card has it.
+        assert_eq!(of_adapter(&cards, "", name), None);
+        assert_eq!(of_adapter(&cards[1..], "", "NVIDIA TestForce/PCIe"), Some(&cards[1]));
+        assert_eq!(of_adapter(&cards[1..], "0000:99:00.0", "another card"), None);
+    }
+
+    #[test]
+    fn a_process_is_found_in_either_list_and_counted_once() {
+        let ours = |compute: &[GpuProcess], graphics: &[GpuProcess]| {
+            let (compute, graphics) = (compute.to_vec(), graphics.to_vec());
+            CardState { compute, graphics, ..CardState::default() }.seen_by(7).vram_ours
+        };
+        assert_eq!(ours(&[(7, Some(30)), (8, Some(90))], &[]), Some(30));
+        assert_eq!(ours(&[(8, Some(90))], &[(7, Some(40))]), Some(40));
+        assert_eq!(ours(&[(7, Some(40))], &[(7, Some(40))]), Some(40));
+        assert_eq!(ours(&[(7, None)], &[(8, Some(90))]), None);
     }
 }

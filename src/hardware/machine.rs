@@ -60,7 +60,7 @@ pub struct Machine {
     pub cpu: Cpu,
     /// Main memory.
     pub memory: Memory,
-    /// The GPU, or a sentence that says why there is none.
+    /// The first NVIDIA GPU, or a sentence that says why there is none.
     pub gpu: Result<Gpu, String>,
     /// The GPUs that any build can use, by number.
     pub adapters: Vec<Adapter>,
@@ -76,9 +76,12 @@ impl Machine {
                 .with_memory(MemoryRefreshKind::nothing().with_ram()),
         )
         .ok();
-        let gpu = gpu::find();
+        let cards = gpu::open().map(|driver| driver.cards());
+        let none = || "no NVIDIA GPU: the driver is installed but finds no device".to_owned();
+        let gpu = cards.as_ref().map_err(Clone::clone);
+        let gpu = gpu.and_then(|cards| cards.first().cloned().ok_or_else(none));
         Self {
-            adapters: adapters::described(gpu.as_ref().ok()),
+            adapters: adapters::described(&cards.unwrap_or_default()),
             cpu: cpu(system.as_ref()),
             memory: system.as_ref().map_or(Memory { total: 0, free: 0 }, memory),
             gpu,

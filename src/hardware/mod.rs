@@ -3,6 +3,7 @@
 //! twice per second. It must not depend on models.
 
 mod adapters;
+mod card;
 mod cores;
 mod gpu;
 mod machine;

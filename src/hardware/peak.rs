@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
-use super::gpu::Probe;
+use super::card::Card;
 use super::usage::UsageMeter;
 
 /// The interval between two queries to the driver.
@@ -30,16 +30,21 @@ pub struct PeakMeter {
 }
 
 impl PeakMeter {
-    /// Starts tracking. If no driver reports video memory, no thread is started.
-    pub fn start() -> Self {
+    /// Starts tracking, on the adapter with this number. If no driver reports the video memory of a
+    /// process, no thread is started.
+    pub fn start(adapter: Option<usize>) -> Self {
+        Self::with(adapter.and_then(Card::of))
+    }
+
+    fn with(card: Option<Card>) -> Self {
         let vram = Arc::new(Mutex::new(None));
         let (end, ended) = mpsc::channel::<()>();
-        if let Ok(probe) = Probe::open() {
+        if let Some(card @ Card::Nvidia(..)) = card {
             let shared = Arc::clone(&vram);
             let watch = move || {
                 let pid = std::process::id();
                 while ended.recv_timeout(EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
-                    let used = probe.usage(pid).and_then(|usage| usage.vram_ours);
+                    let used = card.usage(pid).and_then(|usage| usage.vram_ours);
                     let mut most = lock(&shared);
                     // `None` is less than any number.
                     *most = used.max(*most);
@@ -50,7 +55,7 @@ impl PeakMeter {
                 tracing::warn!("cannot watch the video memory: {error}");
             }
         }
-        Self { usage: UsageMeter::new(), peak: Peak::default(), vram, _end: end }
+        Self { usage: UsageMeter::new(None), peak: Peak::default(), vram, _end: end }
     }
 
     /// The peak so far.
@@ -80,11 +85,31 @@ fn resident_in(status: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+    use std::time::Instant;
+
     use super::*;
+    use crate::hardware::card::tests::second;
+    use crate::hardware::gpu::tests::TwoCards;
+
+    #[test]
+    fn the_peak_of_video_memory_is_that_of_the_card_in_use() {
+        let driver = TwoCards::default();
+        driver.ours.store(7 << 20, Ordering::Relaxed);
+        let mut meter = PeakMeter::with(Some(second(&driver)));
+        let until = Instant::now() + Duration::from_secs(20);
+        while meter.peak().vram.is_none() && Instant::now() < until {
+            std::thread::sleep(EVERY);
+        }
+        driver.ours.store(1 << 20, Ordering::Relaxed);
+        std::thread::sleep(3 * EVERY);
+        assert_eq!(meter.peak().vram, Some(7 << 20));
+        assert_eq!(PeakMeter::start(None).peak().vram, None);
+    }
 
     #[test]
     fn the_peak_stays_when_memory_is_given_back() {
-        let mut meter = PeakMeter::start();
+        let mut meter = PeakMeter::start(None);
         let before = meter.peak().ram;
         let block = vec![1u8; 96 << 20];
         assert!(block.iter().step_by(4096).all(|&byte| byte == 1));

@@ -1,7 +1,6 @@
 //! Load and memory use, cheap enough to sample once or twice per second. It must not depend on
 //! models.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sysinfo::{
@@ -9,10 +8,9 @@ use sysinfo::{
     System,
 };
 
-use super::adapters::adapters;
-use super::gpu::{GpuUsage, Probe};
+use super::card::Card;
+use super::gpu::GpuUsage;
 use super::machine::memory;
-use super::vram::{self, Vram};
 
 /// One sample of the machine's load.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -27,18 +25,17 @@ pub struct Usage {
     pub cpu_load: f32,
     /// How many cores' worth of work this process does (2.5: two and a half cores are busy).
     pub cpu_ours: f32,
-    /// The GPU; `None` when there is none.
+    /// The GPU; `None` if there is none, or if no driver reports on it.
     pub gpu: Option<GpuUsage>,
 }
 
-/// Takes [`Usage`] samples. It keeps NVML open, and the counters whose differences give the loads.
+/// Takes [`Usage`] samples. It keeps the card's driver open, and the counters whose differences
+/// give the loads.
 pub struct UsageMeter {
     /// `None` on a system that sysinfo does not support: everything except the GPU is then 0.
     system: Option<System>,
     pid: Pid,
-    gpu: Option<Probe>,
-    /// A card that NVML does not know, by its place on the PCI bus.
-    card: Option<String>,
+    card: Option<Card>,
     last: Usage,
     taken: Option<Instant>,
     /// The processor time that this process had used by then, milliseconds.
@@ -46,14 +43,16 @@ pub struct UsageMeter {
 }
 
 impl UsageMeter {
-    /// Opens what is needed. A machine without a GPU is searched for one only here.
-    pub fn new() -> Self {
-        let gpu = Probe::open().ok();
+    /// Samples the adapter with this number, and the rest of the machine.
+    pub fn new(adapter: Option<usize>) -> Self {
+        Self::with(adapter.and_then(Card::of))
+    }
+
+    fn with(card: Option<Card>) -> Self {
         Self {
             system: System::new().ok(),
             pid: Pid::from_u32(std::process::id()),
-            card: if gpu.is_none() { card() } else { None },
-            gpu,
+            card,
             last: Usage::default(),
             taken: None,
             worked: 0,
@@ -69,10 +68,7 @@ impl UsageMeter {
             return self.last;
         }
         self.last = self.look().unwrap_or_default();
-        self.last.gpu = match &self.gpu {
-            Some(gpu) => gpu.usage(self.pid.as_u32()),
-            None => self.card.as_deref().and_then(card_usage),
-        };
+        self.last.gpu = self.card.as_ref().and_then(|card| card.usage(self.pid.as_u32()));
         self.taken = Some(Instant::now());
         self.last
     }
@@ -108,30 +104,29 @@ impl UsageMeter {
     }
 }
 
-/// The first card whose memory the kernel's files report.
-fn card() -> Option<String> {
-    let mut buses = adapters().iter().map(|adapter| &adapter.bus);
-    buses.find(|bus| vram::of(Path::new(vram::DEVICES), bus).is_some()).cloned()
-}
-
-fn card_usage(bus: &str) -> Option<GpuUsage> {
-    let Vram { total, used } = vram::of(Path::new(vram::DEVICES), bus)?;
-    Some(GpuUsage { load: None, vram_used: used, vram_total: total, vram_ours: None })
-}
-
-impl Default for UsageMeter {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::*;
+    use crate::hardware::card::tests::second;
+    use crate::hardware::gpu::tests::TwoCards;
+
+    #[test]
+    fn the_load_and_memory_are_those_of_the_card_in_use() {
+        let driver = TwoCards::default();
+        driver.ours.store(3 << 20, Ordering::Relaxed);
+        let mut sampler = UsageMeter::with(Some(second(&driver)));
+        let (vram_used, vram_ours) = ((3 << 20) + 100, Some(3 << 20));
+        let load = Some(0.5);
+        let expected = GpuUsage { load, vram_used, vram_total: 8 << 30, vram_ours };
+        assert_eq!(sampler.sample().gpu, Some(expected));
+        assert_eq!(UsageMeter::new(None).sample().gpu, None);
+    }
 
     #[test]
     fn memory_and_work_of_this_process_are_measured() {
-        let mut sampler = UsageMeter::new();
+        let mut sampler = UsageMeter::new(None);
         let first = sampler.sample();
         assert!(first.memory_ours > 1 << 20, "{first:?}");
         assert!(first.memory_ours <= first.memory_total);

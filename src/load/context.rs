@@ -15,7 +15,8 @@ use crate::model::head::{DraftPrecision, HeadConfig};
 use crate::model::{self, Gpu, GpuLimits, LoadRequest, Narrowed, WeightSource};
 use crate::plan::{
     BUFFER_BYTES, DeviceChoice, DraftBytes, DraftSize, DrafterId, GpuRoom, Obstacle,
-    PlacementForecast, PrefillForecast, Reason, TargetSize, Throughput, gpu_room, split_threads,
+    PlacementForecast, PrefillForecast, Reason, TargetSize, Throughput, chosen_adapter, gpu_room,
+    split_threads,
 };
 use crate::settings::{KvPrecision, Settings};
 
@@ -143,7 +144,9 @@ impl<'a> LoadContext<'a> {
 
     /// What the GPU or the CPU can do.
     pub(super) fn throughput(&self, on_gpu: bool) -> Throughput {
-        if on_gpu { Throughput::of_gpu(self.machine.gpu.as_ref().ok()) } else { self.cpu }
+        let adapter = chosen_adapter(self.settings.device, self.machine);
+        let bandwidth = adapter.ok().and_then(|adapter| adapter.bandwidth);
+        if on_gpu { Throughput::of_gpu(bandwidth) } else { self.cpu }
     }
 
     /// Whether the user requested a GPU for the drafts.

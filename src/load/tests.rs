@@ -220,7 +220,9 @@ fn a_card_that_is_lost_at_once_leaves_the_whole_head_to_the_cpu() {
         kind: AdapterKind::Discrete,
         interface: "Vulkan".into(),
         driver: "1".into(),
+        bus: String::new(),
         memory: None,
+        bandwidth: None,
     };
     let machine = Machine { adapters: vec![card], ..machine() };
     let device = DeviceChoice::Gpu(Some(0));

@@ -1,7 +1,7 @@
 //! What the plan depends on: the machine's throughput and the models' sizes, as plain numbers. It
 //! must not depend on formats or devices.
 
-use crate::hardware::{Cpu, Gpu};
+use crate::hardware::Cpu;
 
 /// What a processor can do per second, estimated from its description. The estimates need only be
 /// right in proportion, because a short measurement during loading replaces the times computed from
@@ -43,8 +43,8 @@ impl Throughput {
 
     /// A GPU: its bandwidth decides, because a draft is read completely for every level. A card
     /// whose bandwidth is unknown is assumed to be a weak one (a GTX 1050's 112 GB/s).
-    pub fn of_gpu(gpu: Option<&Gpu>) -> Self {
-        let bandwidth = gpu.and_then(|gpu| gpu.bandwidth).unwrap_or(112e9);
+    pub fn of_gpu(bandwidth: Option<f64>) -> Self {
+        let bandwidth = bandwidth.unwrap_or(112e9);
         Self { multiply_adds: bandwidth * 15.0, bandwidth: bandwidth * 0.7, overhead: 30e-6 }
     }
 }

@@ -60,7 +60,7 @@ pub use overrides::{
 };
 pub use place::{
     BUFFER_BYTES, DraftBytes, GpuRoom, HeadForecast, LAYERS, LayerSize, Placement, best_adapter,
-    best_head, gpu_room, no_hardware, place_draft, place_layers, stream_layers,
+    best_head, chosen_adapter, gpu_room, place_draft, place_layers, stream_layers,
 };
 pub use placement_reasons::placement_reasons;
 pub use placements::{

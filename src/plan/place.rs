@@ -95,6 +95,26 @@ impl DraftBytes {
     }
 }
 
+/// The adapter that is wanted; otherwise why there is none.
+///
+/// # Errors
+/// The reason.
+pub fn chosen_adapter(choice: DeviceChoice, machine: &Machine) -> Result<&Adapter, Obstacle> {
+    let adapters = &machine.adapters;
+    match (choice, &machine.gpu) {
+        (DeviceChoice::Cpu, _) => Err(Obstacle::Chosen),
+        (DeviceChoice::Gpu(Some(number)), _) => {
+            let name = |adapter: &Adapter| (adapter.number, adapter.name.clone());
+            let others = || adapters.iter().map(name).collect();
+            adapters.get(number).ok_or_else(|| Obstacle::NoSuchGpu { number, others: others() })
+        }
+        (DeviceChoice::Auto, Ok(gpu)) => {
+            best_adapter(adapters).ok_or_else(|| Obstacle::NoVulkan(gpu.name.clone()))
+        }
+        _ => best_adapter(adapters).ok_or_else(|| no_hardware(adapters)),
+    }
+}
+
 /// The GPU that is wanted and can be used; otherwise why there is none. `vram` is the GPU memory
 /// that the user stated.
 ///
@@ -105,19 +125,7 @@ pub fn gpu_room(
     machine: &Machine,
     vram: Option<u64>,
 ) -> Result<GpuRoom, Obstacle> {
-    let adapters = &machine.adapters;
-    let adapter = match (choice, &machine.gpu) {
-        (DeviceChoice::Cpu, _) => return Err(Obstacle::Chosen),
-        (DeviceChoice::Gpu(Some(number)), _) => {
-            let name = |adapter: &Adapter| (adapter.number, adapter.name.clone());
-            let others = || adapters.iter().map(name).collect();
-            adapters.get(number).ok_or_else(|| Obstacle::NoSuchGpu { number, others: others() })?
-        }
-        (DeviceChoice::Auto, Ok(gpu)) => {
-            best_adapter(adapters).ok_or_else(|| Obstacle::NoVulkan(gpu.name.clone()))?
-        }
-        _ => best_adapter(adapters).ok_or_else(|| no_hardware(adapters))?,
-    };
+    let adapter = chosen_adapter(choice, machine)?;
     let (bytes, memory) = match (vram, adapter.memory) {
         (Some(vram), _) => (vram, GpuMemory::Given(vram)),
         (None, _) if adapter.shares_memory() => (machine.memory.free / 2, GpuMemory::Shared),
@@ -132,7 +140,7 @@ pub fn gpu_room(
 }
 
 /// Why none of these adapters is chosen automatically.
-pub fn no_hardware(adapters: &[Adapter]) -> Obstacle {
+fn no_hardware(adapters: &[Adapter]) -> Obstacle {
     match adapters.first() {
         None => Obstacle::NoGpu,
         Some(adapter) => {

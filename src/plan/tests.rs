@@ -21,20 +21,24 @@ pub(super) fn cpu(cores: usize, features: &[&'static str]) -> Cpu {
 
 pub(super) fn adapter(name: &str, kind: AdapterKind, memory: Option<Vram>) -> Adapter {
     let interface = "Vulkan".into();
-    Adapter { number: 0, name: name.into(), kind, interface, driver: "1".into(), memory }
+    let (bus, bandwidth) = (String::new(), None);
+    let driver = "1".into();
+    Adapter { number: 0, name: name.into(), kind, interface, driver, bus, memory, bandwidth }
 }
 
 /// A machine, with an NVIDIA GPU of this size and bandwidth if there is one.
 fn machine(cpu: Cpu, gpu: Option<(u64, f64)>) -> Machine {
-    let card = |(total, _)| {
+    let card = |(total, bandwidth)| {
         let memory = Vram { total, used: GIB / 4 };
-        adapter("TestForce 1", AdapterKind::Discrete, Some(memory))
+        let card = adapter("TestForce 1", AdapterKind::Discrete, Some(memory));
+        Adapter { bandwidth: Some(bandwidth), ..card }
     };
     let adapters = gpu.map(card).into_iter().collect();
     let gpu = match gpu {
         None => Err("no NVIDIA GPU: the driver is not installed".into()),
         Some((vram, bandwidth)) => Ok(Gpu {
             name: "TestForce 1".into(),
+            bus: "0000:01:00.0".into(),
             driver: "1".into(),
             vram_total: vram,
             vram_free: vram - GIB / 4,
@@ -76,7 +80,7 @@ fn inputs(machine: &Machine, target: TargetSize, head: DraftSize) -> (CostInputs
     let verifier = Throughput::of_cpu(&machine.cpu, machine.cpu.physical);
     let throughput = match placed.gpu {
         None => verifier,
-        Some(_) => Throughput::of_gpu(machine.gpu.as_ref().ok()),
+        Some(number) => Throughput::of_gpu(machine.adapters[number].bandwidth),
     };
     (CostInputs { verifier, target, draft: Some((head, throughput)) }, placed)
 }

@@ -27,6 +27,8 @@ pub struct StateConfig {
     pub display: Display,
     /// Why there is no GPU, or its name: one line of the meters.
     pub gpu: String,
+    /// The number of its adapter, for its load and memory.
+    pub adapter: Option<usize>,
     /// Whether the program has never answered here before.
     pub first_run: bool,
     /// Whether a record is shown, for which there is no model.
@@ -85,7 +87,7 @@ impl ScreenState {
             chat: Chat::new(config.settings.system),
             input: Input::default(),
             tree: Rounds::default(),
-            meters: Meters { gpu: config.gpu, ..Meters::default() },
+            meters: Meters { gpu: config.gpu, adapter: config.adapter, ..Meters::default() },
             controls: ControlsPanel {
                 begun: controls.sampler,
                 worker: controls,

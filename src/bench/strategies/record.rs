@@ -7,7 +7,7 @@ use fnv::FnvHasher;
 use serde::{Deserialize, Serialize};
 
 use super::{BenchCandidate, CandidateBatch, CandidateLine, SequenceCounts};
-use crate::hardware::Machine;
+use crate::hardware::{Adapter, Machine};
 use crate::model::Traffic;
 use crate::speculate::Credits;
 use crate::worker::Ready;
@@ -96,20 +96,20 @@ pub struct Environment {
     pub features: Vec<String>,
     /// Main memory, bytes.
     pub memory: u64,
-    /// The GPU's name, if there is one.
+    /// The GPU's name, if one is used.
     pub gpu: Option<String>,
 }
 
 impl Environment {
-    /// This machine with so many compute threads.
-    pub fn new(machine: &Machine, threads: usize) -> Self {
+    /// This machine with so many compute threads, and the adapter that is used.
+    pub fn new(machine: &Machine, threads: usize, adapter: Option<&Adapter>) -> Self {
         Self {
             cpu: machine.cpu.name.clone(),
             cores: machine.cpu.physical,
             threads,
             features: machine.cpu.features.iter().map(|&name| name.to_owned()).collect(),
             memory: machine.memory.total,
-            gpu: machine.gpu.as_ref().ok().map(|gpu| gpu.name.clone()),
+            gpu: adapter.map(|adapter| adapter.name.clone()),
         }
     }
 }

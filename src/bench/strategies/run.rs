@@ -57,6 +57,8 @@ pub struct BenchRun {
     pub max_tokens: usize,
     /// The system prompt.
     pub system: Option<String>,
+    /// The number of the adapter whose memory is measured.
+    pub adapter: Option<usize>,
 }
 
 impl BenchRun {
@@ -78,7 +80,7 @@ impl BenchRun {
         report: &mut dyn FnMut(&str, &str),
     ) -> bool {
         let batch = results.next_batch();
-        let peak = PeakMeter::start();
+        let peak = PeakMeter::start(self.adapter);
         let mut runner = Runner { backend, run: self, stop, report, generation: 0, peak };
         if let Some(set) = self.sets.first() {
             runner.warm_up(candidates, set);

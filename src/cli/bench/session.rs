@@ -21,7 +21,7 @@ use crate::cli::interrupt;
 use crate::hardware::Machine;
 use crate::load::Purpose;
 use crate::messages;
-use crate::plan::{Setting, Strategy, TreeOverrides};
+use crate::plan::{Setting, Strategy, TreeOverrides, chosen_adapter};
 use crate::printable::printable_line;
 use crate::settings::{SettingValue, Settings};
 use crate::worker::{Backend, Controls};
@@ -72,13 +72,15 @@ impl<'a> BenchSession<'a> {
         };
         let stop = interrupt::stop_answers(&backend::controls(&settings));
         let machine = Machine::probe();
+        let threads = machine.cpu.threads(settings.threads);
+        let adapter = chosen_adapter(settings.device, &machine).ok();
         // These have fields of their own.
         let named = ["target", "draft", "threads", "max_tokens", "strategy"];
         let given = args.shared.settings.0.iter().filter(|over| !named.contains(&over.key));
         let results = Results {
             kind: kind.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            environment: Environment::new(&machine, machine.cpu.threads(settings.threads)),
+            environment: Environment::new(&machine, threads, adapter),
             models: Models::default(),
             max_tokens,
             seed: settings.sampler.seed,
@@ -91,7 +93,8 @@ impl<'a> BenchSession<'a> {
             answers: Vec::new(),
         };
         let system = settings.system.clone();
-        let run = BenchRun { sets, temperatures, max_tokens, system };
+        let adapter = adapter.map(|adapter| adapter.number);
+        let run = BenchRun { sets, temperatures, max_tokens, system, adapter };
         let left_out = Vec::new();
         Ok(Self { args, settings, machine, run, stop, results, failed: false, left_out })
     }
@@ -236,7 +239,8 @@ impl<'a> BenchSession<'a> {
 
     /// How much video memory may be used: the user's limit, or all that the card has.
     pub(super) fn vram_limit(&self) -> Option<u64> {
-        self.settings.vram.or_else(|| self.machine.gpu.as_ref().ok().map(|gpu| gpu.vram_total))
+        let adapter = chosen_adapter(self.settings.device, &self.machine).ok();
+        self.settings.vram.or_else(|| Some(adapter?.memory?.total))
     }
 
     /// Continues without a candidate, which is reported at once, in the results, and by the exit

@@ -36,7 +36,7 @@ impl<'a> RunContext<'a> {
         report: &'a mut dyn FnMut(TrainEvent<'_>),
     ) -> Self {
         let pool = Arc::new(Pool::new(threads));
-        let gauge = UsageMeter::new();
+        let gauge = UsageMeter::new(None);
         Self { dir, state, files, pool, stop, report, gauge, stage: None }
     }
 

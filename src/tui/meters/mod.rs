@@ -24,6 +24,8 @@ pub struct Meters {
     pub usage: Option<Usage>,
     /// The GPU, or why there is none.
     pub gpu: String,
+    /// The number of its adapter.
+    pub adapter: Option<usize>,
 }
 
 /// How far the prompt has been read.

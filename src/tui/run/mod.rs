@@ -381,7 +381,7 @@ async fn work(
     mut events: UnboundedReceiver<Event>,
     mut found: UnboundedReceiver<ScreenEvent>,
 ) -> anyhow::Result<()> {
-    let mut usage = sample_usage();
+    let mut usage = sample_usage(app.state.meters.adapter);
     let mut alive = true;
     let mut drawn = Instant::now() - FRAME;
     while !app.ended {
@@ -439,11 +439,12 @@ async fn work(
     Ok(())
 }
 
-/// Samples the machine's load once per second, on a thread of its own: the driver may be slow.
-fn sample_usage() -> UnboundedReceiver<Usage> {
+/// Samples the load of the machine and of this adapter once per second, on a thread of its own: the
+/// driver may be slow.
+fn sample_usage(adapter: Option<usize>) -> UnboundedReceiver<Usage> {
     let (sender, receiver) = unbounded_channel();
     spawn("dovetail-meters", move || {
-        let mut sampler = UsageMeter::new();
+        let mut sampler = UsageMeter::new(adapter);
         while sender.send(sampler.sample()).is_ok() {
             std::thread::sleep(USAGE_PERIOD);
         }

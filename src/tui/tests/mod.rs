@@ -126,6 +126,7 @@ pub fn config() -> StateConfig {
         display: Display::new(&settings, true, Keymap::default()),
         settings,
         gpu: "no NVIDIA GPU: the driver is not installed".to_string(),
+        adapter: None,
         first_run: false,
         replay: false,
     }

@@ -47,7 +47,7 @@ fn three_hundred_turns_take_little_more_than_what_is_said() {
     }
     let mut state = loaded(120, 40);
     let mut terminal = Terminal::new(TestBackend::new(120, 40)).unwrap();
-    let mut meter = UsageMeter::new();
+    let mut meter = UsageMeter::new(None);
     let said = |state: &ScreenState| -> u64 {
         state.chat.turns().iter().map(|turn| turn.text.len() as u64).sum()
     };

@@ -6,6 +6,7 @@ use ratatui::style::Color;
 
 use super::{answering, check};
 use crate::decode::Timing;
+use crate::hardware::{GpuUsage, Usage};
 use crate::model::Traffic;
 use crate::overlap::{SequenceToken, SequencesRecord};
 use crate::speculate::{Budget, SamplerSettings, Shape};
@@ -15,6 +16,7 @@ use crate::tui::meters::Speedup;
 use crate::tui::state::ScreenState;
 use crate::tui::tests::{
     answer, colour_of, drawn, loaded, pending, round_of, say, say_all, screen_of, shows, type_keys,
+    usage,
 };
 use crate::tui::theme::{self, ThemeName};
 use crate::tui::update::update;
@@ -44,6 +46,24 @@ fn a_pace_that_the_user_has_set_is_told_next_to_the_rate() {
     assert!(!screen_of(&mut state).contains("slowed"));
     state.controls.worker.pace = 200;
     shows(&mut state, &[" tok/s  slowed for watching"]);
+}
+
+#[test]
+fn the_load_and_memory_of_the_card_stand_next_to_its_name() {
+    let mut state = loaded(120, 40);
+    state.meters.gpu = "TestForce".to_owned();
+    let mut draw = |vram_ours| {
+        let card = GpuUsage { load: Some(0.5), vram_used: 3 << 30, vram_total: 8 << 30, vram_ours };
+        let usage = Usage { gpu: Some(card), ..usage() };
+        update(&mut state, ScreenEvent::Usage(usage), Duration::ZERO);
+        screen_of(&mut state)
+    };
+    let known = draw(Some(2 << 30));
+    assert!(known.contains("gpu    50% · TestForce"), "{known}");
+    assert!(known.contains("vram   3.2 GB of 8.6 GB · ours 2.1 GB"), "{known}");
+    // Where the driver hides processes, we know what we put there.
+    let hidden = draw(None);
+    assert!(hidden.contains("vram   3.2 GB of 8.6 GB · ours 0"), "{hidden}");
 }
 
 #[test]
