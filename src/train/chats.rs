@@ -1,7 +1,7 @@
-//! Chats from a JSONL file, one per line, in the published formats: `messages` with `role` and
-//! `content`, `conversations` with `from` and `value` (ShareGPT), or `turns`, which has only
-//! questions. A line that is not a chat is reported and skipped. It must not depend on templates or
-//! tokens.
+//! Chats from a file, one per line or as one JSON array, in the published formats: `messages` with
+//! `role` and `content`, `conversations` with `from` and `value` (ShareGPT), or `turns`, which has
+//! only questions. An entry that is not a chat is reported and skipped. It must not depend on
+//! templates or tokens.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -12,14 +12,14 @@ use super::TrainError;
 use crate::chat::{Message, Role};
 use crate::files::{Open, open_regular};
 
-/// The most bytes of a line, far above any chat.
+/// The most bytes of an entry, far above any chat.
 const LONGEST: u64 = 64_000_000;
 
-/// A line of the file: its number, starting at 1, and the chat in it, or why there is none to learn
-/// from, in a sentence.
+/// A line of the file or an entry of its array: its number, starting at 1, and the chat in it, or
+/// why there is none to learn from, in a sentence.
 pub type ChatLine = (usize, Result<Vec<Message>, String>);
 
-/// Reads the chats of a file, line by line; blank lines are skipped silently.
+/// Reads the chats of a file one by one; blank lines are skipped silently.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -30,8 +30,19 @@ pub fn read(path: &Path) -> Result<impl Iterator<Item = Result<ChatLine, TrainEr
 }
 
 fn lines(mut from: impl BufRead) -> impl Iterator<Item = io::Result<ChatLine>> {
+    let mut array = None;
     (1..)
-        .map_while(move |number| line(&mut from, number).transpose())
+        .map_while(move |number| {
+            let next = match array {
+                Some(array) => Ok(array),
+                None => begins_array(&mut from),
+            };
+            let entry = next.and_then(|is_array| {
+                array = Some(is_array);
+                if is_array { element(&mut from, number) } else { line(&mut from, number) }
+            });
+            entry.transpose()
+        })
         .filter(|line| line.as_ref().map_or(true, |(_, line)| !line.trim_ascii().is_empty()))
         .map(|line| line.map(|(number, line)| (number, parse(&line))))
 }
@@ -41,8 +52,7 @@ fn line(from: &mut impl BufRead, number: usize) -> io::Result<Option<(usize, Vec
     let mut line = Vec::new();
     from.take(LONGEST + 1).read_until(b'\n', &mut line)?;
     if line.len() as u64 > LONGEST {
-        let problem = format!("line {number} is longer than {} MB", LONGEST / 1_000_000);
-        return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+        return Err(too_long("line", number));
     }
     if line.is_empty() {
         return Ok(None);
@@ -51,8 +61,58 @@ fn line(from: &mut impl BufRead, number: usize) -> io::Result<Option<(usize, Vec
     Ok(Some((number, line)))
 }
 
-/// The chat in a line. Answers before the first question, which occur in chats cut into pieces, are
-/// left out.
+fn too_long(what: &str, number: usize) -> io::Error {
+    let problem = format!("{what} {number} is longer than {} MB", LONGEST / 1_000_000);
+    io::Error::new(io::ErrorKind::InvalidData, problem)
+}
+
+/// Whether the file is one JSON array, as ShareGPT is published; its opening bracket is read then.
+fn begins_array(from: &mut impl BufRead) -> io::Result<bool> {
+    let start = from.fill_buf()?;
+    let first = start.iter().position(|byte| !byte.is_ascii_whitespace());
+    let Some(at) = first.filter(|&at| start[at] == b'[') else { return Ok(false) };
+    from.consume(at + 1);
+    Ok(true)
+}
+
+/// The next element of an array and its number; `None` at the end.
+fn element(from: &mut impl BufRead, number: usize) -> io::Result<Option<(usize, Vec<u8>)>> {
+    let mut element = Vec::new();
+    let (mut depth, mut quoted, mut escaped) = (0u32, false, false);
+    let mut ends = |byte: u8| {
+        match (quoted, byte) {
+            (true, _) if escaped => escaped = false,
+            (true, b'\\') => escaped = true,
+            (_, b'"') => quoted = !quoted,
+            (true, _) => {}
+            (false, b',' | b']') if depth == 0 => return true,
+            (false, b'[' | b'{') => depth += 1,
+            (false, b']' | b'}') => depth = depth.saturating_sub(1),
+            (false, _) => {}
+        }
+        false
+    };
+    loop {
+        let some = from.fill_buf()?;
+        let end = some.iter().position(|&byte| ends(byte));
+        let taken = end.unwrap_or(some.len());
+        element.extend_from_slice(&some[..taken]);
+        let last = end.is_none_or(|end| some[end] == b']');
+        let over = end.is_some() || some.is_empty();
+        // The closing bracket stays, and ends the next element at once.
+        from.consume(taken + usize::from(!last));
+        if element.len() as u64 > LONGEST {
+            return Err(too_long("entry", number));
+        }
+        if over {
+            let nothing = last && element.trim_ascii().is_empty();
+            return Ok((!nothing).then_some((number, element)));
+        }
+    }
+}
+
+/// The chat in an entry. Answers before the first question, which occur in chats cut into pieces,
+/// are left out.
 fn parse(line: &[u8]) -> Result<Vec<Message>, String> {
     let value: Value = serde_json::from_slice(line)
         .map_err(|error| format!("not valid JSON, or cut off: {error}"))?;
@@ -180,6 +240,30 @@ mod tests {
             .collect::<Result<_, _>>()
             .unwrap();
         assert_eq!(found, [(1, true), (4, false), (5, true)]);
+    }
+
+    #[test]
+    fn a_file_may_be_one_array() {
+        let found = |file: &str| -> Vec<(usize, bool)> {
+            // Pieces of three bytes: an entry ends anywhere.
+            lines(BufReader::with_capacity(3, file.as_bytes()))
+                .map(|line| line.map(|(at, chat)| (at, chat.is_ok())).unwrap())
+                .collect()
+        };
+        let file = r#"[
+          {"conversations": [{"from": "human", "value": "a ], \"b\" }, \\"}]},
+          7, {"turns": ["c"]}
+        ]
+        "#;
+        assert_eq!(found(file), [(1, true), (2, false), (3, true)]);
+        assert_eq!(found("[]"), []);
+        assert_eq!(found(r#"[{"turns": ["c"]}, {"turns": ["#), [(1, true), (2, false)]);
+        let mut chats = lines(file.as_bytes());
+        let (_, chat) = chats.next().unwrap().unwrap();
+        assert_eq!(chat.unwrap()[0].content, r#"a ], "b" }, \"#);
+        let endless = BufReader::new(b"[\"".chain(io::repeat(b'a')));
+        let why = lines(endless).next().unwrap().unwrap_err().to_string();
+        assert_eq!(why, "entry 1 is longer than 64 MB");
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod options;
 pub mod render;
 pub mod run;
 pub mod shards;
+mod sharegpt;
 mod softmax;
 mod trainer;
 

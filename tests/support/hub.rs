@@ -15,7 +15,7 @@ use sha1::{Digest, Sha1};
 use sha2::Sha256;
 use tempfile::TempDir;
 
-const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
 /// Contents up to this length are in the repository itself, longer ones in the store.
 const LARGE: usize = 10_000;
@@ -174,7 +174,8 @@ fn answer(
         return reply(&mut stream, "302 Found", &format!("Location: {to}\r\n"), b"");
     }
     // Every repository has the same files.
-    if path.starts_with("/api/models/") && path.ends_with("/revision/main") {
+    let of_main = path.starts_with("/api/models/") && path.ends_with("/revision/main");
+    if of_main || path.starts_with("/api/datasets/") {
         let names = files.keys().map(String::as_str).chain(manners.extra.iter().copied());
         let siblings: Vec<_> = names.map(|name| serde_json::json!({ "rfilename": name })).collect();
         let body = serde_json::json!({"sha": COMMIT, "siblings": siblings}).to_string();

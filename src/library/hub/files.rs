@@ -20,6 +20,8 @@ pub(super) enum WantedFiles<'a> {
     Head,
     /// This file, or the GGUF model with this quantisation, with all its shards.
     File(&'a str),
+    /// This file of a data set.
+    Data(&'a str),
 }
 
 impl<'a> WantedFiles<'a> {
@@ -37,6 +39,8 @@ pub(super) fn choose(present: &[String], wanted: WantedFiles<'_>) -> Result<Vec<
     };
     match wanted {
         WantedFiles::File(asked) => gguf(present, asked),
+        WantedFiles::Data(asked) if has(asked) => Ok(vec![asked.to_owned()]),
+        WantedFiles::Data(asked) => Err(format!("the data set has no file {asked}")),
         WantedFiles::Head => {
             let mut files = named(&["config.json"]);
             if files.is_empty() {

@@ -165,6 +165,19 @@ impl Hub {
         self.fetch(id, WantedFiles::Head, report)
     }
 
+    /// Downloads the file of a data set that `id` names; returns its path.
+    ///
+    /// # Errors
+    /// [`HubError`] with what to do.
+    pub fn data_file(
+        &self,
+        id: &HubId,
+        report: &mut dyn FnMut(&DownloadProgress),
+    ) -> Result<PathBuf, HubError> {
+        let file = id.file.as_deref().unwrap_or_default();
+        Ok(self.fetch(id, WantedFiles::Data(file), report)?.join(file))
+    }
+
     fn fetch(
         &self,
         id: &HubId,
@@ -196,7 +209,7 @@ impl Hub {
         wanted: WantedFiles<'_>,
         report: &mut dyn FnMut(&DownloadProgress),
     ) -> Result<PathBuf, HubError> {
-        let repo = repo(id);
+        let repo = repo(id, wanted);
         let endpoint = self.endpoint.clone();
         let server = FileServer::Hub { repo: id.clone(), endpoint, token: self.token.clone() };
         let client = Client::new(server, self.patience);
@@ -222,7 +235,7 @@ impl Hub {
             // A link without its content is downloaded again.
             if !is_content(&folder.join(name), &folder) {
                 // By the commit, because the branch may move during the download.
-                let url = format!("{}/{}/resolve/{}/{name}", self.endpoint, id.repo, info.sha);
+                let url = format!("{}/{}/resolve/{}/{name}", self.endpoint, repo.url(), info.sha);
                 let about = client.about(&url).map_err(|failure| explain(failure, &url))?;
                 let (hash, size) = about;
                 missing.push(Missing { name: name.clone(), url, hash, size });
@@ -242,7 +255,7 @@ impl Hub {
 
     /// What the cache has of a repository, if that is everything that is wanted.
     fn cached(&self, id: &HubId, wanted: WantedFiles<'_>) -> Option<PathBuf> {
-        let repo = repo(id);
+        let repo = repo(id, wanted);
         let reference = self.cache.join(repo.folder_name()).join("refs").join(repo.revision());
         let commit =
             read_text(&reference, LONGEST_COMMIT).unwrap_or_else(|_| repo.revision().to_owned());
@@ -264,9 +277,13 @@ fn no_cache() -> HubError {
     HubError::Other(problem.to_owned())
 }
 
-fn repo(id: &HubId) -> Repo {
+fn repo(id: &HubId, wanted: WantedFiles<'_>) -> Repo {
     let revision = id.revision.clone().unwrap_or_else(|| "main".to_owned());
-    Repo::with_revision(id.repo.clone(), RepoType::Model, revision)
+    let kind = match wanted {
+        WantedFiles::Data(_) => RepoType::Dataset,
+        _ => RepoType::Model,
+    };
+    Repo::with_revision(id.repo.clone(), kind, revision)
 }
 
 /// The GGUF file, or the first if it comes in shards, otherwise the folder.

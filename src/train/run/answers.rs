@@ -44,7 +44,7 @@ pub(super) fn answer(
 ) -> Result<BTreeMap<usize, Vec<Message>>, TrainError> {
     let recipe = run.state.recipe.clone();
     let mut asked = Vec::new();
-    for line in chats::read(&recipe.data)? {
+    for line in chats::read(&run.data()?)? {
         if let (line, Ok(chat)) = line? {
             asked.push((line, chat));
         }

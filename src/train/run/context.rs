@@ -1,6 +1,7 @@
 //! What every stage works with: run directory, state, target files, pool, stop flag, event sink. It
 //! must not depend on a stage.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -13,7 +14,7 @@ use crate::kernels::{KvFormat, Pool};
 use crate::library::{TargetFiles, TargetFingerprint, find_spec, open_target};
 use crate::model::CpuTarget;
 use crate::model::head::HeadConfig;
-use crate::train::{Elastic, TrainError, head_config};
+use crate::train::{Elastic, TrainError, head_config, sharegpt};
 
 pub(super) struct RunContext<'a> {
     pub dir: RunDir,
@@ -51,6 +52,13 @@ impl<'a> RunContext<'a> {
         })?;
         let fingerprint = TargetFingerprint::of(&files);
         Ok((files, fingerprint))
+    }
+
+    /// The file of chats, downloaded if it is one that the program knows.
+    pub fn data(&mut self) -> Result<PathBuf, TrainError> {
+        let report = &mut self.report;
+        let data = &self.state.recipe.data;
+        sharegpt::chats_file(data, &mut |said| report(TrainEvent::Fetching(said)))
     }
 
     /// The target, for texts of up to `positions` tokens.

@@ -1,6 +1,7 @@
 //! What a training will take, before it begins: its stages run on a sample, in a temporary folder,
 //! and the measured rates are applied to the whole. It must never touch the training's own folder.
 
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use candle_core::Device;
@@ -71,7 +72,7 @@ pub fn estimate(
     let mut run = RunContext::new(dir, state, files, request.threads, stop, report);
     let texts = texts::texts(&mut run)?;
     let known = run.state.chats.clone().unwrap_or_default();
-    let (chats, tokens) = whole(recipe, &known)?;
+    let (chats, tokens) = whole(&run.data()?, recipe, &known)?;
     let mut stages = Vec::new();
     if recipe.self_answers {
         stages.extend(laid_over(&run, Stage::Answers, chats as f64 / known.used.max(1) as f64));
@@ -108,12 +109,12 @@ pub fn estimate(
 
 /// How many chats will be used and how many tokens they have; if the target is to answer them,
 /// scaled up from the sample.
-fn whole(recipe: &Recipe, known: &Chats) -> Result<(usize, u64), TrainError> {
+fn whole(data: &Path, recipe: &Recipe, known: &Chats) -> Result<(usize, u64), TrainError> {
     if !recipe.self_answers {
         return Ok((known.used, known.tokens as u64));
     }
     let mut count = 0;
-    for line in chats::read(&recipe.data)? {
+    for line in chats::read(data)? {
         count += usize::from(line?.1.is_ok());
     }
     let count = count.min(recipe.limit.unwrap_or(usize::MAX));

@@ -28,10 +28,11 @@ pub(super) fn texts(run: &mut RunContext<'_>) -> Result<Vec<Text>, TrainError> {
     let recipe = run.state.recipe.clone();
     let renderer = Renderer::new(&run.files, run.window(), recipe.system.clone());
     let answered = if recipe.self_answers { Some(answers::answer(run, &renderer)?) } else { None };
+    let data = run.data()?;
     run.begin(Stage::Render, 0);
     let drawn = Drawn { limit: recipe.limit, seed: recipe.options.seed };
     let (texts, mut chats) =
-        render(&recipe.data, &renderer, drawn, answered.as_ref(), run.stop, run.report)?;
+        render(&data, &renderer, drawn, answered.as_ref(), run.stop, run.report)?;
     chats.held = held(texts.len(), recipe.held_out);
     write_lines(&path, &texts)?;
     let lines = chats.lines as u64;

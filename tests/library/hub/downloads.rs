@@ -2,10 +2,11 @@
 //! that refuses.
 
 use crate::support::program::assert_has;
+use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
 
-use crate::support::hub::{Manners, Server, demo, fetch, id, one_file, refusal};
+use crate::support::hub::{COMMIT, Manners, Server, demo, fetch, id, one_file, refusal};
 use crate::support::library::{arch_file, open_head, open_target};
 use dovetail::library::{Hub, Spec};
 
@@ -44,6 +45,23 @@ fn a_draft_head_is_fetched_without_what_it_does_not_need() {
     let folder = server.hub().head(&id("owner/model"), &mut |_| {}).unwrap();
     open_head(&Spec::Folder(folder)).unwrap();
     assert!(server.requests("training_log").is_empty());
+}
+
+#[test]
+fn a_file_of_a_data_set_is_fetched_by_its_commit_and_kept() {
+    let content = vec![7; 20_000];
+    let files = HashMap::from([("chats.json".to_owned(), content.clone())]);
+    let server = Server::start(files, Manners::default());
+    let hub = server.hub();
+    let chats = |file| id(&format!("owner/chats@{COMMIT}:{file}"));
+    let path = hub.data_file(&chats("chats.json"), &mut |_| {}).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), content);
+    assert!(path.components().any(|part| part.as_os_str() == "datasets--owner--chats"));
+    assert!(server.requests("/resolve/")[0].path.starts_with("/datasets/owner/chats/resolve/"));
+    let offline = Hub { offline: true, ..hub.clone() };
+    assert_eq!(offline.data_file(&chats("chats.json"), &mut |_| {}).unwrap(), path);
+    let error = hub.data_file(&chats("other.json"), &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("the data set has no file other.json"), "{error}");
 }
 
 #[test]
