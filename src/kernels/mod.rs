@@ -60,6 +60,7 @@
 
 mod apart;
 mod attention;
+mod bf16_product;
 mod block;
 mod cache;
 mod cache_slots;
@@ -88,6 +89,7 @@ mod turns;
 
 pub use apart::Apart;
 pub use attention::{AttentionOptions, attention};
+pub use bf16_product::{Strided, bf16_product, multiplies_bf16};
 pub use block::BlockCodes;
 pub use cache::{KvCache, KvFormat};
 pub use cross_entropy::{RowLoss, softmax, softmax_less};

@@ -60,7 +60,9 @@ pub enum TrainError {
     #[error(transparent)]
     Decode(#[from] DecodeError),
     /// The device failed or is full.
-    #[error("the training device failed: {0}; a smaller --batch-tokens needs less memory")]
+    #[error(
+        "the training device failed: {0}; a smaller --batch-tokens or --window needs less memory"
+    )]
     Device(#[from] candle_core::Error),
 }
 

@@ -9,7 +9,7 @@ use candle_core::{DType, Result, Tensor};
 use serde::{Deserialize, Serialize};
 
 use super::Options;
-use super::ops::function_of;
+use super::ops::{Products, function_of};
 use super::softmax::Distributions;
 use crate::kernels::RowLoss;
 
@@ -37,8 +37,9 @@ pub struct Estimate {
 /// Computes the losses of outputs against the target.
 #[derive(Clone, Debug)]
 pub struct LossComputer {
-    /// `[V, H]`, frozen.
+    /// `[V, H]`, frozen, as products read it.
     lm_head: Tensor,
+    products: Products,
     vloss: f64,
     ploss: f64,
 }
@@ -111,13 +112,14 @@ impl LossComputer {
     /// # Errors
     /// If the device fails.
     pub fn new(lm_head: &Tensor, options: &Options) -> Result<Self> {
-        let lm_head = lm_head.detach().to_dtype(DType::F32)?;
-        Ok(Self { lm_head, vloss: options.vloss, ploss: options.ploss })
+        let products = Products::of(options.precision, lm_head.device());
+        let lm_head = products.argument(&lm_head.to_dtype(DType::F32)?)?;
+        Ok(Self { lm_head, products, vloss: options.vloss, ploss: options.ploss })
     }
 
-    /// The rows of the target's LM head that are scored, `[scored, H]`.
-    pub fn lm_head(&self) -> &Tensor {
-        &self.lm_head
+    /// How its matrix products are computed.
+    pub(super) fn products(&self) -> Products {
+        self.products
     }
 
     /// Compares every estimate with `labels` `[n, H]`, the target's features. `counts[s]` says
@@ -157,7 +159,8 @@ impl LossComputer {
         for rows in counted.chunks(at_once) {
             let index = Tensor::from_slice(rows, rows.len(), labels.device())?;
             let features = labels.index_select(&index, 0)?;
-            let logits = features.matmul(&self.lm_head.t()?)?;
+            let read = self.products.argument(&features)?;
+            let logits = self.products.plain(&read, &self.lm_head.t()?)?;
             let truth = Truth { features, distributions: Distributions::of(logits)? };
             for ((estimate, sums), slopes) in estimates.iter().zip(&mut sums).zip(&mut slopes) {
                 let here = counts.get(estimate.step);
@@ -210,15 +213,21 @@ impl LossComputer {
         here: &[bool],
         sums: &mut Measure,
     ) -> Result<(Tensor, Option<Tensor>)> {
-        let lm_head = own.map_or_else(|| self.lm_head.clone(), Tensor::detach);
-        let (by_logits, losses) = truth.distributions.against(output.matmul(&lm_head.t()?)?)?;
+        let products = self.products;
+        let lm_head = match own {
+            Some(own) => products.argument(own)?,
+            None => self.lm_head.clone(),
+        };
+        let logits = products.plain(&products.argument(output)?, &lm_head.t()?)?;
+        let (by_logits, losses) = truth.distributions.against(logits)?;
+        let slope = products.argument(&by_logits)?;
         sums.count(&losses, here);
         let counts: Vec<f32> = here.iter().map(|&counts| f32::from(u8::from(counts))).collect();
         let counts = Tensor::from_vec(counts, (here.len(), 1), output.device())?;
-        let by_output = (by_logits.matmul(&lm_head)? * self.ploss)?;
+        let by_output = (products.plain(&slope, &lm_head)? * self.ploss)?;
         if own.is_some() {
             let counted = output.broadcast_mul(&(&counts * self.ploss)?)?;
-            let by_own = by_logits.t()?.matmul(&counted)?;
+            let by_own = products.plain(&slope.t()?, &products.argument(&counted)?)?;
             return Ok((by_output.broadcast_mul(&counts)?, Some(by_own)));
         }
         let hidden = output.dim(1)? as f64;

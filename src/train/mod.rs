@@ -35,5 +35,5 @@ pub use export::{head_config, head_json};
 pub use loss::{Estimate, LossComputer, LossOutput, Measure};
 pub use net::{DraftNet, Past};
 pub use optimiser::{AdamW, Moments, rate};
-pub use options::{Betas, Elastic, FirstWeights, Length, MaskRule, Options, Used};
+pub use options::{Betas, Elastic, FirstWeights, Length, MaskRule, Options, TrainPrecision, Used};
 pub use trainer::{StepReport, Trainer};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 
-use super::ops::{linear, linear_of, masked_softmax, rms_norm, rotate, swiglu};
+use super::ops::{Products, masked_softmax, rms_norm, rotate, swiglu};
 use super::{FirstWeights, TrainError};
 use crate::model::head::{DraftVocabulary, FusionKind, HeadConfig, HeadWeights, layout};
 use crate::model::{Config, frequencies};
@@ -24,6 +24,8 @@ pub struct DraftNet {
     pub draft_vocab: Option<DraftVocabulary>,
     frequencies: Vec<f32>,
     pub(super) device: Device,
+    /// How its matrix products are computed.
+    pub(super) products: Products,
 }
 
 /// The block of an EAGLE-3 head, by its authors' name.
@@ -113,7 +115,8 @@ impl DraftNet {
     ) -> Self {
         let body = &config.body;
         let frequencies = frequencies(body.head_dim, body.rope_theta, &body.rope_scaling);
-        Self { kind, weights, draft_vocab, frequencies, device: device.clone(), config }
+        let (device, products) = (device.clone(), Products::default());
+        Self { kind, weights, draft_vocab, frequencies, device, products, config }
     }
 
     /// How many numbers its weights are.
@@ -138,7 +141,7 @@ impl DraftNet {
         }
         let (batch, rows, width) = features.dims3()?;
         let flat = features.reshape((batch * rows, width))?;
-        linear_of(&flat, self.weight("fc.weight")?)?.reshape((batch, rows, ()))
+        self.products.linear_of(&flat, self.weight("fc.weight")?)?.reshape((batch, rows, ()))
     }
 
     /// The LM head's input for the last block's output, `[n, H]`.
@@ -211,18 +214,19 @@ impl DraftNet {
     fn fuse(&self, features: &Tensor, embeddings: &Tensor) -> Result<Tensor> {
         match self.kind {
             FusionKind::Dgf => {
-                let h1 = features.matmul(self.weight("W_1")?)?;
+                let h1 = self.products.matmul(features, self.weight("W_1")?)?;
                 let norm = self.weight("input_layernorm.weight")?;
                 let normed = rms_norm(embeddings, norm, self.config.body.rms_eps)?;
-                let h2 = normed.matmul(self.weight("W_2")?)?.silu()?;
-                let gate = Tensor::cat(&[&h1, &h2], 1)?.matmul(self.weight("W_z")?)?;
+                let h2 = self.products.matmul(&normed, self.weight("W_2")?)?.silu()?;
+                let joined = Tensor::cat(&[&h1, &h2], 1)?;
+                let gate = self.products.matmul(&joined, self.weight("W_z")?)?;
                 let gate = candle_nn::ops::sigmoid(&gate)?;
                 // z ⊙ h1 + (1 − z) ⊙ h2
                 &h2 + (gate * (h1 - &h2)?)?
             }
             FusionKind::Eagle | FusionKind::Eagle3 => {
                 let joined = Tensor::cat(&[embeddings, features], 1)?;
-                let fused = linear(&joined, self.weight("fc.weight")?)?;
+                let fused = self.products.linear(&joined, self.weight("fc.weight")?)?;
                 match self.weights.get("fc.bias") {
                     Some(bias) => fused.broadcast_add(bias),
                     None => Ok(fused),
@@ -245,7 +249,7 @@ impl DraftNet {
             _ => format!("layers.{block}"),
         };
         let weight = |part: &str| self.weight(&format!("{at}.{part}.weight"));
-        let linear = |x: &Tensor, part: &str| linear(x, weight(part)?);
+        let linear = |x: &Tensor, part: &str| self.products.linear(x, weight(part)?);
         // Block 0 reads the fused input directly (method.md, Draft heads).
         let normed = match (attended, block) {
             (Some(attended), _) => attended,
@@ -290,7 +294,7 @@ impl DraftNet {
         let (stable_keys, stable_values) = &past[0];
         let flat = |x: &Tensor| x.reshape((batch * kv_heads, (), head_dim));
         let queries = flat(&q)?;
-        let scores = queries.matmul(&flat(stable_keys)?.t()?)?;
+        let scores = self.products.matmul(&queries, &flat(stable_keys)?.t()?)?;
         let scores = scores.reshape((batch, kv_heads, group, rows, rows))?;
         let grouped = q.reshape((batch, kv_heads, group, rows, head_dim))?;
         let mut columns = vec![scores];
@@ -305,7 +309,7 @@ impl DraftNet {
 
         let on_stable = if step == 0 { shares.clone() } else { shares.narrow(4, 0, rows)? };
         let on_stable = on_stable.reshape((batch * kv_heads, group * rows, rows))?;
-        let mixed = on_stable.matmul(&flat(stable_values)?)?;
+        let mixed = self.products.matmul(&on_stable, &flat(stable_values)?)?;
         let mut mixed = mixed.reshape((batch, kv_heads, group, rows, head_dim))?;
         for (t, value) in values.iter().enumerate() {
             let share = shares.narrow(4, rows + t, 1)?;

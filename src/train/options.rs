@@ -58,6 +58,22 @@ pub enum FirstWeights {
     Published,
 }
 
+/// In which precision the head's matrix products are computed, forward and backward. The weights,
+/// their gradients and everything between the products stay in f32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+pub enum TrainPrecision {
+    /// bf16 on a device that computes it faster, as in the published trainer.
+    #[value(help = "bf16 where the device computes it faster, otherwise f32")]
+    Auto,
+    /// f32.
+    #[default]
+    #[value(help = "f32")]
+    F32,
+    /// bf16.
+    #[value(help = "bf16, even where it is slower")]
+    Bf16,
+}
+
 /// The phase in which the head is trained on its own outputs, as in decoding (HASS, EAGLE-3), after
 /// the phase on the target's features.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, Args)]
@@ -118,6 +134,15 @@ pub struct Options {
     /// Batches whose gradients are added up for one step [default: 1].
     #[arg(long, value_name = "N")]
     pub accumulate: usize,
+    /// Chats per step, each of which is a batch by itself whose loss is the mean over its own
+    /// tokens; --batch-tokens and --accumulate turn this off [published: 16].
+    #[serde(default)]
+    #[arg(long, value_name = "N")]
+    pub batch_texts: Option<usize>,
+    /// Precision of the head's matrix products; the weights are always f32 [default: auto].
+    #[serde(default)]
+    #[arg(long, value_name = "NAME")]
+    pub precision: TrainPrecision,
     /// Tokens to use of each chat; the rest is cut off [quick: 512, paper: 2048].
     #[arg(long, value_name = "N", help_heading = "Chats")]
     pub window: usize,
@@ -182,6 +207,8 @@ impl Default for Options {
             // Four chats of 2048 tokens.
             batch_tokens: 8192,
             accumulate: 1,
+            batch_texts: None,
+            precision: TrainPrecision::default(),
             window: 2048,
             learning_rate: 3e-5,
             warmup: 500,
@@ -203,6 +230,24 @@ impl Default for Options {
 }
 
 impl Options {
+    /// How many batches a step has.
+    pub fn batches(&self) -> usize {
+        self.batch_texts.unwrap_or(self.accumulate)
+    }
+
+    /// The most tokens of a batch with several texts.
+    pub fn joined_tokens(&self) -> usize {
+        if self.batch_texts.is_some() { 1 } else { self.batch_tokens }
+    }
+
+    /// How many tokens a step has if its texts have `mean` tokens each.
+    pub fn step_tokens(&self, mean: f64) -> f64 {
+        match self.batch_texts {
+            Some(texts) => texts as f64 * mean,
+            None => (self.batch_tokens * self.accumulate) as f64,
+        }
+    }
+
     /// Checks every figure.
     ///
     /// # Errors
@@ -215,11 +260,13 @@ impl Options {
             Length::Steps(steps) => ("steps", steps.to_string(), steps > 0),
             Length::Minutes(minutes) => ("minutes", minutes.to_string(), positive(minutes)),
         };
+        let texts = self.batch_texts.unwrap_or(1);
         let &Self { betas: Betas { beta1, beta2 }, used, .. } = self;
         for (name, value, sound, reason) in [
             (unit, length, has_length, "above 0"),
             ("batch-tokens", self.batch_tokens.to_string(), self.batch_tokens > 0, "at least 1"),
             ("accumulate", self.accumulate.to_string(), self.accumulate > 0, "at least 1"),
+            ("batch-texts", texts.to_string(), texts > 0, "at least 1"),
             ("window", self.window.to_string(), self.window >= 3, "at least 3"),
             ("lr", self.learning_rate.to_string(), positive(self.learning_rate), "above 0"),
             ("beta1", beta1.to_string(), (0.0..1.0).contains(&beta1), "0 to below 1"),

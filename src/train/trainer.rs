@@ -11,6 +11,7 @@ use super::batch::plan;
 use super::checkpoint::{self, Checkpoint, TrainPosition};
 use super::loss::{Estimate, LossOutput};
 use super::net::Past;
+use super::ops::Products;
 use super::optimiser::rate;
 use super::{
     AdamW, Batch, Columns, DraftNet, Elastic, Example, Examples, FeatureNoise, FirstWeights,
@@ -71,6 +72,8 @@ struct PassPlan {
     feedback: usize,
     /// The weight of each step relative to the previous one.
     decay: f64,
+    /// The weight of the batch.
+    weight: f64,
 }
 
 impl Trainer {
@@ -98,14 +101,13 @@ impl Trainer {
         let net = DraftNet::new(config, kind, draft_vocab, first, device)?;
         let adam = AdamW::default();
         let parts = Checkpoint { options, net, adam, position: TrainPosition::default() };
-        let trainer = Self::with(parts, shared, device)?;
         // Its own LM head starts with the target's current rows, because it is to agree with them.
-        if let Some(own) = trainer.net.lm_head()
-            && trainer.options.first_weights == FirstWeights::ZeroOutputs
+        if let Some(own) = parts.net.lm_head()
+            && parts.options.first_weights == FirstWeights::ZeroOutputs
         {
-            own.set(&trainer.loss.lm_head().copy()?)?;
+            own.set(&scored(&parts.net, &to_tensor(&shared.lm_head, device)?)?.copy()?)?;
         }
-        Ok(trainer)
+        Self::with(parts, shared, device)
     }
 
     /// The training that was saved to `checkpoint`, to be continued with the same target and
@@ -122,19 +124,21 @@ impl Trainer {
     }
 
     fn with(parts: Checkpoint, shared: &SharedTables, device: &Device) -> Result<Self, TrainError> {
-        let Checkpoint { options, net, adam, position } = parts;
+        let Checkpoint { options, mut net, adam, position } = parts;
         let lm_head = to_tensor(&shared.lm_head, device)?;
         let (vocab, hidden) = lm_head.dims2()?;
         net.config.fits(hidden, vocab).map_err(HeadError::from)?;
         let embedding =
             if shared.is_tied() { lm_head.clone() } else { to_tensor(&shared.embedding, device)? };
-        let scored = match &net.draft_vocab {
-            None => lm_head,
-            Some(tokens) => lm_head.index_select(&Tensor::new(tokens.tokens(), device)?, 0)?,
-        };
-        let loss = LossComputer::new(&scored, &options)?;
+        let loss = LossComputer::new(&scored(&net, &lm_head)?, &options)?;
+        net.products = loss.products();
         let order = None;
         Ok(Self { options, net, adam, position, loss, embedding, order, reserved_seconds: 0.0 })
+    }
+
+    /// Whether the head's matrix products are computed in bf16.
+    pub fn is_bf16(&self) -> bool {
+        self.net.products != Products::F32
     }
 
     /// The fraction of the training that is done, 0 to 1.
@@ -162,16 +166,21 @@ impl Trainer {
     pub fn step(&mut self, examples: &dyn Examples) -> Result<StepReport, TrainError> {
         let started = Instant::now();
         let epoch = self.position.epoch;
-        let batches: Vec<Batch> = (0..self.options.accumulate)
+        let batches: Vec<Batch> = (0..self.options.batches())
             .map(|_| self.next_batch(examples))
             .collect::<Result<_, _>>()?;
-        let counted = batches.iter().map(Batch::counted).sum();
+        let all: usize = batches.iter().map(Batch::counted).sum();
+        let apart = self.options.batch_texts.is_some();
         let progress = self.progress();
-        let course = self.course(progress);
+        let course = PassPlan {
+            weight: if apart { 1.0 / batches.len() as f64 } else { 1.0 },
+            ..self.course(progress)
+        };
         let mut gradients: BTreeMap<String, Tensor> = BTreeMap::new();
         let mut sums: Vec<Measure> = Vec::new();
         let mut loss = 0.0;
         for batch in &batches {
+            let counted = if apart { batch.counted() } else { all };
             let output = self.pass(batch, course, counted)?;
             loss += f64::from(output.loss.to_scalar::<f32>()?);
             let found = output.loss.backward()?;
@@ -233,7 +242,7 @@ impl Trainer {
         feedback: usize,
     ) -> Result<Vec<Measure>, TrainError> {
         let Options { batch_tokens, window, .. } = self.options;
-        let course = PassPlan { depth, every_exit: false, feedback, decay: 1.0 };
+        let course = PassPlan { depth, every_exit: false, feedback, decay: 1.0, weight: 1.0 };
         let of = |step| Measure { depth, step, ..Measure::default() };
         let mut sums: Vec<Measure> = (0..=feedback).map(of).collect();
         for batch in plan(examples, 0, 0, batch_tokens, window) {
@@ -273,6 +282,7 @@ impl Trainer {
             every_exit: elastic == Elastic::AllExits,
             feedback: if as_used { used.steps } else { 0 },
             decay: used.decay,
+            weight: 1.0,
         }
     }
 
@@ -284,7 +294,7 @@ impl Trainer {
         course: PassPlan,
         counted: usize,
     ) -> Result<LossOutput, TrainError> {
-        let PassPlan { depth, every_exit, feedback, decay } = course;
+        let PassPlan { depth, every_exit, feedback, decay, weight: of_batch } = course;
         let hidden = self.net.config.body.hidden;
         let (texts, rows, _) = batch.features.dims3()?;
         let embeddings = self.embedding.index_select(&batch.tokens, 0)?;
@@ -298,7 +308,7 @@ impl Trainer {
             counts.push(batch.counts_at(step)?);
             let outputs = self.net.outputs(&features, &embeddings, depth, &mut past)?;
             let exits = if step == 0 && every_exit { depth } else { 1 };
-            let weight = decay.powf(step as f64) / exits as f64;
+            let weight = of_batch * decay.powf(step as f64) / exits as f64;
             for (depth, output) in (1..=depth).rev().zip(outputs.iter().rev()).take(exits) {
                 let output = self.net.scored(output)?;
                 estimates.push(Estimate { output, depth, step, weight });
@@ -316,7 +326,8 @@ impl Trainer {
     }
 
     fn next_batch(&mut self, examples: &dyn Examples) -> Result<Batch, TrainError> {
-        let Options { seed, batch_tokens, window, .. } = self.options;
+        let Options { seed, window, .. } = self.options;
+        let batch_tokens = self.options.joined_tokens();
         let total = (0..examples.len()).map(|index| examples.tokens(index) as u64).sum();
         let now = (examples.len(), total);
         let before = *self.position.examples.get_or_insert(now);
@@ -366,6 +377,14 @@ impl Trainer {
         let read: Vec<Example> = read.collect::<Result<_, TrainError>>()?;
         let scored = self.net.draft_vocab.as_ref();
         Ok(Batch::new(&read, &columns, scored, mask, noise, &self.net.device)?)
+    }
+}
+
+/// The rows of the target's LM head that the head scores.
+fn scored(net: &DraftNet, lm_head: &Tensor) -> candle_core::Result<Tensor> {
+    match &net.draft_vocab {
+        None => Ok(lm_head.clone()),
+        Some(tokens) => lm_head.index_select(&Tensor::new(tokens.tokens(), lm_head.device())?, 0),
     }
 }
 

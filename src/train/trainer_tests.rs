@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::kernels::{Format, Matrix, Pool};
 use crate::model::head::{HeadConfig, HeadWeights};
-use crate::train::{MaskRule, Used};
+use crate::train::{MaskRule, TrainPrecision, Used};
 use half::f16;
 use serde_json::json;
 
@@ -198,6 +198,52 @@ fn two_batches_accumulated_are_one_of_twice_the_size() {
         let off = off.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
         assert!(off < 1e-6, "{name}: {off}");
     }
+}
+
+#[test]
+fn every_chat_of_a_step_counts_alike_however_long_it_is() {
+    let both = examples()[..2].to_vec();
+    let plain = Options {
+        noise: 0.0,
+        clip: 1e6,
+        elastic: Elastic::Off,
+        used: Used { share: 0.0, ..Used::default() },
+        ..options()
+    };
+    let step = |options: Options, examples: &[Example]| {
+        let mut trainer = trainer(options);
+        let loss = trainer.step(&examples.to_vec()).unwrap().loss;
+        (loss, trainer)
+    };
+    let texts = |count| Options { batch_texts: Some(count), ..plain.clone() };
+    let (loss, whole) = step(texts(2), &both);
+    let [(a, first), (b, second)] = [0, 1].map(|at| step(texts(1), &both[at..=at]));
+    assert!((loss - (a + b) / 2.0).abs() < 1e-6, "{loss} {a} {b}");
+    for (name, moments) in &whole.adam.moments {
+        let [a, b] = [&first, &second].map(|trainer| &trainer.adam.moments[name].first);
+        let off = (&moments.first - ((a + b).unwrap() * 0.5).unwrap()).unwrap();
+        let off = off.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
+        assert!(off < 1e-6, "{name}: {off}");
+    }
+    // Otherwise the longer one counts more.
+    let (joined, _) = step(Options { batch_tokens: 1, accumulate: 2, ..plain.clone() }, &both);
+    assert!((joined - loss).abs() > 1e-4, "{joined} {loss}");
+}
+
+#[test]
+fn a_head_learns_in_bf16_with_weights_in_f32() {
+    let options = Options { precision: TrainPrecision::Bf16, ..options() };
+    let mut rounding = trainer(Options { length: Length::Steps(80), ..options });
+    assert!(rounding.is_bf16() && !trainer(super::tests::options()).is_bf16());
+    while !rounding.finished() {
+        rounding.step(&examples()).unwrap();
+    }
+    for measure in rounding.measure(&examples(), 2, 1).unwrap() {
+        assert!(measure.right[0] > 0.9, "{measure:?}");
+    }
+    let weights = weights(&rounding);
+    let low = |bits: &u32| bits & 0xffff != 0;
+    assert!(weights.iter().any(|(_, bits)| bits.iter().any(low)), "the weights were rounded");
 }
 
 #[test]

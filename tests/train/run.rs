@@ -8,8 +8,9 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::support::hub::{Manners, Server};
 use crate::support::library::DEMO;
-use crate::support::program::{ended, in_home};
+use crate::support::program::{assert_has, ended, in_home};
 use candle_core::{Device, Tensor};
 use dovetail::library::{Spec, open_head};
 use dovetail::model::Config;
@@ -252,6 +253,32 @@ fn a_training_that_is_stopped_in_every_stage_comes_to_the_same_head() {
         assert!(card.contains(part), "{part} is missing from\n{card}");
     }
     assert!(String::from_utf8(read(&parts, "loss.svg")).unwrap().contains("<svg"));
+}
+
+#[test]
+fn the_papers_chats_are_fetched_or_the_way_to_get_them_is_named() {
+    let bench = Bench::new();
+    let chats = fs::read_to_string(bench.chats()).unwrap();
+    let chats: Vec<Value> = chats.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let file = "ShareGPT_V4.3_unfiltered_cleaned_split.json".to_owned();
+    let array = serde_json::to_vec_pretty(&chats).unwrap();
+    let server = Server::start(HashMap::from([(file, array)]), Manners::default());
+    let train = |home: &str, variables: &[(&str, &str)]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dovetail"));
+        in_home(&mut command, &bench.0.path().join(home));
+        command.envs(variables.iter().copied()).arg("train").arg("--target").arg(bench.target());
+        command.args("--data sharegpt --steps 1 --batch-texts 2 --blocks 1 --out".split(' '));
+        command.arg(bench.0.path().join(home).join("head"));
+        ended(command.args(["--threads=1", "--decode=0", "--device=cpu"]).output().unwrap())
+    };
+    let (code, _, err) = train("offline", &[("HF_HUB_OFFLINE", "1")]);
+    assert_eq!(code, 1, "{err}");
+    assert_has(&err, &["unset HF_HUB_OFFLINE", "on another machine", "--data FILE"]);
+    let hub = format!("http://127.0.0.1:{}", server.port);
+    let (code, _, err) = train("online", &[("HF_ENDPOINT", &hub)]);
+    assert_eq!(code, 0, "{err}");
+    let card = fs::read_to_string(bench.0.path().join("online/head/README.md")).unwrap();
+    assert_has(&card, &["`sharegpt`, 24 lines", "| chats used | 24 |", "| batch | 2 chats"]);
 }
 
 #[test]

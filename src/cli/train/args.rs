@@ -17,10 +17,10 @@ use crate::train::run::{Recipe, TrainDevice};
                   `paper` uses the published values (AdamW at 3e-5 for 200,000 steps, full \
                   windows), draws a depth at random in each step and ends with a phase on the \
                   head's own outputs. `published` is the paper's recipe without these two changes: \
-                  five blocks, only the last exit, 50 epochs in batches of 16 windows.\nChats, one \
-                  JSON object per line: {\"messages\": [{\"role\": …, \"content\": …}, …]}, \
-                  ShareGPT's {\"conversations\": [{\"from\": …, \"value\": …}, …]} or, with \
-                  --self-answers, also {\"turns\": [question, …]}."
+                  five blocks, only the last exit, 50 epochs in batches of 16 chats.\nChats, one \
+                  JSON object per line or an array of them: {\"messages\": [{\"role\": …, \
+                  \"content\": …}, …]}, ShareGPT's {\"conversations\": [{\"from\": …, \
+                  \"value\": …}, …]} or, with --self-answers, also {\"turns\": [question, …]}."
 )]
 pub struct TrainArgs {
     /// Those of the recipe.

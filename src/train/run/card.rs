@@ -105,10 +105,14 @@ fn training(state: &TrainState) -> String {
          ±{}",
         options.learning_rate, options.warmup, options.weight_decay, options.clip
     );
+    let batch = match options.batch_texts {
+        Some(texts) => format!("{texts} chats, each with the mean loss of its own tokens"),
+        None => format!("{} tokens × {}", options.batch_tokens, options.accumulate),
+    };
     let short = if options.noise_uncapped { ", more on texts below 512 tokens" } else { "" };
     let rows = rows(&[
         ("length", length),
-        ("batch", format!("{} tokens × {}", options.batch_tokens, options.accumulate)),
+        ("batch", batch),
         ("AdamW", adam),
         ("loss", format!("{} SmoothL1 + {} cross-entropy", options.vloss, options.ploss)),
         ("noise on features", format!("{}{short}", options.noise)),

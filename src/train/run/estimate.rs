@@ -92,7 +92,7 @@ pub fn estimate(
     let map = scored.as_ref().map_or(0, |tokens| size_of_val(tokens.offsets().as_slice())) as u64;
     let examples = shards.part(0..shards.texts());
     let learner = Learner { recipe, scored, examples, device: &device };
-    let (learning, weights) = learner.sample(&run, tokens)?;
+    let (learning, weights) = learner.sample(&run, chats, tokens)?;
     stages.push(learning);
     let peak = run.state.stages.iter().map(|spent| spent.peak).max().unwrap_or(0);
     Ok(RunEstimate {
@@ -139,9 +139,14 @@ struct Learner<'a> {
 }
 
 impl Learner<'_> {
-    /// The time that learning takes with `tokens` tokens of chats, and how many weights are
+    /// The time that learning takes with so many chats and tokens, and how many weights are
     /// trained.
-    fn sample(&self, run: &RunContext<'_>, tokens: u64) -> Result<(Spent, u64), TrainError> {
+    fn sample(
+        &self,
+        run: &RunContext<'_>,
+        chats: usize,
+        tokens: u64,
+    ) -> Result<(Spent, u64), TrainError> {
         let options = &self.recipe.options;
         let used = options.used;
         let own = if used.steps > 0 { used.share } else { 0.0 };
@@ -150,7 +155,7 @@ impl Learner<'_> {
             true => self.rate(run, Used { share: 1.0, ..used })?.0,
             false => on_features,
         };
-        let batch = (options.batch_tokens * options.accumulate) as f64;
+        let batch = options.step_tokens(tokens as f64 / chats.max(1) as f64);
         let length = match (self.recipe.epochs, options.length) {
             (Some(epochs), _) => Length::Steps((epochs * tokens as f64 / batch).ceil() as u64),
             (None, length) => length,
@@ -181,6 +186,7 @@ impl Learner<'_> {
             length: Length::Steps(2),
             batch_tokens: self.recipe.options.batch_tokens.min(SAMPLE),
             accumulate: 1,
+            batch_texts: self.recipe.options.batch_texts.map(|_| 1),
             elastic,
             used,
             ..self.recipe.options.clone()
@@ -211,6 +217,7 @@ impl Learner<'_> {
         let tables = if config.tied_head { 2 } else { 3 } * config.vocab * config.hidden;
         // What a batch reads, and what it is compared with.
         let read = Columns::of(&run.head_config()).width() + config.hidden;
-        16 * weights + 4 * (options.batch_tokens * (row + read) + tables) as u64
+        let rows = options.batch_texts.map_or(options.batch_tokens, |_| options.window);
+        16 * weights + 4 * (rows * (row + read) + tables) as u64
     }
 }

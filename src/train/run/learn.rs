@@ -45,6 +45,9 @@ pub(super) fn learn(
         Trainer::new(run.head_config(), recipe.kind, draft_vocab, &shared, options, device)?
     };
     drop(shared);
+    if trainer.is_bf16() {
+        run.note("the head's matrix products are computed in bf16, its weights are kept in f32");
+    }
     // A checkpoint holds each weight and its two moments in single precision, and the previous one
     // is still there while it is written; then comes the head in half precision.
     run.dir.need(26 * trainer.net.parameters())?;
@@ -170,8 +173,8 @@ pub(super) fn draft_vocab(run: &mut RunContext<'_>, texts: &[Text]) -> Option<Dr
 /// The number of steps for this many passes over the texts, if every batch were full.
 fn steps(epochs: f64, texts: &dyn Examples, options: &Options) -> u64 {
     let tokens: usize = (0..texts.len()).map(|index| texts.tokens(index)).sum();
-    let batch = options.batch_tokens * options.accumulate;
-    (epochs * tokens as f64 / batch.max(1) as f64).ceil().max(1.0) as u64
+    let step = options.step_tokens(tokens as f64 / texts.len().max(1) as f64);
+    (epochs * tokens as f64 / step.max(1.0)).ceil().max(1.0) as u64
 }
 
 /// As many of the held-out texts as can be measured quickly.

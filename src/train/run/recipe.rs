@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::model::head::FusionKind;
 use crate::train::{
-    DraftVocabSize, Elastic, FirstWeights, Length, MaskRule, Options, TrainError, Used,
+    DraftVocabSize, Elastic, FirstWeights, Length, MaskRule, Options, TrainError, TrainPrecision,
+    Used,
 };
 
 /// A complete training. The fields are flags of `train`, whose help the comments are; a flag that
@@ -21,7 +22,8 @@ pub struct Recipe {
     /// [default: the bundled model].
     #[arg(long, value_name = "MODEL", env = "DOVETAIL_TARGET", help_heading = "What")]
     pub target: String,
-    /// File of chats to learn from (JSON lines).
+    /// File of chats to learn from (JSON lines or one JSON array), or sharegpt for the paper's,
+    /// which is downloaded.
     #[arg(long, value_name = "FILE", required_unless_present = "resume", help_heading = "What")]
     pub data: PathBuf,
     /// Use at most N chats, drawn at random by the seed [default: all].
@@ -124,17 +126,17 @@ impl Recipe {
             epochs: None,
             decode: 16,
             rate_width: None,
-            options: Options { used: Used::default(), ..Options::default() },
+            options: Options { precision: TrainPrecision::Auto, ..Options::default() },
         }
     }
 
     /// The paper's recipe without our changes: five blocks of which only the last is an exit, no
     /// training on its own outputs, the published mask, noise and initial weights, every token
-    /// scored, 50 passes in batches of 16 full windows.
+    /// scored, 50 passes over 68,000 chats in batches of 16 chats.
     pub fn published() -> Self {
         let paper = Self::paper();
         let options = Options {
-            accumulate: 4,
+            batch_texts: Some(16),
             elastic: Elastic::Off,
             used: Used { share: 0.0, ..Used::default() },
             mask: MaskRule::Published,
@@ -144,7 +146,7 @@ impl Recipe {
         };
         let draft_vocab = DraftVocabSize::All;
         let epochs = Some(50.0);
-        Self { blocks: 5, draft_vocab, epochs, options, ..paper }
+        Self { blocks: 5, draft_vocab, epochs, limit: Some(68_000), options, ..paper }
     }
 
     /// The same recipe for a head of this kind. A head over tapped states is not trained on the
@@ -172,6 +174,11 @@ impl Recipe {
         self.update_from_arg_matches(given)?;
         // A switch that is not given does not turn off what the recipe has.
         self.self_answers |= self_answers;
+        if ["batch_tokens", "accumulate"].iter().any(|flag| given.contains_id(flag))
+            && !given.contains_id("batch_texts")
+        {
+            self.options.batch_texts = None;
+        }
         if given.contains_id("learning_rate") {
             self.rate_width = None;
         }
@@ -255,6 +262,23 @@ mod tests {
     }
 
     #[test]
+    fn the_published_batch_gives_way_to_a_batch_of_tokens() {
+        let with = |flags: &[&str]| {
+            let resume = clap::Arg::new("resume").long("resume");
+            let command = Recipe::augment_args_for_update(clap::Command::new("train").arg(resume));
+            let given = command.get_matches_from([&["train", "--data=x"], flags].concat());
+            Recipe::published().with_flags(&given).unwrap().options
+        };
+        let published = with(&[]);
+        assert_eq!((published.batch_texts, published.batches()), (Some(16), 16));
+        assert_eq!(published.step_tokens(100.0), 1600.0);
+        let tokens = with(&["--batch-tokens", "4096", "--accumulate", "2"]);
+        assert_eq!((tokens.batch_texts, tokens.batches()), (None, 2));
+        assert_eq!(tokens.step_tokens(100.0), 8192.0);
+        assert_eq!(with(&["--batch-texts", "4", "--batch-tokens", "9"]).batch_texts, Some(4));
+    }
+
+    #[test]
     fn a_kind_over_tapped_states_learns_by_the_cross_entropy_alone() {
         let kind = FusionKind::Eagle3;
         let recipe = Recipe::quick().of_kind(kind);
@@ -276,7 +300,7 @@ mod tests {
         // What is ours is what the published recipe leaves out.
         let differences = paper.differences(&Recipe::published());
         let names: Vec<&str> = differences.iter().map(|(name, ..)| name.as_str()).collect();
-        let ours = "blocks draft_vocab epochs options.accumulate options.noise_uncapped \
+        let ours = "limit blocks draft_vocab epochs options.batch_texts options.noise_uncapped \
                     options.elastic options.used.share options.mask options.first_weights";
         assert_eq!(names.join(" "), ours);
         assert_eq!(paper.differences(&paper), []);

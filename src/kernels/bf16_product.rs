@@ -1,0 +1,315 @@
+//! Products of f32 matrices whose factors are rounded to bf16 and whose sums are f32, by the tile
+//! instructions (AMX) of some x86 servers: for training. It must not depend on tensors.
+
+/// A matrix in memory, whose rows and columns are any distances apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Strided<'a> {
+    /// Its numbers, from the first on.
+    pub data: &'a [f32],
+    /// How many rows and columns it has.
+    pub size: [usize; 2],
+    /// The distances between neighbouring rows and columns.
+    pub strides: [usize; 2],
+}
+
+/// Whether this processor has such instructions and the system lets this process use them.
+pub fn multiplies_bf16() -> bool {
+    amx::is_usable()
+}
+
+/// `out` = a · b, row by row, on rayon's threads. Returns whether it could be computed: not without
+/// the instructions ([`multiplies_bf16`]).
+///
+/// # Panics
+/// If sizes and lengths do not match.
+pub fn bf16_product(a: Strided<'_>, b: Strided<'_>, out: &mut [f32]) -> bool {
+    for Strided { data, size: [rows, columns], strides } in [a, b] {
+        let last = rows.saturating_sub(1) * strides[0] + columns.saturating_sub(1) * strides[1];
+        assert!(rows * columns == 0 || last < data.len());
+    }
+    assert_eq!(a.size[1], b.size[0]);
+    assert_eq!(out.len(), a.size[0] * b.size[1]);
+    let usable = amx::is_usable();
+    if usable {
+        amx::product(a, b, out);
+    }
+    usable
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+mod amx {
+    use super::Strided;
+
+    pub(super) fn is_usable() -> bool {
+        false
+    }
+
+    pub(super) fn product(_: Strided<'_>, _: Strided<'_>, _: &mut [f32]) {}
+}
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod amx {
+    use std::arch::asm;
+    use std::arch::x86_64::__cpuid_count;
+    use std::sync::OnceLock;
+
+    use rayon::prelude::*;
+
+    use super::Strided;
+
+    /// Rows and columns of a block of the result: two tiles each way.
+    const SIDE: usize = 32;
+    /// Terms of the sums that one instruction adds up.
+    const DEPTH: usize = 32;
+    /// Pairs of bf16 in the factors of a block at this depth: two tiles.
+    const PACKED: usize = SIDE * DEPTH / 2;
+    /// How many depths are multiplied at a time, so that a packed block fits in the second cache.
+    const AT_ONCE: usize = 64;
+
+    /// The shapes of the eight tiles: 16 rows of 64 bytes.
+    #[repr(align(64))]
+    struct Shapes([u8; 64]);
+
+    static SHAPES: Shapes = {
+        let mut shapes = [0; 64];
+        shapes[0] = 1;
+        let mut tile = 0;
+        while tile < 8 {
+            shapes[16 + 2 * tile] = 64;
+            shapes[48 + tile] = 16;
+            tile += 1;
+        }
+        Shapes(shapes)
+    };
+
+    pub(super) fn is_usable() -> bool {
+        static USABLE: OnceLock<bool> = OnceLock::new();
+        *USABLE.get_or_init(|| {
+            // SAFETY: every x86-64 processor has the instruction.
+            #[allow(unused_unsafe, reason = "it is safe in newer versions of Rust")]
+            let features = unsafe { __cpuid_count(7, 0) };
+            // AMX-BF16 and AMX-TILE.
+            let has = (features.edx >> 22) & 0b101 == 0b101 && is_x86_feature_detected!("avx512bw");
+            // ARCH_REQ_XCOMP_PERM: Linux gives room for the tiles to a process that asks.
+            // SAFETY: the call reads and writes no memory of this process.
+            has && unsafe { libc::syscall(libc::SYS_arch_prctl, 0x1023, 18) } == 0
+        })
+    }
+
+    /// Where tasks write their columns of the result.
+    struct Shared(*mut f32);
+
+    // SAFETY: every task writes other elements.
+    unsafe impl Sync for Shared {}
+
+    pub(super) fn product(a: Strided<'_>, b: Strided<'_>, out: &mut [f32]) {
+        // The factor with fewer rows is packed once, the other one block by block.
+        let width = b.size[1];
+        let (a, b, [down, right]) = if a.size[0] <= width {
+            (a, b, [width, 1])
+        } else {
+            (transposed(b), transposed(a), [1, width])
+        };
+        let ([rows, deep], columns) = (a.size, b.size[1]);
+        let depths = deep.div_ceil(DEPTH);
+        let mut packed = vec![0u32; rows.div_ceil(SIDE) * depths * PACKED];
+        let blocks = packed.par_chunks_mut((depths * PACKED).max(1)).enumerate();
+        blocks.for_each(|(block, packed)| {
+            for (depth, packed) in packed.chunks_exact_mut(PACKED).enumerate() {
+                // SAFETY: a processor with tiles has AVX-512.
+                unsafe { pack::<false>(a, block * SIDE, depth * DEPTH, packed) };
+            }
+        });
+        let b = transposed(b);
+        let to = &Shared(out.as_mut_ptr());
+        let buffers = || {
+            let sums = vec![0f32; rows.div_ceil(SIDE) * SIDE * SIDE];
+            (vec![0u32; AT_ONCE.min(depths) * PACKED], sums)
+        };
+        let blocks = (0..columns.div_ceil(SIDE)).into_par_iter();
+        blocks.for_each_init(buffers, |(panel, sums), block| {
+            for first in (0..depths).step_by(AT_ONCE) {
+                let some = AT_ONCE.min(depths - first);
+                for (depth, panel) in panel.chunks_exact_mut(PACKED).take(some).enumerate() {
+                    // SAFETY: as above.
+                    unsafe { pack::<true>(b, block * SIDE, (first + depth) * DEPTH, panel) };
+                }
+                let packed = packed.chunks_exact((depths * PACKED).max(1));
+                for (a, sums) in packed.zip(sums.chunks_exact_mut(SIDE * SIDE)) {
+                    let a = &a[first * PACKED..(first + some) * PACKED];
+                    add_block(a, &panel[..some * PACKED], sums, first == 0);
+                }
+            }
+            let first = block * SIDE;
+            let width = SIDE.min(columns - first);
+            for (row, sums) in sums.chunks_exact(SIDE).take(rows).enumerate() {
+                // SAFETY: these elements lie in `out`, and no other task writes to these columns.
+                let to = unsafe { to.0.add(row * down + first * right) };
+                for (column, sum) in sums[..width].iter().enumerate() {
+                    // SAFETY: as above.
+                    unsafe { *to.add(column * right) = *sum };
+                }
+            }
+        });
+    }
+
+    fn transposed(x: Strided<'_>) -> Strided<'_> {
+        let ([rows, columns], [down, right]) = (x.size, x.strides);
+        Strided { size: [columns, rows], strides: [right, down], ..x }
+    }
+
+    /// Packs two tiles: 32 rows of `x` from `row` on and 32 columns from `column` on, rounded and
+    /// filled up with zeros. Pairs of neighbouring columns lie next to each other, then rows
+    /// (`ACROSS`) or pairs.
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn pack<const ACROSS: bool>(x: Strided<'_>, row: usize, column: usize, to: &mut [u32]) {
+        let ([rows, columns], [down, right]) = (x.size, x.strides);
+        let whole = row + SIDE <= rows && column + DEPTH <= columns;
+        if !whole || (down != 1 && right != 1) {
+            let mut copy = [0.0; SIDE * DEPTH];
+            for (r, copy) in (row..rows).zip(copy.chunks_exact_mut(DEPTH)) {
+                for (c, copy) in (column..columns).zip(copy) {
+                    *copy = x.data[r * down + c * right];
+                }
+            }
+            let copy = Strided { data: &copy, size: [SIDE, DEPTH], strides: [DEPTH, 1] };
+            return pack::<ACROSS>(copy, 0, 0, to);
+        }
+        let place = |r: usize, pair: usize| if ACROSS { pair * 16 + r } else { r * 16 + pair };
+        for (tile, to) in to.chunks_exact_mut(PACKED / 2).enumerate() {
+            let from = &x.data[(row + 16 * tile) * down + column * right..];
+            // In the order of the memory that is read.
+            if right == 1 {
+                for r in 0..16 {
+                    let line = &from[r * down..][..DEPTH];
+                    for pair in 0..16 {
+                        to[place(r, pair)] = both(line[2 * pair], line[2 * pair + 1]);
+                    }
+                }
+            } else {
+                for pair in 0..16 {
+                    let even = &from[2 * pair * right..][..16];
+                    let odd = &from[(2 * pair + 1) * right..][..16];
+                    for r in 0..16 {
+                        to[place(r, pair)] = both(even[r], odd[r]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds the product of packed factors to a block of the result, or sets it.
+    fn add_block(a: &[u32], b: &[u32], sums: &mut [f32], set: bool) {
+        assert!(a.len() == b.len() && a.len() % PACKED == 0 && sums.len() == SIDE * SIDE);
+        if set {
+            sums.fill(0.0);
+        }
+        // SAFETY: the processor has these instructions and the system permits them, or `product`
+        // is not called. Tiles are read from `a` and `b`, each of which has PACKED pairs for every
+        // depth, and from the four quarters of `sums`, which are written again.
+        unsafe {
+            asm!(
+                "ldtilecfg [{shapes}]",
+                "tileloadd tmm0, [{sums} + {row} * 1]",
+                "tileloadd tmm1, [{sums} + {row} * 1 + 64]",
+                "tileloadd tmm2, [{sums} + {row} * 1 + 2048]",
+                "tileloadd tmm3, [{sums} + {row} * 1 + 2112]",
+                "2:",
+                "tileloadd tmm4, [{a} + {line} * 1]",
+                "tileloadd tmm6, [{b} + {line} * 1]",
+                "tileloadd tmm5, [{a} + {line} * 1 + 1024]",
+                "tileloadd tmm7, [{b} + {line} * 1 + 1024]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "add {a}, 2048",
+                "add {b}, 2048",
+                "dec {depths}",
+                "jnz 2b",
+                "tilestored [{sums} + {row} * 1], tmm0",
+                "tilestored [{sums} + {row} * 1 + 64], tmm1",
+                "tilestored [{sums} + {row} * 1 + 2048], tmm2",
+                "tilestored [{sums} + {row} * 1 + 2112], tmm3",
+                "tilerelease",
+                shapes = in(reg) SHAPES.0.as_ptr(),
+                sums = in(reg) sums.as_mut_ptr(),
+                row = in(reg) 4 * SIDE,
+                line = in(reg) 64usize,
+                a = inout(reg) a.as_ptr() => _,
+                b = inout(reg) b.as_ptr() => _,
+                depths = inout(reg) a.len() / PACKED => _,
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(nostack),
+            );
+        }
+    }
+
+    /// Two numbers as neighbouring bf16.
+    fn both(even: f32, odd: f32) -> u32 {
+        rounded(even) | rounded(odd) << 16
+    }
+
+    /// The bits of the nearest bf16.
+    fn rounded(x: f32) -> u32 {
+        let bits = x.to_bits();
+        let nearest = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+        if x.is_nan() { 0x7fc0 } else { nearest }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wave(count: usize, phase: f64) -> Vec<f32> {
+        (0..count).map(|i| (i as f64 * 0.7 + phase).sin() as f32).collect()
+    }
+
+    fn bf16(x: f32) -> f64 {
+        f64::from(half::bf16::from_f32(x).to_f32())
+    }
+
+    #[test]
+    fn sums_are_those_of_the_rounded_factors_in_every_layout() {
+        if !multiplies_bf16() {
+            println!("left out: this processor does not multiply bf16 in tiles");
+            return;
+        }
+        for [rows, deep, columns] in [[5, 7, 9], [33, 70, 40], [40, 2100, 35], [1, 1, 1], [3, 0, 4]]
+        {
+            for layout in 0..4 {
+                let [a, b] = [wave(rows * deep, 0.1), wave(deep * columns, 0.5)];
+                let strided = |data, size: [usize; 2], down: bool| {
+                    let strides = if down { [1, size[0]] } else { [size[1], 1] };
+                    Strided { data, size, strides }
+                };
+                let a = strided(&a, [rows, deep], layout & 1 == 1);
+                let b = strided(&b, [deep, columns], layout & 2 == 2);
+                let at = |x: &Strided<'_>, row: usize, column: usize| {
+                    bf16(x.data[row * x.strides[0] + column * x.strides[1]])
+                };
+                let mut out = vec![f32::NAN; rows * columns];
+                assert!(bf16_product(a, b, &mut out));
+                for (i, &found) in out.iter().enumerate() {
+                    let (row, column) = (i / columns, i % columns);
+                    let terms = (0..deep).map(|k| at(&a, row, k) * at(&b, k, column));
+                    let expected: f64 = terms.sum();
+                    let off = (f64::from(found) - expected).abs();
+                    assert!(off < 1e-3, "{rows} {deep} {columns} {layout}: {found} {expected}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_stays_none() {
+        let (nan, one) = ([f32::NAN], [1.0]);
+        let single = |data| Strided { data, size: [1, 1], strides: [1, 1] };
+        let mut out = [0.0];
+        if bf16_product(single(&nan), single(&one), &mut out) {
+            assert!(out[0].is_nan());
+        }
+    }
+}
