@@ -153,6 +153,10 @@ pub struct DoctorArgs {
     /// some of the target's blocks.
     #[arg(long)]
     pub placements: bool,
+    /// Show only whether Dovetail's engine and candle-transformers predict alike with this model:
+    /// a name from the list of models, a file or a folder.
+    #[arg(long, value_name = "MODEL", conflicts_with = "placements")]
+    pub check: Option<String>,
     /// Flags shared with the chat.
     #[command(flatten)]
     pub shared: SharedArgs,

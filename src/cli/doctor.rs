@@ -4,15 +4,21 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
+use anyhow::anyhow;
+
 use super::args::DoctorArgs;
 use super::backend;
-use super::exit::{CommandResult, report};
+use super::exit::{Code, CommandResult, Failure, report};
 use super::logging;
 use super::output::stdout;
+use super::threads::compute_threads;
+use crate::bench::TableStyle;
+use crate::bench::quality::{self, QualityOptions};
 use crate::chat::{Message, Role};
 use crate::draft::Depths;
 use crate::hardware::{Adapter, Machine};
 use crate::kernels::{Format, Storage};
+use crate::library::find_spec;
 use crate::load::{LoadedModels, PackedFrom, Placements, Purpose, load, placements};
 use crate::messages;
 use crate::plan::{Obstacle, Strategy, best_adapter};
@@ -23,8 +29,11 @@ use crate::worker::{Backend, Event, Job, Ready};
 /// Prints the report. The machine is described even when the models cannot be loaded.
 pub fn doctor(args: &DoctorArgs) -> CommandResult {
     let settings = backend::settings(&args.shared, &args.shared.settings.0)?;
-    let machine = Machine::probe();
     let mut out = stdout()?;
+    if let Some(model) = &args.check {
+        return check(model, &settings, &mut out);
+    }
+    let machine = Machine::probe();
     out.write_all(describe(&machine, args.shared.file.config.clone()).as_bytes())?;
     out.flush()?;
     let talk = io::stderr().is_terminal();
@@ -42,6 +51,22 @@ pub fn doctor(args: &DoctorArgs) -> CommandResult {
     let loaded = load(&settings, &machine, Purpose::Chat, &mut progress)?;
     out.write_all(chosen(&loaded).as_bytes())?;
     Ok(out.write_all(traffic(loaded, &settings).as_bytes())?)
+}
+
+/// Compares our engine with candle-transformers' on the bundled text.
+fn check(model: &str, settings: &Settings, out: &mut impl Write) -> CommandResult {
+    let spec = find_spec(model, &settings.model_folders).map_err(Failure::model)?;
+    let options =
+        QualityOptions { text: None, window: 512, against: Some(quality::Reference::Candle) };
+    let found = quality::run(&spec, &options, compute_threads(settings.threads))?;
+    found.table().write(TableStyle::Plain, out)?;
+    if found.agrees() == Some(false) {
+        return Err(Failure::new(
+            Code::Failed,
+            anyhow!("the engines disagree about {model}: one of them computes another model"),
+        ));
+    }
+    Ok(writeln!(out, "Both engines predict alike.")?)
 }
 
 /// The report: titles, and rows with a name and a value.
@@ -189,6 +214,7 @@ fn chosen(loaded: &LoadedModels) -> String {
     let ready = &Ready::from(setup);
     let mut report = DoctorReport(String::from("\nModels\n"));
     report.row("target", format!("{} ({})", ready.target, ready.target_detail));
+    report.row("engine", ready.engine.name());
     report.row("draft", ready.draft.as_deref().unwrap_or("none"));
     for (name, formats) in kernels(&loaded.formats) {
         report.row(name, formats);

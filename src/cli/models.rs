@@ -15,6 +15,7 @@ use crate::library::{
     CataloguePair, Found, HubId, Located, ModelEntry, ModelPlaces, Runs, Spec, Store, catalogue,
     find, model_at, named,
 };
+use crate::model::ModelEngine;
 use crate::printable::{json_line, printable_line, shell_word};
 use crate::worker::{DraftForecast, Forecast, Forecaster, MemoryFit};
 
@@ -88,11 +89,15 @@ fn list(
     let row = |Expected { model, forecast }: &Expected<'_>| {
         let forecast = forecast.as_ref();
         let best = forecast.and_then(|forecast| forecast.drafts.first());
-        let kind = if model.is_head() { "draft head" } else { type_of(model) };
+        let kind = match engine(model) {
+            _ if model.is_head() => "draft head".to_owned(),
+            Some(ModelEngine::Candle) => format!("{}, candle", type_of(model)),
+            _ => type_of(model).to_owned(),
+        };
         vec![
             cell(&model.located.name),
             bytes(model.located.bytes),
-            cell(kind),
+            cell(&kind),
             forecast.map_or("", |forecast| fit(forecast.memory)).to_owned(),
             forecast.and_then(|forecast| forecast.plain).map_or_else(String::new, rate),
             best.map_or_else(String::new, |best| rate(best.rate)),
@@ -159,7 +164,8 @@ fn details(expected: &Expected<'_>, forecaster: &Forecaster) -> String {
     row("type", type_of(model));
     row("architecture", facts.architecture.as_deref().unwrap_or("unknown"));
     match &facts.runs {
-        Some(Runs::Model { config, .. }) => {
+        Some(Runs::Model { config, engine, .. }) => {
+            row("engine", engine.name());
             row("context", &format!("{} tokens", config.max_positions));
         }
         Some(Runs::Head { config, fusion }) => {
@@ -229,6 +235,7 @@ fn as_json(expected: &Expected<'_>) -> Value {
         "parameters": facts.parameters,
         "type": facts.quantisation,
         "architecture": facts.architecture,
+        "engine": engine(model),
         "head": model.is_head(),
         "problem": facts.problem,
         "needed_bytes": forecast.as_ref().map(|forecast| forecast.needed),
@@ -247,6 +254,14 @@ fn pair_as_json(pair: &CataloguePair) -> Value {
         "flag": pair.draft.flag(),
         "licence": pair.licence,
     })
+}
+
+/// Who runs it as a model, if it can be run as one.
+fn engine(model: &ModelEntry) -> Option<ModelEngine> {
+    match model.facts.runs {
+        Some(Runs::Model { engine, .. }) => Some(engine),
+        _ => None,
+    }
 }
 
 fn type_of(model: &ModelEntry) -> &str {

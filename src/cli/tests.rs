@@ -7,7 +7,7 @@ use clap::{Command, CommandFactory, Parser};
 
 use super::args::Cli;
 use crate::guide::{TOPICS, Topic};
-use crate::model::ARCHITECTURES;
+use crate::model::{ARCHITECTURES, CANDLE_CHECKPOINTS, CANDLE_GGUF};
 use crate::plan::Strategy;
 use crate::settings::{KEYS, SettingKey};
 use crate::tui::commands::{Action, COMMANDS};
@@ -138,6 +138,17 @@ fn architectures() -> String {
     table
 }
 
+fn candle_architectures() -> String {
+    let mut table = String::from("| Family | GGUF | safetensors |\n|---|---|---|\n");
+    for row in CANDLE_CHECKPOINTS {
+        table += &format!("| {} | | `{}` |\n", row.title, row.model_type);
+    }
+    for row in CANDLE_GGUF {
+        table += &format!("| {} | `{}` | |\n", row.title, row.gguf);
+    }
+    table
+}
+
 /// The page with `table` in the place of the one that has the same head.
 fn with_table(page: &str, table: &str) -> Option<String> {
     let head = table.lines().next()?;
@@ -155,6 +166,7 @@ fn the_tables_of_the_guide_are_those_of_the_code() {
         ("settings", settings()),
         ("keys", keymap::markdown_table()),
         ("architectures", architectures()),
+        ("architectures", candle_architectures()),
         ("strategies", Strategy::markdown_table()),
     ] {
         let path = folder.join(format!("{name}.md"));

@@ -64,11 +64,6 @@ impl NamedTensors {
         }
     }
 
-    /// Its contents, for a line about the model.
-    pub(super) fn tensors(&self) -> &Tensors {
-        &self.tensors
-    }
-
     /// The rows of `kv_b_proj` that hold a head's keys, transposed as the model requests, or its
     /// values.
     fn latent(&self, name: &str) -> Option<TensorPlace> {

@@ -41,7 +41,9 @@ pub use ngrams::{
     NGRAMS_END, NgramFile, NgramHeader, NgramOwner, find_ngrams, ngrams_folder, open_ngrams,
     write_ngrams,
 };
-pub use open::{HeadFiles, check_fit, open_head, open_small, open_target, shared_vocabulary};
+pub use open::{
+    HeadFiles, check_fit, open_head, open_reference, open_small, open_target, shared_vocabulary,
+};
 pub use own_head::{OwnHead, made_for, made_for_another, own_head};
 pub use packed::{PackedWeights, packed_cache};
 pub use sampling::Recommended;

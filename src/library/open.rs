@@ -17,7 +17,7 @@ use super::{LibraryError, Recommended, Spec, TargetFiles, Tokenizer, bundled, gg
 use crate::chat::{ChatTemplate, SpecialTokens};
 use crate::kernels::Format;
 use crate::model::head::{FusionKind, HeadConfig, TensorSource};
-use crate::model::{Config, PieceKind, SharedVocabulary};
+use crate::model::{CandleFiles, Config, ModelEngine, PieceKind, SharedVocabulary, WeightSource};
 use crate::printable::printable_line;
 
 const FETCH_ALL: &str = "download all files of the model into this folder";
@@ -81,9 +81,17 @@ pub fn open_small(
     spec: &Spec,
     report: &mut dyn FnMut(&DownloadProgress),
 ) -> Result<TargetFiles, LibraryError> {
-    match spec {
-        Spec::Bundled => target_in(&bundled::SMALL, "dovetail-small"),
-        other => open_target(other, report),
+    let small = match spec {
+        Spec::Bundled => target_in(&bundled::SMALL, "dovetail-small")?,
+        other => open_target(other, report)?,
+    };
+    match small.engine() {
+        ModelEngine::Dovetail => Ok(small),
+        ModelEngine::Candle => Err(LibraryError::Unusable(format!(
+            "{} cannot draft: only candle-transformers runs its architecture; choose another \
+             small model",
+            small.name
+        ))),
     }
 }
 
@@ -162,7 +170,8 @@ pub fn shared_vocabulary(
 fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
     let file = folder.need("config.json", FETCH_ALL)?;
     let settings = json(&file)?;
-    let config = Config::from_hf_json(&settings).map_err(LibraryError::config(file.name()))?;
+    let (config, engine) =
+        Config::of_checkpoint(&settings).map_err(LibraryError::config(file.name()))?;
     let file = folder.need(
         "tokenizer.json",
         "save it with transformers (`AutoTokenizer.from_pretrained(…).save_pretrained(…)`), or \
@@ -185,22 +194,58 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
                       so only those of draft heads are read), or use its GGUF file";
         return Err(LibraryError::missing(folder.name(), "model.safetensors", remedy));
     };
-    let family = settings["model_type"].as_str().unwrap_or_default();
-    let tensors = NamedTensors::new(tensors, family, &config);
-    let size = sizes::of(tensors.tensors().weights());
+    let size = sizes::of(tensors.weights());
+    let (weights, candle): (Box<dyn WeightSource + Send>, _) = match engine {
+        ModelEngine::Dovetail => {
+            let family = settings["model_type"].as_str().unwrap_or_default();
+            (Box::new(NamedTensors::new(tensors, family, &config)), None)
+        }
+        ModelEngine::Candle => (Box::new(tensors), candle_files(folder, settings)?),
+    };
+    let own = engine.is_own();
     Ok(TargetFiles {
         config,
-        weights: Box::new(tensors),
+        weights,
         tokenizer,
         template,
         eos,
         bos,
         name: with_size(&printable_line(&title(name, HeaderName::default())), &size.short()),
         detail: size.detail(),
-        bytes: size.bytes,
-        formats: size.formats,
+        bytes: if own { size.bytes } else { size.widened() },
+        formats: if own { size.formats } else { Vec::new() },
         sampling: Recommended::of_json(&generation),
+        candle,
     })
+}
+
+/// The checkpoint in `folder` for candle-transformers, if it has tensors.
+fn candle_files(folder: &Folder, config: Value) -> Result<Option<CandleFiles>, LibraryError> {
+    let files = |tensors| CandleFiles::Checkpoint { config, tensors: Box::new(tensors) };
+    Ok(Tensors::open(folder)?.map(files))
+}
+
+/// A model's files for candle-transformers, whoever runs it: for comparing it with ours. `None` if
+/// candle cannot read them.
+///
+/// # Errors
+/// [`LibraryError`] with the file, the value and what to do.
+pub fn open_reference(spec: &Spec) -> Result<Option<CandleFiles>, LibraryError> {
+    let of_folder =
+        |folder: &Folder| candle_files(folder, json(&folder.need("config.json", FETCH_ALL)?)?);
+    match spec {
+        Spec::Bundled => of_folder(&bundled::TARGET),
+        Spec::Folder(path) => of_folder(&Folder::Disk(path.clone())),
+        Spec::Gguf(path) => Ok(Some(CandleFiles::Gguf(path.clone()))),
+        Spec::Hub(id) => {
+            let path = Hub::from_env()?.target(id, &mut |_| {})?;
+            if path.is_dir() {
+                of_folder(&Folder::Disk(path))
+            } else {
+                Ok(Some(CandleFiles::Gguf(path)))
+            }
+        }
+    }
 }
 
 pub(super) fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {

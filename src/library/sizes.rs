@@ -54,6 +54,11 @@ impl Size {
         self.formats.first().map(|&(format, _)| format)
     }
 
+    /// Bytes of all weights in 32 bits.
+    pub(super) fn widened(&self) -> u64 {
+        self.parameters.saturating_mul(4)
+    }
+
     /// E.g. `6M`.
     pub(super) fn short(&self) -> String {
         match self.parameters {

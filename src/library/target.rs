@@ -6,7 +6,9 @@ use std::sync::Arc;
 use super::{LibraryError, Recommended, Tokenizer};
 use crate::chat::ChatTemplate;
 use crate::kernels::{Format, KvFormat, Pool};
-use crate::model::{Config, CpuTarget, LoadError, LoadRequest, WeightSource};
+use crate::model::{
+    CandleFiles, Config, CpuTarget, LoadError, LoadRequest, ModelEngine, WeightSource,
+};
 
 /// A target, ready to be built.
 pub struct TargetFiles {
@@ -28,23 +30,37 @@ pub struct TargetFiles {
     pub detail: String,
     /// Bytes of all weights.
     pub bytes: u64,
-    /// Every tensor format with its bytes, the largest first.
+    /// Every tensor format that our kernels read with its bytes, the largest first.
     pub formats: Vec<(Format, u64)>,
     /// Sampling settings that the model's own files recommend.
     pub sampling: Recommended,
+    /// The same files for candle-transformers, if it runs the model because our engine does not
+    /// know its architecture.
+    pub candle: Option<CandleFiles>,
 }
 
 impl TargetFiles {
+    /// Who runs the model.
+    pub fn engine(&self) -> ModelEngine {
+        match self.candle {
+            Some(_) => ModelEngine::Candle,
+            None => ModelEngine::Dovetail,
+        }
+    }
+
     /// The target on the CPU, with room for `capacity` positions.
     ///
     /// # Errors
-    /// [`LoadError`].
+    /// [`LoadError`]; [`LoadError::OtherEngine`] if our engine does not run it.
     pub fn on_cpu(
         &self,
         pool: impl Into<Arc<Pool>>,
         capacity: usize,
         kv: KvFormat,
     ) -> Result<CpuTarget, LoadError> {
+        if self.candle.is_some() {
+            return Err(LoadError::OtherEngine);
+        }
         let source = self.weights.as_ref();
         let request = LoadRequest { config: &self.config, source, pool: pool.into(), capacity, kv };
         CpuTarget::load(&request, &mut |_| {})

@@ -139,6 +139,9 @@ impl<'a> LoadContext<'a> {
 
     /// The GPU that the settings want and what may be used of it, or why there is none.
     pub(super) fn gpu_room(&self) -> Result<GpuRoom, Obstacle> {
+        if !self.files.target.engine().is_own() {
+            return Err(Obstacle::Candle);
+        }
         gpu_room(self.settings.device, self.machine, self.settings.vram)
     }
 

@@ -57,6 +57,9 @@ impl ModelFiles {
             progress(&report.to_string(), Some(report.fraction()))
         };
         let target = library::open_target(&spec, &mut fetching)?;
+        if !target.engine().is_own() {
+            return Ok(Self::without_drafts(target, settings));
+        }
         let mut notices = Vec::new();
         let mut recognised = false;
         let mut refused_heads = 0;
@@ -102,6 +105,22 @@ impl ModelFiles {
         let small = small.map(|spec| library::open_small(&spec, &mut fetching)).transpose()?;
         let bundled = spec == Spec::Bundled;
         Ok(Self { target, heads, refused_heads, small, bundled, recognised, notices })
+    }
+
+    /// A target for which nothing can draft, with a notice if the user named a draft.
+    fn without_drafts(target: TargetFiles, settings: &Settings) -> Self {
+        let named =
+            matches!(settings.draft, HeadChoice::Named(_)) || settings.draft_model.is_some();
+        let notices = named.then(|| Notice::NoDrafts(target.name.clone())).into_iter().collect();
+        Self {
+            target,
+            heads: Vec::new(),
+            refused_heads: 0,
+            small: None,
+            bundled: false,
+            recognised: false,
+            notices,
+        }
     }
 
     /// Opens only the target, again.

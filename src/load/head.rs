@@ -15,7 +15,8 @@ use crate::kernels::{KvFormat, Pool};
 use crate::library::{HeadFiles, TargetFiles, text_tokens};
 use crate::model::FeatureSource;
 use crate::model::head::{
-    DraftVocabulary, GpuHead, HeadBackend, HeadError, HeadWeights, PackedHead, TappedStates,
+    DraftVocabulary, GpuHead, HeadBackend, HeadError, HeadWeights, PackedHead, SharedTables,
+    TappedStates,
 };
 use crate::plan::{DrafterId, Obstacle, Placement, Reason};
 use crate::settings::ScoredTokens;
@@ -24,6 +25,7 @@ use crate::settings::ScoredTokens;
 pub(super) fn load(
     ctx: &LoadContext<'_>,
     target: &SharedTarget,
+    tables: &SharedTables,
     files: &HeadFiles,
 ) -> Result<LoadedDrafter, StartError> {
     let refused = |source| StartError::Head { origin: files.name.clone(), source };
@@ -38,7 +40,7 @@ pub(super) fn load(
 
     let gpu_weight = ctx.head_weight(files, true);
     let placed = place::head(ctx, &weights.config, weights.kind(), gpu_weight);
-    let head = to_gpu(ctx, target, weights, &placed);
+    let head = to_gpu(ctx, tables, weights, &placed);
     let on_gpu = head.on_gpu.is_some();
     let why = match on_gpu || placed.gpu.is_none() {
         true => placed.reason.clone(),
@@ -66,7 +68,7 @@ pub(super) fn load(
         limit: (on_gpu && placed.reason.cut().is_some()).then(|| placed.reason.clone()),
         reasons: reasons.collect(),
         notice: head.notice.clone(),
-        drafter: Box::new(drafter(ctx, target, head, pool, source).map_err(refused)?),
+        drafter: Box::new(drafter(ctx, tables, head, pool, source).map_err(refused)?),
     })
 }
 
@@ -83,7 +85,7 @@ struct PlacedHead {
 /// Puts the head on the GPU, if it was placed there and if the GPU takes it.
 fn to_gpu(
     ctx: &LoadContext<'_>,
-    target: &SharedTarget,
+    tables: &SharedTables,
     weights: HeadWeights,
     placed: &Placement,
 ) -> PlacedHead {
@@ -100,7 +102,7 @@ fn to_gpu(
     let capacity = first.config.capacity(ctx.context);
     let precision = ctx.head_precision(true);
     let kv = KvFormat::F16;
-    match GpuHead::new(&first, &target.tables, &gpu, &ctx.pool, capacity, precision, kv) {
+    match GpuHead::new(&first, tables, &gpu, &ctx.pool, capacity, precision, kv) {
         Ok(head) => PlacedHead { weights: first, on_gpu: Some(head), notice: None },
         Err(error) => on_cpu(weights, Some(Notice::HeadFailed(error.to_string()))),
     }
@@ -110,7 +112,7 @@ fn to_gpu(
 /// GPU fails.
 fn drafter(
     ctx: &LoadContext<'_>,
-    target: &SharedTarget,
+    tables: &SharedTables,
     head: PlacedHead,
     pool: Arc<Pool>,
     source: FeatureSource,
@@ -119,7 +121,7 @@ fn drafter(
     let config = weights.config.clone();
     let kind = weights.kind();
     let capacity = config.capacity(ctx.context);
-    let tables = target.tables.clone();
+    let tables = tables.clone();
     let cores = Arc::clone(&pool);
     let precision = ctx.head_precision(false);
     let on_cpu = move || -> Result<Box<dyn HeadBackend>, HeadError> {

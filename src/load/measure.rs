@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::drafter::LoadedDrafter;
 use crate::draft::{Budget, DraftRequest, Drafter};
-use crate::model::{Target, TargetError};
+use crate::model::{ModelEngine, Target, TargetError};
 use crate::plan::{DrafterId, LevelCost, Measured, WIDTH};
 use crate::speculate::{Shape, Tree};
 
@@ -26,6 +26,7 @@ const DEPTH: usize = 3;
 pub(super) fn measure(
     target: &mut dyn Target,
     drafters: Vec<&mut LoadedDrafter>,
+    engine: ModelEngine,
 ) -> Option<(Measured, Vec<(DrafterId, LevelCost)>)> {
     let mut found = Measured::default();
     let mut levels = Vec::new();
@@ -38,7 +39,9 @@ pub(super) fn measure(
     match target.prefill(&prompt) {
         Ok(read) if read.logits.iter().all(|logit| logit.is_nan()) => return None,
         Ok(read) => {
-            found.verify = verify_times(target, token, &GAMMAS, LIMIT);
+            // The nodes of a tree take candle's models a pass each.
+            let gammas = if engine.is_own() { &GAMMAS[..] } else { &GAMMAS[..1] };
+            found.verify = verify_times(target, token, gammas, LIMIT);
             for LoadedDrafter { kind, drafter, size, .. } in drafters {
                 let level = level_times(drafter.as_mut(), &read.features, &prompt, size.range());
                 levels.extend(level.map(|level| (*kind, level)));

@@ -225,7 +225,8 @@ fn load_files(
 
     progress("measuring", None);
     let used = drafters.iter_mut().filter(|drafter| uses(available.initial, drafter)).collect();
-    let measured = measure::measure(&mut target.target, used);
+    let engine = files.target.engine();
+    let measured = measure::measure(target.target.as_mut(), used, engine);
     let no_numbers = || StartError::NoNumbers { name: files.target.name.clone() };
     let (measured, levels) = measured.ok_or_else(no_numbers)?;
     shared.measured = measured;
@@ -336,9 +337,12 @@ fn load_drafters(
     progress: Loading<'_>,
 ) -> Result<Vec<LoadedDrafter>, StartError> {
     let mut all = Vec::new();
-    if let Some(head) = ctx.head() {
+    if !ctx.files.target.engine().is_own() {
+        return Ok(all);
+    }
+    if let (Some(head), Some(tables)) = (ctx.head(), &target.tables) {
         progress("loading the draft head", None);
-        all.push(head::load(ctx, target, &head.files)?);
+        all.push(head::load(ctx, target, tables, &head.files)?);
     }
     if let Some(small) = &ctx.files.small {
         all.push(small::load(ctx, target, small, progress)?);

@@ -220,7 +220,7 @@ pub(super) fn misplaced(
     drafters: &[LoadedDrafter],
 ) -> Option<Notice> {
     let planned = &ctx.advice.as_ref()?.best;
-    let layers = target.target.gpu_layers();
+    let layers = target.target.own()?.gpu_layers();
     if layers != planned.layers {
         let misplaced = Notice::Misplaced { layers, of: planned.of, planned: planned.layers };
         return Some(target.notices.first().cloned().unwrap_or(misplaced));

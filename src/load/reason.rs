@@ -47,6 +47,8 @@ pub enum LoadReason {
     LongPrompt { gpu: String, forecast: PrefillForecast },
     /// How many bytes each pass of a streamed target transfers.
     PassTransfers(u64),
+    /// candle-transformers runs the target.
+    Candle,
 }
 
 /// Tokens of the target that a small model has too.
@@ -84,6 +86,8 @@ pub enum Notice {
     NoThinking(String),
     /// This target has no chat template.
     BaseModel(String),
+    /// A draft was named for this target, which cannot verify one.
+    NoDrafts(String),
     /// A recommended value cannot be used.
     Recommended { origin: String, problem: String },
     /// Nothing runs on the requested device.
@@ -135,6 +139,8 @@ pub enum Missing {
     Drafter(&'static str),
     /// A drafter that this build does not include.
     NotBuilt,
+    /// An engine that verifies trees: candle-transformers runs the target.
+    Trees,
     /// Blocks of the target on a GPU; with the reason, if the user has requested them.
     GpuLayers(Option<Box<Notice>>),
     /// A GPU to stream the target to; with the reason, if the user has requested it.

@@ -4,6 +4,7 @@ use super::reason::{LoadReason, Missing, Notice};
 use super::sampling::SampledBy;
 use crate::chat::ModelChoice;
 use crate::draft::{Budget, Depths};
+use crate::model::ModelEngine;
 use crate::plan::{Reason, Strategy};
 use crate::speculate::SamplerSettings;
 
@@ -14,6 +15,8 @@ pub struct Setup {
     pub target: String,
     /// Size and format, e.g. `6.1 M parameters, bf16, 12 MB`.
     pub target_detail: String,
+    /// Who computes the target.
+    pub engine: ModelEngine,
     /// The requested models; of several heads, the one in use.
     pub models: ModelChoice,
     /// The capacity of the KV cache in tokens.

@@ -8,8 +8,8 @@ use super::reason::{LoadReason, Missing};
 use super::sizes;
 use super::target::LoadedTarget;
 use crate::kernels::Pool;
-use crate::model::TargetPlace;
 use crate::model::head::SharedTables;
+use crate::model::{PlacedTarget, TargetPlace};
 use crate::plan::{Measured, TargetSize};
 
 /// A loaded target from the point of view of its drafters. It is cheap to clone, because the
@@ -20,8 +20,8 @@ pub struct SharedTarget {
     pub(super) name: Option<String>,
     /// Its compute threads, which drafters borrow.
     pub(super) pool: Arc<Pool>,
-    /// Embedding and LM head.
-    pub(super) tables: SharedTables,
+    /// Embedding and LM head; `None` if another engine holds them.
+    pub(super) tables: Option<SharedTables>,
     /// Whether its LM head is its embedding.
     pub(super) tied_head: bool,
     /// Its size for the cost model.
@@ -49,23 +49,25 @@ pub struct SharedTarget {
 impl SharedTarget {
     /// For `target`, without measured times.
     pub(super) fn of(ctx: &LoadContext<'_>, target: &LoadedTarget) -> Self {
-        let cpu = target.target.cpu();
-        let place = target.target.place();
+        let own = target.target.own();
         let [missing_gpu_layers, missing_streaming] = target.missing(ctx);
         Self {
             name: ctx.settings.target.clone(),
             pool: Arc::clone(&ctx.pool),
-            tables: SharedTables::of(cpu),
-            tied_head: cpu.config().tied_head,
-            size: sizes::of_target(&ctx.files.target, cpu),
+            tables: own.map(|own| SharedTables::of(own.cpu())),
+            tied_head: ctx.files.target.config.tied_head,
+            size: match own {
+                Some(own) => sizes::of_target(&ctx.files.target, own.cpu()),
+                None => sizes::of_target_files(&ctx.files.target),
+            },
             measured: Measured::default(),
             missing_gpu_layers,
             missing_streaming,
             reasons: target.reasons(ctx.advice.as_ref().and_then(|advice| advice.prefill)),
-            gpu_layers: target.target.gpu_layers(),
+            gpu_layers: own.map_or(0, PlacedTarget::gpu_layers),
             left_open: ctx.settings.leaves_placement_open(),
-            device_bytes: target.target.device_bytes(),
-            is_on_gpu: matches!(place, TargetPlace::Gpu | TargetPlace::Streamed),
+            device_bytes: own.map_or(0, PlacedTarget::device_bytes),
+            is_on_gpu: matches!(target.target.place(), TargetPlace::Gpu | TargetPlace::Streamed),
             prompts_on: target.prompts_on().map(str::to_owned),
         }
     }

@@ -14,6 +14,7 @@ use crate::chat::ModelChoice;
 use crate::draft::Depths;
 use crate::files::CachedValue;
 use crate::library::TargetFiles;
+use crate::model::ModelEngine;
 use crate::plan::{
     Controller, CostInputs, DrafterId, Learned, LevelCost, Measured, ModelArm, Plan, Prefer,
     STRATEGIES, Schedule, SearchSpace, Setting, Sizing, Strategy, VerifyTimes, choose,
@@ -39,7 +40,11 @@ impl Available {
     ) -> Result<Self, StartError> {
         let row = |strategy| row(ctx, target, drafters, strategy);
         let rows: Vec<StrategySetup> = STRATEGIES.iter().map(row).collect();
-        let strategy = ctx.settings.initial_strategy();
+        let chooses = ctx.settings.strategy.is_none_or(|row| row.draft == DrafterId::Auto);
+        let strategy = match ctx.files.target.engine() {
+            ModelEngine::Candle if chooses => Strategy::first_with(DrafterId::None),
+            _ => ctx.settings.initial_strategy(),
+        };
         let own = rows.iter().find(|row| row.strategy.name == strategy.name);
         if let Some(missing) = own.and_then(|row| row.missing.clone()) {
             let available = rows.iter().filter(|row| row.missing.is_none());
@@ -62,7 +67,9 @@ fn row(
     strategy: &'static Strategy,
 ) -> StrategySetup {
     let drafter = drafter_of(strategy, drafters);
-    let missing = if drafter.is_none() && strategy.draft != DrafterId::None {
+    let missing = if strategy.draft != DrafterId::None && !ctx.files.target.engine().is_own() {
+        Some(Missing::Trees)
+    } else if drafter.is_none() && strategy.draft != DrafterId::None {
         let lacks = ctx.settings.lacks(strategy.draft);
         Some(lacks.map_or(Missing::NotBuilt, Missing::Drafter))
     } else if strategy.streamed {
@@ -157,6 +164,7 @@ pub(super) fn planned(
     let setup = Setup {
         target: files.target.name.clone(),
         target_detail: files.target.detail.clone(),
+        engine: files.target.engine(),
         models: ModelChoice {
             target: settings.target.clone(),
             draft: draft_name(ctx),

@@ -10,16 +10,53 @@ use super::files::ModelFiles;
 use super::place;
 use super::reason::{LoadReason, Missing, Notice};
 use super::sizes;
+use crate::library::TargetFiles;
 use crate::model::{
-    CpuTarget, Gpu, LoadError, PlacedTarget, Progress, Target, TargetFallback, TargetPlace,
-    WeightSource,
+    CandleFiles, CandleTarget, CpuTarget, Gpu, LoadError, PlacedTarget, Progress, Target,
+    TargetFallback, TargetPlace, WeightSource,
 };
 use crate::plan::{GpuRoom, Obstacle, Placement, PrefillForecast, Reason};
 use crate::settings::PrefillDevice;
 
+/// A target, run by either engine.
+pub(super) enum RunningTarget {
+    /// By ours, on its devices.
+    Own(Box<PlacedTarget>),
+    /// By candle-transformers, on the CPU.
+    Candle(Box<CandleTarget>),
+}
+
+impl RunningTarget {
+    /// The target as our engine runs it; `None` if another does.
+    pub(super) fn own(&self) -> Option<&PlacedTarget> {
+        match self {
+            Self::Own(target) => Some(target),
+            Self::Candle(_) => None,
+        }
+    }
+
+    /// Where its parts are.
+    pub(super) fn place(&self) -> TargetPlace {
+        self.own().map_or(TargetPlace::Cpu, PlacedTarget::place)
+    }
+
+    pub(super) fn as_mut(&mut self) -> &mut dyn Target {
+        match self {
+            Self::Own(target) => target.as_mut(),
+            Self::Candle(target) => target.as_mut(),
+        }
+    }
+}
+
+impl From<PlacedTarget> for RunningTarget {
+    fn from(target: PlacedTarget) -> Self {
+        Self::Own(Box::new(target))
+    }
+}
+
 /// A target on its devices.
 pub(super) struct LoadedTarget {
-    pub(super) target: PlacedTarget,
+    pub(super) target: RunningTarget,
     /// What was planned for its first blocks.
     placed: Placement,
     /// What the user requested and did not get.
@@ -62,6 +99,9 @@ impl LoadedTarget {
         let placed = place::layers(ctx);
         let Some(number) = placed.gpu else {
             let refused = placed.refused().map(|reason| Notice::Reason(reason.clone().into()));
+            if let Some(files) = &ctx.files.target.candle {
+                return Self::by_candle(ctx, files, placed, refused, progress);
+            }
             return Ok(Self::on_cpu(ctx, placed, refused, progress)?.with_prompts(ctx, progress));
         };
         let gpu = match ctx.open(number, placed.room) {
@@ -82,7 +122,7 @@ impl LoadedTarget {
         };
         let packed_from = PackedFrom::Files;
         let Some(error) = refused else {
-            return Ok(Self { target, placed, notices: Vec::new(), packed_from });
+            return Ok(Self { target: target.into(), placed, notices: Vec::new(), packed_from });
         };
         let layers = target.gpu_layers();
         let gpu = gpu.name().to_owned();
@@ -92,7 +132,7 @@ impl LoadedTarget {
         let placed = Placement { blocks: layers, reason, ..placed };
         let error = device_message(error);
         let notices = vec![Notice::TargetCut { layers, planned, gpu, error }];
-        Ok(Self { target, placed, notices, packed_from })
+        Ok(Self { target: target.into(), placed, notices, packed_from })
     }
 
     /// All of it on the CPU, from packed weights if there are some, with a notice of why it is not
@@ -110,7 +150,24 @@ impl LoadedTarget {
         let WithPacked { loaded, from: packed_from, not_kept } =
             ctx.with_packed(files, files.weights.as_ref(), load)?;
         let notices = not_kept.into_iter().chain(notice).collect();
-        Ok(Self { target: loaded.into(), placed, notices, packed_from })
+        let target = PlacedTarget::from(loaded).into();
+        Ok(Self { target, placed, notices, packed_from })
+    }
+
+    /// As candle-transformers runs it, with a notice of why it is not on a GPU.
+    fn by_candle(
+        ctx: &LoadContext<'_>,
+        files: &CandleFiles,
+        placed: Placement,
+        notice: Option<Notice>,
+        progress: Loading<'_>,
+    ) -> Result<Self, StartError> {
+        let TargetFiles { name, config, .. } = &ctx.files.target;
+        progress(&format!("loading {name}"), None);
+        let target = CandleTarget::load(files, config, ctx.context, ctx.threads)?;
+        let target = RunningTarget::Candle(Box::new(target));
+        let notices = notice.into_iter().collect();
+        Ok(Self { target, placed, notices, packed_from: PackedFrom::Files })
     }
 
     /// Adds a GPU that reads its long prompts, if there should be one; otherwise the reason, if the
@@ -125,8 +182,9 @@ impl LoadedTarget {
         if !requested && !pays {
             return self;
         }
-        let (target, refused) = with_prompts(ctx, self.target.into_cpu(), progress);
-        self.target = target;
+        let RunningTarget::Own(own) = self.target else { return self };
+        let (target, refused) = with_prompts(ctx, own.into_cpu(), progress);
+        self.target = target.into();
         if let Some(why) = refused {
             tracing::info!(?why, "reading prompts on the CPU");
             self.notices.extend(requested.then_some(Notice::PromptsOnCpu(why)));
@@ -136,32 +194,38 @@ impl LoadedTarget {
 
     /// The target for decoding. Parts on a GPU can return to the CPU.
     pub(super) fn into_target(self, ctx: &LoadContext<'_>) -> Box<dyn Target> {
-        match self.target.place() {
-            TargetPlace::Cpu | TargetPlace::Prompts => Box::new(self.target),
+        let own = match self.target {
+            RunningTarget::Own(own) => own,
+            RunningTarget::Candle(target) => return target,
+        };
+        match own.place() {
+            TargetPlace::Cpu | TargetPlace::Prompts => own,
             TargetPlace::Split | TargetPlace::Gpu | TargetPlace::Streamed => {
-                Box::new(self.target.with_fallback(way_back(ctx)))
+                Box::new(own.with_fallback(way_back(ctx)))
             }
         }
     }
 
     /// Whether its KV cache is only in main memory.
     pub(super) fn keeps_kv_here(&self) -> bool {
-        matches!(self.target.place(), TargetPlace::Cpu | TargetPlace::Prompts)
+        let place = self.target.own().map(PlacedTarget::place);
+        matches!(place, Some(TargetPlace::Cpu | TargetPlace::Prompts))
     }
 
     /// The GPU that reads its long prompts, if that is all that it does for the target.
     pub(super) fn prompts_on(&self) -> Option<&str> {
-        self.target.prompts_on().map(|(gpu, _)| gpu)
+        self.target.own()?.prompts_on().map(|(gpu, _)| gpu)
     }
 
     /// Where it runs, if that is worth a sentence; with what is expected of long prompts.
     pub(super) fn reasons(&self, prompts: Option<PrefillForecast>) -> Vec<LoadReason> {
         let place = LoadReason::Plan(self.placed.reason.clone());
-        let bytes = self.target.streamed_bytes();
-        match self.target.place() {
+        let Some(target) = self.target.own() else { return vec![LoadReason::Candle] };
+        let bytes = target.streamed_bytes();
+        match target.place() {
             TargetPlace::Cpu => Vec::new(),
             TargetPlace::Prompts => {
-                let Some((gpu, rows)) = self.target.prompts_on() else { return Vec::new() };
+                let Some((gpu, rows)) = target.prompts_on() else { return Vec::new() };
                 let gpu = gpu.to_owned();
                 let expected =
                     prompts.map(|forecast| LoadReason::LongPrompt { gpu: gpu.clone(), forecast });
@@ -178,15 +242,17 @@ impl LoadedTarget {
     pub(super) fn missing(&self, ctx: &LoadContext<'_>) -> [Option<Missing>; 2] {
         let place = self.target.place();
         let on_cpu = matches!(place, TargetPlace::Cpu | TargetPlace::Prompts);
-        let why = (on_cpu && self.placed.requested).then(|| {
+        let by_candle = self.target.own().is_none();
+        let why = (on_cpu && (self.placed.requested || by_candle)).then(|| {
             let reason = &self.placed.reason;
             let failed = match reason {
+                _ if by_candle => Some(Notice::AllOnCpu(Obstacle::Candle)),
                 Reason::TargetOnCpu(_) => None,
                 _ => self.notices.first().cloned(),
             };
             Box::new(failed.unwrap_or_else(|| Notice::Reason(reason.clone().into())))
         });
-        let to_stream = if place::streams(ctx) { why.clone() } else { None };
+        let to_stream = if place::streams(ctx) || by_candle { why.clone() } else { None };
         [
             match place {
                 TargetPlace::Split | TargetPlace::Gpu => None,

@@ -90,6 +90,9 @@ pub fn load_reason(why: &LoadReason) -> String {
             bytes >> 20
         ),
         LoadReason::LongPrompt { gpu, forecast } => long_prompt(forecast, gpu),
+        LoadReason::Candle => "candle-transformers runs this model on the CPU, one token per \
+                               pass: Dovetail's own engine does not know its architecture."
+            .to_owned(),
         LoadReason::PassTransfers(bytes) => format!("Each pass transfers {} MiB.", bytes >> 20),
     }
 }
@@ -119,6 +122,10 @@ pub fn notice(notice: &Notice) -> String {
         Notice::BaseModel(target) => format!(
             "{target} is probably a base model (it has no chat template): it continues text \
              instead of answering. For a chat, use an instruct model."
+        ),
+        Notice::NoDrafts(target) => format!(
+            "--draft and --draft-model have no effect: candle-transformers runs {target}, and it \
+             verifies no drafts."
         ),
         Notice::Recommended { origin, problem } => {
             format!("Ignoring a recommended value ({origin}): {problem}.")
@@ -163,6 +170,9 @@ pub fn missing(missing: &Missing) -> String {
     match missing {
         Missing::Drafter(clause) => (*clause).to_owned(),
         Missing::NotBuilt => "a drafter that this build does not include".to_owned(),
+        Missing::Trees => {
+            "an engine that verifies drafts (candle-transformers runs this model)".to_owned()
+        }
         Missing::GpuLayers(Some(why)) => format!("target blocks on a GPU: {}", clause(why)),
         Missing::GpuLayers(None) => {
             "target blocks on a GPU: start with --gpu-layers auto".to_owned()
@@ -233,7 +243,9 @@ pub fn start_error(error: &StartError) -> String {
 /// Why the target is not on a GPU, a clause.
 fn clause(why: &Notice) -> String {
     match why {
-        Notice::Reason(LoadReason::Plan(Reason::TargetOnCpu(why))) => obstacle(why),
+        Notice::Reason(LoadReason::Plan(Reason::TargetOnCpu(why))) | Notice::AllOnCpu(why) => {
+            obstacle(why)
+        }
         other => notice(other).trim_end_matches('.').to_owned(),
     }
 }

@@ -220,6 +220,7 @@ pub fn obstacle(why: &Obstacle) -> String {
         Obstacle::OneBlock => "the target has only one block".to_owned(),
         Obstacle::NoTime => "a pass took no measurable time".to_owned(),
         Obstacle::NoPlacement => "no placement is possible".to_owned(),
+        Obstacle::Candle => "candle-transformers, which runs this model, uses no GPU".to_owned(),
     }
 }
 

@@ -213,6 +213,7 @@ fn what_the_loader_reports_is_said() {
         LoadReason::PromptsOnGpu { gpu: card(), rows: 512, bytes: 300 * MIB },
         LoadReason::LongPrompt { gpu: card(), forecast },
         LoadReason::PassTransfers(300 * MIB),
+        LoadReason::Candle,
     ];
     let blocks = |why| Notice::Blocks { requested: 9, used: 4, why };
     let ignored = |why| Notice::HeadIgnored { name: "a head".to_owned(), why };
@@ -248,10 +249,12 @@ fn what_the_loader_reports_is_said() {
         blocks(BlocksLimit::Most(4)),
         ignored(HeadMismatch::Shape("its hidden size is 64, not 96".to_owned())),
         ignored(other),
+        Notice::NoDrafts(name()),
     ];
     let lacks = [
         Missing::Drafter("a draft head for this target; name one with --draft"),
         Missing::NotBuilt,
+        Missing::Trees,
         Missing::GpuLayers(None),
         Missing::GpuLayers(Some(Box::new(on_cpu.clone()))),
         Missing::GpuLayers(Some(Box::new(cut))),
@@ -265,11 +268,12 @@ fn what_the_loader_reports_is_said() {
         Obstacle::OneBlock,
         Obstacle::NoTime,
         Obstacle::NoPlacement,
+        Obstacle::Candle,
     ];
     let no_room = |what| StartError::NoRoom { what, needed: 9 * MIB, free: 8 * MIB };
     let unusable = |error| StartError::DraftVocab { text: "words.txt".to_owned(), error };
     let errors = [
-        StartError::NoHead { target: name(), refused: notices[20..].to_vec() },
+        StartError::NoHead { target: name(), refused: notices[20..22].to_vec() },
         unusable(None),
         unusable(Some("cannot read words.txt: it is a folder".to_owned())),
         StartError::Strategy {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::hf_families::{ARCHITECTURES, Family};
 use super::hf_fields::{Fields, number};
 use super::rope::{RopeScaling, yarn_temperature};
-use super::{Config, ConfigError, RopeLayout};
+use super::{CANDLE_CHECKPOINTS, Config, ConfigError, RopeLayout};
 
 impl Config {
     /// Reads the `config.json` of a checkpoint of one of the families in [`ARCHITECTURES`].
@@ -88,7 +88,9 @@ impl Config {
 
 fn family(fields: &Fields<'_>) -> Result<Family, ConfigError> {
     let known = || {
-        let names: Vec<&str> = ARCHITECTURES.iter().map(|row| row.model_type).collect();
+        let own = ARCHITECTURES.iter().map(|row| row.model_type);
+        let others = CANDLE_CHECKPOINTS.iter().map(|row| row.model_type);
+        let names: Vec<&str> = own.chain(others).collect();
         format!("the supported types are {}", names.join(", "))
     };
     let Some(value) = fields.get("model_type") else {

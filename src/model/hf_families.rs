@@ -46,7 +46,7 @@ pub struct ArchitectureRow {
     pub(crate) gguf_layout: RopeLayout,
 }
 
-const fn row(
+pub(super) const fn row(
     title: &'static str,
     gguf: &'static str,
     model_type: &'static str,

@@ -36,4 +36,13 @@ pub enum LoadError {
         /// How many positions the model was made for.
         most: usize,
     },
+    /// candle-transformers cannot build its model.
+    #[error("candle-transformers cannot load this model: {0}")]
+    Candle(String),
+    /// Our engine is needed, and does not know the architecture.
+    #[error(
+        "only candle-transformers runs this architecture, and this needs a model that Dovetail's \
+        own engine runs; the guide's page `architectures` lists them"
+    )]
+    OtherEngine,
 }

@@ -7,6 +7,7 @@
 //! `placed` the parts of a target on their devices.
 
 mod block_options;
+mod candle;
 mod config;
 mod cpu;
 mod gpu;
@@ -30,6 +31,9 @@ mod vocabulary;
 pub mod weights;
 
 pub use block_options::{BlockOptions, Experts, Gating, LatentAttention, NormKind, SlidingWindow};
+pub use candle::{
+    CANDLE_CHECKPOINTS, CANDLE_GGUF, CandleFiles, CandleModel, CandleRow, CandleTarget, ModelEngine,
+};
 #[cfg(test)]
 pub(crate) use config::tests::small as config_for_tests;
 pub use config::{Config, ConfigError, RopeLayout};

@@ -48,6 +48,8 @@ pub enum Obstacle {
     NoTime,
     /// Nothing can be placed.
     NoPlacement,
+    /// candle-transformers runs the target.
+    Candle,
 }
 
 /// What is known of a GPU's memory. Sizes are bytes.

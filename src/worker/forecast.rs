@@ -7,7 +7,7 @@ use crate::hardware::{Machine, Memory};
 use crate::kernels::{Pool, Roofline};
 use crate::library::{CataloguePair, ModelEntry, PairDraft, Runs, Store, bundled_drafts};
 use crate::load::sizes::{FOUR_BITS, of_head, of_small};
-use crate::model::Config;
+use crate::model::{Config, ModelEngine};
 use crate::plan::{
     CostInputs, DraftSize, Measured, Prefer, SearchSpace, TargetSize, Throughput, TreeOverrides,
     choose,
@@ -83,8 +83,11 @@ impl Forecaster {
 
     /// What to expect of `model`, with the drafts among `all`; `None` if it is not a target.
     pub fn of(&self, model: &ModelEntry, all: &[ModelEntry]) -> Option<Forecast> {
-        let Some(Runs::Model { config, pass_bytes }) = &model.facts.runs else { return None };
-        let needed = model.located.bytes + context_bytes(config);
+        let Some(Runs::Model { config, pass_bytes, engine }) = &model.facts.runs else {
+            return None;
+        };
+        // candle-transformers widens the weights of a checkpoint.
+        let needed = model.located.bytes.max(*pass_bytes) + context_bytes(config);
         let size = TargetSize {
             weights: config.linear_weights(),
             bytes: *pass_bytes,
@@ -102,6 +105,7 @@ impl Forecaster {
         };
         let mut drafts: Vec<DraftForecast> = match model.located.store {
             Store::Bundled => bundled_drafts().iter().filter_map(forecast).collect(),
+            _ if !engine.is_own() => Vec::new(),
             _ => all.iter().filter_map(forecast).collect(),
         };
         drafts.sort_by(|a, b| b.rate.total_cmp(&a.rate));
@@ -157,7 +161,8 @@ impl Forecaster {
                 head.fits_target(config).ok()?;
                 Some(of_head(head, *fusion, config.tied_head, FOUR_BITS))
             }
-            Runs::Model { config: small, pass_bytes } => {
+            Runs::Model { engine: ModelEngine::Candle, .. } => None,
+            Runs::Model { config: small, pass_bytes, .. } => {
                 let same = target.facts.vocabulary.is_some()
                     && target.facts.vocabulary == draft.facts.vocabulary;
                 let most = target.facts.parameters?;
@@ -212,7 +217,7 @@ mod tests {
         model.located.store = Store::Folder;
         model.located.bytes *= times;
         model.facts.parameters = model.facts.parameters.map(|n| n * times);
-        let Some(Runs::Model { config, pass_bytes }) = &mut model.facts.runs else { panic!() };
+        let Some(Runs::Model { config, pass_bytes, .. }) = &mut model.facts.runs else { panic!() };
         config.layers *= times as usize;
         *pass_bytes *= times;
         model

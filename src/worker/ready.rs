@@ -7,6 +7,7 @@ use crate::chat::ModelChoice;
 use crate::draft::Depths;
 use crate::load::{Setup, StrategySetup};
 use crate::messages;
+use crate::model::ModelEngine;
 use crate::speculate::SamplerSettings;
 
 /// Whether a strategy can run here, and with which drafter.
@@ -36,6 +37,9 @@ pub struct Ready {
     pub target: String,
     /// Size and format, e.g. `6.1 M parameters, bf16, 12 MB`.
     pub target_detail: String,
+    /// Who computes the target.
+    #[serde(default, skip_serializing_if = "ModelEngine::is_own")]
+    pub engine: ModelEngine,
     /// The drafter's own description; `None` if there is no draft model.
     pub draft: Option<String>,
     /// Which M can be chosen.
@@ -97,6 +101,7 @@ impl From<&Setup> for Ready {
         Self {
             target: setup.target.clone(),
             target_detail: setup.target_detail.clone(),
+            engine: setup.engine,
             draft: initial.and_then(|row| row.draft.clone()),
             depths: initial.map_or(Depths::Fixed(0), |row| row.depths),
             context: setup.context,

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::support::golden::GOLDEN;
-use crate::support::library::{arch, load_files, open_target, real_model};
+use crate::support::library::{arch, arch_file, load_files, open_target, real_model};
 use dovetail::bench::MeasureError;
 use dovetail::bench::quality::{BUNDLED_TEXT, QualityOptions, Reference, measure, run, windows};
 use dovetail::library::{Spec, TargetFiles};
@@ -86,11 +86,46 @@ fn what_cannot_be_scored_is_said_with_the_remedy() {
     let empty = tempfile::NamedTempFile::new().unwrap();
     let empty = QualityOptions { text: Some(empty.path().to_owned()), ..options() };
     assert!(refused(&empty).to_string().contains("nothing to score"));
-    if cfg!(not(feature = "candle-models")) {
-        let against = refused(&QualityOptions { against: Some(Reference::Candle), ..options() });
-        let against = against.to_string();
-        assert!(against.contains("--features candle-models"), "{against}");
+}
+
+fn compared() -> QualityOptions {
+    QualityOptions { against: Some(Reference::Candle), ..options() }
+}
+
+#[test]
+fn candles_models_of_the_same_files_predict_alike() {
+    let gguf = |name: &str| Spec::Gguf(arch_file(&format!("{name}.gguf")));
+    let all = [Spec::Bundled, gguf("llama"), gguf("qwen2"), gguf("qwen3")];
+    for spec in all {
+        // Windows that do not see each other.
+        let found = run(&spec, &QualityOptions { window: 64, ..compared() }, 2).unwrap();
+        assert_eq!(found.agrees(), Some(true), "{spec}: {found:?}");
+        let found = serde_json::to_value(found).unwrap();
+        let theirs = found["candle"]["perplexity"].as_f64().unwrap();
+        let ratio = found["perplexity"].as_f64().unwrap() / theirs;
+        assert!((ratio - 1.0).abs() < 0.02, "{spec}: {ratio}");
+        // Both round activations to 8 bits where weights are quantised, in blocks of their own.
+        assert!(found["candle"]["mean_kl"].as_f64().unwrap() < 2e-3, "{spec}: {found}");
     }
+    assert_eq!(run(&Spec::Bundled, &options(), 2).unwrap().agrees(), None);
+}
+
+#[test]
+fn another_text_is_noticed() {
+    let files = tiny();
+    let vocab = files.config.vocab as u32;
+    let windows: Vec<Vec<u32>> =
+        (1..3).map(|seed| (0..40).map(|i| (i * i + 7 * seed) % vocab).collect()).collect();
+    let shifted: Vec<Vec<u32>> = windows.iter().map(|window| window[1..].to_vec()).collect();
+    let mut target = load_files(&files, 64, 2);
+    let [whole, cut] = [&windows, &shifted].map(|all| measure(&mut target, None, all).unwrap());
+    assert_ne!(whole.ours.log_probability, cut.ours.log_probability);
+}
+
+#[test]
+fn an_architecture_that_cannot_be_compared_is_named_with_those_that_can() {
+    let error = run(&Spec::Gguf(arch_file("olmo2.gguf")), &compared(), 2).unwrap_err().to_string();
+    assert!(error.contains("`olmo2`") && error.contains("qwen3"), "{error}");
 }
 
 /// On the recorded text, which is the bundled one.

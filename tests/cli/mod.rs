@@ -1,6 +1,7 @@
 //! The program from outside.
 
 mod candidates;
+mod candle;
 mod drafts;
 mod fetch;
 mod gpu;

@@ -183,7 +183,7 @@ fn every_store_is_looked_through() {
     for entry in &found.models {
         assert_eq!(entry.problem(), None, "{entry:?}");
         assert!(entry.located.bytes > 1000 && !entry.is_head(), "{entry:?}");
-        let Some(Runs::Model { config, pass_bytes }) = &entry.facts.runs else { panic!() };
+        let Some(Runs::Model { config, pass_bytes, .. }) = &entry.facts.runs else { panic!() };
         assert!(*pass_bytes > 0 && *pass_bytes <= entry.located.bytes);
         let opened = open_target(&entry.located.spec, &mut |_| {}).unwrap();
         assert_eq!(opened.config, **config);

@@ -1,6 +1,7 @@
 //! What the tests share. No test imports from another test's file.
 
 pub mod bundled;
+pub mod candle;
 pub mod chat;
 pub mod drafters;
 pub mod duo;

@@ -4,7 +4,7 @@ use dovetail::chat::{Message, Role};
 use dovetail::decode::{Engine, Request, Round, RoundOptions};
 use dovetail::draft::{Budget, Depths, Drafter};
 use dovetail::load::SharedTarget;
-use dovetail::model::Target;
+use dovetail::model::{ModelEngine, Target};
 use dovetail::plan::{DrafterId, Strategy};
 use dovetail::speculate::{SamplerSettings, Shape};
 use dovetail::worker::{
@@ -72,6 +72,7 @@ pub fn ready() -> Ready {
     Ready {
         target: "toy".into(),
         target_detail: String::new(),
+        engine: ModelEngine::Dovetail,
         draft: None,
         depths: Depths::Elastic(4),
         context: 2000,

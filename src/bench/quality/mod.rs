@@ -6,8 +6,6 @@
 //! window is scored: perplexity = exp(−mean log p). The same tokens go through the other model, and
 //! KL(other ‖ ours) is summed over the whole vocabulary.
 
-#[cfg(any(test, feature = "candle-models"))]
-mod candle;
 mod report;
 mod score;
 
@@ -17,8 +15,8 @@ use std::time::Instant;
 use crate::bench::MeasureError;
 use crate::files::read_text;
 use crate::kernels::{KvFormat, Pool};
-use crate::library::{LibraryError, Spec, Tokenizer, open_target};
-use crate::model::Target;
+use crate::library::{LibraryError, Spec, Tokenizer, open_reference, open_target};
+use crate::model::{CandleModel, Target};
 use crate::speculate::Tree;
 
 use score::TokenPrediction;
@@ -56,10 +54,6 @@ pub struct QualityOptions {
     pub against: Option<Reference>,
 }
 
-/// Another implementation of the same model: the logits `[vocab]` after a token at a position;
-/// position 0 starts again.
-pub type ReferenceModel<'a> = dyn FnMut(u32, usize) -> candle_core::Result<Vec<f32>> + 'a;
-
 /// Loads the target and scores the text.
 ///
 /// # Errors
@@ -81,7 +75,6 @@ pub fn run(
             MeasureError::Options(format!("cannot read the text {name}: {error}"))
         })?;
     }
-    let mut reference = against.map(|_| open_reference(spec)).transpose()?;
     let files = open_target(spec, &mut |_| {})?;
     let window = files.config.max_positions.min(*window);
     let windows = windows(&files.tokenizer, &words, window)?;
@@ -91,24 +84,16 @@ pub fn run(
         )));
     }
     let mut target = files.on_cpu(Pool::new(threads), window, KvFormat::F32)?;
-    let measured = measure(&mut target, reference.as_deref_mut(), &windows)?;
+    let mut reference = against.map(|_| candle_model(spec, window)).transpose()?;
+    let measured = measure(&mut target, reference.as_mut(), &windows)?;
     Ok(QualityReport::new(&files, &target, name, window, &measured))
 }
 
-/// candle-transformers' model of a local GGUF file.
-fn open_reference(spec: &Spec) -> Result<Box<ReferenceModel<'static>>, MeasureError> {
-    match spec {
-        _ if !cfg!(feature = "candle-models") => Err(MeasureError::Options(
-            "this build does not include candle-transformers' models; build it with `cargo build \
-             --release --features candle-models`"
-                .to_owned(),
-        )),
-        #[cfg(feature = "candle-models")]
-        Spec::Gguf(path) => Ok(candle::open(path)?),
-        other => Err(MeasureError::Options(format!(
-            "--against candle needs a GGUF file on this machine, but the target is {other}"
-        ))),
-    }
+/// candle-transformers' model of the same files.
+fn candle_model(spec: &Spec, positions: usize) -> Result<CandleModel, MeasureError> {
+    let files = open_reference(spec)?;
+    let no_tensors = || MeasureError::Options(format!("candle cannot read the tensors of {spec}"));
+    Ok(files.ok_or_else(no_tensors)?.load(positions)?)
 }
 
 /// The tokens of `text` in windows, each with the model's begin-of-text token in front where the
@@ -146,7 +131,7 @@ pub struct QualityMeasurement {
 /// [`MeasureError::Pass`], [`MeasureError::Candle`].
 pub fn measure(
     target: &mut dyn Target,
-    mut reference: Option<&mut ReferenceModel<'_>>,
+    mut reference: Option<&mut CandleModel>,
     windows: &[Vec<u32>],
 ) -> Result<QualityMeasurement, MeasureError> {
     let mut ours = Score::default();
@@ -169,7 +154,7 @@ pub fn measure(
                 ours.count(&prediction, next);
                 if let Some(reference) = reference.as_deref_mut() {
                     let start = Instant::now();
-                    let logits = reference(tokens[i], at)?;
+                    let logits = reference.read(&tokens[i..=i], at)?;
                     theirs.time += start.elapsed();
                     // Embeddings may have rows that no token uses.
                     let shared = logits.len().min(row.len());

@@ -71,6 +71,13 @@ impl QualityReport {
         }
     }
 
+    /// Whether both engines compute the same model: `None` without another engine. Rounding, of
+    /// weights or of activations, moves a prediction by much less than this.
+    pub fn agrees(&self) -> Option<bool> {
+        let compared = self.candle.as_ref()?;
+        Some(compared.mean_kl < 0.05 && compared.same_best > 0.9)
+    }
+
     /// The scores as a table.
     pub fn table(&self) -> Table {
         let Self { target, detail, text, threads, isa, window, tokens, .. } = self;
@@ -93,10 +100,9 @@ impl QualityReport {
             ));
         if let Some(Compared { mean_kl, largest_kl, same_best, .. }) = self.candle {
             table.notes.push(format!(
-                "Compared token by token with candle-transformers' model of the same file: mean KL \
-                 {mean_kl:.5} nats per token, at most {largest_kl:.4}; the same likeliest token \
-                 for \
-                 {:.1} %.",
+                "Compared token by token with candle-transformers' model of the same files: mean \
+                 KL {mean_kl:.5} nats per token, at most {largest_kl:.4}; the same likeliest token \
+                 for {:.1} %.",
                 100.0 * same_best
             ));
         }

@@ -7,7 +7,9 @@ use super::file::GgufFile;
 use super::values::Value;
 use crate::kernels::Format;
 use crate::library::LibraryError;
-use crate::model::{ARCHITECTURES, ArchitectureRow, BlockOptions, Config, ConfigError, Family};
+use crate::model::{
+    ARCHITECTURES, ArchitectureRow, BlockOptions, CANDLE_GGUF, Config, ConfigError, Family,
+};
 
 /// Divisors of the rotary frequencies (Llama 3).
 pub(super) const ROPE_FACTORS: &str = "rope_freqs.weight";
@@ -58,8 +60,10 @@ const FIELDS: [(&str, &str); 33] = [
 pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static ArchitectureRow), LibraryError> {
     let name = file.text("general.architecture")?.unwrap_or("absent");
     let experts = file.value(&format!("{name}.expert_count")).and_then(Value::as_u64);
-    let Some(row) = ArchitectureRow::of_gguf(name, experts.is_some_and(|count| count > 0)) else {
-        let mut known: Vec<&str> = ARCHITECTURES.iter().map(|row| row.gguf).collect();
+    let own = ArchitectureRow::of_gguf(name, experts.is_some_and(|count| count > 0));
+    let Some(row) = own.or_else(|| CANDLE_GGUF.iter().find(|row| row.gguf == name)) else {
+        let mut known: Vec<&str> =
+            ARCHITECTURES.iter().chain(CANDLE_GGUF).map(|row| row.gguf).collect();
         known.dedup();
         let remedy = format!("use a model of one of these architectures: {}", known.join(", "));
         let found = format!("`{name}`");
@@ -137,6 +141,10 @@ fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> 
     let head = hidden.checked_div(fields["num_attention_heads"].as_u64().unwrap_or(0));
     if fields["head_dim"].is_null() {
         fields["head_dim"] = head.unwrap_or(0).into();
+    }
+    // LFM2 has a list with a number for each layer.
+    if CANDLE_GGUF.contains(row) && !fields["num_key_value_heads"].is_u64() {
+        fields["num_key_value_heads"] = Json::Null;
     }
     // The only size of Gemma 2 and of Gemma 3 whose queries are scaled by the width and not by the
     // head.

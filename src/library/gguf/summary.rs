@@ -34,9 +34,9 @@ pub(in crate::library) fn facts(path: &Path) -> Facts {
 fn runs(file: GgufFile) -> Result<Runs, LibraryError> {
     let (config, architecture) = config(&file)?;
     vocabulary::is_sentence_piece(&file)?;
-    let weights = GgufTensors::new(file, architecture, &config)?;
+    let (weights, engine) = GgufTensors::for_engine(file, architecture, &config)?;
     let pass_bytes = pass_bytes(&config, &weights, &sizes::of(weights.weights()));
-    Ok(Runs::Model { config: Box::new(config), pass_bytes })
+    Ok(Runs::Model { config: Box::new(config), pass_bytes, engine })
 }
 
 /// The names of mixtures by their numbers in `general.file_type` (llama.cpp's `llama_ftype`); empty

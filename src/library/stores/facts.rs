@@ -9,8 +9,8 @@ use crate::library::pickle::PickledTensors;
 use crate::library::safetensors::Tensors;
 use crate::library::sizes::{self, Size, pass_bytes};
 use crate::library::tokenizer::Fingerprint;
-use crate::model::Config;
 use crate::model::head::{FusionKind, HeadConfig, TensorSource};
+use crate::model::{Config, ModelEngine};
 
 /// What the headers of a model's files say. What is unknown is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,6 +44,8 @@ pub enum Runs {
         config: Box<Config>,
         /// Bytes of weights that a pass over one row reads.
         pass_bytes: u64,
+        /// Who runs it.
+        engine: ModelEngine,
     },
     /// As a draft head.
     Head {
@@ -87,13 +89,19 @@ impl Facts {
             let remedy = "download the model in safetensors format, or use its GGUF file";
             return Err(LibraryError::missing(folder.name(), "model.safetensors", remedy));
         };
-        let config = Config::from_hf_json(&settings).map_err(LibraryError::config(file.name()))?;
+        let (config, engine) =
+            Config::of_checkpoint(&settings).map_err(LibraryError::config(file.name()))?;
         let tokenizer =
             folder.need("tokenizer.json", "download it, or use the model's GGUF file")?;
         self.vocabulary = Fingerprint::of_json(&tokenizer);
         let family = self.architecture.as_deref().unwrap_or_default();
-        let pass_bytes = pass_bytes(&config, &NamedTensors::new(tensors, family, &config), &size);
-        self.runs = Some(Runs::Model { config: Box::new(config), pass_bytes });
+        let pass_bytes = match engine {
+            ModelEngine::Dovetail => {
+                pass_bytes(&config, &NamedTensors::new(tensors, family, &config), &size)
+            }
+            ModelEngine::Candle => size.widened(),
+        };
+        self.runs = Some(Runs::Model { config: Box::new(config), pass_bytes, engine });
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use crate::library::{
     CataloguePair, Hub, HubId, ModelEntry, ModelPlaces, PairDraft, Runs, Spec, bundled_drafts,
     catalogue, find, find_spec,
 };
+use crate::model::ModelEngine;
 use crate::plan::Throughput;
 use crate::settings::{HeadChoice, LOOKUP};
 use crate::tui::actions::ModelPart;
@@ -246,9 +247,14 @@ fn rate(rate: f64) -> String {
 /// Whether `model` can draft for `target`: a head of its sizes, or a model of the same vocabulary
 /// that reads at most half as many bytes per token.
 fn goes_with(model: &ModelEntry, target: &ModelEntry) -> bool {
-    let Some(Runs::Model { config, pass_bytes: all }) = &target.facts.runs else { return false };
+    let Some(Runs::Model { config, pass_bytes: all, engine: ModelEngine::Dovetail }) =
+        &target.facts.runs
+    else {
+        return false;
+    };
     match &model.facts.runs {
         Some(Runs::Head { config: head, .. }) => head.fits_target(config).is_ok(),
+        Some(Runs::Model { engine: ModelEngine::Candle, .. }) => false,
         Some(Runs::Model { pass_bytes, .. }) => {
             let vocabulary = &model.facts.vocabulary;
             vocabulary.is_some() && *vocabulary == target.facts.vocabulary && *pass_bytes <= all / 2

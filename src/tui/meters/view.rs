@@ -3,6 +3,7 @@
 use super::payoff;
 use crate::decode::{Summary, Timing};
 use crate::hardware::Usage;
+use crate::model::ModelEngine;
 use crate::tui::display::Focus;
 use crate::tui::draw::{
     Frame, Line, Modifier, Rect, Span, Style, Styles, cut, draw_rows, ends, figures, focused,
@@ -11,10 +12,10 @@ use crate::tui::draw::{
 use crate::tui::state::ScreenState;
 
 pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
-    let title = match state.strategy() {
-        "" => " meters ".to_string(),
-        strategy => format!(" meters · {strategy} "),
-    };
+    let engine = state.models.ready.as_ref().map(|ready| ready.engine);
+    let engine = engine.filter(|engine| !engine.is_own()).map_or("", ModelEngine::name);
+    let parts = ["meters", state.strategy(), engine].into_iter().filter(|part| !part.is_empty());
+    let title = format!(" {} ", parts.collect::<Vec<_>>().join(" · "));
     let inner = framed(frame, area, panel(title, focused(state, Focus::Meters), styles));
     if inner.width >= ABREAST {
         abreast(frame, inner, state, styles);

@@ -44,6 +44,9 @@ pub(crate) fn rows(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line
     let mut parts = Vec::new();
     if let Some(ready) = &state.models.ready {
         let mut loaded = vec![("target", ready.target.clone()), ("", ready.target_detail.clone())];
+        if !ready.engine.is_own() {
+            loaded.push(("engine", ready.engine.name().to_string()));
+        }
         if !state.strategy().is_empty() {
             loaded.push(("strategy", state.strategy().to_string()));
         }

@@ -13,7 +13,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::decode::{Committed, Finish, Origin, Round, Summary, Timing};
 use crate::draft::{Budget, Depths};
 use crate::hardware::Usage;
-use crate::model::Traffic;
+use crate::model::{ModelEngine, Traffic};
 use crate::overlap::{PendingRound, SequenceToken, SequencesRecord};
 use crate::plan::{DrafterId, STRATEGIES, Strategy};
 use crate::settings::Settings;
@@ -66,6 +66,7 @@ pub fn ready() -> Ready {
     Ready {
         target: "dovetail-demo 6M".to_string(),
         target_detail: "6.1 M parameters, bf16, 12 MB".to_string(),
+        engine: ModelEngine::Dovetail,
         draft: Some("DGF head, 4 blocks, f32 on CPU".to_string()),
         depths: Depths::Elastic(4),
         context: 2048,

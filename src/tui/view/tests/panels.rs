@@ -7,7 +7,7 @@ use ratatui::style::Color;
 use super::{answering, check};
 use crate::decode::Timing;
 use crate::hardware::{GpuUsage, Usage};
-use crate::model::Traffic;
+use crate::model::{ModelEngine, Traffic};
 use crate::overlap::{SequenceToken, SequencesRecord};
 use crate::speculate::{Budget, SamplerSettings, Shape};
 use crate::tui::controls::FirstAnswer;
@@ -100,6 +100,14 @@ fn a_key_makes_the_tree_larger_where_all_panels_stand_beside_the_chat() {
     assert!(rows(&mut state) > before);
     type_keys(&mut state, "<f2>");
     assert_eq!(rows(&mut state), before);
+}
+
+#[test]
+fn the_meters_name_the_engine_if_it_is_not_ours() {
+    let mut state = loaded(120, 40);
+    assert!(!screen_of(&mut state).contains("candle"));
+    state.models.ready.as_mut().unwrap().engine = ModelEngine::Candle;
+    shows(&mut state, &["meters · ", " · candle-transformers "]);
 }
 
 #[test]
