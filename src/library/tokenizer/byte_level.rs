@@ -67,7 +67,10 @@ const ONE_DIGIT: &str = r"\p{N}";
 /// The rule that llama.cpp calls `pre`.
 pub(super) fn words(pre: &str, origin: &str) -> Result<Words, LibraryError> {
     let (cuts, whole_words, composed): (&[&str], bool, bool) = match pre {
-        "llama3" | "llama-v3" | "llama-bpe" | "dbrx" | "smaug-bpe" => (&[LLAMA_3], true, false),
+        "llama3" | "llama-v3" | "llama-bpe" | "dbrx" | "smaug-bpe" | "lfm2" => {
+            (&[LLAMA_3], true, false)
+        }
+        "glm4" | "chatglm-bpe" => (&[LLAMA_3], false, false),
         "qwen2" | "deepseek-r1-qwen" => (&[QWEN_2], false, true),
         "gpt-2" | "gpt2" | "phi-2" | "olmo" | "mpt" => (&[GPT_2], false, false),
         "smollm" | "starcoder" | "refact" | "codeshell" => (&[ONE_DIGIT, GPT_2], false, false),
@@ -78,7 +81,7 @@ pub(super) fn words(pre: &str, origin: &str) -> Result<Words, LibraryError> {
         "default" | "" => (&DEFAULT, false, false),
         other => {
             let supported = "llama-bpe, qwen2, gpt-2, smollm, tekken, gpt-4o, deepseek-llm, \
-                             deepseek-v3, default";
+                             deepseek-v3, glm4, lfm2, default";
             let what = "tokenizer.ggml.pre";
             return Err(LibraryError::tokenizer_kind(origin, what, other, supported));
         }
