@@ -200,7 +200,7 @@ mod amx {
 
     /// Adds the product of packed factors to a block of the result, or sets it.
     fn add_block(a: &[u32], b: &[u32], sums: &mut [f32], set: bool) {
-        assert!(a.len() == b.len() && a.len() % PACKED == 0 && sums.len() == SIDE * SIDE);
+        assert!(a.len() == b.len() && a.len().is_multiple_of(PACKED) && sums.len() == SIDE * SIDE);
         if set {
             sums.fill(0.0);
         }
