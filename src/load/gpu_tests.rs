@@ -8,7 +8,8 @@ use crate::library;
 use crate::model;
 use crate::model::head::DraftPrecision;
 use crate::plan::{
-    BUFFER_BYTES, DeviceChoice, DrafterId, LayerSize, Obstacle, PlacementForecast, Reason, Setting,
+    BUFFER_BYTES, DeviceChoice, DrafterId, GpuLayers, LayerSize, Obstacle, PlacementForecast,
+    Reason, Setting,
 };
 use crate::settings::{HeadChoice, PrefillDevice, SettingValue};
 
@@ -115,6 +116,72 @@ fn the_target_alone_may_have_the_gpu_in_two_ways() {
         assert!(setup.device_bytes > 0 && there, "{name}: {:?}", setup.reasons);
         let draft = row(&setup, "dovetail").draft.clone().unwrap_or_default();
         assert!(draft.contains("CPU"), "{name} leaves the GPU to the target: {draft}");
+    }
+}
+
+/// The user streams the target for a strategy that drafts: the draft shares the card if it has room
+/// next to the target.
+#[test]
+fn drafts_share_the_card_with_a_streamed_target() {
+    let Some(card) = with_card() else { return };
+    let streamed = with([("gpu_layers", SettingValue::Text("stream".into()))]);
+    for name in ["specexec", "dovetail"] {
+        let settings = Settings { strategy: Strategy::named(name), ..streamed.clone() };
+        let setup = loaded_on(&settings, &card).setup;
+        let streams =
+            |why: &LoadReason| matches!(why, LoadReason::Plan(Reason::TargetStreamed { .. }));
+        assert!(setup.reasons.iter().any(streams), "{name}: {:?}", setup.reasons);
+        let draft = row(&setup, name).draft.clone().unwrap_or_default();
+        assert!(draft.contains(&card.adapters[0].name), "{name} drafts there: {draft}");
+        assert_eq!(row(&setup, "offload").missing, None);
+        assert_eq!(row(&setup, "partial").missing, Some(Missing::GpuLayers(None)));
+    }
+    let room = bundled_layers().streamed() + BUFFER_BYTES;
+    let settings =
+        Settings { strategy: Strategy::named("specexec"), vram: Some(room), ..streamed.clone() };
+    let setup = load_on(&settings, &card, of_any_size).setup;
+    let draft = row(&setup, "specexec").draft.clone().unwrap_or_default();
+    assert!(!draft.contains(&card.adapters[0].name), "no room is left: {draft}");
+}
+
+/// The bundled target's blocks on a GPU, with the default context.
+fn bundled_layers() -> LayerSize {
+    let target = library::open_target(&library::Spec::Bundled, &mut |_| {});
+    let target = target.unwrap_or_else(|error| panic!("{error}"));
+    sizes::of_layers(&target, Settings::AUTO_CONTEXT.min(target.config.max_positions))
+}
+
+/// A card on which there is always room: what is too much is decided by sizes alone.
+fn of_any_size(number: usize, _: u64) -> Result<Arc<model::Gpu>, String> {
+    own_device(number, u64::MAX)
+}
+
+/// A card that is fast but one byte too small for the whole target, next to a slow CPU: the stored
+/// times decide, and the plan is carried out.
+#[test]
+fn a_target_that_does_not_fit_is_streamed_where_that_pays() {
+    let Some(machine) = with_card() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let learned = Some(folder.path().to_owned());
+    // A card as small as this one has no room for the buffers of a draft.
+    let (draft, without_small) = (HeadChoice::Lookup, true);
+    let settings = Settings { learned, draft, without_small, ..Settings::default() };
+    drop(loaded_on(&settings, &machine));
+    let layers = bundled_layers();
+    let vram = Some(layers.held(layers.layers) - 1);
+    let settings = Settings { vram, ..settings };
+    for (card_ms, streams) in [(1e-4, true), (1e4, false)] {
+        keep_times(folder.path(), [[50.0; 2]; 2], [[card_ms; 2]; 2]);
+        let LoadedModels { setup, shared, misplaced, .. } =
+            load_on(&settings, &machine, of_any_size);
+        let reasons = &setup.reasons;
+        let is_there =
+            |why: &LoadReason| matches!(why, LoadReason::Plan(Reason::TargetStreamed { .. }));
+        assert_eq!(reasons.iter().any(is_there), streams, "{reasons:?}");
+        let found = shared.blocks();
+        let expected = if streams { layers.layers } else { 0 };
+        assert_eq!((found.held, found.streamed), (0, expected), "{reasons:?}");
+        assert_eq!((setup.notices.len(), misplaced), (0, None), "{:?}", setup.notices);
     }
 }
 
@@ -322,7 +389,7 @@ fn blocks_of_the_target_leave_room_for_a_small_model() {
     };
     let target = library::open_target(&library::Spec::Bundled, &mut |_| {});
     let target = target.unwrap_or_else(|error| panic!("{error}"));
-    let LayerSize { layers, layer, head } = sizes::of_layers(&target, 512);
+    let LayerSize { layers, layer, head, .. } = sizes::of_layers(&target, 512);
     let small = library::open_small(&library::Spec::Bundled, &mut |_| {});
     let small = sizes::of_draft(&small.unwrap_or_else(|error| panic!("{error}")), 512);
     let beside = small + BUFFER_BYTES;
@@ -331,7 +398,7 @@ fn blocks_of_the_target_leave_room_for_a_small_model() {
         (layers - 1, (layers - 1) as u64 * layer + beside, layers - 1, true),
         (layers - 1, (layers - 1) as u64 * layer + beside - 1, layers - 2, true),
     ] {
-        let (gpu_layers, vram) = (Setting::Fixed(asked), Some(room));
+        let (gpu_layers, vram) = (GpuLayers::Held(Setting::Fixed(asked)), Some(room));
         let settings = Settings { gpu_layers, vram, ..settings.clone() };
         let LoadedModels { setup, shared, .. } = load_on(&settings, &card, own_device);
         let Setup { reasons, notices, .. } = &setup;

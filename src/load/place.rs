@@ -7,11 +7,12 @@ use super::files::NamedHead;
 use super::shared_target::SharedTarget;
 use super::sizes;
 use crate::library::TargetFiles;
+use crate::model::TargetPlace;
 use crate::model::head::{FusionKind, HeadConfig};
 use crate::plan::{
-    Candidate, DraftChoice, DraftSize, DrafterId, HeadForecast, Obstacle, Placement,
-    PlacementInputs, PlacementTimes, Reason, Setting, best_head, place_draft, place_layers,
-    stream_layers,
+    Candidate, DraftChoice, DraftSize, DrafterId, GpuLayers, GpuRoom, HeadForecast, Obstacle,
+    Placement, PlacementInputs, PlacementTimes, Reason, Setting, best_head, place_draft,
+    place_layers, stream_layers,
 };
 
 /// The head to use, of those that fit the target: where the advice has drafts run or, without any
@@ -85,7 +86,8 @@ fn rate(ctx: &LoadContext<'_>, index: usize, most: usize, on_gpu: bool) -> Resul
     if let Some(Advice { best, rows, .. }) = &ctx.advice {
         let alike = rows.iter().filter(|row| {
             let own = row.draft == DrafterId::Head && row.head == Some(index);
-            own && row.draft_on_gpu == on_gpu && (row.layers == 0) == (best.layers == 0)
+            let same = (row.layers == 0, row.streamed) == (best.layers == 0, best.streamed);
+            own && row.draft_on_gpu == on_gpu && same
         });
         let rates = alike.map(|row| row.rate);
         return rates.max_by(f64::total_cmp).ok_or(Obstacle::NoRoomNextToTarget);
@@ -128,37 +130,59 @@ pub(super) fn inputs(ctx: &LoadContext<'_>, room: u64) -> PlacementInputs {
         }
     });
     let target = sizes::of_target_files(&ctx.files.target);
+    let layers = sizes::of_layers(&files.target, ctx.context);
+    let memory = ctx.machine.memory;
     PlacementInputs {
         target,
+        streams: memory.total == 0 || layers.weights() <= memory.free,
         block_weights: (target.weights - head_weights) / config.layers.max(1) as u64,
-        layers: sizes::of_layers(&files.target, ctx.context),
+        layers,
         room,
         drafts: heads.chain(small).collect(),
         overrides: ctx.settings.controls,
     }
 }
 
+/// Where the target's blocks are to go.
+fn target_blocks(ctx: &LoadContext<'_>) -> GpuLayers {
+    match &ctx.advice {
+        Some(Advice { best, .. }) if best.streamed => GpuLayers::Streamed,
+        Some(Advice { best, .. }) => GpuLayers::Held(Setting::Fixed(best.layers)),
+        None => ctx.settings.target_blocks(),
+    }
+}
+
 /// Whether the target's blocks are to be streamed to the GPU.
 pub(super) fn streams(ctx: &LoadContext<'_>) -> bool {
-    ctx.settings.strategy.is_some_and(|row| row.streamed)
+    target_blocks(ctx) == GpuLayers::Streamed
+}
+
+/// What the GPU has for drafts. A target that is held there leaves them room, as does the plan; one
+/// that the user has streamed there takes the same room in any case.
+fn draft_room(ctx: &LoadContext<'_>) -> Result<GpuRoom, Obstacle> {
+    let mut room = ctx.gpu_room()?;
+    if ctx.advice.is_none() && streams(ctx) {
+        let target = sizes::of_layers(&ctx.files.target, ctx.context).streamed();
+        room.bytes = room.bytes.saturating_sub(target);
+    }
+    Ok(room)
 }
 
 /// How many blocks of the target go to the GPU, next to what the draft will take there.
 pub(super) fn layers(ctx: &LoadContext<'_>) -> Placement {
     let settings = ctx.settings;
     let size = sizes::of_layers(&ctx.files.target, ctx.context);
-    if streams(ctx) {
-        return stream_layers(ctx.gpu_room(), size.layers);
-    }
     let needs_some = settings.strategy.is_some_and(|row| row.gpu_layers);
-    let setting = match (&ctx.advice, settings.gpu_layers) {
-        (Some(advice), _) => Setting::Fixed(advice.best.layers),
-        (None, Setting::Fixed(0)) if needs_some => Setting::Auto,
+    let setting = match target_blocks(ctx) {
+        GpuLayers::Streamed => return stream_layers(ctx.gpu_room(), size.layers),
+        GpuLayers::Held(Setting::Fixed(0)) if needs_some => Setting::Auto,
         // None were requested, and nothing says that they pay off.
-        (None, Setting::Auto) if !needs_some && !settings.given.contains_key("gpu_layers") => {
+        GpuLayers::Held(Setting::Auto)
+            if !needs_some && !settings.given.contains_key("gpu_layers") =>
+        {
             Setting::Fixed(0)
         }
-        (None, setting) => setting,
+        GpuLayers::Held(setting) => setting,
     };
     place_layers(setting, ctx.gpu_room(), size, ctx.draft_bytes())
 }
@@ -195,11 +219,11 @@ fn head_by_room(
     let size = DraftSize { lookup: 0, ..sizes::of_head(config, kind, tied_head, bytes_per_weight) };
     let (least, most) = size.range();
     let bytes = |blocks: usize| size.bytes(blocks) + blocks as u64 * cache;
-    place_draft(ctx.gpu_room(), ctx.wants_gpu(), least, most, bytes)
+    place_draft(draft_room(ctx), ctx.wants_gpu(), least, most, bytes)
 }
 
-/// Where a small model goes: to a GPU that was requested or has its own memory, unless the whole
-/// target is there, because then the CPU is free.
+/// Where a small model goes: to a GPU that was requested or has its own memory, unless that holds
+/// the whole target, because then the CPU is free.
 pub(super) fn small_model(
     ctx: &LoadContext<'_>,
     target: &SharedTarget,
@@ -208,7 +232,7 @@ pub(super) fn small_model(
     if let Some(why) = why_on_cpu(ctx, DrafterId::SmallModel) {
         return Placement::on_cpu(0, false, Reason::DraftOnCpu(why));
     }
-    let leaves_gpu = target.is_on_gpu && ctx.advice.is_none();
-    let room = if leaves_gpu { Err(Obstacle::Chosen) } else { ctx.gpu_room() };
+    let leaves_gpu = target.place == TargetPlace::Gpu && ctx.advice.is_none();
+    let room = if leaves_gpu { Err(Obstacle::Chosen) } else { draft_room(ctx) };
     place_draft(room, false, 0, 0, |_| sizes::of_draft(files, ctx.context))
 }

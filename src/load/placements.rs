@@ -117,7 +117,7 @@ pub(super) fn advise_drafts(
     let found = forecast(ctx, GpuRoom { bytes, ..room }, false, progress);
     let found = found.inspect_err(|why| tracing::info!(?why, "cannot compare placements"));
     let Ok(MeasuredPlacements { found, inputs, gpu }) = found else { return Ok(None) };
-    let mut rows = inputs.forecasts(&found.times, Some(target.gpu_layers));
+    let mut rows = inputs.forecasts(&found.times, Some(target.blocks()));
     rows.retain(|row| is_open(row, settings.strategy));
     let Some(&best) = best_placement(&rows) else { return Ok(None) };
     if is_worth_moving_for(&found.best, &best) {
@@ -336,6 +336,7 @@ mod tests {
     #[test]
     fn a_strategy_that_was_asked_for_leaves_its_own_placements() {
         let row = |draft, beside| PlacementForecast {
+            streamed: false,
             draft,
             head: None,
             beside,

@@ -10,7 +10,7 @@ use super::target::LoadedTarget;
 use crate::kernels::Pool;
 use crate::model::head::SharedTables;
 use crate::model::{PlacedTarget, TargetPlace};
-use crate::plan::{Measured, TargetSize};
+use crate::plan::{BlocksOnGpu, Measured, TargetSize};
 
 /// A loaded target from the point of view of its drafters. It is cheap to clone, because the
 /// matrices are shared.
@@ -40,8 +40,8 @@ pub struct SharedTarget {
     pub(super) left_open: bool,
     /// Bytes on the GPU.
     pub(super) device_bytes: u64,
-    /// Whether the CPU computes no part of it.
-    pub(super) is_on_gpu: bool,
+    /// Where its parts are.
+    pub(super) place: TargetPlace,
     /// The GPU that reads its long prompts, if that is all that it does for the target.
     pub(super) prompts_on: Option<String>,
 }
@@ -67,8 +67,16 @@ impl SharedTarget {
             gpu_layers: own.map_or(0, PlacedTarget::gpu_layers),
             left_open: ctx.settings.leaves_placement_open(),
             device_bytes: own.map_or(0, PlacedTarget::device_bytes),
-            is_on_gpu: matches!(target.target.place(), TargetPlace::Gpu | TargetPlace::Streamed),
+            place: target.target.place(),
             prompts_on: target.prompts_on().map(str::to_owned),
+        }
+    }
+
+    /// Its blocks on a GPU.
+    pub(super) fn blocks(&self) -> BlocksOnGpu {
+        match self.place {
+            TargetPlace::Streamed => BlocksOnGpu { held: 0, streamed: self.gpu_layers },
+            _ => BlocksOnGpu { held: self.gpu_layers, streamed: 0 },
         }
     }
 

@@ -63,9 +63,11 @@ pub(super) fn of_layers(files: &TargetFiles, context: usize) -> LayerSize {
     // Never wider than 16 bits, unless the file is.
     let bytes_per_weight = (stored * WIDENED).min(stored.max(HALF));
     let bytes = |weights: u64| (weights as f64 * bytes_per_weight) as u64;
+    let cache = device_cache(config, context);
     LayerSize {
         layers: config.layers,
-        layer: bytes(block) + device_cache(config, context),
+        layer: bytes(block) + cache,
+        cache,
         head: bytes(head_weights),
     }
 }

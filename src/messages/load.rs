@@ -179,7 +179,7 @@ pub fn missing(missing: &Missing) -> String {
         }
         Missing::Streaming(Some(why)) => format!("a GPU to stream to: {}", clause(why)),
         Missing::Streaming(None) => {
-            "a target that is streamed to a GPU: start with --strategy offload".to_owned()
+            "a target that is streamed to a GPU: start with --gpu-layers stream".to_owned()
         }
     }
 }

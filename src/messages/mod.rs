@@ -60,11 +60,14 @@ pub fn reason(reason: &Reason) -> String {
                 ),
             }
         }
-        Reason::Offload { gpu, offload_ms, transfer, token_ms, verify_ms, beats } => format!(
-            "Streaming the target to {gpu} would take {offload_ms:.0} ms per token (T_offload, at \
-             {:.1} GB/s). A token takes {token_ms:.1} ms here, and T_V = {verify_ms:.1} ms is {} \
-             than Ω·T_offload.",
+        Reason::Offload { gpu, offload_ms, transfer, other, beats } => format!(
+            "Streaming the target to {gpu} takes {offload_ms:.0} ms per token (T_offload, at \
+             {:.1} GB/s). With \"{}\" a token takes {:.1} ms, and T_V = {:.1} ms is {} than \
+             Ω·T_offload.",
             transfer / 1e9,
+            placement(other),
+            other.token_ms(),
+            other.verify_ms,
             if *beats { "less" } else { "more" }
         ),
         Reason::HeadChosen { heads, taken, on_gpu } => chosen(heads, *taken, *on_gpu),
@@ -339,7 +342,7 @@ fn other_head(head: &HeadForecast) -> String {
 /// A placement, e.g. `draft head on the GPU, 12 of 32 target blocks on the GPU`.
 pub fn placement(placement: &PlacementForecast) -> String {
     let place = if placement.draft_on_gpu { "the GPU" } else { "the CPU" };
-    let target = target_place(placement.layers, placement.of);
+    let target = target_place(placement);
     let duo = if placement.beside { "duo: " } else { "" };
     match (placement.draft, placement.head) {
         (DrafterId::Head, None) => format!("{duo}draft head on {place}, {target}"),
@@ -351,9 +354,11 @@ pub fn placement(placement: &PlacementForecast) -> String {
     }
 }
 
-/// A target with `layers` of its `of` blocks on the GPU.
-fn target_place(layers: usize, of: usize) -> String {
-    match layers {
+/// Where the target is.
+fn target_place(placement: &PlacementForecast) -> String {
+    let of = placement.of;
+    match placement.layers {
+        _ if placement.streamed => "target streamed to the GPU".to_owned(),
         0 => "target on the CPU".to_owned(),
         all if all == of => "target on the GPU".to_owned(),
         some => format!("{some} of {of} target blocks on the GPU"),

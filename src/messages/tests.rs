@@ -30,6 +30,7 @@ fn all() -> Vec<Reason> {
         head: None,
         draft_on_gpu: false,
         layers: 0,
+        streamed: false,
         of: 32,
         beside: false,
         budget: Budget::new(shape, 0),
@@ -52,12 +53,18 @@ fn all() -> Vec<Reason> {
         head("d", 4, Err(Obstacle::MainMemory { needed: 9 * MIB, free: 8 * MIB })),
     ];
     let duo = |fixed| Reason::DuoGamma { gamma: 8, fixed, draft_ms: 10.0, verify_ms: 11.0 };
-    let offload = |beats| Reason::Offload {
+    let offload = |beats: bool| Reason::Offload {
         gpu: card(),
         offload_ms: 340.0,
         transfer: 12e9,
-        token_ms: 80.0,
-        verify_ms: 150.0,
+        other: Box::new(PlacementForecast {
+            verify_ms: 150.0,
+            draft_ms: 90.0,
+            omega: 3.0,
+            layers: 32,
+            streamed: !beats,
+            ..best
+        }),
         beats,
     };
     let gamma = |gamma, why| Reason::Gamma(gamma, why);

@@ -133,7 +133,8 @@ fn the_target_s_blocks_on_a_gpu() {
                     Setting::Fixed(LAYERS.most),
                 ];
                 let layers = settings.map(|setting| {
-                    let size = LayerSize { layers: 32, layer: 160 * MIB, head: 150 * MIB };
+                    let size =
+                        LayerSize { layers: 32, layer: 160 * MIB, cache: 8 * MIB, head: 150 * MIB };
                     let room = gpu_room(DeviceChoice::Auto, &machine, vram);
                     device(&place_layers(setting, room, size, DraftBytes { draft, small }))
                 });
@@ -157,7 +158,8 @@ fn placing(room: u64) -> PlacementInputs {
     PlacementInputs {
         target: PAIRS[0].1,
         block_weights: 202_000_000,
-        layers: LayerSize { layers: 32, layer: 160 * MIB, head: 160 * MIB },
+        layers: LayerSize { layers: 32, layer: 160 * MIB, cache: 8 * MIB, head: 160 * MIB },
+        streams: true,
         room,
         drafts: vec![
             choice(DrafterId::Head, Some(0), PAIRS[0].2, 1400),
@@ -184,6 +186,7 @@ fn times(faster: f64, steep: f64) -> DeviceTimes {
 
 fn name(placement: &PlacementForecast) -> String {
     let target = match placement.layers {
+        _ if placement.streamed => "target streamed to the GPU".to_owned(),
         0 => "target on the CPU".to_owned(),
         32 => "target on the GPU".to_owned(),
         some => format!("{some} of 32 target blocks on the GPU"),
@@ -212,7 +215,8 @@ fn the_placement_by_measured_times() {
                 let rate = format!("{:.2} tokens/s", best.rate);
                 let found = format!("{} rows, {}: {tree}, {rate}", all.len(), name(best));
                 let moves = [0, 10, 32].map(|layers| {
-                    let here = inputs.forecasts(&times, Some(layers));
+                    let here =
+                        inputs.forecasts(&times, Some(BlocksOnGpu { held: layers, streamed: 0 }));
                     let kept = best_placement(&here).unwrap();
                     let stays = if is_worth_moving_for(best, kept) { "moves" } else { "stays" };
                     format!("{layers}: {} {stays}", name(kept))

@@ -59,13 +59,13 @@ pub use overrides::{
     ANSWER, BLOCKS, DEPTH, DeviceChoice, GAMMA, Limits, PACE, Prefer, Setting, TreeOverrides, WIDTH,
 };
 pub use place::{
-    BUFFER_BYTES, DraftBytes, GpuRoom, HeadForecast, LAYERS, LayerSize, Placement, best_adapter,
-    best_head, chosen_adapter, gpu_room, place_draft, place_layers, stream_layers,
+    BUFFER_BYTES, DraftBytes, GpuLayers, GpuRoom, HeadForecast, LAYERS, LayerSize, Placement,
+    best_adapter, best_head, chosen_adapter, gpu_room, place_draft, place_layers, stream_layers,
 };
 pub use placement_reasons::placement_reasons;
 pub use placements::{
-    BlockTime, Candidate, DeviceTimes, DraftChoice, PlacementForecast, PlacementInputs,
-    PlacementTimes, PrefillForecast, best_placement, is_worth_moving_for,
+    BlockTime, BlocksOnGpu, Candidate, DeviceTimes, DraftChoice, PlacementForecast,
+    PlacementInputs, PlacementTimes, PrefillForecast, best_placement, is_worth_moving_for,
 };
 pub use reason::{Basis, BlocksReason, GammaReason, GpuMemory, Obstacle, OverlapEffect, Reason};
 pub use search_space::{SearchSpace, rate};

@@ -9,6 +9,24 @@ use crate::hardware::{Adapter, AdapterKind, Machine};
 /// How many blocks of the target may be requested on the GPU.
 pub const LAYERS: Limits = Limits { least: 0, most: 4096 };
 
+/// Where the user wants the target's blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GpuLayers {
+    /// So many of the first are held on a GPU.
+    Held(Setting),
+    /// All of them are sent to a GPU in every pass.
+    Streamed,
+}
+
+impl std::fmt::Display for GpuLayers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Held(setting) => setting.fmt(f),
+            Self::Streamed => f.write_str("stream"),
+        }
+    }
+}
+
 /// How much the buffers of a draft's pass take on a GPU, in addition to weights and cache.
 pub const BUFFER_BYTES: u64 = 32 << 20;
 
@@ -60,6 +78,8 @@ pub struct LayerSize {
     pub layers: usize,
     /// One block, including its KV cache.
     pub layer: u64,
+    /// The KV cache of one block.
+    pub cache: u64,
     /// The final norm and the LM head, which move together with the last block.
     pub head: u64,
 }
@@ -68,6 +88,17 @@ impl LayerSize {
     /// How many bytes the first `layers` blocks take, with the LM head if these are all.
     pub fn held(&self, layers: usize) -> u64 {
         layers as u64 * self.layer + if layers == self.layers { self.head } else { 0 }
+    }
+
+    /// Bytes of all weights, which main memory holds if they are streamed.
+    pub fn weights(&self) -> u64 {
+        self.layers as u64 * (self.layer - self.cache) + self.head
+    }
+
+    /// How many bytes the blocks take if every pass sends them to two stages in turn: the stages,
+    /// the KV cache of all blocks, and the LM head.
+    pub fn streamed(&self) -> u64 {
+        2 * (self.layer - self.cache) + self.layers as u64 * self.cache + self.head
     }
 
     /// How many blocks fit in `room` if others take this many bytes of it.

@@ -29,8 +29,10 @@ pub fn placement_reasons(
             of: inputs.layers.layers,
         });
     }
-    let on_cpu = rows.iter().filter(|row| row.is_on_cpu());
-    let own = on_cpu.max_by(|a, b| a.rate.total_cmp(&b.rate)).filter(|own| *own != best);
+    let fastest = |is: fn(&&PlacementForecast) -> bool| {
+        rows.iter().filter(is).max_by(|a, b| a.rate.total_cmp(&b.rate))
+    };
+    let own = fastest(|row| row.is_on_cpu()).filter(|own| *own != best);
     reasons.push(Reason::Placed {
         best: Box::new(*best),
         on_cpu: own.map(|own| Box::new(*own)),
@@ -38,18 +40,15 @@ pub fn placement_reasons(
         worth: WORTH - 1.0,
     });
     let offload = offload_ms(inputs.target.bytes, times.transfer);
+    // Compared with streaming is what does not stream.
+    let held = if best.streamed { fastest(|row| !row.streamed) } else { None };
+    let other = held.unwrap_or(best);
     reasons.push(Reason::Offload {
         gpu: gpu(),
         offload_ms: offload,
         transfer: times.transfer,
-        // (T_D + T_V) / Ω, where T_D includes all of a round's drafting.
-        token_ms: if best.beside {
-            1e3 / best.rate
-        } else {
-            (best.draft_ms + best.verify_ms) / best.omega
-        },
-        verify_ms: best.verify_ms,
-        beats: best.verify_ms < best.omega * offload,
+        other: Box::new(*other),
+        beats: other.verify_ms < other.omega * offload,
     });
     reasons
 }

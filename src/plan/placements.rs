@@ -103,6 +103,8 @@ pub struct PlacementInputs {
     pub block_weights: u64,
     /// Bytes of the target's parts on the GPU.
     pub layers: LayerSize,
+    /// Whether main memory can hold the blocks as they are sent to the GPU.
+    pub streams: bool,
     /// How many bytes may be used on the GPU.
     pub room: u64,
     /// The available drafts.
@@ -133,6 +135,13 @@ pub struct BlocksOnGpu {
     pub held: usize,
     /// Those that every pass sends there from main memory.
     pub streamed: usize,
+}
+
+impl BlocksOnGpu {
+    /// All of them.
+    fn count(self) -> usize {
+        self.held + self.streamed
+    }
 }
 
 /// A placement of target and draft that could be chosen.
@@ -172,8 +181,10 @@ pub struct PlacementForecast {
     pub head: Option<usize>,
     /// Whether the draft is on the GPU.
     pub draft_on_gpu: bool,
-    /// How many blocks of the target are on the GPU.
+    /// How many blocks of the target are computed on the GPU.
     pub layers: usize,
+    /// Whether every pass sends these there from main memory.
+    pub streamed: bool,
     /// How many blocks the target has.
     pub of: usize,
     /// Whether draft and target work at the same time (DuoDecoding).
@@ -195,12 +206,23 @@ impl PlacementForecast {
     pub fn is_on_cpu(&self) -> bool {
         self.layers == 0 && !self.draft_on_gpu
     }
+
+    /// The expected time per token, ms: (T_D + T_V) / Ω, where T_D includes all of a round's
+    /// drafting.
+    pub fn token_ms(&self) -> f64 {
+        if self.beside { 1e3 / self.rate } else { (self.draft_ms + self.verify_ms) / self.omega }
+    }
 }
 
 impl PlacementInputs {
     /// Every placement that fits, the target alone first. The target may be on the CPU or, as far
-    /// as it fits, on the GPU; it stays where it is if it has `fixed` blocks on the GPU.
-    pub fn forecasts(&self, times: &DeviceTimes, fixed: Option<usize>) -> Vec<PlacementForecast> {
+    /// as it fits, on the GPU; if not all of it fits, it may be streamed there. It stays where it
+    /// is if it has `fixed` blocks on the GPU.
+    pub fn forecasts(
+        &self,
+        times: &DeviceTimes,
+        fixed: Option<BlocksOnGpu>,
+    ) -> Vec<PlacementForecast> {
         self.costs_of(self.candidates(fixed), times)
     }
 
@@ -228,7 +250,7 @@ impl PlacementInputs {
         let block = |at: &BlockTime, rows: usize| at.block_ms * rows as f64 / at.gamma as f64;
         let pass = |streamed: usize, rows: usize| {
             let target = BlocksOnGpu { held: 0, streamed };
-            self.blocks_ms(times, target, block(cpu, rows), block(gpu, rows))
+            self.blocks_ms(times, target, self.layers.layer, block(cpu, rows), block(gpu, rows))
         };
         let of = self.layers.layers;
         let rate = |ms: f64| slice as f64 * 1e3 / ms.max(f64::MIN_POSITIVE);
@@ -245,7 +267,8 @@ impl PlacementInputs {
         all.into_iter().map(|candidate| self.cost(times, candidate)).collect()
     }
 
-    fn candidates(&self, fixed: Option<usize>) -> Vec<Candidate<'_>> {
+    fn candidates(&self, fixed: Option<BlocksOnGpu>) -> Vec<Candidate<'_>> {
+        let of = self.layers.layers;
         let on_cpu = self.drafts.iter().map(|draft| Candidate::drafted_by(draft, false));
         let on_gpu = self.drafts.iter().map(|draft| Candidate::drafted_by(draft, true));
         let mut found = Vec::new();
@@ -254,19 +277,21 @@ impl PlacementInputs {
                 Some(draft) if drafting.draft_on_gpu => draft.bytes,
                 _ => 0,
             };
-            let mut counts = fixed.map_or_else(|| vec![0, self.fitting(bytes)], |held| vec![held]);
-            counts.dedup();
-            counts.retain(|&held| bytes <= self.room.saturating_sub(self.layers.held(held)));
-            for held in counts {
-                let target = BlocksOnGpu { held, streamed: 0 };
-                found.push(Candidate { target, ..drafting });
+            let fitting = self.fitting(bytes);
+            let held = |held| BlocksOnGpu { held, streamed: 0 };
+            let mut targets = fixed.map_or_else(|| vec![held(0), held(fitting)], |own| vec![own]);
+            let has_stages = bytes.saturating_add(self.layers.streamed()) <= self.room;
+            if fixed.is_none() && fitting < of && self.streams && has_stages {
+                targets.push(BlocksOnGpu { held: 0, streamed: of });
             }
+            targets.dedup();
+            targets.retain(|&target| bytes <= self.room.saturating_sub(self.device_bytes(target)));
+            found.extend(targets.into_iter().map(|target| Candidate { target, ..drafting }));
         }
         // A small model on one device can draft while the whole target works on the other.
-        let of = self.layers.layers;
         let apart = |it: &&Candidate<'_>| {
             let is_small = it.draft.is_some_and(|draft| draft.kind == DrafterId::SmallModel);
-            is_small && it.target.held == if it.draft_on_gpu { 0 } else { of }
+            is_small && it.target.count() == if it.draft_on_gpu { 0 } else { of }
         };
         let beside: Vec<_> =
             found.iter().filter(apart).map(|&one| Candidate { beside: true, ..one }).collect();
@@ -279,17 +304,26 @@ impl PlacementInputs {
         self.layers.fitting(self.room, beside)
     }
 
+    /// How many bytes of the GPU these blocks of the target take.
+    fn device_bytes(&self, target: BlocksOnGpu) -> u64 {
+        match target {
+            BlocksOnGpu { streamed: 0, held } => self.layers.held(held),
+            BlocksOnGpu { .. } => self.layers.streamed(),
+        }
+    }
+
     /// The time of the target's blocks in a pass in which one takes `cpu_ms` or `gpu_ms`. A block
-    /// that is sent to the GPU travels while the previous one is computed.
+    /// of which `sent` bytes are sent to the GPU travels while the previous one is computed.
     pub(super) fn blocks_ms(
         &self,
         times: &DeviceTimes,
         target: BlocksOnGpu,
+        sent: u64,
         cpu_ms: f64,
         gpu_ms: f64,
     ) -> f64 {
         let BlocksOnGpu { held, streamed } = target;
-        let sent_ms = gpu_ms.max(offload_ms(self.layers.layer, times.transfer)) + times.trip_ms;
+        let sent_ms = gpu_ms.max(offload_ms(sent, times.transfer)) + times.trip_ms;
         (self.layers.layers - held - streamed) as f64 * cpu_ms
             + held as f64 * gpu_ms
             + streamed as f64 * sent_ms
@@ -297,12 +331,14 @@ impl PlacementInputs {
 
     /// T_V with these blocks on the GPU, ms by γ.
     fn verify(&self, times: &DeviceTimes, target: BlocksOnGpu) -> Vec<(usize, f64)> {
-        let is_whole = target.held + target.streamed == self.layers.layers;
+        let is_whole = target.count() == self.layers.layers;
         let trip = if target.held > 0 { times.trip_ms } else { 0.0 };
         let pairs = times.cpu.iter().zip(&times.gpu);
+        // Keys and values stay there.
+        let sent = self.layers.layer - self.layers.cache;
         let total = pairs.map(|(cpu, gpu)| {
             let rest = if is_whole { gpu.rest_ms } else { cpu.rest_ms + trip };
-            (cpu.gamma, rest + self.blocks_ms(times, target, cpu.block_ms, gpu.block_ms))
+            (cpu.gamma, rest + self.blocks_ms(times, target, sent, cpu.block_ms, gpu.block_ms))
         });
         total.collect()
     }
@@ -371,7 +407,8 @@ impl PlacementInputs {
                     draft: candidate.draft.map_or(DrafterId::None, |draft| draft.kind),
                     head: candidate.draft.and_then(|draft| draft.head),
                     draft_on_gpu: candidate.draft_on_gpu,
-                    layers: candidate.target.held,
+                    layers: candidate.target.count(),
+                    streamed: candidate.target.streamed > 0,
                     of: self.layers.layers,
                     beside: candidate.beside,
                     budget,
@@ -430,7 +467,8 @@ pub fn best_placement(rows: &[PlacementForecast]) -> Option<&PlacementForecast> 
 /// Whether a placement is worth loading the target again, compared with those in `here`, where it
 /// stays in place.
 pub fn is_worth_moving_for(placement: &PlacementForecast, here: &PlacementForecast) -> bool {
-    placement.layers != here.layers && placement.rate > here.rate * WORTH
+    let moves = (placement.layers, placement.streamed) != (here.layers, here.streamed);
+    moves && placement.rate > here.rate * WORTH
 }
 
 #[cfg(test)]

@@ -33,7 +33,8 @@ fn inputs(room: u64) -> PlacementInputs {
     PlacementInputs {
         target: TargetSize { weights: 6_607_000_000, bytes: 3_716_000_000, layers: 32 },
         block_weights: 202_000_000,
-        layers: LayerSize { layers: 32, layer: 160 * MIB, head: 160 * MIB },
+        layers: LayerSize { layers: 32, layer: 160 * MIB, cache: 8 * MIB, head: 160 * MIB },
+        streams: true,
         room,
         drafts: vec![
             choice(DrafterId::Head, head, 1400 * MIB),
@@ -123,14 +124,13 @@ fn reasons_name_both_devices_the_gain_and_the_baseline() {
         assert!((cpu_ms - 5.0).abs() < 1e-9 && (gpu_ms - 0.5).abs() < 1e-9, "{blocks:?}");
         let Reason::Placed { on_cpu, best: told, .. } = placed else { panic!("{placed:?}") };
         assert_eq!((on_cpu.is_none(), **told), (best.is_on_cpu(), *best));
-        let Reason::Offload { transfer, offload_ms: offload, beats, token_ms, .. } = *offload
-        else {
+        let Reason::Offload { transfer, offload_ms: offload, beats, other, .. } = offload else {
             panic!("{offload:?}")
         };
         // T_V < Ω·T_offload, and (T_D + T_V) / Ω of a draft that takes turns with the target.
         let expected = best.verify_ms < best.omega * offload;
-        assert_eq!((transfer, beats), (12e9, expected));
-        assert!((token_ms - 1e3 / best.rate).abs() < 1e-6, "{token_ms} {best:?}");
+        assert_eq!((*transfer, *beats, **other), (12e9, expected, *best));
+        assert!((best.token_ms() - 1e3 / best.rate).abs() < 1e-6, "{best:?}");
     }
 }
 
@@ -183,4 +183,73 @@ fn prompts_go_through_a_card_where_bus_and_card_beat_the_cpu() {
     // A card that is as fast as the CPU only adds its transfers.
     let same = forecast(1.0, 12e9);
     assert!(same.gpu < same.cpu && !same.pays, "{same:?}");
+}
+
+/// A CPU that takes 100 ms per block, a card that takes 1 ms and has no room for all blocks, and a
+/// bus.
+fn slow_cpu(transfer: f64) -> (PlacementInputs, DeviceTimes) {
+    let fast = times(5.0);
+    let cpu = fast.cpu.iter().map(|at| BlockTime { block_ms: 20.0 * at.block_ms, ..*at });
+    (inputs(2500 * MIB), DeviceTimes { cpu: cpu.collect(), transfer, ..fast })
+}
+
+/// T_V of a streamed target is the larger of a block's time on the card and its bytes over the bus,
+/// for each block (Dovetail, "cost model"); keys and values stay there.
+#[test]
+fn a_streamed_block_takes_the_time_of_the_card_or_of_the_bus() {
+    for (transfer, block_ms) in [(24e9, 152.0 * MIB as f64 / 24e6), (1e12, 1.0)] {
+        let (inputs, times) = slow_cpu(transfer);
+        let target = BlocksOnGpu { held: 0, streamed: 32 };
+        let plain = Candidate { target, ..Candidate::plain(0) };
+        let found = inputs.cost(PlacementTimes::Measured(&times), plain);
+        let expected = 32.0 * (block_ms + 0.1) + times.gpu[0].rest_ms;
+        assert!((found.verify_ms - expected).abs() < 1e-6, "{} {expected}", found.verify_ms);
+        assert!(found.streamed && found.layers == 32 && !found.is_on_cpu());
+    }
+}
+
+#[test]
+fn a_slow_cpu_and_a_fast_bus_stream_the_target_with_the_draft_next_to_it() {
+    let (inputs, times) = slow_cpu(24e9);
+    let rows = inputs.forecasts(&times, None);
+    let best = best_placement(&rows).unwrap();
+    assert!(best.streamed && best.draft_on_gpu && best.draft != DrafterId::None, "{best:?}");
+    // The paper's inequality says so too: verifying on the CPU loses to streaming without a draft.
+    let offload = offload_ms(inputs.target.bytes, times.transfer);
+    let on_cpu = rows.iter().filter(|row| row.layers == 0 && row.draft == DrafterId::Head);
+    assert!(on_cpu.clone().count() > 0);
+    assert!(on_cpu.clone().all(|row| row.verify_ms > row.omega * offload), "{rows:?}");
+    let reasons = placement_reasons(&inputs, &times, &rows, best, "a card");
+    let Some(Reason::Offload { other, .. }) = reasons.last() else { panic!("{reasons:?}") };
+    assert!(!other.streamed && other.rate < best.rate, "{other:?}");
+
+    // Over a slow bus it holds, and what is held is more than nothing.
+    let (inputs, times) = slow_cpu(5e8);
+    let best = *best_placement(&inputs.forecasts(&times, None)).unwrap();
+    assert!(!best.streamed && best.layers > 0, "{best:?}");
+    let offload = offload_ms(inputs.target.bytes, times.transfer);
+    assert!(best.verify_ms < best.omega * offload, "{best:?}");
+}
+
+#[test]
+fn a_target_is_streamed_only_where_it_has_to_be_and_can_be() {
+    let (inputs, times) = slow_cpu(24e9);
+    let streams = |inputs: &PlacementInputs| {
+        inputs.forecasts(&times, None).iter().filter(|row| row.streamed).count()
+    };
+    // Alone, with either draft on either device, and with a small model at the same time.
+    assert_eq!(streams(&inputs), 1 + 2 + 2 + 1);
+    assert_eq!(streams(&PlacementInputs { streams: false, ..inputs.clone() }), 0, "main memory");
+    assert_eq!(streams(&PlacementInputs { room: 12_000 * MIB, ..inputs.clone() }), 0, "all fits");
+    assert_eq!(streams(&PlacementInputs { room: 600 * MIB, ..inputs.clone() }), 0, "no stages");
+    // One that is streamed stays so.
+    let fixed = Some(BlocksOnGpu { held: 0, streamed: 32 });
+    let rows = inputs.forecasts(&times, fixed);
+    assert!(rows.len() == 6 && rows.iter().all(|row| row.streamed), "{rows:?}");
+    let held = inputs.forecasts(&times, Some(BlocksOnGpu::default()));
+    let best = |rows| *best_placement(rows).unwrap();
+    assert!(is_worth_moving_for(&best(&rows), &best(&held)));
+    let all_held = PlacementForecast { streamed: false, ..best(&rows) };
+    let slower = PlacementForecast { rate: all_held.rate / 2.0, ..all_held };
+    assert!(is_worth_moving_for(&best(&rows), &slower), "the same number in another way");
 }

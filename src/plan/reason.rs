@@ -141,13 +141,12 @@ pub enum Reason {
         worth: f64,
     },
     /// Dovetail's comparison with streaming the target at so many bytes per second: T_offload, the
-    /// time per token here, T_V, and whether T_V < Ω·T_offload.
+    /// fastest placement that does not stream it, and whether its T_V < Ω·T_offload.
     Offload {
         gpu: String,
         offload_ms: f64,
         transfer: f64,
-        token_ms: f64,
-        verify_ms: f64,
+        other: Box<PlacementForecast>,
         beats: bool,
     },
     /// The best of several draft heads, and whether it runs on the GPU.

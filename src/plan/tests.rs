@@ -175,7 +175,7 @@ fn placement_says_what_stands_in_the_way() {
 /// A card with 400 MiB per block and 250 MiB for the head, of which the draft takes 2700 MiB.
 #[test]
 fn blocks_of_the_target_fill_what_drafts_leave() {
-    let size = LayerSize { layers: 32, layer: 400 * MIB, head: 250 * MIB };
+    let size = LayerSize { layers: 32, layer: 400 * MIB, cache: 8 * MIB, head: 250 * MIB };
     let card = |bytes: u64| GpuRoom {
         number: 0,
         name: "a Radeon".into(),

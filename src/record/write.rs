@@ -57,7 +57,7 @@ impl Recording {
             format: FORMAT,
             program: env!("CARGO_PKG_VERSION").to_owned(),
             kv: format!("{:?}", settings.kv).to_lowercase(),
-            gpu_layers: settings.gpu_layers.to_string(),
+            gpu_layers: settings.target_blocks().to_string(),
             stop: settings.stop.clone(),
         };
         recording.write(&Line::Record(head)).map_err(failed)?;

@@ -2,7 +2,7 @@
 //! never open a model.
 
 use super::{HeadChoice, SetBy, Settings};
-use crate::plan::{DeviceChoice, DrafterId, Setting, Strategy};
+use crate::plan::{DeviceChoice, DrafterId, GpuLayers, Setting, Strategy};
 
 impl Settings {
     /// The strategy to begin with: the one asked for, else prompt lookup if the draft names it,
@@ -17,11 +17,17 @@ impl Settings {
 
     /// Whether the plan decides where target and drafts run.
     pub fn leaves_placement_open(&self) -> bool {
-        let asks_for_blocks = self.strategy.is_some_and(|row| row.gpu_layers || row.streamed);
+        let asks_for_blocks = self.strategy.is_some_and(|row| row.gpu_layers);
         self.device == DeviceChoice::Auto
-            && self.gpu_layers == Setting::Auto
+            && self.target_blocks() == GpuLayers::Held(Setting::Auto)
             && !self.given.contains_key("gpu_layers")
             && !asks_for_blocks
+    }
+
+    /// Where the target's blocks go: where the strategy needs them, else where the user wants them.
+    pub fn target_blocks(&self) -> GpuLayers {
+        let streamed = self.strategy.is_some_and(|row| row.streamed);
+        if streamed { GpuLayers::Streamed } else { self.gpu_layers }
     }
 
     /// What is missing to draft in this way, with the remedy.
@@ -175,6 +181,24 @@ mod tests {
         }
         assert_eq!(begun(&[OWN, SMALL, strategy("duo")]), "duo");
         assert_eq!(begun(&[("--draft", "draft", "lookup")]), "pld");
+    }
+
+    #[test]
+    fn blocks_are_streamed_for_a_strategy_that_needs_it_or_as_the_user_says() {
+        let layers = |text| ("--gpu-layers", "gpu_layers", text);
+        for (given, expected, open) in [
+            (&[][..], "auto", true),
+            (&[layers("auto")], "auto", false),
+            (&[layers("3")], "3", false),
+            (&[layers("stream")], "stream", false),
+            (&[SMALL, strategy("specexec"), layers("stream")], "stream", false),
+            (&[strategy("offload")], "stream", false),
+            (&[strategy("offload"), layers("3")], "stream", false),
+        ] {
+            let settings = flags(given);
+            assert_eq!(settings.target_blocks().to_string(), expected, "{given:?}");
+            assert_eq!(settings.leaves_placement_open(), open, "{given:?}");
+        }
     }
 
     #[test]

@@ -17,8 +17,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::model::head::DraftPrecision;
-use crate::plan::Setting;
-use crate::plan::{Strategy, TreeOverrides};
+use crate::plan::{GpuLayers, Setting, Strategy, TreeOverrides};
 use crate::speculate::SamplerSettings;
 
 pub use crate::plan::{DeviceChoice, Prefer};
@@ -163,9 +162,9 @@ pub struct Settings {
     pub vram: Option<u64>,
     /// Most gigabytes of packed weights to keep on the disk; 0 keeps none.
     pub pack_cache: usize,
-    /// Blocks of the target that run on the GPU: none, a number, or as many as fit; by default, as
-    /// many as pay.
-    pub gpu_layers: Setting,
+    /// Blocks of the target that run on the GPU: none, a number, as many as fit, or all, streamed;
+    /// by default, what pays.
+    pub gpu_layers: GpuLayers,
     /// Where long prompts of a target on the CPU are read.
     pub prefill: PrefillDevice,
     /// What automatic control strives for.
@@ -249,7 +248,7 @@ impl Default for Settings {
             device: DeviceChoice::default(),
             vram: None,
             pack_cache: 0,
-            gpu_layers: Setting::Auto,
+            gpu_layers: GpuLayers::Held(Setting::Auto),
             prefill: PrefillDevice::Auto,
             prefer: Prefer::default(),
             speculate: true,

@@ -15,7 +15,7 @@ const HEAD: &str = "a file, a folder, a hub id or an installed head's name, a li
 const DRAFT_VOCAB: &str = "a number of tokens, \"auto\", \"all\" or \"text:FILE\"";
 const DRAFT_PRECISION: &str = "\"auto\", \"stored\", 8 or 4";
 const DEVICE: &str = "auto, cpu, gpu or gpu:N with its number";
-const GPU_LAYERS: &str = "a whole number from 0 to 4096, \"auto\" or \"all\"";
+const GPU_LAYERS: &str = "a whole number from 0 to 4096, \"auto\", \"all\" or \"stream\"";
 const GIGABYTES: &str = "true, false or a limit in gigabytes from 1 to 10000";
 const NGRAMS: &str = "a file made by `dovetail ngrams`, \"auto\" or \"none\"";
 const MODELS: Heading = Heading("Models");
@@ -186,8 +186,11 @@ pub const KEYS: &[SettingKey] = {
         key("gpu_layers", Other(GPU_LAYERS, takes::gpu_layers))
             .what("Blocks of the target that run on the GPU")
             .default("the fastest number; it is measured unless `device` is set")
-            .more("`auto` takes as many as fit.")
-            .flag(MODELS.flag("--gpu-layers", "N|auto|all").env("DOVETAIL_GPU_LAYERS"))
+            .more(
+                "`auto` takes as many as fit; `stream` runs all of them there and sends their \
+                 weights from main memory in every pass.",
+            )
+            .flag(MODELS.flag("--gpu-layers", "N|auto|all|stream").env("DOVETAIL_GPU_LAYERS"))
             .contender(&["gpu-layers"], SettingScope::Placement),
         key(
             "prefill",

@@ -2,7 +2,7 @@
 
 use super::{HeadChoice, NgramChoice, ScoredTokens, SettingValue, Settings};
 use crate::model::head::DraftPrecision;
-use crate::plan::{DeviceChoice, LAYERS, Limits, PACE, Setting, Strategy};
+use crate::plan::{DeviceChoice, GpuLayers, LAYERS, Limits, PACE, Setting, Strategy};
 
 /// A name and what it sets.
 pub(super) type NamedChoice = (&'static str, fn(&mut Settings));
@@ -169,12 +169,13 @@ pub(super) fn vram(settings: &mut Settings, value: &SettingValue) -> Option<()> 
     (bytes >= 1.0 && bytes < (1u64 << 50) as f64).then(|| settings.vram = Some(bytes as u64))
 }
 
-/// Blocks of the target on a GPU: a number, as many as fit, or all with the LM head.
+/// Blocks of the target on a GPU: a number, as many as fit, all with the LM head, or streamed.
 pub(super) fn gpu_layers(settings: &mut Settings, value: &SettingValue) -> Option<()> {
     settings.gpu_layers = match value.string().map(str::trim) {
-        Some("auto") => Setting::Auto,
-        Some("all") => Setting::Fixed(LAYERS.most),
-        _ => Setting::Fixed(whole(value, LAYERS.least, LAYERS.most)?),
+        Some("stream") => GpuLayers::Streamed,
+        Some("auto") => GpuLayers::Held(Setting::Auto),
+        Some("all") => GpuLayers::Held(Setting::Fixed(LAYERS.most)),
+        _ => GpuLayers::Held(Setting::Fixed(whole(value, LAYERS.least, LAYERS.most)?)),
     };
     Some(())
 }

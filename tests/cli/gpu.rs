@@ -95,6 +95,40 @@ fn a_streamed_target_says_what_a_resident_one_does() {
     assert!(streamed.split_whitespace().count() > 5, "{streamed}");
 }
 
+/// Every strategy can be measured on a streamed target, in one load, and its text is the same.
+#[test]
+fn a_bench_streams_the_target_for_any_strategy() {
+    if !has_gpu() {
+        return;
+    }
+    let what = "offload;specexec:gpu-layers=stream;dovetail:gpu-layers=stream,gamma=8,k=2,d=3";
+    let short = ["--prompts", "everyday", "--limit", "1", "--max-tokens", "12", "--json"];
+    let out = on("gpu:0", &["bench", "--strategies", what], &short);
+    let found: Value = serde_json::from_str(&out).unwrap();
+    let answers = found["answers"].as_array().unwrap();
+    let mut names: Vec<&str> = answers.iter().filter_map(|a| a["strategy"].as_str()).collect();
+    names.dedup();
+    let expected = [
+        "plain",
+        "offload",
+        "specexec:gpu-layers=stream",
+        "dovetail:gpu-layers=stream,gamma=8,k=2,d=3",
+    ];
+    assert_eq!(names, expected, "{out}");
+    assert!(answers.iter().all(|answer| answer["differs_at"].is_null()), "{out}");
+    // All weights go there in every pass, so fewer passes send less.
+    let sent = |name: &str| -> u64 {
+        answers.iter().filter(|a| a["strategy"] == name).map(|a| counts(a)[1]).sum()
+    };
+    let all = [sent(expected[1]), sent(expected[2]), sent(expected[3])];
+    assert!(all[1] < all[0] && all[2] < all[0] && all[1] > 0, "{all:?}");
+    Home::new().refuses(
+        2,
+        &["bench", "--strategies", what, "--device", "cpu"],
+        &["`specexec:gpu-layers=stream` needs a GPU to stream to"],
+    );
+}
+
 #[test]
 fn a_sweep_of_placements_sets_what_was_measured_beside_what_was_expected() {
     // The former name of the command too.

@@ -87,6 +87,28 @@ fn a_target_on_the_gpu_is_tapped_as_the_cpus_is() {
     }
 }
 
+/// SpecExec's tree takes one pass, so that the weights are sent once for all of its nodes.
+#[test]
+fn a_tree_of_128_nodes_streams_the_weights_once() {
+    let Some(gpu) = another_gpu(GpuLimits::default()) else { return };
+    let config = Config { layers: 3, ..wide() };
+    let source = RandomWeights::new(&config, Format::F16, 5);
+    let request = LoadRequest { capacity: 160, ..request(&config, &source, KvFormat::F16) };
+    let mut tree = Tree::root(3);
+    for node in 1..128 {
+        tree.push(0, node as u32, -1.0);
+    }
+    let mut resident = PlacedTarget::on_gpu(&gpu, &request, &mut |_| {}).unwrap();
+    let expected = resident.verify(&tree).unwrap();
+    let mut streamed = PlacedTarget::streamed(&gpu, &request, &mut |_| {}).unwrap();
+    let before = gpu.traffic();
+    let found = streamed.verify(&tree).unwrap();
+    let passed = gpu.traffic().since(before);
+    let bytes = streamed.streamed_bytes();
+    assert!(passed.up > bytes && passed.up < bytes * 3 / 2, "{bytes} bytes once: {passed:?}");
+    assert_eq!(bits(&found.logits), bits(&expected.logits));
+}
+
 /// The same kernels with the same weights, no matter where these come from: one format for all
 /// blocks, and matrices in parts.
 #[test]

@@ -3,7 +3,7 @@
 //! flags for all candidates do not. It must not run them.
 
 use super::BenchCandidate;
-use super::lines::{ALL_BLOCKS, CandidateLine, OwnSetting};
+use super::lines::{ALL_BLOCKS, BLOCKS, CandidateLine, OwnSetting, STREAM};
 use super::record::PLAIN;
 use crate::draft::Depths;
 use crate::plan::{DrafterId, Setting, Strategy, TreeOverrides};
@@ -25,10 +25,7 @@ pub fn batches(lines: Vec<CandidateLine>) -> Vec<CandidateBatch> {
     let mut all: Vec<CandidateBatch> = Vec::new();
     for line in lines {
         let loads = line.loads();
-        let alike = |batch: &&mut CandidateBatch| {
-            batch.loads == loads && batch.streamed() == line.streamed()
-        };
-        match all.iter_mut().find(alike) {
+        match all.iter_mut().find(|batch| batch.loads == loads) {
             Some(batch) => batch.lines.push(line),
             None => all.push(CandidateBatch { loads, lines: vec![line] }),
         }
@@ -37,11 +34,6 @@ pub fn batches(lines: Vec<CandidateLine>) -> Vec<CandidateBatch> {
 }
 
 impl CandidateBatch {
-    /// The strategy for which the target's blocks are streamed to a GPU, if they are.
-    fn streamed(&self) -> Option<&'static Strategy> {
-        self.lines.first().and_then(CandidateLine::streamed)
-    }
-
     /// The settings under which its models are loaded: `settings` with its own, and without models
     /// that none of its candidates drafts with.
     pub fn settings(&self, settings: &Settings) -> Settings {
@@ -62,7 +54,6 @@ impl CandidateBatch {
         let head = drafts(DrafterId::Head);
         let small = drafts(DrafterId::SmallModel);
         settings.strategy = match (head, small) {
-            _ if self.streamed().is_some() => self.streamed(),
             (true, false) => Some(Strategy::first_with(DrafterId::Head)),
             (false, true) => Some(Strategy::first_with(DrafterId::SmallModel)),
             _ => None,
@@ -134,8 +125,9 @@ fn candidate(
     if let Some(missing) = status.and_then(|status| status.missing.clone()) {
         return Err(format!("`{name}` needs {missing}"));
     }
-    let on_gpu = line.own.iter().any(|own| own.key == "gpu_layers" && own.value != "0");
-    if on_gpu && let Some(missing) = missing_gpu_layers(statuses) {
+    let placed = line.own.iter().find(|own| own.key == BLOCKS && own.value != "0");
+    let missing = placed.and_then(|own| missing_placement(statuses, own.value == STREAM));
+    if let Some(missing) = missing {
         return Err(format!("`{name}` needs {missing}"));
     }
     let mut settings = Settings {
@@ -190,12 +182,12 @@ fn candidate(
     Ok(BenchCandidate { name, controls })
 }
 
-/// What is missing to have blocks of the target on a GPU, as the strategy that is about nothing
-/// else says it.
-fn missing_gpu_layers(statuses: &[StrategyStatus]) -> Option<String> {
+/// What is missing to have blocks of the target on a GPU, held or streamed, as the strategy that is
+/// about nothing else says it.
+fn missing_placement(statuses: &[StrategyStatus], streamed: bool) -> Option<String> {
     let about = |status: &&StrategyStatus| {
-        let row = Strategy::named(&status.name);
-        row.is_some_and(|row| row.gpu_layers && row.draft == DrafterId::None)
+        let row = Strategy::named(&status.name).filter(|row| row.draft == DrafterId::None);
+        row.is_some_and(|row| if streamed { row.streamed } else { row.gpu_layers })
     };
     statuses.iter().find(about).and_then(|status| status.missing.clone())
 }
@@ -223,7 +215,7 @@ fn unprescribed(row: &Strategy, base: &TreeOverrides) -> TreeOverrides {
 mod tests {
     use super::super::lines::candidate_lines;
     use super::*;
-    use crate::plan::STRATEGIES;
+    use crate::plan::{GpuLayers, STRATEGIES};
 
     fn statuses(missing: &[&str]) -> Vec<StrategyStatus> {
         let status = |row: &Strategy| StrategyStatus {
@@ -331,6 +323,16 @@ mod tests {
             assert!(error.starts_with(&format!("`{name}` needs ")), "{error}");
         }
         assert_eq!(left_out.len(), 2);
+        // A card that holds blocks is not one to which they are streamed.
+        for (missing, line) in
+            [("offload", "sps:gpu-layers=2"), (row.name, "sps:gpu-layers=stream")]
+        {
+            let (all, left_out) = over(&Controls::default(), &[missing], &lines(line));
+            assert_eq!((all.len(), left_out.len()), (2, 0), "{line}");
+        }
+        let (all, left_out) =
+            over(&Controls::default(), &["offload"], &lines("sps:gpu-layers=stream"));
+        assert_eq!((all.len(), left_out.len()), (0, 2));
         let none = lines("dovetail:gpu-layers=0");
         assert_eq!(over(&Controls::default(), &[row.name], &none).0.len(), 2);
     }
@@ -338,13 +340,13 @@ mod tests {
     #[test]
     fn one_load_serves_all_that_want_the_same() {
         let some = "pld;dovetail:head=x;sps:gpu-layers=2;eagle2-60:head=x;duo:gpu-layers=2,k=1;\
-                    offload;plain";
+                    offload;plain;plain:gpu-layers=stream";
         let batches = batches(lines(some));
         let counts: Vec<usize> = batches.iter().map(|batch| batch.lines.len()).collect();
-        assert_eq!(counts, [2, 2, 2, 1]);
+        assert_eq!(counts, [2, 2, 2, 2]);
         // A streamed target is loaded for itself.
-        let streamed = batches[3].settings(&Settings::default()).strategy;
-        assert!(streamed.is_some_and(|row| row.streamed));
+        let streamed = batches[3].settings(&Settings::default());
+        assert_eq!(streamed.gpu_layers, GpuLayers::Streamed);
         let mut settings = Settings { draft_model: Some("s".to_owned()), ..Settings::default() };
         settings.given.insert("rest_text", SetBy::Flag("--rest-text"));
         assert_eq!(settings.without_effect().len(), 1);
@@ -358,7 +360,7 @@ mod tests {
         let small = batches[2].settings(&settings);
         assert_eq!(
             (small.draft_model.as_deref(), small.gpu_layers),
-            (Some("s"), Setting::Fixed(2))
+            (Some("s"), GpuLayers::Held(Setting::Fixed(2)))
         );
         assert!(!small.without_small);
         let placed =

@@ -13,6 +13,10 @@ const UNCOUPLED: &str = "uncoupled";
 const LABEL: &str = "label";
 /// As many blocks as the head has.
 pub(super) const ALL_BLOCKS: &str = "all";
+/// The setting that says which blocks of the target are on a GPU.
+pub(super) const BLOCKS: &str = "gpu_layers";
+/// All of them, sent there in every pass.
+pub(super) const STREAM: &str = "stream";
 /// The budget that the strategy chooses for itself.
 const OWN_BUDGET: char = 'c';
 
@@ -89,11 +93,6 @@ impl CandidateLine {
         Self { uncoupled: self.row.draft != DrafterId::None, ..self }
     }
 
-    /// Its strategy, if that is about a target whose blocks are streamed to a GPU.
-    pub(super) fn streamed(&self) -> Option<&'static Strategy> {
-        Some(self.row).filter(|row| row.streamed)
-    }
-
     /// The target alone where this candidate's models lie.
     pub fn plain(&self) -> Self {
         let plain = Self::of(Strategy::named(super::PLAIN).unwrap_or(self.row));
@@ -102,10 +101,15 @@ impl CandidateLine {
         Self { name: line.own_name(), ..line }
     }
 
-    /// The settings that decide what is loaded, in one order however they were written.
+    /// The settings that decide what is loaded, in one order however they were written; among them
+    /// the placement that its strategy is about.
     pub fn loads(&self) -> Vec<OwnSetting> {
         let models = self.own.iter().filter(|own| own.scope() != SettingScope::Round);
         let mut models: Vec<OwnSetting> = models.cloned().collect();
+        if self.row.streamed && !models.iter().any(|own| own.key == BLOCKS) {
+            let (written, value) = (BLOCKS.replace('_', "-"), STREAM.to_owned());
+            models.push(OwnSetting { key: BLOCKS, written, value });
+        }
         models.sort();
         models
     }

@@ -21,6 +21,8 @@ use crate::model::{Config, LoadError, LoadRequest, Progress, TargetError};
 
 /// The number of rows in a pass that computes logits, which are by far its widest rows.
 pub(super) const ROWS: usize = 64;
+/// The same if every pass sends all weights: the largest tree of any strategy takes one pass.
+pub(super) const STREAMED_ROWS: usize = 128;
 /// How many copies of the residual stream's rows a pass may need room for in addition to its
 /// buffers, to be read back or kept on the way.
 const PASS_ROWS: u64 = 8;

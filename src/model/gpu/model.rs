@@ -8,7 +8,7 @@ use super::block::GpuBlocks;
 use super::block_steps::BlockBuffers;
 use super::device::{bytes_of, floats_of};
 use super::error::GpuError;
-use super::layers::{ROWS, Tapped, encoder, of_device};
+use super::layers::{ROWS, STREAMED_ROWS, Tapped, encoder, of_device};
 use super::places::PassRows;
 use super::scores::Scores;
 use super::step::PassRecorder;
@@ -26,6 +26,8 @@ pub(in crate::model) struct GpuModel {
     embedding: Arc<Matrix>,
     pool: Arc<Pool>,
     scores: Scores,
+    /// The most rows in a pass that computes logits.
+    rows: usize,
 }
 
 /// The rows for which a pass returns logits.
@@ -60,8 +62,11 @@ impl GpuModel {
         let head = packer.matrix(name, shape, None).map_err(of_device)?;
         let norm = packer.norm(&config.block, NORM, config.hidden).map_err(of_device)?;
         drop(packer);
-        let scores = Scores::new(&blocks, head, Some(&norm.weight), ROWS).map_err(failed)?;
-        Ok(Self { blocks, capacity, embedding, pool: Arc::clone(pool), scores })
+        let wanted = if blocks.host_bytes() > 0 { STREAMED_ROWS } else { ROWS };
+        let fit = gpu.limits.binding as usize / (4 * config.vocab) / ROWS * ROWS;
+        let rows = fit.clamp(ROWS, wanted).min(blocks.rows);
+        let scores = Scores::new(&blocks, head, Some(&norm.weight), rows).map_err(failed)?;
+        Ok(Self { blocks, capacity, embedding, pool: Arc::clone(pool), scores, rows })
     }
 
     /// [`Target::prefill`] of a target whose embedding, bookkeeping and nothing else is in `cpu`.
@@ -143,7 +148,7 @@ impl GpuModel {
         let mut tapped = Tapped::below(layers, taps);
         let mut all = Vec::new();
         let vocab = self.scores.vocab();
-        let most = if logits == Logits::All { ROWS } else { self.blocks.rows };
+        let most = if logits == Logits::All { self.rows } else { self.blocks.rows };
         for (slice, tokens) in tokens.chunks(most).enumerate() {
             let first = slice * most;
             let count = tokens.len();
