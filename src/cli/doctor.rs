@@ -19,7 +19,7 @@ use crate::draft::Depths;
 use crate::hardware::{Adapter, Machine};
 use crate::kernels::{Format, Storage};
 use crate::library::find_spec;
-use crate::load::{LoadedModels, PackedFrom, Placements, Purpose, load, placements};
+use crate::load::{FittedCosts, LoadedModels, PackedFrom, Placements, Purpose, load, placements};
 use crate::messages;
 use crate::plan::{Obstacle, Strategy, best_adapter};
 use crate::printable::printable_line;
@@ -50,6 +50,9 @@ pub fn doctor(args: &DoctorArgs) -> CommandResult {
     }
     let loaded = load(&settings, &machine, Purpose::Chat, &mut progress)?;
     out.write_all(chosen(&loaded).as_bytes())?;
+    if let Some(found) = loaded.shared.fit_costs() {
+        out.write_all(cost_model(&found).as_bytes())?;
+    }
     Ok(out.write_all(traffic(loaded, &settings).as_bytes())?)
 }
 
@@ -253,6 +256,28 @@ fn chosen(loaded: &LoadedModels) -> String {
     for reason in ready.reasons.iter().chain(&messages::notices(&setup.notices)) {
         let _ = writeln!(report.0, "  {}", printable_line(reason));
     }
+    report.0
+}
+
+/// The cost model as the target's passes follow it here.
+fn cost_model(found: &FittedCosts) -> String {
+    let FittedCosts { fit, deviation, reached, limits } = found;
+    let mut report = DoctorReport(String::from("\nCost model of a pass on the CPU\n"));
+    let part = "of the shorter of computing (T_c) and reading (T_p) adds to the longer";
+    report.row("β", format!("{:.2} {part}", fit.beta));
+    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    let share = |part: f64, whole: f64| percent(part / whole);
+    let computed = share(reached.multiply_adds, limits.multiply_adds);
+    let rate = limits.multiply_adds / 1e9;
+    let row = fit.row_ms;
+    report.row(
+        "E_c",
+        format!("{computed} of {rate:.0} G multiply-adds/s; T_c = {row:.2} ms per row"),
+    );
+    let read = share(reached.bandwidth, limits.bandwidth);
+    let (rate, whole) = (limits.bandwidth / 1e9, fit.read_ms);
+    report.row("E_m", format!("{read} of {rate:.1} GB/s; T_p = {whole:.2} ms per pass"));
+    report.row("fit", format!("within {} of every measured pass", percent(*deviation)));
     report.0
 }
 

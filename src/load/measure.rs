@@ -7,9 +7,11 @@
 use std::time::{Duration, Instant};
 
 use super::drafter::LoadedDrafter;
+use super::shared_target::SharedTarget;
 use crate::draft::{Budget, DraftRequest, Drafter};
-use crate::model::{ModelEngine, Target, TargetError};
-use crate::plan::{DrafterId, LevelCost, Measured, WIDTH};
+use crate::kernels::Roofline;
+use crate::model::{ModelEngine, Target, TargetError, TargetPlace};
+use crate::plan::{DrafterId, LevelCost, Measured, PassFit, TargetSize, Throughput, WIDTH};
 use crate::speculate::{Shape, Tree};
 
 /// The time for the target, and for each draft.
@@ -82,6 +84,44 @@ pub(super) fn verify_times(
         }
     }
     found
+}
+
+/// How near passes of a target come to the limits of the CPU that runs them.
+#[derive(Clone, Copy, Debug)]
+pub struct FittedCosts {
+    /// T_c, T_p and β.
+    pub fit: PassFit,
+    /// By what fraction it deviates from a measured pass at most.
+    pub deviation: f64,
+    /// What the passes reach.
+    pub reached: Throughput,
+    /// What the threads can do, measured without a model; its overhead and β are 0.
+    pub limits: Throughput,
+}
+
+impl SharedTarget {
+    /// Fits the cost model to the passes that were measured during loading, and measures the
+    /// machine's limits. `None` if another engine or a GPU runs a part of the target, or there is
+    /// nothing to fit.
+    pub fn fit_costs(&self) -> Option<FittedCosts> {
+        let is_on_cpu = matches!(self.place, TargetPlace::Cpu | TargetPlace::Prompts);
+        if !is_on_cpu || self.tables.is_none() {
+            return None;
+        }
+        let passes = &self.measured.verify;
+        let fit = PassFit::of(passes)?;
+        let TargetSize { weights, bytes, .. } = self.size;
+        let roofline = Roofline::measure(&self.pool).ok()?;
+        let limits = Throughput {
+            // A multiplication and an addition.
+            multiply_adds: roofline.int8_gop_s * 1e9 / 2.0,
+            bandwidth: roofline.read_gb_s * 1e9,
+            overhead: 0.0,
+            beta: 0.0,
+        };
+        let reached = fit.throughput(weights, bytes as f64);
+        Some(FittedCosts { fit, deviation: fit.largest_deviation(passes), reached, limits })
+    }
 }
 
 /// A tree of `gamma` nodes in which every node has two children.

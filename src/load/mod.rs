@@ -46,6 +46,7 @@ use target::LoadedTarget;
 
 pub use context::PackedFrom;
 pub use error::StartError;
+pub use measure::FittedCosts;
 pub use placements::Placements;
 pub use reason::{
     BlocksLimit, HeadMismatch, LoadReason, Missing, Needs, Notice, SharedTokens, WhyLookup,

@@ -13,10 +13,6 @@ use super::overrides::WIDTH;
 use super::verify_times::VerifyTimes;
 use crate::speculate::Shape;
 
-/// The fraction of the shorter of two overlapping times that is not hidden (β). Measured times
-/// replace it.
-const BETA: f64 = 0.3;
-
 /// The weight of a deviation in T_D.
 const NEAR: f64 = 0.15;
 
@@ -178,7 +174,7 @@ pub(super) fn pass_ms(
 ) -> f64 {
     let compute = rows as f64 * weights / throughput.multiply_adds;
     let stream = bytes / throughput.bandwidth;
-    let seconds = compute.max(stream) + BETA * compute.min(stream);
+    let seconds = compute.max(stream) + throughput.beta * compute.min(stream);
     (seconds + products as f64 * throughput.overhead) * 1e3
 }
 

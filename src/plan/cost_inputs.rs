@@ -3,6 +3,9 @@
 
 use crate::hardware::Cpu;
 
+/// β as it is assumed before any measurement.
+pub(super) const BETA: f64 = 0.3;
+
 /// What a processor can do per second, estimated from its description. The estimates need only be
 /// right in proportion, because a short measurement during loading replaces the times computed from
 /// them.
@@ -14,6 +17,8 @@ pub struct Throughput {
     pub bandwidth: f64,
     /// Seconds lost on every matrix product (kernel launch on a GPU, waking threads on a CPU).
     pub overhead: f64,
+    /// The fraction of the shorter of computing and reading that the longer does not hide (β).
+    pub beta: f64,
 }
 
 impl Throughput {
@@ -38,6 +43,7 @@ impl Throughput {
             multiply_adds: per_core * cores,
             bandwidth: (11e9 * cores).min(36e9 + 2.2e9 * cores),
             overhead: 4e-6,
+            beta: BETA,
         }
     }
 
@@ -45,7 +51,12 @@ impl Throughput {
     /// whose bandwidth is unknown is assumed to be a weak one (a GTX 1050's 112 GB/s).
     pub fn of_gpu(bandwidth: Option<f64>) -> Self {
         let bandwidth = bandwidth.unwrap_or(112e9);
-        Self { multiply_adds: bandwidth * 15.0, bandwidth: bandwidth * 0.7, overhead: 30e-6 }
+        Self {
+            multiply_adds: bandwidth * 15.0,
+            bandwidth: bandwidth * 0.7,
+            overhead: 30e-6,
+            beta: BETA,
+        }
     }
 }
 
@@ -109,7 +120,8 @@ pub struct CostInputs {
 impl CostInputs {
     /// A target of a million weights and a draft without a model, on one processor.
     pub(crate) fn for_tests() -> Self {
-        let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6 };
+        let throughput =
+            Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6, beta: BETA };
         let target = TargetSize { weights: 1_000_000, bytes: 2_000_000, layers: 4 };
         Self { verifier: throughput, target, draft: Some((DraftSize::NOTHING, throughput)) }
     }

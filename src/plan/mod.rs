@@ -33,6 +33,7 @@ mod learned;
 mod model_arm;
 mod overrides;
 mod pace;
+mod pass_fit;
 mod place;
 mod placement_reasons;
 mod placements;
@@ -58,6 +59,7 @@ pub use model_arm::ModelArm;
 pub use overrides::{
     ANSWER, BLOCKS, DEPTH, DeviceChoice, GAMMA, Limits, PACE, Prefer, Setting, TreeOverrides, WIDTH,
 };
+pub use pass_fit::PassFit;
 pub use place::{
     BUFFER_BYTES, DraftBytes, GpuLayers, GpuRoom, HeadForecast, LAYERS, LayerSize, Placement,
     best_adapter, best_head, chosen_adapter, gpu_room, place_draft, place_layers, stream_layers,

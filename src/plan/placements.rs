@@ -9,6 +9,7 @@ use super::DrafterId;
 use super::cost::{LevelCost, Measured, pass_ms};
 use super::cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};
 use super::overrides::{Prefer, TreeOverrides, WIDTH};
+use super::pass_fit::PassFit;
 use super::place::LayerSize;
 use super::placement_reasons::offload_ms;
 use super::search_space::SearchSpace;
@@ -347,14 +348,10 @@ impl PlacementInputs {
     fn throughput(&self, times: &[BlockTime]) -> Throughput {
         let block_bytes = self.target.bytes as f64 * self.block_weights as f64
             / self.target.weights.max(1) as f64;
-        let seconds = |at: &BlockTime| (at.block_ms / 1e3).max(f64::MIN_POSITIVE);
-        let first = times.first().map_or(1.0, seconds);
-        let products = |at: &BlockTime| at.gamma as f64 * self.block_weights as f64 / seconds(at);
-        Throughput {
-            multiply_adds: times.iter().map(products).fold(1.0, f64::max),
-            bandwidth: (block_bytes / first).max(1.0),
-            overhead: 0.0,
-        }
+        let passes: Vec<_> = times.iter().map(|at| (at.gamma, at.block_ms)).collect();
+        // There is a time for γ = 1 (`DeviceTimes::is_sound`); a second per block says the least.
+        let second = PassFit { row_ms: 1e3, read_ms: 1e3, beta: 0.0 };
+        PassFit::of(&passes).unwrap_or(second).throughput(self.block_weights, block_bytes)
     }
 
     /// T_D of a draft on a device, by M and k.

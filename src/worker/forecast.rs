@@ -202,7 +202,7 @@ mod tests {
     use crate::library::{ModelPlaces, find};
 
     const MACHINE: Forecaster = Forecaster {
-        throughput: Throughput { multiply_adds: 1e11, bandwidth: 2e10, overhead: 4e-6 },
+        throughput: Throughput { multiply_adds: 1e11, bandwidth: 2e10, overhead: 4e-6, beta: 0.3 },
         memory: Memory { total: 16 << 30, free: 8 << 30 },
     };
 

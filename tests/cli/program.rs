@@ -245,6 +245,15 @@ fn doctor_describes_machine_models_and_choice() {
         assert!(row.is_some_and(|row| row.contains(words)), "{out}");
     }
     assert_has(&out[places[7]..], &["rafting on", "The times were measured while loading."]);
+    let (_, costs) = out.split_once("Cost model of a pass on the CPU\n").unwrap();
+    let share = |name: &str| -> f64 {
+        let row = costs.lines().find_map(|line| line.trim_start().strip_prefix(name));
+        row.and_then(|row| row.split_whitespace().next()?.trim_end_matches(':').parse().ok())
+            .unwrap_or_else(|| panic!("{name}: {costs}"))
+    };
+    assert!((0.0..=1.0).contains(&share("β")), "{costs}");
+    // A model as small as this one may be read from a cache, faster than from memory.
+    assert!(share("E_c") > 0.0 && share("E_m") > 0.0, "{costs}");
 }
 
 #[test]

@@ -353,7 +353,8 @@ mod tests {
 
     /// A machine of this speed, in tokens per second of a model of 10^9 bytes.
     fn with_speed(rate: f64) -> Forecaster {
-        let throughput = Throughput { multiply_adds: 1e12, bandwidth: rate * 1e9, overhead: 1e-6 };
+        let throughput =
+            Throughput { multiply_adds: 1e12, bandwidth: rate * 1e9, overhead: 1e-6, beta: 0.3 };
         Forecaster { throughput, memory: Memory { total: 32 << 30, free: 16 << 30 } }
     }
 
