@@ -59,8 +59,13 @@ impl PublishedFigure {
             _ => {
                 let row = |row: &FigureRow<'_>| {
                     let cells = self.columns.iter().flat_map(|&column| row.cells(column));
-                    let paper =
-                        self.paper.get(row.candidate).map(|[a, b]| format!("{a:.1}–{b:.1}×"));
+                    let paper = self.paper.get(row.candidate).map(|[least, most]| {
+                        if least == most {
+                            format!("{most}×")
+                        } else {
+                            format!("{least}–{most}×")
+                        }
+                    });
                     std::iter::once(row.name().to_owned()).chain(cells).chain(paper).collect()
                 };
                 Table::new(title, &self.head(grid)).with_rows(self.rows(grid).iter().map(row))
@@ -183,7 +188,8 @@ pub(super) mod tests {
             ("duo-3", pair("duo", 120.0), "duo", &["1.20×", "1.3–1.4×"][..]),
             ("duo-4", pair("duo", 120.0), "duo", &["25 %", "38 %", "12.00"]),
             ("duo-1", pair("chain", 80.0), "a", &["10", "2.00", "4.00", "2.00×"]),
-            ("1", pair("duo", 120.0), "duo", &["83.33", "0.83×", "1.00"]),
+            ("1", pair("Dovetail", 80.0), "Dovetail", &["125.00", "1.25×", "1.00", "2.17–2.77×"]),
+            ("1", pair("Offload", 200.0), "Offload", &["50.00", "0.50×", "1.00", "0.45×"]),
             ("4", pair("16", 80.0), "16", &["4.0", "4.00", "2.00", "1.00", "125.00", "1.25×"]),
         ] {
             let (text, svg) = shown(figure, answers);

@@ -51,6 +51,20 @@ impl BlockHead {
 }
 
 impl PaperModels {
+    /// A candidate with its models in the place of their names.
+    ///
+    /// # Errors
+    /// Which model is missing, with the remedy.
+    fn fill(&self, line: &str) -> Result<String, String> {
+        let mut line = line.to_owned();
+        for (name, model, lacking) in self.named() {
+            if line.contains(name) {
+                line = line.replace(name, model.as_ref().ok_or_else(|| lacking.to_owned())?);
+            }
+        }
+        Ok(line)
+    }
+
     /// The names of the models in candidates, the models, and what to do without them.
     fn named(&self) -> [(&'static str, &Option<String>, &'static str); 2] {
         let head = "an EAGLE-1 or EAGLE-2 head for this target: name one with --eagle-head";
@@ -99,9 +113,21 @@ impl PaperRow {
 }
 
 impl PublishedFigure {
-    /// Its candidates, ready to run, where a model of this kind drafts.
-    pub fn candidate_lines(&self, kind: DrafterId) -> Vec<Result<CandidateLine, String>> {
-        published_lines(&self.candidates.replace("{tree}", Strategy::first_with(kind).name))
+    /// Its candidates, ready to run, where a model of this kind drafts; or what is missing for one.
+    pub fn candidate_lines(
+        &self,
+        models: &PaperModels,
+        kind: DrafterId,
+    ) -> Vec<Result<CandidateLine, String>> {
+        let all = self.candidates.replace("{tree}", Strategy::first_with(kind).name);
+        let lines = all.split(';').map(|line| match models.fill(line) {
+            Ok(line) => published_lines(&line),
+            Err(missing) => {
+                let name = line.rsplit_once("label=").map_or(line, |(_, label)| label);
+                vec![Err(format!("`{name}` needs {missing}"))]
+            }
+        });
+        lines.flatten().collect()
     }
 }
 
@@ -120,12 +146,7 @@ impl PublishedTable {
     /// Its rows, in the paper's order, and then ours.
     pub fn rows(&self, models: &PaperModels) -> Vec<PaperRow> {
         let line = |published: &str, line: &str| {
-            let mut line = line.to_owned();
-            for (name, model, lacking) in models.named() {
-                if line.contains(name) {
-                    line = line.replace(name, model.as_ref().ok_or_else(|| lacking.to_owned())?);
-                }
-            }
+            let mut line = models.fill(line)?;
             if let Some(own) = models.block_head.iter().find(|own| own.is_for(&line)) {
                 line = format!("{line},head={}", own.head);
             }
@@ -250,6 +271,28 @@ mod tests {
         assert_eq!(models.without_row(&published.tables["1"]), Some(&heads[0]));
         for wrong in ["2", "2=", "two=a", "=a"] {
             assert!(block_head(wrong).unwrap_err().contains("M=MODEL"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_bar_without_its_model_says_what_it_lacks() {
+        let figure = &published().unwrap().figures["1"];
+        let lines = figure.candidate_lines(&PaperModels::default(), DrafterId::Head);
+        let lacking: Vec<&String> = lines.iter().filter_map(|line| line.as_ref().err()).collect();
+        assert_eq!((lines.len(), lacking.len()), (7, 1), "{lacking:?}");
+        assert!(lacking[0].starts_with("`Vanilla EAGLE-2` needs an EAGLE-1 or"), "{lacking:?}");
+        let models = PaperModels { eagle_head: Some("e".to_owned()), ..PaperModels::default() };
+        let lines: Vec<_> = figure
+            .candidate_lines(&models, DrafterId::Head)
+            .into_iter()
+            .map(Result::unwrap)
+            .collect();
+        // The tree is the paper's wherever a head drafts, and only a label differs by placement.
+        let fixed = ["gamma=16", "k=10", "d=7", "m=all"];
+        for line in lines.iter().filter(|line| line.row.draft == DrafterId::Head) {
+            let text = line.text();
+            let own_size = line.row.shape.is_some();
+            assert!(own_size || fixed.iter().all(|set| text.contains(set)), "{text}");
         }
     }
 

@@ -161,6 +161,7 @@ pub fn published() -> Result<Published, serde_json::Error> {
 mod tests {
     use super::super::plan::PaperModels;
     use super::*;
+    use crate::bench::strategies::batches;
     use crate::plan::DrafterId;
 
     #[test]
@@ -196,14 +197,20 @@ mod tests {
         for (name, figure) in &published.figures {
             let table = name.strip_prefix("table ");
             assert!(table.is_none_or(|table| !published.tables.contains_key(table)), "{name}");
+            assert!(figure.paper.keys().all(|name| figure.candidates.contains(name)), "{name}");
             for kind in [DrafterId::Head, DrafterId::SmallModel] {
-                for line in figure.candidate_lines(kind) {
-                    let line = line.unwrap();
+                let lines = figure.candidate_lines(&models, kind).into_iter();
+                let lines: Vec<_> = lines.map(Result::unwrap).collect();
+                for line in &lines {
                     let drafts = line.row.draft != DrafterId::None;
                     assert_eq!(line.uncoupled, drafts, "{name}: {line:?}");
                 }
+                // What a placement is compared with is a row too, so there are no others.
+                let names: Vec<_> = lines.iter().map(|line| line.name.clone()).collect();
+                let compared = batches(lines).into_iter().map(|batch| batch.lines[0].plain().name);
+                let mut compared = compared.filter(|_| figure.rows == FigureRows::Candidates);
+                assert!(compared.all(|plain| names.contains(&plain)), "{name}: {names:?}");
             }
-            assert!(figure.paper.keys().all(|name| figure.candidates.contains(name)), "{name}");
         }
     }
 
@@ -217,6 +224,21 @@ mod tests {
         assert_eq!(cell("1", 0, "Dovetail", 0), [Some(2.25), Some(4.73)]);
         assert_eq!(cell("1", 1, "Vanilla EAGLE-2", 4), [Some(1.61), Some(4.76)]);
         assert_eq!(cell("2", 1, "SpecExec", 1), [Some(4.92), Some(10.05), Some(7.32)]);
+        // The figure repeats what the tables print.
+        let bars = &published.figures["1"].paper;
+        for (bar, tables, row) in [
+            ("Offload", "2", "Offload"),
+            ("Vanilla EAGLE-2", "1", "Vanilla EAGLE-2"),
+            ("Dovetail", "1", "Dovetail"),
+            ("Dovetail with partial offload", "2", "Dovetail"),
+        ] {
+            let sets = published.tables[tables].columns.iter().filter(|set| *set != "mean").count();
+            let speeds: Vec<f64> =
+                (0..sets).filter_map(|set| cell(tables, 0, row, set)[0]).collect();
+            let least = speeds.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = speeds.iter().copied().fold(0.0, f64::max);
+            assert_eq!(bars[bar], [least, most], "{bar}");
+        }
         assert_eq!(cell("2", 0, "Offload", 1), [None, None, None]);
         assert_eq!(cell("3", 0, "w/ DGF + 4", 1), [Some(2.77), Some(5.9)]);
         assert_eq!(cell("duo-1", 1, "DuoDecoding", 7), [Some(2.61), Some(114.13)]);

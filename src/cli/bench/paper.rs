@@ -138,7 +138,7 @@ fn run_figure(args: &PaperArgs, figure: &PublishedFigure, published: &Published)
         Some(_) => DrafterId::SmallModel,
         None => DrafterId::Head,
     };
-    let lines = session.accepted(figure.candidate_lines(kind));
+    let lines = session.accepted(figure.candidate_lines(&args.models, kind));
     let results = session.measure(Some(lines), false)?;
     let tables = figure.tables(&results, published);
     session.report(&results, &tables, &figure.charts(&results, published))
