@@ -58,7 +58,9 @@ pub(super) fn fetch(args: &FetchArgs) -> CommandResult {
                 report(&format!("{}: {} ({})", file.name, file.title, file.licence));
                 if file.is_text() {
                     match file.write_text(&kept) {
-                        Ok(place) => report(&format!("--rest-text {}", place.display())),
+                        Ok(place) => {
+                            report(&format!("use it with --rest-text {}", place.display()));
+                        }
                         Err(error) => errors.push(format!("{}: {error:#}", file.name)),
                     }
                 }
