@@ -120,7 +120,7 @@ pub(super) fn inputs(ctx: &LoadContext<'_>, room: u64) -> PlacementInputs {
         }
     });
     let small = files.small.as_ref().map(|small| {
-        let size = sizes::of_small(&small.config, small.bytes);
+        let size = sizes::of_small(&small.config, ctx.small_bytes(small));
         DraftChoice {
             kind: DrafterId::SmallModel,
             head: None,

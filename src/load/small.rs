@@ -32,7 +32,7 @@ pub(super) fn load(
     progress: Loading<'_>,
 ) -> Result<LoadedDrafter, StartError> {
     let words = library::shared_vocabulary(&ctx.files.target, files)?;
-    let size = sizes::of_small(&files.config, files.bytes);
+    let size = sizes::of_small(&files.config, ctx.small_bytes(files));
     let mut notice = None;
     let on_gpu = match on_gpu(ctx, target, files, progress) {
         // The GPU does not take it.

@@ -34,12 +34,13 @@ impl WeightSource for Narrowed<'_> {
         let Ok(matrix) = Matrix::pack(*from, rows, columns, bytes, self.pool) else {
             return Some(stored);
         };
-        let mut row = vec![0.0; columns];
-        let narrow = |i| {
-            matrix.row(i, &mut row);
-            bytes_in(format, &row)
-        };
-        let bytes: Vec<u8> = (0..rows).flat_map(narrow).collect();
+        let row = format.row_bytes(columns)?;
+        let mut bytes = vec![0; rows * row];
+        self.pool.chunks(&mut bytes, row, |i, to| {
+            let mut values = vec![0.0; columns];
+            matrix.row(i, &mut values);
+            to.copy_from_slice(&bytes_in(format, &values));
+        });
         Some(RawTensor { format, shape: stored.shape, bytes: Cow::Owned(bytes) })
     }
 

@@ -63,8 +63,7 @@ pub const KEYS: &[SettingKey] = {
             .default("auto")
             .more(
                 "A number is the most bits of a weight, `stored` leaves the weights as they are in \
-                 the file. `auto` is 4 bits for a head on the CPU, 8 bits for a head on a GPU, and \
-                 `stored` for a small model, as measurements suggest.",
+                 the file. `auto` is 4 bits for a head on the CPU and 8 bits otherwise.",
             )
             .flag(MODELS.flag("--draft-precision", "auto|stored|8|4"))
             .contender(&["draft-precision"], SettingScope::Draft),
