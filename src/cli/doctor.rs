@@ -19,7 +19,9 @@ use crate::draft::Depths;
 use crate::hardware::{Adapter, Machine};
 use crate::kernels::{Format, Storage};
 use crate::library::find_spec;
-use crate::load::{FittedCosts, LoadedModels, PackedFrom, Placements, Purpose, load, placements};
+use crate::load::{
+    FittedCosts, LoadReason, LoadedModels, PackedFrom, Placements, Purpose, load, placements,
+};
 use crate::messages;
 use crate::plan::{Obstacle, Strategy, best_adapter};
 use crate::printable::printable_line;
@@ -228,6 +230,13 @@ fn chosen(loaded: &LoadedModels) -> String {
     report.row("context", format!("{} tokens", ready.context));
     report.title("Choice");
     report.row("γ", ready.gamma);
+    let plan = |reason: &LoadReason| match reason {
+        LoadReason::Plan(reason) => reason.duo_c(),
+        _ => None,
+    };
+    if let Some(c) = setup.reasons.iter().find_map(plan) {
+        report.row("c", format!("{c:.1} draft steps in one pass of the target"));
+    }
     let blocks = match ready.depths {
         Depths::Elastic(most) => format!("{} of {most}", ready.blocks),
         Depths::Fixed(0) => "none".to_owned(),

@@ -244,7 +244,10 @@ impl Generation<'_> {
             speculative: options.speculate && self.engine.drafter(options.drafter).is_some(),
             drafter: by.map(|by| by.drafter),
             drafted_ahead: by.is_some_and(|by| by.was_ahead),
-            ahead: sequences.map(|ahead| SequencesRecord::new(gamma, ahead, &won, &label)),
+            ahead: sequences.map(|ahead| SequencesRecord {
+                c: options.duo_c,
+                ..SequencesRecord::new(gamma, ahead, &won, &label)
+            }),
             outcomes: outcomes.map(|ahead| OutcomeRecord::new(ahead, &label)).collect(),
             timing: Timing::default(),
             traffic: Traffic::default(),

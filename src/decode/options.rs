@@ -24,6 +24,8 @@ pub struct RoundOptions {
     /// T_V, for cutting the drafted tree to the nodes that pay off by their probabilities; `None`
     /// if all nodes are verified.
     pub verify_times: Option<VerifyTimes>,
+    /// c of DuoDecoding, for the record.
+    pub duo_c: Option<f64>,
     /// A drafter for rounds in which the first drafter's tree promises less.
     pub arm: Option<Arm>,
 }
@@ -56,6 +58,7 @@ impl RoundOptions {
             schedule: Schedule::Alternate,
             coupled: false,
             verify_times: None,
+            duo_c: None,
             arm: None,
         }
     }

@@ -1,8 +1,8 @@
 //! Reasons as sentences: the only place that writes them in English. Must never decide anything.
 
 use crate::plan::{
-    Basis, BlocksReason, DrafterId, GammaReason, GpuMemory, HeadForecast, Obstacle, OverlapEffect,
-    PlacementForecast, PrefillForecast, Reason,
+    Basis, BlocksReason, DrafterId, DuoGammaReason, GammaReason, GpuMemory, HeadForecast, Obstacle,
+    OverlapEffect, PlacementForecast, PrefillForecast, Reason,
 };
 
 mod load;
@@ -147,11 +147,18 @@ pub fn reason(reason: &Reason) -> String {
                 models.collect::<String>()
             )
         }
-        Reason::DuoGamma { gamma, fixed, draft_ms, verify_ms } => {
-            let chosen = if *fixed { ", as you chose" } else { "" };
+        Reason::DuoGamma { gamma, why, step_ms, pass_ms, verify_ms } => {
+            let why = match why {
+                DuoGammaReason::Fixed => ", as you chose",
+                DuoGammaReason::C => " by the paper's rule, γ = c",
+                DuoGammaReason::Acceptance => ", which gains the most at the acceptance rate",
+            };
+            let draft_ms = *gamma as f64 * step_ms;
             format!(
-                "γ = {gamma}{chosen}: drafting {gamma} tokens takes {draft_ms:.1} ms, and \
-                 verifying them at the same time {verify_ms:.1} ms."
+                "γ = {gamma}{why}: drafting {gamma} tokens takes {draft_ms:.1} ms, and verifying \
+                 them at the same time {verify_ms:.1} ms. c = {:.1}: one pass of the target takes \
+                 {pass_ms:.1} ms, one draft step {step_ms:.1} ms.",
+                pass_ms / step_ms
             )
         }
         Reason::DuoSequences(Some(k)) => {

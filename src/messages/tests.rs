@@ -52,7 +52,8 @@ fn all() -> Vec<Reason> {
         head("b", 2, Ok(42.04)),
         head("d", 4, Err(Obstacle::MainMemory { needed: 9 * MIB, free: 8 * MIB })),
     ];
-    let duo = |fixed| Reason::DuoGamma { gamma: 8, fixed, draft_ms: 10.0, verify_ms: 11.0 };
+    let duo =
+        |why| Reason::DuoGamma { gamma: 8, why, step_ms: 1.2, pass_ms: 10.0, verify_ms: 11.0 };
     let offload = |beats: bool| Reason::Offload {
         gpu: card(),
         offload_ms: 340.0,
@@ -117,8 +118,9 @@ fn all() -> Vec<Reason> {
             models: vec![(DrafterId::Head, 14.0), (DrafterId::SmallModel, 12.0)],
             plain: 9.0,
         },
-        duo(false),
-        duo(true),
+        duo(DuoGammaReason::C),
+        duo(DuoGammaReason::Acceptance),
+        duo(DuoGammaReason::Fixed),
         Reason::DuoSequences(Some(3)),
         Reason::DuoSequences(None),
         Reason::Acceptance(Some(0.7)),

@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 pub struct SequencesRecord {
     /// γ: the budget of tokens that the sequences share.
     pub gamma: usize,
+    /// c: the time of one pass of the target over that of one draft step; `None` while it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub c: Option<f64>,
     /// The k sequences, the draft's favourite first.
     pub sequences: Vec<Vec<SequenceToken>>,
     /// The number (from 0) of the sequence that begins with the round's bonus token, after a tail
@@ -74,18 +77,31 @@ impl SequencesRecord {
         };
         let sequences = ahead.sequences.iter().map(|all| all.iter().map(token).collect());
         let adopted = ahead.adopt(won).map(|adopted| adopted.sequence);
-        Self { gamma, sequences: sequences.collect(), adopted }
+        Self { gamma, c: None, sequences: sequences.collect(), adopted }
     }
 
     /// k: the number of sequences.
     pub fn k(&self) -> usize {
         self.sequences.len()
     }
+
+    /// How many draft steps they took, one after the other: a token of every sequence in each, and
+    /// one more for the token of the first that decides how many there are.
+    pub fn steps(&self) -> usize {
+        let longest = self.sequences.iter().map(Vec::len).max().unwrap_or(0);
+        longest + usize::from(self.k() > 1)
+    }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+
+    #[test]
+    fn the_sequences_of_a_budget_are_drafted_side_by_side() {
+        assert_eq!(sequences(6, &[&[1, 2, 3, 4, 5, 6]], None).steps(), 6);
+        assert_eq!(sequences(6, &[&[1, 2, 3], &[4, 5, 6]], None).steps(), 4);
+    }
 
     /// A record of sequences whose tokens have the probability 1/2 and are labelled by their
     /// numbers.
@@ -97,6 +113,6 @@ pub(crate) mod tests {
         let token =
             |&token: &u32| SequenceToken { token, label: format!("<{token}>"), log_prob: -0.7 };
         let sequences = tokens.iter().map(|all| all.iter().map(token).collect()).collect();
-        SequencesRecord { gamma, sequences, adopted }
+        SequencesRecord { gamma, c: None, sequences, adopted }
     }
 }

@@ -34,6 +34,8 @@ pub struct RoundObservation<'a> {
     /// How long the drafter worked at the same time as the target, including the time that the
     /// target waited for it.
     pub overlap_ms: f64,
+    /// How many draft steps that was, one after the other, for sequences.
+    pub steps: usize,
     /// What else took time in the round: acceptance, commit, text.
     pub other_ms: f64,
     /// Who drafted the tree.
@@ -65,6 +67,7 @@ impl<'a> RoundObservation<'a> {
             draft_ms: None,
             verify_ms: 0.0,
             overlap_ms: 0.0,
+            steps: 0,
             other_ms: 0.0,
             draft: DrafterId::None,
             context: 0,
@@ -100,6 +103,11 @@ pub trait Controller: Debug + Send {
 
     /// The reasons for the current choice.
     fn reasons(&self) -> Vec<Reason>;
+
+    /// c of DuoDecoding: the time of one pass of the target over that of one draft step.
+    fn duo_c(&self) -> Option<f64> {
+        None
+    }
 
     /// T_V for cutting the drafted tree, if its size is chosen in that way.
     fn verify_times(&self) -> Option<VerifyTimes> {
@@ -150,7 +158,9 @@ impl Strategy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{CostInputs, GammaReason, Measured, Reason, Setting, TreeOverrides, choose};
+    use crate::plan::{
+        CostInputs, DuoGammaReason, GammaReason, Measured, Reason, Setting, TreeOverrides, choose,
+    };
 
     #[test]
     fn fixed_values_are_used_at_once_and_given_as_reasons() {
@@ -169,7 +179,7 @@ mod tests {
             let reasons = controller.reasons();
             let is_fixed = reasons.iter().any(|reason| match reason {
                 Reason::Gamma(5, why) => *why == GammaReason::Fixed,
-                Reason::DuoGamma { gamma: 5, fixed, .. } => *fixed,
+                Reason::DuoGamma { gamma: 5, why, .. } => *why == DuoGammaReason::Fixed,
                 _ => false,
             });
             assert!(is_fixed, "{name}: {reasons:?}");

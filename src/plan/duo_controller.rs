@@ -1,11 +1,11 @@
 //! γ for drafting while the target verifies (DuoDecoding): as much as the draft can make in the
-//! time of a pass. It depends on measured times, which follow the rounds as the context grows, and
-//! on the measured acceptance rate.
+//! time of a pass, which is the paper's γ = c. It depends on measured times, which follow the
+//! rounds as the context grows; if the user prefers, on the measured acceptance rate too.
 
 use super::choose::Plan;
 use super::controller::{Controller, RoundObservation};
-use super::overrides::TreeOverrides;
-use super::reason::Reason;
+use super::overrides::{DuoBudget, GAMMA, TreeOverrides};
+use super::reason::{DuoGammaReason, Reason};
 use super::verify_times::VerifyTimes;
 use crate::speculate::duo::{self, MOST_SEQUENCES};
 use crate::speculate::{Budget, Shape};
@@ -18,9 +18,8 @@ const NEAR: f64 = 0.15;
 const FADE: f64 = 0.98;
 /// After how many drafted tokens their acceptance rate is considered known.
 const ENOUGH: f64 = 8.0;
-/// The acceptance rate assumed before that. The largest budget that is ready in time is a loss on a
-/// CPU, where every checked token costs time, and short answers end before the rounds have shown
-/// it.
+/// The acceptance rate assumed before that. The largest budget that is ready in time can be a loss
+/// where every checked token costs time, and short answers end before the rounds have shown it.
 const EXPECTED: f64 = 0.7;
 
 /// Chooses γ and keeps the times on which it is based.
@@ -28,7 +27,7 @@ const EXPECTED: f64 = 0.7;
 pub(super) struct DuoController {
     /// T_t.
     times: VerifyTimes,
-    /// T_d, milliseconds per drafted token.
+    /// T_d, milliseconds of one draft step.
     step_ms: f64,
     /// Accepted and verified drafted tokens, with lower weight for older ones. Their ratio is the
     /// acceptance rate, Σ FADEⁱ·rightᵢ / Σ FADEⁱ over the verified tokens, the latest first.
@@ -64,17 +63,26 @@ impl DuoController {
         (self.checked >= ENOUGH).then_some(self.right / self.checked)
     }
 
+    /// c: T_V(1) over T_d.
+    fn c(&self) -> f64 {
+        self.times.at(1) / self.step_ms.max(f64::MIN_POSITIVE)
+    }
+
     fn decide(&mut self) {
-        let right = self.acceptance_rate().unwrap_or(EXPECTED);
-        let budget = duo::budget(self.step_ms, |nodes| self.times.at(nodes), right);
+        let budget = match self.overrides.duo_budget {
+            DuoBudget::C => duo::paper_budget(self.c()).min(GAMMA.most),
+            DuoBudget::Acceptance => {
+                let right = self.acceptance_rate().unwrap_or(EXPECTED);
+                duo::budget(self.step_ms, |nodes| self.times.at(nodes), right)
+            }
+        };
         self.gamma = self.overrides.gamma.or(budget);
     }
 
     /// Learns T_d from what was drafted during a pass.
     fn learn_step(&mut self, round: &RoundObservation<'_>) {
-        let gamma = round.budget.shape.gamma;
-        if round.overlap_ms > 0.0 && gamma > 1 && round.draft_ms.is_some() {
-            let step_ms = round.overlap_ms / gamma as f64;
+        if round.overlap_ms > 0.0 && round.steps > 1 && round.draft_ms.is_some() {
+            let step_ms = round.overlap_ms / round.steps as f64;
             let off = step_ms / self.step_ms.max(f64::MIN_POSITIVE) - 1.0;
             // It is bounded, because one stalled round must not overturn it.
             self.step_ms *= 1.0 + NEAR * off.clamp(-0.5, 1.0);
@@ -123,12 +131,22 @@ impl Controller for DuoController {
         (Budget::new(Shape { gamma, width, depth }, 0), self.overrides)
     }
 
+    fn duo_c(&self) -> Option<f64> {
+        Some(self.c())
+    }
+
     fn reasons(&self) -> Vec<Reason> {
         let gamma = self.gamma;
+        let why = match self.overrides.duo_budget {
+            _ if self.overrides.gamma.is_fixed() => DuoGammaReason::Fixed,
+            DuoBudget::C => DuoGammaReason::C,
+            DuoBudget::Acceptance => DuoGammaReason::Acceptance,
+        };
         let gamma = Reason::DuoGamma {
             gamma,
-            fixed: self.overrides.gamma.is_fixed(),
-            draft_ms: gamma as f64 * self.step_ms,
+            why,
+            step_ms: self.step_ms,
+            pass_ms: self.times.at(1),
             verify_ms: self.times.at(gamma),
         };
         let sequences = Reason::DuoSequences(self.overrides.width.fixed());
@@ -139,7 +157,9 @@ impl Controller for DuoController {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{CostInputs, LevelCost, Measured, Prefer, SearchSpace, Setting, choose};
+    use crate::plan::{
+        CostInputs, LevelCost, Measured, Prefer, SearchSpace, Setting, Strategy, choose,
+    };
     use crate::speculate::Tree;
 
     /// A target with 10 ms per pass, a tenth more for each node, and a draft with `step` ms per
@@ -177,6 +197,7 @@ mod tests {
                 draft_ms: Some(0.0),
                 verify_ms,
                 overlap_ms: step * gamma as f64,
+                steps: gamma,
                 ..RoundObservation::for_tests(budget, &tree, &accepted)
             };
             let mut times = controller.times;
@@ -185,9 +206,38 @@ mod tests {
         }
     }
 
+    /// The budget by the acceptance rate.
+    fn by_acceptance() -> TreeOverrides {
+        TreeOverrides { duo_budget: DuoBudget::Acceptance, ..TreeOverrides::default() }
+    }
+
     #[test]
-    fn the_first_budget_is_drafted_in_the_time_of_a_pass_and_no_larger_than_it_pays() {
-        let gamma = |step| DuoController::new(&plan(step), TreeOverrides::default()).gamma;
+    fn the_budget_is_c_unless_the_user_prefers_another_rule() {
+        // One pass of 10 ms and one step of 0.45: 22 is not among the budgets of the other rule.
+        let (overrides, blocks) = (TreeOverrides::default(), Some((0, 0)));
+        let space = SearchSpace { overrides, blocks, prefer: Prefer::Speed, always: false };
+        let duo = Strategy::named("duo").unwrap();
+        let by_default = duo.controller(&plan(0.45), space, Vec::new());
+        assert_eq!(by_default.current().0.shape.gamma, 22);
+        let mut controller = DuoController::new(&plan(0.45), TreeOverrides::default());
+        assert!((controller.duo_c().unwrap() - 10.0 / 0.45).abs() < 1e-9);
+        let Reason::DuoGamma { gamma: 22, why: DuoGammaReason::C, step_ms, pass_ms, .. } =
+            controller.reasons()[0]
+        else {
+            panic!("{:?}", controller.reasons());
+        };
+        assert_eq!((step_ms, pass_ms), (0.45, 10.0));
+        rounds(&mut controller, 200, 2, 0.9, 9.9);
+        let gamma = controller.gamma;
+        assert_eq!(gamma, controller.c() as usize);
+        assert!((10..=12).contains(&gamma), "{gamma}");
+        assert!(controller.budget(&by_acceptance()).shape.gamma < gamma);
+        assert_eq!(controller.budget(&TreeOverrides::default()).shape.gamma, gamma);
+    }
+
+    #[test]
+    fn by_acceptance_it_is_drafted_in_the_time_of_a_pass_and_no_larger_than_it_pays() {
+        let gamma = |step| DuoController::new(&plan(step), by_acceptance()).gamma;
         assert_eq!(gamma(0.5), 12);
         assert_eq!(gamma(0.9), 8);
         assert_eq!(gamma(0.01), 12);
@@ -235,8 +285,8 @@ mod tests {
         assert_eq!(controller.budget(&fixed).shape, shape);
         let reasons = controller.reasons();
         assert!(
-            matches!(reasons[0], Reason::DuoGamma { gamma: 20, fixed: true, draft_ms, .. }
-                if (draft_ms - 10.0).abs() < 0.05),
+            matches!(reasons[0], Reason::DuoGamma { gamma: 20, why, step_ms, .. }
+                if why == DuoGammaReason::Fixed && (step_ms - 0.5).abs() < 0.01),
             "{reasons:?}"
         );
         assert_eq!(reasons[1], Reason::DuoSequences(Some(3)));

@@ -57,7 +57,8 @@ pub use learned::Learned;
 use learned::LearnedArm;
 pub use model_arm::ModelArm;
 pub use overrides::{
-    ANSWER, BLOCKS, DEPTH, DeviceChoice, GAMMA, Limits, PACE, Prefer, Setting, TreeOverrides, WIDTH,
+    ANSWER, BLOCKS, DEPTH, DeviceChoice, DuoBudget, GAMMA, Limits, PACE, Prefer, Setting,
+    TreeOverrides, WIDTH,
 };
 pub use pass_fit::PassFit;
 pub use place::{
@@ -69,7 +70,9 @@ pub use placements::{
     BlockTime, BlocksOnGpu, Candidate, DeviceTimes, DraftChoice, PlacementForecast,
     PlacementInputs, PlacementTimes, PrefillForecast, best_placement, is_worth_moving_for,
 };
-pub use reason::{Basis, BlocksReason, GammaReason, GpuMemory, Obstacle, OverlapEffect, Reason};
+pub use reason::{
+    Basis, BlocksReason, DuoGammaReason, GammaReason, GpuMemory, Obstacle, OverlapEffect, Reason,
+};
 pub use search_space::{SearchSpace, rate};
 pub use strategy::{STRATEGIES, Schedule, Sizing, Strategy};
 pub use thread_split::split_threads;

@@ -42,6 +42,16 @@ impl std::fmt::Display for Setting {
     }
 }
 
+/// How DuoDecoding's γ is chosen if it is not fixed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DuoBudget {
+    /// As in the paper: γ = c, the number of draft steps in the time of one pass of the target.
+    #[default]
+    C,
+    /// The budget that gains the most at the measured acceptance rate.
+    Acceptance,
+}
+
 /// γ, M, k and D, each automatic or fixed: the record shared by settings, controls and controllers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeOverrides {
@@ -53,6 +63,8 @@ pub struct TreeOverrides {
     pub width: Setting,
     /// Tree depth D.
     pub depth: Setting,
+    /// How an automatic γ of DuoDecoding is chosen.
+    pub duo_budget: DuoBudget,
 }
 
 /// The minimum and maximum of a control.

@@ -19,8 +19,8 @@ use crate::speculate::{Budget, Shape, duo};
 
 /// By what factor a placement must beat the best one on the CPU alone, because these are estimates.
 pub(super) const WORTH: f64 = 1.05;
-/// The largest γ for which drafting alongside the target is evaluated.
-const MOST_BESIDE: usize = 16;
+/// The largest γ for which drafting alongside the target is evaluated: c of the paper's machine.
+const MOST_BESIDE: usize = 24;
 
 /// The time of a pass over γ rows on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

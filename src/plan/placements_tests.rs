@@ -162,6 +162,19 @@ fn what_the_user_has_fixed_is_kept() {
     assert!(trees.clone().all(|row| row.budget.shape.gamma == 7));
 }
 
+/// Where further tokens cost no time, DuoDecoding drafts as many as on the paper's machine.
+#[test]
+fn a_draft_beside_the_target_is_forecast_up_to_24_tokens() {
+    let mut times = times(1.0);
+    for at in times.cpu.iter_mut().chain(&mut times.gpu) {
+        (at.block_ms, at.rest_ms) = (5.0, 5.0);
+    }
+    let rows = inputs(12_000 * MIB).forecasts(&times, None);
+    let beside: Vec<_> = rows.iter().filter(|row| row.beside).collect();
+    assert!(beside.len() == 2 && beside.iter().all(|row| row.budget.shape.gamma == 24));
+    assert!(beside.iter().all(|row| row.draft_ms <= row.verify_ms), "{beside:?}");
+}
+
 /// A slice takes the time of the slower of bus and card, block by block. It pays off if even the
 /// shortest part is read faster than by the CPU.
 #[test]

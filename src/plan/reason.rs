@@ -76,6 +76,17 @@ pub enum GammaReason {
     Enough(f64),
 }
 
+/// Why γ of DuoDecoding is what it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DuoGammaReason {
+    /// The user fixed it.
+    Fixed,
+    /// The paper's rule.
+    C,
+    /// It gains the most at the measured acceptance rate.
+    Acceptance,
+}
+
 /// Why M is what it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BlocksReason {
@@ -175,8 +186,9 @@ pub enum Reason {
     /// What `auto` chooses from, in tokens per second: the draft from the context, each model, no
     /// draft.
     Sources { context: f64, models: Vec<(DrafterId, f64)>, plain: f64 },
-    /// γ of DuoDecoding, whether the user fixed it, and the times of drafting and verifying.
-    DuoGamma { gamma: usize, fixed: bool, draft_ms: f64, verify_ms: f64 },
+    /// γ of DuoDecoding, and the times of one draft step, of one pass of the target and of a pass
+    /// over γ nodes.
+    DuoGamma { gamma: usize, why: DuoGammaReason, step_ms: f64, pass_ms: f64, verify_ms: f64 },
     /// k of DuoDecoding; `None` if the draft decides.
     DuoSequences(Option<usize>),
     /// The recent acceptance rate; `None` before there is one.
@@ -188,6 +200,16 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// c of DuoDecoding.
+    pub fn duo_c(&self) -> Option<f64> {
+        match self {
+            Self::DuoGamma { step_ms, pass_ms, .. } => {
+                Some(pass_ms / step_ms.max(f64::MIN_POSITIVE))
+            }
+            _ => None,
+        }
+    }
+
     /// How many blocks of a head a GPU has room for, with its name and the head's number of blocks;
     /// `None` if all fit.
     pub fn cut(&self) -> Option<(&str, usize, usize)> {

@@ -290,7 +290,7 @@ impl Strategy {
             gamma: held(user.gamma, shape.gamma),
             width: held(user.width, shape.width),
             depth: held(user.depth, shape.depth),
-            blocks: user.blocks,
+            ..*user
         }
     }
 }

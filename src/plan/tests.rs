@@ -304,7 +304,7 @@ fn any_hardware() -> impl Strategy<Value = Hardware> {
 fn held(values: [Option<usize>; 4]) -> TreeOverrides {
     let [gamma, blocks, width, depth] =
         values.map(|held| held.map_or(Setting::Auto, Setting::Fixed));
-    TreeOverrides { gamma, blocks, width, depth }
+    TreeOverrides { gamma, blocks, width, depth, ..TreeOverrides::default() }
 }
 
 proptest! {

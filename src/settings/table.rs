@@ -5,7 +5,7 @@
 use super::keys::{Heading, SettingKey, SettingScope, key};
 use super::takes::{self, Takes};
 use super::{KvPrecision, PrefillDevice, ThemeName};
-use crate::plan::{ANSWER, BLOCKS, DEPTH, GAMMA, Prefer, WIDTH};
+use crate::plan::{ANSWER, BLOCKS, DEPTH, DuoBudget, GAMMA, Prefer, WIDTH};
 use crate::speculate::SamplerSettings;
 
 const HOTTEST: f64 = SamplerSettings::HOTTEST as f64;
@@ -258,6 +258,21 @@ pub const KEYS: &[SettingKey] = {
             .flag(SPECULATION.flag("--depth", "N|auto"))
             .command("/depth", "[N|auto]", "D: depth of the draft tree")
             .contender(&["d", "depth"], SettingScope::Round),
+        key(
+            "controls.duo_budget",
+            OneOf(&[
+                ("c", |s| s.controls.duo_budget = DuoBudget::C),
+                ("acceptance", |s| s.controls.duo_budget = DuoBudget::Acceptance),
+            ]),
+        )
+        .what("How `duo` chooses γ where it is not fixed")
+        .default("c")
+        .more(
+            "`c` is the paper's rule: as many tokens as the draft makes in one pass of the target. \
+             `acceptance` takes the number that gains the most at the measured acceptance rate.",
+        )
+        .flag(SPECULATION.flag("--duo-budget", "c|acceptance"))
+        .contender(&["budget"], SettingScope::Round),
         key("controls.pace", Other("a time from 0 to 10 s, such as 0.5s or 500ms", takes::pace))
             .what("Least time per round, to watch a fast model")
             .default("0s; in a replay, the recorded speed")

@@ -8,6 +8,7 @@ use crate::decode::{Arm, Round, RoundOptions};
 use crate::files::CachedValue;
 use crate::load::{LoadReason, Strategies, StrategyController};
 use crate::messages;
+use crate::overlap::SequencesRecord;
 use crate::plan::{ArmPlan, DrafterId, RoundObservation, Schedule, Strategy, TreeOverrides};
 use crate::speculate::Budget;
 
@@ -86,6 +87,7 @@ impl Planner for StrategyPlanner {
             },
             coupled: controls.coupled,
             verify_times: controller.verify_times(),
+            duo_c: controller.duo_c(),
             arm,
         }
     }
@@ -105,6 +107,7 @@ impl Planner for StrategyPlanner {
             draft_ms: steady.then_some(round.timing.target_idle_ms()),
             verify_ms: round.timing.verify_ms,
             overlap_ms: round.timing.ahead_ms + round.timing.wait_ms,
+            steps: round.ahead.as_ref().map_or(0, SequencesRecord::steps),
             other_ms: round.timing.other_ms,
             draft: draft.unwrap_or(DrafterId::None),
             context: round.context,

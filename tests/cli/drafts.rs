@@ -168,3 +168,24 @@ fn earlier_chats_are_drafted_from_only_where_the_user_wants_it() {
     let (text, _) = summary(&home, &["--temperature", "0"]);
     assert_eq!(text, plain, "auto");
 }
+
+#[test]
+fn duo_s_budget_is_c_and_doctor_says_what_that_is() {
+    let home = Home::new();
+    let doctor = |flags: &[&str]| {
+        let flags = [&["doctor", "--strategy", "duo"], flags].concat();
+        let (out, _) = home.ran(0, &flags);
+        let row = |name: &str| {
+            let row =
+                out.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(' '));
+            row.map(|row| row.split_whitespace().next().unwrap().parse::<f64>().unwrap())
+        };
+        (row("γ").unwrap(), row("c").unwrap(), flat(&out))
+    };
+    let (gamma, c, out) = doctor(&[]);
+    // `c` is printed with one digit.
+    assert!((gamma - c.max(2.0)).abs() < 1.06, "γ = {gamma}, c = {c}");
+    assert!(out.contains("by the paper's rule, γ = c"), "{out}");
+    let (_, _, out) = doctor(&["--duo-budget", "acceptance"]);
+    assert!(out.contains("gains the most at the acceptance rate"), "{out}");
+}

@@ -53,7 +53,7 @@ fn text(settings: &Settings) -> String {
         gamma: Setting::Fixed(8),
         width: Setting::Fixed(3),
         depth: Setting::Fixed(3),
-        blocks: Setting::Auto,
+        ..TreeOverrides::default()
     };
     let strategy = settings.strategy;
     let controls = Controls { generation: 1, strategy, tree, ..Controls::default() };

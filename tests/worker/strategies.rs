@@ -131,7 +131,7 @@ impl Subject {
 fn controls(strategy: &'static Strategy, sampler: SamplerSettings) -> Controls {
     let held = |value| if strategy.shape.is_none() { Setting::Fixed(value) } else { Setting::Auto };
     let (gamma, width, depth) = (held(14), held(4), held(5));
-    let tree = TreeOverrides { gamma, width, depth, blocks: Setting::Auto };
+    let tree = TreeOverrides { gamma, width, depth, ..TreeOverrides::default() };
     Controls { strategy: Some(strategy), tree, sampler, ..Controls::default() }
 }
 

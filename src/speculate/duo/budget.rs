@@ -1,8 +1,18 @@
 //! γ for drafting while the target checks, from measured times (method.md, DuoDecoding).
 
-/// Budgets to choose from: numbers with many divisors, so that k has a choice; even with the
+/// The smallest budget: a single token leaves no tail to verify, and nothing could be learned from
+/// such rounds.
+const LEAST: usize = 2;
+
+/// γ by the paper's rule, γ = c: as many tokens as the draft makes in one pass of the target. `c`
+/// is the time of one pass over that of one draft step; its whole part fits.
+pub fn paper_budget(c: f64) -> usize {
+    (c as usize).max(LEAST)
+}
+
+/// The budgets of [`budget`]: numbers with many divisors, so that k has a choice; even with the
 /// smallest, two sequences can still gain something.
-pub const BUDGETS: [usize; 8] = [4, 6, 8, 12, 16, 24, 32, 48];
+const BUDGETS: [usize; 8] = [4, 6, 8, 12, 16, 24, 32, 48];
 
 /// γ: a budget with which the draft finishes when the target does, (γ − k + 1)·T_d ≤ T_t(γ) for k =
 /// 1, the most common and most expensive k. Among the fitting [`BUDGETS`] it is the one that gains
@@ -56,6 +66,21 @@ mod tests {
         // A draft that is not faster than its target gets the smallest budget.
         assert_eq!(chosen(5.0, |_| 1.0), 4);
         assert_eq!(chosen(1.0, |m| 4.0 + 0.5 * m as f64), 8);
+    }
+
+    #[test]
+    fn the_paper_s_rule_takes_any_number_and_both_agree_where_a_pass_takes_the_same_time() {
+        for (c, gamma) in [(20.0, 20), (23.9, 23), (7.5, 7), (1.2, 2), (0.0, 2)] {
+            assert_eq!(paper_budget(c), gamma, "c = {c}");
+        }
+        for pass in BUDGETS {
+            for right in [0.7, 0.95, 1.0] {
+                let ours = budget(1.0, |_| pass as f64, right);
+                assert_eq!(ours, paper_budget(pass as f64), "c = {pass}, {right}");
+            }
+        }
+        // They differ where every token costs time.
+        assert!(budget(1.0, |nodes| 20.0 + 4.0 * nodes as f64, 0.5) < paper_budget(24.0));
     }
 
     #[test]

@@ -16,14 +16,14 @@
 //! the text ends, the paper returns the tail that it has not checked; here only what the walk
 //! accepted is ever returned.
 //!
-//! k is chosen again each time ([`count`]), γ from measured times ([`budget`]).
+//! k is chosen again each time ([`count`]), γ from measured times ([`paper_budget`], [`budget`]).
 
 mod budget;
 mod count;
 mod sequences;
 mod sequences_ahead;
 
-pub use budget::{BUDGETS, budget, expected};
+pub use budget::{budget, expected, paper_budget};
 pub use count::{MOST_SEQUENCES, count, divisor};
 pub use sequences::Sequences;
 pub use sequences_ahead::{Adopted, SequencesAhead};

@@ -56,6 +56,8 @@ pub struct AnswerMeters {
     reached: Vec<(usize, usize)>,
     /// Whether any round had more than the root to verify.
     pub drafted: bool,
+    /// c of DuoDecoding, as of the latest round.
+    pub duo_c: Option<f64>,
     /// How much faster than plain decoding it was, if that is known, once other models are in use:
     /// they have another pace.
     pub settled: Option<Option<Speedup>>,
@@ -87,6 +89,7 @@ impl AnswerMeters {
         self.recent.truncate(Self::SPARK - 1);
         self.recent.push_front((tokens, spent));
         self.drafted |= round.tree.len() > 1;
+        self.duo_c = round.ahead.as_ref().and_then(|ahead| ahead.c).or(self.duo_c);
         let deepest = round.tree.nodes().iter().map(|node| node.depth).max().unwrap_or(0);
         if self.reached.len() < deepest {
             self.reached.resize(deepest, (0, 0));

@@ -167,6 +167,10 @@ fn split(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>>
     if spent.ahead_ms > 0.0 {
         rows.push(cut(beside(spent, rounds, styles), width));
     }
+    if let Some(c) = state.meters.answer.duo_c {
+        let line = named(format!("{c:.1}"), styles.text, " draft steps in a pass (c)", styles);
+        rows.push(cut(line, width));
+    }
     rows
 }
 

@@ -328,7 +328,7 @@ pub fn pending(generation: u64, index: usize) -> Event {
         vec![token(" who", -0.4), token(" lived", -0.1), token(" by", -0.3)],
         vec![token(" and", -1.6), token(" an", -0.9)],
     ];
-    let ahead = SequencesRecord { gamma: 12, sequences, adopted: None };
+    let ahead = SequencesRecord { gamma: 12, c: None, sequences, adopted: None };
     let round = Box::new(PendingRound { index, tree, labels, ahead, outcomes: Vec::new() });
     Event::Verifying { generation, round }
 }

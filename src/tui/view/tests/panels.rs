@@ -8,7 +8,7 @@ use super::{answering, check};
 use crate::decode::Timing;
 use crate::hardware::{GpuUsage, Usage};
 use crate::model::{ModelEngine, Traffic};
-use crate::overlap::{SequenceToken, SequencesRecord};
+use crate::overlap::{SequenceToken, SequencesRecord, sequences_for_tests};
 use crate::speculate::{Budget, SamplerSettings, Shape};
 use crate::tui::controls::FirstAnswer;
 use crate::tui::event::{Button, ScreenEvent};
@@ -115,8 +115,11 @@ fn drafting_beside_the_target_shows_in_the_meters() {
     let mut state = answering(120, 40, 16);
     let mut round = state.tree.latest().unwrap().clone();
     round.timing = Timing { ahead_ms: 30.0, wait_ms: 1.5, ..round.timing };
-    say(&mut state, Event::Round { generation: 2, round: Box::new(round) });
+    say(&mut state, Event::Round { generation: 2, round: Box::new(round.clone()) });
     shows(&mut state, &["ahead ", "idle: draft ", ", ahead 30 ms"]);
+    round.ahead = Some(SequencesRecord { c: Some(6.41), ..sequences_for_tests(4, &[], None) });
+    say(&mut state, Event::Round { generation: 2, round: Box::new(round) });
+    shows(&mut state, &["6.4 draft steps in a pass (c)"]);
 }
 
 #[test]
@@ -129,7 +132,7 @@ fn sequences_drafted_ahead_stand_below_the_tree() {
         vec![token(0, " sat"), token(0, " on")],
         vec![token(round.bonus, " ran"), token(0, " over")],
     ];
-    round.ahead = Some(SequencesRecord { gamma: 4, sequences, adopted: Some(1) });
+    round.ahead = Some(SequencesRecord { gamma: 4, c: Some(6.41), sequences, adopted: Some(1) });
     round.budget = Budget::new(Shape { gamma: 4, width: 2, depth: 2 }, 0);
     round.timing = Timing { draft_ms: 0.1, verify_ms: 41.0, ahead_ms: 38.0, ..round.timing };
     assert!(round.check_ahead().is_ok());
