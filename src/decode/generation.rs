@@ -161,6 +161,7 @@ impl Generation<'_> {
         let (ahead, spent) = ahead.map(OverlapGuard::end).unwrap_or_default();
         let ahead_ms = in_milliseconds(spent.ahead);
         let wait_ms = in_milliseconds(spent.wait);
+        let transfer_ms = in_milliseconds(spent.transfer);
         let verified = match verified {
             Ok(verified) => verified,
             Err(error) => {
@@ -174,7 +175,8 @@ impl Generation<'_> {
             let Engine { drafting, text, .. } = &mut *self.engine;
             drafting.verified(drafters, text, tree, &verified.logits);
         }
-        Ok((verified, ahead, Timing { verify_ms, ahead_ms, wait_ms, ..Timing::default() }))
+        let timing = Timing { verify_ms, ahead_ms, wait_ms, transfer_ms, ..Timing::default() };
+        Ok((verified, ahead, timing))
     }
 
     /// Walks the tree by the target's choices, appends them to the answer and commits them. Nothing

@@ -65,6 +65,9 @@ pub struct Timing {
     /// How long the target waited after its pass for the drafter to stop.
     #[serde(default)]
     pub wait_ms: f64,
+    /// Handing the drafter over to its thread and back, in both of these times.
+    #[serde(default)]
+    pub transfer_ms: f64,
     /// Between rounds: choosing this round's drafter and tree, and learning from it. Not included
     /// in the other times.
     #[serde(default)]
@@ -95,6 +98,7 @@ impl std::ops::AddAssign for Timing {
         self.other_ms += other.other_ms;
         self.ahead_ms += other.ahead_ms;
         self.wait_ms += other.wait_ms;
+        self.transfer_ms += other.transfer_ms;
         self.plan_ms += other.plan_ms;
     }
 }

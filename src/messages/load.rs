@@ -108,6 +108,19 @@ pub fn load_reasons(all: &[LoadReason]) -> Vec<String> {
     sentences
 }
 
+/// Where the target runs, after "the target runs".
+pub fn target_runs(reasons: &[LoadReason]) -> String {
+    let place = |why: &LoadReason| match why {
+        LoadReason::Plan(Reason::TargetOnGpu { gpu }) => Some(format!("on {gpu}")),
+        LoadReason::Plan(
+            Reason::TargetSplit { gpu, layers, of, .. } | Reason::TargetCut { gpu, layers, of },
+        ) => Some(format!("with {layers} of its {of} blocks on {gpu}")),
+        LoadReason::Plan(Reason::TargetStreamed { gpu }) => Some(format!("streamed to {gpu}")),
+        _ => None,
+    };
+    reasons.iter().find_map(place).unwrap_or_else(|| "on the CPU".to_owned())
+}
+
 /// What the user should know.
 pub fn notice(notice: &Notice) -> String {
     match notice {

@@ -9,7 +9,7 @@ mod load;
 #[cfg(test)]
 mod tests;
 
-pub use load::{load_reason, load_reasons, missing, notice, notices, start_error};
+pub use load::{load_reason, load_reasons, missing, notice, notices, start_error, target_runs};
 
 /// The text of a part of the target that is not on the CPU.
 const MAY_DIFFER: &str = "the text can differ slightly from the CPU's";

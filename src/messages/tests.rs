@@ -312,3 +312,17 @@ fn a_reason_that_two_drafters_share_is_said_once() {
     let both = [LoadReason::History(9), LoadReason::Lookahead, LoadReason::History(9)];
     assert_eq!(load_reasons(&both).len(), 2);
 }
+
+#[test]
+fn the_target_runs_where_its_reason_says() {
+    let gpu = card();
+    let split = Reason::TargetSplit { gpu: gpu.clone(), layers: 12, of: 28, asked: None };
+    for (reason, place) in [
+        (Reason::TargetOnGpu { gpu: gpu.clone() }, "on TestForce 1"),
+        (split, "with 12 of its 28 blocks on TestForce 1"),
+        (Reason::TargetStreamed { gpu }, "streamed to TestForce 1"),
+        (Reason::NoDraft, "on the CPU"),
+    ] {
+        assert_eq!(target_runs(&[Reason::NoDraft.into(), reason.into()]), place);
+    }
+}

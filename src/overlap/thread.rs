@@ -22,12 +22,14 @@ struct DraftJob {
     stop: Arc<AtomicBool>,
     /// Set if the user watches the round.
     watch: Option<PassWatch>,
+    sent: Instant,
 }
 
 struct Done {
     drafter: Box<dyn Drafter>,
     /// What it drafted, or why it cannot be used before it has fallen back to another device.
     drafted: Result<Ahead, String>,
+    sent: Instant,
     began: Instant,
     ended: Instant,
 }
@@ -56,6 +58,8 @@ pub(crate) struct OverlapTimes {
     pub(crate) ahead: Duration,
     /// Its work after the pass, while the target waited for it.
     pub(crate) wait: Duration,
+    /// The way to the other thread and back, which is part of the pass and of `wait`.
+    pub(crate) transfer: Duration,
 }
 
 impl DraftThread {
@@ -86,7 +90,8 @@ impl DraftThread {
         watch: Option<PassWatch>,
     ) -> Result<(), Box<dyn Drafter>> {
         self.stop.store(false, Ordering::Release);
-        let job = DraftJob { drafter, tree, request, stop: Arc::clone(&self.stop), watch };
+        let sent = Instant::now();
+        let job = DraftJob { drafter, tree, request, stop: Arc::clone(&self.stop), watch, sent };
         match &self.jobs {
             Some(jobs) => jobs.send(job).map_err(|unsent| unsent.0.drafter),
             None => Err(job.drafter),
@@ -98,9 +103,10 @@ impl DraftThread {
         let recalled = Instant::now();
         self.stop.store(true, Ordering::Release);
         match self.done.recv() {
-            Ok(Done { drafter, drafted, began, ended }) => {
+            Ok(Done { drafter, drafted, sent, began, ended }) => {
                 let ahead = ended.min(recalled).saturating_duration_since(began);
-                let spent = OverlapTimes { ahead, wait: recalled.elapsed() };
+                let transfer = began.duration_since(sent) + ended.max(recalled).elapsed();
+                let spent = OverlapTimes { ahead, wait: recalled.elapsed(), transfer };
                 Returned { drafter: Some(drafter), drafted, spent }
             }
             Err(_) => {
@@ -150,7 +156,7 @@ fn serve(jobs: &Receiver<DraftJob>, done: &Sender<Done>) {
 }
 
 fn work(job: DraftJob, watch: Option<&PassWatch>) -> Done {
-    let DraftJob { mut drafter, tree, request, stop, .. } = job;
+    let DraftJob { mut drafter, tree, request, stop, sent, .. } = job;
     let began = Instant::now();
     let tell = |grown: Ahead| {
         if let Some(watch) = watch {
@@ -167,5 +173,5 @@ fn work(job: DraftJob, watch: Option<&PassWatch>) -> Done {
             Err(format!("the draft failed while drafting ahead: {}", panic_message(&*panic)))
         }
     };
-    Done { drafter, drafted, began, ended: Instant::now() }
+    Done { drafter, drafted, sent, began, ended: Instant::now() }
 }

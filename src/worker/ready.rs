@@ -62,6 +62,9 @@ pub struct Ready {
     pub reasons: Vec<String>,
     /// How many bytes of VRAM our draft uses; 0 without a GPU.
     pub vram_used: u64,
+    /// Where the target runs, in words.
+    #[serde(default)]
+    pub target_place: String,
     /// The GPU that reads long prompts for a target on the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompts_on: Option<String>,
@@ -112,6 +115,7 @@ impl From<&Setup> for Ready {
             depth: shape.depth,
             reasons: messages::load_reasons(&setup.reasons),
             vram_used: setup.device_bytes,
+            target_place: messages::target_runs(&setup.reasons),
             prompts_on: setup.prompts_on.clone(),
             strategy: setup.strategy.name.to_owned(),
             strategies: setup.strategies.iter().map(StrategyStatus::from).collect(),

@@ -104,7 +104,13 @@ fn a_table_of_a_paper_has_theirs_and_ours() {
     assert!(matches!(code, 0 | 1), "{err}");
     assert_has(
         &out,
-        &["c+2", "98.71", "`gsm8k` is used for math.", "There are no prompts for translation"],
+        &[
+            "c+2",
+            "98.71",
+            "`gsm8k` is used for math.",
+            "There are no prompts for translation",
+            "DuoDecoding's draft on the CPU. Here the target ran on the CPU.",
+        ],
     );
     for (flags, words) in [
         (&["--table", "9"][..], "duo-3, duo-4"),
@@ -124,7 +130,7 @@ fn a_figure_of_a_paper_is_drawn() {
     let flags = ["--limit", "1", "--max-tokens", "6", "--svg", svg.to_str().unwrap()];
     for (flag, figure, words, file) in [
         ("--figure", "duo-1", "verify ms", "lengths-t0.svg"),
-        ("--figure", "duo-4", "target waits", "waiting-t0.svg"),
+        ("--figure", "duo-4", "transfer ms", "parts-t0.svg"),
         ("--figure", "duo-5", "k = 1", "sequences-t0.svg"),
         ("--table", "duo-4", "34.8 %", "choices-t0.svg"),
     ] {

@@ -107,6 +107,8 @@ fn draft_and_target_work_at_the_same_time_on_the_same_tree() {
     let timing = summary.timing;
     assert!(timing.ahead_ms > 0.0 && timing.wait_ms >= 0.0, "{timing:?}");
     assert!(timing.ahead_ms <= timing.verify_ms + 0.001 * summary.rounds as f64, "{timing:?}");
+    let handed_over = timing.transfer_ms;
+    assert!(handed_over > 0.0 && handed_over < timing.verify_ms + timing.wait_ms, "{timing:?}");
     assert!(timing.draft_idle_ms() >= 0.0 && timing.target_idle_ms() >= timing.wait_ms);
 }
 

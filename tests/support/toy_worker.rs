@@ -83,6 +83,7 @@ pub fn ready() -> Ready {
         depth: 3,
         reasons: Vec::new(),
         vram_used: 0,
+        target_place: "on the CPU".to_owned(),
         prompts_on: None,
         strategy: "dovetail".into(),
         strategies: Vec::new(),

@@ -27,14 +27,16 @@ impl FigureRow<'_> {
         column.value(self.grid, self.candidate, self.set)
     }
 
-    /// The cells of a column; the time to the first token has one per set.
+    /// The cells of a column; the times to the first tokens have one per set.
     fn cells(&self, column: Metric) -> Vec<String> {
         let cell = |set| {
             let value = column.value(self.grid, self.candidate, set);
             optional(value, |value| column.text(value))
         };
         match column {
-            Metric::FirstToken => self.grid.sets.iter().map(|&set| cell(Some(set))).collect(),
+            Metric::FirstToken | Metric::SecondToken => {
+                self.grid.sets.iter().map(|&set| cell(Some(set))).collect()
+            }
             _ => vec![cell(self.set)],
         }
     }
@@ -80,8 +82,9 @@ impl PublishedFigure {
         let mut head = vec![first.to_owned()];
         for column in &self.columns {
             match column {
-                Metric::FirstToken => {
-                    head.extend(grid.sets.iter().map(|&set| set.to_owned()));
+                Metric::FirstToken | Metric::SecondToken => {
+                    let name = column.name();
+                    head.extend(grid.sets.iter().map(|set| format!("{set}: {name}")));
                 }
                 other => head.push(other.name().to_owned()),
             }
@@ -163,6 +166,7 @@ pub(super) mod tests {
         AnswerRecord {
             prompt_tokens,
             ttft_ms: ms,
+            second_ms: if strategy == PLAIN { ms } else { 1.25 * ms },
             ahead_ms: 0.125 * ms,
             ..answer_for_tests(strategy, set, 10, 10, ms)
         }
@@ -185,12 +189,24 @@ pub(super) mod tests {
         let pair =
             |other: &str, ms| vec![answer(PLAIN, "a", 10, 100.0), answer(other, "a", 10, ms)];
         for (figure, answers, row, cells) in [
-            ("duo-3", pair("duo", 120.0), "duo", &["1.20×", "1.3–1.4×"][..]),
-            ("duo-4", pair("duo", 120.0), "duo", &["25 %", "38 %", "12.00"]),
-            ("duo-1", pair("chain", 80.0), "a", &["10", "2.00", "4.00", "2.00×"]),
+            ("duo-3", pair("duo", 120.0), "duo", &["1.20×", "1.50×", "1.3–1.4×"][..]),
+            (
+                "duo-4",
+                pair("duo", 120.0),
+                "duo",
+                // 3 of 12 ms before the pass, and 1.5 during its 6.
+                &["4.0", "1.00", "4.50", "6.00", "3.00", "0.00", "12.00", "25 %", "38 %"],
+            ),
+            (
+                "duo-4",
+                pair("duo", 120.0),
+                PLAIN,
+                &["4.0", "1.00", "3.75", "5.00", "2.50", "0.00", "10.00", "25 %", "-"],
+            ),
+            ("duo-1", pair("chain", 80.0), "a", &["10", "3.00", "4.00", "1.33×"]),
             ("1", pair("Dovetail", 80.0), "Dovetail", &["125.00", "1.25×", "1.00", "2.17–2.77×"]),
             ("1", pair("Offload", 200.0), "Offload", &["50.00", "0.50×", "1.00", "0.45×"]),
-            ("4", pair("16", 80.0), "16", &["4.0", "4.00", "2.00", "1.00", "125.00", "1.25×"]),
+            ("4", pair("16", 80.0), "16", &["4.0", "4.00", "3.00", "1.00", "125.00", "1.25×"]),
         ] {
             let (text, svg) = shown(figure, answers);
             let line = text.lines().find(|line| line.starts_with(&format!("{row} "))).unwrap();

@@ -21,14 +21,20 @@ pub enum Metric {
     PromptTokens,
     /// Nodes that the target verifies in a round, the root included.
     Nodes,
-    /// Drafting in a round.
+    /// The drafter's work in a round, during the target's pass too.
     DraftMs,
     /// The target's pass in a round.
     VerifyMs,
     /// Their ratio.
     VerifyOverDraft,
+    /// Acceptance, commit, text and planning in a round.
+    AcceptMs,
+    /// Handing the drafter over to its thread and back in a round.
+    TransferMs,
     /// The time to the first token relative to plain.
     FirstToken,
+    /// The same for the second token.
+    SecondToken,
     /// The share of a round in which the target waits.
     TargetWaits,
     /// The share of a round in which the draft waits.
@@ -50,7 +56,10 @@ impl Metric {
             Self::DraftMs => "draft ms",
             Self::VerifyMs => "verify ms",
             Self::VerifyOverDraft => "ratio",
-            Self::FirstToken => "relative to plain",
+            Self::AcceptMs => "accept ms",
+            Self::TransferMs => "transfer ms",
+            Self::FirstToken => "first token",
+            Self::SecondToken => "second token",
             Self::TargetWaits => "target waits",
             Self::DraftWaits => "draft waits",
             Self::RoundMs => "round ms",
@@ -74,6 +83,7 @@ impl Metric {
             Some(_) => figures(name).tokens_s,
             None => grid.mean_tokens_s(name),
         };
+        let draft_ms = own.draft_ms + own.ahead_ms + own.wait_ms;
         let of_round = |ms: f64| 100.0 * ms / own.round_ms().max(f64::MIN_POSITIVE);
         match (self, set) {
             (Self::TokensS, _) => Some(tokens_s(candidate)),
@@ -84,16 +94,20 @@ impl Metric {
             (Self::Tau, None) => Some(grid.mean_tau(candidate)),
             (Self::PromptTokens, set) => grid.prompt_tokens(candidate, set?),
             (Self::Nodes, _) => Some(own.drafted + 1.0),
-            (Self::DraftMs, _) => Some(own.draft_ms),
+            (Self::DraftMs, _) => Some(draft_ms),
             (Self::VerifyMs, _) => Some(own.verify_ms),
-            (Self::VerifyOverDraft, _) => ratio(own.verify_ms, own.draft_ms),
+            (Self::VerifyOverDraft, _) => ratio(own.verify_ms, draft_ms),
+            (Self::AcceptMs, _) => Some(own.other_ms + own.plan_ms),
+            (Self::TransferMs, _) => Some(own.transfer_ms),
             (Self::FirstToken, Some(set)) => grid.first_token(candidate, set),
-            (Self::FirstToken, None) => {
-                let sets = grid.sets.iter().filter_map(|set| grid.first_token(candidate, set));
-                let times: Vec<f64> = sets.collect();
+            (Self::SecondToken, Some(set)) => grid.second_token(candidate, set),
+            (Self::FirstToken | Self::SecondToken, None) => {
+                let of_set = |set: &&str| self.value(grid, candidate, Some(set));
+                let times: Vec<f64> = grid.sets.iter().filter_map(of_set).collect();
                 Some(times.iter().sum::<f64>() / times.len().max(1) as f64)
             }
             (Self::TargetWaits, _) => Some(of_round(own.draft_ms + own.wait_ms)),
+            (Self::DraftWaits, _) if candidate == PLAIN => None,
             (Self::DraftWaits, _) => Some(of_round(own.verify_ms - own.ahead_ms)),
             (Self::RoundMs, _) => Some(own.round_ms()),
             (Self::PeakMemoryGb, _) => own.vram.map(|bytes| bytes as f64 / 1e9),
@@ -103,9 +117,11 @@ impl Metric {
     /// A value with its unit, as far as the name does not say it.
     pub(super) fn text(self, value: f64) -> String {
         match self {
-            Self::OverPlain | Self::SpeedUp | Self::VerifyOverDraft | Self::FirstToken => {
-                times(Some(value))
-            }
+            Self::OverPlain
+            | Self::SpeedUp
+            | Self::VerifyOverDraft
+            | Self::FirstToken
+            | Self::SecondToken => times(Some(value)),
             Self::PromptTokens => format!("{value:.0}"),
             Self::Nodes => format!("{value:.1}"),
             Self::TargetWaits | Self::DraftWaits => percent(value / 100.0),

@@ -54,6 +54,9 @@ pub struct PublishedTable {
     /// Whether the target is on the CPU in every row that does not say otherwise.
     #[serde(default)]
     pub target_on_cpu: bool,
+    /// Whether the target is on the GPU and DuoDecoding's draft on the CPU.
+    #[serde(default)]
+    pub target_on_gpu: bool,
     /// Whether every row needs its own process, because the table is about memory.
     #[serde(default)]
     pub isolated: bool,
@@ -118,6 +121,9 @@ pub struct PublishedFigure {
     /// Whether the target is on the CPU for every candidate that does not say otherwise.
     #[serde(default)]
     pub target_on_cpu: bool,
+    /// Whether the target is on the GPU and DuoDecoding's draft on the CPU.
+    #[serde(default)]
+    pub target_on_gpu: bool,
     /// If the prompts are made: a set for each of these numbers of words.
     #[serde(default)]
     pub prompts_of_words: Vec<usize>,

@@ -20,6 +20,8 @@ pub struct Figures {
     pub tau: f64,
     /// Median time from question to first token, first turns only.
     pub ttft_ms: f64,
+    /// The same to the second token, of answers that have one.
+    pub second_ms: f64,
     /// Time of a round: drafting.
     pub draft_ms: f64,
     /// Time of a round: the target's pass.
@@ -28,6 +30,8 @@ pub struct Figures {
     pub ahead_ms: f64,
     /// Time of a round: the target waiting for the drafter.
     pub wait_ms: f64,
+    /// The part of these two in which the drafter is handed over to its thread and back.
+    pub transfer_ms: f64,
     /// Time of a round: choosing its drafter and its tree, and learning from it.
     pub plan_ms: f64,
     /// Time of a round: all else.
@@ -64,7 +68,8 @@ impl Figures {
         let reached = |at: usize| -> usize {
             answers.iter().filter_map(|answer| answer.accepted.get(at)).sum()
         };
-        let first = answers.iter().filter(|answer| answer.turn == 0);
+        let first = || answers.iter().filter(|answer| answer.turn == 0);
+        let second = first().filter(|answer| answer.rounds > 0);
         let memory = leanest(&answers);
         let mut accepted_by = Credits::default();
         let mut sequences = SequenceCounts::default();
@@ -77,11 +82,13 @@ impl Figures {
             rounds: answers.iter().map(|answer| answer.rounds).sum(),
             tokens_s: ratio(decoded, decode / 1e3),
             tau: ratio(decoded, rounds),
-            ttft_ms: median(first.map(|answer| answer.ttft_ms).collect()),
+            ttft_ms: median(first().map(|answer| answer.ttft_ms).collect()),
+            second_ms: median(second.map(|answer| answer.second_ms).collect()),
             draft_ms: each(|answer| answer.draft_ms),
             verify_ms: each(|answer| answer.verify_ms),
             ahead_ms: each(|answer| answer.ahead_ms),
             wait_ms: each(|answer| answer.wait_ms),
+            transfer_ms: each(|answer| answer.transfer_ms),
             plan_ms: each(|answer| answer.plan_ms),
             other_ms: ratio((decode - known).max(0.0), rounds),
             drafted_ahead: each(|answer| answer.drafted_ahead as f64),
@@ -225,6 +232,12 @@ impl<'a> AnswerGrid<'a> {
         (plain > 0.0).then(|| self.at(strategy, set).ttft_ms / plain)
     }
 
+    /// The same for the second token.
+    pub fn second_token(&self, strategy: &str, set: &str) -> Option<f64> {
+        let plain = self.plain_beside(strategy, set).second_ms;
+        (plain > 0.0).then(|| self.at(strategy, set).second_ms / plain)
+    }
+
     /// The mean of the sets' speed-ups, each set of the same weight.
     pub fn mean_speed_up(&self, strategy: &str) -> Option<f64> {
         let each: Option<Vec<f64>> =
@@ -280,6 +293,7 @@ pub(super) mod tests {
             rounds,
             drafted: rounds * 3,
             ttft_ms: 12.0,
+            second_ms: 15.0,
             decode_ms,
             draft_ms: 0.25 * decode_ms,
             verify_ms: 0.5 * decode_ms,

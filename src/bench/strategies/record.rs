@@ -42,6 +42,9 @@ pub struct AnswerRecord {
     pub drafted: usize,
     /// From the question to the first token.
     pub ttft_ms: f64,
+    /// From the question to the second token, which the first round gives.
+    #[serde(default)]
+    pub second_ms: f64,
     /// From the first token to the last, by the clock.
     pub decode_ms: f64,
     /// The part of it in which the draft works and the target waits.
@@ -52,6 +55,9 @@ pub struct AnswerRecord {
     pub ahead_ms: f64,
     /// The part of `decode_ms` in which the target waited for the drafter.
     pub wait_ms: f64,
+    /// The part of both in which the drafter is handed over to its thread and back.
+    #[serde(default)]
+    pub transfer_ms: f64,
     /// The part of `decode_ms` for choosing drafters and trees and learning from rounds.
     #[serde(default)]
     pub plan_ms: f64,
@@ -121,6 +127,9 @@ pub struct Models {
     pub target: String,
     /// Its size and format.
     pub target_detail: String,
+    /// Where it ran, in words.
+    #[serde(default)]
+    pub target_place: String,
     /// Name of each strategy or candidate that could run and drafts, with its draft's description.
     pub drafts: Vec<(String, String)>,
     /// Trained weights of a candidate's draft, as many blocks as it uses.
@@ -135,6 +144,7 @@ impl From<&Ready> for Models {
         Self {
             target: ready.target.clone(),
             target_detail: ready.target_detail.clone(),
+            target_place: ready.target_place.clone(),
             drafts: ready
                 .strategies
                 .iter()
@@ -170,6 +180,18 @@ pub fn models_of(ready: &Ready, batch: &CandidateBatch, candidates: &[BenchCandi
 }
 
 impl Models {
+    /// Where target and drafts ran, next to where DuoDecoding has them.
+    pub fn duo_places(&self) -> String {
+        let drafts: Vec<String> =
+            self.drafts.iter().map(|(name, draft)| format!("{name}: {draft}")).collect();
+        format!(
+            "The paper has the target on a GPU and DuoDecoding's draft on the CPU. Here the target \
+             ran {}. Drafts: {}.",
+            self.target_place,
+            drafts.join("; ")
+        )
+    }
+
     /// Adds the drafts of other candidates for the same target.
     pub fn add(&mut self, other: Self) {
         if self.target.is_empty() {

@@ -74,14 +74,16 @@ fn of_grid(grid: &AnswerGrid<'_>) -> Vec<Table> {
     }
     let first_tokens = by_set(
         grid,
-        "Time to the first token, relative to plain and in ms",
+        "Time to the first and to the second token, relative to plain and in ms",
         &|strategy, set| {
-            let ttft = ms(grid.at(strategy, set).ttft_ms);
-            format!("{} {ttft}", times(grid.first_token(strategy, set)))
+            let Figures { ttft_ms, second_ms, .. } = grid.at(strategy, set);
+            let cell = |relative, time| format!("{} {}", times(relative), ms(time));
+            let first = cell(grid.first_token(strategy, set), ttft_ms);
+            format!("{first}, {}", cell(grid.second_token(strategy, set), second_ms))
         },
         &[],
     )
-    .with_note("Medians over the prompts' first turns.");
+    .with_note("Medians over the prompts' first turns. The first round gives the second token.");
     let mut tables = vec![speed_ups, rates, first_tokens, costs(grid.temperature, &figures)];
     tables.extend(depths(grid.temperature, &figures));
     tables.extend(credits(grid.temperature, &figures));
@@ -298,6 +300,7 @@ pub(in crate::bench) mod tests {
             models: Models {
                 target: "a target".to_owned(),
                 target_detail: "6 M parameters".to_owned(),
+                target_place: "on the CPU".to_owned(),
                 drafts: vec![("dovetail".to_owned(), "a head".to_owned())],
                 parameters: Vec::new(),
                 context: 2048,

@@ -244,6 +244,7 @@ fn compared(all: Vec<Vec<AnswerRecord>>) -> impl Iterator<Item = AnswerRecord> {
 struct AnswerRecorder {
     started: Instant,
     first: Option<Instant>,
+    second: Option<Instant>,
     last: Option<Instant>,
     /// Without the names that only the run knows.
     answer: AnswerRecord,
@@ -256,6 +257,7 @@ impl AnswerRecorder {
         Self {
             started: Instant::now(),
             first: None,
+            second: None,
             last: None,
             answer: AnswerRecord::default(),
             notices: Vec::new(),
@@ -275,6 +277,7 @@ impl AnswerRecorder {
             }
             Event::Round { round, .. } => {
                 answer.rounds += 1;
+                self.second.get_or_insert_with(Instant::now);
                 answer.drafted_ahead += usize::from(round.drafted_ahead);
                 answer.drafted += round.tree.len() - 1;
                 answer.sequences.take(&round);
@@ -283,6 +286,7 @@ impl AnswerRecorder {
                 answer.verify_ms += round.timing.verify_ms;
                 answer.ahead_ms += round.timing.ahead_ms;
                 answer.wait_ms += round.timing.wait_ms;
+                answer.transfer_ms += round.timing.transfer_ms;
                 answer.plan_ms += round.timing.plan_ms;
                 answer.traffic += round.traffic;
                 let depth = round.accepted.len();
@@ -306,14 +310,16 @@ impl AnswerRecorder {
 
     /// The answer, if it came to an end.
     fn end(self) -> Result<AnswerRecord, String> {
-        let Self { started, first, last, mut answer, error, .. } = self;
+        let Self { started, first, second, last, mut answer, error, .. } = self;
         if let Some(error) = error {
             return Err(error);
         }
         let (Some(first), Some(last)) = (first, last) else {
             return Err("the answer has no end".to_owned());
         };
-        answer.ttft_ms = first.duration_since(started).as_secs_f64() * 1e3;
+        let asked = |at: Instant| at.duration_since(started).as_secs_f64() * 1e3;
+        answer.ttft_ms = asked(first);
+        answer.second_ms = second.map_or(0.0, asked);
         answer.decode_ms = last.duration_since(first).as_secs_f64() * 1e3;
         answer.tokens = answer.token_ids.len();
         answer.digest = digest(&answer.token_ids);
@@ -330,6 +336,7 @@ mod tests {
     use crate::model::Traffic;
     use crate::overlap::sequences_for_tests as ahead;
     use crate::speculate::{Shape, Tree};
+    use std::time::Duration;
 
     fn committed(token: u32) -> Committed {
         Committed { token, text: format!("<{token}>"), thought: None, origin: Origin::Target }
@@ -356,7 +363,7 @@ mod tests {
             drafted_ahead: accepted == 2,
             ahead: (accepted == 3).then(|| ahead(4, &[&[9, 1], &[2, 3]], Some(0))),
             outcomes: Vec::new(),
-            timing: Timing { draft_ms: 1.0, verify_ms: 2.0, ..Timing::default() },
+            timing: Timing { draft_ms: 1.0, verify_ms: 2.0, transfer_ms: 0.5, ..Timing::default() },
             traffic: Traffic { submissions: 2, up: 100, down: 30 },
             context: 0,
             finish: None,
@@ -374,14 +381,19 @@ mod tests {
             token: committed(5),
             summary: summary.clone(),
         });
-        for accepted in [2, 0, 3] {
+        recorder.take(round(2));
+        std::thread::sleep(Duration::from_millis(5));
+        for accepted in [0, 3] {
             recorder.take(round(accepted));
         }
         recorder.take(Event::Finished { generation: 1, summary });
         let answer = recorder.end().unwrap();
+        // The second token is that of the first round.
+        let left = answer.ttft_ms + answer.decode_ms - answer.second_ms;
+        assert!(answer.second_ms >= answer.ttft_ms && left >= 5.0, "{answer:?}");
         assert_eq!((answer.rounds, answer.drafted, answer.prompt_tokens), (3, 9, 7));
         assert_eq!((answer.drafted_ahead, answer.accepted), (1, vec![2, 2, 1]));
-        assert_eq!((answer.draft_ms, answer.verify_ms), (3.0, 6.0));
+        assert_eq!((answer.draft_ms, answer.verify_ms, answer.transfer_ms), (3.0, 6.0, 1.5));
         let choices = [[0, 1], [0, 0]];
         assert_eq!(answer.sequences, SequenceCounts { rounds: vec![0, 1], choices });
         assert_eq!(answer.traffic, Traffic { submissions: 6, up: 300, down: 90 });

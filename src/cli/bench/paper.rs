@@ -13,7 +13,8 @@ use crate::bench::paper::{
 use crate::bench::prompts;
 use crate::bench::strategies::charts;
 use crate::cli::exit::{Code, CommandResult, Failure};
-use crate::plan::DrafterId;
+use crate::hardware::{Adapter, Machine};
+use crate::plan::{DrafterId, best_adapter};
 
 /// Prompts of each length in the figure of lengths, unless `--limit` has another number.
 const PER_LENGTH: usize = 2;
@@ -73,16 +74,28 @@ fn unknown(args: &PaperArgs, name: &str, published: &Published) -> Failure {
     Failure::usage(anyhow!("--{flag}: `{name}` is not one of {known}"))
 }
 
-/// The flags of the run. Drafts have their published weights unless a flag says otherwise. If the
-/// paper has the target on the CPU, it stays there unless the flags place it, even if another place
-/// is faster here; rows that have it elsewhere say so.
-fn run_args(args: &PaperArgs, target_on_cpu: bool) -> BenchRunArgs {
+/// The flags of the run. Drafts have their published weights unless a flag says otherwise. The
+/// target is where the paper has it unless the flags place it, even if another place is faster
+/// here; rows that have it elsewhere say so. A small model drafts on the CPU if the whole target is
+/// on a card, as in DuoDecoding's paper. Without a card, both are where they are fastest.
+fn run_args(args: &PaperArgs, on_cpu: bool, on_gpu: bool) -> BenchRunArgs {
     let mut run = args.run.clone();
     run.shared.settings.set_otherwise("draft_precision", "stored");
-    if target_on_cpu {
-        run.shared.settings.set_otherwise("gpu_layers", "0");
+    let adapters = if on_gpu { Machine::probe().adapters } else { Vec::new() };
+    if let Some(layers) = paper_layers(on_cpu, &adapters) {
+        run.shared.settings.set_otherwise("gpu_layers", layers);
     }
     run
+}
+
+/// The target's blocks on the GPU as in the paper: none, or all if one of `adapters` is a card with
+/// memory of its own; `None` leaves the choice to the program.
+fn paper_layers(on_cpu: bool, adapters: &[Adapter]) -> Option<&'static str> {
+    let is_card = |adapter: &Adapter| !adapter.shares_memory();
+    match best_adapter(adapters) {
+        _ if on_cpu => Some("0"),
+        best => best.is_some_and(is_card).then_some("all"),
+    }
 }
 
 fn run_table(args: &PaperArgs, theirs: &PublishedTable, published: &Published) -> CommandResult {
@@ -90,7 +103,7 @@ fn run_table(args: &PaperArgs, theirs: &PublishedTable, published: &Published) -
         let error = anyhow!("--block-head: the table has no row with M = {blocks}");
         return Err(Failure::usage(error));
     }
-    let mut run = run_args(args, theirs.target_on_cpu);
+    let mut run = run_args(args, theirs.target_on_cpu, theirs.target_on_gpu);
     if theirs.candidates.iter().any(|(_, line)| line == REST)
         && let Some(text) = prompts::fetched_text()
     {
@@ -104,7 +117,7 @@ fn run_table(args: &PaperArgs, theirs: &PublishedTable, published: &Published) -
         let known: Vec<String> = sets.iter().map(|set| set.name.clone()).collect();
         sets.extend(fetched.into_iter().filter(|set| !known.contains(&set.name)));
     }
-    let (sets, notes) = matching_sets(published, &theirs.columns, sets);
+    let (sets, mut notes) = matching_sets(published, &theirs.columns, sets);
     if sets.is_empty() {
         return Err(Failure::usage(anyhow!("--prompts: {}", notes.join(" "))));
     }
@@ -119,13 +132,14 @@ fn run_table(args: &PaperArgs, theirs: &PublishedTable, published: &Published) -
         }
     }
     let results = session.measure(Some(lines), theirs.isolated)?;
+    notes.extend(theirs.target_on_gpu.then(|| results.models.duo_places()));
     let vram_limit = session.vram_limit();
     let ours = Ours { results: &results, rows: &rows, vram_limit, notes: &notes };
     session.report(&results, &tables(theirs, &ours), &charts(&results))
 }
 
 fn run_figure(args: &PaperArgs, figure: &PublishedFigure, published: &Published) -> CommandResult {
-    let run = run_args(args, figure.target_on_cpu);
+    let run = run_args(args, figure.target_on_cpu, figure.target_on_gpu);
     let mut sets = load_sets(&run)?;
     if !figure.prompts_of_words.is_empty() {
         // Whole sets: a prompt alone would be too short for the longest.
@@ -140,6 +154,37 @@ fn run_figure(args: &PaperArgs, figure: &PublishedFigure, published: &Published)
     };
     let lines = session.accepted(figure.candidate_lines(&args.models, kind));
     let results = session.measure(Some(lines), false)?;
-    let tables = figure.tables(&results, published);
+    let mut tables = figure.tables(&results, published);
+    if let (true, Some(first)) = (figure.target_on_gpu, tables.first_mut()) {
+        first.notes.push(results.models.duo_places());
+    }
     session.report(&results, &tables, &figure.charts(&results, published))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hardware::AdapterKind::{Discrete, Integrated, Software};
+    use crate::hardware::Vram;
+
+    #[test]
+    fn the_target_is_where_the_paper_has_it() {
+        let adapter = |kind, memory| Adapter {
+            number: 0,
+            name: "x".to_owned(),
+            kind,
+            interface: "Vulkan".to_owned(),
+            driver: "1".to_owned(),
+            memory,
+            bandwidth: None,
+            bus: String::new(),
+        };
+        let memory = Some(Vram { used: 0, total: 8 << 30 });
+        let card = [adapter(Software, None), adapter(Discrete, memory)];
+        assert_eq!(paper_layers(false, &card), Some("all"));
+        for none in [&[][..], &[adapter(Software, None)], &[adapter(Integrated, None)]] {
+            assert_eq!(paper_layers(false, none), None, "{none:?}");
+        }
+        assert_eq!(paper_layers(true, &card), Some("0"));
+    }
 }

@@ -80,6 +80,7 @@ pub fn ready() -> Ready {
             "M 4: all blocks, drafting takes less than a tenth of a round.".to_string(),
         ],
         vram_used: 0,
+        target_place: "on the CPU".to_owned(),
         prompts_on: None,
         strategy: "dovetail".to_string(),
         strategies: statuses(),
