@@ -7,7 +7,7 @@
 
 use crate::draft::{Ahead, Budget, DraftRequest, Drafter};
 use crate::model::FeatureSource;
-use crate::overlap::{DraftThread, OverlapTimes, PassWatch, Returned};
+use crate::overlap::{DraftThread, DraftWork, OverlapTimes, PassWatch, Returned};
 use crate::speculate::{DrafterId, ModelRates, Tree};
 
 /// Drafters that may fail at any time, by index.
@@ -196,7 +196,7 @@ impl DrafterSet {
     }
 }
 
-/// While this guard lives, the drafter drafts ahead. Dropping it brings the drafter back.
+/// While this guard lives, the drafter works on its thread. Dropping it brings the drafter back.
 pub(super) struct OverlapGuard<'a> {
     drafting: &'a mut DrafterSet,
     /// The drafter's index.
@@ -214,6 +214,26 @@ impl DrafterSet {
         request: DraftRequest,
         watch: Option<PassWatch>,
     ) -> Option<OverlapGuard<'_>> {
+        self.start(at, DraftWork::Ahead(tree.clone(), request), watch)
+    }
+
+    /// Lets a drafter read `prompt`, for trees of `blocks` blocks. `None` if that is not possible.
+    pub(super) fn read_beside(
+        &mut self,
+        at: usize,
+        prompt: Vec<u32>,
+        blocks: usize,
+    ) -> Option<OverlapGuard<'_>> {
+        self.start(at, DraftWork::Read(prompt, blocks), None)
+    }
+
+    /// Starts a drafter's work on the thread.
+    fn start(
+        &mut self,
+        at: usize,
+        work: DraftWork,
+        watch: Option<PassWatch>,
+    ) -> Option<OverlapGuard<'_>> {
         let thread = self.thread.get_or_insert_with(|| {
             let started = DraftThread::start().inspect_err(|error| {
                 self.notices.push(format!(
@@ -226,7 +246,7 @@ impl DrafterSet {
         let slot = self.slots.get_mut(at)?;
         let drafter = slot.drafter.take()?;
         let sent = match thread {
-            Some(thread) => thread.send(drafter, tree.clone(), request, watch),
+            Some(thread) => thread.send(drafter, work, watch),
             None => Err(drafter),
         };
         match sent {

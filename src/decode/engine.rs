@@ -190,11 +190,22 @@ impl Engine {
     }
 
     /// Prefills the next chunk of the prompt; returns the last token's logits. Drafters only take
-    /// note, so that their own pass over the prompt does not delay the first token.
-    pub(super) fn prefill(&mut self, rest: &[u32]) -> Result<Vec<f32>, TargetError> {
+    /// note, so that their own pass over the prompt does not delay the first token, except for
+    /// `beside`, a drafter that reads at the same time for trees of so many blocks.
+    pub(super) fn prefill(
+        &mut self,
+        rest: &[u32],
+        beside: Option<(usize, usize)>,
+    ) -> Result<Vec<f32>, TargetError> {
         let start = Instant::now();
         let slice = &rest[..self.target.next_rows(self.chunk).min(rest.len())];
-        let verified = match self.target.prefill(slice) {
+        let reading = beside.and_then(|(drafter, blocks)| {
+            let prompt = [&self.text, rest].concat();
+            self.drafting.read_beside(drafter, prompt, blocks)
+        });
+        let read = self.target.prefill(slice);
+        drop(reading);
+        let verified = match read {
             Ok(verified) => verified,
             Err(error) => {
                 self.recover(error)?;

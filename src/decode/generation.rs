@@ -7,7 +7,7 @@ use super::options::RoundOptions;
 use super::propose::Drafted;
 use super::round::{Committed, Finish, Origin, Round, Summary, Timing};
 use super::text::{Answer, TokenText};
-use crate::draft::Ahead;
+use crate::draft::{Ahead, Drafter};
 use crate::model::{Traffic, Verified};
 use crate::overlap::{OutcomeRecord, PassListener, SequencesRecord};
 use crate::speculate::{Accepted, Sampler, TokenUses, accept};
@@ -51,6 +51,8 @@ pub struct Generation<'a> {
     pub(super) summary: Summary,
     /// Receives rounds that are being verified.
     listener: Option<PassListener>,
+    /// The drafter that reads the prompt while the target does, and the blocks of its trees.
+    beside: Option<(usize, usize)>,
 }
 
 impl Engine {
@@ -76,6 +78,7 @@ impl Engine {
             logits: Vec::new(),
             summary: Summary { prompt_tokens: tokens, reused_tokens, ..Summary::default() },
             listener: None,
+            beside: None,
         })
     }
 }
@@ -84,6 +87,16 @@ impl Generation<'_> {
     /// Progress of the prefill.
     pub fn progress(&self) -> PrefillProgress {
         PrefillProgress { done: self.engine.target.len(), total: self.prompt.len() }
+    }
+
+    /// Lets the drafter of these options read the rest of the prompt while the target does, if it
+    /// can.
+    pub fn read_beside(&mut self, options: &RoundOptions) {
+        let own = std::iter::once((options.drafter, options.budget.blocks));
+        let arm = options.arm.map(|arm| (arm.drafter, arm.budget.blocks));
+        let reads =
+            |&(at, _): &(usize, usize)| self.engine.drafter(at).is_some_and(Drafter::reads_beside);
+        self.beside = own.chain(arm).filter(|_| options.speculate).find(reads);
     }
 
     /// Prefills the next chunk of the prompt.
@@ -95,7 +108,7 @@ impl Generation<'_> {
         let traffic = self.engine.traffic();
         let rest = &self.prompt[self.engine.target.len()..];
         if !rest.is_empty() {
-            self.logits = self.engine.prefill(rest)?;
+            self.logits = self.engine.prefill(rest, self.beside)?;
         }
         self.summary.prefill_traffic += self.engine.traffic().since(traffic);
         self.summary.prefill_ms += milliseconds(start);

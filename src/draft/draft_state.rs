@@ -3,14 +3,18 @@
 //! run again, even if it was drafted ahead and has been committed since. It must not depend on the
 //! target.
 
-use super::DraftError;
 use super::scratch_tree::{RankedTokens, ScratchTree};
+use super::{DraftError, is_set};
 use crate::model::{DraftRow, SharedVocabulary, SmallLm, TargetError};
 use crate::speculate::{BeamRow, Coupling, Ranking, SamplerSettings};
+use std::sync::atomic::AtomicBool;
 
 /// The minimum number of candidates stored per row, so that a slightly wider tree need not run the
 /// row again.
 const LEAST: usize = 16;
+
+/// How many tokens of a prompt are read at once while the target may be waiting.
+const SLICE: usize = 32;
 
 /// How candidates are ranked; rows ranked in another way are dropped.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,6 +110,11 @@ impl DraftState {
     /// become part of it; those below the last of them stay. Does nothing if the text is longer
     /// than the model's context.
     pub(super) fn catch_up(&mut self) -> Result<(), DraftError> {
+        self.catch_up_until(None)
+    }
+
+    /// The same in slices, the last of which is the one during which `stop` is set.
+    pub(super) fn catch_up_until(&mut self, stop: Option<&AtomicBool>) -> Result<(), DraftError> {
         let alike = self.held.iter().zip(&self.text).take_while(|(a, b)| a == b).count();
         if alike < self.held.len() {
             self.go_back(alike);
@@ -120,11 +129,18 @@ impl DraftState {
             return Ok(());
         }
         self.scratch = None;
-        let logits = self.lm.read(rest).map_err(lost)?;
-        self.held.extend_from_slice(rest);
-        let position = self.ends.len();
-        let after = rank(&self.vocabulary, self.order, logits, position, &mut self.room);
-        self.scratch = Some(ScratchTree::new(after));
+        for slice in rest.chunks(if stop.is_some() { SLICE } else { rest.len() }) {
+            if is_set(stop) {
+                return Ok(());
+            }
+            let logits = self.lm.read(slice).map_err(lost)?;
+            self.held.extend_from_slice(slice);
+            if self.held.len() == self.text.len() {
+                let position = self.ends.len();
+                let after = rank(&self.vocabulary, self.order, logits, position, &mut self.room);
+                self.scratch = Some(ScratchTree::new(after));
+            }
+        }
         Ok(())
     }
 

@@ -24,7 +24,12 @@ pub use crate::speculate::Budget;
 
 use crate::model::{FeatureSource, TrafficMeter};
 use crate::speculate::{Coupling, DrafterId, Growth, Ranking, Tree};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether a drafter is to stop.
+fn is_set(stop: Option<&AtomicBool>) -> bool {
+    stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+}
 
 /// A request for a draft tree.
 #[derive(Clone, Copy, Debug)]
@@ -169,6 +174,20 @@ pub trait Drafter: Send {
     fn draft_ahead(&mut self, request: &AheadRequest<'_>) -> Result<Ahead, DraftError> {
         let _ = request;
         Ok(Ahead::default())
+    }
+    /// Whether it reads a prompt while the target does, because they share no processor.
+    fn reads_beside(&self) -> bool {
+        false
+    }
+    /// Reads of a prompt what it can while the target reads it: called on a separate thread, with
+    /// the whole prompt, after the pairs of each chunk that the target has read; a tree of `blocks`
+    /// blocks is expected. It returns soon after `stop` is set. What is left is read for `propose`.
+    ///
+    /// # Errors
+    /// [`DraftError`]; see [`Drafter::fall_back`].
+    fn read(&mut self, prompt: &[u32], blocks: usize, stop: &AtomicBool) -> Result<(), DraftError> {
+        let _ = (prompt, blocks, stop);
+        Ok(())
     }
     /// Whether the last tree proposed was drafted ahead, before the target's pass ended.
     fn was_drafted_ahead(&self) -> bool {

@@ -463,3 +463,24 @@ fn more_blocks_than_video_memory_has_room_for_are_refused_with_the_reason() {
     };
     assert_eq!(why.cut(), Some(("a small card", 2, 4)));
 }
+
+#[test]
+fn a_draft_on_another_device_reads_prompts_while_the_target_does() {
+    let Some(card) = with_card() else { return };
+    // The small model leaves the card to a target that is all there.
+    for (device, layers, beside) in [("cpu", "0", false), ("gpu", "0", true), ("gpu", "all", true)]
+    {
+        let settings = with([
+            ("device", SettingValue::text(device)),
+            ("gpu_layers", SettingValue::text(layers)),
+            ("prefill", SettingValue::text("cpu")),
+            ("strategy", SettingValue::text("duo")),
+        ]);
+        let loaded = loaded_on(&settings, &card);
+        let reads = LoadReason::Plan(Reason::ReadsPrompt { beside });
+        assert!(loaded.setup.reasons.contains(&reads), "{device}, {layers}");
+        let small = |it: &&Box<dyn Drafter>| it.source() == Some(DrafterId::SmallModel);
+        let small = loaded.drafters.iter().find(small);
+        assert_eq!(small.map(|it| it.reads_beside()), Some(beside), "{device}, {layers}");
+    }
+}

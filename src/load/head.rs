@@ -53,12 +53,14 @@ pub(super) fn load(
     let bytes_per_weight = ctx.head_weight(files, on_gpu);
     let size = sizes::of_head(config, kind, target.tied_head, bytes_per_weight);
     let (pool, threads) = ctx.draft_pool(target.size, size, on_gpu);
+    let beside = target.is_apart_from(on_gpu);
+    let reads = Reason::ReadsPrompt { beside };
     let reasons = std::iter::once(LoadReason::Plan(why))
         .chain(found)
         .chain(chosen)
         .chain(vocabulary)
         .chain(states)
-        .chain([LoadReason::Plan(threads)]);
+        .chain([threads, reads].map(LoadReason::Plan));
 
     Ok(LoadedDrafter {
         kind: DrafterId::Head,
@@ -68,7 +70,9 @@ pub(super) fn load(
         limit: (on_gpu && placed.reason.cut().is_some()).then(|| placed.reason.clone()),
         reasons: reasons.collect(),
         notice: head.notice.clone(),
-        drafter: Box::new(drafter(ctx, tables, head, pool, source).map_err(refused)?),
+        drafter: Box::new(
+            drafter(ctx, tables, head, pool, source).map_err(refused)?.reading_beside(beside),
+        ),
     })
 }
 

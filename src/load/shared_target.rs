@@ -80,6 +80,14 @@ impl SharedTarget {
         }
     }
 
+    /// Whether it shares no processor with a draft on the GPU, or on the CPU.
+    pub(super) fn is_apart_from(&self, draft_on_gpu: bool) -> bool {
+        match draft_on_gpu {
+            true => self.place == TargetPlace::Cpu,
+            false => matches!(self.place, TargetPlace::Gpu | TargetPlace::Streamed),
+        }
+    }
+
     /// Whether both are the same target, loaded once.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.pool, &other.pool)

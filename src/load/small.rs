@@ -17,7 +17,7 @@ use crate::library::{self, TargetFiles};
 use crate::model::{
     CpuDraft, GpuDraft, LoadError, LoadRequest, SharedVocabulary, SmallLm, WeightSource,
 };
-use crate::plan::{DraftSize, DrafterId};
+use crate::plan::{DraftSize, DrafterId, Reason};
 
 /// Makes a drafter from the model in `files`. Its context is the target's, or as much of it as the
 /// model was made for.
@@ -63,10 +63,13 @@ pub(super) fn load(
         }
     };
     let bytes_per_weight = bytes as f64 / files.config.linear_weights().max(1) as f64;
-    let reasons = vec![reason(ctx, files, &words, gpu), threads.into()];
+    let beside = target.is_apart_from(is_on_gpu);
+    let reads = Reason::ReadsPrompt { beside };
+    let reasons = vec![reason(ctx, files, &words, gpu), threads.into(), reads.into()];
+    let drafter = SmallModel::new(&files.name, lm, words).with_pool(pool).reading_beside(beside);
     Ok(LoadedDrafter {
         kind: DrafterId::SmallModel,
-        drafter: Box::new(SmallModel::new(&files.name, lm, words).with_pool(pool)),
+        drafter: Box::new(drafter),
         on_gpu: is_on_gpu,
         size: DraftSize { bytes_per_weight, ..size },
         own_weights: size.fixed + size.lookup,

@@ -88,6 +88,14 @@ pub fn reason(reason: &Reason) -> String {
              leaves {} for verification.",
             threads.saturating_sub(1).max(1)
         ),
+        Reason::ReadsPrompt { beside: true } => {
+            "The draft reads a prompt while the target does.".to_owned()
+        }
+        Reason::ReadsPrompt { beside: false } => {
+            "The draft reads a prompt after the target: on the same processor, both at once would \
+             delay the first token and save no time until the second."
+                .to_owned()
+        }
         Reason::NoDraft => "There is no draft model; the target decodes alone.".to_owned(),
         &Reason::Gamma(gamma, why) => match why {
             GammaReason::Fixed => format!("γ = {gamma}, as you chose."),

@@ -92,6 +92,8 @@ fn all() -> Vec<Reason> {
         threads(true, OverlapEffect::Nothing),
         threads(false, OverlapEffect::OneThread),
         Reason::ThreadForGpu { threads: 8 },
+        Reason::ReadsPrompt { beside: true },
+        Reason::ReadsPrompt { beside: false },
         Reason::NoDraft,
         gamma(5, GammaReason::Fixed),
         gamma(1, GammaReason::NoTree { tree: 11.0, plain: 14.0 }),

@@ -9,6 +9,6 @@ mod watch;
 #[cfg(test)]
 pub(crate) use record::tests::sequences as sequences_for_tests;
 pub use record::{OutcomeRecord, SequenceToken, SequencesRecord};
-pub(crate) use thread::{DraftThread, OverlapTimes, Returned};
+pub(crate) use thread::{DraftThread, DraftWork, OverlapTimes, Returned};
 pub(crate) use watch::PassWatch;
 pub use watch::{PassListener, PendingRound, TellTimes};

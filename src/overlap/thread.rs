@@ -15,10 +15,17 @@ use std::time::{Duration, Instant};
 /// Name of the thread.
 const THREAD: &str = "dovetail-draft";
 
+/// What a drafter does while the target works.
+pub(crate) enum DraftWork {
+    /// Drafts ahead of a tree that answers a request.
+    Ahead(Tree, DraftRequest),
+    /// Reads a prompt for trees of so many blocks.
+    Read(Vec<u32>, usize),
+}
+
 struct DraftJob {
     drafter: Box<dyn Drafter>,
-    tree: Tree,
-    request: DraftRequest,
+    work: DraftWork,
     stop: Arc<AtomicBool>,
     /// Set if the user watches the round.
     watch: Option<PassWatch>,
@@ -77,7 +84,7 @@ impl DraftThread {
         Ok(Self { jobs: Some(jobs), done, stop, thread: Some(thread) })
     }
 
-    /// Lets `drafter` draft ahead of `tree`. Every success must be followed by one
+    /// Lets `drafter` work. Every success must be followed by one
     /// [`Self::recall`].
     ///
     /// # Errors
@@ -85,13 +92,12 @@ impl DraftThread {
     pub(crate) fn send(
         &self,
         drafter: Box<dyn Drafter>,
-        tree: Tree,
-        request: DraftRequest,
+        work: DraftWork,
         watch: Option<PassWatch>,
     ) -> Result<(), Box<dyn Drafter>> {
         self.stop.store(false, Ordering::Release);
         let sent = Instant::now();
-        let job = DraftJob { drafter, tree, request, stop: Arc::clone(&self.stop), watch, sent };
+        let job = DraftJob { drafter, work, stop: Arc::clone(&self.stop), watch, sent };
         match &self.jobs {
             Some(jobs) => jobs.send(job).map_err(|unsent| unsent.0.drafter),
             None => Err(job.drafter),
@@ -156,7 +162,7 @@ fn serve(jobs: &Receiver<DraftJob>, done: &Sender<Done>) {
 }
 
 fn work(job: DraftJob, watch: Option<&PassWatch>) -> Done {
-    let DraftJob { mut drafter, tree, request, stop, sent, .. } = job;
+    let DraftJob { mut drafter, work, stop, sent, .. } = job;
     let began = Instant::now();
     let tell = |grown: Ahead| {
         if let Some(watch) = watch {
@@ -164,8 +170,13 @@ fn work(job: DraftJob, watch: Option<&PassWatch>) -> Done {
         }
     };
     let grown = watch.is_some().then_some(&tell as &dyn Fn(Ahead));
-    let worked = catch_unwind(AssertUnwindSafe(|| {
-        drafter.draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &stop, grown })
+    let worked = catch_unwind(AssertUnwindSafe(|| match &work {
+        DraftWork::Ahead(tree, request) => {
+            drafter.draft_ahead(&AheadRequest { tree, request, stop: &stop, grown })
+        }
+        DraftWork::Read(prompt, blocks) => {
+            drafter.read(prompt, *blocks, &stop).map(|()| Ahead::default())
+        }
     }));
     let drafted = match worked {
         Ok(result) => result.map_err(|error| error.to_string()),

@@ -169,6 +169,9 @@ pub enum Reason {
     ThreadsShared { draft: usize, threads: usize, chosen: bool, effect: OverlapEffect },
     /// One of so many threads serves the GPU.
     ThreadForGpu { threads: usize },
+    /// Whether the draft reads a prompt while the target does, or after it because they share a
+    /// processor.
+    ReadsPrompt { beside: bool },
     /// There is no draft model.
     NoDraft,
     /// The choice of γ.

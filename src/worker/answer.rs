@@ -219,6 +219,7 @@ impl RunningAnswer<'_> {
         controls: &SharedControls,
     ) -> Result<bool, AnswerError> {
         let generation = self.generation;
+        self.answer.read_beside(&self.planner.choose(&controls.get()));
         let mut progress = self.answer.progress();
         loop {
             let PrefillProgress { done, total } = progress;

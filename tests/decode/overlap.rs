@@ -112,6 +112,51 @@ fn draft_and_target_work_at_the_same_time_on_the_same_tree() {
     assert!(timing.draft_idle_ms() >= 0.0 && timing.target_idle_ms() >= timing.wait_ms);
 }
 
+/// A prompt of several chunks.
+fn long_prompt() -> Vec<u32> {
+    (0..300).map(|i| i % 29).collect()
+}
+
+#[test]
+fn a_drafter_that_shares_no_processor_reads_the_prompt_while_the_target_does() {
+    let (target, draft) = meeting();
+    let (prompts, seen) = channel();
+    let target =
+        Watched::new(Toy::new(3, 30, 500), |_| Ok(())).before_prefill(move || target.meet());
+    let mut toy = ToyDrafter::new(Guess::Knowing, 3, 30);
+    toy.reading = Some(Box::new(move |prompt, stop| {
+        draft.meet();
+        prompts.send(prompt.to_vec()).unwrap();
+        while !stop.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        Ok(())
+    }));
+    let mut engine = Engine::new(Box::new(target), [Box::new(toy) as Box<dyn Drafter>]);
+    let asked = || request(&long_prompt(), 20);
+    let (outcome, summary, notices) = decode(&mut engine, &Letters, asked(), in_turn);
+    drop(engine);
+    assert_eq!(outcome, alone(Toy::new(3, 30, 500), asked(), SamplerSettings::default()));
+    assert!(notices.is_empty() && summary.tau > 3.0, "{notices:?}, {}", summary.tau);
+    let seen: Vec<Vec<u32>> = seen.iter().collect();
+    assert!(seen.len() > 1 && seen.iter().all(|prompt| *prompt == long_prompt()));
+}
+
+#[test]
+fn a_drafter_that_fails_on_a_prompt_is_reported_and_plain_decoding_has_no_reader() {
+    for speculate in [true, false] {
+        let mut toy = ToyDrafter::new(Guess::Knowing, 3, 30);
+        toy.reading = Some(Box::new(|_, _| Err(DraftError::Device("lost".into()))));
+        let target = Box::new(Toy::new(3, 30, 500));
+        let mut engine = Engine::new(target, [Box::new(toy) as Box<dyn Drafter>]);
+        let asked = || request(&long_prompt(), 20);
+        let options = |round| RoundOptions { speculate, ..in_turn(round) };
+        let (outcome, _, notices) = decode(&mut engine, &Letters, asked(), options);
+        assert_eq!(outcome, alone(Toy::new(3, 30, 500), asked(), SamplerSettings::default()));
+        assert_eq!(notices.len(), usize::from(speculate), "{notices:?}");
+    }
+}
+
 #[test]
 fn nothing_is_drafted_ahead_under_alternation() {
     let calls = Arc::new(AtomicUsize::new(0));

@@ -154,12 +154,17 @@ pub enum Beside {
 /// What a test does while the target verifies.
 pub type Drafting = Box<dyn FnMut(&Tree, &AtomicBool) -> Result<(), DraftError> + Send>;
 
+/// What a test does while the target reads a prompt.
+pub type Reading = Box<dyn FnMut(&[u32], &AtomicBool) -> Result<(), DraftError> + Send>;
+
 /// A drafter that checks its inputs.
 pub struct ToyDrafter {
     pub guess: Guess,
     pub beside: Beside,
     /// Runs in addition to that.
     pub drafting: Option<Drafting>,
+    /// Runs while the target reads a prompt, if it may.
+    pub reading: Option<Reading>,
     /// The tree ahead of which it drafted.
     stale: Option<Tree>,
     pub seed: u64,
@@ -182,6 +187,7 @@ impl ToyDrafter {
             guess,
             beside: Beside::Idle,
             drafting: None,
+            reading: None,
             stale: None,
             seed,
             vocab,
@@ -319,6 +325,13 @@ impl Drafter for ToyDrafter {
         }
         Ok(Ahead::default())
     }
+    fn reads_beside(&self) -> bool {
+        self.reading.is_some()
+    }
+    fn read(&mut self, prompt: &[u32], _: usize, stop: &AtomicBool) -> Result<(), DraftError> {
+        assert!(prompt.starts_with(&self.text), "it observed another prompt");
+        self.reading.as_mut().map_or(Ok(()), |reading| reading(prompt, stop))
+    }
     fn fall_back(&mut self) -> Result<(), DraftError> {
         self.failures.pop();
         if self.reserves == 0 {
@@ -374,6 +387,7 @@ pub fn decode(
     options: impl Fn(usize) -> RoundOptions,
 ) -> (Outcome, Summary, Vec<String>) {
     let mut answer = engine.generate(request, names).unwrap();
+    answer.read_beside(&options(0));
     let mut all: Vec<Committed> = vec![answer.first_token(&options(0)).unwrap()];
     let mut index = 0;
     while answer.finish().is_none() {

@@ -4,9 +4,10 @@
 mod ahead;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::scratch_tree::{GrowingTree, ScratchTree};
-use super::{Ahead, AheadRequest, Depths, DraftError, DraftRequest, Drafter};
+use super::{Ahead, AheadRequest, Depths, DraftError, DraftRequest, Drafter, is_set};
 use crate::kernels::Pool;
 use crate::model::head::{Candidates, FusionKind, HeadBackend, HeadConfig, HeadError, Pairs};
 use crate::model::{FeatureSource, TrafficMeter};
@@ -49,6 +50,7 @@ pub struct FeatureHead {
     was_drafted_ahead: bool,
     /// The pool it runs on while the target verifies.
     cores: Option<Arc<Pool>>,
+    reads_beside: bool,
 }
 
 impl FeatureHead {
@@ -76,6 +78,7 @@ impl FeatureHead {
             drafted_ahead: None,
             was_drafted_ahead: false,
             cores: None,
+            reads_beside: false,
         }
     }
 
@@ -101,6 +104,13 @@ impl FeatureHead {
         self
     }
 
+    /// Reads prompts while the target does, if they share no processor.
+    #[must_use]
+    pub fn reading_beside(mut self, beside: bool) -> Self {
+        self.reads_beside = beside;
+        self
+    }
+
     /// How many pairs were observed and kept.
     pub fn observed(&self) -> usize {
         self.tokens.len()
@@ -119,13 +129,13 @@ impl FeatureHead {
     }
 
     /// Runs the pairs that the first `blocks` blocks have not seen, at least the last pair, from
-    /// whose output the tree starts.
-    fn catch_up(&mut self, blocks: usize) -> Result<(), HeadError> {
+    /// whose output the tree starts; not all of them if `stop` is set before.
+    fn catch_up(&mut self, blocks: usize, stop: Option<&AtomicBool>) -> Result<(), HeadError> {
         self.clear_scratch();
         let pairs = self.tokens.len();
         let held = self.held[..blocks].iter().copied().min().unwrap_or(0);
         let mut start = held.min(pairs.saturating_sub(1));
-        while start < pairs {
+        while start < pairs && !is_set(stop) {
             let end = pairs.min(start + CHUNK);
             // Until the pass is done, nothing from `start` on is reliable.
             for held in self.held[..blocks].iter_mut() {
@@ -152,7 +162,7 @@ impl FeatureHead {
     /// Starts scratch rows on the stable rows, after bringing these up to the last pair.
     fn plant(&mut self, request: &DraftRequest) -> Result<(), HeadError> {
         let blocks = self.blocks_for(request.budget.blocks);
-        self.catch_up(blocks)?;
+        self.catch_up(blocks, None)?;
         self.scratch = ScratchTree::new(self.backend.rank_root(&request.ranking(1))?);
         self.settled = Some((self.tokens.len(), blocks));
         Ok(())
@@ -282,6 +292,22 @@ impl Drafter for FeatureHead {
         self.draft_outcomes(ahead).map_err(lost)
     }
 
+    fn reads_beside(&self) -> bool {
+        self.reads_beside
+    }
+
+    fn read(
+        &mut self,
+        _prompt: &[u32],
+        blocks: usize,
+        stop: &AtomicBool,
+    ) -> Result<(), DraftError> {
+        if self.tokens.len() > self.capacity {
+            return Ok(());
+        }
+        self.catch_up(self.blocks_for(blocks), Some(stop)).map_err(lost)
+    }
+
     fn was_drafted_ahead(&self) -> bool {
         self.was_drafted_ahead
     }
@@ -296,6 +322,7 @@ impl Drafter for FeatureHead {
             .take()
             .ok_or_else(|| DraftError::Device("no other device can draft".into()))?;
         self.backend = make().map_err(lost)?;
+        self.reads_beside = false;
         self.held.fill(0);
         self.clear_scratch();
         Ok(())

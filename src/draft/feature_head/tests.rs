@@ -123,6 +123,20 @@ fn a_long_prefill_runs_in_chunks() {
 }
 
 #[test]
+fn a_prompt_is_read_as_its_pairs_come() {
+    let (mut head, passes) = head(1, false);
+    let go_on = AtomicBool::new(false);
+    observe(&mut head, 0..300);
+    head.read(&[], 1, &AtomicBool::new(true)).unwrap();
+    head.read(&[], 1, &go_on).unwrap();
+    observe(&mut head, 300..310);
+    head.read(&[], 1, &go_on).unwrap();
+    observe(&mut head, 310..311);
+    head.propose(&[], &DraftRequest::new(310, budget(1))).unwrap();
+    assert_eq!(*passes.lock().unwrap(), [(0, 256, 1), (256, 300, 1), (300, 310, 1), (310, 311, 1)]);
+}
+
+#[test]
 fn without_a_budget_or_a_context_nothing_is_run() {
     let (mut head, passes) = head(1, false);
     assert_eq!(head.propose(&[], &DraftRequest::new(3, budget(1))).unwrap(), Tree::root(3));

@@ -2,9 +2,9 @@
 //! likeliest outcomes, each an accepted path with the bonus token after it. The rows stay as
 //! scratch rows, so the next tree reuses those of the actual outcome.
 
-use super::{SmallModel, is_set};
+use super::SmallModel;
 use crate::draft::outcome::{Hypothesis, OUTCOMES, after_accepting, take_likeliest};
-use crate::draft::{Ahead, AheadRequest, DraftError, Outcome};
+use crate::draft::{Ahead, AheadRequest, DraftError, Outcome, is_set};
 
 impl SmallModel {
     /// Drafts after the likeliest outcomes of verifying `tree`, one after the other, until `stop`.

@@ -6,10 +6,10 @@ mod ahead;
 mod sequences;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use super::draft_state::{DraftState, RowMap};
-use super::{Ahead, AheadRequest, DraftError, DraftRequest, Drafter};
+use super::{Ahead, AheadRequest, DraftError, DraftRequest, Drafter, is_set};
 use crate::kernels::Pool;
 use crate::model::{SharedVocabulary, SmallLm, TrafficMeter};
 use crate::speculate::duo::SequencesAhead;
@@ -21,6 +21,7 @@ pub struct SmallModel {
     state: DraftState,
     /// The threads that `state` runs on, if they can be separated from the target's.
     pool: Option<Arc<Pool>>,
+    reads_beside: bool,
     /// Sequences after the tree that was checked last. The state has the text before it.
     prepared: Option<SequencesAhead>,
     /// Whether it has worked ahead since the last tree.
@@ -38,6 +39,7 @@ impl SmallModel {
             name: name.to_owned(),
             state: DraftState::new(lm, vocabulary),
             pool: None,
+            reads_beside: false,
             prepared: None,
             worked_ahead: false,
             was_drafted_ahead: false,
@@ -49,6 +51,13 @@ impl SmallModel {
     #[must_use]
     pub fn with_pool(mut self, pool: Arc<Pool>) -> Self {
         self.pool = Some(pool);
+        self
+    }
+
+    /// Reads prompts while the target does, if they share no processor.
+    #[must_use]
+    pub fn reading_beside(mut self, beside: bool) -> Self {
+        self.reads_beside = beside;
         self
     }
 
@@ -67,10 +76,6 @@ impl SmallModel {
         }
         Ok(growth)
     }
-}
-
-fn is_set(stop: Option<&AtomicBool>) -> bool {
-    stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
 }
 
 impl Drafter for SmallModel {
@@ -131,6 +136,20 @@ impl Drafter for SmallModel {
             return self.draft_outcomes(ahead);
         }
         Ok(Ahead::default())
+    }
+
+    fn reads_beside(&self) -> bool {
+        self.reads_beside
+    }
+
+    fn read(
+        &mut self,
+        prompt: &[u32],
+        _blocks: usize,
+        stop: &AtomicBool,
+    ) -> Result<(), DraftError> {
+        self.state.set_text(prompt);
+        self.state.catch_up_until(Some(stop))
     }
 
     fn was_drafted_ahead(&self) -> bool {

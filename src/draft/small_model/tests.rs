@@ -3,6 +3,7 @@ use crate::draft::{Budget, Depths};
 use crate::model::{DraftRow, Piece, PieceKind, TargetError};
 use crate::speculate::{Method, Shape};
 use proptest::prelude::*;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 const VOCAB: usize = 13;
@@ -182,6 +183,8 @@ enum Step {
     SequencesAhead(Budget, usize),
     /// The likeliest tokens come true, this many of them.
     Confirm(usize),
+    /// Reads more of a prompt, perhaps not to its end.
+    Read(Vec<u32>, bool),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -195,6 +198,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => budget.clone().prop_map(Step::Propose),
         3 => (budget, 0usize..9).prop_map(|(budget, passes)| Step::SequencesAhead(budget, passes)),
         3 => (1usize..7).prop_map(Step::Confirm),
+        2 => (prop::collection::vec(0..14u32, 0..50), any::<bool>())
+            .prop_map(|(more, stopped)| Step::Read(more, stopped)),
     ];
     prop::collection::vec(step, 1..25)
 }
@@ -246,6 +251,10 @@ proptest! {
                     let ahead = AheadRequest { tree, request, stop: &stop, grown: None };
                     model.draft_ahead(&ahead).unwrap();
                     prop_assert!(passes.lock().unwrap().len() <= 4, "it stops when told to");
+                }
+                Step::Read(more, stopped) => {
+                    text.extend(more);
+                    model.read(&text, 0, &AtomicBool::new(stopped)).unwrap();
                 }
                 Step::Confirm(count) => {
                     let mut likely = Vec::new();
@@ -388,4 +397,21 @@ fn several_sequences_grow_in_the_same_passes() {
     let text = [&text[..], &[second]].concat();
     let tree = propose(&mut model, &text, two);
     assert_eq!(tokens(&tree), [&[second], &greedy(&text, 2)[..]].concat());
+}
+
+#[test]
+fn a_prompt_read_beside_the_target_is_not_read_again() {
+    let toy = Toy::new(500, 2000);
+    let passes = toy.passes.clone();
+    let stop = Arc::clone(&toy.stop.1);
+    let mut model =
+        small(Toy { stop: (2, stop.clone()), ..toy }, SharedVocabulary::identical(VOCAB));
+    let mut text: Vec<u32> = (0..100).map(|i| i % 13).collect();
+    // The target has read its first chunk after two slices, and its second after the rest.
+    model.read(&text, 0, &stop).unwrap();
+    model.read(&text, 0, &AtomicBool::new(false)).unwrap();
+    text.push(7);
+    propose(&mut model, &text, budget(Method::Tree, 4, 1, 1));
+    let read: Vec<isize> = passes.lock().unwrap().iter().copied().filter(|&n| n < 0).collect();
+    assert_eq!(read, [-32, -32, -32, -4, -1]);
 }
