@@ -68,7 +68,7 @@ fn check(model: &str, settings: &Settings, out: &mut impl Write) -> CommandResul
     if found.agrees() == Some(false) {
         return Err(Failure::new(
             Code::Failed,
-            anyhow!("the engines disagree about {model}: one of them computes another model"),
+            anyhow!("Dovetail and candle-transformers disagree about {model}; please report it"),
         ));
     }
     Ok(writeln!(out, "Both engines predict alike.")?)

@@ -68,7 +68,7 @@ impl CardState {
     }
 }
 
-/// What is asked of NVML; tests have a driver of their own.
+/// The questions to NVML; tests answer them with a driver of their own.
 pub(super) trait NvidiaDriver: Send {
     /// Every card that answers.
     fn cards(&self) -> Vec<Gpu>;

@@ -131,10 +131,10 @@ impl PublishedFigure {
     }
 }
 
-/// What stands before an error in a candidate of this file.
+/// The source that errors in a candidate of this file name.
 const ORIGIN: &str = "paper";
 
-/// Candidates that draft as the papers do, who do not know the target's noise beforehand.
+/// Candidates that draft as the papers do, without the target's noise.
 fn published_lines(text: &str) -> Vec<Result<CandidateLine, String>> {
     candidate_lines(ORIGIN, text)
         .into_iter()
