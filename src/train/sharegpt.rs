@@ -27,7 +27,8 @@ pub(super) fn chats_file(data: &Path, report: &mut dyn FnMut(&str)) -> Result<Pa
 }
 
 fn fetched(hub: Result<Hub, HubError>, report: &mut dyn FnMut(&str)) -> Result<PathBuf, HubError> {
-    let id = HubId::parse(FILE).ok_or_else(|| HubError::Other(format!("{FILE} does not name a file")))?;
+    let id = HubId::parse(FILE)
+        .ok_or_else(|| HubError::Other(format!("{FILE} does not name a file")))?;
     hub?.data_file(&id, &mut |progress| report(&progress.to_string()))
 }
 
