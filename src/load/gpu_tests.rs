@@ -479,8 +479,8 @@ fn a_draft_on_another_device_reads_prompts_while_the_target_does() {
         let loaded = loaded_on(&settings, &card);
         let reads = LoadReason::Plan(Reason::ReadsPrompt { beside });
         assert!(loaded.setup.reasons.contains(&reads), "{device}, {layers}");
-        let small = |it: &&Box<dyn Drafter>| it.source() == Some(DrafterId::SmallModel);
-        let small = loaded.drafters.iter().find(small);
+        let mut drafters = loaded.drafters.iter();
+        let small = drafters.find(|it| it.source() == Some(DrafterId::SmallModel));
         assert_eq!(small.map(|it| it.reads_beside()), Some(beside), "{device}, {layers}");
     }
 }

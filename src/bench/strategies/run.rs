@@ -318,8 +318,8 @@ impl AnswerRecorder {
             return Err("the answer has no end".to_owned());
         };
         let asked = |at: Instant| at.duration_since(started).as_secs_f64() * 1e3;
-        answer.ttft_ms = asked(first);
         answer.second_ms = second.map_or(0.0, asked);
+        answer.ttft_ms = asked(first);
         answer.decode_ms = last.duration_since(first).as_secs_f64() * 1e3;
         answer.tokens = answer.token_ids.len();
         answer.digest = digest(&answer.token_ids);

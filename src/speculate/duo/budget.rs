@@ -15,7 +15,7 @@ pub fn paper_budget(c: f64) -> usize {
 const BUDGETS: [usize; 8] = [4, 6, 8, 12, 16, 24, 32, 48];
 
 /// γ: a budget with which the draft finishes when the target does, (γ − k + 1)·T_d ≤ T_t(γ) for k =
-/// 1, the most common and most expensive k. Among the fitting [`BUDGETS`] it is the one that gains
+/// 1, the most common and most expensive k. Among the fitting sizes it is the one that gains
 /// the most tokens per unit of time if each drafted token is right with probability `right`. The
 /// paper's target takes the same time for any number of tokens, and then it is the largest. If
 /// every further token costs time, the largest budget can be a loss.
