@@ -41,6 +41,14 @@ mod vocabulary;
 #[path = "../../src/model/weights.rs"]
 pub mod weights;
 
+/// An architecture that candle-transformers runs.
+pub struct CandleRow {
+    pub model_type: &'static str,
+}
+
+/// None: candle-transformers is left out.
+pub const CANDLE_CHECKPOINTS: &[CandleRow] = &[];
+
 pub use block_options::{BlockOptions, Experts, Gating, LatentAttention, NormKind, SlidingWindow};
 pub use config::{Config, ConfigError, RopeLayout};
 pub use cpu::{CpuBatch, CpuDraft, CpuTarget, PassTiming, Progress};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Candidates, HeadBackend, HeadError, DraftPrecision, HeadWeights, Pairs, SharedTables};
+use super::{Candidates, DraftPrecision, HeadBackend, HeadError, HeadWeights, Pairs, SharedTables};
 use crate::kernels::{KvFormat, Pool};
 use crate::speculate::{BeamRow, Ranking};
 
