@@ -191,7 +191,8 @@ impl Engine {
 
     /// Prefills the next chunk of the prompt; returns the last token's logits. Drafters only take
     /// note, so that their own pass over the prompt does not delay the first token, except for
-    /// `beside`, a drafter that reads at the same time for trees of so many blocks.
+    /// the one in `beside`, which reads at the same time. `beside` is its number, and the blocks of
+    /// its trees.
     pub(super) fn prefill(
         &mut self,
         rest: &[u32],

@@ -225,8 +225,8 @@ fn candle_files(folder: &Folder, config: Value) -> Result<Option<CandleFiles>, L
     Ok(Tensors::open(folder)?.map(files))
 }
 
-/// A model's files for candle-transformers, whoever runs it: for comparing it with ours. `None` if
-/// candle cannot read them.
+/// A model's files for candle-transformers, for comparing the two engines. `None` if candle cannot
+/// read them.
 ///
 /// # Errors
 /// [`LibraryError`] with the file, the value and what to do.
@@ -239,11 +239,7 @@ pub fn open_reference(spec: &Spec) -> Result<Option<CandleFiles>, LibraryError> 
         Spec::Gguf(path) => Ok(Some(CandleFiles::Gguf(path.clone()))),
         Spec::Hub(id) => {
             let path = Hub::from_env()?.target(id, &mut |_| {})?;
-            if path.is_dir() {
-                of_folder(&Folder::Disk(path))
-            } else {
-                Ok(Some(CandleFiles::Gguf(path)))
-            }
+            open_reference(&if path.is_dir() { Spec::Folder(path) } else { Spec::Gguf(path) })
         }
     }
 }

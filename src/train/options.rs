@@ -240,7 +240,7 @@ impl Options {
         if self.batch_texts.is_some() { 1 } else { self.batch_tokens }
     }
 
-    /// How many tokens a step has if its texts have `mean` tokens each.
+    /// The tokens per step if each text has `mean` tokens.
     pub fn step_tokens(&self, mean: f64) -> f64 {
         match self.batch_texts {
             Some(texts) => texts as f64 * mean,

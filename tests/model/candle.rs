@@ -1,5 +1,5 @@
-//! Targets that candle-transformers runs: whatever the order in which such a target reads a text,
-//! its logits are those of candle's model reading the whole text at once.
+//! Targets that candle-transformers runs: such a target may read a text in any order, and its
+//! logits are those of candle's model reading the whole text at once.
 
 use crate::support::candle::{CANDLE_FAMILIES, CandleReference, candle_checkpoint, candle_config};
 use crate::support::golden::assert_close;

@@ -287,7 +287,7 @@ mod tests {
             .into_iter()
             .map(Result::unwrap)
             .collect();
-        // The tree is the paper's wherever a head drafts, and only a label differs by placement.
+        // Every head drafts the paper's tree, and only the label differs by placement.
         let fixed = ["gamma=16", "k=10", "d=7", "m=all"];
         for line in lines.iter().filter(|line| line.row.draft == DrafterId::Head) {
             let text = line.text();

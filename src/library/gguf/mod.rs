@@ -131,8 +131,8 @@ pub(super) struct GgufTensors {
 }
 
 impl GgufTensors {
-    /// The tensors for whoever runs the architecture: candle-transformers reads them by itself, by
-    /// the names in the file.
+    /// The tensors, and the engine that runs the architecture. candle-transformers reads them by
+    /// itself, by the names in the file.
     fn for_engine(
         file: GgufFile,
         architecture: &ArchitectureRow,

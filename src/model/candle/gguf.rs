@@ -74,8 +74,8 @@ pub(super) fn load(path: &Path) -> Result<CandleModel> {
             let mut model = ModelWeights::from_gguf(content, file, cpu)?;
             let path = path.to_owned();
             let mut begun = false;
-            // Its convolutions keep what they have read, and only a first pass over several tokens
-            // replaces that: a text of one token needs another model.
+            // Its convolutions keep what they have read until a first pass over several tokens
+            // replaces it, so a text of a single token needs a new model.
             let pass = move |input: &Tensor, position| {
                 if position == 0 && begun && input.dim(1)? == 1 {
                     let mut file = BufReader::new(open_regular(&path, Open::Read)?);
