@@ -131,7 +131,7 @@ impl PublishedFigure {
     }
 }
 
-/// The source that errors in a candidate of this file name.
+/// The name of this file in errors about its candidates.
 const ORIGIN: &str = "paper";
 
 /// Candidates that draft as the papers do, without the target's noise.
