@@ -10,6 +10,8 @@ pub enum Isa {
     Portable,
     /// AVX2 with FMA and F16C.
     Avx2,
+    /// AVX2 with the 256-bit dot products of VNNI: AVX-VNNI, or AVX-512's.
+    AvxVnni,
     /// AVX-512 (F, BW, VL, DQ) with VNNI.
     Avx512,
     /// NEON, which every 64-bit ARM processor has.
@@ -22,12 +24,19 @@ pub enum Isa {
 
 impl Isa {
     /// All instruction sets, the slowest of each family first.
-    pub const ALL: [Isa; 6] =
-        [Isa::Portable, Isa::Avx2, Isa::Avx512, Isa::Neon, Isa::NeonDot, Isa::NeonI8mm];
+    pub const ALL: [Isa; 7] = [
+        Isa::Portable,
+        Isa::Avx2,
+        Isa::AvxVnni,
+        Isa::Avx512,
+        Isa::Neon,
+        Isa::NeonDot,
+        Isa::NeonI8mm,
+    ];
 
     /// The fastest instruction set that this machine has, unless the environment variable
-    /// `DOVETAIL_ISA` names another one that it has (`portable`, `avx2`, `avx512`, `neon`,
-    /// `neon-dot`, `neon-i8mm`).
+    /// `DOVETAIL_ISA` names another one that it has (`portable`, `avx2`, `avxvnni`, `avx512`,
+    /// `neon`, `neon-dot`, `neon-i8mm`).
     pub fn best() -> Isa {
         static BEST: OnceLock<Isa> = OnceLock::new();
         *BEST.get_or_init(|| {
@@ -40,7 +49,7 @@ impl Isa {
 
     /// Its name in lower case.
     pub fn name(self) -> &'static str {
-        ["portable", "avx2", "avx512", "neon", "neon-dot", "neon-i8mm"][self as usize]
+        ["portable", "avx2", "avxvnni", "avx512", "neon", "neon-dot", "neon-i8mm"][self as usize]
     }
 
     /// Whether this machine has it.
@@ -52,6 +61,11 @@ impl Isa {
                 is_x86_feature_detected!("avx2")
                     && is_x86_feature_detected!("fma")
                     && is_x86_feature_detected!("f16c")
+            }
+            #[cfg(target_arch = "x86_64")]
+            Isa::AvxVnni => {
+                Isa::Avx512.available()
+                    || Isa::Avx2.available() && is_x86_feature_detected!("avxvnni")
             }
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => {

@@ -32,13 +32,12 @@ pub(super) struct RowCodes {
     pub(super) codes: Vec<i8>,
     /// `[block][row][8]` if fine, `[block][row]` if coarse.
     pub(super) scales: Vec<f32>,
-    /// Corrections for the zero point of unsigned weights. For 8 bits (fine): −128 · the sums of 32
-    /// codes, `[block][row][8]`. For 6 bits (coarse): −32 · the sums of 16 codes,
-    /// `[block][row][16]`.
+    /// Corrections for the zero point of 8-bit weights (fine): −128 · the sums of 32 codes,
+    /// `[block][row][8]`.
     pub(super) wide: Vec<i32>,
-    /// The same for fewer bits. For 4 bits (fine): −8 · the sums of 32 codes, `[block][row][8]`.
-    /// For 3 bits (coarse): −4 · the sums of 16 codes, `[block][row][16]`.
-    pub(super) narrow: Vec<i32>,
+    /// The same for fewer bits, as starts of narrow sums. Fine, for zero points of 8 and 16 over 32
+    /// codes: `[block][row][8]`. Coarse, for 4 and 32 over 16 codes: `[block][row][16]`.
+    pub(super) starts: [Vec<i32>; 2],
     /// For minima (fine): scale · the sum of 32 codes, `[block][row][8]`.
     pub(super) offsets: Vec<f32>,
     /// For minima (coarse): the sums of 32 codes, `[block][row][8]`.
@@ -155,9 +154,11 @@ impl RowCodes {
     fn resize(&mut self, cells: usize, fine: bool) {
         self.codes.resize(cells * BLOCK, 0);
         self.scales.resize(cells * if fine { 8 } else { 1 }, 0.0);
-        self.wide.resize(cells * if fine { 8 } else { 16 }, 0);
-        self.narrow.resize(cells * if fine { 8 } else { 16 }, 0);
+        for starts in &mut self.starts {
+            starts.resize(cells * if fine { 8 } else { 16 }, 0);
+        }
         if fine {
+            self.wide.resize(cells * 8, 0);
             self.offsets.resize(cells * 8, 0.0);
         } else {
             self.sums.resize(cells * 8, 0);
@@ -170,7 +171,7 @@ impl RowCodes {
             codes: Shareable(self.codes.as_mut_ptr()),
             scales: Shareable(self.scales.as_mut_ptr()),
             wide: Shareable(self.wide.as_mut_ptr()),
-            narrow: Shareable(self.narrow.as_mut_ptr()),
+            starts: self.starts.each_mut().map(|starts| Shareable(starts.as_mut_ptr())),
             offsets: Shareable(self.offsets.as_mut_ptr()),
             sums: Shareable(self.sums.as_mut_ptr()),
             run_sums: Shareable(self.run_sums.as_mut_ptr()),
@@ -182,7 +183,7 @@ struct RowParts {
     codes: Shareable<i8>,
     scales: Shareable<f32>,
     wide: Shareable<i32>,
-    narrow: Shareable<i32>,
+    starts: [Shareable<i32>; 2],
     offsets: Shareable<f32>,
     sums: Shareable<i16>,
     run_sums: Shareable<i16>,
@@ -237,27 +238,39 @@ impl Work for Quantise<'_> {
         }
         // SAFETY: 256 codes, just written; the cell exists, and the counts are those of
         // `RowCodes::resize`.
-        unsafe { self.finish(&scales, &L::run_sums(codes)) }
+        unsafe { self.finish::<L>(&scales, codes) }
     }
 }
 
 impl Quantise<'_> {
-    /// Writes the scales and the corrections computed from the sums of 16 codes.
+    /// Writes the scales and the corrections computed from the sums of the codes.
     ///
     /// # Safety
-    /// The cell exists and is ours.
+    /// The cell exists and is ours; `codes` are its 256.
     #[inline(always)]
-    unsafe fn finish(&self, scales: &[f32; 8], sums: &[i32; 16]) {
+    unsafe fn finish<L: Lanes>(&self, scales: &[f32; 8], codes: *const i8) {
         let to = self.to;
         let cell = self.cell;
         // SAFETY: the caller's promise.
         unsafe {
+            let sums = L::run_sums(codes);
+            let zeros = if self.fine { [8, 16] } else { [4, 32] };
+            for (to, zero) in to.starts.iter().zip(zeros) {
+                let starts = L::narrow_starts(codes, zero);
+                if self.fine {
+                    for (j, pair) in starts.as_chunks().0.iter().enumerate() {
+                        let [a, b] = *pair;
+                        to.get().add(cell * 8 + j).write(L::joined_starts(a, b));
+                    }
+                } else {
+                    to.get().add(cell * 16).cast::<[i32; 16]>().write(starts);
+                }
+            }
             for j in 0..8 {
                 let sum = sums[2 * j] + sums[2 * j + 1];
                 if self.fine {
                     to.scales.get().add(cell * 8 + j).write(scales[j]);
                     to.wide.get().add(cell * 8 + j).write(-128 * sum);
-                    to.narrow.get().add(cell * 8 + j).write(-8 * sum);
                     to.offsets.get().add(cell * 8 + j).write(scales[j] * sum as f32);
                 } else {
                     to.sums.get().add(cell * 8 + j).write(sum as i16);
@@ -266,8 +279,6 @@ impl Quantise<'_> {
             if !self.fine {
                 to.scales.get().add(cell).write(scales[0]);
                 for (j, sum) in sums.iter().enumerate() {
-                    to.wide.get().add(cell * 16 + j).write(-32 * sum);
-                    to.narrow.get().add(cell * 16 + j).write(-4 * sum);
                     to.run_sums.get().add(cell * 16 + j).write(*sum as i16);
                 }
             }

@@ -63,6 +63,44 @@ fn every_instruction_set_gives_the_same_bits() {
     }
 }
 
+/// A row with all bits set in every byte whose weights then remain finite.
+fn greatest_row(format: Format, inputs: usize, pool: &Pool) -> Vec<u8> {
+    let mut row = random_row(format, inputs, 1);
+    let mut weights = vec![0.0; inputs];
+    for at in 0..format.block_bytes() {
+        let blocks = |row: &mut Vec<u8>, byte: u8| {
+            row.iter_mut().skip(at).step_by(format.block_bytes()).for_each(|b| *b = byte);
+        };
+        let before = row[at];
+        blocks(&mut row, 0xff);
+        Matrix::pack(format, 1, inputs, &row, pool).unwrap().row(0, &mut weights);
+        if weights.iter().any(|w| !w.is_finite() || w.abs() > 1e6) {
+            blocks(&mut row, before);
+        }
+    }
+    row
+}
+
+/// Sums in 16 bits must hold the largest products.
+#[test]
+fn the_largest_codes_give_the_same_bits_on_every_instruction_set() {
+    let portable = Pool::with_isa(1, Isa::Portable);
+    for format in Format::ALL {
+        let inputs = 512;
+        let row = greatest_row(format, inputs, &portable);
+        let matrix = Matrix::pack(format, 16, inputs, &row.repeat(16), &portable).unwrap();
+        let ones = vec![1.0; inputs];
+        let signs: Vec<f32> = (0..inputs).map(|i| [1.0, -1.0, -1.0, 1.0][i % 4]).collect();
+        let x = [&ones[..], &signs, &ones.iter().map(|x| -x).collect::<Vec<_>>()].concat();
+        let expected = product(&portable, &matrix, &x);
+        assert!(expected.iter().all(|y| y.is_finite()), "{format}");
+        for isa in Isa::ALL {
+            let y = product(&Pool::with_isa(1, isa), &matrix, &x);
+            assert_eq!(bits(&y), bits(&expected), "{format}, {isa:?}");
+        }
+    }
+}
+
 #[test]
 fn a_row_gives_the_same_bits_alone_and_in_a_batch() {
     let pool = Pool::new(2);

@@ -1,20 +1,201 @@
-//! Lanes as pairs of AVX2 registers, with FMA and F16C. It does not depend on any kernel.
+//! Lanes as pairs of AVX2 registers, with FMA and F16C. Processors differ in how they multiply four
+//! bytes at once ([`Products`]): all can use 16-bit pairs, newer ones have VNNI's dot products. It
+//! does not depend on any kernel.
 
+use std::arch::asm;
 use std::arch::x86_64::*;
+use std::marker::PhantomData;
 
 use super::{LANES, Lanes, Work};
 
 /// Two registers per vector: lanes 0 to 7, lanes 8 to 15.
 #[derive(Clone, Copy)]
-pub(super) struct Avx2;
+pub(super) struct Avx2<P>(PhantomData<P>);
 
-/// Does the work with AVX2.
+/// Products of four bytes per lane, in one register of a vector; see the functions of [`Lanes`].
+///
+/// # Safety
+/// Everything must run on a machine with the instructions.
+pub(super) trait Products: Copy + 'static {
+    const NARROW: bool = false;
+
+    unsafe fn dot(acc: __m256i, w: __m256i, x: __m256i) -> __m256i;
+    fn biased(minus_128_sums: i32) -> i32;
+    unsafe fn dot_biased(acc: __m256i, w: __m256i, x: __m256i) -> __m256i;
+    unsafe fn dot_narrow(acc: __m256i, w: __m256i, x: __m256i) -> __m256i;
+    unsafe fn narrow(w: __m256i, x: __m256i) -> __m256i;
+    unsafe fn widened(narrow: __m256i) -> __m256i;
+    /// Eight integers as scales of narrow sums.
+    unsafe fn scales(x: __m256i) -> __m256i;
+    unsafe fn add_scaled(acc: __m256i, narrow: __m256i, scale: __m256i) -> __m256i;
+}
+
+/// Products of 8 bits, added in pairs of 16 bits: every processor with AVX2. A narrow sum is such a
+/// pair, and its scale is a pair of twice the same number.
+#[derive(Clone, Copy)]
+pub(super) struct Maddubs;
+
+/// `vpdpbusd`, as AVX-VNNI has it or, if not `VEX`, as AVX-512 does.
+#[derive(Clone, Copy)]
+pub(super) struct Vnni<const VEX: bool>;
+
+/// acc + the sums of pairs of products, in 16 bits. Assembly, because the compiler would add the
+/// pairs of several steps first, for which there are not enough registers.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn add_maddubs(mut acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
+    // SAFETY: the instructions only work on these registers.
+    unsafe {
+        asm!(
+            "vpmaddubsw {pairs}, {w}, {x}",
+            "vpaddw {acc}, {acc}, {pairs}",
+            acc = inout(ymm_reg) acc,
+            w = in(ymm_reg) w,
+            x = in(ymm_reg) x,
+            pairs = out(ymm_reg) _,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    acc
+}
+
+// SAFETY of every block in the two impls: the caller gives a machine with the instructions.
+impl Products for Maddubs {
+    const NARROW: bool = true;
+
+    #[inline(always)]
+    unsafe fn dot(acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
+        // SAFETY: see above. No two of the products add up to more than 2^15.
+        unsafe { _mm256_add_epi32(acc, Self::widened(_mm256_maddubs_epi16(w, x))) }
+    }
+
+    #[inline(always)]
+    fn biased(_: i32) -> i32 {
+        0
+    }
+
+    /// Bytes up to 255 would saturate the pairs, so the bias is subtracted first and the sign of
+    /// each w is moved to x: |w| is at most 128, x at least −127.
+    #[inline(always)]
+    unsafe fn dot_biased(acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
+        // SAFETY: see above.
+        unsafe {
+            let w = _mm256_xor_si256(w, _mm256_set1_epi8(-128));
+            Self::dot(acc, _mm256_abs_epi8(w), _mm256_sign_epi8(x, w))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn dot_narrow(acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
+        // SAFETY: see above.
+        unsafe { add_maddubs(acc, w, x) }
+    }
+
+    #[inline(always)]
+    unsafe fn narrow(w: __m256i, x: __m256i) -> __m256i {
+        // SAFETY: see above.
+        unsafe { _mm256_maddubs_epi16(w, x) }
+    }
+
+    #[inline(always)]
+    unsafe fn widened(narrow: __m256i) -> __m256i {
+        // SAFETY: see above.
+        unsafe { _mm256_madd_epi16(narrow, _mm256_set1_epi16(1)) }
+    }
+
+    #[inline(always)]
+    unsafe fn scales(x: __m256i) -> __m256i {
+        // SAFETY: see above. Blending takes the lower half of a lane from x.
+        unsafe { _mm256_blend_epi16::<0b1010_1010>(x, _mm256_slli_epi32::<16>(x)) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_scaled(acc: __m256i, narrow: __m256i, scale: __m256i) -> __m256i {
+        // SAFETY: see above.
+        unsafe { _mm256_add_epi32(acc, _mm256_madd_epi16(narrow, scale)) }
+    }
+}
+
+impl<const VEX: bool> Products for Vnni<VEX> {
+    #[inline(always)]
+    unsafe fn dot(acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
+        // SAFETY: see above.
+        unsafe {
+            if const { VEX } {
+                _mm256_dpbusd_avx_epi32(acc, w, x)
+            } else {
+                _mm256_dpbusd_epi32(acc, w, x)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn biased(minus_128_sums: i32) -> i32 {
+        minus_128_sums
+    }
+
+    #[inline(always)]
+    unsafe fn dot_biased(acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
+        // SAFETY: see above. The instruction needs no bound on w.
+        unsafe { Self::dot(acc, w, x) }
+    }
+
+    #[inline(always)]
+    unsafe fn dot_narrow(acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
+        // SAFETY: see above.
+        unsafe { Self::dot(acc, w, x) }
+    }
+
+    #[inline(always)]
+    unsafe fn narrow(w: __m256i, x: __m256i) -> __m256i {
+        // SAFETY: see above.
+        unsafe { Self::dot(_mm256_setzero_si256(), w, x) }
+    }
+
+    #[inline(always)]
+    unsafe fn widened(narrow: __m256i) -> __m256i {
+        narrow
+    }
+
+    #[inline(always)]
+    unsafe fn scales(x: __m256i) -> __m256i {
+        x
+    }
+
+    #[inline(always)]
+    unsafe fn add_scaled(acc: __m256i, narrow: __m256i, scale: __m256i) -> __m256i {
+        // SAFETY: see above.
+        unsafe { _mm256_add_epi32(acc, _mm256_mullo_epi32(narrow, scale)) }
+    }
+}
+
+/// Does the work with AVX2 alone.
 ///
 /// # Safety
 /// The machine must have the named features.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) unsafe fn run<W: Work>(work: W) -> W::Output {
-    work.run::<Avx2>()
+    work.run::<Avx2<Maddubs>>()
+}
+
+/// Does the work with AVX2 and the VNNI that the machine has.
+///
+/// # Safety
+/// The machine must have the features of one of the two functions below.
+pub(super) unsafe fn run_vnni<W: Work>(work: W) -> W::Output {
+    // SAFETY: the caller's promise.
+    unsafe { if is_x86_feature_detected!("avxvnni") { run_vex(work) } else { run_evex(work) } }
+}
+
+#[target_feature(enable = "avx2,fma,f16c,avxvnni")]
+unsafe fn run_vex<W: Work>(work: W) -> W::Output {
+    work.run::<Avx2<Vnni<true>>>()
+}
+
+/// For processors with AVX-512, on which this is compared with the other instruction sets.
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512vl,avx512vnni")]
+unsafe fn run_evex<W: Work>(work: W) -> W::Output {
+    work.run::<Avx2<Vnni<false>>>()
 }
 
 /// The same four signed bytes in every lane.
@@ -22,28 +203,6 @@ pub(super) unsafe fn run<W: Work>(work: W) -> W::Output {
 unsafe fn quad(x: *const i8) -> __m256i {
     // SAFETY: the caller gives four readable bytes and a machine with AVX2.
     unsafe { _mm256_set1_epi32(x.cast::<i32>().read_unaligned()) }
-}
-
-/// acc + the sums of four products per lane, with `a` unsigned, if no two of the products add up to
-/// more than 2^15.
-#[inline(always)]
-unsafe fn dot8(acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
-    // SAFETY: the caller gives a machine with AVX2.
-    unsafe {
-        let pairs = _mm256_maddubs_epi16(a, b);
-        _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
-    }
-}
-
-/// As [`Lanes::dot_biased`]. Bytes up to 255 would saturate the pairs, so the bias is subtracted
-/// first and the sign of each w is moved to x: |w| is at most 128, x at least -127.
-#[inline(always)]
-unsafe fn dot_signed(acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
-    // SAFETY: the caller gives a machine with AVX2.
-    unsafe {
-        let w = _mm256_xor_si256(w, _mm256_set1_epi8(-128));
-        dot8(acc, _mm256_abs_epi8(w), _mm256_sign_epi8(x, w))
-    }
 }
 
 /// As [`Lanes::power`].
@@ -85,13 +244,14 @@ unsafe fn half_e8m0(p: *const u8) -> __m256 {
 
 // SAFETY of every block below: the type is used only under `run`, on a machine that has the
 // instructions, and the caller vouches for pointers (see the trait).
-impl Lanes for Avx2 {
+impl<P: Products> Lanes for Avx2<P> {
     type F = [__m256; 2];
     type I = [__m256i; 2];
     type B = [__m256i; 2];
 
     const ROWS: usize = 4;
     const BLOCKS: usize = 1;
+    const NARROW: bool = P::NARROW;
 
     #[inline(always)]
     fn splat(x: f32) -> Self::F {
@@ -124,16 +284,6 @@ impl Lanes for Avx2 {
             let low = _mm256_slli_epi32::<16>(low);
             let high = _mm256_slli_epi32::<16>(high);
             [_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)]
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn load_u8(p: *const u8) -> Self::F {
-        // SAFETY: see the impl.
-        unsafe {
-            let low = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.cast()));
-            let high = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.add(8).cast()));
-            [_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)]
         }
     }
 
@@ -268,6 +418,39 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn narrow_starts(p: *const i8, zero: i32) -> [i32; LANES] {
+        // SAFETY: see the impl.
+        unsafe {
+            if !P::NARROW {
+                return Self::run_sums(p).map(|sum| -zero * sum);
+            }
+            // The sums of pairs of columns of two runs, one in each half; two rotations add up
+            // those that are summed in the same half of a lane.
+            let minus_zero = _mm256_set1_epi16(-zero as i16);
+            let mut starts = [0; LANES];
+            for (i, two) in starts.chunks_exact_mut(2).enumerate() {
+                let bytes = _mm256_loadu_si256(p.add(32 * i).cast());
+                let pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), bytes);
+                let twice = _mm256_add_epi16(pairs, _mm256_shuffle_epi32::<0b01_00_11_10>(pairs));
+                let sums = _mm256_add_epi16(twice, _mm256_shuffle_epi32::<0b10_11_00_01>(twice));
+                let sums = _mm256_mullo_epi16(sums, minus_zero);
+                two[0] = _mm256_extract_epi32::<0>(sums);
+                two[1] = _mm256_extract_epi32::<4>(sums);
+            }
+            starts
+        }
+    }
+
+    #[inline(always)]
+    fn joined_starts(a: i32, b: i32) -> i32 {
+        if P::NARROW {
+            let low = a.wrapping_add(b) & 0xffff;
+            return low | (a >> 16).wrapping_add(b >> 16) << 16;
+        }
+        a + b
+    }
+
+    #[inline(always)]
     fn splat_i(x: i32) -> Self::I {
         // SAFETY: see the impl.
         unsafe { [_mm256_set1_epi32(x); 2] }
@@ -323,16 +506,16 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     unsafe fn dot(acc: Self::I, w: Self::B, x: *const i8) -> Self::I {
-        // SAFETY: see the impl. With w at most 127, the sum of a pair stays below 2^15.
+        // SAFETY: see the impl.
         unsafe {
             let x = quad(x);
-            [dot8(acc[0], w[0], x), dot8(acc[1], w[1], x)]
+            [P::dot(acc[0], w[0], x), P::dot(acc[1], w[1], x)]
         }
     }
 
     #[inline(always)]
-    fn biased(_: i32) -> Self::I {
-        Self::splat_i(0)
+    fn biased(minus_128_sums: i32) -> Self::I {
+        Self::splat_i(P::biased(minus_128_sums))
     }
 
     #[inline(always)]
@@ -340,7 +523,59 @@ impl Lanes for Avx2 {
         // SAFETY: see the impl.
         unsafe {
             let x = quad(x);
-            [dot_signed(acc[0], w[0], x), dot_signed(acc[1], w[1], x)]
+            [P::dot_biased(acc[0], w[0], x), P::dot_biased(acc[1], w[1], x)]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn dot_narrow(acc: Self::I, w: Self::B, x: *const i8) -> Self::I {
+        // SAFETY: see the impl.
+        unsafe {
+            let x = quad(x);
+            [P::dot_narrow(acc[0], w[0], x), P::dot_narrow(acc[1], w[1], x)]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn narrow(w: Self::B, x: *const i8) -> Self::I {
+        // SAFETY: see the impl.
+        unsafe {
+            let x = quad(x);
+            [P::narrow(w[0], x), P::narrow(w[1], x)]
+        }
+    }
+
+    #[inline(always)]
+    fn widened(narrow: Self::I) -> Self::I {
+        // SAFETY: see the impl.
+        unsafe { [P::widened(narrow[0]), P::widened(narrow[1])] }
+    }
+
+    #[inline(always)]
+    unsafe fn load_scales(p: *const u8) -> Self::I {
+        // SAFETY: see the impl.
+        unsafe {
+            let low = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.cast()));
+            let high = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.add(8).cast()));
+            [P::scales(low), P::scales(high)]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_signed_scales(p: *const i8) -> Self::I {
+        // SAFETY: see the impl.
+        unsafe {
+            let low = _mm256_cvtepi8_epi32(_mm_loadl_epi64(p.cast()));
+            let high = _mm256_cvtepi8_epi32(_mm_loadl_epi64(p.add(8).cast()));
+            [P::scales(low), P::scales(high)]
+        }
+    }
+
+    #[inline(always)]
+    fn add_scaled(acc: Self::I, narrow: Self::I, scale: Self::I) -> Self::I {
+        // SAFETY: see the impl.
+        unsafe {
+            [P::add_scaled(acc[0], narrow[0], scale[0]), P::add_scaled(acc[1], narrow[1], scale[1])]
         }
     }
 
@@ -377,25 +612,17 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn halves(w: Self::I) -> (Self::I, Self::I) {
-        // SAFETY: see the impl. The upper half of a lane is zero, so `add_half` adds one product.
+        // SAFETY: see the impl.
         unsafe {
-            let low = _mm256_set1_epi32(0xffff);
-            (
-                [_mm256_and_si256(w[0], low), _mm256_and_si256(w[1], low)],
-                [_mm256_srli_epi32::<16>(w[0]), _mm256_srli_epi32::<16>(w[1])],
-            )
+            let low = |w| P::scales(_mm256_srai_epi32::<16>(_mm256_slli_epi32::<16>(w)));
+            let high = |w| P::scales(_mm256_srai_epi32::<16>(w));
+            ([low(w[0]), low(w[1])], [high(w[0]), high(w[1])])
         }
     }
 
     #[inline(always)]
-    fn add_half(acc: Self::I, x: Self::I, half: Self::I) -> Self::I {
-        // SAFETY: see the impl.
-        unsafe {
-            [
-                _mm256_add_epi32(acc[0], _mm256_madd_epi16(x[0], half[0])),
-                _mm256_add_epi32(acc[1], _mm256_madd_epi16(x[1], half[1])),
-            ]
-        }
+    fn add_half(acc: Self::I, narrow: Self::I, half: Self::I) -> Self::I {
+        Self::add_scaled(acc, narrow, half)
     }
 
     #[inline(always)]

@@ -68,12 +68,6 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn load_u8(p: *const u8) -> __m512 {
-        // SAFETY: see the impl.
-        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(p.cast()))) }
-    }
-
-    #[inline(always)]
     unsafe fn load_i8(p: *const i8) -> __m512 {
         // SAFETY: see the impl.
         unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p.cast()))) }
@@ -242,6 +236,24 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn load_scales(p: *const u8) -> __m512i {
+        // SAFETY: see the impl.
+        unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(p.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_signed_scales(p: *const i8) -> __m512i {
+        // SAFETY: see the impl.
+        unsafe { _mm512_cvtepi8_epi32(_mm_loadu_si128(p.cast())) }
+    }
+
+    #[inline(always)]
+    fn add_scaled(acc: __m512i, narrow: __m512i, scale: __m512i) -> __m512i {
+        // SAFETY: see the impl.
+        unsafe { _mm512_add_epi32(acc, _mm512_mullo_epi32(narrow, scale)) }
+    }
+
+    #[inline(always)]
     unsafe fn load_pairs(p: *const u8) -> __m512i {
         // SAFETY: see the impl.
         unsafe { _mm512_cvtepu8_epi16(_mm256_loadu_si256(p.cast())) }
@@ -266,9 +278,9 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn add_half(acc: __m512i, x: __m512i, half: __m512i) -> __m512i {
+    fn add_half(acc: __m512i, narrow: __m512i, half: __m512i) -> __m512i {
         // SAFETY: see the impl.
-        unsafe { _mm512_dpwssd_epi32(acc, x, half) }
+        unsafe { _mm512_dpwssd_epi32(acc, narrow, half) }
     }
 
     #[inline(always)]

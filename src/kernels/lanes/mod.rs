@@ -40,6 +40,9 @@ pub(super) trait Lanes: Copy + 'static {
     /// For how many blocks of 32 columns, 1 or 2, it holds the integer sums of all these rows
     /// there.
     const BLOCKS: usize;
+    /// Whether a narrow sum is a pair of 16-bit numbers per lane rather than one of 32 bits; see
+    /// [`Lanes::dot_narrow`].
+    const NARROW: bool = false;
 
     /// The same float in every lane.
     fn splat(x: f32) -> Self::F;
@@ -49,8 +52,6 @@ pub(super) trait Lanes: Copy + 'static {
     unsafe fn load_f16(p: *const u16) -> Self::F;
     /// 16 bfloat16, widened.
     unsafe fn load_bf16(p: *const u16) -> Self::F;
-    /// 16 unsigned bytes as floats.
-    unsafe fn load_u8(p: *const u8) -> Self::F;
     /// 16 signed bytes as floats.
     unsafe fn load_i8(p: *const i8) -> Self::F;
     /// 16 bytes read as exponents: half of 2^(byte − 127).
@@ -83,6 +84,17 @@ pub(super) trait Lanes: Copy + 'static {
 
     /// The sums of each 16 of the 256 signed bytes at `p`.
     unsafe fn run_sums(p: *const i8) -> [i32; LANES];
+    /// −`zero` · these sums, as starts of narrow sums; `zero` is at most 32.
+    #[inline(always)]
+    unsafe fn narrow_starts(p: *const i8, zero: i32) -> [i32; LANES] {
+        // SAFETY: the caller's promise.
+        unsafe { Self::run_sums(p) }.map(|sum| -zero * sum)
+    }
+    /// The start for two runs, given the start for each.
+    #[inline(always)]
+    fn joined_starts(a: i32, b: i32) -> i32 {
+        a + b
+    }
 
     /// The same integer in every lane.
     fn splat_i(x: i32) -> Self::I;
@@ -120,6 +132,31 @@ pub(super) trait Lanes: Copy + 'static {
         // SAFETY: the caller's promise. This is for instructions that need no bound on w.
         unsafe { Self::dot(acc, w, x) }
     }
+    /// acc + w · x over four columns, as a narrow sum: where [`Lanes::NARROW`] is set, the first two
+    /// columns are added to the lower half of a lane and the others to its upper half. Each half
+    /// must end within i16; w is unsigned and at most 127, x signed bytes of at least −127.
+    #[inline(always)]
+    unsafe fn dot_narrow(acc: Self::I, w: Self::B, x: *const i8) -> Self::I {
+        // SAFETY: the caller's promise.
+        unsafe { Self::dot(acc, w, x) }
+    }
+    /// The first step of a narrow sum that starts with 0.
+    #[inline(always)]
+    unsafe fn narrow(w: Self::B, x: *const i8) -> Self::I {
+        // SAFETY: the caller's promise.
+        unsafe { Self::dot_narrow(Self::splat_i(0), w, x) }
+    }
+    /// A narrow sum as one number per lane.
+    #[inline(always)]
+    fn widened(narrow: Self::I) -> Self::I {
+        narrow
+    }
+    /// 16 unsigned bytes as scales of narrow sums.
+    unsafe fn load_scales(p: *const u8) -> Self::I;
+    /// 16 signed bytes as scales of narrow sums.
+    unsafe fn load_signed_scales(p: *const i8) -> Self::I;
+    /// acc + narrow · scale.
+    fn add_scaled(acc: Self::I, narrow: Self::I, scale: Self::I) -> Self::I;
     /// 32 unsigned bytes, two per lane, as pairs of i16.
     unsafe fn load_pairs(p: *const u8) -> Self::I;
     /// acc + the two products of a lane's pair of i16 with the pair at `x`.
@@ -128,8 +165,8 @@ pub(super) trait Lanes: Copy + 'static {
     fn pairs_less(w: Self::I, x: i16) -> Self::I;
     /// The two numbers of each lane's pair of i16, for use with [`Lanes::add_half`] only.
     fn halves(w: Self::I) -> (Self::I, Self::I);
-    /// acc + x · half, x within i16.
-    fn add_half(acc: Self::I, x: Self::I, half: Self::I) -> Self::I;
+    /// acc + narrow · half, where the narrow sum is within i16.
+    fn add_half(acc: Self::I, narrow: Self::I, half: Self::I) -> Self::I;
     /// Prefetches the cache line at `p`, which need not be readable.
     fn prefetch(p: *const u8);
 }
@@ -147,6 +184,9 @@ pub(super) fn run<W: Work>(isa: Isa, work: W) -> W::Output {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a pool's instruction set is one that the machine has.
         Isa::Avx512 => unsafe { avx512::run(work) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Isa::AvxVnni => unsafe { avx2::run_vnni(work) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
         Isa::Avx2 => unsafe { avx2::run(work) },

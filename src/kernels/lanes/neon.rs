@@ -247,12 +247,6 @@ impl<D: Dot> Lanes for Neon<D> {
     }
 
     #[inline(always)]
-    unsafe fn load_u8(p: *const u8) -> Self::F {
-        // SAFETY: see the impl.
-        unsafe { each(widened(vld1q_u8(p)), |x| vcvtq_f32_u32(vmovl_u16(x))) }
-    }
-
-    #[inline(always)]
     unsafe fn load_i8(p: *const i8) -> Self::F {
         // SAFETY: see the impl.
         unsafe {
@@ -459,6 +453,34 @@ impl<D: Dot> Lanes for Neon<D> {
     }
 
     #[inline(always)]
+    unsafe fn load_scales(p: *const u8) -> Self::I {
+        // SAFETY: see the impl.
+        each(widened(unsafe { vld1q_u8(p) }), |x| unsafe { vreinterpretq_s32_u32(vmovl_u16(x)) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_signed_scales(p: *const i8) -> Self::I {
+        // SAFETY: see the impl.
+        unsafe {
+            let x = vld1q_s8(p);
+            let (low, high) = (vmovl_s8(vget_low_s8(x)), vmovl_high_s8(x));
+            [
+                vmovl_s16(vget_low_s16(low)),
+                vmovl_high_s16(low),
+                vmovl_s16(vget_low_s16(high)),
+                vmovl_high_s16(high),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn add_scaled(acc: Self::I, narrow: Self::I, scale: Self::I) -> Self::I {
+        // SAFETY: see the impl.
+        let add = |i: usize| unsafe { vmlaq_s32(acc[i], narrow[i], scale[i]) };
+        [add(0), add(1), add(2), add(3)]
+    }
+
+    #[inline(always)]
     unsafe fn load_pairs(p: *const u8) -> Self::I {
         // SAFETY: see the impl.
         unsafe {
@@ -501,10 +523,8 @@ impl<D: Dot> Lanes for Neon<D> {
     }
 
     #[inline(always)]
-    fn add_half(acc: Self::I, x: Self::I, half: Self::I) -> Self::I {
-        // SAFETY: see the impl.
-        let add = |i: usize| unsafe { vmlaq_s32(acc[i], x[i], half[i]) };
-        [add(0), add(1), add(2), add(3)]
+    fn add_half(acc: Self::I, narrow: Self::I, half: Self::I) -> Self::I {
+        Self::add_scaled(acc, narrow, half)
     }
 
     #[inline(always)]

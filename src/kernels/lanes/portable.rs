@@ -57,13 +57,6 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
-    unsafe fn load_u8(p: *const u8) -> Self::F {
-        // SAFETY: the caller gives 16 readable bytes.
-        let bytes = unsafe { p.cast::<[u8; LANES]>().read_unaligned() };
-        each(|i| f32::from(bytes[i]))
-    }
-
-    #[inline(always)]
     unsafe fn load_i8(p: *const i8) -> Self::F {
         // SAFETY: the caller gives 16 readable bytes.
         let bytes = unsafe { p.cast::<[i8; LANES]>().read_unaligned() };
@@ -201,6 +194,23 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    unsafe fn load_scales(p: *const u8) -> Self::I {
+        // SAFETY: the caller gives 16 readable bytes.
+        unsafe { p.cast::<[u8; LANES]>().read_unaligned() }.map(i32::from)
+    }
+
+    #[inline(always)]
+    unsafe fn load_signed_scales(p: *const i8) -> Self::I {
+        // SAFETY: the caller gives 16 readable bytes.
+        unsafe { p.cast::<[i8; LANES]>().read_unaligned() }.map(i32::from)
+    }
+
+    #[inline(always)]
+    fn add_scaled(acc: Self::I, narrow: Self::I, scale: Self::I) -> Self::I {
+        each(|i| acc[i] + narrow[i] * scale[i])
+    }
+
+    #[inline(always)]
     unsafe fn load_pairs(p: *const u8) -> Self::I {
         // SAFETY: the caller gives 32 readable bytes.
         let bytes = unsafe { p.cast::<[[u8; 2]; LANES]>().read_unaligned() };
@@ -229,8 +239,8 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
-    fn add_half(acc: Self::I, x: Self::I, half: Self::I) -> Self::I {
-        each(|i| acc[i] + x[i] * half[i])
+    fn add_half(acc: Self::I, narrow: Self::I, half: Self::I) -> Self::I {
+        Self::add_scaled(acc, narrow, half)
     }
 
     #[inline(always)]

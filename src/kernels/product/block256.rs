@@ -7,11 +7,12 @@
 //!   sum −= (minima · x's sums) · (dmin · x's scale). For Q2_K it is the same over 16 sub-blocks.
 //! - Q3_K, Q6_K: the same over 16 sub-blocks without minima; IQ4_XS: over 8.
 //!
-//! Where the products of a sub-block fit in 16 bits (Q2_K, Q3_K), the sum over sub-blocks is also
-//! computed in integers.
+//! The sum over sub-blocks is an integer too, and is converted to a float once; only IQ4_XS adds
+//! floats.
 
 use super::steps::{
-    CodeBlocks, Prefetch, add_block, add_scaled, code_dots, dots, fifth_dots, level_dots, pair_dots,
+    CodeBlocks, Minima, Prefetch, add_block, add_scaled, add_scaled_floats, code_dots, fifth_dots,
+    level_dots, load_sums, narrow_dots, starts, store_sums,
 };
 use super::{ProductKernel, ProductStep};
 use crate::kernels::block::{BLOCK, LINE, LOW};
@@ -29,7 +30,7 @@ impl<const PLANE: usize> ProductKernel for WithMinima<PLANE> {
             let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
             let x_sums = rows.sums.as_ptr().add(step.cell * 8);
             let mut prefetch = Prefetch::of(step);
-            let mut block = [L::splat(0.0); M];
+            let mut block = [L::splat_i(0); M];
             if const { L::BLOCKS > 1 && PLANE == 0 } {
                 for j in 0..4 {
                     sub_blocks::<L, M, PLANE, 2>(step, &mut block, 2 * j, codes, &mut prefetch);
@@ -39,16 +40,14 @@ impl<const PLANE: usize> ProductKernel for WithMinima<PLANE> {
                     sub_blocks::<L, M, PLANE, 1>(step, &mut block, j, codes, &mut prefetch);
                 }
             }
-            let mut low = [L::splat_i(0); M];
-            for j in 0..4 {
-                prefetch.next::<L>();
-                let minima = L::load_pairs(step.weights.add(K_MINIMA + 32 * j));
-                pair_dots::<L, M>(&mut low, minima, x_sums.add(2 * j), 8);
-            }
-            prefetch.next::<L>();
+            prefetch.lines::<L>(K_HEAD / LINE);
             let d = L::load_f16(step.weights.cast());
             let dmin = L::load_f16(step.weights.add(32).cast());
-            add_block::<L, M>(step, sums, block, d, Some((low, dmin)));
+            let mut pairs = [L::splat_i(0); 4];
+            for (j, pairs) in pairs.iter_mut().enumerate() {
+                *pairs = L::load_pairs(step.weights.add(K_MINIMA + 32 * j));
+            }
+            add_block::<L, M, 4>(step, sums, block, d, Some(Minima { pairs, x_sums, dmin }));
         }
     }
 }
@@ -60,7 +59,7 @@ impl<const PLANE: usize> ProductKernel for WithMinima<PLANE> {
 #[inline(always)]
 unsafe fn sub_blocks<L: Lanes, const M: usize, const PLANE: usize, const B: usize>(
     step: &ProductStep,
-    block: &mut [L::F; M],
+    block: &mut [L::I; M],
     j: usize,
     codes: *const i8,
     prefetch: &mut Prefetch,
@@ -72,12 +71,19 @@ unsafe fn sub_blocks<L: Lanes, const M: usize, const PLANE: usize, const B: usiz
         let x = codes.add(j * 32);
         let mut dot = [[L::splat_i(0); M]; B];
         if const { PLANE > 0 } {
-            fifth_dots::<L, M>(&mut dot[0], lines, x, prefetch);
+            fifth_dots::<L, M, 0>(&mut dot[0], lines, x, prefetch);
+            if const { L::NARROW } {
+                // A narrow sum holds 16 columns of codes up to 31.
+                let scale = L::load_scales(step.weights.add(K_SCALES + LANES * j));
+                add_scaled::<L, M>(block, dot[0], scale);
+                dot[0] = [L::splat_i(0); M];
+            }
+            fifth_dots::<L, M, 1>(&mut dot[0], lines, x, prefetch);
         } else {
-            dot = code_dots::<L, M, B>(dot, CodeBlocks { lines, stride, x }, prefetch);
+            dot = code_dots::<L, M, B>(None, CodeBlocks { lines, stride, x }, prefetch);
         }
         for (i, dot) in dot.into_iter().enumerate() {
-            let scale = L::load_u8(step.weights.add(K_SCALES + LANES * (j + i)));
+            let scale = L::load_scales(step.weights.add(K_SCALES + LANES * (j + i)));
             add_scaled::<L, M>(block, dot, scale);
         }
     }
@@ -90,29 +96,30 @@ impl ProductKernel for Q6K {
         unsafe {
             let rows = &step.rows.coarse;
             let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
-            let starts = rows.wide.as_ptr().add(step.cell * 16);
+            let below = rows.starts[1].as_ptr().add(step.cell * 16);
             let mut prefetch = Prefetch::of(step);
-            let mut block = [L::splat(0.0); M];
+            prefetch.lines::<L>(K_HEAD / LINE);
+            let mut block = [L::splat_i(0); M];
             for j in 0..16 {
                 let sub = step.weights.add(K_HEAD + j / 2 * (2 * LINE + LOW));
-                let mut dot = below::<L, M>(starts.add(j));
+                let mut dot = starts::<L, M>(below.add(j), 16);
                 prefetch.next::<L>();
                 let plane = L::load_b(sub.add(j % 2 * LINE));
                 let lines = sub.add(2 * LINE + j % 2 * 2 * LINE);
                 let codes = codes.add(j * 16);
                 prefetch.next::<L>();
                 let (low, high) = L::nibbles(L::load_b(lines));
-                dots::<L, M>(&mut dot, L::with_bits::<4>(low, plane, 0x30), codes);
-                dots::<L, M>(&mut dot, L::with_bits::<2>(high, plane, 0x30), codes.add(4));
+                narrow_dots::<L, M>(&mut dot, L::with_bits::<4>(low, plane, 0x30), codes);
+                narrow_dots::<L, M>(&mut dot, L::with_bits::<2>(high, plane, 0x30), codes.add(4));
                 prefetch.next::<L>();
                 let (low, high) = L::nibbles(L::load_b(lines.add(LINE)));
-                dots::<L, M>(&mut dot, L::with_bits::<0>(low, plane, 0x30), codes.add(8));
-                dots::<L, M>(&mut dot, L::with_bits::<-2>(high, plane, 0x30), codes.add(12));
-                let scale = L::load_i8(step.weights.add(K_SCALES + 16 * j).cast());
+                narrow_dots::<L, M>(&mut dot, L::with_bits::<0>(low, plane, 0x30), codes.add(8));
+                narrow_dots::<L, M>(&mut dot, L::with_bits::<-2>(high, plane, 0x30), codes.add(12));
+                let scale = L::load_signed_scales(step.weights.add(K_SCALES + 16 * j).cast());
                 add_scaled::<L, M>(&mut block, dot, scale);
             }
             let d = L::load(step.weights.cast());
-            add_block::<L, M>(step, sums, block, d, None);
+            add_block::<L, M, 0>(step, sums, block, d, None);
         }
     }
 }
@@ -149,37 +156,12 @@ unsafe fn two_bits<L: Lanes, const M: usize>(line: *const u8, x: *const i8) -> [
     unsafe {
         let mut dot = [L::splat_i(0); M];
         let line = L::load_b(line);
-        dots::<L, M>(&mut dot, L::bits::<0>(line, 3), x);
-        dots::<L, M>(&mut dot, L::bits::<-2>(line, 3), x.add(4));
-        dots::<L, M>(&mut dot, L::bits::<-4>(line, 3), x.add(8));
-        dots::<L, M>(&mut dot, L::bits::<-6>(line, 3), x.add(12));
+        narrow_dots::<L, M>(&mut dot, L::bits::<0>(line, 3), x);
+        narrow_dots::<L, M>(&mut dot, L::bits::<-2>(line, 3), x.add(4));
+        narrow_dots::<L, M>(&mut dot, L::bits::<-4>(line, 3), x.add(8));
+        narrow_dots::<L, M>(&mut dot, L::bits::<-6>(line, 3), x.add(12));
         dot
     }
-}
-
-/// The start of sums over 16 columns of codes minus a middle, for M rows.
-///
-/// # Safety
-/// `starts` has, for each row, minus the middle times the sum of these columns, 16 apart.
-#[inline(always)]
-unsafe fn below<L: Lanes, const M: usize>(starts: *const i32) -> [L::I; M] {
-    let mut dot = [L::splat_i(0); M];
-    for (r, dot) in dot.iter_mut().enumerate() {
-        // SAFETY: the caller's promise.
-        *dot = L::splat_i(unsafe { *starts.add(r * 16) });
-    }
-    dot
-}
-
-/// Converts sums to floats. It is a loop because `map` would call [`Lanes::float`] as a function
-/// compiled without the instruction set of its caller.
-#[inline(always)]
-fn floats<L: Lanes, const M: usize>(sums: [L::I; M]) -> [L::F; M] {
-    let mut floats = [L::splat(0.0); M];
-    for r in 0..M {
-        floats[r] = L::float(sums[r]);
-    }
-    floats
 }
 
 /// block += dot · scale. Sums of 16 products of codes up to 7 fit in 16 bits.
@@ -217,15 +199,14 @@ impl ProductKernel for Q2K {
                 let dot = two_bits::<L, M>(lines.add(LINE), codes.add(32 * i + 16));
                 scaled::<L, M>(&mut block, second, dot);
             }
-            let mut low = [L::splat_i(0); M];
-            for i in 0..8 {
-                let minima = minima.pairs::<L>(i);
-                pair_dots::<L, M>(&mut low, minima, x_sums.add(2 * i), 16);
-            }
             prefetch.next::<L>();
             let d = L::load_f16(step.weights.cast());
             let dmin = L::load_f16(step.weights.add(32).cast());
-            add_block::<L, M>(step, sums, floats::<L, M>(block), d, Some((low, dmin)));
+            let mut pairs = [L::splat_i(0); 8];
+            for (i, pairs) in pairs.iter_mut().enumerate() {
+                *pairs = minima.pairs::<L>(i);
+            }
+            add_block::<L, M, 8>(step, sums, block, d, Some(Minima { pairs, x_sums, dmin }));
         }
     }
 }
@@ -237,7 +218,7 @@ impl ProductKernel for Q3K {
         unsafe {
             let rows = &step.rows.coarse;
             let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
-            let starts = rows.narrow.as_ptr().add(step.cell * 16);
+            let below = rows.starts[0].as_ptr().add(step.cell * 16);
             let mut prefetch = Prefetch::of(step);
             prefetch.lines::<L>(Q3_HEAD / LINE);
             let mut scales = Bytes([0; 256]);
@@ -257,21 +238,29 @@ impl ProductKernel for Q3K {
                 let c = L::load_b(lines.add(2 * LINE));
                 let x = codes.add(32 * i);
                 let (first, second) = L::halves(L::pairs_less(scales.pairs::<L>(i), 32));
-                let mut dot = below::<L, M>(starts.add(2 * i));
-                dots::<L, M>(&mut dot, L::bits::<0>(a, 7), x);
-                dots::<L, M>(&mut dot, L::bits::<-3>(a, 7), x.add(4));
-                dots::<L, M>(&mut dot, L::bits::<0>(b, 7), x.add(8));
-                dots::<L, M>(&mut dot, L::with_bits::<-4>(L::bits::<-6>(a, 3), c, 4), x.add(12));
+                let mut dot = starts::<L, M>(below.add(2 * i), 16);
+                narrow_dots::<L, M>(&mut dot, L::bits::<0>(a, 7), x);
+                narrow_dots::<L, M>(&mut dot, L::bits::<-3>(a, 7), x.add(4));
+                narrow_dots::<L, M>(&mut dot, L::bits::<0>(b, 7), x.add(8));
+                narrow_dots::<L, M>(
+                    &mut dot,
+                    L::with_bits::<-4>(L::bits::<-6>(a, 3), c, 4),
+                    x.add(12),
+                );
                 scaled::<L, M>(&mut block, first, dot);
-                let mut dot = below::<L, M>(starts.add(2 * i + 1));
-                dots::<L, M>(&mut dot, L::bits::<-3>(b, 7), x.add(16));
-                dots::<L, M>(&mut dot, L::bits::<0>(c, 7), x.add(20));
-                dots::<L, M>(&mut dot, L::bits::<-3>(c, 7), x.add(24));
-                dots::<L, M>(&mut dot, L::with_bits::<-5>(L::bits::<-6>(b, 3), c, 4), x.add(28));
+                let mut dot = starts::<L, M>(below.add(2 * i + 1), 16);
+                narrow_dots::<L, M>(&mut dot, L::bits::<-3>(b, 7), x.add(16));
+                narrow_dots::<L, M>(&mut dot, L::bits::<0>(c, 7), x.add(20));
+                narrow_dots::<L, M>(&mut dot, L::bits::<-3>(c, 7), x.add(24));
+                narrow_dots::<L, M>(
+                    &mut dot,
+                    L::with_bits::<-5>(L::bits::<-6>(b, 3), c, 4),
+                    x.add(28),
+                );
                 scaled::<L, M>(&mut block, second, dot);
             }
             let d = L::load_f16(step.weights.cast());
-            add_block::<L, M>(step, sums, floats::<L, M>(block), d, None);
+            add_block::<L, M, 0>(step, sums, block, d, None);
         }
     }
 }
@@ -296,10 +285,15 @@ impl ProductKernel for Iq4Xs {
                 let codes = codes.add(j * 32);
                 level_dots::<L, M>(&mut dot, &IQ4.moved, true, lines, codes, &mut prefetch);
                 let scale = L::load_i8(step.weights.add(K_SCALES + LANES * j).cast());
-                add_scaled::<L, M>(&mut block, dot, scale);
+                add_scaled_floats::<L, M>(&mut block, dot, scale);
             }
             let d = L::load_f16(step.weights.cast());
-            add_block::<L, M>(step, sums, block, d, None);
+            let mut total = load_sums::<L, M>(sums);
+            for r in 0..M {
+                let scale = *rows.scales.as_ptr().add(step.cell + r);
+                total[r] = L::fma(block[r], L::mul(d, L::splat(scale)), total[r]);
+            }
+            store_sums::<L, M>(sums, total);
         }
     }
 }

@@ -5,12 +5,12 @@
 
 use std::marker::PhantomData;
 
-use super::steps::{CodeBlocks, Prefetch, code_dots, dots_less};
-use super::steps::{fifth_dots, level_dots, load_sums, store_sums};
+use super::steps::{CodeBlocks, Prefetch, add_scaled, code_dots, dots_less, fifth_dots};
+use super::steps::{level_dots, load_sums, starts, store_sums, widened};
 use super::{ProductKernel, ProductStep};
 use crate::kernels::block::{BLOCK, LINE};
 use crate::kernels::codes32::Codes;
-use crate::kernels::lanes::Lanes;
+use crate::kernels::lanes::{LANES, Lanes};
 
 /// The product of blocks of codes.
 pub(super) struct Kernel32<W>(PhantomData<W>);
@@ -22,13 +22,15 @@ impl<W: Codes> ProductKernel for Kernel32<W> {
             // SAFETY: the caller's promise.
             return unsafe { pairs::<L, M, W>(step, sums) };
         }
+        // A narrow sum holds 16 columns of codes up to 31, but not 32.
+        let whole_halves = const { L::NARROW && W::FIFTH && W::ZERO == 0 };
         // SAFETY: the caller's promise: groups of `columns` / 32 blocks, M prepared rows.
         unsafe {
             let rows = &step.rows.fine;
             let x = rows.codes.as_ptr().add(step.cell * BLOCK);
             let scales = rows.scales.as_ptr().add(step.cell * 8);
             let offsets = rows.offsets.as_ptr().add(step.cell * 8);
-            let narrow = rows.narrow.as_ptr().add(step.cell * 8);
+            let below = rows.starts.each_ref().map(|starts| starts.as_ptr().add(step.cell * 8));
             let wide = rows.wide.as_ptr().add(step.cell * 8);
             let mut prefetch = Prefetch::of(step);
             let mut total = load_sums::<L, M>(sums);
@@ -40,14 +42,15 @@ impl<W: Codes> ProductKernel for Kernel32<W> {
                 if at == 0 {
                     prefetch.lines::<L>(W::HEAD / LINE);
                 }
-                let mut dot = [L::splat_i(0); M];
-                for (r, dot) in dot.iter_mut().enumerate() {
-                    *dot = match W::ZERO {
-                        0 => L::splat_i(0),
-                        8 => L::splat_i(*narrow.add(r * 8 + b)),
-                        16 => L::splat_i(2 * *narrow.add(r * 8 + b)),
-                        _ => L::biased(*wide.add(r * 8 + b)),
-                    };
+                let mut dot = match W::ZERO {
+                    8 => starts::<L, M>(below[0].add(b), 8),
+                    16 => starts::<L, M>(below[1].add(b), 8),
+                    _ => [L::splat_i(0); M],
+                };
+                if W::ZERO == 128 {
+                    for (r, dot) in dot.iter_mut().enumerate() {
+                        *dot = L::biased(*wide.add(r * 8 + b));
+                    }
                 }
                 match W::LEVELS {
                     None if W::EIGHT => {
@@ -57,18 +60,32 @@ impl<W: Codes> ProductKernel for Kernel32<W> {
                             dots_less::<L, M>(&mut dot, w, codes.add(g * 4), true);
                         }
                     }
+                    None if whole_halves => {
+                        let one = L::load_scales([1; LANES].as_ptr());
+                        let mut whole = [L::splat_i(0); M];
+                        fifth_dots::<L, M, 0>(&mut dot, lines, codes, &mut prefetch);
+                        add_scaled::<L, M>(&mut whole, dot, one);
+                        dot = [L::splat_i(0); M];
+                        fifth_dots::<L, M, 1>(&mut dot, lines, codes, &mut prefetch);
+                        add_scaled::<L, M>(&mut whole, dot, one);
+                        dot = whole;
+                    }
                     None if W::FIFTH => {
-                        fifth_dots::<L, M>(&mut dot, lines, codes, &mut prefetch);
+                        fifth_dots::<L, M, 0>(&mut dot, lines, codes, &mut prefetch);
+                        fifth_dots::<L, M, 1>(&mut dot, lines, codes, &mut prefetch);
                     }
                     None => {
                         let block = CodeBlocks { lines, stride: W::CODES, x: codes };
-                        [dot] = code_dots::<L, M, 1>([dot], block, &mut prefetch);
+                        [dot] = code_dots::<L, M, 1>(Some([dot]), block, &mut prefetch);
                     }
                     Some(levels) => {
                         let moved = &levels.moved;
                         let by_128 = W::ZERO == 128;
                         level_dots::<L, M>(&mut dot, moved, by_128, lines, codes, &mut prefetch);
                     }
+                }
+                if W::ZERO < 128 && !whole_halves {
+                    dot = widened::<L, M>(dot);
                 }
                 let d = W::scales::<L>(group, at);
                 for r in 0..M {
@@ -101,7 +118,7 @@ unsafe fn pairs<L: Lanes, const M: usize, W: Codes>(step: &ProductStep, sums: *m
         let mut x = rows.codes.as_ptr().add(step.cell * BLOCK);
         let mut scales = rows.scales.as_ptr().add(step.cell * 8);
         let mut offsets = rows.offsets.as_ptr().add(step.cell * 8);
-        let mut narrow = rows.narrow.as_ptr().add(step.cell * 8);
+        let mut below = rows.starts[0].as_ptr().add(step.cell * 8);
         let mut group = step.weights;
         let mut prefetch = Prefetch::of(step);
         let mut total = load_sums::<L, M>(sums);
@@ -110,17 +127,12 @@ unsafe fn pairs<L: Lanes, const M: usize, W: Codes>(step: &ProductStep, sums: *m
         let end = group.add(step.columns / 64 * W::BYTES);
         while group < end {
             prefetch.lines::<L>(W::HEAD / LINE);
-            let mut dot = [[L::splat_i(0); M]; 2];
-            if W::ZERO != 0 {
-                for (i, dot) in dot.iter_mut().enumerate() {
-                    for (r, dot) in dot.iter_mut().enumerate() {
-                        *dot = L::splat_i(*narrow.add(r * 8 + i));
-                    }
-                }
-            }
+            let start = [starts::<L, M>(below, 8), starts::<L, M>(below.add(1), 8)];
+            let start = if W::ZERO == 0 { None } else { Some(start) };
             let blocks = CodeBlocks { lines: group.add(W::HEAD), stride: W::CODES, x };
-            dot = code_dots::<L, M, 2>(dot, blocks, &mut prefetch);
+            let dot = code_dots::<L, M, 2>(start, blocks, &mut prefetch);
             for (i, dot) in dot.into_iter().enumerate() {
+                let dot = widened::<L, M>(dot);
                 let d = W::scales::<L>(group, i);
                 for r in 0..M {
                     let scale = L::mul(d, L::splat(*scales.add(r * 8 + i)));
@@ -137,7 +149,7 @@ unsafe fn pairs<L: Lanes, const M: usize, W: Codes>(step: &ProductStep, sums: *m
             x = x.add(64);
             scales = scales.add(2);
             offsets = offsets.add(2);
-            narrow = narrow.add(2);
+            below = below.add(2);
         }
         store_sums::<L, M>(sums, total);
     }

@@ -2,7 +2,7 @@
 //! activations with a scale for every 256 columns: block = Σ dot · scale over 16 runs in order,
 //! then sum += block · x's scale. It must not depend on the blocks of a format.
 
-use super::steps::{add_scaled, dots, load_sums, store_sums};
+use super::steps::{add_scaled_floats, dots, load_sums, store_sums};
 use super::{ProductKernel, ProductStep};
 use crate::kernels::block::{BLOCK, LINE};
 use crate::kernels::expand::{RUN, SCALES};
@@ -20,20 +20,19 @@ impl ProductKernel for AnyExpanded {
         unsafe {
             let rows = &step.rows.coarse;
             let x = rows.codes.as_ptr().add(step.cell * BLOCK);
-            let starts = rows.wide.as_ptr().add(step.cell * 16);
+            let run_sums = rows.run_sums.as_ptr().add(step.cell * 16);
             let mut block = [L::splat(0.0); M];
             for j in 0..BLOCK / RUN {
                 let mut dot = [L::splat_i(0); M];
                 for (r, dot) in dot.iter_mut().enumerate() {
-                    // −64 · the sum of 16 codes, computed from −32 times that sum.
-                    *dot = L::splat_i(2 * *starts.add(r * 16 + j));
+                    *dot = L::splat_i(-64 * i32::from(*run_sums.add(r * 16 + j)));
                 }
                 for g in 0..RUN / 4 {
                     let w = L::load_b(step.weights.add((j * (RUN / 4) + g) * LINE));
                     dots::<L, M>(&mut dot, w, x.add(j * RUN + 4 * g));
                 }
                 let scale = L::load(step.weights.add(SCALES + j * LINE).cast());
-                add_scaled::<L, M>(&mut block, dot, scale);
+                add_scaled_floats::<L, M>(&mut block, dot, scale);
             }
             let mut total = load_sums::<L, M>(sums);
             for r in 0..M {

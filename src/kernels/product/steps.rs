@@ -69,8 +69,50 @@ pub(super) unsafe fn dots<L: Lanes, const M: usize>(dot: &mut [L::I; M], w: L::B
     }
 }
 
+/// As [`dots`], for narrow sums ([`Lanes::dot_narrow`]).
+///
+/// # Safety
+/// As [`dots`].
+#[inline(always)]
+pub(super) unsafe fn narrow_dots<L: Lanes, const M: usize>(
+    narrow: &mut [L::I; M],
+    w: L::B,
+    x: *const i8,
+) {
+    for (r, narrow) in narrow.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        *narrow = unsafe { L::dot_narrow(*narrow, w, x.add(r * BLOCK)) };
+    }
+}
+
+/// The start of narrow sums of codes minus a zero point, for M rows.
+///
+/// # Safety
+/// `starts` has one for each row, `stride` apart.
+#[inline(always)]
+pub(super) unsafe fn starts<L: Lanes, const M: usize>(
+    starts: *const i32,
+    stride: usize,
+) -> [L::I; M] {
+    let mut narrow = [L::splat_i(0); M];
+    for (r, narrow) in narrow.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        *narrow = L::splat_i(unsafe { *starts.add(r * stride) });
+    }
+    narrow
+}
+
+/// Narrow sums as one number per lane.
+#[inline(always)]
+pub(super) fn widened<L: Lanes, const M: usize>(mut narrow: [L::I; M]) -> [L::I; M] {
+    for r in 0..M {
+        narrow[r] = L::widened(narrow[r]);
+    }
+    narrow
+}
+
 /// dot += (w − 128) · x for M rows, under the conditions of [`Lanes::dot_biased`], if `by_128`;
-/// otherwise as [`dots`].
+/// otherwise as [`narrow_dots`].
 ///
 /// # Safety
 /// As [`dots`].
@@ -85,7 +127,7 @@ pub(super) unsafe fn dots_less<L: Lanes, const M: usize>(
         // SAFETY: the caller's promise.
         unsafe {
             let x = x.add(r * BLOCK);
-            *dot = if by_128 { L::dot_biased(*dot, w, x) } else { L::dot(*dot, w, x) };
+            *dot = if by_128 { L::dot_biased(*dot, w, x) } else { L::dot_narrow(*dot, w, x) };
         }
     }
 }
@@ -127,7 +169,47 @@ impl CodeBlocks {
         }
     }
 
-    /// dot += w · x for four columns, from `column` on, of each of `B` blocks.
+    /// The narrow sums w · x over the first four columns of each of `B` blocks.
+    ///
+    /// # Safety
+    /// There are M rows of that many columns.
+    // The rows are the outer loop for the reason of `dots`.
+    #[allow(clippy::needless_range_loop)]
+    #[inline(always)]
+    unsafe fn first<L: Lanes, const M: usize, const B: usize>(
+        &self,
+        w: [L::B; B],
+    ) -> [[L::I; M]; B] {
+        let mut dot = [[L::splat_i(0); M]; B];
+        for r in 0..M {
+            for i in 0..B {
+                // SAFETY: the caller's promise.
+                dot[i][r] = unsafe { L::narrow(w[i], self.x.add(r * BLOCK + i * 32)) };
+            }
+        }
+        dot
+    }
+
+    /// dot += codes · x, as narrow sums, for the eight columns of a line of each of `B` blocks.
+    ///
+    /// # Safety
+    /// The lines are readable; there are M rows of that many columns.
+    #[inline(always)]
+    unsafe fn line_dots<L: Lanes, const M: usize, const B: usize>(
+        &self,
+        dot: &mut [[L::I; M]; B],
+        line: usize,
+        prefetch: &mut Prefetch,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (low, high) = self.nibbles::<L, B>(line * LINE, prefetch);
+            self.dots::<L, M, B>(dot, low, line * 8);
+            self.dots::<L, M, B>(dot, high, line * 8 + 4);
+        }
+    }
+
+    /// dot += w · x, as narrow sums, for four columns, from `column` on, of each of `B` blocks.
     ///
     /// # Safety
     /// There are M rows of that many columns.
@@ -143,42 +225,58 @@ impl CodeBlocks {
         for r in 0..M {
             for i in 0..B {
                 // SAFETY: the caller's promise.
-                dot[i][r] =
-                    unsafe { L::dot(dot[i][r], w[i], self.x.add(r * BLOCK + i * 32 + column)) };
+                unsafe {
+                    let x = self.x.add(r * BLOCK + i * 32 + column);
+                    dot[i][r] = L::dot_narrow(dot[i][r], w[i], x);
+                }
             }
         }
     }
 }
 
-/// dot + codes · x over 32 columns for M rows, for `B` blocks at once. A product takes several
-/// cycles, so it helps to have more sums in progress than the rows of one block.
+/// codes · x, as narrow sums that begin with `start` or 0, over 32 columns for M rows, for `B` blocks
+/// at once. A product takes several cycles, so it helps to have more sums in progress than the rows
+/// of one block.
 ///
 /// # Safety
 /// The lines and columns are readable.
 #[inline(always)]
 pub(super) unsafe fn code_dots<L: Lanes, const M: usize, const B: usize>(
-    mut dot: [[L::I; M]; B],
+    start: Option<[[L::I; M]; B]>,
     blocks: CodeBlocks,
     prefetch: &mut Prefetch,
 ) -> [[L::I; M]; B] {
-    for g in 0..4 {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let (low, high) = blocks.nibbles::<L, B>(g * LINE, prefetch);
-            blocks.dots::<L, M, B>(&mut dot, low, g * 8);
-            blocks.dots::<L, M, B>(&mut dot, high, g * 8 + 4);
+    let mut dot = start.unwrap_or([[L::splat_i(0); M]; B]);
+    // SAFETY: the caller's promise.
+    unsafe {
+        if const { !L::NARROW } {
+            for line in 0..4 {
+                blocks.line_dots::<L, M, B>(&mut dot, line, prefetch);
+            }
+            return dot;
         }
+        // The compiler does not unroll a loop of assembly, and a zero would be added.
+        let (low, high) = blocks.nibbles::<L, B>(0, prefetch);
+        match start {
+            Some(_) => blocks.dots::<L, M, B>(&mut dot, low, 0),
+            None => dot = blocks.first::<L, M, B>(low),
+        }
+        blocks.dots::<L, M, B>(&mut dot, high, 4);
+        blocks.line_dots::<L, M, B>(&mut dot, 1, prefetch);
+        blocks.line_dots::<L, M, B>(&mut dot, 2, prefetch);
+        blocks.line_dots::<L, M, B>(&mut dot, 3, prefetch);
     }
     dot
 }
 
-/// The same with codes of five bits, one block at a time, because the fifth bits take the registers
-/// of a second block. A block has a line of fifth bits before its four lines of low bits.
+/// The same over half of the 32 columns with codes of five bits, one block at a time, because the
+/// fifth bits take the registers of a second block. A block has a line of fifth bits before its four
+/// lines of low bits. `HALF` is 0 or 1.
 ///
 /// # Safety
-/// The lines are readable; `x` is 32 columns of the first of M rows, 256 codes apart.
+/// The lines are readable; `x` is the 32 columns of the first of M rows, 256 codes apart.
 #[inline(always)]
-pub(super) unsafe fn fifth_dots<L: Lanes, const M: usize>(
+pub(super) unsafe fn fifth_dots<L: Lanes, const M: usize, const HALF: usize>(
     dot: &mut [L::I; M],
     lines: *const u8,
     x: *const i8,
@@ -186,13 +284,17 @@ pub(super) unsafe fn fifth_dots<L: Lanes, const M: usize>(
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        prefetch.next::<L>();
         let plane = L::load_b(lines);
-        let lines = lines.add(LINE);
-        fifth_bits::<L, M, 4, 3>(dot, plane, lines, x, prefetch);
-        fifth_bits::<L, M, 2, 1>(dot, plane, lines.add(LINE), x.add(8), prefetch);
-        fifth_bits::<L, M, 0, -1>(dot, plane, lines.add(2 * LINE), x.add(16), prefetch);
-        fifth_bits::<L, M, -2, -3>(dot, plane, lines.add(3 * LINE), x.add(24), prefetch);
+        let lines = lines.add(LINE * (1 + 2 * HALF));
+        let x = x.add(16 * HALF);
+        if const { HALF == 0 } {
+            prefetch.next::<L>();
+            fifth_bits::<L, M, 4, 3>(dot, plane, lines, x, prefetch);
+            fifth_bits::<L, M, 2, 1>(dot, plane, lines.add(LINE), x.add(8), prefetch);
+        } else {
+            fifth_bits::<L, M, 0, -1>(dot, plane, lines, x, prefetch);
+            fifth_bits::<L, M, -2, -3>(dot, plane, lines.add(LINE), x.add(8), prefetch);
+        }
     }
 }
 
@@ -213,8 +315,8 @@ unsafe fn fifth_bits<L: Lanes, const M: usize, const LOW: i32, const HIGH: i32>(
     unsafe {
         prefetch.next::<L>();
         let (low, high) = L::nibbles(L::load_b(line));
-        dots::<L, M>(dot, L::with_bits::<LOW>(low, plane, 0x10), x);
-        dots::<L, M>(dot, L::with_bits::<HIGH>(high, plane, 0x10), x.add(4));
+        narrow_dots::<L, M>(dot, L::with_bits::<LOW>(low, plane, 0x10), x);
+        narrow_dots::<L, M>(dot, L::with_bits::<HIGH>(high, plane, 0x10), x.add(4));
     }
 }
 
@@ -245,26 +347,21 @@ pub(super) unsafe fn level_dots<L: Lanes, const M: usize>(
     }
 }
 
-/// sums += pairs · x for M rows.
-///
-/// # Safety
-/// `x` is two numbers of the first of M rows, `stride` apart.
+/// block += narrow · scale, the sum over a superblock's parts.
 #[inline(always)]
-pub(super) unsafe fn pair_dots<L: Lanes, const M: usize>(
-    sums: &mut [L::I; M],
-    pairs: L::I,
-    x: *const i16,
-    stride: usize,
+pub(super) fn add_scaled<L: Lanes, const M: usize>(
+    block: &mut [L::I; M],
+    narrow: [L::I; M],
+    scale: L::I,
 ) {
-    for (r, sum) in sums.iter_mut().enumerate() {
-        // SAFETY: the caller's promise.
-        *sum = unsafe { L::dot_pairs(*sum, pairs, x.add(r * stride)) };
+    for r in 0..M {
+        block[r] = L::add_scaled(block[r], narrow[r], scale);
     }
 }
 
-/// block += dot · scale, the sum over a superblock's parts.
+/// The same with sums and scales that are too large for integers.
 #[inline(always)]
-pub(super) fn add_scaled<L: Lanes, const M: usize>(
+pub(super) fn add_scaled_floats<L: Lanes, const M: usize>(
     block: &mut [L::F; M],
     dot: [L::I; M],
     scale: L::F,
@@ -274,29 +371,46 @@ pub(super) fn add_scaled<L: Lanes, const M: usize>(
     }
 }
 
-/// sums += block · (d · x's scale); then, if there are minima, sums −= low · (dmin · x's scale).
+/// What is subtracted from a superblock's sums: `N` pairs of minima per lane, each times the sum of
+/// x's codes that it belongs to.
+pub(super) struct Minima<L: Lanes, const N: usize> {
+    pub(super) pairs: [L::I; N],
+    /// The sums for the first row; those of the next row come after 2 · N.
+    pub(super) x_sums: *const i16,
+    /// The scales of the minima.
+    pub(super) dmin: L::F,
+}
+
+/// sums += block · (d · x's scale); then, if there are minima, sums −= low · (dmin · x's scale), where
+/// low is their product with the sums of x.
 ///
 /// # Safety
-/// As [`super::ProductKernel::block`].
+/// As [`super::ProductKernel::block`]; the sums of x of M rows are readable.
 #[inline(always)]
-pub(super) unsafe fn add_block<L: Lanes, const M: usize>(
+pub(super) unsafe fn add_block<L: Lanes, const M: usize, const N: usize>(
     step: &ProductStep,
     sums: *mut f32,
-    block: [L::F; M],
+    block: [L::I; M],
     d: L::F,
-    minima: Option<([L::I; M], L::F)>,
+    minima: Option<Minima<L, N>>,
 ) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mut total = load_sums::<L, M>(sums);
-        for r in 0..M {
+    for (r, block) in block.into_iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let sum = sums.add(r * LANES);
             let scale = *step.rows.coarse.scales.as_ptr().add(step.cell + r);
-            total[r] = L::fma(block[r], L::mul(d, L::splat(scale)), total[r]);
-            if let Some((low, dmin)) = minima {
-                let dmin = L::mul(dmin, L::splat(-scale));
-                total[r] = L::fma(L::float(low[r]), dmin, total[r]);
+            let scaled = L::mul(d, L::splat(scale));
+            let mut total = L::fma(L::float(block), scaled, L::load(sum));
+            if let Some(minima) = &minima {
+                let mut low = L::splat_i(0);
+                for (i, pairs) in minima.pairs.iter().enumerate() {
+                    let x = minima.x_sums.add(r * 2 * N + 2 * i);
+                    low = L::dot_pairs(low, *pairs, x);
+                }
+                let scaled = L::mul(minima.dmin, L::splat(-scale));
+                total = L::fma(L::float(low), scaled, total);
             }
+            L::store(sum, total);
         }
-        store_sums::<L, M>(sums, total);
     }
 }
