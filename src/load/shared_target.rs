@@ -57,7 +57,7 @@ impl SharedTarget {
             tables: own.map(|own| SharedTables::of(own.cpu())),
             tied_head: ctx.files.target.config.tied_head,
             size: match own {
-                Some(own) => sizes::of_target(&ctx.files.target, own.cpu()),
+                Some(own) => sizes::of_target(own.cpu()),
                 None => sizes::of_target_files(&ctx.files.target),
             },
             measured: Measured::default(),

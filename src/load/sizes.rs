@@ -30,17 +30,15 @@ pub(super) fn device_cache(config: &Config, capacity: usize) -> u64 {
 }
 
 /// The target's size for the cost model.
-pub(super) fn of_target(files: &TargetFiles, target: &CpuTarget) -> TargetSize {
+pub(crate) fn of_target(target: &CpuTarget) -> TargetSize {
     // The part that the CPU computes; for a target on another device, the whole.
     let layers = match target.layers() {
-        0 => files.config.layers,
+        0 => target.config().layers,
         some => some,
     };
-    TargetSize {
-        weights: Config { layers, ..files.config.clone() }.linear_weights(),
-        bytes: target.pass_bytes(),
-        layers,
-    }
+    let config = Config { layers, ..target.config().clone() };
+    TargetSize::dense(config.linear_weights(), target.pass_bytes(), layers)
+        .with_experts(config.routed_weights())
 }
 
 /// The whole target in main memory, before it is loaded.
@@ -48,8 +46,11 @@ pub(super) fn of_target_files(files: &TargetFiles) -> TargetSize {
     let config = &files.config;
     let weights = config.linear_weights();
     let lookup = if config.tied_head { 0 } else { (config.vocab * config.hidden) as u64 };
-    let read = files.bytes as f64 * weights as f64 / (weights + lookup).max(1) as f64;
-    TargetSize { weights, bytes: read as u64, layers: config.layers }
+    let routed = config.routed_weights();
+    let unused = routed.map_or(0.0, |(routed, used)| routed as f64 * (1.0 - used));
+    let all = weights as f64 + unused;
+    let read = files.bytes as f64 * all / (all + lookup as f64).max(1.0);
+    TargetSize::dense(weights, read as u64, config.layers).with_experts(routed)
 }
 
 /// The target's blocks on a GPU.

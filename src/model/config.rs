@@ -148,7 +148,7 @@ impl Config {
     /// a mixture of experts only the experts that the row uses count.
     pub(crate) fn linear_weights(&self) -> u64 {
         let h = self.hidden as u64;
-        let mlp = |width: usize| if self.block.gated { 3 } else { 2 } * h * width as u64;
+        let mlp = |width: usize| self.mlp_weights(width);
         let blocks: u64 = (0..self.layers)
             .map(|layer| match self.block.experts_of(layer) {
                 Some(experts) => {
@@ -160,6 +160,22 @@ impl Config {
             })
             .sum();
         self.layers as u64 * self.attention_weights() + blocks + self.vocab as u64 * h
+    }
+
+    /// Weights of all experts that a router chooses from, and the fraction of them that a row uses;
+    /// `None` without a mixture of experts.
+    pub(crate) fn routed_weights(&self) -> Option<(u64, f64)> {
+        let experts = self.block.experts.as_ref()?;
+        let layers = (0..self.layers).filter(|&layer| self.block.experts_of(layer).is_some());
+        let each = self.mlp_weights(experts.intermediate);
+        let all = layers.count() as u64 * experts.count as u64 * each;
+        Some((all, experts.used as f64 / experts.count as f64))
+    }
+
+    /// Weights of an MLP of this width.
+    fn mlp_weights(&self, width: usize) -> u64 {
+        let matrices = if self.block.gated { 3 } else { 2 };
+        matrices * self.hidden as u64 * width as u64
     }
 
     fn attention_weights(&self) -> u64 {

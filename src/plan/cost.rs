@@ -75,7 +75,7 @@ impl Costs {
             let weights = target.weights as f64;
             // Seven products per layer, one for the LM head.
             let products = 7 * target.layers + 1;
-            (gamma, pass_ms(&inputs.verifier, gamma, weights, target.bytes as f64, products))
+            (gamma, pass_ms(&inputs.verifier, gamma, weights, target.bytes_read(gamma), products))
         });
         let level = inputs.draft.map(|(draft, throughput)| {
             let blocks: [usize; 2] = draft.range().into();

@@ -22,19 +22,22 @@ pub struct Throughput {
 }
 
 impl Throughput {
-    /// A CPU used with `threads` threads. A skinny product reaches about a third of the peak of the
-    /// widest instruction set; bandwidth grows with cores until the memory channels are saturated
-    /// (two on a laptop, eight or more on a server, which has correspondingly more cores).
+    /// A CPU used with `threads` threads. Passes of a 4-bit model reach these rates at 3.7 GHz with
+    /// AVX-512, AVX-VNNI and AVX2 (benchmarks.md), reduced for slower clocks; bandwidth grows with
+    /// cores until the memory channels are saturated (two on a laptop, eight or more on a server,
+    /// which has correspondingly more cores).
     pub fn of_cpu(cpu: &Cpu, threads: usize) -> Self {
         let has = |name: &str| cpu.features.contains(&name);
-        let per_core = if has("AVX-512 VNNI") || has("AVX-512 BF16") || has("i8mm") {
-            36e9
-        } else if has("AVX-512") || has("AVX-VNNI") {
-            28e9
-        } else if has("AVX2") || has("dotprod") {
-            18e9
+        let per_core = if has("AVX-512 VNNI") {
+            110e9
+        } else if has("AVX-VNNI") {
+            90e9
+        } else if has("AVX2") {
+            70e9
+        } else if has("dotprod") {
+            40e9
         } else if has("NEON") || has("SSE4.1") {
-            8e9
+            10e9
         } else {
             4e9
         };
@@ -65,10 +68,49 @@ impl Throughput {
 pub struct TargetSize {
     /// Weights that every row is multiplied with (layers and LM head, not the embedding).
     pub weights: u64,
-    /// Bytes of these weights in memory, which each pass reads once.
+    /// Bytes in memory of all weights that a pass can read. It reads them once, except for the
+    /// experts that none of its rows uses.
     pub bytes: u64,
     /// How many layers, for the overhead of each product.
     pub layers: usize,
+    /// The part of them that a router chooses from; `None` without a mixture of experts.
+    pub routed: Option<RoutedExperts>,
+}
+
+/// The experts of all layers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RoutedExperts {
+    /// Their bytes in memory.
+    pub bytes: u64,
+    /// The fraction of them that one row uses.
+    pub used: f64,
+}
+
+impl TargetSize {
+    /// A target without a mixture of experts.
+    pub const fn dense(weights: u64, bytes: u64, layers: usize) -> Self {
+        Self { weights, bytes, layers, routed: None }
+    }
+
+    /// The same with the weights of all experts that a router chooses from and the fraction of them
+    /// that a row uses, which `weights` includes. A weight takes as many bytes there as elsewhere.
+    pub fn with_experts(self, routed: Option<(u64, f64)>) -> Self {
+        let routed = routed.map(|(experts, used)| {
+            let all = self.weights as f64 + experts as f64 * (1.0 - used);
+            let bytes = self.bytes as f64 * experts as f64 / all.max(1.0);
+            RoutedExperts { bytes: bytes as u64, used }
+        });
+        Self { routed, ..self }
+    }
+
+    /// The bytes that a pass over `rows` rows is expected to read, if each row's experts are drawn
+    /// independently.
+    pub fn bytes_read(&self, rows: usize) -> f64 {
+        let unused = self.routed.map_or(0.0, |routed| {
+            routed.bytes as f64 * (1.0 - routed.used).powi(rows.try_into().unwrap_or(i32::MAX))
+        });
+        self.bytes as f64 - unused
+    }
 }
 
 /// The draft head from the cost model's point of view.
@@ -117,12 +159,26 @@ pub struct CostInputs {
 }
 
 #[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_nodes_touch_more_experts() {
+        // 200 weights for all rows, and 800 in experts, of which a row uses a quarter.
+        let size = TargetSize::dense(400, 1000, 4).with_experts(Some((800, 0.25)));
+        assert_eq!([1, 2].map(|rows| size.bytes_read(rows)), [400.0, 550.0]);
+        assert!(size.bytes_read(32) > 999.0);
+        assert_eq!(TargetSize::dense(1000, 1000, 4).bytes_read(1), 1000.0);
+    }
+}
+
+#[cfg(test)]
 impl CostInputs {
     /// A target of a million weights and a draft without a model, on one processor.
     pub(crate) fn for_tests() -> Self {
         let throughput =
             Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6, beta: BETA };
-        let target = TargetSize { weights: 1_000_000, bytes: 2_000_000, layers: 4 };
+        let target = TargetSize::dense(1_000_000, 2_000_000, 4);
         Self { verifier: throughput, target, draft: Some((DraftSize::NOTHING, throughput)) }
     }
 }

@@ -40,24 +40,20 @@ const fn draft(fixed: u64, block: u64, blocks: usize, elastic: bool) -> DraftSiz
 const PAIRS: [(&str, TargetSize, DraftSize); 4] = [
     (
         "7B head",
-        TargetSize { weights: 6_600_000_000, bytes: 3_716_000_000, layers: 32 },
+        TargetSize::dense(6_600_000_000, 3_716_000_000, 32),
         draft(198_000_000, 202_000_000, 5, true),
     ),
     (
         "7B fixed head",
-        TargetSize { weights: 6_600_000_000, bytes: 13_200_000_000, layers: 32 },
+        TargetSize::dense(6_600_000_000, 13_200_000_000, 32),
         draft(198_000_000, 202_000_000, 4, false),
     ),
     (
         "1.5B small",
-        TargetSize { weights: 1_540_000_000, bytes: 1_100_000_000, layers: 28 },
+        TargetSize::dense(1_540_000_000, 1_100_000_000, 28),
         draft(134_000_000, 0, 0, false),
     ),
-    (
-        "tiny head",
-        TargetSize { weights: 6_000_000, bytes: 12_000_000, layers: 6 },
-        draft(3_000_000, 800_000, 4, true),
-    ),
+    ("tiny head", TargetSize::dense(6_000_000, 12_000_000, 6), draft(3_000_000, 800_000, 4, true)),
 ];
 
 fn shape(budget: &Budget) -> String {

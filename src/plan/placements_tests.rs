@@ -31,7 +31,7 @@ fn inputs(room: u64) -> PlacementInputs {
         bytes,
     };
     PlacementInputs {
-        target: TargetSize { weights: 6_607_000_000, bytes: 3_716_000_000, layers: 32 },
+        target: TargetSize::dense(6_607_000_000, 3_716_000_000, 32),
         block_weights: 202_000_000,
         layers: LayerSize { layers: 32, layer: 160 * MIB, cache: 8 * MIB, head: 160 * MIB },
         streams: true,

@@ -50,8 +50,7 @@ fn machine(cpu: Cpu, gpu: Option<(u64, f64)>) -> Machine {
 }
 
 /// Llama-2 7B in 16 bits and a DGF head of five blocks.
-const TARGET_7B: TargetSize =
-    TargetSize { weights: 6_600_000_000, bytes: 13_200_000_000, layers: 32 };
+const TARGET_7B: TargetSize = TargetSize::dense(6_600_000_000, 13_200_000_000, 32);
 const HEAD_7B: DraftSize = DraftSize {
     fixed: 198_000_000,
     lookup: 131_000_000,
@@ -238,7 +237,7 @@ fn without_a_draft_there_is_only_plain_decoding() {
 
 #[test]
 fn a_measurement_overrules_the_guess() {
-    let machine = machine(cpu(16, &["AVX-512"]), Some((24 * GIB, 900e9)));
+    let machine = machine(cpu(16, &["AVX-512 VNNI"]), Some((24 * GIB, 900e9)));
     let (inputs, _) = inputs(&machine, TARGET_7B, HEAD_7B);
     let space = space(&HEAD_7B, Prefer::Speed);
     let guess = guessed(&inputs, &space);
@@ -259,7 +258,7 @@ fn a_measurement_overrules_the_guess() {
 
 #[test]
 fn show_keeps_a_tree_where_none_pays_and_says_so() {
-    let tiny = TargetSize { weights: 6_000_000, bytes: 12_000_000, layers: 6 };
+    let tiny = TargetSize::dense(6_000_000, 12_000_000, 6);
     let head =
         DraftSize { fixed: 3_000_000, block: 800_000, bytes_per_weight: 4.0, blocks: 4, ..HEAD_7B };
     let machine = machine(cpu(2, &["AVX2"]), None);

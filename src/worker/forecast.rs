@@ -88,11 +88,7 @@ impl Forecaster {
         };
         // candle-transformers widens the weights of a checkpoint.
         let needed = model.located.bytes.max(*pass_bytes) + context_bytes(config);
-        let size = TargetSize {
-            weights: config.linear_weights(),
-            bytes: *pass_bytes,
-            layers: config.layers,
-        };
+        let size = TargetSize::dense(config.linear_weights(), *pass_bytes, config.layers);
         let memory = self.fit(needed);
         if model.facts.expanded {
             return Some(Forecast { needed, memory, plain: None, drafts: Vec::new() });
@@ -116,7 +112,7 @@ impl Forecaster {
     pub fn of_pair(&self, pair: &CataloguePair) -> Forecast {
         let target = pair.target_bytes();
         let small = pair.small_bytes();
-        let size = TargetSize { weights: pair.weights, bytes: target, layers: pair.layers };
+        let size = TargetSize::dense(pair.weights, target, pair.layers);
         let drafts = match &pair.draft {
             PairDraft::Head(_) => Vec::new(),
             PairDraft::Small(id) => {

@@ -51,7 +51,7 @@ pub fn options(shape: Shape, speculate: bool, sampler: SamplerSettings) -> Round
 /// T_V of some target.
 pub fn verify_times() -> VerifyTimes {
     let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6, beta: 0.3 };
-    let target = TargetSize { weights: 1_000_000, bytes: 2_000_000, layers: 4 };
+    let target = TargetSize::dense(1_000_000, 2_000_000, 4);
     *Costs::guess(&CostInputs { verifier: throughput, target, draft: None }).verify_times()
 }
 
