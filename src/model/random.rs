@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use super::block_options::{Experts, Gating};
 use super::rope::RopeScaling;
 use super::weights::{RawTensor, WeightSource, tensors};
 use super::{BlockOptions, Config, RopeLayout};
@@ -73,11 +74,16 @@ pub enum KnownShape {
     B7,
     /// Llama 2 13B.
     B13,
+    /// Qwen3 30B-A3B: 128 experts, of which a row uses 8.
+    Qwen3Moe,
+    /// Mixtral 8x7B: 8 experts, of which a row uses 2.
+    Mixtral,
 }
 
 impl KnownShape {
     /// All shapes, smallest first.
-    pub const ALL: [KnownShape; 5] = [Self::M68, Self::M160, Self::B1, Self::B7, Self::B13];
+    pub const ALL: [KnownShape; 7] =
+        [Self::M68, Self::M160, Self::B1, Self::B7, Self::B13, Self::Qwen3Moe, Self::Mixtral];
 
     /// Its name on the command line, and its H, I, N, heads and key heads.
     fn row(self) -> (&'static str, [usize; 5]) {
@@ -87,6 +93,8 @@ impl KnownShape {
             Self::B1 => ("1b", [2048, 5632, 22, 32, 4]),
             Self::B7 => ("7b", [4096, 11_008, 32, 32, 32]),
             Self::B13 => ("13b", [5120, 13_824, 40, 40, 40]),
+            Self::Qwen3Moe => ("qwen3-moe", [2048, 768, 48, 32, 4]),
+            Self::Mixtral => ("mixtral", [4096, 14_336, 32, 32, 8]),
         }
     }
 
@@ -95,9 +103,32 @@ impl KnownShape {
         self.row().0
     }
 
+    /// Its experts, if it is a mixture: how many, and how many a row uses.
+    fn experts(self) -> Option<Experts> {
+        let (count, used) = match self {
+            Self::Qwen3Moe => (128, 8),
+            Self::Mixtral => (8, 2),
+            _ => return None,
+        };
+        Some(Experts {
+            count,
+            used,
+            intermediate: self.row().1[1],
+            dense_layers: 0,
+            gating: Gating::Softmax,
+            normalised: true,
+            scale: 1.0,
+            groups: None,
+            shared_intermediate: 0,
+            bias: false,
+            selection_bias: false,
+        })
+    }
+
     /// Its configuration.
     pub fn config(self) -> Config {
         let [hidden, intermediate, layers, heads, kv_heads] = self.row().1;
+        let head_dim = if self == Self::Qwen3Moe { 128 } else { hidden / heads };
         Config {
             vocab: 32_000,
             hidden,
@@ -105,7 +136,7 @@ impl KnownShape {
             layers,
             heads,
             kv_heads,
-            head_dim: hidden / heads,
+            head_dim,
             rms_eps: 1e-5,
             rope_theta: 10_000.0,
             rope_scaling: RopeScaling::None,
@@ -115,7 +146,7 @@ impl KnownShape {
             qk_norm: false,
             tied_head: false,
             max_positions: 4096,
-            block: BlockOptions::default(),
+            block: BlockOptions { experts: self.experts(), ..BlockOptions::default() },
         }
     }
 }

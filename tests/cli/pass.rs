@@ -1,6 +1,7 @@
 //! What a draft would gain: `bench pass` on the bundled pair.
 
 use crate::support::program::{Home, assert_has};
+use dovetail::kernels::Isa;
 use serde_json::Value;
 
 #[test]
@@ -101,6 +102,27 @@ fn random_weights_are_timed_by_their_shape() {
     let of = |name: &str| heads[1][name].as_f64().unwrap_or_default();
     assert!(of("draft_ms") > 0.0 && of("verify_ms") > 0.0 && of("tokens_s") > 0.0, "{heads:?}");
     assert_eq!(points("0"), None, "the target alone");
+}
+
+#[test]
+fn passes_are_timed_with_every_instruction_set() {
+    let home = Home::new();
+    let flags = ["bench", "pass", "--model", "bundled", "--gammas", "1,8", "--quick"];
+    let results = home.json(&[&flags[..], &["--isa", "all", "--json"]].concat());
+    let others = results["other_isas"].as_array().cloned().unwrap_or_default();
+    let isas: Vec<Isa> = std::iter::once(&results)
+        .chain(&others)
+        .map(|passes| {
+            assert_eq!(passes["rows"].as_array().unwrap().len(), 2, "{passes}");
+            Isa::ALL.into_iter().find(|isa| passes["isa"] == isa.name()).unwrap()
+        })
+        .collect();
+    let here = Isa::ALL.into_iter().rev().filter(|isa| isa.available());
+    assert_eq!(isas, here.filter(|isa| *isa != Isa::Portable).collect::<Vec<_>>());
+    let (out, _) = home.ran(0, &[&flags[..], &["--isa", "portable"]].concat());
+    assert_has(&out, &["portable; context"]);
+    home.refuses(2, &[&flags[..], &["--isa", "mmx"]].concat(), &["`mmx`", "portable or all"]);
+    home.refuses(2, &["bench", "pass", "--isa", "all"], &["--model or --shape"]);
 }
 
 #[test]

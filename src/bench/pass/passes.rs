@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::bench::MeasureError;
 use crate::bench::table::{Table, percent, two_digits};
 use crate::kernels::{KvFormat, Roofline};
+use crate::load::sizes;
 use crate::model::{CpuTarget, PassTiming, Target};
 use crate::speculate::Tree;
 
@@ -53,7 +54,7 @@ pub struct Passes {
     isa: &'static str,
     context: usize,
     kv: &'static str,
-    /// Bytes of weights that one pass reads.
+    /// Bytes of weights that a pass over one node reads.
     weight_bytes: u64,
     limits: Roofline,
     rows: Vec<PassRow>,
@@ -102,13 +103,14 @@ pub fn time_passes(target: &mut CpuTarget, options: &PassOptions) -> Result<Pass
         .collect();
     let prefill_tokens_s = if options.prefill { Some(prefill_rate(target)?) } else { None };
     target.truncate(0);
+    let size = sizes::of_target(target);
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let first = medians.first().map_or(1.0, |(whole, _)| whole.as_secs_f64());
     let row = |(&gamma, (whole, parts)): (&usize, &(Duration, PassTiming))| {
         let seconds = whole.as_secs_f64();
-        let gb_s = target.pass_bytes() as f64 / seconds / 1e9;
+        let gb_s = size.bytes_read(gamma) / seconds / 1e9;
         // One multiplication and one addition per weight and row.
-        let operations = 2.0 * target.config().linear_weights() as f64 * gamma as f64;
+        let operations = 2.0 * size.weights as f64 * gamma as f64;
         let gop_s = operations / seconds / 1e9;
         PassRow {
             gamma,
@@ -131,7 +133,7 @@ pub fn time_passes(target: &mut CpuTarget, options: &PassOptions) -> Result<Pass
             KvFormat::F16 => "f16",
             KvFormat::F32 => "f32",
         },
-        weight_bytes: target.pass_bytes(),
+        weight_bytes: size.bytes_read(1) as u64,
         limits: roofline,
         rows: options.gammas.iter().zip(&medians).map(row).collect(),
         prefill_tokens_s,

@@ -25,6 +25,9 @@ pub struct PassReport {
     /// The target's passes, if they were timed on their own.
     #[serde(flatten)]
     pub passes: Option<Passes>,
+    /// The same passes with other instruction sets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_isas: Vec<Passes>,
     /// Where the acceptance comes from.
     pub acceptance: Vec<String>,
     /// Rounds with a draft, if there is one.
@@ -35,12 +38,20 @@ pub struct PassReport {
 impl PassReport {
     /// A report without measurements.
     pub fn new(subject: String) -> Self {
-        Self { kind: "pass", subject, passes: None, acceptance: Vec::new(), prediction: None }
+        Self {
+            kind: "pass",
+            subject,
+            passes: None,
+            other_isas: Vec::new(),
+            acceptance: Vec::new(),
+            prediction: None,
+        }
     }
 
     /// The tables: passes, times of rounds, and tokens per second over γ × M.
     pub fn tables(&self) -> Vec<Table> {
-        let mut tables: Vec<Table> = self.passes.iter().map(Passes::table).collect();
+        let passes = self.passes.iter().chain(&self.other_isas);
+        let mut tables: Vec<Table> = passes.map(Passes::table).collect();
         if let Some(prediction) = &self.prediction {
             tables.push(times(prediction));
             tables.extend(map(prediction, &self.acceptance));

@@ -84,6 +84,11 @@ impl CpuTarget {
         &self.model.pool
     }
 
+    /// Runs on other threads from the next pass on.
+    pub fn use_pool(&mut self, pool: Arc<Pool>) {
+        self.model.pool = pool;
+    }
+
     /// The format of its first MLP matrix: in mixed files, the format of most weights.
     pub fn format(&self) -> Format {
         self.model.weights.layers.first().map_or(Format::F32, |layer| layer.typical().format())

@@ -2,6 +2,7 @@
 
 mod models;
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use crate::bench::pass::{AcceptanceProfile, PUBLISHED_PREFIX, PassOptions, Times
 use crate::cli::backend;
 use crate::cli::exit::{CommandResult, Failure};
 use crate::cli::shared_args::SharedArgs;
+use crate::kernels::Isa;
 use crate::record::Question;
 use crate::settings::Settings;
 use crate::speculate::SamplerSettings;
@@ -42,9 +44,12 @@ pub struct PassArgs {
     )]
     pub model: Option<String>,
     /// Use random weights in the shape of a known model, with a DGF head of matching size on the
-    /// CPU: 1b, 7b or 13b.
+    /// CPU: 1b, 7b, 13b, or a mixture of experts, qwen3-moe or mixtral.
     #[arg(long, value_name = "NAME", help_heading = "Pass")]
     pub shape: Option<String>,
+    /// How many of the shape's layers to use, if all of them take too much memory [default: all].
+    #[arg(long, value_name = "N", requires = "shape", help_heading = "Pass")]
+    pub layers: Option<NonZeroUsize>,
     /// Format of the random weights, for example q4_k, q8_0 or bf16.
     #[arg(long, value_name = "NAME", default_value = "q4_k", help_heading = "Pass")]
     pub format: String,
@@ -61,6 +66,10 @@ pub struct PassArgs {
         help_heading = "Pass"
     )]
     pub gammas: Vec<usize>,
+    /// Instruction sets to time passes alone with, or `all` that this machine has [default: the
+    /// fastest].
+    #[arg(long, value_name = "NAME,…|all", value_delimiter = ',', help_heading = "Pass")]
+    pub isa: Vec<String>,
     /// Acceptance to predict from. Either records of large fixed trees, made with `dovetail run
     /// --record FILE --strategy dovetail --gamma 64 --width 10 --depth 7 --blocks M` (for a small
     /// model with `--strategy small-model`), or the Dovetail paper's figures for heads at γ = 16:
@@ -87,6 +96,9 @@ pub(super) fn pass(args: &PassArgs) -> CommandResult {
     let report = match (&args.shape, &args.model) {
         (Some(shape), _) => models::random(args, shape, &recorded.profile)?,
         (None, Some(model)) => models::alone(args, model)?,
+        (None, None) if !args.isa.is_empty() => {
+            return Err(Failure::usage(anyhow!("--isa: name a model with --model or --shape")));
+        }
         (None, None) => models::loaded(args, &recorded)?,
     };
     draw(&report.charts(), args.svg.as_deref())?;
@@ -125,6 +137,29 @@ impl PassArgs {
             context,
             limit: if self.quick { QUICK } else { PASSES },
             prefill: !self.quick,
+        }
+    }
+
+    /// The instruction sets, the fastest first. `all` leaves out plain Rust, which is a definition
+    /// and not made to be fast.
+    fn isas(&self) -> Result<Vec<Isa>, Failure> {
+        let here = Isa::ALL.into_iter().rev().filter(|isa| isa.available());
+        match &self.isa[..] {
+            [] => Ok(vec![Isa::best()]),
+            [all] if all == "all" => Ok(here.filter(|isa| *isa != Isa::Portable).collect()),
+            names => names
+                .iter()
+                .map(|name| {
+                    here.clone().find(|isa| isa.name() == name).ok_or_else(|| {
+                        let all: Vec<&str> = here.clone().map(Isa::name).collect();
+                        Failure::usage(anyhow!(
+                            "--isa: `{name}` is not an instruction set of this machine; choose \
+                             from {} or all",
+                            all.join(", ")
+                        ))
+                    })
+                })
+                .collect(),
         }
     }
 

@@ -9,8 +9,8 @@ use indicatif::ProgressBar;
 use super::{CONTEXT, PassArgs, ROOM, Recorded};
 use crate::bench::MeasureError;
 use crate::bench::pass::{
-    AcceptanceProfile, Numbers, PassReport, Prediction, TimesRequest, measure, time_passes,
-    with_head,
+    AcceptanceProfile, Numbers, PassOptions, PassReport, Passes, Prediction, TimesRequest, measure,
+    time_passes, with_head,
 };
 use crate::bench::sweep::all_blocks;
 use crate::chat::{Message, Role};
@@ -20,7 +20,7 @@ use crate::cli::exit::Failure;
 use crate::decode::{Engine, TokenText};
 use crate::draft::Depths;
 use crate::hardware::Machine;
-use crate::kernels::{Format, KvFormat, Pool};
+use crate::kernels::{Format, Isa, KvFormat, Pool};
 use crate::library::open_target;
 use crate::load::Purpose;
 use crate::model::{CpuTarget, KnownShape};
@@ -44,6 +44,8 @@ pub(super) fn random(
         let names = Format::ALL.map(|format| format.to_string().to_lowercase()).join(", ");
         Failure::usage(anyhow!("--format: `{}` is not one of {names}", args.format))
     })?;
+    let mut config = known.config();
+    config.layers = args.layers.map_or(config.layers, |layers| config.layers.min(layers.get()));
     let settings = args.settings()?;
     if let Some(other) = settings.strategy.filter(|row| row.draft != DrafterId::Head) {
         let name = other.name;
@@ -58,26 +60,28 @@ pub(super) fn random(
     let mut blocks = numbers("--head-blocks", blocks, BLOCKS.most).map_err(Failure::usage)?;
     blocks.retain(|blocks| *blocks > 0);
     let threads = Machine::probe().cpu.threads(settings.threads);
-    let pool = Arc::new(Pool::new(threads));
-    let mut target = CpuTarget::random(&known.config(), format, 1, pool, positions, KvFormat::F16)
+    let isas = args.isas()?;
+    let pool = Arc::new(Pool::with_isa(threads, isas[0]));
+    let mut target = CpuTarget::random(&config, format, 1, pool, positions, KvFormat::F16)
         .map_err(MeasureError::from)?;
-    let passes = Some(time_passes(&mut target, &options)?);
+    let (passes, other_isas) = time_isas(&mut target, &options, &isas)?;
     let mut subject = format!(
-        "{} shape, {}, random weights; {context} tokens of context, {threads} threads",
+        "{} shape, {} layers, {}, random weights; {context} tokens of context, {threads} threads",
         known.name(),
+        config.layers,
         format.described()
     );
     let mut prediction = None;
     if let Some(most) = blocks.iter().max() {
         let mut engine = with_head(target, *most, positions)?;
-        let vocab = known.config().vocab;
+        let vocab = config.vocab;
         let prompt = (0..context).map(|at| (at * 7 % vocab) as u32).collect();
         let request = args.rounds(blocks, profile, prompt);
         prediction = Some(predicted(&mut engine, &Numbers, &request, profile)?);
         subject += &format!(", with a DGF head on the CPU{}", tree(&request));
     }
     let acceptance = profile.sources.clone();
-    Ok(PassReport { passes, acceptance, prediction, ..PassReport::new(subject + ".") })
+    Ok(PassReport { passes, other_isas, acceptance, prediction, ..PassReport::new(subject + ".") })
 }
 
 /// Passes of a model's own weights.
@@ -88,11 +92,29 @@ pub(super) fn alone(args: &PassArgs, model: &str) -> Result<PassReport, Failure>
     let positions = options.positions()?;
     let files = open_target(&spec, &mut |_| {}).map_err(MeasureError::from)?;
     let threads = Machine::probe().cpu.threads(settings.threads);
-    let mut target =
-        files.on_cpu(Pool::new(threads), positions, KvFormat::F16).map_err(MeasureError::from)?;
-    let passes = Some(time_passes(&mut target, &options)?);
+    let isas = args.isas()?;
+    let pool = Pool::with_isa(threads, isas[0]);
+    let mut target = files.on_cpu(pool, positions, KvFormat::F16).map_err(MeasureError::from)?;
+    let (passes, other_isas) = time_isas(&mut target, &options, &isas)?;
     let subject = format!("{}: {}", files.name, files.detail);
-    Ok(PassReport { passes, ..PassReport::new(subject) })
+    Ok(PassReport { passes, other_isas, ..PassReport::new(subject) })
+}
+
+/// Passes with each instruction set; rounds use the first one afterwards.
+fn time_isas(
+    target: &mut CpuTarget,
+    options: &PassOptions,
+    isas: &[Isa],
+) -> Result<(Option<Passes>, Vec<Passes>), MeasureError> {
+    let first = Arc::clone(target.pool());
+    let passes = Some(time_passes(target, options)?);
+    let others = isas.iter().skip(1).map(|isa| {
+        target.use_pool(Arc::new(Pool::with_isa(first.threads(), *isa)));
+        time_passes(target, options)
+    });
+    let others = others.collect::<Result<_, _>>()?;
+    target.use_pool(first);
+    Ok((passes, others))
 }
 
 /// Rounds of the models that the flags name.
