@@ -63,6 +63,10 @@ fn measured(
         let mut asked = true;
         match &event {
             Event::Ready(ready) => {
+                if let Some(missing) = ready.lacks_drafts() {
+                    let error = anyhow!("nothing can be drafted for {}: {missing}", ready.target);
+                    return Err(Failure::new(Code::Model, error));
+                }
                 let named = settings.strategy.map(|strategy| strategy.name);
                 let in_force = named.unwrap_or(&ready.strategy);
                 race = Race::new(in_force, ready.models.is_bundled());

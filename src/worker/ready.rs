@@ -96,6 +96,15 @@ pub struct Ready {
     pub models: ModelChoice,
 }
 
+impl Ready {
+    /// Why no strategy but plain decoding can run; `None` if one can.
+    pub fn lacks_drafts(&self) -> Option<&str> {
+        let can = self.strategies.iter().filter(|status| status.missing.is_none()).count();
+        let missing = self.strategies.iter().find_map(|status| status.missing.as_deref());
+        if can > 1 { None } else { missing }
+    }
+}
+
 impl From<&Setup> for Ready {
     fn from(setup: &Setup) -> Self {
         let initial = setup.initial();

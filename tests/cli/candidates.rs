@@ -118,6 +118,7 @@ fn a_table_of_a_paper_has_theirs_and_ours() {
         (&["--table", "duo-3", "--prompts", "everyday"], "no prompts for mt_bench"),
         (&["--table", "3", "--block-head", "2"], "write M=MODEL"),
         (&["--table", "3", "--block-head", "9=x"], "no row with M = 9"),
+        (&["--table", "duo-4", "--block-head", "2=x"], "only tables have rows with M = 2"),
     ] {
         home.refuses(2, &[&["bench", "paper"], flags].concat(), &[words]);
     }

@@ -102,6 +102,11 @@ fn the_program_says_who_runs_a_model_and_what_it_cannot_do() {
     home.refuses(3, &["run", "Hi", "--draft-model", "tiny-olmo"], &["cannot draft"]);
     let quality = ["bench", "quality", "--target", "tiny-olmo"];
     home.refuses(3, &quality, &["only candle-transformers runs this architecture"]);
+    // Plain decoding against itself is not a comparison.
+    for compares in [&["race", "Hi"][..], &["bench", "sweep", "--quick"]] {
+        let args = [compares, &["--target", "tiny-olmo"]].concat();
+        home.refuses(3, &args, &["nothing can be drafted for", "engine that verifies drafts"]);
+    }
 }
 
 #[test]

@@ -139,6 +139,10 @@ fn run_table(args: &PaperArgs, theirs: &PublishedTable, published: &Published) -
 }
 
 fn run_figure(args: &PaperArgs, figure: &PublishedFigure, published: &Published) -> CommandResult {
+    if let Some(BlockHead { blocks, .. }) = args.models.block_head.first() {
+        let error = anyhow!("--block-head: only tables have rows with M = {blocks}");
+        return Err(Failure::usage(error));
+    }
     let run = run_args(args, figure.target_on_cpu, figure.target_on_gpu);
     let mut sets = load_sets(&run)?;
     if !figure.prompts_of_words.is_empty() {

@@ -62,7 +62,7 @@ impl Weights {
             + head
     }
 
-    /// Bytes that one pass reads: everything except an embedding that is not also the LM head.
+    /// Bytes that a pass can read: everything except an embedding that is not also the LM head.
     pub(super) fn pass_bytes(&self) -> u64 {
         let embedding = self.head.as_ref().map_or(0, |_| self.embedding.bytes());
         self.bytes() - embedding as u64
