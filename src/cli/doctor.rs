@@ -228,6 +228,9 @@ fn chosen(loaded: &LoadedModels) -> String {
         report.row("weights", words);
     }
     report.row("context", format!("{} tokens", ready.context));
+    if let Some(bytes) = loaded.kv_bytes {
+        report.row("KV cache", messages::kv_cache(bytes, ready.context));
+    }
     report.title("Choice");
     report.row("γ", ready.gamma);
     let plan = |reason: &LoadReason| match reason {

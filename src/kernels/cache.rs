@@ -2,14 +2,19 @@
 //! positions, not tokens.
 //!
 //! Keys are stored in tiles of 16 positions, dimension by dimension, like weight rows in a product;
-//! values are stored position by position. Positions `0..len` are committed. The rows of the pass
-//! in flight occupy the slots after them until [`KvCache::commit`] keeps a path.
+//! values are stored position by position. Both come in chunks of positions, so that memory becomes
+//! resident only as the text grows. Positions `0..len` are committed. The rows of the pass in flight
+//! occupy the slots after them until [`KvCache::commit`] keeps a path.
 
+use super::cache_layout::CacheLayout;
 use super::lanes::element::{Element, F16, F32, Stored};
 use super::lanes::{self, LANES, Lanes, Work};
 use super::math;
 use super::pages::{OutOfMemory, Pages};
 use super::pool::{Pool, Shareable};
+
+/// Bytes of a scale.
+const SCALE: usize = size_of::<f32>();
 
 /// The number format of cached keys and values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -22,11 +27,22 @@ pub enum KvFormat {
 }
 
 impl KvFormat {
+    /// Every format.
+    pub const ALL: [Self; 2] = [Self::F16, Self::F32];
+
     /// Bytes per number.
     pub fn size(self) -> usize {
         match self {
             KvFormat::F16 => F16::SIZE,
             KvFormat::F32 => F32::SIZE,
+        }
+    }
+
+    /// Whether each key and each value has a scale.
+    pub(super) fn has_scales(self) -> bool {
+        match self {
+            KvFormat::F16 => F16::HAS_SCALE,
+            KvFormat::F32 => F32::HAS_SCALE,
         }
     }
 
@@ -52,9 +68,8 @@ pub struct KvCache {
     capacity: usize,
     pub(super) len: usize,
     format: KvFormat,
-    /// `[layer][head][tile][head_dim][16]`.
+    pub(super) layout: CacheLayout,
     pub(super) keys: Pages,
-    /// `[layer][head][slot][width]`.
     pub(super) values: Pages,
 }
 
@@ -72,12 +87,23 @@ impl KvCache {
         format: KvFormat,
     ) -> Result<Self, OutOfMemory> {
         let capacity = capacity.next_multiple_of(LANES);
-        let rows = [layers, heads, capacity, format.size()]
-            .into_iter()
-            .fold(1usize, usize::saturating_mul);
-        let keys = Pages::zeroed(rows.saturating_mul(head_dim))?;
-        let values = Pages::zeroed(rows.saturating_mul(head_dim.next_multiple_of(LANES)))?;
-        Ok(Self { layers, heads, head_dim, capacity, len: 0, format, keys, values })
+        let layout = CacheLayout::new(layers.saturating_mul(heads), capacity, head_dim, format);
+        let [keys, values] = layout.bytes();
+        let keys = Pages::zeroed(keys)?;
+        let values = Pages::zeroed(values)?;
+        Ok(Self { layers, heads, head_dim, capacity, len: 0, format, layout, keys, values })
+    }
+
+    /// The bytes that the positions of such a cache take once all are written.
+    pub fn bytes_of(
+        layers: usize,
+        heads: usize,
+        head_dim: usize,
+        capacity: usize,
+        format: KvFormat,
+    ) -> usize {
+        let layout = CacheLayout::new(layers.saturating_mul(heads), capacity, head_dim, format);
+        layout.bytes().into_iter().fold(0, usize::saturating_add)
     }
 
     /// How many positions are committed.
@@ -115,7 +141,7 @@ impl KvCache {
         self.format
     }
 
-    /// Bytes allocated; only those already written are resident.
+    /// Bytes allocated. They become resident with the positions that are written, 256 at a time.
     pub fn bytes(&self) -> usize {
         self.keys.len() + self.values.len()
     }
@@ -212,15 +238,13 @@ impl KvCache {
         self.len = self.len.min(len);
     }
 
-    /// The key tiles and the values of one head of one layer.
-    pub(super) fn plane(&self, layer: usize, head: usize) -> Plane {
-        let keys = self.keys.len();
-        let values = self.values.len();
-        let planes = self.layers * self.heads;
-        let plane = layer * self.heads + head;
+    /// The keys and values of one head of one layer.
+    pub(super) fn plane(&self, layer: usize, head: usize) -> Plane<'_> {
         Plane {
-            keys: self.keys[keys / planes * plane..].as_ptr(),
-            values: self.values[values / planes * plane..].as_ptr(),
+            keys: &self.keys,
+            values: &self.values,
+            layout: &self.layout,
+            index: layer * self.heads + head,
         }
     }
 
@@ -228,7 +252,7 @@ impl KvCache {
         Planes {
             keys: Shareable(self.keys.as_mut_ptr()),
             values: Shareable(self.values.as_mut_ptr()),
-            capacity: self.capacity,
+            layout: self.layout,
             head_dim: self.head_dim,
             format: self.format,
         }
@@ -245,29 +269,48 @@ impl std::fmt::Debug for KvCache {
     }
 }
 
-/// Index of dimension 0 of a key; the next dimension is 16 numbers further.
-pub(super) fn key_index(capacity: usize, head_dim: usize, plane: usize, slot: usize) -> usize {
-    (plane * capacity + slot / LANES * LANES) * head_dim + slot % LANES
-}
-
-/// Index of dimension 0 of a value; the next dimension is the next number.
-pub(super) fn value_index(capacity: usize, head_dim: usize, plane: usize, slot: usize) -> usize {
-    (plane * capacity + slot) * head_dim.next_multiple_of(LANES)
-}
-
 /// One head of one layer.
-pub(super) struct Plane {
-    /// `[tile][head_dim][16]`.
-    pub(super) keys: *const u8,
-    /// `[slot][width]`, the width being `head_dim` rounded up to 16.
-    pub(super) values: *const u8,
+#[derive(Clone, Copy)]
+pub(super) struct Plane<'a> {
+    keys: &'a [u8],
+    values: &'a [u8],
+    layout: &'a CacheLayout,
+    index: usize,
+}
+
+impl Plane<'_> {
+    /// A tile of keys, `[head_dim][16]`, then the scales. The next tile of the same run follows it.
+    ///
+    /// # Safety
+    /// The tile exists.
+    #[inline(always)]
+    pub(super) unsafe fn key_tile(&self, tile: usize) -> *const u8 {
+        // SAFETY: the caller's promise.
+        unsafe { self.keys.as_ptr().add(self.layout.key_tile(self.index, tile)) }
+    }
+
+    /// A tile of values, `[16][width]`, then the scales. The next tile of the same run follows it.
+    ///
+    /// # Safety
+    /// The tile exists.
+    #[inline(always)]
+    pub(super) unsafe fn value_tile(&self, tile: usize) -> *const u8 {
+        // SAFETY: the caller's promise.
+        unsafe { self.values.as_ptr().add(self.layout.value_tile(self.index, tile)) }
+    }
+
+    /// How a tile is divided.
+    #[inline(always)]
+    pub(super) fn layout(&self) -> &CacheLayout {
+        self.layout
+    }
 }
 
 /// The cache's memory as tasks write to it; each task writes to its own planes.
 struct Planes {
     keys: Shareable<u8>,
     values: Shareable<u8>,
-    capacity: usize,
+    layout: CacheLayout,
     head_dim: usize,
     format: KvFormat,
 }
@@ -276,20 +319,26 @@ impl Planes {
     /// # Safety
     /// The plane and both slots exist, and only this task uses them.
     unsafe fn copy(&self, plane: usize, from: usize, to: usize) {
+        let layout = &self.layout;
         let size = self.format.size();
-        let key = |slot: usize| key_index(self.capacity, self.head_dim, plane, slot);
-        let value = |slot: usize| value_index(self.capacity, self.head_dim, plane, slot);
         // SAFETY: the caller's promise. The slots differ, so the two ranges never overlap.
         unsafe {
-            let keys = self.keys.get();
-            for d in (0..self.head_dim * LANES).step_by(LANES) {
-                let to = keys.add((key(to) + d) * size);
-                std::ptr::copy_nonoverlapping(keys.add((key(from) + d) * size), to, size);
+            let copy = |all: *mut u8, from: usize, to: usize, bytes: usize| {
+                std::ptr::copy_nonoverlapping(all.add(from), all.add(to), bytes);
+            };
+            let (keys, values) = (self.keys.get(), self.values.get());
+            let key = [from, to].map(|slot| layout.key(plane, slot));
+            for d in (0..self.head_dim * LANES * size).step_by(LANES * size) {
+                copy(keys, key[0] + d, key[1] + d, size);
             }
-            let values = self.values.get();
-            let to = values.add(value(to) * size);
-            let from = values.add(value(from) * size);
-            std::ptr::copy_nonoverlapping(from, to, self.head_dim * size);
+            let value = [from, to].map(|slot| layout.value(plane, slot));
+            copy(values, value[0], value[1], self.head_dim * size);
+            if self.format.has_scales() {
+                let key = [from, to].map(|slot| layout.key_scale(plane, slot));
+                copy(keys, key[0], key[1], SCALE);
+                let value = [from, to].map(|slot| layout.value_scale(plane, slot));
+                copy(values, value[0], value[1], SCALE);
+            }
         }
     }
 }
@@ -318,24 +367,99 @@ impl Work for Write<'_> {
 impl Write<'_> {
     #[inline(always)]
     fn write<L: Lanes, E: Stored>(&self) {
-        let &Planes { capacity, head_dim, .. } = self.planes;
-        let key = key_index(capacity, head_dim, self.plane, self.slot);
-        let value = value_index(capacity, head_dim, self.plane, self.slot);
+        let &Self { planes, plane, slot, .. } = self;
+        let layout = &planes.layout;
+        let (key, value) = (layout.key(plane, slot), layout.value(plane, slot));
+        let scales = [self.keys, self.values].map(E::scale);
+        let inverse = scales.map(inverse);
         let mut rounded = [0u32; LANES];
-        for d in (0..self.keys.len()).step_by(LANES) {
-            let lanes = LANES.min(self.keys.len() - d);
-            // SAFETY: the slot exists and is ours; the space of a value is padded to whole vectors,
-            // that of a key ends with its last dimension; `rounded` has room for 16 numbers.
-            unsafe {
-                let to = self.planes.values.get().add((value + d) * E::SIZE);
-                E::store::<L>(to, math::padded::<L>(&self.values[d..d + lanes], 0.0));
+        // SAFETY: the slot exists and is ours; the space of a value is padded to whole vectors, that
+        // of a key ends with its last dimension; `rounded` has room for 16 numbers.
+        unsafe {
+            let (keys, values) = (planes.keys.get(), planes.values.get());
+            for d in (0..self.keys.len()).step_by(LANES) {
+                let lanes = LANES.min(self.keys.len() - d);
+                let scaled = |row: &[f32], inverse: f32| {
+                    let x = math::padded::<L>(&row[d..d + lanes], 0.0);
+                    if E::HAS_SCALE { L::mul(x, L::splat(inverse)) } else { x }
+                };
+                E::store::<L>(values.add(value + d * E::SIZE), scaled(self.values, inverse[1]));
                 let from = rounded.as_mut_ptr().cast::<u8>();
-                E::store::<L>(from, math::padded::<L>(&self.keys[d..d + lanes], 0.0));
-                let to = self.planes.keys.get().add((key + d * LANES) * E::SIZE);
+                E::store::<L>(from, scaled(self.keys, inverse[0]));
+                let to = keys.add(key + d * LANES * E::SIZE);
                 for i in 0..lanes {
                     let to = to.add(i * LANES * E::SIZE);
                     std::ptr::copy_nonoverlapping(from.add(i * E::SIZE), to, E::SIZE);
                 }
+            }
+            if E::HAS_SCALE {
+                let places = [
+                    keys.add(layout.key_scale(plane, slot)),
+                    values.add(layout.value_scale(plane, slot)),
+                ];
+                for (to, scale) in places.into_iter().zip(scales) {
+                    to.cast::<f32>().write_unaligned(scale);
+                }
+            }
+        }
+    }
+}
+
+/// What numbers are multiplied by so that `scale` becomes 1. Where the inverse would not be a
+/// normal number, all numbers become 0.
+fn inverse(scale: f32) -> f32 {
+    if scale.is_normal() { 1.0 / scale } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::{Format, random_row};
+
+    /// Bytes of `memory` that are resident.
+    #[cfg(target_os = "linux")]
+    fn resident(memory: &[u8]) -> usize {
+        // SAFETY: the call takes no pointers.
+        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap();
+        let mut pages = vec![0u8; memory.len().div_ceil(page)];
+        let start = memory.as_ptr();
+        assert_eq!(start.align_offset(page), 0);
+        // SAFETY: the mapping covers `memory`, and there is a byte for each of its pages.
+        let failed =
+            unsafe { libc::mincore(start.cast_mut().cast(), memory.len(), pages.as_mut_ptr()) };
+        assert_eq!(failed, 0);
+        pages.iter().filter(|&page| page & 1 == 1).count() * page
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_cache_becomes_resident_only_as_positions_are_written() {
+        use crate::kernels::{AttentionOptions, TreeMask, attention};
+        let pool = Pool::new(1);
+        let (layers, width) = (8, 8 * 128);
+        for format in KvFormat::ALL {
+            let mut cache = KvCache::new(layers, 8, 128, 8192, format).unwrap();
+            let rows = KvFormat::F32.numbers(&random_row(Format::F32, 16 * width, 1));
+            let part = |cache: &KvCache| {
+                let resident = resident(&cache.keys) + resident(&cache.values);
+                resident as f64 / cache.bytes() as f64
+            };
+            assert!(part(&cache) < 0.001);
+            for positions in (16..=1024usize).step_by(16) {
+                for layer in 0..layers {
+                    cache.write(&pool, layer, &rows, &rows);
+                    let mut out = vec![0.0; rows.len()];
+                    let (mask, options) = (TreeMask::causal(16), AttentionOptions::default());
+                    if positions < 33 {
+                        let cache = std::slice::from_ref(&cache);
+                        attention(&pool, cache, layer, &rows, &mask, &options, &mut out);
+                    }
+                }
+                cache.commit(&pool, &(0..16).collect::<Vec<_>>());
+                let chunks = positions.div_ceil(256) as f64;
+                // And the rest of the last 2 MiB of keys and of values.
+                let most = chunks * 256.0 / 8192.0 + (4 << 20) as f64 / cache.bytes() as f64;
+                assert!(part(&cache) <= most, "{format:?}, {positions}: {}", part(&cache));
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::cache::{KvCache, KvFormat, key_index, value_index};
+use super::cache::{KvCache, KvFormat};
 use super::lanes::LANES;
 
 impl KvCache {
@@ -13,13 +13,15 @@ impl KvCache {
     /// # Panics
     /// If there is no such layer, or it has fewer slots.
     pub fn slots(&self, layer: usize, slots: Range<usize>) -> Vec<u8> {
-        assert!(layer < self.layers(), "layer {layer} of {}", self.layers());
-        assert!(slots.end <= self.capacity(), "{slots:?} of {}", self.capacity());
         let size = self.format().size();
         let mut out = vec![0; slots.len() * 2 * self.heads() * self.head_dim() * size];
         match self.format() {
-            KvFormat::F16 => self.gather::<2>(layer, slots.start, &mut out),
-            KvFormat::F32 => self.gather::<4>(layer, slots.start, &mut out),
+            KvFormat::F16 => {
+                self.gather(layer, slots, out.as_chunks_mut().0, |half: [u8; 2], _| half);
+            }
+            KvFormat::F32 => {
+                self.gather(layer, slots, out.as_chunks_mut().0, |word: [u8; 4], _| word);
+            }
         }
         out
     }
@@ -29,29 +31,50 @@ impl KvCache {
     /// # Panics
     /// If there is no such layer or slot.
     pub fn row(&self, layer: usize, slot: usize) -> (Vec<f32>, Vec<f32>) {
-        let mut key = self.format().numbers(&self.slots(layer, slot..slot + 1));
+        let mut key = vec![0.0; 2 * self.heads() * self.head_dim()];
+        let slot = slot..slot + 1;
+        match self.format() {
+            KvFormat::F16 => self
+                .gather(layer, slot, &mut key, |half, _| half::f16::from_ne_bytes(half).to_f32()),
+            KvFormat::F32 => self.gather(layer, slot, &mut key, |word, _| f32::from_ne_bytes(word)),
+        }
         let value = key.split_off(key.len() / 2);
         (key, value)
     }
 
-    /// Fills `out` with slots from `first` on, whose numbers are `SIZE` bytes each.
-    fn gather<const SIZE: usize>(&self, layer: usize, first: usize, out: &mut [u8]) {
+    /// Fills `out` with slots. Their numbers are `SIZE` bytes each; `number` gets these and the
+    /// scale, which is 1 in a format without scales.
+    fn gather<const SIZE: usize, T>(
+        &self,
+        layer: usize,
+        slots: Range<usize>,
+        out: &mut [T],
+        number: impl Fn([u8; SIZE], f32) -> T,
+    ) {
+        assert!(layer < self.layers(), "layer {layer} of {}", self.layers());
+        assert!(slots.end <= self.capacity(), "{slots:?} of {}", self.capacity());
         let heads = self.heads();
         let dim = self.head_dim();
-        let keys = self.keys.as_chunks::<SIZE>().0;
-        let values = self.values.as_chunks::<SIZE>().0;
-        let slots = out.as_chunks_mut::<SIZE>().0.chunks_exact_mut((2 * heads * dim).max(1));
-        for (slot, out) in (first..).zip(slots) {
+        let layout = &self.layout;
+        let scale = |all: &[u8], at: usize| match self.format().has_scales() {
+            true => all[at..].first_chunk().map_or(1.0, |&bytes| f32::from_ne_bytes(bytes)),
+            false => 1.0,
+        };
+        for (slot, out) in slots.zip(out.chunks_exact_mut((2 * heads * dim).max(1))) {
             let (own_keys, own_values) = out.split_at_mut(heads * dim);
             let places = own_keys.chunks_exact_mut(dim).zip(own_values.chunks_exact_mut(dim));
             for (head, (key, value)) in places.enumerate() {
                 let plane = layer * heads + head;
-                let at = key_index(self.capacity(), dim, plane, slot);
-                for (d, to) in key.iter_mut().enumerate() {
-                    *to = keys[at + d * LANES];
+                let own = scale(&self.keys, layout.key_scale(plane, slot));
+                let keys = self.keys[layout.key(plane, slot)..].as_chunks().0;
+                for (to, &from) in key.iter_mut().zip(keys.iter().step_by(LANES)) {
+                    *to = number(from, own);
                 }
-                let at = value_index(self.capacity(), dim, plane, slot);
-                value.copy_from_slice(&values[at..at + dim]);
+                let own = scale(&self.values, layout.value_scale(plane, slot));
+                let values = self.values[layout.value(plane, slot)..].as_chunks().0;
+                for (to, &from) in value.iter_mut().zip(values) {
+                    *to = number(from, own);
+                }
             }
         }
     }
@@ -64,16 +87,16 @@ mod tests {
 
     #[test]
     fn slots_are_the_rows_that_were_written() {
-        let rows = 37;
-        for format in [KvFormat::F16, KvFormat::F32] {
-            let cache = filled(48, rows, format);
+        let rows = 270;
+        for format in KvFormat::ALL {
+            let cache = filled(300, rows, format);
             for layer in 0..3 {
                 let expected = written(layer, rows, format);
                 let numbers = format.numbers(&cache.slots(layer, 0..rows));
                 let found = numbers.chunks_exact(2 * 48);
                 for (slot, (found, (key, value))) in found.zip(&expected).enumerate() {
-                    assert_eq!(found, [&key[..], value].concat(), "layer {layer}, slot {slot}");
                     assert_eq!(cache.row(layer, slot), (key.clone(), value.clone()));
+                    assert_eq!(found, [&key[..], value].concat(), "layer {layer}, slot {slot}");
                 }
             }
             assert!(cache.slots(1, 5..5).is_empty());

@@ -63,6 +63,7 @@ mod attention;
 mod bf16_product;
 mod block;
 mod cache;
+mod cache_layout;
 mod cache_slots;
 mod codes32;
 mod cross_entropy;

@@ -8,9 +8,8 @@ impl KvCache {
     /// Bytes of the keys and of the values of one plane with `len` positions; the keys are whole
     /// tiles.
     fn saved_sizes(&self, len: usize) -> (usize, usize) {
-        let size = self.format().size();
-        let keys = len.next_multiple_of(LANES) * self.head_dim() * size;
-        (keys, len * self.head_dim().next_multiple_of(LANES) * size)
+        let keys = len.div_ceil(LANES) * self.layout.key_tile_bytes();
+        (keys, self.layout.values_bytes(len))
     }
 
     /// How many bytes [`KvCache::saved`] returns for the committed positions.
@@ -20,14 +19,16 @@ impl KvCache {
     }
 
     /// The committed positions of all layers. For each plane (one head of one layer) come its keys
-    /// and then its values.
+    /// and then its values, tile by tile.
     pub fn saved(&self) -> Vec<u8> {
-        let (keys, values) = self.saved_sizes(self.len());
         let mut out = Vec::with_capacity(self.saved_bytes());
         for plane in 0..self.layers() * self.heads() {
-            let (key, value) = self.plane_starts(plane);
-            out.extend_from_slice(&self.keys[key..key + keys]);
-            out.extend_from_slice(&self.values[value..value + values]);
+            for part in self.layout.key_parts(plane, self.len()) {
+                out.extend_from_slice(&self.keys[part]);
+            }
+            for part in self.layout.value_parts(plane, self.len()) {
+                out.extend_from_slice(&self.values[part]);
+            }
         }
         out
     }
@@ -44,32 +45,34 @@ impl KvCache {
         if bytes.len() != planes * (keys + values) {
             return false;
         }
-        for (plane, bytes) in bytes.chunks_exact(keys + values).enumerate() {
-            let (key, value) = self.plane_starts(plane);
-            self.keys[key..key + keys].copy_from_slice(&bytes[..keys]);
-            self.values[value..value + values].copy_from_slice(&bytes[keys..]);
+        let mut at = 0;
+        for plane in 0..planes {
+            for part in self.layout.key_parts(plane, len) {
+                let saved = &bytes[at..at + part.len()];
+                self.keys[part].copy_from_slice(saved);
+                at += saved.len();
+            }
+            for part in self.layout.value_parts(plane, len) {
+                let saved = &bytes[at..at + part.len()];
+                self.values[part].copy_from_slice(saved);
+                at += saved.len();
+            }
         }
         self.len = len;
         true
     }
-
-    /// The bytes at which a plane's keys and values begin.
-    fn plane_starts(&self, plane: usize) -> (usize, usize) {
-        let size = self.format().size() * self.capacity() * plane;
-        (size * self.head_dim(), size * self.head_dim().next_multiple_of(LANES))
-    }
 }
-
 #[cfg(test)]
 pub(super) mod tests {
     use crate::kernels::{Format, KvCache, KvFormat, Pool, random_row};
 
-    const WIDTH: usize = 2 * 24;
+    const DIM: usize = 24;
+    const WIDTH: usize = 2 * DIM;
 
     /// A cache with `rows` committed positions and 2 heads of 24 numbers in each of 3 layers.
     pub(in crate::kernels) fn filled(capacity: usize, rows: usize, format: KvFormat) -> KvCache {
         let pool = Pool::new(1);
-        let mut cache = KvCache::new(3, 2, 24, capacity, format).unwrap();
+        let mut cache = KvCache::new(3, 2, DIM, capacity, format).unwrap();
         for layer in 0..3 {
             let (keys, values) = numbers(layer, rows);
             cache.write(&pool, layer, &keys, &values);
@@ -102,18 +105,39 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_taken_back_is_the_same_bits_whatever_the_capacity() {
-        for format in [KvFormat::F16, KvFormat::F32] {
-            for rows in [1, 15, 16, 17, 40] {
-                let cache = filled(48, rows, format);
+        for format in KvFormat::ALL {
+            for rows in [1, 15, 16, 17, 40, 255, 256, 257, 300] {
+                let cache = filled(rows + 8, rows, format);
                 let saved = cache.saved();
                 assert_eq!(saved.len(), cache.saved_bytes());
-                let mut other = filled(64, 3, format);
+                let mut other = filled(rows + 400, 3, format);
                 assert!(other.restore(rows, &saved));
                 assert_eq!(other.len(), rows);
                 for layer in 0..3 {
                     for slot in 0..rows {
                         assert_eq!(other.row(layer, slot), cache.row(layer, slot));
                     }
+                }
+            }
+        }
+    }
+
+    /// Saved conversations are read by later versions.
+    #[test]
+    fn floats_are_saved_plane_by_plane_as_tiles_of_keys_and_rows_of_values() {
+        for format in [KvFormat::F16, KvFormat::F32] {
+            let rows = 300;
+            let numbers = format.numbers(&filled(320, rows, format).saved());
+            // Values are padded to whole vectors.
+            let (keys, values) = (rows.next_multiple_of(16) * DIM, rows * 32);
+            assert_eq!(numbers.len(), 6 * (keys + values));
+            for (plane, numbers) in numbers.chunks_exact(keys + values).enumerate() {
+                let head = plane % 2 * DIM;
+                for (slot, (key, value)) in written(plane / 2, rows, format).iter().enumerate() {
+                    let tile = &numbers[slot / 16 * 16 * DIM..];
+                    let found: Vec<f32> = (0..DIM).map(|d| tile[d * 16 + slot % 16]).collect();
+                    assert_eq!(found, key[head..head + DIM]);
+                    assert_eq!(numbers[keys + slot * 32..][..DIM], value[head..head + DIM]);
                 }
             }
         }
@@ -129,7 +153,7 @@ pub(super) mod tests {
         {
             assert!(!cache.restore(len, bytes), "{len}");
         }
-        let mut wider = KvCache::new(3, 2, 24, 48, KvFormat::F32).unwrap();
+        let mut wider = KvCache::new(3, 2, DIM, 48, KvFormat::F32).unwrap();
         assert!(!wider.restore(20, &saved));
         assert_eq!((cache.len(), cache.row(2, 4)), (5, before));
     }

@@ -18,7 +18,7 @@ use crate::plan::{
     PlacementForecast, PrefillForecast, Reason, TargetSize, Throughput, chosen_adapter, gpu_room,
     split_threads,
 };
-use crate::settings::{KvPrecision, Settings};
+use crate::settings::Settings;
 
 /// Opens the GPU of this number, of which this many bytes may be used.
 pub(super) type OpenGpu = fn(usize, u64) -> Result<Arc<Gpu>, String>;
@@ -301,10 +301,7 @@ impl<'a> LoadContext<'a> {
 
     /// The number format of a KV cache.
     pub(super) fn kv(&self) -> KvFormat {
-        match self.settings.kv {
-            KvPrecision::F32 => KvFormat::F32,
-            KvPrecision::F16 => KvFormat::F16,
-        }
+        sizes::kv_format(self.settings)
     }
 }
 

@@ -8,7 +8,7 @@ use super::sizes;
 use crate::hardware::Machine;
 use crate::library::{self, HeadFiles, LibraryError, Recommended, Spec, TargetFiles};
 use crate::model::head::FusionKind;
-use crate::settings::{HeadChoice, KvPrecision, Settings};
+use crate::settings::{HeadChoice, Settings};
 
 /// The models of a session on disk.
 pub(super) struct ModelFiles {
@@ -151,11 +151,7 @@ impl ModelFiles {
         let config = &self.target.config;
         let positions =
             settings.context.unwrap_or(Settings::AUTO_CONTEXT).min(config.max_positions);
-        let element = match settings.kv {
-            KvPrecision::F32 => 4,
-            KvPrecision::F16 => 2,
-        };
-        let cache = 2 * element * (positions * config.layers * config.kv_width()) as u64;
+        let cache = sizes::kv_bytes(config, positions, sizes::kv_format(settings));
         let target = Needs::Model(self.target.name.clone());
         room(target, self.target.bytes + self.draft_bytes() + cache, machine)
     }

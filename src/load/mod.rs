@@ -81,6 +81,9 @@ pub struct LoadedModels {
     pub formats: Vec<(Format, u64)>,
     /// Where the target's packed weights came from.
     pub packed_from: PackedFrom,
+    /// Bytes of the target's KV cache in main memory once the context is full; `None` if it is not
+    /// only there.
+    pub kv_bytes: Option<u64>,
     /// What does not run where the plan has it; `None` if everything does.
     pub misplaced: Option<Notice>,
     /// T_D by M and k of the drafters that were measured during loading.
@@ -237,6 +240,9 @@ fn load_files(
 
     let packed_from = target.packed_from;
     let snapshots = snapshot_store(&ctx, &target);
+    let kv_bytes = target
+        .keeps_kv_here()
+        .then(|| sizes::kv_bytes(&files.target.config, ctx.context, ctx.kv()));
     let target_in_use = target.into_target(&ctx);
     let TargetFiles { tokenizer, template, eos, formats, .. } = files.target;
     let stop = settings.stop.iter().chain(template.stop_strings()).cloned().collect();
@@ -251,6 +257,7 @@ fn load_files(
         setup,
         formats,
         packed_from,
+        kv_bytes,
         misplaced,
         levels,
         shared,

@@ -1,11 +1,11 @@
 //! Sizes of models on their devices, for placement and for the cost model. It must never measure.
 
-use crate::kernels::Format;
+use crate::kernels::{Format, KvCache, KvFormat};
 use crate::library::TargetFiles;
 use crate::model::head::{DraftPrecision, FusionKind, HeadConfig, TREE_ROWS};
 use crate::model::{Config, CpuTarget};
 use crate::plan::{DraftSize, LayerSize, Setting, TargetSize};
-use crate::settings::ScoredTokens;
+use crate::settings::{KvPrecision, ScoredTokens, Settings};
 
 /// Bytes per weight in half precision.
 const HALF: f64 = 2.0;
@@ -23,6 +23,20 @@ const AUTO_SHARE: usize = 6;
 const AUTO_GRAIN: usize = 1024;
 /// And it is not smaller than this.
 const AUTO_LEAST: usize = 4096;
+
+/// The number format of a KV cache.
+pub(super) fn kv_format(settings: &Settings) -> KvFormat {
+    match settings.kv {
+        KvPrecision::F32 => KvFormat::F32,
+        KvPrecision::F16 => KvFormat::F16,
+    }
+}
+
+/// Bytes of the target's KV cache in main memory with this many positions.
+pub(super) fn kv_bytes(config: &Config, positions: usize, format: KvFormat) -> u64 {
+    let Config { layers, kv_heads, head_dim, .. } = *config;
+    KvCache::bytes_of(layers, kv_heads, head_dim, positions, format) as u64
+}
 
 /// Bytes of one block's keys and values in half precision, with slots for the context and a tree.
 pub(super) fn device_cache(config: &Config, capacity: usize) -> u64 {

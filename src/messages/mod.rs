@@ -354,6 +354,16 @@ fn other_head(head: &HeadForecast) -> String {
     }
 }
 
+/// What the KV cache takes, a clause, e.g. `up to 448 MB for 8192 tokens, taken as the conversation
+/// grows`.
+pub fn kv_cache(bytes: u64, tokens: usize) -> String {
+    let size = match bytes {
+        bytes @ 0..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        bytes => format!("{:.1} GB", bytes as f64 / 1e9),
+    };
+    format!("up to {size} for {tokens} tokens, taken as the conversation grows")
+}
+
 /// A placement, e.g. `draft head on the GPU, 12 of 32 target blocks on the GPU`.
 pub fn placement(placement: &PlacementForecast) -> String {
     let place = if placement.draft_on_gpu { "the GPU" } else { "the CPU" };

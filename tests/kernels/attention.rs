@@ -90,8 +90,14 @@ impl Case {
         (cache, out)
     }
 
-    /// Head `head` of row `row`, computed in the obvious way.
-    fn plainly(&self, row: usize, head: usize, options: &AttentionOptions<'_>) -> Vec<f64> {
+    /// Head `head` of row `row` over the numbers in `cache`, computed in the obvious way.
+    fn plainly(
+        &self,
+        cache: &[(Vec<f32>, Vec<f32>)],
+        row: usize,
+        head: usize,
+        options: &AttentionOptions<'_>,
+    ) -> Vec<f64> {
         let Heads { query, key, dim } = self.heads;
         let mask = TreeMask::tree(PARENTS);
         let path = mask.visible(row).iter().map(|&node| self.prefix + node as usize);
@@ -99,8 +105,8 @@ impl Case {
         if let Some(window) = options.window {
             seen.drain(..seen.len().saturating_sub(window));
         }
-        let part = |all: &[f32], position: usize| -> Vec<f64> {
-            let at = (position * key + head * key / query) * dim;
+        let part = |all: &[f32]| -> Vec<f64> {
+            let at = head * key / query * dim;
             all[at..at + dim].iter().map(|&x| f64::from(x)).collect()
         };
         let q = &self.queries[(row * query + head) * dim..][..dim];
@@ -109,13 +115,13 @@ impl Case {
         let mut sum = vec![0.0; dim];
         for position in seen {
             let dot: f64 =
-                q.iter().zip(part(&self.keys, position)).map(|(&q, k)| f64::from(q) * k).sum();
+                q.iter().zip(part(&cache[position].0)).map(|(&q, k)| f64::from(q) * k).sum();
             let mut score = dot * scale;
             if let Some(cap) = options.softcap {
                 score = f64::from(cap) * (score / f64::from(cap)).tanh();
             }
             total += score.exp();
-            for (sum, value) in sum.iter_mut().zip(part(&self.values, position)) {
+            for (sum, value) in sum.iter_mut().zip(part(&cache[position].1)) {
                 *sum += score.exp() * value;
             }
         }
@@ -136,16 +142,22 @@ fn cases(prefixes: &[usize]) -> Vec<(Case, AttentionOptions<'static>)> {
 #[test]
 fn every_option_is_what_it_is_over_the_full_mask() {
     let pool = Pool::new(2);
-    for (case, options) in cases(&[0, 1, 3, 16, 37, 64]) {
-        let Heads { query, dim, .. } = case.heads;
-        let (_, out) = case.run(&pool, KvFormat::F32, &options);
-        // Sums of floats are off in proportion to their largest part.
-        let most = 2e-6 * f64::from(case.values.iter().fold(0f32, |most, x| most.max(x.abs())));
-        for (at, found) in out.chunks_exact(dim).enumerate() {
-            let (row, head) = (at / query, at % query);
-            for (found, expected) in found.iter().zip(case.plainly(row, head, &options)) {
-                let off = (f64::from(*found) - expected).abs();
-                assert!(off < most, "{} {:?}, row {row}: {off}", case.prefix, case.heads);
+    let formats = KvFormat::ALL.map(|format| (format, [0, 1, 3, 16, 37, 64, 270]));
+    for (format, prefixes) in formats {
+        for (case, options) in cases(&prefixes) {
+            let Heads { query, dim, .. } = case.heads;
+            let (cache, out) = case.run(&pool, format, &options);
+            let rows: Vec<_> = (0..case.prefix + ROWS).map(|slot| cache.row(1, slot)).collect();
+            // Sums of floats are off in proportion to their largest part.
+            let most = 2e-6 * f64::from(case.values.iter().fold(0f32, |most, x| most.max(x.abs())));
+            for (at, found) in out.chunks_exact(dim).enumerate() {
+                let (row, head) = (at / query, at % query);
+                let expected = case.plainly(&rows, row, head, &options);
+                for (found, expected) in found.iter().zip(expected) {
+                    let off = (f64::from(*found) - expected).abs();
+                    let what = (case.prefix, case.heads);
+                    assert!(off < most, "{format:?} {what:?}, row {row}: {off}");
+                }
             }
         }
     }
@@ -154,8 +166,8 @@ fn every_option_is_what_it_is_over_the_full_mask() {
 #[test]
 fn every_option_gives_the_same_bits_on_every_instruction_set_and_thread_count() {
     let portable = Pool::with_isa(1, Isa::Portable);
-    for (case, options) in cases(&[0, 5, 16, 40, 150]) {
-        for format in [KvFormat::F16, KvFormat::F32] {
+    for (case, options) in cases(&[0, 5, 16, 40, 150, 263]) {
+        for format in KvFormat::ALL {
             let (_, expected) = case.run(&portable, format, &options);
             for pool in pools() {
                 let (_, out) = case.run(&pool, format, &options);
@@ -170,7 +182,8 @@ fn every_option_gives_the_same_bits_on_every_instruction_set_and_thread_count() 
 fn a_tree_node_and_the_same_token_in_plain_decoding_agree_in_every_bit() {
     let pool = Pool::new(2);
     for heads in HEADS {
-        for (prefix, format) in [(0, KvFormat::F32), (11, KvFormat::F16), (64, KvFormat::F16)] {
+        let prefixes = [0, 11, 64, 250];
+        for (prefix, format) in prefixes.into_iter().flat_map(|n| KvFormat::ALL.map(|f| (n, f))) {
             let (k, q) = (heads.key * heads.dim, heads.query * heads.dim);
             let case = Case::new(heads, prefix);
             let (mut tree, out) = case.run(&pool, format, &AttentionOptions::default());
@@ -237,9 +250,8 @@ fn levels_one_by_one_give_the_bits_of_the_whole_tree() {
     let (rows, k, q) = (parents.len(), 40, 80);
     let (queries, keys, values) =
         (numbers(rows * q, 3), numbers(rows * k, 4), numbers(rows * k, 5));
-    for (len, format) in [0, 1, 15, 16, 37]
-        .into_iter()
-        .flat_map(|len| [KvFormat::F16, KvFormat::F32].map(|format| (len, format)))
+    for (len, format) in
+        [0, 1, 15, 16, 37].into_iter().flat_map(|len| KvFormat::ALL.map(|format| (len, format)))
     {
         let filled = || {
             let mut cache = KvCache::new(1, 2, 20, 100, format).unwrap();

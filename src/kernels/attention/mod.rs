@@ -121,7 +121,7 @@ pub fn attention(
 /// (i % shared)-th query head of this key head.
 struct Attend<'a> {
     cache: &'a KvCache,
-    plane: Plane,
+    plane: Plane<'a>,
     head: usize,
     shared: usize,
     queries: &'a [f32],
@@ -140,7 +140,10 @@ impl<E: Element> Work for Group<'_, E> {
     #[inline(always)]
     fn run<L: Lanes>(self) {
         let Self(work, scratch, _) = self;
-        let parts = work.count.div_ceil(L::ROWS);
+        // Unlike a product, attention needs one register per vector of keys, so there is room for the
+        // sums of more rows.
+        let most = if const { L::ROWS == 4 } { 6 } else { L::ROWS };
+        let parts = work.count.div_ceil(most);
         let mut first = work.first;
         for part in 0..parts {
             let left = work.first + work.count - first;
@@ -154,13 +157,15 @@ impl<E: Element> Work for Group<'_, E> {
                         1 => work.few::<L, E, 1, 8, 4>(first, n, scratch),
                         2 => work.few::<L, E, 2, 4, 4>(first, n, scratch),
                         3 | 4 => work.few::<L, E, 4, 4, 4>(first, n, scratch),
+                        5 | 6 => work.few::<L, E, 6, 2, 2>(first, n, scratch),
                         _ => work.few::<L, E, 8, 2, 2>(first, n, scratch),
                     }
                 } else if const { L::ROWS > 1 } {
                     match n {
                         1 => work.few::<L, E, 1, 4, 4>(first, n, scratch),
                         2 => work.few::<L, E, 2, 2, 2>(first, n, scratch),
-                        _ => work.few::<L, E, 4, 1, 1>(first, n, scratch),
+                        3 | 4 => work.few::<L, E, 4, 1, 1>(first, n, scratch),
+                        _ => work.few::<L, E, 6, 1, 1>(first, n, scratch),
                     }
                 } else {
                     work.few::<L, E, 1, 1, 1>(first, n, scratch);
@@ -169,32 +174,6 @@ impl<E: Element> Work for Group<'_, E> {
             first += n;
         }
     }
-}
-
-/// Buffers for the intermediate numbers of a few queries.
-struct AttentionScratch<'a> {
-    /// `[M][head_dim]`, scaled.
-    query: &'a mut [f32],
-    /// `[M][stride]`: scores, then weights, in logical order.
-    weights: &'a mut [f32],
-    stride: usize,
-    /// `[M][16 · tiles]`: scores of the slots, starting at the last whole tile of the prefix.
-    tree: &'a mut [f32],
-    /// `[M][16 · V]`.
-    sums: &'a mut [f32],
-}
-
-/// Which results are summed together.
-struct AttentionPart<'a> {
-    /// The first query and the number of queries.
-    first: usize,
-    n: usize,
-    /// The first dimension.
-    d: usize,
-    /// The first position that any of the queries sees, or an earlier one.
-    from: usize,
-    /// The path that all of the queries share.
-    common: &'a [u32],
 }
 
 impl Attend<'_> {
@@ -225,7 +204,9 @@ impl Attend<'_> {
     }
 
     /// Computes `n` queries from `first` on, at most M together (the missing ones are zero), with T
-    /// tiles of keys and V vectors of a value in parallel.
+    /// tiles of keys and V vectors of a value in parallel. The prefix and the path that all queries
+    /// share are summed for all of them together; then each query adds the rest of its own path and
+    /// is divided by its total.
     ///
     /// # Safety
     /// The plane belongs to `cache`, whose format is E; the shapes are as `attention` demands; no
@@ -238,6 +219,7 @@ impl Attend<'_> {
         scratch: &mut Vec<f32>,
     ) {
         let dim = self.cache.head_dim();
+        let width = dim.next_multiple_of(LANES);
         let len = self.cache.len();
         let rows = (first / self.shared)..=((first + n - 1) / self.shared);
         let whole = len / LANES;
@@ -253,19 +235,22 @@ impl Attend<'_> {
         let skip = (first..first + n).map(|i| self.begin(i)).min().unwrap_or(0);
         let skip = (skip / LANES).min(whole);
 
-        let sizes = [M * dim, M * stride, M * tree_tiles * LANES, M * V * LANES];
+        let sizes = [M * dim, M * stride, M * tree_tiles * LANES, M * width];
         let total: usize = sizes.iter().sum();
         if scratch.len() < total {
             scratch.resize(total, 0.0);
         }
+        // `[M][dim]`, scaled.
         let (query, rest) = scratch.split_at_mut(sizes[0]);
+        // `[M][stride]`: scores, then weights, in logical order.
         let (weights, rest) = rest.split_at_mut(sizes[1]);
+        // `[M][16 · tiles]`: scores of the slots, starting at the last whole tile of the prefix.
         let (tree, rest) = rest.split_at_mut(sizes[2]);
-        let mut scratch =
-            AttentionScratch { query, weights, stride, tree, sums: &mut rest[..sizes[3]] };
+        // `[M][width]`.
+        let sums = &mut rest[..sizes[3]];
 
         let scale = self.options.scale.unwrap_or(1.0 / (dim as f32).sqrt());
-        for (i, to) in scratch.query.chunks_exact_mut(dim).enumerate() {
+        for (i, to) in query.chunks_exact_mut(dim).enumerate() {
             if i < n {
                 let from = &self.queries[self.place(first + i)..][..dim];
                 for (to, from) in to.iter_mut().zip(from) {
@@ -279,21 +264,18 @@ impl Attend<'_> {
         // SAFETY: tiles up to the last row's slot lie within the cache (asserted by `attention`);
         // `weights` holds M × stride and `tree` M × tree_tiles × 16 floats.
         unsafe {
-            let weights = scratch.weights.as_mut_ptr();
-            let tree = scratch.tree.as_mut_ptr();
-            let value_tile = LANES * dim.next_multiple_of(LANES) * E::SIZE;
-            let tiles = self.plane.keys;
-            let values = self.plane.values;
-            let keys = Keys { tiles, dim, values, value_tile };
+            let weights = weights.as_mut_ptr();
+            let tree = tree.as_mut_ptr();
+            let keys = Keys { plane: self.plane, dim };
             let from = weights.add(skip * LANES);
-            keys.scores::<L, E, M, T>(scratch.query, skip..whole, from, stride);
+            keys.scores::<L, E, M, T>(query, skip..whole, from, stride);
             let tiles = whole..whole + tree_tiles;
-            keys.scores::<L, E, M, T>(scratch.query, tiles, tree, tree_tiles * LANES);
+            keys.scores::<L, E, M, T>(query, tiles, tree, tree_tiles * LANES);
         }
         let mut totals = [1.0; M];
-        for (i, weights) in scratch.weights.chunks_exact_mut(stride).enumerate() {
+        for (i, weights) in weights.chunks_exact_mut(stride).enumerate() {
             if i < n {
-                let tree = &scratch.tree[i * tree_tiles * LANES..];
+                let tree = &tree[i * tree_tiles * LANES..];
                 let path = self.path(first + i);
                 weights[whole * LANES..len].copy_from_slice(&tree[..len % LANES]);
                 for (to, &node) in weights[len..].iter_mut().zip(path) {
@@ -319,62 +301,40 @@ impl Attend<'_> {
                 // Adding 0 · v to a sum that is still 0 leaves it 0, so it does not matter where
                 // the group's sums begin.
                 weights[skip * LANES..begin].fill(0.0);
+                if E::HAS_SCALE {
+                    // SAFETY: the slots lie in the cache.
+                    unsafe {
+                        steps::scale_weights::<L, E>(self.plane, weights, skip, len, path);
+                    }
+                }
             } else {
                 weights.fill(0.0);
             }
         }
 
-        let common = &self.mask.visible(*rows.start())[..self.mask.common_prefix(rows)];
-        let width = dim.next_multiple_of(LANES);
-        let mut d = 0;
-        while d < width {
-            let at = AttentionPart { first, n, d, from: skip * LANES, common };
-            // SAFETY: the dimensions are below the padded width.
-            unsafe {
-                if d + V * LANES <= width {
-                    self.values::<L, E, M, V>(&at, &totals, &mut scratch);
-                    d += V * LANES;
-                } else {
-                    self.values::<L, E, M, 1>(&at, &totals, &mut scratch);
-                    d += LANES;
-                }
-            }
-        }
-    }
-
-    /// V vectors of the results of a part. The prefix and the path that all queries share are
-    /// summed for all of them together; then each query adds the rest of its own path and is
-    /// divided by its total.
-    ///
-    /// # Safety
-    /// As `few`; the dimensions exist.
-    #[inline(always)]
-    unsafe fn values<L: Lanes, E: Element, const M: usize, const V: usize>(
-        &self,
-        &AttentionPart { first, n, d, from, common }: &AttentionPart<'_>,
-        totals: &[f32],
-        scratch: &mut AttentionScratch,
-    ) {
-        let dim = self.cache.head_dim();
-        let len = self.cache.len();
-        // SAFETY: the caller's promise; the slots lie in the cache, `weights` holds M × stride and
-        // `sums` M × V × 16 floats, and the result belongs to this task.
+        sums.fill(0.0);
+        let common = self.mask.common_prefix(rows.clone());
+        let values = Values {
+            plane: self.plane,
+            len,
+            weights: weights.as_ptr(),
+            stride,
+            sums: sums.as_mut_ptr(),
+            width,
+        };
+        // SAFETY: the slots lie in the cache, `weights` holds M × stride and `sums` M × width
+        // floats, and the results belong to this task.
         unsafe {
-            let row = dim.next_multiple_of(LANES) * E::SIZE;
-            let values = Values { start: self.plane.values.add(d * E::SIZE), row, from, len };
-            let weights = scratch.weights.as_ptr();
-            let stride = scratch.stride;
-            let sums = scratch.sums.as_mut_ptr();
-            values.sums::<L, E, M, V>(common, weights, stride, sums);
+            values.add_tiles::<L, E, M, V>(skip..len.div_ceil(LANES));
+            values.add_path::<L, E, M>(&self.path(first)[..common], 0);
             for (i, total) in totals.iter().enumerate().take(n) {
-                let sums = sums.add(i * V * LANES);
-                let weights = weights.add(i * stride);
-                values.rest::<L, E, V>(self.path(first + i), common.len(), weights, sums);
-                for v in 0..V {
-                    let d = d + v * LANES;
+                let weights = values.weights.add(i * stride);
+                let sums = values.sums.add(i * width);
+                let own = Values { weights, sums, ..values };
+                own.add_path::<L, E, 1>(self.path(first + i), common);
+                for d in (0..width).step_by(LANES) {
                     let mut out = [0.0; LANES];
-                    let sum = L::load(sums.add(v * LANES));
-                    L::store(out.as_mut_ptr(), L::div(sum, L::splat(*total)));
+                    L::store(out.as_mut_ptr(), L::div(L::load(sums.add(d)), L::splat(*total)));
                     let to = self.out.add(self.place(first + i) + d);
                     std::ptr::copy_nonoverlapping(out.as_ptr(), to, LANES.min(dim - d));
                 }

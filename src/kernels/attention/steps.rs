@@ -4,24 +4,22 @@
 use std::ops::Range;
 
 use crate::kernels::block::LINE;
+use crate::kernels::cache::Plane;
+use crate::kernels::cache_layout::runs;
 use crate::kernels::lanes::{Element, LANES, Lanes};
 use crate::kernels::math;
 
-/// A head's keys, `[tile][dim][16]`.
-pub(super) struct Keys {
-    pub(super) tiles: *const u8,
+/// The keys of a head.
+pub(super) struct Keys<'a> {
+    pub(super) plane: Plane<'a>,
     pub(super) dim: usize,
-    /// The values of the first tile, and how many bytes of values a tile has. They are needed right
-    /// after the scores, so they are prefetched together with the keys.
-    pub(super) values: *const u8,
-    pub(super) value_tile: usize,
 }
 
-/// Bytes between the keys that are read and those that are prefetched: the bandwidth times the
-/// latency of the memory.
+/// Least bytes between what is read and what is prefetched: the bandwidth times the latency of the
+/// memory.
 const PREFETCH_DISTANCE: usize = 4 << 10;
 
-impl Keys {
+impl Keys<'_> {
     /// Dot products of M queries, `[M][dim]`, with the keys of `tiles`; the scores of query i go to
     /// `to + i · stride`. T tiles are computed in parallel.
     ///
@@ -35,23 +33,36 @@ impl Keys {
         to: *mut f32,
         stride: usize,
     ) {
-        let mut tile = tiles.start;
-        while tile < tiles.end {
+        debug_assert_eq!(query.len(), M * self.dim, "M queries");
+        let size = self.plane.layout().key_tile_bytes();
+        // They are needed right after the scores, so they are prefetched together with the keys.
+        let value_size = self.plane.layout().value_tile_bytes();
+        let first = tiles.start;
+        for run in runs(tiles) {
             // SAFETY: the caller's promise.
             unsafe {
-                let to = to.add((tile - tiles.start) * LANES);
-                if tile + T <= tiles.end {
-                    self.together::<L, E, M, T>(query, tile, to, stride);
-                    tile += T;
-                } else {
-                    self.together::<L, E, M, 1>(query, tile, to, stride);
-                    tile += 1;
+                let mut keys = self.plane.key_tile(run.start);
+                let mut values = self.plane.value_tile(run.start);
+                let mut to = to.add((run.start - first) * LANES);
+                let mut left = run.len();
+                while left > 0 {
+                    let tiles = if left >= T {
+                        self.together::<L, E, M, T>(query, keys, values, to, stride);
+                        T
+                    } else {
+                        self.together::<L, E, M, 1>(query, keys, values, to, stride);
+                        1
+                    };
+                    keys = keys.wrapping_add(tiles * size);
+                    values = values.wrapping_add(tiles * value_size);
+                    to = to.wrapping_add(tiles * LANES);
+                    left -= tiles;
                 }
             }
         }
     }
 
-    /// T tiles from `tile` on.
+    /// T tiles, one after the other from `keys` on; `values` are theirs.
     ///
     /// # Safety
     /// As `scores`.
@@ -59,18 +70,18 @@ impl Keys {
     unsafe fn together<L: Lanes, E: Element, const M: usize, const T: usize>(
         &self,
         query: &[f32],
-        tile: usize,
+        keys: *const u8,
+        mut values: *const u8,
         to: *mut f32,
         stride: usize,
     ) {
         let dim = self.dim;
-        debug_assert_eq!(query.len(), M * dim, "M queries");
+        let size = self.plane.layout().key_tile_bytes();
         // SAFETY: the caller's promise; `query` holds M × dim floats.
         unsafe {
-            let keys = self.tiles.add(tile * dim * LANES * E::SIZE);
             let query = query.as_ptr();
-            let mut ahead = keys.wrapping_add(PREFETCH_DISTANCE);
-            let mut values = self.values.wrapping_add(tile * self.value_tile);
+            // Tiles that are read in parallel are prefetched with those before them.
+            let mut ahead = keys.wrapping_add(PREFETCH_DISTANCE.max(T * size));
             let mut sums = [[L::splat(0.0); T]; M];
             for d in 0..dim {
                 if d % (LINE / (LANES * E::SIZE)) == 0 {
@@ -83,7 +94,7 @@ impl Keys {
                 }
                 let mut key = [L::splat(0.0); T];
                 for (t, key) in key.iter_mut().enumerate() {
-                    *key = E::load::<L>(keys.add((t * dim + d) * LANES * E::SIZE));
+                    *key = E::load::<L>(keys.add(t * size + d * LANES * E::SIZE));
                 }
                 for (i, sums) in sums.iter_mut().enumerate() {
                     let q = L::splat(*query.add(i * dim + d));
@@ -92,109 +103,205 @@ impl Keys {
                     }
                 }
             }
-            for (i, sums) in sums.iter().enumerate() {
-                for (t, sum) in sums.iter().enumerate() {
-                    L::store(to.add(i * stride + t * LANES), *sum);
+            for t in 0..T {
+                let scales = keys.add(t * size + dim * LANES * E::SIZE).cast::<f32>();
+                for (i, sums) in sums.iter().enumerate() {
+                    let sum = sums[t];
+                    let score = if E::HAS_SCALE { L::mul(sum, L::load(scales)) } else { sum };
+                    L::store(to.add(i * stride + t * LANES), score);
                 }
             }
         }
     }
 }
 
-/// A head's values from some dimension on. Slots are `row` bytes apart; the first `len` are
-/// committed, and those before `from` have no weight.
-pub(super) struct Values {
-    pub(super) start: *const u8,
-    pub(super) row: usize,
-    pub(super) from: usize,
+/// Sums of a head's values, each times the weight of its position, for some queries.
+#[derive(Clone, Copy)]
+pub(super) struct Values<'a> {
+    pub(super) plane: Plane<'a>,
+    /// How many slots are committed.
     pub(super) len: usize,
+    /// The weights of query i are at `weights + i · stride`, in the order of the sum.
+    pub(super) weights: *const f32,
+    pub(super) stride: usize,
+    /// The sums of query i are at `sums + i · width`.
+    pub(super) sums: *mut f32,
+    pub(super) width: usize,
 }
 
-impl Values {
-    /// Weighted sums of V vectors over the committed positions and then `path`, written to
-    /// `[M][V][16]`. The weights of query i are at `weights + i · stride`, in the order of the sum.
+/// Tiles whose values stay in the nearest cache while all of their dimensions are summed.
+const PART: usize = 4;
+
+impl Values<'_> {
+    /// Continues the sums of M queries over the committed positions of `tiles`, V vectors of a value
+    /// in parallel.
     ///
     /// # Safety
-    /// The slots exist, the weights cover them, and there is room for the results.
+    /// The tiles exist, the weights cover them, and there are M sums.
     #[inline(always)]
-    pub(super) unsafe fn sums<L: Lanes, E: Element, const M: usize, const V: usize>(
+    pub(super) unsafe fn add_tiles<L: Lanes, E: Element, const M: usize, const V: usize>(
         &self,
-        path: &[u32],
-        weights: *const f32,
-        stride: usize,
-        to: *mut f32,
+        tiles: Range<usize>,
+    ) {
+        for run in runs(tiles) {
+            for first in run.clone().step_by(PART) {
+                let end = (first + PART).min(run.end) * LANES;
+                let slots = first * LANES..end.min(self.len);
+                let mut d = 0;
+                // SAFETY: the caller's promise.
+                unsafe {
+                    while d + V * LANES <= self.width {
+                        self.add_slots::<L, E, M, V>(slots.clone(), d);
+                        d += V * LANES;
+                    }
+                    while d < self.width {
+                        self.add_slots::<L, E, M, 1>(slots.clone(), d);
+                        d += LANES;
+                    }
+                }
+            }
+        }
+    }
+
+    /// V vectors, from dimension `d` on, of slots that begin with a tile and lie together.
+    ///
+    /// # Safety
+    /// As `add_tiles`; the dimensions exist.
+    #[inline(always)]
+    unsafe fn add_slots<L: Lanes, E: Element, const M: usize, const V: usize>(
+        &self,
+        slots: Range<usize>,
+        d: usize,
     ) {
         // SAFETY: the caller's promise.
         unsafe {
-            let mut totals = [[L::splat(0.0); V]; M];
-            for slot in self.from..self.len {
-                self.add::<L, E, M, V>(&mut totals, slot, weights.add(slot), stride);
-            }
-            for (p, &node) in path.iter().enumerate() {
-                let weights = weights.add(self.len + p);
-                self.add::<L, E, M, V>(&mut totals, self.len + node as usize, weights, stride);
-            }
-            for (i, totals) in totals.iter().enumerate() {
-                for (v, total) in totals.iter().enumerate() {
-                    L::store(to.add((i * V + v) * LANES), *total);
+            let mut totals = self.totals::<L, M, V>(d);
+            let mut value = self.plane.value_tile(slots.start / LANES).add(d * E::SIZE);
+            for slot in slots {
+                // In a long context they have left the nearest cache since they were prefetched with
+                // the keys.
+                if d == 0 {
+                    for line in (0..self.width * E::SIZE).step_by(LINE) {
+                        L::prefetch(value.wrapping_add(PREFETCH_DISTANCE + line));
+                    }
+                }
+                add::<L, E, M, V>(&mut totals, value, self.weights.add(slot), self.stride);
+                value = value.wrapping_add(self.width * E::SIZE);
+                if E::HAS_SCALE && slot % LANES == LANES - 1 {
+                    value = value.wrapping_add(LANES * size_of::<f32>());
                 }
             }
+            self.set_totals::<L, M, V>(d, &totals);
         }
     }
 
-    /// Continues one query's sums, `[V][16]`, over its path from the `from`-th row on.
+    /// Continues the sums over a path that all M queries share, from its `from`-th row on.
     ///
     /// # Safety
-    /// As `sums`.
+    /// As `add_tiles`, for the rows of the path.
     #[inline(always)]
-    pub(super) unsafe fn rest<L: Lanes, E: Element, const V: usize>(
+    pub(super) unsafe fn add_path<L: Lanes, E: Element, const M: usize>(
         &self,
         path: &[u32],
         from: usize,
-        weights: *const f32,
-        sums: *mut f32,
     ) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let mut totals = [[L::splat(0.0); V]; 1];
-            for (v, total) in totals[0].iter_mut().enumerate() {
-                *total = L::load(sums.add(v * LANES));
-            }
-            for (p, &node) in path.iter().enumerate().skip(from) {
-                let weights = weights.add(self.len + p);
-                self.add::<L, E, 1, V>(&mut totals, self.len + node as usize, weights, 0);
-            }
-            for (v, total) in totals[0].iter().enumerate() {
-                L::store(sums.add(v * LANES), *total);
+        for d in (0..self.width).step_by(LANES) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let mut totals = self.totals::<L, M, 1>(d);
+                for (p, &node) in path.iter().enumerate().skip(from) {
+                    let slot = self.len + node as usize;
+                    let in_tile = slot % LANES * self.width + d;
+                    let value = self.plane.value_tile(slot / LANES).add(in_tile * E::SIZE);
+                    let weights = self.weights.add(self.len + p);
+                    add::<L, E, M, 1>(&mut totals, value, weights, self.stride);
+                }
+                self.set_totals::<L, M, 1>(d, &totals);
             }
         }
     }
 
-    /// totals += weight · value of a slot, for M queries.
-    ///
-    /// # Safety
-    /// As `sums`.
     #[inline(always)]
-    unsafe fn add<L: Lanes, E: Element, const M: usize, const V: usize>(
+    unsafe fn totals<L: Lanes, const M: usize, const V: usize>(&self, d: usize) -> [[L::F; V]; M] {
+        let mut totals = [[L::splat(0.0); V]; M];
+        for (i, totals) in totals.iter_mut().enumerate() {
+            for (v, total) in totals.iter_mut().enumerate() {
+                // SAFETY: the caller's promise.
+                *total = unsafe { L::load(self.sums.add(i * self.width + d + v * LANES)) };
+            }
+        }
+        totals
+    }
+
+    #[inline(always)]
+    unsafe fn set_totals<L: Lanes, const M: usize, const V: usize>(
         &self,
-        totals: &mut [[L::F; V]; M],
-        slot: usize,
-        weights: *const f32,
-        stride: usize,
+        d: usize,
+        totals: &[[L::F; V]; M],
     ) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let value = self.start.add(slot * self.row);
-            let mut vectors = [L::splat(0.0); V];
-            for (v, vector) in vectors.iter_mut().enumerate() {
-                *vector = E::load::<L>(value.add(v * LANES * E::SIZE));
+        for (i, totals) in totals.iter().enumerate() {
+            for (v, total) in totals.iter().enumerate() {
+                // SAFETY: the caller's promise.
+                unsafe { L::store(self.sums.add(i * self.width + d + v * LANES), *total) };
             }
-            for (i, totals) in totals.iter_mut().enumerate() {
-                let weight = L::splat(*weights.add(i * stride));
-                for (v, total) in totals.iter_mut().enumerate() {
-                    *total = L::fma(vectors[v], weight, *total);
-                }
+        }
+    }
+}
+
+/// totals += weight · value, for M queries.
+///
+/// # Safety
+/// There are V vectors at `value`, and M weights, `stride` apart.
+#[inline(always)]
+unsafe fn add<L: Lanes, E: Element, const M: usize, const V: usize>(
+    totals: &mut [[L::F; V]; M],
+    value: *const u8,
+    weights: *const f32,
+    stride: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut vectors = [L::splat(0.0); V];
+        for (v, vector) in vectors.iter_mut().enumerate() {
+            *vector = E::load::<L>(value.add(v * LANES * E::SIZE));
+        }
+        for (i, totals) in totals.iter_mut().enumerate() {
+            let weight = L::splat(*weights.add(i * stride));
+            for (v, total) in totals.iter_mut().enumerate() {
+                *total = L::fma(vectors[v], weight, *total);
             }
+        }
+    }
+}
+
+/// Multiplies a query's weights, in the order of the sum, by the scales of the values: those of the
+/// committed positions from the tile `from` on, then those of its path.
+///
+/// # Safety
+/// The format has scales, and the slots exist.
+#[inline(always)]
+pub(super) unsafe fn scale_weights<L: Lanes, E: Element>(
+    plane: Plane<'_>,
+    weights: &mut [f32],
+    from: usize,
+    len: usize,
+    path: &[u32],
+) {
+    let numbers = plane.layout().value_bytes() * LANES;
+    let whole = len / LANES;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let scales = |tile: usize| plane.value_tile(tile).add(numbers).cast::<f32>();
+        let scale = |slot: usize| scales(slot / LANES).add(slot % LANES).read_unaligned();
+        for (tile, weights) in weights.chunks_exact_mut(LANES).enumerate().take(whole).skip(from) {
+            let scaled = L::mul(L::load(weights.as_ptr()), L::load(scales(tile)));
+            L::store(weights.as_mut_ptr(), scaled);
+        }
+        for (slot, weight) in weights.iter_mut().enumerate().take(len).skip(whole * LANES) {
+            *weight *= scale(slot);
+        }
+        for (weight, &node) in weights[len..].iter_mut().zip(path) {
+            *weight *= scale(len + node as usize);
         }
     }
 }

@@ -1,11 +1,13 @@
-//! Float formats as the lanes read them. It does not depend on the instruction set.
+//! Number formats as the lanes read them. It does not depend on the instruction set.
 
 use super::Lanes;
 
-/// A float format in memory.
+/// A number format in memory.
 pub(in crate::kernels) trait Element: 'static {
     /// Bytes per number.
     const SIZE: usize;
+    /// Whether the numbers of a row are multiples of a scale that is stored next to them.
+    const HAS_SCALE: bool = false;
 
     /// 16 numbers at `p`, as f32.
     ///
@@ -14,9 +16,15 @@ pub(in crate::kernels) trait Element: 'static {
     unsafe fn load<L: Lanes>(p: *const u8) -> L::F;
 }
 
-/// A float format that is also written.
+/// A number format that is also written.
 pub(in crate::kernels) trait Stored: Element {
-    /// Writes 16 numbers, rounded to nearest.
+    /// The scale of a row; 1 in a format without scales.
+    #[inline(always)]
+    fn scale(_row: &[f32]) -> f32 {
+        1.0
+    }
+
+    /// Writes 16 numbers, divided by their scale before, rounded to nearest.
     ///
     /// # Safety
     /// There must be room for them.
