@@ -17,7 +17,7 @@ use crate::bench::quality::{self, QualityOptions};
 use crate::chat::{Message, Role};
 use crate::draft::Depths;
 use crate::hardware::{Adapter, Machine};
-use crate::kernels::{Format, Storage};
+use crate::kernels::{Format, KvFormat, Storage};
 use crate::library::find_spec;
 use crate::load::{
     FittedCosts, LoadReason, LoadedModels, PackedFrom, Placements, Purpose, load, placements,
@@ -61,8 +61,12 @@ pub fn doctor(args: &DoctorArgs) -> CommandResult {
 /// Compares our engine with candle-transformers' on the bundled text.
 fn check(model: &str, settings: &Settings, out: &mut impl Write) -> CommandResult {
     let spec = find_spec(model, &settings.model_folders).map_err(Failure::model)?;
-    let options =
-        QualityOptions { text: None, window: 512, against: Some(quality::Reference::Candle) };
+    let options = QualityOptions {
+        text: None,
+        window: 512,
+        kv: KvFormat::F32,
+        against: Some(quality::Reference::Candle),
+    };
     let found = quality::run(&spec, &options, compute_threads(settings.threads))?;
     found.table().write(TableStyle::Plain, out)?;
     if found.agrees() == Some(false) {

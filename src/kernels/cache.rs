@@ -7,7 +7,7 @@
 //! occupy the slots after them until [`KvCache::commit`] keeps a path.
 
 use super::cache_layout::CacheLayout;
-use super::lanes::element::{Element, F16, F32, Stored};
+use super::lanes::element::{Element, F16, F32, I8, Stored};
 use super::lanes::{self, LANES, Lanes, Work};
 use super::math;
 use super::pages::{OutOfMemory, Pages};
@@ -24,17 +24,39 @@ pub enum KvFormat {
     F16,
     /// 32-bit floats.
     F32,
+    /// 8-bit integers, and a 32-bit scale for each key and each value: half the memory of
+    /// [`KvFormat::F16`].
+    Q8,
 }
 
 impl KvFormat {
     /// Every format.
-    pub const ALL: [Self; 2] = [Self::F16, Self::F32];
+    pub const ALL: [Self; 3] = [Self::F16, Self::F32, Self::Q8];
+
+    /// The name in settings and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            KvFormat::F16 => "f16",
+            KvFormat::F32 => "f32",
+            KvFormat::Q8 => "q8",
+        }
+    }
+
+    /// The format of a cache on another device for a cache of this format. Devices have no 8-bit
+    /// caches; theirs are [`KvFormat::F16`] instead.
+    pub fn on_device(self) -> Self {
+        match self {
+            KvFormat::F16 | KvFormat::Q8 => KvFormat::F16,
+            KvFormat::F32 => KvFormat::F32,
+        }
+    }
 
     /// Bytes per number.
     pub fn size(self) -> usize {
         match self {
             KvFormat::F16 => F16::SIZE,
             KvFormat::F32 => F32::SIZE,
+            KvFormat::Q8 => I8::SIZE,
         }
     }
 
@@ -43,18 +65,19 @@ impl KvFormat {
         match self {
             KvFormat::F16 => F16::HAS_SCALE,
             KvFormat::F32 => F32::HAS_SCALE,
+            KvFormat::Q8 => I8::HAS_SCALE,
         }
     }
 
-    /// Numbers in this format, as they are in memory.
+    /// Numbers as [`KvCache::slots`] has them for a cache of this format.
     pub fn numbers(self, bytes: &[u8]) -> Vec<f32> {
-        match self {
-            KvFormat::F16 => {
-                let halves = bytes.as_chunks().0.iter();
-                halves.map(|&half| half::f16::from_ne_bytes(half).to_f32()).collect()
-            }
+        match self.on_device() {
             KvFormat::F32 => {
                 bytes.as_chunks().0.iter().map(|&word| f32::from_ne_bytes(word)).collect()
+            }
+            _ => {
+                let halves = bytes.as_chunks().0.iter();
+                halves.map(|&half| half::f16::from_ne_bytes(half).to_f32()).collect()
             }
         }
     }
@@ -360,6 +383,7 @@ impl Work for Write<'_> {
         match self.planes.format {
             KvFormat::F16 => self.write::<L, F16>(),
             KvFormat::F32 => self.write::<L, F32>(),
+            KvFormat::Q8 => self.write::<L, I8>(),
         }
     }
 }
@@ -462,5 +486,33 @@ mod tests {
                 assert!(part(&cache) <= most, "{format:?}, {positions}: {}", part(&cache));
             }
         }
+    }
+
+    #[test]
+    fn numbers_in_8_bits_are_off_by_at_most_half_a_step_and_never_differ_by_instruction_set() {
+        let dim = 40;
+        let mut rows = KvFormat::F32.numbers(&random_row(Format::F32, 4 * dim, 3));
+        rows[dim..2 * dim].fill(0.0);
+        rows[2 * dim + 3] = 1e30;
+        rows[3 * dim..].iter_mut().for_each(|x| *x *= 1e-30);
+        let strange = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 1e-45, -0.0, 1.0, 2.0];
+        let strange = strange.repeat(dim / 8);
+        let mut all = Vec::new();
+        for isa in crate::kernels::Isa::ALL.into_iter().filter(|isa| isa.available()) {
+            let pool = Pool::with_isa(1, isa);
+            let mut cache = KvCache::new(1, 1, dim, 16, KvFormat::Q8).unwrap();
+            let written = [&rows[..], &strange].concat();
+            cache.write(&pool, 0, &written, &written);
+            for (slot, row) in rows.chunks_exact(dim).enumerate() {
+                let (key, value) = cache.row(0, slot);
+                assert_eq!(key, value);
+                let most = row.iter().fold(0f32, |most, x| most.max(x.abs()));
+                let off = row.iter().zip(&key).map(|(x, y)| (x - y).abs());
+                let off = off.fold(0f32, f32::max);
+                assert!(off <= most / 127.0 * 0.501, "{isa:?}, row {slot}: {off} of {most}");
+            }
+            all.push([&cache.keys[..], &cache.values[..]].concat());
+        }
+        assert!(all.windows(2).all(|two| two[0] == two[1]));
     }
 }

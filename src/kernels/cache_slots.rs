@@ -8,12 +8,12 @@ use super::lanes::LANES;
 
 impl KvCache {
     /// Some slots of a layer, one after the other. Each slot is the keys of all heads and then
-    /// their values, every number as it is in memory.
+    /// their values, every number in the cache's [`KvFormat::on_device`].
     ///
     /// # Panics
     /// If there is no such layer, or it has fewer slots.
     pub fn slots(&self, layer: usize, slots: Range<usize>) -> Vec<u8> {
-        let size = self.format().size();
+        let size = self.format().on_device().size();
         let mut out = vec![0; slots.len() * 2 * self.heads() * self.head_dim() * size];
         match self.format() {
             KvFormat::F16 => {
@@ -22,6 +22,9 @@ impl KvCache {
             KvFormat::F32 => {
                 self.gather(layer, slots, out.as_chunks_mut().0, |word: [u8; 4], _| word);
             }
+            KvFormat::Q8 => self.gather(layer, slots, out.as_chunks_mut().0, |number, scale| {
+                half::f16::from_f32(eight_bits(number) * scale).to_ne_bytes()
+            }),
         }
         out
     }
@@ -37,6 +40,9 @@ impl KvCache {
             KvFormat::F16 => self
                 .gather(layer, slot, &mut key, |half, _| half::f16::from_ne_bytes(half).to_f32()),
             KvFormat::F32 => self.gather(layer, slot, &mut key, |word, _| f32::from_ne_bytes(word)),
+            KvFormat::Q8 => {
+                self.gather(layer, slot, &mut key, |number, scale| eight_bits(number) * scale)
+            }
         }
         let value = key.split_off(key.len() / 2);
         (key, value)
@@ -80,6 +86,10 @@ impl KvCache {
     }
 }
 
+fn eight_bits([byte]: [u8; 1]) -> f32 {
+    f32::from(byte.cast_signed())
+}
+
 #[cfg(test)]
 mod tests {
     use crate::kernels::KvFormat;
@@ -96,7 +106,11 @@ mod tests {
                 let found = numbers.chunks_exact(2 * 48);
                 for (slot, (found, (key, value))) in found.zip(&expected).enumerate() {
                     assert_eq!(cache.row(layer, slot), (key.clone(), value.clone()));
-                    assert_eq!(found, [&key[..], value].concat(), "layer {layer}, slot {slot}");
+                    let mut both = [&key[..], value].concat();
+                    if format == KvFormat::Q8 {
+                        both.iter_mut().for_each(|x| *x = half::f16::from_f32(*x).to_f32());
+                    }
+                    assert_eq!(found, both, "layer {layer}, slot {slot}");
                 }
             }
             assert!(cache.slots(1, 5..5).is_empty());

@@ -95,9 +95,14 @@ pub(super) mod tests {
         format: KvFormat,
     ) -> Vec<(Vec<f32>, Vec<f32>)> {
         let (keys, values) = numbers(layer, rows);
+        let eight_bits = |head: &[f32]| -> Vec<f32> {
+            let scale = head.iter().fold(0f32, |most, x| most.max(x.abs())) / 127.0;
+            head.iter().map(|x| (x * (1.0 / scale)).round_ties_even() * scale).collect()
+        };
         let rounded = |row: &[f32]| match format {
             KvFormat::F16 => row.iter().map(|&x| half::f16::from_f32(x).to_f32()).collect(),
             KvFormat::F32 => row.to_vec(),
+            KvFormat::Q8 => row.chunks_exact(DIM).flat_map(eight_bits).collect(),
         };
         let rows = keys.chunks_exact(WIDTH).zip(values.chunks_exact(WIDTH));
         rows.map(|(key, value)| (rounded(key), rounded(value))).collect()

@@ -29,6 +29,7 @@ pub(super) fn kv_format(settings: &Settings) -> KvFormat {
     match settings.kv {
         KvPrecision::F32 => KvFormat::F32,
         KvPrecision::F16 => KvFormat::F16,
+        KvPrecision::Q8 => KvFormat::Q8,
     }
 }
 

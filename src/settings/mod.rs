@@ -69,6 +69,8 @@ pub enum KvPrecision {
     F32,
     /// 16-bit: half the memory.
     F16,
+    /// 8-bit with a scale for each key and value: half of that again.
+    Q8,
 }
 
 /// Where long prompts of a target on the CPU are read.

@@ -141,10 +141,15 @@ pub const KEYS: &[SettingKey] = {
             .flag(MODELS.flag("--context", "N")),
         key(
             "kv",
-            OneOf(&[("f32", |s| s.kv = KvPrecision::F32), ("f16", |s| s.kv = KvPrecision::F16)]),
+            OneOf(&[
+                ("f32", |s| s.kv = KvPrecision::F32),
+                ("f16", |s| s.kv = KvPrecision::F16),
+                ("q8", |s| s.kv = KvPrecision::Q8),
+            ]),
         )
         .what("Precision of the target's KV cache")
         .default("f32")
+        .more("`q8` is 8 bits on the CPU; blocks on a GPU then use f16.")
         .flag(MODELS.flag("--kv", "TYPE")),
         key("threads", Limit(1, 1024, |s| &mut s.threads))
             .what("Compute threads")

@@ -7,13 +7,14 @@ use crate::support::golden::GOLDEN;
 use crate::support::library::{arch, arch_file, load_files, open_target, real_model};
 use dovetail::bench::MeasureError;
 use dovetail::bench::quality::{BUNDLED_TEXT, QualityOptions, Reference, measure, run, windows};
+use dovetail::kernels::KvFormat;
 use dovetail::library::{Spec, TargetFiles};
 use dovetail::model::Target;
 use dovetail::speculate::Tree;
 use serde_json::Value;
 
 fn options() -> QualityOptions {
-    QualityOptions { text: None, window: 512, against: None }
+    QualityOptions { text: None, window: 512, kv: KvFormat::F32, against: None }
 }
 
 fn tiny() -> TargetFiles {

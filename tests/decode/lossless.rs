@@ -2,7 +2,7 @@
 //! own.
 
 use crate::support::generate::{Ascii, changing, generate, options, plain, request, samplers};
-use crate::support::golden::{json, numbers, recorded_target, target_of, tensors};
+use crate::support::golden::{json, numbers, recorded_target_in, target_of, tensors};
 use crate::support::heads::Trees;
 use crate::support::watched::Watched;
 use dovetail::decode::{Engine, RoundOptions};
@@ -29,7 +29,18 @@ fn recorded_as(
     scored: Option<DraftVocabulary>,
     wrap: impl FnOnce(CpuTarget) -> Box<dyn Target>,
 ) -> Engine {
-    let target_model = recorded_target(target, Arc::new(Pool::new(2)), 512);
+    recorded_in(KvFormat::F32, target, head, scored, wrap)
+}
+
+/// The same, with the target's KV cache in this format.
+fn recorded_in(
+    kv: KvFormat,
+    target: &str,
+    head: Option<&str>,
+    scored: Option<DraftVocabulary>,
+    wrap: impl FnOnce(CpuTarget) -> Box<dyn Target>,
+) -> Engine {
+    let target_model = recorded_target_in(kv, target, Arc::new(Pool::new(2)), 512);
     let drafter = head.map(|head| {
         let config = HeadConfig::from_json(&json(&format!("{head}/config.json"))).unwrap();
         let tensors = tensors(&format!("{head}/model.safetensors"));
@@ -97,6 +108,29 @@ fn recorded_models_under_every_sampler_and_changing_options() {
     for head in ["draft_dgf_m1", "draft_dgf_m4", "draft_eagle_m1", "draft_dgf_m2_gqa"] {
         let mut alone = recorded(target_of(head), None);
         let mut speculative = recorded(target_of(head), Some(head));
+        for (name, prompt) in prompts {
+            for (i, sampler) in samplers().into_iter().enumerate() {
+                let request = request(&numbers(prompt), 48);
+                let want = generate(&mut alone, &Ascii, request.clone(), plain(sampler)).0;
+                let (got, rounds, _) =
+                    generate(&mut speculative, &Ascii, request, changing(sampler, i * 3));
+                assert_eq!(got, want, "{head} {name} {sampler:?}");
+                assert!(rounds.len() < 47, "{head} {name}: nothing was accepted");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_text_is_the_targets_own_with_a_kv_cache_in_8_bits() {
+    let meta = json("trees.json");
+    let prompts = meta["meta"]["prompts"].as_object().unwrap();
+    for head in ["draft_dgf_m4", "draft_dgf_m2_gqa"] {
+        let engine = |head: Option<&str>, target: &str| {
+            recorded_in(KvFormat::Q8, target, head, None, |target| Box::new(target))
+        };
+        let mut alone = engine(None, target_of(head));
+        let mut speculative = engine(Some(head), target_of(head));
         for (name, prompt) in prompts {
             for (i, sampler) in samplers().into_iter().enumerate() {
                 let request = request(&numbers(prompt), 48);

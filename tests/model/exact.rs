@@ -36,7 +36,7 @@ proptest! {
         chosen in any::<prop::sample::Index>(),
         threads in 1usize..4,
     ) {
-        let kvs = [KvFormat::F16, KvFormat::F32].into_iter().cycle().skip(threads);
+        let kvs = KvFormat::ALL.into_iter().cycle().skip(threads);
         for (format, kv) in Format::ALL.into_iter().zip(kvs) {
             let mut target = target(&config(), format, kv, threads);
             let chosen = chosen.index(tree.len());

@@ -80,6 +80,7 @@ fn rows_that_a_gpu_has_read_are_near_the_cpus() {
     // Two slices, the second after positions that come from main memory.
     cases[0].3 = 700;
     cases.push(("in 16 bits", config(), KvFormat::F16, 200));
+    cases.push(("in 8 bits", config(), KvFormat::Q8, 200));
     for (name, config, kv_format, length) in cases {
         let prompt = tokens(length);
         let mut alone = on_cpu(&config, kv_format);
@@ -90,7 +91,11 @@ fn rows_that_a_gpu_has_read_are_near_the_cpus() {
         let there = (length - 16) / 64 * 64;
         assert_eq!(target.computed_there(), [0..there], "{name}");
         assert_eq!(target.len(), length);
-        let tolerance = if kv_format == KvFormat::F16 { 1e-2 } else { 5e-4 };
+        let tolerance = match kv_format {
+            KvFormat::F32 => 5e-4,
+            KvFormat::F16 => 1e-2,
+            KvFormat::Q8 => 5e-2,
+        };
         let rows = kv(target.cpu(), 0..length);
         assert_close(&format!("{name}: rows"), &rows, &kv(&alone, 0..length), tolerance);
         assert_close(&format!("{name}: features"), &found.features, &expected.features, tolerance);

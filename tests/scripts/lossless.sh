@@ -52,7 +52,7 @@ for ((; compared < combinations; seed++)); do
   sed -n "$((RANDOM % $(wc -l <"$folder/all") + 1))p" "$folder/all" >"$folder/prompt.jsonl"
   flags=(--seed "$RANDOM" --max-tokens $((RANDOM % tokens + 1)))
   flag --threads 1 2 3 4 7
-  flag --kv f32 f16
+  flag --kv f32 f16 q8
   flag --context 512 1024 2048 -
   flag --gamma - 1 2 3 5 8 16 33 64 128
   flag --width - - 1 2 3 5 10

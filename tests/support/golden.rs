@@ -7,7 +7,9 @@ use candle_core::safetensors::BufferedSafetensors;
 use candle_core::{DType, Device, Tensor};
 use serde_json::Value;
 
-pub use super::recorded::{File, assert_close, config, golden, json, recorded_target};
+pub use super::recorded::{
+    File, assert_close, config, golden, json, recorded_target, recorded_target_in,
+};
 
 pub const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
 

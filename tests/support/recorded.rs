@@ -27,8 +27,13 @@ pub fn config(target: &str) -> Config {
 
 /// A recorded target with a cache in f32.
 pub fn recorded_target(name: &str, pool: Arc<Pool>, context: usize) -> CpuTarget {
+    recorded_target_in(KvFormat::F32, name, pool, context)
+}
+
+/// The same with its KV cache in this format.
+pub fn recorded_target_in(kv: KvFormat, name: &str, pool: Arc<Pool>, context: usize) -> CpuTarget {
     let weights = File::golden(&format!("{name}/model.safetensors"));
-    load_target(&config(name), &weights, pool, context, KvFormat::F32)
+    load_target(&config(name), &weights, pool, context, kv)
 }
 
 /// A safetensors file in memory.

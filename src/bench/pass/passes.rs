@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::bench::MeasureError;
 use crate::bench::table::{Table, percent, two_digits};
-use crate::kernels::{KvFormat, Roofline};
+use crate::kernels::Roofline;
 use crate::load::sizes;
 use crate::model::{CpuTarget, PassTiming, Target};
 use crate::speculate::Tree;
@@ -129,10 +129,7 @@ pub fn time_passes(target: &mut CpuTarget, options: &PassOptions) -> Result<Pass
         threads: target.pool().threads(),
         isa: target.pool().isa().name(),
         context: options.context,
-        kv: match target.kv_format() {
-            KvFormat::F16 => "f16",
-            KvFormat::F32 => "f32",
-        },
+        kv: target.kv_format().name(),
         weight_bytes: size.bytes_read(1) as u64,
         limits: roofline,
         rows: options.gammas.iter().zip(&medians).map(row).collect(),

@@ -49,9 +49,18 @@ pub struct QualityOptions {
     // And at most what the model was made for.
     #[arg(long, value_name = "N", default_value_t = 512)]
     pub window: usize,
+    /// Number format of the KV cache: f32, f16 or q8.
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = kv_format)]
+    pub kv: KvFormat,
     /// Compare with another library's model of the same GGUF file, token by token.
     #[arg(long, value_name = "LIBRARY", display_order = 100)]
     pub against: Option<Reference>,
+}
+
+/// The format with this name.
+fn kv_format(name: &str) -> Result<KvFormat, String> {
+    let found = KvFormat::ALL.into_iter().find(|format| format.name() == name);
+    found.ok_or_else(|| "the KV cache is f32, f16 or q8".to_owned())
 }
 
 /// Loads the target and scores the text.
@@ -63,7 +72,7 @@ pub fn run(
     options: &QualityOptions,
     threads: usize,
 ) -> Result<QualityReport, MeasureError> {
-    let QualityOptions { text, window, against } = options;
+    let QualityOptions { text, window, kv, against } = options;
     if *window < 2 {
         return Err(MeasureError::Options(format!("--window must be 2 or more, not {window}")));
     }
@@ -83,7 +92,7 @@ pub fn run(
             "the text {name} has fewer than two tokens, so there is nothing to score"
         )));
     }
-    let mut target = files.on_cpu(Pool::new(threads), window, KvFormat::F32)?;
+    let mut target = files.on_cpu(Pool::new(threads), window, *kv)?;
     let mut reference = against.map(|_| candle_model(spec, window)).transpose()?;
     let measured = measure(&mut target, reference.as_mut(), &windows)?;
     Ok(QualityReport::new(&files, &target, name, window, &measured))

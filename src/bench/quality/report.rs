@@ -17,6 +17,8 @@ pub struct QualityReport {
     text: String,
     threads: usize,
     isa: &'static str,
+    /// Number format of the KV cache.
+    kv: &'static str,
     /// Tokens of a window.
     window: usize,
     /// Tokens scored.
@@ -56,6 +58,7 @@ impl QualityReport {
             text,
             threads: target.pool().threads(),
             isa: target.pool().isa().name(),
+            kv: target.kv_format().name(),
             window,
             tokens: ours.tokens,
             perplexity: ours.perplexity(),
@@ -80,7 +83,7 @@ impl QualityReport {
 
     /// The scores as a table.
     pub fn table(&self) -> Table {
-        let Self { target, detail, text, threads, isa, window, tokens, .. } = self;
+        let Self { target, detail, text, threads, isa, kv, window, tokens, .. } = self;
         let plural = if *threads == 1 { "thread" } else { "threads" };
         let mut head = vec!["", "Dovetail"];
         let mut rows = vec![
@@ -96,7 +99,8 @@ impl QualityReport {
         let mut table = Table::new(format!("{target}: {detail}; {threads} {plural}, {isa}"), &head)
             .with_rows(rows)
             .with_note(format!(
-                "text: {text}, {tokens} tokens scored, in windows of at most {window}"
+                "text: {text}, {tokens} tokens scored, in windows of at most {window}; KV cache in \
+                 {kv}"
             ));
         if let Some(Compared { mean_kl, largest_kl, same_best, .. }) = self.candle {
             table.notes.push(format!(

@@ -17,7 +17,7 @@ use crate::settings::{HeadChoice, SettingValue};
 use crate::worker::{Backend, Controls, Ready, StrategyStatus};
 
 /// The precisions of the KV cache.
-const PRECISIONS: [&str; 2] = ["f16", "f32"];
+const PRECISIONS: [&str; 3] = ["q8", "f16", "f32"];
 /// With `--quick`: prompts, tokens of an answer and placements.
 const QUICK_PROMPTS: usize = 2;
 const QUICK_TOKENS: &str = "32";

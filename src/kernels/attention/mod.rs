@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::marker::PhantomData;
 
 use super::cache::{KvCache, KvFormat, Plane};
-use super::lanes::element::{Element, F16, F32};
+use super::lanes::element::{Element, F16, F32, I8};
 use super::lanes::{self, LANES, Lanes, Work};
 use super::math;
 use super::pool::{Pool, Shareable};
@@ -113,6 +113,7 @@ pub fn attention(
         SCRATCH.with_borrow_mut(|scratch| match cache.format() {
             KvFormat::F16 => lanes::run(pool.isa(), Group::<F16>(work, scratch, PhantomData)),
             KvFormat::F32 => lanes::run(pool.isa(), Group::<F32>(work, scratch, PhantomData)),
+            KvFormat::Q8 => lanes::run(pool.isa(), Group::<I8>(work, scratch, PhantomData)),
         });
     });
 }

@@ -1,6 +1,10 @@
 //! Number formats as the lanes read them. It does not depend on the instruction set.
 
 use super::Lanes;
+use crate::kernels::math::UNIT;
+
+/// The greatest 8-bit number.
+const MOST: f32 = 127.0;
 
 /// A number format in memory.
 pub(in crate::kernels) trait Element: 'static {
@@ -34,6 +38,8 @@ pub(in crate::kernels) trait Stored: Element {
 pub(in crate::kernels) struct F32;
 pub(in crate::kernels) struct F16;
 pub(in crate::kernels) struct BF16;
+/// Multiples of a scale, −127 to 127.
+pub(in crate::kernels) struct I8;
 
 impl Element for F32 {
     const SIZE: usize = 4;
@@ -78,5 +84,33 @@ impl Element for BF16 {
     unsafe fn load<L: Lanes>(p: *const u8) -> L::F {
         // SAFETY: the caller's promise.
         unsafe { L::load_bf16(p.cast()) }
+    }
+}
+
+impl Element for I8 {
+    const SIZE: usize = 1;
+    const HAS_SCALE: bool = true;
+
+    #[inline(always)]
+    unsafe fn load<L: Lanes>(p: *const u8) -> L::F {
+        // SAFETY: the caller's promise.
+        unsafe { L::load_i8(p.cast()) }
+    }
+}
+
+impl Stored for I8 {
+    #[inline(always)]
+    fn scale(row: &[f32]) -> f32 {
+        row.iter().fold(0f32, |most, x| most.max(x.abs())) / MOST
+    }
+
+    #[inline(always)]
+    unsafe fn store<L: Lanes>(p: *mut u8, x: L::F) {
+        let unit = L::splat(UNIT);
+        let rounded = L::sub(L::add(x, unit), unit);
+        // What is not a number becomes the same number on every machine.
+        let bounded = L::min(L::max(rounded, L::splat(-MOST)), L::splat(MOST));
+        // SAFETY: the caller's promise.
+        unsafe { L::store_i8(p.cast(), bounded) }
     }
 }

@@ -32,7 +32,8 @@ pub(in crate::model) struct Cache {
 }
 
 impl Cache {
-    /// Room for `slots` positions and rows in flight of `blocks` blocks.
+    /// Room for `slots` positions and rows in flight of `blocks` blocks, in the format that a device
+    /// has for `format`.
     pub(super) fn new(
         gpu: &Gpu,
         config: &Config,
@@ -41,7 +42,7 @@ impl Cache {
         format: KvFormat,
     ) -> Result<Self, GpuError> {
         let mut cache = Self {
-            format,
+            format: format.on_device(),
             slots,
             pairs: config.kv_width(),
             blocks: Vec::with_capacity(blocks),

@@ -70,8 +70,8 @@ impl ShaderLayout {
 impl Shader {
     /// The parts of its text, and how many buffers it reads and then writes.
     fn source(self) -> (Vec<&'static str>, u32, u32) {
-        let cache = |format: KvFormat| match format {
-            KvFormat::F16 => include_str!("shaders/cache_f16.wgsl"),
+        let cache = |format: KvFormat| match format.on_device() {
+            KvFormat::F16 | KvFormat::Q8 => include_str!("shaders/cache_f16.wgsl"),
             KvFormat::F32 => include_str!("shaders/cache_f32.wgsl"),
         };
         match self {
