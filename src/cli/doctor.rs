@@ -179,7 +179,7 @@ fn taken(adapters: &[Adapter]) -> String {
 }
 
 /// The target's formats by how their products are computed, with the cost of each way.
-fn kernels(formats: &[(Format, u64)]) -> Vec<(&'static str, String)> {
+fn kernels(formats: &[(Format, u64)], repacked: bool) -> Vec<(&'static str, String)> {
     let megabytes = |(format, bytes): &(Format, u64)| match *bytes {
         bytes @ 0..10_000_000 => format!("{format} {:.1} MB", bytes as f64 / 1e6),
         bytes => format!("{format} {:.0} MB", bytes as f64 / 1e6),
@@ -195,12 +195,17 @@ fn kernels(formats: &[(Format, u64)]) -> Vec<(&'static str, String)> {
             "each with its own kernel; at most 5 % larger in memory than in the \
                                 file",
         ),
-        (
-            "expanded",
-            of(true),
-            "expanded each time they are used; as small as the file, but many times slower than \
-             formats with their own kernel",
-        ),
+        match repacked {
+            true => {
+                ("repacked", of(true), "repacked when they are loaded, to about 5 bits per weight")
+            }
+            false => (
+                "expanded",
+                of(true),
+                "expanded each time they are used; as small as the file, but many times slower \
+                 than formats with their own kernel",
+            ),
+        },
     ];
     let used = ways.into_iter().filter(|(_, formats, _)| !formats.is_empty());
     used.map(|(name, formats, cost)| (name, format!("{} ({cost})", formats.join(", ")))).collect()
@@ -225,7 +230,7 @@ fn chosen(loaded: &LoadedModels) -> String {
     report.row("target", format!("{} ({})", ready.target, ready.target_detail));
     report.row("engine", ready.engine.name());
     report.row("draft", ready.draft.as_deref().unwrap_or("none"));
-    for (name, formats) in kernels(&loaded.formats) {
+    for (name, formats) in kernels(&loaded.formats, loaded.repacked) {
         report.row(name, formats);
     }
     if let Some(words) = packed_from(loaded.packed_from) {
@@ -379,13 +384,14 @@ mod tests {
     fn formats_are_told_apart_by_their_kernels() {
         let mixed =
             [(Format::Q4_1, 84_900_000), (Format::Iq2Xs, 7_300_000), (Format::F32, 140_000)];
-        let rows = kernels(&mixed);
+        let rows = kernels(&mixed, false);
         assert_eq!(rows.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["kernels", "expanded"]);
         assert!(
             rows[0].1.starts_with("Q4_1 85 MB, F32 0.1 MB (each with its own kernel"),
             "{rows:?}"
         );
         assert!(rows[1].1.starts_with("IQ2_XS 7.3 MB (expanded each time"), "{rows:?}");
-        assert_eq!(kernels(&mixed[..1]).len(), 1);
+        assert_eq!(kernels(&mixed, true)[1].0, "repacked");
+        assert_eq!(kernels(&mixed[..1], false).len(), 1);
     }
 }

@@ -192,7 +192,7 @@ fn details(expected: &Expected<'_>, forecaster: &Forecaster) -> String {
             rate(plain),
             gb_s(forecaster)
         ),
-        None => "not estimated: its format is expanded each time it is used, which is slow".into(),
+        None => "not estimated: there is no room to repack its weights, so it is slow".into(),
     };
     row("plain", &plain);
     for draft in &forecast.drafts {

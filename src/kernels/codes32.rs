@@ -64,6 +64,8 @@ pub(super) struct Levels {
     /// The levels shifted up to be unsigned, repeated four times: the table in which a product
     /// looks them up.
     pub(super) moved: [u8; LINE],
+    /// By how much they are shifted.
+    pub(super) up: u8,
 }
 
 /// The levels of IQ4_NL and IQ4_XS.
@@ -71,14 +73,14 @@ pub(super) static IQ4: Levels = Levels::new(IQ4_LEVELS, 128);
 static FP4: Levels = Levels::new(FP4_LEVELS, 16);
 
 impl Levels {
-    const fn new(exact: [i8; 16], up: u8) -> Self {
+    pub(super) const fn new(exact: [i8; 16], up: u8) -> Self {
         let mut moved = [0; LINE];
         let mut i = 0;
         while i < LINE {
             moved[i] = (exact[i % 16] as u8).wrapping_add(up);
             i += 1;
         }
-        Self { exact, moved }
+        Self { exact, moved, up }
     }
 }
 

@@ -72,9 +72,10 @@ pub enum Storage {
     /// Codes and scales in the order in which the format's own kernel reads them; at most 5 %
     /// larger than in the file.
     Packed,
-    /// The file's own blocks, which a product expands to 8-bit codes each time it reads them. They
-    /// are as small as in the file, but with one row of activations a product takes 7 to 45 times
-    /// as long as with Q4_K for the same number of weights.
+    /// Codes and scales for one kernel, if the matrix is repacked when it is loaded; that takes 5
+    /// bits per weight. Otherwise the file's own blocks, which a product expands each time it reads
+    /// them: with one row of activations it then takes 7 to 45 times as long as with Q4_K for the
+    /// same number of weights.
     Expanded,
 }
 
@@ -164,14 +165,6 @@ impl Format {
     /// The name that GGUF's tools use, e.g. `Q4_K`.
     pub fn name(self) -> &'static str {
         TABLE[self as usize].name
-    }
-
-    /// The name, with a note if products are slow because they expand the blocks.
-    pub fn described(self) -> String {
-        match self.storage() {
-            Storage::Expanded => format!("{self} (unpacked when used)"),
-            Storage::Floats | Storage::Packed => self.to_string(),
-        }
     }
 
     /// The format that has this type number in GGUF files.

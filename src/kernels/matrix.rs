@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::block::BlockCodes;
-use super::format::Format;
+use super::block::{BLOCK, BlockCodes};
+use super::format::{Format, Storage};
 use super::lanes::LANES;
 use super::pages::{OutOfMemory, Pages};
 use super::pool::Pool;
@@ -46,11 +46,14 @@ pub enum PackError {
 }
 
 /// Weights `[outputs, inputs]` in the memory layout that products read, held once. Rows are padded
-/// to whole tiles of 16. The quantised formats take as much memory as in a file, plus up to 5 %.
+/// to whole tiles of 16. The quantised formats take as much memory as in a file, plus up to 5 %,
+/// unless they are repacked.
 pub struct Matrix {
     format: Format,
     outputs: usize,
     inputs: usize,
+    /// Whether a format that would be expanded is repacked instead.
+    repacked: bool,
     tile_bytes: usize,
     data: Pages,
     scale: f32,
@@ -69,12 +72,15 @@ impl Matrix {
         pool: &Pool,
     ) -> Result<Self, PackError> {
         let row = checked_row(format, outputs, inputs, bytes.len())?;
-        Self::pack_rows(format, outputs, inputs, |i| &bytes[i * row..(i + 1) * row], pool)
+        Self::pack_rows(format, outputs, inputs, |i| &bytes[i * row..(i + 1) * row], false, pool)
     }
 
     /// Packs `outputs` rows, each of [`Format::row_bytes`], which `row(i)` returns. This is for
     /// weights whose rows are stored elsewhere or in another order, such as several tensors joined
-    /// into one, or a head for part of the vocabulary.
+    /// into one, or a head for part of the vocabulary. With `repack`, a format that would be
+    /// expanded in every product ([`Storage::Expanded`](super::Storage)) is laid out for products
+    /// instead: the results are the same in every bit, and the weights take [`Matrix::growth`] more
+    /// bytes.
     ///
     /// # Errors
     /// [`PackError`], which may concern a single row.
@@ -83,13 +89,14 @@ impl Matrix {
         outputs: usize,
         inputs: usize,
         row: impl Fn(usize) -> &'a [u8] + Sync,
+        repack: bool,
         pool: &Pool,
     ) -> Result<Self, PackError> {
         let expected = checked_row(format, 0, inputs, 0)?;
         if let Some(got) = (0..outputs).map(|i| row(i).len()).find(|&got| got != expected) {
             return Err(PackError::Bytes { format, outputs: 1, inputs, expected, got });
         }
-        let layout = TileLayout::of(format);
+        let layout = TileLayout::of(format, repack);
         // A size that overflows fails in the same way as a size that does not fit in memory.
         let tile_bytes = layout.tile_bytes(inputs).unwrap_or(usize::MAX);
         let bytes = outputs.div_ceil(LANES).saturating_mul(tile_bytes);
@@ -102,7 +109,7 @@ impl Matrix {
             }
             layout.write(&all[..rows.len()], tile);
         });
-        Ok(Self { format, outputs, inputs, tile_bytes, data, scale: 1.0 })
+        Ok(Self { format, outputs, inputs, repacked: repack, tile_bytes, data, scale: 1.0 })
     }
 
     /// Restores a matrix from the bytes that [`Matrix::packed`] returned earlier. `read(at, part)`
@@ -113,11 +120,12 @@ impl Matrix {
         format: Format,
         outputs: usize,
         inputs: usize,
+        repacked: bool,
         pool: &Pool,
         read: impl Fn(usize, &mut [u8]) -> bool + Sync,
     ) -> Option<Self> {
         format.row_bytes(inputs)?;
-        let tile_bytes = TileLayout::of(format).tile_bytes(inputs)?;
+        let tile_bytes = TileLayout::of(format, repacked).tile_bytes(inputs)?;
         let mut data = Pages::zeroed(outputs.div_ceil(LANES).checked_mul(tile_bytes)?).ok()?;
         let whole = AtomicBool::new(true);
         pool.chunks(&mut data, Self::PART, |i, part| {
@@ -125,7 +133,19 @@ impl Matrix {
                 whole.store(false, Ordering::Relaxed);
             }
         });
-        whole.into_inner().then_some(Self { format, outputs, inputs, tile_bytes, data, scale: 1.0 })
+        let matrix = Self { format, outputs, inputs, repacked, tile_bytes, data, scale: 1.0 };
+        whole.into_inner().then_some(matrix)
+    }
+
+    /// How many bytes weights of `format` that have `bytes` in a file take in addition if they are
+    /// repacked; 0 unless they would be expanded.
+    pub fn growth(format: Format, bytes: u64) -> u64 {
+        if format.storage() != Storage::Expanded {
+            return 0;
+        }
+        let superblock = TileLayout::of(format, true).superblock_bytes();
+        let per_weight = superblock as f64 / (BLOCK * LANES) as f64;
+        (bytes as f64 * (per_weight / format.bytes_per_weight() - 1.0)) as u64
     }
 
     /// Bytes in a part of [`Matrix::packed`]: few enough to stay in a core's cache.
@@ -138,7 +158,7 @@ impl Matrix {
 
     /// Whether its first, middle and last sixteen rows equal what packing these rows gives.
     pub fn agrees_with<'a>(&self, row: impl Fn(usize) -> &'a [u8]) -> bool {
-        let layout = TileLayout::of(self.format);
+        let layout = self.layout();
         let last = self.tiles().saturating_sub(1);
         let mut tile = vec![0; self.tile_bytes];
         self.outputs == 0
@@ -193,7 +213,7 @@ impl Matrix {
     pub fn row(&self, i: usize, out: &mut [f32]) {
         assert!(i < self.outputs, "row {i} of a matrix of {}", self.outputs);
         assert_eq!(out.len(), self.inputs, "a row's floats");
-        TileLayout::of(self.format).read(self.tile(i / LANES), i % LANES, out);
+        self.layout().read(self.tile(i / LANES), i % LANES, out);
         if self.scale != 1.0 {
             for x in out {
                 *x *= self.scale;
@@ -207,7 +227,12 @@ impl Matrix {
     /// If there is no row `i`.
     pub fn codes(&self, i: usize, take: &mut dyn FnMut(&BlockCodes)) {
         assert!(i < self.outputs, "row {i} of a matrix of {}", self.outputs);
-        TileLayout::of(self.format).codes(self.tile(i / LANES), i % LANES, take);
+        self.layout().codes(self.tile(i / LANES), i % LANES, take);
+    }
+
+    /// How its tiles are laid out.
+    pub(super) fn layout(&self) -> TileLayout {
+        TileLayout::of(self.format, self.repacked)
     }
 
     /// Tiles of 16 rows.

@@ -32,8 +32,9 @@ pub(super) struct RowCodes {
     pub(super) codes: Vec<i8>,
     /// `[block][row][8]` if fine, `[block][row]` if coarse.
     pub(super) scales: Vec<f32>,
-    /// Corrections for the zero point of 8-bit weights (fine): −128 · the sums of 32 codes,
-    /// `[block][row][8]`.
+    /// Corrections for the zero point of weights that are too large for narrow sums. Fine: −128 ·
+    /// the sums of 32 codes, `[block][row][8]`. Coarse: −64 · the sums of 16 codes,
+    /// `[block][row][16]`.
     pub(super) wide: Vec<i32>,
     /// The same for fewer bits, as starts of narrow sums. Fine, for zero points of 8 and 16 over 32
     /// codes: `[block][row][8]`. Coarse, for 4 and 32 over 16 codes: `[block][row][16]`.
@@ -157,8 +158,8 @@ impl RowCodes {
         for starts in &mut self.starts {
             starts.resize(cells * if fine { 8 } else { 16 }, 0);
         }
+        self.wide.resize(cells * if fine { 8 } else { 16 }, 0);
         if fine {
-            self.wide.resize(cells * 8, 0);
             self.offsets.resize(cells * 8, 0.0);
         } else {
             self.sums.resize(cells * 8, 0);
@@ -280,6 +281,7 @@ impl Quantise<'_> {
                 to.scales.get().add(cell).write(scales[0]);
                 for (j, sum) in sums.iter().enumerate() {
                     to.run_sums.get().add(cell * 16 + j).write(*sum as i16);
+                    to.wide.get().add(cell * 16 + j).write(-64 * sum);
                 }
             }
         }

@@ -214,6 +214,7 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
         detail: size.detail(),
         bytes: if own { size.bytes } else { size.widened() },
         formats: if own { size.formats } else { Vec::new() },
+        repack: false,
         sampling: Recommended::of_json(&generation),
         candle,
     })

@@ -77,7 +77,7 @@ impl Size {
             n => format!("{:.1} {milliard}", n as f64 / 1e9),
         };
         let parameters = scaled(self.parameters, "K", "M", "B");
-        let format = self.format().map_or_else(|| "empty".to_owned(), Format::described);
+        let format = self.format().map_or("empty", Format::name);
         format!("{parameters} parameters, {format}, {}", scaled(self.bytes, "kB", "MB", "GB"))
     }
 }
@@ -99,6 +99,6 @@ mod tests {
         assert_eq!(llama.short(), "6.7B");
         assert_eq!(llama.detail(), "6.7 B parameters, Q4_K, 4.1 GB");
         let small = of([weight(Format::Iq2Xs, 6_738_415_616, 1_948_000_000)].into_iter());
-        assert_eq!(small.detail(), "6.7 B parameters, IQ2_XS (unpacked when used), 1.9 GB");
+        assert_eq!(small.detail(), "6.7 B parameters, IQ2_XS, 1.9 GB");
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::{LibraryError, Recommended, Tokenizer};
 use crate::chat::ChatTemplate;
-use crate::kernels::{Format, KvFormat, Pool};
+use crate::kernels::{Format, KvFormat, Matrix, Pool};
 use crate::model::{
-    CandleFiles, Config, CpuTarget, LoadError, LoadRequest, ModelEngine, WeightSource,
+    CandleFiles, Config, CpuTarget, LoadError, LoadRequest, ModelEngine, Repacked, WeightSource,
 };
 
 /// A target, ready to be built.
@@ -32,6 +32,9 @@ pub struct TargetFiles {
     pub bytes: u64,
     /// Every tensor format that our kernels read with its bytes, the largest first.
     pub formats: Vec<(Format, u64)>,
+    /// Whether formats that would be expanded in every product are repacked. It is `false` until
+    /// there is known to be room for that.
+    pub repack: bool,
     /// Sampling settings that the model's own files recommend.
     pub sampling: Recommended,
     /// The same files for candle-transformers, if it runs the model because our engine does not
@@ -48,6 +51,16 @@ impl TargetFiles {
         }
     }
 
+    /// The weights, which are repacked if they are to be.
+    pub fn source(&self) -> Repacked<'_> {
+        Repacked { source: self.weights.as_ref(), repack: self.repack }
+    }
+
+    /// How many bytes the weights take in addition if they are repacked.
+    pub fn growth(&self) -> u64 {
+        self.formats.iter().map(|&(format, bytes)| Matrix::growth(format, bytes)).sum()
+    }
+
     /// The target on the CPU, with room for `capacity` positions.
     ///
     /// # Errors
@@ -61,7 +74,7 @@ impl TargetFiles {
         if self.candle.is_some() {
             return Err(LoadError::OtherEngine);
         }
-        let source = self.weights.as_ref();
+        let source = &self.source();
         let request = LoadRequest { config: &self.config, source, pool: pool.into(), capacity, kv };
         CpuTarget::load(&request, &mut |_| {})
     }

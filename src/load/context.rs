@@ -276,9 +276,10 @@ impl<'a> LoadContext<'a> {
         let limit = self.settings.pack_cache as u64 * 1_000_000_000;
         let folder = if limit > 0 { cache_folder("packed") } else { None };
         let cache = folder.map(|folder| packed_cache(folder, limit));
+        let bytes = files.bytes + if files.repack { files.growth() } else { 0 };
         let packed = cache
             .as_ref()
-            .and_then(|cache| PackedWeights::new(source, &files.config, files.bytes, cache));
+            .and_then(|cache| PackedWeights::new(source, &files.config, bytes, cache));
         let Some(packed) = packed else {
             return Ok(WithPacked {
                 loaded: load(source)?,

@@ -3,9 +3,11 @@
 
 use super::Loading;
 use super::error::StartError;
-use super::reason::{HeadMismatch, Needs, Notice};
+use super::reason::{HeadMismatch, LoadReason, Needs, Notice};
+use super::repack::Repacking;
 use super::sizes;
 use crate::hardware::Machine;
+use crate::kernels::{Format, Matrix};
 use crate::library::{self, HeadFiles, LibraryError, Recommended, Spec, TargetFiles};
 use crate::model::head::FusionKind;
 use crate::settings::{HeadChoice, Settings};
@@ -25,6 +27,8 @@ pub(super) struct ModelFiles {
     pub(super) recognised: bool,
     /// What is wrong with other heads.
     pub(super) notices: Vec<Notice>,
+    /// Whether weights are repacked whose formats would be expanded, if there are some.
+    repacking: Option<Repacking>,
 }
 
 /// A draft head on disk.
@@ -104,7 +108,16 @@ impl ModelFiles {
         };
         let small = small.map(|spec| library::open_small(&spec, &mut fetching)).transpose()?;
         let bundled = spec == Spec::Bundled;
-        Ok(Self { target, heads, refused_heads, small, bundled, recognised, notices })
+        Ok(Self {
+            target,
+            heads,
+            refused_heads,
+            small,
+            bundled,
+            recognised,
+            notices,
+            repacking: None,
+        })
     }
 
     /// A target for which nothing can draft, with a notice if the user named a draft.
@@ -120,6 +133,7 @@ impl ModelFiles {
             bundled: false,
             recognised: false,
             notices,
+            repacking: None,
         }
     }
 
@@ -148,12 +162,44 @@ impl ModelFiles {
         settings: &Settings,
         machine: &Machine,
     ) -> Result<(), StartError> {
+        let target = Needs::Model(self.target.name.clone());
+        room(target, self.needed(settings), machine)
+    }
+
+    /// Bytes of all weights as they are in their files, and of the target's cache.
+    fn needed(&self, settings: &Settings) -> u64 {
         let config = &self.target.config;
         let positions =
             settings.context.unwrap_or(Settings::AUTO_CONTEXT).min(config.max_positions);
         let cache = sizes::kv_bytes(config, positions, sizes::kv_format(settings));
-        let target = Needs::Model(self.target.name.clone());
-        room(target, self.target.bytes + self.draft_bytes() + cache, machine)
+        self.target.bytes + self.draft_bytes() + cache
+    }
+
+    /// Decides whether weights are repacked whose formats would be expanded in every product. If
+    /// the target is in memory already, only the drafters are to be loaded.
+    pub(super) fn decide_repacking(
+        &mut self,
+        settings: &Settings,
+        machine: &Machine,
+        loaded: bool,
+    ) {
+        let small = self.small.as_ref().map_or(0, TargetFiles::growth);
+        let (needed, growth) = match loaded {
+            true => (self.draft_bytes(), small),
+            false => (self.needed(settings), self.target.growth() + small),
+        };
+        self.repacking = Repacking::of(settings.repack, machine.memory, needed, growth);
+        let repack = self.repacking.is_some_and(Repacking::is_done);
+        for files in self.small.iter_mut().chain([&mut self.target]) {
+            files.repack = repack;
+        }
+    }
+
+    /// Whether the weights of `files`, one of these models, are repacked, if that matters to it.
+    pub(super) fn repack_reason(&self, files: &TargetFiles) -> Option<LoadReason> {
+        let expanded = |&&(format, bytes): &&(Format, u64)| Matrix::growth(format, bytes) > 0;
+        let &(format, _) = files.formats.iter().find(expanded)?;
+        self.repacking.map(|repacking| LoadReason::Repack { format, repacking })
     }
 
     /// Refuses drafters that do not fit next to the models in use.

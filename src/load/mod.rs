@@ -15,6 +15,7 @@ mod measure;
 mod place;
 mod placements;
 mod reason;
+mod repack;
 mod sampling;
 mod setup;
 mod shared_target;
@@ -51,6 +52,7 @@ pub use placements::Placements;
 pub use reason::{
     BlocksLimit, HeadMismatch, LoadReason, Missing, Needs, Notice, SharedTokens, WhyLookup,
 };
+pub use repack::Repacking;
 pub use sampling::SampledBy;
 pub use setup::{Setup, StrategySetup};
 pub use shared_target::SharedTarget;
@@ -79,6 +81,8 @@ pub struct LoadedModels {
     pub setup: Setup,
     /// The target's tensor formats with their bytes in its files, the largest first.
     pub formats: Vec<(Format, u64)>,
+    /// Whether those of them are repacked that would be expanded in every product.
+    pub repacked: bool,
     /// Where the target's packed weights came from.
     pub packed_from: PackedFrom,
     /// Bytes of the target's KV cache in main memory once the context is full; `None` if it is not
@@ -197,8 +201,9 @@ pub fn load_drafts(
     target: &SharedTarget,
     progress: Loading<'_>,
 ) -> Result<LoadedDrafts, StartError> {
-    let files = ModelFiles::open(settings, progress)?;
+    let mut files = ModelFiles::open(settings, progress)?;
     files.check_room_for_drafts(machine)?;
+    files.decide_repacking(settings, machine, true);
     let pool = Some(Arc::clone(&target.pool));
     let mut ctx = LoadContext::new(settings, machine, &files, context::open_gpu, pool);
     ctx.advice = placements::advise_drafts(&ctx, target, progress)?;
@@ -213,10 +218,11 @@ fn load_files(
     settings: &Settings,
     machine: &Machine,
     mode: LoadMode,
-    files: ModelFiles,
+    mut files: ModelFiles,
     progress: Loading<'_>,
 ) -> Result<LoadedModels, StartError> {
     files.check_memory(machine)?;
+    files.decide_repacking(settings, machine, false);
     let mut ctx = LoadContext::new(settings, machine, &files, mode.open_gpu, None);
     ctx.advice = placements::advise(&ctx, mode.placed_by, progress);
     ctx.chosen_head = place::choose_head(&ctx);
@@ -244,7 +250,7 @@ fn load_files(
         .keeps_kv_here()
         .then(|| sizes::kv_bytes(&files.target.config, ctx.context, ctx.kv()));
     let target_in_use = target.into_target(&ctx);
-    let TargetFiles { tokenizer, template, eos, formats, .. } = files.target;
+    let TargetFiles { tokenizer, template, eos, formats, repack: repacked, .. } = files.target;
     let stop = settings.stop.iter().chain(template.stop_strings()).cloned().collect();
     Ok(LoadedModels {
         target: target_in_use,
@@ -256,6 +262,7 @@ fn load_files(
         strategies,
         setup,
         formats,
+        repacked,
         packed_from,
         kv_bytes,
         misplaced,

@@ -286,7 +286,8 @@ fn passes(
     let capacity = CONTEXT.min(config.max_positions);
     let pool = Arc::clone(&ctx.pool);
     let kv = ctx.kv();
-    let request = LoadRequest { config, source: files.weights.as_ref(), pool, capacity, kv };
+    let source = &files.source();
+    let request = LoadRequest { config, source, pool, capacity, kv };
     let mut target: Box<dyn Target> = match gpu {
         Some(gpu) => Box::new(PlacedTarget::on_gpu(gpu, &request, &mut |_| {})?),
         None => Box::new(CpuTarget::load(&request, &mut |_| {})?),

@@ -2,6 +2,8 @@
 //! It must never hold English.
 #![allow(missing_docs, reason = "a variant's comment says what its fields are")]
 
+use super::repack::Repacking;
+use crate::kernels::Format;
 use crate::plan::{DrafterId, Obstacle, PrefillForecast, Reason};
 
 /// Why the target or a drafter runs as it does: one sentence each. Sizes are bytes.
@@ -47,6 +49,9 @@ pub enum LoadReason {
     LongPrompt { gpu: String, forecast: PrefillForecast },
     /// How many bytes each pass of a streamed target transfers.
     PassTransfers(u64),
+    /// Whether weights are repacked that have this format, which would be expanded in every
+    /// product.
+    Repack { format: Format, repacking: Repacking },
     /// candle-transformers runs the target.
     Candle,
 }

@@ -50,6 +50,14 @@ impl SharedTarget {
     /// For `target`, without measured times.
     pub(super) fn of(ctx: &LoadContext<'_>, target: &LoadedTarget) -> Self {
         let own = target.target.own();
+        let prefill = ctx.advice.as_ref().and_then(|advice| advice.prefill);
+        let mut reasons = target.reasons(prefill);
+        if matches!(
+            target.target.place(),
+            TargetPlace::Cpu | TargetPlace::Prompts | TargetPlace::Split
+        ) {
+            reasons.extend(ctx.files.repack_reason(&ctx.files.target));
+        }
         let [missing_gpu_layers, missing_streaming] = target.missing(ctx);
         Self {
             name: ctx.settings.target.clone(),
@@ -63,7 +71,7 @@ impl SharedTarget {
             measured: Measured::default(),
             missing_gpu_layers,
             missing_streaming,
-            reasons: target.reasons(ctx.advice.as_ref().and_then(|advice| advice.prefill)),
+            reasons,
             gpu_layers: own.map_or(0, PlacedTarget::gpu_layers),
             left_open: ctx.settings.leaves_placement_open(),
             device_bytes: own.map_or(0, PlacedTarget::device_bytes),

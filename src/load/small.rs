@@ -15,7 +15,7 @@ use crate::draft::SmallModel;
 use crate::kernels::Pool;
 use crate::library::{self, TargetFiles};
 use crate::model::{
-    CpuDraft, GpuDraft, LoadError, LoadRequest, SharedVocabulary, SmallLm, WeightSource,
+    CpuDraft, GpuDraft, LoadError, LoadRequest, Repacked, SharedVocabulary, SmallLm, WeightSource,
 };
 use crate::plan::{DraftSize, DrafterId, Reason};
 
@@ -55,7 +55,8 @@ pub(super) fn load(
                 let mut percent = percents(&files.name, progress);
                 CpuDraft::load(&request(ctx, files, source, &pool), &mut percent)
             };
-            let source = ctx.small_weights(files);
+            let narrowed = ctx.small_weights(files);
+            let source = Repacked { source: &narrowed, repack: files.repack };
             let WithPacked { loaded: lm, not_kept, .. } = ctx.with_packed(files, &source, load)?;
             notice = notice.or(not_kept);
             let bytes = lm.pass_bytes();
@@ -65,7 +66,9 @@ pub(super) fn load(
     let bytes_per_weight = bytes as f64 / files.config.linear_weights().max(1) as f64;
     let beside = target.is_apart_from(is_on_gpu);
     let reads = Reason::ReadsPrompt { beside };
-    let reasons = vec![reason(ctx, files, &words, gpu), threads.into(), reads.into()];
+    let repack = if is_on_gpu { None } else { ctx.files.repack_reason(files) };
+    let reasons = [reason(ctx, files, &words, gpu), threads.into(), reads.into()];
+    let reasons = reasons.into_iter().chain(repack).collect();
     let drafter = SmallModel::new(&files.name, lm, words).with_pool(pool).reading_beside(beside);
     Ok(LoadedDrafter {
         kind: DrafterId::SmallModel,

@@ -75,7 +75,8 @@ fn put(
 ) -> Result<(PlacedTarget, Option<LoadError>), LoadError> {
     // Blocks that go to a GPU are not packed for the CPU, so the complete weights could not be
     // stored.
-    let request = &ctx.request(ctx.files.target.weights.as_ref());
+    let source = ctx.files.target.source();
+    let request = &ctx.request(&source);
     if place::streams(ctx) {
         return Ok((PlacedTarget::streamed(gpu, request, progress)?, None));
     }
@@ -148,7 +149,7 @@ impl LoadedTarget {
             CpuTarget::load(&ctx.request(source), &mut percents(&files.name, progress))
         };
         let WithPacked { loaded, from: packed_from, not_kept } =
-            ctx.with_packed(files, files.weights.as_ref(), load)?;
+            ctx.with_packed(files, &files.source(), load)?;
         let notices = not_kept.into_iter().chain(notice).collect();
         let target = PlacedTarget::from(loaded).into();
         Ok(Self { target, placed, notices, packed_from })
@@ -273,8 +274,10 @@ fn way_back(ctx: &LoadContext<'_>) -> TargetFallback {
     let pool = Arc::clone(&ctx.pool);
     let capacity = ctx.context;
     let kv = ctx.kv();
+    let repack = ctx.files.target.repack;
     Box::new(move || {
-        let files = ModelFiles::open_target(&settings).map_err(|error| error.to_string())?;
+        let opened = ModelFiles::open_target(&settings).map_err(|error| error.to_string())?;
+        let files = TargetFiles { repack, ..opened };
         files.on_cpu(pool, capacity, kv).map_err(|error| error.to_string())
     })
 }

@@ -1,8 +1,9 @@
 //! What is said of a load.
 
 use super::{cut, long_prompt, obstacle, reason};
+use crate::kernels::Format;
 use crate::load::{
-    BlocksLimit, HeadMismatch, LoadReason, Missing, Needs, Notice, StartError, WhyLookup,
+    BlocksLimit, HeadMismatch, LoadReason, Missing, Needs, Notice, Repacking, StartError, WhyLookup,
 };
 use crate::plan::{DrafterId, Reason};
 
@@ -90,10 +91,37 @@ pub fn load_reason(why: &LoadReason) -> String {
             bytes >> 20
         ),
         LoadReason::LongPrompt { gpu, forecast } => long_prompt(forecast, gpu),
+        LoadReason::Repack { format, repacking } => repacked(*format, *repacking),
         LoadReason::Candle => "candle-transformers runs this model on the CPU, one token per \
                                pass: Dovetail's own engine does not know its architecture."
             .to_owned(),
         LoadReason::PassTransfers(bytes) => format!("Each pass transfers {} MiB.", bytes >> 20),
+    }
+}
+
+/// What becomes of weights that would be expanded in every product.
+fn repacked(format: Format, repacking: Repacking) -> String {
+    let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
+    match repacking {
+        Repacking::Done { growth, chosen } => {
+            let chosen = if chosen { ", as you chose" } else { "" };
+            format!(
+                "{format} weights are repacked for speed, which takes {} more memory than their \
+                 file{chosen}.",
+                gb(growth)
+            )
+        }
+        Repacking::NoRoom { needed, free } => format!(
+            "{format} weights are expanded each time they are used, which is many times slower: to \
+             repack them, {} of memory would have to be free instead of {} (--repack always does it \
+             anyway).",
+            gb(needed),
+            gb(free)
+        ),
+        Repacking::Declined => format!(
+            "{format} weights are expanded each time they are used, as you chose; --repack auto is \
+             many times faster."
+        ),
     }
 }
 

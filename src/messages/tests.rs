@@ -1,7 +1,8 @@
 use super::*;
+use crate::kernels::Format;
 use crate::load::{
-    BlocksLimit, HeadMismatch, LoadReason, Missing, Needs, Notice, SharedTokens, StartError,
-    WhyLookup,
+    BlocksLimit, HeadMismatch, LoadReason, Missing, Needs, Notice, Repacking, SharedTokens,
+    StartError, WhyLookup,
 };
 use crate::speculate::{Budget, Shape};
 
@@ -196,6 +197,7 @@ fn what_the_loader_reports_is_said() {
         most_context,
     };
     let vocabulary = |text| LoadReason::RequestedVocabulary { tokens: 16, vocab: 256, text };
+    let repack = |repacking| LoadReason::Repack { format: Format::Iq2Xs, repacking };
     let states = |from_one| LoadReason::HeadStates { layers: vec![2, 4, 5], from_one };
     let forecast = PrefillForecast { cpu: 59.0, gpu: 586.0, slice: 512, pays: true };
     let reasons = [
@@ -224,6 +226,10 @@ fn what_the_loader_reports_is_said() {
         LoadReason::PromptsOnGpu { gpu: card(), rows: 512, bytes: 300 * MIB },
         LoadReason::LongPrompt { gpu: card(), forecast },
         LoadReason::PassTransfers(300 * MIB),
+        repack(Repacking::Done { growth: 1_234_000_000, chosen: false }),
+        repack(Repacking::Done { growth: 1_234_000_000, chosen: true }),
+        repack(Repacking::NoRoom { needed: 9_400_000_000, free: 8_000_000_000 }),
+        repack(Repacking::Declined),
         LoadReason::Candle,
     ];
     let blocks = |why| Notice::Blocks { requested: 9, used: 4, why };

@@ -52,6 +52,10 @@ impl WeightSource for Narrowed<'_> {
         self.source.release(name);
     }
 
+    fn repacks(&self) -> bool {
+        self.source.repacks()
+    }
+
     fn packed(&self) -> Option<&dyn PackedStore> {
         self.source.packed()
     }

@@ -59,6 +59,10 @@ impl WeightSource for RandomWeights {
         };
         Some(RawTensor { format, shape: shape.clone(), bytes: Cow::Owned(bytes) })
     }
+
+    fn repacks(&self) -> bool {
+        true
+    }
 }
 
 /// Shapes of well-known models, for measuring without their files.

@@ -53,6 +53,11 @@ pub trait WeightSource {
     fn release(&self, name: &str) {
         let _ = name;
     }
+    /// Whether formats that would be expanded in every product are to be repacked
+    /// ([`Matrix::pack_rows`]).
+    fn repacks(&self) -> bool {
+        false
+    }
     /// The cache of packed weights for this source, if it has one.
     fn packed(&self) -> Option<&dyn PackedStore> {
         None

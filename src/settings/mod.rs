@@ -73,6 +73,18 @@ pub enum KvPrecision {
     Q8,
 }
 
+/// Whether weights whose types are slow as they are in the file are repacked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Repack {
+    /// If there is room in memory.
+    #[default]
+    Auto,
+    /// In any case.
+    Always,
+    /// Never.
+    Never,
+}
+
 /// Where long prompts of a target on the CPU are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PrefillDevice {
@@ -164,6 +176,8 @@ pub struct Settings {
     pub vram: Option<u64>,
     /// Most gigabytes of packed weights to keep on the disk; 0 keeps none.
     pub pack_cache: usize,
+    /// Whether weights whose types are slow as they are in the file are repacked.
+    pub repack: Repack,
     /// Blocks of the target that run on the GPU: none, a number, as many as fit, or all, streamed;
     /// by default, what pays.
     pub gpu_layers: GpuLayers,
@@ -250,6 +264,7 @@ impl Default for Settings {
             device: DeviceChoice::default(),
             vram: None,
             pack_cache: 0,
+            repack: Repack::default(),
             gpu_layers: GpuLayers::Held(Setting::Auto),
             prefill: PrefillDevice::Auto,
             prefer: Prefer::default(),

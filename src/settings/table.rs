@@ -4,7 +4,7 @@
 
 use super::keys::{Heading, SettingKey, SettingScope, key};
 use super::takes::{self, Takes};
-use super::{KvPrecision, PrefillDevice, ThemeName};
+use super::{KvPrecision, PrefillDevice, Repack, ThemeName};
 use crate::plan::{ANSWER, BLOCKS, DEPTH, DuoBudget, GAMMA, Prefer, WIDTH};
 use crate::speculate::SamplerSettings;
 
@@ -172,10 +172,24 @@ pub const KEYS: &[SettingKey] = {
             .more("Also used as its size if the driver does not report one.")
             .flag(MODELS.flag("--vram", "BYTES").env("DOVETAIL_VRAM"))
             .contender(&["vram"], SettingScope::Placement),
+        key(
+            "repack",
+            OneOf(&[
+                ("auto", |s| s.repack = Repack::Auto),
+                ("always", |s| s.repack = Repack::Always),
+                ("never", |s| s.repack = Repack::Never),
+            ]),
+        )
+        .what("Whether to repack weights of types that are slow as they are in the file")
+        .default("auto")
+        .more(
+            "A repacked weight takes 5 bits. `auto` repacks if that leaves an eighth of the memory \
+             free. The answers are the same.",
+        )
+        .flag(MODELS.flag("--repack", "auto|always|never")),
         key("pack_cache", Other(GIGABYTES, takes::pack_cache))
             .what(
-                "Whether to keep repacked weights in the cache folder, so that the next start is \
-                 faster",
+                "Whether to keep packed weights in the cache folder, so that the next start is faster",
             )
             .default("false")
             .more("`true` is 32 GB.")

@@ -6,13 +6,14 @@
 use crate::hardware::{Machine, Memory};
 use crate::kernels::{Pool, Roofline};
 use crate::library::{CataloguePair, ModelEntry, PairDraft, Runs, Store, bundled_drafts};
+use crate::load::Repacking;
 use crate::load::sizes::{FOUR_BITS, of_head, of_small};
 use crate::model::{Config, ModelEngine};
 use crate::plan::{
     CostInputs, DraftSize, Measured, Prefer, SearchSpace, TargetSize, Throughput, TreeOverrides,
     choose,
 };
-use crate::settings::Settings;
+use crate::settings::{Repack, Settings};
 
 /// A small model has at most 1/n of the target's weights: a larger one takes about as long to draft
 /// as the target takes to answer.
@@ -66,6 +67,12 @@ pub struct Forecaster {
     pub memory: Memory,
 }
 
+/// These bytes of `model` when it is repacked.
+fn grown(model: &ModelEntry, bytes: u64) -> u64 {
+    let share = model.facts.growth as f64 / model.located.bytes.max(1) as f64;
+    (bytes as f64 * (1.0 + share)) as u64
+}
+
 impl Forecaster {
     /// Measures the memory bandwidth in about a third of a second. If there is not enough memory
     /// for that, the bandwidth is estimated from the machine's description.
@@ -87,12 +94,15 @@ impl Forecaster {
             return None;
         };
         // candle-transformers widens the weights of a checkpoint.
-        let needed = model.located.bytes.max(*pass_bytes) + context_bytes(config);
-        let size = TargetSize::dense(config.linear_weights(), *pass_bytes, config.layers);
+        let in_file = model.located.bytes.max(*pass_bytes) + context_bytes(config);
+        let Some(growth) = self.growth(model, in_file) else {
+            let memory = self.fit(in_file);
+            return Some(Forecast { needed: in_file, memory, plain: None, drafts: Vec::new() });
+        };
+        let needed = in_file + growth;
         let memory = self.fit(needed);
-        if model.facts.expanded {
-            return Some(Forecast { needed, memory, plain: None, drafts: Vec::new() });
-        }
+        let size =
+            TargetSize::dense(config.linear_weights(), grown(model, *pass_bytes), config.layers);
         let forecast = |draft: &ModelEntry| {
             let draft_size = self.fitting(model, config, needed, draft)?;
             let name = draft.located.name.clone();
@@ -141,6 +151,16 @@ impl Forecaster {
         }
     }
 
+    /// How many bytes of `model` are added when it is repacked; `None` if there is no room for that
+    /// next to the `needed` bytes, so that its products are slow.
+    fn growth(&self, model: &ModelEntry, needed: u64) -> Option<u64> {
+        let growth = model.facts.growth;
+        match Repacking::of(Repack::Auto, self.memory, needed, growth) {
+            None | Some(Repacking::Done { .. }) => Some(growth),
+            Some(_) => None,
+        }
+    }
+
     /// The size of a draft, if it can draft for the target.
     fn fitting(
         &self,
@@ -163,8 +183,9 @@ impl Forecaster {
                     && target.facts.vocabulary == draft.facts.vocabulary;
                 let most = target.facts.parameters?;
                 let has = draft.facts.parameters?;
-                let fits = same && has <= most / SMALL && !draft.facts.expanded;
-                fits.then(|| of_small(small, *pass_bytes))
+                let repacks = self.growth(draft, needed + draft.located.bytes).is_some();
+                let fits = same && has <= most / SMALL && repacks;
+                fits.then(|| of_small(small, grown(draft, *pass_bytes)))
             }
         }
     }
@@ -277,9 +298,19 @@ mod tests {
     }
 
     #[test]
+    fn a_model_that_is_repacked_is_larger_and_slower() {
+        let plain = MACHINE.of(&bundled(), &[]).unwrap();
+        let mut model = bundled();
+        model.facts.growth = model.located.bytes;
+        let repacked = MACHINE.of(&model, &[]).unwrap();
+        assert_eq!(repacked.needed, plain.needed + model.facts.growth);
+        assert!(repacked.plain < plain.plain, "{repacked:?}");
+    }
+
+    #[test]
     fn what_cannot_be_run_or_estimated_has_no_figures() {
         let mut model = bundled();
-        model.facts.expanded = true;
+        model.facts.growth = MACHINE.memory.free;
         let forecast = MACHINE.of(&model, &[]).unwrap();
         assert_eq!((forecast.plain, forecast.drafts.len()), (None, 0));
         model.facts.runs = None;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
+use dovetail::kernels::{Format, random_row};
 use serde_json::{Value, json};
 
 use crate::support::gguf;
@@ -197,6 +198,23 @@ fn packed_weights_are_kept_where_the_user_wants_it() {
     let (out, err) = run("run", &["--pack-cache"]);
     assert_eq!(out, plain.0);
     assert_has(&err, &["Cannot store the packed weights in"]);
+}
+
+#[test]
+fn weights_that_are_repacked_give_the_same_answer() {
+    let home = home();
+    let mut file = gguf::small();
+    let blocks: Vec<u8> = (0..32).flat_map(|i| random_row(Format::Nvfp4, 64, i)).collect();
+    file.blocks("blk.0.ffn_down.weight", Format::Nvfp4, [32, 64], &blocks);
+    fs::write(home.path().join("my models/rare.gguf"), file.bytes()).unwrap();
+    let ran = |args: &[&str], repack: &str| {
+        home.ran(0, &[args, &["--target", "rare", "--repack", repack]].concat()).0
+    };
+    assert_eq!(ran(&["run", "ab"], "always"), ran(&["run", "ab"], "never"));
+    let repacked = ["repacked     NVFP4", "NVFP4 weights are repacked for speed", "as you chose"];
+    assert_has(&ran(&["doctor"], "always"), &repacked);
+    let expanded = ["expanded     NVFP4", "NVFP4 weights are expanded each time they are used"];
+    assert_has(&ran(&["doctor"], "never"), &expanded);
 }
 
 #[cfg(target_os = "linux")]

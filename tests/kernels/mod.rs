@@ -8,4 +8,6 @@ mod products;
 mod rowwise;
 mod threads;
 
-use crate::support::kernels::{attend, bits, numbers, pools, product, random_matrix};
+use crate::support::kernels::{
+    attend, bits, numbers, pools, product, random_matrix, repacked_matrix,
+};

@@ -4,7 +4,7 @@ use dovetail::kernels::*;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
-use super::{bits, numbers, product, random_matrix};
+use super::{bits, numbers, product, random_matrix, repacked_matrix};
 
 /// Widths that each format allows: one block, an odd number of blocks, several superblocks.
 fn widths(format: Format) -> Vec<usize> {
@@ -101,6 +101,68 @@ fn the_largest_codes_give_the_same_bits_on_every_instruction_set() {
     }
 }
 
+/// The formats that are expanded in every product unless they are repacked.
+fn expanded() -> impl Iterator<Item = Format> {
+    Format::ALL.into_iter().filter(|format| format.storage() == Storage::Expanded)
+}
+
+#[test]
+fn repacked_weights_give_the_bits_of_expanded_ones() {
+    let portable = Pool::with_isa(1, Isa::Portable);
+    for format in expanded() {
+        for inputs in widths(format) {
+            let matrix = random_matrix(format, 37, inputs, 11, &portable);
+            let repacked = repacked_matrix(format, 37, inputs, 11, &portable);
+            let (mut a, mut b) = (vec![0.0; inputs], vec![0.0; inputs]);
+            for i in 0..37 {
+                matrix.row(i, &mut a);
+                repacked.row(i, &mut b);
+                assert_eq!(bits(&a), bits(&b), "{format} × {inputs}, row {i}");
+            }
+            for m in [1, 2, 3, 4, 5, 7, 8, 9, 70] {
+                let x = numbers(m * inputs, m as u64);
+                let expected = product(&portable, &matrix, &x);
+                for isa in Isa::ALL {
+                    let y = product(&Pool::with_isa(3, isa), &repacked, &x);
+                    assert_eq!(bits(&y), bits(&expected), "{format} × {inputs}, {m} rows, {isa:?}");
+                }
+            }
+        }
+    }
+}
+
+/// With the largest activations, every sum of a run is as large as it can be.
+#[test]
+fn the_largest_sums_of_repacked_weights_do_not_overflow() {
+    let portable = Pool::with_isa(1, Isa::Portable);
+    for format in expanded() {
+        let repacked = repacked_matrix(format, 64, 512, 23, &portable);
+        let mut weights = vec![0.0; 512];
+        for row in 0..64 {
+            repacked.row(row, &mut weights);
+            let x: Vec<f32> = weights.iter().map(|w| if *w < 0.0 { -1.0 } else { 1.0 }).collect();
+            let expected = product(&portable, &repacked, &x);
+            let exact: f32 = weights.iter().map(|w| w.abs()).sum();
+            assert!((expected[row] - exact).abs() <= exact * 1e-4, "{format}: {}", expected[row]);
+            for isa in Isa::ALL {
+                let y = product(&Pool::with_isa(1, isa), &repacked, &x);
+                assert_eq!(bits(&y), bits(&expected), "{format}, {isa:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn repacked_weights_take_the_memory_that_is_planned_for_them() {
+    let pool = Pool::new(1);
+    for format in Format::ALL {
+        let file = format.row_bytes(512).unwrap() * 32;
+        let repacked = repacked_matrix(format, 32, 512, 3, &pool).bytes();
+        let planned = file as u64 + Matrix::growth(format, file as u64);
+        assert!((repacked as f64 / planned as f64 - 1.0).abs() < 0.05, "{format}: {repacked}");
+    }
+}
+
 #[test]
 fn a_row_gives_the_same_bits_alone_and_in_a_batch() {
     let pool = Pool::new(2);
@@ -159,7 +221,8 @@ fn rows_are_packed_in_any_order_at_the_size_of_the_file() {
         let bytes: Vec<u8> = (0..40).flat_map(|i| vec![i as u8 ^ 0x15; row]).collect();
         let plain = Matrix::pack(format, 40, 512, &bytes, &pool).unwrap();
         let turned =
-            Matrix::pack_rows(format, 40, 512, |i| &bytes[(39 - i) * row..][..row], &pool).unwrap();
+            Matrix::pack_rows(format, 40, 512, |i| &bytes[(39 - i) * row..][..row], false, &pool)
+                .unwrap();
         let (mut a, mut b) = (vec![0.0; 512], vec![0.0; 512]);
         for i in 0..40 {
             plain.row(i, &mut a);

@@ -50,6 +50,19 @@ pub fn random_matrix(
     Matrix::pack(format, outputs, inputs, &rows.concat(), pool).unwrap()
 }
 
+/// The same weights, repacked if their format would be expanded.
+pub fn repacked_matrix(
+    format: Format,
+    outputs: usize,
+    inputs: usize,
+    seed: u64,
+    pool: &Pool,
+) -> Matrix {
+    let row = |i| random_row(format, inputs, seed.wrapping_add(i));
+    let rows: Vec<Vec<u8>> = (0..outputs as u64).map(row).collect();
+    Matrix::pack_rows(format, outputs, inputs, |i| &rows[i], true, pool).unwrap()
+}
+
 /// Attention over one cache, with the default options.
 pub fn attend(
     pool: &Pool,

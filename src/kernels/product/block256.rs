@@ -12,7 +12,7 @@
 
 use super::steps::{
     CodeBlocks, Minima, Prefetch, add_block, add_scaled, add_scaled_floats, code_dots, fifth_dots,
-    level_dots, load_sums, narrow_dots, starts, store_sums,
+    level_dots, load_sums, narrow_dots, run_dot, starts, store_sums,
 };
 use super::{ProductKernel, ProductStep};
 use crate::kernels::block::{BLOCK, LINE, LOW};
@@ -146,33 +146,46 @@ impl Bytes {
     }
 }
 
-/// Dot products of 16 columns whose codes are the pairs of bits of a line.
+/// The codes of 16 columns, which are the pairs of bits of a line.
 ///
 /// # Safety
-/// `line` is readable; `x` is 16 columns of the first of M rows.
+/// `line` is readable.
 #[inline(always)]
-unsafe fn two_bits<L: Lanes, const M: usize>(line: *const u8, x: *const i8) -> [L::I; M] {
+unsafe fn two_bits<L: Lanes>(line: *const u8) -> [L::B; 4] {
     // SAFETY: the caller's promise.
-    unsafe {
-        let mut dot = [L::splat_i(0); M];
-        let line = L::load_b(line);
-        narrow_dots::<L, M>(&mut dot, L::bits::<0>(line, 3), x);
-        narrow_dots::<L, M>(&mut dot, L::bits::<-2>(line, 3), x.add(4));
-        narrow_dots::<L, M>(&mut dot, L::bits::<-4>(line, 3), x.add(8));
-        narrow_dots::<L, M>(&mut dot, L::bits::<-6>(line, 3), x.add(12));
-        dot
-    }
+    let line = unsafe { L::load_b(line) };
+    [L::bits::<0>(line, 3), L::bits::<-2>(line, 3), L::bits::<-4>(line, 3), L::bits::<-6>(line, 3)]
 }
 
-/// block += dot · scale. Sums of 16 products of codes up to 7 fit in 16 bits.
+/// block += dot · scale over 16 columns for M rows, whose sums begin with `start` or 0. Sums of 16
+/// products of codes up to 7 fit in 16 bits.
+///
+/// # Safety
+/// `x` is these columns of the first of M rows, 256 codes apart; there is a start for each of them,
+/// 16 apart.
 #[inline(always)]
-fn scaled<L: Lanes, const M: usize>(block: &mut [L::I; M], scale: L::I, dot: [L::I; M]) {
-    for r in 0..M {
-        block[r] = L::add_half(block[r], dot[r], scale);
+unsafe fn add_run<L: Lanes, const M: usize>(
+    block: &mut [L::I; M],
+    start: Option<*const i32>,
+    w: [L::B; 4],
+    x: *const i8,
+    scale: L::I,
+) {
+    for (r, block) in block.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let start = match start {
+                Some(start) => Some(L::splat_i(*start.add(r * 16))),
+                None => None,
+            };
+            *block = L::add_half(*block, run_dot::<L>(start, w, x.add(r * BLOCK)), scale);
+        }
     }
 }
 
 impl ProductKernel for Q2K {
+    const EIGHT: bool = true;
+
     #[inline(always)]
     unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32) {
         // SAFETY: the caller's promise: a superblock of 256 columns, M prepared rows.
@@ -194,10 +207,10 @@ impl ProductKernel for Q2K {
                 prefetch.lines::<L>(2);
                 let lines = step.weights.add(Q2_HEAD + 2 * i * LINE);
                 let (first, second) = L::halves(scales.pairs::<L>(i));
-                let dot = two_bits::<L, M>(lines, codes.add(32 * i));
-                scaled::<L, M>(&mut block, first, dot);
-                let dot = two_bits::<L, M>(lines.add(LINE), codes.add(32 * i + 16));
-                scaled::<L, M>(&mut block, second, dot);
+                let x = codes.add(32 * i);
+                add_run::<L, M>(&mut block, None, two_bits::<L>(lines), x, first);
+                let w = two_bits::<L>(lines.add(LINE));
+                add_run::<L, M>(&mut block, None, w, x.add(16), second);
             }
             prefetch.next::<L>();
             let d = L::load_f16(step.weights.cast());
@@ -212,6 +225,8 @@ impl ProductKernel for Q2K {
 }
 
 impl ProductKernel for Q3K {
+    const EIGHT: bool = true;
+
     #[inline(always)]
     unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32) {
         // SAFETY: the caller's promise: a superblock of 256 columns, M prepared rows.
@@ -238,26 +253,12 @@ impl ProductKernel for Q3K {
                 let c = L::load_b(lines.add(2 * LINE));
                 let x = codes.add(32 * i);
                 let (first, second) = L::halves(L::pairs_less(scales.pairs::<L>(i), 32));
-                let mut dot = starts::<L, M>(below.add(2 * i), 16);
-                narrow_dots::<L, M>(&mut dot, L::bits::<0>(a, 7), x);
-                narrow_dots::<L, M>(&mut dot, L::bits::<-3>(a, 7), x.add(4));
-                narrow_dots::<L, M>(&mut dot, L::bits::<0>(b, 7), x.add(8));
-                narrow_dots::<L, M>(
-                    &mut dot,
-                    L::with_bits::<-4>(L::bits::<-6>(a, 3), c, 4),
-                    x.add(12),
-                );
-                scaled::<L, M>(&mut block, first, dot);
-                let mut dot = starts::<L, M>(below.add(2 * i + 1), 16);
-                narrow_dots::<L, M>(&mut dot, L::bits::<-3>(b, 7), x.add(16));
-                narrow_dots::<L, M>(&mut dot, L::bits::<0>(c, 7), x.add(20));
-                narrow_dots::<L, M>(&mut dot, L::bits::<-3>(c, 7), x.add(24));
-                narrow_dots::<L, M>(
-                    &mut dot,
-                    L::with_bits::<-5>(L::bits::<-6>(b, 3), c, 4),
-                    x.add(28),
-                );
-                scaled::<L, M>(&mut block, second, dot);
+                let fourth = L::with_bits::<-4>(L::bits::<-6>(a, 3), c, 4);
+                let w = [L::bits::<0>(a, 7), L::bits::<-3>(a, 7), L::bits::<0>(b, 7), fourth];
+                add_run::<L, M>(&mut block, Some(below.add(2 * i)), w, x, first);
+                let fourth = L::with_bits::<-5>(L::bits::<-6>(b, 3), c, 4);
+                let w = [L::bits::<-3>(b, 7), L::bits::<0>(c, 7), L::bits::<-3>(c, 7), fourth];
+                add_run::<L, M>(&mut block, Some(below.add(2 * i + 1)), w, x.add(16), second);
             }
             let d = L::load_f16(step.weights.cast());
             add_block::<L, M, 0>(step, sums, block, d, None);

@@ -7,26 +7,26 @@
 
 mod block256;
 mod block32;
-mod expanded;
 mod float;
+mod levels;
 mod steps;
 
 use std::mem::MaybeUninit;
 
 use block32::Kernel32;
-use expanded::AnyExpanded;
 use float::Float;
+use levels::OfLevels;
 
 use super::block::{BLOCK, LINE};
 use super::codes32;
-use super::expand::Expanded;
+use super::expand;
 use super::format::{Format, Storage};
 use super::lanes::{self, LANES, Lanes, Work, element};
 use super::matrix::Matrix;
 use super::pool::{Pool, Shareable};
 use super::quantized_rows::QuantizedRows;
 use super::tile;
-use super::tile::TileLayout;
+use super::tile::{LevelBlock, Scales, TileLayout};
 
 /// How many rows a thread keeps sums for while it works through a tile. Longer batches are computed
 /// in parts, each of which reads the thread's tiles from the second-level cache again.
@@ -108,8 +108,15 @@ impl Work for Tiles<'_> {
                 Format::Q5K => self.each::<L, tile::WithMinima<LINE>>(),
                 Format::Q6K => self.each::<L, tile::Q6K>(),
                 Format::Iq4Xs => self.each::<L, tile::Iq4Xs>(),
-                // The others are expanded.
-                _ => self.each::<L, AnyExpanded>(),
+                // All others are expanded.
+                _ => {
+                    let Some(of) = self.matrix.layout().expansion() else { return };
+                    match (of.scales, of.levels.up) {
+                        (Scales::Halves, _) => self.each::<L, OfLevels<false, true>>(),
+                        (Scales::Odd, expand::LARGE) => self.each::<L, OfLevels<true, false>>(),
+                        (Scales::Odd, _) => self.each::<L, OfLevels<false, false>>(),
+                    }
+                }
             }
         }
     }
@@ -117,8 +124,9 @@ impl Work for Tiles<'_> {
 
 /// How one format multiplies a superblock.
 trait ProductKernel {
-    /// Whether [`ProductKernel::block`] reads an [`Expanded`] instead of the matrix itself.
-    const EXPANDED: bool = false;
+    /// Whether it takes eight rows of activations at once even if that many sums do not fit in the
+    /// registers.
+    const EIGHT: bool = false;
 
     /// Adds the products of a superblock of sixteen weight rows with `M` rows of activations to
     /// `sums`, `[M][16]`.
@@ -137,6 +145,8 @@ struct ProductStep<'a> {
     columns: usize,
     /// Index of the first row's cell, `block · rows + row`.
     cell: usize,
+    /// What its codes stand for, if they stand for levels: shifted levels, repeated four times.
+    levels: &'a [u8; LINE],
     /// Where to prefetch from: one line for each line read, `stride` bytes apart. The groups of
     /// rows that read the same superblock each prefetch some of the lines.
     prefetch: *const u8,
@@ -154,8 +164,8 @@ impl Tiles<'_> {
     #[inline(always)]
     unsafe fn each<L: Lanes, K: ProductKernel>(&self) {
         let mut sums = ProductSums([const { MaybeUninit::uninit() }; PART]);
-        let mut room = Expanded::ZERO;
-        let layout = TileLayout::of(self.matrix.format());
+        let mut room = LevelBlock::ZERO;
+        let layout = self.matrix.layout();
         let mut start = 0;
         while start < self.rows.count() {
             let part = PART.min(self.rows.count() - start);
@@ -179,27 +189,24 @@ impl Tiles<'_> {
         start: usize,
         part: usize,
         sums: &mut ProductSums,
-        room: &mut Expanded,
+        room: &mut LevelBlock,
     ) {
         let tile = self.matrix.tile(t);
         let superblock = layout.superblock_bytes();
         let floats = self.matrix.format().storage() == Storage::Floats;
         let quantum = if floats { 1 } else { 64 };
         let inputs = self.matrix.inputs().next_multiple_of(quantum);
-        let groups = part.div_ceil(L::ROWS);
+        let groups = part.div_ceil(if K::EIGHT && L::ROWS > 1 { 8 } else { L::ROWS });
+        let levels = layout.expansion().map_or(&[0; LINE], |of| &of.levels.moved);
         for sum in &mut sums.0[..part] {
             // SAFETY: a sum has a vector's lanes.
             unsafe { L::store(sum.as_mut_ptr().cast(), L::splat(0.0)) };
         }
         for block in 0..self.rows.blocks() {
             let rest = &tile[block * superblock..];
-            let mut weights = rest.as_ptr();
-            let prefetch = weights.wrapping_add(PREFETCH_DISTANCE);
+            let weights = layout.for_product(rest, room);
+            let prefetch = rest.as_ptr().wrapping_add(PREFETCH_DISTANCE);
             let stride = LINE / groups;
-            if K::EXPANDED {
-                layout.expand(&rest[..superblock.min(rest.len())], room);
-                weights = std::ptr::from_ref(room).cast();
-            }
             let mut row = 0;
             for group in 0..groups {
                 let m = (part - row).div_ceil(groups - group);
@@ -207,6 +214,7 @@ impl Tiles<'_> {
                     rows: self.rows,
                     weights,
                     columns: BLOCK.min(inputs - block * BLOCK),
+                    levels,
                     cell: block * self.rows.count() + start + row,
                     prefetch: prefetch.wrapping_add(superblock * group / groups),
                     stride,
@@ -243,7 +251,7 @@ impl Tiles<'_> {
     }
 }
 
-/// Calls the kernel for `m` rows, at most `L::ROWS`.
+/// Calls the kernel for `m` rows, at most `L::ROWS`, or 8 with [`ProductKernel::EIGHT`].
 ///
 /// # Safety
 /// As [`ProductKernel::block`].
@@ -260,7 +268,7 @@ unsafe fn block_of<L: Lanes, K: ProductKernel>(m: usize, step: &ProductStep, sum
                 _ => {}
             }
         }
-        if const { L::ROWS > 4 } {
+        if const { L::ROWS > 4 || K::EIGHT && L::ROWS > 1 } {
             match m {
                 5 => return K::block::<L, 5>(step, sums),
                 6 => return K::block::<L, 6>(step, sums),

@@ -57,22 +57,10 @@ impl Prefetch {
     }
 }
 
-/// dot += w · x for M rows.
+/// narrow += w · x for M rows, as narrow sums ([`Lanes::dot_narrow`]).
 ///
 /// # Safety
 /// `x` is four columns of the first of M rows, 256 codes apart.
-#[inline(always)]
-pub(super) unsafe fn dots<L: Lanes, const M: usize>(dot: &mut [L::I; M], w: L::B, x: *const i8) {
-    for (r, dot) in dot.iter_mut().enumerate() {
-        // SAFETY: the caller's promise.
-        *dot = unsafe { L::dot(*dot, w, x.add(r * BLOCK)) };
-    }
-}
-
-/// As [`dots`], for narrow sums ([`Lanes::dot_narrow`]).
-///
-/// # Safety
-/// As [`dots`].
 #[inline(always)]
 pub(super) unsafe fn narrow_dots<L: Lanes, const M: usize>(
     narrow: &mut [L::I; M],
@@ -82,6 +70,25 @@ pub(super) unsafe fn narrow_dots<L: Lanes, const M: usize>(
     for (r, narrow) in narrow.iter_mut().enumerate() {
         // SAFETY: the caller's promise.
         *narrow = unsafe { L::dot_narrow(*narrow, w, x.add(r * BLOCK)) };
+    }
+}
+
+/// start + w · x over the 16 columns of four lines for one row, as a narrow sum. Kernels that use
+/// it keep these weights in registers for all rows, rather than the sums of all rows for all
+/// weights, so more rows than there are registers can share the work of unpacking them.
+///
+/// # Safety
+/// `x` is 16 columns.
+#[inline(always)]
+pub(super) unsafe fn run_dot<L: Lanes>(start: Option<L::I>, w: [L::B; 4], x: *const i8) -> L::I {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let first = match start {
+            Some(start) => L::dot_narrow(start, w[0], x),
+            None => L::narrow(w[0], x),
+        };
+        let second = L::dot_narrow(first, w[1], x.add(4));
+        L::dot_narrow(L::dot_narrow(second, w[2], x.add(8)), w[3], x.add(12))
     }
 }
 
@@ -115,7 +122,7 @@ pub(super) fn widened<L: Lanes, const M: usize>(mut narrow: [L::I; M]) -> [L::I;
 /// otherwise as [`narrow_dots`].
 ///
 /// # Safety
-/// As [`dots`].
+/// As [`narrow_dots`].
 #[inline(always)]
 pub(super) unsafe fn dots_less<L: Lanes, const M: usize>(
     dot: &mut [L::I; M],

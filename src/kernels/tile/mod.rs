@@ -14,20 +14,23 @@
 //! | Q6_K | d as f32, 16 × 16 scales, 8 × (high bits, low bits) |
 //! | IQ4_XS | d, 8 × 16 scales, 8 × codes |
 //! | expanded | the file's blocks, 16 rows side by side |
+//! | repacked | 16 × 16 scales, 16 × codes of levels |
 
 mod block256;
 mod block32;
+mod levels;
 
 use half::{bf16, f16};
 
 use super::block::{BLOCK, BlockCodes, LINE};
 use super::codes32;
-use super::expand::{self, ExpandBlock, Expanded};
+use super::expand;
 use super::format::Format;
 use super::lanes::LANES;
 
 pub(super) use block256::{IQ4_HEAD, K_HEAD, K_MINIMA, K_SCALES, Q2_HEAD, Q3_HEAD};
 pub(super) use block256::{Iq4Xs, Q2K, Q3K, Q6K, WithMinima};
+pub(super) use levels::{Expansion, LevelBlock, Scales};
 
 /// The version of the packed bytes of all formats; packed weights stored on disk carry it. It
 /// changes when the bytes of any format do, which a test checks.
@@ -56,14 +59,23 @@ enum TileKind {
     /// An order of its own: how up to sixteen rows are written, and how the blocks of one of them
     /// are read.
     Packed(WriteRows, ReadBlocks),
-    /// The file's blocks.
-    Expanded(Format, ExpandBlock),
+    /// The file's blocks, expanded in every product.
+    Expanded(Expansion),
+    /// Repacked for products.
+    Repacked(Expansion),
 }
 
 impl TileLayout {
-    pub(super) fn of(format: Format) -> Self {
+    /// The layout of a matrix of this format. If it would be expanded in every product, `repack`
+    /// decides whether its tiles are laid out for products instead.
+    pub(super) fn of(format: Format, repack: bool) -> Self {
         use block32::Block32;
         use block256::*;
+        let expanded = |expand, levels, scales| {
+            Self::expanded(Expansion { format, expand, levels, scales }, repack)
+        };
+        let odd = |expand, levels| expanded(expand, levels, Scales::Odd);
+        let halves = |expand, levels| expanded(expand, levels, Scales::Halves);
         match format {
             Format::F32 => Self::floats::<f32, 4>(),
             Format::F16 => Self::floats::<f16, 2>(),
@@ -81,18 +93,18 @@ impl TileLayout {
             Format::Iq4Nl => Self::packed::<Block32<codes32::Iq4Nl>>(),
             Format::Iq4Xs => Self::packed::<Iq4Xs>(),
             Format::Mxfp4 => Self::packed::<Block32<codes32::Mxfp4>>(),
-            Format::Iq3Xxs => Self::expanded(format, expand::iq3_xxs),
-            Format::Iq3S => Self::expanded(format, expand::iq3_s),
-            Format::Iq2Xxs => Self::expanded(format, expand::iq2_xxs),
-            Format::Iq2Xs => Self::expanded(format, expand::iq2_xs),
-            Format::Iq2S => Self::expanded(format, expand::iq2_s),
-            Format::Iq1S => Self::expanded(format, expand::iq1_s),
-            Format::Iq1M => Self::expanded(format, expand::iq1_m),
-            Format::Tq1_0 => Self::expanded(format, expand::tq1_0),
-            Format::Tq2_0 => Self::expanded(format, expand::tq2_0),
-            Format::Nvfp4 => Self::expanded(format, expand::nvfp4),
-            Format::Q1_0 => Self::expanded(format, expand::q1_0),
-            Format::Q2_0 => Self::expanded(format, expand::q2_0),
+            Format::Iq3Xxs => odd(expand::iq3_xxs, &expand::IQ3_XXS),
+            Format::Iq3S => odd(expand::iq3_s, &expand::IQ3_S),
+            Format::Iq2Xxs => odd(expand::iq2_xxs, &expand::IQ2),
+            Format::Iq2Xs => odd(expand::iq2_xs, &expand::IQ2),
+            Format::Iq2S => odd(expand::iq2_s, &expand::IQ2),
+            Format::Iq1S => odd(expand::iq1_s, &expand::IQ1),
+            Format::Iq1M => odd(expand::iq1_m, &expand::IQ1),
+            Format::Tq1_0 => halves(expand::tq1_0, &expand::TWO_BITS),
+            Format::Tq2_0 => halves(expand::tq2_0, &expand::TWO_BITS),
+            Format::Nvfp4 => halves(expand::nvfp4, &expand::FP4),
+            Format::Q1_0 => halves(expand::q1_0, &expand::TWO_BITS),
+            Format::Q2_0 => halves(expand::q2_0, &expand::TWO_BITS),
         }
     }
 
@@ -114,13 +126,16 @@ impl TileLayout {
         }
     }
 
-    fn expanded(format: Format, expand: ExpandBlock) -> Self {
-        Self {
-            block: format.block(),
-            columns: format.block(),
-            bytes: LANES * format.block_bytes(),
-            kind: TileKind::Expanded(format, expand),
-        }
+    fn expanded(expansion: Expansion, repack: bool) -> Self {
+        let block = expansion.format.block();
+        let (columns, bytes, kind) = match repack {
+            true => (BLOCK, expansion.bytes(), TileKind::Repacked(expansion)),
+            false => {
+                let bytes = LANES * expansion.format.block_bytes();
+                (block, bytes, TileKind::Expanded(expansion))
+            }
+        };
+        Self { block, columns, bytes, kind }
     }
 
     /// Bytes of a whole superblock.
@@ -137,14 +152,29 @@ impl TileLayout {
     pub(super) fn write(&self, rows: &[&[u8]], tile: &mut [u8]) {
         match self.kind {
             TileKind::Floats(write, _) | TileKind::Packed(write, _) => write(rows, tile),
-            TileKind::Expanded(..) => expand::write_tile(self.bytes / LANES, rows, tile),
+            TileKind::Expanded(blocks) => blocks.write_blocks(rows, tile),
+            TileKind::Repacked(blocks) => blocks.write(rows, tile),
         }
     }
 
-    /// If the format is expanded, expands a superblock, or the part of one at the end of a tile.
-    pub(super) fn expand(&self, superblock: &[u8], to: &mut Expanded) {
-        if let TileKind::Expanded(format, expand) = self.kind {
-            to.fill(format, expand, superblock);
+    /// The superblock, or the part of one at the end of a tile, as its product reads it: in `room`
+    /// if it has to be expanded.
+    #[inline(always)]
+    pub(super) fn for_product(&self, superblock: &[u8], room: &mut LevelBlock) -> *const u8 {
+        match self.kind {
+            TileKind::Expanded(blocks) => {
+                blocks.fill(&superblock[..superblock.len().min(self.superblock_bytes())], room);
+                room.as_ptr()
+            }
+            _ => superblock.as_ptr(),
+        }
+    }
+
+    /// What the codes and scales stand for, if the format is one of those that are expanded.
+    pub(super) fn expansion(&self) -> Option<Expansion> {
+        match self.kind {
+            TileKind::Expanded(blocks) | TileKind::Repacked(blocks) => Some(blocks),
+            TileKind::Floats(..) | TileKind::Packed(..) => None,
         }
     }
 
@@ -167,9 +197,8 @@ impl TileLayout {
         match self.kind {
             TileKind::Floats(..) => {}
             TileKind::Packed(_, read) => read(tile, lane, take),
-            TileKind::Expanded(format, expand) => {
-                expand::read_row(format, expand, tile, lane, take);
-            }
+            TileKind::Expanded(blocks) => blocks.read_blocks(tile, lane, take),
+            TileKind::Repacked(blocks) => blocks.read(tile, lane, take),
         }
     }
 }

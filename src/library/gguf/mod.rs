@@ -78,6 +78,7 @@ pub(super) fn open(path: &Path) -> Result<TargetFiles, LibraryError> {
         detail: size.detail(),
         bytes: size.bytes,
         formats: if engine.is_own() { size.formats } else { Vec::new() },
+        repack: false,
         sampling,
         candle: (!engine.is_own()).then(|| CandleFiles::Gguf(path.to_owned())),
     })

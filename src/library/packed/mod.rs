@@ -148,6 +148,10 @@ impl WeightSource for PackedWeights<'_> {
         self.source.release(name);
     }
 
+    fn repacks(&self) -> bool {
+        self.source.repacks()
+    }
+
     fn packed(&self) -> Option<&dyn PackedStore> {
         Some(self)
     }
@@ -165,7 +169,8 @@ impl PackedStore for PackedWeights<'_> {
         let stored = stored.filter(|it| it.format == format.name() && it.shape == shape);
         let found = stored.and_then(|stored| {
             let read = |at, part: &mut [u8]| file.read_chunk(&stored.bytes, at, part);
-            Matrix::from_packed(format, shape[0], shape[1], pool, read)
+            let repacked = self.source.repacks();
+            Matrix::from_packed(format, shape[0], shape[1], repacked, pool, read)
         });
         drop(state);
         if found.is_none() {

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use super::*;
 use crate::kernels::KvFormat;
-use crate::model::{CpuTarget, LoadRequest, RandomWeights, Target, config_for_tests};
+use crate::model::{CpuTarget, LoadRequest, RandomWeights, Repacked, Target, config_for_tests};
 
 /// Random weights that claim to come from a file.
 struct OfFile(RandomWeights, &'static str);
@@ -67,6 +67,19 @@ fn what_was_stored_gives_the_same_bits_in_every_format() {
         assert_eq!(start(&source, &cache), (wanted, true, None), "{format}");
         assert_eq!(cache.files().len(), 1);
     }
+}
+
+#[test]
+fn repacked_weights_are_stored_apart_from_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = packed_cache(folder.path().to_owned(), 1 << 30);
+    let source = source(Format::Iq2Xs, 7, "model");
+    let wanted = logits(&source);
+    for (reads, repack) in [(false, false), (false, true), (true, false), (true, true)] {
+        let source = Repacked { source: &source, repack };
+        assert_eq!(start(&source, &cache), (wanted.clone(), reads, None), "{repack}");
+    }
+    assert_eq!(cache.files().len(), 2);
 }
 
 #[test]

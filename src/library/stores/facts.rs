@@ -1,7 +1,7 @@
 //! What the headers of a model's files say, in any format. It must not depend on where the files
 //! were found, and must never read a weight.
 
-use crate::kernels::Storage;
+use crate::kernels::Matrix;
 use crate::library::LibraryError;
 use crate::library::folder::{Folder, json};
 use crate::library::hf_names::NamedTensors;
@@ -24,9 +24,9 @@ pub struct Facts {
     pub parameters: Option<u64>,
     /// The mixture of types (`Q4_K_M`), or the type with the most bytes (`BF16`).
     pub quantisation: Option<String>,
-    /// Whether the type with the most bytes is expanded in every product, which makes it many times
-    /// slower.
-    pub expanded: bool,
+    /// Bytes that the weights take in addition if those are repacked that would be expanded in
+    /// every product, which is many times slower.
+    pub growth: u64,
     /// How the model is run, if it can be.
     pub runs: Option<Runs>,
     /// Its vocabulary.
@@ -109,7 +109,8 @@ impl Facts {
     pub(in crate::library) fn note_size(&mut self, size: &Size) {
         let format = size.format();
         self.parameters = Some(size.parameters);
-        self.expanded = format.is_some_and(|format| format.storage() == Storage::Expanded);
+        self.growth =
+            size.formats.iter().map(|&(format, bytes)| Matrix::growth(format, bytes)).sum();
         if self.quantisation.is_none() {
             self.quantisation = format.map(|format| format.name().to_owned());
         }

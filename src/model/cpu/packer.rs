@@ -393,7 +393,8 @@ fn pack(
         }
         store.refuse(name);
     }
-    let matrix = Matrix::pack_rows(format, rows, cols, at, pool).map_err(refused)?;
+    let matrix =
+        Matrix::pack_rows(format, rows, cols, at, source.repacks(), pool).map_err(refused)?;
     if let Some(store) = store {
         store.put(name, &matrix);
     }

@@ -22,7 +22,7 @@ use crate::draft::Depths;
 use crate::hardware::Machine;
 use crate::kernels::{Format, Isa, KvFormat, Pool};
 use crate::library::open_target;
-use crate::load::Purpose;
+use crate::load::{Purpose, Repacking};
 use crate::model::{CpuTarget, KnownShape};
 use crate::plan::{BLOCKS, DrafterId, Strategy};
 use crate::settings::HeadChoice;
@@ -69,7 +69,7 @@ pub(super) fn random(
         "{} shape, {} layers, {}, random weights; {context} tokens of context, {threads} threads",
         known.name(),
         config.layers,
-        format.described()
+        format
     );
     let mut prediction = None;
     if let Some(most) = blocks.iter().max() {
@@ -90,10 +90,12 @@ pub(super) fn alone(args: &PassArgs, model: &str) -> Result<PassReport, Failure>
     let settings = args.settings()?;
     let options = args.passes(args.context()?.unwrap_or(CONTEXT));
     let positions = options.positions()?;
-    let files = open_target(&spec, &mut |_| {}).map_err(MeasureError::from)?;
-    let threads = Machine::probe().cpu.threads(settings.threads);
+    let mut files = open_target(&spec, &mut |_| {}).map_err(MeasureError::from)?;
+    let machine = Machine::probe();
+    let repacking = Repacking::of(settings.repack, machine.memory, files.bytes, files.growth());
+    files.repack = repacking.is_some_and(Repacking::is_done);
     let isas = args.isas()?;
-    let pool = Pool::with_isa(threads, isas[0]);
+    let pool = Pool::with_isa(machine.cpu.threads(settings.threads), isas[0]);
     let mut target = files.on_cpu(pool, positions, KvFormat::F16).map_err(MeasureError::from)?;
     let (passes, other_isas) = time_isas(&mut target, &options, &isas)?;
     let subject = format!("{}: {}", files.name, files.detail);

@@ -1,0 +1,43 @@
+//! Weights with the choice whether formats that would be expanded are repacked. It must not depend
+//! on why that was chosen.
+
+use super::{PackedStore, RawTensor, WeightSource};
+
+/// Another source, whose weights are repacked if `repack`.
+pub struct Repacked<'a> {
+    /// Where they come from.
+    pub source: &'a dyn WeightSource,
+    /// Whether formats that would be expanded in every product are repacked.
+    pub repack: bool,
+}
+
+impl WeightSource for Repacked<'_> {
+    fn describe(&self) -> String {
+        self.source.describe()
+    }
+
+    fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
+        self.source.tensor(name)
+    }
+
+    fn scale(&self, name: &str) -> f32 {
+        self.source.scale(name)
+    }
+
+    fn release(&self, name: &str) {
+        self.source.release(name);
+    }
+
+    fn repacks(&self) -> bool {
+        self.repack
+    }
+
+    fn packed(&self) -> Option<&dyn PackedStore> {
+        self.source.packed()
+    }
+
+    fn identity(&self) -> Option<String> {
+        let identity = self.source.identity()?;
+        Some(if self.repack { format!("{identity}, repacked") } else { identity })
+    }
+}
