@@ -3,8 +3,8 @@
 //!
 //! Keys are stored in tiles of 16 positions, dimension by dimension, like weight rows in a product;
 //! values are stored position by position. Both come in chunks of positions, so that memory becomes
-//! resident only as the text grows. Positions `0..len` are committed. The rows of the pass in flight
-//! occupy the slots after them until [`KvCache::commit`] keeps a path.
+//! resident only as the text grows. Positions `0..len` are committed. The rows of the pass in
+//! flight occupy the slots after them until [`KvCache::commit`] keeps a path.
 
 use super::cache_layout::CacheLayout;
 use super::lanes::element::{Element, F16, F32, I8, Stored};
@@ -397,8 +397,8 @@ impl Write<'_> {
         let scales = [self.keys, self.values].map(E::scale);
         let inverse = scales.map(inverse);
         let mut rounded = [0u32; LANES];
-        // SAFETY: the slot exists and is ours; the space of a value is padded to whole vectors, that
-        // of a key ends with its last dimension; `rounded` has room for 16 numbers.
+        // SAFETY: the slot exists and is ours; the space of a value is padded to whole vectors,
+        // that of a key ends with its last dimension; `rounded` has room for 16 numbers.
         unsafe {
             let (keys, values) = (planes.keys.get(), planes.values.get());
             for d in (0..self.keys.len()).step_by(LANES) {

@@ -60,8 +60,8 @@ impl CacheLayout {
         self.head_dim.next_multiple_of(LANES).saturating_mul(self.format.size())
     }
 
-    /// Bytes of the values of the first `len` positions of a plane: whole tiles where these end with
-    /// scales.
+    /// Bytes of the values of the first `len` positions of a plane: whole tiles where these end
+    /// with scales.
     pub(super) fn values_bytes(&self, len: usize) -> usize {
         match self.format.has_scales() {
             true => len.div_ceil(LANES) * self.value_tile_bytes(),
@@ -134,8 +134,8 @@ impl CacheLayout {
     }
 }
 
-/// The parts of a range of tiles that are each in one chunk, where a plane's tiles lie one after the
-/// other.
+/// The parts of a range of tiles that are each in one chunk, where a plane's tiles lie one after
+/// the other.
 pub(super) fn runs(tiles: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let mut start = tiles.start;
     std::iter::from_fn(move || {

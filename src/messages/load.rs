@@ -113,8 +113,8 @@ fn repacked(format: Format, repacking: Repacking) -> String {
         }
         Repacking::NoRoom { needed, free } => format!(
             "{format} weights are expanded each time they are used, which is many times slower: to \
-             repack them, {} of memory would have to be free instead of {} (--repack always does it \
-             anyway).",
+             repack them, {} of memory would have to be free instead of {} (--repack always does \
+             it anyway).",
             gb(needed),
             gb(free)
         ),

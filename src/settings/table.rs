@@ -189,7 +189,8 @@ pub const KEYS: &[SettingKey] = {
         .flag(MODELS.flag("--repack", "auto|always|never")),
         key("pack_cache", Other(GIGABYTES, takes::pack_cache))
             .what(
-                "Whether to keep packed weights in the cache folder, so that the next start is faster",
+                "Whether to keep packed weights in the cache folder, so that the next start is \
+                 faster",
             )
             .default("false")
             .more("`true` is 32 GB.")

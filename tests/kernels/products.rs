@@ -68,14 +68,13 @@ fn greatest_row(format: Format, inputs: usize, pool: &Pool) -> Vec<u8> {
     let mut row = random_row(format, inputs, 1);
     let mut weights = vec![0.0; inputs];
     for at in 0..format.block_bytes() {
-        let blocks = |row: &mut Vec<u8>, byte: u8| {
-            row.iter_mut().skip(at).step_by(format.block_bytes()).for_each(|b| *b = byte);
-        };
-        let before = row[at];
-        blocks(&mut row, 0xff);
-        Matrix::pack(format, 1, inputs, &row, pool).unwrap().row(0, &mut weights);
-        if weights.iter().any(|w| !w.is_finite() || w.abs() > 1e6) {
-            blocks(&mut row, before);
+        let mut changed = row.clone();
+        for byte in changed.iter_mut().skip(at).step_by(format.block_bytes()) {
+            *byte = 0xff;
+        }
+        Matrix::pack(format, 1, inputs, &changed, pool).unwrap().row(0, &mut weights);
+        if weights.iter().all(|w| w.is_finite() && w.abs() < 1e6) {
+            row = changed;
         }
     }
     row

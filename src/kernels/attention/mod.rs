@@ -141,8 +141,8 @@ impl<E: Element> Work for Group<'_, E> {
     #[inline(always)]
     fn run<L: Lanes>(self) {
         let Self(work, scratch, _) = self;
-        // Unlike a product, attention needs one register per vector of keys, so there is room for the
-        // sums of more rows.
+        // Unlike a product, attention needs one register per vector of keys, so there is room for
+        // the sums of more rows.
         let most = if const { L::ROWS == 4 } { 6 } else { L::ROWS };
         let parts = work.count.div_ceil(most);
         let mut first = work.first;

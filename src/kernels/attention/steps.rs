@@ -133,8 +133,8 @@ pub(super) struct Values<'a> {
 const PART: usize = 4;
 
 impl Values<'_> {
-    /// Continues the sums of M queries over the committed positions of `tiles`, V vectors of a value
-    /// in parallel.
+    /// Continues the sums of M queries over the committed positions of `tiles`, V vectors of a
+    /// value in parallel.
     ///
     /// # Safety
     /// The tiles exist, the weights cover them, and there are M sums.
@@ -178,8 +178,8 @@ impl Values<'_> {
             let mut totals = self.totals::<L, M, V>(d);
             let mut value = self.plane.value_tile(slots.start / LANES).add(d * E::SIZE);
             for slot in slots {
-                // In a long context they have left the nearest cache since they were prefetched with
-                // the keys.
+                // In a long context they have left the nearest cache since they were prefetched
+                // with the keys.
                 if d == 0 {
                     for line in (0..self.width * E::SIZE).step_by(LINE) {
                         L::prefetch(value.wrapping_add(PREFETCH_DISTANCE + line));

@@ -1,6 +1,6 @@
 //! Lanes as pairs of AVX2 registers, with FMA and F16C. Processors differ in how they multiply four
-//! bytes at once ([`Products`]): all can use 16-bit pairs, newer ones have VNNI's dot products. It
-//! does not depend on any kernel.
+//! bytes at once ([`ByteProducts`]): all can use 16-bit pairs, newer ones have VNNI's dot products.
+//! It does not depend on any kernel.
 
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -16,7 +16,7 @@ pub(super) struct Avx2<P>(PhantomData<P>);
 ///
 /// # Safety
 /// Everything must run on a machine with the instructions.
-pub(super) trait Products: Copy + 'static {
+pub(super) trait ByteProducts: Copy + 'static {
     const NARROW: bool = false;
 
     unsafe fn dot(acc: __m256i, w: __m256i, x: __m256i) -> __m256i;
@@ -60,7 +60,7 @@ fn add_maddubs(mut acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
 }
 
 // SAFETY of every block in the two impls: the caller gives a machine with the instructions.
-impl Products for Maddubs {
+impl ByteProducts for Maddubs {
     const NARROW: bool = true;
 
     #[inline(always)]
@@ -116,7 +116,7 @@ impl Products for Maddubs {
     }
 }
 
-impl<const VEX: bool> Products for Vnni<VEX> {
+impl<const VEX: bool> ByteProducts for Vnni<VEX> {
     #[inline(always)]
     unsafe fn dot(acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
         // SAFETY: see above.
@@ -244,7 +244,7 @@ unsafe fn half_e8m0(p: *const u8) -> __m256 {
 
 // SAFETY of every block below: the type is used only under `run`, on a machine that has the
 // instructions, and the caller vouches for pointers (see the trait).
-impl<P: Products> Lanes for Avx2<P> {
+impl<P: ByteProducts> Lanes for Avx2<P> {
     type F = [__m256; 2];
     type I = [__m256i; 2];
     type B = [__m256i; 2];

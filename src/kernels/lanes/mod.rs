@@ -132,9 +132,9 @@ pub(super) trait Lanes: Copy + 'static {
         // SAFETY: the caller's promise. This is for instructions that need no bound on w.
         unsafe { Self::dot(acc, w, x) }
     }
-    /// acc + w · x over four columns, as a narrow sum: where [`Lanes::NARROW`] is set, the first two
-    /// columns are added to the lower half of a lane and the others to its upper half. Each half
-    /// must end within i16; w is unsigned and at most 127, x signed bytes of at least −127.
+    /// acc + w · x over four columns, as a narrow sum: where [`Lanes::NARROW`] is set, the first
+    /// two columns are added to the lower half of a lane and the others to its upper half. Each
+    /// half must end within i16; w is unsigned and at most 127, x signed bytes of at least −127.
     #[inline(always)]
     unsafe fn dot_narrow(acc: Self::I, w: Self::B, x: *const i8) -> Self::I {
         // SAFETY: the caller's promise.

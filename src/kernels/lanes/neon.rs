@@ -463,7 +463,8 @@ impl<D: Dot> Lanes for Neon<D> {
         // SAFETY: see the impl.
         unsafe {
             let x = vld1q_s8(p);
-            let (low, high) = (vmovl_s8(vget_low_s8(x)), vmovl_high_s8(x));
+            let low = vmovl_s8(vget_low_s8(x));
+            let high = vmovl_high_s8(x);
             [
                 vmovl_s16(vget_low_s16(low)),
                 vmovl_high_s16(low),

@@ -6,7 +6,7 @@ use super::steps::{Prefetch, load_sums, run_dot, store_sums};
 use super::{ProductKernel, ProductStep};
 use crate::kernels::block::{BLOCK, LINE, RUN};
 use crate::kernels::lanes::{LANES, Lanes};
-use crate::kernels::tile::Scales;
+use crate::kernels::tile::RunScales;
 
 /// The product of levels, which are too large for narrow sums if `LARGE`; their scales are half
 /// floats if `HALVES`, otherwise a unit and integers.
@@ -26,7 +26,8 @@ impl<const LARGE: bool, const HALVES: bool> ProductKernel for OfLevels<LARGE, HA
             let below = below.as_ptr().add(step.cell * (BLOCK / RUN));
             let levels = L::load_b(step.levels.as_ptr());
             let mut prefetch = Prefetch::of(step);
-            let head = const { if HALVES { Scales::Halves.bytes() } else { Scales::Odd.bytes() } };
+            let head =
+                const { if HALVES { RunScales::Halves.bytes() } else { RunScales::Odd.bytes() } };
             prefetch.lines::<L>(head / LINE);
             let unit = if HALVES { L::splat(1.0) } else { L::load(step.weights.cast()) };
             let mut block = [L::splat(0.0); M];

@@ -26,7 +26,7 @@ use super::matrix::Matrix;
 use super::pool::{Pool, Shareable};
 use super::quantized_rows::QuantizedRows;
 use super::tile;
-use super::tile::{LevelBlock, Scales, TileLayout};
+use super::tile::{LevelBlock, RunScales, TileLayout};
 
 /// How many rows a thread keeps sums for while it works through a tile. Longer batches are computed
 /// in parts, each of which reads the thread's tiles from the second-level cache again.
@@ -112,9 +112,9 @@ impl Work for Tiles<'_> {
                 _ => {
                     let Some(of) = self.matrix.layout().expansion() else { return };
                     match (of.scales, of.levels.up) {
-                        (Scales::Halves, _) => self.each::<L, OfLevels<false, true>>(),
-                        (Scales::Odd, expand::LARGE) => self.each::<L, OfLevels<true, false>>(),
-                        (Scales::Odd, _) => self.each::<L, OfLevels<false, false>>(),
+                        (RunScales::Halves, _) => self.each::<L, OfLevels<false, true>>(),
+                        (RunScales::Odd, expand::LARGE) => self.each::<L, OfLevels<true, false>>(),
+                        (RunScales::Odd, _) => self.each::<L, OfLevels<false, false>>(),
                     }
                 }
             }

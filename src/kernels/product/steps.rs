@@ -241,9 +241,9 @@ impl CodeBlocks {
     }
 }
 
-/// codes · x, as narrow sums that begin with `start` or 0, over 32 columns for M rows, for `B` blocks
-/// at once. A product takes several cycles, so it helps to have more sums in progress than the rows
-/// of one block.
+/// codes · x, as narrow sums that begin with `start` or 0, over 32 columns for M rows, for `B`
+/// blocks at once. A product takes several cycles, so it helps to have more sums in progress than
+/// the rows of one block.
 ///
 /// # Safety
 /// The lines and columns are readable.
@@ -277,8 +277,8 @@ pub(super) unsafe fn code_dots<L: Lanes, const M: usize, const B: usize>(
 }
 
 /// The same over half of the 32 columns with codes of five bits, one block at a time, because the
-/// fifth bits take the registers of a second block. A block has a line of fifth bits before its four
-/// lines of low bits. `HALF` is 0 or 1.
+/// fifth bits take the registers of a second block. A block has a line of fifth bits before its
+/// four lines of low bits. `HALF` is 0 or 1.
 ///
 /// # Safety
 /// The lines are readable; `x` is the 32 columns of the first of M rows, 256 codes apart.
@@ -388,8 +388,8 @@ pub(super) struct Minima<L: Lanes, const N: usize> {
     pub(super) dmin: L::F,
 }
 
-/// sums += block · (d · x's scale); then, if there are minima, sums −= low · (dmin · x's scale), where
-/// low is their product with the sums of x.
+/// sums += block · (d · x's scale); then, if there are minima, sums −= low · (dmin · x's scale),
+/// where low is their product with the sums of x.
 ///
 /// # Safety
 /// As [`super::ProductKernel::block`]; the sums of x of M rows are readable.

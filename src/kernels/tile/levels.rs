@@ -14,14 +14,14 @@ use crate::kernels::lanes::LANES;
 
 /// How scales are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::kernels) enum Scales {
+pub(in crate::kernels) enum RunScales {
     /// As a float for each row, the unit, and bytes by which it is multiplied: odd numbers.
     Odd,
     /// As half floats.
     Halves,
 }
 
-impl Scales {
+impl RunScales {
     /// Bytes before the codes of a superblock.
     pub(in crate::kernels) const fn bytes(self) -> usize {
         match self {
@@ -36,7 +36,7 @@ const CODES: usize = BLOCK / 8 * LINE;
 
 /// Room for a superblock.
 #[repr(C, align(64))]
-pub(in crate::kernels) struct LevelBlock([u8; Scales::Halves.bytes() + CODES]);
+pub(in crate::kernels) struct LevelBlock([u8; RunScales::Halves.bytes() + CODES]);
 
 impl LevelBlock {
     pub(in crate::kernels) const ZERO: Self = Self([0; _]);
@@ -53,7 +53,7 @@ pub(in crate::kernels) struct Expansion {
     pub(super) expand: ExpandBlock,
     /// What its codes stand for.
     pub(in crate::kernels) levels: &'static Levels,
-    pub(in crate::kernels) scales: Scales,
+    pub(in crate::kernels) scales: RunScales,
 }
 
 impl Expansion {
@@ -71,14 +71,16 @@ impl Expansion {
         let (head, lines) = to.split_at_mut(self.scales.bytes());
         let factors = (at * columns / RUN..).zip(&factors[..columns / RUN]);
         match self.scales {
-            Scales::Odd => {
+            RunScales::Odd => {
                 put(head, 4 * lane, &unit.to_le_bytes());
-                factors.for_each(|(j, &factor)| head[LINE + j * LANES + lane] = factor as u8);
+                for (j, &factor) in factors {
+                    head[LINE + j * LANES + lane] = factor as u8;
+                }
             }
-            Scales::Halves => {
-                factors.for_each(|(j, factor)| {
+            RunScales::Halves => {
+                for (j, factor) in factors {
                     put(head, (j * LANES + lane) * 2, &factor.to_le_bytes());
-                });
+                }
             }
         }
         for i in 0..columns / 8 {
@@ -112,7 +114,7 @@ impl Expansion {
             filled = (at + 1) * self.format.block();
         }
         // Blocks with a unit are whole superblocks.
-        if self.scales == Scales::Halves {
+        if self.scales == RunScales::Halves {
             to.0[filled / RUN * 2 * LANES..self.scales.bytes()].fill(0);
         }
     }
@@ -129,10 +131,10 @@ impl Expansion {
                 }
                 for (j, scale) in (first / RUN..).zip(&mut to.scales[..columns / RUN]) {
                     *scale = match self.scales {
-                        Scales::Odd => {
+                        RunScales::Odd => {
                             float_at(head, 4 * lane) * f32::from(head[LINE + j * LANES + lane])
                         }
-                        Scales::Halves => half_at(head, (j * LANES + lane) * 2),
+                        RunScales::Halves => half_at(head, (j * LANES + lane) * 2),
                     };
                 }
                 take(&to);
@@ -163,8 +165,8 @@ impl Expansion {
             let mut factors = [0; BLOCK / RUN];
             let unit = (self.expand)(block, &mut codes[..columns], &mut factors[..columns / RUN]);
             to.scales = factors.map(|factor| match self.scales {
-                Scales::Odd => unit * f32::from(factor),
-                Scales::Halves => f16::from_bits(factor).to_f32(),
+                RunScales::Odd => unit * f32::from(factor),
+                RunScales::Halves => f16::from_bits(factor).to_f32(),
             });
             to.codes = codes.map(|code| self.levels.exact[usize::from(code)]);
             take(&to);

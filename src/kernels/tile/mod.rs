@@ -30,7 +30,7 @@ use super::lanes::LANES;
 
 pub(super) use block256::{IQ4_HEAD, K_HEAD, K_MINIMA, K_SCALES, Q2_HEAD, Q3_HEAD};
 pub(super) use block256::{Iq4Xs, Q2K, Q3K, Q6K, WithMinima};
-pub(super) use levels::{Expansion, LevelBlock, Scales};
+pub(super) use levels::{Expansion, LevelBlock, RunScales};
 
 /// The version of the packed bytes of all formats; packed weights stored on disk carry it. It
 /// changes when the bytes of any format do, which a test checks.
@@ -74,8 +74,8 @@ impl TileLayout {
         let expanded = |expand, levels, scales| {
             Self::expanded(Expansion { format, expand, levels, scales }, repack)
         };
-        let odd = |expand, levels| expanded(expand, levels, Scales::Odd);
-        let halves = |expand, levels| expanded(expand, levels, Scales::Halves);
+        let odd = |expand, levels| expanded(expand, levels, RunScales::Odd);
+        let halves = |expand, levels| expanded(expand, levels, RunScales::Halves);
         match format {
             Format::F32 => Self::floats::<f32, 4>(),
             Format::F16 => Self::floats::<f16, 2>(),

@@ -32,8 +32,8 @@ pub(in crate::model) struct Cache {
 }
 
 impl Cache {
-    /// Room for `slots` positions and rows in flight of `blocks` blocks, in the format that a device
-    /// has for `format`.
+    /// Room for `slots` positions and rows in flight of `blocks` blocks, in the format that a
+    /// device has for `format`.
     pub(super) fn new(
         gpu: &Gpu,
         config: &Config,
