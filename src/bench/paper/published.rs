@@ -124,6 +124,9 @@ pub struct PublishedFigure {
     /// Whether the target is on the GPU and DuoDecoding's draft on the CPU.
     #[serde(default)]
     pub target_on_gpu: bool,
+    /// The prompt sets unless the user names some; none means all that are bundled.
+    #[serde(default)]
+    pub prompts: Vec<String>,
     /// If the prompts are made: a set for each of these numbers of words.
     #[serde(default)]
     pub prompts_of_words: Vec<usize>,

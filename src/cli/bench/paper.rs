@@ -143,7 +143,10 @@ fn run_figure(args: &PaperArgs, figure: &PublishedFigure, published: &Published)
         let error = anyhow!("--block-head: only tables have rows with M = {blocks}");
         return Err(Failure::usage(error));
     }
-    let run = run_args(args, figure.target_on_cpu, figure.target_on_gpu);
+    let mut run = run_args(args, figure.target_on_cpu, figure.target_on_gpu);
+    if run.prompts.is_empty() {
+        run.prompts.clone_from(&figure.prompts);
+    }
     let mut sets = load_sets(&run)?;
     if !figure.prompts_of_words.is_empty() {
         // Whole sets: a prompt alone would be too short for the longest.
