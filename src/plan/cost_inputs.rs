@@ -159,6 +159,17 @@ pub struct CostInputs {
 }
 
 #[cfg(test)]
+impl CostInputs {
+    /// A target of a million weights and a draft without a model, on one processor.
+    pub(crate) fn for_tests() -> Self {
+        let throughput =
+            Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6, beta: BETA };
+        let target = TargetSize::dense(1_000_000, 2_000_000, 4);
+        Self { verifier: throughput, target, draft: Some((DraftSize::NOTHING, throughput)) }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -169,16 +180,5 @@ mod tests {
         assert_eq!([1, 2].map(|rows| size.bytes_read(rows)), [400.0, 550.0]);
         assert!(size.bytes_read(32) > 999.0);
         assert_eq!(TargetSize::dense(1000, 1000, 4).bytes_read(1), 1000.0);
-    }
-}
-
-#[cfg(test)]
-impl CostInputs {
-    /// A target of a million weights and a draft without a model, on one processor.
-    pub(crate) fn for_tests() -> Self {
-        let throughput =
-            Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6, beta: BETA };
-        let target = TargetSize::dense(1_000_000, 2_000_000, 4);
-        Self { verifier: throughput, target, draft: Some((DraftSize::NOTHING, throughput)) }
     }
 }

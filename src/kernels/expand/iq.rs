@@ -13,7 +13,7 @@ fn even_signs(seven: u32) -> u8 {
 /// Writes the codes of levels, or of their negatives where the bit of `signs` is set.
 fn put(to: &mut [u8], entry: &[u8], signs: u8) {
     for (i, (to, &code)) in to.iter_mut().zip(entry).enumerate() {
-        *to = code ^ 15 * (signs >> i & 1);
+        *to = code ^ (15 * (signs >> i & 1));
     }
 }
 

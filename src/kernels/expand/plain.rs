@@ -46,8 +46,8 @@ pub(in crate::kernels) fn q1_0(block: &[u8], codes: &mut [u8], factors: &mut [u1
     for (codes, &byte) in codes.as_chunks_mut().0.iter_mut().zip(&block[2..18]) {
         // Byte i of the word keeps bit i, and the addition carries it to the highest place, where
         // that of byte 7 is already.
-        let bits = u64::from(byte) * 0x0101_0101_0101_0101 & 0x8040_2010_0804_0201;
-        let high = (bits + 0x007f_7f7f_7f7f_7f7f | bits) & 0x8080_8080_8080_8080;
+        let bits = (u64::from(byte) * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
+        let high = ((bits + 0x007f_7f7f_7f7f_7f7f) | bits) & 0x8080_8080_8080_8080;
         *codes = (high >> 6).to_le_bytes();
     }
     factors.fill(u16_at(block, 0));

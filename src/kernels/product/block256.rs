@@ -174,6 +174,8 @@ unsafe fn add_run<L: Lanes, const M: usize>(
     for (r, block) in block.iter_mut().enumerate() {
         // SAFETY: the caller's promise.
         unsafe {
+            // Not `map`, whose closure would be compiled without the caller's instruction set.
+            #[allow(clippy::manual_map)]
             let start = match start {
                 Some(start) => Some(L::splat_i(*start.add(r * 16))),
                 None => None,

@@ -112,8 +112,8 @@ pub(super) unsafe fn starts<L: Lanes, const M: usize>(
 /// Narrow sums as one number per lane.
 #[inline(always)]
 pub(super) fn widened<L: Lanes, const M: usize>(mut narrow: [L::I; M]) -> [L::I; M] {
-    for r in 0..M {
-        narrow[r] = L::widened(narrow[r]);
+    for sum in &mut narrow {
+        *sum = L::widened(*sum);
     }
     narrow
 }
