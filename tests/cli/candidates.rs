@@ -130,7 +130,7 @@ fn a_figure_of_a_paper_is_drawn() {
     let svg = home.path().join("svg");
     let flags = ["--limit", "1", "--max-tokens", "6", "--svg", svg.to_str().unwrap()];
     for (flag, figure, words, file) in [
-        ("--figure", "4", "All 20 answers are identical", "nodes-t0.svg"),
+        ("--figure", "4", "All 22 answers are identical", "nodes-t0.svg"),
         ("--figure", "duo-1", "verify ms", "lengths-t0.svg"),
         ("--figure", "duo-4", "transfer ms", "parts-t0.svg"),
         ("--figure", "duo-5", "k = 1", "sequences-t0.svg"),

@@ -11,4 +11,6 @@ mod rowwise;
 #[path = "../kernels/threads.rs"]
 mod threads;
 
-use crate::support::kernels::{attend, bits, numbers, pools, product, random_matrix};
+use crate::support::kernels::{
+    attend, bits, numbers, pools, product, random_matrix, repacked_matrix,
+};

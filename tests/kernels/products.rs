@@ -141,7 +141,7 @@ fn the_largest_sums_of_repacked_weights_do_not_overflow() {
             repacked.row(row, &mut weights);
             let x: Vec<f32> = weights.iter().map(|w| if *w < 0.0 { -1.0 } else { 1.0 }).collect();
             let expected = product(&portable, &repacked, &x);
-            let exact: f32 = weights.iter().map(|w| w.abs()).sum();
+            let exact: f32 = weights.iter().map(|&w| f32::abs(w)).sum();
             assert!((expected[row] - exact).abs() <= exact * 1e-4, "{format}: {}", expected[row]);
             for isa in Isa::ALL {
                 let y = product(&Pool::with_isa(1, isa), &repacked, &x);
