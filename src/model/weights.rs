@@ -109,7 +109,8 @@ impl WeightError {
     }
 }
 
-/// Names and shapes of all tensors that a target of this configuration needs, in file order.
+/// Names and shapes of all tensors that a target of this configuration needs, in file order. Its
+/// MLPs have gates; its experts have no biases, and none of them is for every row.
 pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
     let h = config.hidden;
     let i = config.intermediate;
@@ -137,9 +138,20 @@ pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
             push("self_attn.k_norm.weight", &[d]);
         }
         push("post_attention_layernorm.weight", &[h]);
-        push("mlp.gate_proj.weight", &[i, h]);
-        push("mlp.up_proj.weight", &[i, h]);
-        push("mlp.down_proj.weight", &[h, i]);
+        let mut mlp = |of: &str, width: usize| {
+            push(&format!("mlp.{of}gate_proj.weight"), &[width, h]);
+            push(&format!("mlp.{of}up_proj.weight"), &[width, h]);
+            push(&format!("mlp.{of}down_proj.weight"), &[h, width]);
+        };
+        match config.block.experts_of(layer) {
+            Some(experts) => {
+                for expert in 0..experts.count {
+                    mlp(&format!("experts.{expert}."), experts.intermediate);
+                }
+                push("mlp.gate.weight", &[experts.count, h]);
+            }
+            None => mlp("", i),
+        }
     }
     all.push((format!("{NORM}.weight"), vec![h]));
     if !config.tied_head {

@@ -39,6 +39,28 @@ fn every_format_has_random_weights_to_be_timed() {
     }
 }
 
+#[test]
+fn shapes_with_experts_have_random_weights() {
+    for known in [KnownShape::Qwen3Moe, KnownShape::Mixtral] {
+        // Few and narrow experts, so that this is quick; the number that a row uses stays.
+        let mut config = Config { layers: 1, vocab: 512, hidden: 256, ..known.config() };
+        let mut experts = config.block.experts.take().unwrap();
+        experts.count = experts.count.min(16);
+        experts.intermediate = 256;
+        config.block.experts = Some(experts);
+        let pool = Arc::new(Pool::new(2));
+        let mut target =
+            CpuTarget::random(&config, Format::Q4K, 1, pool, 96, KvFormat::F16).unwrap();
+        let passes = time_passes(&mut target, &options(&[1, 8], 16)).unwrap();
+        let result: Value = serde_json::to_value(passes).unwrap();
+        let read = |row: usize| {
+            let figure = |name: &str| result["rows"][row][name].as_f64().unwrap();
+            figure("gb_s") * figure("ms")
+        };
+        assert!(read(1) > 1.2 * read(0), "more nodes touch more experts: {result}");
+    }
+}
+
 fn options(gammas: &[usize], context: usize) -> PassOptions {
     PassOptions { gammas: gammas.to_vec(), context, limit: Duration::ZERO, prefill: false }
 }
