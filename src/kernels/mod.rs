@@ -48,11 +48,11 @@
 //!
 //! | | portable | NEON | with dot products | with i8mm |
 //! |---|---|---|---|---|
-//! | Q4_0 | 423 | 162 | 87 | 87 |
-//! | Q4_K | 313 | 168 | 94 | 94 |
-//! | Q6_K | 563 | 217 | 144 | 144 |
-//! | Q8_0 | 452 | 182 | 95 | 79 |
-//! | BF16 | 244 | 240 | 240 | 240 |
+//! | Q4_0 | 549 | 160 | 87 | 87 |
+//! | Q4_K | 411 | 163 | 91 | 91 |
+//! | Q6_K | 747 | 205 | 140 | 140 |
+//! | Q8_0 | 420 | 179 | 95 | 79 |
+//! | BF16 | 240 | 240 | 240 | 240 |
 
 // Packed weights, vector instructions and threads that share a buffer need unsafe code; every block
 // says why it is sound.
