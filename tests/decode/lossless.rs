@@ -14,6 +14,7 @@ use dovetail::model::head::{
 use dovetail::model::{CpuTarget, Target};
 use dovetail::plan::Schedule;
 use dovetail::speculate::{SamplerSettings, Shape, Tree};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -101,6 +102,24 @@ fn recorded_generations_round_by_round() {
     assert!(compared > 80, "{compared} sequences compared");
 }
 
+/// Both engines say the same to every prompt, under every sampler and changing options.
+fn same_texts(
+    head: &str,
+    prompts: &Map<String, Value>,
+    alone: &mut Engine,
+    speculative: &mut Engine,
+) {
+    for (name, prompt) in prompts {
+        for (i, sampler) in samplers().into_iter().enumerate() {
+            let request = request(&numbers(prompt), 48);
+            let want = generate(alone, &Ascii, request.clone(), plain(sampler)).0;
+            let (got, rounds, _) = generate(speculative, &Ascii, request, changing(sampler, i * 3));
+            assert_eq!(got, want, "{head} {name} {sampler:?}");
+            assert!(rounds.len() < 47, "{head} {name}: nothing was accepted");
+        }
+    }
+}
+
 #[test]
 fn recorded_models_under_every_sampler_and_changing_options() {
     let meta = json("trees.json");
@@ -108,16 +127,7 @@ fn recorded_models_under_every_sampler_and_changing_options() {
     for head in ["draft_dgf_m1", "draft_dgf_m4", "draft_eagle_m1", "draft_dgf_m2_gqa"] {
         let mut alone = recorded(target_of(head), None);
         let mut speculative = recorded(target_of(head), Some(head));
-        for (name, prompt) in prompts {
-            for (i, sampler) in samplers().into_iter().enumerate() {
-                let request = request(&numbers(prompt), 48);
-                let want = generate(&mut alone, &Ascii, request.clone(), plain(sampler)).0;
-                let (got, rounds, _) =
-                    generate(&mut speculative, &Ascii, request, changing(sampler, i * 3));
-                assert_eq!(got, want, "{head} {name} {sampler:?}");
-                assert!(rounds.len() < 47, "{head} {name}: nothing was accepted");
-            }
-        }
+        same_texts(head, prompts, &mut alone, &mut speculative);
     }
 }
 
@@ -131,16 +141,7 @@ fn the_text_is_the_targets_own_with_a_kv_cache_in_8_bits() {
         };
         let mut alone = engine(None, target_of(head));
         let mut speculative = engine(Some(head), target_of(head));
-        for (name, prompt) in prompts {
-            for (i, sampler) in samplers().into_iter().enumerate() {
-                let request = request(&numbers(prompt), 48);
-                let want = generate(&mut alone, &Ascii, request.clone(), plain(sampler)).0;
-                let (got, rounds, _) =
-                    generate(&mut speculative, &Ascii, request, changing(sampler, i * 3));
-                assert_eq!(got, want, "{head} {name} {sampler:?}");
-                assert!(rounds.len() < 47, "{head} {name}: nothing was accepted");
-            }
-        }
+        same_texts(head, prompts, &mut alone, &mut speculative);
     }
 }
 

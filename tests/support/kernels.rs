@@ -37,7 +37,13 @@ pub fn pools() -> Vec<Pool> {
     Isa::ALL.into_iter().flat_map(|isa| [1, 3].map(|n| Pool::with_isa(n, isa))).collect()
 }
 
-/// Weights drawn from `seed`, scaled so that activations keep their size.
+/// Rows drawn from `seed`, scaled so that activations keep their size.
+fn random_rows(format: Format, outputs: usize, inputs: usize, seed: u64) -> Vec<Vec<u8>> {
+    let row = |i| random_row(format, inputs, seed.wrapping_add(i));
+    (0..outputs as u64).map(row).collect()
+}
+
+/// A matrix of [`random_rows`].
 pub fn random_matrix(
     format: Format,
     outputs: usize,
@@ -45,8 +51,7 @@ pub fn random_matrix(
     seed: u64,
     pool: &Pool,
 ) -> Matrix {
-    let row = |i| random_row(format, inputs, seed.wrapping_add(i));
-    let rows: Vec<Vec<u8>> = (0..outputs as u64).map(row).collect();
+    let rows = random_rows(format, outputs, inputs, seed);
     Matrix::pack(format, outputs, inputs, &rows.concat(), pool).unwrap()
 }
 
@@ -58,8 +63,7 @@ pub fn repacked_matrix(
     seed: u64,
     pool: &Pool,
 ) -> Matrix {
-    let row = |i| random_row(format, inputs, seed.wrapping_add(i));
-    let rows: Vec<Vec<u8>> = (0..outputs as u64).map(row).collect();
+    let rows = random_rows(format, outputs, inputs, seed);
     Matrix::pack_rows(format, outputs, inputs, |i| &rows[i], true, pool).unwrap()
 }
 
