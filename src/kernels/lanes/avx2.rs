@@ -17,6 +17,7 @@ pub(super) struct Avx2<P>(PhantomData<P>);
 /// # Safety
 /// Everything must run on a machine with the instructions.
 pub(super) trait ByteProducts: Copy + 'static {
+    const ROWS: usize;
     const NARROW: bool = false;
 
     unsafe fn dot(acc: __m256i, w: __m256i, x: __m256i) -> __m256i;
@@ -61,6 +62,7 @@ fn add_maddubs(mut acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
 
 // SAFETY of every block in the two impls: the caller gives a machine with the instructions.
 impl ByteProducts for Maddubs {
+    const ROWS: usize = 4;
     const NARROW: bool = true;
 
     #[inline(always)]
@@ -117,6 +119,9 @@ impl ByteProducts for Maddubs {
 }
 
 impl<const VEX: bool> ByteProducts for Vnni<VEX> {
+    // A product takes four cycles, and two begin in each, so eight sums are barely enough.
+    const ROWS: usize = 6;
+
     #[inline(always)]
     unsafe fn dot(acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
         // SAFETY: see above.
@@ -249,7 +254,7 @@ impl<P: ByteProducts> Lanes for Avx2<P> {
     type I = [__m256i; 2];
     type B = [__m256i; 2];
 
-    const ROWS: usize = 4;
+    const ROWS: usize = P::ROWS;
     const BLOCKS: usize = 1;
     const NARROW: bool = P::NARROW;
 

@@ -14,7 +14,7 @@ use super::steps::{
     CodeBlocks, Minima, Prefetch, add_block, add_scaled, add_scaled_floats, code_dots, fifth_dots,
     level_dots, load_sums, narrow_dots, run_dot, starts, store_sums,
 };
-use super::{ProductKernel, ProductStep};
+use super::{EightRows, ProductKernel, ProductStep};
 use crate::kernels::block::{BLOCK, LINE, LOW};
 use crate::kernels::codes32::IQ4;
 use crate::kernels::lanes::{LANES, Lanes};
@@ -90,6 +90,8 @@ unsafe fn sub_blocks<L: Lanes, const M: usize, const PLANE: usize, const B: usiz
 }
 
 impl ProductKernel for Q6K {
+    const EIGHT_ROWS: EightRows = EightRows::Narrow;
+
     #[inline(always)]
     unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32) {
         // SAFETY: the caller's promise: a superblock of 256 columns, M prepared rows.
@@ -102,21 +104,32 @@ impl ProductKernel for Q6K {
             let mut block = [L::splat_i(0); M];
             for j in 0..16 {
                 let sub = step.weights.add(K_HEAD + j / 2 * (2 * LINE + LOW));
-                let mut dot = starts::<L, M>(below.add(j), 16);
-                prefetch.next::<L>();
+                prefetch.lines::<L>(3);
                 let plane = L::load_b(sub.add(j % 2 * LINE));
                 let lines = sub.add(2 * LINE + j % 2 * 2 * LINE);
-                let codes = codes.add(j * 16);
-                prefetch.next::<L>();
-                let (low, high) = L::nibbles(L::load_b(lines));
-                narrow_dots::<L, M>(&mut dot, L::with_bits::<4>(low, plane, 0x30), codes);
-                narrow_dots::<L, M>(&mut dot, L::with_bits::<2>(high, plane, 0x30), codes.add(4));
-                prefetch.next::<L>();
-                let (low, high) = L::nibbles(L::load_b(lines.add(LINE)));
-                narrow_dots::<L, M>(&mut dot, L::with_bits::<0>(low, plane, 0x30), codes.add(8));
-                narrow_dots::<L, M>(&mut dot, L::with_bits::<-2>(high, plane, 0x30), codes.add(12));
+                let (a, b) = L::nibbles(L::load_b(lines));
+                let (c, d) = L::nibbles(L::load_b(lines.add(LINE)));
+                let w = [
+                    L::with_bits::<4>(a, plane, 0x30),
+                    L::with_bits::<2>(b, plane, 0x30),
+                    L::with_bits::<0>(c, plane, 0x30),
+                    L::with_bits::<-2>(d, plane, 0x30),
+                ];
                 let scale = L::load_signed_scales(step.weights.add(K_SCALES + 16 * j).cast());
-                add_scaled::<L, M>(&mut block, dot, scale);
+                let x = codes.add(j * 16);
+                if const { L::NARROW } {
+                    for (r, block) in block.iter_mut().enumerate() {
+                        let start = L::splat_i(*below.add(r * 16 + j));
+                        let dot = run_dot::<L>(Some(start), w, x.add(r * BLOCK));
+                        *block = L::add_scaled(*block, dot, scale);
+                    }
+                } else {
+                    let mut dot = starts::<L, M>(below.add(j), 16);
+                    for (i, w) in w.into_iter().enumerate() {
+                        narrow_dots::<L, M>(&mut dot, w, x.add(4 * i));
+                    }
+                    add_scaled::<L, M>(&mut block, dot, scale);
+                }
             }
             let d = L::load(step.weights.cast());
             add_block::<L, M, 0>(step, sums, block, d, None);
@@ -186,7 +199,7 @@ unsafe fn add_run<L: Lanes, const M: usize>(
 }
 
 impl ProductKernel for Q2K {
-    const EIGHT: bool = true;
+    const EIGHT_ROWS: EightRows = EightRows::Always;
 
     #[inline(always)]
     unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32) {
@@ -227,7 +240,7 @@ impl ProductKernel for Q2K {
 }
 
 impl ProductKernel for Q3K {
-    const EIGHT: bool = true;
+    const EIGHT_ROWS: EightRows = EightRows::Always;
 
     #[inline(always)]
     unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32) {

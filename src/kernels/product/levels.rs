@@ -3,7 +3,7 @@
 //! runs in order, then sum += block · x's scale. It must not depend on the blocks of a format.
 
 use super::steps::{Prefetch, load_sums, run_dot, store_sums};
-use super::{ProductKernel, ProductStep};
+use super::{EightRows, ProductKernel, ProductStep};
 use crate::kernels::block::{BLOCK, LINE, RUN};
 use crate::kernels::lanes::{LANES, Lanes};
 use crate::kernels::tile::RunScales;
@@ -13,7 +13,7 @@ use crate::kernels::tile::RunScales;
 pub(super) struct OfLevels<const LARGE: bool, const HALVES: bool>;
 
 impl<const LARGE: bool, const HALVES: bool> ProductKernel for OfLevels<LARGE, HALVES> {
-    const EIGHT: bool = true;
+    const EIGHT_ROWS: EightRows = EightRows::Always;
 
     #[inline(always)]
     unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32) {

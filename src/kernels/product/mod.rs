@@ -122,11 +122,29 @@ impl Work for Tiles<'_> {
     }
 }
 
+/// With which lanes a kernel takes eight rows of activations at once even if that many sums do not
+/// fit in the registers.
+enum EightRows {
+    Never,
+    /// With those that have [`Lanes::NARROW`].
+    Narrow,
+    Always,
+}
+
 /// How one format multiplies a superblock.
 trait ProductKernel {
-    /// Whether it takes eight rows of activations at once even if that many sums do not fit in the
-    /// registers.
-    const EIGHT: bool = false;
+    const EIGHT_ROWS: EightRows = EightRows::Never;
+
+    /// How many rows it takes at once at most.
+    #[inline(always)]
+    fn most_rows<L: Lanes>() -> usize {
+        match Self::EIGHT_ROWS {
+            _ if L::ROWS == 1 => 1,
+            EightRows::Always => 8,
+            EightRows::Narrow if L::NARROW => 8,
+            _ => L::ROWS,
+        }
+    }
 
     /// Adds the products of a superblock of sixteen weight rows with `M` rows of activations to
     /// `sums`, `[M][16]`.
@@ -196,7 +214,7 @@ impl Tiles<'_> {
         let floats = self.matrix.format().storage() == Storage::Floats;
         let quantum = if floats { 1 } else { 64 };
         let inputs = self.matrix.inputs().next_multiple_of(quantum);
-        let groups = part.div_ceil(if K::EIGHT && L::ROWS > 1 { 8 } else { L::ROWS });
+        let groups = part.div_ceil(K::most_rows::<L>());
         let levels = layout.expansion().map_or(&[0; LINE], |of| &of.levels.moved);
         for sum in &mut sums.0[..part] {
             // SAFETY: a sum has a vector's lanes.
@@ -251,7 +269,7 @@ impl Tiles<'_> {
     }
 }
 
-/// Calls the kernel for `m` rows, at most `L::ROWS`, or 8 with [`ProductKernel::EIGHT`].
+/// Calls the kernel for `m` rows, at most [`ProductKernel::most_rows`].
 ///
 /// # Safety
 /// As [`ProductKernel::block`].
@@ -268,7 +286,7 @@ unsafe fn block_of<L: Lanes, K: ProductKernel>(m: usize, step: &ProductStep, sum
                 _ => {}
             }
         }
-        if const { L::ROWS > 4 || K::EIGHT && L::ROWS > 1 } {
+        if K::most_rows::<L>() > 4 {
             match m {
                 5 => return K::block::<L, 5>(step, sums),
                 6 => return K::block::<L, 6>(step, sums),
