@@ -14,6 +14,7 @@ use crate::support::program::{assert_has, ended, in_home};
 use candle_core::{Device, Tensor};
 use dovetail::library::{Spec, open_head};
 use dovetail::model::Config;
+use dovetail::model::head::HeadConfig;
 use dovetail::model::weights::tensors;
 use dovetail::train::run::{
     Recipe, RunRequest, Stage, TrainDevice, TrainEvent, estimate, stored, train,
@@ -95,6 +96,7 @@ impl Bench {
         recipe.target = self.target().display().to_string();
         recipe.data = self.chats();
         (recipe.blocks, recipe.held_out, recipe.decode) = (2, 0.2, 2);
+        recipe.mlp = Some(40);
         recipe.options.length = Length::Steps(8);
         (recipe.options.batch_tokens, recipe.options.window) = (256, 96);
         let (out, device) = (self.head(), TrainDevice::Cpu);
@@ -245,7 +247,8 @@ fn a_training_that_is_stopped_in_every_stage_comes_to_the_same_head() {
 
     // The program can read the head, and its card says what it is.
     let head = open_head(&Spec::Folder(parts.head()), &mut |_| {}).unwrap();
-    assert_eq!((head.config.blocks(), head.config.elastic), (2, true));
+    let HeadConfig { body, elastic, .. } = &head.config;
+    assert_eq!((body.layers, body.intermediate, *elastic), (2, 40, true));
     let card = String::from_utf8(read(&parts, "README.md")).unwrap();
     for part in
         ["fingerprint", "chats used | 24 |", "held out | 5 |", "top 1", "| none |", "2 of 2"]

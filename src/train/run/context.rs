@@ -71,7 +71,9 @@ impl<'a> RunContext<'a> {
     pub fn head_config(&self) -> HeadConfig {
         let recipe = &self.state.recipe;
         let elastic = recipe.options.elastic != Elastic::Off && recipe.blocks > 1;
-        head_config(recipe.kind, &self.files.config, recipe.blocks, elastic)
+        let mut config = head_config(recipe.kind, &self.files.config, recipe.blocks, elastic);
+        config.body.intermediate = recipe.mlp.unwrap_or(config.body.intermediate);
+        config
     }
 
     /// How many tokens of a chat are used: at most as many as the target supports.

@@ -13,11 +13,9 @@ use super::recipe::Recipe;
 use super::run_dir::RunDir;
 use super::state::{Chats, Spent, Stage, TrainState};
 use super::{RunRequest, TrainEvent, device, features, texts};
-use crate::model::head::{DraftVocabulary, SharedTables};
+use crate::model::head::{DraftVocabulary, HeadConfig, SharedTables};
 use crate::train::shards::{self, Slice};
-use crate::train::{
-    Columns, Elastic, Length, Options, TrainError, Trainer, Used, chats, head_config,
-};
+use crate::train::{Columns, Elastic, Length, Options, TrainError, Trainer, Used, chats};
 
 /// How many tokens the sample has: a few batches of a small training, a minute of a large target.
 const SAMPLE: usize = 1536;
@@ -192,7 +190,7 @@ impl Learner<'_> {
             ..self.recipe.options.clone()
         };
         let kind = self.recipe.kind;
-        let config = head_config(kind, &run.files.config, self.recipe.blocks, false);
+        let config = HeadConfig { elastic: false, ..run.head_config() };
         let shared = SharedTables::of(&run.target(1)?);
         let scored = self.scored.clone();
         let mut trainer = Trainer::new(config, kind, scored, &shared, options, self.device)?;
@@ -212,11 +210,12 @@ impl Learner<'_> {
         let config = &run.files.config;
         let passes = if options.used.share > 0.0 { 1 + options.used.steps } else { 1 };
         let scores = 6 * config.heads * options.window;
-        let block = BLOCK.0 * config.hidden + BLOCK.1 * config.intermediate + scores;
+        let head = run.head_config();
+        let block = BLOCK.0 * config.hidden + BLOCK.1 * head.body.intermediate + scores;
         let row = passes * (FUSION * config.hidden + blocks * block);
         let tables = if config.tied_head { 2 } else { 3 } * config.vocab * config.hidden;
         // What a batch reads, and what it is compared with.
-        let read = Columns::of(&run.head_config()).width() + config.hidden;
+        let read = Columns::of(&head).width() + config.hidden;
         let rows = options.batch_texts.map_or(options.batch_tokens, |_| options.window);
         16 * weights + 4 * (rows * (row + read) + tables) as u64
     }

@@ -49,6 +49,11 @@ pub struct Recipe {
     /// block, reads three layers of the target and has its own LM head [default: dgf].
     #[arg(long, value_name = "NAME", help_heading = "Head")]
     pub kind: FusionKind,
+    /// Width of the MLP in each block; a narrower one drafts sooner and learns faster [default: the
+    /// target's].
+    #[serde(default)]
+    #[arg(long, value_name = "N", display_order = 100, help_heading = "Head")]
+    pub mlp: Option<usize>,
     /// Tokens that the head scores: auto for those that cover what the target says, all, or the N
     /// most frequent [default: auto].
     #[serde(default = "all_tokens")]
@@ -122,6 +127,7 @@ impl Recipe {
             held_out: 0.05,
             blocks: 4,
             kind: FusionKind::Dgf,
+            mlp: None,
             draft_vocab: DraftVocabSize::default(),
             epochs: None,
             decode: 16,
@@ -193,6 +199,9 @@ impl Recipe {
         if self.kind == FusionKind::Eagle3 && self.blocks != 1 {
             let reason = "1, since an EAGLE-3 head has one block";
             return Err(TrainError::Option("blocks", self.blocks.to_string(), reason));
+        }
+        if self.mlp == Some(0) {
+            return Err(TrainError::Option("mlp", "0".to_owned(), "at least 1"));
         }
         self.options.check()
     }
