@@ -202,35 +202,29 @@ impl<'a> LoadContext<'a> {
         HeadConfig { draft_vocab, ..head.config.clone() }
     }
 
-    /// The precision of a head on the GPU or on the CPU. Reading the weights takes most of the time
-    /// of a draft's pass, more so on the CPU.
-    pub(super) fn head_precision(&self, on_gpu: bool) -> DraftPrecision {
+    /// The precision of drafts on a GPU or on the CPU. Reading the weights takes most of the time of
+    /// a draft's pass, more so on the CPU.
+    pub(super) fn draft_precision(&self, on_gpu: bool) -> DraftPrecision {
         let fastest = if on_gpu { DraftPrecision::Eight } else { DraftPrecision::Four };
         self.settings.draft_precision.unwrap_or(fastest)
     }
 
     /// Bytes per weight of a head there.
     pub(super) fn head_weight(&self, head: &HeadFiles, on_gpu: bool) -> f64 {
-        sizes::head_weight(self.head_precision(on_gpu), head.stored(), on_gpu)
+        sizes::head_weight(self.draft_precision(on_gpu), head.stored(), on_gpu)
     }
 
-    /// The precision of a small model. With 8 bits it is right as often as with more, and a third
-    /// faster than with 16.
-    fn small_precision(&self) -> DraftPrecision {
-        self.settings.draft_precision.unwrap_or(DraftPrecision::Eight)
-    }
-
-    /// The weights of a small model in that precision.
-    pub(super) fn small_weights(&'a self, files: &'a TargetFiles) -> Narrowed<'a> {
-        let precision = self.small_precision();
+    /// The weights of a small model there.
+    pub(super) fn small_weights(&'a self, files: &'a TargetFiles, on_gpu: bool) -> Narrowed<'a> {
+        let precision = self.draft_precision(on_gpu);
         Narrowed { source: files.weights.as_ref(), precision, pool: &self.pool }
     }
 
     /// How many bytes they take.
-    pub(super) fn small_bytes(&self, files: &TargetFiles) -> u64 {
+    pub(super) fn small_bytes(&self, files: &TargetFiles, on_gpu: bool) -> u64 {
         let narrowed = |&(format, bytes): &(Format, u64)| {
             // A whole number of blocks, as rows have.
-            let held = self.small_precision().format(format, 1 << 10);
+            let held = self.draft_precision(on_gpu).format(format, 1 << 10);
             (bytes as f64 * held.bytes_per_weight() / format.bytes_per_weight()) as u64
         };
         files.formats.iter().map(narrowed).sum()

@@ -104,7 +104,7 @@ fn to_gpu(
     };
     let first = weights.first_blocks(placed.blocks);
     let capacity = first.config.capacity(ctx.context);
-    let precision = ctx.head_precision(true);
+    let precision = ctx.draft_precision(true);
     let kv = KvFormat::F16;
     match GpuHead::new(&first, tables, &gpu, &ctx.pool, capacity, precision, kv) {
         Ok(head) => PlacedHead { weights: first, on_gpu: Some(head), notice: None },
@@ -127,7 +127,7 @@ fn drafter(
     let capacity = config.capacity(ctx.context);
     let tables = tables.clone();
     let cores = Arc::clone(&pool);
-    let precision = ctx.head_precision(false);
+    let precision = ctx.draft_precision(false);
     let on_cpu = move || -> Result<Box<dyn HeadBackend>, HeadError> {
         let kv = KvFormat::F16;
         Ok(Box::new(PackedHead::new(&weights, &tables, pool, capacity, precision, kv)?))

@@ -120,12 +120,12 @@ pub(super) fn inputs(ctx: &LoadContext<'_>, room: u64) -> PlacementInputs {
         }
     });
     let small = files.small.as_ref().map(|small| {
-        let size = sizes::of_small(&small.config, ctx.small_bytes(small));
+        let size = |on_gpu| sizes::of_small(&small.config, ctx.small_bytes(small, on_gpu));
         DraftChoice {
             kind: DrafterId::SmallModel,
             head: None,
-            on_cpu: size,
-            on_gpu: size,
+            on_cpu: size(false),
+            on_gpu: size(true),
             bytes: sizes::of_draft(small, ctx.context),
         }
     });

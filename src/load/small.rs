@@ -32,7 +32,6 @@ pub(super) fn load(
     progress: Loading<'_>,
 ) -> Result<LoadedDrafter, StartError> {
     let words = library::shared_vocabulary(&ctx.files.target, files)?;
-    let size = sizes::of_small(&files.config, ctx.small_bytes(files));
     let mut notice = None;
     let on_gpu = match on_gpu(ctx, target, files, progress) {
         // The GPU does not take it.
@@ -43,6 +42,7 @@ pub(super) fn load(
         loaded => loaded.transpose()?,
     };
     let is_on_gpu = on_gpu.is_some();
+    let size = sizes::of_small(&files.config, ctx.small_bytes(files, is_on_gpu));
     let gpu = on_gpu.as_ref().map(|(_, gpu)| gpu.clone());
     let (pool, threads) = ctx.draft_pool(target.size, size, is_on_gpu);
     let (lm, bytes): (Box<dyn SmallLm>, u64) = match on_gpu {
@@ -55,7 +55,7 @@ pub(super) fn load(
                 let mut percent = percents(&files.name, progress);
                 CpuDraft::load(&request(ctx, files, source, &pool), &mut percent)
             };
-            let narrowed = ctx.small_weights(files);
+            let narrowed = ctx.small_weights(files, false);
             let source = Repacked { source: &narrowed, repack: files.repack };
             let WithPacked { loaded: lm, not_kept, .. } = ctx.with_packed(files, &source, load)?;
             notice = notice.or(not_kept);
@@ -108,7 +108,7 @@ fn on_gpu(
     let placed = place::small_model(ctx, target, files);
     let gpu = ctx.open(placed.gpu?, placed.room).ok()?;
     // Nothing of it is packed for the CPU, so nothing could be stored.
-    let source = ctx.small_weights(files);
+    let source = ctx.small_weights(files, true);
     let request = request(ctx, files, &source, &ctx.pool);
     let lm = GpuDraft::load(&gpu, &request, &mut percents(&files.name, progress));
     Some(lm.map(|lm| (lm, gpu.name().to_owned())))

@@ -63,7 +63,7 @@ pub const KEYS: &[SettingKey] = {
             .default("auto")
             .more(
                 "A number is the most bits of a weight, `stored` leaves the weights as they are in \
-                 the file. `auto` is 4 bits for a head on the CPU and 8 bits otherwise.",
+                 the file. `auto` is 4 bits on the CPU and 8 bits on a GPU.",
             )
             .flag(MODELS.flag("--draft-precision", "auto|stored|8|4"))
             .contender(&["draft-precision"], SettingScope::Draft),
