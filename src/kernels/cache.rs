@@ -5,16 +5,20 @@
 //! values are stored position by position. Both come in chunks of positions, so that memory becomes
 //! resident only as the text grows. Positions `0..len` are committed. The rows of the pass in
 //! flight occupy the slots after them until [`KvCache::commit`] keeps a path.
+//!
+//! In a format with scales a key is stored as its difference from the key in slot 0. The keys of
+//! some models have a few dimensions that are a hundred times larger than the others but nearly the
+//! same at every position, since they come from a bias. The differences are small, and so are the
+//! steps of their numbers. Attention need not add the first key again: a softmax stays the same
+//! when one number is added to all scores of a query. Slot 0 is in the prefix of every row, so a
+//! row's bits still depend on its own prefix only.
 
-use super::cache_layout::CacheLayout;
+use super::cache_layout::{CacheLayout, KEY_GROUP, SCALE};
 use super::lanes::element::{Element, F16, F32, I8, Stored};
 use super::lanes::{self, LANES, Lanes, Work};
 use super::math;
 use super::pages::{OutOfMemory, Pages};
 use super::pool::{Pool, Shareable};
-
-/// Bytes of a scale.
-const SCALE: usize = size_of::<f32>();
 
 /// The number format of cached keys and values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -24,7 +28,8 @@ pub enum KvFormat {
     F16,
     /// 32-bit floats.
     F32,
-    /// 8-bit integers, and a 32-bit scale for each key and each value: half the memory of
+    /// 8-bit integers with 32-bit scales, one for each value and one for every 32 dimensions of each
+    /// key, which is stored as its difference from the first key: 55 % of the memory of
     /// [`KvFormat::F16`].
     Q8,
 }
@@ -94,6 +99,9 @@ pub struct KvCache {
     pub(super) layout: CacheLayout,
     pub(super) keys: Pages,
     pub(super) values: Pages,
+    /// What is to be added to the keys of each plane, `[planes][head_dim]`: the last key that was
+    /// written into slot 0. Empty in a format without scales.
+    pub(super) first_keys: Vec<f32>,
 }
 
 impl KvCache {
@@ -114,7 +122,20 @@ impl KvCache {
         let [keys, values] = layout.bytes();
         let keys = Pages::zeroed(keys)?;
         let values = Pages::zeroed(values)?;
-        Ok(Self { layers, heads, head_dim, capacity, len: 0, format, layout, keys, values })
+        let first_keys = vec![0.0; layout.first_keys()];
+        let len = 0;
+        Ok(Self {
+            layers,
+            heads,
+            head_dim,
+            capacity,
+            len,
+            format,
+            layout,
+            keys,
+            values,
+            first_keys,
+        })
     }
 
     /// The bytes that the positions of such a cache take once all are written.
@@ -126,7 +147,8 @@ impl KvCache {
         format: KvFormat,
     ) -> usize {
         let layout = CacheLayout::new(layers.saturating_mul(heads), capacity, head_dim, format);
-        layout.bytes().into_iter().fold(0, usize::saturating_add)
+        let first_keys = layout.first_keys().saturating_mul(size_of::<f32>());
+        layout.bytes().into_iter().fold(first_keys, usize::saturating_add)
     }
 
     /// How many positions are committed.
@@ -166,7 +188,7 @@ impl KvCache {
 
     /// Bytes allocated. They become resident with the positions that are written, 256 at a time.
     pub fn bytes(&self) -> usize {
-        self.keys.len() + self.values.len()
+        self.keys.len() + self.values.len() + size_of_val(&self.first_keys[..])
     }
 
     /// Writes the keys and values of a pass's rows, `[m, heads · head_dim]` each, into the slots
@@ -266,6 +288,7 @@ impl KvCache {
         Plane {
             keys: &self.keys,
             values: &self.values,
+            first_keys: &self.first_keys,
             layout: &self.layout,
             index: layer * self.heads + head,
         }
@@ -275,6 +298,7 @@ impl KvCache {
         Planes {
             keys: Shareable(self.keys.as_mut_ptr()),
             values: Shareable(self.values.as_mut_ptr()),
+            first_keys: Shareable(self.first_keys.as_mut_ptr()),
             layout: self.layout,
             head_dim: self.head_dim,
             format: self.format,
@@ -297,12 +321,13 @@ impl std::fmt::Debug for KvCache {
 pub(super) struct Plane<'a> {
     keys: &'a [u8],
     values: &'a [u8],
+    first_keys: &'a [f32],
     layout: &'a CacheLayout,
     index: usize,
 }
 
 impl Plane<'_> {
-    /// A tile of keys, `[head_dim][16]`, then the scales. The next tile of the same run follows it.
+    /// A tile of keys, `[head_dim][16]`, then the scales, `[groups][16]`. The next tile of the same run follows it.
     ///
     /// # Safety
     /// The tile exists.
@@ -312,7 +337,7 @@ impl Plane<'_> {
         unsafe { self.keys.as_ptr().add(self.layout.key_tile(self.index, tile)) }
     }
 
-    /// A tile of values, `[16][width]`, then the scales. The next tile of the same run follows it.
+    /// A tile of values, `[16][width]`, then the scales, `[16]`. The next tile of the same run follows it.
     ///
     /// # Safety
     /// The tile exists.
@@ -320,6 +345,11 @@ impl Plane<'_> {
     pub(super) unsafe fn value_tile(&self, tile: usize) -> *const u8 {
         // SAFETY: the caller's promise.
         unsafe { self.values.as_ptr().add(self.layout.value_tile(self.index, tile)) }
+    }
+
+    /// What is to be added to the keys, `[head_dim]`; empty in a format without scales.
+    pub(super) fn first_key(&self) -> &[f32] {
+        &self.first_keys[self.layout.first_key(self.index)]
     }
 
     /// How a tile is divided.
@@ -333,6 +363,7 @@ impl Plane<'_> {
 struct Planes {
     keys: Shareable<u8>,
     values: Shareable<u8>,
+    first_keys: Shareable<f32>,
     layout: CacheLayout,
     head_dim: usize,
     format: KvFormat,
@@ -357,8 +388,10 @@ impl Planes {
             let value = [from, to].map(|slot| layout.value(plane, slot));
             copy(values, value[0], value[1], self.head_dim * size);
             if self.format.has_scales() {
-                let key = [from, to].map(|slot| layout.key_scale(plane, slot));
-                copy(keys, key[0], key[1], SCALE);
+                for group in 0..layout.key_groups() {
+                    let key = [from, to].map(|slot| layout.key_scale(plane, slot, group));
+                    copy(keys, key[0], key[1], SCALE);
+                }
                 let value = [from, to].map(|slot| layout.value_scale(plane, slot));
                 copy(values, value[0], value[1], SCALE);
             }
@@ -394,34 +427,53 @@ impl Write<'_> {
         let &Self { planes, plane, slot, .. } = self;
         let layout = &planes.layout;
         let (key, value) = (layout.key(plane, slot), layout.value(plane, slot));
-        let scales = [self.keys, self.values].map(E::scale);
-        let inverse = scales.map(inverse);
+        let value_scale = E::scale(self.values);
+        let value_inverse = inverse(value_scale);
         let mut rounded = [0u32; LANES];
-        // SAFETY: the slot exists and is ours; the space of a value is padded to whole vectors,
-        // that of a key ends with its last dimension; `rounded` has room for 16 numbers.
+        // SAFETY: the slot exists and is ours, as is the plane's first key in a format with scales;
+        // the space of a value is padded to whole vectors, that of a key ends with its last
+        // dimension; `rounded` has room for 16 numbers.
         unsafe {
             let (keys, values) = (planes.keys.get(), planes.values.get());
-            for d in (0..self.keys.len()).step_by(LANES) {
-                let lanes = LANES.min(self.keys.len() - d);
-                let scaled = |row: &[f32], inverse: f32| {
-                    let x = math::padded::<L>(&row[d..d + lanes], 0.0);
-                    if E::HAS_SCALE { L::mul(x, L::splat(inverse)) } else { x }
-                };
-                E::store::<L>(values.add(value + d * E::SIZE), scaled(self.values, inverse[1]));
-                let from = rounded.as_mut_ptr().cast::<u8>();
-                E::store::<L>(from, scaled(self.keys, inverse[0]));
-                let to = keys.add(key + d * LANES * E::SIZE);
-                for i in 0..lanes {
-                    let to = to.add(i * LANES * E::SIZE);
-                    std::ptr::copy_nonoverlapping(from.add(i * E::SIZE), to, E::SIZE);
-                }
+            let scaled = |numbers: &[f32], inverse: f32| {
+                let x = math::padded::<L>(numbers, 0.0);
+                if E::HAS_SCALE { L::mul(x, L::splat(inverse)) } else { x }
+            };
+            let mut to = values.add(value);
+            for part in self.values.chunks(LANES) {
+                E::store::<L>(to, scaled(part, value_inverse));
+                to = to.add(LANES * E::SIZE);
             }
             if E::HAS_SCALE {
-                let places = [
-                    keys.add(layout.key_scale(plane, slot)),
-                    values.add(layout.value_scale(plane, slot)),
-                ];
-                for (to, scale) in places.into_iter().zip(scales) {
+                let to = values.add(layout.value_scale(plane, slot));
+                to.cast::<f32>().write_unaligned(value_scale);
+            }
+            let first_key = planes.first_keys.get().wrapping_add(layout.first_key(plane).start);
+            if E::HAS_SCALE && slot == 0 {
+                std::ptr::copy_nonoverlapping(self.keys.as_ptr(), first_key, self.keys.len());
+            }
+            let mut numbers = [0.0; KEY_GROUP];
+            let mut to = keys.add(key);
+            for (i, group) in self.keys.chunks(KEY_GROUP).enumerate() {
+                let numbers = &mut numbers[..group.len()];
+                numbers.copy_from_slice(group);
+                if E::HAS_SCALE {
+                    for (d, number) in numbers.iter_mut().enumerate() {
+                        *number -= *first_key.add(i * KEY_GROUP + d);
+                    }
+                }
+                let scale = E::scale(numbers);
+                let inverse = inverse(scale);
+                for part in numbers.chunks(LANES) {
+                    let from = rounded.as_mut_ptr().cast::<u8>();
+                    E::store::<L>(from, scaled(part, inverse));
+                    for d in 0..part.len() {
+                        std::ptr::copy_nonoverlapping(from.add(d * E::SIZE), to, E::SIZE);
+                        to = to.add(LANES * E::SIZE);
+                    }
+                }
+                if E::HAS_SCALE {
+                    let to = keys.add(layout.key_scale(plane, slot, i));
                     to.cast::<f32>().write_unaligned(scale);
                 }
             }
@@ -505,14 +557,46 @@ mod tests {
             cache.write(&pool, 0, &written, &written);
             for (slot, row) in rows.chunks_exact(dim).enumerate() {
                 let (key, value) = cache.row(0, slot);
-                assert_eq!(key, value);
-                let most = row.iter().fold(0f32, |most, x| most.max(x.abs()));
-                let off = row.iter().zip(&key).map(|(x, y)| (x - y).abs());
-                let off = off.fold(0f32, f32::max);
-                assert!(off <= most / 127.0 * 0.501, "{isa:?}, row {slot}: {off} of {most}");
+                let less =
+                    |all: &[f32]| all.iter().zip(&rows).map(|(x, first)| x - first).collect();
+                let parts: [(Vec<f32>, Vec<f32>, usize); 2] =
+                    [(less(row), less(&key), KEY_GROUP), (row.to_vec(), value, dim)];
+                for (row, stored, group) in parts {
+                    for (row, stored) in row.chunks(group).zip(stored.chunks(group)) {
+                        let most = row.iter().fold(0f32, |most, x| most.max(x.abs()));
+                        let off = row.iter().zip(stored).map(|(x, y)| (x - y).abs());
+                        let off = off.fold(0f32, f32::max);
+                        let at = format!("{isa:?}, row {slot}, {group} with a scale");
+                        assert!(off <= most / 127.0 * 0.501, "{at}: {off} of {most}");
+                    }
+                }
             }
             all.push([&cache.keys[..], &cache.values[..]].concat());
         }
         assert!(all.windows(2).all(|two| two[0] == two[1]));
+    }
+
+    #[test]
+    fn keys_in_8_bits_lose_nothing_to_dimensions_that_are_large_at_every_position() {
+        let (dim, rows) = (80, 40);
+        let pool = Pool::new(1);
+        let mut keys = KvFormat::F32.numbers(&random_row(Format::F32, rows * dim, 3));
+        let most = keys.iter().fold(0f32, |most, x| most.max(x.abs()));
+        let values = keys.clone();
+        for key in keys.chunks_exact_mut(dim) {
+            key[3] += 300.0 * most;
+            key[70] -= 200.0 * most;
+        }
+        let mut cache = KvCache::new(1, 1, dim, rows, KvFormat::Q8).unwrap();
+        cache.write(&pool, 0, &keys, &values);
+        for (slot, key) in keys.chunks_exact(dim).enumerate() {
+            for (x, stored) in key.iter().zip(cache.row(0, slot).0) {
+                // A difference is at most twice as large.
+                assert!(
+                    (x - stored).abs() <= 2.0 * most / 127.0 * 0.51,
+                    "row {slot}: {x} {stored}"
+                );
+            }
+        }
     }
 }

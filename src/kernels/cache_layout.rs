@@ -9,8 +9,9 @@
 //! - values: `[chunk][plane][tile]` of `[16][width]` numbers, the width being `head_dim` rounded up
 //!   to 16.
 //!
-//! In a format with scales each tile ends with those of its 16 positions, as f32. The last chunk
-//! has only as many tiles as are left.
+//! In a format with scales each tile ends with those of its 16 positions, as f32: for keys one scale
+//! for every 32 dimensions, `[groups][16]`; for values one, `[16]`. The last chunk has only as many
+//! tiles as are left.
 
 use std::ops::Range;
 
@@ -20,8 +21,13 @@ use super::lanes::LANES;
 /// Tiles per chunk: large enough that a plane's part is read at the speed of one long run.
 const CHUNK: usize = 16;
 
+/// How many dimensions of a key share a scale. The keys of some models have a few dimensions that
+/// are a hundred times larger than the others; these take the precision only from their own group.
+/// The last group has the dimensions that are left.
+pub(super) const KEY_GROUP: usize = 32;
+
 /// Bytes of a scale.
-const SCALE: usize = size_of::<f32>();
+pub(super) const SCALE: usize = size_of::<f32>();
 
 /// The shape of a KV cache.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +53,25 @@ impl CacheLayout {
 
     /// Bytes of a tile of keys.
     pub(super) fn key_tile_bytes(&self) -> usize {
-        LANES.saturating_mul(self.head_dim.saturating_mul(self.format.size()) + self.scale())
+        let numbers = self.head_dim.saturating_mul(self.format.size());
+        LANES.saturating_mul(numbers.saturating_add(self.key_groups() * self.scale()))
+    }
+
+    /// How many numbers the first keys of all planes have, which only a format with scales stores
+    /// apart.
+    pub(super) fn first_keys(&self) -> usize {
+        self.planes.saturating_mul(self.first_key(0).len())
+    }
+
+    /// Where the first key of a plane is among those of all planes.
+    pub(super) fn first_key(&self, plane: usize) -> Range<usize> {
+        let numbers = if self.format.has_scales() { self.head_dim } else { 0 };
+        plane * numbers..(plane + 1) * numbers
+    }
+
+    /// How many scales a key has, in a format with scales.
+    pub(super) fn key_groups(&self) -> usize {
+        self.head_dim.div_ceil(KEY_GROUP)
     }
 
     /// Bytes of a tile of values.
@@ -89,7 +113,7 @@ impl CacheLayout {
         })
     }
 
-    /// Bytes of the scale of a position.
+    /// Bytes of a scale; 0 in a format without scales.
     fn scale(&self) -> usize {
         if self.format.has_scales() { SCALE } else { 0 }
     }
@@ -121,10 +145,10 @@ impl CacheLayout {
         self.value_tile(plane, slot / LANES) + slot % LANES * self.value_bytes()
     }
 
-    /// Where a key's scale is, in a format that has one.
-    pub(super) fn key_scale(&self, plane: usize, slot: usize) -> usize {
+    /// Where the scale of a group of a key's dimensions is, in a format that has scales.
+    pub(super) fn key_scale(&self, plane: usize, slot: usize, group: usize) -> usize {
         let numbers = LANES * self.head_dim * self.format.size();
-        self.key_tile(plane, slot / LANES) + numbers + slot % LANES * SCALE
+        self.key_tile(plane, slot / LANES) + numbers + (group * LANES + slot % LANES) * SCALE
     }
 
     /// Where a value's scale is, in a format that has one.

@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use super::cache::{KvCache, KvFormat};
+use super::cache_layout::KEY_GROUP;
 use super::lanes::LANES;
 
 impl KvCache {
@@ -22,8 +23,8 @@ impl KvCache {
             KvFormat::F32 => {
                 self.gather(layer, slots, out.as_chunks_mut().0, |word: [u8; 4], _| word);
             }
-            KvFormat::Q8 => self.gather(layer, slots, out.as_chunks_mut().0, |number, scale| {
-                half::f16::from_f32(eight_bits(number) * scale).to_ne_bytes()
+            KvFormat::Q8 => self.gather(layer, slots, out.as_chunks_mut().0, |number, own| {
+                half::f16::from_f32(eight_bits(number, own)).to_ne_bytes()
             }),
         }
         out
@@ -40,22 +41,20 @@ impl KvCache {
             KvFormat::F16 => self
                 .gather(layer, slot, &mut key, |half, _| half::f16::from_ne_bytes(half).to_f32()),
             KvFormat::F32 => self.gather(layer, slot, &mut key, |word, _| f32::from_ne_bytes(word)),
-            KvFormat::Q8 => {
-                self.gather(layer, slot, &mut key, |number, scale| eight_bits(number) * scale)
-            }
+            KvFormat::Q8 => self.gather(layer, slot, &mut key, eight_bits),
         }
         let value = key.split_off(key.len() / 2);
         (key, value)
     }
 
-    /// Fills `out` with slots. Their numbers are `SIZE` bytes each; `number` gets these and the
-    /// scale, which is 1 in a format without scales.
+    /// Fills `out` with slots. Their numbers are `SIZE` bytes each; `number` gets these, their scale
+    /// and what is to be added to them: 1 and 0 in a format without scales.
     fn gather<const SIZE: usize, T>(
         &self,
         layer: usize,
         slots: Range<usize>,
         out: &mut [T],
-        number: impl Fn([u8; SIZE], f32) -> T,
+        number: impl Fn([u8; SIZE], (f32, f32)) -> T,
     ) {
         assert!(layer < self.layers(), "layer {layer} of {}", self.layers());
         assert!(slots.end <= self.capacity(), "{slots:?} of {}", self.capacity());
@@ -71,23 +70,27 @@ impl KvCache {
             let places = own_keys.chunks_exact_mut(dim).zip(own_values.chunks_exact_mut(dim));
             for (head, (key, value)) in places.enumerate() {
                 let plane = layer * heads + head;
-                let own = scale(&self.keys, layout.key_scale(plane, slot));
                 let keys = self.keys[layout.key(plane, slot)..].as_chunks().0;
-                for (to, &from) in key.iter_mut().zip(keys.iter().step_by(LANES)) {
-                    *to = number(from, own);
+                let mut keys = keys.iter().step_by(LANES);
+                let mut first = self.first_keys[layout.first_key(plane)].iter().copied();
+                for (group, key) in key.chunks_mut(KEY_GROUP).enumerate() {
+                    let own = scale(&self.keys, layout.key_scale(plane, slot, group));
+                    for (to, &from) in key.iter_mut().zip(&mut keys) {
+                        *to = number(from, (own, first.next().unwrap_or(0.0)));
+                    }
                 }
                 let own = scale(&self.values, layout.value_scale(plane, slot));
                 let values = self.values[layout.value(plane, slot)..].as_chunks().0;
                 for (to, &from) in value.iter_mut().zip(values) {
-                    *to = number(from, own);
+                    *to = number(from, (own, 0.0));
                 }
             }
         }
     }
 }
 
-fn eight_bits([byte]: [u8; 1]) -> f32 {
-    f32::from(byte.cast_signed())
+fn eight_bits([byte]: [u8; 1], (scale, first): (f32, f32)) -> f32 {
+    f32::from(byte.cast_signed()) * scale + first
 }
 
 #[cfg(test)]
@@ -103,7 +106,7 @@ mod tests {
             for layer in 0..3 {
                 let expected = written(layer, rows, format);
                 let numbers = format.numbers(&cache.slots(layer, 0..rows));
-                let found = numbers.chunks_exact(2 * 48);
+                let found = numbers.chunks_exact(expected[0].0.len() * 2);
                 for (slot, (found, (key, value))) in found.zip(&expected).enumerate() {
                     assert_eq!(cache.row(layer, slot), (key.clone(), value.clone()));
                     let mut both = [&key[..], value].concat();

@@ -5,24 +5,26 @@ use super::cache::KvCache;
 use super::lanes::LANES;
 
 impl KvCache {
-    /// Bytes of the keys and of the values of one plane with `len` positions; the keys are whole
-    /// tiles.
-    fn saved_sizes(&self, len: usize) -> (usize, usize) {
+    /// Bytes of one plane with `len` positions; the keys are whole tiles.
+    fn saved_size(&self, len: usize) -> usize {
+        let first_key = size_of::<f32>() * self.layout.first_key(0).len();
         let keys = len.div_ceil(LANES) * self.layout.key_tile_bytes();
-        (keys, self.layout.values_bytes(len))
+        first_key + keys + self.layout.values_bytes(len)
     }
 
     /// How many bytes [`KvCache::saved`] returns for the committed positions.
     pub fn saved_bytes(&self) -> usize {
-        let (keys, values) = self.saved_sizes(self.len());
-        self.layers() * self.heads() * (keys + values)
+        self.layers() * self.heads() * self.saved_size(self.len())
     }
 
-    /// The committed positions of all layers. For each plane (one head of one layer) come its keys
-    /// and then its values, tile by tile.
+    /// The committed positions of all layers. For each plane (one head of one layer) come its first
+    /// key, in a format with scales, its keys and then its values, tile by tile.
     pub fn saved(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.saved_bytes());
         for plane in 0..self.layers() * self.heads() {
+            for number in &self.first_keys[self.layout.first_key(plane)] {
+                out.extend_from_slice(&number.to_ne_bytes());
+            }
             for part in self.layout.key_parts(plane, self.len()) {
                 out.extend_from_slice(&self.keys[part]);
             }
@@ -40,13 +42,18 @@ impl KvCache {
         if len == 0 || len > self.capacity() {
             return false;
         }
-        let (keys, values) = self.saved_sizes(len);
         let planes = self.layers() * self.heads();
-        if bytes.len() != planes * (keys + values) {
+        if bytes.len() != planes * self.saved_size(len) {
             return false;
         }
         let mut at = 0;
         for plane in 0..planes {
+            let first_key = &mut self.first_keys[self.layout.first_key(plane)];
+            let (saved, _) = bytes[at..].as_chunks();
+            for (number, &saved) in first_key.iter_mut().zip(saved) {
+                *number = f32::from_ne_bytes(saved);
+            }
+            at += size_of_val(first_key);
             for part in self.layout.key_parts(plane, len) {
                 let saved = &bytes[at..at + part.len()];
                 self.keys[part].copy_from_slice(saved);
@@ -64,12 +71,14 @@ impl KvCache {
 }
 #[cfg(test)]
 pub(super) mod tests {
+    use crate::kernels::cache_layout::KEY_GROUP;
     use crate::kernels::{Format, KvCache, KvFormat, Pool, random_row};
 
-    const DIM: usize = 24;
+    /// A whole group of a key's dimensions and a part of one.
+    const DIM: usize = 40;
     const WIDTH: usize = 2 * DIM;
 
-    /// A cache with `rows` committed positions and 2 heads of 24 numbers in each of 3 layers.
+    /// A cache with `rows` committed positions and 2 heads of 40 numbers in each of 3 layers.
     pub(in crate::kernels) fn filled(capacity: usize, rows: usize, format: KvFormat) -> KvCache {
         let pool = Pool::new(1);
         let mut cache = KvCache::new(3, 2, DIM, capacity, format).unwrap();
@@ -95,17 +104,27 @@ pub(super) mod tests {
         format: KvFormat,
     ) -> Vec<(Vec<f32>, Vec<f32>)> {
         let (keys, values) = numbers(layer, rows);
-        let eight_bits = |head: &[f32]| -> Vec<f32> {
-            let scale = head.iter().fold(0f32, |most, x| most.max(x.abs())) / 127.0;
-            head.iter().map(|x| (x * (1.0 / scale)).round_ties_even() * scale).collect()
+        let eight_bits = |group: &[f32]| -> Vec<f32> {
+            let scale = group.iter().fold(0f32, |most, x| most.max(x.abs())) / 127.0;
+            let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
+            group.iter().map(|x| (x * inverse).round_ties_even() * scale).collect()
         };
-        let rounded = |row: &[f32]| match format {
+        // `first` is what a key is stored without.
+        let rounded = |row: &[f32], group: usize, first: &[f32]| match format {
             KvFormat::F16 => row.iter().map(|&x| half::f16::from_f32(x).to_f32()).collect(),
             KvFormat::F32 => row.to_vec(),
-            KvFormat::Q8 => row.chunks_exact(DIM).flat_map(eight_bits).collect(),
+            KvFormat::Q8 => {
+                let rest: Vec<f32> = row.iter().zip(first).map(|(x, first)| x - first).collect();
+                let groups = rest.chunks_exact(DIM).flat_map(|head| head.chunks(group));
+                groups.flat_map(eight_bits).zip(first).map(|(x, first)| x + first).collect()
+            }
         };
+        let first = &keys[..WIDTH];
         let rows = keys.chunks_exact(WIDTH).zip(values.chunks_exact(WIDTH));
-        rows.map(|(key, value)| (rounded(key), rounded(value))).collect()
+        rows.map(|(key, value)| {
+            (rounded(key, KEY_GROUP, first), rounded(value, DIM, &[0.0; WIDTH]))
+        })
+        .collect()
     }
 
     #[test]
@@ -134,7 +153,8 @@ pub(super) mod tests {
             let rows = 300;
             let numbers = format.numbers(&filled(320, rows, format).saved());
             // Values are padded to whole vectors.
-            let (keys, values) = (rows.next_multiple_of(16) * DIM, rows * 32);
+            let width = DIM.next_multiple_of(16);
+            let (keys, values) = (rows.next_multiple_of(16) * DIM, rows * width);
             assert_eq!(numbers.len(), 6 * (keys + values));
             for (plane, numbers) in numbers.chunks_exact(keys + values).enumerate() {
                 let head = plane % 2 * DIM;
@@ -142,7 +162,7 @@ pub(super) mod tests {
                     let tile = &numbers[slot / 16 * 16 * DIM..];
                     let found: Vec<f32> = (0..DIM).map(|d| tile[d * 16 + slot % 16]).collect();
                     assert_eq!(found, key[head..head + DIM]);
-                    assert_eq!(numbers[keys + slot * 32..][..DIM], value[head..head + DIM]);
+                    assert_eq!(numbers[keys + slot * width..][..DIM], value[head..head + DIM]);
                 }
             }
         }

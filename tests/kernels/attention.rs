@@ -18,10 +18,11 @@ struct Heads {
     dim: usize,
 }
 
-const HEADS: [Heads; 4] = [
+const HEADS: [Heads; 5] = [
     Heads { query: 4, key: 4, dim: 128 },
     Heads { query: 6, key: 2, dim: 64 },
     Heads { query: 8, key: 1, dim: 80 },
+    Heads { query: 2, key: 2, dim: 40 },
     Heads { query: 3, key: 3, dim: 20 },
 ];
 

@@ -37,7 +37,7 @@ struct SnapshotParts {
 }
 
 impl Cached for SnapshotParts {
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 }
 
 /// A file of this target.

@@ -286,18 +286,26 @@ impl Attend<'_> {
                 let end = len + path.len();
                 // Start at a whole vector, so that a position's lane does not depend on the window.
                 let vector = begin / LANES * LANES;
+                let sink = self.options.sinks.map(|sinks| sinks[self.head(first + i)]);
+                // What the scores lack, since keys are stored without the first one.
+                let mut rest = 0.0;
+                if sink.is_some() || self.options.softcap.is_some() {
+                    let query = &query[i * dim..][..dim];
+                    rest = query.iter().zip(self.plane.first_key()).map(|(q, k)| q * k).sum();
+                }
                 if let Some(cap) = self.options.softcap {
                     let scores = &mut weights[vector..end.next_multiple_of(LANES)];
                     for scores in scores.chunks_exact_mut(LANES) {
                         // SAFETY: chunks of 16.
                         unsafe {
-                            let capped = math::softcap::<L>(L::load(scores.as_ptr()), cap);
-                            L::store(scores.as_mut_ptr(), capped);
+                            let score = L::add(L::load(scores.as_ptr()), L::splat(rest));
+                            L::store(scores.as_mut_ptr(), math::softcap::<L>(score, cap));
                         }
                     }
+                    rest = 0.0;
                 }
                 weights[vector..begin].fill(f32::NEG_INFINITY);
-                let sink = self.options.sinks.map(|sinks| sinks[self.head(first + i)]);
+                let sink = sink.map(|sink| sink - rest);
                 totals[i] = steps::softmax::<L>(&mut weights[vector..], end - vector, sink);
                 // Adding 0 · v to a sum that is still 0 leaves it 0, so it does not matter where
                 // the group's sums begin.

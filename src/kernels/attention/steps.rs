@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::kernels::block::LINE;
 use crate::kernels::cache::Plane;
-use crate::kernels::cache_layout::runs;
+use crate::kernels::cache_layout::{KEY_GROUP, runs};
 use crate::kernels::lanes::{Element, LANES, Lanes};
 use crate::kernels::math;
 
@@ -21,7 +21,8 @@ const PREFETCH_DISTANCE: usize = 4 << 10;
 
 impl Keys<'_> {
     /// Dot products of M queries, `[M][dim]`, with the keys of `tiles`; the scores of query i go to
-    /// `to + i · stride`. T tiles are computed in parallel.
+    /// `to + i · stride`. T tiles are computed in parallel. In a format with scales, the sum over
+    /// each group of dimensions is multiplied by its scale and added to those before it.
     ///
     /// # Safety
     /// The tiles exist, and there is room for the results.
@@ -82,33 +83,41 @@ impl Keys<'_> {
             let query = query.as_ptr();
             // Tiles that are read in parallel are prefetched with those before them.
             let mut ahead = keys.wrapping_add(PREFETCH_DISTANCE.max(T * size));
-            let mut sums = [[L::splat(0.0); T]; M];
-            for d in 0..dim {
-                if d % (LINE / (LANES * E::SIZE)) == 0 {
-                    for _ in 0..T {
-                        L::prefetch(ahead);
-                        L::prefetch(values);
-                        ahead = ahead.wrapping_add(LINE);
-                        values = values.wrapping_add(LINE);
+            let group = if E::HAS_SCALE { KEY_GROUP } else { dim };
+            for first in (0..dim).step_by(group) {
+                let mut sums = [[L::splat(0.0); T]; M];
+                for d in first..dim.min(first + group) {
+                    if d % (LINE / (LANES * E::SIZE)) == 0 {
+                        for _ in 0..T {
+                            L::prefetch(ahead);
+                            L::prefetch(values);
+                            ahead = ahead.wrapping_add(LINE);
+                            values = values.wrapping_add(LINE);
+                        }
+                    }
+                    let mut key = [L::splat(0.0); T];
+                    for (t, key) in key.iter_mut().enumerate() {
+                        *key = E::load::<L>(keys.add(t * size + d * LANES * E::SIZE));
+                    }
+                    for (i, sums) in sums.iter_mut().enumerate() {
+                        let q = L::splat(*query.add(i * dim + d));
+                        for (t, sum) in sums.iter_mut().enumerate() {
+                            *sum = L::fma(key[t], q, *sum);
+                        }
                     }
                 }
-                let mut key = [L::splat(0.0); T];
-                for (t, key) in key.iter_mut().enumerate() {
-                    *key = E::load::<L>(keys.add(t * size + d * LANES * E::SIZE));
-                }
-                for (i, sums) in sums.iter_mut().enumerate() {
-                    let q = L::splat(*query.add(i * dim + d));
-                    for (t, sum) in sums.iter_mut().enumerate() {
-                        *sum = L::fma(key[t], q, *sum);
+                for t in 0..T {
+                    let scales = keys.add(t * size + dim * LANES * E::SIZE).cast::<f32>();
+                    let scales = scales.wrapping_add(first / KEY_GROUP * LANES);
+                    for (i, sums) in sums.iter().enumerate() {
+                        let to = to.add(i * stride + t * LANES);
+                        let score = match (E::HAS_SCALE, first) {
+                            (false, _) => sums[t],
+                            (true, 0) => L::mul(sums[t], L::load(scales)),
+                            (true, _) => L::fma(sums[t], L::load(scales), L::load(to)),
+                        };
+                        L::store(to, score);
                     }
-                }
-            }
-            for t in 0..T {
-                let scales = keys.add(t * size + dim * LANES * E::SIZE).cast::<f32>();
-                for (i, sums) in sums.iter().enumerate() {
-                    let sum = sums[t];
-                    let score = if E::HAS_SCALE { L::mul(sum, L::load(scales)) } else { sum };
-                    L::store(to.add(i * stride + t * LANES), score);
                 }
             }
         }

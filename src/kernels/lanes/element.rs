@@ -10,7 +10,8 @@ const MOST: f32 = 127.0;
 pub(in crate::kernels) trait Element: 'static {
     /// Bytes per number.
     const SIZE: usize;
-    /// Whether the numbers of a row are multiples of a scale that is stored next to them.
+    /// Whether the numbers are multiples of a scale that some of them share and that is stored after
+    /// them.
     const HAS_SCALE: bool = false;
 
     /// 16 numbers at `p`, as f32.
@@ -22,9 +23,9 @@ pub(in crate::kernels) trait Element: 'static {
 
 /// A number format that is also written.
 pub(in crate::kernels) trait Stored: Element {
-    /// The scale of a row; 1 in a format without scales.
+    /// The scale that these numbers share; 1 in a format without scales.
     #[inline(always)]
-    fn scale(_row: &[f32]) -> f32 {
+    fn scale(_numbers: &[f32]) -> f32 {
         1.0
     }
 
@@ -100,8 +101,8 @@ impl Element for I8 {
 
 impl Stored for I8 {
     #[inline(always)]
-    fn scale(row: &[f32]) -> f32 {
-        row.iter().fold(0f32, |most, x| most.max(x.abs())) / MOST
+    fn scale(numbers: &[f32]) -> f32 {
+        numbers.iter().fold(0f32, |most, x| most.max(x.abs())) / MOST
     }
 
     #[inline(always)]
