@@ -21,13 +21,12 @@ use super::pages::{OutOfMemory, Pages};
 use super::pool::{Pool, Shareable};
 
 /// The number format of cached keys and values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KvFormat {
-    /// 16-bit floats: half the memory; each number is rounded once, when it is written.
-    #[default]
-    F16,
-    /// 32-bit floats.
+    /// 32-bit floats: exact.
     F32,
+    /// 16-bit floats: half the memory; each number is rounded once, when it is written.
+    F16,
     /// 8-bit integers with 32-bit scales, one for each value and one for every 32 dimensions of each
     /// key, which is stored as its difference from the first key: 55 % of the memory of
     /// [`KvFormat::F16`].
@@ -36,10 +35,10 @@ pub enum KvFormat {
 
 impl KvFormat {
     /// Every format.
-    pub const ALL: [Self; 3] = [Self::F16, Self::F32, Self::Q8];
+    pub const ALL: [Self; 3] = [Self::F32, Self::F16, Self::Q8];
 
     /// The name in settings and results.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             KvFormat::F16 => "f16",
             KvFormat::F32 => "f32",

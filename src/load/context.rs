@@ -296,7 +296,7 @@ impl<'a> LoadContext<'a> {
 
     /// The number format of a KV cache.
     pub(super) fn kv(&self) -> KvFormat {
-        sizes::kv_format(self.settings)
+        self.settings.kv
     }
 }
 

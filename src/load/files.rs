@@ -171,7 +171,7 @@ impl ModelFiles {
         let config = &self.target.config;
         let positions =
             settings.context.unwrap_or(Settings::AUTO_CONTEXT).min(config.max_positions);
-        let cache = sizes::kv_bytes(config, positions, sizes::kv_format(settings));
+        let cache = sizes::kv_bytes(config, positions, settings.kv);
         self.target.bytes + self.draft_bytes() + cache
     }
 

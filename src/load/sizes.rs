@@ -5,7 +5,7 @@ use crate::library::TargetFiles;
 use crate::model::head::{DraftPrecision, FusionKind, HeadConfig, TREE_ROWS};
 use crate::model::{Config, CpuTarget};
 use crate::plan::{DraftSize, LayerSize, Setting, TargetSize};
-use crate::settings::{KvPrecision, ScoredTokens, Settings};
+use crate::settings::ScoredTokens;
 
 /// Bytes per weight in half precision.
 const HALF: f64 = 2.0;
@@ -23,15 +23,6 @@ const AUTO_SHARE: usize = 6;
 const AUTO_GRAIN: usize = 1024;
 /// And it is not smaller than this.
 const AUTO_LEAST: usize = 4096;
-
-/// The number format of a KV cache.
-pub(super) fn kv_format(settings: &Settings) -> KvFormat {
-    match settings.kv {
-        KvPrecision::F32 => KvFormat::F32,
-        KvPrecision::F16 => KvFormat::F16,
-        KvPrecision::Q8 => KvFormat::Q8,
-    }
-}
 
 /// Bytes of the target's KV cache in main memory with this many positions.
 pub(super) fn kv_bytes(config: &Config, positions: usize, format: KvFormat) -> u64 {

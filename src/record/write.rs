@@ -56,7 +56,7 @@ impl Recording {
         let head = RecordHead {
             format: FORMAT,
             program: env!("CARGO_PKG_VERSION").to_owned(),
-            kv: format!("{:?}", settings.kv).to_lowercase(),
+            kv: settings.kv.name().to_owned(),
             gpu_layers: settings.target_blocks().to_string(),
             stop: settings.stop.clone(),
         };

@@ -16,6 +16,7 @@ mod value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::kernels::KvFormat;
 use crate::model::head::DraftPrecision;
 use crate::plan::{GpuLayers, Setting, Strategy, TreeOverrides};
 use crate::speculate::SamplerSettings;
@@ -59,18 +60,6 @@ pub enum ScoredTokens {
     First(Setting),
     /// Those that occur most often in this text file.
     OfText(PathBuf),
-}
-
-/// Precision of the target's KV cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KvPrecision {
-    /// 32-bit: exact.
-    #[default]
-    F32,
-    /// 16-bit: half the memory.
-    F16,
-    /// 8-bit with a scale for each key and value: half of that again.
-    Q8,
 }
 
 /// Whether weights whose types are slow as they are in the file are repacked.
@@ -164,7 +153,7 @@ pub struct Settings {
     /// KV capacity in tokens; `None` is the model's own, at most [`Self::AUTO_CONTEXT`].
     pub context: Option<usize>,
     /// Precision of the target's KV cache.
-    pub kv: KvPrecision,
+    pub kv: KvFormat,
     /// Compute threads; `None` is one a physical core, of the fast ones where they differ.
     pub threads: Option<usize>,
     /// Threads of a draft that runs during verification; `None` divides the cores.
@@ -258,7 +247,7 @@ impl Default for Settings {
             thinking: None,
             stop: Vec::new(),
             context: None,
-            kv: KvPrecision::default(),
+            kv: KvFormat::F32,
             threads: None,
             draft_threads: None,
             device: DeviceChoice::default(),

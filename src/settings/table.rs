@@ -4,7 +4,8 @@
 
 use super::keys::{Heading, SettingKey, SettingScope, key};
 use super::takes::{self, Takes};
-use super::{KvPrecision, PrefillDevice, Repack, ThemeName};
+use super::{PrefillDevice, Repack, ThemeName};
+use crate::kernels::KvFormat;
 use crate::plan::{ANSWER, BLOCKS, DEPTH, DuoBudget, GAMMA, Prefer, WIDTH};
 use crate::speculate::SamplerSettings;
 
@@ -142,9 +143,9 @@ pub const KEYS: &[SettingKey] = {
         key(
             "kv",
             OneOf(&[
-                ("f32", |s| s.kv = KvPrecision::F32),
-                ("f16", |s| s.kv = KvPrecision::F16),
-                ("q8", |s| s.kv = KvPrecision::Q8),
+                (KvFormat::F32.name(), |s| s.kv = KvFormat::F32),
+                (KvFormat::F16.name(), |s| s.kv = KvFormat::F16),
+                (KvFormat::Q8.name(), |s| s.kv = KvFormat::Q8),
             ]),
         )
         .what("Precision of the target's KV cache")

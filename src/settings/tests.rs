@@ -24,7 +24,7 @@ fn a_file_sets_every_kind_of_value() {
         max_tokens: Setting::Fixed(64),
         stop: vec!["END".into(), "\n\n".into()],
         speculate: false,
-        kv: KvPrecision::F16,
+        kv: KvFormat::F16,
         prefer: Prefer::Show,
         theme: ThemeName::Light,
         marks: false,

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use dovetail::chat::{Message, Role};
 use dovetail::decode::Summary;
-use dovetail::settings::{HeadChoice, KvPrecision, SettingValue, Settings};
+use dovetail::kernels::KvFormat;
+use dovetail::settings::{HeadChoice, SettingValue, Settings};
 use dovetail::worker::{Backend, Controls, Event, Job, SharedControls, Worker};
 use tempfile::TempDir;
 
@@ -176,7 +177,7 @@ fn what_is_damaged_or_of_another_target_is_not_used() {
     // The same weights in another place, another precision of the cache, another context.
     let elsewhere = Program::start(demo_copy().path(), Some(home.saved.path()), settings);
     assert_eq!(elsewhere.answers_after(&said), (wanted.clone(), 0));
-    assert_eq!(back(&Settings { kv: KvPrecision::F16, ..settings.clone() }).1, 0);
+    assert_eq!(back(&Settings { kv: KvFormat::F16, ..settings.clone() }).1, 0);
     let shorter = Settings { context: Some(1024), ..settings.clone() };
     assert_eq!(back(&shorter), (wanted.clone(), 0));
     let path = home.files().remove(0);

@@ -10,14 +10,13 @@ use crate::bench::sweep::{SweepAxis, Variants, all_blocks, alone, placements_in_
 use crate::cli::backend::{self, with_progress};
 use crate::cli::exit::{Code, CommandResult, Failure};
 use crate::draft::Depths;
+use crate::kernels::KvFormat;
 use crate::load::{Purpose, load_placed, placements as expected_placements};
 use crate::messages;
 use crate::plan::{DrafterId, Strategy};
-use crate::settings::{HeadChoice, SettingValue};
+use crate::settings::{HeadChoice, Settings};
 use crate::worker::{Backend, Controls, Ready, StrategyStatus};
 
-/// The precisions of the KV cache.
-const PRECISIONS: [&str; 3] = ["q8", "f16", "f32"];
 /// With `--quick`: prompts, tokens of an answer and placements.
 const QUICK_PROMPTS: usize = 2;
 const QUICK_TOKENS: &str = "32";
@@ -111,13 +110,10 @@ fn trees(args: &SweepArgs, axes: &[SweepAxis], session: &mut BenchSession<'_>) -
 /// The initial strategy with the KV cache in each precision.
 fn precisions(session: &mut BenchSession<'_>) -> CommandResult {
     let mut sweep = Sweep::new("Precision of the KV cache", "precision");
-    for precision in PRECISIONS {
-        let mut settings = session.settings.clone();
-        settings
-            .set("kv", &SettingValue::text(precision))
-            .map_err(|problem| Failure::usage(anyhow!("{problem}")))?;
+    for kv in KvFormat::ALL.into_iter().rev() {
+        let settings = Settings { kv, ..session.settings.clone() };
         let loaded = backend::load(&settings, &session.machine, Purpose::Text)?;
-        let name = format!("KV cache in {precision}");
+        let name = format!("KV cache in {}", kv.name());
         run_one(session, &mut Backend::from(loaded), &name, session.base());
         sweep.points.push((name, None));
     }
