@@ -41,10 +41,19 @@ impl Isa {
         static BEST: OnceLock<Isa> = OnceLock::new();
         *BEST.get_or_init(|| {
             let named = std::env::var("DOVETAIL_ISA").ok();
-            let named = Isa::ALL.into_iter().find(|isa| named.as_deref() == Some(isa.name()));
-            let fastest = Isa::ALL.into_iter().rev().find(|isa| isa.available());
-            named.filter(|isa| isa.available()).or(fastest).unwrap_or(Isa::Portable)
+            let named = named.and_then(|name| Isa::named(&name));
+            named.or(Isa::here().next()).unwrap_or(Isa::Portable)
         })
+    }
+
+    /// Those that this machine has, the fastest first.
+    pub fn here() -> impl Iterator<Item = Isa> {
+        Isa::ALL.into_iter().rev().filter(|isa| isa.available())
+    }
+
+    /// The one with this name, if this machine has it.
+    pub fn named(name: &str) -> Option<Isa> {
+        Isa::here().find(|isa| isa.name() == name)
     }
 
     /// Its name in lower case.

@@ -143,15 +143,14 @@ impl PassArgs {
     /// The instruction sets, the fastest first. `all` leaves out plain Rust, which is a definition
     /// and not made to be fast.
     fn isas(&self) -> Result<Vec<Isa>, Failure> {
-        let here = Isa::ALL.into_iter().rev().filter(|isa| isa.available());
         match &self.isa[..] {
             [] => Ok(vec![Isa::best()]),
-            [all] if all == "all" => Ok(here.filter(|isa| *isa != Isa::Portable).collect()),
+            [all] if all == "all" => Ok(Isa::here().filter(|isa| *isa != Isa::Portable).collect()),
             names => names
                 .iter()
                 .map(|name| {
-                    here.clone().find(|isa| isa.name() == name).ok_or_else(|| {
-                        let all: Vec<&str> = here.clone().map(Isa::name).collect();
+                    Isa::named(name).ok_or_else(|| {
+                        let all: Vec<&str> = Isa::here().map(Isa::name).collect();
                         Failure::usage(anyhow!(
                             "--isa: `{name}` is not an instruction set of this machine; choose \
                              from {} or all",
