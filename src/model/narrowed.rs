@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::head::{DraftPrecision, bytes_in};
-use super::{PackedStore, RawTensor, WeightSource};
+use super::{RawTensor, WeightSource};
 use crate::kernels::{Matrix, Pool};
 
 /// Another source, whose wider matrices are narrowed to `precision`.
@@ -44,20 +44,8 @@ impl WeightSource for Narrowed<'_> {
         Some(RawTensor { format, shape: stored.shape, bytes: Cow::Owned(bytes) })
     }
 
-    fn scale(&self, name: &str) -> f32 {
-        self.source.scale(name)
-    }
-
-    fn release(&self, name: &str) {
-        self.source.release(name);
-    }
-
-    fn repacks(&self) -> bool {
-        self.source.repacks()
-    }
-
-    fn packed(&self) -> Option<&dyn PackedStore> {
-        self.source.packed()
+    fn inner(&self) -> Option<&dyn WeightSource> {
+        Some(self.source)
     }
 
     fn identity(&self) -> Option<String> {

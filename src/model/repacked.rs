@@ -1,7 +1,7 @@
 //! Weights with the choice whether formats that would be expanded are repacked. It must not depend
 //! on why that was chosen.
 
-use super::{PackedStore, RawTensor, WeightSource};
+use super::{RawTensor, WeightSource};
 
 /// Another source, whose weights are repacked if `repack`.
 pub struct Repacked<'a> {
@@ -20,20 +20,12 @@ impl WeightSource for Repacked<'_> {
         self.source.tensor(name)
     }
 
-    fn scale(&self, name: &str) -> f32 {
-        self.source.scale(name)
-    }
-
-    fn release(&self, name: &str) {
-        self.source.release(name);
+    fn inner(&self) -> Option<&dyn WeightSource> {
+        Some(self.source)
     }
 
     fn repacks(&self) -> bool {
         self.repack
-    }
-
-    fn packed(&self) -> Option<&dyn PackedStore> {
-        self.source.packed()
     }
 
     fn identity(&self) -> Option<String> {

@@ -43,27 +43,34 @@ pub trait WeightSource {
     fn describe(&self) -> String;
     /// The tensor with this Hugging Face name, e.g. `model.layers.0.self_attn.q_proj.weight`.
     fn tensor(&self, name: &str) -> Option<RawTensor<'_>>;
+    /// Another source, if this one only changes or stores what comes from there: then its answers
+    /// are the defaults of the methods below.
+    fn inner(&self) -> Option<&dyn WeightSource> {
+        None
+    }
     /// The number by which the whole tensor is multiplied (NVFP4); 1 for nearly all tensors.
     fn scale(&self, name: &str) -> f32 {
-        let _ = name;
-        1.0
+        self.inner().map_or(1.0, |inner| inner.scale(name))
     }
     /// Reports that `name` has been packed and will not be requested again. A memory map can then
     /// release its pages, so that weights are not resident twice.
     fn release(&self, name: &str) {
-        let _ = name;
+        if let Some(inner) = self.inner() {
+            inner.release(name);
+        }
     }
     /// Whether formats that would be expanded in every product are to be repacked
     /// ([`Matrix::pack_rows`]).
     fn repacks(&self) -> bool {
-        false
+        self.inner().is_some_and(|inner| inner.repacks())
     }
     /// The cache of packed weights for this source, if it has one.
     fn packed(&self) -> Option<&dyn PackedStore> {
-        None
+        self.inner()?.packed()
     }
     /// What distinguishes these weights from all others without reading them; `None` for weights
-    /// that are not in a file.
+    /// that are not in a file. Never that of the inner source by default: changed weights are not
+    /// the same weights.
     fn identity(&self) -> Option<String> {
         None
     }

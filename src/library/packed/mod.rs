@@ -140,16 +140,8 @@ impl WeightSource for PackedWeights<'_> {
         self.source.tensor(name)
     }
 
-    fn scale(&self, name: &str) -> f32 {
-        self.source.scale(name)
-    }
-
-    fn release(&self, name: &str) {
-        self.source.release(name);
-    }
-
-    fn repacks(&self) -> bool {
-        self.source.repacks()
+    fn inner(&self) -> Option<&dyn WeightSource> {
+        Some(self.source)
     }
 
     fn packed(&self) -> Option<&dyn PackedStore> {
