@@ -248,15 +248,8 @@ impl<D: Dot> Lanes for Neon<D> {
 
     #[inline(always)]
     unsafe fn load_i8(p: *const i8) -> Self::F {
-        // SAFETY: see the impl.
-        unsafe {
-            let x = vld1q_s8(p);
-            let low = vmovl_s8(vget_low_s8(x));
-            let high = vmovl_high_s8(x);
-            let quarters =
-                [vget_low_s16(low), vget_high_s16(low), vget_low_s16(high), vget_high_s16(high)];
-            each(quarters, |x| vcvtq_f32_s32(vmovl_s16(x)))
-        }
+        // SAFETY: the caller's promise.
+        Self::float(unsafe { Self::load_signed_scales(p) })
     }
 
     #[inline(always)]
