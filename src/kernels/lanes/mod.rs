@@ -107,7 +107,7 @@ pub(super) trait Lanes: Copy + 'static {
     /// Every byte shifted left by `LEFT` bits (right if it is negative; −6 to 4), with `mask`,
     /// which drops what would come from a neighbouring byte.
     fn bits<const LEFT: i32>(x: Self::B, mask: u8) -> Self::B;
-    /// `low` with these bits of `plane` in addition.
+    /// `low`, which has none of the bits of `mask`, with these bits of `plane` in addition.
     fn with_bits<const LEFT: i32>(low: Self::B, plane: Self::B, mask: u8) -> Self::B;
     /// The low and the high four bits of every byte.
     #[inline(always)]

@@ -2,7 +2,8 @@
 //! multiply four bytes at once ([`Dot`]): any of them can use widening products, ARMv8.2 has dot
 //! instructions, ARMv8.6 mixed-sign ones. It does not depend on any kernel.
 //!
-//! Assembly is used where the intrinsics are not stable yet (half floats, dot products).
+//! Assembly is used where the intrinsics are not stable yet (half floats, dot products) or compile
+//! to more instructions.
 
 use std::arch::aarch64::*;
 use std::arch::asm;
@@ -139,11 +140,11 @@ fn both<A: Copy, B: Copy, C>(a: [A; 4], b: [B; 4], f: impl Fn(A, B) -> C) -> [C;
     [f(a[0], b[0]), f(a[1], b[1]), f(a[2], b[2]), f(a[3], b[3])]
 }
 
-/// Bytes shifted left by `by` bits (right if it is negative), masked with `mask`.
+/// Bytes shifted left by `by` bits (right if it is negative).
 #[inline(always)]
-fn moved(x: uint8x16_t, by: i8, mask: u8) -> uint8x16_t {
+fn shifted(x: uint8x16_t, by: i8) -> uint8x16_t {
     // SAFETY: see `impl Lanes`.
-    unsafe { vandq_u8(vshlq_u8(x, vdupq_n_s8(by)), vdupq_n_u8(mask)) }
+    unsafe { vshlq_u8(x, vdupq_n_s8(by)) }
 }
 
 /// Sixteen bytes as 16-bit unsigned numbers, four per register.
@@ -189,14 +190,45 @@ fn to_half(x: float32x4_t) -> uint16x4_t {
     out
 }
 
-/// Sums of the products of each lane's pair of 16-bit numbers, added to `acc`.
+/// Pairs of 16-bit numbers: the first of each lane are in two registers, the second in two others.
 #[inline(always)]
-fn add_pairs(acc: int32x4_t, a: int32x4_t, b: int16x8_t) -> int32x4_t {
+fn pairs(w: [int32x4_t; 4]) -> [int16x8_t; 4] {
+    // SAFETY: see `impl Lanes`.
+    each(w, |w| unsafe { vreinterpretq_s16_s32(w) })
+}
+
+/// acc + w · the I-th number of x.
+// By intrinsics, the compiler would widen w once for all rows, into twice as many registers.
+#[inline(always)]
+fn add_products<const I: usize>(acc: [int32x4_t; 2], w: int16x8_t, x: int16x8_t) -> [int32x4_t; 2] {
+    let [mut low, mut high] = acc;
+    // SAFETY: instructions of every 64-bit ARM processor.
+    unsafe {
+        asm!(
+            "smlal {low:v}.4s, {w:v}.4h, {x:v}.h[{i}]",
+            "smlal2 {high:v}.4s, {w:v}.8h, {x:v}.h[{i}]",
+            low = inout(vreg) low,
+            high = inout(vreg) high,
+            w = in(vreg) w,
+            x = in(vreg_low16) x,
+            i = const I,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    [low, high]
+}
+
+/// The numbers of two such registers as 32 bits.
+#[inline(always)]
+fn longs(low: int16x8_t, high: int16x8_t) -> [int32x4_t; 4] {
     // SAFETY: see `impl Lanes`.
     unsafe {
-        let a = vreinterpretq_s16_s32(a);
-        let low = vmull_s16(vget_low_s16(a), vget_low_s16(b));
-        vaddq_s32(acc, vpaddq_s32(low, vmull_high_s16(a, b)))
+        [
+            vmovl_s16(vget_low_s16(low)),
+            vmovl_high_s16(low),
+            vmovl_s16(vget_low_s16(high)),
+            vmovl_high_s16(high),
+        ]
     }
 }
 
@@ -407,13 +439,16 @@ impl<D: Dot> Lanes for Neon<D> {
 
     #[inline(always)]
     fn bits<const LEFT: i32>(x: Self::B, mask: u8) -> Self::B {
-        each(x, |x| moved(x, LEFT as i8, mask))
+        // SAFETY: see the impl.
+        each(x, |x| unsafe { vandq_u8(shifted(x, LEFT as i8), vdupq_n_u8(mask)) })
     }
 
     #[inline(always)]
     fn with_bits<const LEFT: i32>(low: Self::B, plane: Self::B, mask: u8) -> Self::B {
         // SAFETY: see the impl.
-        both(low, plane, |low, plane| unsafe { vorrq_u8(low, moved(plane, LEFT as i8, mask)) })
+        both(low, plane, |low, plane| unsafe {
+            vbslq_u8(vdupq_n_u8(mask), shifted(plane, LEFT as i8), low)
+        })
     }
 
     #[inline(always)]
@@ -456,14 +491,7 @@ impl<D: Dot> Lanes for Neon<D> {
         // SAFETY: see the impl.
         unsafe {
             let x = vld1q_s8(p);
-            let low = vmovl_s8(vget_low_s8(x));
-            let high = vmovl_high_s8(x);
-            [
-                vmovl_s16(vget_low_s16(low)),
-                vmovl_high_s16(low),
-                vmovl_s16(vget_low_s16(high)),
-                vmovl_high_s16(high),
-            ]
+            longs(vmovl_s8(vget_low_s8(x)), vmovl_high_s8(x))
         }
     }
 
@@ -478,13 +506,12 @@ impl<D: Dot> Lanes for Neon<D> {
     unsafe fn load_pairs(p: *const u8) -> Self::I {
         // SAFETY: see the impl.
         unsafe {
-            let low = vld1q_u8(p);
-            let high = vld1q_u8(p.add(16));
+            let uint8x16x2_t(first, second) = vld2q_u8(p);
             let eighths = [
-                vmovl_u8(vget_low_u8(low)),
-                vmovl_high_u8(low),
-                vmovl_u8(vget_low_u8(high)),
-                vmovl_high_u8(high),
+                vmovl_u8(vget_low_u8(first)),
+                vmovl_high_u8(first),
+                vmovl_u8(vget_low_u8(second)),
+                vmovl_high_u8(second),
             ];
             each(eighths, |x| vreinterpretq_s32_u16(x))
         }
@@ -495,7 +522,10 @@ impl<D: Dot> Lanes for Neon<D> {
         // SAFETY: see the impl.
         unsafe {
             let x = vreinterpretq_s16_s32(vdupq_n_s32(x.cast::<i32>().read_unaligned()));
-            both(acc, w, |acc, w| add_pairs(acc, w, x))
+            let [a, b, c, d] = pairs(w);
+            let low = add_products::<1>(add_products::<0>([acc[0], acc[1]], a, x), c, x);
+            let high = add_products::<1>(add_products::<0>([acc[2], acc[3]], b, x), d, x);
+            [low[0], low[1], high[0], high[1]]
         }
     }
 
@@ -509,11 +539,8 @@ impl<D: Dot> Lanes for Neon<D> {
 
     #[inline(always)]
     fn halves(w: Self::I) -> (Self::I, Self::I) {
-        // SAFETY: see the impl.
-        unsafe {
-            let low = |w| vshrq_n_s32::<16>(vshlq_n_s32::<16>(w));
-            (each(w, low), each(w, |w| vshrq_n_s32::<16>(w)))
-        }
+        let [a, b, c, d] = pairs(w);
+        (longs(a, b), longs(c, d))
     }
 
     #[inline(always)]
