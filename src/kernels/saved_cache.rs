@@ -135,6 +135,9 @@ pub(super) mod tests {
                 let saved = cache.saved();
                 assert_eq!(saved.len(), cache.saved_bytes());
                 let mut other = filled(rows + 400, 3, format);
+                // Another first key, which is to be replaced as well.
+                other.truncate(0);
+                other.write(&Pool::new(1), 0, &[9.0; WIDTH], &[9.0; WIDTH]);
                 assert!(other.restore(rows, &saved));
                 assert_eq!(other.len(), rows);
                 for layer in 0..3 {
