@@ -27,8 +27,8 @@ pub enum KvFormat {
     F32,
     /// 16-bit floats: half the memory; each number is rounded once, when it is written.
     F16,
-    /// 8-bit integers with 32-bit scales, one for each value and one for every 32 dimensions of each
-    /// key, which is stored as its difference from the first key: 55 % of the memory of
+    /// 8-bit integers with 32-bit scales, one for each value and one for every 32 dimensions of
+    /// each key, which is stored as its difference from the first key: 55 % of the memory of
     /// [`KvFormat::F16`].
     Q8,
 }
@@ -326,7 +326,8 @@ pub(super) struct Plane<'a> {
 }
 
 impl Plane<'_> {
-    /// A tile of keys, `[head_dim][16]`, then the scales, `[groups][16]`. The next tile of the same run follows it.
+    /// A tile of keys, `[head_dim][16]`, then the scales, `[groups][16]`. The next tile of the same
+    /// run follows it.
     ///
     /// # Safety
     /// The tile exists.
@@ -336,7 +337,8 @@ impl Plane<'_> {
         unsafe { self.keys.as_ptr().add(self.layout.key_tile(self.index, tile)) }
     }
 
-    /// A tile of values, `[16][width]`, then the scales, `[16]`. The next tile of the same run follows it.
+    /// A tile of values, `[16][width]`, then the scales, `[16]`. The next tile of the same run
+    /// follows it.
     ///
     /// # Safety
     /// The tile exists.

@@ -47,8 +47,8 @@ impl KvCache {
         (key, value)
     }
 
-    /// Fills `out` with slots. Their numbers are `SIZE` bytes each; `number` gets these, their scale
-    /// and what is to be added to them: 1 and 0 in a format without scales.
+    /// Fills `out` with slots. Their numbers are `SIZE` bytes each; `number` gets these, their
+    /// scale and what is to be added to them: 1 and 0 in a format without scales.
     fn gather<const SIZE: usize, T>(
         &self,
         layer: usize,

@@ -202,8 +202,8 @@ impl<'a> LoadContext<'a> {
         HeadConfig { draft_vocab, ..head.config.clone() }
     }
 
-    /// The precision of drafts on a GPU or on the CPU. Reading the weights takes most of the time of
-    /// a draft's pass, more so on the CPU.
+    /// The precision of drafts on a GPU or on the CPU. Reading the weights takes most of the time
+    /// of a draft's pass, more so on the CPU.
     pub(super) fn draft_precision(&self, on_gpu: bool) -> DraftPrecision {
         let fastest = if on_gpu { DraftPrecision::Eight } else { DraftPrecision::Four };
         self.settings.draft_precision.unwrap_or(fastest)

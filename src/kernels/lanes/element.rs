@@ -10,8 +10,8 @@ const MOST: f32 = 127.0;
 pub(in crate::kernels) trait Element: 'static {
     /// Bytes per number.
     const SIZE: usize;
-    /// Whether the numbers are multiples of a scale that some of them share and that is stored after
-    /// them.
+    /// Whether the numbers are multiples of a scale that some of them share and that is stored
+    /// after them.
     const HAS_SCALE: bool = false;
 
     /// 16 numbers at `p`, as f32.

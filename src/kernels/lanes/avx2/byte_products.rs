@@ -1,5 +1,5 @@
-//! How the AVX2 lanes multiply four bytes at once: in pairs of 16 bits, which all processors can do,
-//! or by VNNI's dot products. It does not depend on any kernel.
+//! How the AVX2 lanes multiply four bytes at once: in pairs of 16 bits, which all processors can
+//! do, or by VNNI's dot products. It does not depend on any kernel.
 
 use std::arch::asm;
 use std::arch::x86_64::*;
