@@ -9,9 +9,9 @@
 //! - values: `[chunk][plane][tile]` of `[16][width]` numbers, the width being `head_dim` rounded up
 //!   to 16.
 //!
-//! In a format with scales each tile ends with those of its 16 positions, as f32: for keys one scale
-//! for every 32 dimensions, `[groups][16]`; for values one, `[16]`. The last chunk has only as many
-//! tiles as are left.
+//! In a format with scales each tile ends with those of its 16 positions, as f32: for keys one
+//! scale for every 32 dimensions, `[groups][16]`; for values one, `[16]`. The last chunk has only
+//! as many tiles as are left.
 
 use std::ops::Range;
 
