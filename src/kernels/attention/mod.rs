@@ -287,7 +287,7 @@ impl Attend<'_> {
                 // Start at a whole vector, so that a position's lane does not depend on the window.
                 let vector = begin / LANES * LANES;
                 let sink = self.options.sinks.map(|sinks| sinks[self.head(first + i)]);
-                // What the scores lack, since keys are stored without the first one.
+                // What is missing from the scores, since keys are stored without the first one.
                 let mut rest = 0.0;
                 if sink.is_some() || self.options.softcap.is_some() {
                     let query = &query[i * dim..][..dim];

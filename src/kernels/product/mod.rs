@@ -135,17 +135,6 @@ enum EightRows {
 trait ProductKernel {
     const EIGHT_ROWS: EightRows = EightRows::Never;
 
-    /// How many rows it takes at once at most.
-    #[inline(always)]
-    fn most_rows<L: Lanes>() -> usize {
-        match Self::EIGHT_ROWS {
-            _ if L::ROWS == 1 => 1,
-            EightRows::Always => 8,
-            EightRows::Narrow if L::NARROW => 8,
-            _ => L::ROWS,
-        }
-    }
-
     /// Adds the products of a superblock of sixteen weight rows with `M` rows of activations to
     /// `sums`, `[M][16]`.
     ///
@@ -214,7 +203,7 @@ impl Tiles<'_> {
         let floats = self.matrix.format().storage() == Storage::Floats;
         let quantum = if floats { 1 } else { 64 };
         let inputs = self.matrix.inputs().next_multiple_of(quantum);
-        let groups = part.div_ceil(K::most_rows::<L>());
+        let groups = part.div_ceil(const { most_rows::<L, K>() });
         let levels = layout.expansion().map_or(&[0; LINE], |of| &of.levels.moved);
         for sum in &mut sums.0[..part] {
             // SAFETY: a sum has a vector's lanes.
@@ -269,7 +258,17 @@ impl Tiles<'_> {
     }
 }
 
-/// Calls the kernel for `m` rows, at most [`ProductKernel::most_rows`].
+/// How many rows of activations a kernel takes at once at most.
+const fn most_rows<L: Lanes, K: ProductKernel>() -> usize {
+    match K::EIGHT_ROWS {
+        _ if L::ROWS == 1 => 1,
+        EightRows::Always => 8,
+        EightRows::Narrow if L::NARROW => 8,
+        _ => L::ROWS,
+    }
+}
+
+/// Calls the kernel for `m` rows, at most [`most_rows`].
 ///
 /// # Safety
 /// As [`ProductKernel::block`].
@@ -286,7 +285,7 @@ unsafe fn block_of<L: Lanes, K: ProductKernel>(m: usize, step: &ProductStep, sum
                 _ => {}
             }
         }
-        if K::most_rows::<L>() > 4 {
+        if const { most_rows::<L, K>() > 4 } {
             match m {
                 5 => return K::block::<L, 5>(step, sums),
                 6 => return K::block::<L, 6>(step, sums),
