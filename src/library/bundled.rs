@@ -29,10 +29,19 @@ pub(super) static HEAD: Folder =
 
 /// Heads for targets that are not part of the binary, each in a folder of `assets/heads/` whose
 /// `target.json` names the target.
-pub(super) static HEADS: &[Folder] = &[Folder::Built(
-    "bundled: SmolLM2-135M-Instruct",
-    files!("heads", "smollm2-135m-instruct": "config.json", "model.safetensors", "target.json"),
-)];
+pub(super) static HEADS: &[Folder] = &[
+    Folder::Built(
+        "bundled: Qwen2.5-Coder-1.5B-Instruct",
+        files!(
+            "heads", "qwen2.5-coder-1.5b-instruct": "config.json", "model.safetensors",
+            "target.json"
+        ),
+    ),
+    Folder::Built(
+        "bundled: SmolLM2-135M-Instruct",
+        files!("heads", "smollm2-135m-instruct": "config.json", "model.safetensors", "target.json"),
+    ),
+];
 
 /// A small language model of the target's family, with the target's tokenizer.
 pub(super) static SMALL: Folder = Folder::Built(

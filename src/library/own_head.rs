@@ -113,6 +113,7 @@ mod tests {
 
     use super::*;
     use crate::library::{Spec, open_target};
+    use crate::model::head::HeadWeights;
 
     fn bundled_target() -> TargetFiles {
         open_target(&Spec::Bundled, &mut |_| {}).unwrap()
@@ -176,6 +177,18 @@ mod tests {
         let found = find();
         assert_eq!(name(&found).as_deref(), Some("e-this"));
         assert!(found.notices[0].contains("config.json is missing"), "{:?}", found.notices);
+    }
+
+    #[test]
+    fn every_head_of_the_program_can_be_loaded_and_names_a_target_of_its_size() {
+        for folder in bundled::HEADS {
+            let head = head_in(folder).unwrap();
+            let weights = HeadWeights::load(&head.config, &*head.tensors).unwrap();
+            assert!(weights.draft_vocab.is_some(), "{}", head.name);
+            for target in fingerprints(folder).unwrap() {
+                head.config.fits(target.hidden, target.vocab).unwrap();
+            }
+        }
     }
 
     #[test]

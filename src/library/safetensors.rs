@@ -15,7 +15,7 @@ use super::blob::{Blob, identity_of};
 use super::folder::Folder;
 use super::{LibraryError, Weight};
 use crate::kernels::Format;
-use crate::model::head::TensorSource;
+use crate::model::head::{TensorSource, q4_1_values};
 use crate::model::{RawTensor, WeightSource};
 
 /// Far above the header of any published shard (about 100 KB).
@@ -58,11 +58,12 @@ enum ElementKind {
 }
 
 impl ElementKind {
-    fn bytes(self) -> usize {
+    /// The bytes of a row of `columns` elements, if they are a whole number of blocks.
+    fn row_bytes(self, columns: usize) -> Option<usize> {
         match self {
-            Self::Weight(format) => format.block_bytes(),
-            Self::TokenId => 8,
-            Self::Flag | Self::Fp4Codes | Self::Fp4Scales => 1,
+            Self::Weight(format) => format.row_bytes(columns),
+            Self::TokenId => columns.checked_mul(8),
+            Self::Flag | Self::Fp4Codes | Self::Fp4Scales => Some(columns),
         }
     }
 }
@@ -188,6 +189,10 @@ impl TensorSource for Tensors {
             return Err(candle_core::Error::CannotFindTensor { path: name.to_owned() }.bt());
         };
         let dtype = match entry.element {
+            ElementKind::Weight(Format::Q4_1) => {
+                let values = q4_1_values(self.bytes(entry));
+                return Tensor::from_vec(values, entry.shape.as_slice(), &Device::Cpu);
+            }
             ElementKind::Weight(Format::F16) => DType::F16,
             ElementKind::Weight(Format::BF16) => DType::BF16,
             ElementKind::Weight(_) => DType::F32,
@@ -268,6 +273,9 @@ fn entry(
         "F32" => ElementKind::Weight(Format::F32),
         "F16" => ElementKind::Weight(Format::F16),
         "BF16" => ElementKind::Weight(Format::BF16),
+        // Ours: heads of this program are stored as they are run (method.md, Published files of a
+        // head).
+        "Q4_1" => ElementKind::Weight(Format::Q4_1),
         "I64" if name.ends_with("d2t") => ElementKind::TokenId,
         "BOOL" if name.ends_with("t2d") => ElementKind::Flag,
         "U8" if name.ends_with("_blocks") => ElementKind::Fp4Codes,
@@ -279,8 +287,11 @@ fn entry(
             return Err(LibraryError::unsupported(origin, what, other, remedy));
         }
     };
-    let elements = header.shape.iter().try_fold(1usize, |product, &n| product.checked_mul(n));
-    let size = elements.and_then(|elements| elements.checked_mul(element.bytes()));
+    let (rows, columns) = match header.shape.split_last() {
+        Some((&columns, rows)) => (rows, columns),
+        None => (&[][..], 1),
+    };
+    let size = rows.iter().fold(element.row_bytes(columns), |size, &n| size?.checked_mul(n));
     if size != Some(end - start) {
         let Header { dtype, shape, .. } = header;
         let bytes = end - start;
@@ -358,6 +369,24 @@ mod tests {
     }
 
     #[test]
+    fn weights_of_four_bits_are_read_as_blocks() {
+        let header = json!({"w": {"dtype": "Q4_1", "shape": [2, 32], "data_offsets": [0, 40]}});
+        let mut bytes = with_header(&header, 0);
+        for scale in [1.0, 0.5] {
+            let [scale, least] = [scale, -2.0].map(|x| half::f16::from_f32(x).to_le_bytes());
+            bytes.extend([scale, least].concat());
+            bytes.extend([0x30; 16]);
+        }
+        let all = open_bytes(&bytes).unwrap();
+        let weights = TensorSource::tensor(&all, "w").unwrap();
+        let weights = weights.to_dtype(DType::F32).unwrap().to_vec2::<f32>().unwrap();
+        assert_eq!(
+            [weights[0][0], weights[0][31], weights[1][15], weights[1][16]],
+            [-2.0, 1.0, -2.0, -0.5]
+        );
+    }
+
+    #[test]
     fn shards_are_one_model() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
@@ -407,6 +436,7 @@ mod tests {
             (tensor("F32", json!([5]), json!([0, 16])), "shape [5] of F32 does not match"),
             (tensor("F32", json!([huge, huge]), json!([0, 16])), "does not match"),
             (tensor("F32", json!([-4]), json!([0, 16])), "tensor `w`"),
+            (tensor("Q4_1", json!([16]), json!([0, 16])), "shape [16] of Q4_1 does not match"),
             (tensor("F8_E4M3", json!([16]), json!([0, 16])), "F8_E4M3, which is not supported"),
         ];
         for (bytes, expected) in cases {

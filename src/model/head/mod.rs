@@ -30,6 +30,7 @@ pub use kind::FusionKind;
 pub use misfit::Misfit;
 pub use pack::DraftPrecision;
 pub(super) use pack::bytes_in;
+pub(crate) use pack::q4_1_values;
 pub use packed_head::PackedHead;
 pub use shared_tables::SharedTables;
 pub(crate) use shared_tables::to_tensor;

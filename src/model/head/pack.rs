@@ -255,6 +255,18 @@ fn q4_1(weights: &[f32]) -> [u8; 20] {
     block
 }
 
+/// The weights of blocks of Q4_1, in f16: packed again, they have the same codes.
+pub(crate) fn q4_1_values(bytes: &[u8]) -> Vec<f16> {
+    let half = |low, high| f16::from_le_bytes([low, high]).to_f32();
+    let (blocks, _) = bytes.as_chunks::<20>();
+    let values = blocks.iter().flat_map(|&[a, b, c, d, ref codes @ ..]| {
+        let (scale, least) = (half(a, b), half(c, d));
+        let codes = codes.iter().map(|both| both & 15).chain(codes.iter().map(|both| both >> 4));
+        codes.map(move |code| f16::from_f32(f32::from(code) * scale + least))
+    });
+    values.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -289,6 +301,22 @@ mod tests {
                         prop_assert!((a - b).abs() <= peak * (0.5 * step + 2e-3), "{a} {b}");
                     }
                 }
+            }
+        }
+    }
+
+    proptest! {
+        /// A head that is stored in 4 bits runs with the codes of its file.
+        #[test]
+        fn weights_read_from_4_bits_have_the_same_codes_again(
+            weights in prop::collection::vec(-3.0f32..3.0, 4 * 32), size in -3i32..2,
+        ) {
+            let weights: Vec<f32> = weights.iter().map(|x| x * 10f32.powi(size)).collect();
+            let stored = bytes_in(Format::Q4_1, &weights);
+            let read: Vec<f32> = q4_1_values(&stored).into_iter().map(f16::to_f32).collect();
+            let again = bytes_in(Format::Q4_1, &read);
+            for (a, b) in stored.chunks(20).zip(again.chunks(20)) {
+                prop_assert_eq!(&a[4..], &b[4..]);
             }
         }
     }
