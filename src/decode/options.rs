@@ -42,8 +42,10 @@ pub struct Arm {
     pub schedule: Schedule,
     /// How many tokens per millisecond are expected of it.
     pub rate: f64,
-    /// T_V, for estimating what the first drafter's tree promises.
+    /// T_V, for estimating what the trees promise.
     pub verify_times: VerifyTimes,
+    /// Whether its tree is cut to the nodes that pay off by their probabilities.
+    pub cut: bool,
 }
 
 impl RoundOptions {

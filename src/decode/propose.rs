@@ -63,7 +63,7 @@ impl Generation<'_> {
         if let Some(arm) = options.arm.filter(|arm| arm.rate > promised) {
             let Arm { drafter, budget, schedule, .. } = arm;
             if let Some(drafted) = self.propose(options, drafter, budget, schedule) {
-                return self.merge(options.drafter, first, drafted);
+                return self.merge(options.drafter, first, drafted, (&arm, start));
             }
         }
         let Some(Drafted { tree, mut by, model }) = first else { return Drafted::nothing(root) };
@@ -76,21 +76,31 @@ impl Generation<'_> {
         Drafted { tree, by, model }
     }
 
-    /// Merges a model's tree with what the first drafter proposed as well: the likeliest nodes of
-    /// both, as many as the model may have.
-    fn merge(&self, first: usize, beside: Option<Drafted>, drafted: Drafted) -> Drafted {
-        let Some(by) = drafted.by else { return drafted };
+    /// Merges the arm's tree with what the first drafter proposed as well: the likeliest nodes of
+    /// both, as many as the arm may have, or as pay off in a round that was `begun` then.
+    fn merge(
+        &self,
+        first: usize,
+        beside: Option<Drafted>,
+        drafted: Drafted,
+        (arm, begun): (&Arm, Instant),
+    ) -> Drafted {
+        let Some(mut by) = drafted.by else { return drafted };
         let drafting = &self.engine.drafting;
         // What is drafted ahead continues from the drafter's own tree.
         if by.schedule == Schedule::Overlap || !drafting.merge(first, by.drafter) {
             return drafted;
         }
         let most = by.request.budget.shape.gamma;
-        let tree = match &beside {
-            Some(beside) => merged(&drafted.tree, &drafting.rates, &beside.tree, most),
-            None => drafted.tree.clone(),
-        };
-        Drafted { tree, by: drafted.by, model: Some(drafted.tree) }
+        let beside = beside.map_or_else(|| Tree::root(by.request.root), |beside| beside.tree);
+        let mut tree = merged(&drafted.tree, &drafting.rates, &beside, most);
+        if arm.cut {
+            let (nodes, _) = arm.verify_times.best_size(tree.paths(), milliseconds(begun));
+            // Without a node nothing would be learned from what was drafted.
+            tree = tree.most_likely(nodes.max(2));
+            by.budget.shape.gamma = tree.len();
+        }
+        Drafted { tree, by: Some(by), model: Some(drafted.tree) }
     }
 
     /// A drafter's tree; `None` if nothing is to be drafted or there is no room for it.

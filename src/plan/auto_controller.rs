@@ -41,6 +41,10 @@ const DRAFTED: u64 = 8;
 /// How many rounds a trial has, not counting those in which the drafter first reads what it has
 /// missed.
 const TRIAL: usize = 3;
+/// How many times as many nodes are drafted as pay off on average, and at most how many: where the
+/// draft is sure, more of them are verified.
+const DRAFTED_FOR_ONE: usize = 2;
+const MOST_DRAFTED: usize = 32;
 /// A model may draft a tree for display if this takes at most this factor more.
 const SHOWN_FOR: f64 = 1.02;
 
@@ -253,8 +257,12 @@ impl Controller for AutoController {
         };
         let verify_times = *self.context.times();
         let arm = &mut self.models[at];
-        let budget = arm.tree.budget(overrides);
-        Some(ArmPlan { kind: arm.kind, budget, rate, verify_times })
+        let mut budget = arm.tree.budget(overrides);
+        let cut = !self.show && !overrides.gamma.is_fixed();
+        if cut {
+            budget.shape.gamma = (DRAFTED_FOR_ONE * budget.shape.gamma).min(MOST_DRAFTED);
+        }
+        Some(ArmPlan { kind: arm.kind, budget, rate, verify_times, cut })
     }
 
     fn begin_answer(&mut self, context: usize, reused: usize) {

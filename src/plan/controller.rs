@@ -84,8 +84,10 @@ pub struct ArmPlan {
     pub budget: Budget,
     /// It drafts if the context promises fewer tokens per millisecond than this.
     pub rate: f64,
-    /// T_V, for computing what the context promises.
+    /// T_V, for computing what trees promise.
     pub verify_times: VerifyTimes,
+    /// Whether its tree is cut to the nodes that pay off by their probabilities.
+    pub cut: bool,
 }
 
 /// Chooses the budgets of one strategy.

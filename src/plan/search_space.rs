@@ -90,24 +90,31 @@ impl SearchSpace {
     }
 
     /// `from` and the budgets next to it: one value a step up or down, or γ and D together, because
-    /// a deeper tree needs more nodes. These are few, whereas [`Self::budgets`] has thousands:
-    /// considering all of those takes longer than the passes of a small target.
+    /// a deeper tree needs more nodes; and every smaller γ, since what its tree would have given is
+    /// known. These are few, whereas [`Self::budgets`] has thousands: considering all of those
+    /// takes longer than the passes of a small target.
     pub fn near(&self, from: &Budget) -> Vec<Budget> {
         let Some(Choices { gammas, widths, depths, blocks }) = self.choices() else {
             return vec![*from];
         };
         let Shape { gamma, width, depth } = from.shape;
+        let of = |gamma, width, depth, m| Budget::new(Shape { gamma, width, depth }, m);
+        // No tree is deeper than its nodes in a chain.
+        let fewer = gammas.iter().filter(|&&fewer| fewer < gamma).map(|&gamma| {
+            let most = depths.iter().filter(|&&less| less + 2 <= gamma && less < depth).max();
+            of(gamma, width, most.copied().unwrap_or(depth), from.blocks)
+        });
+        let fewer: Vec<Budget> = fewer.collect();
         let gammas = around(&gammas, gamma);
         let widths = around(&widths, width);
         let depths = around(&depths, depth);
         let blocks = around(&blocks, from.blocks);
-        let of = |gamma, width, depth, m| Budget::new(Shape { gamma, width, depth }, m);
         let trees = gammas.iter().flat_map(|&gamma| {
             depths.iter().map(move |&depth| of(gamma, width, depth, from.blocks))
         });
         let wider = widths.iter().map(|&width| of(gamma, width, depth, from.blocks));
         let sharper = blocks.iter().map(|&m| of(gamma, width, depth, m));
-        trees.chain(wider).chain(sharper).collect()
+        trees.chain(wider).chain(sharper).chain(fewer).collect()
     }
 
     /// The budget that commits the most tokens per second, and how many. Of equal ones, the

@@ -69,9 +69,9 @@ impl Planner for StrategyPlanner {
         let budget = controller.budget(&overrides);
         let schedule = strategy.schedule_with(controls.overlap);
         let arm = controller.model_arm(&overrides).and_then(|arm| {
-            let ArmPlan { kind, budget, rate, verify_times } = arm;
+            let ArmPlan { kind, budget, rate, verify_times, cut } = arm;
             let drafter = self.strategies.drafters.iter().position(|&drafter| drafter == kind)?;
-            Some(Arm { drafter, budget, schedule, rate, verify_times })
+            Some(Arm { drafter, budget, schedule, rate, verify_times, cut })
         });
         RoundOptions {
             budget: Budget { method: strategy.method_with(&controls.tree), ..budget },

@@ -49,8 +49,14 @@ fn choice() -> impl Strategy<Value = Choice> {
 fn round_options(choice: &Choice, base: RoundOptions, times: VerifyTimes) -> RoundOptions {
     let &((first, other, cut), (shape, others), (has_arm, rate, overlap), speculate) = choice;
     let schedule = if overlap { Schedule::Overlap } else { Schedule::Alternate };
-    let arm =
-        Arm { drafter: other, budget: Budget::new(others, 2), schedule, rate, verify_times: times };
+    let arm = Arm {
+        drafter: other,
+        budget: Budget::new(others, 2),
+        schedule,
+        rate,
+        verify_times: times,
+        cut,
+    };
     RoundOptions {
         drafter: first,
         budget: Budget::new(shape, 2),
@@ -97,10 +103,11 @@ fn check(round: &Round, choice: &Choice) -> Result<(), TestCaseError> {
         prop_assert_eq!(round.tree.len(), 1);
         return Ok(());
     };
-    let is_arm = has_arm && drafter == other && round.budget.shape == others;
-    // If a tree is cut to what pays off, γ is what was verified.
-    let shape = if cut { Shape { gamma: round.tree.len(), ..shape } } else { shape };
-    prop_assert!(is_arm || (drafter == first && round.budget.shape == shape));
+    // If a tree is cut to what pays off, γ is what was verified; only a merged arm's is cut.
+    let sized = |shape| if cut { Shape { gamma: round.tree.len(), ..shape } } else { shape };
+    let is_arm =
+        has_arm && drafter == other && [others, sized(others)].contains(&round.budget.shape);
+    prop_assert!(is_arm || (drafter == first && round.budget.shape == sized(shape)));
     let exists = other < toys().len();
     if has_arm && exists && rate.is_infinite() && others.gamma > 1 && round.tree.len() > 1 {
         prop_assert!(is_arm, "an arm that promises everything drafts");
@@ -154,6 +161,7 @@ fn a_models_tree_and_the_contexts_are_one() {
             schedule,
             rate: f64::INFINITY,
             verify_times: verify_times(),
+            cut: false,
         }),
         ..base
     };
