@@ -63,7 +63,7 @@ impl Generation<'_> {
         if let Some(arm) = options.arm.filter(|arm| arm.rate > promised) {
             let Arm { drafter, budget, schedule, .. } = arm;
             if let Some(drafted) = self.propose(options, drafter, budget, schedule) {
-                return self.merge(options.drafter, first, drafted, (&arm, start));
+                return self.merge(options.drafter, first, drafted, &arm, start);
             }
         }
         let Some(Drafted { tree, mut by, model }) = first else { return Drafted::nothing(root) };
@@ -83,7 +83,8 @@ impl Generation<'_> {
         first: usize,
         beside: Option<Drafted>,
         drafted: Drafted,
-        (arm, begun): (&Arm, Instant),
+        arm: &Arm,
+        begun: Instant,
     ) -> Drafted {
         let Some(mut by) = drafted.by else { return drafted };
         let drafting = &self.engine.drafting;

@@ -260,7 +260,8 @@ pub(crate) fn q4_1_values(bytes: &[u8]) -> Vec<f16> {
     let half = |low, high| f16::from_le_bytes([low, high]).to_f32();
     let (blocks, _) = bytes.as_chunks::<20>();
     let values = blocks.iter().flat_map(|&[a, b, c, d, ref codes @ ..]| {
-        let (scale, least) = (half(a, b), half(c, d));
+        let scale = half(a, b);
+        let least = half(c, d);
         let codes = codes.iter().map(|both| both & 15).chain(codes.iter().map(|both| both >> 4));
         codes.map(move |code| f16::from_f32(f32::from(code) * scale + least))
     });
