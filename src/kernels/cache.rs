@@ -87,20 +87,80 @@ impl KvFormat {
     }
 }
 
+/// The key and value heads of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KvShape {
+    /// How many heads there are; a layer without heads has no keys and values of its own.
+    pub heads: usize,
+    /// How many dimensions a key has.
+    pub key_dim: usize,
+    /// How many dimensions a value has.
+    pub value_dim: usize,
+}
+
+impl KvShape {
+    /// Keys and values of the same width.
+    pub fn square(heads: usize, head_dim: usize) -> Self {
+        Self { heads, key_dim: head_dim, value_dim: head_dim }
+    }
+
+    /// How many numbers the keys of a position have.
+    pub fn keys(&self) -> usize {
+        self.heads * self.key_dim
+    }
+
+    /// How many numbers the values of a position have.
+    pub fn values(&self) -> usize {
+        self.heads * self.value_dim
+    }
+
+    fn dims(&self) -> [usize; 2] {
+        [self.key_dim, self.value_dim]
+    }
+}
+
 /// Keys and values of every layer.
 pub struct KvCache {
-    layers: usize,
-    heads: usize,
-    head_dim: usize,
+    shapes: Vec<KvShape>,
+    /// For each layer, the index of its bank and of its first plane there.
+    places: Vec<[usize; 2]>,
     capacity: usize,
     pub(super) len: usize,
     format: KvFormat,
+    pub(super) banks: Vec<Bank>,
+}
+
+/// The planes of all heads of one width; a plane is one head of one layer.
+pub(super) struct Bank {
     pub(super) layout: CacheLayout,
     pub(super) keys: Pages,
     pub(super) values: Pages,
-    /// What is to be added to the keys of each plane, `[planes][head_dim]`: the last key that was
+    /// What is to be added to the keys of each plane, `[planes][key_dim]`: the last key that was
     /// written into slot 0. Empty in a format without scales.
     pub(super) first_keys: Vec<f32>,
+}
+
+/// The planes of each width that layers of these shapes have, in the order in which the widths
+/// come, and the place of each layer in them.
+fn layouts(
+    shapes: &[KvShape],
+    capacity: usize,
+    format: KvFormat,
+) -> (Vec<CacheLayout>, Vec<[usize; 2]>) {
+    let mut widths: Vec<([usize; 2], usize)> = Vec::new();
+    let mut places = Vec::with_capacity(shapes.len());
+    for shape in shapes {
+        let known = widths.iter().position(|&(dims, _)| dims == shape.dims());
+        let bank = known.unwrap_or(widths.len());
+        if known.is_none() {
+            widths.push((shape.dims(), 0));
+        }
+        let planes = &mut widths[bank].1;
+        places.push([bank, *planes]);
+        *planes = planes.saturating_add(shape.heads);
+    }
+    let layout = |(dims, planes)| CacheLayout::new(planes, capacity, dims, format);
+    (widths.into_iter().map(layout).collect(), places)
 }
 
 impl KvCache {
@@ -116,38 +176,45 @@ impl KvCache {
         capacity: usize,
         format: KvFormat,
     ) -> Result<Self, OutOfMemory> {
+        Self::of_layers(vec![KvShape::square(heads, head_dim); layers], capacity, format)
+    }
+
+    /// The same for layers of any shapes.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn of_layers(
+        shapes: Vec<KvShape>,
+        capacity: usize,
+        format: KvFormat,
+    ) -> Result<Self, OutOfMemory> {
         let capacity = capacity.next_multiple_of(LANES);
-        let layout = CacheLayout::new(layers.saturating_mul(heads), capacity, head_dim, format);
-        let [keys, values] = layout.bytes();
-        let keys = Pages::zeroed(keys)?;
-        let values = Pages::zeroed(values)?;
-        let first_keys = vec![0.0; layout.first_keys()];
-        let len = 0;
-        Ok(Self {
-            layers,
-            heads,
-            head_dim,
-            capacity,
-            len,
-            format,
-            layout,
-            keys,
-            values,
-            first_keys,
-        })
+        let (layouts, places) = layouts(&shapes, capacity, format);
+        let bank = |layout: CacheLayout| {
+            let [keys, values] = layout.bytes();
+            let [keys, values] = [Pages::zeroed(keys)?, Pages::zeroed(values)?];
+            Ok(Bank { layout, keys, values, first_keys: vec![0.0; layout.first_keys()] })
+        };
+        let banks = layouts.into_iter().map(bank).collect::<Result<_, _>>()?;
+        Ok(Self { shapes, places, capacity, len: 0, format, banks })
+    }
+
+    /// An empty cache of the same shape with this capacity.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn another(&self, capacity: usize) -> Result<Self, OutOfMemory> {
+        Self::of_layers(self.shapes.clone(), capacity, self.format)
     }
 
     /// The bytes that the positions of such a cache take once all are written.
-    pub fn bytes_of(
-        layers: usize,
-        heads: usize,
-        head_dim: usize,
-        capacity: usize,
-        format: KvFormat,
-    ) -> usize {
-        let layout = CacheLayout::new(layers.saturating_mul(heads), capacity, head_dim, format);
-        let first_keys = layout.first_keys().saturating_mul(size_of::<f32>());
-        layout.bytes().into_iter().fold(first_keys, usize::saturating_add)
+    pub fn bytes_of(shapes: &[KvShape], capacity: usize, format: KvFormat) -> usize {
+        let bytes = |layout: CacheLayout| {
+            let first_keys = layout.first_keys().saturating_mul(size_of::<f32>());
+            layout.bytes().into_iter().fold(first_keys, usize::saturating_add)
+        };
+        let (layouts, _) = layouts(shapes, capacity, format);
+        layouts.into_iter().map(bytes).fold(0, usize::saturating_add)
     }
 
     /// How many positions are committed.
@@ -167,17 +234,15 @@ impl KvCache {
 
     /// How many layers there are.
     pub fn layers(&self) -> usize {
-        self.layers
+        self.shapes.len()
     }
 
-    /// How many key and value heads there are.
-    pub fn heads(&self) -> usize {
-        self.heads
-    }
-
-    /// How many dimensions a head has.
-    pub fn head_dim(&self) -> usize {
-        self.head_dim
+    /// The heads of a layer.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub fn layer(&self, layer: usize) -> KvShape {
+        self.shapes[layer]
     }
 
     /// The number format of keys and values.
@@ -187,10 +252,12 @@ impl KvCache {
 
     /// Bytes allocated. They become resident with the positions that are written, 256 at a time.
     pub fn bytes(&self) -> usize {
-        self.keys.len() + self.values.len() + size_of_val(&self.first_keys[..])
+        let bytes =
+            |bank: &Bank| bank.keys.len() + bank.values.len() + size_of_val(&bank.first_keys[..]);
+        self.banks.iter().map(bytes).sum()
     }
 
-    /// Writes the keys and values of a pass's rows, `[m, heads · head_dim]` each, into the slots
+    /// Writes the keys and values of a pass's rows, `[m, heads · width]` each, into the slots
     /// after the committed positions of `layer`, in the order of the rows.
     ///
     /// # Panics
@@ -216,42 +283,43 @@ impl KvCache {
         values: &[f32],
     ) {
         let Some(first) = caches.first() else { return };
-        let heads = first.heads;
-        let head_dim = first.head_dim;
-        let shape = first.shape();
-        let row = heads * head_dim;
-        assert!(layer < first.layers, "layer {layer} of {}", first.layers);
-        assert!(keys.len() == values.len(), "a value for each key");
+        assert!(layer < first.layers(), "layer {layer} of {}", first.layers());
+        let shape = first.layer(layer);
+        let KvShape { heads, key_dim, value_dim } = shape;
+        let row = shape.keys();
+        assert!(row > 0, "layer {layer} has heads");
         assert!(keys.len().is_multiple_of(row * caches.len()), "rows of {row} for each cache");
         let m = keys.len() / row / caches.len();
+        assert!(values.len() == m * caches.len() * shape.values(), "a value for each key");
         for cache in caches.iter() {
-            let first = cache.len + rows;
-            assert!(first + m <= cache.capacity, "{m} rows after {first} of {}", cache.capacity);
-            assert_eq!(cache.shape(), shape, "caches of one shape");
+            let start = cache.len + rows;
+            assert!(start + m <= cache.capacity, "{m} rows after {start} of {}", cache.capacity);
+            assert!(cache.is_like(first), "caches of one shape");
         }
+        let [bank, plane] = first.places[layer];
         let places: Vec<(usize, Planes)> =
-            caches.iter_mut().map(|cache| (cache.len + rows, cache.planes())).collect();
+            caches.iter_mut().map(|cache| (cache.len + rows, cache.planes(bank))).collect();
         pool.run(places.len() * heads, |task| {
             let cache = task / heads;
             let head = task % heads;
             let (first, planes) = &places[cache];
             for r in 0..m {
-                let at = (cache * m + r) * row + head * head_dim;
+                let at = (cache * m + r) * heads + head;
                 let write = Write {
                     planes,
-                    plane: layer * heads + head,
+                    plane: plane + head,
                     slot: first + r,
-                    keys: &keys[at..][..head_dim],
-                    values: &values[at..][..head_dim],
+                    keys: &keys[at * key_dim..][..key_dim],
+                    values: &values[at * value_dim..][..value_dim],
                 };
                 lanes::run(pool.isa(), write);
             }
         });
     }
 
-    /// What must be equal in all caches of one pass: layers, heads, their dimensions, the format.
-    pub(super) fn shape(&self) -> (usize, usize, usize, KvFormat) {
-        (self.layers, self.heads, self.head_dim, self.format)
+    /// Whether both can be used in one pass.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        self.shapes == other.shapes && self.format == other.format
     }
 
     /// Commits the rows in `path` (ascending rows of the last pass) as the next positions, in all
@@ -263,11 +331,12 @@ impl KvCache {
         assert!(path.windows(2).all(|p| p[0] < p[1]), "rows of a path ascend");
         assert!(path.iter().all(|&p| self.len + p < self.capacity), "rows within the cache");
         let first = self.len;
-        let planes = self.planes();
         // An ascending path only moves rows to lower slots, so no row is overwritten before it is
         // read.
-        if path.iter().enumerate().any(|(i, &p)| i != p) {
-            pool.run(self.layers * self.heads, |plane| {
+        let moves = path.iter().enumerate().any(|(i, &p)| i != p);
+        for bank in 0..if moves { self.banks.len() } else { 0 } {
+            let planes = self.planes(bank);
+            pool.run(planes.layout.planes(), |plane| {
                 for (i, &p) in path.iter().enumerate().filter(|&(i, &p)| i != p) {
                     // SAFETY: both slots are below the capacity; each plane belongs to one task.
                     unsafe { planes.copy(plane, first + p, first + i) };
@@ -284,22 +353,30 @@ impl KvCache {
 
     /// The keys and values of one head of one layer.
     pub(super) fn plane(&self, layer: usize, head: usize) -> Plane<'_> {
-        Plane {
-            keys: &self.keys,
-            values: &self.values,
-            first_keys: &self.first_keys,
-            layout: &self.layout,
-            index: layer * self.heads + head,
-        }
+        let (bank, index) = self.bank(layer, head);
+        let Bank { layout, keys, values, first_keys } = &self.banks[bank];
+        Plane { keys, values, first_keys, layout, index }
     }
 
-    fn planes(&mut self) -> Planes {
+    /// The bank and the plane of one head of one layer.
+    pub(super) fn bank(&self, layer: usize, head: usize) -> (usize, usize) {
+        let [bank, first] = self.places[layer];
+        (bank, first + head)
+    }
+
+    /// The bank and the plane of each head of each layer.
+    pub(super) fn all_planes(&self) -> Vec<(usize, usize)> {
+        let layers = self.shapes.iter().enumerate();
+        layers.flat_map(|(layer, s)| (0..s.heads).map(move |head| self.bank(layer, head))).collect()
+    }
+
+    fn planes(&mut self, bank: usize) -> Planes {
+        let bank = &mut self.banks[bank];
         Planes {
-            keys: Shareable(self.keys.as_mut_ptr()),
-            values: Shareable(self.values.as_mut_ptr()),
-            first_keys: Shareable(self.first_keys.as_mut_ptr()),
-            layout: self.layout,
-            head_dim: self.head_dim,
+            keys: Shareable(bank.keys.as_mut_ptr()),
+            values: Shareable(bank.values.as_mut_ptr()),
+            first_keys: Shareable(bank.first_keys.as_mut_ptr()),
+            layout: bank.layout,
             format: self.format,
         }
     }
@@ -309,8 +386,11 @@ impl std::fmt::Debug for KvCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "KvCache({} of {} positions, {} layers × {} heads × {}, {:?})",
-            self.len, self.capacity, self.layers, self.heads, self.head_dim, self.format
+            "KvCache({} of {} positions, {} layers, {:?})",
+            self.len,
+            self.capacity,
+            self.layers(),
+            self.format
         )
     }
 }
@@ -326,7 +406,7 @@ pub(super) struct Plane<'a> {
 }
 
 impl Plane<'_> {
-    /// A tile of keys, `[head_dim][16]`, then the scales, `[groups][16]`. The next tile of the same
+    /// A tile of keys, `[key_dim][16]`, then the scales, `[groups][16]`. The next tile of the same
     /// run follows it.
     ///
     /// # Safety
@@ -348,7 +428,7 @@ impl Plane<'_> {
         unsafe { self.values.as_ptr().add(self.layout.value_tile(self.index, tile)) }
     }
 
-    /// What is to be added to the keys, `[head_dim]`; empty in a format without scales.
+    /// What is to be added to the keys, `[key_dim]`; empty in a format without scales.
     pub(super) fn first_key(&self) -> &[f32] {
         &self.first_keys[self.layout.first_key(self.index)]
     }
@@ -366,7 +446,6 @@ struct Planes {
     values: Shareable<u8>,
     first_keys: Shareable<f32>,
     layout: CacheLayout,
-    head_dim: usize,
     format: KvFormat,
 }
 
@@ -383,11 +462,11 @@ impl Planes {
             };
             let (keys, values) = (self.keys.get(), self.values.get());
             let key = [from, to].map(|slot| layout.key(plane, slot));
-            for d in (0..self.head_dim * LANES * size).step_by(LANES * size) {
+            for d in (0..layout.key_dim * LANES * size).step_by(LANES * size) {
                 copy(keys, key[0] + d, key[1] + d, size);
             }
             let value = [from, to].map(|slot| layout.value(plane, slot));
-            copy(values, value[0], value[1], self.head_dim * size);
+            copy(values, value[0], value[1], layout.value_dim * size);
             if self.format.has_scales() {
                 for group in 0..layout.key_groups() {
                     let key = [from, to].map(|slot| layout.key_scale(plane, slot, group));
@@ -518,7 +597,8 @@ mod tests {
             let mut cache = KvCache::new(layers, 8, 128, 8192, format).unwrap();
             let rows = KvFormat::F32.numbers(&random_row(Format::F32, 16 * width, 1));
             let part = |cache: &KvCache| {
-                let resident = resident(&cache.keys) + resident(&cache.values);
+                let Bank { keys, values, .. } = &cache.banks[0];
+                let resident = resident(keys) + resident(values);
                 resident as f64 / cache.bytes() as f64
             };
             assert!(part(&cache) < 0.001);
@@ -572,7 +652,8 @@ mod tests {
                     }
                 }
             }
-            all.push([&cache.keys[..], &cache.values[..]].concat());
+            let Bank { keys, values, .. } = &cache.banks[0];
+            all.push([&keys[..], values].concat());
         }
         assert!(all.windows(2).all(|two| two[0] == two[1]));
     }

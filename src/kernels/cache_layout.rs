@@ -5,9 +5,9 @@
 //! one head of one layer). So the memory of a chunk is touched only when the text reaches it, in
 //! whole pages. Within a chunk a plane is tiles of 16 positions, one after the other:
 //!
-//! - keys: `[chunk][plane][tile]` of `[head_dim][16]` numbers,
-//! - values: `[chunk][plane][tile]` of `[16][width]` numbers, the width being `head_dim` rounded up
-//!   to 16.
+//! - keys: `[chunk][plane][tile]` of `[key_dim][16]` numbers,
+//! - values: `[chunk][plane][tile]` of `[16][width]` numbers, the width being `value_dim` rounded
+//!   up to 16.
 //!
 //! In a format with scales each tile ends with those of its 16 positions, as f32: for keys one
 //! scale for every 32 dimensions, `[groups][16]`; for values one, `[16]`. The last chunk has only
@@ -29,20 +29,29 @@ pub(super) const KEY_GROUP: usize = 32;
 /// Bytes of a scale.
 pub(super) const SCALE: usize = size_of::<f32>();
 
-/// The shape of a KV cache.
+/// The shape of the planes of one width of a KV cache.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CacheLayout {
     planes: usize,
     /// Tiles of a plane.
     tiles: usize,
-    head_dim: usize,
+    /// How many dimensions keys have.
+    pub(super) key_dim: usize,
+    /// How many dimensions values have.
+    pub(super) value_dim: usize,
     format: KvFormat,
 }
 
 impl CacheLayout {
-    /// For at least `capacity` positions.
-    pub(super) fn new(planes: usize, capacity: usize, head_dim: usize, format: KvFormat) -> Self {
-        Self { planes, tiles: capacity.div_ceil(LANES), head_dim, format }
+    /// For at least `capacity` positions, with these dimensions of keys and of values.
+    pub(super) fn new(planes: usize, capacity: usize, dims: [usize; 2], format: KvFormat) -> Self {
+        let [key_dim, value_dim] = dims;
+        Self { planes, tiles: capacity.div_ceil(LANES), key_dim, value_dim, format }
+    }
+
+    /// How many planes there are.
+    pub(super) fn planes(&self) -> usize {
+        self.planes
     }
 
     /// Bytes of all keys and of all values; the greatest number if they are more.
@@ -53,7 +62,7 @@ impl CacheLayout {
 
     /// Bytes of a tile of keys.
     pub(super) fn key_tile_bytes(&self) -> usize {
-        let numbers = self.head_dim.saturating_mul(self.format.size());
+        let numbers = self.key_dim.saturating_mul(self.format.size());
         LANES.saturating_mul(numbers.saturating_add(self.key_groups() * self.scale()))
     }
 
@@ -65,13 +74,13 @@ impl CacheLayout {
 
     /// Where the first key of a plane is among those of all planes.
     pub(super) fn first_key(&self, plane: usize) -> Range<usize> {
-        let numbers = if self.format.has_scales() { self.head_dim } else { 0 };
+        let numbers = if self.format.has_scales() { self.key_dim } else { 0 };
         plane * numbers..(plane + 1) * numbers
     }
 
     /// How many scales a key has, in a format with scales.
     pub(super) fn key_groups(&self) -> usize {
-        self.head_dim.div_ceil(KEY_GROUP)
+        self.key_dim.div_ceil(KEY_GROUP)
     }
 
     /// Bytes of a tile of values.
@@ -81,7 +90,7 @@ impl CacheLayout {
 
     /// Bytes from one value to the next in the same tile.
     pub(super) fn value_bytes(&self) -> usize {
-        self.head_dim.next_multiple_of(LANES).saturating_mul(self.format.size())
+        self.value_dim.next_multiple_of(LANES).saturating_mul(self.format.size())
     }
 
     /// Bytes of the values of the first `len` positions of a plane: whole tiles where these end
@@ -147,7 +156,7 @@ impl CacheLayout {
 
     /// Where the scale of a group of a key's dimensions is, in a format that has scales.
     pub(super) fn key_scale(&self, plane: usize, slot: usize, group: usize) -> usize {
-        let numbers = LANES * self.head_dim * self.format.size();
+        let numbers = LANES * self.key_dim * self.format.size();
         self.key_tile(plane, slot / LANES) + numbers + (group * LANES + slot % LANES) * SCALE
     }
 
@@ -178,7 +187,7 @@ mod tests {
     fn every_tile_has_bytes_of_its_own() {
         for format in KvFormat::ALL {
             for capacity in [1, 16, 250, 256, 257, 600] {
-                let layout = CacheLayout::new(6, capacity, 20, format);
+                let layout = CacheLayout::new(6, capacity, [20, 12], format);
                 let tiles = (0..6).flat_map(|plane| (0..layout.tiles).map(move |t| (plane, t)));
                 let mut starts: Vec<usize> =
                     tiles.map(|(plane, tile)| layout.tiles_before(plane, tile)).collect();
@@ -190,7 +199,7 @@ mod tests {
 
     #[test]
     fn runs_are_the_range_in_parts_that_lie_together() {
-        let layout = CacheLayout::new(3, 1000, 8, KvFormat::F16);
+        let layout = CacheLayout::new(3, 1000, [8; 2], KvFormat::F16);
         for (start, end) in [(0, 0), (5, 5), (0, 3), (3, 16), (15, 17), (2, 60)] {
             let parts: Vec<_> = runs(start..end).collect();
             assert!(parts.iter().cloned().flatten().eq(start..end), "{start}..{end}");

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::cache::{KvCache, KvFormat};
+use super::cache::{Bank, KvCache, KvFormat};
 use super::cache_layout::KEY_GROUP;
 use super::lanes::LANES;
 
@@ -15,7 +15,8 @@ impl KvCache {
     /// If there is no such layer, or it has fewer slots.
     pub fn slots(&self, layer: usize, slots: Range<usize>) -> Vec<u8> {
         let size = self.format().on_device().size();
-        let mut out = vec![0; slots.len() * 2 * self.heads() * self.head_dim() * size];
+        let shape = self.layer(layer);
+        let mut out = vec![0; slots.len() * (shape.keys() + shape.values()) * size];
         match self.format() {
             KvFormat::F16 => {
                 self.gather(layer, slots, out.as_chunks_mut().0, |half: [u8; 2], _| half);
@@ -30,12 +31,13 @@ impl KvCache {
         out
     }
 
-    /// The key and the value in a slot of one layer, `[heads · head_dim]` each.
+    /// The key and the value in a slot of one layer, `[heads · width]` each.
     ///
     /// # Panics
     /// If there is no such layer or slot.
     pub fn row(&self, layer: usize, slot: usize) -> (Vec<f32>, Vec<f32>) {
-        let mut key = vec![0.0; 2 * self.heads() * self.head_dim()];
+        let shape = self.layer(layer);
+        let mut key = vec![0.0; shape.keys() + shape.values()];
         let slot = slot..slot + 1;
         match self.format() {
             KvFormat::F16 => self
@@ -43,7 +45,7 @@ impl KvCache {
             KvFormat::F32 => self.gather(layer, slot, &mut key, |word, _| f32::from_ne_bytes(word)),
             KvFormat::Q8 => self.gather(layer, slot, &mut key, eight_bits),
         }
-        let value = key.split_off(key.len() / 2);
+        let value = key.split_off(shape.keys());
         (key, value)
     }
 
@@ -56,31 +58,32 @@ impl KvCache {
         out: &mut [T],
         number: impl Fn([u8; SIZE], (f32, f32)) -> T,
     ) {
-        assert!(layer < self.layers(), "layer {layer} of {}", self.layers());
         assert!(slots.end <= self.capacity(), "{slots:?} of {}", self.capacity());
-        let heads = self.heads();
-        let dim = self.head_dim();
-        let layout = &self.layout;
+        let shape = self.layer(layer);
+        let (bank, first_plane) = self.bank(layer, 0);
+        let Bank { layout, keys: all_keys, values: all_values, first_keys } = &self.banks[bank];
         let scale = |all: &[u8], at: usize| match self.format().has_scales() {
             true => all[at..].first_chunk().map_or(1.0, |&bytes| f32::from_ne_bytes(bytes)),
             false => 1.0,
         };
-        for (slot, out) in slots.zip(out.chunks_exact_mut((2 * heads * dim).max(1))) {
-            let (own_keys, own_values) = out.split_at_mut(heads * dim);
-            let places = own_keys.chunks_exact_mut(dim).zip(own_values.chunks_exact_mut(dim));
+        let width = (shape.keys() + shape.values()).max(1);
+        for (slot, out) in slots.zip(out.chunks_exact_mut(width)) {
+            let (own_keys, own_values) = out.split_at_mut(shape.keys());
+            let own_values = own_values.chunks_exact_mut(shape.value_dim);
+            let places = own_keys.chunks_exact_mut(shape.key_dim).zip(own_values);
             for (head, (key, value)) in places.enumerate() {
-                let plane = layer * heads + head;
-                let keys = self.keys[layout.key(plane, slot)..].as_chunks().0;
+                let plane = first_plane + head;
+                let keys = all_keys[layout.key(plane, slot)..].as_chunks().0;
                 let mut keys = keys.iter().step_by(LANES);
-                let mut first = self.first_keys[layout.first_key(plane)].iter().copied();
+                let mut first = first_keys[layout.first_key(plane)].iter().copied();
                 for (group, key) in key.chunks_mut(KEY_GROUP).enumerate() {
-                    let own = scale(&self.keys, layout.key_scale(plane, slot, group));
+                    let own = scale(all_keys, layout.key_scale(plane, slot, group));
                     for (to, &from) in key.iter_mut().zip(&mut keys) {
                         *to = number(from, (own, first.next().unwrap_or(0.0)));
                     }
                 }
-                let own = scale(&self.values, layout.value_scale(plane, slot));
-                let values = self.values[layout.value(plane, slot)..].as_chunks().0;
+                let own = scale(all_values, layout.value_scale(plane, slot));
+                let values = all_values[layout.value(plane, slot)..].as_chunks().0;
                 for (to, &from) in value.iter_mut().zip(values) {
                     *to = number(from, (own, 0.0));
                 }

@@ -92,7 +92,7 @@ pub use apart::Apart;
 pub use attention::{AttentionOptions, attention};
 pub use bf16_product::{Strided, bf16_product, multiplies_bf16};
 pub use block::BlockCodes;
-pub use cache::{KvCache, KvFormat};
+pub use cache::{KvCache, KvFormat, KvShape};
 pub use cross_entropy::{RowLoss, softmax, softmax_less};
 pub use format::{Format, Storage};
 pub use isa::Isa;

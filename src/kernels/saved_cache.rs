@@ -1,35 +1,40 @@
 //! The committed positions of a KV cache as bytes, and back. The numbers are stored as they are in
 //! memory, so a restored cache has the same bits. It must not depend on where the bytes go.
 
-use super::cache::KvCache;
+use super::cache::{Bank, KvCache};
+use super::cache_layout::CacheLayout;
 use super::lanes::LANES;
 
 impl KvCache {
-    /// Bytes of one plane with `len` positions; the keys are whole tiles.
+    /// Bytes of all planes with `len` positions; the keys are whole tiles.
     fn saved_size(&self, len: usize) -> usize {
-        let first_key = size_of::<f32>() * self.layout.first_key(0).len();
-        let keys = len.div_ceil(LANES) * self.layout.key_tile_bytes();
-        first_key + keys + self.layout.values_bytes(len)
+        let size = |layout: &CacheLayout| {
+            let first_key = size_of::<f32>() * layout.first_key(0).len();
+            let keys = len.div_ceil(LANES) * layout.key_tile_bytes();
+            layout.planes() * (first_key + keys + layout.values_bytes(len))
+        };
+        self.banks.iter().map(|bank| size(&bank.layout)).sum()
     }
 
     /// How many bytes [`KvCache::saved`] returns for the committed positions.
     pub fn saved_bytes(&self) -> usize {
-        self.layers() * self.heads() * self.saved_size(self.len())
+        self.saved_size(self.len())
     }
 
     /// The committed positions of all layers. For each plane (one head of one layer) come its first
     /// key, in a format with scales, its keys and then its values, tile by tile.
     pub fn saved(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.saved_bytes());
-        for plane in 0..self.layers() * self.heads() {
-            for number in &self.first_keys[self.layout.first_key(plane)] {
+        for (bank, plane) in self.all_planes() {
+            let Bank { layout, keys, values, first_keys } = &self.banks[bank];
+            for number in &first_keys[layout.first_key(plane)] {
                 out.extend_from_slice(&number.to_ne_bytes());
             }
-            for part in self.layout.key_parts(plane, self.len()) {
-                out.extend_from_slice(&self.keys[part]);
+            for part in layout.key_parts(plane, self.len()) {
+                out.extend_from_slice(&keys[part]);
             }
-            for part in self.layout.value_parts(plane, self.len()) {
-                out.extend_from_slice(&self.values[part]);
+            for part in layout.value_parts(plane, self.len()) {
+                out.extend_from_slice(&values[part]);
             }
         }
         out
@@ -42,26 +47,26 @@ impl KvCache {
         if len == 0 || len > self.capacity() {
             return false;
         }
-        let planes = self.layers() * self.heads();
-        if bytes.len() != planes * self.saved_size(len) {
+        if bytes.len() != self.saved_size(len) {
             return false;
         }
         let mut at = 0;
-        for plane in 0..planes {
-            let first_key = &mut self.first_keys[self.layout.first_key(plane)];
+        for (bank, plane) in self.all_planes() {
+            let Bank { layout, keys, values, first_keys } = &mut self.banks[bank];
+            let first_key = &mut first_keys[layout.first_key(plane)];
             let (saved, _) = bytes[at..].as_chunks();
             for (number, &saved) in first_key.iter_mut().zip(saved) {
                 *number = f32::from_ne_bytes(saved);
             }
             at += size_of_val(first_key);
-            for part in self.layout.key_parts(plane, len) {
+            for part in layout.key_parts(plane, len) {
                 let saved = &bytes[at..at + part.len()];
-                self.keys[part].copy_from_slice(saved);
+                keys[part].copy_from_slice(saved);
                 at += saved.len();
             }
-            for part in self.layout.value_parts(plane, len) {
+            for part in layout.value_parts(plane, len) {
                 let saved = &bytes[at..at + part.len()];
-                self.values[part].copy_from_slice(saved);
+                values[part].copy_from_slice(saved);
                 at += saved.len();
             }
         }
@@ -72,7 +77,9 @@ impl KvCache {
 #[cfg(test)]
 pub(super) mod tests {
     use crate::kernels::cache_layout::KEY_GROUP;
-    use crate::kernels::{Format, KvCache, KvFormat, Pool, random_row};
+    use crate::kernels::{
+        AttentionOptions, Format, KvCache, KvFormat, KvShape, Pool, TreeMask, attention, random_row,
+    };
 
     /// A whole group of a key's dimensions and a part of one.
     const DIM: usize = 40;
@@ -184,5 +191,58 @@ pub(super) mod tests {
         let mut wider = KvCache::new(3, 2, DIM, 48, KvFormat::F32).unwrap();
         assert!(!wider.restore(20, &saved));
         assert_eq!((cache.len(), cache.row(2, 4)), (5, before));
+    }
+
+    /// Each layer of a cache of several shapes has the bits of a cache of its shape alone, and
+    /// narrow values those of values that are filled up with zeros.
+    #[test]
+    fn layers_of_several_shapes_are_stored_and_read_like_layers_of_one() {
+        let narrow = KvShape { heads: 2, key_dim: 40, value_dim: 24 };
+        let none = KvShape::square(0, 16);
+        let shapes = vec![KvShape::square(2, 40), narrow, none, KvShape::square(1, 16), narrow];
+        let (pool, rows, path) = (Pool::new(2), 280, [0, 5, 277]);
+        let numbers = |width: usize, seed: usize| {
+            KvFormat::F32.numbers(&random_row(Format::F32, rows * width, seed as u64))
+        };
+        for format in KvFormat::ALL {
+            let mut all = KvCache::of_layers(shapes.clone(), 300, format).unwrap();
+            let mut alone = Vec::new();
+            for (layer, &shape) in shapes.iter().enumerate().filter(|(_, shape)| shape.heads > 0) {
+                let [keys, values] = [numbers(shape.keys(), layer), numbers(shape.values(), 9)];
+                let queries = numbers(2 * shape.keys(), 10);
+                let mask = TreeMask::causal(rows);
+                let attended = |cache: &KvCache, layer, value_dim| {
+                    let mut out = vec![0.0; rows * 2 * shape.heads * value_dim];
+                    let caches = std::slice::from_ref(cache);
+                    let options = AttentionOptions::default();
+                    attention(&pool, caches, layer, &queries, &mask, &options, &mut out);
+                    out
+                };
+                all.write(&pool, layer, &keys, &values);
+                let mut own = KvCache::of_layers(vec![shape], 300, format).unwrap();
+                own.write(&pool, 0, &keys, &values);
+                let found = attended(&all, layer, shape.value_dim);
+                assert_eq!(found, attended(&own, 0, shape.value_dim), "layer {layer}");
+                let zeros = vec![0.0; shape.key_dim - shape.value_dim];
+                let filled = values.chunks_exact(shape.value_dim).map(|v| [v, &zeros].concat());
+                let mut wide = KvCache::new(1, shape.heads, shape.key_dim, 300, format).unwrap();
+                wide.write(&pool, 0, &keys, &filled.collect::<Vec<_>>().concat());
+                let wide = attended(&wide, 0, shape.key_dim);
+                let wide = wide.chunks_exact(shape.key_dim).flat_map(|v| &v[..shape.value_dim]);
+                assert!(found.iter().eq(wide), "layer {layer}");
+                own.commit(&pool, &path);
+                alone.push((layer, own));
+            }
+            all.commit(&pool, &path);
+            let saved = all.saved();
+            assert_eq!(saved, alone.iter().flat_map(|(_, own)| own.saved()).collect::<Vec<_>>());
+            let mut other = all.another(20).unwrap();
+            assert!(other.restore(path.len(), &saved));
+            for (layer, own) in alone {
+                for slot in 0..path.len() {
+                    assert_eq!(other.row(layer, slot), own.row(0, slot), "layer {layer}");
+                }
+            }
+        }
     }
 }

@@ -26,8 +26,7 @@ const AUTO_LEAST: usize = 4096;
 
 /// Bytes of the target's KV cache in main memory with this many positions.
 pub(super) fn kv_bytes(config: &Config, positions: usize, format: KvFormat) -> u64 {
-    let Config { layers, kv_heads, head_dim, .. } = *config;
-    KvCache::bytes_of(layers, kv_heads, head_dim, positions, format) as u64
+    KvCache::bytes_of(&config.kv_shapes(0..config.layers), positions, format) as u64
 }
 
 /// Bytes of one block's keys and values in half precision, with slots for the context and a tree.

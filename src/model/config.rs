@@ -1,10 +1,11 @@
 //! The numbers that define a decoder-only transformer, and the check that we can run it. It must
 //! not depend on how a file spells them.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use super::BlockOptions;
 use super::rope::RopeScaling;
+use crate::kernels::KvShape;
 
 /// The order in which a checkpoint stores the rows of q and k.
 ///
@@ -137,6 +138,11 @@ impl Config {
     /// Width of all key heads, and of all value heads.
     pub(crate) fn kv_width(&self) -> usize {
         self.kv_heads * self.head_dim
+    }
+
+    /// The key and value heads of these layers.
+    pub(crate) fn kv_shapes(&self, layers: Range<usize>) -> Vec<KvShape> {
+        layers.map(|_| KvShape::square(self.kv_heads, self.head_dim)).collect()
     }
 
     /// How many dimensions of a head are rotated.

@@ -4,7 +4,7 @@
 //! bandwidth. It must never open a model.
 
 use crate::hardware::{Machine, Memory};
-use crate::kernels::{Pool, Roofline};
+use crate::kernels::{KvCache, KvFormat, Pool, Roofline};
 use crate::library::{CataloguePair, ModelEntry, PairDraft, Runs, Store, bundled_drafts};
 use crate::load::Repacking;
 use crate::load::sizes::{FOUR_BITS, of_head, of_small};
@@ -210,7 +210,7 @@ impl Forecaster {
 /// Bytes of the KV cache of a context of the usual length, in 32-bit floats.
 fn context_bytes(config: &Config) -> u64 {
     let positions = config.max_positions.min(Settings::AUTO_CONTEXT);
-    (2 * 4 * config.layers * config.kv_width() * positions) as u64
+    KvCache::bytes_of(&config.kv_shapes(0..config.layers), positions, KvFormat::F32) as u64
 }
 
 #[cfg(test)]

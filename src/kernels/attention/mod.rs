@@ -12,7 +12,7 @@ mod steps;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 
-use super::cache::{KvCache, KvFormat, Plane};
+use super::cache::{KvCache, KvFormat, KvShape, Plane};
 use super::lanes::element::{Element, F16, F32, I8};
 use super::lanes::{self, LANES, Lanes, Work};
 use super::math;
@@ -49,8 +49,9 @@ pub struct AttentionOptions<'a> {
 /// dispatch. Every cache has the same number of rows, on the same `mask`; the first cache has the
 /// first of `queries`. A row's result has the same bits as with its cache alone.
 ///
-/// `queries` and `out` are `[m, heads · head_dim]` with m = `mask.len()` for each cache. Scores are
-/// scaled by 1/√head_dim; query head h reads key head h · `cache.heads()` / heads.
+/// `queries` are `[m, heads · key_dim]` and `out` `[m, heads · value_dim]` with m = `mask.len()` for
+/// each cache. Scores are scaled by 1/√key_dim; query head h reads key head h · (the layer's key
+/// heads) / heads.
 ///
 /// # Panics
 /// If shapes disagree or the caches differ in shape, the number of heads is not a multiple of a
@@ -69,17 +70,19 @@ pub fn attention(
     if m == 0 {
         return;
     }
-    let heads = cache.heads();
-    let rows = m * caches.len();
-    let keys = heads * cache.head_dim();
     assert!(layer < cache.layers(), "layer {layer} of {}", cache.layers());
+    let shape = cache.layer(layer);
+    let heads = shape.heads;
+    let rows = m * caches.len();
+    let keys = shape.keys();
+    assert!(keys > 0, "layer {layer} has heads");
     assert!(queries.len().is_multiple_of(rows * keys), "{rows} rows of a multiple of {keys}");
-    assert_eq!(queries.len(), out.len(), "a result for each query");
     for each in caches {
         assert!(each.len() + mask.first() + m <= each.capacity(), "rows within the cache");
-        assert_eq!(each.shape(), cache.shape(), "caches of one shape");
+        assert!(each.is_like(cache), "caches of one shape");
     }
     let shared = queries.len() / (rows * keys);
+    assert_eq!(out.len(), rows * shared * shape.values(), "a result for each query");
     assert!(options.window != Some(0), "a row sees itself");
     if let Some(sinks) = options.sinks {
         assert_eq!(sinks.len(), heads * shared, "a sink for each query head");
@@ -90,6 +93,7 @@ pub fn attention(
     let part = (m * shared).div_ceil(parts).next_multiple_of(GROUP);
     let parts = (m * shared).div_ceil(part);
     let size = queries.len() / caches.len();
+    let out_size = out.len() / caches.len();
     let out = Shareable(out.as_mut_ptr());
     pool.run(caches.len() * heads * parts, |task| {
         let index = task / (heads * parts);
@@ -99,6 +103,7 @@ pub fn attention(
         let cache = &caches[index];
         let work = Attend {
             cache,
+            shape,
             plane: cache.plane(layer, head),
             head,
             shared,
@@ -107,8 +112,8 @@ pub fn attention(
             options,
             first,
             count: part.min(m * shared - first),
-            // SAFETY: each cache has `size` results.
-            out: unsafe { out.get().add(index * size) },
+            // SAFETY: each cache has `out_size` results.
+            out: unsafe { out.get().add(index * out_size) },
         };
         SCRATCH.with_borrow_mut(|scratch| match cache.format() {
             KvFormat::F16 => lanes::run(pool.isa(), Group::<F16>(work, scratch, PhantomData)),
@@ -122,6 +127,7 @@ pub fn attention(
 /// (i % shared)-th query head of this key head.
 struct Attend<'a> {
     cache: &'a KvCache,
+    shape: KvShape,
     plane: Plane<'a>,
     head: usize,
     shared: usize,
@@ -197,11 +203,10 @@ impl Attend<'_> {
         self.head * self.shared + i % self.shared
     }
 
-    /// Where query i begins in `queries` and in `out`.
+    /// How many heads of `queries` and of `out` come before query i.
     #[inline(always)]
     fn place(&self, i: usize) -> usize {
-        let heads = self.cache.heads() * self.shared;
-        (i / self.shared * heads + self.head(i)) * self.cache.head_dim()
+        i / self.shared * self.shape.heads * self.shared + self.head(i)
     }
 
     /// Computes `n` queries from `first` on, at most M together (the missing ones are zero), with T
@@ -219,8 +224,8 @@ impl Attend<'_> {
         n: usize,
         scratch: &mut Vec<f32>,
     ) {
-        let dim = self.cache.head_dim();
-        let width = dim.next_multiple_of(LANES);
+        let KvShape { key_dim: dim, value_dim, .. } = self.shape;
+        let width = value_dim.next_multiple_of(LANES);
         let len = self.cache.len();
         let rows = (first / self.shared)..=((first + n - 1) / self.shared);
         let whole = len / LANES;
@@ -253,7 +258,7 @@ impl Attend<'_> {
         let scale = self.options.scale.unwrap_or(1.0 / (dim as f32).sqrt());
         for (i, to) in query.chunks_exact_mut(dim).enumerate() {
             if i < n {
-                let from = &self.queries[self.place(first + i)..][..dim];
+                let from = &self.queries[self.place(first + i) * dim..][..dim];
                 for (to, from) in to.iter_mut().zip(from) {
                     *to = from * scale;
                 }
@@ -344,8 +349,8 @@ impl Attend<'_> {
                 for d in (0..width).step_by(LANES) {
                     let mut out = [0.0; LANES];
                     L::store(out.as_mut_ptr(), L::div(L::load(sums.add(d)), L::splat(*total)));
-                    let to = self.out.add(self.place(first + i) + d);
-                    std::ptr::copy_nonoverlapping(out.as_ptr(), to, LANES.min(dim - d));
+                    let to = self.out.add(self.place(first + i) * value_dim + d);
+                    std::ptr::copy_nonoverlapping(out.as_ptr(), to, LANES.min(value_dim - d));
                 }
             }
         }

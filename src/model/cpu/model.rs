@@ -44,10 +44,10 @@ impl CpuModel {
     ) -> Result<Self, LoadError> {
         let &LoadRequest { config, source, ref pool, capacity, kv } = request;
         request.check_capacity()?;
-        let layers = config.layers - first;
         let slots = capacity.saturating_add(in_flight);
         // The cache comes before the weights, because it fails sooner.
-        let cache = KvCache::new(layers, config.kv_heads, config.head_dim, slots, kv)
+        let shapes = config.kv_shapes(first..config.layers);
+        let cache = KvCache::of_layers(shapes, slots, kv)
             .map_err(|error| LoadError::Cache { capacity: slots, error })?;
         Ok(Self {
             weights: Weights::load_from(config, source, pool, first, capacity, progress)?,

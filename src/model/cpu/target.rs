@@ -7,7 +7,7 @@ use super::CHUNK;
 use super::model::CpuModel;
 use super::packer::Progress;
 use super::scratch::PassTiming;
-use crate::kernels::{Format, KvCache, KvFormat, Matrix, Pool, TreeMask, random_row};
+use crate::kernels::{Format, KvCache, KvFormat, KvShape, Matrix, Pool, TreeMask, random_row};
 use crate::model::lower::Lower;
 use crate::model::taps::Taps;
 use crate::model::target::check_runnable;
@@ -147,14 +147,20 @@ impl CpuTarget {
     pub(crate) fn assume_context(&mut self, len: usize) {
         assert!(len <= self.model.capacity, "{len} positions of {}", self.model.capacity);
         self.truncate(0);
-        let width = self.model.config.kv_width();
         while self.model.caches[0].len() < len {
             let rows = (len - self.model.caches[0].len()).min(CHUNK);
-            let bytes = random_row(Format::F32, rows * width, self.model.caches[0].len() as u64);
+            let cache = &mut self.model.caches[0];
+            let shapes: Vec<KvShape> =
+                (0..cache.layers()).map(|layer| cache.layer(layer)).collect();
+            let width =
+                shapes.iter().map(|shape| shape.keys().max(shape.values())).max().unwrap_or(0);
+            let bytes = random_row(Format::F32, rows * width, cache.len() as u64);
             let made_up: Vec<f32> =
                 bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect();
-            for layer in 0..self.model.weights.layers.len() {
-                self.model.caches[0].write(&self.model.pool, layer, &made_up, &made_up);
+            let shapes = shapes.into_iter().enumerate();
+            for (layer, shape) in shapes.filter(|(_, shape)| shape.heads > 0) {
+                let [k, v] = [shape.keys(), shape.values()];
+                cache.write(&self.model.pool, layer, &made_up[..rows * k], &made_up[..rows * v]);
             }
             self.keep_where_they_lie(rows);
         }
