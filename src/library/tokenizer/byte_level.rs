@@ -23,6 +23,11 @@ const QWEN_2: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*",
     r"|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
+/// Seed-OSS's: Qwen 2's, but a line end is never a part of a word.
+const SEED: &str = concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}\r\n]+",
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
 /// GPT-4o's (o200k): Tekken's words with a contraction at the end, and numbers of three digits.
 const GPT_4O: &str = concat!(
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
@@ -72,16 +77,21 @@ pub(super) fn words(pre: &str, origin: &str) -> Result<Words, LibraryError> {
         }
         "glm4" | "chatglm-bpe" => (&[LLAMA_3], false, false),
         "qwen2" | "deepseek-r1-qwen" => (&[QWEN_2], false, true),
-        "gpt-2" | "gpt2" | "phi-2" | "olmo" | "mpt" => (&[GPT_2], false, false),
-        "smollm" | "starcoder" | "refact" | "codeshell" => (&[ONE_DIGIT, GPT_2], false, false),
+        "stablelm2" => (&[QWEN_2], false, false),
+        "gpt-2" | "gpt2" | "phi-2" | "olmo" | "mpt" | "exaone4" => (&[GPT_2], false, false),
+        "smollm" | "starcoder" | "refact" | "codeshell" | "command-r" => {
+            (&[ONE_DIGIT, GPT_2], false, false)
+        }
+        "seed-coder" => (&[SEED], false, false),
         "gpt-4o" | "llama4" => (&[GPT_4O], true, false),
         "deepseek-llm" => (&DEEPSEEK_LLM, false, false),
-        "deepseek-v3" => (&DEEPSEEK_3, false, false),
+        "deepseek-v3" | "hunyuan-dense" => (&DEEPSEEK_3, false, false),
         "tekken" => (&[TEKKEN], true, false),
         "default" | "" => (&DEFAULT, false, false),
         other => {
             let supported = "llama-bpe, qwen2, gpt-2, smollm, tekken, gpt-4o, deepseek-llm, \
-                             deepseek-v3, glm4, lfm2, default";
+                             deepseek-v3, glm4, lfm2, command-r, stablelm2, seed-coder, \
+                             hunyuan-dense, exaone4, default";
             let what = "tokenizer.ggml.pre";
             return Err(LibraryError::tokenizer_kind(origin, what, other, supported));
         }
@@ -144,7 +154,9 @@ mod tests {
         assert_eq!(spelled("qwen2", "1234"), ["1", "2", "3", "4"]);
         assert_eq!(spelled("gpt-2", "12341"), ["1234", "1"]);
         assert_eq!(spelled("gpt-2", " 12"), [" ", "12"]);
-        assert_eq!(spelled("smollm", " 12"), [" ", "1", "2"]);
+        for like_smollm in ["smollm", "command-r"] {
+            assert_eq!(spelled(like_smollm, " 12"), [" ", "1", "2"]);
+        }
         assert_eq!(spelled("default", "12341"), ["123", "4", "1"]);
         assert_eq!(spelled("tekken", "12"), ["1", "2"]);
     }
@@ -157,6 +169,8 @@ mod tests {
         assert_eq!(spelled("gpt-2", "abcAb"), ["abc", "A", "b"]);
         assert_eq!(spelled("qwen2", "!\n\nab"), ["!", "\n\n", "ab"]);
         assert_eq!(spelled("gpt-2", "!\n\nab"), ["!", "\n", "\n", "ab"]);
+        assert_eq!(spelled("qwen2", "!\nab"), ["!\n", "ab"]);
+        assert_eq!(spelled("seed-coder", "!\nab"), ["!", "\n", "ab"]);
         assert_eq!(spelled("llama-bpe", "xyz"), ["xyz"]);
         assert_eq!(spelled("lfm2", "xyz"), ["xyz"]);
         assert_eq!(spelled("glm4", "xyz"), ["x", "y", "z"]);
