@@ -24,16 +24,20 @@ pub fn rms_norm(pool: &Pool, x: &[f32], weight: &[f32], eps: f32, out: &mut [f32
 }
 
 /// Layer norm of each row of `x`, `[m, n]`: out = (x − mean) / √(variance + eps) · weight + bias,
-/// with `weight` and `bias` `[n]`. The sums are computed in f64, in the order of the row.
+/// with `bias` `[n]`. Row i takes row i mod k of `weight`, `[k, n]`. The sums are computed in f64,
+/// in the order of the row.
 ///
 /// # Panics
 /// If the shapes disagree.
 pub fn layer_norm(pool: &Pool, x: &[f32], weight: &[f32], bias: &[f32], eps: f32, out: &mut [f32]) {
-    let n = weight.len();
-    assert!(n > 0 && x.len().is_multiple_of(n) && bias.len() == n, "rows of {n}");
+    let n = bias.len();
+    assert!(n > 0 && x.len().is_multiple_of(n), "rows of {n}");
+    assert!(!weight.is_empty() && weight.len().is_multiple_of(n), "weights for rows of {n}");
     assert_eq!(x.len(), out.len(), "a result for each element");
     rows(pool, out, n, |i, out| {
-        for (x, out) in x[i * n..].chunks_exact(n).zip(out.chunks_exact_mut(n)) {
+        let weights = weight.chunks_exact(n).cycle().skip(i % (weight.len() / n));
+        let rows = x[i * n..].chunks_exact(n).zip(out.chunks_exact_mut(n));
+        for ((x, out), weight) in rows.zip(weights) {
             let mean = x.iter().map(|&x| f64::from(x)).sum::<f64>() / n as f64;
             let squares = x.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>();
             let scale = 1.0 / (squares / n as f64 + f64::from(eps)).sqrt();

@@ -6,35 +6,60 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::mxfp4::{self, ExpertPart};
-use super::safetensors::Tensors;
+use super::safetensors::{Tensors, rows_in};
 use super::transposed::transposed;
-use crate::model::{Config, LatentAttention, RawTensor, WeightSource, weights};
+use crate::model::{Config, RawTensor, WeightSource, weights};
 
 /// A checkpoint's tensors by the names that the model requests.
 #[derive(Debug)]
 pub(super) struct NamedTensors {
     tensors: Tensors,
     family: String,
-    /// The widths of q, k and v, whose rows the fused tensor has in this order.
-    qkv: [usize; 3],
-    /// The width of gate and of up.
-    mlp: usize,
-    latent: Option<LatentAttention>,
+    config: Config,
 }
 
 /// The parts of names that a family spells in its own way: as the model requests them, and as the
 /// files have them.
 fn renamed(family: &str) -> &'static [(&'static str, &'static str)] {
     match family {
+        "gemma4" | "gemma4_text" => &[
+            (weights::ATTENTION_OUT_NORM, "post_attention_layernorm"),
+            (weights::MLP_OUT_NORM, "post_feedforward_layernorm"),
+            ("post_attention_layernorm", "pre_feedforward_layernorm"),
+            (".mlp.gate.", ".router.proj."),
+        ],
+        "mimo_v2_flash" => &[("self_attn.sinks", "self_attn.attention_sink_bias")],
         "gemma2" | "gemma3" | "gemma3_text" => &[
             (weights::ATTENTION_OUT_NORM, "post_attention_layernorm"),
             (weights::MLP_OUT_NORM, "post_feedforward_layernorm"),
             ("post_attention_layernorm", "pre_feedforward_layernorm"),
         ],
-        "olmo2" => &[
+        "olmo2" | "exaone4" => &[
             (weights::ATTENTION_OUT_NORM, "post_attention_layernorm"),
             (weights::MLP_OUT_NORM, "post_feedforward_layernorm"),
         ],
+        "glm4" => &[
+            (weights::ATTENTION_OUT_NORM, "post_self_attn_layernorm"),
+            (weights::MLP_OUT_NORM, "post_mlp_layernorm"),
+        ],
+        "internlm2" => &[
+            ("model.embed_tokens", "model.tok_embeddings"),
+            ("post_attention_layernorm", "ffn_norm"),
+            ("input_layernorm", "attention_norm"),
+            ("self_attn.o_proj", "attention.wo"),
+            ("mlp.gate_proj", "feed_forward.w1"),
+            ("mlp.down_proj", "feed_forward.w2"),
+            ("mlp.up_proj", "feed_forward.w3"),
+            ("lm_head", "output"),
+        ],
+        "phi" => &[
+            ("self_attn.o_proj", "self_attn.dense"),
+            ("mlp.up_proj", "mlp.fc1"),
+            ("mlp.down_proj", "mlp.fc2"),
+            ("model.norm", "model.final_layernorm"),
+        ],
+        "hunyuan_v1_dense" => &[("q_norm", "query_layernorm"), ("k_norm", "key_layernorm")],
+        "ernie4_5_moe" => &[(".mlp.gate.e_score", ".mlp.moe_statics.e_score")],
         "starcoder2" => &[("mlp.up_proj", "mlp.c_fc"), ("mlp.down_proj", "mlp.c_proj")],
         "gpt_oss" => &[(".mlp.gate.", ".mlp.router.")],
         "mixtral" => &[("gate_proj", "w1"), ("down_proj", "w2"), ("up_proj", "w3")],
@@ -46,8 +71,8 @@ fn renamed(family: &str) -> &'static [(&'static str, &'static str)] {
 struct TensorPlace {
     /// The name in the file.
     name: String,
-    /// Its rows of a fused tensor.
-    rows: Option<Range<usize>>,
+    /// Its rows of a fused tensor; none for a whole tensor.
+    rows: Vec<Range<usize>>,
     /// Whether the model requests it transposed.
     transposed: bool,
 }
@@ -55,19 +80,13 @@ struct TensorPlace {
 impl NamedTensors {
     /// `family` is the `model_type` in the checkpoint's `config.json`.
     pub(super) fn new(tensors: Tensors, family: &str, config: &Config) -> Self {
-        Self {
-            tensors,
-            family: family.to_owned(),
-            qkv: [config.q_width(), config.kv_width(), config.kv_width()],
-            mlp: config.intermediate,
-            latent: config.block.latent.clone(),
-        }
+        Self { tensors, family: family.to_owned(), config: config.clone() }
     }
 
     /// The rows of `kv_b_proj` that hold a head's keys, transposed as the model requests, or its
     /// values.
     fn latent(&self, name: &str) -> Option<TensorPlace> {
-        let latent = self.latent.as_ref()?;
+        let latent = self.config.block.latent.as_ref()?;
         let (layer, part) = name.strip_suffix(".weight")?.split_once(".self_attn.")?;
         let (part, head) = part.split_once('.')?;
         let head = head.parse::<usize>().ok()?;
@@ -79,28 +98,66 @@ impl NamedTensors {
             _ => return None,
         };
         let name = format!("{layer}.self_attn.kv_b_proj.weight");
-        Some(TensorPlace { name, rows: Some(rows), transposed: part == "k_b" })
+        Some(TensorPlace { name, rows: vec![rows], transposed: part == "k_b" })
+    }
+
+    /// The rows of a tensor that the family stores fused with others.
+    fn fused(&self, name: &str) -> Option<TensorPlace> {
+        let Config { heads, kv_heads, head_dim, intermediate, .. } = self.config;
+        let [q, kv] = [self.config.q_width(), self.config.kv_width()];
+        // The name of each part, the name of what it is fused into, how many runs of rows that has,
+        // and the place and length of the part in each.
+        let phi3 = [
+            ("self_attn.q_proj", "self_attn.qkv_proj", 1, 0, q),
+            ("self_attn.k_proj", "self_attn.qkv_proj", 1, q, kv),
+            ("self_attn.v_proj", "self_attn.qkv_proj", 1, q + kv, kv),
+        ];
+        let mlp = [
+            ("mlp.gate_proj", "mlp.gate_up_proj", 1, 0, intermediate),
+            ("mlp.up_proj", "mlp.gate_up_proj", 1, intermediate, intermediate),
+        ];
+        // InternLM2 has the query heads of a key head, then that key head and its value head.
+        let shared = heads / kv_heads * head_dim;
+        let internlm2 = [
+            ("self_attn.q_proj", "attention.wqkv", kv_heads, 0, shared),
+            ("self_attn.k_proj", "attention.wqkv", kv_heads, shared, head_dim),
+            ("self_attn.v_proj", "attention.wqkv", kv_heads, shared + head_dim, head_dim),
+        ];
+        let parts = match self.family.as_str() {
+            "phi3" => [&phi3[..], &mlp].concat(),
+            "glm4" => mlp.to_vec(),
+            "internlm2" => internlm2.to_vec(),
+            _ => return None,
+        };
+        let (part, fused, runs, at, width) =
+            parts.into_iter().find(|(part, ..)| name.contains(part))?;
+        let stride = (q + 2 * kv) / kv_heads;
+        let rows = (0..runs).map(|run| run * stride + at..run * stride + at + width).collect();
+        Some(TensorPlace { name: name.replacen(part, fused, 1), rows, transposed: false })
+    }
+
+    /// The rows of an expert in Gemma 4's tensors of all experts, `[E, rows, columns]`.
+    fn fused_expert(&self, name: &str) -> Option<TensorPlace> {
+        let experts = self.config.block.experts.as_ref().filter(|all| all.beside_mlp)?;
+        let (layer, expert, part) = expert_part(name)?;
+        let width = experts.intermediate;
+        let (fused, stride, at, rows) = match part {
+            "gate_proj.weight" => ("gate_up_proj", 2 * width, 0, width),
+            "up_proj.weight" => ("gate_up_proj", 2 * width, width, width),
+            "down_proj.weight" => ("down_proj", self.config.hidden, 0, self.config.hidden),
+            _ => return None,
+        };
+        let first = expert.checked_mul(stride)? + at;
+        let rows = first..first + rows;
+        let name = format!("{layer}.experts.{fused}");
+        Some(TensorPlace { name, rows: vec![rows], transposed: false })
     }
 
     fn stored(&self, name: &str) -> TensorPlace {
-        let whole = |name| TensorPlace { name, rows: None, transposed: false };
-        if let Some(stored) = self.latent(name) {
+        let whole = |name| TensorPlace { name, rows: Vec::new(), transposed: false };
+        let fused = || self.fused(name).or_else(|| self.fused_expert(name));
+        if let Some(stored) = self.latent(name).or_else(fused) {
             return stored;
-        }
-        if self.family == "phi3" {
-            let [q, k, v] = self.qkv;
-            for (part, fused, at, width) in [
-                ("q_proj", "qkv_proj", 0, q),
-                ("k_proj", "qkv_proj", q, k),
-                ("v_proj", "qkv_proj", q + k, v),
-                ("gate_proj", "gate_up_proj", 0, self.mlp),
-                ("up_proj", "gate_up_proj", self.mlp, self.mlp),
-            ] {
-                if name.contains(part) {
-                    let rows = Some(at..at + width);
-                    return TensorPlace { rows, ..whole(name.replacen(part, fused, 1)) };
-                }
-            }
         }
         let name = match self.family.as_str() {
             "mixtral" => name.replacen(".mlp.", ".block_sparse_moe.", 1),
@@ -117,9 +174,35 @@ impl NamedTensors {
         (self.family == "gpt_oss").then(|| ExpertPart::named(name)).flatten()
     }
 
+    /// StableLM's norms of q or k, which it stores head by head; `None` for other tensors.
+    fn norms_of_heads(&self, name: &str) -> Option<Option<RawTensor<'_>>> {
+        let (layer, part) = name.split_once(".self_attn.").filter(|_| self.family == "stablelm")?;
+        let (part, heads) = match part {
+            "q_norm.weight" => ("q", self.config.heads),
+            "k_norm.weight" => ("k", self.config.kv_heads),
+            _ => return None,
+        };
+        let head = |head| {
+            let name = format!("{layer}.self_attn.{part}_layernorm.norms.{head}.weight");
+            self.tensors.tensor(&name)
+        };
+        let all: Option<Vec<_>> = (0..heads).map(head).collect();
+        Some(all.and_then(|all| {
+            let shape = [&[heads], &all.first()?.shape[..]].concat();
+            let bytes = all.iter().flat_map(|head| head.bytes.to_vec()).collect();
+            Some(RawTensor { format: all.first()?.format, shape, bytes })
+        }))
+    }
+
     /// The name in the file: models that also take images have a prefix for their text model.
     fn spelled(&self, name: String) -> String {
-        if self.tensors.has(&name) { name } else { format!("language_model.{name}") }
+        let inner = name.strip_prefix("model.").unwrap_or(&name);
+        let inner = format!("model.language_model.{inner}");
+        match () {
+            _ if self.tensors.has(&name) => name,
+            _ if self.tensors.has(&inner) => inner,
+            _ => format!("language_model.{name}"),
+        }
     }
 }
 
@@ -132,12 +215,29 @@ impl WeightSource for NamedTensors {
         if let Some(part) = self.expert(name) {
             return mxfp4::tensor(&self.tensors, &part);
         }
+        if let Some(all) = self.norms_of_heads(name) {
+            return all;
+        }
         let stored = self.stored(name);
         let mut tensor = self.tensors.tensor(&self.spelled(stored.name))?;
-        if let Some(rows) = stored.rows {
-            tensor = rows_of(tensor, rows)?;
+        if !stored.rows.is_empty() {
+            tensor = rows_of(tensor, &stored.rows)?;
+        }
+        if name.ends_with("e_score_correction_bias") {
+            // ERNIE's is a matrix of one row.
+            tensor.shape = vec![tensor.shape.iter().product()];
         }
         if stored.transposed { transposed(&tensor) } else { Some(tensor) }
+    }
+
+    fn scale(&self, name: &str) -> f32 {
+        // Gemma 4's factors of what its experts compute.
+        let expert = expert_part(name).filter(|(_, _, part)| *part == "down_proj.weight");
+        let scales = expert.and_then(|(layer, expert, _)| {
+            let name = self.spelled(format!("{layer}.router.per_expert_scale"));
+            self.tensors.tensor(&name)?.values()?.get(expert).copied()
+        });
+        scales.unwrap_or(1.0)
     }
 
     fn release(&self, name: &str) {
@@ -145,7 +245,13 @@ impl WeightSource for NamedTensors {
             return mxfp4::release(&self.tensors, &part);
         }
         let stored = self.stored(name);
-        self.tensors.release_rows(&self.spelled(stored.name), stored.rows);
+        let name = self.spelled(stored.name);
+        if stored.rows.is_empty() {
+            self.tensors.release_rows(&name, None);
+        }
+        for rows in stored.rows {
+            self.tensors.release_rows(&name, Some(rows));
+        }
     }
 
     fn identity(&self) -> Option<String> {
@@ -153,20 +259,31 @@ impl WeightSource for NamedTensors {
     }
 }
 
-/// Some rows of a tensor; the unchanged tensor if it has fewer rows, which the model then refuses
-/// by its shape.
-fn rows_of(tensor: RawTensor<'_>, rows: Range<usize>) -> Option<RawTensor<'_>> {
-    let total = *tensor.shape.first()?;
-    if rows.end > total || total == 0 {
+/// Layer, number and part of an expert's matrix.
+fn expert_part(name: &str) -> Option<(&str, usize, &str)> {
+    let (layer, expert) = name.split_once(".mlp.experts.")?;
+    let (expert, part) = expert.split_once('.')?;
+    Some((layer, expert.parse().ok()?, part))
+}
+
+/// Some runs of rows of a tensor; the unchanged tensor if it has fewer rows, which the model then
+/// refuses by its shape.
+fn rows_of<'a>(tensor: RawTensor<'a>, rows: &[Range<usize>]) -> Option<RawTensor<'a>> {
+    let total = rows_in(&tensor.shape);
+    if total == 0 || rows.iter().any(|rows| rows.end > total) {
         return Some(tensor);
     }
     let row = tensor.bytes.len() / total;
-    let mut shape = tensor.shape.clone();
-    shape[0] = rows.len();
-    let at = rows.start * row..rows.end * row;
-    let bytes = match tensor.bytes {
-        Cow::Borrowed(bytes) => Cow::Borrowed(bytes.get(at)?),
-        Cow::Owned(bytes) => Cow::Owned(bytes.get(at)?.to_vec()),
+    let mut shape = vec![rows.iter().map(Range::len).sum()];
+    shape.extend(tensor.shape.last().filter(|_| tensor.shape.len() > 1));
+    let bytes = match (tensor.bytes, rows) {
+        (Cow::Borrowed(bytes), [rows]) => {
+            Cow::Borrowed(bytes.get(rows.start * row..rows.end * row)?)
+        }
+        (bytes, rows) => {
+            let runs = rows.iter().map(|rows| bytes.get(rows.start * row..rows.end * row));
+            Cow::Owned(runs.collect::<Option<Vec<_>>>()?.concat())
+        }
     };
     Some(RawTensor { format: tensor.format, shape, bytes })
 }

@@ -137,7 +137,7 @@ impl Tensors {
     pub(super) fn release_rows(&self, name: &str, rows: Option<Range<usize>>) {
         let Some(entry) = self.tensors.get(name) else { return };
         let mut range = entry.range.clone();
-        if let (Some(rows), Some(&total @ 1..)) = (rows, entry.shape.first()) {
+        if let (Some(rows), total @ 1..) = (rows, rows_in(&entry.shape)) {
             let row = range.len() / total;
             let start = range.start;
             range = start + rows.start.min(total) * row..start + rows.end.min(total) * row;
@@ -299,6 +299,15 @@ fn entry(
         return Err(LibraryError::damaged(origin, place, problem));
     }
     Ok(Some(StoredTensor { file: 0, element, shape: header.shape, range: start..end }))
+}
+
+/// How many rows a tensor of this shape has; the numbers of a vector are rows.
+pub(super) fn rows_in(shape: &[usize]) -> usize {
+    match shape {
+        [length] => *length,
+        [rows @ .., _] => rows.iter().product(),
+        [] => 0,
+    }
 }
 
 #[cfg(test)]

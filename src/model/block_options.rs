@@ -18,15 +18,21 @@ pub struct BlockOptions {
     /// Whether the outputs of attention and MLP pass a norm before they are added to the stream
     /// (Gemma 2 and 3, OLMo 2).
     pub output_norms: bool,
-    /// Whether the norms of q and k span all heads at once, before RoPE (OLMo 2), instead of each
-    /// head alone.
-    pub qk_norm_over_heads: bool,
+    /// Whether attention and MLP read the same norm of the stream, so that the MLP does not see what
+    /// attention adds (Cohere, Phi-2, StableLM 2 12B).
+    pub parallel: bool,
+    /// Whether the inputs of the output projections of attention and MLP pass a norm (BitNet).
+    pub inner_norms: bool,
+    /// The norms of q and k, if the model has them.
+    pub qk_norm: QkNorm,
     /// The MLP's activation function.
     pub activation: Activation,
     /// Whether the MLP is gated; without a gate it is down(activation(up(x))) (StarCoder2).
     pub gated: bool,
     /// Whether the MLP's matrices have biases (StarCoder2).
     pub mlp_bias: bool,
+    /// Whether the LM head has a bias (Phi-2).
+    pub head_bias: bool,
     /// The factor of the embeddings (Gemma: √H; Granite).
     pub embedding_scale: f32,
     /// The factor of what attention and MLP add to the stream (Granite).
@@ -48,8 +54,32 @@ pub struct BlockOptions {
     pub local_rope_theta: Option<f64>,
     /// Every how many layers one has no rotary positions (SmolLM3: 4); 0 means never.
     pub no_rope_every: usize,
+    /// Whether layers without a window have rotary positions (all but Cohere 2 and EXAONE 4 32B).
+    pub global_rope: bool,
     /// Whether each query head has an attention sink (gpt-oss).
     pub sinks: bool,
+    /// Whether the heads of layers without a window have sinks too (all but MiMo-V2).
+    pub global_sinks: bool,
+    /// The width of a value head if it is not that of a key head (MiMo-V2).
+    pub value_dim: Option<usize>,
+    /// The factor of attention's output (MiMo-V2).
+    pub attention_out_scale: f32,
+    /// The heads of layers with a window if they differ from the others (Gemma 4, MiMo-V2).
+    pub local_heads: Option<LocalHeads>,
+    /// The layers from this one on have no keys and values: they read those of the last layer before
+    /// it that has a window or has none, as they do (Gemma 4 E2B and E4B).
+    pub own_kv_layers: Option<usize>,
+    /// Whether values pass an RMS norm without weights (Gemma 4).
+    pub value_norm: bool,
+    /// Whether the values of layers without a window are their keys before norm and RoPE (Gemma 4
+    /// 31B).
+    pub global_values_are_keys: bool,
+    /// The width of each layer's MLP, if they differ (Gemma 4 E2B).
+    pub intermediates: Option<Vec<usize>>,
+    /// The width of an embedding that each layer adds (Gemma 4 E2B and E4B); 0 means none.
+    pub per_layer_dim: usize,
+    /// Whether a layer ends by scaling the stream (Gemma 4).
+    pub output_scale: bool,
     /// A mixture of experts instead of the MLP.
     pub experts: Option<Experts>,
     /// Multi-head latent attention (DeepSeek V2 and V3).
@@ -63,10 +93,13 @@ impl Default for BlockOptions {
             norm_offset: 0.0,
             input_norms: true,
             output_norms: false,
-            qk_norm_over_heads: false,
+            parallel: false,
+            inner_norms: false,
+            qk_norm: QkNorm::PerHead,
             activation: Activation::Silu,
             gated: true,
             mlp_bias: false,
+            head_bias: false,
             embedding_scale: 1.0,
             residual_scale: 1.0,
             logit_divisor: 1.0,
@@ -77,7 +110,18 @@ impl Default for BlockOptions {
             rotary_dim: None,
             local_rope_theta: None,
             no_rope_every: 0,
+            global_rope: true,
             sinks: false,
+            global_sinks: true,
+            value_dim: None,
+            attention_out_scale: 1.0,
+            local_heads: None,
+            own_kv_layers: None,
+            value_norm: false,
+            global_values_are_keys: false,
+            intermediates: None,
+            per_layer_dim: 0,
+            output_scale: false,
             experts: None,
             latent: None,
         }
@@ -92,6 +136,22 @@ pub enum NormKind {
     Rms,
     /// Uses mean and variance, with a bias (StarCoder2).
     Layer,
+    /// The same without a bias (Cohere).
+    LayerWithoutBias,
+}
+
+/// The norms of q and k.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QkNorm {
+    /// RMS norms of each head, all with the same weights, before RoPE (Qwen3).
+    #[default]
+    PerHead,
+    /// The same after RoPE (Hunyuan).
+    PerHeadAfterRope,
+    /// RMS norms of all heads at once, before RoPE (OLMo 2).
+    OverHeads,
+    /// Layer norms without a bias of each head with its own weights, before RoPE (StableLM 2 12B).
+    LayerPerHead,
 }
 
 /// Sliding-window attention: a position sees itself and the `size` − 1 positions before it.
@@ -101,6 +161,17 @@ pub struct SlidingWindow {
     pub size: usize,
     /// For each layer, whether it has the window; a layer without it sees everything.
     pub layers: Vec<bool>,
+}
+
+/// The heads of layers with a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalHeads {
+    /// How many key and value heads there are.
+    pub kv_heads: usize,
+    /// The width of a head.
+    pub head_dim: usize,
+    /// How many dimensions of a head are rotated.
+    pub rotary_dim: usize,
 }
 
 /// A mixture of experts: a router chooses some MLPs for each row.
@@ -129,6 +200,9 @@ pub struct Experts {
     pub bias: bool,
     /// Whether a bias is added to the router's scores for the choice only (DeepSeek V3).
     pub selection_bias: bool,
+    /// Whether a layer also has an MLP, whose output is added to that of the experts. Both have
+    /// norms of their own, and so has the router (Gemma 4 26B).
+    pub beside_mlp: bool,
 }
 
 /// How a router's logits become the weights of experts.
@@ -166,6 +240,14 @@ impl BlockOptions {
     pub fn window_of(&self, layer: usize) -> Option<usize> {
         let window = self.window.as_ref()?;
         window.layers.get(layer).copied().unwrap_or(false).then_some(window.size)
+    }
+
+    /// The layer whose keys and values a layer reads: its own or an earlier one.
+    pub(crate) fn kv_layer(&self, layer: usize) -> usize {
+        let own = self.own_kv_layers.unwrap_or(usize::MAX);
+        let kind = |layer: &usize| self.window_of(*layer).is_some();
+        let last = || (0..own).rev().find(|earlier| kind(earlier) == kind(&layer));
+        if layer < own { layer } else { last().unwrap_or(layer) }
     }
 
     /// The experts of a layer, if it has any.
@@ -206,6 +288,7 @@ impl BlockOptions {
             ("residual_scale", Some(self.residual_scale)),
             ("logit_scale", Some(self.logit_divisor)),
             ("attention.scale", self.attention_scale),
+            ("attention.value_scale", Some(self.attention_out_scale)),
             ("attn_logit_softcapping", self.attention_softcap),
             ("final_logit_softcapping", self.final_softcap),
         ] {
@@ -217,11 +300,34 @@ impl BlockOptions {
             let sound = window.size > 0 && window.layers.len() == layers;
             ConfigError::unless(sound, "sliding_window", value, reason)?;
         }
-        if let Some(dim) = self.rotary_dim {
+        let rotated = |field, dim: usize, head_dim: usize| {
             let reason = format!("it must be even and at most the head width, {head_dim}");
             let sound = (1..=head_dim).contains(&dim) && dim.is_multiple_of(2);
-            ConfigError::unless(sound, "rope.dimension_count", dim, reason)?;
+            ConfigError::unless(sound, field, dim, reason)
+        };
+        rotated("rope.dimension_count", self.rotary_dim.unwrap_or(head_dim), head_dim)?;
+        let value_dim = self.value_dim.unwrap_or(head_dim);
+        ConfigError::unless_within("attention.value_length", value_dim, 1..=head_dim)?;
+        if let Some(local) = &self.local_heads {
+            rotated("rope.dimension_count_swa", local.rotary_dim, local.head_dim)?;
+            ConfigError::unless_within("attention.key_length_swa", local.head_dim, 1..=1 << 12)?;
+            let reason = format!("it must divide num_attention_heads, {heads}");
+            let sound = local.kv_heads > 0 && heads.is_multiple_of(local.kv_heads);
+            ConfigError::unless(sound, "swa_num_key_value_heads", local.kv_heads, reason)?;
         }
+        if let Some(own) = self.own_kv_layers {
+            let reads = (0..layers).all(|layer| self.kv_layer(layer) < own.min(layer + 1));
+            let reason = "an earlier layer of each kind must have keys and values";
+            ConfigError::unless(reads, "attention.shared_kv_layers", layers - own, reason)?;
+        }
+        if let Some(widths) = &self.intermediates {
+            let sound =
+                widths.len() == layers && widths.iter().all(|w| (1..=MOST_WIDTH).contains(w));
+            let reason = "it must have a positive width for each layer";
+            ConfigError::unless(sound, "feed_forward_length", format!("{widths:?}"), reason)?;
+        }
+        let most = MOST_WIDTH / layers.max(1);
+        ConfigError::unless_within("hidden_size_per_layer_input", self.per_layer_dim, 0..=most)?;
         ConfigError::unless_positive("rope.freq_base_swa", self.local_rope_theta.unwrap_or(1.0))?;
         if let Some(experts) = &self.experts {
             experts.check()?;

@@ -140,9 +140,26 @@ impl Config {
         self.kv_heads * self.head_dim
     }
 
-    /// The key and value heads of these layers.
+    /// The key and value heads of a layer, of its own or of the layer whose it reads.
+    pub(crate) fn kv_shape(&self, layer: usize) -> KvShape {
+        let local = self.block.local_heads.filter(|_| self.block.window_of(layer).is_some());
+        let (heads, key_dim) =
+            local.map_or((self.kv_heads, self.head_dim), |local| (local.kv_heads, local.head_dim));
+        let value_dim = self.block.value_dim.unwrap_or(key_dim);
+        KvShape { heads, key_dim, value_dim }
+    }
+
+    /// The key and value heads that each of these layers stores.
     pub(crate) fn kv_shapes(&self, layers: Range<usize>) -> Vec<KvShape> {
-        layers.map(|_| KvShape::square(self.kv_heads, self.head_dim)).collect()
+        let own = |layer| self.block.kv_layer(layer) == layer;
+        let none = KvShape::square(0, self.head_dim);
+        layers.map(|layer| if own(layer) { self.kv_shape(layer) } else { none }).collect()
+    }
+
+    /// The width of a layer's MLP.
+    pub(crate) fn intermediate_of(&self, layer: usize) -> usize {
+        let widths = self.block.intermediates.as_ref();
+        widths.and_then(|widths| widths.get(layer).copied()).unwrap_or(self.intermediate)
     }
 
     /// How many dimensions of a head are rotated.
@@ -160,12 +177,16 @@ impl Config {
                 Some(experts) => {
                     let router = h * experts.count as u64;
                     let chosen = experts.used as u64 * mlp(experts.intermediate);
-                    router + chosen + mlp(experts.shared_intermediate)
+                    let beside = if experts.beside_mlp { self.intermediate_of(layer) } else { 0 };
+                    router + chosen + mlp(experts.shared_intermediate) + mlp(beside)
                 }
-                None => mlp(self.intermediate),
+                None => mlp(self.intermediate_of(layer)),
             })
             .sum();
-        self.layers as u64 * self.attention_weights() + blocks + self.vocab as u64 * h
+        let attention: u64 = (0..self.layers).map(|layer| self.attention_weights(layer)).sum();
+        // A gate and a projection in each layer, and their part of the common projection.
+        let per_layer = 3 * h * (self.layers * self.block.per_layer_dim) as u64;
+        attention + blocks + per_layer + self.vocab as u64 * h
     }
 
     /// Weights of all experts that a router chooses from, and the fraction of them that a row uses;
@@ -184,10 +205,14 @@ impl Config {
         matrices * self.hidden as u64 * width as u64
     }
 
-    fn attention_weights(&self) -> u64 {
+    fn attention_weights(&self, layer: usize) -> u64 {
         let [h, heads] = [self.hidden as u64, self.heads as u64];
         match &self.block.latent {
-            None => 2 * h * (self.q_width() + self.kv_width()) as u64,
+            None => {
+                let KvShape { heads: kv_heads, key_dim, value_dim } = self.kv_shape(layer);
+                let own = if self.block.kv_layer(layer) == layer { kv_heads } else { 0 };
+                h * ((self.heads + own) * (key_dim + value_dim)) as u64
+            }
             Some(latent) => {
                 let [kv, rope] = [latent.kv_rank as u64, latent.rope_dim as u64];
                 let [nope, value] = [latent.nope_dim as u64, latent.value_dim as u64];

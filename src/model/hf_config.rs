@@ -5,8 +5,9 @@ use serde_json::Value;
 
 use super::hf_families::{ARCHITECTURES, Family};
 use super::hf_fields::{Fields, number};
+use super::hf_local_heads::with_local_heads;
 use super::rope::{RopeScaling, yarn_temperature};
-use super::{CANDLE_CHECKPOINTS, Config, ConfigError, RopeLayout};
+use super::{CANDLE_CHECKPOINTS, Config, ConfigError};
 
 impl Config {
     /// Reads the `config.json` of a checkpoint of one of the families in [`ARCHITECTURES`].
@@ -25,7 +26,9 @@ impl Config {
     pub(crate) fn of_fields(json: &Value) -> Result<Self, ConfigError> {
         // Models that also take images keep the configuration of their text model in a separate
         // object.
-        let fields = Fields(json.get("text_config").unwrap_or(json));
+        let json = json.get("text_config").unwrap_or(json);
+        let own = with_local_heads(json);
+        let fields = Fields(own.as_ref().unwrap_or(json));
         let family = family(&fields)?;
         refuse_variants(&fields, family)?;
 
@@ -45,25 +48,18 @@ impl Config {
                 }
             },
         };
-        let attention_bias = fields.flag("attention_bias")?.unwrap_or(false);
-        let all_bias = family == Family::StarCoder2 && fields.flag("use_bias")?.unwrap_or(true);
+        let [qkv_bias, o_bias] = family.attention_biases(&fields)?;
         let max_positions = fields.size("max_position_embeddings")?;
         let block = family.options(&fields, head_dim)?;
         // Absorbed latent attention has one key head: the rotated part and the latent.
-        let (head_dim, kv_heads, rope_layout) = match &block.latent {
-            Some(latent) => {
-                (latent.rope_dim.saturating_add(latent.kv_rank), 1, RopeLayout::Interleaved)
-            }
-            None => {
-                let kv_heads = fields.optional_size("num_key_value_heads")?.unwrap_or(heads);
-                (head_dim, kv_heads, RopeLayout::Halves)
-            }
+        let (head_dim, kv_heads) = match &block.latent {
+            Some(latent) => (latent.rope_dim.saturating_add(latent.kv_rank), 1),
+            None => (head_dim, fields.optional_size("num_key_value_heads")?.unwrap_or(heads)),
         };
-        let (rope_theta, rope_scaling) = rope(&fields, max_positions)?;
-        let eps = match fields.number("rms_norm_eps")? {
-            Some(eps) => eps,
-            None => fields.number("norm_epsilon")?.unwrap_or(1e-6),
-        };
+        let (rope_theta, rope_scaling) = rope(&fields, max_positions, head_dim)?;
+        let names = ["rms_norm_eps", "norm_epsilon", "layer_norm_eps", "layernorm_epsilon"];
+        let eps = names.into_iter().find(|name| fields.get(name).is_some());
+        let eps = eps.map_or(Ok(None), |name| fields.number(name))?.unwrap_or(1e-6);
         Ok(Self {
             vocab: fields.size("vocab_size")?,
             hidden,
@@ -75,10 +71,10 @@ impl Config {
             rms_eps: eps as f32,
             rope_theta,
             rope_scaling,
-            rope_layout,
-            qkv_bias: attention_bias || all_bias || family == Family::Qwen2,
-            o_bias: (attention_bias && family != Family::Qwen2) || all_bias,
-            qk_norm: family.has_qk_norm(),
+            rope_layout: family.layout(),
+            qkv_bias,
+            o_bias,
+            qk_norm: family.has_qk_norm(&fields)?,
             tied_head: fields.flag("tie_word_embeddings")?.unwrap_or(family.ties_by_default()),
             max_positions,
             block,
@@ -114,7 +110,7 @@ fn refuse_variants(fields: &Fields<'_>, family: Family) -> Result<(), ConfigErro
             break;
         }
     }
-    if !family.has_experts() {
+    if !family.has_experts() && !family.may_have_experts(fields) {
         for field in ["num_local_experts", "num_experts"] {
             if let Some(value) = fields.get(field)
                 && value.as_u64() != Some(1)
@@ -139,12 +135,23 @@ fn refuse_variants(fields: &Fields<'_>, family: Family) -> Result<(), ConfigErro
     if fields.flag("mlp_bias")?.unwrap_or(false) {
         return Err(ConfigError::new("mlp_bias", true, "biases in the MLP are not supported"));
     }
+    // InternLM2's biases of all matrices, OLMoE's clipping of q, k and v, Phi's norms of q and k.
+    for field in ["bias", "clip_qkv", "qk_layernorm"] {
+        let allowed = field == "qk_layernorm" && family == Family::StableLm;
+        if let Some(value) = fields.get(field).filter(|value| **value != false && !allowed) {
+            return Err(ConfigError::new(field, value, "it is not supported for this family"));
+        }
+    }
     Ok(())
 }
 
 /// θ and scaling, from `rope_theta` and `rope_scaling`, or from the `rope_parameters` that newer
 /// checkpoints have instead.
-fn rope(fields: &Fields<'_>, max_positions: usize) -> Result<(f64, RopeScaling), ConfigError> {
+fn rope(
+    fields: &Fields<'_>,
+    max_positions: usize,
+    head_dim: usize,
+) -> Result<(f64, RopeScaling), ConfigError> {
     let parameters = fields.get("rope_parameters");
     let inner = parameters.map(|p| number(p, "rope_theta", "rope_theta")).transpose()?.flatten();
     let theta = inner.or(fields.number("rope_theta")?).unwrap_or(10_000.0);
@@ -162,6 +169,19 @@ fn rope(fields: &Fields<'_>, max_positions: usize) -> Result<(f64, RopeScaling),
         Some("default") => RopeScaling::None,
         // A GGUF file's tensor of divisors.
         Some("factors") => RopeScaling::Factors(factors(scaling, "factors")?),
+        // Hunyuan's stretches the base once and for all.
+        Some("dynamic") if optional("alpha")?.is_some_and(|alpha| alpha > 0.0) => {
+            let dim = head_dim as f64;
+            return Ok((theta * libm::pow(need("alpha")?, dim / (dim - 2.0)), RopeScaling::None));
+        }
+        // Gemma 4's: pairs that are not rotated have a frequency of 0.
+        Some("proportional") => {
+            let pairs = head_dim.min(1 << 12) / 2;
+            let part = optional("partial_rotary_factor")?.unwrap_or(1.0);
+            let rotated = (part * pairs as f64) as usize;
+            let divisor = |pair| if pair < rotated { 1.0 } else { 1e30 };
+            RopeScaling::Factors((0..pairs).map(divisor).collect())
+        }
         Some("linear") => RopeScaling::Linear { factor: need("factor")? },
         Some("llama3") => RopeScaling::Llama3 {
             factor: need("factor")?,
@@ -301,6 +321,14 @@ mod tests {
         let gemma = json!({"model_type": "gemma2", "hidden_act": "gelu_pytorch_tanh",
             "sliding_window": 4096, "query_pre_attn_scalar": 256});
         assert_eq!(windowed(gemma.clone(), [0, 1]), [window, None]);
+        let exaone = json!({"model_type": "exaone4", "sliding_window": 4096,
+            "sliding_window_pattern": "LLLG"});
+        assert_eq!(windowed(exaone.clone(), [2, 3]), [window, None]);
+        assert!(!read(exaone).block.global_rope);
+        let hunyuan = json!({"model_type": "hunyuan_v1_dense",
+            "rope_scaling": {"type": "dynamic", "alpha": 1000.0}});
+        let stretched = 500_000.0 * 1000f64.powf(64.0 / 62.0);
+        assert!((read(hunyuan).rope_theta / stretched - 1.0).abs() < 1e-9);
         let block = read(gemma).block;
         assert_eq!((block.attention_scale, block.norm_offset), (Some(1.0 / 16.0), 1.0));
     }
@@ -308,10 +336,21 @@ mod tests {
     #[test]
     fn what_would_run_wrong_is_refused_by_name() {
         for (changes, field) in [
-            (json!({"model_type": "gemma4"}), "model_type"),
+            (json!({"model_type": "gemma5"}), "model_type"),
             (json!({"model_type": null}), "model_type"),
             (json!({"hidden_act": "gelu"}), "hidden_act"),
             (json!({"num_local_experts": 8}), "num_local_experts"),
+            (json!({"model_type": "internlm2", "bias": true}), "bias"),
+            (json!({"model_type": "olmoe", "clip_qkv": 8.0}), "clip_qkv"),
+            (
+                json!({"model_type": "phi", "hidden_act": "gelu_new", "qk_layernorm": true}),
+                "qk_layernorm",
+            ),
+            (
+                json!({"model_type": "gemma4_text", "hidden_act": "gelu_pytorch_tanh",
+                    "num_kv_shared_layers": 16, "sliding_window": 512}),
+                "attention.shared_kv_layers",
+            ),
             (json!({"quantization_config": {"quant_method": "gptq"}}), "quantization_config"),
             (json!({"mlp_bias": true}), "mlp_bias"),
             (json!({"partial_rotary_factor": -0.5}), "rope.dimension_count"),

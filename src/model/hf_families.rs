@@ -4,12 +4,16 @@
 
 use serde_json::Value;
 
-use super::hf_fields::{Fields, number};
+use super::hf_fields::{Fields, number, whole_number};
+use super::hf_local_heads::{gemma4, local_heads};
 use super::{
-    BlockOptions, ConfigError, Experts, Gating, LatentAttention, NormKind, RopeLayout,
+    BlockOptions, ConfigError, Experts, Gating, LatentAttention, NormKind, QkNorm, RopeLayout,
     SlidingWindow,
 };
 use crate::kernels::Activation;
+
+/// The field with the width of all shared experts together.
+pub(crate) const SHARED_WIDTH: &str = "shared_expert_intermediate_size";
 
 /// A family of checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +34,23 @@ pub(crate) enum Family {
     GptOss,
     DeepSeekV2,
     DeepSeekV3,
+    Glm4,
+    Glm4Moe,
+    Cohere,
+    Cohere2,
+    InternLm2,
+    SeedOss,
+    Ernie,
+    ErnieMoe,
+    Hunyuan,
+    Exaone4,
+    OlMoe,
+    MiniCpm,
+    StableLm,
+    Phi2,
+    BitNet,
+    Gemma4,
+    Mimo2,
 }
 
 /// An architecture and its names.
@@ -42,7 +63,7 @@ pub struct ArchitectureRow {
     /// `model_type` of a `config.json`.
     pub model_type: &'static str,
     pub(crate) family: Family,
-    /// How GGUF files store q and k; checkpoints store them in halves.
+    /// How GGUF files store q and k.
     pub(crate) gguf_layout: RopeLayout,
 }
 
@@ -83,6 +104,23 @@ pub const ARCHITECTURES: &[ArchitectureRow] = {
         row("gpt-oss", "gpt-oss", "gpt_oss", Family::GptOss, Halves),
         row("DeepSeek V2", "deepseek2", "deepseek_v2", Family::DeepSeekV2, Interleaved),
         row("DeepSeek V3", "deepseek2", "deepseek_v3", Family::DeepSeekV3, Interleaved),
+        row("GLM-4", "glm4", "glm4", Family::Glm4, Interleaved),
+        row("GLM-4.5 and 4.6", "glm4moe", "glm4_moe", Family::Glm4Moe, Halves),
+        row("Command R", "command-r", "cohere", Family::Cohere, Interleaved),
+        row("Command A and R7B", "cohere2", "cohere2", Family::Cohere2, Interleaved),
+        row("InternLM2 and 2.5", "internlm2", "internlm2", Family::InternLm2, Interleaved),
+        row("Seed-OSS", "seed_oss", "seed_oss", Family::SeedOss, Halves),
+        row("ERNIE 4.5", "ernie4_5", "ernie4_5", Family::Ernie, Interleaved),
+        row("ERNIE 4.5 MoE", "ernie4_5-moe", "ernie4_5_moe", Family::ErnieMoe, Interleaved),
+        row("Hunyuan", "hunyuan-dense", "hunyuan_v1_dense", Family::Hunyuan, Halves),
+        row("EXAONE 4", "exaone4", "exaone4", Family::Exaone4, Halves),
+        row("OLMoE", "olmoe", "olmoe", Family::OlMoe, Halves),
+        row("MiniCPM", "minicpm", "minicpm", Family::MiniCpm, Interleaved),
+        row("StableLM", "stablelm", "stablelm", Family::StableLm, Halves),
+        row("Phi-2", "phi2", "phi", Family::Phi2, Halves),
+        row("BitNet b1.58", "bitnet", "bitnet", Family::BitNet, Halves),
+        row("Gemma 4, its text part", "gemma4", "gemma4_text", Family::Gemma4, Halves),
+        row("MiMo-V2-Flash", "mimo2", "mimo_v2_flash", Family::Mimo2, Halves),
     ]
 };
 
@@ -107,26 +145,68 @@ impl Family {
         }
     }
 
-    pub(super) fn has_qk_norm(self) -> bool {
-        matches!(self, Self::Qwen3 | Self::Qwen3Moe | Self::Olmo2 | Self::Gemma3)
+    pub(super) fn has_qk_norm(self, fields: &Fields<'_>) -> Result<bool, ConfigError> {
+        let field = match self {
+            Self::Qwen3 | Self::Qwen3Moe | Self::Olmo2 | Self::Gemma3 => return Ok(true),
+            Self::Hunyuan | Self::Exaone4 | Self::OlMoe | Self::Gemma4 => return Ok(true),
+            Self::Cohere | Self::Glm4Moe => "use_qk_norm",
+            Self::StableLm => "qk_layernorm",
+            _ => return Ok(false),
+        };
+        Ok(fields.flag(field)?.unwrap_or(false))
     }
 
     pub(super) fn has_experts(self) -> bool {
         matches!(
             self,
             Self::Mixtral | Self::Qwen3Moe | Self::GptOss | Self::DeepSeekV2 | Self::DeepSeekV3
-        )
+        ) || matches!(self, Self::Glm4Moe | Self::ErnieMoe | Self::OlMoe | Self::Mimo2)
+    }
+
+    /// Whether a model of a family in which only some have experts has them.
+    pub(super) fn may_have_experts(self, fields: &Fields<'_>) -> bool {
+        let names = ["num_experts", "num_local_experts"];
+        self == Self::Gemma4 && names.into_iter().any(|name| fields.get(name).is_some())
+    }
+
+    /// How its checkpoints store q and k.
+    pub(super) fn layout(self) -> RopeLayout {
+        match self {
+            Self::DeepSeekV2 | Self::DeepSeekV3 => RopeLayout::Interleaved,
+            Self::Glm4 | Self::Cohere | Self::Cohere2 => RopeLayout::Interleaved,
+            Self::Ernie | Self::ErnieMoe => RopeLayout::Interleaved,
+            _ => RopeLayout::Halves,
+        }
+    }
+
+    /// Whether q, k and v have biases, and whether the output projection of attention has one.
+    pub(super) fn attention_biases(self, fields: &Fields<'_>) -> Result<[bool; 2], ConfigError> {
+        let flag = |field, usual| fields.flag(field).map(|flag| flag.unwrap_or(usual));
+        Ok(match self {
+            Self::Qwen2 => [true, false],
+            Self::Phi2 => [true; 2],
+            Self::StarCoder2 => [flag("use_bias", true)?; 2],
+            Self::Ernie | Self::ErnieMoe => [flag("use_bias", false)?; 2],
+            Self::StableLm => [flag("use_qkv_bias", false)?, false],
+            Self::SeedOss => [flag("attention_bias", true)?, flag("attention_out_bias", false)?],
+            Self::Glm4 | Self::Glm4Moe => [flag("attention_bias", false)?, false],
+            _ => [flag("attention_bias", false)?; 2],
+        })
     }
 
     /// Whether the LM head is the embedding if `config.json` does not say.
     pub(super) fn ties_by_default(self) -> bool {
         matches!(self, Self::Gemma2 | Self::Gemma3 | Self::SmolLm3 | Self::StarCoder2)
+            || matches!(self, Self::Cohere | Self::Cohere2 | Self::Ernie | Self::ErnieMoe)
+            || self == Self::Gemma4
     }
 
     /// The names of its activation function.
     pub(super) fn activations(self) -> &'static [&'static str] {
         match self {
-            Self::Gemma2 | Self::Gemma3 | Self::StarCoder2 => &["gelu_pytorch_tanh", "gelu_new"],
+            Self::Gemma2 | Self::Gemma3 | Self::Gemma4 | Self::StarCoder2 | Self::Phi2 => {
+                &["gelu_pytorch_tanh", "gelu_new"]
+            }
             _ => &["silu", "swish"],
         }
     }
@@ -137,25 +217,30 @@ impl Family {
         fields: &Fields<'_>,
         head_dim: usize,
     ) -> Result<BlockOptions, ConfigError> {
-        let part = fields.number("partial_rotary_factor")?;
+        let part = match fields.get("rope_parameters") {
+            // What Gemma 4 does not rotate has a frequency of 0.
+            Some(rope) if self != Self::Gemma4 => {
+                number(rope, "partial_rotary_factor", "rope_parameters")?
+            }
+            _ => None,
+        };
+        let part = part.or(fields.number("partial_rotary_factor")?);
         let part = part.map(|part| (head_dim as f64 * part) as usize);
         let mut options = BlockOptions {
             window: self.window(fields)?,
             rotary_dim: fields.optional_size("rotary_dim")?.or(part).filter(|&dim| dim != head_dim),
-            experts: if self.has_experts() { Some(self.experts(fields)?) } else { None },
+            experts: match self.has_experts() || self.may_have_experts(fields) {
+                true => Some(self.experts(fields)?),
+                false => None,
+            },
             ..BlockOptions::default()
         };
         match self {
-            Self::Granite => {
-                options.embedding_scale = fields.float("embedding_multiplier")?.unwrap_or(1.0);
-                options.residual_scale = fields.float("residual_multiplier")?.unwrap_or(1.0);
-                options.logit_divisor = fields.float("logits_scaling")?.unwrap_or(1.0);
-                options.attention_scale = fields.float("attention_multiplier")?;
-            }
+            Self::Granite => granite(&mut options, fields)?,
             Self::Olmo2 => {
                 options.input_norms = false;
                 options.output_norms = true;
-                options.qk_norm_over_heads = true;
+                options.qk_norm = QkNorm::OverHeads;
             }
             Self::SmolLm3 => {
                 options.no_rope_every =
@@ -187,8 +272,62 @@ impl Family {
                 options.sinks = true;
             }
             Self::DeepSeekV2 | Self::DeepSeekV3 => latent(&mut options, fields)?,
+            Self::Glm4 => options.output_norms = true,
+            Self::Cohere | Self::Cohere2 => {
+                options.norm = NormKind::LayerWithoutBias;
+                options.parallel = true;
+                options.qk_norm = QkNorm::LayerPerHead;
+                options.logit_divisor = 1.0 / fields.float("logit_scale")?.unwrap_or(0.0625);
+                options.global_rope = self == Self::Cohere;
+            }
+            Self::Hunyuan => options.qk_norm = QkNorm::PerHeadAfterRope,
+            Self::Exaone4 => {
+                options.input_norms = false;
+                options.output_norms = true;
+                options.global_rope = options.window.is_none();
+            }
+            Self::OlMoe => options.qk_norm = QkNorm::OverHeads,
+            Self::MiniCpm => {
+                let layers = fields.size("num_hidden_layers")? as f32;
+                let width = fields.size("hidden_size")? as f32;
+                let [embedding, depth] = [fields.float("scale_emb")?, fields.float("scale_depth")?];
+                options.embedding_scale = embedding.unwrap_or(12.0);
+                options.residual_scale = depth.unwrap_or(1.4) / layers.sqrt();
+                options.logit_divisor = width / fields.float("dim_model_base")?.unwrap_or(256.0);
+                granite(&mut options, fields)?;
+            }
+            Self::StableLm => {
+                options.norm = NormKind::Layer;
+                options.qk_norm = QkNorm::LayerPerHead;
+                options.parallel = fields.flag("use_parallel_residual")?.unwrap_or(false);
+            }
+            Self::Phi2 => {
+                options.norm = NormKind::Layer;
+                options.parallel = true;
+                options.activation = Activation::GeluTanh;
+                options.gated = false;
+                options.mlp_bias = true;
+                options.head_bias = true;
+            }
+            Self::BitNet => options.inner_norms = true,
+            Self::Gemma4 => gemma4(&mut options, fields)?,
+            Self::Mimo2 => {
+                let value_dim = fields.optional_size("v_head_dim")?;
+                options.value_dim = value_dim.filter(|&dim| dim != head_dim);
+                let scale = fields.float("attention_value_scale")?;
+                options.attention_out_scale = scale.unwrap_or(1.0);
+                let flag = |field, usual| fields.flag(field).map(|flag| flag.unwrap_or(usual));
+                options.sinks = flag("add_swa_attention_sink_bias", true)?;
+                options.global_sinks = flag("add_full_attention_sink_bias", false)?;
+                let rotated = options.rotary_dim.unwrap_or(head_dim);
+                local_heads(&mut options, fields, rotated)?;
+            }
+            Self::Ernie | Self::ErnieMoe => {
+                options.mlp_bias = fields.flag("use_bias")?.unwrap_or(false);
+            }
             Self::Llama | Self::Mistral | Self::Mixtral | Self::Phi3 => {}
             Self::Qwen2 | Self::Qwen3 | Self::Qwen3Moe => {}
+            Self::Glm4Moe | Self::InternLm2 | Self::SeedOss => {}
         }
         Ok(options)
     }
@@ -198,6 +337,7 @@ impl Family {
         let in_use = match self {
             Self::Mistral | Self::Mixtral | Self::Phi3 | Self::StarCoder2 => true,
             Self::Gemma2 | Self::Gemma3 | Self::GptOss => true,
+            Self::Cohere2 | Self::Exaone4 | Self::Gemma4 | Self::Mimo2 => true,
             // Their configurations may name a window, but it is only used if they say so.
             _ => fields.flag("use_sliding_window")?.unwrap_or(false),
         };
@@ -210,10 +350,14 @@ impl Family {
             let local = |kind: &Value| kind.as_str() == Some("sliding_attention");
             return Ok(Some(SlidingWindow { size, layers: kinds.iter().map(local).collect() }));
         }
-        let period = match (fields.optional_size("sliding_window_pattern")?, self) {
+        // EXAONE writes a letter for each layer of a period.
+        let pattern = fields.get("sliding_window_pattern").filter(|pattern| !pattern.is_string());
+        let pattern = pattern.map(|period| whole_number("sliding_window_pattern", period));
+        let period = match (pattern.transpose()?, self) {
             (Some(period), _) => period.max(1),
+            (None, Self::Cohere2 | Self::Exaone4) => 4,
             (None, Self::Gemma2 | Self::GptOss) => 2,
-            (None, Self::Gemma3) => 6,
+            (None, Self::Gemma3 | Self::Gemma4) => 6,
             (None, _) => 0,
         };
         // Qwen's first layers see everything.
@@ -229,7 +373,7 @@ impl Family {
     /// The mixture of experts of a family that has one.
     fn experts(self, fields: &Fields<'_>) -> Result<Experts, ConfigError> {
         let reason = "every layer after the first dense ones must have experts";
-        for field in ["moe_layer_freq", "decoder_sparse_step"] {
+        for field in ["moe_layer_freq", "decoder_sparse_step", "moe_layer_interval"] {
             if let Some(every) = fields.optional_size(field)?.filter(|&every| every != 1) {
                 return Err(ConfigError::new(field, every, reason));
             }
@@ -241,6 +385,7 @@ impl Family {
         let text = |field| fields.get(field).and_then(Value::as_str);
         let gating = match text("scoring_func") {
             _ if self == Self::GptOss => Gating::SoftmaxOfChosen,
+            None if matches!(self, Self::Glm4Moe | Self::Mimo2) => Gating::Sigmoid,
             Some("softmax") | None => Gating::Softmax,
             Some("sigmoid") => Gating::Sigmoid,
             Some(other) => {
@@ -250,6 +395,7 @@ impl Family {
         };
         let groups = fields.optional_size("n_group")?.filter(|&groups| groups > 1);
         let (groups, selection_bias) = match text("topk_method") {
+            None if matches!(self, Self::Glm4Moe | Self::ErnieMoe | Self::Mimo2) => (groups, true),
             Some("greedy") | None => (None, false),
             // V3 ranks groups by the sum of their two best experts, with a bias that affects only
             // the choice.
@@ -265,15 +411,22 @@ impl Family {
             Some(width) => width,
             None => fields.size("intermediate_size")?,
         };
-        let shared = fields.optional_size("n_shared_experts")?.unwrap_or(0);
-        let counts = ["n_routed_experts", "num_experts"];
-        let count = counts.into_iter().find(|field| fields.get(field).is_some());
-        let normalised = fields.flag("norm_topk_prob")?.unwrap_or(self == Self::Mixtral);
+        let any = |names: &[&'static str]| {
+            let name = names.iter().find(|name| fields.get(name).is_some());
+            *name.unwrap_or(&names[names.len() - 1])
+        };
+        let shared = any(&["n_shared_experts", "moe_num_shared_experts"]);
+        let shared = fields.optional_size(shared)?.unwrap_or(0).saturating_mul(intermediate);
+        let usual = matches!(self, Self::Mixtral | Self::ErnieMoe | Self::Gemma4 | Self::Mimo2);
+        let normalised = fields.flag("norm_topk_prob")?.unwrap_or(usual);
+        let count =
+            any(&["n_routed_experts", "num_experts", "moe_num_experts", "num_local_experts"]);
+        let dense = any(&["first_k_dense_replace", "moe_layer_start_index"]);
         Ok(Experts {
-            count: fields.size(count.unwrap_or("num_local_experts"))?,
-            used: fields.size("num_experts_per_tok")?,
+            count: fields.size(count)?,
+            used: fields.size(any(&["moe_k", "top_k_experts", "num_experts_per_tok"]))?,
             intermediate,
-            dense_layers: fields.optional_size("first_k_dense_replace")?.unwrap_or(0),
+            dense_layers: fields.optional_size(dense)?.unwrap_or(0),
             gating,
             normalised: normalised && self != Self::GptOss,
             scale: fields.number("routed_scaling_factor")?.unwrap_or(1.0) as f32,
@@ -281,11 +434,25 @@ impl Family {
                 Some(groups) => Some((groups, fields.size("topk_group")?)),
                 None => None,
             },
-            shared_intermediate: shared.saturating_mul(intermediate),
+            shared_intermediate: fields.optional_size(SHARED_WIDTH)?.unwrap_or(shared),
             bias: self == Self::GptOss,
             selection_bias,
+            beside_mlp: self == Self::Gemma4,
         })
     }
+}
+
+/// The scales of Granite, if the fields have them.
+fn granite(options: &mut BlockOptions, fields: &Fields<'_>) -> Result<(), ConfigError> {
+    for (field, scale) in [
+        ("embedding_multiplier", &mut options.embedding_scale),
+        ("residual_multiplier", &mut options.residual_scale),
+        ("logits_scaling", &mut options.logit_divisor),
+    ] {
+        *scale = fields.float(field)?.unwrap_or(*scale);
+    }
+    options.attention_scale = fields.float("attention_multiplier")?;
+    Ok(())
 }
 
 /// Adds the latent attention of DeepSeek V2 and V3.

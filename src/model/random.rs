@@ -126,6 +126,7 @@ impl KnownShape {
             shared_intermediate: 0,
             bias: false,
             selection_bias: false,
+            beside_mlp: false,
         })
     }
 

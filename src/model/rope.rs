@@ -150,8 +150,9 @@ impl RopeTable {
             }
             other => frequencies(dim, config.rope_theta, other),
         };
+        let local_dim = config.block.local_heads.map_or(dim, |local| local.rotary_dim);
         let local = config.block.local_rope_theta.map(|theta| Self {
-            frequencies: frequencies(dim, theta, &RopeScaling::None),
+            frequencies: frequencies(local_dim, theta, &RopeScaling::None),
             scale: 1.0,
         });
         [Self { frequencies: scaled, scale }].into_iter().chain(local).collect()

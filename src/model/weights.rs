@@ -173,11 +173,22 @@ pub const EMBEDDING: &str = "model.embed_tokens.weight";
 pub const NORM: &str = "model.norm";
 /// Name of the LM head `[V, H]`.
 pub const HEAD: &str = "lm_head.weight";
+/// Name of its bias, `[V]`.
+pub const HEAD_BIAS: &str = "lm_head.bias";
+
+/// Name of the embeddings that layers add, `[V, layers · per_layer_dim]`.
+pub const PER_LAYER_EMBEDDING: &str = "model.embed_tokens_per_layer.weight";
+/// Name of the projection of the embedding to them.
+pub const PER_LAYER_PROJECTION: &str = "model.per_layer_model_projection.weight";
+/// Name of the norm of what is projected.
+pub const PER_LAYER_NORM: &str = "model.per_layer_projection_norm";
 
 /// Part of a layer: the norm of attention's output (Gemma 2 and 3, OLMo 2). Families give it their
 /// own names, some of which mean the norm before the MLP in other families, so it has a separate
 /// name here.
 pub const ATTENTION_OUT_NORM: &str = "self_attn.out_norm";
+/// Part of a layer: the norm of what the output projection of attention reads (BitNet).
+pub const ATTENTION_INNER_NORM: &str = "self_attn.attn_sub_norm";
 /// Part of a layer: the norm of the MLP's output.
 pub const MLP_OUT_NORM: &str = "mlp.out_norm";
 
@@ -213,7 +224,17 @@ pub(super) fn vector(
     name: &str,
     length: usize,
 ) -> Result<Vec<f32>, WeightError> {
-    let tensor = fetch(source, name, &[length])?;
+    floats(source, name, &[length])
+}
+
+/// The same for a small tensor of any shape.
+pub(super) fn floats(
+    source: &dyn WeightSource,
+    name: &str,
+    shape: &[usize],
+) -> Result<Vec<f32>, WeightError> {
+    let tensor = fetch(source, name, shape)?;
+    let length: usize = shape.iter().product();
     let wrong =
         |reason: String| WeightError::of(source, name, format!(" ({}): {reason}", tensor.format));
     let Some(values) = tensor.values() else {

@@ -16,6 +16,8 @@ mod hf_config;
 mod hf_families;
 #[path = "../../src/model/hf_fields.rs"]
 mod hf_fields;
+#[path = "../../src/model/hf_local_heads.rs"]
+mod hf_local_heads;
 #[path = "../../src/model/in_flight.rs"]
 mod in_flight;
 #[path = "../../src/model/load_error.rs"]
@@ -49,7 +51,9 @@ pub struct CandleRow {
 /// None: candle-transformers is left out.
 pub const CANDLE_CHECKPOINTS: &[CandleRow] = &[];
 
-pub use block_options::{BlockOptions, Experts, Gating, LatentAttention, NormKind, SlidingWindow};
+pub use block_options::{
+    BlockOptions, Experts, Gating, LatentAttention, LocalHeads, NormKind, QkNorm, SlidingWindow,
+};
 pub use config::{Config, ConfigError, RopeLayout};
 pub use cpu::{CpuBatch, CpuDraft, CpuTarget, PassTiming, Progress};
 pub use load_error::LoadError;

@@ -26,7 +26,7 @@ const TIED: f32 = 1e-4;
 const BLOCKS: f32 = 0.25;
 
 /// File, the logits to compare with, tolerance, context.
-const MODELS: [(&str, &str, f32, usize); 22] = [
+const MODELS: [(&str, &str, f32, usize); 42] = [
     ("llama", "logits", UNTIED, 256),
     ("llama3-rope-freqs", "logits", UNTIED, 256),
     ("llama-linear", "logits", UNTIED, 256),
@@ -49,6 +49,26 @@ const MODELS: [(&str, &str, f32, usize); 22] = [
     ("deepseek2", "logits", UNTIED, 256),
     ("deepseek3", "logits", UNTIED, 256),
     ("gpt-oss", "logits", BLOCKS, 256),
+    ("glm4", "logits", UNTIED, 256),
+    ("glm4moe", "logits", UNTIED, 256),
+    ("command-r", "logits", TIED, 256),
+    ("cohere2", "logits", TIED, 256),
+    ("internlm2", "logits", UNTIED, 256),
+    ("seed_oss", "logits", UNTIED, 256),
+    ("ernie4_5", "logits", TIED, 256),
+    ("ernie4_5-moe", "logits", TIED, 256),
+    ("hunyuan-dense", "logits", TIED, 256),
+    ("exaone4", "logits", TIED, 256),
+    ("olmoe", "logits", UNTIED, 256),
+    ("minicpm", "logits", TIED, 256),
+    ("stablelm", "logits", UNTIED, 256),
+    ("stablelm-12b", "logits", UNTIED, 256),
+    ("phi2", "logits_exact_gelu", TIED, 256),
+    ("bitnet", "logits", TIED, 256),
+    ("mimo2", "logits", UNTIED, 256),
+    ("gemma4", "logits_exact_gelu", 2.0 * TIED, 256),
+    ("gemma4-dense", "logits_exact_gelu", TIED, 256),
+    ("gemma4-moe", "logits_exact_gelu", TIED, 256),
 ];
 
 fn load(name: &str, context: usize, threads: usize) -> CpuTarget {

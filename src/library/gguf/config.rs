@@ -9,6 +9,7 @@ use crate::kernels::Format;
 use crate::library::LibraryError;
 use crate::model::{
     ARCHITECTURES, ArchitectureRow, BlockOptions, CANDLE_GGUF, Config, ConfigError, Family,
+    RopeLayout, SHARED_WIDTH,
 };
 
 /// Divisors of the rotary frequencies (Llama 3).
@@ -20,7 +21,7 @@ pub(super) const ROPE_FACTORS_SHORT: &str = "rope_factors_short.weight";
 
 /// Keys, after the architecture's name, and the fields of a `config.json` that say the same. The
 /// last key counts if a file has several of a field.
-const FIELDS: [(&str, &str); 33] = [
+const FIELDS: [(&str, &str); 40] = [
     ("embedding_length", "hidden_size"),
     ("feed_forward_length", "intermediate_size"),
     ("block_count", "num_hidden_layers"),
@@ -38,6 +39,7 @@ const FIELDS: [(&str, &str); 33] = [
     ("embedding_scale", "embedding_multiplier"),
     ("residual_scale", "residual_multiplier"),
     ("logit_scale", "logits_scaling"),
+    ("logit_scale", "logit_scale"),
     ("attention.scale", "attention_multiplier"),
     ("attn_logit_softcapping", "attn_logit_softcapping"),
     ("final_logit_softcapping", "final_logit_softcapping"),
@@ -54,6 +56,12 @@ const FIELDS: [(&str, &str); 33] = [
     ("expert_weights_scale", "routed_scaling_factor"),
     ("expert_group_count", "n_group"),
     ("expert_group_used_count", "topk_group"),
+    ("interleave_moe_layer_step", "moe_layer_interval"),
+    ("attention.value_scale", "attention_value_scale"),
+    ("attention.key_length_swa", "swa_head_dim"),
+    ("rope.dimension_count_swa", "swa_rotary_dim"),
+    ("embedding_length_per_layer_input", "hidden_size_per_layer_input"),
+    ("attention.shared_kv_layers", "num_kv_shared_layers"),
 ];
 
 /// The configuration of a file and its architecture.
@@ -77,20 +85,29 @@ pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static ArchitectureRo
     let read = Config::of_fields(&fields(file, row)?).map_err(wrong)?;
     let has = |name: &str| file.tensors().contains_key(name);
     let value_width = file.value(&format!("{name}.attention.value_length")).and_then(Value::as_u64);
-    if let Some(width) = value_width.filter(|&width| width != read.head_dim as u64)
+    let own_width = read.block.value_dim.unwrap_or(read.head_dim) as u64;
+    if let Some(width) = value_width.filter(|&width| width != own_width)
         && read.block.latent.is_none()
     {
         let reason = format!("it must be the head width, {}", read.head_dim);
         return Err(wrong(ConfigError::new("attention.value_length", width, reason)));
     }
+    // The language models of GLM's vision models, whose positions have several parts.
+    let sections = file.value(&format!("{name}.rope.dimension_sections")).is_some();
+    let halves = sections && row.family == Family::Glm4;
     let config = Config {
-        rope_layout: row.gguf_layout,
+        rope_layout: if halves { RopeLayout::Halves } else { row.gguf_layout },
         qkv_bias: has("blk.0.attn_q.bias") || has("blk.0.attn_qkv.bias"),
         o_bias: has("blk.0.attn_output.bias"),
         qk_norm: has("blk.0.attn_q_norm.weight"),
         tied_head: !has("output.weight"),
         // The norms in a file contain it.
-        block: BlockOptions { norm_offset: 0.0, ..read.block },
+        block: BlockOptions {
+            norm_offset: 0.0,
+            mlp_bias: has("blk.0.ffn_down.bias"),
+            head_bias: has("output.bias"),
+            ..read.block
+        },
         ..read
     };
     Ok((config.checked().map_err(wrong)?, row))
@@ -110,16 +127,24 @@ fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> 
         "rms_norm_eps": 1e-5,
         "use_sliding_window": true,
         // Mixtral and Qwen3 have no such key and always do this.
-        "norm_topk_prob": row.gguf != "deepseek2",
+        "norm_topk_prob": !matches!(row.gguf, "deepseek2" | "glm4moe" | "olmoe"),
         "topk_method": if has_bias { "noaux_tc" } else { "group_limited_greedy" },
+        "use_parallel_residual": !any_tensor("ffn_norm.weight"),
     });
     for (of_file, field) in FIELDS {
         if let Some(value) = file.value(&key(of_file)) {
             fields[field] = value.json();
         }
     }
+    // The model does not run the blocks at the end, which predict tokens after the next one.
+    if let Some(extra) = file.value(&key("nextn_predict_layers")).and_then(Value::as_u64) {
+        let blocks = fields["num_hidden_layers"].as_u64().unwrap_or(0);
+        fields["num_hidden_layers"] = blocks.saturating_sub(extra).into();
+    }
     // Here 0 means none, but an architecture that alternates has a window.
     let alternates = matches!(row.family, Family::Gemma2 | Family::Gemma3 | Family::GptOss);
+    // The check of the configuration refuses a wrong count later.
+    let layers = fields["num_hidden_layers"].as_u64().unwrap_or(0).min(1 << 12) as usize;
     for field in ["q_lora_rank", "num_local_experts", "routed_scaling_factor", "sliding_window"] {
         if fields[field].as_f64() == Some(0.0) && !(alternates && field == "sliding_window") {
             fields[field] = Json::Null;
@@ -129,13 +154,56 @@ fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> 
         let listed = file.list(&key("attention.sliding_window_pattern"))?.unwrap_or_default();
         let local = |item: &Value| *item == Value::Bool(true) || item.as_u64() > Some(0);
         let kind = |item| if local(item) { "sliding_attention" } else { "full_attention" };
-        fields["layer_types"] = listed.iter().map(kind).collect();
+        fields["layer_types"] = listed.iter().take(layers).map(kind).collect();
         fields["sliding_window_pattern"] = Json::Null;
+        // The heads of the first layer with a window and of the first without.
+        if let Some(heads) = file.list(&key("attention.head_count_kv")).ok().flatten() {
+            let first = |has_window| {
+                let found = listed.iter().zip(&heads).find(|(item, _)| local(item) == has_window);
+                found.map_or(Json::Null, |(_, heads)| heads.json())
+            };
+            fields["swa_num_key_value_heads"] = first(true);
+            fields["num_key_value_heads"] = first(false);
+        }
     }
-    if let Some(kind @ 2..) = file.value(&key("expert_gating_func")).and_then(Value::as_u64) {
+    if let Some(widths) = file.list(&key("feed_forward_length")).ok().flatten() {
+        fields["intermediate_size"] = widths.first().map_or(Json::Null, Value::json);
+        fields["intermediate_sizes"] = widths.iter().take(layers).map(Value::json).collect();
+    }
+    let with = |part: &str| {
+        (0..layers).filter(|i| file.tensors().contains_key(&format!("blk.{i}.{part}"))).count()
+    };
+    let first =
+        |part: &str| (0..layers).find(|i| file.tensors().contains_key(&format!("blk.{i}.{part}")));
+    match row.family {
+        Family::Mimo2 => {
+            let width = file.value(&key("attention.value_length"));
+            fields["v_head_dim"] = width.map_or(Json::Null, Value::json);
+            let sinks = with("attn_sinks.weight");
+            fields["add_swa_attention_sink_bias"] = (sinks > 0).into();
+            fields["add_full_attention_sink_bias"] = (sinks == layers).into();
+            fields["first_k_dense_replace"] = first("ffn_gate_inp.weight").into();
+        }
+        // Its key divides the width by another number than it should.
+        Family::ErnieMoe => {
+            let mut shared = file.tensors().iter();
+            let shared = shared.find(|(name, _)| name.ends_with("ffn_up_shexp.weight"));
+            fields[SHARED_WIDTH] = shared.and_then(|(_, up)| up.shape.first().copied()).into();
+        }
+        Family::Gemma4 => {
+            fields["output_scale"] = (with("layer_output_scale.weight") > 0).into();
+            fields["attention_k_eq_v"] = (with("attn_v.weight") < with("attn_k.weight")).into();
+        }
+        _ => {}
+    }
+    if let Some(kind @ 1..) = file.value(&key("expert_gating_func")).and_then(Value::as_u64) {
         // A family whose router has its own rule does not read it.
         let other = kind.to_string();
-        fields["scoring_func"] = if kind == 2 { "sigmoid" } else { other.as_str() }.into();
+        fields["scoring_func"] = match kind {
+            1 => "softmax".into(),
+            2 => "sigmoid".into(),
+            _ => other.into(),
+        };
     }
     let hidden = fields["hidden_size"].as_u64().unwrap_or(0);
     let head = hidden.checked_div(fields["num_attention_heads"].as_u64().unwrap_or(0));
@@ -182,6 +250,9 @@ fn rope_scaling(
     let value = |name: &str| file.value(&key(&format!("rope.{name}"))).map(Value::json);
     if let Some(factors) = divisors(file, ROPE_FACTORS)? {
         return Ok(json!({"rope_type": "factors", "factors": factors}));
+    }
+    if let Some(alpha) = value("scaling.alpha").filter(|alpha| alpha.as_f64() > Some(0.0)) {
+        return Ok(json!({"rope_type": "dynamic", "alpha": alpha}));
     }
     let original = value("scaling.original_context_length");
     if let (Some(long), Some(short)) =

@@ -5,8 +5,15 @@ use super::config::{ROPE_FACTORS, ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT};
 use super::file::TensorEntry;
 use crate::model::{Config, Family, weights};
 
+/// The factors of what a router reads; the name is like that of a scale of its weights.
+pub(super) const ROUTER_SCALE: &str = "ffn_gate_inp.scale";
+
 /// Tensors that are not used in the model's products: they are read elsewhere, or not needed.
-pub(super) fn is_aside(name: &str) -> bool {
+pub(super) fn is_aside(name: &str, config: &Config) -> bool {
+    let block = name.strip_prefix("blk.").and_then(|name| name.split_once('.'));
+    if block.and_then(|(block, _)| block.parse().ok()).is_some_and(|b: usize| b >= config.layers) {
+        return true;
+    }
     // NVFP4's scales of activations are for engines that hold activations in FP4 too.
     let aside = ["attn_rot_embd.weight", ".input_scale"];
     [ROPE_FACTORS, ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT]
@@ -27,6 +34,12 @@ pub(super) fn canonical(
     match name {
         "token_embd.weight" => return whole(weights::EMBEDDING.to_owned()),
         "output.weight" => return whole(weights::HEAD.to_owned()),
+        "output.bias" => return whole(weights::HEAD_BIAS.to_owned()),
+        "per_layer_token_embd.weight" => return whole(weights::PER_LAYER_EMBEDDING.to_owned()),
+        "per_layer_model_proj.weight" => return whole(weights::PER_LAYER_PROJECTION.to_owned()),
+        "per_layer_proj_norm.weight" => {
+            return whole(format!("{}.weight", weights::PER_LAYER_NORM));
+        }
         _ => {}
     }
     if let Some(kind) = name.strip_prefix("output_norm.") {
@@ -37,6 +50,8 @@ pub(super) fn canonical(
     let layered = |part: &str| weights::layer_name(layer, part);
     match part {
         "attn_sinks.weight" => return whole(layered("self_attn.sinks")),
+        "layer_output_scale.weight" => return whole(layered("layer_scalar")),
+        ROUTER_SCALE => return whole(layered("router.scale")),
         "exp_probs_b.bias" => return whole(layered("mlp.gate.e_score_correction_bias")),
         _ => {}
     }
@@ -44,15 +59,27 @@ pub(super) fn canonical(
     let kind = kind_of(kind)?;
     if let Some(part) = simple(part, family) {
         // Fused gate and up: gate comes first.
-        if part == "mlp.up_proj" && entry.shape.first() == Some(&(2 * config.intermediate)) {
+        let fuses = family == Family::Phi3 || family == Family::Glm4;
+        if part == "mlp.up_proj" && fuses && entry.shape.first() == Some(&(2 * config.intermediate))
+        {
             let widths = [("gate", config.intermediate), ("up", config.intermediate)];
             return split(entry, &widths, |part| layered(&format!("mlp.{part}_proj.{kind}")));
         }
         return whole(layered(&format!("{part}.{kind}")));
     }
     if part == "attn_qkv" {
-        let widths = [("q", config.q_width()), ("k", config.kv_width()), ("v", config.kv_width())];
+        let kv = config.kv_shape(layer);
+        let q = config.heads * kv.key_dim;
+        let widths = [("q", q), ("k", kv.keys()), ("v", kv.values())];
         return split(entry, &widths, |part| layered(&format!("self_attn.{part}_proj.{kind}")));
+    }
+    if part == "ffn_gate_up_exps" {
+        let width = config.block.experts.as_ref()?.intermediate;
+        let parts = entry.parts().enumerate().map(|(i, entry)| {
+            let widths = [("gate", width), ("up", width)];
+            split(&entry, &widths, |part| layered(&format!("mlp.experts.{i}.{part}_proj.{kind}")))
+        });
+        return Some(parts.collect::<Option<Vec<_>>>()?.concat());
     }
     // One tensor for all experts, or for all heads.
     let (before, after) = match part {
@@ -111,14 +138,20 @@ fn simple(part: &str, family: Family) -> Option<&'static str> {
     Some(match part {
         "attn_norm" => "input_layernorm",
         "ffn_norm" => "post_attention_layernorm",
-        // Of gpt-oss it is the norm of the MLP's input, of others that of attention's output.
-        "post_attention_norm" if family == Family::GptOss => "post_attention_layernorm",
+        // Of some it is the norm of the MLP's input, of others that of attention's output.
+        "post_attention_norm"
+            if matches!(family, Family::GptOss | Family::Glm4Moe | Family::SeedOss) =>
+        {
+            "post_attention_layernorm"
+        }
         "post_attention_norm" => weights::ATTENTION_OUT_NORM,
         "post_ffw_norm" => weights::MLP_OUT_NORM,
         "attn_q" => "self_attn.q_proj",
         "attn_k" => "self_attn.k_proj",
         "attn_v" => "self_attn.v_proj",
         "attn_output" => "self_attn.o_proj",
+        "attn_sub_norm" => weights::ATTENTION_INNER_NORM,
+        "ffn_sub_norm" => "mlp.ffn_sub_norm",
         "attn_q_norm" => "self_attn.q_norm",
         "attn_k_norm" => "self_attn.k_norm",
         "attn_q_a" => "self_attn.q_a_proj",
@@ -126,6 +159,12 @@ fn simple(part: &str, family: Family) -> Option<&'static str> {
         "attn_q_b" => "self_attn.q_b_proj",
         "attn_kv_a_mqa" => "self_attn.kv_a_proj_with_mqa",
         "attn_kv_a_norm" => "self_attn.kv_a_layernorm",
+        "inp_gate" => "per_layer_input_gate",
+        "proj" => "per_layer_projection",
+        "post_norm" => "post_per_layer_input_norm",
+        "pre_ffw_norm_2" => "pre_feedforward_layernorm_2",
+        "post_ffw_norm_1" => "post_feedforward_layernorm_1",
+        "post_ffw_norm_2" => "post_feedforward_layernorm_2",
         "ffn_gate" => "mlp.gate_proj",
         "ffn_up" => "mlp.up_proj",
         "ffn_down" => "mlp.down_proj",

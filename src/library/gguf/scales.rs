@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::file::TensorEntry;
-use super::names::Named;
+use super::names::{Named, ROUTER_SCALE};
 use crate::kernels::Format;
 use crate::library::LibraryError;
 use crate::library::blob::Blob;
@@ -28,7 +28,7 @@ impl Scales {
         let mut open = BTreeMap::new();
         let all = std::mem::take(tensors).into_iter();
         let (found, others): (BTreeMap<_, _>, _) =
-            all.partition(|(name, _)| name.ends_with(ENDING));
+            all.partition(|(name, _)| name.ends_with(ENDING) && !name.ends_with(ROUTER_SCALE));
         *tensors = others;
         for (name, entry) in found {
             let blob = &blobs[entry.file];

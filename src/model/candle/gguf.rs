@@ -5,10 +5,10 @@ use std::io::BufReader;
 use std::path::Path;
 
 use candle_core::quantized::gguf_file::Content;
-use candle_core::{DType, Device, Result, Tensor};
+use candle_core::{Device, Result, Tensor};
 use candle_transformers::models::{
-    quantized_gemma3, quantized_glm4, quantized_lfm2, quantized_llama, quantized_phi,
-    quantized_phi3, quantized_qwen2, quantized_qwen3,
+    quantized_gemma3, quantized_lfm2, quantized_llama, quantized_phi3, quantized_qwen2,
+    quantized_qwen3,
 };
 
 use super::CandleModel;
@@ -18,11 +18,8 @@ use crate::model::{ArchitectureRow, RopeLayout};
 
 /// Every architecture whose GGUF files candle-transformers runs, and our engine does not. A file's
 /// sizes are read as those of a Llama.
-pub const CANDLE_GGUF: &[ArchitectureRow] = &[
-    row("Phi-2", "phi2", "llama", Family::Llama, RopeLayout::Halves),
-    row("GLM-4", "glm4", "llama", Family::Llama, RopeLayout::Halves),
-    row("LFM2", "lfm2", "llama", Family::Llama, RopeLayout::Halves),
-];
+pub const CANDLE_GGUF: &[ArchitectureRow] =
+    &[row("LFM2", "lfm2", "llama", Family::Llama, RopeLayout::Halves)];
 
 /// The model in the file at `path`.
 pub(super) fn load(path: &Path) -> Result<CandleModel> {
@@ -58,16 +55,6 @@ pub(super) fn load(path: &Path) -> Result<CandleModel> {
             use quantized_gemma3::ModelWeights;
             let model = ModelWeights::from_gguf(content, file, cpu)?;
             CandleModel::of(model, |_| {}, ModelWeights::forward).stepping()
-        }
-        "phi2" => {
-            use quantized_phi::ModelWeights;
-            let model = ModelWeights::from_gguf(content, file, cpu)?;
-            CandleModel::of(model, |_| {}, ModelWeights::forward)
-        }
-        "glm4" => {
-            use quantized_glm4::ModelWeights;
-            let model = ModelWeights::from_gguf(content, file, cpu, DType::F32)?;
-            CandleModel::of(model, |_| {}, ModelWeights::forward)
         }
         "lfm2" => {
             use quantized_lfm2::ModelWeights;

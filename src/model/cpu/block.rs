@@ -2,9 +2,10 @@
 //! that a call computes for a row do not depend on the other rows, and so neither do those of the
 //! block. It must not depend on whose block it is.
 
-use super::layer::{Attention, GroupedQuery, Layer, Mlp, NormWeights};
-use super::scratch::{CpuBlocks, add_bias, products};
-use crate::kernels::{AttentionOptions, KvCache, TreeMask, add, attention, rms_norm, rope};
+use super::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, NormWeights};
+use super::scratch::{CpuBlocks, PassScratch, add_bias, products};
+use crate::kernels::{AttentionOptions, KvCache, Pool, TreeMask, activate, add, attention, rope};
+use crate::model::QkNorm;
 
 impl CpuBlocks<'_> {
     /// Runs the stream through block `index`; the rows' keys and values stay in flight. `mask`
@@ -12,8 +13,17 @@ impl CpuBlocks<'_> {
     pub(in crate::model) fn run(&mut self, index: usize, layer: &Layer, mask: &TreeMask) {
         self.lap();
         self.norm(layer.attention_norm.as_ref());
+        if self.config.block.parallel {
+            self.scratch.shared_norm.clone_from(&self.scratch.branch);
+        }
         self.attend(index, layer, mask);
         self.transform(layer);
+        self.add_embedding(index, layer);
+        if let Some(scale) = layer.output_scale {
+            for x in self.scratch.stream.iter_mut() {
+                *x *= scale;
+            }
+        }
     }
 
     /// The same, but attention reads `input` `[rows, any width]` instead of the normed stream.
@@ -40,7 +50,14 @@ impl CpuBlocks<'_> {
         }
         let Self { config, pool, .. } = *self;
         let s = &mut *self.scratch;
-        KvCache::write_each(pool, self.caches, index, mask.first(), &s.k, &s.v);
+        let (kv_layer, width) = match &layer.attention {
+            Attention::Grouped(weights) => (weights.kv_layer.unwrap_or(index), layer.o.inputs()),
+            Attention::Latent(_) => (index, config.q_width()),
+        };
+        if kv_layer == index {
+            KvCache::write_each(pool, self.caches, index, mask.first(), &s.k, &s.v);
+        }
+        s.attended.resize(self.caches.len() * mask.len() * width, 0.0);
         self.timing.other += self.clock.lap();
         let options = AttentionOptions {
             scale: config.block.attention_scale,
@@ -48,12 +65,17 @@ impl CpuBlocks<'_> {
             window: layer.window,
             sinks: layer.sinks.as_deref(),
         };
-        attention(pool, self.caches, index, &s.q, mask, &options, &mut s.attended);
+        attention(pool, self.caches, kv_layer, &s.q, mask, &options, &mut s.attended);
         self.timing.attention += self.clock.lap();
         if let Attention::Latent(weights) = &layer.attention {
             self.latent_values(weights);
         }
         let s = &mut *self.scratch;
+        if let Some(norm) = &layer.attention_inner_norm {
+            s.normed.resize(s.attended.len(), 0.0);
+            norm.apply(pool, &s.attended, config.rms_eps, &mut s.normed);
+            std::mem::swap(&mut s.normed, &mut s.attended);
+        }
         let attended = match &layer.attention {
             Attention::Grouped(_) => &s.attended,
             Attention::Latent(_) => &s.latent.values,
@@ -64,32 +86,60 @@ impl CpuBlocks<'_> {
         if let Some(bias) = &layer.o_bias {
             add_bias(&mut s.branch, bias);
         }
+        scale(&mut s.branch, config.block.attention_out_scale);
         self.join(layer.attention_out_norm.as_ref());
     }
 
-    /// The MLP half of a layer: stream += mlp(norm(stream)).
+    /// The MLP half of a layer: stream += mlp(norm(stream)), or mlp of attention's norm.
     fn transform(&mut self, layer: &Layer) {
-        self.norm(layer.mlp_norm.as_ref());
-        let Self { config, pool, .. } = *self;
+        match self.config.block.parallel {
+            true => std::mem::swap(&mut self.scratch.branch, &mut self.scratch.shared_norm),
+            false => self.norm(layer.mlp_norm.as_ref()),
+        }
         match &layer.mlp {
-            Mlp::Dense(dense) => {
-                let s = &mut *self.scratch;
-                self.timing.other += self.clock.lap();
-                let x = std::mem::take(&mut s.branch);
-                let mut out = std::mem::take(&mut s.mlp_out);
-                out.resize(x.len(), 0.0);
-                dense.run(pool, config, &mut s.rows, &mut s.mlp, &x, &mut out);
-                s.branch = out;
-                s.mlp_out = x;
-                self.timing.products += self.clock.lap();
-            }
-            Mlp::Experts(mixture) => self.experts(mixture),
+            Mlp::Dense(dense) => self.mlp(dense),
+            Mlp::Experts(mixture) => match &mixture.beside {
+                None => self.experts(mixture),
+                Some(beside) => self.experts_beside(mixture, beside),
+            },
         }
         self.join(layer.mlp_out_norm.as_ref());
     }
 
+    /// branch = mlp(branch).
+    pub(super) fn mlp(&mut self, dense: &Dense) {
+        let Self { config, pool, .. } = *self;
+        let s = &mut *self.scratch;
+        self.timing.other += self.clock.lap();
+        s.mlp_out.resize(s.branch.len(), 0.0);
+        dense.run(pool, config, &mut s.rows, &mut s.mlp, &s.branch, &mut s.mlp_out);
+        std::mem::swap(&mut s.branch, &mut s.mlp_out);
+        self.timing.products += self.clock.lap();
+    }
+
+    /// stream += what the layer adds for the row's token.
+    fn add_embedding(&mut self, index: usize, layer: &Layer) {
+        let Some(own) = &layer.per_layer else { return };
+        let Self { config, pool, .. } = *self;
+        let s = &mut *self.scratch;
+        let dim = config.block.per_layer_dim;
+        let row = config.layers * dim;
+        s.per_layer_gate.resize(s.stream.len() / config.hidden * dim, 0.0);
+        let gate = &mut s.per_layer_gate[..];
+        products(pool, &mut s.rows, &s.stream, &mut [(&own.gate, &mut *gate)]);
+        activate(pool, config.block.activation, gate);
+        for (gate, all) in gate.chunks_exact_mut(dim).zip(s.per_layer.chunks_exact(row)) {
+            for (x, own) in gate.iter_mut().zip(&all[index * dim..]) {
+                *x *= own;
+            }
+        }
+        products(pool, &mut s.rows, &s.per_layer_gate, &mut [(&own.projection, &mut s.branch)]);
+        self.timing.products += self.clock.lap();
+        self.join(Some(&own.norm));
+    }
+
     /// branch = norm(stream), or the stream itself.
-    fn norm(&mut self, norm: Option<&NormWeights>) {
+    pub(super) fn norm(&mut self, norm: Option<&NormWeights>) {
         let s = &mut *self.scratch;
         match norm {
             Some(norm) => norm.apply(self.pool, &s.stream, self.config.rms_eps, &mut s.branch),
@@ -99,18 +149,13 @@ impl CpuBlocks<'_> {
     }
 
     /// stream += branch, normed and scaled as in the family.
-    fn join(&mut self, norm: Option<&NormWeights>) {
+    pub(super) fn join(&mut self, norm: Option<&NormWeights>) {
         let s = &mut *self.scratch;
         if let Some(norm) = norm {
             norm.apply(self.pool, &s.branch, self.config.rms_eps, &mut s.branch_norm);
             std::mem::swap(&mut s.branch, &mut s.branch_norm);
         }
-        let scale = self.config.block.residual_scale;
-        if scale != 1.0 {
-            for x in s.branch.iter_mut() {
-                *x *= scale;
-            }
-        }
+        scale(&mut s.branch, self.config.block.residual_scale);
         add(self.pool, &mut s.stream, &s.branch);
         self.timing.other += self.clock.lap();
     }
@@ -119,26 +164,65 @@ impl CpuBlocks<'_> {
     fn grouped(&mut self, weights: &GroupedQuery, rotation: Option<usize>) {
         let Self { config, pool, .. } = *self;
         let s = &mut *self.scratch;
-        let mut qkv =
-            [(&weights.q, &mut s.q[..]), (&weights.k, &mut s.k[..]), (&weights.v, &mut s.v[..])];
+        let rows = s.branch.len() / weights.q.inputs();
+        let all = [Some(&weights.q), weights.k.as_ref(), weights.v.as_ref()];
+        let buffers = [&mut s.q, &mut s.k, &mut s.v];
+        let mut qkv = Vec::with_capacity(3);
+        for (matrix, buffer) in all.into_iter().zip(buffers) {
+            let Some(matrix) = matrix else { continue };
+            buffer.resize(rows * matrix.outputs(), 0.0);
+            qkv.push((matrix, &mut buffer[..]));
+        }
         products(pool, &mut s.rows, &s.branch, &mut qkv);
         self.timing.products += self.clock.lap();
+        if weights.v.is_none() && weights.k.is_some() {
+            s.v.clone_from(&s.k);
+        }
         if let Some([q, k, v]) = &weights.qkv_bias {
             add_bias(&mut s.q, q);
             add_bias(&mut s.k, k);
             add_bias(&mut s.v, v);
         }
-        if let Some([q, k]) = &weights.qk_norm {
-            rms_norm(pool, &s.q, q, config.rms_eps, &mut s.attended);
-            std::mem::swap(&mut s.q, &mut s.attended);
-            rms_norm(pool, &s.k, k, config.rms_eps, &mut s.normed);
-            std::mem::swap(&mut s.k, &mut s.normed);
+        let late = config.block.qk_norm == QkNorm::PerHeadAfterRope;
+        if !late {
+            s.norm_heads(pool, config.rms_eps, weights);
         }
         if let Some(rotation) = rotation {
             let (cos, sin) = s.rotations[rotation].rows();
-            let rotary = config.rotary_dim();
-            rope(pool, &mut s.q, config.head_dim, rotary, cos, sin);
-            rope(pool, &mut s.k, config.head_dim, rotary, cos, sin);
+            let rotary = 2 * cos.len() / rows;
+            rope(pool, &mut s.q, weights.head_dim, rotary, cos, sin);
+            if weights.k.is_some() {
+                rope(pool, &mut s.k, weights.head_dim, rotary, cos, sin);
+            }
+        }
+        if late {
+            s.norm_heads(pool, config.rms_eps, weights);
+        }
+    }
+}
+
+/// Multiplies all numbers by a factor.
+fn scale(x: &mut [f32], by: f32) {
+    if by != 1.0 {
+        for x in x.iter_mut() {
+            *x *= by;
+        }
+    }
+}
+
+impl PassScratch {
+    /// Norms q and k, and v, if the model has such norms.
+    fn norm_heads(&mut self, pool: &Pool, eps: f32, weights: &GroupedQuery) {
+        let own = weights.k.is_some();
+        let [q, k] = weights.qk_norm.as_ref().map_or([None; 2], |[q, k]| [Some(q), Some(k)]);
+        let v = weights.value_norm.as_ref();
+        for (norm, x) in
+            [(q, &mut self.q), (k.filter(|_| own), &mut self.k), (v.filter(|_| own), &mut self.v)]
+        {
+            let Some(norm) = norm else { continue };
+            self.normed.resize(x.len(), 0.0);
+            norm.apply(pool, x, eps, &mut self.normed);
+            std::mem::swap(x, &mut self.normed);
         }
     }
 }

@@ -3,22 +3,55 @@
 //! its experts in the order of their numbers, so its result does not depend on the other rows. It
 //! must not depend on what precedes or follows it in the block.
 
-use super::layer::Mixture;
+use super::layer::{BesideExperts, Mixture};
 use super::scratch::{CpuBlocks, add_bias, products};
+use crate::kernels::add;
 use crate::model::{Experts, Gating};
 
 impl CpuBlocks<'_> {
     /// branch = the weighted sum of the outputs of the chosen experts for `branch`, plus the shared
     /// expert's.
     pub(super) fn experts(&mut self, mixture: &Mixture) {
+        self.score(mixture);
+        self.choose(mixture);
+    }
+
+    /// branch = norm(mlp(branch)) + norm(experts(norm(stream))).
+    pub(super) fn experts_beside(&mut self, mixture: &Mixture, beside: &BesideExperts) {
+        let Self { config, pool, .. } = *self;
+        let eps = config.rms_eps;
+        self.mlp(&beside.mlp);
+        let s = &mut *self.scratch;
+        s.shared_norm.resize(s.branch.len(), 0.0);
+        beside.mlp_out_norm.apply(pool, &s.branch, eps, &mut s.shared_norm);
+        self.norm(Some(&beside.router_norm));
+        self.score(mixture);
+        self.norm(Some(&beside.experts_norm));
+        self.choose(mixture);
+        let s = &mut *self.scratch;
+        beside.experts_out_norm.apply(pool, &s.branch, eps, &mut s.branch_norm);
+        std::mem::swap(&mut s.branch, &mut s.branch_norm);
+        add(pool, &mut s.branch, &s.shared_norm);
+    }
+
+    /// The router's logits for `branch`.
+    fn score(&mut self, mixture: &Mixture) {
+        let Self { config, pool, .. } = *self;
+        let s = &mut *self.scratch;
+        let rows = s.branch.len() / config.hidden;
+        let logits = &mut s.experts.logits;
+        logits.resize(rows * mixture.router.outputs(), 0.0);
+        products(pool, &mut s.rows, &s.branch, &mut [(&mixture.router, logits)]);
+    }
+
+    /// Sends `branch` through the experts that the logits choose.
+    fn choose(&mut self, mixture: &Mixture) {
         let Self { config, pool, .. } = *self;
         let Some(shape) = &config.block.experts else { return };
         let s = &mut *self.scratch;
         let h = config.hidden;
         let rows = s.branch.len() / h;
         let e = &mut s.experts;
-        e.logits.resize(rows * shape.count, 0.0);
-        products(pool, &mut s.rows, &s.branch, &mut [(&mixture.router, &mut e.logits)]);
         if let Some(bias) = &mixture.router_bias {
             add_bias(&mut e.logits, bias);
         }
@@ -137,6 +170,7 @@ mod tests {
             shared_intermediate: 0,
             bias: false,
             selection_bias: false,
+            beside_mlp: false,
         }
     }
 

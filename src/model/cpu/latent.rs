@@ -21,6 +21,10 @@ impl CpuBlocks<'_> {
         let l = &mut s.latent;
         let rows = s.branch.len() / config.hidden;
 
+        s.q.resize(rows * config.q_width(), 0.0);
+        for buffer in [&mut s.k, &mut s.v] {
+            buffer.resize(rows * config.kv_width(), 0.0);
+        }
         l.kv.resize(rows * (rank + rot), 0.0);
         l.q.resize(rows * config.heads * head, 0.0);
         match &weights.q_a {

@@ -8,6 +8,8 @@ pub(in crate::model) struct Layer<M = Matrix> {
     /// `None` in the first block of a draft head and in blocks without input norms.
     pub(in crate::model) attention_norm: Option<NormWeights>,
     pub(in crate::model) attention: Attention<M>,
+    /// The norm of what attention computes, before `o`.
+    pub(in crate::model) attention_inner_norm: Option<NormWeights>,
     pub(in crate::model) o: M,
     pub(in crate::model) o_bias: Option<Vec<f32>>,
     /// The norm of attention's output, before it is added to the stream.
@@ -22,6 +24,17 @@ pub(in crate::model) struct Layer<M = Matrix> {
     pub(in crate::model) rope: Option<usize>,
     /// Attention sinks, `[heads]`.
     pub(in crate::model) sinks: Option<Vec<f32>>,
+    /// What the layer adds for the token, after the MLP.
+    pub(in crate::model) per_layer: Option<Box<PerLayer<M>>>,
+    /// The factor of the stream at the end of the layer.
+    pub(in crate::model) output_scale: Option<f32>,
+}
+
+/// stream += norm(projection(activation(gate(stream)) · the token's embedding for the layer)).
+pub(in crate::model) struct PerLayer<M = Matrix> {
+    pub(in crate::model) gate: M,
+    pub(in crate::model) projection: M,
+    pub(in crate::model) norm: NormWeights,
 }
 
 /// The weights that compute queries, keys and values.
@@ -34,12 +47,20 @@ pub(in crate::model) enum Attention<M = Matrix> {
 
 /// Grouped-query attention.
 pub(in crate::model) struct GroupedQuery<M = Matrix> {
+    /// The layer whose keys and values are read, if not the layer's own.
+    pub(in crate::model) kv_layer: Option<usize>,
+    /// The width of a query and of a key.
+    pub(in crate::model) head_dim: usize,
     pub(in crate::model) q: M,
-    pub(in crate::model) k: M,
-    pub(in crate::model) v: M,
+    /// `None` in a layer that reads the keys and values of another.
+    pub(in crate::model) k: Option<M>,
+    /// `None` also if the values are the keys before norm and RoPE.
+    pub(in crate::model) v: Option<M>,
+    /// The norm of each value.
+    pub(in crate::model) value_norm: Option<NormWeights>,
     pub(in crate::model) qkv_bias: Option<[Vec<f32>; 3]>,
-    /// The norms of q and of k: `[d]` for each head, or as wide as all heads together.
-    pub(in crate::model) qk_norm: Option<[Vec<f32>; 2]>,
+    /// The norms of q and of k, as wide as a head or as all heads together.
+    pub(in crate::model) qk_norm: Option<[NormWeights; 2]>,
 }
 
 /// Multi-head latent attention in its absorbed form.
@@ -73,6 +94,8 @@ pub(in crate::model) struct Dense<M = Matrix> {
     pub(in crate::model) gate_bias: Option<Vec<f32>>,
     pub(in crate::model) up_bias: Option<Vec<f32>>,
     pub(in crate::model) down_bias: Option<Vec<f32>>,
+    /// The norm of the input of `down`.
+    pub(in crate::model) inner_norm: Option<NormWeights>,
 }
 
 /// A mixture of experts.
@@ -85,10 +108,23 @@ pub(in crate::model) struct Mixture<M = Matrix> {
     pub(in crate::model) experts: Vec<Dense<M>>,
     /// The expert that every row uses.
     pub(in crate::model) shared: Option<Dense<M>>,
+    /// The MLP next to the experts.
+    pub(in crate::model) beside: Option<Box<BesideExperts<M>>>,
+}
+
+/// An MLP next to a mixture: norm(mlp) + norm(experts(norm(stream))).
+pub(in crate::model) struct BesideExperts<M = Matrix> {
+    pub(in crate::model) mlp: Dense<M>,
+    pub(in crate::model) mlp_out_norm: NormWeights,
+    /// The norm of the stream that the router reads.
+    pub(in crate::model) router_norm: NormWeights,
+    pub(in crate::model) experts_norm: NormWeights,
+    pub(in crate::model) experts_out_norm: NormWeights,
 }
 
 /// A norm: by the root mean square, or, with a bias, by mean and variance.
 pub(in crate::model) struct NormWeights {
+    /// As wide as a row; for a norm with a bias, the weights of several rows in turn.
     pub(in crate::model) weight: Vec<f32>,
     pub(in crate::model) bias: Option<Vec<f32>>,
 }
@@ -111,7 +147,8 @@ impl NormWeights {
 impl<M> Dense<M> {
     /// The gated MLP without biases, as in Llama.
     pub(in crate::model) fn gated(gate: M, up: M, down: M) -> Self {
-        Self { gate: Some(gate), up, down, gate_bias: None, up_bias: None, down_bias: None }
+        let (gate, inner_norm) = (Some(gate), None);
+        Self { gate, up, down, gate_bias: None, up_bias: None, down_bias: None, inner_norm }
     }
 
     fn matrices(&self) -> impl Iterator<Item = &M> {
@@ -124,7 +161,10 @@ impl<M> Layer<M> {
     pub(in crate::model) fn matrices(&self) -> Vec<&M> {
         let mut all = vec![&self.o];
         match &self.attention {
-            Attention::Grouped(grouped) => all.extend([&grouped.q, &grouped.k, &grouped.v]),
+            Attention::Grouped(grouped) => {
+                all.push(&grouped.q);
+                all.extend(grouped.k.iter().chain(&grouped.v));
+            }
             Attention::Latent(latent) => {
                 all.extend(latent.q_a.iter().map(|(matrix, _)| matrix));
                 all.extend([&latent.q_b, &latent.kv_a]);
@@ -136,9 +176,11 @@ impl<M> Layer<M> {
             Mlp::Experts(mixture) => {
                 all.push(&mixture.router);
                 let experts = mixture.experts.iter().chain(&mixture.shared);
-                all.extend(experts.flat_map(Dense::matrices));
+                let beside = mixture.beside.iter().map(|beside| &beside.mlp);
+                all.extend(experts.chain(beside).flat_map(Dense::matrices));
             }
         }
+        all.extend(self.per_layer.iter().flat_map(|own| [&own.gate, &own.projection]));
         all
     }
 

@@ -18,7 +18,7 @@ impl Dense {
         out: &mut [f32],
     ) {
         let width = x.len() / self.up.inputs() * self.up.outputs();
-        let MlpScratch { gate, up } = scratch;
+        let MlpScratch { gate, up, normed } = scratch;
         up.resize(width, 0.0);
         let activation = config.block.activation;
         let inner = match &self.gate {
@@ -42,6 +42,11 @@ impl Dense {
                 up
             }
         };
+        if let Some(norm) = &self.inner_norm {
+            normed.resize(width, 0.0);
+            norm.apply(pool, inner, config.rms_eps, normed);
+            std::mem::swap(inner, normed);
+        }
         products(pool, rows, inner, &mut [(&self.down, out)]);
         if let Some(bias) = &self.down_bias {
             add_bias(out, bias);

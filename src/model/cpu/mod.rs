@@ -12,6 +12,7 @@ mod mlp;
 mod model;
 pub(super) mod packer;
 mod pass;
+mod per_layer;
 pub(super) mod scratch;
 mod target;
 mod weights;

@@ -2,10 +2,13 @@
 //! form of another backend. It uses the Hugging Face names of the weights; it does not depend on
 //! where they are stored.
 
-use super::layer::{Attention, Dense, GroupedQuery, Latent, Layer, Mixture, Mlp, NormWeights};
+use super::layer::{
+    Attention, BesideExperts, Dense, GroupedQuery, Latent, Layer, Mixture, Mlp, NormWeights,
+    PerLayer,
+};
 use crate::kernels::{Matrix, PackError, Pool, checked_row};
 use crate::model::weights::{self, RawTensor, WeightError, WeightSource, layer_name};
-use crate::model::{BlockOptions, Config, Experts, LatentAttention, NormKind, RopeLayout};
+use crate::model::{BlockOptions, Config, Experts, LatentAttention, NormKind, QkNorm, RopeLayout};
 
 /// How far loading has progressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,15 +91,31 @@ impl<'a> Packer<'a> {
         let dense = if block.gated { 3 } else { 2 };
         let attention = match &block.latent {
             Some(latent) => 3 + usize::from(latent.q_rank.is_some()) + 2 * config.heads,
-            None => 4,
+            None => 2,
         };
         let mlp = |layer| match block.experts_of(layer) {
             Some(experts) => {
-                1 + dense * (experts.count + usize::from(experts.shared_intermediate > 0))
+                let others =
+                    usize::from(experts.shared_intermediate > 0) + usize::from(experts.beside_mlp);
+                1 + dense * (experts.count + others)
             }
             None => dense,
         };
-        blocks.map(|layer| attention + mlp(layer)).sum()
+        let per_layer = if block.per_layer_dim > 0 { 2 } else { 0 };
+        let kv = |layer| [Self::has_keys(block, layer), Self::has_values(block, layer)];
+        let kv = |layer| kv(layer).into_iter().filter(|&has| has).count();
+        blocks.map(|layer| attention + kv(layer) + mlp(layer) + per_layer).sum()
+    }
+
+    /// Whether a layer has a matrix of keys.
+    fn has_keys(block: &BlockOptions, layer: usize) -> bool {
+        block.latent.is_none() && block.kv_layer(layer) == layer
+    }
+
+    /// Whether a layer has a matrix of values.
+    fn has_values(block: &BlockOptions, layer: usize) -> bool {
+        let are_keys = block.global_values_are_keys && block.window_of(layer).is_none();
+        Self::has_keys(block, layer) && !are_keys
     }
 }
 
@@ -121,36 +140,43 @@ impl<'a, M> Packer<'a, M> {
         let block = &config.block;
         let name = |part: &str| layer_name(layer, part);
         let attention = match &block.latent {
-            None => Attention::Grouped(Box::new(self.grouped(config, &name)?)),
+            None => Attention::Grouped(Box::new(self.grouped(config, layer, &name)?)),
             Some(latent) => Attention::Latent(Box::new(self.latent(config, latent, &name)?)),
         };
         let value_width = match &block.latent {
-            None => config.q_width(),
+            None => config.heads * config.kv_shape(layer).value_dim,
             Some(latent) => config.heads * latent.value_dim,
         };
         let window = block.window_of(layer);
         let rope = match window {
             _ if block.no_rope_every > 0 && (layer + 1).is_multiple_of(block.no_rope_every) => None,
+            None if !block.global_rope => None,
             Some(_) if block.local_rope_theta.is_some() => Some(1),
             _ => Some(0),
         };
         let norm_if =
             |wanted: bool, part: &str| wanted.then(|| self.norm(block, &name(part), h)).transpose();
         let attention_norm = norm_if(block.input_norms, "input_layernorm")?;
-        let mlp_norm = norm_if(block.input_norms, "post_attention_layernorm")?;
+        let own_norm = block.input_norms && !block.parallel;
+        let mlp_norm = norm_if(own_norm, "post_attention_layernorm")?;
         let attention_out_norm = norm_if(block.output_norms, weights::ATTENTION_OUT_NORM)?;
         let mlp_out_norm = norm_if(block.output_norms, weights::MLP_OUT_NORM)?;
+        let inner = name(weights::ATTENTION_INNER_NORM);
+        let inner = block.inner_norms.then(|| self.norm(block, &inner, value_width));
         Ok(Layer {
             attention_norm,
             attention,
+            attention_inner_norm: inner.transpose()?,
             o: self.matrix(&name("self_attn.o_proj.weight"), [h, value_width], None)?,
             o_bias: self.vector_if(config.o_bias, &name("self_attn.o_proj.bias"), h)?,
             attention_out_norm,
             mlp_norm,
             mlp: match block.experts_of(layer) {
-                Some(experts) => Mlp::Experts(Box::new(self.mixture(config, experts, &name)?)),
+                Some(experts) => {
+                    Mlp::Experts(Box::new(self.mixture(config, layer, experts, &name)?))
+                }
                 None => {
-                    let width = config.intermediate;
+                    let width = config.intermediate_of(layer);
                     let bias = block.mlp_bias;
                     Mlp::Dense(Box::new(self.dense(config, &name("mlp"), width, bias)?))
                 }
@@ -158,7 +184,26 @@ impl<'a, M> Packer<'a, M> {
             mlp_out_norm,
             window,
             rope,
-            sinks: self.vector_if(block.sinks, &name("self_attn.sinks"), config.heads)?,
+            sinks: self.vector_if(
+                block.sinks && (block.global_sinks || window.is_some()),
+                &name("self_attn.sinks"),
+                config.heads,
+            )?,
+            per_layer: match block.per_layer_dim {
+                0 => None,
+                dim => Some(Box::new(PerLayer {
+                    gate: self.matrix(&name("per_layer_input_gate.weight"), [dim, h], None)?,
+                    projection: self.matrix(
+                        &name("per_layer_projection.weight"),
+                        [h, dim],
+                        None,
+                    )?,
+                    norm: self.norm(block, &name("post_per_layer_input_norm"), h)?,
+                })),
+            },
+            output_scale: self
+                .vector_if(block.output_scale, &name("layer_scalar"), 1)?
+                .and_then(|scale| scale.first().copied()),
         })
     }
 
@@ -175,6 +220,7 @@ impl<'a, M> Packer<'a, M> {
         }
         let bias = match block.norm {
             NormKind::Rms => None,
+            NormKind::LayerWithoutBias => Some(vec![0.0; width]),
             NormKind::Layer => Some(weights::vector(self.source, &format!("{name}.bias"), width)?),
         };
         Ok(NormWeights { weight, bias })
@@ -192,13 +238,18 @@ impl<'a, M> Packer<'a, M> {
     fn grouped(
         &mut self,
         config: &Config,
+        layer: usize,
         name: &dyn Fn(&str) -> String,
     ) -> Result<GroupedQuery<M>, WeightError> {
         let h = config.hidden;
-        let q = config.q_width();
-        let kv = config.kv_width();
-        let d = config.head_dim;
-        let order = RowOrder::of(config, d, 0, config.rotary_dim());
+        let block = &config.block;
+        let shape = config.kv_shape(layer);
+        let d = shape.key_dim;
+        let q = config.heads * d;
+        let k = shape.keys();
+        let local = block.local_heads.filter(|_| block.window_of(layer).is_some());
+        let rotary = local.map_or(config.rotary_dim(), |local| local.rotary_dim);
+        let order = RowOrder::of(config, d, 0, rotary);
         let source = self.source;
         let bias = |part: &str, length: usize, order: Option<RowOrder>| {
             let name = name(&format!("self_attn.{part}_proj.bias"));
@@ -208,23 +259,42 @@ impl<'a, M> Packer<'a, M> {
                 None => bias,
             })
         };
-        let (q_norm, k_norm) = if config.block.qk_norm_over_heads { (q, kv) } else { (d, d) };
         let norm = |part: &str, width: usize| {
-            let norm = self.norm(&config.block, &name(&format!("self_attn.{part}_norm")), width);
-            norm.map(|norm| norm.weight)
+            let name = name(&format!("self_attn.{part}_norm"));
+            match config.block.qk_norm {
+                QkNorm::PerHead | QkNorm::PerHeadAfterRope => self.norm(&config.block, &name, d),
+                QkNorm::OverHeads => self.norm(&config.block, &name, width),
+                QkNorm::LayerPerHead => {
+                    let weight =
+                        weights::floats(source, &format!("{name}.weight"), &[width / d, d])?;
+                    Ok(NormWeights { weight, bias: Some(vec![0.0; d]) })
+                }
+            }
         };
+        let has_keys = Packer::has_keys(block, layer);
         let qk_norm = match config.qk_norm {
-            true => Some([norm("q", q_norm)?, norm("k", k_norm)?]),
+            true if has_keys => Some([norm("q", q)?, norm("k", k)?]),
+            true => Some([norm("q", q)?, NormWeights::rms(Vec::new())]),
             false => None,
         };
+        let v = shape.values();
+        let qkv_bias = match config.qkv_bias {
+            true => Some([bias("q", q, order)?, bias("k", k, order)?, bias("v", v, None)?]),
+            false => None,
+        };
+        let q = self.matrix(&name("self_attn.q_proj.weight"), [q, h], order)?;
+        let keys = has_keys.then(|| self.matrix(&name("self_attn.k_proj.weight"), [k, h], order));
+        let k = keys.transpose()?;
+        let has_values = Packer::has_values(block, layer);
+        let v = has_values.then(|| self.matrix(&name("self_attn.v_proj.weight"), [v, h], None));
         Ok(GroupedQuery {
-            q: self.matrix(&name("self_attn.q_proj.weight"), [q, h], order)?,
-            k: self.matrix(&name("self_attn.k_proj.weight"), [kv, h], order)?,
-            v: self.matrix(&name("self_attn.v_proj.weight"), [kv, h], None)?,
-            qkv_bias: match config.qkv_bias {
-                true => Some([bias("q", q, order)?, bias("k", kv, order)?, bias("v", kv, None)?]),
-                false => None,
-            },
+            kv_layer: (!has_keys).then(|| block.kv_layer(layer)),
+            head_dim: d,
+            q,
+            k,
+            v: v.transpose()?,
+            value_norm: block.value_norm.then(|| NormWeights::rms(vec![1.0; shape.value_dim])),
+            qkv_bias,
             qk_norm,
         })
     }
@@ -277,7 +347,10 @@ impl<'a, M> Packer<'a, M> {
         let h = config.hidden;
         let gated = config.block.gated;
         let part = |part: &str| format!("{name}.{part}");
+        let inner = config.block.inner_norms;
+        let inner = inner.then(|| self.norm(&config.block, &part("ffn_sub_norm"), width));
         Ok(Dense {
+            inner_norm: inner.transpose()?,
             gate: gated
                 .then(|| self.matrix(&part("gate_proj.weight"), [width, h], None))
                 .transpose()?,
@@ -292,6 +365,7 @@ impl<'a, M> Packer<'a, M> {
     fn mixture(
         &mut self,
         config: &Config,
+        layer: usize,
         experts: &Experts,
         name: &dyn Fn(&str) -> String,
     ) -> Result<Mixture<M>, WeightError> {
@@ -307,6 +381,10 @@ impl<'a, M> Packer<'a, M> {
             0 => None,
             width => Some(self.dense(config, &name("mlp.shared_experts"), width, false)?),
         };
+        let beside = match experts.beside_mlp {
+            true => Some(Box::new(self.beside(config, layer, name)?)),
+            false => None,
+        };
         let selection = name("mlp.gate.e_score_correction_bias");
         Ok(Mixture {
             router,
@@ -314,6 +392,29 @@ impl<'a, M> Packer<'a, M> {
             selection_bias: self.vector_if(experts.selection_bias, &selection, count)?,
             experts: all,
             shared,
+            beside,
+        })
+    }
+
+    fn beside(
+        &mut self,
+        config: &Config,
+        layer: usize,
+        name: &dyn Fn(&str) -> String,
+    ) -> Result<BesideExperts<M>, WeightError> {
+        let h = config.hidden;
+        let norm = |part: &str| self.norm(&config.block, &name(part), h);
+        let mut router_norm =
+            NormWeights::rms(weights::vector(self.source, &name("router.scale"), h)?);
+        for weight in router_norm.weight.iter_mut() {
+            *weight /= (h as f32).sqrt();
+        }
+        Ok(BesideExperts {
+            mlp_out_norm: norm("post_feedforward_layernorm_1")?,
+            router_norm,
+            experts_norm: norm("pre_feedforward_layernorm_2")?,
+            experts_out_norm: norm("post_feedforward_layernorm_2")?,
+            mlp: self.dense(config, &name("mlp"), config.intermediate_of(layer), false)?,
         })
     }
 

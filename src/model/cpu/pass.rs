@@ -1,7 +1,7 @@
 //! One forward pass of the target over some rows: embedding, blocks, final norm, LM head. It must
 //! not depend on what the rows are for.
 
-use super::scratch::CpuBlocks;
+use super::scratch::{CpuBlocks, add_bias};
 use super::weights::Weights;
 use crate::kernels::TreeMask;
 use crate::model::taps::Taps;
@@ -23,6 +23,9 @@ impl Pass<'_> {
             weights.embedding.row(tokens[row] as usize, stream);
             config.block.scale_embedding(stream);
         });
+        if let Some(per_layer) = &weights.per_layer {
+            per_layer.run(blocks, tokens);
+        }
         &mut blocks.scratch.stream
     }
 
@@ -47,6 +50,9 @@ impl Pass<'_> {
     /// The LM head on `features`, `[rows, H]`, into `logits`, `[rows, V]`.
     pub(super) fn head(&mut self, features: &[f32], logits: &mut [f32]) {
         self.blocks.products(features, &mut [(self.weights.head(), &mut *logits)]);
+        if let Some(bias) = &self.weights.head_bias {
+            add_bias(logits, bias);
+        }
         self.blocks.config.block.finish_logits(self.blocks.pool, logits);
     }
 }

@@ -39,6 +39,8 @@ pub(in crate::model) struct PassScratch {
     pub(in crate::model) stream: Vec<f32>,
     /// The output of a norm, later of a branch: `[rows, H]`.
     pub(super) branch: Vec<f32>,
+    /// The norm that attention has read, if the MLP reads it too: `[rows, H]`.
+    pub(super) shared_norm: Vec<f32>,
     /// Room for a branch's own norm: `[rows, H]`.
     pub(super) branch_norm: Vec<f32>,
     /// Room for an MLP's output, `[rows, H]`.
@@ -48,8 +50,12 @@ pub(in crate::model) struct PassScratch {
     pub(super) v: Vec<f32>,
     /// `[rows, heads · d]`: attention's output.
     pub(super) attended: Vec<f32>,
-    /// `[rows, kv_heads · d]`: room for normed keys.
+    /// Room for normed queries, keys and values.
     pub(super) normed: Vec<f32>,
+    /// The embeddings that the layers add, `[rows, layers · per_layer_dim]`, and the gate of one
+    /// layer's.
+    pub(super) per_layer: Vec<f32>,
+    pub(super) per_layer_gate: Vec<f32>,
     pub(super) mlp: MlpScratch,
     pub(super) latent: LatentScratch,
     pub(super) experts: ExpertScratch,
@@ -60,6 +66,8 @@ pub(in crate::model) struct PassScratch {
 pub(super) struct MlpScratch {
     pub(super) gate: Vec<f32>,
     pub(super) up: Vec<f32>,
+    /// The input of `down`, if it passes a norm.
+    pub(super) normed: Vec<f32>,
 }
 
 /// Buffers of latent attention.
@@ -101,11 +109,6 @@ impl PassScratch {
             (&mut self.stream, config.hidden),
             (&mut self.branch, config.hidden),
             (&mut self.branch_norm, if block.output_norms { config.hidden } else { 0 }),
-            (&mut self.q, config.q_width()),
-            (&mut self.attended, config.q_width()),
-            (&mut self.k, config.kv_width()),
-            (&mut self.v, config.kv_width()),
-            (&mut self.normed, if config.qk_norm { config.kv_width() } else { 0 }),
         ] {
             buffer.resize(rows * width, 0.0);
         }
@@ -143,7 +146,7 @@ impl<'a> CpuBlocks<'a> {
         self.scratch.fit(self.config, rows);
         self.scratch.rotations.resize_with(tables.len(), Rotations::default);
         for (rotations, table) in self.scratch.rotations.iter_mut().zip(tables) {
-            rotations.fit(rows, self.config.rotary_dim());
+            rotations.fit(rows, 2 * table.frequencies.len());
             for row in 0..rows {
                 let len = self.caches[row / mask.len()].len();
                 rotations.set(row, len + mask.depth(row % mask.len()), table);

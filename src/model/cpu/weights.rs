@@ -6,6 +6,7 @@ use super::super::weights::{self, WeightError, WeightSource};
 use super::super::{Config, RopeTable};
 use super::layer::{Layer, NormWeights};
 use super::packer::{Packer, Progress};
+use super::per_layer::PerLayerEmbedding;
 use crate::kernels::{Matrix, Pool};
 
 /// Everything a pass reads.
@@ -14,6 +15,10 @@ pub(super) struct Weights {
     pub(super) layers: Vec<Layer>,
     pub(super) norm: NormWeights,
     head: Option<Arc<Matrix>>,
+    /// `[V]`.
+    pub(super) head_bias: Option<Vec<f32>>,
+    /// What each layer adds for a token.
+    pub(super) per_layer: Option<PerLayerEmbedding>,
     /// What the layers' rotary positions are computed from.
     pub(super) rope: Vec<RopeTable>,
 }
@@ -30,7 +35,8 @@ impl Weights {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, WeightError> {
         let blocks = Packer::count(config, first..config.layers);
-        let total = blocks + 1 + usize::from(!config.tied_head);
+        let per_layer = if config.block.per_layer_dim > 0 { 2 } else { 0 };
+        let total = blocks + 1 + usize::from(!config.tied_head) + per_layer;
         let mut packer = Packer::new(source, pool, total, progress);
         let h = config.hidden;
         let vocab = config.vocab;
@@ -45,6 +51,11 @@ impl Weights {
             } else {
                 Some(Arc::new(packer.matrix(weights::HEAD, [vocab, h], None)?))
             },
+            head_bias: match config.block.head_bias {
+                true => Some(weights::vector(source, weights::HEAD_BIAS, vocab)?),
+                false => None,
+            },
+            per_layer: PerLayerEmbedding::load(config, &mut packer)?,
             rope: RopeTable::of(config, capacity),
         })
     }
@@ -57,14 +68,19 @@ impl Weights {
     /// Bytes of all packed matrices.
     pub(super) fn bytes(&self) -> u64 {
         let head = self.head.as_ref().map_or(0, |head| head.bytes()) as u64;
-        self.layers.iter().flat_map(Layer::matrices).map(|m| m.bytes() as u64).sum::<u64>()
+        let per_layer = self.per_layer.as_ref().map_or(0, |own| own.table.bytes()) as u64;
+        let projection = self.per_layer.as_ref().map_or(0, |own| own.projection.bytes()) as u64;
+        per_layer
+            + projection
+            + self.layers.iter().flat_map(Layer::matrices).map(|m| m.bytes() as u64).sum::<u64>()
             + self.embedding.bytes() as u64
             + head
     }
 
-    /// Bytes that a pass can read: everything except an embedding that is not also the LM head.
+    /// Bytes that a pass can read: everything except embeddings that are not also the LM head.
     pub(super) fn pass_bytes(&self) -> u64 {
         let embedding = self.head.as_ref().map_or(0, |_| self.embedding.bytes());
-        self.bytes() - embedding as u64
+        let per_layer = self.per_layer.as_ref().map_or(0, |own| own.table.bytes());
+        self.bytes() - (embedding + per_layer) as u64
     }
 }

@@ -15,7 +15,7 @@ use super::step::{At, PassRecorder, ShaderStep};
 use super::streamed::StreamedWeights;
 use crate::kernels::{Activation, Format, KvFormat};
 use crate::model::cpu::layer::{Attention, Layer};
-use crate::model::{Config, NormKind, RopeTable};
+use crate::model::{Config, NormKind, QkNorm, RopeTable};
 
 /// The widest head that the kernels support.
 const MOST_HEAD_DIM: usize = 256;
@@ -64,9 +64,17 @@ impl GpuBlocks {
             (block.experts.is_some(), "a mixture of experts"),
             (block.latent.is_some(), "latent attention"),
             (block.sinks, "attention sinks"),
-            (block.norm != NormKind::Rms, "layer norms with a bias"),
+            (block.value_dim.is_some() || block.local_heads.is_some(), "heads of several widths"),
+            (block.attention_out_scale != 1.0, "a factor of attention's output"),
+            (block.own_kv_layers.is_some() || block.value_norm, "such keys and values"),
+            (block.per_layer_dim > 0 || block.output_scale, "such ends of layers"),
+            (block.intermediates.is_some(), "MLPs of several widths"),
+            (block.norm != NormKind::Rms, "layer norms"),
             (!block.gated || block.mlp_bias, "an MLP with biases or without a gate"),
-            (block.qk_norm_over_heads, "norms across all heads"),
+            (block.qk_norm != QkNorm::PerHead, "such norms of q and k"),
+            (block.parallel, "attention and MLP in parallel"),
+            (block.inner_norms, "norms inside of attention and MLP"),
+            (block.head_bias, "an LM head with a bias"),
             (!known, "a clamped activation"),
             (config.head_dim > MOST_HEAD_DIM, "heads wider than 256"),
         ];

@@ -81,9 +81,11 @@ impl<'a> BlockMaker<'a> {
             self.steps.product(GpuProduct { at, stride, bias, ..product })?;
         }
         let normed = weights.qk_norm.is_some();
-        let norms = weights.qk_norm.clone().unwrap_or_default();
         let gpu = self.steps.gpu;
-        let norms = [gpu.filled(&norms[0])?, gpu.filled(&norms[1])?];
+        let norms = match &weights.qk_norm {
+            Some([q, k]) => [gpu.filled(&q.weight)?, gpu.filled(&k.weight)?],
+            None => [gpu.filled(&[])?, gpu.filled(&[])?],
+        };
         let half = layer.rope.map_or(0, |_| config.rotary_dim() / 2);
         let heads = [config.heads, config.kv_heads, config.head_dim].map(|count| count as u32);
         let words = [&heads[..], &[half as u32, config.rms_eps.to_bits()]].concat();

@@ -163,11 +163,15 @@ impl<M> HeadPacker<'_, M> {
             attention_norm: if weights.kind().taps() { None } else { rms("input_layernorm")? },
             attention: Attention::Grouped(Box::new(GroupedQuery {
                 q: matrix("self_attn.q_proj")?,
-                k: matrix("self_attn.k_proj")?,
-                v: matrix("self_attn.v_proj")?,
+                k: Some(matrix("self_attn.k_proj")?),
+                v: Some(matrix("self_attn.v_proj")?),
+                kv_layer: None,
+                head_dim: weights.config.body.head_dim,
+                value_norm: None,
                 qkv_bias: qkv_bias.map(|((q, k), v)| [q, k, v]),
-                qk_norm: q_norm?.zip(k_norm?).map(|(q, k)| [q, k]),
+                qk_norm: q_norm?.zip(k_norm?).map(|(q, k)| [q, k].map(NormWeights::rms)),
             })),
+            attention_inner_norm: None,
             o: matrix("self_attn.o_proj")?,
             o_bias: None,
             attention_out_norm: None,
@@ -177,6 +181,8 @@ impl<M> HeadPacker<'_, M> {
             window: None,
             rope: Some(0),
             sinks: None,
+            per_layer: None,
+            output_scale: None,
         })
     }
 
