@@ -19,6 +19,7 @@ use super::lanes::{self, LANES, Lanes, Work};
 use super::math;
 use super::pages::{OutOfMemory, Pages};
 use super::pool::{Pool, Shareable};
+use super::recurrent::RecurrentStates;
 
 /// The number format of cached keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,6 +102,7 @@ pub struct KvCache {
     /// What is to be added to the keys of each plane, `[planes][head_dim]`: the last key that was
     /// written into slot 0. Empty in a format without scales.
     pub(super) first_keys: Vec<f32>,
+    pub(super) recurrent: Option<Box<RecurrentStates>>,
 }
 
 impl KvCache {
@@ -134,7 +136,21 @@ impl KvCache {
             keys,
             values,
             first_keys,
+            recurrent: None,
         })
+    }
+
+    /// An empty cache of the same shape.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn another(&self) -> Result<Self, OutOfMemory> {
+        let (layers, heads, head_dim, format) = self.shape();
+        let mut new = Self::new(layers, heads, head_dim, self.capacity, format)?;
+        new.recurrent = self.recurrent.clone();
+        new.len = self.len;
+        new.truncate(0);
+        Ok(new)
     }
 
     /// The bytes that the positions of such a cache take once all are written.
@@ -187,7 +203,8 @@ impl KvCache {
 
     /// Bytes allocated. They become resident with the positions that are written, 256 at a time.
     pub fn bytes(&self) -> usize {
-        self.keys.len() + self.values.len() + size_of_val(&self.first_keys[..])
+        let states = self.recurrent.as_ref().map_or(0, |states| states.bytes());
+        self.keys.len() + self.values.len() + size_of_val(&self.first_keys[..]) + states
     }
 
     /// Writes the keys and values of a pass's rows, `[m, heads · head_dim]` each, into the slots
@@ -260,15 +277,28 @@ impl KvCache {
     /// # Panics
     /// If the rows do not ascend or were never in the cache.
     pub fn commit(&mut self, pool: &Pool, path: &[usize]) {
-        assert!(path.windows(2).all(|p| p[0] < p[1]), "rows of a path ascend");
-        assert!(path.iter().all(|&p| self.len + p < self.capacity), "rows within the cache");
+        self.keep(pool, path, &[]);
+    }
+
+    /// [`KvCache::commit`] that leaves the rows in `stay`, which come after `path`, in flight: they
+    /// are then the first ones.
+    ///
+    /// # Panics
+    /// As [`KvCache::commit`].
+    pub fn keep(&mut self, pool: &Pool, path: &[usize], stay: &[usize]) {
+        let moved = [path, stay].concat();
+        assert!(moved.windows(2).all(|p| p[0] < p[1]), "rows of a path ascend");
+        assert!(moved.iter().all(|&p| self.len + p < self.capacity), "rows within the cache");
         let first = self.len;
+        if let Some(states) = &mut self.recurrent {
+            states.keep(first, path, stay);
+        }
         let planes = self.planes();
         // An ascending path only moves rows to lower slots, so no row is overwritten before it is
         // read.
-        if path.iter().enumerate().any(|(i, &p)| i != p) {
+        if moved.iter().enumerate().any(|(i, &p)| i != p) {
             pool.run(self.layers * self.heads, |plane| {
-                for (i, &p) in path.iter().enumerate().filter(|&(i, &p)| i != p) {
+                for (i, &p) in moved.iter().enumerate().filter(|&(i, &p)| i != p) {
                     // SAFETY: both slots are below the capacity; each plane belongs to one task.
                     unsafe { planes.copy(plane, first + p, first + i) };
                 }
@@ -277,9 +307,13 @@ impl KvCache {
         self.len += path.len();
     }
 
-    /// Rolls back to the first `len` positions; a longer `len` changes nothing.
+    /// Rolls back to the first `len` positions, or with recurrent layers to as many of them as it
+    /// can; a longer `len` changes nothing.
     pub fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len);
+        self.len = match &mut self.recurrent {
+            Some(states) => states.truncate(self.len, len),
+            None => self.len.min(len),
+        };
     }
 
     /// The keys and values of one head of one layer.

@@ -26,8 +26,12 @@ const AUTO_LEAST: usize = 4096;
 
 /// Bytes of the target's KV cache in main memory with this many positions.
 pub(super) fn kv_bytes(config: &Config, positions: usize, format: KvFormat) -> u64 {
-    let Config { layers, kv_heads, head_dim, .. } = *config;
-    KvCache::bytes_of(layers, kv_heads, head_dim, positions, format) as u64
+    let Config { kv_heads, head_dim, .. } = *config;
+    let attending = config.attending_layers();
+    let recurrent = config.block.recurrent.as_ref();
+    let states =
+        recurrent.map_or(0, |all| KvCache::recurrent_bytes(&all.shape, config.layers - attending));
+    (KvCache::bytes_of(attending, kv_heads, head_dim, positions, format) + states) as u64
 }
 
 /// Bytes of one block's keys and values in half precision, with slots for the context and a tree.

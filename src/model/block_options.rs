@@ -3,7 +3,7 @@
 //! tensor names.
 
 use super::ConfigError;
-use crate::kernels::{Activation, Pool, softcap};
+use crate::kernels::{Activation, Pool, RecurrentShape, softcap};
 
 /// The options of a decoder block. The default is Llama's: pre-norm RMSNorm, full causal attention,
 /// SwiGLU.
@@ -54,6 +54,10 @@ pub struct BlockOptions {
     pub experts: Option<Experts>,
     /// Multi-head latent attention (DeepSeek V2 and V3).
     pub latent: Option<LatentAttention>,
+    /// Whether q's matrix also computes, for each head, a gate of attention's output (Qwen3.5).
+    pub output_gate: bool,
+    /// Layers with a recurrent state instead of attention.
+    pub recurrent: Option<RecurrentLayers>,
 }
 
 impl Default for BlockOptions {
@@ -80,6 +84,8 @@ impl Default for BlockOptions {
             sinks: false,
             experts: None,
             latent: None,
+            output_gate: false,
+            recurrent: None,
         }
     }
 }
@@ -125,6 +131,8 @@ pub struct Experts {
     pub groups: Option<(usize, usize)>,
     /// The width of the expert that every row uses in addition to the chosen ones; 0 means none.
     pub shared_intermediate: usize,
+    /// Whether the output of that expert has a gate, a number for each row (Qwen3-Next).
+    pub shared_gate: bool,
     /// Whether router and experts have biases (gpt-oss).
     pub bias: bool,
     /// Whether a bias is added to the router's scores for the choice only (DeepSeek V3).
@@ -161,11 +169,32 @@ pub struct LatentAttention {
     pub value_dim: usize,
 }
 
+/// Layers that carry a state from position to position: gated DeltaNet, short convolutions or
+/// Mamba-2. Without heads they are short convolutions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecurrentLayers {
+    /// For each layer, whether it is one of them; the others have attention.
+    pub layers: Vec<bool>,
+    /// Their widths and their rule.
+    pub shape: RecurrentShape,
+    /// Whether the weights hold the logarithms of the decay rates (checkpoints), not the negative
+    /// rates (GGUF files).
+    pub log_decay: bool,
+    /// Whether one matrix computes the steps and factors of DeltaNet's heads (Qwen3-Next).
+    pub fused_gates: bool,
+}
+
 impl BlockOptions {
     /// The window of a layer.
     pub fn window_of(&self, layer: usize) -> Option<usize> {
         let window = self.window.as_ref()?;
         window.layers.get(layer).copied().unwrap_or(false).then_some(window.size)
+    }
+
+    /// What a layer has instead of attention, if it is recurrent.
+    pub(crate) fn recurrent_of(&self, layer: usize) -> Option<&RecurrentLayers> {
+        let all = self.recurrent.as_ref()?;
+        all.layers.get(layer).copied().unwrap_or(false).then_some(all)
     }
 
     /// The experts of a layer, if it has any.
@@ -226,6 +255,9 @@ impl BlockOptions {
         if let Some(experts) = &self.experts {
             experts.check()?;
         }
+        if let Some(recurrent) = &self.recurrent {
+            recurrent.check(layers)?;
+        }
         self.latent.as_ref().map_or(Ok(()), |latent| latent.check(heads))
     }
 }
@@ -255,6 +287,32 @@ impl Experts {
             && used * (self.count / groups) >= self.used;
         let reason = format!("the number of groups must divide the {} experts", self.count);
         ConfigError::unless(sound, "expert_group_count", format!("{used} of {groups}"), reason)
+    }
+}
+
+impl RecurrentLayers {
+    fn check(&self, layers: usize) -> Result<(), ConfigError> {
+        let RecurrentShape { taps, channels, heads, key_heads, key, value, rule } = self.shape;
+        ConfigError::unless_within("ssm.conv_kernel", taps, 2..=16)?;
+        let reason = format!("there must be one for each of {layers} layers");
+        ConfigError::unless(self.layers.len() == layers, "layer_types", self.layers.len(), reason)?;
+        // These bounds keep the sizes in a corrupt header from overflowing a product.
+        for (field, width) in [("ssm.state_size", key), ("ssm.inner_size", value)] {
+            let sound = width <= 1 << 12 && width.is_multiple_of(16);
+            let reason = "the width of a head must be a multiple of 16; is the file damaged?";
+            ConfigError::unless(sound, field, width, reason)?;
+        }
+        ConfigError::unless_within("ssm.time_step_rank", heads, 0..=1 << 12)?;
+        let reason = format!("it must divide the {heads} heads");
+        let sound = heads == 0 || key_heads > 0 && heads.is_multiple_of(key_heads);
+        ConfigError::unless(sound, "ssm.group_count", key_heads, reason)?;
+        let all = 2 * key_heads * key + heads * value;
+        let sound = (16..=MOST_WIDTH).contains(&channels)
+            && channels.is_multiple_of(16)
+            && (heads == 0 || channels == all)
+            && (heads == 0 || key > 0 && value > 0);
+        let reason = format!("it must be {all} for {rule:?}");
+        ConfigError::unless(sound, "ssm.inner_size", channels, reason)
     }
 }
 

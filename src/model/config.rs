@@ -3,8 +3,8 @@
 
 use std::ops::RangeInclusive;
 
-use super::BlockOptions;
 use super::rope::RopeScaling;
+use super::{BlockOptions, RecurrentLayers};
 
 /// The order in which a checkpoint stores the rows of q and k.
 ///
@@ -126,6 +126,9 @@ impl Config {
         if let Some(window) = &mut cut.block.window {
             window.layers.truncate(layers);
         }
+        if let Some(recurrent) = &mut cut.block.recurrent {
+            recurrent.layers.truncate(layers);
+        }
         cut
     }
 
@@ -159,7 +162,8 @@ impl Config {
                 None => mlp(self.intermediate),
             })
             .sum();
-        self.layers as u64 * self.attention_weights() + blocks + self.vocab as u64 * h
+        let attention: u64 = (0..self.layers).map(|layer| self.attention_weights(layer)).sum();
+        attention + blocks + self.vocab as u64 * h
     }
 
     /// Weights of all experts that a router chooses from, and the fraction of them that a row uses;
@@ -178,10 +182,23 @@ impl Config {
         matrices * self.hidden as u64 * width as u64
     }
 
-    fn attention_weights(&self) -> u64 {
+    /// How many layers keep keys and values.
+    pub(crate) fn attending_layers(&self) -> usize {
+        (0..self.layers).filter(|&layer| self.block.recurrent_of(layer).is_none()).count()
+    }
+
+    /// Weights of a layer's attention, or of what it has instead.
+    fn attention_weights(&self, layer: usize) -> u64 {
         let [h, heads] = [self.hidden as u64, self.heads as u64];
+        if let Some(RecurrentLayers { shape, .. }) = self.block.recurrent_of(layer) {
+            let factors = if shape.heads > 0 { 2 * shape.heads } else { shape.channels };
+            return h * (shape.channels + 2 * shape.outputs() + factors) as u64;
+        }
         match &self.block.latent {
-            None => 2 * h * (self.q_width() + self.kv_width()) as u64,
+            None => {
+                let gates = if self.block.output_gate { self.q_width() as u64 } else { 0 };
+                2 * h * (self.q_width() + self.kv_width()) as u64 + h * gates
+            }
             Some(latent) => {
                 let [kv, rope] = [latent.kv_rank as u64, latent.rope_dim as u64];
                 let [nope, value] = [latent.nope_dim as u64, latent.value_dim as u64];

@@ -62,12 +62,15 @@ impl Config {
         let (rope_theta, rope_scaling) = rope(&fields, max_positions)?;
         let eps = match fields.number("rms_norm_eps")? {
             Some(eps) => eps,
-            None => fields.number("norm_epsilon")?.unwrap_or(1e-6),
+            None => match fields.number("norm_epsilon")? {
+                Some(eps) => eps,
+                None => fields.number("norm_eps")?.unwrap_or(1e-6),
+            },
         };
         Ok(Self {
             vocab: fields.size("vocab_size")?,
             hidden,
-            intermediate: fields.size("intermediate_size")?,
+            intermediate: family.intermediate(&fields)?,
             layers: fields.size("num_hidden_layers")?,
             heads,
             kv_heads,

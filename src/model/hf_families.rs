@@ -6,10 +6,13 @@ use serde_json::Value;
 
 use super::hf_fields::{Fields, number};
 use super::{
-    BlockOptions, ConfigError, Experts, Gating, LatentAttention, NormKind, RopeLayout,
-    SlidingWindow,
+    BlockOptions, ConfigError, Experts, Gating, LatentAttention, NormKind, RecurrentLayers,
+    RopeLayout, SlidingWindow,
 };
-use crate::kernels::Activation;
+use crate::kernels::{Activation, RecurrentShape, StateRule};
+
+/// The field with the width of all shared experts together.
+pub(crate) const SHARED_WIDTH: &str = "shared_expert_intermediate_size";
 
 /// A family of checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +33,11 @@ pub(crate) enum Family {
     GptOss,
     DeepSeekV2,
     DeepSeekV3,
+    Qwen3Next,
+    Qwen35,
+    Qwen35Moe,
+    Lfm2,
+    Lfm2Moe,
 }
 
 /// An architecture and its names.
@@ -83,6 +91,17 @@ pub const ARCHITECTURES: &[ArchitectureRow] = {
         row("gpt-oss", "gpt-oss", "gpt_oss", Family::GptOss, Halves),
         row("DeepSeek V2", "deepseek2", "deepseek_v2", Family::DeepSeekV2, Interleaved),
         row("DeepSeek V3", "deepseek2", "deepseek_v3", Family::DeepSeekV3, Interleaved),
+        row("Qwen3-Next", "qwen3next", "qwen3_next", Family::Qwen3Next, Halves),
+        row("Qwen3.5 and 3.6, their text part", "qwen35", "qwen3_5_text", Family::Qwen35, Halves),
+        row(
+            "Qwen3.5-MoE and 3.6-MoE, their text part",
+            "qwen35moe",
+            "qwen3_5_moe_text",
+            Family::Qwen35Moe,
+            Halves,
+        ),
+        row("LFM2", "lfm2", "lfm2", Family::Lfm2, Halves),
+        row("LFM2-MoE", "lfm2moe", "lfm2_moe", Family::Lfm2Moe, Halves),
     ]
 };
 
@@ -103,24 +122,49 @@ impl Family {
             Self::Qwen3 | Self::Qwen3Moe => Some(128),
             Self::GptOss => Some(64),
             Self::Gemma2 | Self::Gemma3 => Some(256),
+            Self::Qwen3Next | Self::Qwen35 | Self::Qwen35Moe => Some(256),
             _ => None,
         }
     }
 
     pub(super) fn has_qk_norm(self) -> bool {
         matches!(self, Self::Qwen3 | Self::Qwen3Moe | Self::Olmo2 | Self::Gemma3)
+            || self.is_gated_delta()
+            || matches!(self, Self::Lfm2 | Self::Lfm2Moe)
     }
 
     pub(super) fn has_experts(self) -> bool {
         matches!(
             self,
             Self::Mixtral | Self::Qwen3Moe | Self::GptOss | Self::DeepSeekV2 | Self::DeepSeekV3
-        )
+        ) || matches!(self, Self::Qwen3Next | Self::Qwen35Moe | Self::Lfm2Moe)
+    }
+
+    /// Whether most of its layers are gated DeltaNet, and the others gated attention.
+    pub(crate) fn is_gated_delta(self) -> bool {
+        matches!(self, Self::Qwen3Next | Self::Qwen35 | Self::Qwen35Moe)
     }
 
     /// Whether the LM head is the embedding if `config.json` does not say.
     pub(super) fn ties_by_default(self) -> bool {
         matches!(self, Self::Gemma2 | Self::Gemma3 | Self::SmolLm3 | Self::StarCoder2)
+            || matches!(self, Self::Lfm2 | Self::Lfm2Moe)
+    }
+
+    /// The width of its MLP.
+    pub(super) fn intermediate(self, fields: &Fields<'_>) -> Result<usize, ConfigError> {
+        let given = fields.size("intermediate_size");
+        if self != Self::Lfm2 {
+            return given;
+        }
+        let width = fields.optional_size("block_ff_dim")?.map_or(given, Ok)?;
+        if !fields.flag("block_auto_adjust_ff_dim")?.unwrap_or(true) {
+            return Ok(width);
+        }
+        let factor = fields.number("block_ffn_dim_multiplier")?.unwrap_or(1.0);
+        let width = (width.saturating_mul(2) / 3) as f64 * factor;
+        let multiple = fields.optional_size("block_multiple_of")?.unwrap_or(256).max(1);
+        Ok((width as usize).div_ceil(multiple).saturating_mul(multiple))
     }
 
     /// The names of its activation function.
@@ -137,7 +181,11 @@ impl Family {
         fields: &Fields<'_>,
         head_dim: usize,
     ) -> Result<BlockOptions, ConfigError> {
-        let part = fields.number("partial_rotary_factor")?;
+        let part = match fields.get("rope_parameters") {
+            Some(rope) => number(rope, "partial_rotary_factor", "rope_parameters")?,
+            None => None,
+        };
+        let part = part.or(fields.number("partial_rotary_factor")?);
         let part = part.map(|part| (head_dim as f64 * part) as usize);
         let mut options = BlockOptions {
             window: self.window(fields)?,
@@ -187,6 +235,12 @@ impl Family {
                 options.sinks = true;
             }
             Self::DeepSeekV2 | Self::DeepSeekV3 => latent(&mut options, fields)?,
+            Self::Qwen3Next | Self::Qwen35 | Self::Qwen35Moe => {
+                options.norm_offset = 1.0;
+                options.output_gate = fields.flag("attn_output_gate")?.unwrap_or(true);
+                options.recurrent = Some(self.gated_delta(fields)?);
+            }
+            Self::Lfm2 | Self::Lfm2Moe => options.recurrent = Some(short_convolutions(fields)?),
             Self::Llama | Self::Mistral | Self::Mixtral | Self::Phi3 => {}
             Self::Qwen2 | Self::Qwen3 | Self::Qwen3Moe => {}
         }
@@ -226,6 +280,29 @@ impl Family {
         Ok(Some(SlidingWindow { size, layers: (0..layers).map(local).collect() }))
     }
 
+    /// The layers of gated DeltaNet.
+    fn gated_delta(self, fields: &Fields<'_>) -> Result<RecurrentLayers, ConfigError> {
+        let every = fields.optional_size("full_attention_interval")?.unwrap_or(4);
+        let key_heads = fields.size("linear_num_key_heads")?;
+        let heads = fields.size("linear_num_value_heads")?;
+        let key = fields.size("linear_key_head_dim")?;
+        let value = fields.size("linear_value_head_dim")?;
+        let keys = key_heads.saturating_mul(key).saturating_mul(2);
+        let shape = RecurrentShape {
+            taps: fields.optional_size("linear_conv_kernel_dim")?.unwrap_or(4),
+            channels: keys.saturating_add(heads.saturating_mul(value)),
+            heads,
+            key_heads,
+            key,
+            value,
+            rule: StateRule::Delta { tiled: false },
+        };
+        let attends = |layer: usize| every > 0 && (layer + 1).is_multiple_of(every);
+        let layers = recurrent_layers(fields, attends)?;
+        let fused_gates = self == Self::Qwen3Next;
+        Ok(RecurrentLayers { layers, shape, log_decay: true, fused_gates })
+    }
+
     /// The mixture of experts of a family that has one.
     fn experts(self, fields: &Fields<'_>) -> Result<Experts, ConfigError> {
         let reason = "every layer after the first dense ones must have experts";
@@ -241,6 +318,7 @@ impl Family {
         let text = |field| fields.get(field).and_then(Value::as_str);
         let gating = match text("scoring_func") {
             _ if self == Self::GptOss => Gating::SoftmaxOfChosen,
+            None if self == Self::Lfm2Moe => Gating::Sigmoid,
             Some("softmax") | None => Gating::Softmax,
             Some("sigmoid") => Gating::Sigmoid,
             Some(other) => {
@@ -250,6 +328,9 @@ impl Family {
         };
         let groups = fields.optional_size("n_group")?.filter(|&groups| groups > 1);
         let (groups, selection_bias) = match text("topk_method") {
+            None if self == Self::Lfm2Moe => {
+                (None, fields.flag("use_expert_bias")?.unwrap_or(true))
+            }
             Some("greedy") | None => (None, false),
             // V3 ranks groups by the sum of their two best experts, with a bias that affects only
             // the choice.
@@ -268,12 +349,15 @@ impl Family {
         let shared = fields.optional_size("n_shared_experts")?.unwrap_or(0);
         let counts = ["n_routed_experts", "num_experts"];
         let count = counts.into_iter().find(|field| fields.get(field).is_some());
-        let normalised = fields.flag("norm_topk_prob")?.unwrap_or(self == Self::Mixtral);
+        let usual = self == Self::Mixtral || self.is_gated_delta() || self == Self::Lfm2Moe;
+        let normalised = fields.flag("norm_topk_prob")?.unwrap_or(usual);
+        let dense = ["num_dense_layers", "first_k_dense_replace"];
+        let dense = dense.into_iter().find(|field| fields.get(field).is_some());
         Ok(Experts {
             count: fields.size(count.unwrap_or("num_local_experts"))?,
             used: fields.size("num_experts_per_tok")?,
             intermediate,
-            dense_layers: fields.optional_size("first_k_dense_replace")?.unwrap_or(0),
+            dense_layers: fields.optional_size(dense.unwrap_or("num_dense_layers"))?.unwrap_or(0),
             gating,
             normalised: normalised && self != Self::GptOss,
             scale: fields.number("routed_scaling_factor")?.unwrap_or(1.0) as f32,
@@ -281,11 +365,46 @@ impl Family {
                 Some(groups) => Some((groups, fields.size("topk_group")?)),
                 None => None,
             },
-            shared_intermediate: shared.saturating_mul(intermediate),
+            shared_intermediate: match fields.optional_size(SHARED_WIDTH)? {
+                Some(width) => width,
+                None => shared.saturating_mul(intermediate),
+            },
+            shared_gate: self.is_gated_delta(),
             bias: self == Self::GptOss,
             selection_bias,
         })
     }
+}
+
+/// For each layer whether it is recurrent: as `layer_types` says, otherwise if it is not one that
+/// `attends`.
+fn recurrent_layers(
+    fields: &Fields<'_>,
+    attends: impl Fn(usize) -> bool,
+) -> Result<Vec<bool>, ConfigError> {
+    if let Some(kinds) = fields.get("layer_types").and_then(Value::as_array) {
+        return Ok(kinds.iter().map(|kind| kind != "full_attention").collect());
+    }
+    // The check of the configuration refuses a wrong count later.
+    let layers = fields.size("num_hidden_layers")?.min(1 << 12);
+    Ok((0..layers).map(|layer| !attends(layer)).collect())
+}
+
+/// The gated short convolutions of LFM2.
+fn short_convolutions(fields: &Fields<'_>) -> Result<RecurrentLayers, ConfigError> {
+    let shape = RecurrentShape {
+        taps: fields.optional_size("conv_L_cache")?.unwrap_or(3),
+        channels: fields.size("hidden_size")?,
+        heads: 0,
+        key_heads: 0,
+        key: 0,
+        value: 0,
+        rule: StateRule::Decay,
+    };
+    let attending = fields.get("full_attn_idxs").and_then(Value::as_array);
+    let attends = |layer: usize| attending.is_none_or(|list| list.contains(&layer.into()));
+    let layers = recurrent_layers(fields, attends)?;
+    Ok(RecurrentLayers { layers, shape, log_decay: false, fused_gates: false })
 }
 
 /// Adds the latent attention of DeepSeek V2 and V3.

@@ -31,7 +31,9 @@ mod target;
 mod vocabulary;
 pub mod weights;
 
-pub use block_options::{BlockOptions, Experts, Gating, LatentAttention, NormKind, SlidingWindow};
+pub use block_options::{
+    BlockOptions, Experts, Gating, LatentAttention, NormKind, RecurrentLayers, SlidingWindow,
+};
 pub use candle::{
     CANDLE_CHECKPOINTS, CANDLE_GGUF, CandleFiles, CandleModel, CandleRow, CandleTarget, ModelEngine,
 };
@@ -40,8 +42,8 @@ pub(crate) use config::tests::small as config_for_tests;
 pub use config::{Config, ConfigError, RopeLayout};
 pub use cpu::{CpuBatch, CpuDraft, CpuTarget, PassTiming, Progress};
 pub use gpu::{Gpu, GpuDraft, GpuError, GpuLimits, Traffic, TrafficMeter};
-pub(crate) use hf_families::Family;
 pub use hf_families::{ARCHITECTURES, ArchitectureRow};
+pub(crate) use hf_families::{Family, SHARED_WIDTH};
 pub use load_error::LoadError;
 pub use load_request::LoadRequest;
 pub use narrowed::Narrowed;

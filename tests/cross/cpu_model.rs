@@ -49,7 +49,9 @@ pub struct CandleRow {
 /// None: candle-transformers is left out.
 pub const CANDLE_CHECKPOINTS: &[CandleRow] = &[];
 
-pub use block_options::{BlockOptions, Experts, Gating, LatentAttention, NormKind, SlidingWindow};
+pub use block_options::{
+    BlockOptions, Experts, Gating, LatentAttention, NormKind, RecurrentLayers, SlidingWindow,
+};
 pub use config::{Config, ConfigError, RopeLayout};
 pub use cpu::{CpuBatch, CpuDraft, CpuTarget, PassTiming, Progress};
 pub use load_error::LoadError;

@@ -26,7 +26,7 @@ const TIED: f32 = 1e-4;
 const BLOCKS: f32 = 0.25;
 
 /// File, the logits to compare with, tolerance, context.
-const MODELS: [(&str, &str, f32, usize); 22] = [
+const MODELS: [(&str, &str, f32, usize); 27] = [
     ("llama", "logits", UNTIED, 256),
     ("llama3-rope-freqs", "logits", UNTIED, 256),
     ("llama-linear", "logits", UNTIED, 256),
@@ -49,6 +49,11 @@ const MODELS: [(&str, &str, f32, usize); 22] = [
     ("deepseek2", "logits", UNTIED, 256),
     ("deepseek3", "logits", UNTIED, 256),
     ("gpt-oss", "logits", BLOCKS, 256),
+    ("qwen3next", "logits", UNTIED, 256),
+    ("qwen35", "logits", UNTIED, 256),
+    ("qwen35moe", "logits", UNTIED, 256),
+    ("lfm2", "logits", TIED, 256),
+    ("lfm2moe", "logits", TIED, 256),
 ];
 
 fn load(name: &str, context: usize, threads: usize) -> CpuTarget {

@@ -5,10 +5,11 @@ use serde_json::{Value as Json, json};
 
 use super::file::GgufFile;
 use super::values::Value;
-use crate::kernels::Format;
+use crate::kernels::{Format, StateRule};
 use crate::library::LibraryError;
 use crate::model::{
     ARCHITECTURES, ArchitectureRow, BlockOptions, CANDLE_GGUF, Config, ConfigError, Family,
+    RecurrentLayers, SHARED_WIDTH,
 };
 
 /// Divisors of the rotary frequencies (Llama 3).
@@ -20,7 +21,7 @@ pub(super) const ROPE_FACTORS_SHORT: &str = "rope_factors_short.weight";
 
 /// Keys, after the architecture's name, and the fields of a `config.json` that say the same. The
 /// last key counts if a file has several of a field.
-const FIELDS: [(&str, &str); 33] = [
+const FIELDS: [(&str, &str); 39] = [
     ("embedding_length", "hidden_size"),
     ("feed_forward_length", "intermediate_size"),
     ("block_count", "num_hidden_layers"),
@@ -54,6 +55,12 @@ const FIELDS: [(&str, &str); 33] = [
     ("expert_weights_scale", "routed_scaling_factor"),
     ("expert_group_count", "n_group"),
     ("expert_group_used_count", "topk_group"),
+    ("full_attention_interval", "full_attention_interval"),
+    ("ssm.conv_kernel", "linear_conv_kernel_dim"),
+    ("ssm.group_count", "linear_num_key_heads"),
+    ("ssm.time_step_rank", "linear_num_value_heads"),
+    ("ssm.state_size", "linear_key_head_dim"),
+    ("shortconv.l_cache", "conv_L_cache"),
 ];
 
 /// The configuration of a file and its architecture.
@@ -76,6 +83,7 @@ pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static ArchitectureRo
     };
     let read = Config::of_fields(&fields(file, row)?).map_err(wrong)?;
     let has = |name: &str| file.tensors().contains_key(name);
+    let any_block = |part: &str| file.tensors().keys().any(|name| name.ends_with(part));
     let value_width = file.value(&format!("{name}.attention.value_length")).and_then(Value::as_u64);
     if let Some(width) = value_width.filter(|&width| width != read.head_dim as u64)
         && read.block.latent.is_none()
@@ -87,13 +95,27 @@ pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static ArchitectureRo
         rope_layout: row.gguf_layout,
         qkv_bias: has("blk.0.attn_q.bias") || has("blk.0.attn_qkv.bias"),
         o_bias: has("blk.0.attn_output.bias"),
-        qk_norm: has("blk.0.attn_q_norm.weight"),
+        qk_norm: any_block(".attn_q_norm.weight"),
         tied_head: !has("output.weight"),
         // The norms in a file contain it.
-        block: BlockOptions { norm_offset: 0.0, ..read.block },
+        block: BlockOptions {
+            norm_offset: 0.0,
+            recurrent: read.block.recurrent.map(|read| in_file(read, row.family)),
+            ..read.block
+        },
         ..read
     };
     Ok((config.checked().map_err(wrong)?, row))
+}
+
+/// What a file says differently of recurrent layers: its converter has computed the decay rates and
+/// reordered the value heads of Qwen3.5.
+fn in_file(mut read: RecurrentLayers, family: Family) -> RecurrentLayers {
+    read.log_decay = false;
+    if let StateRule::Delta { tiled } = &mut read.shape.rule {
+        *tiled = family != Family::Qwen3Next;
+    }
+    read
 }
 
 /// The `config.json` of a file's model.
@@ -109,14 +131,31 @@ fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> 
         "vocab_size": rows(file, "token_embd.weight")?,
         "rms_norm_eps": 1e-5,
         "use_sliding_window": true,
+        "block_auto_adjust_ff_dim": false,
         // Mixtral and Qwen3 have no such key and always do this.
         "norm_topk_prob": row.gguf != "deepseek2",
+        SHARED_WIDTH: file.tensors().iter().find_map(|(name, entry)| {
+            name.ends_with("ffn_up_shexp.weight").then(|| entry.shape.first().copied())
+        }),
         "topk_method": if has_bias { "noaux_tc" } else { "group_limited_greedy" },
     });
     for (of_file, field) in FIELDS {
         if let Some(value) = file.value(&key(of_file)) {
             fields[field] = value.json();
         }
+    }
+    // The blocks at the end that predict tokens after the next one are no part of the model.
+    if let Some(extra) = file.value(&key("nextn_predict_layers")).and_then(Value::as_u64) {
+        let blocks = fields["num_hidden_layers"].as_u64().unwrap_or(0);
+        fields["num_hidden_layers"] = blocks.saturating_sub(extra).into();
+    }
+    if row.family.is_gated_delta() {
+        fields["linear_value_head_dim"] = fields["linear_key_head_dim"].clone();
+    }
+    if let Some(recurrent) = recurrent_layers(file, key, &mut fields)? {
+        let blocks = fields["num_hidden_layers"].as_u64().unwrap_or(0) as usize;
+        let kind = |recurrent| if recurrent { "recurrent" } else { "full_attention" };
+        fields["layer_types"] = recurrent.into_iter().take(blocks).map(kind).collect();
     }
     // Here 0 means none, but an architecture that alternates has a window.
     let alternates = matches!(row.family, Family::Gemma2 | Family::Gemma3 | Family::GptOss);
@@ -142,10 +181,6 @@ fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> 
     if fields["head_dim"].is_null() {
         fields["head_dim"] = head.unwrap_or(0).into();
     }
-    // LFM2 has a list with a number for each layer.
-    if CANDLE_GGUF.contains(row) && !fields["num_key_value_heads"].is_u64() {
-        fields["num_key_value_heads"] = Json::Null;
-    }
     // The only size of Gemma 2 and of Gemma 3 whose queries are scaled by the width and not by the
     // head.
     let layers = fields["num_hidden_layers"].as_u64();
@@ -170,6 +205,26 @@ fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> 
     }
     fields["rope_scaling"] = rope_scaling(file, key, latent)?;
     Ok(fields)
+}
+
+/// For each block whether it is recurrent, if the file says so: those without key heads are.
+fn recurrent_layers(
+    file: &GgufFile,
+    key: impl Fn(&str) -> String,
+    fields: &mut Json,
+) -> Result<Option<Vec<bool>>, LibraryError> {
+    let mut recurrent = None;
+    if fields["num_key_value_heads"].is_string()
+        && let Some(heads) = file.list(&key("attention.head_count_kv"))?
+    {
+        let heads: Vec<u64> = heads.iter().filter_map(Value::as_u64).collect();
+        fields["num_key_value_heads"] = heads.iter().max().copied().into();
+        let without: Vec<bool> = heads.iter().map(|&heads| heads == 0).collect();
+        recurrent = without.contains(&true).then_some(without);
+    }
+    let listed = file.list(&key("attention.recurrent_layers"))?;
+    let listed = listed.map(|list| list.iter().map(|is| *is == Value::Bool(true)).collect());
+    Ok(listed.or(recurrent))
 }
 
 /// How the rotary positions are scaled, from the metadata and the tensors of divisors. For latent

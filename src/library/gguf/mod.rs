@@ -157,7 +157,7 @@ impl GgufTensors {
         let mut tensors = BTreeMap::new();
         let mut transposed = BTreeSet::new();
         for (name, entry) in found {
-            if names::is_aside(&name) {
+            if names::is_aside(&name, config) {
                 continue;
             }
             if let Some((keys, values)) = names::latent_parts(&name, &entry, config) {

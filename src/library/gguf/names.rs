@@ -6,7 +6,11 @@ use super::file::TensorEntry;
 use crate::model::{Config, Family, weights};
 
 /// Tensors that are not used in the model's products: they are read elsewhere, or not needed.
-pub(super) fn is_aside(name: &str) -> bool {
+pub(super) fn is_aside(name: &str, config: &Config) -> bool {
+    let block = name.strip_prefix("blk.").and_then(|name| name.split_once('.'));
+    if block.and_then(|(block, _)| block.parse().ok()).is_some_and(|b: usize| b >= config.layers) {
+        return true;
+    }
     // NVFP4's scales of activations are for engines that hold activations in FP4 too.
     let aside = ["attn_rot_embd.weight", ".input_scale"];
     [ROPE_FACTORS, ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT]
@@ -27,6 +31,8 @@ pub(super) fn canonical(
     match name {
         "token_embd.weight" => return whole(weights::EMBEDDING.to_owned()),
         "output.weight" => return whole(weights::HEAD.to_owned()),
+        // LFM2's final norm, in spite of its name.
+        "token_embd_norm.weight" => return whole(format!("{}.weight", weights::NORM)),
         _ => {}
     }
     if let Some(kind) = name.strip_prefix("output_norm.") {
@@ -39,6 +45,24 @@ pub(super) fn canonical(
         "attn_sinks.weight" => return whole(layered("self_attn.sinks")),
         "exp_probs_b.bias" => return whole(layered("mlp.gate.e_score_correction_bias")),
         _ => {}
+    }
+    if let Some(recurrent) = config.block.recurrent_of(layer)
+        && let Some(name) = of_recurrent(part)
+    {
+        let name = layered(&format!("{}.{name}", recurrent.part()));
+        if part == "shortconv.in_proj.weight" {
+            let width = recurrent.shape.channels;
+            let parts = [("b", width), ("c", width), ("x", width)];
+            return split(entry, &parts, |part| {
+                name.replace("in_proj", &format!("in_proj.{part}"))
+            });
+        }
+        return whole(name);
+    }
+    if part == "ffn_gate_inp_shexp.weight" {
+        let mut row = entry.clone();
+        row.shape.insert(0, 1);
+        return Some(vec![(layered("mlp.shared_expert_gate.weight"), row)]);
     }
     let (part, kind) = part.rsplit_once('.')?;
     let kind = kind_of(kind)?;
@@ -53,6 +77,16 @@ pub(super) fn canonical(
     if part == "attn_qkv" {
         let widths = [("q", config.q_width()), ("k", config.kv_width()), ("v", config.kv_width())];
         return split(entry, &widths, |part| layered(&format!("self_attn.{part}_proj.{kind}")));
+    }
+    if part == "ffn_gate_up_exps" {
+        let width = entry.shape.get(1)? / 2;
+        let expert = |(i, entry): (usize, TensorEntry)| {
+            split(&entry, &[("gate", width), ("up", width)], |part| {
+                layered(&format!("mlp.experts.{i}.{part}_proj.{kind}"))
+            })
+        };
+        let parts: Option<Vec<_>> = entry.parts().enumerate().map(expert).collect();
+        return Some(parts?.concat());
     }
     // One tensor for all experts, or for all heads.
     let (before, after) = match part {
@@ -102,6 +136,25 @@ pub(super) fn latent_parts(
     Some((keys.collect::<Option<_>>()?, values.collect::<Option<_>>()?))
 }
 
+/// The name of a recurrent layer's tensor, after the layer's own.
+fn of_recurrent(part: &str) -> Option<&'static str> {
+    Some(match part {
+        "attn_qkv.weight" => "in_proj_qkv.weight",
+        "attn_gate.weight" => "in_proj_z.weight",
+        "ssm_beta.weight" => "in_proj_b.weight",
+        "ssm_alpha.weight" => "in_proj_a.weight",
+        "ssm_ba.weight" => "in_proj_ba.weight",
+        "ssm_conv1d.weight" => "conv1d.weight",
+        "ssm_dt.bias" => "dt_bias",
+        "ssm_a" => "A_log",
+        "ssm_norm.weight" => "norm.weight",
+        "ssm_out.weight" | "shortconv.out_proj.weight" => "out_proj.weight",
+        "shortconv.in_proj.weight" => "in_proj.weight",
+        "shortconv.conv.weight" => "conv.weight",
+        _ => return None,
+    })
+}
+
 fn kind_of(kind: &str) -> Option<&str> {
     matches!(kind, "weight" | "bias").then_some(kind)
 }
@@ -112,7 +165,9 @@ fn simple(part: &str, family: Family) -> Option<&'static str> {
         "attn_norm" => "input_layernorm",
         "ffn_norm" => "post_attention_layernorm",
         // Of gpt-oss it is the norm of the MLP's input, of others that of attention's output.
-        "post_attention_norm" if family == Family::GptOss => "post_attention_layernorm",
+        "post_attention_norm" if family == Family::GptOss || family.is_gated_delta() => {
+            "post_attention_layernorm"
+        }
         "post_attention_norm" => weights::ATTENTION_OUT_NORM,
         "post_ffw_norm" => weights::MLP_OUT_NORM,
         "attn_q" => "self_attn.q_proj",

@@ -5,10 +5,10 @@ use std::io::BufReader;
 use std::path::Path;
 
 use candle_core::quantized::gguf_file::Content;
-use candle_core::{DType, Device, Result, Tensor};
+use candle_core::{DType, Device, Result};
 use candle_transformers::models::{
-    quantized_gemma3, quantized_glm4, quantized_lfm2, quantized_llama, quantized_phi,
-    quantized_phi3, quantized_qwen2, quantized_qwen3,
+    quantized_gemma3, quantized_glm4, quantized_llama, quantized_phi, quantized_phi3,
+    quantized_qwen2, quantized_qwen3,
 };
 
 use super::CandleModel;
@@ -21,7 +21,6 @@ use crate::model::{ArchitectureRow, RopeLayout};
 pub const CANDLE_GGUF: &[ArchitectureRow] = &[
     row("Phi-2", "phi2", "llama", Family::Llama, RopeLayout::Halves),
     row("GLM-4", "glm4", "llama", Family::Llama, RopeLayout::Halves),
-    row("LFM2", "lfm2", "llama", Family::Llama, RopeLayout::Halves),
 ];
 
 /// The model in the file at `path`.
@@ -68,24 +67,6 @@ pub(super) fn load(path: &Path) -> Result<CandleModel> {
             use quantized_glm4::ModelWeights;
             let model = ModelWeights::from_gguf(content, file, cpu, DType::F32)?;
             CandleModel::of(model, |_| {}, ModelWeights::forward)
-        }
-        "lfm2" => {
-            use quantized_lfm2::ModelWeights;
-            let mut model = ModelWeights::from_gguf(content, file, cpu)?;
-            let path = path.to_owned();
-            let mut begun = false;
-            // Its convolutions keep what they have read until a first pass over several tokens
-            // replaces it, so a text of a single token needs a new model.
-            let pass = move |input: &Tensor, position| {
-                if position == 0 && begun && input.dim(1)? == 1 {
-                    let mut file = BufReader::new(open_regular(&path, Open::Read)?);
-                    let content = Content::read(&mut file)?;
-                    model = ModelWeights::from_gguf(content, &mut file, &Device::Cpu)?;
-                }
-                begun = true;
-                model.forward(input, position)
-            };
-            CandleModel::new(pass).stepping()
         }
         other => candle_core::bail!(
             "the architecture `{other}` cannot be compared, only llama, qwen2, qwen3, phi3 and \

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use super::model::CpuModel;
 use super::scratch::PassTiming;
 use super::target::CpuTarget;
-use crate::kernels::{KvCache, Pool, TreeMask};
+use crate::kernels::{Pool, TreeMask};
 use crate::model::target::check_runnable;
-use crate::model::{Config, LoadError, TargetError};
+use crate::model::{LoadError, TargetError};
 
 /// A target on the CPU with several sequences in parallel, numbered from 0.
 pub struct CpuBatch {
@@ -27,9 +27,7 @@ impl CpuBatch {
         let capacity = model.capacity;
         model.caches[0].truncate(0);
         while model.caches.len() < sequences {
-            let Config { kv_heads, head_dim, .. } = model.config;
-            let first = &model.caches[0];
-            let cache = KvCache::new(first.layers(), kv_heads, head_dim, capacity, first.format());
+            let cache = model.caches[0].another();
             model.caches.push(cache.map_err(|error| LoadError::Cache { capacity, error })?);
         }
         Ok(Self { model })
@@ -71,7 +69,8 @@ impl CpuBatch {
         self.len(sequence) == 0
     }
 
-    /// Rolls a sequence back to its first `len` positions.
+    /// Rolls a sequence back to its first `len` positions, or to fewer if it has recurrent layers:
+    /// see [`Self::len`].
     ///
     /// # Panics
     /// If there is no such sequence.

@@ -4,7 +4,9 @@
 
 use super::layer::{Attention, GroupedQuery, Layer, Mlp, NormWeights};
 use super::scratch::{CpuBlocks, add_bias, products};
-use crate::kernels::{AttentionOptions, KvCache, TreeMask, add, attention, rms_norm, rope};
+use crate::kernels::{
+    AttentionOptions, KvCache, TreeMask, add, attention, rms_norm, rope, sigmoid_gate,
+};
 
 impl CpuBlocks<'_> {
     /// Runs the stream through block `index`; the rows' keys and values stay in flight. `mask`
@@ -31,13 +33,43 @@ impl CpuBlocks<'_> {
         self.transform(layer);
     }
 
-    /// The attention half of a layer: stream += o(attention(q, k, v)), where q, k and v are
-    /// computed from `branch`.
+    /// The attention half of a layer, or its recurrent counterpart: stream += o(what it computes
+    /// from `branch`).
     fn attend(&mut self, index: usize, layer: &Layer, mask: &TreeMask) {
         match &layer.attention {
-            Attention::Grouped(weights) => self.grouped(weights, layer.rope),
-            Attention::Latent(weights) => self.latent_qkv(weights, layer.rope),
+            Attention::Grouped(weights) => {
+                self.grouped(weights, layer.rope);
+                self.look_back(index, layer, mask);
+                let s = &mut *self.scratch;
+                if self.config.block.output_gate {
+                    sigmoid_gate(self.pool, &mut s.attended, &s.gate);
+                }
+            }
+            Attention::Latent(weights) => {
+                self.latent_qkv(weights, layer.rope);
+                self.look_back(index, layer, mask);
+                self.latent_values(weights);
+            }
+            Attention::Recurrent(weights) => self.recur(index, weights),
         }
+        let Self { pool, .. } = *self;
+        let s = &mut *self.scratch;
+        let attended = match &layer.attention {
+            Attention::Grouped(_) => &s.attended,
+            Attention::Latent(_) => &s.latent.values,
+            Attention::Recurrent(_) => &s.recurrent.gate,
+        };
+        s.branch.resize(s.stream.len(), 0.0);
+        products(pool, &mut s.rows, attended, &mut [(&layer.o, &mut s.branch[..])]);
+        self.timing.products += self.clock.lap();
+        if let Some(bias) = &layer.o_bias {
+            add_bias(&mut s.branch, bias);
+        }
+        self.join(layer.attention_out_norm.as_ref());
+    }
+
+    /// attended = attention(q, k, v) over the cache.
+    fn look_back(&mut self, index: usize, layer: &Layer, mask: &TreeMask) {
         let Self { config, pool, .. } = *self;
         let s = &mut *self.scratch;
         KvCache::write_each(pool, self.caches, index, mask.first(), &s.k, &s.v);
@@ -50,21 +82,6 @@ impl CpuBlocks<'_> {
         };
         attention(pool, self.caches, index, &s.q, mask, &options, &mut s.attended);
         self.timing.attention += self.clock.lap();
-        if let Attention::Latent(weights) = &layer.attention {
-            self.latent_values(weights);
-        }
-        let s = &mut *self.scratch;
-        let attended = match &layer.attention {
-            Attention::Grouped(_) => &s.attended,
-            Attention::Latent(_) => &s.latent.values,
-        };
-        s.branch.resize(s.stream.len(), 0.0);
-        products(pool, &mut s.rows, attended, &mut [(&layer.o, &mut s.branch[..])]);
-        self.timing.products += self.clock.lap();
-        if let Some(bias) = &layer.o_bias {
-            add_bias(&mut s.branch, bias);
-        }
-        self.join(layer.attention_out_norm.as_ref());
     }
 
     /// The MLP half of a layer: stream += mlp(norm(stream)).
@@ -119,10 +136,21 @@ impl CpuBlocks<'_> {
     fn grouped(&mut self, weights: &GroupedQuery, rotation: Option<usize>) {
         let Self { config, pool, .. } = *self;
         let s = &mut *self.scratch;
+        let gated = config.block.output_gate;
+        let q = if gated { &mut s.q_and_gate } else { &mut s.q };
         let mut qkv =
-            [(&weights.q, &mut s.q[..]), (&weights.k, &mut s.k[..]), (&weights.v, &mut s.v[..])];
+            [(&weights.q, &mut q[..]), (&weights.k, &mut s.k[..]), (&weights.v, &mut s.v[..])];
         products(pool, &mut s.rows, &s.branch, &mut qkv);
         self.timing.products += self.clock.lap();
+        if gated {
+            let heads = s.q_and_gate.chunks_exact(2 * config.head_dim);
+            let parts =
+                s.q.chunks_exact_mut(config.head_dim).zip(s.gate.chunks_exact_mut(config.head_dim));
+            for ((q, gate), both) in parts.zip(heads) {
+                q.copy_from_slice(&both[..config.head_dim]);
+                gate.copy_from_slice(&both[config.head_dim..]);
+            }
+        }
         if let Some([q, k, v]) = &weights.qkv_bias {
             add_bias(&mut s.q, q);
             add_bias(&mut s.k, k);

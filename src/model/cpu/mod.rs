@@ -12,6 +12,7 @@ mod mlp;
 mod model;
 pub(super) mod packer;
 mod pass;
+mod recurrent;
 pub(super) mod scratch;
 mod target;
 mod weights;

@@ -44,11 +44,18 @@ impl CpuModel {
     ) -> Result<Self, LoadError> {
         let &LoadRequest { config, source, ref pool, capacity, kv } = request;
         request.check_capacity()?;
-        let layers = config.layers - first;
+        let layers = first..config.layers;
+        let recurrent =
+            layers.clone().filter(|&layer| config.block.recurrent_of(layer).is_some()).count();
+        let attending = layers.len() - recurrent;
         let slots = capacity.saturating_add(in_flight);
         // The cache comes before the weights, because it fails sooner.
-        let cache = KvCache::new(layers, config.kv_heads, config.head_dim, slots, kv)
+        let cache = KvCache::new(attending, config.kv_heads, config.head_dim, slots, kv)
             .map_err(|error| LoadError::Cache { capacity: slots, error })?;
+        let cache = match &config.block.recurrent {
+            Some(all) => cache.with_recurrent(all.shape, recurrent),
+            None => cache,
+        };
         Ok(Self {
             weights: Weights::load_from(config, source, pool, first, capacity, progress)?,
             config: config.clone(),
@@ -101,6 +108,7 @@ impl CpuModel {
         let mut chunks = tokens.chunks(CHUNK).peekable();
         while let Some(chunk) = chunks.next() {
             let scored = chunk.len() - usize::from(chunks.peek().is_none());
+            self.caches[text].will_commit(chunk.len());
             self.run(text..text + 1, chunk, &TreeMask::causal(chunk.len()), scored);
             self.caches[text].commit(&self.pool, &(0..chunk.len()).collect::<Vec<_>>());
         }

@@ -2,10 +2,14 @@
 //! form of another backend. It uses the Hugging Face names of the weights; it does not depend on
 //! where they are stored.
 
-use super::layer::{Attention, Dense, GroupedQuery, Latent, Layer, Mixture, Mlp, NormWeights};
-use crate::kernels::{Matrix, PackError, Pool, checked_row};
+use super::layer::{
+    Attention, Dense, GroupedQuery, Latent, Layer, Mixture, Mlp, NormWeights, Recurrent,
+};
+use crate::kernels::{Matrix, PackError, Pool, StateRule, StateWeights, checked_row};
 use crate::model::weights::{self, RawTensor, WeightError, WeightSource, layer_name};
-use crate::model::{BlockOptions, Config, Experts, LatentAttention, NormKind, RopeLayout};
+use crate::model::{
+    BlockOptions, Config, Experts, LatentAttention, NormKind, RecurrentLayers, RopeLayout,
+};
 
 /// How far loading has progressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,17 +90,19 @@ impl<'a> Packer<'a> {
     pub(in crate::model) fn count(config: &Config, blocks: std::ops::Range<usize>) -> usize {
         let block = &config.block;
         let dense = if block.gated { 3 } else { 2 };
-        let attention = match &block.latent {
-            Some(latent) => 3 + usize::from(latent.q_rank.is_some()) + 2 * config.heads,
-            None => 4,
+        let attention = |layer| match (&block.latent, block.recurrent_of(layer)) {
+            (_, Some(recurrent)) => 3 + recurrent.factors().len(),
+            (Some(latent), _) => 3 + usize::from(latent.q_rank.is_some()) + 2 * config.heads,
+            (None, None) => 4,
         };
         let mlp = |layer| match block.experts_of(layer) {
             Some(experts) => {
-                1 + dense * (experts.count + usize::from(experts.shared_intermediate > 0))
+                let shared = usize::from(experts.shared_intermediate > 0);
+                1 + dense * (experts.count + shared) + usize::from(experts.shared_gate)
             }
             None => dense,
         };
-        blocks.map(|layer| attention + mlp(layer)).sum()
+        blocks.map(|layer| attention(layer) + mlp(layer)).sum()
     }
 }
 
@@ -120,13 +126,25 @@ impl<'a, M> Packer<'a, M> {
         let h = config.hidden;
         let block = &config.block;
         let name = |part: &str| layer_name(layer, part);
-        let attention = match &block.latent {
-            None => Attention::Grouped(Box::new(self.grouped(config, &name)?)),
-            Some(latent) => Attention::Latent(Box::new(self.latent(config, latent, &name)?)),
-        };
-        let value_width = match &block.latent {
-            None => config.q_width(),
-            Some(latent) => config.heads * latent.value_dim,
+        let (attention, o, value_width) = match (&block.latent, block.recurrent_of(layer)) {
+            (_, Some(recurrent)) => {
+                let weights = Box::new(self.recurrent(config, recurrent, &name)?);
+                let o = format!("{}.out_proj.weight", recurrent.part());
+                (Attention::Recurrent(weights), o, recurrent.shape.outputs())
+            }
+            (latent, None) => {
+                let o = "self_attn.o_proj.weight".to_owned();
+                match latent {
+                    None => {
+                        let weights = Box::new(self.grouped(config, &name)?);
+                        (Attention::Grouped(weights), o, config.q_width())
+                    }
+                    Some(latent) => {
+                        let weights = Box::new(self.latent(config, latent, &name)?);
+                        (Attention::Latent(weights), o, config.heads * latent.value_dim)
+                    }
+                }
+            }
         };
         let window = block.window_of(layer);
         let rope = match window {
@@ -143,7 +161,7 @@ impl<'a, M> Packer<'a, M> {
         Ok(Layer {
             attention_norm,
             attention,
-            o: self.matrix(&name("self_attn.o_proj.weight"), [h, value_width], None)?,
+            o: self.matrix(&name(&o), [h, value_width], None)?,
             o_bias: self.vector_if(config.o_bias, &name("self_attn.o_proj.bias"), h)?,
             attention_out_norm,
             mlp_norm,
@@ -196,6 +214,8 @@ impl<'a, M> Packer<'a, M> {
     ) -> Result<GroupedQuery<M>, WeightError> {
         let h = config.hidden;
         let q = config.q_width();
+        // With gates, each head's queries and then its gates.
+        let q_rows = if config.block.output_gate { 2 * q } else { q };
         let kv = config.kv_width();
         let d = config.head_dim;
         let order = RowOrder::of(config, d, 0, config.rotary_dim());
@@ -218,7 +238,7 @@ impl<'a, M> Packer<'a, M> {
             false => None,
         };
         Ok(GroupedQuery {
-            q: self.matrix(&name("self_attn.q_proj.weight"), [q, h], order)?,
+            q: self.matrix(&name("self_attn.q_proj.weight"), [q_rows, h], order)?,
             k: self.matrix(&name("self_attn.k_proj.weight"), [kv, h], order)?,
             v: self.matrix(&name("self_attn.v_proj.weight"), [kv, h], None)?,
             qkv_bias: match config.qkv_bias {
@@ -226,6 +246,50 @@ impl<'a, M> Packer<'a, M> {
                 false => None,
             },
             qk_norm,
+        })
+    }
+
+    fn recurrent(
+        &mut self,
+        config: &Config,
+        recurrent: &RecurrentLayers,
+        name: &dyn Fn(&str) -> String,
+    ) -> Result<Recurrent<M>, WeightError> {
+        let RecurrentLayers { shape, log_decay, .. } = recurrent;
+        let h = config.hidden;
+        let part = |part: &str| name(&format!("{}.{part}", recurrent.part()));
+        let [input, gate] = recurrent.inputs().map(|part| format!("{part}.weight"));
+        let kernel = part(recurrent.kernel());
+        let kernel = weights::table(self.source, &kernel, [shape.channels, shape.taps])?;
+        let taps = (0..shape.taps).flat_map(|tap| kernel.iter().skip(tap).step_by(shape.taps));
+        let factors = recurrent
+            .factors()
+            .into_iter()
+            .map(|(name, rows)| self.matrix(&part(&format!("{name}.weight")), [rows, h], None));
+        let factors = factors.collect::<Result<_, _>>()?;
+        let states = shape.heads > 0;
+        let of_heads = |name: &str| {
+            let values = self.vector_if(states, &part(name), shape.heads);
+            values.map(Option::unwrap_or_default)
+        };
+        let mut decay = of_heads("A_log")?;
+        if *log_decay {
+            decay.iter_mut().for_each(|x| *x = -libm::expf(*x));
+        }
+        let delta = states && matches!(shape.rule, StateRule::Delta { .. });
+        Ok(Recurrent {
+            factors,
+            states: StateWeights {
+                kernel: taps.copied().collect(),
+                bias: None,
+                eps: config.rms_eps,
+                skip: Vec::new(),
+            },
+            decay,
+            step_bias: of_heads("dt_bias")?,
+            norm: self.vector_if(delta, &part("norm.weight"), shape.value)?,
+            input: self.matrix(&part(&input), [shape.channels, h], None)?,
+            gate: self.matrix(&part(&gate), [shape.outputs(), h], None)?,
         })
     }
 
@@ -307,6 +371,9 @@ impl<'a, M> Packer<'a, M> {
             0 => None,
             width => Some(self.dense(config, &name("mlp.shared_experts"), width, false)?),
         };
+        let gate = name("mlp.shared_expert_gate.weight");
+        let shared_gate =
+            experts.shared_gate.then(|| self.matrix(&gate, [1, h], None)).transpose()?;
         let selection = name("mlp.gate.e_score_correction_bias");
         Ok(Mixture {
             router,
@@ -314,6 +381,7 @@ impl<'a, M> Packer<'a, M> {
             selection_bias: self.vector_if(experts.selection_bias, &selection, count)?,
             experts: all,
             shared,
+            shared_gate,
         })
     }
 

@@ -1,6 +1,7 @@
 //! One forward pass of the target over some rows: embedding, blocks, final norm, LM head. It must
 //! not depend on what the rows are for.
 
+use super::layer::Attention;
 use super::scratch::CpuBlocks;
 use super::weights::Weights;
 use crate::kernels::TreeMask;
@@ -35,9 +36,13 @@ impl Pass<'_> {
         let pool = blocks.pool;
         // The first blocks may be on another device.
         let below = config.layers - weights.layers.len();
+        // Layers with attention and recurrent layers have numbers of their own in a cache.
+        let mut next = [0; 2];
         for (index, layer) in weights.layers.iter().enumerate() {
             taps.take(below + index, 0, &blocks.scratch.stream);
-            blocks.run(index, layer, mask);
+            let own = &mut next[usize::from(matches!(layer.attention, Attention::Recurrent(_)))];
+            blocks.run(*own, layer, mask);
+            *own += 1;
         }
         taps.take(config.layers, 0, &blocks.scratch.stream);
         weights.norm.apply(pool, &blocks.scratch.stream, config.rms_eps, features);

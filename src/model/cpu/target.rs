@@ -1,6 +1,7 @@
 //! The target on the CPU: it runs prompts and trees through the model, and through the blocks that
 //! may come before its own. It must not depend on where a tree came from.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::CHUNK;
@@ -139,6 +140,11 @@ impl CpuTarget {
         self.model.caches[0].row(layer, position)
     }
 
+    /// [`KvCache::recurrent_state`] of a recurrent layer, counted without the others.
+    pub fn recurrent_state(&self, layer: usize) -> Option<[Vec<f32>; 2]> {
+        self.model.caches[0].recurrent_state(layer)
+    }
+
     /// Replaces what is committed by `len` made-up positions, for measuring: the cost of a pass
     /// does not depend on the contents of the cache.
     ///
@@ -153,7 +159,7 @@ impl CpuTarget {
             let bytes = random_row(Format::F32, rows * width, self.model.caches[0].len() as u64);
             let made_up: Vec<f32> =
                 bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect();
-            for layer in 0..self.model.weights.layers.len() {
+            for layer in 0..self.model.caches[0].layers() {
                 self.model.caches[0].write(&self.model.pool, layer, &made_up, &made_up);
             }
             self.keep_where_they_lie(rows);
@@ -213,6 +219,10 @@ impl Target for CpuTarget {
 
     fn len(&self) -> usize {
         self.model.caches[0].len()
+    }
+
+    fn begin_prompt(&mut self, _asked: &[Range<usize>], common: usize) -> usize {
+        self.model.caches[0].reachable(common)
     }
 
     fn prefill(&mut self, tokens: &[u32]) -> Result<Verified, TargetError> {
@@ -338,6 +348,7 @@ impl CpuTarget {
         let mut last = Vec::new();
         for (tokens, features) in tokens.chunks(CHUNK).zip(features.chunks_mut(CHUNK * width)) {
             let mask = TreeMask::causal(tokens.len());
+            self.model.caches[0].will_commit(tokens.len());
             let mut pass = self.model.pass();
             let stream = pass.embed(tokens, &mask);
             let mut rows = ResultRows::of(&source, hidden, features, &mut normed);

@@ -63,6 +63,8 @@ impl GpuBlocks {
         let all = [
             (block.experts.is_some(), "a mixture of experts"),
             (block.latent.is_some(), "latent attention"),
+            (block.recurrent.is_some(), "recurrent layers"),
+            (block.output_gate, "a gate of attention's output"),
             (block.sinks, "attention sinks"),
             (block.norm != NormKind::Rms, "layer norms with a bias"),
             (!block.gated || block.mlp_bias, "an MLP with biases or without a gate"),
