@@ -98,7 +98,7 @@ pub struct StateWeights {
 
 /// One row of a pass over a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct StateStep {
     /// The kept row.
     pub(super) row: usize,
     /// The result's row, if it has one.
@@ -111,8 +111,8 @@ pub(super) struct Step {
 
 /// The rows of a pass in an order in which every state is there when it is needed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Steps {
-    pub(super) steps: Vec<Step>,
+pub(super) struct StateSteps {
+    pub(super) steps: Vec<StateStep>,
     /// The rows that the convolution of each step reads, `[steps, taps]`, the oldest first.
     pub(super) sources: Vec<usize>,
     /// How many states are needed in addition to the layer's own.
@@ -125,7 +125,7 @@ pub(super) fn convolve(
     pool: &Pool,
     shape: &RecurrentShape,
     weights: &StateWeights,
-    steps: &Steps,
+    steps: &StateSteps,
     rows: &[f32],
     out: &mut Vec<f32>,
 ) {
@@ -208,7 +208,7 @@ pub(super) fn advance(
     pool: &Pool,
     shape: &RecurrentShape,
     weights: &StateWeights,
-    steps: &Steps,
+    steps: &StateSteps,
     [rows, convolved]: [&[f32]; 2],
     states: &mut [f32],
     out: &mut [f32],
@@ -235,7 +235,7 @@ pub(super) fn advance(
 /// One head. `states` are its own, `others` room for 16 columns of the others.
 struct Advance<'a> {
     shape: &'a RecurrentShape,
-    steps: &'a Steps,
+    steps: &'a StateSteps,
     rows: &'a [f32],
     convolved: &'a [f32],
     head: usize,
@@ -261,7 +261,7 @@ impl Work for Advance<'_> {
                 let q = &convolved[q_at..q_at + key];
                 let k = &convolved[k_at..k_at + key];
                 let v = &convolved[v_at + block * LANES..][..LANES];
-                // SAFETY: the head has as many blocks of its own, and `Steps` counts the other
+                // SAFETY: the head has as many blocks of its own, and `StateSteps` counts the other
                 // states.
                 let of = |state: usize| unsafe {
                     match state.checked_sub(1) {

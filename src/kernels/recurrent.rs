@@ -8,7 +8,7 @@
 
 use super::cache::KvCache;
 use super::pool::Pool;
-use super::recurrence::{self, RecurrentShape, StateWeights, Step, Steps};
+use super::recurrence::{self, RecurrentShape, StateStep, StateSteps, StateWeights};
 use super::tree_mask::TreeMask;
 
 /// How many rows at the end of a text that is being read are not applied yet, so that it can be
@@ -31,7 +31,7 @@ pub(super) struct RecurrentStates {
     sure: usize,
     /// Copies of the states, the shortest text first.
     marks: Vec<Mark>,
-    turn: Turn,
+    plan: StatePlan,
     /// The rows of a layer in a pass, and their convolutions.
     rows: Vec<f32>,
     convolved: Vec<f32>,
@@ -63,10 +63,10 @@ impl Mark {
 
 /// What every layer does in a pass.
 #[derive(Clone, Debug, Default)]
-struct Turn {
+struct StatePlan {
     /// The rows of the last pass that this one needs.
     kept: Vec<usize>,
-    steps: Steps,
+    steps: StateSteps,
     /// How many rows the next pass will not need.
     done: usize,
 }
@@ -81,7 +81,7 @@ impl RecurrentStates {
             ahead: 0,
             sure: 0,
             marks: Vec::new(),
-            turn: Turn::default(),
+            plan: StatePlan::default(),
             rows: Vec::new(),
             convolved: Vec::new(),
         }
@@ -109,15 +109,15 @@ impl RecurrentStates {
             }
         }
         let output = |row: usize| row.checked_sub(before);
-        let in_place = |(row, output)| Step { row, output, from: 0, to: 0 };
+        let in_place = |(row, output)| StateStep { row, output, from: 0, to: 0 };
         let committed = (window..tree).map(|row| (row, None));
         let certain = (0..sure).map(|row| (tree + row, output(row)));
-        let mut steps: Vec<Step> = committed.chain(certain).map(in_place).collect();
+        let mut steps: Vec<StateStep> = committed.chain(certain).map(in_place).collect();
         let mut order = TreeOrder::new(&parents, before, sure);
         order.visit(count, 0, 1);
         let of_tree = |&(row, from, to): &(usize, usize, usize)| {
             let output = output(row);
-            Step { row: tree + row, output, from, to }
+            StateStep { row: tree + row, output, from, to }
         };
         steps.extend(order.steps.iter().map(of_tree));
         let parent = |row: usize| match row.checked_sub(tree).and_then(|row| parents[row]) {
@@ -131,8 +131,8 @@ impl RecurrentStates {
             let begin = sources.len() - self.shape.taps;
             sources[begin..].reverse();
         }
-        let steps = Steps { steps, sources, states: order.states };
-        self.turn = Turn { kept, steps, done: tree - window + sure };
+        let steps = StateSteps { steps, sources, states: order.states };
+        self.plan = StatePlan { kept, steps, done: tree - window + sure };
         self.flight = (window..window + count - sure).collect();
         self.ahead = sure;
     }
@@ -146,29 +146,29 @@ impl RecurrentStates {
         [inputs, gates]: [&[f32]; 2],
         out: &mut [f32],
     ) {
-        let Self { shape, layers, turn, rows, convolved, .. } = self;
+        let Self { shape, layers, plan, rows, convolved, .. } = self;
         let (row, channels, both) = (shape.row(), shape.channels, 2 * shape.heads);
         let LayerState { rows: old, state } = &mut layers[layer];
         rows.clear();
-        for &at in &turn.kept {
+        for &at in &plan.kept {
             rows.extend_from_slice(&old[at * row..(at + 1) * row]);
         }
         for (i, input) in inputs.chunks_exact(channels).enumerate() {
             rows.extend_from_slice(input);
             rows.extend_from_slice(&gates[i * both..(i + 1) * both]);
         }
-        recurrence::convolve(pool, shape, weights, &turn.steps, rows, convolved);
+        recurrence::convolve(pool, shape, weights, &plan.steps, rows, convolved);
         if shape.heads > 0 {
-            recurrence::advance(pool, shape, weights, &turn.steps, [rows, convolved], state, out);
+            recurrence::advance(pool, shape, weights, &plan.steps, [rows, convolved], state, out);
         } else {
-            for (step, from) in turn.steps.steps.iter().zip(convolved.chunks_exact(channels)) {
+            for (step, from) in plan.steps.steps.iter().zip(convolved.chunks_exact(channels)) {
                 if let Some(to) = step.output {
                     out[to * channels..(to + 1) * channels].copy_from_slice(from);
                 }
             }
         }
         old.clear();
-        old.extend_from_slice(&rows[turn.done * row..]);
+        old.extend_from_slice(&rows[plan.done * row..]);
     }
 
     /// Commits `path` after `len` positions; the rows in `stay` remain in flight, as the first ones.
@@ -366,10 +366,11 @@ impl KvCache {
         self
     }
 
-    /// Bytes of the states of `layers` recurrent layers, without copies.
+    /// Bytes of the states of `layers` recurrent layers and of their copies.
     pub fn recurrent_bytes(shape: &RecurrentShape, layers: usize) -> usize {
-        let row = shape.row().saturating_mul(shape.taps);
-        layers.saturating_mul(shape.state().saturating_add(row)).saturating_mul(size_of::<f32>())
+        let rows = shape.row().saturating_mul(shape.taps - 1 + TAIL);
+        let layer = shape.state().saturating_add(rows).saturating_mul(size_of::<f32>());
+        layers.saturating_mul(layer).saturating_mul(1 + MOST_MARKS)
     }
 
     /// Announces that the `rows` rows of the next pass follow one another and will be committed.

@@ -60,6 +60,9 @@ impl Config {
             }
         };
         let (rope_theta, rope_scaling) = rope(&fields, max_positions)?;
+        // Models that also take images may say it next to their text model.
+        let tied = |fields: &Fields<'_>| fields.flag("tie_word_embeddings");
+        let tied = tied(&fields)?.or(tied(&Fields(json))?);
         let eps = match fields.number("rms_norm_eps")? {
             Some(eps) => eps,
             None => match fields.number("norm_epsilon")? {
@@ -82,7 +85,7 @@ impl Config {
             qkv_bias: attention_bias || all_bias || family == Family::Qwen2,
             o_bias: (attention_bias && family != Family::Qwen2) || all_bias,
             qk_norm: family.has_qk_norm(),
-            tied_head: fields.flag("tie_word_embeddings")?.unwrap_or(family.ties_by_default()),
+            tied_head: tied.unwrap_or(family.ties_by_default()),
             max_positions,
             block,
         })
