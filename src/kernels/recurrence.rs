@@ -16,7 +16,10 @@ thread_local! {
     static STATES: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What the layers of a model carry from row to row.
+/// What the layers of a model carry from row to row. With heads it is gated DeltaNet: the channels
+/// are the queries, the keys and the values of all heads. The norm of queries and keys is made 1,
+/// and queries are divided by the root of their width. The state M of a head, `[value, key]`,
+/// becomes decay · M + e kᵀ with e = factor · (v − decay · M k), and the output is M q.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecurrentShape {
     /// How many rows the convolution spans, the current one included.
@@ -31,23 +34,8 @@ pub struct RecurrentShape {
     pub key: usize,
     /// The width of a value, a multiple of 16.
     pub value: usize,
-    /// How a state changes.
-    pub rule: StateRule,
-}
-
-/// How the state M of a head, `[value, key]`, changes with a row's query q, key k and value v.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StateRule {
-    /// M becomes decay · M + e kᵀ with e = factor · (v − decay · M k), and the output is M q (gated
-    /// DeltaNet). The channels are the queries, the keys and the values. The norm of queries and
-    /// keys is made 1, and queries are divided by the root of their width.
-    Delta {
-        /// Whether value head j reads key head j mod `key_heads`, not j div (heads / key heads).
-        tiled: bool,
-    },
-    /// The same with e = factor · v and without norms (Mamba-2). The channels are the values, the
-    /// keys and the queries.
-    Decay,
+    /// Whether value head j reads key head j mod `key_heads`, not j div (heads / key heads).
+    pub tiled: bool,
 }
 
 impl RecurrentShape {
@@ -69,17 +57,12 @@ impl RecurrentShape {
     /// Where the query, the key and the value of a head begin in a row.
     fn places(&self, head: usize) -> [usize; 3] {
         let keys = self.key_heads * self.key;
-        let shared = head / (self.heads / self.key_heads) * self.key;
-        match self.rule {
-            StateRule::Delta { tiled } => {
-                let at = if tiled { head % self.key_heads * self.key } else { shared };
-                [at, keys + at, 2 * keys + head * self.value]
-            }
-            StateRule::Decay => {
-                let values = self.heads * self.value;
-                [values + keys + shared, values + shared, head * self.value]
-            }
-        }
+        let key_head = match self.tiled {
+            true => head % self.key_heads,
+            false => head / (self.heads / self.key_heads),
+        };
+        let at = key_head * self.key;
+        [at, keys + at, 2 * keys + head * self.value]
     }
 }
 
@@ -88,12 +71,8 @@ impl RecurrentShape {
 pub struct StateWeights {
     /// `[taps, channels]`; the last tap multiplies the current row.
     pub kernel: Vec<f32>,
-    /// `[channels]`.
-    pub bias: Option<Vec<f32>>,
     /// The ε of the norms of queries and keys.
     pub eps: f32,
-    /// The factor with which a head's value is added to its result, `[heads]`; empty if it is not.
-    pub skip: Vec<f32>,
 }
 
 /// One row of a pass over a layer.
@@ -119,8 +98,8 @@ pub(super) struct StateSteps {
     pub(super) states: usize,
 }
 
-/// Convolves the rows of all steps, `[steps, channels]`. A layer with states then applies SiLU and
-/// its rule's norms.
+/// Convolves the rows of all steps, `[steps, channels]`. In a layer with states SiLU and the
+/// norms of queries and keys follow.
 pub(super) fn convolve(
     pool: &Pool,
     shape: &RecurrentShape,
@@ -130,7 +109,6 @@ pub(super) fn convolve(
     out: &mut Vec<f32>,
 ) {
     assert_eq!(weights.kernel.len(), shape.taps * shape.channels, "a weight for each channel");
-    assert!(weights.bias.as_ref().is_none_or(|bias| bias.len() == shape.channels));
     out.resize(steps.steps.len() * shape.channels, 0.0);
     pool.chunks(out, shape.channels, |step, out| {
         let sources = &steps.sources[step * shape.taps..][..shape.taps];
@@ -156,9 +134,6 @@ impl Work for Convolve<'_> {
         for (block, out) in out.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
             let at = block * LANES;
             let mut sum = L::splat(0.0);
-            if let Some(bias) = &weights.bias {
-                sum = math::padded::<L>(&bias[at..at + LANES], 0.0);
-            }
             for (tap, &source) in sources.iter().enumerate() {
                 let x = &rows[source * row + at..][..LANES];
                 let weight = &weights.kernel[tap * shape.channels + at..][..LANES];
@@ -171,9 +146,7 @@ impl Work for Convolve<'_> {
             // SAFETY: room for 16 floats.
             unsafe { L::store(out.as_mut_ptr(), sum) };
         }
-        if let StateRule::Delta { .. } = shape.rule
-            && shape.heads > 0
-        {
+        if shape.heads > 0 {
             let keys = shape.key_heads * shape.key;
             let (queries, rest) = out.split_at_mut(keys);
             let root = 1.0 / (shape.key as f32).sqrt();
@@ -207,7 +180,6 @@ fn make_unit<L: Lanes>(x: &mut [f32], eps: f32, factor: f32) {
 pub(super) fn advance(
     pool: &Pool,
     shape: &RecurrentShape,
-    weights: &StateWeights,
     steps: &StateSteps,
     [rows, convolved]: [&[f32]; 2],
     states: &mut [f32],
@@ -225,8 +197,7 @@ pub(super) fn advance(
             // SAFETY: the states and the columns of results of a head belong to one task.
             let states = unsafe { states.get().add(head * shape.key * shape.value) };
             let (others, out) = (others.as_mut_ptr(), out.get());
-            let skip = weights.skip.get(head).copied();
-            let work = Advance { shape, steps, rows, convolved, head, skip, states, others, out };
+            let work = Advance { shape, steps, rows, convolved, head, states, others, out };
             lanes::run(pool.isa(), work);
         });
     });
@@ -239,7 +210,6 @@ struct Advance<'a> {
     rows: &'a [f32],
     convolved: &'a [f32],
     head: usize,
-    skip: Option<f32>,
     states: *mut f32,
     others: *mut f32,
     out: *mut f32,
@@ -250,7 +220,7 @@ impl Work for Advance<'_> {
 
     #[inline(always)]
     fn run<L: Lanes>(self) {
-        let Self { shape, steps, rows, convolved, head, skip, states, others, out } = self;
+        let Self { shape, steps, rows, convolved, head, states, others, out } = self;
         let (key, columns) = (shape.key, shape.key * LANES);
         let [q_at, k_at, v_at] = shape.places(head);
         for block in 0..shape.value / LANES {
@@ -274,18 +244,15 @@ impl Work for Advance<'_> {
                 // are cut; `advance` has checked the row of the result.
                 unsafe {
                     let v = L::load(v.as_ptr());
-                    let mut added = v;
-                    if let StateRule::Delta { .. } = shape.rule {
-                        let mut sums = [L::splat(0.0); SUMS];
-                        for at in (0..key).step_by(SUMS) {
-                            for (i, sum) in sums.iter_mut().enumerate() {
-                                let state = L::load(from.add((at + i) * LANES));
-                                *sum = L::fma(state, L::splat(*k.as_ptr().add(at + i)), *sum);
-                            }
+                    let mut sums = [L::splat(0.0); SUMS];
+                    for at in (0..key).step_by(SUMS) {
+                        for (i, sum) in sums.iter_mut().enumerate() {
+                            let state = L::load(from.add((at + i) * LANES));
+                            *sum = L::fma(state, L::splat(*k.as_ptr().add(at + i)), *sum);
                         }
-                        added = L::sub(v, L::mul(decay, total::<L>(sums)));
                     }
-                    let added = L::mul(added, factor);
+                    let error = L::sub(v, L::mul(decay, total::<L>(sums)));
+                    let added = L::mul(error, factor);
                     let mut sums = [L::splat(0.0); SUMS];
                     for at in (0..key).step_by(SUMS) {
                         for (i, sum) in sums.iter_mut().enumerate() {
@@ -297,9 +264,7 @@ impl Work for Advance<'_> {
                     }
                     if let Some(row) = step.output {
                         let at = row * shape.outputs() + head * shape.value + block * LANES;
-                        let result = total::<L>(sums);
-                        let skipped = skip.map(|skip| L::fma(L::splat(skip), v, result));
-                        L::store(out.add(at), skipped.unwrap_or(result));
+                        L::store(out.add(at), total::<L>(sums));
                     }
                 }
             }

@@ -159,7 +159,7 @@ impl RecurrentStates {
         }
         recurrence::convolve(pool, shape, weights, &plan.steps, rows, convolved);
         if shape.heads > 0 {
-            recurrence::advance(pool, shape, weights, &plan.steps, [rows, convolved], state, out);
+            recurrence::advance(pool, shape, &plan.steps, [rows, convolved], state, out);
         } else {
             for (step, from) in plan.steps.steps.iter().zip(convolved.chunks_exact(channels)) {
                 if let Some(to) = step.output {
@@ -171,7 +171,8 @@ impl RecurrentStates {
         old.extend_from_slice(&rows[plan.done * row..]);
     }
 
-    /// Commits `path` after `len` positions; the rows in `stay` remain in flight, as the first ones.
+    /// Commits `path` after `len` positions; the rows in `stay` remain in flight, as the first
+    /// ones.
     pub(super) fn keep(&mut self, len: usize, path: &[usize], stay: &[usize]) {
         // Rows that no pass has computed change no state.
         let kept = |&row: &usize| self.flight.get(row.checked_sub(self.ahead)?).copied();
@@ -309,8 +310,8 @@ impl LayerState {
 }
 
 /// The order in which a tree's rows are computed: depth first, with the last child's state in place
-/// of its parent's. The child with most rows below it is the last, so a tree of n rows takes at most
-/// log₂(n) + 1 states.
+/// of its parent's. The child with most rows below it is the last, so a tree of n rows takes at
+/// most log₂(n) + 1 states.
 struct TreeOrder {
     /// The children of every row, and of the text, by how many rows there are below.
     children: Vec<Vec<usize>>,
@@ -414,8 +415,8 @@ impl KvCache {
         }
     }
 
-    /// The state of recurrent layer `layer` before the rows of the last pass: the last inputs of its
-    /// convolution, `[taps − 1, channels]`, and the states of its heads, `[heads, value, key]`;
+    /// The state of recurrent layer `layer` before the rows of the last pass: the last inputs of
+    /// its convolution, `[taps − 1, channels]`, and the states of its heads, `[heads, value, key]`;
     /// `None` if there is no such layer. For inspection.
     pub fn recurrent_state(&self, layer: usize) -> Option<[Vec<f32>; 2]> {
         let states = self.recurrent.as_ref()?;

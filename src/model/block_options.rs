@@ -169,13 +169,13 @@ pub struct LatentAttention {
     pub value_dim: usize,
 }
 
-/// Layers that carry a state from position to position: gated DeltaNet, short convolutions or
-/// Mamba-2. Without heads they are short convolutions.
+/// Layers that carry a state from position to position: gated DeltaNet, or short convolutions if
+/// they have no heads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecurrentLayers {
     /// For each layer, whether it is one of them; the others have attention.
     pub layers: Vec<bool>,
-    /// Their widths and their rule.
+    /// Their widths.
     pub shape: RecurrentShape,
     /// Whether the weights hold the logarithms of the decay rates (checkpoints), not the negative
     /// rates (GGUF files).
@@ -292,7 +292,7 @@ impl Experts {
 
 impl RecurrentLayers {
     fn check(&self, layers: usize) -> Result<(), ConfigError> {
-        let RecurrentShape { taps, channels, heads, key_heads, key, value, rule } = self.shape;
+        let RecurrentShape { taps, channels, heads, key_heads, key, value, .. } = self.shape;
         ConfigError::unless_within("ssm.conv_kernel", taps, 2..=16)?;
         let reason = format!("there must be one for each of {layers} layers");
         ConfigError::unless(self.layers.len() == layers, "layer_types", self.layers.len(), reason)?;
@@ -311,7 +311,7 @@ impl RecurrentLayers {
             && channels.is_multiple_of(16)
             && (heads == 0 || channels == all)
             && (heads == 0 || key > 0 && value > 0);
-        let reason = format!("it must be {all} for {rule:?}");
+        let reason = format!("the heads must have {all} channels in multiples of 16");
         ConfigError::unless(sound, "ssm.inner_size", channels, reason)
     }
 }

@@ -9,7 +9,7 @@ use super::{
     BlockOptions, ConfigError, Experts, Gating, LatentAttention, NormKind, RecurrentLayers,
     RopeLayout, SlidingWindow,
 };
-use crate::kernels::{Activation, RecurrentShape, StateRule};
+use crate::kernels::{Activation, RecurrentShape};
 
 /// The field with the width of all shared experts together.
 pub(crate) const SHARED_WIDTH: &str = "shared_expert_intermediate_size";
@@ -295,7 +295,7 @@ impl Family {
             key_heads,
             key,
             value,
-            rule: StateRule::Delta { tiled: false },
+            tiled: false,
         };
         let attends = |layer: usize| every > 0 && (layer + 1).is_multiple_of(every);
         let layers = recurrent_layers(fields, attends)?;
@@ -399,7 +399,7 @@ fn short_convolutions(fields: &Fields<'_>) -> Result<RecurrentLayers, ConfigErro
         key_heads: 0,
         key: 0,
         value: 0,
-        rule: StateRule::Decay,
+        tiled: false,
     };
     let attending = fields.get("full_attn_idxs").and_then(Value::as_array);
     let attends = |layer: usize| attending.is_none_or(|list| list.contains(&layer.into()));

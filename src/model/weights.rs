@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use super::{Config, RecurrentLayers};
-use crate::kernels::{Format, Matrix, Pool, StateRule};
+use crate::kernels::{Format, Matrix, Pool};
 
 /// A tensor as it is stored in its file.
 #[derive(Clone, Debug)]
@@ -193,30 +193,23 @@ pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
 impl RecurrentLayers {
     /// The name before all others.
     pub(crate) fn part(&self) -> &'static str {
-        match self.shape.rule {
-            _ if self.shape.heads == 0 => "conv",
-            StateRule::Delta { .. } => "linear_attn",
-            StateRule::Decay => "mamba",
-        }
+        if self.shape.heads == 0 { "conv" } else { "linear_attn" }
     }
 
     /// What is convolved, and the gate of the results.
     pub(crate) fn inputs(&self) -> [&'static str; 2] {
-        match self.shape.rule {
-            _ if self.shape.heads == 0 => ["in_proj.x", "in_proj.c"],
-            StateRule::Delta { .. } => ["in_proj_qkv", "in_proj_z"],
-            StateRule::Decay => ["in_proj.x", "in_proj.z"],
+        match self.shape.heads {
+            0 => ["in_proj.x", "in_proj.c"],
+            _ => ["in_proj_qkv", "in_proj_z"],
         }
     }
 
     /// The other matrices that read the stream, with their rows.
     pub(crate) fn factors(&self) -> Vec<(&'static str, usize)> {
-        let heads = self.shape.heads;
-        match self.shape.rule {
-            _ if heads == 0 => vec![("in_proj.b", self.shape.channels)],
-            StateRule::Delta { .. } if self.fused_gates => vec![("in_proj_ba", 2 * heads)],
-            StateRule::Delta { .. } => vec![("in_proj_b", heads), ("in_proj_a", heads)],
-            StateRule::Decay => vec![("in_proj.dt", heads)],
+        match self.shape.heads {
+            0 => vec![("in_proj.b", self.shape.channels)],
+            heads if self.fused_gates => vec![("in_proj_ba", 2 * heads)],
+            heads => vec![("in_proj_b", heads), ("in_proj_a", heads)],
         }
     }
 

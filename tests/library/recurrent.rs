@@ -1,5 +1,5 @@
-//! Recurrent layers of tiny models: their states against the recorded ones of the reference program,
-//! and every way to reach a text against plain decoding of it, in every bit.
+//! Recurrent layers of tiny models: their states against the recorded ones of the reference
+//! program, and every way to reach a text against plain decoding of it, in every bit.
 
 use crate::support::exact::{plain_rows, row};
 use crate::support::kernels::bits;

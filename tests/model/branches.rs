@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::support::exact::{deepest, tree_is_plain};
 use crate::support::kernels::bits;
 use crate::support::models::{load_small, small_config};
-use dovetail::kernels::{Format, KvFormat, Pool, RecurrentShape, StateRule};
+use dovetail::kernels::{Format, KvFormat, Pool, RecurrentShape};
 use dovetail::model::{
     BlockOptions, Config, CpuDraft, CpuTarget, DraftRow, RandomWeights, RecurrentLayers, SmallLm,
     Target, TargetError,
@@ -30,7 +30,7 @@ fn recurrent() -> Config {
         key_heads: 2,
         key: 16,
         value: 32,
-        rule: StateRule::Delta { tiled: false },
+        tiled: false,
     };
     let layers = vec![true, false];
     let recurrent = RecurrentLayers { layers, shape, log_decay: true, fused_gates: false };

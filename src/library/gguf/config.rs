@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 
 use super::file::GgufFile;
 use super::values::Value;
-use crate::kernels::{Format, StateRule};
+use crate::kernels::Format;
 use crate::library::LibraryError;
 use crate::model::{
     ARCHITECTURES, ArchitectureRow, BlockOptions, CANDLE_GGUF, Config, ConfigError, Family,
@@ -21,7 +21,7 @@ pub(super) const ROPE_FACTORS_SHORT: &str = "rope_factors_short.weight";
 
 /// Keys, after the architecture's name, and the fields of a `config.json` that say the same. The
 /// last key counts if a file has several of a field.
-const FIELDS: [(&str, &str); 39] = [
+const FIELDS: [(&str, &str); 40] = [
     ("embedding_length", "hidden_size"),
     ("feed_forward_length", "intermediate_size"),
     ("block_count", "num_hidden_layers"),
@@ -55,6 +55,7 @@ const FIELDS: [(&str, &str); 39] = [
     ("expert_weights_scale", "routed_scaling_factor"),
     ("expert_group_count", "n_group"),
     ("expert_group_used_count", "topk_group"),
+    ("expert_shared_feed_forward_length", SHARED_WIDTH),
     ("full_attention_interval", "full_attention_interval"),
     ("ssm.conv_kernel", "linear_conv_kernel_dim"),
     ("ssm.group_count", "linear_num_key_heads"),
@@ -112,9 +113,7 @@ pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static ArchitectureRo
 /// reordered the value heads of Qwen3.5.
 fn in_file(mut read: RecurrentLayers, family: Family) -> RecurrentLayers {
     read.log_decay = false;
-    if let StateRule::Delta { tiled } = &mut read.shape.rule {
-        *tiled = family != Family::Qwen3Next;
-    }
+    read.shape.tiled = family != Family::Qwen3Next;
     read
 }
 
@@ -134,9 +133,6 @@ fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> 
         "block_auto_adjust_ff_dim": false,
         // Mixtral and Qwen3 have no such key and always do this.
         "norm_topk_prob": row.gguf != "deepseek2",
-        SHARED_WIDTH: file.tensors().iter().find_map(|(name, entry)| {
-            name.ends_with("ffn_up_shexp.weight").then(|| entry.shape.first().copied())
-        }),
         "topk_method": if has_bias { "noaux_tc" } else { "group_limited_greedy" },
     });
     for (of_file, field) in FIELDS {

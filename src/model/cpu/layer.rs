@@ -40,8 +40,8 @@ pub(in crate::model) struct Recurrent<M = Matrix> {
     pub(in crate::model) input: M,
     /// Computes the gate of the results, `[outputs, H]`.
     pub(in crate::model) gate: M,
-    /// DeltaNet: factors and steps, `[heads, H]` each, or both in one. Mamba-2: steps. Short
-    /// convolution: what its input is multiplied with, `[channels, H]`.
+    /// DeltaNet: factors and steps, `[heads, H]` each, or both in one. Short convolution: what its
+    /// input is multiplied with, `[channels, H]`.
     pub(in crate::model) factors: Vec<M>,
     pub(in crate::model) states: StateWeights,
     /// A head's decay is the exponential of this times its step, `[heads]`.
@@ -49,7 +49,7 @@ pub(in crate::model) struct Recurrent<M = Matrix> {
     /// Added to the steps, `[heads]`.
     pub(in crate::model) step_bias: Vec<f32>,
     /// The norm of each head's result, `[value]`.
-    pub(in crate::model) norm: Option<Vec<f32>>,
+    pub(in crate::model) norm: Vec<f32>,
 }
 
 /// Grouped-query attention.

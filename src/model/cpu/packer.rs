@@ -5,7 +5,7 @@
 use super::layer::{
     Attention, Dense, GroupedQuery, Latent, Layer, Mixture, Mlp, NormWeights, Recurrent,
 };
-use crate::kernels::{Matrix, PackError, Pool, StateRule, StateWeights, checked_row};
+use crate::kernels::{Matrix, PackError, Pool, StateWeights, checked_row};
 use crate::model::weights::{self, RawTensor, WeightError, WeightSource, layer_name};
 use crate::model::{
     BlockOptions, Config, Experts, LatentAttention, NormKind, RecurrentLayers, RopeLayout,
@@ -268,26 +268,20 @@ impl<'a, M> Packer<'a, M> {
             .map(|(name, rows)| self.matrix(&part(&format!("{name}.weight")), [rows, h], None));
         let factors = factors.collect::<Result<_, _>>()?;
         let states = shape.heads > 0;
-        let of_heads = |name: &str| {
-            let values = self.vector_if(states, &part(name), shape.heads);
+        let of_heads = |name: &str, length: usize| {
+            let values = self.vector_if(states, &part(name), length);
             values.map(Option::unwrap_or_default)
         };
-        let mut decay = of_heads("A_log")?;
+        let mut decay = of_heads("A_log", shape.heads)?;
         if *log_decay {
             decay.iter_mut().for_each(|x| *x = -libm::expf(*x));
         }
-        let delta = states && matches!(shape.rule, StateRule::Delta { .. });
         Ok(Recurrent {
             factors,
-            states: StateWeights {
-                kernel: taps.copied().collect(),
-                bias: None,
-                eps: config.rms_eps,
-                skip: Vec::new(),
-            },
+            states: StateWeights { kernel: taps.copied().collect(), eps: config.rms_eps },
             decay,
-            step_bias: of_heads("dt_bias")?,
-            norm: self.vector_if(delta, &part("norm.weight"), shape.value)?,
+            step_bias: of_heads("dt_bias", shape.heads)?,
+            norm: of_heads("norm.weight", shape.value)?,
             input: self.matrix(&part(&input), [shape.channels, h], None)?,
             gate: self.matrix(&part(&gate), [shape.outputs(), h], None)?,
         })

@@ -1,10 +1,10 @@
-//! Recurrent layers over some rows: gated DeltaNet (Yang et al. 2025, "Gated Delta Networks"), gated
-//! short convolutions (LFM2) and Mamba-2. All of them convolve rows along their paths; the first and
-//! the last then update a state per head. It must not depend on which rows are committed.
+//! Recurrent layers over some rows: gated DeltaNet (Yang et al. 2025, "Gated Delta Networks") and
+//! gated short convolutions (LFM2). Both convolve rows along their paths; DeltaNet then updates a
+//! state per head. It must not depend on which rows are committed.
 
 use super::layer::Recurrent;
 use super::scratch::{CpuBlocks, products};
-use crate::kernels::{Activation, KvCache, StateRule, gated, rms_norm};
+use crate::kernels::{Activation, KvCache, gated, rms_norm};
 use crate::model::RecurrentLayers;
 
 /// Above this, softplus is its argument.
@@ -44,13 +44,9 @@ impl CpuBlocks<'_> {
             multiply(&mut r.gate, &r.out);
             return;
         }
-        // DeltaNet's norm comes before the gate.
-        if let (StateRule::Delta { .. }, Some(norm)) = (shape.rule, &weights.norm) {
-            r.normed.resize(r.out.len(), 0.0);
-            rms_norm(pool, &r.out, norm, config.rms_eps, &mut r.normed);
-            std::mem::swap(&mut r.out, &mut r.normed);
-        }
-        gated(pool, Activation::Silu, &mut r.gate, &r.out);
+        r.normed.resize(r.out.len(), 0.0);
+        rms_norm(pool, &r.out, &weights.norm, config.rms_eps, &mut r.normed);
+        gated(pool, Activation::Silu, &mut r.gate, &r.normed);
     }
 }
 
@@ -74,21 +70,17 @@ fn gates(
     out.resize(rows * 2 * heads, 0.0);
     for row in 0..rows {
         for head in 0..heads {
-            let own = row * heads + head;
-            let (step, factor) = match shape.rule {
-                StateRule::Delta { .. } if layers.fused_gates => {
-                    // For each key head, first all factors and then all steps.
-                    let group = heads / shape.key_heads;
-                    let at = 2 * row * heads + head / group * 2 * group + head % group;
-                    (factors[at + group], Some(factors[at]))
-                }
-                StateRule::Delta { .. } => (factors[rows * heads + own], Some(factors[own])),
-                StateRule::Decay => (factors[own], None),
+            let (step, factor) = if layers.fused_gates {
+                // For each key head, first all factors and then all steps.
+                let group = heads / shape.key_heads;
+                let at = 2 * row * heads + head / group * 2 * group + head % group;
+                (factors[at + group], factors[at])
+            } else {
+                (factors[(rows + row) * heads + head], factors[row * heads + head])
             };
             let step = softplus(step + weights.step_bias[head]);
-            let sigmoid = |x: f32| 1.0 / (1.0 + libm::expf(-x));
             out[2 * row * heads + head] = libm::expf(weights.decay[head] * step);
-            out[(2 * row + 1) * heads + head] = factor.map_or(step, sigmoid);
+            out[(2 * row + 1) * heads + head] = 1.0 / (1.0 + libm::expf(-factor));
         }
     }
 }
