@@ -7,7 +7,7 @@ use clap::{Command, CommandFactory, Parser};
 
 use super::args::Cli;
 use crate::guide::{TOPICS, Topic};
-use crate::model::{ARCHITECTURES, CANDLE_CHECKPOINTS, CANDLE_GGUF};
+use crate::model::{ARCHITECTURES, CANDLE_CHECKPOINTS};
 use crate::plan::Strategy;
 use crate::settings::{KEYS, SettingKey};
 use crate::tui::commands::{Action, COMMANDS};
@@ -139,12 +139,9 @@ fn architectures() -> String {
 }
 
 fn candle_architectures() -> String {
-    let mut table = String::from("| Family | GGUF | safetensors |\n|---|---|---|\n");
+    let mut table = String::from("| Family | safetensors |\n|---|---|\n");
     for row in CANDLE_CHECKPOINTS {
-        table += &format!("| {} | | `{}` |\n", row.title, row.model_type);
-    }
-    for row in CANDLE_GGUF {
-        table += &format!("| {} | `{}` | |\n", row.title, row.gguf);
+        table += &format!("| {} | `{}` |\n", row.title, row.model_type);
     }
     table
 }

@@ -96,6 +96,8 @@ impl BatchEngine {
         let (at, common) = self.free(prompt);
         let sequence = &mut self.sequences[at];
         self.target.truncate(at, common);
+        // Recurrent layers may have gone further back.
+        let common = self.target.len(at);
         sequence.text.truncate(common);
         let logits = self.target.prefill(at, &prompt[common..])?;
         sequence.text.extend_from_slice(&prompt[common..]);

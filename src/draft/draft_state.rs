@@ -225,10 +225,10 @@ impl DraftState {
         }
     }
 
-    /// Rolls the model's KV cache back to `len` tokens.
+    /// Rolls the model's KV cache back to `len` tokens, or as far as it can.
     fn go_back(&mut self, len: usize) {
         self.lm.truncate(len);
-        self.held.truncate(len);
+        self.held.truncate(self.lm.len());
         self.scratch = None;
     }
 }

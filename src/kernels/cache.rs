@@ -19,6 +19,7 @@ use super::lanes::{self, LANES, Lanes, Work};
 use super::math;
 use super::pages::{OutOfMemory, Pages};
 use super::pool::{Pool, Shareable};
+use super::recurrent::RecurrentStates;
 
 /// The number format of cached keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -128,6 +129,7 @@ pub struct KvCache {
     pub(super) len: usize,
     format: KvFormat,
     pub(super) banks: Vec<Bank>,
+    pub(super) recurrent: Option<Box<RecurrentStates>>,
 }
 
 /// The planes of all heads of one width; a plane is one head of one layer.
@@ -196,7 +198,7 @@ impl KvCache {
             Ok(Bank { layout, keys, values, first_keys: vec![0.0; layout.first_keys()] })
         };
         let banks = layouts.into_iter().map(bank).collect::<Result<_, _>>()?;
-        Ok(Self { shapes, places, capacity, len: 0, format, banks })
+        Ok(Self { shapes, places, capacity, len: 0, format, banks, recurrent: None })
     }
 
     /// An empty cache of the same shape with this capacity.
@@ -204,7 +206,11 @@ impl KvCache {
     /// # Errors
     /// [`OutOfMemory`].
     pub fn another(&self, capacity: usize) -> Result<Self, OutOfMemory> {
-        Self::of_layers(self.shapes.clone(), capacity, self.format)
+        let mut new = Self::of_layers(self.shapes.clone(), capacity, self.format)?;
+        new.recurrent = self.recurrent.clone();
+        new.len = self.len;
+        new.truncate(0);
+        Ok(new)
     }
 
     /// The bytes that the positions of such a cache take once all are written.
@@ -254,7 +260,8 @@ impl KvCache {
     pub fn bytes(&self) -> usize {
         let bytes =
             |bank: &Bank| bank.keys.len() + bank.values.len() + size_of_val(&bank.first_keys[..]);
-        self.banks.iter().map(bytes).sum()
+        let states = self.recurrent.as_ref().map_or(0, |states| states.bytes());
+        self.banks.iter().map(bytes).sum::<usize>() + states
     }
 
     /// Writes the keys and values of a pass's rows, `[m, heads · width]` each, into the slots
@@ -328,16 +335,29 @@ impl KvCache {
     /// # Panics
     /// If the rows do not ascend or were never in the cache.
     pub fn commit(&mut self, pool: &Pool, path: &[usize]) {
-        assert!(path.windows(2).all(|p| p[0] < p[1]), "rows of a path ascend");
-        assert!(path.iter().all(|&p| self.len + p < self.capacity), "rows within the cache");
+        self.keep(pool, path, &[]);
+    }
+
+    /// [`KvCache::commit`] that leaves the rows in `stay`, which come after `path`, in flight: they
+    /// are then the first ones.
+    ///
+    /// # Panics
+    /// As [`KvCache::commit`].
+    pub fn keep(&mut self, pool: &Pool, path: &[usize], stay: &[usize]) {
+        let moved = [path, stay].concat();
+        assert!(moved.windows(2).all(|p| p[0] < p[1]), "rows of a path ascend");
+        assert!(moved.iter().all(|&p| self.len + p < self.capacity), "rows within the cache");
         let first = self.len;
+        if let Some(states) = &mut self.recurrent {
+            states.keep(first, path, stay);
+        }
         // An ascending path only moves rows to lower slots, so no row is overwritten before it is
         // read.
-        let moves = path.iter().enumerate().any(|(i, &p)| i != p);
+        let moves = moved.iter().enumerate().any(|(i, &p)| i != p);
         for bank in 0..if moves { self.banks.len() } else { 0 } {
             let planes = self.planes(bank);
             pool.run(planes.layout.planes(), |plane| {
-                for (i, &p) in path.iter().enumerate().filter(|&(i, &p)| i != p) {
+                for (i, &p) in moved.iter().enumerate().filter(|&(i, &p)| i != p) {
                     // SAFETY: both slots are below the capacity; each plane belongs to one task.
                     unsafe { planes.copy(plane, first + p, first + i) };
                 }
@@ -346,9 +366,13 @@ impl KvCache {
         self.len += path.len();
     }
 
-    /// Rolls back to the first `len` positions; a longer `len` changes nothing.
+    /// Rolls back to the first `len` positions, or with recurrent layers to as many of them as it
+    /// can; a longer `len` changes nothing.
     pub fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len);
+        self.len = match &mut self.recurrent {
+            Some(states) => states.truncate(self.len, len),
+            None => self.len.min(len),
+        };
     }
 
     /// The keys and values of one head of one layer.

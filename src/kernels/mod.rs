@@ -78,6 +78,8 @@ mod pool;
 mod product;
 mod quantized_rows;
 mod random;
+mod recurrence;
+mod recurrent;
 mod roofline;
 mod rowwise;
 mod saved_cache;
@@ -103,9 +105,11 @@ pub use pool::Pool;
 pub use product::multiply;
 pub use quantized_rows::QuantizedRows;
 pub use random::row as random_row;
+pub use recurrence::{RecurrentShape, StateWeights};
 pub use roofline::Roofline;
 pub use rowwise::{
-    Activation, activate, add, gated, layer_norm, rms_norm, rope, sigmoid_blend, softcap,
+    Activation, activate, add, gated, layer_norm, rms_norm, rope, sigmoid_blend, sigmoid_gate,
+    softcap,
 };
 pub use tile::LAYOUT_VERSION;
 pub use tree_mask::TreeMask;

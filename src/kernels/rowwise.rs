@@ -129,6 +129,15 @@ pub fn sigmoid_blend(pool: &Pool, gate: &mut [f32], a: &[f32], b: &[f32]) {
     each(pool, Blend, gate, [a, b]);
 }
 
+/// x = x · σ(gate), element by element.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn sigmoid_gate(pool: &Pool, x: &mut [f32], gate: &[f32]) {
+    assert_eq!(x.len(), gate.len(), "a gate for each element");
+    each(pool, SigmoidGate, x, [gate, &[]]);
+}
+
 /// x += y, element by element.
 ///
 /// # Panics
@@ -280,7 +289,7 @@ impl Elementwise for Activation {
 
 /// x / (1 + e^(−t)): x · σ(t).
 #[inline(always)]
-fn times_sigmoid<L: Lanes>(x: L::F, t: L::F) -> L::F {
+pub(super) fn times_sigmoid<L: Lanes>(x: L::F, t: L::F) -> L::F {
     let e = math::exp::<L>(L::sub(L::splat(0.0), t));
     L::div(x, L::add(L::splat(1.0), e))
 }
@@ -303,6 +312,16 @@ impl Elementwise for Blend {
     fn apply<L: Lanes>(self, x: L::F, a: L::F, b: L::F) -> L::F {
         let share = times_sigmoid::<L>(L::splat(1.0), x);
         L::fma(share, L::sub(a, b), b)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct SigmoidGate;
+
+impl Elementwise for SigmoidGate {
+    #[inline(always)]
+    fn apply<L: Lanes>(self, x: L::F, gate: L::F, _: L::F) -> L::F {
+        times_sigmoid::<L>(x, gate)
     }
 }
 

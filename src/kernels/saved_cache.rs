@@ -18,11 +18,13 @@ impl KvCache {
 
     /// How many bytes [`KvCache::saved`] returns for the committed positions.
     pub fn saved_bytes(&self) -> usize {
-        self.saved_size(self.len())
+        let states = self.recurrent.as_ref().map_or(0, |states| states.saved_bytes());
+        self.saved_size(self.len()) + states
     }
 
     /// The committed positions of all layers. For each plane (one head of one layer) come its first
-    /// key, in a format with scales, its keys and then its values, tile by tile.
+    /// key, in a format with scales, its keys and then its values, tile by tile. The states of
+    /// recurrent layers follow.
     pub fn saved(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.saved_bytes());
         for (bank, plane) in self.all_planes() {
@@ -37,6 +39,9 @@ impl KvCache {
                 out.extend_from_slice(&values[part]);
             }
         }
+        if let Some(states) = &self.recurrent {
+            states.save(&mut out);
+        }
         out
     }
 
@@ -47,8 +52,13 @@ impl KvCache {
         if len == 0 || len > self.capacity() {
             return false;
         }
-        if bytes.len() != self.saved_size(len) {
+        let Some((bytes, states)) = bytes.split_at_checked(self.saved_size(len)) else {
             return false;
+        };
+        match &mut self.recurrent {
+            None if states.is_empty() => {}
+            Some(own) if own.fits(len, states) => own.restore(states),
+            _ => return false,
         }
         let mut at = 0;
         for (bank, plane) in self.all_planes() {

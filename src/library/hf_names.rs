@@ -63,6 +63,19 @@ fn renamed(family: &str) -> &'static [(&'static str, &'static str)] {
         "starcoder2" => &[("mlp.up_proj", "mlp.c_fc"), ("mlp.down_proj", "mlp.c_proj")],
         "gpt_oss" => &[(".mlp.gate.", ".mlp.router.")],
         "mixtral" => &[("gate_proj", "w1"), ("down_proj", "w2"), ("up_proj", "w3")],
+        "lfm2" | "lfm2_moe" => &[
+            ("gate_proj", "w1"),
+            ("down_proj", "w2"),
+            ("up_proj", "w3"),
+            ("gate.e_score_correction_bias", "expert_bias"),
+            ("self_attn.o_proj", "self_attn.out_proj"),
+            ("self_attn.q_norm", "self_attn.q_layernorm"),
+            ("self_attn.k_norm", "self_attn.k_layernorm"),
+            ("input_layernorm", "operator_norm"),
+            ("post_attention_layernorm", "ffn_norm"),
+            ("model.norm", "model.embedding_norm"),
+        ],
+        _ if family.starts_with("qwen3_") => &[(".mlp.shared_experts.", ".mlp.shared_expert.")],
         _ => &[],
     }
 }
@@ -136,9 +149,10 @@ impl NamedTensors {
         Some(TensorPlace { name: name.replacen(part, fused, 1), rows, transposed: false })
     }
 
-    /// The rows of an expert in Gemma 4's tensors of all experts, `[E, rows, columns]`.
+    /// The rows of an expert in a tensor of all experts, `[E, rows, columns]` (Gemma 4,
+    /// Qwen3.5-MoE).
     fn fused_expert(&self, name: &str) -> Option<TensorPlace> {
-        let experts = self.config.block.experts.as_ref().filter(|all| all.beside_mlp)?;
+        let experts = self.config.block.experts.as_ref()?;
         let (layer, expert, part) = expert_part(name)?;
         let width = experts.intermediate;
         let (fused, stride, at, rows) = match part {
@@ -148,19 +162,51 @@ impl NamedTensors {
             _ => return None,
         };
         let first = expert.checked_mul(stride)? + at;
-        let rows = first..first + rows;
-        let name = format!("{layer}.experts.{fused}");
-        Some(TensorPlace { name, rows: vec![rows], transposed: false })
+        let rows = std::iter::once(first..first + rows).collect();
+        let all = if experts.beside_mlp { "experts" } else { "mlp.experts" };
+        let name = format!("{layer}.{all}.{fused}");
+        let found = self.tensors.has(&self.spelled(name.clone()));
+        found.then_some(TensorPlace { name, rows, transposed: false })
+    }
+
+    /// The rows of a recurrent layer's part that its family stores fused with others.
+    fn recurrent(&self, name: &str) -> Option<TensorPlace> {
+        let shape = self.config.block.recurrent.as_ref()?.shape;
+        let (layer, part) = name.strip_suffix(".weight")?.rsplit_once(".in_proj")?;
+        let parts = ["_qkv", "_z", ".b", ".c", ".x"];
+        let part = parts.iter().position(|&known| known == part)?;
+        let (name, rows) = if let Some(at) = part.checked_sub(2) {
+            let width = shape.channels;
+            ("in_proj", std::iter::once(at * width..(at + 1) * width).collect())
+        } else {
+            // Each key head has its queries, its keys, its value heads and their gates.
+            if self.family != "qwen3_next" {
+                return None;
+            }
+            let values = shape.heads / shape.key_heads * shape.value;
+            let starts = [0, shape.key, 2 * shape.key, 2 * shape.key + values];
+            let ends = [starts[1], starts[2], starts[3], starts[3] + values];
+            let kinds = if part == 0 { 0..3 } else { 3..4 };
+            let run = |kind: usize, head: usize| {
+                head * ends[3] + starts[kind]..head * ends[3] + ends[kind]
+            };
+            let rows = kinds.flat_map(|kind| (0..shape.key_heads).map(move |head| run(kind, head)));
+            ("in_proj_qkvz", rows.collect())
+        };
+        let name = format!("{layer}.{name}.weight");
+        Some(TensorPlace { name, rows, transposed: false })
     }
 
     fn stored(&self, name: &str) -> TensorPlace {
         let whole = |name| TensorPlace { name, rows: Vec::new(), transposed: false };
         let fused = || self.fused(name).or_else(|| self.fused_expert(name));
-        if let Some(stored) = self.latent(name).or_else(fused) {
+        let apart = || self.latent(name).or_else(|| self.recurrent(name));
+        if let Some(stored) = apart().or_else(fused) {
             return stored;
         }
         let name = match self.family.as_str() {
             "mixtral" => name.replacen(".mlp.", ".block_sparse_moe.", 1),
+            "lfm2" | "lfm2_moe" => name.replacen(".mlp.", ".feed_forward.", 1),
             _ => name.to_owned(),
         };
         match renamed(&self.family).iter().find(|(asked, _)| name.contains(asked)) {
@@ -226,6 +272,10 @@ impl WeightSource for NamedTensors {
         if name.ends_with("e_score_correction_bias") {
             // ERNIE's is a matrix of one row.
             tensor.shape = vec![tensor.shape.iter().product()];
+        }
+        if tensor.shape.len() == 3 && name.contains("conv") {
+            // The convolution is of one channel each.
+            tensor.shape.remove(1);
         }
         if stored.transposed { transposed(&tensor) } else { Some(tensor) }
     }

@@ -26,7 +26,14 @@ const AUTO_LEAST: usize = 4096;
 
 /// Bytes of the target's KV cache in main memory with this many positions.
 pub(super) fn kv_bytes(config: &Config, positions: usize, format: KvFormat) -> u64 {
-    KvCache::bytes_of(&config.kv_shapes(0..config.layers), positions, format) as u64
+    let recurrent = (0..config.layers).filter(|&layer| config.block.recurrent_of(layer).is_some());
+    let states = config
+        .block
+        .recurrent
+        .as_ref()
+        .map_or(0, |all| KvCache::recurrent_bytes(&all.shape, recurrent.count()));
+    let kv = KvCache::bytes_of(&config.kv_shapes(0..config.layers), positions, format);
+    kv.saturating_add(states) as u64
 }
 
 /// Bytes of one block's keys and values in half precision, with slots for the context and a tree.

@@ -3,7 +3,7 @@
 //! tensor names.
 
 use super::ConfigError;
-use crate::kernels::{Activation, Pool, softcap};
+use crate::kernels::{Activation, Pool, RecurrentShape, softcap};
 
 /// The options of a decoder block. The default is Llama's: pre-norm RMSNorm, full causal attention,
 /// SwiGLU.
@@ -18,8 +18,8 @@ pub struct BlockOptions {
     /// Whether the outputs of attention and MLP pass a norm before they are added to the stream
     /// (Gemma 2 and 3, OLMo 2).
     pub output_norms: bool,
-    /// Whether attention and MLP read the same norm of the stream, so that the MLP does not see what
-    /// attention adds (Cohere, Phi-2, StableLM 2 12B).
+    /// Whether attention and MLP read the same norm of the stream, so that the MLP does not see
+    /// what attention adds (Cohere, Phi-2, StableLM 2 12B).
     pub parallel: bool,
     /// Whether the inputs of the output projections of attention and MLP pass a norm (BitNet).
     pub inner_norms: bool,
@@ -66,8 +66,9 @@ pub struct BlockOptions {
     pub attention_out_scale: f32,
     /// The heads of layers with a window if they differ from the others (Gemma 4, MiMo-V2).
     pub local_heads: Option<LocalHeads>,
-    /// The layers from this one on have no keys and values: they read those of the last layer before
-    /// it that has a window or has none, as they do (Gemma 4 E2B and E4B).
+    /// The layers from this one on have no keys and values. Those with a window read the keys and
+    /// values of the last layer before it that has one, the others of the last that has none (Gemma
+    /// 4 E2B and E4B).
     pub own_kv_layers: Option<usize>,
     /// Whether values pass an RMS norm without weights (Gemma 4).
     pub value_norm: bool,
@@ -84,6 +85,10 @@ pub struct BlockOptions {
     pub experts: Option<Experts>,
     /// Multi-head latent attention (DeepSeek V2 and V3).
     pub latent: Option<LatentAttention>,
+    /// Whether q's matrix also computes, for each head, a gate of attention's output (Qwen3.5).
+    pub output_gate: bool,
+    /// Layers with a recurrent state instead of attention.
+    pub recurrent: Option<RecurrentLayers>,
 }
 
 impl Default for BlockOptions {
@@ -124,6 +129,8 @@ impl Default for BlockOptions {
             output_scale: false,
             experts: None,
             latent: None,
+            output_gate: false,
+            recurrent: None,
         }
     }
 }
@@ -196,6 +203,8 @@ pub struct Experts {
     pub groups: Option<(usize, usize)>,
     /// The width of the expert that every row uses in addition to the chosen ones; 0 means none.
     pub shared_intermediate: usize,
+    /// Whether the output of that expert has a gate, a number for each row (Qwen3-Next).
+    pub shared_gate: bool,
     /// Whether router and experts have biases (gpt-oss).
     pub bias: bool,
     /// Whether a bias is added to the router's scores for the choice only (DeepSeek V3).
@@ -235,6 +244,21 @@ pub struct LatentAttention {
     pub value_dim: usize,
 }
 
+/// Layers that carry a state from position to position: gated DeltaNet, or short convolutions if
+/// they have no heads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecurrentLayers {
+    /// For each layer, whether it is one of them; the others have attention.
+    pub layers: Vec<bool>,
+    /// Their widths.
+    pub shape: RecurrentShape,
+    /// Whether the weights hold the logarithms of the decay rates (checkpoints), not the negative
+    /// rates (GGUF files).
+    pub log_decay: bool,
+    /// Whether one matrix computes the steps and factors of DeltaNet's heads (Qwen3-Next).
+    pub fused_gates: bool,
+}
+
 impl BlockOptions {
     /// The window of a layer.
     pub fn window_of(&self, layer: usize) -> Option<usize> {
@@ -248,6 +272,12 @@ impl BlockOptions {
         let kind = |layer: &usize| self.window_of(*layer).is_some();
         let last = || (0..own).rev().find(|earlier| kind(earlier) == kind(&layer));
         if layer < own { layer } else { last().unwrap_or(layer) }
+    }
+
+    /// What a layer has instead of attention, if it is recurrent.
+    pub(crate) fn recurrent_of(&self, layer: usize) -> Option<&RecurrentLayers> {
+        let all = self.recurrent.as_ref()?;
+        all.layers.get(layer).copied().unwrap_or(false).then_some(all)
     }
 
     /// The experts of a layer, if it has any.
@@ -332,6 +362,9 @@ impl BlockOptions {
         if let Some(experts) = &self.experts {
             experts.check()?;
         }
+        if let Some(recurrent) = &self.recurrent {
+            recurrent.check(layers)?;
+        }
         self.latent.as_ref().map_or(Ok(()), |latent| latent.check(heads))
     }
 }
@@ -361,6 +394,32 @@ impl Experts {
             && used * (self.count / groups) >= self.used;
         let reason = format!("the number of groups must divide the {} experts", self.count);
         ConfigError::unless(sound, "expert_group_count", format!("{used} of {groups}"), reason)
+    }
+}
+
+impl RecurrentLayers {
+    fn check(&self, layers: usize) -> Result<(), ConfigError> {
+        let RecurrentShape { taps, channels, heads, key_heads, key, value, .. } = self.shape;
+        ConfigError::unless_within("ssm.conv_kernel", taps, 2..=16)?;
+        let reason = format!("there must be one for each of {layers} layers");
+        ConfigError::unless(self.layers.len() == layers, "layer_types", self.layers.len(), reason)?;
+        // These bounds keep the sizes in a corrupt header from overflowing a product.
+        for (field, width) in [("ssm.state_size", key), ("ssm.inner_size", value)] {
+            let sound = width <= 1 << 12 && width.is_multiple_of(16);
+            let reason = "the width of a head must be a multiple of 16; is the file damaged?";
+            ConfigError::unless(sound, field, width, reason)?;
+        }
+        ConfigError::unless_within("ssm.time_step_rank", heads, 0..=1 << 12)?;
+        let reason = format!("it must divide the {heads} heads");
+        let sound = heads == 0 || key_heads > 0 && heads.is_multiple_of(key_heads);
+        ConfigError::unless(sound, "ssm.group_count", key_heads, reason)?;
+        let all = 2 * key_heads * key + heads * value;
+        let sound = (16..=MOST_WIDTH).contains(&channels)
+            && channels.is_multiple_of(16)
+            && (heads == 0 || channels == all)
+            && (heads == 0 || key > 0 && value > 0);
+        let reason = format!("the heads must have {all} channels in multiples of 16");
+        ConfigError::unless(sound, "ssm.inner_size", channels, reason)
     }
 }
 

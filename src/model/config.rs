@@ -3,8 +3,8 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use super::BlockOptions;
 use super::rope::RopeScaling;
+use super::{BlockOptions, RecurrentLayers};
 use crate::kernels::KvShape;
 
 /// The order in which a checkpoint stores the rows of q and k.
@@ -127,6 +127,9 @@ impl Config {
         if let Some(window) = &mut cut.block.window {
             window.layers.truncate(layers);
         }
+        if let Some(recurrent) = &mut cut.block.recurrent {
+            recurrent.layers.truncate(layers);
+        }
         cut
     }
 
@@ -151,7 +154,8 @@ impl Config {
 
     /// The key and value heads that each of these layers stores.
     pub(crate) fn kv_shapes(&self, layers: Range<usize>) -> Vec<KvShape> {
-        let own = |layer| self.block.kv_layer(layer) == layer;
+        let own =
+            |layer| self.block.kv_layer(layer) == layer && self.block.recurrent_of(layer).is_none();
         let none = KvShape::square(0, self.head_dim);
         layers.map(|layer| if own(layer) { self.kv_shape(layer) } else { none }).collect()
     }
@@ -205,13 +209,19 @@ impl Config {
         matrices * self.hidden as u64 * width as u64
     }
 
+    /// Weights of a layer's attention, or of what it has instead.
     fn attention_weights(&self, layer: usize) -> u64 {
         let [h, heads] = [self.hidden as u64, self.heads as u64];
+        if let Some(RecurrentLayers { shape, .. }) = self.block.recurrent_of(layer) {
+            let factors = if shape.heads > 0 { 2 * shape.heads } else { shape.channels };
+            return h * (shape.channels + 2 * shape.outputs() + factors) as u64;
+        }
         match &self.block.latent {
             None => {
                 let KvShape { heads: kv_heads, key_dim, value_dim } = self.kv_shape(layer);
                 let own = if self.block.kv_layer(layer) == layer { kv_heads } else { 0 };
-                h * ((self.heads + own) * (key_dim + value_dim)) as u64
+                let gates = if self.block.output_gate { self.q_width() } else { 0 };
+                h * ((self.heads + own) * (key_dim + value_dim) + gates) as u64
             }
             Some(latent) => {
                 let [kv, rope] = [latent.kv_rank as u64, latent.rope_dim as u64];

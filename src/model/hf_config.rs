@@ -57,13 +57,17 @@ impl Config {
             None => (head_dim, fields.optional_size("num_key_value_heads")?.unwrap_or(heads)),
         };
         let (rope_theta, rope_scaling) = rope(&fields, max_positions, head_dim)?;
-        let names = ["rms_norm_eps", "norm_epsilon", "layer_norm_eps", "layernorm_epsilon"];
+        // Models that also take images may say it next to their text model.
+        let tied = |fields: &Fields<'_>| fields.flag("tie_word_embeddings");
+        let tied = tied(&fields)?.or(tied(&Fields(json))?);
+        let names =
+            ["rms_norm_eps", "norm_epsilon", "layer_norm_eps", "layernorm_epsilon", "norm_eps"];
         let eps = names.into_iter().find(|name| fields.get(name).is_some());
         let eps = eps.map_or(Ok(None), |name| fields.number(name))?.unwrap_or(1e-6);
         Ok(Self {
             vocab: fields.size("vocab_size")?,
             hidden,
-            intermediate: fields.size("intermediate_size")?,
+            intermediate: family.intermediate(&fields)?,
             layers: fields.size("num_hidden_layers")?,
             heads,
             kv_heads,
@@ -75,7 +79,7 @@ impl Config {
             qkv_bias,
             o_bias,
             qk_norm: family.has_qk_norm(&fields)?,
-            tied_head: fields.flag("tie_word_embeddings")?.unwrap_or(family.ties_by_default()),
+            tied_head: tied.unwrap_or(family.ties_by_default()),
             max_positions,
             block,
         })

@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::hf_fields::{Fields, number, whole_number};
 use super::hf_local_heads::{gemma4, local_heads};
 use super::{
-    BlockOptions, ConfigError, Experts, Gating, LatentAttention, NormKind, QkNorm, RopeLayout,
-    SlidingWindow,
+    BlockOptions, ConfigError, Experts, Gating, LatentAttention, NormKind, QkNorm, RecurrentLayers,
+    RopeLayout, SlidingWindow,
 };
-use crate::kernels::Activation;
+use crate::kernels::{Activation, RecurrentShape};
 
 /// The field with the width of all shared experts together.
 pub(crate) const SHARED_WIDTH: &str = "shared_expert_intermediate_size";
@@ -51,6 +51,11 @@ pub(crate) enum Family {
     BitNet,
     Gemma4,
     Mimo2,
+    Qwen3Next,
+    Qwen35,
+    Qwen35Moe,
+    Lfm2,
+    Lfm2Moe,
 }
 
 /// An architecture and its names.
@@ -121,6 +126,17 @@ pub const ARCHITECTURES: &[ArchitectureRow] = {
         row("BitNet b1.58", "bitnet", "bitnet", Family::BitNet, Halves),
         row("Gemma 4, its text part", "gemma4", "gemma4_text", Family::Gemma4, Halves),
         row("MiMo-V2-Flash", "mimo2", "mimo_v2_flash", Family::Mimo2, Halves),
+        row("Qwen3-Next", "qwen3next", "qwen3_next", Family::Qwen3Next, Halves),
+        row("Qwen3.5 and 3.6, their text part", "qwen35", "qwen3_5_text", Family::Qwen35, Halves),
+        row(
+            "Qwen3.5-MoE and 3.6-MoE, their text part",
+            "qwen35moe",
+            "qwen3_5_moe_text",
+            Family::Qwen35Moe,
+            Halves,
+        ),
+        row("LFM2", "lfm2", "lfm2", Family::Lfm2, Halves),
+        row("LFM2-MoE", "lfm2moe", "lfm2_moe", Family::Lfm2Moe, Halves),
     ]
 };
 
@@ -141,6 +157,7 @@ impl Family {
             Self::Qwen3 | Self::Qwen3Moe => Some(128),
             Self::GptOss => Some(64),
             Self::Gemma2 | Self::Gemma3 => Some(256),
+            Self::Qwen3Next | Self::Qwen35 | Self::Qwen35Moe => Some(256),
             _ => None,
         }
     }
@@ -149,6 +166,8 @@ impl Family {
         let field = match self {
             Self::Qwen3 | Self::Qwen3Moe | Self::Olmo2 | Self::Gemma3 => return Ok(true),
             Self::Hunyuan | Self::Exaone4 | Self::OlMoe | Self::Gemma4 => return Ok(true),
+            Self::Lfm2 | Self::Lfm2Moe => return Ok(true),
+            _ if self.is_gated_delta() => return Ok(true),
             Self::Cohere | Self::Glm4Moe => "use_qk_norm",
             Self::StableLm => "qk_layernorm",
             _ => return Ok(false),
@@ -161,6 +180,12 @@ impl Family {
             self,
             Self::Mixtral | Self::Qwen3Moe | Self::GptOss | Self::DeepSeekV2 | Self::DeepSeekV3
         ) || matches!(self, Self::Glm4Moe | Self::ErnieMoe | Self::OlMoe | Self::Mimo2)
+            || matches!(self, Self::Qwen3Next | Self::Qwen35Moe | Self::Lfm2Moe)
+    }
+
+    /// Whether most of its layers are gated DeltaNet, and the others gated attention.
+    pub(crate) fn is_gated_delta(self) -> bool {
+        matches!(self, Self::Qwen3Next | Self::Qwen35 | Self::Qwen35Moe)
     }
 
     /// Whether a model of a family in which only some have experts has them.
@@ -198,7 +223,23 @@ impl Family {
     pub(super) fn ties_by_default(self) -> bool {
         matches!(self, Self::Gemma2 | Self::Gemma3 | Self::SmolLm3 | Self::StarCoder2)
             || matches!(self, Self::Cohere | Self::Cohere2 | Self::Ernie | Self::ErnieMoe)
-            || self == Self::Gemma4
+            || matches!(self, Self::Gemma4 | Self::Lfm2 | Self::Lfm2Moe)
+    }
+
+    /// The width of its MLP.
+    pub(super) fn intermediate(self, fields: &Fields<'_>) -> Result<usize, ConfigError> {
+        let given = fields.size("intermediate_size");
+        if self != Self::Lfm2 {
+            return given;
+        }
+        let width = fields.optional_size("block_ff_dim")?.map_or(given, Ok)?;
+        if !fields.flag("block_auto_adjust_ff_dim")?.unwrap_or(true) {
+            return Ok(width);
+        }
+        let factor = fields.number("block_ffn_dim_multiplier")?.unwrap_or(1.0);
+        let width = (width.saturating_mul(2) / 3) as f64 * factor;
+        let multiple = fields.optional_size("block_multiple_of")?.unwrap_or(256).max(1);
+        Ok((width as usize).div_ceil(multiple).saturating_mul(multiple))
     }
 
     /// The names of its activation function.
@@ -325,6 +366,12 @@ impl Family {
             Self::Ernie | Self::ErnieMoe => {
                 options.mlp_bias = fields.flag("use_bias")?.unwrap_or(false);
             }
+            Self::Qwen3Next | Self::Qwen35 | Self::Qwen35Moe => {
+                options.norm_offset = 1.0;
+                options.output_gate = fields.flag("attn_output_gate")?.unwrap_or(true);
+                options.recurrent = Some(self.gated_delta(fields)?);
+            }
+            Self::Lfm2 | Self::Lfm2Moe => options.recurrent = Some(short_convolutions(fields)?),
             Self::Llama | Self::Mistral | Self::Mixtral | Self::Phi3 => {}
             Self::Qwen2 | Self::Qwen3 | Self::Qwen3Moe => {}
             Self::Glm4Moe | Self::InternLm2 | Self::SeedOss => {}
@@ -370,6 +417,29 @@ impl Family {
         Ok(Some(SlidingWindow { size, layers: (0..layers).map(local).collect() }))
     }
 
+    /// The layers of gated DeltaNet.
+    fn gated_delta(self, fields: &Fields<'_>) -> Result<RecurrentLayers, ConfigError> {
+        let every = fields.optional_size("full_attention_interval")?.unwrap_or(4);
+        let key_heads = fields.size("linear_num_key_heads")?;
+        let heads = fields.size("linear_num_value_heads")?;
+        let key = fields.size("linear_key_head_dim")?;
+        let value = fields.size("linear_value_head_dim")?;
+        let keys = key_heads.saturating_mul(key).saturating_mul(2);
+        let shape = RecurrentShape {
+            taps: fields.optional_size("linear_conv_kernel_dim")?.unwrap_or(4),
+            channels: keys.saturating_add(heads.saturating_mul(value)),
+            heads,
+            key_heads,
+            key,
+            value,
+            tiled: false,
+        };
+        let attends = |layer: usize| every > 0 && (layer + 1).is_multiple_of(every);
+        let layers = recurrent_layers(fields, attends)?;
+        let fused_gates = self == Self::Qwen3Next;
+        Ok(RecurrentLayers { layers, shape, log_decay: true, fused_gates })
+    }
+
     /// The mixture of experts of a family that has one.
     fn experts(self, fields: &Fields<'_>) -> Result<Experts, ConfigError> {
         let reason = "every layer after the first dense ones must have experts";
@@ -385,7 +455,7 @@ impl Family {
         let text = |field| fields.get(field).and_then(Value::as_str);
         let gating = match text("scoring_func") {
             _ if self == Self::GptOss => Gating::SoftmaxOfChosen,
-            None if matches!(self, Self::Glm4Moe | Self::Mimo2) => Gating::Sigmoid,
+            None if matches!(self, Self::Glm4Moe | Self::Mimo2 | Self::Lfm2Moe) => Gating::Sigmoid,
             Some("softmax") | None => Gating::Softmax,
             Some("sigmoid") => Gating::Sigmoid,
             Some(other) => {
@@ -396,6 +466,9 @@ impl Family {
         let groups = fields.optional_size("n_group")?.filter(|&groups| groups > 1);
         let (groups, selection_bias) = match text("topk_method") {
             None if matches!(self, Self::Glm4Moe | Self::ErnieMoe | Self::Mimo2) => (groups, true),
+            None if self == Self::Lfm2Moe => {
+                (None, fields.flag("use_expert_bias")?.unwrap_or(true))
+            }
             Some("greedy") | None => (None, false),
             // V3 ranks groups by the sum of their two best experts, with a bias that affects only
             // the choice.
@@ -417,11 +490,13 @@ impl Family {
         };
         let shared = any(&["n_shared_experts", "moe_num_shared_experts"]);
         let shared = fields.optional_size(shared)?.unwrap_or(0).saturating_mul(intermediate);
-        let usual = matches!(self, Self::Mixtral | Self::ErnieMoe | Self::Gemma4 | Self::Mimo2);
+        let usual = matches!(self, Self::Mixtral | Self::ErnieMoe | Self::Gemma4 | Self::Mimo2)
+            || self.is_gated_delta()
+            || self == Self::Lfm2Moe;
         let normalised = fields.flag("norm_topk_prob")?.unwrap_or(usual);
         let count =
             any(&["n_routed_experts", "num_experts", "moe_num_experts", "num_local_experts"]);
-        let dense = any(&["first_k_dense_replace", "moe_layer_start_index"]);
+        let dense = any(&["num_dense_layers", "first_k_dense_replace", "moe_layer_start_index"]);
         Ok(Experts {
             count: fields.size(count)?,
             used: fields.size(any(&["moe_k", "top_k_experts", "num_experts_per_tok"]))?,
@@ -435,6 +510,7 @@ impl Family {
                 None => None,
             },
             shared_intermediate: fields.optional_size(SHARED_WIDTH)?.unwrap_or(shared),
+            shared_gate: self.is_gated_delta(),
             bias: self == Self::GptOss,
             selection_bias,
             beside_mlp: self == Self::Gemma4,
@@ -453,6 +529,37 @@ fn granite(options: &mut BlockOptions, fields: &Fields<'_>) -> Result<(), Config
     }
     options.attention_scale = fields.float("attention_multiplier")?;
     Ok(())
+}
+
+/// For each layer whether it is recurrent: as `layer_types` says, otherwise if it is not one that
+/// `attends`.
+fn recurrent_layers(
+    fields: &Fields<'_>,
+    attends: impl Fn(usize) -> bool,
+) -> Result<Vec<bool>, ConfigError> {
+    if let Some(kinds) = fields.get("layer_types").and_then(Value::as_array) {
+        return Ok(kinds.iter().map(|kind| kind != "full_attention").collect());
+    }
+    // The check of the configuration refuses a wrong count later.
+    let layers = fields.size("num_hidden_layers")?.min(1 << 12);
+    Ok((0..layers).map(|layer| !attends(layer)).collect())
+}
+
+/// The gated short convolutions of LFM2.
+fn short_convolutions(fields: &Fields<'_>) -> Result<RecurrentLayers, ConfigError> {
+    let shape = RecurrentShape {
+        taps: fields.optional_size("conv_L_cache")?.unwrap_or(3),
+        channels: fields.size("hidden_size")?,
+        heads: 0,
+        key_heads: 0,
+        key: 0,
+        value: 0,
+        tiled: false,
+    };
+    let attending = fields.get("full_attn_idxs").and_then(Value::as_array);
+    let attends = |layer: usize| attending.is_none_or(|list| list.contains(&layer.into()));
+    let layers = recurrent_layers(fields, attends)?;
+    Ok(RecurrentLayers { layers, shape, log_decay: false, fused_gates: false })
 }
 
 /// Adds the latent attention of DeepSeek V2 and V3.

@@ -33,10 +33,11 @@ mod vocabulary;
 pub mod weights;
 
 pub use block_options::{
-    BlockOptions, Experts, Gating, LatentAttention, LocalHeads, NormKind, QkNorm, SlidingWindow,
+    BlockOptions, Experts, Gating, LatentAttention, LocalHeads, NormKind, QkNorm, RecurrentLayers,
+    SlidingWindow,
 };
 pub use candle::{
-    CANDLE_CHECKPOINTS, CANDLE_GGUF, CandleFiles, CandleModel, CandleRow, CandleTarget, ModelEngine,
+    CANDLE_CHECKPOINTS, CandleFiles, CandleModel, CandleRow, CandleTarget, ModelEngine,
 };
 #[cfg(test)]
 pub(crate) use config::tests::small as config_for_tests;

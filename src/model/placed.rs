@@ -222,7 +222,7 @@ impl Target for PlacedTarget {
     fn begin_prompt(&mut self, asked: &[Range<usize>], common: usize) -> usize {
         match &mut self.gpu {
             GpuPart::Prompts(reader) => reader.begin_prompt(asked, common),
-            _ => common,
+            _ => self.cpu.begin_prompt(asked, common),
         }
     }
 

@@ -124,6 +124,7 @@ impl KnownShape {
             scale: 1.0,
             groups: None,
             shared_intermediate: 0,
+            shared_gate: false,
             bias: false,
             selection_bias: false,
             beside_mlp: false,

@@ -53,7 +53,8 @@ pub trait SmallLm: Send {
     /// # Panics
     /// If `path` is not such a path.
     fn keep(&mut self, path: &[usize]) -> Vec<usize>;
-    /// Forgets every position from `len` on, and the rows in flight.
+    /// Forgets every position from `len` on, and the rows in flight. A model with recurrent layers
+    /// may have to forget more: see [`Self::len`].
     fn truncate(&mut self, len: usize);
     /// Bytes of weights and caches.
     fn bytes(&self) -> u64;

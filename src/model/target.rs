@@ -105,7 +105,8 @@ pub trait Target: Send {
     /// Keeps the KV rows of `path` as the next committed positions. The path is ascending node
     /// indices of the last verified tree, root first, each the parent of the next.
     fn commit(&mut self, path: &[usize]);
-    /// Rolls the KV cache back: forgets every position from `len` on.
+    /// Rolls the KV cache back: forgets every position from `len` on. A target with recurrent
+    /// layers may have to forget more: see [`Self::len`].
     fn truncate(&mut self, len: usize);
     /// After [`TargetError::Device`]: moves to another device, if there is one, with nothing
     /// committed there. Returns a clause that says how decoding continues.

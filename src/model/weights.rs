@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use super::Config;
+use super::{Config, RecurrentLayers};
 use crate::kernels::{Format, Matrix, Pool};
 
 /// A tensor as it is stored in its file.
@@ -129,18 +129,39 @@ pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
         let mut push =
             |part: &str, shape: &[usize]| all.push((layer_name(layer, part), shape.to_vec()));
         push("input_layernorm.weight", &[h]);
-        for (part, rows, cols, bias) in [
-            ("q", q, h, config.qkv_bias),
+        let recurrent = config.block.recurrent_of(layer);
+        if let Some(all) = recurrent {
+            let shape = all.shape;
+            let mut push =
+                |part: &str, dims: &[usize]| push(&format!("{}.{part}", all.part()), dims);
+            for (part, rows) in all.inputs().into_iter().zip([shape.channels, shape.outputs()]) {
+                push(&format!("{part}.weight"), &[rows, h]);
+            }
+            for (part, rows) in all.factors() {
+                push(&format!("{part}.weight"), &[rows, h]);
+            }
+            push(all.kernel(), &[shape.channels, shape.taps]);
+            push("out_proj.weight", &[h, shape.outputs()]);
+            if shape.heads > 0 {
+                push("A_log", &[shape.heads]);
+                push("dt_bias", &[shape.heads]);
+                push("norm.weight", &[shape.value]);
+            }
+        }
+        let rows = if config.block.output_gate { 2 * q } else { q };
+        let attention = [
+            ("q", rows, h, config.qkv_bias),
             ("k", kv, h, config.qkv_bias),
             ("v", kv, h, config.qkv_bias),
             ("o", h, q, config.o_bias),
-        ] {
+        ];
+        for (part, rows, cols, bias) in attention.into_iter().filter(|_| recurrent.is_none()) {
             push(&format!("self_attn.{part}_proj.weight"), &[rows, cols]);
             if bias {
                 push(&format!("self_attn.{part}_proj.bias"), &[rows]);
             }
         }
-        if config.qk_norm {
+        if config.qk_norm && recurrent.is_none() {
             push("self_attn.q_norm.weight", &[d]);
             push("self_attn.k_norm.weight", &[d]);
         }
@@ -165,6 +186,37 @@ pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
         all.push((HEAD.to_owned(), vec![config.vocab, h]));
     }
     all
+}
+
+/// The parts of a recurrent layer as their families call them. Matrices that a family stores as one
+/// have the names of their parts.
+impl RecurrentLayers {
+    /// The name before all others.
+    pub(crate) fn part(&self) -> &'static str {
+        if self.shape.heads == 0 { "conv" } else { "linear_attn" }
+    }
+
+    /// What is convolved, and the gate of the results.
+    pub(crate) fn inputs(&self) -> [&'static str; 2] {
+        match self.shape.heads {
+            0 => ["in_proj.x", "in_proj.c"],
+            _ => ["in_proj_qkv", "in_proj_z"],
+        }
+    }
+
+    /// The other matrices that read the stream, with their rows.
+    pub(crate) fn factors(&self) -> Vec<(&'static str, usize)> {
+        match self.shape.heads {
+            0 => vec![("in_proj.b", self.shape.channels)],
+            heads if self.fused_gates => vec![("in_proj_ba", 2 * heads)],
+            heads => vec![("in_proj_b", heads), ("in_proj_a", heads)],
+        }
+    }
+
+    /// The convolution's weights, `[channels, taps]`.
+    pub(crate) fn kernel(&self) -> &'static str {
+        if self.shape.heads == 0 { "conv.weight" } else { "conv1d.weight" }
+    }
 }
 
 /// Name of the embedding matrix `[V, H]`.
@@ -216,6 +268,15 @@ pub(super) fn fetch<'a>(
         return Err(WeightError::of(source, name, told));
     }
     Ok(tensor)
+}
+
+/// Fetches a small matrix as f32, row by row.
+pub(super) fn table(
+    source: &dyn WeightSource,
+    name: &str,
+    shape: [usize; 2],
+) -> Result<Vec<f32>, WeightError> {
+    floats(source, name, &shape)
 }
 
 /// Fetches a vector (a norm or a bias) as f32.

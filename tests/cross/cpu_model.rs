@@ -52,7 +52,8 @@ pub struct CandleRow {
 pub const CANDLE_CHECKPOINTS: &[CandleRow] = &[];
 
 pub use block_options::{
-    BlockOptions, Experts, Gating, LatentAttention, LocalHeads, NormKind, QkNorm, SlidingWindow,
+    BlockOptions, Experts, Gating, LatentAttention, LocalHeads, NormKind, QkNorm, RecurrentLayers,
+    SlidingWindow,
 };
 pub use config::{Config, ConfigError, RopeLayout};
 pub use cpu::{CpuBatch, CpuDraft, CpuTarget, PassTiming, Progress};

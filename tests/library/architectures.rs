@@ -26,7 +26,7 @@ const TIED: f32 = 1e-4;
 const BLOCKS: f32 = 0.25;
 
 /// File, the logits to compare with, tolerance, context.
-const MODELS: [(&str, &str, f32, usize); 42] = [
+const MODELS: [(&str, &str, f32, usize); 47] = [
     ("llama", "logits", UNTIED, 256),
     ("llama3-rope-freqs", "logits", UNTIED, 256),
     ("llama-linear", "logits", UNTIED, 256),
@@ -69,6 +69,11 @@ const MODELS: [(&str, &str, f32, usize); 42] = [
     ("gemma4", "logits_exact_gelu", 2.0 * TIED, 256),
     ("gemma4-dense", "logits_exact_gelu", TIED, 256),
     ("gemma4-moe", "logits_exact_gelu", TIED, 256),
+    ("qwen3next", "logits", UNTIED, 256),
+    ("qwen35", "logits", UNTIED, 256),
+    ("qwen35moe", "logits", UNTIED, 256),
+    ("lfm2", "logits", TIED, 256),
+    ("lfm2moe", "logits", TIED, 256),
 ];
 
 fn load(name: &str, context: usize, threads: usize) -> CpuTarget {

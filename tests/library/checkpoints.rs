@@ -7,12 +7,19 @@ use std::collections::HashMap;
 use super::open_target;
 use crate::support::gguf::{Stored, published};
 use crate::support::library::{arch, load_files};
+use dovetail::kernels::RecurrentShape;
 use dovetail::library::{Spec, TargetFiles};
-use dovetail::model::{Config, NormKind, RopeLayout, RopeScaling, Target, weights};
+use dovetail::model::{
+    Config, NormKind, RecurrentLayers, RopeLayout, RopeScaling, Target, weights,
+};
 use safetensors::Dtype;
 use serde_json::{Value, json};
 
-const FAMILIES: [(&str, &str); 30] = [
+/// Families whose checkpoints store the weights of norms less one.
+const LESS_ONE: [&str; 5] =
+    ["gemma2", "gemma3_text", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"];
+
+const FAMILIES: [(&str, &str); 35] = [
     ("llama", "llama"),
     ("llama-yarn", "llama"),
     ("qwen3", "qwen3"),
@@ -43,6 +50,11 @@ const FAMILIES: [(&str, &str); 30] = [
     ("gemma4", "gemma4_text"),
     ("gemma4-dense", "gemma4_text"),
     ("gemma4-moe", "gemma4_text"),
+    ("qwen3next", "qwen3_next"),
+    ("qwen35", "qwen3_5_text"),
+    ("qwen35moe", "qwen3_5_moe_text"),
+    ("lfm2", "lfm2"),
+    ("lfm2moe", "lfm2_moe"),
 ];
 
 /// Families that rotate neighbours in their checkpoints too.
@@ -104,6 +116,7 @@ fn settings(config: &Config, family: &str) -> Value {
         set(field, json!(experts.count));
         set("routed_scaling_factor", json!(experts.scale));
         set("first_k_dense_replace", json!(experts.dense_layers));
+        set("num_dense_layers", json!(experts.dense_layers));
         set("shared_expert_intermediate_size", json!(experts.shared_intermediate));
     }
     let part = config.rotary_dim() as f64 / config.head_dim as f64;
@@ -112,6 +125,20 @@ fn settings(config: &Config, family: &str) -> Value {
     if block.norm != NormKind::Rms {
         set("rms_norm_eps", Value::Null);
         set("layer_norm_eps", json!(config.rms_eps));
+    }
+    if let Some(RecurrentLayers { layers, shape, .. }) = &block.recurrent {
+        let kind = |&is: &bool| if is { "linear_attention" } else { "full_attention" };
+        set("layer_types", layers.iter().map(kind).collect());
+        set("linear_num_key_heads", json!(shape.key_heads));
+        set("linear_num_value_heads", json!(shape.heads));
+        set("linear_key_head_dim", json!(shape.key));
+        set("linear_value_head_dim", json!(shape.value));
+        set("linear_conv_kernel_dim", json!(shape.taps));
+        set("conv_L_cache", json!(shape.taps));
+        set("block_auto_adjust_ff_dim", json!(false));
+        let rope = json!({"rope_type": "default", "rope_theta": config.rope_theta,
+            "partial_rotary_factor": part});
+        set("rope_parameters", rope);
     }
     match family {
         "granite" => {
@@ -230,7 +257,101 @@ fn stored(name: &str, family: &str) -> String {
             let moe = name.replacen(".mlp.", ".block_sparse_moe.", 1);
             moe.replace("gate_proj", "w1").replace("down_proj", "w2").replace("up_proj", "w3")
         }
+        "lfm2" | "lfm2_moe" => {
+            let name = name.replacen(".mlp.", ".feed_forward.", 1);
+            let pairs = [
+                ("gate_proj", "w1"),
+                ("down_proj", "w2"),
+                ("up_proj", "w3"),
+                ("gate.e_score_correction_bias", "expert_bias"),
+                ("self_attn.o_proj", "self_attn.out_proj"),
+                ("self_attn.q_norm", "self_attn.q_layernorm"),
+                ("self_attn.k_norm", "self_attn.k_layernorm"),
+                ("input_layernorm", "operator_norm"),
+                ("post_attention_layernorm", "ffn_norm"),
+                ("model.norm", "model.embedding_norm"),
+            ];
+            pairs.iter().fold(name, |name, (asked, stored)| name.replacen(asked, stored, 1))
+        }
+        "qwen3_next" | "qwen3_5_moe_text" => swap(&[("shared_experts", "shared_expert")]),
         _ => name.to_owned(),
+    }
+}
+
+/// Exchanges the value heads of Qwen3.5, which its converter has grouped by their number within a
+/// key head.
+fn by_key_head(bytes: &mut [u8], shape: &RecurrentShape, unit: usize) {
+    let group = shape.heads / shape.key_heads;
+    for all in bytes.chunks_exact_mut(shape.heads * unit) {
+        let old = all.to_vec();
+        for (to, bytes) in all.chunks_exact_mut(unit).enumerate() {
+            let from = to % group * shape.key_heads + to / group;
+            bytes.copy_from_slice(&old[from * unit..][..unit]);
+        }
+    }
+}
+
+/// Some rows of a matrix.
+fn rows(tensor: &Stored, at: std::ops::Range<usize>) -> Vec<u8> {
+    let row = tensor.bytes.len() / tensor.shape[0];
+    tensor.bytes[at.start * row..at.end * row].to_vec()
+}
+
+/// Fuses and reorders the tensors of recurrent layers as a family does.
+fn fuse_recurrent(all: &mut HashMap<String, Stored>, config: &Config, family: &str) {
+    let Some(RecurrentLayers { layers, shape, .. }) = &config.block.recurrent else { return };
+    let keys = shape.key_heads * shape.key;
+    for layer in (0..config.layers).filter(|&layer| layers[layer]) {
+        let name = |part: &str| weights::layer_name(layer, part);
+        if family.starts_with("lfm2") {
+            let parts = ["b", "c", "x"]
+                .map(|part| all.remove(&name(&format!("conv.in_proj.{part}.weight"))).unwrap());
+            let bytes = parts.iter().flat_map(|part| part.bytes.clone()).collect();
+            let shape = vec![3 * parts[0].shape[0], parts[0].shape[1]];
+            let fused = Stored { dtype: parts[0].dtype, shape, bytes };
+            all.insert(name("conv.in_proj.weight"), fused);
+            all.get_mut(&name("conv.conv.weight")).unwrap().shape.insert(1, 1);
+            continue;
+        }
+        let part = |part: &str| name(&format!("linear_attn.{part}"));
+        let rates = all.get_mut(&part("A_log")).unwrap();
+        for word in rates.bytes.as_chunks_mut::<4>().0 {
+            *word = (-f32::from_le_bytes(*word)).ln().to_le_bytes();
+        }
+        if family == "qwen3_next" {
+            let qkv = all.remove(&part("in_proj_qkv.weight")).unwrap();
+            let z = all.remove(&part("in_proj_z.weight")).unwrap();
+            let width = shape.heads / shape.key_heads * shape.value;
+            let of = |head: usize| {
+                let [key, value] = [head * shape.key, head * width];
+                let mut bytes = rows(&qkv, key..key + shape.key);
+                bytes.extend(rows(&qkv, keys + key..keys + key + shape.key));
+                bytes.extend(rows(&qkv, 2 * keys + value..2 * keys + value + width));
+                bytes.extend(rows(&z, value..value + width));
+                bytes
+            };
+            let bytes = (0..shape.key_heads).flat_map(of).collect();
+            let shape = vec![qkv.shape[0] + z.shape[0], qkv.shape[1]];
+            all.insert(part("in_proj_qkvz.weight"), Stored { dtype: qkv.dtype, shape, bytes });
+        } else {
+            for (tensor, from, unit) in [
+                (
+                    "in_proj_qkv.weight",
+                    2 * keys * config.hidden * 2,
+                    shape.value * config.hidden * 2,
+                ),
+                ("in_proj_z.weight", 0, shape.value * config.hidden * 2),
+                ("in_proj_a.weight", 0, config.hidden * 2),
+                ("in_proj_b.weight", 0, config.hidden * 2),
+                ("conv1d.weight", 2 * keys * shape.taps * 4, shape.value * shape.taps * 4),
+                ("A_log", 0, 4),
+                ("dt_bias", 0, 4),
+                ("out_proj.weight", 0, shape.value * 2),
+            ] {
+                by_key_head(&mut all.get_mut(&part(tensor)).unwrap().bytes[from..], shape, unit);
+            }
+        }
+        all.get_mut(&part("conv1d.weight")).unwrap().shape.insert(1, 1);
     }
 }
 
@@ -275,6 +396,7 @@ fn tensors(files: &TargetFiles) -> Vec<(String, Stored)> {
             "mlp.up_proj",
             "mlp.down_proj",
             "mlp.gate",
+            "mlp.shared_expert_gate",
             "mlp.shared_experts.gate_proj",
             "mlp.shared_experts.up_proj",
             "mlp.shared_experts.down_proj",
@@ -284,9 +406,28 @@ fn tensors(files: &TargetFiles) -> Vec<(String, Stored)> {
             "pre_feedforward_layernorm_2",
             "post_feedforward_layernorm_1",
             "post_feedforward_layernorm_2",
+            "linear_attn.in_proj_qkv",
+            "linear_attn.in_proj_z",
+            "linear_attn.in_proj_b",
+            "linear_attn.in_proj_a",
+            "linear_attn.in_proj_ba",
+            "linear_attn.conv1d",
+            "linear_attn.norm",
+            "linear_attn.out_proj",
+            "conv.in_proj.b",
+            "conv.in_proj.c",
+            "conv.in_proj.x",
+            "conv.conv",
+            "conv.out_proj",
         ];
-        let bare =
-            ["mlp.gate.e_score_correction_bias", "self_attn.sinks", "layer_scalar", "router.scale"];
+        let bare = [
+            "mlp.gate.e_score_correction_bias",
+            "self_attn.sinks",
+            "layer_scalar",
+            "router.scale",
+            "linear_attn.A_log",
+            "linear_attn.dt_bias",
+        ];
         names.extend(bare.map(|part| weights::layer_name(layer, part)));
         let experts = (0..8).flat_map(|e| {
             ["gate", "up", "down"].map(|part| format!("mlp.experts.{e}.{part}_proj"))
@@ -325,14 +466,16 @@ fn folder(files: &TargetFiles, family: &str) -> tempfile::TempDir {
             }
             continue;
         }
-        if ["gemma2", "gemma3_text"].contains(&family) && tensor.shape.len() == 1 {
+        let norm = name.ends_with("norm.weight") && !name.contains("linear_attn");
+        if LESS_ONE.contains(&family) && norm {
             for word in tensor.bytes.as_chunks_mut::<4>().0 {
                 *word = (f32::from_le_bytes(*word) - 1.0).to_le_bytes();
             }
         }
         all.insert(stored(&name, family), tensor);
     }
-    if family == "gemma4_text" && config.block.experts.is_some() {
+    fuse_recurrent(&mut all, config, family);
+    if ["gemma4_text", "qwen3_5_moe_text"].contains(&family) && config.block.experts.is_some() {
         fuse_experts(files, &mut all);
     }
     let qkv = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"];
@@ -363,23 +506,26 @@ fn folder(files: &TargetFiles, family: &str) -> tempfile::TempDir {
     published(&settings(config, family), &all)
 }
 
-/// Puts the matrices of Gemma 4's experts into the two tensors that its checkpoints have for them.
+/// Puts the matrices of all experts of a layer into the two tensors that checkpoints of Gemma 4 and
+/// Qwen3.5-MoE have for them.
 fn fuse_experts(files: &TargetFiles, all: &mut HashMap<String, Stored>) {
     let experts = files.config.block.experts.as_ref().unwrap();
     for layer in 0..files.config.layers {
         let name = |part: &str| weights::layer_name(layer, part);
         let expert =
             |expert: usize, part: &str| name(&format!("mlp.experts.{expert}.{part}_proj.weight"));
-        for (fused, parts) in
-            [("experts.gate_up_proj", &["gate", "up"][..]), ("experts.down_proj", &["down"])]
-        {
+        let folder = if experts.beside_mlp { "experts" } else { "mlp.experts" };
+        for (fused, parts) in [("gate_up_proj", &["gate", "up"][..]), ("down_proj", &["down"])] {
             let each = (0..experts.count).flat_map(|i| parts.iter().map(move |part| (i, part)));
             let stored: Vec<Stored> =
                 each.map(|(i, part)| all.remove(&expert(i, part)).unwrap()).collect();
             let [rows, columns] = stored[0].shape[..] else { panic!("a matrix") };
             let shape = vec![experts.count, parts.len() * rows, columns];
             let bytes = stored.iter().flat_map(|part| part.bytes.clone()).collect();
-            all.insert(name(fused), Stored { dtype: stored[0].dtype, shape, bytes });
+            all.insert(
+                name(&format!("{folder}.{fused}")),
+                Stored { dtype: stored[0].dtype, shape, bytes },
+            );
         }
         let scales = (0..experts.count).map(|i| files.weights.scale(&expert(i, "down")));
         let bytes = scales.flat_map(f32::to_le_bytes).collect();
@@ -402,7 +548,7 @@ fn a_checkpoint_is_the_model_that_its_gguf_file_is() {
         let (ours, theirs) = (ours.prefill(&tokens).unwrap(), theirs.prefill(&tokens).unwrap());
         // Norms without the added 1 lose a rounding.
         let tolerance = match family {
-            "gemma2" | "gemma3_text" => 1e-3,
+            _ if LESS_ONE.contains(&family) => 1e-3,
             // Its scales are quotients.
             "minicpm" => 1e-5,
             _ => 0.0,

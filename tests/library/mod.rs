@@ -13,6 +13,7 @@ mod hostile_gguf;
 mod hub;
 mod packed;
 mod real_model;
+mod recurrent;
 mod scales;
 mod shared;
 mod stores;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use crate::support::exact::{deepest, tree_is_plain};
 use crate::support::kernels::bits;
 use crate::support::models::{load_small, small_config};
-use dovetail::kernels::{Format, KvFormat, Pool};
+use dovetail::kernels::{Format, KvFormat, Pool, RecurrentShape};
 use dovetail::model::{
-    Config, CpuDraft, CpuTarget, DraftRow, RandomWeights, SmallLm, Target, TargetError,
+    BlockOptions, Config, CpuDraft, CpuTarget, DraftRow, RandomWeights, RecurrentLayers, SmallLm,
+    Target, TargetError,
 };
 use dovetail::speculate::Tree;
 use proptest::prelude::*;
@@ -20,16 +21,34 @@ fn config() -> Config {
     Config { vocab: VOCAB, tied_head: true, max_positions: CAPACITY, ..small_config() }
 }
 
-const SEED: u64 = 9;
-
-fn small(format: Format, threads: usize) -> CpuDraft {
-    let weights = RandomWeights::new(&config(), format, SEED);
-    load_small(&config(), &weights, Pool::new(threads), CAPACITY, KvFormat::F16)
+/// The same with gated DeltaNet in the first of its two layers.
+fn recurrent() -> Config {
+    let shape = RecurrentShape {
+        taps: 4,
+        channels: 4 * 16 + 4 * 32,
+        heads: 4,
+        key_heads: 2,
+        key: 16,
+        value: 32,
+        tiled: false,
+    };
+    let layers = vec![true, false];
+    let recurrent = RecurrentLayers { layers, shape, log_decay: true, fused_gates: false };
+    let block =
+        BlockOptions { recurrent: Some(recurrent), output_gate: true, ..BlockOptions::default() };
+    Config { block, ..config() }
 }
 
-fn full(format: Format) -> CpuTarget {
+const SEED: u64 = 9;
+
+fn small(config: &Config, format: Format, threads: usize) -> CpuDraft {
+    let weights = RandomWeights::new(config, format, SEED);
+    load_small(config, &weights, Pool::new(threads), CAPACITY, KvFormat::F16)
+}
+
+fn full(config: &Config, format: Format) -> CpuTarget {
     let pool = Arc::new(Pool::new(1));
-    CpuTarget::random(&config(), format, SEED, pool, CAPACITY, KvFormat::F16).unwrap()
+    CpuTarget::random(config, format, SEED, pool, CAPACITY, KvFormat::F16).unwrap()
 }
 
 #[derive(Clone, Debug)]
@@ -92,8 +111,10 @@ proptest! {
         steps in steps(),
         format in prop::sample::select(vec![Format::F32, Format::Q8_0]),
         threads in 1usize..3,
+        with_states in any::<bool>(),
     ) {
-        let (mut small, mut target) = (small(format, threads), full(format));
+        let config = if with_states { recurrent() } else { config() };
+        let (mut small, mut target) = (small(&config, format, threads), full(&config, format));
         let mut expected = Expected { text: vec![3], rows: Vec::new() };
         small.read(&expected.text).unwrap();
         for step in steps {
@@ -141,6 +162,10 @@ proptest! {
                     let len = 1 + len.index(expected.text.len());
                     small.truncate(len);
                     expected.text.truncate(len);
+                    // A state cannot go back to every length.
+                    let left = small.len();
+                    prop_assert!(left == len || with_states && left < len);
+                    small.read(&expected.text[left..]).unwrap();
                     expected.rows.clear();
                 }
                 _ => {}
@@ -152,7 +177,7 @@ proptest! {
 
 #[test]
 fn what_cannot_be_run_is_refused_and_nothing_is_lost() {
-    let mut small = small(Format::F32, 1);
+    let mut small = small(&config(), Format::F32, 1);
     small.read(&[1, 2, 3]).unwrap();
     let row = |parent, token| DraftRow { parent, token };
     let before = bits(small.grow(&[row(None, 4)]).unwrap());

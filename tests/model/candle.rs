@@ -6,8 +6,8 @@ use crate::support::golden::assert_close;
 use crate::support::library::{change_json, open_target, refusal, spec};
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::model::{
-    ARCHITECTURES, CANDLE_CHECKPOINTS, CANDLE_GGUF, CandleTarget, Config, LoadError, ModelEngine,
-    Target, TargetError,
+    ARCHITECTURES, CANDLE_CHECKPOINTS, CandleTarget, Config, LoadError, ModelEngine, Target,
+    TargetError,
 };
 use dovetail::speculate::Tree;
 use serde_json::json;
@@ -86,8 +86,6 @@ fn our_engine_refuses_what_it_does_not_know() {
     // Each architecture has one engine.
     let own = |name: &str| ARCHITECTURES.iter().any(|row| row.model_type == name);
     assert!(CANDLE_CHECKPOINTS.iter().all(|row| !own(row.model_type)));
-    let own = |name: &str| ARCHITECTURES.iter().any(|row| row.gguf == name);
-    assert!(CANDLE_GGUF.iter().all(|row| !own(row.gguf)));
 }
 
 #[test]

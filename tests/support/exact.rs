@@ -48,6 +48,15 @@ pub fn trees(vocab: u32, nodes: std::ops::Range<usize>) -> impl Strategy<Value =
     })
 }
 
+/// Rolls a target back to the beginning `text` of what it holds; a part that it forgets as well is
+/// read again.
+pub fn roll_back(target: &mut dyn Target, text: &[u32]) {
+    target.truncate(text.len());
+    let left = target.len();
+    target.prefill(&text[left..]).unwrap();
+    assert_eq!(target.len(), text.len());
+}
+
 /// The paths to `nodes` in a tree after `prompt` against plain decoding along them, then what
 /// follows the commit of the path to `chosen` against what follows the same tokens in plain
 /// decoding.
@@ -65,18 +74,18 @@ pub fn tree_is_plain(
     target.prefill(prompt).unwrap();
     let pass = target.verify(tree).unwrap();
     for &node in nodes {
-        target.truncate(prompt.len());
+        roll_back(target, prompt);
         let path = path_to(tree, node);
         for (&node, one) in path.iter().zip(plain_rows(target, &tokens(&path))) {
             assert_eq!(row(target, &one, 0), row(target, &pass, node), "node {node} of {path:?}");
         }
     }
     let path = path_to(tree, chosen);
-    target.truncate(prompt.len());
+    roll_back(target, prompt);
     plain_rows(target, &tokens(&path));
     let expected = plain_rows(target, &[17, 18]);
 
-    target.truncate(prompt.len());
+    roll_back(target, prompt);
     target.verify(tree).unwrap();
     target.commit(&path);
     assert_eq!(target.len(), prompt.len() + path.len());

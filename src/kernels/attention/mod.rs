@@ -49,9 +49,9 @@ pub struct AttentionOptions<'a> {
 /// dispatch. Every cache has the same number of rows, on the same `mask`; the first cache has the
 /// first of `queries`. A row's result has the same bits as with its cache alone.
 ///
-/// `queries` are `[m, heads · key_dim]` and `out` `[m, heads · value_dim]` with m = `mask.len()` for
-/// each cache. Scores are scaled by 1/√key_dim; query head h reads key head h · (the layer's key
-/// heads) / heads.
+/// `queries` are `[m, heads · key_dim]` and `out` is `[m, heads · value_dim]`, with m =
+/// `mask.len()` for each cache. Scores are scaled by 1/√key_dim; query head h reads key head h ·
+/// (the layer's key heads) / heads.
 ///
 /// # Panics
 /// If shapes disagree or the caches differ in shape, the number of heads is not a multiple of a

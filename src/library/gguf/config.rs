@@ -8,7 +8,7 @@ use super::values::Value;
 use crate::kernels::Format;
 use crate::library::LibraryError;
 use crate::model::{
-    ARCHITECTURES, ArchitectureRow, BlockOptions, CANDLE_GGUF, Config, ConfigError, Family,
+    ARCHITECTURES, ArchitectureRow, BlockOptions, Config, ConfigError, Family, RecurrentLayers,
     RopeLayout, SHARED_WIDTH,
 };
 
@@ -21,7 +21,7 @@ pub(super) const ROPE_FACTORS_SHORT: &str = "rope_factors_short.weight";
 
 /// Keys, after the architecture's name, and the fields of a `config.json` that say the same. The
 /// last key counts if a file has several of a field.
-const FIELDS: [(&str, &str); 40] = [
+const FIELDS: [(&str, &str); 47] = [
     ("embedding_length", "hidden_size"),
     ("feed_forward_length", "intermediate_size"),
     ("block_count", "num_hidden_layers"),
@@ -62,16 +62,22 @@ const FIELDS: [(&str, &str); 40] = [
     ("rope.dimension_count_swa", "swa_rotary_dim"),
     ("embedding_length_per_layer_input", "hidden_size_per_layer_input"),
     ("attention.shared_kv_layers", "num_kv_shared_layers"),
+    ("expert_shared_feed_forward_length", SHARED_WIDTH),
+    ("full_attention_interval", "full_attention_interval"),
+    ("ssm.conv_kernel", "linear_conv_kernel_dim"),
+    ("ssm.group_count", "linear_num_key_heads"),
+    ("ssm.time_step_rank", "linear_num_value_heads"),
+    ("ssm.state_size", "linear_key_head_dim"),
+    ("shortconv.l_cache", "conv_L_cache"),
 ];
 
 /// The configuration of a file and its architecture.
 pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static ArchitectureRow), LibraryError> {
     let name = file.text("general.architecture")?.unwrap_or("absent");
     let experts = file.value(&format!("{name}.expert_count")).and_then(Value::as_u64);
-    let own = ArchitectureRow::of_gguf(name, experts.is_some_and(|count| count > 0));
-    let Some(row) = own.or_else(|| CANDLE_GGUF.iter().find(|row| row.gguf == name)) else {
-        let mut known: Vec<&str> =
-            ARCHITECTURES.iter().chain(CANDLE_GGUF).map(|row| row.gguf).collect();
+    let row = ArchitectureRow::of_gguf(name, experts.is_some_and(|count| count > 0));
+    let Some(row) = row else {
+        let mut known: Vec<&str> = ARCHITECTURES.iter().map(|row| row.gguf).collect();
         known.dedup();
         let remedy = format!("use a model of one of these architectures: {}", known.join(", "));
         let found = format!("`{name}`");
@@ -84,6 +90,7 @@ pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static ArchitectureRo
     };
     let read = Config::of_fields(&fields(file, row)?).map_err(wrong)?;
     let has = |name: &str| file.tensors().contains_key(name);
+    let any_block = |part: &str| file.tensors().keys().any(|name| name.ends_with(part));
     let value_width = file.value(&format!("{name}.attention.value_length")).and_then(Value::as_u64);
     let own_width = read.block.value_dim.unwrap_or(read.head_dim) as u64;
     if let Some(width) = value_width.filter(|&width| width != own_width)
@@ -99,18 +106,27 @@ pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static ArchitectureRo
         rope_layout: if halves { RopeLayout::Halves } else { row.gguf_layout },
         qkv_bias: has("blk.0.attn_q.bias") || has("blk.0.attn_qkv.bias"),
         o_bias: has("blk.0.attn_output.bias"),
-        qk_norm: has("blk.0.attn_q_norm.weight"),
+        qk_norm: any_block(".attn_q_norm.weight"),
         tied_head: !has("output.weight"),
         // The norms in a file contain it.
         block: BlockOptions {
             norm_offset: 0.0,
             mlp_bias: has("blk.0.ffn_down.bias"),
             head_bias: has("output.bias"),
+            recurrent: read.block.recurrent.map(|read| in_file(read, row.family)),
             ..read.block
         },
         ..read
     };
     Ok((config.checked().map_err(wrong)?, row))
+}
+
+/// What a file says differently of recurrent layers: its converter has computed the decay rates and
+/// reordered the value heads of Qwen3.5.
+fn in_file(mut read: RecurrentLayers, family: Family) -> RecurrentLayers {
+    read.log_decay = false;
+    read.shape.tiled = family != Family::Qwen3Next;
+    read
 }
 
 /// The `config.json` of a file's model.
@@ -126,6 +142,7 @@ fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> 
         "vocab_size": rows(file, "token_embd.weight")?,
         "rms_norm_eps": 1e-5,
         "use_sliding_window": true,
+        "block_auto_adjust_ff_dim": false,
         // Mixtral and Qwen3 have no such key and always do this.
         "norm_topk_prob": !matches!(row.gguf, "deepseek2" | "glm4moe" | "olmoe"),
         "topk_method": if has_bias { "noaux_tc" } else { "group_limited_greedy" },
@@ -140,6 +157,14 @@ fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> 
     if let Some(extra) = file.value(&key("nextn_predict_layers")).and_then(Value::as_u64) {
         let blocks = fields["num_hidden_layers"].as_u64().unwrap_or(0);
         fields["num_hidden_layers"] = blocks.saturating_sub(extra).into();
+    }
+    if row.family.is_gated_delta() {
+        fields["linear_value_head_dim"] = fields["linear_key_head_dim"].clone();
+    }
+    if let Some(recurrent) = recurrent_layers(file, key, &mut fields)? {
+        let blocks = fields["num_hidden_layers"].as_u64().unwrap_or(0) as usize;
+        let kind = |recurrent| if recurrent { "recurrent" } else { "full_attention" };
+        fields["layer_types"] = recurrent.into_iter().take(blocks).map(kind).collect();
     }
     // Here 0 means none, but an architecture that alternates has a window.
     let alternates = matches!(row.family, Family::Gemma2 | Family::Gemma3 | Family::GptOss);
@@ -210,10 +235,6 @@ fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> 
     if fields["head_dim"].is_null() {
         fields["head_dim"] = head.unwrap_or(0).into();
     }
-    // LFM2 has a list with a number for each layer.
-    if CANDLE_GGUF.contains(row) && !fields["num_key_value_heads"].is_u64() {
-        fields["num_key_value_heads"] = Json::Null;
-    }
     // The only size of Gemma 2 and of Gemma 3 whose queries are scaled by the width and not by the
     // head.
     let layers = fields["num_hidden_layers"].as_u64();
@@ -238,6 +259,26 @@ fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> 
     }
     fields["rope_scaling"] = rope_scaling(file, key, latent)?;
     Ok(fields)
+}
+
+/// For each block whether it is recurrent, if the file says so: those without key heads are.
+fn recurrent_layers(
+    file: &GgufFile,
+    key: impl Fn(&str) -> String,
+    fields: &mut Json,
+) -> Result<Option<Vec<bool>>, LibraryError> {
+    let mut recurrent = None;
+    if fields["num_key_value_heads"].is_string()
+        && let Some(heads) = file.list(&key("attention.head_count_kv"))?
+    {
+        let heads: Vec<u64> = heads.iter().filter_map(Value::as_u64).collect();
+        fields["num_key_value_heads"] = heads.iter().max().copied().into();
+        let without: Vec<bool> = heads.iter().map(|&heads| heads == 0).collect();
+        recurrent = without.contains(&true).then_some(without);
+    }
+    let listed = file.list(&key("attention.recurrent_layers"))?;
+    let listed = listed.map(|list| list.iter().map(|is| *is == Value::Bool(true)).collect());
+    Ok(listed.or(recurrent))
 }
 
 /// How the rotary positions are scaled, from the metadata and the tensors of divisors. For latent

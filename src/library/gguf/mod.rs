@@ -24,9 +24,7 @@ use super::titles::{self, HeaderName, with_size};
 use super::transposed::transposed;
 use super::{LibraryError, Recommended, TargetFiles, Weight, sizes};
 use crate::chat::{ChatTemplate, SpecialTokens};
-use crate::model::{
-    ArchitectureRow, CANDLE_GGUF, CandleFiles, Config, ModelEngine, RawTensor, WeightSource,
-};
+use crate::model::{ArchitectureRow, Config, RawTensor, WeightSource};
 use crate::printable::printable_line;
 use file::{GgufFile, TensorEntry};
 use scales::Scales;
@@ -64,7 +62,7 @@ pub(super) fn open(path: &Path) -> Result<TargetFiles, LibraryError> {
     let tokenizer = vocabulary.build(file.name())?;
     // A recommendation of another type is ignored, because the model can be run without it.
     let sampling = Recommended::of_gguf(|key| file.float(key).ok().flatten());
-    let (weights, engine) = GgufTensors::for_engine(file, architecture, &config)?;
+    let weights = GgufTensors::new(file, architecture, &config)?;
     check_vocabulary(&path.display().to_string(), &tokenizer, &config)?;
     let size = sizes::of(weights.weights());
     Ok(TargetFiles {
@@ -77,10 +75,10 @@ pub(super) fn open(path: &Path) -> Result<TargetFiles, LibraryError> {
         name: with_size(&printable_line(&title), &size.short()),
         detail: size.detail(),
         bytes: size.bytes,
-        formats: if engine.is_own() { size.formats } else { Vec::new() },
+        formats: size.formats,
         repack: false,
         sampling,
-        candle: (!engine.is_own()).then(|| CandleFiles::Gguf(path.to_owned())),
+        candle: None,
     })
 }
 
@@ -132,21 +130,6 @@ pub(super) struct GgufTensors {
 }
 
 impl GgufTensors {
-    /// The tensors, and the engine that runs the architecture. candle-transformers reads them by
-    /// itself, by the names in the file.
-    fn for_engine(
-        file: GgufFile,
-        architecture: &ArchitectureRow,
-        config: &Config,
-    ) -> Result<(Self, ModelEngine), LibraryError> {
-        if !CANDLE_GGUF.contains(architecture) {
-            return Ok((Self::new(file, architecture, config)?, ModelEngine::Dovetail));
-        }
-        let (blobs, tensors) = file.into_tensors();
-        let (transposed, scales) = Default::default();
-        Ok((Self { blobs, tensors, transposed, scales }, ModelEngine::Candle))
-    }
-
     fn new(
         file: GgufFile,
         architecture: &ArchitectureRow,

@@ -40,6 +40,8 @@ pub(super) fn canonical(
         "per_layer_proj_norm.weight" => {
             return whole(format!("{}.weight", weights::PER_LAYER_NORM));
         }
+        // LFM2's final norm, in spite of its name.
+        "token_embd_norm.weight" => return whole(format!("{}.weight", weights::NORM)),
         _ => {}
     }
     if let Some(kind) = name.strip_prefix("output_norm.") {
@@ -54,6 +56,24 @@ pub(super) fn canonical(
         ROUTER_SCALE => return whole(layered("router.scale")),
         "exp_probs_b.bias" => return whole(layered("mlp.gate.e_score_correction_bias")),
         _ => {}
+    }
+    if let Some(recurrent) = config.block.recurrent_of(layer)
+        && let Some(name) = of_recurrent(part)
+    {
+        let name = layered(&format!("{}.{name}", recurrent.part()));
+        if part == "shortconv.in_proj.weight" {
+            let width = recurrent.shape.channels;
+            let parts = [("b", width), ("c", width), ("x", width)];
+            return split(entry, &parts, |part| {
+                name.replace("in_proj", &format!("in_proj.{part}"))
+            });
+        }
+        return whole(name);
+    }
+    if part == "ffn_gate_inp_shexp.weight" {
+        let mut row = entry.clone();
+        row.shape.insert(0, 1);
+        return Some(vec![(layered("mlp.shared_expert_gate.weight"), row)]);
     }
     let (part, kind) = part.rsplit_once('.')?;
     let kind = kind_of(kind)?;
@@ -129,6 +149,25 @@ pub(super) fn latent_parts(
     Some((keys.collect::<Option<_>>()?, values.collect::<Option<_>>()?))
 }
 
+/// The name of a recurrent layer's tensor, after the layer's own.
+fn of_recurrent(part: &str) -> Option<&'static str> {
+    Some(match part {
+        "attn_qkv.weight" => "in_proj_qkv.weight",
+        "attn_gate.weight" => "in_proj_z.weight",
+        "ssm_beta.weight" => "in_proj_b.weight",
+        "ssm_alpha.weight" => "in_proj_a.weight",
+        "ssm_ba.weight" => "in_proj_ba.weight",
+        "ssm_conv1d.weight" => "conv1d.weight",
+        "ssm_dt.bias" => "dt_bias",
+        "ssm_a" => "A_log",
+        "ssm_norm.weight" => "norm.weight",
+        "ssm_out.weight" | "shortconv.out_proj.weight" => "out_proj.weight",
+        "shortconv.in_proj.weight" => "in_proj.weight",
+        "shortconv.conv.weight" => "conv.weight",
+        _ => return None,
+    })
+}
+
 fn kind_of(kind: &str) -> Option<&str> {
     matches!(kind, "weight" | "bias").then_some(kind)
 }
@@ -140,7 +179,8 @@ fn simple(part: &str, family: Family) -> Option<&'static str> {
         "ffn_norm" => "post_attention_layernorm",
         // Of some it is the norm of the MLP's input, of others that of attention's output.
         "post_attention_norm"
-            if matches!(family, Family::GptOss | Family::Glm4Moe | Family::SeedOss) =>
+            if matches!(family, Family::GptOss | Family::Glm4Moe | Family::SeedOss)
+                || family.is_gated_delta() =>
         {
             "post_attention_layernorm"
         }

@@ -9,6 +9,7 @@ use super::values::Value;
 use super::{GgufTensors, read, title, vocabulary};
 use crate::library::sizes::{self, pass_bytes};
 use crate::library::{Facts, LibraryError, Runs};
+use crate::model::ModelEngine;
 
 /// Reads the header of a file, together with its other shards.
 pub(in crate::library) fn facts(path: &Path) -> Facts {
@@ -34,9 +35,9 @@ pub(in crate::library) fn facts(path: &Path) -> Facts {
 fn runs(file: GgufFile) -> Result<Runs, LibraryError> {
     let (config, architecture) = config(&file)?;
     vocabulary::is_sentence_piece(&file)?;
-    let (weights, engine) = GgufTensors::for_engine(file, architecture, &config)?;
+    let weights = GgufTensors::new(file, architecture, &config)?;
     let pass_bytes = pass_bytes(&config, &weights, &sizes::of(weights.weights()));
-    Ok(Runs::Model { config: Box::new(config), pass_bytes, engine })
+    Ok(Runs::Model { config: Box::new(config), pass_bytes, engine: ModelEngine::Dovetail })
 }
 
 /// The names of mixtures by their numbers in `general.file_type` (llama.cpp's `llama_ftype`); empty

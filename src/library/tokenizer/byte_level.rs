@@ -28,6 +28,11 @@ const SEED: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}\r\n]+",
     r"|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
+/// Qwen2's with marks as parts of words.
+const QWEN_35: &str = concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}",
+    r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
 /// GPT-4o's (o200k): Tekken's words with a contraction at the end, and numbers of three digits.
 const GPT_4O: &str = concat!(
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
@@ -77,6 +82,7 @@ pub(super) fn words(pre: &str, origin: &str) -> Result<Words, LibraryError> {
         }
         "glm4" | "chatglm-bpe" => (&[LLAMA_3], false, false),
         "qwen2" | "deepseek-r1-qwen" => (&[QWEN_2], false, true),
+        "qwen35" => (&[QWEN_35], false, true),
         "stablelm2" => (&[QWEN_2], false, false),
         "gpt-2" | "gpt2" | "phi-2" | "olmo" | "mpt" | "exaone4" => (&[GPT_2], false, false),
         "smollm" | "starcoder" | "refact" | "codeshell" | "command-r" => {
@@ -89,9 +95,9 @@ pub(super) fn words(pre: &str, origin: &str) -> Result<Words, LibraryError> {
         "tekken" => (&[TEKKEN], true, false),
         "default" | "" => (&DEFAULT, false, false),
         other => {
-            let supported = "llama-bpe, qwen2, gpt-2, smollm, tekken, gpt-4o, deepseek-llm, \
-                             deepseek-v3, glm4, lfm2, command-r, stablelm2, seed-coder, \
-                             hunyuan-dense, exaone4, default";
+            let supported = "llama-bpe, qwen2, qwen35, gpt-2, smollm, tekken, gpt-4o, \
+                             deepseek-llm, deepseek-v3, glm4, lfm2, command-r, stablelm2, \
+                             seed-coder, hunyuan-dense, exaone4, default";
             let what = "tokenizer.ggml.pre";
             return Err(LibraryError::tokenizer_kind(origin, what, other, supported));
         }
@@ -181,6 +187,9 @@ mod tests {
     fn qwen_composes_its_text() {
         assert_eq!(spelled("qwen2", "e\u{301}"), ["\\xC3", "\\xA9"]);
         assert_eq!(spelled("llama-bpe", "e\u{301}").len(), 3);
+        // A mark that has no composed form belongs to its word, and not to the dot after it.
+        let word = ["b\u{301}.", "b\u{301}"].map(|text| spelled("qwen35", text));
+        assert_eq!(word[0], [&word[1][..], &[".".to_owned()]].concat());
     }
 
     #[test]

@@ -1,25 +1,17 @@
-//! GGUF files that candle-transformers reads: of architectures that our engine does not know, and
-//! of some that both know, for comparing them.
+//! GGUF files of architectures that candle-transformers and our engine both know, for comparing
+//! them.
 
 use std::io::BufReader;
 use std::path::Path;
 
 use candle_core::quantized::gguf_file::Content;
-use candle_core::{Device, Result, Tensor};
+use candle_core::{Device, Result};
 use candle_transformers::models::{
-    quantized_gemma3, quantized_lfm2, quantized_llama, quantized_phi3, quantized_qwen2,
-    quantized_qwen3,
+    quantized_gemma3, quantized_llama, quantized_phi3, quantized_qwen2, quantized_qwen3,
 };
 
 use super::CandleModel;
 use crate::files::{Open, open_regular};
-use crate::model::hf_families::{Family, row};
-use crate::model::{ArchitectureRow, RopeLayout};
-
-/// Every architecture whose GGUF files candle-transformers runs, and our engine does not. A file's
-/// sizes are read as those of a Llama.
-pub const CANDLE_GGUF: &[ArchitectureRow] =
-    &[row("LFM2", "lfm2", "llama", Family::Llama, RopeLayout::Halves)];
 
 /// The model in the file at `path`.
 pub(super) fn load(path: &Path) -> Result<CandleModel> {
@@ -55,24 +47,6 @@ pub(super) fn load(path: &Path) -> Result<CandleModel> {
             use quantized_gemma3::ModelWeights;
             let model = ModelWeights::from_gguf(content, file, cpu)?;
             CandleModel::of(model, |_| {}, ModelWeights::forward).stepping()
-        }
-        "lfm2" => {
-            use quantized_lfm2::ModelWeights;
-            let mut model = ModelWeights::from_gguf(content, file, cpu)?;
-            let path = path.to_owned();
-            let mut begun = false;
-            // Its convolutions keep what they have read until a first pass over several tokens
-            // replaces it, so a text of a single token needs a new model.
-            let pass = move |input: &Tensor, position| {
-                if position == 0 && begun && input.dim(1)? == 1 {
-                    let mut file = BufReader::new(open_regular(&path, Open::Read)?);
-                    let content = Content::read(&mut file)?;
-                    model = ModelWeights::from_gguf(content, &mut file, &Device::Cpu)?;
-                }
-                begun = true;
-                model.forward(input, position)
-            };
-            CandleModel::new(pass).stepping()
         }
         other => candle_core::bail!(
             "the architecture `{other}` cannot be compared, only llama, qwen2, qwen3, phi3 and \

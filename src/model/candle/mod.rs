@@ -17,7 +17,6 @@ use serde_json::Value;
 use super::head::TensorSource;
 
 pub use checkpoint::{CANDLE_CHECKPOINTS, CandleRow};
-pub use gguf::CANDLE_GGUF;
 pub use target::CandleTarget;
 
 /// Who computes a model.

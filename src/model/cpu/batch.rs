@@ -69,7 +69,8 @@ impl CpuBatch {
         self.len(sequence) == 0
     }
 
-    /// Rolls a sequence back to its first `len` positions.
+    /// Rolls a sequence back to its first `len` positions, or to fewer if it has recurrent layers:
+    /// see [`Self::len`].
     ///
     /// # Panics
     /// If there is no such sequence.

@@ -4,7 +4,9 @@
 
 use super::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, NormWeights};
 use super::scratch::{CpuBlocks, PassScratch, add_bias, products};
-use crate::kernels::{AttentionOptions, KvCache, Pool, TreeMask, activate, add, attention, rope};
+use crate::kernels::{
+    AttentionOptions, KvCache, Pool, TreeMask, activate, add, attention, rope, sigmoid_gate,
+};
 use crate::model::QkNorm;
 
 impl CpuBlocks<'_> {
@@ -41,18 +43,54 @@ impl CpuBlocks<'_> {
         self.transform(layer);
     }
 
-    /// The attention half of a layer: stream += o(attention(q, k, v)), where q, k and v are
-    /// computed from `branch`.
+    /// The attention half of a layer, or its recurrent counterpart: stream += o(what it computes
+    /// from `branch`).
     fn attend(&mut self, index: usize, layer: &Layer, mask: &TreeMask) {
         match &layer.attention {
-            Attention::Grouped(weights) => self.grouped(weights, layer.rope),
-            Attention::Latent(weights) => self.latent_qkv(weights, layer.rope),
+            Attention::Grouped(weights) => {
+                self.grouped(weights, layer.rope);
+                self.look_back(index, layer, mask);
+                let s = &mut *self.scratch;
+                if self.config.block.output_gate {
+                    sigmoid_gate(self.pool, &mut s.attended, &s.gate);
+                }
+                if let Some(norm) = &layer.attention_inner_norm {
+                    s.normed.resize(s.attended.len(), 0.0);
+                    norm.apply(self.pool, &s.attended, self.config.rms_eps, &mut s.normed);
+                    std::mem::swap(&mut s.normed, &mut s.attended);
+                }
+            }
+            Attention::Latent(weights) => {
+                self.latent_qkv(weights, layer.rope);
+                self.look_back(index, layer, mask);
+                self.latent_values(weights);
+            }
+            Attention::Recurrent(weights) => self.recur(index, weights),
         }
+        let Self { pool, .. } = *self;
+        let s = &mut *self.scratch;
+        let attended = match &layer.attention {
+            Attention::Grouped(_) => &s.attended,
+            Attention::Latent(_) => &s.latent.values,
+            Attention::Recurrent(_) => &s.recurrent.gate,
+        };
+        s.branch.resize(s.stream.len(), 0.0);
+        products(pool, &mut s.rows, attended, &mut [(&layer.o, &mut s.branch[..])]);
+        self.timing.products += self.clock.lap();
+        if let Some(bias) = &layer.o_bias {
+            add_bias(&mut s.branch, bias);
+        }
+        scale(&mut s.branch, self.config.block.attention_out_scale);
+        self.join(layer.attention_out_norm.as_ref());
+    }
+
+    /// attended = attention(q, k, v) over the cache.
+    fn look_back(&mut self, index: usize, layer: &Layer, mask: &TreeMask) {
         let Self { config, pool, .. } = *self;
         let s = &mut *self.scratch;
         let (kv_layer, width) = match &layer.attention {
             Attention::Grouped(weights) => (weights.kv_layer.unwrap_or(index), layer.o.inputs()),
-            Attention::Latent(_) => (index, config.q_width()),
+            _ => (index, config.q_width()),
         };
         if kv_layer == index {
             KvCache::write_each(pool, self.caches, index, mask.first(), &s.k, &s.v);
@@ -67,27 +105,6 @@ impl CpuBlocks<'_> {
         };
         attention(pool, self.caches, kv_layer, &s.q, mask, &options, &mut s.attended);
         self.timing.attention += self.clock.lap();
-        if let Attention::Latent(weights) = &layer.attention {
-            self.latent_values(weights);
-        }
-        let s = &mut *self.scratch;
-        if let Some(norm) = &layer.attention_inner_norm {
-            s.normed.resize(s.attended.len(), 0.0);
-            norm.apply(pool, &s.attended, config.rms_eps, &mut s.normed);
-            std::mem::swap(&mut s.normed, &mut s.attended);
-        }
-        let attended = match &layer.attention {
-            Attention::Grouped(_) => &s.attended,
-            Attention::Latent(_) => &s.latent.values,
-        };
-        s.branch.resize(s.stream.len(), 0.0);
-        products(pool, &mut s.rows, attended, &mut [(&layer.o, &mut s.branch[..])]);
-        self.timing.products += self.clock.lap();
-        if let Some(bias) = &layer.o_bias {
-            add_bias(&mut s.branch, bias);
-        }
-        scale(&mut s.branch, config.block.attention_out_scale);
-        self.join(layer.attention_out_norm.as_ref());
     }
 
     /// The MLP half of a layer: stream += mlp(norm(stream)), or mlp of attention's norm.
@@ -165,16 +182,20 @@ impl CpuBlocks<'_> {
         let Self { config, pool, .. } = *self;
         let s = &mut *self.scratch;
         let rows = s.branch.len() / weights.q.inputs();
+        let gated = config.block.output_gate;
         let all = [Some(&weights.q), weights.k.as_ref(), weights.v.as_ref()];
-        let buffers = [&mut s.q, &mut s.k, &mut s.v];
+        let q = if gated { &mut s.q_and_gate } else { &mut s.q };
         let mut qkv = Vec::with_capacity(3);
-        for (matrix, buffer) in all.into_iter().zip(buffers) {
+        for (matrix, buffer) in all.into_iter().zip([q, &mut s.k, &mut s.v]) {
             let Some(matrix) = matrix else { continue };
             buffer.resize(rows * matrix.outputs(), 0.0);
             qkv.push((matrix, &mut buffer[..]));
         }
         products(pool, &mut s.rows, &s.branch, &mut qkv);
         self.timing.products += self.clock.lap();
+        if gated {
+            s.part_gates(weights.head_dim);
+        }
         if weights.v.is_none() && weights.k.is_some() {
             s.v.clone_from(&s.k);
         }
@@ -211,6 +232,18 @@ fn scale(x: &mut [f32], by: f32) {
 }
 
 impl PassScratch {
+    /// Takes the queries of each head and the gates after them apart.
+    fn part_gates(&mut self, head_dim: usize) {
+        let width = self.q_and_gate.len() / 2;
+        self.q.resize(width, 0.0);
+        self.gate.resize(width, 0.0);
+        let parts = self.q.chunks_exact_mut(head_dim).zip(self.gate.chunks_exact_mut(head_dim));
+        for ((q, gate), both) in parts.zip(self.q_and_gate.chunks_exact(2 * head_dim)) {
+            q.copy_from_slice(&both[..head_dim]);
+            gate.copy_from_slice(&both[head_dim..]);
+        }
+    }
+
     /// Norms q and k, and v, if the model has such norms.
     fn norm_heads(&mut self, pool: &Pool, eps: f32, weights: &GroupedQuery) {
         let own = weights.k.is_some();

@@ -88,10 +88,7 @@ impl SmallLm for CpuDraft {
     fn keep(&mut self, path: &[usize]) -> Vec<usize> {
         let stay = self.flight.keep(path);
         if !path.is_empty() {
-            // The rows after the moved path are in flight again.
-            let len = self.len() + path.len();
-            self.model.caches[0].commit(&self.model.pool, &[path, &stay].concat());
-            self.model.caches[0].truncate(len);
+            self.model.caches[0].keep(&self.model.pool, path, &stay);
         }
         stay
     }

@@ -69,6 +69,14 @@ impl CpuBlocks<'_> {
         s.mlp_out.resize(rows * h, 0.0);
         if let Some(shared) = &mixture.shared {
             shared.run(pool, config, &mut s.rows, &mut s.mlp, &s.branch, &mut s.mlp_out);
+            if let Some(gate) = &mixture.shared_gate {
+                e.gates.resize(rows, 0.0);
+                products(pool, &mut s.rows, &s.branch, &mut [(gate, &mut e.gates)]);
+                for (row, gate) in s.mlp_out.chunks_exact_mut(h).zip(&e.gates) {
+                    let gate = 1.0 / (1.0 + libm::expf(-gate));
+                    row.iter_mut().for_each(|x| *x *= gate);
+                }
+            }
         }
         for (expert, chosen) in mixture.experts.iter().zip(&e.chosen) {
             if chosen.is_empty() {
@@ -168,6 +176,7 @@ mod tests {
             scale: 1.0,
             groups: None,
             shared_intermediate: 0,
+            shared_gate: false,
             bias: false,
             selection_bias: false,
             beside_mlp: false,

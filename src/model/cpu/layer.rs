@@ -1,7 +1,7 @@
 //! One decoder block's weights, which a target, a small model and a draft head share, with any type
 //! of matrix (by default packed for the CPU). It does not depend on tensor names or passes.
 
-use crate::kernels::{Matrix, Pool, layer_norm, rms_norm};
+use crate::kernels::{Matrix, Pool, StateWeights, layer_norm, rms_norm};
 
 /// One decoder block.
 pub(in crate::model) struct Layer<M = Matrix> {
@@ -43,6 +43,26 @@ pub(in crate::model) enum Attention<M = Matrix> {
     Grouped(Box<GroupedQuery<M>>),
     /// Through latent vectors.
     Latent(Box<Latent<M>>),
+    /// None: a recurrent state.
+    Recurrent(Box<Recurrent<M>>),
+}
+
+/// A recurrent layer.
+pub(in crate::model) struct Recurrent<M = Matrix> {
+    /// Computes what is convolved, `[channels, H]`.
+    pub(in crate::model) input: M,
+    /// Computes the gate of the results, `[outputs, H]`.
+    pub(in crate::model) gate: M,
+    /// DeltaNet: factors and steps, `[heads, H]` each, or both in one. Short convolution: what its
+    /// input is multiplied with, `[channels, H]`.
+    pub(in crate::model) factors: Vec<M>,
+    pub(in crate::model) states: StateWeights,
+    /// A head's decay is the exponential of this times its step, `[heads]`.
+    pub(in crate::model) decay: Vec<f32>,
+    /// Added to the steps, `[heads]`.
+    pub(in crate::model) step_bias: Vec<f32>,
+    /// The norm of each head's result, `[value]`.
+    pub(in crate::model) norm: Vec<f32>,
 }
 
 /// Grouped-query attention.
@@ -108,6 +128,8 @@ pub(in crate::model) struct Mixture<M = Matrix> {
     pub(in crate::model) experts: Vec<Dense<M>>,
     /// The expert that every row uses.
     pub(in crate::model) shared: Option<Dense<M>>,
+    /// The gate of the shared expert, `[1, H]`.
+    pub(in crate::model) shared_gate: Option<M>,
     /// The MLP next to the experts.
     pub(in crate::model) beside: Option<Box<BesideExperts<M>>>,
 }
@@ -170,11 +192,16 @@ impl<M> Layer<M> {
                 all.extend([&latent.q_b, &latent.kv_a]);
                 all.extend(latent.k_b.iter().chain(&latent.v_b));
             }
+            Attention::Recurrent(recurrent) => {
+                all.extend([&recurrent.input, &recurrent.gate]);
+                all.extend(&recurrent.factors);
+            }
         }
         match &self.mlp {
             Mlp::Dense(dense) => all.extend(dense.matrices()),
             Mlp::Experts(mixture) => {
                 all.push(&mixture.router);
+                all.extend(&mixture.shared_gate);
                 let experts = mixture.experts.iter().chain(&mixture.shared);
                 let beside = mixture.beside.iter().map(|beside| &beside.mlp);
                 all.extend(experts.chain(beside).flat_map(Dense::matrices));

@@ -13,6 +13,7 @@ mod model;
 pub(super) mod packer;
 mod pass;
 mod per_layer;
+mod recurrent;
 pub(super) mod scratch;
 mod target;
 mod weights;

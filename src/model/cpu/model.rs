@@ -45,10 +45,16 @@ impl CpuModel {
         let &LoadRequest { config, source, ref pool, capacity, kv } = request;
         request.check_capacity()?;
         let slots = capacity.saturating_add(in_flight);
+        let layers = first..config.layers;
+        let recurrent =
+            layers.clone().filter(|&layer| config.block.recurrent_of(layer).is_some()).count();
         // The cache comes before the weights, because it fails sooner.
-        let shapes = config.kv_shapes(first..config.layers);
-        let cache = KvCache::of_layers(shapes, slots, kv)
+        let cache = KvCache::of_layers(config.kv_shapes(layers), slots, kv)
             .map_err(|error| LoadError::Cache { capacity: slots, error })?;
+        let cache = match &config.block.recurrent {
+            Some(all) => cache.with_recurrent(all.shape, recurrent),
+            None => cache,
+        };
         Ok(Self {
             weights: Weights::load_from(config, source, pool, first, capacity, progress)?,
             config: config.clone(),
@@ -101,6 +107,7 @@ impl CpuModel {
         let mut chunks = tokens.chunks(CHUNK).peekable();
         while let Some(chunk) = chunks.next() {
             let scored = chunk.len() - usize::from(chunks.peek().is_none());
+            self.caches[text].will_commit(chunk.len());
             self.run(text..text + 1, chunk, &TreeMask::causal(chunk.len()), scored);
             self.caches[text].commit(&self.pool, &(0..chunk.len()).collect::<Vec<_>>());
         }

@@ -4,11 +4,13 @@
 
 use super::layer::{
     Attention, BesideExperts, Dense, GroupedQuery, Latent, Layer, Mixture, Mlp, NormWeights,
-    PerLayer,
+    PerLayer, Recurrent,
 };
-use crate::kernels::{Matrix, PackError, Pool, checked_row};
+use crate::kernels::{Matrix, PackError, Pool, StateWeights, checked_row};
 use crate::model::weights::{self, RawTensor, WeightError, WeightSource, layer_name};
-use crate::model::{BlockOptions, Config, Experts, LatentAttention, NormKind, QkNorm, RopeLayout};
+use crate::model::{
+    BlockOptions, Config, Experts, LatentAttention, NormKind, QkNorm, RecurrentLayers, RopeLayout,
+};
 
 /// How far loading has progressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,22 +91,24 @@ impl<'a> Packer<'a> {
     pub(in crate::model) fn count(config: &Config, blocks: std::ops::Range<usize>) -> usize {
         let block = &config.block;
         let dense = if block.gated { 3 } else { 2 };
-        let attention = match &block.latent {
-            Some(latent) => 3 + usize::from(latent.q_rank.is_some()) + 2 * config.heads,
-            None => 2,
+        let attention = |layer| match (&block.latent, block.recurrent_of(layer)) {
+            (_, Some(recurrent)) => 3 + recurrent.factors().len(),
+            (Some(latent), _) => 3 + usize::from(latent.q_rank.is_some()) + 2 * config.heads,
+            (None, None) => {
+                let kv = [Self::has_keys(block, layer), Self::has_values(block, layer)];
+                2 + kv.into_iter().filter(|&has| has).count()
+            }
         };
         let mlp = |layer| match block.experts_of(layer) {
             Some(experts) => {
                 let others =
                     usize::from(experts.shared_intermediate > 0) + usize::from(experts.beside_mlp);
-                1 + dense * (experts.count + others)
+                1 + dense * (experts.count + others) + usize::from(experts.shared_gate)
             }
             None => dense,
         };
         let per_layer = if block.per_layer_dim > 0 { 2 } else { 0 };
-        let kv = |layer| [Self::has_keys(block, layer), Self::has_values(block, layer)];
-        let kv = |layer| kv(layer).into_iter().filter(|&has| has).count();
-        blocks.map(|layer| attention + kv(layer) + mlp(layer) + per_layer).sum()
+        blocks.map(|layer| attention(layer) + mlp(layer) + per_layer).sum()
     }
 
     /// Whether a layer has a matrix of keys.
@@ -139,13 +143,26 @@ impl<'a, M> Packer<'a, M> {
         let h = config.hidden;
         let block = &config.block;
         let name = |part: &str| layer_name(layer, part);
-        let attention = match &block.latent {
-            None => Attention::Grouped(Box::new(self.grouped(config, layer, &name)?)),
-            Some(latent) => Attention::Latent(Box::new(self.latent(config, latent, &name)?)),
-        };
-        let value_width = match &block.latent {
-            None => config.heads * config.kv_shape(layer).value_dim,
-            Some(latent) => config.heads * latent.value_dim,
+        let (attention, o, value_width) = match (&block.latent, block.recurrent_of(layer)) {
+            (_, Some(recurrent)) => {
+                let weights = Box::new(self.recurrent(config, recurrent, &name)?);
+                let o = format!("{}.out_proj.weight", recurrent.part());
+                (Attention::Recurrent(weights), o, recurrent.shape.outputs())
+            }
+            (latent, None) => {
+                let o = "self_attn.o_proj.weight".to_owned();
+                match latent {
+                    None => {
+                        let weights = Box::new(self.grouped(config, layer, &name)?);
+                        let width = config.heads * config.kv_shape(layer).value_dim;
+                        (Attention::Grouped(weights), o, width)
+                    }
+                    Some(latent) => {
+                        let weights = Box::new(self.latent(config, latent, &name)?);
+                        (Attention::Latent(weights), o, config.heads * latent.value_dim)
+                    }
+                }
+            }
         };
         let window = block.window_of(layer);
         let rope = match window {
@@ -167,7 +184,7 @@ impl<'a, M> Packer<'a, M> {
             attention_norm,
             attention,
             attention_inner_norm: inner.transpose()?,
-            o: self.matrix(&name("self_attn.o_proj.weight"), [h, value_width], None)?,
+            o: self.matrix(&name(&o), [h, value_width], None)?,
             o_bias: self.vector_if(config.o_bias, &name("self_attn.o_proj.bias"), h)?,
             attention_out_norm,
             mlp_norm,
@@ -282,6 +299,8 @@ impl<'a, M> Packer<'a, M> {
             true => Some([bias("q", q, order)?, bias("k", k, order)?, bias("v", v, None)?]),
             false => None,
         };
+        // With gates, each head's queries and then its gates.
+        let q = if block.output_gate { 2 * q } else { q };
         let q = self.matrix(&name("self_attn.q_proj.weight"), [q, h], order)?;
         let keys = has_keys.then(|| self.matrix(&name("self_attn.k_proj.weight"), [k, h], order));
         let k = keys.transpose()?;
@@ -296,6 +315,44 @@ impl<'a, M> Packer<'a, M> {
             value_norm: block.value_norm.then(|| NormWeights::rms(vec![1.0; shape.value_dim])),
             qkv_bias,
             qk_norm,
+        })
+    }
+
+    fn recurrent(
+        &mut self,
+        config: &Config,
+        recurrent: &RecurrentLayers,
+        name: &dyn Fn(&str) -> String,
+    ) -> Result<Recurrent<M>, WeightError> {
+        let RecurrentLayers { shape, log_decay, .. } = recurrent;
+        let h = config.hidden;
+        let part = |part: &str| name(&format!("{}.{part}", recurrent.part()));
+        let [input, gate] = recurrent.inputs().map(|part| format!("{part}.weight"));
+        let kernel = part(recurrent.kernel());
+        let kernel = weights::table(self.source, &kernel, [shape.channels, shape.taps])?;
+        let taps = (0..shape.taps).flat_map(|tap| kernel.iter().skip(tap).step_by(shape.taps));
+        let factors = recurrent
+            .factors()
+            .into_iter()
+            .map(|(name, rows)| self.matrix(&part(&format!("{name}.weight")), [rows, h], None));
+        let factors = factors.collect::<Result<_, _>>()?;
+        let states = shape.heads > 0;
+        let of_heads = |name: &str, length: usize| {
+            let values = self.vector_if(states, &part(name), length);
+            values.map(Option::unwrap_or_default)
+        };
+        let mut decay = of_heads("A_log", shape.heads)?;
+        if *log_decay {
+            decay.iter_mut().for_each(|x| *x = -libm::expf(*x));
+        }
+        Ok(Recurrent {
+            factors,
+            states: StateWeights { kernel: taps.copied().collect(), eps: config.rms_eps },
+            decay,
+            step_bias: of_heads("dt_bias", shape.heads)?,
+            norm: of_heads("norm.weight", shape.value)?,
+            input: self.matrix(&part(&input), [shape.channels, h], None)?,
+            gate: self.matrix(&part(&gate), [shape.outputs(), h], None)?,
         })
     }
 
@@ -381,6 +438,9 @@ impl<'a, M> Packer<'a, M> {
             0 => None,
             width => Some(self.dense(config, &name("mlp.shared_experts"), width, false)?),
         };
+        let gate = name("mlp.shared_expert_gate.weight");
+        let shared_gate =
+            experts.shared_gate.then(|| self.matrix(&gate, [1, h], None)).transpose()?;
         let beside = match experts.beside_mlp {
             true => Some(Box::new(self.beside(config, layer, name)?)),
             false => None,
@@ -392,6 +452,7 @@ impl<'a, M> Packer<'a, M> {
             selection_bias: self.vector_if(experts.selection_bias, &selection, count)?,
             experts: all,
             shared,
+            shared_gate,
             beside,
         })
     }

@@ -1,6 +1,6 @@
-//! Embeddings that the layers add on the way (Gemma 3n and 4): for each token and each layer a small
-//! vector, mixed with a projection of the token's embedding. It must not depend on what a layer does
-//! with it.
+//! Embeddings that the layers add on the way (Gemma 4 E2B and E4B): for each token and each layer a
+//! small vector, mixed with a projection of the token's embedding. It must not depend on what a
+//! layer does with it.
 
 use super::layer::NormWeights;
 use super::packer::Packer;

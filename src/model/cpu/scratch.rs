@@ -48,6 +48,9 @@ pub(in crate::model) struct PassScratch {
     pub(super) q: Vec<f32>,
     pub(super) k: Vec<f32>,
     pub(super) v: Vec<f32>,
+    /// Queries and gates of attention with gated outputs, `[rows, heads · 2 d]`, and the gates.
+    pub(super) q_and_gate: Vec<f32>,
+    pub(super) gate: Vec<f32>,
     /// `[rows, heads · d]`: attention's output.
     pub(super) attended: Vec<f32>,
     /// Room for normed queries, keys and values.
@@ -58,6 +61,7 @@ pub(in crate::model) struct PassScratch {
     pub(super) per_layer_gate: Vec<f32>,
     pub(super) mlp: MlpScratch,
     pub(super) latent: LatentScratch,
+    pub(super) recurrent: RecurrentScratch,
     pub(super) experts: ExpertScratch,
 }
 
@@ -90,6 +94,22 @@ pub(super) struct LatentScratch {
     pub(super) values: Vec<f32>,
 }
 
+/// Buffers of recurrent layers.
+#[derive(Default)]
+pub(super) struct RecurrentScratch {
+    /// `[rows, channels]`.
+    pub(super) input: Vec<f32>,
+    /// `[rows, outputs]`: the gate, and then what it has let through.
+    pub(super) gate: Vec<f32>,
+    /// One matrix's `[rows, its outputs]` after the other's.
+    pub(super) factors: Vec<f32>,
+    /// `[rows, 2 · heads]`.
+    pub(super) gates: Vec<f32>,
+    /// `[rows, outputs]`, and room for its norm.
+    pub(super) out: Vec<f32>,
+    pub(super) normed: Vec<f32>,
+}
+
 /// Buffers of a mixture.
 #[derive(Default)]
 pub(super) struct ExpertScratch {
@@ -100,6 +120,8 @@ pub(super) struct ExpertScratch {
     /// The rows of one expert, `[its rows, H]`, and its outputs for them.
     pub(super) input: Vec<f32>,
     pub(super) output: Vec<f32>,
+    /// The gate of the shared expert, `[rows]`.
+    pub(super) gates: Vec<f32>,
 }
 
 impl PassScratch {
@@ -144,6 +166,9 @@ impl<'a> CpuBlocks<'a> {
     pub(in crate::model) fn place(&mut self, mask: &TreeMask, tables: &[RopeTable]) {
         let rows = self.caches.len() * mask.len();
         self.scratch.fit(self.config, rows);
+        for cache in self.caches.iter_mut() {
+            cache.begin(mask);
+        }
         self.scratch.rotations.resize_with(tables.len(), Rotations::default);
         for (rotations, table) in self.scratch.rotations.iter_mut().zip(tables) {
             rotations.fit(rows, 2 * table.frequencies.len());

@@ -1,6 +1,7 @@
 //! The target on the CPU: it runs prompts and trees through the model, and through the blocks that
 //! may come before its own. It must not depend on where a tree came from.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::CHUNK;
@@ -139,6 +140,11 @@ impl CpuTarget {
         self.model.caches[0].row(layer, position)
     }
 
+    /// [`KvCache::recurrent_state`] of a recurrent layer, counted without the others.
+    pub fn recurrent_state(&self, layer: usize) -> Option<[Vec<f32>; 2]> {
+        self.model.caches[0].recurrent_state(layer)
+    }
+
     /// Replaces what is committed by `len` made-up positions, for measuring: the cost of a pass
     /// does not depend on the contents of the cache.
     ///
@@ -219,6 +225,10 @@ impl Target for CpuTarget {
 
     fn len(&self) -> usize {
         self.model.caches[0].len()
+    }
+
+    fn begin_prompt(&mut self, _asked: &[Range<usize>], common: usize) -> usize {
+        self.model.caches[0].reachable(common)
     }
 
     fn prefill(&mut self, tokens: &[u32]) -> Result<Verified, TargetError> {
@@ -344,6 +354,7 @@ impl CpuTarget {
         let mut last = Vec::new();
         for (tokens, features) in tokens.chunks(CHUNK).zip(features.chunks_mut(CHUNK * width)) {
             let mask = TreeMask::causal(tokens.len());
+            self.model.caches[0].will_commit(tokens.len());
             let mut pass = self.model.pass();
             let stream = pass.embed(tokens, &mask);
             let mut rows = ResultRows::of(&source, hidden, features, &mut normed);

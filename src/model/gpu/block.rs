@@ -63,6 +63,8 @@ impl GpuBlocks {
         let all = [
             (block.experts.is_some(), "a mixture of experts"),
             (block.latent.is_some(), "latent attention"),
+            (block.recurrent.is_some(), "recurrent layers"),
+            (block.output_gate, "a gate of attention's output"),
             (block.sinks, "attention sinks"),
             (block.value_dim.is_some() || block.local_heads.is_some(), "heads of several widths"),
             (block.attention_out_scale != 1.0, "a factor of attention's output"),
