@@ -139,12 +139,16 @@ fn refuse_variants(fields: &Fields<'_>, family: Family) -> Result<(), ConfigErro
     if fields.flag("mlp_bias")?.unwrap_or(false) {
         return Err(ConfigError::new("mlp_bias", true, "biases in the MLP are not supported"));
     }
-    // InternLM2's biases of all matrices, OLMoE's clipping of q, k and v, Phi's norms of q and k.
-    for field in ["bias", "clip_qkv", "qk_layernorm"] {
-        let allowed = field == "qk_layernorm" && family == Family::StableLm;
-        if let Some(value) = fields.get(field).filter(|value| **value != false && !allowed) {
-            return Err(ConfigError::new(field, value, "it is not supported for this family"));
-        }
+    // Biases of all matrices, the clipping of q, k and v, norms of q and k. A draft head's
+    // configuration also has a `bias`, which is its own.
+    let refused = match family {
+        Family::InternLm2 => "bias",
+        Family::OlMoe => "clip_qkv",
+        Family::Phi2 => "qk_layernorm",
+        _ => return Ok(()),
+    };
+    if let Some(value) = fields.get(refused).filter(|value| **value != false) {
+        return Err(ConfigError::new(refused, value, "it is not supported for this family"));
     }
     Ok(())
 }
