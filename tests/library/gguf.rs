@@ -133,6 +133,24 @@ fn byte_level_gives_the_ids_of_its_tokenizer_json() {
 }
 
 #[test]
+fn gemma_4_merges_over_lines_and_begins_with_its_begin_token() {
+    let mut file = small();
+    let merges = ["▁ a", "a b", "b x"].map(str::to_owned);
+    file.set("tokenizer.ggml.model", Value::String("gemma4".to_owned()))
+        .set("tokenizer.ggml.merges", texts(&merges))
+        .set("tokenizer.ggml.add_bos_token", Value::Bool(false));
+    file.metadata.remove("tokenizer.ggml.scores");
+    let tokenizer = file.open().unwrap().tokenizer;
+    // By the order of the merges; `bx` is not a token; `A` is a byte; a character without bytes is
+    // unknown.
+    assert_eq!(tokenizer.encode(" abxA\n", true).unwrap(), [1, 6, 5, 10, 8, 0]);
+    assert_eq!(tokenizer.encode("ab ba", false).unwrap(), [7, 3, 5, 4]);
+    file.metadata.remove("tokenizer.ggml.merges");
+    let text = file.refusal();
+    assert!(text.contains("`tokenizer.ggml.merges`"), "{text}");
+}
+
+#[test]
 fn template_marks_and_name_come_from_the_file() {
     let mut file = small();
     file.set("general.name", Value::String("Small Llama".to_owned())).set(

@@ -34,7 +34,7 @@ pub(in crate::library) fn facts(path: &Path) -> Facts {
 /// How a file is run, if it can be.
 fn runs(file: GgufFile) -> Result<Runs, LibraryError> {
     let (config, architecture) = config(&file)?;
-    vocabulary::is_sentence_piece(&file)?;
+    vocabulary::model(&file)?;
     let weights = GgufTensors::new(file, architecture, &config)?;
     let pass_bytes = pass_bytes(&config, &weights, &sizes::of(weights.weights()));
     Ok(Runs::Model { config: Box::new(config), pass_bytes, engine: ModelEngine::Dovetail })

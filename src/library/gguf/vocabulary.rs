@@ -8,39 +8,50 @@ use crate::library::tokenizer::{Fingerprint, Scheme, TokenKind, Vocabulary};
 /// Reads the vocabulary with its rules.
 pub(super) fn vocabulary(file: &GgufFile) -> Result<Vocabulary, LibraryError> {
     let tokens = needed(file, "tokenizer.ggml.tokens", GgufFile::texts)?;
-    let sentence_piece = is_sentence_piece(file)?;
-    let scheme = if sentence_piece {
-        let scores = needed(file, "tokenizer.ggml.scores", GgufFile::list)?;
-        Scheme::SentencePiece {
-            scores: scores.iter().map(|score| score.as_f64().unwrap_or_default() as f32).collect(),
-            space_first: file.flag("tokenizer.ggml.add_space_prefix")?.unwrap_or(true),
+    let merges = || needed(file, "tokenizer.ggml.merges", GgufFile::texts);
+    let scheme = match model(file)? {
+        LLAMA => {
+            let scores = needed(file, "tokenizer.ggml.scores", GgufFile::list)?;
+            let scores = scores.iter().map(|score| score.as_f64().unwrap_or_default() as f32);
+            Scheme::SentencePiece {
+                scores: scores.collect(),
+                space_first: file.flag("tokenizer.ggml.add_space_prefix")?.unwrap_or(true),
+            }
         }
-    } else {
-        Scheme::ByteLevel {
-            merges: needed(file, "tokenizer.ggml.merges", GgufFile::texts)?,
+        GEMMA_4 => Scheme::Lines { merges: merges()? },
+        _ => Scheme::ByteLevel {
+            merges: merges()?,
             pre: file.text("tokenizer.ggml.pre")?.unwrap_or("default").to_owned(),
-        }
+        },
     };
-    let kinds = kinds(file, tokens.len(), sentence_piece)?;
+    let in_bytes = matches!(scheme, Scheme::ByteLevel { .. });
+    let kinds = kinds(file, tokens.len(), !in_bytes)?;
     // What a family does if its file does not say: SentencePiece models begin with their begin
-    // token.
-    let adds_bos = file.flag("tokenizer.ggml.add_bos_token")?.unwrap_or(sentence_piece);
+    // token. Gemma 4 always does; some of its files wrongly say otherwise.
+    let adds_bos = file.flag("tokenizer.ggml.add_bos_token")?.unwrap_or(!in_bytes)
+        || matches!(scheme, Scheme::Lines { .. });
     let adds_eos = file.flag("tokenizer.ggml.add_eos_token")?.unwrap_or(false);
     let begin = if adds_bos { token(file, "bos")? } else { None };
     let end = if adds_eos { token(file, "eos")? } else { None };
     Ok(Vocabulary { tokens, kinds, scheme, begin, end })
 }
 
-/// Whether the tokenizer is SentencePiece's; otherwise it is byte-level BPE. Others are an error.
-pub(super) fn is_sentence_piece(file: &GgufFile) -> Result<bool, LibraryError> {
-    match needed(file, "tokenizer.ggml.model", GgufFile::text)? {
-        "llama" => Ok(true),
-        "gpt2" => Ok(false),
-        other => {
-            let what = "tokenizer.ggml.model";
-            Err(LibraryError::tokenizer_kind(file.name(), what, other, "llama, gpt2"))
-        }
+/// SentencePiece's BPE.
+const LLAMA: &str = "llama";
+/// BPE over bytes.
+const GPT_2: &str = "gpt2";
+/// BPE over the characters of a line.
+const GEMMA_4: &str = "gemma4";
+
+/// The kind of the tokenizer: one of the above. Others are an error.
+pub(super) fn model(file: &GgufFile) -> Result<&str, LibraryError> {
+    let what = "tokenizer.ggml.model";
+    let model = needed(file, what, GgufFile::text)?;
+    let known = [LLAMA, GPT_2, GEMMA_4];
+    if known.contains(&model) {
+        return Ok(model);
     }
+    Err(LibraryError::tokenizer_kind(file.name(), what, model, &known.join(", ")))
 }
 
 /// The fingerprint of the vocabulary, if the file has one.
@@ -60,7 +71,7 @@ pub(super) fn token(file: &GgufFile, role: &str) -> Result<Option<u32>, LibraryE
 fn kinds(
     file: &GgufFile,
     tokens: usize,
-    sentence_piece: bool,
+    has_unknown: bool,
 ) -> Result<Vec<TokenKind>, LibraryError> {
     let listed = file.list("tokenizer.ggml.token_type")?.unwrap_or_default();
     let kind = |value: &Value| match value.as_u64() {
@@ -81,8 +92,7 @@ fn kinds(
         }
     }
     let unknown = token(file, "unknown")?.and_then(|id| usize::try_from(id).ok());
-    if sentence_piece
-        && let Some(kind @ TokenKind::Normal) = unknown.and_then(|id| kinds.get_mut(id))
+    if has_unknown && let Some(kind @ TokenKind::Normal) = unknown.and_then(|id| kinds.get_mut(id))
     {
         *kind = TokenKind::Unknown;
     }

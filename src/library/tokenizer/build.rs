@@ -3,11 +3,12 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokenizers::decoders::byte_level::ByteLevel;
+use tokenizers::models::bpe::BPE;
 use tokenizers::normalizers::NFC;
 use tokenizers::{AddedToken, DecoderWrapper, NormalizerWrapper, PreTokenizerWrapper};
 
 use super::vocabulary::{Scheme, TokenKind, Vocabulary, bpe};
-use super::{Tokenizer, byte_level, sentence_piece};
+use super::{Tokenizer, byte_level, lines, sentence_piece};
 use crate::library::LibraryError;
 
 impl Vocabulary {
@@ -17,11 +18,13 @@ impl Vocabulary {
         let mut tokenizer = match &self.scheme {
             Scheme::SentencePiece { scores, space_first } => {
                 let model = sentence_piece::model(&self, scores).map_err(unreadable)?;
-                let mut tokenizer = tokenizers::Tokenizer::new(model);
-                let (normalizer, decoder) = sentence_piece::spaces(*space_first);
-                let normalizer: NormalizerWrapper = part(&normalizer, origin)?;
-                tokenizer.with_normalizer(Some(normalizer)).map_err(unreadable)?;
-                tokenizer.with_decoder(Some(part::<DecoderWrapper>(&decoder, origin)?));
+                with_spaces(model, *space_first, origin)?
+            }
+            Scheme::Lines { merges } => {
+                let model = lines::model(&self, merges).map_err(unreadable)?;
+                let mut tokenizer = with_spaces(model, false, origin)?;
+                let cuts: PreTokenizerWrapper = part(&lines::cuts(), origin)?;
+                tokenizer.with_pre_tokenizer(Some(cuts));
                 tokenizer
             }
             Scheme::ByteLevel { merges, pre } => {
@@ -56,6 +59,21 @@ impl Vocabulary {
             .map(|(token, _)| AddedToken::from(token.clone(), special).normalized(false))
             .collect()
     }
+}
+
+/// A tokenizer that spells spaces as SentencePiece does.
+fn with_spaces(
+    model: BPE,
+    space_first: bool,
+    origin: &str,
+) -> Result<tokenizers::Tokenizer, LibraryError> {
+    let mut tokenizer = tokenizers::Tokenizer::new(model);
+    let (normalizer, decoder) = sentence_piece::spaces(space_first);
+    let normalizer: NormalizerWrapper = part(&normalizer, origin)?;
+    let unreadable = |error: tokenizers::Error| LibraryError::tokenizer(origin, error);
+    tokenizer.with_normalizer(Some(normalizer)).map_err(unreadable)?;
+    tokenizer.with_decoder(Some(part::<DecoderWrapper>(&decoder, origin)?));
+    Ok(tokenizer)
 }
 
 /// A part of the library, from its JSON form, which its users know.

@@ -6,6 +6,7 @@ mod byte_level;
 mod check;
 mod file;
 mod fingerprint;
+mod lines;
 pub(super) mod pieces;
 mod said;
 mod sentence_piece;

@@ -10,13 +10,11 @@ use super::vocabulary::{TokenKind, Vocabulary, bpe};
 
 /// Longer tokens are listed without parts: SentencePiece itself learns none above 16 characters,
 /// and the work is quadratic in the length that a file claims.
-const LONGEST_MERGED: usize = 256;
+pub(super) const LONGEST_MERGED: usize = 256;
 
 /// The model, with bytes for what it cannot spell.
 pub(super) fn model(vocabulary: &Vocabulary, scores: &[f32]) -> tokenizers::Result<BPE> {
     let ids = vocabulary.ids();
-    let unknown = vocabulary.kinds.iter().position(|kind| *kind == TokenKind::Unknown);
-    let has_bytes = vocabulary.kinds.contains(&TokenKind::Byte);
     let mut ranked: Vec<(f32, u32, &str, &str)> = Vec::new();
     for (id, token) in (0u32..).zip(&vocabulary.tokens) {
         let mergeable = matches!(
@@ -38,6 +36,16 @@ pub(super) fn model(vocabulary: &Vocabulary, scores: &[f32]) -> tokenizers::Resu
     // first, as Hugging Face lists them.
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then(b.2.len().cmp(&a.2.len())));
     let merges = ranked.into_iter().map(|(_, _, l, r)| (l.to_owned(), r.to_owned())).collect();
+    spelled_with_bytes(vocabulary, merges)
+}
+
+/// BPE over characters; one that is not in the vocabulary becomes bytes.
+pub(super) fn spelled_with_bytes(
+    vocabulary: &Vocabulary,
+    merges: Vec<(String, String)>,
+) -> tokenizers::Result<BPE> {
+    let unknown = vocabulary.kinds.iter().position(|kind| *kind == TokenKind::Unknown);
+    let has_bytes = vocabulary.kinds.contains(&TokenKind::Byte);
     bpe(vocabulary, merges, |builder| {
         let builder = builder.byte_fallback(has_bytes).fuse_unk(true);
         match unknown {

@@ -38,6 +38,11 @@ pub(in crate::library) enum Scheme {
         /// llama.cpp's name of the rule that splits a text into words.
         pre: String,
     },
+    /// Gemma 4's BPE: over characters, and whole lines.
+    Lines {
+        /// As above.
+        merges: Vec<String>,
+    },
 }
 
 /// A vocabulary with its rules.
