@@ -257,6 +257,19 @@ impl std::fmt::Debug for Matrix {
     }
 }
 
+/// Writes a row that is stored as in a file as floats, with the bits of [`Matrix::row`] without its
+/// scale. This is slower, but nothing has to be packed.
+///
+/// # Panics
+/// If `row` does not have as many bytes as that many floats take.
+pub fn expand_row(format: Format, row: &[u8], out: &mut [f32]) {
+    assert_eq!(Some(row.len()), format.row_bytes(out.len()), "a row's bytes");
+    let layout = TileLayout::of(format, false);
+    let mut tile = vec![0; layout.tile_bytes(out.len()).unwrap_or_default()];
+    layout.write(&[row], &mut tile);
+    layout.read(&tile, 0, out);
+}
+
 /// Bytes of a row of such a matrix, which has `got` bytes in a file.
 ///
 /// # Errors

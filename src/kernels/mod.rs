@@ -99,7 +99,7 @@ pub use cross_entropy::{RowLoss, softmax, softmax_less};
 pub use format::{Format, Storage};
 pub use isa::Isa;
 pub(crate) use matrix::checked_row;
-pub use matrix::{Matrix, PackError};
+pub use matrix::{Matrix, PackError, expand_row};
 pub use pages::OutOfMemory;
 pub use pool::Pool;
 pub use product::multiply;

@@ -3,6 +3,7 @@
 
 use std::ops::{Deref, Range};
 use std::path::{Path, absolute};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use memmap2::Mmap;
@@ -11,16 +12,16 @@ use super::LibraryError;
 use crate::files::{Open, checksum, open_regular};
 
 /// A file's bytes, at any alignment, with its name for errors.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Blob {
     name: String,
     data: Data,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Data {
     /// The map, and when the file was last changed, if the system says so.
-    Mapped(Mmap, Option<SystemTime>),
+    Mapped(Arc<Mmap>, Option<SystemTime>),
     Built(&'static [u8]),
 }
 
@@ -35,7 +36,7 @@ impl Blob {
         #[allow(unsafe_code)]
         let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
         let modified = file.metadata().and_then(|metadata| metadata.modified()).ok();
-        Ok(Self { name: path.display().to_string(), data: Data::Mapped(map, modified) })
+        Ok(Self { name: path.display().to_string(), data: Data::Mapped(Arc::new(map), modified) })
     }
 
     /// What identifies the file without reading all of it: path, size, time of change, and a
@@ -93,6 +94,15 @@ pub(crate) fn identity_of(
         headers[file] = headers[file].min(start);
     }
     files.iter().zip(headers).map(|(file, header)| file.identity(header)).collect()
+}
+
+/// Part of a file, which stays mapped as long as this exists.
+pub(crate) struct BlobPart(pub(crate) Blob, pub(crate) Range<usize>);
+
+impl AsRef<[u8]> for BlobPart {
+    fn as_ref(&self) -> &[u8] {
+        &self.0[self.1.clone()]
+    }
 }
 
 impl Deref for Blob {

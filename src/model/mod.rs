@@ -58,4 +58,4 @@ pub use small::{DraftRow, SmallLm};
 pub use taps::FeatureSource;
 pub use target::{Target, TargetError, Verified};
 pub use vocabulary::{Piece, PieceKind, SharedVocabulary};
-pub use weights::{PackedStore, RawTensor, WeightError, WeightSource};
+pub use weights::{MappedBytes, PackedStore, RawTensor, WeightError, WeightSource};

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::head::{DraftPrecision, bytes_in};
-use super::{RawTensor, WeightSource};
+use super::{MappedBytes, RawTensor, WeightSource};
 use crate::kernels::{Matrix, Pool};
 
 /// Another source, whose wider matrices are narrowed to `precision`.
@@ -42,6 +42,10 @@ impl WeightSource for Narrowed<'_> {
             to.copy_from_slice(&bytes_in(format, &values));
         });
         Some(RawTensor { format, shape: stored.shape, bytes: Cow::Owned(bytes) })
+    }
+
+    fn mapped(&self, _: &str) -> Option<MappedBytes> {
+        None
     }
 
     fn inner(&self) -> Option<&dyn WeightSource> {

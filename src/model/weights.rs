@@ -3,6 +3,7 @@
 //! files.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::{Config, RecurrentLayers};
 use crate::kernels::{Format, Matrix, Pool};
@@ -37,6 +38,9 @@ impl RawTensor<'_> {
     }
 }
 
+/// The bytes of a tensor in its file, which may exist longer than the source.
+pub type MappedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
 /// Where weights come from.
 pub trait WeightSource {
     /// The name in messages: the file or folder.
@@ -47,6 +51,10 @@ pub trait WeightSource {
     /// are the defaults of the methods below.
     fn inner(&self) -> Option<&dyn WeightSource> {
         None
+    }
+    /// The bytes of a tensor, if a file has them as [`Self::tensor`] returns them.
+    fn mapped(&self, name: &str) -> Option<MappedBytes> {
+        self.inner()?.mapped(name)
     }
     /// The number by which the whole tensor is multiplied (NVFP4); 1 for nearly all tensors.
     fn scale(&self, name: &str) -> f32 {

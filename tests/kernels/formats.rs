@@ -70,6 +70,19 @@ impl Vectors {
     }
 }
 
+#[test]
+fn a_row_of_a_file_expands_to_the_bits_of_the_packed_row() {
+    let pool = Pool::new(1);
+    for vectors in vectors() {
+        let mut found = vec![0.0; 512];
+        let rows = vectors.bytes.chunks_exact(vectors.format.row_bytes(512).unwrap());
+        for (row, expected) in rows.zip(vectors.floats(&pool).chunks_exact(512)) {
+            expand_row(vectors.format, row, &mut found);
+            assert_eq!(bits(&found), bits(expected), "{}", vectors.format);
+        }
+    }
+}
+
 /// Packed weights are stored on users' disks. If this test fails, the bytes of a format have
 /// changed: raise `LAYOUT_VERSION`, so that stored weights are packed again, and record the new
 /// bytes.

@@ -14,7 +14,7 @@ use candle_core::quantized::gguf_file::Value;
 use candle_core::{Device, Tensor};
 use dovetail::kernels::{Format, KvFormat, Matrix, Pool};
 use dovetail::library::Spec;
-use dovetail::model::{CpuTarget, RawTensor, Target, WeightSource};
+use dovetail::model::{CpuTarget, RawTensor, Target, WeightSource, weights};
 use dovetail::speculate::Tree;
 use proptest::prelude::*;
 
@@ -131,6 +131,37 @@ impl WeightSource for Floats<'_> {
         }
         Some(RawTensor { format: Format::F32, bytes: bytes.into(), ..raw })
     }
+}
+
+/// The same weights without a file.
+struct Loose<'a>(&'a dyn WeightSource);
+
+impl WeightSource for Loose<'_> {
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+    fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
+        self.0.tensor(name)
+    }
+    fn scale(&self, name: &str) -> f32 {
+        self.0.scale(name)
+    }
+}
+
+#[test]
+fn a_table_that_stays_in_its_file_gives_the_bits_of_a_packed_one() {
+    let (tokens, _) = arch_recording("gemma4", "logits");
+    let files = arch("gemma4");
+    let name = weights::PER_LAYER_EMBEDDING;
+    let table = files.weights.tensor(name).unwrap();
+    assert_eq!((*files.weights.mapped(name).unwrap()).as_ref(), &*table.bytes);
+    let packed = Loose(&*files.weights);
+    let mut packed = load_target(&files.config, &packed, Pool::new(2), 256, KvFormat::F32);
+    // This drops the files, and their table stays mapped.
+    let mut stored = load("gemma4", 256, 2);
+    assert!(stored.weight_bytes() < packed.weight_bytes());
+    let found = stored.prefill(&tokens).unwrap().logits;
+    assert_eq!(found, packed.prefill(&tokens).unwrap().logits);
 }
 
 /// Without 8-bit activations the tolerance is that of the other models.

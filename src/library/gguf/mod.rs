@@ -16,15 +16,16 @@ mod vocabulary;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
-use super::blob::{Blob, identity_of};
+use super::blob::{Blob, BlobPart, identity_of};
 use super::shard_names::{all_numbered, numbered};
 use super::target::{check_vocabulary, end_tokens};
 use super::titles::{self, HeaderName, with_size};
 use super::transposed::transposed;
 use super::{LibraryError, Recommended, TargetFiles, Weight, sizes};
 use crate::chat::{ChatTemplate, SpecialTokens};
-use crate::model::{ArchitectureRow, Config, RawTensor, WeightSource};
+use crate::model::{ArchitectureRow, Config, MappedBytes, RawTensor, WeightSource};
 use crate::printable::printable_line;
 use file::{GgufFile, TensorEntry};
 use scales::Scales;
@@ -188,6 +189,11 @@ impl WeightSource for GgufTensors {
             bytes: Cow::Borrowed(&self.blobs[entry.file][entry.range.clone()]),
         };
         if self.transposed.contains(name) { transposed(&raw) } else { Some(raw) }
+    }
+
+    fn mapped(&self, name: &str) -> Option<MappedBytes> {
+        let entry = self.tensors.get(name).filter(|_| !self.transposed.contains(name))?;
+        Some(Arc::new(BlobPart(self.blobs[entry.file].clone(), entry.range.clone())))
     }
 
     fn scale(&self, name: &str) -> f32 {

@@ -19,8 +19,8 @@ pub(super) fn model(vocabulary: &Vocabulary, merges: &[String]) -> tokenizers::R
     spelled_with_bytes(vocabulary, merges.collect())
 }
 
-/// The merges of newlines that `listed` lacks. A run of newlines that is a token is always that
-/// token: llama.cpp looks it up, and its files may leave out these merges.
+/// The merges of newlines that are not in `listed`. A run of newlines that is a token is always
+/// that token: llama.cpp looks it up, and its files may leave out these merges.
 fn newline_merges<'a>(
     vocabulary: &'a Vocabulary,
     listed: &[(&'a str, &'a str)],

@@ -6,6 +6,7 @@ use super::layer::{
     Attention, BesideExperts, Dense, GroupedQuery, Latent, Layer, Mixture, Mlp, NormWeights,
     PerLayer, Recurrent,
 };
+use super::per_layer::StoredMatrix;
 use crate::kernels::{Matrix, PackError, Pool, StateWeights, checked_row};
 use crate::model::weights::{self, RawTensor, WeightError, WeightSource, layer_name};
 use crate::model::{
@@ -222,6 +223,22 @@ impl<'a, M> Packer<'a, M> {
                 .vector_if(block.output_scale, &name("layer_scalar"), 1)?
                 .and_then(|scale| scale.first().copied()),
         })
+    }
+
+    /// A matrix that stays in its file, and the bytes of a row; `None` if the source has no file.
+    pub(in crate::model) fn stored(
+        &mut self,
+        name: &str,
+        shape: [usize; 2],
+    ) -> Result<Option<StoredMatrix>, WeightError> {
+        let Some(bytes) = self.source.mapped(name) else { return Ok(None) };
+        let tensor = weights::fetch(self.source, name, &shape)?;
+        let format = tensor.format;
+        let row_bytes = checked_row(format, shape[0], shape[1], (*bytes).as_ref().len())
+            .map_err(|error| WeightError::of(self.source, name, format!(": {error}")))?;
+        self.state.done += 1;
+        (self.progress)(self.state);
+        Ok(Some(StoredMatrix { bytes, format, row_bytes, scale: self.source.scale(name) }))
     }
 
     /// A norm of the family's kind.

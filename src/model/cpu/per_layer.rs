@@ -5,18 +5,57 @@
 use super::layer::NormWeights;
 use super::packer::Packer;
 use super::scratch::{CpuBlocks, products};
-use crate::kernels::Matrix;
+use crate::kernels::{Format, Matrix, expand_row};
 use crate::model::Config;
-use crate::model::weights::{self, WeightError};
+use crate::model::weights::{self, MappedBytes, WeightError};
 
 /// The weights of all layers' embeddings.
 pub(super) struct PerLayerEmbedding {
     /// `[V, layers · per_layer_dim]`.
-    pub(super) table: Matrix,
+    pub(super) table: Table,
     /// `[layers · per_layer_dim, H]`.
     pub(super) projection: Matrix,
     /// `[per_layer_dim]`.
     norm: NormWeights,
+}
+
+/// A table of which a pass reads one row per token. It is large (half of E2B), so it is packed only
+/// if it cannot stay in its file.
+pub(super) enum Table {
+    Stored(StoredMatrix),
+    Packed(Matrix),
+}
+
+/// A matrix in its file.
+pub(in crate::model) struct StoredMatrix {
+    pub(super) bytes: MappedBytes,
+    pub(super) format: Format,
+    pub(super) row_bytes: usize,
+    pub(super) scale: f32,
+}
+
+impl Table {
+    /// Bytes of memory.
+    pub(super) fn packed_bytes(&self) -> usize {
+        match self {
+            Self::Stored(_) => 0,
+            Self::Packed(matrix) => matrix.bytes(),
+        }
+    }
+
+    /// Writes a row as floats, with the same bits in both cases.
+    fn row(&self, i: usize, out: &mut [f32]) {
+        match self {
+            Self::Packed(matrix) => matrix.row(i, out),
+            Self::Stored(StoredMatrix { bytes, format, row_bytes, scale }) => {
+                let row = &(**bytes).as_ref()[i * row_bytes..(i + 1) * row_bytes];
+                expand_row(*format, row, out);
+                if *scale != 1.0 {
+                    out.iter_mut().for_each(|x| *x *= scale);
+                }
+            }
+        }
+    }
 }
 
 impl PerLayerEmbedding {
@@ -30,8 +69,12 @@ impl PerLayerEmbedding {
         if dim == 0 {
             return Ok(None);
         }
+        let (name, shape) = (weights::PER_LAYER_EMBEDDING, [config.vocab, width]);
         Ok(Some(Self {
-            table: packer.matrix(weights::PER_LAYER_EMBEDDING, [config.vocab, width], None)?,
+            table: match packer.stored(name, shape)? {
+                Some(stored) => Table::Stored(stored),
+                None => Table::Packed(packer.matrix(name, shape, None)?),
+            },
             projection: packer.matrix(
                 weights::PER_LAYER_PROJECTION,
                 [width, config.hidden],

@@ -68,7 +68,7 @@ impl Weights {
     /// Bytes of all packed matrices.
     pub(super) fn bytes(&self) -> u64 {
         let head = self.head.as_ref().map_or(0, |head| head.bytes()) as u64;
-        let per_layer = self.per_layer.as_ref().map_or(0, |own| own.table.bytes()) as u64;
+        let per_layer = self.per_layer.as_ref().map_or(0, |own| own.table.packed_bytes()) as u64;
         let projection = self.per_layer.as_ref().map_or(0, |own| own.projection.bytes()) as u64;
         per_layer
             + projection
@@ -80,7 +80,7 @@ impl Weights {
     /// Bytes that a pass can read: everything except embeddings that are not also the LM head.
     pub(super) fn pass_bytes(&self) -> u64 {
         let embedding = self.head.as_ref().map_or(0, |_| self.embedding.bytes());
-        let per_layer = self.per_layer.as_ref().map_or(0, |own| own.table.bytes());
+        let per_layer = self.per_layer.as_ref().map_or(0, |own| own.table.packed_bytes());
         self.bytes() - (embedding + per_layer) as u64
     }
 }
