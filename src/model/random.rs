@@ -49,11 +49,14 @@ impl WeightSource for RandomWeights {
                 (Format::F32, values.flat_map(|v| (centre + v).to_le_bytes()).collect())
             }
             [rows, cols] => {
-                let mut bytes = Vec::with_capacity(rows * self.format.row_bytes(cols)?);
+                // The rows of a convolution are shorter than a block.
+                let fits = self.format.row_bytes(cols).is_some();
+                let format = if fits { self.format } else { Format::F32 };
+                let mut bytes = Vec::with_capacity(rows * format.row_bytes(cols)?);
                 for i in 0..rows as u64 {
-                    bytes.extend(random_row(self.format, cols, seed.wrapping_add(i)));
+                    bytes.extend(random_row(format, cols, seed.wrapping_add(i)));
                 }
-                (self.format, bytes)
+                (format, bytes)
             }
             _ => return None,
         };
