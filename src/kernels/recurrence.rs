@@ -8,8 +8,8 @@ use super::pool::{Pool, Shareable};
 use super::rowwise::times_sigmoid;
 use std::cell::RefCell;
 
-/// How many partial sums the products with a state have.
-const SUMS: usize = 4;
+/// How many partial sums each product with a state has.
+const SUMS: usize = 2;
 
 thread_local! {
     /// The states of some rows, 16 columns of a head at a time.
@@ -84,8 +84,8 @@ pub(super) struct StateStep {
     pub(super) output: Option<usize>,
     /// Which state it starts from: 0 is the layer's own.
     pub(super) from: usize,
-    /// Where its state goes.
-    pub(super) to: usize,
+    /// Where its state goes, if a later step starts from it or it is the layer's own.
+    pub(super) to: Option<usize>,
 }
 
 /// The rows of a pass in an order in which every state is there when it is needed.
@@ -162,13 +162,7 @@ impl Work for Convolve<'_> {
 /// x = factor · x / √(Σx² + eps).
 #[inline(always)]
 fn make_unit<L: Lanes>(x: &mut [f32], eps: f32, factor: f32) {
-    let mut squares = L::splat(0.0);
-    for x in x.as_chunks::<LANES>().0 {
-        // SAFETY: 16 floats.
-        let x = unsafe { L::load(x.as_ptr()) };
-        squares = L::fma(x, x, squares);
-    }
-    let scale = factor / (math::sum::<L>(squares) + eps).sqrt();
+    let scale = factor / (product::<L>(x, x) + eps).sqrt();
     for x in x.iter_mut() {
         *x *= scale;
     }
@@ -193,23 +187,27 @@ pub(super) fn advance(
     let out = Shareable(out.as_mut_ptr());
     pool.run(shape.heads, |head| {
         STATES.with_borrow_mut(|others| {
-            others.resize(steps.states * shape.key * LANES, 0.0);
+            let room = steps.states * shape.key * LANES;
+            others.resize(room + steps.steps.len(), 0.0);
+            let (others, dots) = others.split_at_mut(room);
             // SAFETY: the states and the columns of results of a head belong to one task.
             let states = unsafe { states.get().add(head * shape.key * shape.value) };
             let (others, out) = (others.as_mut_ptr(), out.get());
-            let work = Advance { shape, steps, rows, convolved, head, states, others, out };
+            let work = Advance { shape, steps, rows, convolved, head, dots, states, others, out };
             lanes::run(pool.isa(), work);
         });
     });
 }
 
-/// One head. `states` are its own, `others` room for 16 columns of the others.
+/// One head. `dots` is room for a number per step, `states` are the head's own, and `others` is
+/// room for 16 columns of the others.
 struct Advance<'a> {
     shape: &'a RecurrentShape,
     steps: &'a StateSteps,
     rows: &'a [f32],
     convolved: &'a [f32],
     head: usize,
+    dots: &'a mut [f32],
     states: *mut f32,
     others: *mut f32,
     out: *mut f32,
@@ -220,12 +218,15 @@ impl Work for Advance<'_> {
 
     #[inline(always)]
     fn run<L: Lanes>(self) {
-        let Self { shape, steps, rows, convolved, head, states, others, out } = self;
+        let Self { shape, steps, rows, convolved, head, dots, states, others, out } = self;
         let (key, columns) = (shape.key, shape.key * LANES);
         let [q_at, k_at, v_at] = shape.places(head);
+        let all = || steps.steps.iter().zip(convolved.chunks_exact(shape.channels));
+        for (dot, (_, convolved)) in dots.iter_mut().zip(all()) {
+            *dot = product::<L>(&convolved[q_at..q_at + key], &convolved[k_at..k_at + key]);
+        }
         for block in 0..shape.value / LANES {
-            for (step, convolved) in steps.steps.iter().zip(convolved.chunks_exact(shape.channels))
-            {
+            for ((step, convolved), &dot) in all().zip(&*dots) {
                 let gates = &rows[step.row * shape.row() + shape.channels..][..2 * shape.heads];
                 let (decay, factor) = (L::splat(gates[head]), L::splat(gates[shape.heads + head]));
                 let q = &convolved[q_at..q_at + key];
@@ -239,32 +240,34 @@ impl Work for Advance<'_> {
                         Some(other) => others.add(other * columns),
                     }
                 };
-                let (from, to) = (of(step.from), of(step.to));
+                let from = of(step.from);
                 // SAFETY: a block is `key` · 16 floats, and `q`, `k` and `v` are as long as they
                 // are cut; `advance` has checked the row of the result.
                 unsafe {
                     let v = L::load(v.as_ptr());
-                    let mut sums = [L::splat(0.0); SUMS];
+                    let mut by_k = [L::splat(0.0); SUMS];
+                    let mut by_q = [L::splat(0.0); SUMS];
                     for at in (0..key).step_by(SUMS) {
-                        for (i, sum) in sums.iter_mut().enumerate() {
+                        for i in 0..SUMS {
                             let state = L::load(from.add((at + i) * LANES));
-                            *sum = L::fma(state, L::splat(*k.as_ptr().add(at + i)), *sum);
+                            by_k[i] = L::fma(state, L::splat(*k.as_ptr().add(at + i)), by_k[i]);
+                            by_q[i] = L::fma(state, L::splat(*q.as_ptr().add(at + i)), by_q[i]);
                         }
                     }
-                    let error = L::sub(v, L::mul(decay, total::<L>(sums)));
+                    let error = L::sub(v, L::mul(decay, total::<L>(by_k)));
                     let added = L::mul(error, factor);
-                    let mut sums = [L::splat(0.0); SUMS];
-                    for at in (0..key).step_by(SUMS) {
-                        for (i, sum) in sums.iter_mut().enumerate() {
-                            let old = L::mul(decay, L::load(from.add((at + i) * LANES)));
-                            let new = L::fma(added, L::splat(*k.as_ptr().add(at + i)), old);
-                            L::store(to.add((at + i) * LANES), new);
-                            *sum = L::fma(new, L::splat(*q.as_ptr().add(at + i)), *sum);
-                        }
-                    }
                     if let Some(row) = step.output {
+                        // The new state times q, without the new state.
+                        let result = L::fma(added, L::splat(dot), L::mul(decay, total::<L>(by_q)));
                         let at = row * shape.outputs() + head * shape.value + block * LANES;
-                        L::store(out.add(at), total::<L>(sums));
+                        L::store(out.add(at), result);
+                    }
+                    if let Some(to) = step.to.map(of) {
+                        for at in 0..key {
+                            let old = L::mul(decay, L::load(from.add(at * LANES)));
+                            let new = L::fma(added, L::splat(*k.as_ptr().add(at)), old);
+                            L::store(to.add(at * LANES), new);
+                        }
                     }
                 }
             }
@@ -272,8 +275,19 @@ impl Work for Advance<'_> {
     }
 }
 
+/// The sum of the products of two rows, whose width is a multiple of 16.
+#[inline(always)]
+fn product<L: Lanes>(x: &[f32], y: &[f32]) -> f32 {
+    let mut sums = L::splat(0.0);
+    for (x, y) in x.as_chunks::<LANES>().0.iter().zip(y.as_chunks::<LANES>().0) {
+        // SAFETY: 16 floats each.
+        sums = unsafe { L::fma(L::load(x.as_ptr()), L::load(y.as_ptr()), sums) };
+    }
+    math::sum::<L>(sums)
+}
+
 #[inline(always)]
 fn total<L: Lanes>(sums: [L::F; SUMS]) -> L::F {
-    let [a, b, c, d] = sums;
-    L::add(L::add(a, b), L::add(c, d))
+    let [a, b] = sums;
+    L::add(a, b)
 }

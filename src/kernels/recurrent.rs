@@ -109,13 +109,13 @@ impl RecurrentStates {
             }
         }
         let output = |row: usize| row.checked_sub(before);
-        let in_place = |(row, output)| StateStep { row, output, from: 0, to: 0 };
+        let in_place = |(row, output)| StateStep { row, output, from: 0, to: Some(0) };
         let committed = (window..tree).map(|row| (row, None));
         let certain = (0..sure).map(|row| (tree + row, output(row)));
         let mut steps: Vec<StateStep> = committed.chain(certain).map(in_place).collect();
         let mut order = TreeOrder::new(&parents, before, sure);
         order.visit(count, 0, 1);
-        let of_tree = |&(row, from, to): &(usize, usize, usize)| {
+        let of_tree = |&(row, from, to): &(usize, usize, Option<usize>)| {
             let output = output(row);
             StateStep { row: tree + row, output, from, to }
         };
@@ -315,8 +315,8 @@ impl LayerState {
 struct TreeOrder {
     /// The children of every row, and of the text, by how many rows there are below.
     children: Vec<Vec<usize>>,
-    /// Row, the state that it starts from, and its own.
-    steps: Vec<(usize, usize, usize)>,
+    /// Row, the state that it starts from, and its own if there are rows below it.
+    steps: Vec<(usize, usize, Option<usize>)>,
     states: usize,
 }
 
@@ -346,9 +346,12 @@ impl TreeOrder {
         for (i, &child) in children.iter().enumerate() {
             // The layer's own state stays.
             let to = if i + 1 == children.len() && from != 0 { from } else { free };
-            self.states = self.states.max(to);
-            self.steps.push((child, from, to));
-            self.visit(child, to, free.max(to + 1));
+            let is_leaf = self.children[child].is_empty();
+            self.steps.push((child, from, (!is_leaf).then_some(to)));
+            if !is_leaf {
+                self.states = self.states.max(to);
+                self.visit(child, to, free.max(to + 1));
+            }
         }
     }
 }
