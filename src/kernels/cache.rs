@@ -13,112 +13,13 @@
 //! when one number is added to all scores of a query. Slot 0 is in the prefix of every row, so a
 //! row's bits still depend on its own prefix only.
 
-use super::cache_layout::{CacheLayout, KEY_GROUP, SCALE};
-use super::lanes::element::{Element, F16, F32, I8, Stored};
-use super::lanes::{self, LANES, Lanes, Work};
-use super::math;
+use super::cache_layout::CacheLayout;
+use super::cache_planes::{Bank, Plane, Planes, Write};
+use super::kv_format::{KvFormat, KvShape};
+use super::lanes::{self, LANES};
 use super::pages::{OutOfMemory, Pages};
-use super::pool::{Pool, Shareable};
+use super::pool::Pool;
 use super::recurrent::RecurrentStates;
-
-/// The number format of cached keys and values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum KvFormat {
-    /// 32-bit floats: exact.
-    F32,
-    /// 16-bit floats: half the memory; each number is rounded once, when it is written.
-    F16,
-    /// 8-bit integers with 32-bit scales, one for each value and one for every 32 dimensions of
-    /// each key, which is stored as its difference from the first key: 55 % of the memory of
-    /// [`KvFormat::F16`].
-    Q8,
-}
-
-impl KvFormat {
-    /// Every format.
-    pub const ALL: [Self; 3] = [Self::F32, Self::F16, Self::Q8];
-
-    /// The name in settings and results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            KvFormat::F16 => "f16",
-            KvFormat::F32 => "f32",
-            KvFormat::Q8 => "q8",
-        }
-    }
-
-    /// The format of a cache on another device for a cache of this format. Devices have no 8-bit
-    /// caches; theirs are [`KvFormat::F16`] instead.
-    pub fn on_device(self) -> Self {
-        match self {
-            KvFormat::F16 | KvFormat::Q8 => KvFormat::F16,
-            KvFormat::F32 => KvFormat::F32,
-        }
-    }
-
-    /// Bytes per number.
-    pub fn size(self) -> usize {
-        match self {
-            KvFormat::F16 => F16::SIZE,
-            KvFormat::F32 => F32::SIZE,
-            KvFormat::Q8 => I8::SIZE,
-        }
-    }
-
-    /// Whether each key and each value has a scale.
-    pub(super) fn has_scales(self) -> bool {
-        match self {
-            KvFormat::F16 => F16::HAS_SCALE,
-            KvFormat::F32 => F32::HAS_SCALE,
-            KvFormat::Q8 => I8::HAS_SCALE,
-        }
-    }
-
-    /// Numbers as [`KvCache::slots`] has them for a cache of this format.
-    pub fn numbers(self, bytes: &[u8]) -> Vec<f32> {
-        match self.on_device() {
-            KvFormat::F32 => {
-                bytes.as_chunks().0.iter().map(|&word| f32::from_ne_bytes(word)).collect()
-            }
-            _ => {
-                let halves = bytes.as_chunks().0.iter();
-                halves.map(|&half| half::f16::from_ne_bytes(half).to_f32()).collect()
-            }
-        }
-    }
-}
-
-/// The key and value heads of a layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KvShape {
-    /// How many heads there are; a layer without heads has no keys and values of its own.
-    pub heads: usize,
-    /// How many dimensions a key has.
-    pub key_dim: usize,
-    /// How many dimensions a value has.
-    pub value_dim: usize,
-}
-
-impl KvShape {
-    /// Keys and values of the same width.
-    pub fn square(heads: usize, head_dim: usize) -> Self {
-        Self { heads, key_dim: head_dim, value_dim: head_dim }
-    }
-
-    /// How many numbers the keys of a position have.
-    pub fn keys(&self) -> usize {
-        self.heads * self.key_dim
-    }
-
-    /// How many numbers the values of a position have.
-    pub fn values(&self) -> usize {
-        self.heads * self.value_dim
-    }
-
-    fn dims(&self) -> [usize; 2] {
-        [self.key_dim, self.value_dim]
-    }
-}
 
 /// Keys and values of every layer.
 pub struct KvCache {
@@ -130,16 +31,6 @@ pub struct KvCache {
     format: KvFormat,
     pub(super) banks: Vec<Bank>,
     pub(super) recurrent: Option<Box<RecurrentStates>>,
-}
-
-/// The planes of all heads of one width; a plane is one head of one layer.
-pub(super) struct Bank {
-    pub(super) layout: CacheLayout,
-    pub(super) keys: Pages,
-    pub(super) values: Pages,
-    /// What is to be added to the keys of each plane, `[planes][key_dim]`: the last key that was
-    /// written into slot 0. Empty in a format without scales.
-    pub(super) first_keys: Vec<f32>,
 }
 
 /// The planes of each width that layers of these shapes have, in the order in which the widths
@@ -304,8 +195,10 @@ impl KvCache {
             assert!(cache.is_like(first), "caches of one shape");
         }
         let [bank, plane] = first.places[layer];
-        let places: Vec<(usize, Planes)> =
-            caches.iter_mut().map(|cache| (cache.len + rows, cache.planes(bank))).collect();
+        let places: Vec<(usize, Planes)> = caches
+            .iter_mut()
+            .map(|cache| (cache.len + rows, cache.banks[bank].planes(cache.format)))
+            .collect();
         pool.run(places.len() * heads, |task| {
             let cache = task / heads;
             let head = task % heads;
@@ -355,7 +248,7 @@ impl KvCache {
         // read.
         let moves = moved.iter().enumerate().any(|(i, &p)| i != p);
         for bank in 0..if moves { self.banks.len() } else { 0 } {
-            let planes = self.planes(bank);
+            let planes = self.banks[bank].planes(self.format);
             pool.run(planes.layout.planes(), |plane| {
                 for (i, &p) in moved.iter().enumerate().filter(|&(i, &p)| i != p) {
                     // SAFETY: both slots are below the capacity; each plane belongs to one task.
@@ -378,8 +271,7 @@ impl KvCache {
     /// The keys and values of one head of one layer.
     pub(super) fn plane(&self, layer: usize, head: usize) -> Plane<'_> {
         let (bank, index) = self.bank(layer, head);
-        let Bank { layout, keys, values, first_keys } = &self.banks[bank];
-        Plane { keys, values, first_keys, layout, index }
+        self.banks[bank].plane(index)
     }
 
     /// The bank and the plane of one head of one layer.
@@ -392,17 +284,6 @@ impl KvCache {
     pub(super) fn all_planes(&self) -> Vec<(usize, usize)> {
         let layers = self.shapes.iter().enumerate();
         layers.flat_map(|(layer, s)| (0..s.heads).map(move |head| self.bank(layer, head))).collect()
-    }
-
-    fn planes(&mut self, bank: usize) -> Planes {
-        let bank = &mut self.banks[bank];
-        Planes {
-            keys: Shareable(bank.keys.as_mut_ptr()),
-            values: Shareable(bank.values.as_mut_ptr()),
-            first_keys: Shareable(bank.first_keys.as_mut_ptr()),
-            layout: bank.layout,
-            format: self.format,
-        }
     }
 }
 
@@ -419,181 +300,10 @@ impl std::fmt::Debug for KvCache {
     }
 }
 
-/// One head of one layer.
-#[derive(Clone, Copy)]
-pub(super) struct Plane<'a> {
-    keys: &'a [u8],
-    values: &'a [u8],
-    first_keys: &'a [f32],
-    layout: &'a CacheLayout,
-    index: usize,
-}
-
-impl Plane<'_> {
-    /// A tile of keys, `[key_dim][16]`, then the scales, `[groups][16]`. The next tile of the same
-    /// run follows it.
-    ///
-    /// # Safety
-    /// The tile exists.
-    #[inline(always)]
-    pub(super) unsafe fn key_tile(&self, tile: usize) -> *const u8 {
-        // SAFETY: the caller's promise.
-        unsafe { self.keys.as_ptr().add(self.layout.key_tile(self.index, tile)) }
-    }
-
-    /// A tile of values, `[16][width]`, then the scales, `[16]`. The next tile of the same run
-    /// follows it.
-    ///
-    /// # Safety
-    /// The tile exists.
-    #[inline(always)]
-    pub(super) unsafe fn value_tile(&self, tile: usize) -> *const u8 {
-        // SAFETY: the caller's promise.
-        unsafe { self.values.as_ptr().add(self.layout.value_tile(self.index, tile)) }
-    }
-
-    /// What is to be added to the keys, `[key_dim]`; empty in a format without scales.
-    pub(super) fn first_key(&self) -> &[f32] {
-        &self.first_keys[self.layout.first_key(self.index)]
-    }
-
-    /// How a tile is divided.
-    #[inline(always)]
-    pub(super) fn layout(&self) -> &CacheLayout {
-        self.layout
-    }
-}
-
-/// The cache's memory as tasks write to it; each task writes to its own planes.
-struct Planes {
-    keys: Shareable<u8>,
-    values: Shareable<u8>,
-    first_keys: Shareable<f32>,
-    layout: CacheLayout,
-    format: KvFormat,
-}
-
-impl Planes {
-    /// # Safety
-    /// The plane and both slots exist, and only this task uses them.
-    unsafe fn copy(&self, plane: usize, from: usize, to: usize) {
-        let layout = &self.layout;
-        let size = self.format.size();
-        // SAFETY: the caller's promise. The slots differ, so the two ranges never overlap.
-        unsafe {
-            let copy = |all: *mut u8, from: usize, to: usize, bytes: usize| {
-                std::ptr::copy_nonoverlapping(all.add(from), all.add(to), bytes);
-            };
-            let (keys, values) = (self.keys.get(), self.values.get());
-            let key = [from, to].map(|slot| layout.key(plane, slot));
-            for d in (0..layout.key_dim * LANES * size).step_by(LANES * size) {
-                copy(keys, key[0] + d, key[1] + d, size);
-            }
-            let value = [from, to].map(|slot| layout.value(plane, slot));
-            copy(values, value[0], value[1], layout.value_dim * size);
-            if self.format.has_scales() {
-                for group in 0..layout.key_groups() {
-                    let key = [from, to].map(|slot| layout.key_scale(plane, slot, group));
-                    copy(keys, key[0], key[1], SCALE);
-                }
-                let value = [from, to].map(|slot| layout.value_scale(plane, slot));
-                copy(values, value[0], value[1], SCALE);
-            }
-        }
-    }
-}
-
-/// Writes one row into one slot of a plane. Both exist, and only one task uses the plane.
-struct Write<'a> {
-    planes: &'a Planes,
-    plane: usize,
-    slot: usize,
-    keys: &'a [f32],
-    values: &'a [f32],
-}
-
-impl Work for Write<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<L: Lanes>(self) {
-        match self.planes.format {
-            KvFormat::F16 => self.write::<L, F16>(),
-            KvFormat::F32 => self.write::<L, F32>(),
-            KvFormat::Q8 => self.write::<L, I8>(),
-        }
-    }
-}
-
-impl Write<'_> {
-    #[inline(always)]
-    fn write<L: Lanes, E: Stored>(&self) {
-        let &Self { planes, plane, slot, .. } = self;
-        let layout = &planes.layout;
-        let (key, value) = (layout.key(plane, slot), layout.value(plane, slot));
-        let value_scale = E::scale(self.values);
-        let value_inverse = inverse(value_scale);
-        let mut rounded = [0u32; LANES];
-        // SAFETY: the slot exists and is ours, as is the plane's first key in a format with scales;
-        // the space of a value is padded to whole vectors, that of a key ends with its last
-        // dimension; `rounded` has room for 16 numbers.
-        unsafe {
-            let (keys, values) = (planes.keys.get(), planes.values.get());
-            let scaled = |numbers: &[f32], inverse: f32| {
-                let x = math::padded::<L>(numbers, 0.0);
-                if E::HAS_SCALE { L::mul(x, L::splat(inverse)) } else { x }
-            };
-            let mut to = values.add(value);
-            for part in self.values.chunks(LANES) {
-                E::store::<L>(to, scaled(part, value_inverse));
-                to = to.add(LANES * E::SIZE);
-            }
-            if E::HAS_SCALE {
-                let to = values.add(layout.value_scale(plane, slot));
-                to.cast::<f32>().write_unaligned(value_scale);
-            }
-            let first_key = planes.first_keys.get().wrapping_add(layout.first_key(plane).start);
-            if E::HAS_SCALE && slot == 0 {
-                std::ptr::copy_nonoverlapping(self.keys.as_ptr(), first_key, self.keys.len());
-            }
-            let mut numbers = [0.0; KEY_GROUP];
-            let mut to = keys.add(key);
-            for (i, group) in self.keys.chunks(KEY_GROUP).enumerate() {
-                let numbers = &mut numbers[..group.len()];
-                numbers.copy_from_slice(group);
-                if E::HAS_SCALE {
-                    for (d, number) in numbers.iter_mut().enumerate() {
-                        *number -= *first_key.add(i * KEY_GROUP + d);
-                    }
-                }
-                let scale = E::scale(numbers);
-                let inverse = inverse(scale);
-                for part in numbers.chunks(LANES) {
-                    let from = rounded.as_mut_ptr().cast::<u8>();
-                    E::store::<L>(from, scaled(part, inverse));
-                    for d in 0..part.len() {
-                        std::ptr::copy_nonoverlapping(from.add(d * E::SIZE), to, E::SIZE);
-                        to = to.add(LANES * E::SIZE);
-                    }
-                }
-                if E::HAS_SCALE {
-                    let to = keys.add(layout.key_scale(plane, slot, i));
-                    to.cast::<f32>().write_unaligned(scale);
-                }
-            }
-        }
-    }
-}
-
-/// What numbers are multiplied by so that `scale` becomes 1. Where the inverse would not be a
-/// normal number, all numbers become 0.
-fn inverse(scale: f32) -> f32 {
-    if scale.is_normal() { 1.0 / scale } else { 0.0 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::cache_layout::KEY_GROUP;
     use crate::kernels::{Format, random_row};
 
     /// Bytes of `memory` that are resident.

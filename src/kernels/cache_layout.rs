@@ -15,7 +15,7 @@
 
 use std::ops::Range;
 
-use super::cache::KvFormat;
+use super::kv_format::KvFormat;
 use super::lanes::LANES;
 
 /// Tiles per chunk: large enough that a plane's part is read at the speed of one long run.

@@ -3,8 +3,10 @@
 
 use std::ops::Range;
 
-use super::cache::{Bank, KvCache, KvFormat};
+use super::cache::KvCache;
 use super::cache_layout::KEY_GROUP;
+use super::cache_planes::Bank;
+use super::kv_format::KvFormat;
 use super::lanes::LANES;
 
 impl KvCache {

@@ -1,8 +1,9 @@
 //! The committed positions of a KV cache as bytes, and back. The numbers are stored as they are in
 //! memory, so a restored cache has the same bits. It must not depend on where the bytes go.
 
-use super::cache::{Bank, KvCache};
+use super::cache::KvCache;
 use super::cache_layout::CacheLayout;
+use super::cache_planes::Bank;
 use super::lanes::LANES;
 
 impl KvCache {

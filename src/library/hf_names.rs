@@ -222,7 +222,10 @@ impl NamedTensors {
 
     /// StableLM's norms of q or k, which it stores head by head; `None` for other tensors.
     fn norms_of_heads(&self, name: &str) -> Option<Option<RawTensor<'_>>> {
-        let (layer, part) = name.split_once(".self_attn.").filter(|_| self.family == "stablelm")?;
+        if self.family != "stablelm" {
+            return None;
+        }
+        let (layer, part) = name.split_once(".self_attn.")?;
         let (part, heads) = match part {
             "q_norm.weight" => ("q", self.config.heads),
             "k_norm.weight" => ("k", self.config.kv_heads),
@@ -325,7 +328,7 @@ fn rows_of<'a>(tensor: RawTensor<'a>, rows: &[Range<usize>]) -> Option<RawTensor
     }
     let row = tensor.bytes.len() / total;
     let mut shape = vec![rows.iter().map(Range::len).sum()];
-    shape.extend(tensor.shape.last().filter(|_| tensor.shape.len() > 1));
+    shape.extend(tensor.shape.get(1..).and_then(<[usize]>::last));
     let bytes = match (tensor.bytes, rows) {
         (Cow::Borrowed(bytes), [rows]) => {
             Cow::Borrowed(bytes.get(rows.start * row..rows.end * row)?)

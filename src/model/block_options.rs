@@ -266,6 +266,11 @@ impl BlockOptions {
         window.layers.get(layer).copied().unwrap_or(false).then_some(window.size)
     }
 
+    /// The heads of a layer with a window, if they differ from the others.
+    pub(crate) fn local_heads_of(&self, layer: usize) -> Option<LocalHeads> {
+        self.window_of(layer).and(self.local_heads)
+    }
+
     /// The layer whose keys and values a layer reads: its own or an earlier one.
     pub(crate) fn kv_layer(&self, layer: usize) -> usize {
         let own = self.own_kv_layers.unwrap_or(usize::MAX);

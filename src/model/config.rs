@@ -145,7 +145,7 @@ impl Config {
 
     /// The key and value heads of a layer, of its own or of the layer whose it reads.
     pub(crate) fn kv_shape(&self, layer: usize) -> KvShape {
-        let local = self.block.local_heads.filter(|_| self.block.window_of(layer).is_some());
+        let local = self.block.local_heads_of(layer);
         let (heads, key_dim) =
             local.map_or((self.kv_heads, self.head_dim), |local| (local.kv_heads, local.head_dim));
         let value_dim = self.block.value_dim.unwrap_or(key_dim);

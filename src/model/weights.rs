@@ -156,22 +156,23 @@ pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
                 push("norm.weight", &[shape.value]);
             }
         }
-        let rows = if config.block.output_gate { 2 * q } else { q };
-        let attention = [
-            ("q", rows, h, config.qkv_bias),
-            ("k", kv, h, config.qkv_bias),
-            ("v", kv, h, config.qkv_bias),
-            ("o", h, q, config.o_bias),
-        ];
-        for (part, rows, cols, bias) in attention.into_iter().filter(|_| recurrent.is_none()) {
-            push(&format!("self_attn.{part}_proj.weight"), &[rows, cols]);
-            if bias {
-                push(&format!("self_attn.{part}_proj.bias"), &[rows]);
+        if recurrent.is_none() {
+            let rows = if config.block.output_gate { 2 * q } else { q };
+            for (part, rows, cols, bias) in [
+                ("q", rows, h, config.qkv_bias),
+                ("k", kv, h, config.qkv_bias),
+                ("v", kv, h, config.qkv_bias),
+                ("o", h, q, config.o_bias),
+            ] {
+                push(&format!("self_attn.{part}_proj.weight"), &[rows, cols]);
+                if bias {
+                    push(&format!("self_attn.{part}_proj.bias"), &[rows]);
+                }
             }
-        }
-        if config.qk_norm && recurrent.is_none() {
-            push("self_attn.q_norm.weight", &[d]);
-            push("self_attn.k_norm.weight", &[d]);
+            if config.qk_norm {
+                push("self_attn.q_norm.weight", &[d]);
+                push("self_attn.k_norm.weight", &[d]);
+            }
         }
         push("post_attention_layernorm.weight", &[h]);
         let mut mlp = |of: &str, width: usize| {

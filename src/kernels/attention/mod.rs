@@ -12,7 +12,9 @@ mod steps;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 
-use super::cache::{KvCache, KvFormat, KvShape, Plane};
+use super::cache::KvCache;
+use super::cache_planes::Plane;
+use super::kv_format::{KvFormat, KvShape};
 use super::lanes::element::{Element, F16, F32, I8};
 use super::lanes::{self, LANES, Lanes, Work};
 use super::math;

@@ -4,8 +4,8 @@
 use std::ops::Range;
 
 use crate::kernels::block::LINE;
-use crate::kernels::cache::Plane;
 use crate::kernels::cache_layout::{KEY_GROUP, runs};
+use crate::kernels::cache_planes::Plane;
 use crate::kernels::lanes::{Element, LANES, Lanes};
 use crate::kernels::math;
 

@@ -248,10 +248,8 @@ impl PassScratch {
     fn norm_heads(&mut self, pool: &Pool, eps: f32, weights: &GroupedQuery) {
         let own = weights.k.is_some();
         let [q, k] = weights.qk_norm.as_ref().map_or([None; 2], |[q, k]| [Some(q), Some(k)]);
-        let v = weights.value_norm.as_ref();
-        for (norm, x) in
-            [(q, &mut self.q), (k.filter(|_| own), &mut self.k), (v.filter(|_| own), &mut self.v)]
-        {
+        let own = if own { [k, weights.value_norm.as_ref()] } else { [None; 2] };
+        for (norm, x) in [(q, &mut self.q), (own[0], &mut self.k), (own[1], &mut self.v)] {
             let Some(norm) = norm else { continue };
             self.normed.resize(x.len(), 0.0);
             norm.apply(pool, x, eps, &mut self.normed);

@@ -74,7 +74,9 @@ impl CpuBlocks<'_> {
                 products(pool, &mut s.rows, &s.branch, &mut [(gate, &mut e.gates)]);
                 for (row, gate) in s.mlp_out.chunks_exact_mut(h).zip(&e.gates) {
                     let gate = 1.0 / (1.0 + libm::expf(-gate));
-                    row.iter_mut().for_each(|x| *x *= gate);
+                    for x in row {
+                        *x *= gate;
+                    }
                 }
             }
         }

@@ -281,7 +281,7 @@ impl<'a, M> Packer<'a, M> {
         let d = shape.key_dim;
         let q = config.heads * d;
         let k = shape.keys();
-        let local = block.local_heads.filter(|_| block.window_of(layer).is_some());
+        let local = block.local_heads_of(layer);
         let rotary = local.map_or(config.rotary_dim(), |local| local.rotary_dim);
         let order = RowOrder::of(config, d, 0, rotary);
         let source = self.source;
@@ -360,7 +360,9 @@ impl<'a, M> Packer<'a, M> {
         };
         let mut decay = of_heads("A_log", shape.heads)?;
         if *log_decay {
-            decay.iter_mut().for_each(|x| *x = -libm::expf(*x));
+            for x in &mut decay {
+                *x = -libm::expf(*x);
+            }
         }
         Ok(Recurrent {
             factors,
