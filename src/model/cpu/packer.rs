@@ -6,7 +6,7 @@ use super::layer::{
     Attention, BesideExperts, Dense, GroupedQuery, Latent, Layer, Mixture, Mlp, NormWeights,
     PerLayer, Recurrent,
 };
-use super::per_layer::StoredMatrix;
+use super::per_layer::UnpackedMatrix;
 use crate::kernels::{Matrix, PackError, Pool, StateWeights, checked_row};
 use crate::model::weights::{self, RawTensor, WeightError, WeightSource, layer_name};
 use crate::model::{
@@ -230,7 +230,7 @@ impl<'a, M> Packer<'a, M> {
         &mut self,
         name: &str,
         shape: [usize; 2],
-    ) -> Result<Option<StoredMatrix>, WeightError> {
+    ) -> Result<Option<UnpackedMatrix>, WeightError> {
         let Some(bytes) = self.source.mapped(name) else { return Ok(None) };
         let tensor = weights::fetch(self.source, name, &shape)?;
         let format = tensor.format;
@@ -238,7 +238,7 @@ impl<'a, M> Packer<'a, M> {
             .map_err(|error| WeightError::of(self.source, name, format!(": {error}")))?;
         self.state.done += 1;
         (self.progress)(self.state);
-        Ok(Some(StoredMatrix { bytes, format, row_bytes, scale: self.source.scale(name) }))
+        Ok(Some(UnpackedMatrix { bytes, format, row_bytes, scale: self.source.scale(name) }))
     }
 
     /// A norm of the family's kind.

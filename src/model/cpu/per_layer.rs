@@ -12,7 +12,7 @@ use crate::model::weights::{self, MappedBytes, WeightError};
 /// The weights of all layers' embeddings.
 pub(super) struct PerLayerEmbedding {
     /// `[V, layers · per_layer_dim]`.
-    pub(super) table: Table,
+    pub(super) table: EmbeddingTable,
     /// `[layers · per_layer_dim, H]`.
     pub(super) projection: Matrix,
     /// `[per_layer_dim]`.
@@ -21,24 +21,24 @@ pub(super) struct PerLayerEmbedding {
 
 /// A table of which a pass reads one row per token. It is large (half of E2B), so it is packed only
 /// if it cannot stay in its file.
-pub(super) enum Table {
-    Stored(StoredMatrix),
+pub(super) enum EmbeddingTable {
+    InFile(UnpackedMatrix),
     Packed(Matrix),
 }
 
 /// A matrix in its file.
-pub(in crate::model) struct StoredMatrix {
+pub(in crate::model) struct UnpackedMatrix {
     pub(super) bytes: MappedBytes,
     pub(super) format: Format,
     pub(super) row_bytes: usize,
     pub(super) scale: f32,
 }
 
-impl Table {
+impl EmbeddingTable {
     /// Bytes of memory.
     pub(super) fn packed_bytes(&self) -> usize {
         match self {
-            Self::Stored(_) => 0,
+            Self::InFile(_) => 0,
             Self::Packed(matrix) => matrix.bytes(),
         }
     }
@@ -47,11 +47,13 @@ impl Table {
     fn row(&self, i: usize, out: &mut [f32]) {
         match self {
             Self::Packed(matrix) => matrix.row(i, out),
-            Self::Stored(StoredMatrix { bytes, format, row_bytes, scale }) => {
+            Self::InFile(UnpackedMatrix { bytes, format, row_bytes, scale }) => {
                 let row = &(**bytes).as_ref()[i * row_bytes..(i + 1) * row_bytes];
                 expand_row(*format, row, out);
                 if *scale != 1.0 {
-                    out.iter_mut().for_each(|x| *x *= scale);
+                    for x in out {
+                        *x *= scale;
+                    }
                 }
             }
         }
@@ -72,8 +74,8 @@ impl PerLayerEmbedding {
         let (name, shape) = (weights::PER_LAYER_EMBEDDING, [config.vocab, width]);
         Ok(Some(Self {
             table: match packer.stored(name, shape)? {
-                Some(stored) => Table::Stored(stored),
-                None => Table::Packed(packer.matrix(name, shape, None)?),
+                Some(stored) => EmbeddingTable::InFile(stored),
+                None => EmbeddingTable::Packed(packer.matrix(name, shape, None)?),
             },
             projection: packer.matrix(
                 weights::PER_LAYER_PROJECTION,
