@@ -291,7 +291,9 @@ pub(crate) mod tests {
 
     #[test]
     fn sound_numbers_pass_unchanged() {
-        assert_eq!(small().checked(), Ok(small()));
+        for config in KnownShape::ALL.map(KnownShape::config).into_iter().chain([small()]) {
+            assert_eq!(config.clone().checked(), Ok(config));
+        }
         // q is 4·8 = 32 wide, k and v 16.
         assert_eq!(small().linear_weights(), 2 * 16 * (64 + 32 + 72) + 32 * 16);
     }

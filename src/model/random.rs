@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use super::block_options::{Experts, Gating};
 use super::rope::RopeScaling;
 use super::weights::{RawTensor, WeightSource, tensors};
-use super::{BlockOptions, Config, RopeLayout};
-use crate::kernels::{Format, random_row};
+use super::{BlockOptions, Config, RecurrentLayers, RopeLayout};
+use crate::kernels::{Format, RecurrentShape, random_row};
 
 /// A source of random weights. The same seed gives the same bytes.
 #[derive(Clone, Debug)]
@@ -85,12 +85,22 @@ pub enum KnownShape {
     Qwen3Moe,
     /// Mixtral 8x7B: 8 experts, of which a row uses 2.
     Mixtral,
+    /// Qwen3.5 4B, its text part: three of four layers are gated DeltaNet.
+    Qwen35,
 }
 
 impl KnownShape {
     /// All shapes, smallest first.
-    pub const ALL: [KnownShape; 7] =
-        [Self::M68, Self::M160, Self::B1, Self::B7, Self::B13, Self::Qwen3Moe, Self::Mixtral];
+    pub const ALL: [KnownShape; 8] = [
+        Self::M68,
+        Self::M160,
+        Self::B1,
+        Self::Qwen35,
+        Self::B7,
+        Self::B13,
+        Self::Qwen3Moe,
+        Self::Mixtral,
+    ];
 
     /// Its name on the command line, and its H, I, N, heads and key heads.
     fn row(self) -> (&'static str, [usize; 5]) {
@@ -102,6 +112,7 @@ impl KnownShape {
             Self::B13 => ("13b", [5120, 13_824, 40, 40, 40]),
             Self::Qwen3Moe => ("qwen3-moe", [2048, 768, 48, 32, 4]),
             Self::Mixtral => ("mixtral", [4096, 14_336, 32, 32, 8]),
+            Self::Qwen35 => ("qwen3.5-4b", [2560, 9216, 32, 16, 4]),
         }
     }
 
@@ -134,12 +145,34 @@ impl KnownShape {
         })
     }
 
+    /// The block options of Qwen3.5 4B, from its published `config.json`.
+    fn gated_delta() -> BlockOptions {
+        let [key_heads, heads, width] = [16, 32, 128];
+        let shape = RecurrentShape {
+            taps: 4,
+            channels: (2 * key_heads + heads) * width,
+            heads,
+            key_heads,
+            key: width,
+            value: width,
+            tiled: false,
+        };
+        let layers = (1..=32).map(|layer| layer % 4 != 0).collect();
+        let recurrent = RecurrentLayers { layers, shape, log_decay: true, fused_gates: false };
+        let recurrent = Some(recurrent);
+        BlockOptions { recurrent, output_gate: true, rotary_dim: Some(64), ..Default::default() }
+    }
+
     /// Its configuration.
     pub fn config(self) -> Config {
         let [hidden, intermediate, layers, heads, kv_heads] = self.row().1;
-        let head_dim = if self == Self::Qwen3Moe { 128 } else { hidden / heads };
+        let (vocab, head_dim, block) = match self {
+            Self::Qwen35 => (248_320, 256, Self::gated_delta()),
+            Self::Qwen3Moe => (32_000, 128, BlockOptions::default()),
+            _ => (32_000, hidden / heads, BlockOptions::default()),
+        };
         Config {
-            vocab: 32_000,
+            vocab,
             hidden,
             intermediate,
             layers,
@@ -152,10 +185,10 @@ impl KnownShape {
             rope_layout: RopeLayout::Halves,
             qkv_bias: false,
             o_bias: false,
-            qk_norm: false,
-            tied_head: false,
+            qk_norm: self == Self::Qwen35,
+            tied_head: self == Self::Qwen35,
             max_positions: 4096,
-            block: BlockOptions { experts: self.experts(), ..BlockOptions::default() },
+            block: BlockOptions { experts: self.experts(), ..block },
         }
     }
 }
