@@ -49,11 +49,14 @@ impl WeightSource for RandomWeights {
                 (Format::F32, values.flat_map(|v| (centre + v).to_le_bytes()).collect())
             }
             [rows, cols] => {
-                let mut bytes = Vec::with_capacity(rows * self.format.row_bytes(cols)?);
+                // A convolution has too few columns for the blocks of a quantised format.
+                let blocks = self.format.row_bytes(cols).is_some();
+                let format = if blocks { self.format } else { Format::F32 };
+                let mut bytes = Vec::with_capacity(rows * format.row_bytes(cols)?);
                 for i in 0..rows as u64 {
-                    bytes.extend(random_row(self.format, cols, seed.wrapping_add(i)));
+                    bytes.extend(random_row(format, cols, seed.wrapping_add(i)));
                 }
-                (self.format, bytes)
+                (format, bytes)
             }
             _ => return None,
         };
@@ -124,6 +127,7 @@ impl KnownShape {
             scale: 1.0,
             groups: None,
             shared_intermediate: 0,
+            latent: 0,
             shared_gate: false,
             bias: false,
             selection_bias: false,

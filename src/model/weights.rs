@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use super::{Config, RecurrentLayers};
-use crate::kernels::{Format, Matrix, Pool};
+use crate::kernels::{Format, Matrix, Pool, StateKind};
 
 /// A tensor as it is stored in its file.
 #[derive(Clone, Debug)]
@@ -129,8 +129,7 @@ pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
         let mut push =
             |part: &str, shape: &[usize]| all.push((layer_name(layer, part), shape.to_vec()));
         push("input_layernorm.weight", &[h]);
-        let recurrent = config.block.recurrent_of(layer);
-        if let Some(all) = recurrent {
+        if let Some(all) = config.block.recurrent_of(layer) {
             let shape = all.shape;
             let mut push =
                 |part: &str, dims: &[usize]| push(&format!("{}.{part}", all.part()), dims);
@@ -145,9 +144,17 @@ pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
             if shape.heads > 0 {
                 push("A_log", &[shape.heads]);
                 push("dt_bias", &[shape.heads]);
-                push("norm.weight", &[shape.value]);
+            }
+            let mamba = shape.kind == StateKind::Mamba2;
+            if mamba {
+                push("conv1d.bias", &[shape.channels]);
+                push("D", &[shape.heads]);
+            }
+            if shape.heads > 0 && all.norm {
+                push("norm.weight", &[if mamba { shape.outputs() } else { shape.value }]);
             }
         }
+        let attends = config.block.attends(layer);
         let rows = if config.block.output_gate { 2 * q } else { q };
         let attention = [
             ("q", rows, h, config.qkv_bias),
@@ -155,13 +162,13 @@ pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
             ("v", kv, h, config.qkv_bias),
             ("o", h, q, config.o_bias),
         ];
-        for (part, rows, cols, bias) in attention.into_iter().filter(|_| recurrent.is_none()) {
+        for (part, rows, cols, bias) in attention.into_iter().filter(|_| attends) {
             push(&format!("self_attn.{part}_proj.weight"), &[rows, cols]);
             if bias {
                 push(&format!("self_attn.{part}_proj.bias"), &[rows]);
             }
         }
-        if config.qk_norm && recurrent.is_none() {
+        if config.qk_norm && attends {
             push("self_attn.q_norm.weight", &[d]);
             push("self_attn.k_norm.weight", &[d]);
         }
@@ -193,14 +200,19 @@ pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
 impl RecurrentLayers {
     /// The name before all others.
     pub(crate) fn part(&self) -> &'static str {
-        if self.shape.heads == 0 { "conv" } else { "linear_attn" }
+        match self.shape.kind {
+            _ if self.shape.heads == 0 => "conv",
+            StateKind::Delta => "linear_attn",
+            StateKind::Mamba2 => "mamba",
+        }
     }
 
     /// What is convolved, and the gate of the results.
     pub(crate) fn inputs(&self) -> [&'static str; 2] {
-        match self.shape.heads {
-            0 => ["in_proj.x", "in_proj.c"],
-            _ => ["in_proj_qkv", "in_proj_z"],
+        match self.shape.kind {
+            _ if self.shape.heads == 0 => ["in_proj.x", "in_proj.c"],
+            StateKind::Delta => ["in_proj_qkv", "in_proj_z"],
+            StateKind::Mamba2 => ["in_proj.x", "in_proj.z"],
         }
     }
 
@@ -208,6 +220,7 @@ impl RecurrentLayers {
     pub(crate) fn factors(&self) -> Vec<(&'static str, usize)> {
         match self.shape.heads {
             0 => vec![("in_proj.b", self.shape.channels)],
+            heads if self.shape.kind == StateKind::Mamba2 => vec![("in_proj.dt", heads)],
             heads if self.fused_gates => vec![("in_proj_ba", 2 * heads)],
             heads => vec![("in_proj_b", heads), ("in_proj_a", heads)],
         }
