@@ -133,7 +133,11 @@ fn settings() -> String {
 fn architectures() -> String {
     let mut table = String::from("| Architecture | GGUF | safetensors |\n|---|---|---|\n");
     for row in ARCHITECTURES {
-        table += &format!("| {} | `{}` | `{}` |\n", row.title, row.gguf, row.model_type);
+        let checkpoints = match row.is_only_gguf() {
+            true => String::new(),
+            false => format!("`{}`", row.model_type),
+        };
+        table += &format!("| {} | `{}` | {checkpoints} |\n", row.title, row.gguf);
     }
     table
 }

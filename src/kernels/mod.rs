@@ -108,7 +108,7 @@ pub use pool::Pool;
 pub use product::multiply;
 pub use quantized_rows::QuantizedRows;
 pub use random::row as random_row;
-pub use recurrence::{RecurrentShape, StateWeights};
+pub use recurrence::{RecurrentShape, StateKind, StateWeights};
 pub use roofline::Roofline;
 pub use rowwise::{
     Activation, activate, add, gated, layer_norm, rms_norm, rope, sigmoid_blend, sigmoid_gate,

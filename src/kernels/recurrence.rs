@@ -16,26 +16,38 @@ thread_local! {
     static STATES: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What the layers of a model carry from row to row. With heads it is gated DeltaNet: the channels
-/// are the queries, the keys and the values of all heads. The norm of queries and keys is made 1,
-/// and queries are divided by the root of their width. The state M of a head, `[value, key]`,
-/// becomes decay · M + e kᵀ with e = factor · (v − decay · M k), and the output is M q.
+/// What the layers of a model carry from row to row: inputs of a convolution and, with heads, a
+/// state M for each, `[value, key]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecurrentShape {
     /// How many rows the convolution spans, the current one included.
     pub taps: usize,
     /// The width of its rows, a multiple of 16.
     pub channels: usize,
+    /// How the states of heads change.
+    pub kind: StateKind,
     /// How many heads have a state; 0 if the convolution is all that there is.
     pub heads: usize,
     /// How many heads have queries and keys.
     pub key_heads: usize,
     /// The width of a key, a multiple of 16.
     pub key: usize,
-    /// The width of a value, a multiple of 16.
+    /// The width of a value.
     pub value: usize,
     /// Whether value head j reads key head j mod `key_heads`, not j div (heads / key heads).
     pub tiled: bool,
+}
+
+/// How the state of a head changes with a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateKind {
+    /// Gated DeltaNet. The channels are the queries, the keys and the values of all heads. The norm
+    /// of queries and keys is made 1, and queries are divided by the root of their width. M becomes
+    /// decay · M + e kᵀ with e = factor · (v − decay · M k), and the output is M q.
+    Delta,
+    /// Mamba-2. The channels are the values x of all heads, and the keys B and the queries C of all
+    /// groups. M becomes decay · M + factor · x Bᵀ, and the output is M C + skip · x.
+    Mamba2,
 }
 
 impl RecurrentShape {
@@ -46,7 +58,12 @@ impl RecurrentShape {
 
     /// How many numbers the states of a layer have.
     pub(super) fn state(&self) -> usize {
-        self.heads * self.key * self.value
+        self.heads * self.blocks() * self.key * LANES
+    }
+
+    /// How many blocks of 16 columns the state of a head has; the last one may have unused ones.
+    pub(super) fn blocks(&self) -> usize {
+        self.value.div_ceil(LANES)
     }
 
     /// The width of the results.
@@ -62,7 +79,11 @@ impl RecurrentShape {
             false => head / (self.heads / self.key_heads),
         };
         let at = key_head * self.key;
-        [at, keys + at, 2 * keys + head * self.value]
+        let values = self.heads * self.value;
+        match self.kind {
+            StateKind::Delta => [at, keys + at, 2 * keys + head * self.value],
+            StateKind::Mamba2 => [values + keys + at, values + at, head * self.value],
+        }
     }
 }
 
@@ -71,6 +92,10 @@ impl RecurrentShape {
 pub struct StateWeights {
     /// `[taps, channels]`; the last tap multiplies the current row.
     pub kernel: Vec<f32>,
+    /// The bias of the convolution, `[channels]`, or empty.
+    pub bias: Vec<f32>,
+    /// The factors of a head's value in its result, `[heads]`, or empty.
+    pub skip: Vec<f32>,
     /// The ε of the norms of queries and keys.
     pub eps: f32,
 }
@@ -98,8 +123,8 @@ pub(super) struct StateSteps {
     pub(super) states: usize,
 }
 
-/// Convolves the rows of all steps, `[steps, channels]`. In a layer with states SiLU and the
-/// norms of queries and keys follow.
+/// Convolves the rows of all steps, `[steps, channels]`. In a layer with states SiLU follows, and
+/// in DeltaNet the norms of queries and keys.
 pub(super) fn convolve(
     pool: &Pool,
     shape: &RecurrentShape,
@@ -133,7 +158,7 @@ impl Work for Convolve<'_> {
         let row = shape.row();
         for (block, out) in out.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
             let at = block * LANES;
-            let mut sum = L::splat(0.0);
+            let mut sum = math::padded::<L>(weights.bias.get(at..at + LANES).unwrap_or(&[]), 0.0);
             for (tap, &source) in sources.iter().enumerate() {
                 let x = &rows[source * row + at..][..LANES];
                 let weight = &weights.kernel[tap * shape.channels + at..][..LANES];
@@ -146,7 +171,7 @@ impl Work for Convolve<'_> {
             // SAFETY: room for 16 floats.
             unsafe { L::store(out.as_mut_ptr(), sum) };
         }
-        if shape.heads > 0 {
+        if shape.heads > 0 && shape.kind == StateKind::Delta {
             let keys = shape.key_heads * shape.key;
             let (queries, rest) = out.split_at_mut(keys);
             let root = 1.0 / (shape.key as f32).sqrt();
@@ -168,12 +193,13 @@ fn make_unit<L: Lanes>(x: &mut [f32], eps: f32, factor: f32) {
     }
 }
 
-/// Runs the states of all heads through the steps. `states` are the layer's own, `[heads, value /
-/// 16, key, 16]`; steps with the same state before and after change it in place. `convolved` is
+/// Runs the states of all heads through the steps. `states` are the layer's own, `[heads, blocks,
+/// key, 16]`; steps with the same state before and after change it in place. `convolved` is
 /// `[steps, channels]`, `rows` the kept rows, and `out` `[rows, heads · value]`.
 pub(super) fn advance(
     pool: &Pool,
     shape: &RecurrentShape,
+    weights: &StateWeights,
     steps: &StateSteps,
     [rows, convolved]: [&[f32]; 2],
     states: &mut [f32],
@@ -191,9 +217,11 @@ pub(super) fn advance(
             others.resize(room + steps.steps.len(), 0.0);
             let (others, dots) = others.split_at_mut(room);
             // SAFETY: the states and the columns of results of a head belong to one task.
-            let states = unsafe { states.get().add(head * shape.key * shape.value) };
+            let states = unsafe { states.get().add(head * shape.state() / shape.heads) };
             let (others, out) = (others.as_mut_ptr(), out.get());
-            let work = Advance { shape, steps, rows, convolved, head, dots, states, others, out };
+            let skip = weights.skip.get(head).copied();
+            let work =
+                Advance { shape, skip, steps, rows, convolved, head, dots, states, others, out };
             lanes::run(pool.isa(), work);
         });
     });
@@ -203,6 +231,7 @@ pub(super) fn advance(
 /// room for 16 columns of the others.
 struct Advance<'a> {
     shape: &'a RecurrentShape,
+    skip: Option<f32>,
     steps: &'a StateSteps,
     rows: &'a [f32],
     convolved: &'a [f32],
@@ -218,20 +247,22 @@ impl Work for Advance<'_> {
 
     #[inline(always)]
     fn run<L: Lanes>(self) {
-        let Self { shape, steps, rows, convolved, head, dots, states, others, out } = self;
+        let Self { shape, skip, steps, rows, convolved, head, dots, states, others, out } = self;
         let (key, columns) = (shape.key, shape.key * LANES);
         let [q_at, k_at, v_at] = shape.places(head);
+        let corrects = shape.kind == StateKind::Delta;
         let all = || steps.steps.iter().zip(convolved.chunks_exact(shape.channels));
         for (dot, (_, convolved)) in dots.iter_mut().zip(all()) {
             *dot = product::<L>(&convolved[q_at..q_at + key], &convolved[k_at..k_at + key]);
         }
-        for block in 0..shape.value / LANES {
+        for block in 0..shape.blocks() {
+            let width = LANES.min(shape.value - block * LANES);
             for ((step, convolved), &dot) in all().zip(&*dots) {
                 let gates = &rows[step.row * shape.row() + shape.channels..][..2 * shape.heads];
                 let (decay, factor) = (L::splat(gates[head]), L::splat(gates[shape.heads + head]));
                 let q = &convolved[q_at..q_at + key];
                 let k = &convolved[k_at..k_at + key];
-                let v = &convolved[v_at + block * LANES..][..LANES];
+                let v = &convolved[v_at + block * LANES..][..width];
                 // SAFETY: the head has as many blocks of its own, and `StateSteps` counts the other
                 // states.
                 let of = |state: usize| unsafe {
@@ -244,23 +275,31 @@ impl Work for Advance<'_> {
                 // SAFETY: a block is `key` · 16 floats, and `q`, `k` and `v` are as long as they
                 // are cut; `advance` has checked the row of the result.
                 unsafe {
-                    let v = L::load(v.as_ptr());
+                    let v = math::padded::<L>(v, 0.0);
                     let mut by_k = [L::splat(0.0); SUMS];
                     let mut by_q = [L::splat(0.0); SUMS];
                     for at in (0..key).step_by(SUMS) {
                         for i in 0..SUMS {
                             let state = L::load(from.add((at + i) * LANES));
-                            by_k[i] = L::fma(state, L::splat(*k.as_ptr().add(at + i)), by_k[i]);
+                            if corrects {
+                                by_k[i] = L::fma(state, L::splat(*k.as_ptr().add(at + i)), by_k[i]);
+                            }
                             by_q[i] = L::fma(state, L::splat(*q.as_ptr().add(at + i)), by_q[i]);
                         }
                     }
-                    let error = L::sub(v, L::mul(decay, total::<L>(by_k)));
+                    let error = match shape.kind {
+                        StateKind::Delta => L::sub(v, L::mul(decay, total::<L>(by_k))),
+                        StateKind::Mamba2 => v,
+                    };
                     let added = L::mul(error, factor);
                     if let Some(row) = step.output {
                         // The new state times q, without the new state.
                         let result = L::fma(added, L::splat(dot), L::mul(decay, total::<L>(by_q)));
                         let at = row * shape.outputs() + head * shape.value + block * LANES;
-                        L::store(out.add(at), result);
+                        let result = skip.map_or(result, |d| L::fma(L::splat(d), v, result));
+                        let mut numbers = [0.0; LANES];
+                        L::store(numbers.as_mut_ptr(), result);
+                        out.add(at).copy_from_nonoverlapping(numbers.as_ptr(), width);
                     }
                     if let Some(to) = step.to.map(of) {
                         for at in 0..key {

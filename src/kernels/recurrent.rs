@@ -42,7 +42,7 @@ pub(super) struct RecurrentStates {
 struct LayerState {
     /// The last taps − 1 rows in the state, then those that are not in it: `[rows, row]`.
     rows: Vec<f32>,
-    /// `[heads, value / 16, key, 16]`.
+    /// `[heads, blocks of 16 values, key, 16]`.
     state: Vec<f32>,
 }
 
@@ -159,7 +159,7 @@ impl RecurrentStates {
         }
         recurrence::convolve(pool, shape, weights, &plan.steps, rows, convolved);
         if shape.heads > 0 {
-            recurrence::advance(pool, shape, &plan.steps, [rows, convolved], state, out);
+            recurrence::advance(pool, shape, weights, &plan.steps, [rows, convolved], state, out);
         } else {
             for (step, from) in plan.steps.steps.iter().zip(convolved.chunks_exact(channels)) {
                 if let Some(to) = step.output {
@@ -363,8 +363,8 @@ impl KvCache {
     /// If a width is not a multiple of 16 or the convolution does not span two rows.
     #[must_use]
     pub fn with_recurrent(mut self, shape: RecurrentShape, layers: usize) -> Self {
-        let RecurrentShape { taps, channels, heads, key_heads, key, value, .. } = shape;
-        assert!([channels, key, value].iter().all(|width| width.is_multiple_of(16)));
+        let RecurrentShape { taps, channels, heads, key_heads, key, .. } = shape;
+        assert!([channels, key].iter().all(|width| width.is_multiple_of(16)));
         assert!(taps > 1 && (heads == 0 || key_heads > 0 && heads.is_multiple_of(key_heads)));
         self.recurrent = Some(Box::new(RecurrentStates::new(shape, layers)));
         self
@@ -427,7 +427,7 @@ impl KvCache {
         let LayerState { rows, state } = states.layers.get(layer)?;
         let rows = rows.chunks_exact(states.shape.row()).take(states.window());
         let at = |head: usize, v: usize, k: usize| {
-            ((head * value / 16 + v / 16) * key + k) * 16 + v % 16
+            ((head * states.shape.blocks() + v / 16) * key + k) * 16 + v % 16
         };
         let all = (0..heads).flat_map(|head| (0..value).map(move |v| (head, v)));
         let numbers = all.flat_map(|(head, v)| (0..key).map(move |k| state[at(head, v, k)]));

@@ -91,6 +91,8 @@ pub enum Activation {
     Silu,
     /// GELU in its tanh form, x / (1 + e⁻²ᵘ) with u = √(2/π) · (x + 0.044715 x³) (GeGLU).
     GeluTanh,
+    /// max(x, 0)² (Nemotron-H).
+    ReluSquared,
     /// gpt-oss's clamped SwiGLU: min(x, limit) · σ(alpha · min(x, limit)), times up clipped to
     /// ±limit, plus 1.
     ClampedSwiGlu {
@@ -276,6 +278,10 @@ impl Elementwise for Activation {
                 let cube = L::mul(L::mul(x, x), x);
                 let u = L::fma(cube, L::splat(0.044_715), x);
                 L::mul(times_sigmoid::<L>(x, L::mul(u, L::splat(2.0 * ROOT))), up)
+            }
+            Activation::ReluSquared => {
+                let x = L::max(x, L::splat(0.0));
+                L::mul(L::mul(x, x), up)
             }
             Activation::ClampedSwiGlu { alpha, limit } => {
                 let x = L::min(x, L::splat(limit));

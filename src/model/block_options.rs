@@ -3,7 +3,7 @@
 //! tensor names.
 
 use super::ConfigError;
-use crate::kernels::{Activation, Pool, RecurrentShape, softcap};
+use crate::kernels::{Activation, Pool, RecurrentShape, StateKind, softcap};
 
 /// The options of a decoder block. The default is Llama's: pre-norm RMSNorm, full causal attention,
 /// SwiGLU.
@@ -75,7 +75,7 @@ pub struct BlockOptions {
     /// Whether the values of layers without a window are their keys before norm and RoPE (Gemma 4
     /// 31B).
     pub global_values_are_keys: bool,
-    /// The width of each layer's MLP, if they differ (Gemma 4 E2B).
+    /// The width of each layer's MLP, if they differ (Gemma 4 E2B); 0 means none.
     pub intermediates: Option<Vec<usize>>,
     /// The width of an embedding that each layer adds (Gemma 4 E2B and E4B); 0 means none.
     pub per_layer_dim: usize,
@@ -87,8 +87,10 @@ pub struct BlockOptions {
     pub latent: Option<LatentAttention>,
     /// Whether q's matrix also computes, for each head, a gate of attention's output (Qwen3.5).
     pub output_gate: bool,
-    /// Layers with a recurrent state instead of attention.
+    /// Layers with a recurrent state.
     pub recurrent: Option<RecurrentLayers>,
+    /// Whether a layer has one part: a state, attention or an MLP (Nemotron-H).
+    pub one_part: bool,
 }
 
 impl Default for BlockOptions {
@@ -131,6 +133,7 @@ impl Default for BlockOptions {
             latent: None,
             output_gate: false,
             recurrent: None,
+            one_part: false,
         }
     }
 }
@@ -203,6 +206,9 @@ pub struct Experts {
     pub groups: Option<(usize, usize)>,
     /// The width of the expert that every row uses in addition to the chosen ones; 0 means none.
     pub shared_intermediate: usize,
+    /// The width of what the chosen experts read and write, if it is not that of the stream
+    /// (Nemotron 3); 0 means that it is.
+    pub latent: usize,
     /// Whether the output of that expert has a gate, a number for each row (Qwen3-Next).
     pub shared_gate: bool,
     /// Whether router and experts have biases (gpt-oss).
@@ -244,12 +250,16 @@ pub struct LatentAttention {
     pub value_dim: usize,
 }
 
-/// Layers that carry a state from position to position: gated DeltaNet, or short convolutions if
-/// they have no heads.
+/// Layers that carry a state from position to position: gated DeltaNet, Mamba-2, or short
+/// convolutions if they have no heads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecurrentLayers {
-    /// For each layer, whether it is one of them; the others have attention.
+    /// For each layer, whether it is one of them.
     pub layers: Vec<bool>,
+    /// Whether they have attention too (Falcon-H1).
+    pub beside_attention: bool,
+    /// Whether the results of heads pass a norm (all but Falcon-H1).
+    pub norm: bool,
     /// Their widths.
     pub shape: RecurrentShape,
     /// Whether the weights hold the logarithms of the decay rates (checkpoints), not the negative
@@ -279,7 +289,20 @@ impl BlockOptions {
         if layer < own { layer } else { last().unwrap_or(layer) }
     }
 
-    /// What a layer has instead of attention, if it is recurrent.
+    /// Whether a layer has attention.
+    pub(crate) fn attends(&self, layer: usize) -> bool {
+        match self.recurrent_of(layer) {
+            Some(recurrent) => recurrent.beside_attention,
+            None => !self.one_part || !self.has_mlp(layer),
+        }
+    }
+
+    /// Whether a layer has an MLP or experts.
+    pub(crate) fn has_mlp(&self, layer: usize) -> bool {
+        self.intermediates.as_ref().is_none_or(|all| all.get(layer).is_some_and(|&width| width > 0))
+    }
+
+    /// The recurrent part of a layer, if it has one.
     pub(crate) fn recurrent_of(&self, layer: usize) -> Option<&RecurrentLayers> {
         let all = self.recurrent.as_ref()?;
         all.layers.get(layer).copied().unwrap_or(false).then_some(all)
@@ -287,7 +310,8 @@ impl BlockOptions {
 
     /// The experts of a layer, if it has any.
     pub(crate) fn experts_of(&self, layer: usize) -> Option<&Experts> {
-        self.experts.as_ref().filter(|experts| layer >= experts.dense_layers)
+        let experts = self.experts.as_ref()?;
+        (layer >= experts.dense_layers && self.has_mlp(layer)).then_some(experts)
     }
 
     /// Scales a token's embedding as the family does.
@@ -356,9 +380,8 @@ impl BlockOptions {
             ConfigError::unless(reads, "attention.shared_kv_layers", layers - own, reason)?;
         }
         if let Some(widths) = &self.intermediates {
-            let sound =
-                widths.len() == layers && widths.iter().all(|w| (1..=MOST_WIDTH).contains(w));
-            let reason = "it must have a positive width for each layer";
+            let sound = widths.len() == layers && widths.iter().all(|width| *width <= MOST_WIDTH);
+            let reason = "it must have a width for each layer";
             ConfigError::unless(sound, "feed_forward_length", format!("{widths:?}"), reason)?;
         }
         let most = MOST_WIDTH / layers.max(1);
@@ -387,6 +410,7 @@ impl Experts {
         for (field, width, least) in [
             ("expert_feed_forward_length", self.intermediate, 1),
             ("expert_shared_feed_forward_length", self.shared_intermediate, 0),
+            ("moe_latent_size", self.latent, 0),
         ] {
             let reason = format!("it must be at most {MOST_WIDTH}; is the file damaged?");
             ConfigError::unless((least..=MOST_WIDTH).contains(&width), field, width, reason)?;
@@ -404,17 +428,17 @@ impl Experts {
 
 impl RecurrentLayers {
     fn check(&self, layers: usize) -> Result<(), ConfigError> {
-        let RecurrentShape { taps, channels, heads, key_heads, key, value, .. } = self.shape;
+        let RecurrentShape { taps, channels, kind, heads, key_heads, key, value, .. } = self.shape;
         ConfigError::unless_within("ssm.conv_kernel", taps, 2..=16)?;
         let reason = format!("there must be one for each of {layers} layers");
         ConfigError::unless(self.layers.len() == layers, "layer_types", self.layers.len(), reason)?;
         // These bounds keep the sizes in a corrupt header from overflowing a product.
-        for (field, width) in [("ssm.state_size", key), ("ssm.inner_size", value)] {
-            let sound = width <= 1 << 12 && width.is_multiple_of(16);
-            let reason = "the width of a head must be a multiple of 16; is the file damaged?";
-            ConfigError::unless(sound, field, width, reason)?;
-        }
-        ConfigError::unless_within("ssm.time_step_rank", heads, 0..=1 << 12)?;
+        ConfigError::unless_within("ssm.inner_size", value, 0..=1 << 12)?;
+        let sound = key <= 1 << 12 && key.is_multiple_of(16);
+        let reason = "the width of a head must be a multiple of 16; is the file damaged?";
+        ConfigError::unless(sound, "ssm.state_size", key, reason)?;
+        let least = usize::from(kind == StateKind::Mamba2);
+        ConfigError::unless_within("ssm.time_step_rank", heads, least..=1 << 12)?;
         let reason = format!("it must divide the {heads} heads");
         let sound = heads == 0 || key_heads > 0 && heads.is_multiple_of(key_heads);
         ConfigError::unless(sound, "ssm.group_count", key_heads, reason)?;

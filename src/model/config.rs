@@ -4,7 +4,7 @@
 use std::ops::{Range, RangeInclusive};
 
 use super::rope::RopeScaling;
-use super::{BlockOptions, RecurrentLayers};
+use super::{BlockOptions, Experts};
 use crate::kernels::KvShape;
 
 /// The order in which a checkpoint stores the rows of q and k.
@@ -154,8 +154,7 @@ impl Config {
 
     /// The key and value heads that each of these layers stores.
     pub(crate) fn kv_shapes(&self, layers: Range<usize>) -> Vec<KvShape> {
-        let own =
-            |layer| self.block.kv_layer(layer) == layer && self.block.recurrent_of(layer).is_none();
+        let own = |layer| self.block.kv_layer(layer) == layer && self.block.attends(layer);
         let none = KvShape::square(0, self.head_dim);
         layers.map(|layer| if own(layer) { self.kv_shape(layer) } else { none }).collect()
     }
@@ -180,9 +179,10 @@ impl Config {
             .map(|layer| match self.block.experts_of(layer) {
                 Some(experts) => {
                     let router = h * experts.count as u64;
-                    let chosen = experts.used as u64 * mlp(experts.intermediate);
+                    let chosen = experts.used as u64 * self.expert_weights(experts);
+                    let latent = 2 * h * experts.latent as u64;
                     let beside = if experts.beside_mlp { self.intermediate_of(layer) } else { 0 };
-                    router + chosen + mlp(experts.shared_intermediate) + mlp(beside)
+                    router + chosen + latent + mlp(experts.shared_intermediate) + mlp(beside)
                 }
                 None => mlp(self.intermediate_of(layer)),
             })
@@ -198,7 +198,7 @@ impl Config {
     pub(crate) fn routed_weights(&self) -> Option<(u64, f64)> {
         let experts = self.block.experts.as_ref()?;
         let layers = (0..self.layers).filter(|&layer| self.block.experts_of(layer).is_some());
-        let each = self.mlp_weights(experts.intermediate);
+        let each = self.expert_weights(experts);
         let all = layers.count() as u64 * experts.count as u64 * each;
         Some((all, experts.used as f64 / experts.count as f64))
     }
@@ -209,14 +209,21 @@ impl Config {
         matrices * self.hidden as u64 * width as u64
     }
 
-    /// Weights of a layer's attention, or of what it has instead.
+    /// Weights of one of the experts that a router chooses from.
+    fn expert_weights(&self, experts: &Experts) -> u64 {
+        let all = self.mlp_weights(experts.intermediate);
+        if experts.latent == 0 { all } else { all / self.hidden as u64 * experts.latent as u64 }
+    }
+
+    /// Weights of a layer's attention and of its recurrent part.
     fn attention_weights(&self, layer: usize) -> u64 {
         let [h, heads] = [self.hidden as u64, self.heads as u64];
-        if let Some(RecurrentLayers { shape, .. }) = self.block.recurrent_of(layer) {
-            let factors = if shape.heads > 0 { 2 * shape.heads } else { shape.channels };
-            return h * (shape.channels + 2 * shape.outputs() + factors) as u64;
-        }
-        match &self.block.latent {
+        let recurrent = self.block.recurrent_of(layer).map_or(0, |all| {
+            let factors: usize = all.factors().iter().map(|(_, rows)| rows).sum();
+            h * (all.shape.channels + 2 * all.shape.outputs() + factors) as u64
+        });
+        let attention = match &self.block.latent {
+            _ if !self.block.attends(layer) => 0,
             None => {
                 let KvShape { heads: kv_heads, key_dim, value_dim } = self.kv_shape(layer);
                 let own = if self.block.kv_layer(layer) == layer { kv_heads } else { 0 };
@@ -232,7 +239,8 @@ impl Config {
                 };
                 q + h * (kv + rope) + heads * kv * (nope + value) + h * heads * value
             }
-        }
+        };
+        recurrent + attention
     }
 
     /// Checks that the numbers fit together and that the transformer can run them.
@@ -243,7 +251,6 @@ impl Config {
         for (field, value, most) in [
             ("vocab_size", self.vocab, MOST_VOCAB),
             ("hidden_size", self.hidden, MOST_WIDTH),
-            ("intermediate_size", self.intermediate, MOST_WIDTH),
             ("num_hidden_layers", self.layers, MOST_LAYERS),
             ("num_attention_heads", self.heads, MOST_HEADS),
             ("num_key_value_heads", self.kv_heads, MOST_HEADS),
@@ -252,6 +259,8 @@ impl Config {
         ] {
             ConfigError::unless_within(field, value, 1..=most)?;
         }
+        let least = usize::from(self.block.intermediates.is_none());
+        ConfigError::unless_within("intermediate_size", self.intermediate, least..=MOST_WIDTH)?;
         let reason = format!("it must divide num_attention_heads, {}", self.heads);
         let sound = self.heads.is_multiple_of(self.kv_heads);
         ConfigError::unless(sound, "num_key_value_heads", self.kv_heads, reason)?;

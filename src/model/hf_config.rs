@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::hf_families::{ARCHITECTURES, Family};
+use super::hf_families::{ARCHITECTURES, Family, OF_GGUF};
 use super::hf_fields::{Fields, number};
 use super::hf_local_heads::with_local_heads;
 use super::rope::{RopeScaling, yarn_temperature};
@@ -123,6 +123,11 @@ fn refuse_variants(fields: &Fields<'_>, family: Family) -> Result<(), ConfigErro
                 return Err(ConfigError::new(field, value, reason));
             }
         }
+    }
+    if family.is_mamba2() && !fields.flag(OF_GGUF)?.unwrap_or(false) {
+        let reason = "its safetensors are not supported; use the model's GGUF file";
+        let value = fields.get("model_type").unwrap_or(&Value::Null);
+        return Err(ConfigError::new("model_type", value, reason));
     }
     if let Some(value) = fields.get("quantization_config") {
         let method = value.get("quant_method").unwrap_or(value);
@@ -346,6 +351,7 @@ mod tests {
         for (changes, field) in [
             (json!({"model_type": "gemma5"}), "model_type"),
             (json!({"model_type": null}), "model_type"),
+            (json!({"model_type": "falcon_h1"}), "model_type"),
             (json!({"hidden_act": "gelu"}), "hidden_act"),
             (json!({"num_local_experts": 8}), "num_local_experts"),
             (json!({"model_type": "internlm2", "bias": true}), "bias"),

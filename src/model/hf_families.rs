@@ -5,15 +5,17 @@
 use serde_json::Value;
 
 use super::hf_fields::{Fields, number, whole_number};
-use super::hf_local_heads::{gemma4, local_heads};
+use super::hf_local_heads::{gemma4, listed_widths, local_heads};
 use super::{
     BlockOptions, ConfigError, Experts, Gating, LatentAttention, NormKind, QkNorm, RecurrentLayers,
     RopeLayout, SlidingWindow,
 };
-use crate::kernels::{Activation, RecurrentShape};
+use crate::kernels::{Activation, RecurrentShape, StateKind};
 
 /// The field with the width of all shared experts together.
 pub(crate) const SHARED_WIDTH: &str = "shared_expert_intermediate_size";
+/// The field that says whether the other fields are those of a GGUF file.
+pub(crate) const OF_GGUF: &str = "of_gguf";
 
 /// A family of checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +58,11 @@ pub(crate) enum Family {
     Qwen35Moe,
     Lfm2,
     Lfm2Moe,
+    Mamba2,
+    FalconH1,
+    GraniteHybrid,
+    NemotronH,
+    NemotronHMoe,
 }
 
 /// An architecture and its names.
@@ -137,10 +144,33 @@ pub const ARCHITECTURES: &[ArchitectureRow] = {
         ),
         row("LFM2", "lfm2", "lfm2", Family::Lfm2, Halves),
         row("LFM2-MoE", "lfm2moe", "lfm2_moe", Family::Lfm2Moe, Halves),
+        row("Mamba-2", "mamba2", "mamba2", Family::Mamba2, Halves),
+        row("Falcon-H1", "falcon-h1", "falcon_h1", Family::FalconH1, Halves),
+        row(
+            "Granite 4.0, hybrid",
+            "granitehybrid",
+            "granitemoehybrid",
+            Family::GraniteHybrid,
+            Interleaved,
+        ),
+        row("Nemotron-H", "nemotron_h", "nemotron_h", Family::NemotronH, Halves),
+        row(
+            "Nemotron 3 Nano and Super",
+            "nemotron_h_moe",
+            "nemotron_h_moe",
+            Family::NemotronHMoe,
+            Halves,
+        ),
     ]
 };
 
 impl ArchitectureRow {
+    /// Whether only GGUF files of it can be run. What the converters of Mamba-2's families fold
+    /// into the weights is not read from checkpoints.
+    pub fn is_only_gguf(&self) -> bool {
+        self.family.is_mamba2()
+    }
+
     /// The row for GGUF files with this `general.architecture`. A mixture of experts may have the
     /// name of a dense architecture.
     pub(crate) fn of_gguf(name: &str, has_experts: bool) -> Option<&'static Self> {
@@ -181,6 +211,13 @@ impl Family {
             Self::Mixtral | Self::Qwen3Moe | Self::GptOss | Self::DeepSeekV2 | Self::DeepSeekV3
         ) || matches!(self, Self::Glm4Moe | Self::ErnieMoe | Self::OlMoe | Self::Mimo2)
             || matches!(self, Self::Qwen3Next | Self::Qwen35Moe | Self::Lfm2Moe)
+            || self == Self::NemotronHMoe
+    }
+
+    /// Whether layers have the states of Mamba-2.
+    pub(super) fn is_mamba2(self) -> bool {
+        matches!(self, Self::Mamba2 | Self::FalconH1 | Self::GraniteHybrid)
+            || matches!(self, Self::NemotronH | Self::NemotronHMoe)
     }
 
     /// Whether most of its layers are gated DeltaNet, and the others gated attention.
@@ -191,7 +228,8 @@ impl Family {
     /// Whether a model of a family in which only some have experts has them.
     pub(super) fn may_have_experts(self, fields: &Fields<'_>) -> bool {
         let names = ["num_experts", "num_local_experts"];
-        self == Self::Gemma4 && names.into_iter().any(|name| fields.get(name).is_some())
+        matches!(self, Self::Gemma4 | Self::GraniteHybrid)
+            && names.into_iter().any(|name| fields.get(name).is_some())
     }
 
     /// How its checkpoints store q and k.
@@ -372,9 +410,25 @@ impl Family {
                 options.recurrent = Some(self.gated_delta(fields)?);
             }
             Self::Lfm2 | Self::Lfm2Moe => options.recurrent = Some(short_convolutions(fields)?),
+            Self::Mamba2 | Self::FalconH1 => options.recurrent = Some(self.mamba2(fields)?),
+            Self::GraniteHybrid => {
+                granite(&mut options, fields)?;
+                options.recurrent = Some(self.mamba2(fields)?);
+                options.global_rope = fields.flag("use_rope")?.unwrap_or(true);
+            }
+            Self::NemotronH | Self::NemotronHMoe => {
+                options.recurrent = Some(self.mamba2(fields)?);
+                options.global_rope = false;
+                options.one_part = true;
+                options.activation = Activation::ReluSquared;
+                options.gated = false;
+            }
             Self::Llama | Self::Mistral | Self::Mixtral | Self::Phi3 => {}
             Self::Qwen2 | Self::Qwen3 | Self::Qwen3Moe => {}
             Self::Glm4Moe | Self::InternLm2 | Self::SeedOss => {}
+        }
+        if self.is_mamba2() {
+            options.intermediates = listed_widths(fields)?;
         }
         Ok(options)
     }
@@ -428,6 +482,7 @@ impl Family {
         let shape = RecurrentShape {
             taps: fields.optional_size("linear_conv_kernel_dim")?.unwrap_or(4),
             channels: keys.saturating_add(heads.saturating_mul(value)),
+            kind: StateKind::Delta,
             heads,
             key_heads,
             key,
@@ -436,8 +491,40 @@ impl Family {
         };
         let attends = |layer: usize| every > 0 && (layer + 1).is_multiple_of(every);
         let layers = recurrent_layers(fields, attends)?;
-        let fused_gates = self == Self::Qwen3Next;
-        Ok(RecurrentLayers { layers, shape, log_decay: true, fused_gates })
+        Ok(RecurrentLayers {
+            layers,
+            beside_attention: false,
+            norm: true,
+            shape,
+            log_decay: true,
+            fused_gates: self == Self::Qwen3Next,
+        })
+    }
+
+    /// The layers of Mamba-2.
+    fn mamba2(self, fields: &Fields<'_>) -> Result<RecurrentLayers, ConfigError> {
+        let heads = fields.size("mamba_n_heads")?;
+        let key_heads = fields.size("mamba_n_groups")?;
+        let key = fields.size("mamba_d_state")?;
+        let inner = fields.size("mamba_d_ssm")?;
+        let shape = RecurrentShape {
+            taps: fields.size("mamba_d_conv")?,
+            channels: inner.saturating_add(key_heads.saturating_mul(key).saturating_mul(2)),
+            kind: StateKind::Mamba2,
+            heads,
+            key_heads,
+            key,
+            value: inner.checked_div(heads).unwrap_or(0),
+            tiled: false,
+        };
+        Ok(RecurrentLayers {
+            layers: recurrent_layers(fields, |_| false)?,
+            beside_attention: self == Self::FalconH1,
+            norm: fields.flag("mamba_rms_norm")?.unwrap_or(true),
+            shape,
+            log_decay: false,
+            fused_gates: false,
+        })
     }
 
     /// The mixture of experts of a family that has one.
@@ -455,7 +542,13 @@ impl Family {
         let text = |field| fields.get(field).and_then(Value::as_str);
         let gating = match text("scoring_func") {
             _ if self == Self::GptOss => Gating::SoftmaxOfChosen,
-            None if matches!(self, Self::Glm4Moe | Self::Mimo2 | Self::Lfm2Moe) => Gating::Sigmoid,
+            None if matches!(
+                self,
+                Self::Glm4Moe | Self::Mimo2 | Self::Lfm2Moe | Self::NemotronHMoe
+            ) =>
+            {
+                Gating::Sigmoid
+            }
             Some("softmax") | None => Gating::Softmax,
             Some("sigmoid") => Gating::Sigmoid,
             Some(other) => {
@@ -510,6 +603,7 @@ impl Family {
                 None => None,
             },
             shared_intermediate: fields.optional_size(SHARED_WIDTH)?.unwrap_or(shared),
+            latent: fields.optional_size("moe_latent_size")?.unwrap_or(0),
             shared_gate: self.is_gated_delta(),
             bias: self == Self::GptOss,
             selection_bias,
@@ -538,7 +632,8 @@ fn recurrent_layers(
     attends: impl Fn(usize) -> bool,
 ) -> Result<Vec<bool>, ConfigError> {
     if let Some(kinds) = fields.get("layer_types").and_then(Value::as_array) {
-        return Ok(kinds.iter().map(|kind| kind != "full_attention").collect());
+        let without = |kind: &Value| matches!(kind.as_str(), Some("full_attention" | "mlp"));
+        return Ok(kinds.iter().map(|kind| !without(kind)).collect());
     }
     // The check of the configuration refuses a wrong count later.
     let layers = fields.size("num_hidden_layers")?.min(1 << 12);
@@ -550,6 +645,7 @@ fn short_convolutions(fields: &Fields<'_>) -> Result<RecurrentLayers, ConfigErro
     let shape = RecurrentShape {
         taps: fields.optional_size("conv_L_cache")?.unwrap_or(3),
         channels: fields.size("hidden_size")?,
+        kind: StateKind::Delta,
         heads: 0,
         key_heads: 0,
         key: 0,
@@ -559,7 +655,14 @@ fn short_convolutions(fields: &Fields<'_>) -> Result<RecurrentLayers, ConfigErro
     let attending = fields.get("full_attn_idxs").and_then(Value::as_array);
     let attends = |layer: usize| attending.is_none_or(|list| list.contains(&layer.into()));
     let layers = recurrent_layers(fields, attends)?;
-    Ok(RecurrentLayers { layers, shape, log_decay: false, fused_gates: false })
+    Ok(RecurrentLayers {
+        layers,
+        beside_attention: false,
+        norm: false,
+        shape,
+        log_decay: false,
+        fused_gates: false,
+    })
 }
 
 /// Adds the latent attention of DeepSeek V2 and V3.

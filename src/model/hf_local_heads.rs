@@ -24,10 +24,8 @@ pub(super) fn gemma4(options: &mut BlockOptions, fields: &Fields<'_>) -> Result<
     let shared = fields.optional_size("num_kv_shared_layers")?.unwrap_or(0);
     let own = layers.saturating_sub(shared);
     options.own_kv_layers = (shared > 0).then_some(own);
-    let width = |value| whole_number("intermediate_sizes", value);
-    let listed = fields.get("intermediate_sizes").and_then(Value::as_array);
-    options.intermediates = match listed {
-        Some(list) => Some(list.iter().map(width).collect::<Result<_, _>>()?),
+    options.intermediates = match listed_widths(fields)? {
+        Some(widths) => Some(widths),
         None if fields.flag("use_double_wide_mlp")?.unwrap_or(false) => {
             let width = fields.size("intermediate_size")?;
             let factor = |layer| if layer < own { 1 } else { 2 };
@@ -37,6 +35,13 @@ pub(super) fn gemma4(options: &mut BlockOptions, fields: &Fields<'_>) -> Result<
     };
     let local = fields.optional_size("swa_rotary_dim")?;
     local_heads(options, fields, local.unwrap_or(fields.size("swa_head_dim")?))
+}
+
+/// The width of each layer's MLP, if they are listed.
+pub(super) fn listed_widths(fields: &Fields<'_>) -> Result<Option<Vec<usize>>, ConfigError> {
+    let width = |value| whole_number("intermediate_sizes", value);
+    let listed = fields.get("intermediate_sizes").and_then(Value::as_array);
+    listed.map(|list| list.iter().map(width).collect()).transpose()
 }
 
 /// The heads and rotary positions of layers with a window.

@@ -45,7 +45,7 @@ pub use config::{Config, ConfigError, RopeLayout};
 pub use cpu::{CpuBatch, CpuDraft, CpuTarget, PassTiming, Progress};
 pub use gpu::{Gpu, GpuDraft, GpuError, GpuLimits, Traffic, TrafficMeter};
 pub use hf_families::{ARCHITECTURES, ArchitectureRow};
-pub(crate) use hf_families::{Family, SHARED_WIDTH};
+pub(crate) use hf_families::{Family, OF_GGUF, SHARED_WIDTH};
 pub use load_error::LoadError;
 pub use load_request::LoadRequest;
 pub use narrowed::Narrowed;

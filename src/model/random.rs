@@ -9,7 +9,7 @@ use super::block_options::{Experts, Gating};
 use super::rope::RopeScaling;
 use super::weights::{RawTensor, WeightSource, tensors};
 use super::{BlockOptions, Config, RecurrentLayers, RopeLayout};
-use crate::kernels::{Format, RecurrentShape, random_row};
+use crate::kernels::{Format, RecurrentShape, StateKind, random_row};
 
 /// A source of random weights. The same seed gives the same bytes.
 #[derive(Clone, Debug)]
@@ -138,6 +138,7 @@ impl KnownShape {
             scale: 1.0,
             groups: None,
             shared_intermediate: 0,
+            latent: 0,
             shared_gate: false,
             bias: false,
             selection_bias: false,
@@ -149,6 +150,7 @@ impl KnownShape {
     fn gated_delta() -> BlockOptions {
         let [key_heads, heads, width] = [16, 32, 128];
         let shape = RecurrentShape {
+            kind: StateKind::Delta,
             taps: 4,
             channels: (2 * key_heads + heads) * width,
             heads,
@@ -158,8 +160,14 @@ impl KnownShape {
             tiled: false,
         };
         let layers = (1..=32).map(|layer| layer % 4 != 0).collect();
-        let recurrent = RecurrentLayers { layers, shape, log_decay: true, fused_gates: false };
-        let recurrent = Some(recurrent);
+        let recurrent = Some(RecurrentLayers {
+            layers,
+            shape,
+            log_decay: true,
+            fused_gates: false,
+            norm: true,
+            beside_attention: false,
+        });
         BlockOptions { recurrent, output_gate: true, rotary_dim: Some(64), ..Default::default() }
     }
 

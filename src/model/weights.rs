@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{Config, RecurrentLayers};
-use crate::kernels::{Format, Matrix, Pool};
+use crate::kernels::{Format, Matrix, Pool, StateKind};
 
 /// A tensor as it is stored in its file.
 #[derive(Clone, Debug)]
@@ -137,8 +137,7 @@ pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
         let mut push =
             |part: &str, shape: &[usize]| all.push((layer_name(layer, part), shape.to_vec()));
         push("input_layernorm.weight", &[h]);
-        let recurrent = config.block.recurrent_of(layer);
-        if let Some(all) = recurrent {
+        if let Some(all) = config.block.recurrent_of(layer) {
             let shape = all.shape;
             let mut push =
                 |part: &str, dims: &[usize]| push(&format!("{}.{part}", all.part()), dims);
@@ -153,10 +152,17 @@ pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
             if shape.heads > 0 {
                 push("A_log", &[shape.heads]);
                 push("dt_bias", &[shape.heads]);
-                push("norm.weight", &[shape.value]);
+            }
+            let mamba = shape.kind == StateKind::Mamba2;
+            if mamba {
+                push("conv1d.bias", &[shape.channels]);
+                push("D", &[shape.heads]);
+            }
+            if shape.heads > 0 && all.norm {
+                push("norm.weight", &[if mamba { shape.outputs() } else { shape.value }]);
             }
         }
-        if recurrent.is_none() {
+        if config.block.attends(layer) {
             let rows = if config.block.output_gate { 2 * q } else { q };
             for (part, rows, cols, bias) in [
                 ("q", rows, h, config.qkv_bias),
@@ -202,14 +208,19 @@ pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
 impl RecurrentLayers {
     /// The name before all others.
     pub(crate) fn part(&self) -> &'static str {
-        if self.shape.heads == 0 { "conv" } else { "linear_attn" }
+        match self.shape.kind {
+            _ if self.shape.heads == 0 => "conv",
+            StateKind::Delta => "linear_attn",
+            StateKind::Mamba2 => "mamba",
+        }
     }
 
     /// What is convolved, and the gate of the results.
     pub(crate) fn inputs(&self) -> [&'static str; 2] {
-        match self.shape.heads {
-            0 => ["in_proj.x", "in_proj.c"],
-            _ => ["in_proj_qkv", "in_proj_z"],
+        match self.shape.kind {
+            _ if self.shape.heads == 0 => ["in_proj.x", "in_proj.c"],
+            StateKind::Delta => ["in_proj_qkv", "in_proj_z"],
+            StateKind::Mamba2 => ["in_proj.x", "in_proj.z"],
         }
     }
 
@@ -217,6 +228,7 @@ impl RecurrentLayers {
     pub(crate) fn factors(&self) -> Vec<(&'static str, usize)> {
         match self.shape.heads {
             0 => vec![("in_proj.b", self.shape.channels)],
+            heads if self.shape.kind == StateKind::Mamba2 => vec![("in_proj.dt", heads)],
             heads if self.fused_gates => vec![("in_proj_ba", 2 * heads)],
             heads => vec![("in_proj_b", heads), ("in_proj_a", heads)],
         }

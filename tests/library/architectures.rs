@@ -26,7 +26,7 @@ const TIED: f32 = 1e-4;
 const BLOCKS: f32 = 0.25;
 
 /// File, the logits to compare with, tolerance, context.
-const MODELS: [(&str, &str, f32, usize); 47] = [
+const MODELS: [(&str, &str, f32, usize); 52] = [
     ("llama", "logits", UNTIED, 256),
     ("llama3-rope-freqs", "logits", UNTIED, 256),
     ("llama-linear", "logits", UNTIED, 256),
@@ -74,6 +74,11 @@ const MODELS: [(&str, &str, f32, usize); 47] = [
     ("qwen35moe", "logits", UNTIED, 256),
     ("lfm2", "logits", TIED, 256),
     ("lfm2moe", "logits", TIED, 256),
+    ("mamba2", "logits", TIED, 256),
+    ("falcon-h1", "logits", UNTIED, 256),
+    ("granitehybrid", "logits", TIED, 256),
+    ("nemotron_h", "logits", UNTIED, 256),
+    ("nemotron_h_moe", "logits", UNTIED, 256),
 ];
 
 fn load(name: &str, context: usize, threads: usize) -> CpuTarget {

@@ -9,12 +9,17 @@ use dovetail::speculate::Tree;
 use proptest::prelude::*;
 
 /// Each with the numbers of its recurrent layers in the recording.
-const MODELS: [(&str, &[usize]); 5] = [
+const MODELS: [(&str, &[usize]); 10] = [
     ("qwen3next", &[0, 1, 2]),
     ("qwen35", &[0, 1, 2]),
     ("qwen35moe", &[0, 1, 2]),
     ("lfm2", &[0, 2]),
     ("lfm2moe", &[0, 2]),
+    ("mamba2", &[0, 1]),
+    ("falcon-h1", &[0, 1]),
+    ("granitehybrid", &[0, 2]),
+    ("nemotron_h", &[0, 3]),
+    ("nemotron_h_moe", &[0]),
 ];
 
 const TOLERANCE: f32 = 1e-4;
@@ -61,7 +66,8 @@ fn states_are_the_reference_programs_also_after_a_wrong_continuation() {
         let vocab = target.vocab();
         plain_rows(&mut target, &tokens[..20]);
         let at_20 = states(&mut target, layers.len());
-        assert!(off_by_states(name, "20", layers, &at_20) < TOLERANCE, "{name}");
+        let off = off_by_states(name, "20", layers, &at_20);
+        assert!(off < TOLERANCE, "{name} is off by {off}");
         // All of a wrong tree is dropped.
         let mut tree = Tree::root(wrong[0]);
         for &token in &wrong[1..] {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::support::exact::{deepest, tree_is_plain};
 use crate::support::kernels::bits;
 use crate::support::models::{load_small, small_config};
-use dovetail::kernels::{Format, KvFormat, Pool, RecurrentShape};
+use dovetail::kernels::{Format, KvFormat, Pool, RecurrentShape, StateKind};
 use dovetail::model::{
     BlockOptions, Config, CpuDraft, CpuTarget, DraftRow, RandomWeights, RecurrentLayers, SmallLm,
     Target, TargetError,
@@ -21,11 +21,12 @@ fn config() -> Config {
     Config { vocab: VOCAB, tied_head: true, max_positions: CAPACITY, ..small_config() }
 }
 
-/// The same with gated DeltaNet in the first of its two layers.
-fn recurrent() -> Config {
+/// The same with states in the first of its two layers; with Mamba-2 it has attention too.
+fn recurrent(kind: StateKind) -> Config {
     let shape = RecurrentShape {
         taps: 4,
         channels: 4 * 16 + 4 * 32,
+        kind,
         heads: 4,
         key_heads: 2,
         key: 16,
@@ -33,7 +34,14 @@ fn recurrent() -> Config {
         tiled: false,
     };
     let layers = vec![true, false];
-    let recurrent = RecurrentLayers { layers, shape, log_decay: true, fused_gates: false };
+    let recurrent = RecurrentLayers {
+        layers,
+        beside_attention: kind == StateKind::Mamba2,
+        norm: true,
+        shape,
+        log_decay: true,
+        fused_gates: false,
+    };
     let block =
         BlockOptions { recurrent: Some(recurrent), output_gate: true, ..BlockOptions::default() };
     Config { block, ..config() }
@@ -111,9 +119,13 @@ proptest! {
         steps in steps(),
         format in prop::sample::select(vec![Format::F32, Format::Q8_0]),
         threads in 1usize..3,
-        with_states in any::<bool>(),
+        states in prop::sample::select(vec![
+            None,
+            Some(StateKind::Delta),
+            Some(StateKind::Mamba2),
+        ]),
     ) {
-        let config = if with_states { recurrent() } else { config() };
+        let config = states.map_or_else(config, recurrent);
         let (mut small, mut target) = (small(&config, format, threads), full(&config, format));
         let mut expected = Expected { text: vec![3], rows: Vec::new() };
         small.read(&expected.text).unwrap();
@@ -164,7 +176,7 @@ proptest! {
                     expected.text.truncate(len);
                     // A state cannot go back to every length.
                     let left = small.len();
-                    prop_assert!(left == len || with_states && left < len);
+                    prop_assert!(left == len || states.is_some() && left < len);
                     small.read(&expected.text[left..]).unwrap();
                     expected.rows.clear();
                 }

@@ -8,8 +8,8 @@ use super::values::Value;
 use crate::kernels::Format;
 use crate::library::LibraryError;
 use crate::model::{
-    ARCHITECTURES, ArchitectureRow, BlockOptions, Config, ConfigError, Family, RecurrentLayers,
-    RopeLayout, SHARED_WIDTH,
+    ARCHITECTURES, ArchitectureRow, BlockOptions, Config, ConfigError, Family, OF_GGUF,
+    RecurrentLayers, RopeLayout, SHARED_WIDTH,
 };
 
 /// Divisors of the rotary frequencies (Llama 3).
@@ -21,7 +21,7 @@ pub(super) const ROPE_FACTORS_SHORT: &str = "rope_factors_short.weight";
 
 /// Keys, after the architecture's name, and the fields of a `config.json` that say the same. The
 /// last key counts if a file has several of a field.
-const FIELDS: [(&str, &str); 47] = [
+const FIELDS: [(&str, &str); 54] = [
     ("embedding_length", "hidden_size"),
     ("feed_forward_length", "intermediate_size"),
     ("block_count", "num_hidden_layers"),
@@ -68,6 +68,13 @@ const FIELDS: [(&str, &str); 47] = [
     ("ssm.group_count", "linear_num_key_heads"),
     ("ssm.time_step_rank", "linear_num_value_heads"),
     ("ssm.state_size", "linear_key_head_dim"),
+    ("ssm.conv_kernel", "mamba_d_conv"),
+    ("ssm.group_count", "mamba_n_groups"),
+    ("ssm.time_step_rank", "mamba_n_heads"),
+    ("ssm.state_size", "mamba_d_state"),
+    ("ssm.inner_size", "mamba_d_ssm"),
+    ("rope.scaling.finetuned", "use_rope"),
+    ("moe_latent_size", "moe_latent_size"),
     ("shortconv.l_cache", "conv_L_cache"),
 ];
 
@@ -125,7 +132,7 @@ pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static ArchitectureRo
 /// reordered the value heads of Qwen3.5.
 fn in_file(mut read: RecurrentLayers, family: Family) -> RecurrentLayers {
     read.log_decay = false;
-    read.shape.tiled = family != Family::Qwen3Next;
+    read.shape.tiled = family.is_gated_delta() && family != Family::Qwen3Next;
     read
 }
 
@@ -141,11 +148,16 @@ fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> 
         "model_type": row.model_type,
         "vocab_size": rows(file, "token_embd.weight")?,
         "rms_norm_eps": 1e-5,
+        OF_GGUF: true,
         "use_sliding_window": true,
         "block_auto_adjust_ff_dim": false,
         // Mixtral and Qwen3 have no such key and always do this.
-        "norm_topk_prob": !matches!(row.gguf, "deepseek2" | "glm4moe" | "olmoe"),
+        "norm_topk_prob": !matches!(
+            row.gguf,
+            "deepseek2" | "glm4moe" | "olmoe" | "nemotron_h_moe"
+        ),
         "topk_method": if has_bias { "noaux_tc" } else { "group_limited_greedy" },
+        "mamba_rms_norm": any_tensor("ssm_norm.weight"),
         "use_parallel_residual": !any_tensor("ffn_norm.weight"),
     });
     for (of_file, field) in FIELDS {
@@ -218,6 +230,25 @@ fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> 
         Family::Gemma4 => {
             fields["output_scale"] = (with("layer_output_scale.weight") > 0).into();
             fields["attention_k_eq_v"] = (with("attn_v.weight") < with("attn_k.weight")).into();
+        }
+        // It has no attention and no MLP; heads need some width all the same.
+        Family::Mamba2 => {
+            for field in ["num_attention_heads", "num_key_value_heads"] {
+                fields[field] = 1.into();
+            }
+            fields["head_dim"] = 64.into();
+            fields["rotary_dim"] = Json::Null;
+            fields["intermediate_sizes"] = vec![0; layers].into();
+        }
+        // Its MLPs have no key heads, and no states either.
+        Family::NemotronH | Family::NemotronHMoe => {
+            let widths = fields["intermediate_sizes"].as_array().cloned().unwrap_or_default();
+            let kinds = fields["layer_types"].as_array_mut();
+            for (kind, width) in kinds.into_iter().flatten().zip(widths) {
+                if width.as_u64() > Some(0) {
+                    *kind = "mlp".into();
+                }
+            }
         }
         _ => {}
     }

@@ -3,6 +3,7 @@
 
 use super::config::{ROPE_FACTORS, ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT};
 use super::file::TensorEntry;
+use crate::kernels::RecurrentShape;
 use crate::model::{Config, Family, weights};
 
 /// The factors of what a router reads; the name is like that of a scale of its weights.
@@ -55,20 +56,33 @@ pub(super) fn canonical(
         "layer_output_scale.weight" => return whole(layered("layer_scalar")),
         ROUTER_SCALE => return whole(layered("router.scale")),
         "exp_probs_b.bias" => return whole(layered("mlp.gate.e_score_correction_bias")),
+        // Falcon-H1's has no `.weight`.
+        "ffn_norm" => return whole(layered("post_attention_layernorm.weight")),
         _ => {}
     }
     if let Some(recurrent) = config.block.recurrent_of(layer)
         && let Some(name) = of_recurrent(part)
     {
         let name = layered(&format!("{}.{name}", recurrent.part()));
-        if part == "shortconv.in_proj.weight" {
-            let width = recurrent.shape.channels;
-            let parts = [("b", width), ("c", width), ("x", width)];
+        let RecurrentShape { channels, heads, .. } = recurrent.shape;
+        let parts = match part {
+            "shortconv.in_proj.weight" => Some([("b", channels), ("c", channels), ("x", channels)]),
+            "ssm_in.weight" => {
+                Some([("z", recurrent.shape.outputs()), ("x", channels), ("dt", heads)])
+            }
+            _ => None,
+        };
+        if let Some(parts) = parts {
             return split(entry, &parts, |part| {
                 name.replace("in_proj", &format!("in_proj.{part}"))
             });
         }
-        return whole(name);
+        // Mamba-2's vectors have rows for each head or group.
+        let mut entry = entry.clone();
+        if matches!(part, "ssm_a" | "ssm_d" | "ssm_norm.weight") {
+            entry.shape = vec![entry.shape.iter().product()];
+        }
+        return Some(vec![(name, entry)]);
     }
     if part == "ffn_gate_inp_shexp.weight" {
         let mut row = entry.clone();
@@ -157,6 +171,9 @@ fn of_recurrent(part: &str) -> Option<&'static str> {
         "ssm_beta.weight" => "in_proj_b.weight",
         "ssm_alpha.weight" => "in_proj_a.weight",
         "ssm_ba.weight" => "in_proj_ba.weight",
+        "ssm_in.weight" => "in_proj.weight",
+        "ssm_conv1d.bias" => "conv1d.bias",
+        "ssm_d" => "D",
         "ssm_conv1d.weight" => "conv1d.weight",
         "ssm_dt.bias" => "dt_bias",
         "ssm_a" => "A_log",
@@ -209,6 +226,8 @@ fn simple(part: &str, family: Family) -> Option<&'static str> {
         "ffn_up" => "mlp.up_proj",
         "ffn_down" => "mlp.down_proj",
         "ffn_gate_inp" => "mlp.gate",
+        "ffn_latent_down" => "mlp.latent_down",
+        "ffn_latent_up" => "mlp.latent_up",
         "ffn_gate_shexp" => "mlp.shared_experts.gate_proj",
         "ffn_up_shexp" => "mlp.shared_experts.up_proj",
         "ffn_down_shexp" => "mlp.shared_experts.down_proj",

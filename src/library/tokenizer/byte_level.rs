@@ -77,7 +77,7 @@ const ONE_DIGIT: &str = r"\p{N}";
 /// The rule that llama.cpp calls `pre`.
 pub(super) fn words(pre: &str, origin: &str) -> Result<Words, LibraryError> {
     let (cuts, whole_words, composed): (&[&str], bool, bool) = match pre {
-        "llama3" | "llama-v3" | "llama-bpe" | "dbrx" | "smaug-bpe" | "lfm2" => {
+        "llama3" | "llama-v3" | "llama-bpe" | "dbrx" | "smaug-bpe" | "lfm2" | "falcon-h1" => {
             (&[LLAMA_3], true, false)
         }
         "glm4" | "chatglm-bpe" => (&[LLAMA_3], false, false),
@@ -97,7 +97,7 @@ pub(super) fn words(pre: &str, origin: &str) -> Result<Words, LibraryError> {
         other => {
             let supported = "llama-bpe, qwen2, qwen35, gpt-2, smollm, tekken, gpt-4o, \
                              deepseek-llm, deepseek-v3, glm4, lfm2, command-r, stablelm2, \
-                             seed-coder, hunyuan-dense, exaone4, default";
+                             seed-coder, hunyuan-dense, exaone4, falcon-h1, default";
             let what = "tokenizer.ggml.pre";
             return Err(LibraryError::tokenizer_kind(origin, what, other, supported));
         }
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn digits_are_grouped_as_each_family_does() {
-        for like_llama_3 in ["llama-bpe", "glm4", "lfm2"] {
+        for like_llama_3 in ["llama-bpe", "glm4", "lfm2", "falcon-h1"] {
             assert_eq!(spelled(like_llama_3, "12341"), ["123", "4", "1"]);
         }
         assert_eq!(spelled("qwen2", "1234"), ["1", "2", "3", "4"]);

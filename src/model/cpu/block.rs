@@ -5,7 +5,7 @@
 use super::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, NormWeights};
 use super::scratch::{CpuBlocks, PassScratch, add_bias, products};
 use crate::kernels::{
-    AttentionOptions, KvCache, Pool, TreeMask, activate, add, attention, rope, sigmoid_gate,
+    AttentionOptions, KvCache, Matrix, Pool, TreeMask, activate, add, attention, rope, sigmoid_gate,
 };
 use crate::model::QkNorm;
 
@@ -43,11 +43,15 @@ impl CpuBlocks<'_> {
         self.transform(layer);
     }
 
-    /// The attention half of a layer, or its recurrent counterpart: stream += o(what it computes
+    /// The attention half of a layer and its recurrent counterpart: stream += o(what it computes
     /// from `branch`).
     fn attend(&mut self, index: usize, layer: &Layer, mask: &TreeMask) {
+        if let Some(weights) = &layer.recurrent {
+            self.recur(weights);
+        }
         match &layer.attention {
-            Attention::Grouped(weights) => {
+            None => {}
+            Some(Attention::Grouped(weights)) => {
                 self.grouped(weights, layer.rope);
                 self.look_back(index, layer, mask);
                 let s = &mut *self.scratch;
@@ -60,36 +64,49 @@ impl CpuBlocks<'_> {
                     std::mem::swap(&mut s.normed, &mut s.attended);
                 }
             }
-            Attention::Latent(weights) => {
+            Some(Attention::Latent(weights)) => {
                 self.latent_qkv(weights, layer.rope);
                 self.look_back(index, layer, mask);
                 self.latent_values(weights);
             }
-            Attention::Recurrent(weights) => self.recur(index, weights),
         }
-        let Self { pool, .. } = *self;
+        if let Some(o) = &layer.o {
+            self.project(o, |s| match &layer.attention {
+                Some(Attention::Latent(_)) => &s.latent.values,
+                _ => &s.attended,
+            });
+            let s = &mut *self.scratch;
+            if let Some(bias) = &layer.o_bias {
+                add_bias(&mut s.branch, bias);
+            }
+            scale(&mut s.branch, self.config.block.attention_out_scale);
+            self.join(layer.attention_out_norm.as_ref());
+        }
+        if let Some(weights) = &layer.recurrent {
+            self.project(&weights.out, |s| &s.recurrent.gate);
+            self.join(layer.attention_out_norm.as_ref());
+        }
+    }
+
+    /// branch = matrix(the buffer).
+    fn project(&mut self, matrix: &Matrix, buffer: impl Fn(&PassScratch) -> &Vec<f32>) {
         let s = &mut *self.scratch;
-        let attended = match &layer.attention {
-            Attention::Grouped(_) => &s.attended,
-            Attention::Latent(_) => &s.latent.values,
-            Attention::Recurrent(_) => &s.recurrent.gate,
-        };
-        s.branch.resize(s.stream.len(), 0.0);
-        products(pool, &mut s.rows, attended, &mut [(&layer.o, &mut s.branch[..])]);
+        let mut branch = std::mem::take(&mut s.branch);
+        let mut rows = std::mem::take(&mut s.rows);
+        branch.resize(s.stream.len(), 0.0);
+        products(self.pool, &mut rows, buffer(s), &mut [(matrix, &mut branch[..])]);
+        (s.branch, s.rows) = (branch, rows);
         self.timing.products += self.clock.lap();
-        if let Some(bias) = &layer.o_bias {
-            add_bias(&mut s.branch, bias);
-        }
-        scale(&mut s.branch, self.config.block.attention_out_scale);
-        self.join(layer.attention_out_norm.as_ref());
     }
 
     /// attended = attention(q, k, v) over the cache.
     fn look_back(&mut self, index: usize, layer: &Layer, mask: &TreeMask) {
         let Self { config, pool, .. } = *self;
         let s = &mut *self.scratch;
-        let (kv_layer, width) = match &layer.attention {
-            Attention::Grouped(weights) => (weights.kv_layer.unwrap_or(index), layer.o.inputs()),
+        let (kv_layer, width) = match (&layer.attention, &layer.o) {
+            (Some(Attention::Grouped(weights)), Some(o)) => {
+                (weights.kv_layer.unwrap_or(index), o.inputs())
+            }
             _ => (index, config.q_width()),
         };
         if kv_layer == index {
@@ -109,11 +126,12 @@ impl CpuBlocks<'_> {
 
     /// The MLP half of a layer: stream += mlp(norm(stream)), or mlp of attention's norm.
     fn transform(&mut self, layer: &Layer) {
+        let Some(mlp) = &layer.mlp else { return };
         match self.config.block.parallel {
             true => std::mem::swap(&mut self.scratch.branch, &mut self.scratch.shared_norm),
             false => self.norm(layer.mlp_norm.as_ref()),
         }
-        match &layer.mlp {
+        match mlp {
             Mlp::Dense(dense) => self.mlp(dense),
             Mlp::Experts(mixture) => match &mixture.beside {
                 None => self.experts(mixture),

@@ -2,9 +2,10 @@
 //! new rows of a growing tree; what the rows above them left in the cache is not computed again. It
 //! must not depend on what is drafted for.
 
+use super::layer::Layer;
 use super::model::CpuModel;
 use super::packer::Progress;
-use crate::kernels::Format;
+use crate::kernels::{Format, Matrix};
 use crate::model::in_flight::{Bounds, RowsInFlight, SLOTS};
 use crate::model::target::check_runnable;
 use crate::model::{DraftRow, LoadError, LoadRequest, SmallLm, TargetError};
@@ -43,8 +44,13 @@ impl CpuDraft {
 
 impl SmallLm for CpuDraft {
     fn describe(&self) -> String {
-        let format =
-            self.model.weights.layers.first().map_or(Format::F32, |layer| layer.typical().format());
+        let format = self
+            .model
+            .weights
+            .layers
+            .first()
+            .and_then(Layer::typical)
+            .map_or(Format::F32, Matrix::format);
         format!("{format} on CPU")
     }
 

@@ -49,8 +49,7 @@ impl CpuBlocks<'_> {
         let Self { config, pool, .. } = *self;
         let Some(shape) = &config.block.experts else { return };
         let s = &mut *self.scratch;
-        let h = config.hidden;
-        let rows = s.branch.len() / h;
+        let rows = s.branch.len() / config.hidden;
         let e = &mut s.experts;
         if let Some(bias) = &mixture.router_bias {
             add_bias(&mut e.logits, bias);
@@ -66,19 +65,29 @@ impl CpuBlocks<'_> {
         }
 
         s.mlp_out.clear();
-        s.mlp_out.resize(rows * h, 0.0);
+        s.mlp_out.resize(s.branch.len(), 0.0);
         if let Some(shared) = &mixture.shared {
             shared.run(pool, config, &mut s.rows, &mut s.mlp, &s.branch, &mut s.mlp_out);
             if let Some(gate) = &mixture.shared_gate {
                 e.gates.resize(rows, 0.0);
                 products(pool, &mut s.rows, &s.branch, &mut [(gate, &mut e.gates)]);
-                for (row, gate) in s.mlp_out.chunks_exact_mut(h).zip(&e.gates) {
+                for (row, gate) in s.mlp_out.chunks_exact_mut(config.hidden).zip(&e.gates) {
                     let gate = 1.0 / (1.0 + libm::expf(-gate));
                     for x in row {
                         *x *= gate;
                     }
                 }
             }
+        }
+        let h = if shape.latent > 0 { shape.latent } else { config.hidden };
+        if let Some([down, _]) = &mixture.latent {
+            e.latent.resize(rows * h, 0.0);
+            products(pool, &mut s.rows, &s.branch, &mut [(down, &mut e.latent)]);
+            std::mem::swap(&mut s.branch, &mut e.latent);
+            // The shared expert's sum waits.
+            e.shared.clear();
+            e.shared.resize(rows * h, 0.0);
+            std::mem::swap(&mut s.mlp_out, &mut e.shared);
         }
         for (expert, chosen) in mixture.experts.iter().zip(&e.chosen) {
             if chosen.is_empty() {
@@ -96,6 +105,12 @@ impl CpuBlocks<'_> {
             }
         }
         std::mem::swap(&mut s.branch, &mut s.mlp_out);
+        if let Some([_, up]) = &mixture.latent {
+            s.mlp_out.resize(rows * config.hidden, 0.0);
+            products(pool, &mut s.rows, &s.branch, &mut [(up, &mut s.mlp_out)]);
+            std::mem::swap(&mut s.branch, &mut s.mlp_out);
+            add(pool, &mut s.branch, &e.shared);
+        }
         self.timing.products += self.clock.lap();
     }
 }
@@ -178,6 +193,7 @@ mod tests {
             scale: 1.0,
             groups: None,
             shared_intermediate: 0,
+            latent: 0,
             shared_gate: false,
             bias: false,
             selection_bias: false,

@@ -7,15 +7,17 @@ use crate::kernels::{Matrix, Pool, StateWeights, layer_norm, rms_norm};
 pub(in crate::model) struct Layer<M = Matrix> {
     /// `None` in the first block of a draft head and in blocks without input norms.
     pub(in crate::model) attention_norm: Option<NormWeights>,
-    pub(in crate::model) attention: Attention<M>,
+    pub(in crate::model) attention: Option<Attention<M>>,
+    /// A recurrent part instead of attention or next to it, from the same norm.
+    pub(in crate::model) recurrent: Option<Box<Recurrent<M>>>,
     /// The norm of what attention computes, before `o`.
     pub(in crate::model) attention_inner_norm: Option<NormWeights>,
-    pub(in crate::model) o: M,
+    pub(in crate::model) o: Option<M>,
     pub(in crate::model) o_bias: Option<Vec<f32>>,
     /// The norm of attention's output, before it is added to the stream.
     pub(in crate::model) attention_out_norm: Option<NormWeights>,
     pub(in crate::model) mlp_norm: Option<NormWeights>,
-    pub(in crate::model) mlp: Mlp<M>,
+    pub(in crate::model) mlp: Option<Mlp<M>>,
     /// The norm of the MLP's output, before it is added to the stream.
     pub(in crate::model) mlp_out_norm: Option<NormWeights>,
     /// The sliding window of this layer.
@@ -43,26 +45,29 @@ pub(in crate::model) enum Attention<M = Matrix> {
     Grouped(Box<GroupedQuery<M>>),
     /// Through latent vectors.
     Latent(Box<Latent<M>>),
-    /// None: a recurrent state.
-    Recurrent(Box<Recurrent<M>>),
 }
 
-/// A recurrent layer.
+/// The recurrent part of a layer.
 pub(in crate::model) struct Recurrent<M = Matrix> {
+    /// The index of its state in a cache, which counts the layers that have one.
+    pub(in crate::model) index: usize,
     /// Computes what is convolved, `[channels, H]`.
     pub(in crate::model) input: M,
     /// Computes the gate of the results, `[outputs, H]`.
     pub(in crate::model) gate: M,
-    /// DeltaNet: factors and steps, `[heads, H]` each, or both in one. Short convolution: what its
-    /// input is multiplied with, `[channels, H]`.
+    /// DeltaNet: factors and steps, `[heads, H]` each, or both in one. Mamba-2: steps. Short
+    /// convolution: what its input is multiplied with, `[channels, H]`.
     pub(in crate::model) factors: Vec<M>,
     pub(in crate::model) states: StateWeights,
     /// A head's decay is the exponential of this times its step, `[heads]`.
     pub(in crate::model) decay: Vec<f32>,
     /// Added to the steps, `[heads]`.
     pub(in crate::model) step_bias: Vec<f32>,
-    /// The norm of each head's result, `[value]`.
+    /// DeltaNet: the norm of each head's result, `[value]`. Mamba-2: the norms of the groups'
+    /// results, `[outputs]`, or empty.
     pub(in crate::model) norm: Vec<f32>,
+    /// Computes what is added to the stream, `[H, outputs]`.
+    pub(in crate::model) out: M,
 }
 
 /// Grouped-query attention.
@@ -128,6 +133,8 @@ pub(in crate::model) struct Mixture<M = Matrix> {
     pub(in crate::model) experts: Vec<Dense<M>>,
     /// The expert that every row uses.
     pub(in crate::model) shared: Option<Dense<M>>,
+    /// The projection of what the experts read, `[latent, H]`, and that of their sum.
+    pub(in crate::model) latent: Option<[M; 2]>,
     /// The gate of the shared expert, `[1, H]`.
     pub(in crate::model) shared_gate: Option<M>,
     /// The MLP next to the experts.
@@ -181,26 +188,29 @@ impl<M> Dense<M> {
 impl<M> Layer<M> {
     /// All its matrices.
     pub(in crate::model) fn matrices(&self) -> Vec<&M> {
-        let mut all = vec![&self.o];
+        let mut all: Vec<&M> = self.o.iter().collect();
         match &self.attention {
-            Attention::Grouped(grouped) => {
+            None => {}
+            Some(Attention::Grouped(grouped)) => {
                 all.push(&grouped.q);
                 all.extend(grouped.k.iter().chain(&grouped.v));
             }
-            Attention::Latent(latent) => {
+            Some(Attention::Latent(latent)) => {
                 all.extend(latent.q_a.iter().map(|(matrix, _)| matrix));
                 all.extend([&latent.q_b, &latent.kv_a]);
                 all.extend(latent.k_b.iter().chain(&latent.v_b));
             }
-            Attention::Recurrent(recurrent) => {
-                all.extend([&recurrent.input, &recurrent.gate]);
-                all.extend(&recurrent.factors);
-            }
+        }
+        if let Some(recurrent) = &self.recurrent {
+            all.extend([&recurrent.input, &recurrent.gate, &recurrent.out]);
+            all.extend(&recurrent.factors);
         }
         match &self.mlp {
-            Mlp::Dense(dense) => all.extend(dense.matrices()),
-            Mlp::Experts(mixture) => {
+            None => {}
+            Some(Mlp::Dense(dense)) => all.extend(dense.matrices()),
+            Some(Mlp::Experts(mixture)) => {
                 all.push(&mixture.router);
+                all.extend(mixture.latent.iter().flatten());
                 all.extend(&mixture.shared_gate);
                 let experts = mixture.experts.iter().chain(&mixture.shared);
                 let beside = mixture.beside.iter().map(|beside| &beside.mlp);
@@ -212,10 +222,12 @@ impl<M> Layer<M> {
     }
 
     /// The matrix whose format represents the layer: in mixed files, the format of most weights.
-    pub(in crate::model) fn typical(&self) -> &M {
-        match &self.mlp {
-            Mlp::Dense(dense) => &dense.up,
-            Mlp::Experts(mixture) => mixture.experts.first().map_or(&self.o, |expert| &expert.up),
-        }
+    pub(in crate::model) fn typical(&self) -> Option<&M> {
+        let of_mlp = match &self.mlp {
+            Some(Mlp::Dense(dense)) => Some(&dense.up),
+            Some(Mlp::Experts(mixture)) => mixture.experts.first().map(|expert| &expert.up),
+            None => None,
+        };
+        of_mlp.or_else(|| self.matrices().first().copied())
     }
 }

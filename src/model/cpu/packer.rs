@@ -7,7 +7,7 @@ use super::layer::{
     PerLayer, Recurrent,
 };
 use super::per_layer::UnpackedMatrix;
-use crate::kernels::{Matrix, PackError, Pool, StateWeights, checked_row};
+use crate::kernels::{Matrix, PackError, Pool, StateKind, StateWeights, checked_row};
 use crate::model::weights::{self, RawTensor, WeightError, WeightSource, layer_name};
 use crate::model::{
     BlockOptions, Config, Experts, LatentAttention, NormKind, QkNorm, RecurrentLayers, RopeLayout,
@@ -92,10 +92,11 @@ impl<'a> Packer<'a> {
     pub(in crate::model) fn count(config: &Config, blocks: std::ops::Range<usize>) -> usize {
         let block = &config.block;
         let dense = if block.gated { 3 } else { 2 };
-        let attention = |layer| match (&block.latent, block.recurrent_of(layer)) {
-            (_, Some(recurrent)) => 3 + recurrent.factors().len(),
-            (Some(latent), _) => 3 + usize::from(latent.q_rank.is_some()) + 2 * config.heads,
-            (None, None) => {
+        let recurrent = |layer| block.recurrent_of(layer).map_or(0, |all| 3 + all.factors().len());
+        let attention = |layer| match &block.latent {
+            _ if !block.attends(layer) => 0,
+            Some(latent) => 3 + usize::from(latent.q_rank.is_some()) + 2 * config.heads,
+            None => {
                 let kv = [Self::has_keys(block, layer), Self::has_values(block, layer)];
                 2 + kv.into_iter().filter(|&has| has).count()
             }
@@ -104,12 +105,14 @@ impl<'a> Packer<'a> {
             Some(experts) => {
                 let others =
                     usize::from(experts.shared_intermediate > 0) + usize::from(experts.beside_mlp);
-                1 + dense * (experts.count + others) + usize::from(experts.shared_gate)
+                let latent = if experts.latent > 0 { 2 } else { 0 };
+                1 + dense * (experts.count + others) + usize::from(experts.shared_gate) + latent
             }
-            None => dense,
+            None if block.has_mlp(layer) => dense,
+            None => 0,
         };
         let per_layer = if block.per_layer_dim > 0 { 2 } else { 0 };
-        blocks.map(|layer| attention(layer) + mlp(layer) + per_layer).sum()
+        blocks.map(|layer| attention(layer) + recurrent(layer) + mlp(layer) + per_layer).sum()
     }
 
     /// Whether a layer has a matrix of keys.
@@ -144,27 +147,22 @@ impl<'a, M> Packer<'a, M> {
         let h = config.hidden;
         let block = &config.block;
         let name = |part: &str| layer_name(layer, part);
-        let (attention, o, value_width) = match (&block.latent, block.recurrent_of(layer)) {
-            (_, Some(recurrent)) => {
-                let weights = Box::new(self.recurrent(config, recurrent, &name)?);
-                let o = format!("{}.out_proj.weight", recurrent.part());
-                (Attention::Recurrent(weights), o, recurrent.shape.outputs())
-            }
-            (latent, None) => {
-                let o = "self_attn.o_proj.weight".to_owned();
-                match latent {
-                    None => {
-                        let weights = Box::new(self.grouped(config, layer, &name)?);
-                        let width = config.heads * config.kv_shape(layer).value_dim;
-                        (Attention::Grouped(weights), o, width)
-                    }
-                    Some(latent) => {
-                        let weights = Box::new(self.latent(config, latent, &name)?);
-                        (Attention::Latent(weights), o, config.heads * latent.value_dim)
-                    }
-                }
-            }
+        let recurrent = match block.recurrent_of(layer) {
+            Some(recurrent) => Some(Box::new(self.recurrent(config, layer, recurrent, &name)?)),
+            None => None,
         };
+        let attends = block.attends(layer);
+        let value_width = match &block.latent {
+            None => config.heads * config.kv_shape(layer).value_dim,
+            Some(latent) => config.heads * latent.value_dim,
+        };
+        let attention = match &block.latent {
+            _ if !attends => None,
+            None => Some(Attention::Grouped(Box::new(self.grouped(config, layer, &name)?))),
+            Some(latent) => Some(Attention::Latent(Box::new(self.latent(config, latent, &name)?))),
+        };
+        let o = name("self_attn.o_proj.weight");
+        let o = attends.then(|| self.matrix(&o, [h, value_width], None)).transpose()?;
         let window = block.window_of(layer);
         let rope = match window {
             _ if block.no_rope_every > 0 && (layer + 1).is_multiple_of(block.no_rope_every) => None,
@@ -174,9 +172,12 @@ impl<'a, M> Packer<'a, M> {
         };
         let norm_if =
             |wanted: bool, part: &str| wanted.then(|| self.norm(block, &name(part), h)).transpose();
-        let attention_norm = norm_if(block.input_norms, "input_layernorm")?;
-        let own_norm = block.input_norms && !block.parallel;
-        let mlp_norm = norm_if(own_norm, "post_attention_layernorm")?;
+        let has_mlp = block.has_mlp(layer);
+        let mixes = attends || recurrent.is_some();
+        let attention_norm = norm_if(block.input_norms && mixes, "input_layernorm")?;
+        let own_norm = block.input_norms && !block.parallel && has_mlp;
+        let mlp_norm = if mixes { "post_attention_layernorm" } else { "input_layernorm" };
+        let mlp_norm = norm_if(own_norm, mlp_norm)?;
         let attention_out_norm = norm_if(block.output_norms, weights::ATTENTION_OUT_NORM)?;
         let mlp_out_norm = norm_if(block.output_norms, weights::MLP_OUT_NORM)?;
         let inner = name(weights::ATTENTION_INNER_NORM);
@@ -184,19 +185,22 @@ impl<'a, M> Packer<'a, M> {
         Ok(Layer {
             attention_norm,
             attention,
+            recurrent,
             attention_inner_norm: inner.transpose()?,
-            o: self.matrix(&name(&o), [h, value_width], None)?,
-            o_bias: self.vector_if(config.o_bias, &name("self_attn.o_proj.bias"), h)?,
+            o,
+            o_bias: self.vector_if(config.o_bias && attends, &name("self_attn.o_proj.bias"), h)?,
             attention_out_norm,
             mlp_norm,
             mlp: match block.experts_of(layer) {
                 Some(experts) => {
-                    Mlp::Experts(Box::new(self.mixture(config, layer, experts, &name)?))
+                    Some(Mlp::Experts(Box::new(self.mixture(config, layer, experts, &name)?)))
                 }
+                None if !has_mlp => None,
                 None => {
                     let width = config.intermediate_of(layer);
                     let bias = block.mlp_bias;
-                    Mlp::Dense(Box::new(self.dense(config, &name("mlp"), width, bias)?))
+                    let widths = [config.hidden, width];
+                    Some(Mlp::Dense(Box::new(self.dense(config, &name("mlp"), widths, bias)?)))
                 }
             },
             mlp_out_norm,
@@ -338,10 +342,12 @@ impl<'a, M> Packer<'a, M> {
     fn recurrent(
         &mut self,
         config: &Config,
+        layer: usize,
         recurrent: &RecurrentLayers,
         name: &dyn Fn(&str) -> String,
     ) -> Result<Recurrent<M>, WeightError> {
         let RecurrentLayers { shape, log_decay, .. } = recurrent;
+        let mamba = shape.kind == StateKind::Mamba2;
         let h = config.hidden;
         let part = |part: &str| name(&format!("{}.{part}", recurrent.part()));
         let [input, gate] = recurrent.inputs().map(|part| format!("{part}.weight"));
@@ -354,24 +360,32 @@ impl<'a, M> Packer<'a, M> {
             .map(|(name, rows)| self.matrix(&part(&format!("{name}.weight")), [rows, h], None));
         let factors = factors.collect::<Result<_, _>>()?;
         let states = shape.heads > 0;
-        let of_heads = |name: &str, length: usize| {
-            let values = self.vector_if(states, &part(name), length);
+        let vector_if = |wanted: bool, name: &str, length: usize| {
+            let values = self.vector_if(wanted, &part(name), length);
             values.map(Option::unwrap_or_default)
         };
-        let mut decay = of_heads("A_log", shape.heads)?;
+        let mut decay = vector_if(states, "A_log", shape.heads)?;
         if *log_decay {
             for x in &mut decay {
                 *x = -libm::expf(*x);
             }
         }
+        let norm = if mamba { shape.outputs() } else { shape.value };
         Ok(Recurrent {
+            index: (0..layer).filter(|&layer| config.block.recurrent_of(layer).is_some()).count(),
             factors,
-            states: StateWeights { kernel: taps.copied().collect(), eps: config.rms_eps },
+            states: StateWeights {
+                kernel: taps.copied().collect(),
+                bias: vector_if(mamba, "conv1d.bias", shape.channels)?,
+                skip: vector_if(mamba, "D", shape.heads)?,
+                eps: config.rms_eps,
+            },
             decay,
-            step_bias: of_heads("dt_bias", shape.heads)?,
-            norm: of_heads("norm.weight", shape.value)?,
+            step_bias: vector_if(states, "dt_bias", shape.heads)?,
+            norm: vector_if(states && recurrent.norm, "norm.weight", norm)?,
             input: self.matrix(&part(&input), [shape.channels, h], None)?,
             gate: self.matrix(&part(&gate), [shape.outputs(), h], None)?,
+            out: self.matrix(&part("out_proj.weight"), [h, shape.outputs()], None)?,
         })
     }
 
@@ -417,10 +431,9 @@ impl<'a, M> Packer<'a, M> {
         &mut self,
         config: &Config,
         name: &str,
-        width: usize,
+        [h, width]: [usize; 2],
         bias: bool,
     ) -> Result<Dense<M>, WeightError> {
-        let h = config.hidden;
         let gated = config.block.gated;
         let part = |part: &str| format!("{name}.{part}");
         let inner = config.block.inner_norms;
@@ -448,14 +461,22 @@ impl<'a, M> Packer<'a, M> {
         let h = config.hidden;
         let count = experts.count;
         let router = self.matrix(&name("mlp.gate.weight"), [count, h], None)?;
+        let latent = match experts.latent {
+            0 => None,
+            width => Some([
+                self.matrix(&name("mlp.latent_down.weight"), [width, h], None)?,
+                self.matrix(&name("mlp.latent_up.weight"), [h, width], None)?,
+            ]),
+        };
+        let inner = if experts.latent > 0 { experts.latent } else { h };
         let mut all = Vec::with_capacity(count.min(1024));
         for i in 0..count {
             let name = name(&format!("mlp.experts.{i}"));
-            all.push(self.dense(config, &name, experts.intermediate, experts.bias)?);
+            all.push(self.dense(config, &name, [inner, experts.intermediate], experts.bias)?);
         }
         let shared = match experts.shared_intermediate {
             0 => None,
-            width => Some(self.dense(config, &name("mlp.shared_experts"), width, false)?),
+            width => Some(self.dense(config, &name("mlp.shared_experts"), [h, width], false)?),
         };
         let gate = name("mlp.shared_expert_gate.weight");
         let shared_gate =
@@ -471,6 +492,7 @@ impl<'a, M> Packer<'a, M> {
             selection_bias: self.vector_if(experts.selection_bias, &selection, count)?,
             experts: all,
             shared,
+            latent,
             shared_gate,
             beside,
         })
@@ -494,7 +516,7 @@ impl<'a, M> Packer<'a, M> {
             router_norm,
             experts_norm: norm("pre_feedforward_layernorm_2")?,
             experts_out_norm: norm("post_feedforward_layernorm_2")?,
-            mlp: self.dense(config, &name("mlp"), config.intermediate_of(layer), false)?,
+            mlp: self.dense(config, &name("mlp"), [h, config.intermediate_of(layer)], false)?,
         })
     }
 

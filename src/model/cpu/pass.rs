@@ -1,7 +1,6 @@
 //! One forward pass of the target over some rows: embedding, blocks, final norm, LM head. It must
 //! not depend on what the rows are for.
 
-use super::layer::Attention;
 use super::scratch::{CpuBlocks, add_bias};
 use super::weights::Weights;
 use crate::kernels::TreeMask;
@@ -39,16 +38,9 @@ impl Pass<'_> {
         let pool = blocks.pool;
         // The first blocks may be on another device.
         let below = config.layers - weights.layers.len();
-        let mut recurrent = 0;
         for (index, layer) in weights.layers.iter().enumerate() {
             taps.take(below + index, 0, &blocks.scratch.stream);
-            // In a cache recurrent layers are counted without the others.
-            if let Attention::Recurrent(_) = layer.attention {
-                blocks.run(recurrent, layer, mask);
-                recurrent += 1;
-            } else {
-                blocks.run(index, layer, mask);
-            }
+            blocks.run(index, layer, mask);
         }
         taps.take(config.layers, 0, &blocks.scratch.stream);
         weights.norm.apply(pool, &blocks.scratch.stream, config.rms_eps, features);

@@ -1,10 +1,11 @@
-//! Recurrent layers over some rows: gated DeltaNet (Yang et al. 2025, "Gated Delta Networks") and
-//! gated short convolutions (LFM2). Both convolve rows along their paths; DeltaNet then updates a
-//! state per head. It must not depend on which rows are committed.
+//! Recurrent layers over some rows: gated DeltaNet (Yang et al. 2025, "Gated Delta Networks"),
+//! Mamba-2 (Dao and Gu 2024, "Transformers are SSMs") and gated short convolutions (LFM2). All
+//! convolve rows along their paths; the first two then update a state per head. It must not depend
+//! on which rows are committed.
 
 use super::layer::Recurrent;
 use super::scratch::{CpuBlocks, products};
-use crate::kernels::{Activation, KvCache, gated, rms_norm};
+use crate::kernels::{Activation, KvCache, StateKind, gated, rms_norm};
 use crate::model::RecurrentLayers;
 
 /// Above this, softplus is its argument.
@@ -12,7 +13,7 @@ const LINEAR: f32 = 20.0;
 
 impl CpuBlocks<'_> {
     /// Computes the layer's results, `[rows, outputs]`, from `branch`, in the buffer `gate`.
-    pub(super) fn recur(&mut self, index: usize, weights: &Recurrent) {
+    pub(super) fn recur(&mut self, weights: &Recurrent) {
         let Self { config, pool, .. } = *self;
         let Some(layers) = &config.block.recurrent else { return };
         let shape = &layers.shape;
@@ -38,15 +39,27 @@ impl CpuBlocks<'_> {
         }
         gates(layers, weights, rows, &r.factors, &mut r.gates);
         let inputs = [&r.input[..], &r.gates];
-        KvCache::recur(pool, self.caches, index, &weights.states, inputs, &mut r.out);
+        KvCache::recur(pool, self.caches, weights.index, &weights.states, inputs, &mut r.out);
         self.timing.attention += self.clock.lap();
         if shape.heads == 0 {
             multiply(&mut r.gate, &r.out);
             return;
         }
         r.normed.resize(r.out.len(), 0.0);
-        rms_norm(pool, &r.out, &weights.norm, config.rms_eps, &mut r.normed);
-        gated(pool, Activation::Silu, &mut r.gate, &r.normed);
+        if shape.kind == StateKind::Delta {
+            rms_norm(pool, &r.out, &weights.norm, config.rms_eps, &mut r.normed);
+            gated(pool, Activation::Silu, &mut r.gate, &r.normed);
+            return;
+        }
+        gated(pool, Activation::Silu, &mut r.gate, &r.out);
+        if !weights.norm.is_empty() {
+            let ones = vec![1.0; shape.outputs() / shape.key_heads];
+            rms_norm(pool, &r.gate, &ones, config.rms_eps, &mut r.normed);
+            for row in r.normed.chunks_exact_mut(shape.outputs()) {
+                multiply(row, &weights.norm);
+            }
+            std::mem::swap(&mut r.gate, &mut r.normed);
+        }
     }
 }
 
@@ -70,17 +83,20 @@ fn gates(
     out.resize(rows * 2 * heads, 0.0);
     for row in 0..rows {
         for head in 0..heads {
-            let (step, factor) = if layers.fused_gates {
+            let (step, factor) = if shape.kind == StateKind::Mamba2 {
+                (factors[row * heads + head], None)
+            } else if layers.fused_gates {
                 // For each key head, first all factors and then all steps.
                 let group = heads / shape.key_heads;
                 let at = 2 * row * heads + head / group * 2 * group + head % group;
-                (factors[at + group], factors[at])
+                (factors[at + group], Some(factors[at]))
             } else {
-                (factors[(rows + row) * heads + head], factors[row * heads + head])
+                (factors[(rows + row) * heads + head], Some(factors[row * heads + head]))
             };
             let step = softplus(step + weights.step_bias[head]);
             out[2 * row * heads + head] = libm::expf(weights.decay[head] * step);
-            out[(2 * row + 1) * heads + head] = 1.0 / (1.0 + libm::expf(-factor));
+            out[(2 * row + 1) * heads + head] =
+                factor.map_or(step, |factor| 1.0 / (1.0 + libm::expf(-factor)));
         }
     }
 }

@@ -120,6 +120,9 @@ pub(super) struct ExpertScratch {
     /// The rows of one expert, `[its rows, H]`, and its outputs for them.
     pub(super) input: Vec<f32>,
     pub(super) output: Vec<f32>,
+    /// What experts in a latent space read, `[rows, latent]`, and the shared expert's output.
+    pub(super) latent: Vec<f32>,
+    pub(super) shared: Vec<f32>,
     /// The gate of the shared expert, `[rows]`.
     pub(super) gates: Vec<f32>,
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::CHUNK;
+use super::layer::Layer;
 use super::model::CpuModel;
 use super::packer::Progress;
 use super::scratch::PassTiming;
@@ -92,7 +93,12 @@ impl CpuTarget {
 
     /// The format of its first MLP matrix: in mixed files, the format of most weights.
     pub fn format(&self) -> Format {
-        self.model.weights.layers.first().map_or(Format::F32, |layer| layer.typical().format())
+        self.model
+            .weights
+            .layers
+            .first()
+            .and_then(Layer::typical)
+            .map_or(Format::F32, Matrix::format)
     }
 
     /// The embedding matrix `[V, H]`, for sharing with a draft head.

@@ -123,7 +123,7 @@ impl GpuBlocks {
         matrices: Vec<GpuMatrix>,
         input: Option<&GpuBuffer>,
     ) -> Result<(), GpuError> {
-        let (Attention::Grouped(attention), [o, q, k, v, gate, up, down]) =
+        let (Some(Attention::Grouped(attention)), [o, q, k, v, gate, up, down]) =
             (&layer.attention, &matrices[..])
         else {
             return Err(GpuError("the GPU kernels do not support such blocks".to_owned()));

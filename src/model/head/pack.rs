@@ -161,7 +161,7 @@ impl<M> HeadPacker<'_, M> {
         Ok(Layer {
             // EAGLE-3's norm applies only to the embedding.
             attention_norm: if weights.kind().taps() { None } else { rms("input_layernorm")? },
-            attention: Attention::Grouped(Box::new(GroupedQuery {
+            attention: Some(Attention::Grouped(Box::new(GroupedQuery {
                 q: matrix("self_attn.q_proj")?,
                 k: Some(matrix("self_attn.k_proj")?),
                 v: Some(matrix("self_attn.v_proj")?),
@@ -170,13 +170,14 @@ impl<M> HeadPacker<'_, M> {
                 value_norm: None,
                 qkv_bias: qkv_bias.map(|((q, k), v)| [q, k, v]),
                 qk_norm: q_norm?.zip(k_norm?).map(|(q, k)| [q, k].map(NormWeights::rms)),
-            })),
+            }))),
+            recurrent: None,
             attention_inner_norm: None,
-            o: matrix("self_attn.o_proj")?,
+            o: Some(matrix("self_attn.o_proj")?),
             o_bias: None,
             attention_out_norm: None,
             mlp_norm: rms("post_attention_layernorm")?,
-            mlp: Mlp::Dense(Box::new(Dense::gated(gate, up, matrix("mlp.down_proj")?))),
+            mlp: Some(Mlp::Dense(Box::new(Dense::gated(gate, up, matrix("mlp.down_proj")?)))),
             mlp_out_norm: None,
             window: None,
             rope: Some(0),

@@ -11,7 +11,8 @@ use super::{
     SharedTables, TREE_ROWS,
 };
 use crate::kernels::{
-    Activation, KvCache, KvFormat, Matrix, Pool, TreeMask, activate, rms_norm, sigmoid_blend,
+    Activation, Format, KvCache, KvFormat, Matrix, Pool, TreeMask, activate, rms_norm,
+    sigmoid_blend,
 };
 use crate::model::cpu::layer::Layer;
 use crate::model::cpu::scratch::{CpuBlocks, PassScratch, PassTiming, add_bias};
@@ -259,7 +260,10 @@ impl HeadBackend for PackedHead {
     fn describe(&self) -> String {
         match self.precision.bits() {
             Some(bits) => format!("{bits} on CPU"),
-            None => format!("{} on CPU", self.layers[0].o.format()),
+            None => {
+                let typical = self.layers[0].typical();
+                format!("{} on CPU", typical.map_or(Format::F32, Matrix::format))
+            }
         }
     }
 
