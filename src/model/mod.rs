@@ -16,6 +16,8 @@ mod hf_config;
 mod hf_families;
 mod hf_fields;
 mod hf_local_heads;
+mod hf_options;
+mod hf_recurrent;
 mod in_flight;
 mod load_error;
 mod load_request;

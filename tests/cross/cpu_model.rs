@@ -18,6 +18,10 @@ mod hf_families;
 mod hf_fields;
 #[path = "../../src/model/hf_local_heads.rs"]
 mod hf_local_heads;
+#[path = "../../src/model/hf_options.rs"]
+mod hf_options;
+#[path = "../../src/model/hf_recurrent.rs"]
+mod hf_recurrent;
 #[path = "../../src/model/in_flight.rs"]
 mod in_flight;
 #[path = "../../src/model/load_error.rs"]
