@@ -251,6 +251,7 @@ impl Config {
         for (field, value, most) in [
             ("vocab_size", self.vocab, MOST_VOCAB),
             ("hidden_size", self.hidden, MOST_WIDTH),
+            ("intermediate_size", self.intermediate, MOST_WIDTH),
             ("num_hidden_layers", self.layers, MOST_LAYERS),
             ("num_attention_heads", self.heads, MOST_HEADS),
             ("num_key_value_heads", self.kv_heads, MOST_HEADS),
@@ -259,8 +260,6 @@ impl Config {
         ] {
             ConfigError::unless_within(field, value, 1..=most)?;
         }
-        let least = usize::from(self.block.intermediates.is_none());
-        ConfigError::unless_within("intermediate_size", self.intermediate, least..=MOST_WIDTH)?;
         let reason = format!("it must divide num_attention_heads, {}", self.heads);
         let sound = self.heads.is_multiple_of(self.kv_heads);
         ConfigError::unless(sound, "num_key_value_heads", self.kv_heads, reason)?;

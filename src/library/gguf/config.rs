@@ -204,7 +204,8 @@ fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> 
         }
     }
     if let Some(widths) = file.list(&key("feed_forward_length")).ok().flatten() {
-        fields["intermediate_size"] = widths.first().map_or(Json::Null, Value::json);
+        let first = widths.iter().find(|width| width.as_u64() > Some(0));
+        fields["intermediate_size"] = first.map_or(Json::Null, Value::json);
         fields["intermediate_sizes"] = widths.iter().take(layers).map(Value::json).collect();
     }
     let with = |part: &str| {
@@ -231,13 +232,14 @@ fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> 
             fields["output_scale"] = (with("layer_output_scale.weight") > 0).into();
             fields["attention_k_eq_v"] = (with("attn_v.weight") < with("attn_k.weight")).into();
         }
-        // It has no attention and no MLP; heads need some width all the same.
+        // It has no attention and no MLP; a draft head for it has both, as wide as this.
         Family::Mamba2 => {
             for field in ["num_attention_heads", "num_key_value_heads"] {
                 fields[field] = 1.into();
             }
             fields["head_dim"] = 64.into();
             fields["rotary_dim"] = Json::Null;
+            fields["intermediate_size"] = fields["hidden_size"].clone();
             fields["intermediate_sizes"] = vec![0; layers].into();
         }
         // Its MLPs have no key heads, and no states either.
