@@ -1,5 +1,5 @@
-//! The memory of single heads of a [`super::KvCache`]: tiles for attention to read, and the rows that
-//! a pass writes. It must not depend on which positions are committed.
+//! The memory of single heads of a [`super::KvCache`]: tiles for attention to read, and the rows
+//! that a pass writes. It must not depend on which positions are committed.
 
 use super::cache_layout::{CacheLayout, KEY_GROUP, SCALE};
 use super::kv_format::KvFormat;
