@@ -13,7 +13,7 @@ use crate::kernels::{Format, KvFormat, random_row};
 use crate::model::head::{
     DraftPrecision, FusionKind, HeadConfig, HeadWeights, PackedHead, SharedTables, layout,
 };
-use crate::model::{Config, CpuTarget};
+use crate::model::{BlockOptions, Config, CpuTarget};
 
 /// A tensor of random weights, or a norm of ones; `number` tells it from the others of its head.
 fn random_tensor(shape: Vec<usize>, number: u64) -> candle_core::Result<Tensor> {
@@ -47,8 +47,10 @@ pub fn with_head(
     blocks: usize,
     positions: usize,
 ) -> Result<Engine, MeasureError> {
+    // A head's blocks are Llama's, whatever the target's are.
+    let block = BlockOptions::default();
     let head = HeadConfig {
-        body: Config { layers: blocks, ..target.config().clone() },
+        body: Config { layers: blocks, block, qk_norm: false, ..target.config().clone() },
         elastic: true,
         draft_vocab: None,
         position_limit: None,
