@@ -47,7 +47,7 @@ pub fn with_head(
     blocks: usize,
     positions: usize,
 ) -> Result<Engine, MeasureError> {
-    // A head's blocks are Llama's, whatever the target's are.
+    // A head has Llama's blocks for every target.
     let block = BlockOptions::default();
     let head = HeadConfig {
         body: Config { layers: blocks, block, qk_norm: false, ..target.config().clone() },

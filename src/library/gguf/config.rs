@@ -97,7 +97,6 @@ pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static ArchitectureRo
     };
     let read = Config::of_fields(&fields(file, row)?).map_err(wrong)?;
     let has = |name: &str| file.tensors().contains_key(name);
-    let any_block = |part: &str| file.tensors().keys().any(|name| name.ends_with(part));
     let value_width = file.value(&format!("{name}.attention.value_length")).and_then(Value::as_u64);
     let own_width = read.block.value_dim.unwrap_or(read.head_dim) as u64;
     if let Some(width) = value_width.filter(|&width| width != own_width)
@@ -113,7 +112,7 @@ pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static ArchitectureRo
         rope_layout: if halves { RopeLayout::Halves } else { row.gguf_layout },
         qkv_bias: has("blk.0.attn_q.bias") || has("blk.0.attn_qkv.bias"),
         o_bias: has("blk.0.attn_output.bias"),
-        qk_norm: any_block(".attn_q_norm.weight"),
+        qk_norm: any_tensor(file, ".attn_q_norm.weight"),
         tied_head: !has("output.weight"),
         // The norms in a file contain it.
         block: BlockOptions {
@@ -136,12 +135,15 @@ fn in_file(mut read: RecurrentLayers, family: Family) -> RecurrentLayers {
     read
 }
 
+/// Whether any block has a tensor with this end of its name.
+fn any_tensor(file: &GgufFile, part: &str) -> bool {
+    file.tensors().keys().any(|name| name.starts_with("blk.") && name.ends_with(part))
+}
+
 /// The `config.json` of a file's model.
 fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> {
     let key = |key: &str| format!("{}.{key}", row.gguf);
-    let any_tensor = |part: &str| {
-        file.tensors().keys().any(|name| name.starts_with("blk.") && name.ends_with(part))
-    };
+    let any_tensor = |part: &str| any_tensor(file, part);
     // How experts are chosen within groups.
     let has_bias = any_tensor("exp_probs_b.bias");
     let mut fields = json!({

@@ -21,11 +21,7 @@ impl CpuBlocks<'_> {
         self.attend(index, layer, mask);
         self.transform(layer);
         self.add_embedding(index, layer);
-        if let Some(scale) = layer.output_scale {
-            for x in self.scratch.stream.iter_mut() {
-                *x *= scale;
-            }
-        }
+        scale(&mut self.scratch.stream, layer.output_scale.unwrap_or(1.0));
     }
 
     /// The same, but attention reads `input` `[rows, any width]` instead of the normed stream.
