@@ -56,7 +56,7 @@ impl KvFormat {
         }
     }
 
-    /// Numbers as [`KvCache::slots`] has them for a cache of this format.
+    /// Numbers as [`KvCache::slots`](super::KvCache::slots) has them for a cache of this format.
     pub fn numbers(self, bytes: &[u8]) -> Vec<f32> {
         match self.on_device() {
             KvFormat::F32 => {
