@@ -12,8 +12,8 @@ use super::output::stdout;
 use crate::bench::{Table, TableStyle};
 use crate::hardware::Machine;
 use crate::library::{
-    CataloguePair, Found, HubId, Located, ModelEntry, ModelPlaces, Runs, Spec, Store, catalogue,
-    find, model_at, named,
+    CataloguePair, Found, HubId, Located, ModelEntry, ModelPlaces, PairDraft, Runs, Spec, Store,
+    catalogue, find, model_at, named,
 };
 use crate::model::ModelEngine;
 use crate::printable::{json_line, printable_line, shell_word};
@@ -134,7 +134,8 @@ fn list(
         let CataloguePair { name, title, target, draft, licence, .. } = pair;
         let below = |of: &str, id: &HubId| format!("{:<18} {of:<6} {id}", "");
         let first = format!("{name:<18} {title} ({licence})");
-        [first, below("target", target), below("draft", draft.id())]
+        let draft = draft.as_ref().map(|draft| below("draft", draft.id()));
+        [first, below("target", target)].into_iter().chain(draft)
     });
     section("To download, each with its draft: dovetail pull NAME", pairs.collect())?;
     Ok(String::from_utf8_lossy(&text).into_owned())
@@ -250,8 +251,8 @@ fn pair_as_json(pair: &CataloguePair) -> Value {
         "name": pair.name,
         "title": pair.title,
         "target": pair.target.to_string(),
-        "draft": pair.draft.id().to_string(),
-        "flag": pair.draft.flag(),
+        "draft": pair.draft.as_ref().map(|draft| draft.id().to_string()),
+        "flag": pair.draft.as_ref().map(PairDraft::flag),
         "licence": pair.licence,
     })
 }

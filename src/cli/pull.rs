@@ -20,11 +20,15 @@ pub fn pull(args: &PullArgs) -> CommandResult {
     }
     let pair = pair(&args.model).map_err(|near| unknown(&args.model, &near))?;
     let CataloguePair { target, draft, licence, .. } = pair;
-    report(&format!("{}: target {target} ({licence}), draft {}", pair.title, draft.id()));
+    let named = draft.as_ref().map(|draft| format!(", draft {}", draft.id())).unwrap_or_default();
+    report(&format!("{}: target {target} ({licence}){named}", pair.title));
     writeln!(out, "{}", fetch(target, false)?.display())?;
-    let is_head = matches!(draft, PairDraft::Head(_));
-    writeln!(out, "{}", fetch(draft.id(), is_head)?.display())?;
-    let command = format!("dovetail --target {target} {} {}", draft.flag(), draft.id());
+    let mut command = format!("dovetail --target {target}");
+    if let Some(draft) = draft {
+        let is_head = matches!(draft, PairDraft::Head(_));
+        writeln!(out, "{}", fetch(draft.id(), is_head)?.display())?;
+        command = format!("{command} {} {}", draft.flag(), draft.id());
+    }
     report(&format!("start it with: {command}"));
     Ok(())
 }

@@ -21,9 +21,9 @@ pub struct CataloguePair {
     pub title: String,
     /// The target on the hub.
     pub target: HubId,
-    /// The draft.
+    /// The draft; `None` if it is in the target's own file.
     #[serde(flatten)]
-    pub draft: PairDraft,
+    pub draft: Option<PairDraft>,
     /// Licence of the target.
     pub licence: String,
     /// Megabytes of the target's file, rounded.
@@ -32,10 +32,10 @@ pub struct CataloguePair {
     pub weights: u64,
     /// Layers of the target.
     pub layers: usize,
-    /// Megabytes of the small model's file, rounded; 0 if a head drafts.
+    /// Megabytes of the small model's file, rounded; 0 if there is none.
     #[serde(default)]
     small_megabytes: u64,
-    /// Weights of the small model; 0 if a head drafts.
+    /// Weights of the small model; 0 if there is none.
     #[serde(default)]
     pub small_weights: u64,
 }
@@ -46,7 +46,7 @@ impl CataloguePair {
         self.megabytes * 1_000_000
     }
 
-    /// Bytes of the small model's file, rounded; 0 if a head drafts.
+    /// Bytes of the small model's file, rounded; 0 if there is none.
     pub fn small_bytes(&self) -> u64 {
         self.small_megabytes * 1_000_000
     }
@@ -117,8 +117,9 @@ mod tests {
         for pair in pairs {
             // A repository of GGUF files has many models; a head is a whole repository.
             assert!(pair.target.file.is_some(), "{}", pair.name);
-            let is_small = matches!(pair.draft, PairDraft::Small(_));
-            assert_eq!(pair.draft.id().file.is_some(), is_small, "{}", pair.name);
+            let is_small = matches!(pair.draft, Some(PairDraft::Small(_)));
+            let file = pair.draft.as_ref().and_then(|draft| draft.id().file.as_ref());
+            assert_eq!(file.is_some(), is_small, "{}", pair.name);
             assert_eq!(pair.small_weights > 0, is_small, "{}", pair.name);
             assert!(pair.layers > 10, "{}", pair.name);
             // No type of weights is that small or that large, and the name states the model's size.

@@ -124,8 +124,8 @@ impl Forecaster {
         let small = pair.small_bytes();
         let size = TargetSize::dense(pair.weights, target, pair.layers);
         let drafts = match &pair.draft {
-            PairDraft::Head(_) => Vec::new(),
-            PairDraft::Small(id) => {
+            None | Some(PairDraft::Head(_)) => Vec::new(),
+            Some(PairDraft::Small(id)) => {
                 let draft = DraftSize {
                     fixed: pair.small_weights,
                     bytes_per_weight: small as f64 / pair.small_weights.max(1) as f64,

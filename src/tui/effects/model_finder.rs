@@ -125,14 +125,17 @@ fn offered<'a>(
     forecaster: &Forecaster,
 ) -> Vec<(&'a CataloguePair, Forecast)> {
     let mut fitting: Vec<(&CataloguePair, Forecast)> = Vec::new();
-    for pair in pairs.filter(|pair| matches!(pair.draft, PairDraft::Small(_))) {
+    for pair in pairs.filter(|pair| !matches!(pair.draft, Some(PairDraft::Head(_)))) {
         let forecast = forecaster.of_pair(pair);
         let is_new = !fitting.iter().any(|(other, _)| other.weights == pair.weights);
         if is_new && forecast.memory != MemoryFit::TooLarge {
             fitting.push((pair, forecast));
         }
     }
-    let rate = |forecast: &Forecast| forecast.drafts.first().map_or(0.0, |draft| draft.rate);
+    let rate = |forecast: &Forecast| {
+        let drafted = forecast.drafts.first().map(|draft| draft.rate);
+        drafted.or(forecast.plain).unwrap_or_default()
+    };
     fitting.sort_by(|(a, of_a), (b, of_b)| {
         let a_is_fast = rate(of_a) >= COMFORTABLE;
         let b_is_fast = rate(of_b) >= COMFORTABLE;
@@ -187,18 +190,19 @@ fn drafts(
     for row in &mut rows {
         row.in_use = row.models == *current;
     }
-    let pairs = catalogue().iter().filter(|pair| {
-        let is_its = target.is_some_and(|target| is_of(target, &pair.target));
-        is_its && !models.iter().any(|model| is_of(model, pair.draft.id()))
-    });
-    rows.extend(pairs.map(|pair| {
-        let id = pair.draft.id().to_string();
-        let models = match pair.draft {
+    let is_its = |pair: &&CataloguePair| target.is_some_and(|target| is_of(target, &pair.target));
+    for pair in catalogue().iter().filter(is_its) {
+        let Some(draft) = &pair.draft else { continue };
+        if models.iter().any(|model| is_of(model, draft.id())) {
+            continue;
+        }
+        let id = draft.id().to_string();
+        let models = match draft {
             PairDraft::Head(_) => of_target(Some(id.clone()), None),
             PairDraft::Small(_) => of_target(None, Some(id.clone())),
         };
-        ModelRow { bytes: pair.small_bytes(), ..to_download(pair, &id, models) }
-    }));
+        rows.push(ModelRow { bytes: pair.small_bytes(), ..to_download(pair, &id, models) });
+    }
     rows
 }
 
@@ -389,6 +393,7 @@ mod tests {
     fn what_was_downloaded_is_not_offered_again() {
         let mut models = find(&ModelPlaces::default()).models;
         let pair = &catalogue()[0];
+        let small = pair.draft.as_ref().unwrap().id();
         let slow = with_speed(6.0);
         let offers = |models: &[ModelEntry]| {
             let rows = targets(models, &ModelChoice::default(), &slow);
@@ -402,11 +407,11 @@ mod tests {
         models[0].located.aliases.push(pair.target.repo.clone());
         let offers_draft = |models: &[ModelEntry]| {
             let rows = drafts(models, &bundled_drafts(), &current, &with(ROOM));
-            let draft = Some(pair.draft.id().to_string());
+            let draft = Some(small.to_string());
             rows.iter().any(|row| row.download && row.models.draft_model == draft)
         };
         assert!(offers_draft(&models));
-        models[0].located.aliases.push(pair.draft.id().repo.clone());
+        models[0].located.aliases.push(small.repo.clone());
         assert!(!offers_draft(&models));
     }
 

@@ -129,11 +129,13 @@ impl ModelPicker {
 /// The models of a pair of the catalogue.
 pub fn pair_models(pair: &CataloguePair) -> ModelChoice {
     let target = Some(pair.target.to_string());
-    let draft = Some(pair.draft.id().to_string());
-    match pair.draft {
-        PairDraft::Head(_) => ModelChoice { target, draft, ..ModelChoice::default() },
-        PairDraft::Small(_) => ModelChoice { target, draft_model: draft, ..ModelChoice::default() },
-    }
+    let id = |draft: &PairDraft| Some(draft.id().to_string());
+    let (draft, draft_model) = match &pair.draft {
+        Some(head @ PairDraft::Head(_)) => (id(head), None),
+        Some(small @ PairDraft::Small(_)) => (None, id(small)),
+        None => (None, None),
+    };
+    ModelChoice { target, draft, draft_model }
 }
 
 /// Other models being loaded, while those in use continue to answer.
