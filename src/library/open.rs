@@ -1,6 +1,7 @@
 //! From what the user named to a model that can be built: target, small model or draft head. It
 //! must never read weights.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use candle_core::DType;
@@ -26,15 +27,33 @@ const FETCH_ALL: &str = "download all files of the model into this folder";
 pub struct HeadFiles {
     /// Shape and constants.
     pub config: HeadConfig,
-    /// Its tensors by the names in its file.
+    /// Its tensors by the names in its file; none if its target's file has them.
     pub tensors: Box<dyn TensorSource + Send>,
     /// File or folder, for messages.
     pub name: String,
 }
 
 impl HeadFiles {
+    /// The head in the files of `target`, if there is one.
+    pub fn in_target(target: &TargetFiles) -> Option<Self> {
+        let config = target.mtp.clone()?;
+        let tensors = Box::new(HashMap::new());
+        Some(Self { config, tensors, name: format!("the MTP head of {}", target.name) })
+    }
+
+    /// What kind of head it is; `None` if it is none.
+    pub fn kind(&self) -> Option<FusionKind> {
+        if self.config.mtp.is_some() {
+            return Some(FusionKind::Mtp);
+        }
+        FusionKind::of(self.tensors.names().iter().map(String::as_str))
+    }
+
     /// The format of its weights, taken from one of its norms, which are short.
     pub fn stored(&self) -> Format {
+        if let Some(mtp) = &self.config.mtp {
+            return mtp.format;
+        }
         let names = self.tensors.names();
         let norm = names.iter().find(|name| name.ends_with("norm.weight"));
         match norm.and_then(|name| self.tensors.tensor(name).ok()).map(|norm| norm.dtype()) {
@@ -217,6 +236,7 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
         repack: false,
         sampling: Recommended::of_json(&generation),
         candle,
+        mtp: None,
     })
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{LibraryError, Recommended, Tokenizer};
 use crate::chat::ChatTemplate;
 use crate::kernels::{Format, KvFormat, Matrix, Pool};
+use crate::model::head::HeadConfig;
 use crate::model::{
     CandleFiles, Config, CpuTarget, LoadError, LoadRequest, ModelEngine, Repacked, WeightSource,
 };
@@ -40,6 +41,8 @@ pub struct TargetFiles {
     /// The same files for candle-transformers, if it runs the model because our engine does not
     /// know its architecture.
     pub candle: Option<CandleFiles>,
+    /// A draft head in these files, whose tensors are among the weights.
+    pub mtp: Option<HeadConfig>,
 }
 
 impl TargetFiles {

@@ -46,8 +46,7 @@ impl NamedHead {
 
     /// How it reads the target's features, by the names of its tensors.
     pub(super) fn fusion(&self) -> FusionKind {
-        let names = self.files.tensors.names();
-        FusionKind::of(names.iter().map(String::as_str)).unwrap_or(FusionKind::Dgf)
+        self.files.kind().unwrap_or(FusionKind::Dgf)
     }
 }
 
@@ -95,7 +94,8 @@ impl ModelFiles {
                 let found = library::own_head(&target);
                 notices = found.notices.into_iter().map(Notice::Text).collect();
                 recognised = found.head.is_some();
-                found.head.into_iter().map(own).collect()
+                let head = found.head.or_else(|| HeadFiles::in_target(&target));
+                head.into_iter().map(own).collect()
             }
         };
         for head in &heads {

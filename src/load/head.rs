@@ -13,11 +13,11 @@ use super::sizes;
 use crate::draft::FeatureHead;
 use crate::kernels::{KvFormat, Pool};
 use crate::library::{HeadFiles, TargetFiles, text_tokens};
-use crate::model::FeatureSource;
 use crate::model::head::{
-    DraftVocabulary, GpuHead, HeadBackend, HeadError, HeadWeights, PackedHead, SharedTables,
-    TappedStates,
+    DraftVocabulary, FusionKind, GpuHead, HeadBackend, HeadError, HeadWeights, PackedHead,
+    SharedTables, TappedStates,
 };
+use crate::model::{FeatureSource, LoadRequest};
 use crate::plan::{DrafterId, Obstacle, Placement, Reason};
 use crate::settings::ScoredTokens;
 
@@ -46,7 +46,10 @@ pub(super) fn load(
         true => placed.reason.clone(),
         false => Reason::DraftOnCpu(Obstacle::Failed),
     };
-    let found = ctx.files.recognised.then(|| LoadReason::HeadFound(files.name.clone()));
+    let found = match &files.config.mtp {
+        Some(own) => Some(LoadReason::HeadInFile { blocks: own.blocks }),
+        None => ctx.files.recognised.then(|| LoadReason::HeadFound(files.name.clone())),
+    };
     let chosen = ctx.chosen_head.reason.clone().map(LoadReason::Plan);
     let config = &head.weights.config;
     let kind = head.weights.kind();
@@ -128,11 +131,17 @@ fn drafter(
     let tables = tables.clone();
     let cores = Arc::clone(&pool);
     let precision = ctx.draft_precision(false);
+    let kv = KvFormat::F16;
+    let new = |backend| FeatureHead::new(&config, kind, backend, ctx.context).reading(source);
+    if kind == FusionKind::Mtp {
+        let source = &ctx.files.target.source();
+        let request = LoadRequest { config: &config.body, source, pool, capacity, kv };
+        let head = PackedHead::of_target(&weights, &request, &tables, precision)?;
+        return Ok(new(Box::new(head)).with_cores(cores));
+    }
     let on_cpu = move || -> Result<Box<dyn HeadBackend>, HeadError> {
-        let kv = KvFormat::F16;
         Ok(Box::new(PackedHead::new(&weights, &tables, pool, capacity, precision, kv)?))
     };
-    let new = |backend| FeatureHead::new(&config, kind, backend, ctx.context).reading(source);
     let head = match on_gpu {
         Some(head) => new(Box::new(head)).with_fallback(Box::new(on_cpu)),
         None => new(on_cpu()?),

@@ -355,14 +355,22 @@ fn load_drafters(
     if !ctx.files.target.engine().is_own() {
         return Ok(all);
     }
+    let mut ignored = None;
     if let (Some(head), Some(tables)) = (ctx.head(), &target.tables) {
         progress("loading the draft head", None);
-        all.push(head::load(ctx, target, tables, &head.files)?);
+        match head::load(ctx, target, tables, &head.files) {
+            // The user asked for the model, which runs without the head in its file.
+            Err(error) if head.files.config.mtp.is_some() => {
+                let why = HeadMismatch::Shape(error.to_string());
+                ignored = Some(Notice::HeadIgnored { name: head.files.name.clone(), why });
+            }
+            loaded => all.push(loaded?),
+        }
     }
     if let Some(small) = &ctx.files.small {
         all.push(small::load(ctx, target, small, progress)?);
     }
-    all.push(texts::lookup(ctx));
+    all.push(LoadedDrafter { notice: ignored, ..texts::lookup(ctx) });
     if let Some(path) = &ctx.settings.rest_text {
         all.push(texts::rest(ctx, path, progress)?);
     }

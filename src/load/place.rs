@@ -116,7 +116,11 @@ pub(super) fn inputs(ctx: &LoadContext<'_>, room: u64) -> PlacementInputs {
             head: several.then_some(index),
             on_cpu: DraftSize { bytes_per_weight: ctx.head_weight(&head.files, false), ..on_gpu },
             on_gpu,
-            bytes: sizes::head_on_gpu(own, weight, ctx.context),
+            bytes: match head.fusion() {
+                // It has no room on any GPU.
+                FusionKind::Mtp => u64::MAX,
+                _ => sizes::head_on_gpu(own, weight, ctx.context),
+            },
         }
     });
     let small = files.small.as_ref().map(|small| {
@@ -213,6 +217,10 @@ fn head_by_room(
     kind: FusionKind,
     bytes_per_weight: f64,
 ) -> Placement {
+    if kind == FusionKind::Mtp {
+        let reason = Reason::DraftOnCpu(Obstacle::InTargetsFile);
+        return Placement::on_cpu(config.blocks(), ctx.wants_gpu(), reason);
+    }
     let tied_head = ctx.files.target.config.tied_head;
     let cache = sizes::device_cache(&config.body, config.capacity(ctx.context));
     // The embedding stays in main memory.

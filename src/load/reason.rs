@@ -15,6 +15,8 @@ pub enum LoadReason {
     HeadNumbers(Vec<(String, usize)>),
     /// The draft head of this name was not named, but found because it was made for the target.
     HeadFound(String),
+    /// The draft head is the first of so many in the target's own file.
+    HeadInFile { blocks: usize },
     /// How many tokens the draft head was trained to score.
     HeadVocabulary(usize),
     /// How many of the target's `vocab` tokens the draft head scores: the most frequent ones of a

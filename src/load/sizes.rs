@@ -126,7 +126,7 @@ pub(crate) fn of_head(
 /// with the target.
 pub(super) fn own_weights(config: &HeadConfig, kind: FusionKind) -> u64 {
     let own_head = if shares_lm_head(config, kind) { 0 } else { scored(config) };
-    fusion(config, kind) + own_head
+    fusion(config, kind) + own_head + unused_experts(&config.body)
 }
 
 fn fusion(config: &HeadConfig, kind: FusionKind) -> u64 {
@@ -134,7 +134,7 @@ fn fusion(config: &HeadConfig, kind: FusionKind) -> u64 {
     let square = (body.hidden * body.hidden) as u64;
     match kind {
         FusionKind::Dgf => 4 * square,
-        FusionKind::Eagle => 2 * square,
+        FusionKind::Eagle | FusionKind::Mtp => 2 * square,
         // `fc`, and attention that also reads the token's embedding.
         FusionKind::Eagle3 => {
             let attention = body.q_width() + 2 * body.kv_width();
@@ -183,20 +183,22 @@ fn most_weights(config: &HeadConfig) -> u64 {
     let h = body.hidden as u64;
     // DGF's fusion is the widest with one feature; an EAGLE-3 head's attention is wider as well.
     let taps = config.eagle3.as_ref().map_or(0, |own| 3 * own.feature_width() as u64);
-    h * (4 * h + taps) + scored(config) + config.blocks() as u64 * head_block(body)
+    let blocks = config.blocks() as u64 * head_block(body) + unused_experts(body);
+    h * (4 * h + taps) + scored(config) + blocks
 }
 
 fn head_cache(config: &HeadConfig, context: usize) -> u64 {
     config.blocks() as u64 * device_cache(&config.body, config.capacity(context))
 }
 
-/// Weights of one block of a head.
+/// Weights of one block of a head that a row uses.
 fn head_block(body: &Config) -> u64 {
-    let h = body.hidden as u64;
-    let i = body.intermediate as u64;
-    let q = body.q_width() as u64;
-    let kv = body.kv_width() as u64;
-    2 * h * q + 2 * h * kv + 3 * h * i
+    (body.linear_weights() - (body.vocab * body.hidden) as u64) / body.layers.max(1) as u64
+}
+
+/// Weights of a head's experts that a row does not use.
+fn unused_experts(body: &Config) -> u64 {
+    body.routed_weights().map_or(0, |(all, used)| (all as f64 * (1.0 - used)) as u64)
 }
 
 /// The most tokens of `vocab` that `wished` lets a head score, not counting those that end a turn.

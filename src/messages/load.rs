@@ -20,6 +20,13 @@ pub fn load_reason(why: &LoadReason) -> String {
         LoadReason::HeadFound(name) => {
             format!("The draft head {name} was trained for this model.")
         }
+        LoadReason::HeadInFile { blocks } => {
+            let all = match blocks {
+                1 => String::new(),
+                more => format!(" The file has {more} of them; the first drafts every token."),
+            };
+            format!("The draft head is the MTP head in the model's own file.{all}")
+        }
         LoadReason::HeadVocabulary(tokens) => {
             format!("The draft head scores the {tokens} tokens it was trained for.")
         }

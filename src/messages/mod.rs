@@ -239,6 +239,7 @@ pub fn obstacle(why: &Obstacle) -> String {
         Obstacle::NoTime => "a pass took no measurable time".to_owned(),
         Obstacle::NoPlacement => "no placement is possible".to_owned(),
         Obstacle::Candle => "candle-transformers, which runs this model, uses no GPU".to_owned(),
+        Obstacle::InTargetsFile => "MTP heads have no kernels for a GPU".to_owned(),
     }
 }
 

@@ -164,6 +164,7 @@ fn every_obstacle_says_why_the_cpu_drafts() {
         Obstacle::BlockTooLarge { block: 400 * MIB, draft: needed, gpu: card(), room },
         Obstacle::MainMemory { needed, free: room },
         Obstacle::NoRoomNextToTarget,
+        Obstacle::InTargetsFile,
     ];
     let said = obstacles.map(|why| reason(&Reason::DraftOnCpu(why)));
     insta::assert_snapshot!(said.join("\n"));
@@ -204,6 +205,8 @@ fn what_the_loader_reports_is_said() {
         LoadReason::Plan(Reason::NoDraft),
         LoadReason::HeadNumbers(vec![("a".to_owned(), 1), ("b".to_owned(), 4)]),
         LoadReason::HeadFound(name()),
+        LoadReason::HeadInFile { blocks: 1 },
+        LoadReason::HeadInFile { blocks: 3 },
         LoadReason::HeadVocabulary(32_000),
         vocabulary(None),
         vocabulary(Some("words.txt".to_owned())),

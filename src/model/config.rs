@@ -4,7 +4,7 @@
 use std::ops::{Range, RangeInclusive};
 
 use super::rope::RopeScaling;
-use super::{BlockOptions, Experts};
+use super::{BlockOptions, Experts, SlidingWindow};
 use crate::kernels::KvShape;
 
 /// The order in which a checkpoint stores the rows of q and k.
@@ -131,6 +131,21 @@ impl Config {
             recurrent.layers.truncate(layers);
         }
         cut
+    }
+
+    /// One further block of the model, which has attention (an MTP head's).
+    pub(crate) fn further_block(&self, has_window: bool, has_experts: bool) -> Self {
+        let BlockOptions { window, experts, .. } = self.block.clone();
+        let window = window.filter(|_| has_window);
+        let experts = experts.filter(|_| has_experts);
+        let block = BlockOptions {
+            window: window.map(|window| SlidingWindow { layers: vec![true], ..window }),
+            experts: experts.map(|experts| Experts { dense_layers: 0, ..experts }),
+            intermediates: None,
+            recurrent: None,
+            ..self.block.clone()
+        };
+        Self { layers: 1, block, ..self.clone() }
     }
 
     /// Width of all query heads.

@@ -217,6 +217,16 @@ impl Family {
         matches!(self, Self::Qwen3Next | Self::Qwen35 | Self::Qwen35Moe)
     }
 
+    /// For a family whose files may hold an MTP head that we run: whether the head reads states of
+    /// the stream before the final norm.
+    pub(crate) fn mtp_before_norm(self) -> Option<bool> {
+        match self {
+            Self::Mimo2 => Some(true),
+            Self::Glm4Moe => Some(false),
+            _ => self.is_gated_delta().then_some(false),
+        }
+    }
+
     /// Whether a model of a family in which only some have experts has them.
     pub(super) fn may_have_experts(self, fields: &Fields<'_>) -> bool {
         let names = ["num_experts", "num_local_experts"];

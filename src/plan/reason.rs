@@ -50,6 +50,8 @@ pub enum Obstacle {
     NoPlacement,
     /// candle-transformers runs the target.
     Candle,
+    /// The head is in its target's file.
+    InTargetsFile,
 }
 
 /// What is known of a GPU's memory. Sizes are bytes.

@@ -47,7 +47,7 @@ pub fn head_config(kind: FusionKind, target: &Config, blocks: usize, elastic: bo
     };
     let taps = || Eagle3Config::tapping(target.hidden, TappedStates::of_new(target.layers));
     let eagle3 = kind.taps().then(taps);
-    HeadConfig { body, elastic, draft_vocab: None, position_limit: None, eagle3 }
+    HeadConfig { body, elastic, draft_vocab: None, position_limit: None, eagle3, mtp: None }
 }
 
 /// The `config.json` of a head, which [`HeadConfig::of_kind`] reads back unchanged.
@@ -82,11 +82,7 @@ pub fn head_json(config: &HeadConfig, kind: FusionKind) -> Value {
         "rope_scaling": scaling,
         "pretraining_tp": 1,
         "bias": kind == FusionKind::Eagle,
-        "draft_type": match kind {
-            FusionKind::Dgf => "dgf",
-            FusionKind::Eagle => "eagle",
-            FusionKind::Eagle3 => "eagle3",
-        },
+        "draft_type": kind.name().to_lowercase().replace('-', ""),
         "elastic_depth": config.elastic,
         "tie_word_embeddings": false,
         "torch_dtype": "float16",

@@ -4,6 +4,8 @@ use crate::support::bundled::{asked, bundled, heldout, user};
 use crate::support::eagle3::{EAGLE3_HEADS, Eagle3Case, eagle3_target, eagle3_trees};
 use crate::support::generate::{Ascii, changing, generate, plain, request, samplers};
 use crate::support::heads::Backend;
+use crate::support::library::load_files;
+use crate::support::mtp::{MTP_HEADS, agreeing, mtp_files, own_head};
 use dovetail::chat::{Message, Role};
 use dovetail::decode::{Engine, RoundOptions};
 use dovetail::draft::{Budget, Drafter};
@@ -32,6 +34,40 @@ fn eagle3_heads_under_every_sampler_and_changing_options() {
                 assert_eq!(notices, [""; 0]);
                 assert!(rounds.len() < 39, "{name} {prompt} {sampler:?}: nothing was accepted");
                 ahead += rounds.iter().filter(|round| round.timing.ahead_ms > 0.0).count();
+            }
+        }
+        assert!(ahead > 0, "{name}: nothing was drafted ahead");
+    }
+}
+
+#[test]
+fn mtp_heads_under_every_sampler_and_changing_options() {
+    let files = MTP_HEADS.map(|(name, _)| (name, mtp_files(name)));
+    for (name, files) in files.into_iter().chain([("a head that is always right", agreeing())]) {
+        let mut alone = Engine::new(Box::new(load_files(&files, 256, 2)), None::<Box<dyn Drafter>>);
+        let target = load_files(&files, 256, 2);
+        let head = own_head(&files, &target, 256).unwrap();
+        assert!(head.describe().starts_with("MTP head, 1 block, "), "{}", head.describe());
+        let mut speculative = Engine::new(Box::new(target), [Box::new(head) as Box<dyn Drafter>]);
+        let mut ahead = 0;
+        for prompt in [&[7][..], &[1, 2, 3, 4, 5], &(20..60).collect::<Vec<_>>()] {
+            for (i, sampler) in samplers().into_iter().enumerate() {
+                let request = request(prompt, 40);
+                let want = generate(&mut alone, &Ascii, request.clone(), plain(sampler)).0;
+                let changing = changing(sampler, i * 3);
+                let (got, rounds, notices) =
+                    generate(&mut speculative, &Ascii, request.clone(), changing);
+                assert_eq!(got, want, "{name} {prompt:?} {sampler:?}");
+                assert_eq!(notices, [""; 0]);
+                ahead += rounds.iter().filter(|round| round.timing.ahead_ms > 0.0).count();
+                if i == 0 && name.ends_with("right") {
+                    let shape = Shape { gamma: 5, width: 1, depth: 4 };
+                    let chain = |_| RoundOptions::new(Budget::new(shape, 1), sampler);
+                    let (got, rounds, _) = generate(&mut speculative, &Ascii, request, chain);
+                    assert_eq!(got, want, "{name} {prompt:?}");
+                    // The first token comes with the prompt; every round gives five.
+                    assert_eq!(rounds.len(), 8, "all drafts are accepted");
+                }
             }
         }
         assert!(ahead > 0, "{name}: nothing was drafted ahead");

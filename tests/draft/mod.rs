@@ -4,5 +4,6 @@ mod eagle3;
 mod gpu;
 mod head;
 mod head_ahead;
+mod mtp;
 mod small_model;
 mod without_model;

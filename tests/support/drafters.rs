@@ -21,6 +21,7 @@ use dovetail::train::{DraftNet, FirstWeights, head_config};
 
 use super::generate::{answer, plain, request, samplers, verify_times};
 use super::models::load_small;
+use super::mtp::own_head;
 
 /// A head with random weights, nearly all of whose proposals are rejected, on the GPU or on the
 /// CPU's pool.
@@ -78,7 +79,8 @@ const KINDS: [DrafterId; 9] = [
     DrafterId::Auto,
 ];
 
-/// A drafter of each kind on the CPU; retrieval drafts from `text`.
+/// A drafter of each kind on the CPU: the head in the target's file, or a random one; retrieval
+/// drafts from `text`.
 pub fn drafters(
     files: &TargetFiles,
     target: &CpuTarget,
@@ -88,7 +90,8 @@ pub fn drafters(
     let (config, source, pool) = (&files.config, &*files.weights, Arc::clone(target.pool()));
     let kv = KvFormat::F32;
     let load = LoadRequest { config, source, pool, capacity: context, kv };
-    let head = random_head(files, target, None, context, DraftPrecision::Stored, kv);
+    let random = || random_head(files, target, None, context, DraftPrecision::Stored, kv);
+    let head = own_head(files, target, context).unwrap_or_else(random);
     let store = SortedText { tokens: text.to_vec(), order: sort(text, |_| {}) };
     let of = |sources| Box::new(ContextDraft::new(sources));
     vec![

@@ -18,6 +18,7 @@ pub mod journey;
 pub mod kernels;
 pub mod library;
 pub mod models;
+pub mod mtp;
 pub mod pickled;
 pub mod picture;
 pub mod program;

@@ -55,6 +55,7 @@ pub fn with_head(
         draft_vocab: None,
         position_limit: None,
         eagle3: None,
+        mtp: None,
     };
     let head_failed = |error: crate::model::head::HeadError| {
         MeasureError::Options(format!("a head of {blocks} blocks: {error}"))

@@ -128,6 +128,17 @@ impl FeatureHead {
         }
     }
 
+    /// Tells the head the first token of the text.
+    fn open(&mut self, text: &[u32]) -> Result<(), HeadError> {
+        if let Some(&first) = text.first()
+            && self.backend.open(first)?
+        {
+            self.held.fill(0);
+            self.clear_scratch();
+        }
+        Ok(())
+    }
+
     /// Runs the pairs that the first `blocks` blocks have not seen, at least the last pair, from
     /// whose output the tree starts; not all of them if `stop` is set before.
     fn catch_up(&mut self, blocks: usize, stop: Option<&AtomicBool>) -> Result<(), HeadError> {
@@ -270,13 +281,14 @@ impl Drafter for FeatureHead {
         Ok(())
     }
 
-    fn propose(&mut self, _text: &[u32], request: &DraftRequest) -> Result<Tree, DraftError> {
+    fn propose(&mut self, text: &[u32], request: &DraftRequest) -> Result<Tree, DraftError> {
         let &DraftRequest { root, budget, .. } = request;
         let nothing_to_go_on = self.tokens.is_empty() || self.tokens.len() > self.capacity;
         if nothing_to_go_on || budget.shape.gamma <= 1 || budget.shape.width == 0 {
             return Ok(Tree::root(root));
         }
         debug_assert_eq!(self.tokens.last(), Some(&root));
+        self.open(text).map_err(lost)?;
         self.grow(request).map_err(lost)
     }
 
@@ -296,15 +308,11 @@ impl Drafter for FeatureHead {
         self.reads_beside
     }
 
-    fn read(
-        &mut self,
-        _prompt: &[u32],
-        blocks: usize,
-        stop: &AtomicBool,
-    ) -> Result<(), DraftError> {
+    fn read(&mut self, prompt: &[u32], blocks: usize, stop: &AtomicBool) -> Result<(), DraftError> {
         if self.tokens.len() > self.capacity {
             return Ok(());
         }
+        self.open(prompt).map_err(lost)?;
         self.catch_up(self.blocks_for(blocks), Some(stop)).map_err(lost)
     }
 

@@ -7,6 +7,7 @@ use super::file::GgufFile;
 use super::values::Value;
 use crate::kernels::Format;
 use crate::library::LibraryError;
+use crate::model::head::{HeadConfig, MtpConfig};
 use crate::model::{
     ARCHITECTURES, ArchitectureRow, BlockOptions, Config, ConfigError, Family, OF_GGUF,
     RecurrentLayers, RopeLayout, SHARED_WIDTH,
@@ -18,6 +19,9 @@ pub(super) const ROPE_FACTORS: &str = "rope_freqs.weight";
 pub(super) const ROPE_FACTORS_LONG: &str = "rope_factors_long.weight";
 /// Divisors for short contexts (Phi-3).
 pub(super) const ROPE_FACTORS_SHORT: &str = "rope_factors_short.weight";
+
+/// How many blocks after those of the model predict tokens after the next one.
+const EXTRA_BLOCKS: &str = "nextn_predict_layers";
 
 /// Keys, after the architecture's name, and the fields of a `config.json` that say the same. The
 /// last key counts if a file has several of a field.
@@ -127,6 +131,24 @@ pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static ArchitectureRo
     Ok((config.checked().map_err(wrong)?, row))
 }
 
+/// The head in the blocks after those of the model, if the file has one that can be run.
+pub(super) fn mtp(file: &GgufFile, row: &ArchitectureRow, config: &Config) -> Option<HeadConfig> {
+    let before_norm = row.family.mtp_before_norm()?;
+    let key = |key: &str| format!("{}.{key}", row.gguf);
+    let tensor = |part: &str| file.tensors().get(&format!("blk.{}.{part}", config.layers));
+    let format = tensor("nextn.eh_proj.weight")?.format;
+    let blocks = file.value(&key(EXTRA_BLOCKS)).and_then(Value::as_u64)?;
+    let pattern = file.list(&key("attention.sliding_window_pattern")).ok().flatten();
+    let has_window = pattern.as_ref().and_then(|all| all.get(config.layers)).is_some_and(is_local);
+    let body = config.further_block(has_window, tensor("ffn_gate_inp.weight").is_some());
+    Some(HeadConfig::of_target(body, MtpConfig { before_norm, blocks: blocks as usize, format }))
+}
+
+/// Whether an item of a pattern means a layer with a window.
+fn is_local(item: &Value) -> bool {
+    *item == Value::Bool(true) || item.as_u64() > Some(0)
+}
+
 /// What a file says differently of recurrent layers: its converter has computed the decay rates and
 /// reordered the value heads of Qwen3.5.
 fn in_file(mut read: RecurrentLayers, family: Family) -> RecurrentLayers {
@@ -168,7 +190,7 @@ fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> 
         }
     }
     // The model does not run the blocks at the end, which predict tokens after the next one.
-    if let Some(extra) = file.value(&key("nextn_predict_layers")).and_then(Value::as_u64) {
+    if let Some(extra) = file.value(&key(EXTRA_BLOCKS)).and_then(Value::as_u64) {
         let blocks = fields["num_hidden_layers"].as_u64().unwrap_or(0);
         fields["num_hidden_layers"] = blocks.saturating_sub(extra).into();
     }
@@ -191,14 +213,14 @@ fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> 
     }
     if fields["sliding_window_pattern"].is_string() {
         let listed = file.list(&key("attention.sliding_window_pattern"))?.unwrap_or_default();
-        let local = |item: &Value| *item == Value::Bool(true) || item.as_u64() > Some(0);
-        let kind = |item| if local(item) { "sliding_attention" } else { "full_attention" };
+        let kind = |item| if is_local(item) { "sliding_attention" } else { "full_attention" };
         fields["layer_types"] = listed.iter().take(layers).map(kind).collect();
         fields["sliding_window_pattern"] = Json::Null;
         // The heads of the first layer with a window and of the first without.
         if let Some(heads) = file.list(&key("attention.head_count_kv")).ok().flatten() {
             let first = |has_window| {
-                let found = listed.iter().zip(&heads).find(|(item, _)| local(item) == has_window);
+                let found =
+                    listed.iter().zip(&heads).find(|(item, _)| is_local(item) == has_window);
                 found.map_or(Json::Null, |(_, heads)| heads.json())
             };
             fields["swa_num_key_value_heads"] = first(true);

@@ -25,6 +25,7 @@ use super::titles::{self, HeaderName, with_size};
 use super::transposed::transposed;
 use super::{LibraryError, Recommended, TargetFiles, Weight, sizes};
 use crate::chat::{ChatTemplate, SpecialTokens};
+use crate::model::head::{HeadConfig, MTP};
 use crate::model::{ArchitectureRow, Config, MappedBytes, RawTensor, WeightSource};
 use crate::printable::printable_line;
 use file::{GgufFile, TensorEntry};
@@ -63,7 +64,8 @@ pub(super) fn open(path: &Path) -> Result<TargetFiles, LibraryError> {
     let tokenizer = vocabulary.build(file.name())?;
     // A recommendation of another type is ignored, because the model can be run without it.
     let sampling = Recommended::of_gguf(|key| file.float(key).ok().flatten());
-    let weights = GgufTensors::new(file, architecture, &config)?;
+    let mtp = config::mtp(&file, architecture, &config);
+    let weights = GgufTensors::new(file, architecture, &config, mtp.as_ref())?;
     check_vocabulary(&path.display().to_string(), &tokenizer, &config)?;
     let size = sizes::of(weights.weights());
     Ok(TargetFiles {
@@ -74,12 +76,13 @@ pub(super) fn open(path: &Path) -> Result<TargetFiles, LibraryError> {
         template,
         bos,
         name: with_size(&printable_line(&title), &size.short()),
-        detail: size.detail(),
+        detail: if mtp.is_some() { size.detail() + ", MTP head" } else { size.detail() },
         bytes: size.bytes,
         formats: size.formats,
         repack: false,
         sampling,
         candle: None,
+        mtp,
     })
 }
 
@@ -135,12 +138,22 @@ impl GgufTensors {
         file: GgufFile,
         architecture: &ArchitectureRow,
         config: &Config,
+        mtp: Option<&HeadConfig>,
     ) -> Result<Self, LibraryError> {
+        let after = format!("blk.{}.", config.layers);
         let (blobs, mut found) = file.into_tensors();
         let mut scales = Scales::take(&mut found, &blobs)?;
         let mut tensors = BTreeMap::new();
         let mut transposed = BTreeSet::new();
         for (name, entry) in found {
+            if let (Some(part), Some(head)) = (name.strip_prefix(&after), mtp) {
+                // What is missing is found when the head is built, without which the model runs.
+                let parts = names::of_mtp(part, &entry, architecture.family, &head.body);
+                let parts = parts.unwrap_or_default();
+                scales.place(&name, parts.iter(), &blobs[entry.file])?;
+                tensors.extend(parts);
+                continue;
+            }
             if names::is_aside(&name, config) {
                 continue;
             }
@@ -170,9 +183,10 @@ impl GgufTensors {
         Ok(Self { blobs, tensors, transposed, scales })
     }
 
-    /// Its contents, for a line about the model.
+    /// Its contents, for a line about the model, without a head in the same file.
     pub(super) fn weights(&self) -> impl Iterator<Item = Weight> {
-        self.tensors.values().map(TensorEntry::weight)
+        let own = self.tensors.iter().filter(|(name, _)| !name.starts_with(MTP));
+        own.map(|(_, entry)| entry.weight())
     }
 }
 

@@ -4,6 +4,7 @@
 use super::config::{ROPE_FACTORS, ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT};
 use super::file::TensorEntry;
 use crate::kernels::RecurrentShape;
+use crate::model::head::MTP;
 use crate::model::{Config, Family, weights};
 
 /// The factors of what a router reads; the name is like that of a scale of its weights.
@@ -133,6 +134,31 @@ pub(super) fn canonical(
     };
     let named = |(i, entry)| (layered(&format!("{before}.{i}{after}.{kind}")), entry);
     Some(entry.parts().enumerate().map(named).collect())
+}
+
+/// The model's names for a tensor of the block after those of the model, an MTP head; `None` as in
+/// [`canonical`]. `block` is the head's.
+pub(super) fn of_mtp(
+    part: &str,
+    entry: &TensorEntry,
+    family: Family,
+    block: &Config,
+) -> Option<Vec<Named>> {
+    let own = match part {
+        "nextn.eh_proj.weight" => "fc.weight",
+        "nextn.enorm.weight" => "pre_fc_norm_embedding.weight",
+        "nextn.hnorm.weight" => "pre_fc_norm_hidden.weight",
+        "nextn.shared_head_norm.weight" => "norm.weight",
+        "nextn.embed_tokens.weight" => "embed_tokens.weight",
+        "nextn.shared_head_head.weight" => "lm_head.weight",
+        _ => {
+            let named = canonical(&format!("blk.0.{part}"), entry, family, block)?.into_iter();
+            return Some(
+                named.map(|(name, entry)| (name.replacen("model.", MTP, 1), entry)).collect(),
+            );
+        }
+    };
+    Some(vec![(format!("{MTP}{own}"), entry.clone())])
 }
 
 /// A matrix of the model: its name and where its rows are in the file.

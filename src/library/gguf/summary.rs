@@ -35,7 +35,7 @@ pub(in crate::library) fn facts(path: &Path) -> Facts {
 fn runs(file: GgufFile) -> Result<Runs, LibraryError> {
     let (config, architecture) = config(&file)?;
     vocabulary::model(&file)?;
-    let weights = GgufTensors::new(file, architecture, &config)?;
+    let weights = GgufTensors::new(file, architecture, &config, None)?;
     let pass_bytes = pass_bytes(&config, &weights, &sizes::of(weights.weights()));
     Ok(Runs::Model { config: Box::new(config), pass_bytes, engine: ModelEngine::Dovetail })
 }

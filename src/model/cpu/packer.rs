@@ -144,11 +144,20 @@ impl<'a, M> Packer<'a, M> {
         config: &Config,
         layer: usize,
     ) -> Result<Layer<M>, WeightError> {
+        self.layer_of(config, layer, &|part| layer_name(layer, part))
+    }
+
+    /// The same, whose tensors have other names.
+    pub(in crate::model) fn layer_of(
+        &mut self,
+        config: &Config,
+        layer: usize,
+        name: &dyn Fn(&str) -> String,
+    ) -> Result<Layer<M>, WeightError> {
         let h = config.hidden;
         let block = &config.block;
-        let name = |part: &str| layer_name(layer, part);
         let recurrent = match block.recurrent_of(layer) {
-            Some(recurrent) => Some(Box::new(self.recurrent(config, layer, recurrent, &name)?)),
+            Some(recurrent) => Some(Box::new(self.recurrent(config, layer, recurrent, name)?)),
             None => None,
         };
         let attends = block.attends(layer);
@@ -158,8 +167,8 @@ impl<'a, M> Packer<'a, M> {
         };
         let attention = match &block.latent {
             _ if !attends => None,
-            None => Some(Attention::Grouped(Box::new(self.grouped(config, layer, &name)?))),
-            Some(latent) => Some(Attention::Latent(Box::new(self.latent(config, latent, &name)?))),
+            None => Some(Attention::Grouped(Box::new(self.grouped(config, layer, name)?))),
+            Some(latent) => Some(Attention::Latent(Box::new(self.latent(config, latent, name)?))),
         };
         let o = name("self_attn.o_proj.weight");
         let o = attends.then(|| self.matrix(&o, [h, value_width], None)).transpose()?;
@@ -193,7 +202,7 @@ impl<'a, M> Packer<'a, M> {
             mlp_norm,
             mlp: match block.experts_of(layer) {
                 Some(experts) => {
-                    Some(Mlp::Experts(Box::new(self.mixture(config, layer, experts, &name)?)))
+                    Some(Mlp::Experts(Box::new(self.mixture(config, layer, experts, name)?)))
                 }
                 None if !has_mlp => None,
                 None => {

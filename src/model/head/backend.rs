@@ -1,6 +1,7 @@
 //! What drafting needs of a draft head, on any backend. It must not depend on a backend.
 
 use super::HeadError;
+use crate::kernels::KvShape;
 use crate::model::TrafficMeter;
 use crate::speculate::{BeamRow, Ranking};
 
@@ -29,6 +30,17 @@ pub struct Pairs<'a> {
 pub trait HeadBackend: Send {
     /// Precision and device, e.g. `4 bits on CPU`.
     fn describe(&self) -> String;
+
+    /// Begins a text with its first token, which belongs to no pair. A head that has a row for it
+    /// runs that row anew if it is another token than before; then it returns `true`, and all
+    /// stable rows are gone.
+    ///
+    /// # Errors
+    /// [`HeadError::Device`].
+    fn open(&mut self, first: u32) -> Result<bool, HeadError> {
+        let _ = first;
+        Ok(false)
+    }
 
     /// Runs `pairs`, the first of which is pair `start`, causally through the first `blocks` blocks
     /// and keeps their KV rows as stable rows. The rows below `start` must exist in each of these
@@ -92,13 +104,14 @@ pub(super) fn feature_of(row: &BeamRow) -> usize {
     row.source.map_or(0, |source| source + 1)
 }
 
-/// Keys and values, `[heads, slots, dim]` each, of slots with the keys of all heads and then their
-/// values.
-pub(super) fn by_head(slots: &[f32], heads: usize, dim: usize) -> (Vec<f32>, Vec<f32>) {
-    let of = |first: usize| -> Vec<f32> {
-        let heads_at = (first..first + heads).map(|head| head * dim);
-        let rows = |at| slots.chunks_exact(2 * heads * dim).map(move |slot| &slot[at..at + dim]);
+/// Keys and values, `[heads, slots, width]` each, of slots with the keys of all heads and then
+/// their values.
+pub(super) fn by_head(slots: &[f32], shape: KvShape) -> (Vec<f32>, Vec<f32>) {
+    let slot = shape.keys() + shape.values();
+    let of = |first: usize, dim: usize| -> Vec<f32> {
+        let heads_at = (0..shape.heads).map(|head| first + head * dim);
+        let rows = |at| slots.chunks_exact(slot).map(move |slot| &slot[at..at + dim]);
         heads_at.flat_map(rows).flatten().copied().collect()
     };
-    (of(0), of(heads))
+    (of(0, shape.key_dim), of(shape.keys(), shape.value_dim))
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::eagle3::Eagle3Config;
 use super::kind::FusionKind;
 use super::misfit::Misfit;
+use super::mtp::MtpConfig;
 use crate::model::hf_fields::Fields;
 use crate::model::{Config, ConfigError, FeatureSource, RopeScaling};
 
@@ -24,6 +25,8 @@ pub struct HeadConfig {
     pub position_limit: Option<usize>,
     /// The extra fields of an EAGLE-3 head.
     pub eagle3: Option<Eagle3Config>,
+    /// What is known of a head in its target's file.
+    pub mtp: Option<MtpConfig>,
 }
 
 impl HeadConfig {
@@ -35,7 +38,7 @@ impl HeadConfig {
     /// supported.
     pub fn of_kind(json: &Value, kind: FusionKind) -> Result<Self, ConfigError> {
         match kind {
-            FusionKind::Dgf | FusionKind::Eagle => Self::from_json(json),
+            FusionKind::Dgf | FusionKind::Eagle | FusionKind::Mtp => Self::from_json(json),
             FusionKind::Eagle3 => {
                 let (eagle3, block) = Eagle3Config::from_json(json)?;
                 Ok(Self { eagle3: Some(eagle3), ..Self::from_json(&block)? })
@@ -81,7 +84,7 @@ impl HeadConfig {
         let draft_vocab = draft_vocab.filter(|&count| count < body.vocab);
         // Dynamic scaling changes nothing up to the trained length, and rotates again after it.
         let position_limit = dynamic.then_some(body.max_positions);
-        Ok(Self { body, elastic, draft_vocab, position_limit, eagle3: None })
+        Ok(Self { body, elastic, draft_vocab, position_limit, eagle3: None, mtp: None })
     }
 
     /// M: how many blocks the head has.
@@ -114,9 +117,10 @@ impl HeadConfig {
     /// # Errors
     /// [`Misfit`] if the target does not have it.
     pub fn features(&self, layers: usize) -> Result<FeatureSource, Misfit> {
-        match &self.eagle3 {
-            None => Ok(FeatureSource::FinalNorm),
-            Some(eagle3) => eagle3.states(layers).map(FeatureSource::States),
+        match (&self.eagle3, &self.mtp) {
+            (Some(eagle3), _) => eagle3.states(layers).map(FeatureSource::States),
+            (None, Some(mtp)) if mtp.before_norm => Ok(FeatureSource::States(vec![layers])),
+            (None, _) => Ok(FeatureSource::FinalNorm),
         }
     }
 

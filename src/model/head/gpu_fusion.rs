@@ -123,14 +123,18 @@ impl GpuFusion {
                 }
                 let common = maker.take();
                 if norm_output {
-                    maker.norm(GpuNorm::new(&own.norm, stream, branch))?;
+                    maker.norm(GpuNorm::new(&own.norm.weight, stream, branch))?;
                     copy(&mut maker, branch, 0, stream, 0, hidden);
                     after = maker.take();
                 } else {
-                    scored_norm = Some(own.norm);
+                    scored_norm = Some(own.norm.weight);
                 }
                 maker.steps = common;
                 vec![own.fc]
+            }
+            PackedFusion::Mtp(_) => {
+                let reason = "a head in its target's file runs on the CPU";
+                return Err(HeadError::Device(reason.to_owned()));
             }
         };
         let StepMaker { steps: common, vectors, .. } = maker;

@@ -97,7 +97,8 @@ impl GpuHead {
             hidden: config.hidden,
             capacity,
             fusion,
-            embedding: embedding(weights, shared, pool)?,
+            embedding: embedding(weights, pool)?
+                .map_or_else(|| Arc::clone(&shared.embedding), Arc::new),
             draft_vocab: weights.draft_vocab.clone(),
             sources,
             depth: config.layers,
@@ -220,7 +221,7 @@ impl HeadBackend for GpuHead {
     fn keys_and_values(&self, block: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError> {
         let body = &self.blocks.config;
         let rows = self.blocks.cache.len + self.scratch_rows;
-        Ok(by_head(&self.blocks.numbers(block, rows)?, body.kv_heads, body.head_dim))
+        Ok(by_head(&self.blocks.numbers(block, rows)?, body.kv_shape(block)))
     }
 
     fn device_bytes(&self) -> u64 {

@@ -13,6 +13,8 @@ pub enum FusionKind {
     Eagle,
     /// EAGLE-3's `fc` over tapped states (method.md, EAGLE-3).
     Eagle3,
+    /// The blocks at the end of a target's own file (method.md, MTP heads).
+    Mtp,
 }
 
 impl FusionKind {
@@ -43,6 +45,7 @@ impl FusionKind {
             Self::Dgf => "DGF",
             Self::Eagle => "EAGLE",
             Self::Eagle3 => "EAGLE-3",
+            Self::Mtp => "MTP",
         }
     }
 

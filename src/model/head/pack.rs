@@ -1,16 +1,15 @@
 //! The head's weights packed for the CPU's kernels, or in the form in which another backend holds
 //! matrices. It must not depend on passes.
 
-use std::sync::Arc;
-
 use candle_core::{DType, Tensor};
 use half::{bf16, f16};
 
+use super::mtp::MtpFusion;
 use super::weights::{
     FC, FC_BIAS, HeadWeights, JOINED_TAP_NORM, NORM, QK, bias_name, block_name, qk_norm_name,
     tap_norm,
 };
-use super::{Eagle3Config, FusionKind, HeadError, SharedTables, TapNorm};
+use super::{Eagle3Config, FusionKind, HeadError, TapNorm};
 use crate::kernels::{Format, Matrix, Pool};
 use crate::model::cpu::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, NormWeights};
 
@@ -23,6 +22,8 @@ pub(super) enum PackedFusion<M = Matrix> {
     Eagle { fc: M, bias: Option<Vec<f32>> },
     /// The fusion of EAGLE-3.
     Eagle3(Box<Eagle3Fusion<M>>),
+    /// The fusion of MTP.
+    Mtp(Box<MtpFusion<M>>),
 }
 
 /// What an EAGLE-3 head has in addition to its block, whose q, k and v read `[.., 2H]`: the token's
@@ -39,7 +40,7 @@ pub(super) struct Eagle3Fusion<M = Matrix> {
     /// The norm of the state.
     pub(super) state_norm: Vec<f32>,
     /// The norm of the block's output, before the LM head.
-    pub(super) norm: Vec<f32>,
+    pub(super) norm: NormWeights,
 }
 
 impl PackedFusion {
@@ -48,6 +49,17 @@ impl PackedFusion {
             Self::Dgf { w_1, w_2, w_z, .. } => w_1.bytes() + w_2.bytes() + w_z.bytes(),
             Self::Eagle { fc, .. } => fc.bytes(),
             Self::Eagle3(own) => own.fc.bytes(),
+            Self::Mtp(own) => own.fc.bytes(),
+        }
+    }
+
+    /// The norm of the last block's output before the LM head, and whether rows continue from what
+    /// it returns.
+    pub(super) fn output_norm(&self) -> Option<(&NormWeights, bool)> {
+        match self {
+            Self::Dgf { .. } | Self::Eagle { .. } => None,
+            Self::Eagle3(own) => Some((&own.norm, own.config.norm_output)),
+            Self::Mtp(own) => Some((&own.norm, !own.before_norm)),
         }
     }
 }
@@ -138,7 +150,7 @@ impl<M> HeadPacker<'_, M> {
                     },
                     embedding_norm: vector("midlayer.input_layernorm.weight")?,
                     state_norm: vector("midlayer.hidden_norm.weight")?,
-                    norm: vector(NORM)?,
+                    norm: NormWeights::rms(vector(NORM)?),
                 }))
             }
             _ => PackedFusion::Eagle { fc: self.matrix(weights.tensor(FC)?)?, bias },
@@ -192,16 +204,10 @@ impl<M> HeadPacker<'_, M> {
     }
 }
 
-/// The head's own embedding, in the precision in which it is stored, or the target's.
-pub(super) fn embedding(
-    weights: &HeadWeights,
-    shared: &SharedTables,
-    pool: &Pool,
-) -> Result<Arc<Matrix>, HeadError> {
-    match weights.embedding() {
-        Some(own) => Ok(Arc::new(on_cpu(pool, &encoded(own, DraftPrecision::Stored)?)?)),
-        None => Ok(Arc::clone(&shared.embedding)),
-    }
+/// The head's own embedding, in the precision in which it is stored.
+pub(super) fn embedding(weights: &HeadWeights, pool: &Pool) -> Result<Option<Matrix>, HeadError> {
+    let packed = |own| on_cpu(pool, &encoded(own, DraftPrecision::Stored)?);
+    weights.embedding().map(packed).transpose()
 }
 
 /// A matrix in the bytes of a file of this precision.

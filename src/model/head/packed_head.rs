@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::backend::{FeatureOrigin, by_head, feature_of};
+use super::mtp;
 use super::pack::{self, Eagle3Fusion, Encoded, HeadPacker, PackedFusion, on_cpu};
 use super::{
     Candidates, DraftPrecision, DraftVocabulary, HeadBackend, HeadError, HeadWeights, Pairs,
@@ -16,7 +17,7 @@ use crate::kernels::{
 };
 use crate::model::cpu::layer::Layer;
 use crate::model::cpu::scratch::{CpuBlocks, PassScratch, PassTiming, add_bias};
-use crate::model::{Config, RopeTable};
+use crate::model::{Config, LoadRequest, RopeTable};
 use crate::speculate::{BeamRow, Ranking};
 
 /// A head on the CPU with its caches.
@@ -36,6 +37,8 @@ pub struct PackedHead {
     rope: Vec<RopeTable>,
     cache: KvCache,
     blocks: usize,
+    /// The token of the row before the pairs.
+    opening: Option<u32>,
     /// Scratch rows so far.
     scratch_rows: usize,
     /// The outputs of the last pass, `[rows, H]`.
@@ -46,6 +49,18 @@ pub struct PackedHead {
     buffers: HeadBuffers,
     scratch: PassScratch,
     timing: PassTiming,
+}
+
+/// A head's own weights.
+pub(super) struct HeadParts {
+    pub(super) fusion: PackedFusion,
+    pub(super) layers: Vec<Layer>,
+    /// `None` if it is the target's.
+    pub(super) embedding: Option<Matrix>,
+    /// `None` if it is the target's.
+    pub(super) lm_head: Option<Matrix>,
+    /// The scored tokens, if not all.
+    pub(super) draft_vocab: Option<DraftVocabulary>,
 }
 
 /// Buffers for intermediate numbers, reused so that a step allocates nothing.
@@ -76,34 +91,69 @@ impl PackedHead {
         precision: DraftPrecision,
         kv: KvFormat,
     ) -> Result<Self, HeadError> {
-        let config = weights.config.body.clone();
+        let config = &weights.config.body;
         let make = |encoded: &Encoded| on_cpu(&pool, encoded);
         let packer = HeadPacker { precision, make: &make };
-        let embedding = pack::embedding(weights, shared, &pool)?;
         let own_lm_head = weights.own_lm_head(shared)?;
-        let lm_head = match &own_lm_head {
-            Some(own) => Arc::new(packer.matrix(own)?),
-            None => Arc::clone(&shared.lm_head),
-        };
-        let own_embedding = weights.embedding().map_or(0, |_| embedding.bytes());
-        let slots = capacity.saturating_add(TREE_ROWS);
-        let cache = KvCache::new(config.layers, config.kv_heads, config.head_dim, slots, kv)
-            .map_err(|error| HeadError::Device(error.to_string()))?;
-        Ok(Self {
-            precision,
+        let parts = HeadParts {
             fusion: packer.fusion(weights)?,
             layers: (0..config.layers)
                 .map(|block| packer.layer(weights, block))
                 .collect::<Result<_, _>>()?,
-            own_tables: own_embedding + own_lm_head.map_or(0, |_| lm_head.bytes()),
-            embedding,
-            lm_head,
+            embedding: pack::embedding(weights, &pool)?,
+            lm_head: own_lm_head.map(|own| packer.matrix(&own)).transpose()?,
             draft_vocab: weights.draft_vocab.clone(),
-            rope: RopeTable::of(&config, capacity),
+        };
+        Self::of_parts(config, parts, shared, Arc::clone(&pool), capacity, precision, kv)
+    }
+
+    /// Packs the head in a target's own file from the target's weights; the configuration in
+    /// `request` is that of the head's block.
+    ///
+    /// # Errors
+    /// [`HeadError`] if a tensor is missing or misshapen, or there is not enough memory.
+    pub fn of_target(
+        weights: &HeadWeights,
+        request: &LoadRequest<'_>,
+        shared: &SharedTables,
+        precision: DraftPrecision,
+    ) -> Result<Self, HeadError> {
+        let &LoadRequest { config, ref pool, capacity, kv, .. } = request;
+        let parts = mtp::parts(weights, request, shared, precision)?;
+        // The row before the pairs has a slot too.
+        let slots = capacity.saturating_add(1);
+        Self::of_parts(config, parts, shared, Arc::clone(pool), slots, precision, kv)
+    }
+
+    fn of_parts(
+        config: &Config,
+        parts: HeadParts,
+        shared: &SharedTables,
+        pool: Arc<Pool>,
+        capacity: usize,
+        precision: DraftPrecision,
+        kv: KvFormat,
+    ) -> Result<Self, HeadError> {
+        let HeadParts { fusion, layers, embedding, lm_head, draft_vocab } = parts;
+        let slots = capacity.saturating_add(TREE_ROWS);
+        let cache = KvCache::of_layers(config.kv_shapes(0..config.layers), slots, kv)
+            .map_err(|error| HeadError::Device(error.to_string()))?;
+        let own_tables = embedding.iter().chain(&lm_head).map(Matrix::bytes).sum();
+        let table = |own: Option<Matrix>, shared| own.map_or_else(|| Arc::clone(shared), Arc::new);
+        Ok(Self {
+            precision,
+            fusion,
+            layers,
+            own_tables,
+            embedding: table(embedding, &shared.embedding),
+            lm_head: table(lm_head, &shared.lm_head),
+            draft_vocab,
+            rope: RopeTable::of(config, capacity),
             cache,
             blocks: config.layers,
-            config,
+            config: config.clone(),
             pool,
+            opening: None,
             scratch_rows: 0,
             outputs: Vec::new(),
             sources: Vec::new(),
@@ -129,11 +179,9 @@ impl PackedHead {
                 _ => blocks.run(index, layer, mask),
             }
         }
-        if let PackedFusion::Eagle3(own) = &self.fusion
-            && own.config.norm_output
-        {
+        if let Some((norm, true)) = self.fusion.output_norm() {
             let stream = &mut blocks.scratch.stream;
-            rms_norm(pool, stream, &own.norm, config.rms_eps, &mut buffers.normed);
+            norm.apply(pool, stream, config.rms_eps, &mut buffers.normed);
             stream.copy_from_slice(&buffers.normed);
         }
         self.outputs.clear();
@@ -151,15 +199,16 @@ impl PackedHead {
         let mut blocks = CpuBlocks::begin(config, pool, caches, scratch, timing);
         let HeadBuffers { normed, logits, .. } = buffers;
         logits.resize(count * scored, 0.0);
-        let outputs = match &self.fusion {
-            PackedFusion::Eagle3(own) if !own.config.norm_output => {
+        let outputs = match self.fusion.output_norm() {
+            Some((norm, false)) => {
                 normed.resize(self.outputs.len(), 0.0);
-                rms_norm(pool, &self.outputs, &own.norm, config.rms_eps, normed);
+                norm.apply(pool, &self.outputs, config.rms_eps, normed);
                 &normed[..]
             }
             _ => &self.outputs,
         };
         blocks.products(outputs, &mut [(&self.lm_head, &mut *logits)]);
+        config.block.finish_logits(pool, logits);
         let mut candidates = vec![Vec::new(); count];
         pool.chunks(&mut candidates, 1, |row, candidates| {
             let logits = &logits[row * scored..(row + 1) * scored];
@@ -226,6 +275,13 @@ impl HeadBuffers {
                 let residual = if own.config.norm_before_residual { normed } else { state };
                 self.fused.copy_from_slice(residual);
             }
+            PackedFusion::Mtp(own) => {
+                let Self { features, embeddings, h1: state, h2: embedding, .. } = self;
+                own.embedding_norm.apply(pool, embeddings, eps, embedding);
+                own.state_norm.apply(pool, features, eps, state);
+                join(embedding, state, hidden, &mut self.joined);
+                blocks.products(&self.joined, &mut [(&own.fc, &mut self.fused)]);
+            }
         }
     }
 }
@@ -267,8 +323,20 @@ impl HeadBackend for PackedHead {
         }
     }
 
+    fn open(&mut self, first: u32) -> Result<bool, HeadError> {
+        if !matches!(self.fusion, PackedFusion::Mtp(_)) || self.opening == Some(first) {
+            return Ok(false);
+        }
+        self.opening = None;
+        let features = &vec![0.0; self.config.hidden];
+        self.extend(0, Pairs { features, tokens: &[first] }, self.layers.len())?;
+        self.opening = Some(first);
+        Ok(true)
+    }
+
     fn extend(&mut self, start: usize, pairs: Pairs<'_>, blocks: usize) -> Result<(), HeadError> {
         let Pairs { features, tokens } = pairs;
+        let start = start + usize::from(self.opening.is_some());
         let rows = tokens.len();
         let room = self.cache.capacity() - TREE_ROWS;
         if start + rows > room {
@@ -322,7 +390,7 @@ impl HeadBackend for PackedHead {
     fn keys_and_values(&self, block: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError> {
         let slots = self.cache.slots(block, 0..self.cache.len() + self.scratch_rows);
         let numbers = self.cache.format().numbers(&slots);
-        Ok(by_head(&numbers, self.config.kv_heads, self.config.head_dim))
+        Ok(by_head(&numbers, self.config.kv_shape(block)))
     }
 
     fn device_bytes(&self) -> u64 {

@@ -61,6 +61,8 @@ pub fn layout(config: &HeadConfig, kind: FusionKind) -> BTreeMap<String, Vec<usi
             put_block(&mut layout, "midlayer", body, 2 * h);
             return layout;
         }
+        // Its tensors are the target's.
+        FusionKind::Mtp => return layout,
     }
     for block in 0..body.layers {
         let at = block_name(kind, block);
@@ -137,7 +139,7 @@ pub(in crate::model::head) const QK: [&str; 2] = ["q", "k"];
 pub(in crate::model::head) fn block_name(kind: FusionKind, block: usize) -> String {
     match kind {
         FusionKind::Eagle3 => "midlayer".to_owned(),
-        FusionKind::Dgf | FusionKind::Eagle => format!("layers.{block}"),
+        FusionKind::Dgf | FusionKind::Eagle | FusionKind::Mtp => format!("layers.{block}"),
     }
 }
 

@@ -69,13 +69,18 @@ pub struct HeadWeights {
 }
 
 impl HeadWeights {
-    /// Reads the head's tensors from `source`. Prefixes left by training frameworks (`module.`,
+    /// Reads the head's tensors from `source`; those of a head in its target's file are read there
+    /// ([`PackedHead::of_target`](super::PackedHead::of_target)). Prefixes left by training frameworks (`module.`,
     /// `model.`) are stripped.
     ///
     /// # Errors
     /// [`HeadError::Weights`] names at once every tensor that is missing, unknown or misshapen;
     /// [`HeadError::Unreadable`] if one that fits cannot be read.
     pub fn load(config: &HeadConfig, source: &dyn TensorSource) -> Result<Self, HeadError> {
+        if config.mtp.is_some() {
+            let (config, tensors) = (config.clone(), BTreeMap::new());
+            return Ok(Self { config, kind: FusionKind::Mtp, tensors, draft_vocab: None });
+        }
         let (kind, names) = checked(config, source)?;
         let read = |(name, stored): (String, String)| match source.tensor(&stored) {
             Ok(tensor) => Ok((name, tensor)),

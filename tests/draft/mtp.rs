@@ -1,0 +1,197 @@
+//! Heads in their targets' own files against the reference program's numbers: the rows of a prompt
+//! and of a verified draft, drafts from them, and what is kept between.
+
+use dovetail::draft::{Budget, DraftRequest, Drafter};
+use dovetail::model::Target;
+use dovetail::model::head::{HeadBackend, PackedHead, Pairs};
+use dovetail::speculate::{BeamRow, Ranking, Shape, Tree, top_log_probs};
+
+use crate::support::gguf::Gguf;
+use crate::support::golden::assert_close;
+use crate::support::library::arch_file;
+use crate::support::mtp::{MTP_HEADS, MtpCase, Vectors};
+
+/// As the vectors' README requires.
+const TOLERANCE: f32 = 1e-4;
+
+fn best(logits: &[f32]) -> u32 {
+    top_log_probs(logits, 1)[0].0
+}
+
+/// All tokens' log-probabilities of a row.
+fn log_probs(logits: &[f32]) -> Vec<f32> {
+    by_token(&top_log_probs(logits, logits.len()))
+}
+
+fn by_token(ranked: &[(u32, f32)]) -> Vec<f32> {
+    let mut all = vec![f32::NAN; ranked.len()];
+    for &(token, log_prob) in ranked {
+        all[token as usize] = log_prob;
+    }
+    all
+}
+
+/// A round's vectors, and the width of a row.
+struct Round<'a> {
+    name: &'a str,
+    vectors: &'a Vectors,
+    round: &'a str,
+    /// What follows the names of the first block's vectors.
+    block: &'a str,
+    vocab: usize,
+    hidden: usize,
+}
+
+impl Round<'_> {
+    fn floats(&self, what: &str) -> Vec<f32> {
+        self.vectors.floats(&format!("{}.{what}", self.round))
+    }
+
+    fn is_near(&self, what: &str, found: &[f32], expected: &[f32]) {
+        assert_close(&format!("{} {} {what}", self.name, self.round), found, expected, TOLERANCE);
+    }
+
+    /// The rows from `first` on, each run alone, with what each proposes; `head` has the rows
+    /// before them.
+    fn rows(&self, head: &mut PackedHead, first: usize, features: &[f32], tokens: &[u32]) {
+        let expected = self.floats(&format!("process_hidden{}", self.block));
+        let logits = self.floats(&format!("process_logits{}", self.block));
+        let rows = expected.len() / self.hidden;
+        for (i, &token) in tokens.iter().enumerate() {
+            let features = &features[i * self.hidden..(i + 1) * self.hidden];
+            head.extend(first + i, Pairs { features, tokens: &[token] }, 1).unwrap();
+            let row = rows - tokens.len() + i;
+            let [hidden, vocab] = [self.hidden, self.vocab];
+            let expected = &expected[row * hidden..(row + 1) * hidden];
+            self.is_near("hidden", &head.outputs().unwrap(), expected);
+            let ranked = head.rank_root(&Ranking::new(vocab)).unwrap();
+            let expected = log_probs(&logits[row * vocab..(row + 1) * vocab]);
+            self.is_near("log-probabilities", &by_token(&ranked), &expected);
+        }
+    }
+
+    /// A chain of drafts after the last row of `head`, of which the first block drafts `own`.
+    fn drafts(&self, head: &mut PackedHead, own: usize) {
+        let tokens = self.vectors.tokens(&format!("{}.draft_tokens", self.round));
+        let ranking = Ranking::new(self.vocab);
+        let mut ranked = head.rank_root(&ranking).unwrap();
+        for (step, &token) in tokens.iter().enumerate().take(own) {
+            let expected = self.floats(&format!("draft{step}_hidden"));
+            self.is_near("draft", &head.outputs().unwrap(), &expected);
+            let expected = log_probs(&self.floats(&format!("draft{step}_logits")));
+            self.is_near("draft's log-probabilities", &by_token(&ranked), &expected);
+            assert_eq!(ranked[0].0, token, "{} {} {step}", self.name, self.round);
+            let ancestors: Vec<usize> = (0..step).collect();
+            let beam = BeamRow { token, source: ancestors.last().copied(), ancestors };
+            ranked = head.step(&[beam], &ranking).unwrap().remove(0);
+        }
+    }
+}
+
+#[test]
+fn two_rounds_are_the_reference_programs() {
+    for (name, block) in MTP_HEADS {
+        let vectors = &Vectors::load(name);
+        let mut case = MtpCase::load(name);
+        let (vocab, hidden) = (case.target.vocab(), case.target.feature_width());
+        // MiMo drafts its second token with its second block, which we do not use.
+        let (head, own) = if name == "mimo2" { (".head0", 1) } else { ("", 4) };
+        let of = |round| Round { name, vectors, round, block: head, vocab, hidden };
+        let tokens = vectors.tokens("tokens");
+        let n = tokens.len();
+
+        let round = of("r1");
+        let read = case.target.prefill(&tokens).unwrap();
+        round.is_near("target", &read.features, &round.floats("target_hidden"));
+        let logits = round.floats("target_logits");
+        round.is_near("target's logits", &read.logits, &logits[(n - 1) * vocab..]);
+        let mut head = case.head();
+        assert!(head.open(tokens[0]).unwrap());
+        round.is_near(
+            "first row",
+            &head.outputs().unwrap(),
+            &round.floats(&format!("process_hidden{}", round.block))[..hidden],
+        );
+        round.rows(&mut head, 0, &read.features[..(n - 1) * hidden], &tokens[1..]);
+        let (keys, values) = head.keys_and_values(0).unwrap();
+        for (what, found) in [("k", keys), ("v", values)] {
+            // Recorded by position, then by head.
+            let expected = round.floats(&format!("cache_{what}_numpy.{block}"));
+            let dim = expected.len() / n / 2;
+            let by_head: Vec<f32> = (0..2)
+                .flat_map(|head| (0..n).map(move |row| (row * 2 + head) * dim))
+                .flat_map(|at| expected[at..at + dim].to_vec())
+                .collect();
+            round.is_near(what, &found, &by_head);
+        }
+        let next = best(&read.logits);
+        let last = &read.features[(n - 1) * hidden..];
+        head.extend(n - 1, Pairs { features: last, tokens: &[next] }, 1).unwrap();
+        round.drafts(&mut head, own);
+
+        let round = of("r2");
+        let checked = vectors.tokens("r2.tokens");
+        let accepted = vectors.tokens("r2.accepted")[0] as usize;
+        assert_eq!(checked[0], next);
+        let mut tree = Tree::root(next);
+        checked[1..].iter().for_each(|&token| _ = tree.push(tree.len() - 1, token, -1.0));
+        let seen = case.target.verify(&tree).unwrap();
+        round.is_near("target", &seen.features, &round.floats("target_hidden"));
+        round.is_near("target's logits", &seen.logits, &round.floats("target_logits"));
+        // The true rows replace the drafted ones.
+        let rows = [last, &seen.features[..4 * hidden]].concat();
+        round.rows(&mut head, n - 1, &rows, &checked);
+        // And what follows the accepted rows replaces the rejected ones.
+        let bonus = best(&seen.logits[accepted * vocab..(accepted + 1) * vocab]);
+        let features = &seen.features[accepted * hidden..(accepted + 1) * hidden];
+        head.extend(n + accepted, Pairs { features, tokens: &[bonus] }, 1).unwrap();
+        round.drafts(&mut head, own);
+    }
+}
+
+/// A text's tree after any history of the drafter is that of a new drafter, in every bit.
+#[test]
+fn what_was_dropped_leaves_no_trace() {
+    for (name, _) in MTP_HEADS {
+        let mut case = MtpCase::load(name);
+        let hidden = case.target.feature_width();
+        let shape = Shape { gamma: 12, width: 3, depth: 4 };
+        let request = |root| DraftRequest::new(root, Budget::new(shape, 1));
+        let text = Vectors::load(name).tokens("tokens");
+        let mut other = text.clone();
+        other[0] ^= 1;
+        other.truncate(9);
+        let mut used = case.drafter();
+        // Texts that begin like others or do not, down to a prompt of one token.
+        for text in [&text[..], &text[..7], &other[..], &other[..2], &text[..2], &text[..]] {
+            case.target.truncate(0);
+            let features = case.target.prefill(&text[..text.len() - 1]).unwrap().features;
+            let root = text[text.len() - 1];
+            let mut fresh = case.drafter();
+            fresh.observe(&features, &text[1..]).unwrap();
+            let expected = fresh.propose(text, &request(root)).unwrap();
+            assert!(expected.len() > 8, "{name}: {expected:?}");
+            // A wrong token in the middle is drafted from and dropped.
+            let half = text.len() / 2;
+            used.truncate(0);
+            used.observe(&features[..half * hidden], &text[1..=half]).unwrap();
+            let wrong = text[half] ^ 3;
+            used.truncate(half - 1);
+            used.observe(&features[(half - 1) * hidden..half * hidden], &[wrong]).unwrap();
+            let told = [&text[..half], &[wrong]].concat();
+            used.propose(&told, &request(wrong)).unwrap();
+            used.truncate(half - 1);
+            used.observe(&features[(half - 1) * hidden..], &text[half..]).unwrap();
+            assert_eq!(used.propose(text, &request(root)).unwrap(), expected, "{name}");
+        }
+    }
+}
+
+/// A file of the model alone still says how many blocks there were.
+#[test]
+fn a_file_without_the_blocks_has_no_head() {
+    let mut file = Gguf::read(&arch_file("qwen35.gguf"));
+    assert!(file.open().unwrap().mtp.is_some_and(|head| head.blocks() == 1));
+    file.tensors.retain(|name, _| !name.starts_with("blk.4."));
+    assert!(file.open().unwrap().mtp.is_none());
+}

@@ -1,0 +1,133 @@
+//! The recorded heads in their targets' own files: tests/golden/mtp.
+
+use std::sync::Arc;
+
+use candle_core::quantized::GgmlDType;
+use candle_core::{DType, Device, Tensor};
+use dovetail::draft::FeatureHead;
+use dovetail::kernels::{KvFormat, Pool};
+use dovetail::library::{HeadFiles, Spec, TargetFiles};
+use dovetail::model::head::{DraftPrecision, HeadWeights, PackedHead, SharedTables};
+use dovetail::model::{CpuTarget, LoadRequest, Target};
+use safetensors::SafeTensors;
+
+use super::gguf::Gguf;
+use super::golden::golden;
+use super::library::{arch_file, load_files, open_target};
+
+/// Each with the number of the head's block in the file.
+pub const MTP_HEADS: [(&str, usize); 3] = [("qwen35", 4), ("glm4moe", 2), ("mimo2", 3)];
+
+pub const CONTEXT: usize = 256;
+
+/// The file that holds both models; that of MiMo has two blocks.
+pub fn mtp_files(name: &str) -> TargetFiles {
+    let path = match name {
+        "mimo2" => golden("mtp/mimo2.gguf"),
+        _ => arch_file(&format!("{name}.gguf")),
+    };
+    open_target(&Spec::Gguf(path)).unwrap()
+}
+
+/// A target and the head in its file, in the precision of the file.
+pub struct MtpCase {
+    pub target: CpuTarget,
+    pub weights: HeadWeights,
+    files: TargetFiles,
+}
+
+impl MtpCase {
+    pub fn of(files: TargetFiles) -> Self {
+        let mut target = load_files(&files, CONTEXT, 2);
+        let head = HeadFiles::in_target(&files).unwrap();
+        let weights = HeadWeights::load(&head.config, head.tensors.as_ref()).unwrap();
+        target.set_features(weights.config.features(files.config.layers).unwrap());
+        Self { target, weights, files }
+    }
+
+    pub fn load(name: &str) -> Self {
+        Self::of(mtp_files(name))
+    }
+
+    pub fn head(&self) -> PackedHead {
+        let pool = Arc::new(Pool::borrowing(Arc::clone(self.target.pool()), 1));
+        packed(&self.files, &self.weights, &self.target, pool, CONTEXT)
+    }
+
+    pub fn drafter(&self) -> FeatureHead {
+        let (config, kind) = (&self.weights.config, self.weights.kind());
+        let source = config.features(self.files.config.layers).unwrap();
+        FeatureHead::new(config, kind, Box::new(self.head()), CONTEXT).reading(source)
+    }
+}
+
+/// The head in the file of `target`.
+fn packed(
+    files: &TargetFiles,
+    weights: &HeadWeights,
+    target: &CpuTarget,
+    pool: Arc<Pool>,
+    capacity: usize,
+) -> PackedHead {
+    let (config, source) = (&weights.config.body, &*files.weights);
+    let request = LoadRequest { config, source, pool, capacity, kv: KvFormat::F32 };
+    let shared = SharedTables::of(target);
+    PackedHead::of_target(weights, &request, &shared, DraftPrecision::Stored).unwrap()
+}
+
+/// The head in the file of `target` as a drafter that drafts ahead; `None` if it has none.
+pub fn own_head(files: &TargetFiles, target: &CpuTarget, context: usize) -> Option<FeatureHead> {
+    let head = HeadFiles::in_target(files)?;
+    let weights = HeadWeights::load(&head.config, head.tensors.as_ref()).unwrap();
+    let cores = Arc::new(Pool::borrowing(Arc::clone(target.pool()), 1));
+    let backend = packed(files, &weights, target, Arc::clone(&cores), context);
+    let source = head.config.features(files.config.layers).unwrap();
+    let drafter = FeatureHead::new(&head.config, weights.kind(), Box::new(backend), context);
+    Some(drafter.reading(source).with_cores(cores))
+}
+
+/// A model whose layers add nothing to the stream, with a head that does the same, so that both
+/// predict from the last token alone and the head is always right.
+pub fn agreeing() -> TargetFiles {
+    let mut file = Gguf::read(&arch_file("qwen35.gguf"));
+    let names: Vec<String> = file.tensors.keys().cloned().collect();
+    let zeroed = ["ssm_out.weight", "attn_output.weight", "ffn_down.weight"];
+    for name in names.iter().filter(|name| zeroed.iter().any(|part| name.ends_with(part))) {
+        let shape = file.tensors[name].shape().clone();
+        let zeros = Tensor::zeros(shape, DType::F32, &Device::Cpu).unwrap();
+        file.tensor(name, &zeros, GgmlDType::F32);
+    }
+    let h = 64;
+    let eye = Tensor::eye(h, DType::F32, &Device::Cpu).unwrap();
+    let rows = Tensor::zeros((h, h), DType::F32, &Device::Cpu).unwrap();
+    let embedding = Tensor::cat(&[&eye, &rows], 1).unwrap();
+    file.tensor("blk.4.nextn.eh_proj.weight", &embedding, GgmlDType::F32);
+    let ones = Tensor::ones(h, DType::F32, &Device::Cpu).unwrap();
+    file.tensor("blk.4.nextn.enorm.weight", &ones, GgmlDType::F32);
+    let norm = file.tensors["output_norm.weight"].dequantize(&Device::Cpu).unwrap();
+    file.tensor("blk.4.nextn.shared_head_norm.weight", &norm, GgmlDType::F32);
+    file.open().unwrap()
+}
+
+/// Recorded numbers.
+pub struct Vectors(Vec<u8>);
+
+impl Vectors {
+    pub fn load(name: &str) -> Self {
+        Self(std::fs::read(golden(&format!("mtp/{name}.safetensors"))).unwrap())
+    }
+
+    pub fn floats(&self, name: &str) -> Vec<f32> {
+        self.words(name).into_iter().map(f32::from_le_bytes).collect()
+    }
+
+    pub fn tokens(&self, name: &str) -> Vec<u32> {
+        self.words(name).into_iter().map(u32::from_le_bytes).collect()
+    }
+
+    fn words(&self, name: &str) -> Vec<[u8; 4]> {
+        let tensors = SafeTensors::deserialize(&self.0).unwrap();
+        let tensor = tensors.tensor(name).unwrap_or_else(|error| panic!("{name}: {error}"));
+        tensor.data().as_chunks().0.to_vec()
+    }
+}
