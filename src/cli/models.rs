@@ -168,6 +168,9 @@ fn details(expected: &Expected<'_>, forecaster: &Forecaster) -> String {
         Some(Runs::Model { config, engine, .. }) => {
             row("engine", engine.name());
             row("context", &format!("{} tokens", config.max_positions));
+            if facts.mtp {
+                row("draft head", "MTP, in the same file");
+            }
         }
         Some(Runs::Head { config, fusion }) => {
             let shape = format!(

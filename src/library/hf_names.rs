@@ -8,6 +8,7 @@ use std::ops::Range;
 use super::mxfp4::{self, ExpertPart};
 use super::safetensors::{Tensors, rows_in};
 use super::transposed::transposed;
+use crate::model::head::MTP;
 use crate::model::{Config, RawTensor, WeightSource, weights};
 
 /// A checkpoint's tensors by the names that the model requests.
@@ -89,6 +90,18 @@ struct TensorPlace {
     /// Whether the model requests it transposed.
     transposed: bool,
 }
+
+/// The parts of an MTP head as we request them, and as families that store it as one more layer
+/// have them.
+const FURTHER_LAYER: [(&str, &str); 7] = [
+    ("layers.0", ""),
+    ("fc", ".eh_proj"),
+    ("pre_fc_norm_embedding", ".enorm"),
+    ("pre_fc_norm_hidden", ".hnorm"),
+    ("norm", ".shared_head.norm"),
+    ("embed_tokens", ".embed_tokens"),
+    ("lm_head", ".shared_head.head"),
+];
 
 impl NamedTensors {
     /// `family` is the `model_type` in the checkpoint's `config.json`.
@@ -197,7 +210,17 @@ impl NamedTensors {
         Some(TensorPlace { name, rows, transposed: false })
     }
 
+    /// The name of a part of an MTP head if the family stores it as one more layer.
+    fn of_further_layer(&self, name: &str) -> Option<String> {
+        let part = name.strip_prefix(MTP).filter(|_| self.family == "glm4_moe")?;
+        let row = FURTHER_LAYER.iter().find(|(asked, _)| part.starts_with(asked));
+        let (asked, stored) = row?;
+        Some(format!("model.layers.{}{stored}{}", self.config.layers, &part[asked.len()..]))
+    }
+
     fn stored(&self, name: &str) -> TensorPlace {
+        let further = self.of_further_layer(name);
+        let name = further.as_deref().unwrap_or(name);
         let whole = |name| TensorPlace { name, rows: Vec::new(), transposed: false };
         let fused = || self.fused(name).or_else(|| self.fused_expert(name));
         let apart = || self.latent(name).or_else(|| self.recurrent(name));

@@ -12,12 +12,12 @@ use super::hf_names::NamedTensors;
 use super::hub::{DownloadProgress, Hub};
 use super::pickle::PickledTensors;
 use super::safetensors::Tensors;
-use super::target::{check_vocabulary, end_tokens};
+use super::target::{check_vocabulary, detail, end_tokens};
 use super::titles::{HeaderName, title, with_size};
 use super::{LibraryError, Recommended, Spec, TargetFiles, Tokenizer, bundled, gguf, sizes};
 use crate::chat::{ChatTemplate, SpecialTokens};
 use crate::kernels::Format;
-use crate::model::head::{FusionKind, HeadConfig, TensorSource};
+use crate::model::head::{FusionKind, HeadConfig, MTP, MtpConfig, TensorSource};
 use crate::model::{CandleFiles, Config, ModelEngine, PieceKind, SharedVocabulary, WeightSource};
 use crate::printable::printable_line;
 
@@ -214,10 +214,19 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
         return Err(LibraryError::missing(folder.name(), "model.safetensors", remedy));
     };
     let size = sizes::of(tensors.weights());
+    let mut mtp = None;
     let (weights, candle): (Box<dyn WeightSource + Send>, _) = match engine {
         ModelEngine::Dovetail => {
             let family = settings["model_type"].as_str().unwrap_or_default();
-            (Box::new(NamedTensors::new(tensors, family, &config)), None)
+            let named = NamedTensors::new(tensors, family, &config);
+            if let (Some(before_norm), Some(fc)) =
+                (Config::mtp_before_norm(&settings), named.tensor(&format!("{MTP}fc.weight")))
+            {
+                let body = config.further_block(false, config.block.experts.is_some());
+                let own = MtpConfig { before_norm, blocks: 1, format: fc.format };
+                mtp = Some(HeadConfig::of_target(body, own));
+            }
+            (Box::new(named), None)
         }
         ModelEngine::Candle => (Box::new(tensors), candle_files(folder, settings)?),
     };
@@ -230,13 +239,13 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
         eos,
         bos,
         name: with_size(&printable_line(&title(name, HeaderName::default())), &size.short()),
-        detail: size.detail(),
+        detail: detail(&size, mtp.as_ref()),
         bytes: if own { size.bytes } else { size.widened() },
         formats: if own { size.formats } else { Vec::new() },
         repack: false,
         sampling: Recommended::of_json(&generation),
         candle,
-        mtp: None,
+        mtp,
     })
 }
 

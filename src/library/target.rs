@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::sizes::Size;
 use super::{LibraryError, Recommended, Tokenizer};
 use crate::chat::ChatTemplate;
 use crate::kernels::{Format, KvFormat, Matrix, Pool};
@@ -81,6 +82,12 @@ impl TargetFiles {
         let request = LoadRequest { config: &self.config, source, pool: pool.into(), capacity, kv };
         CpuTarget::load(&request, &mut |_| {})
     }
+}
+
+/// What is said of a model's files: its size, and the head that they hold.
+pub(super) fn detail(size: &Size, mtp: Option<&HeadConfig>) -> String {
+    let head = if mtp.is_some() { ", MTP head" } else { "" };
+    size.detail() + head
 }
 
 /// A tokenizer with more tokens than the model has rows would request rows that do not exist.

@@ -265,3 +265,56 @@ fn other_drafts_share_the_targets_threads_matrices_and_times() {
     let refused = load_drafts(&settings, &full, Purpose::Text, target, &mut |_, _| {}).err();
     assert!(matches!(refused, Some(StartError::NoRoom { .. })));
 }
+
+fn golden(name: &str) -> String {
+    format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn the_head_in_a_targets_file_drafts_unless_another_is_named() {
+    let of = |file: &str| Settings { target: Some(golden(file)), ..Settings::default() };
+    for (file, blocks, weights) in [
+        ("arch/qwen35.gguf", 1, 50_176),
+        ("arch/glm4moe.gguf", 1, 48_640),
+        ("mtp/mimo2.gguf", 2, 35_840),
+    ] {
+        let loaded = loaded(&of(file));
+        let setup = &loaded.setup;
+        let drafted = row(setup, "dovetail");
+        let draft = drafted.draft.as_deref().unwrap_or_default();
+        assert_eq!(draft, "MTP head, 1 block, 4 bits on CPU", "{file}");
+        assert_eq!((drafted.depths, &drafted.missing), (Depths::Fixed(1), &None), "{file}");
+        assert_eq!(drafted.parameters, [weights], "{file}");
+        assert!(setup.reasons.contains(&LoadReason::HeadInFile { blocks }), "{:?}", setup.reasons);
+        assert!(setup.target_detail.ends_with(", MTP head"), "{}", setup.target_detail);
+        assert!(loaded.levels.iter().any(|(kind, _)| *kind == DrafterId::Head), "T_D is measured");
+        assert!(setup.notices.is_empty(), "{:?}", setup.notices);
+    }
+    let file = "arch/qwen35.gguf";
+    let setup = loaded(&Settings { draft: HeadChoice::None, ..of(file) }).setup;
+    assert!(row(&setup, "dovetail").missing.is_some());
+    let head = HeadChoice::Named(vec![golden("eagle3/head_eagle3")]);
+    let error = refused(&Settings { draft: head, ..of(file) });
+    assert!(matches!(error, StartError::Library(LibraryError::Misfit { .. })), "{error}");
+    let setup = loaded(&Settings { device: DeviceChoice::Gpu(None), ..of(file) }).setup;
+    let why = LoadReason::Plan(Reason::DraftOnCpu(Obstacle::InTargetsFile));
+    assert!(setup.notices.contains(&Notice::Reason(why)), "{:?}", setup.notices);
+}
+
+#[test]
+fn a_model_runs_without_the_head_in_its_file_if_that_is_damaged() {
+    let mut bytes = std::fs::read(golden("arch/qwen35.gguf")).unwrap();
+    let name = b"blk.4.ffn_up.weight";
+    let at = bytes.windows(name.len()).position(|window| window == name).unwrap();
+    bytes[at + name.len() - 8] = b'q';
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    std::fs::write(&path, bytes).unwrap();
+    let target = Some(path.display().to_string());
+    let setup = loaded(&Settings { target, ..Settings::default() }).setup;
+    assert!(row(&setup, "dovetail").missing.is_some());
+    let [Notice::HeadIgnored { why: HeadMismatch::Shape(why), .. }] = &setup.notices[..] else {
+        panic!("{:?}", setup.notices)
+    };
+    assert!(why.contains("`mtp.layers.0.mlp.up_proj.weight` is missing"), "{why}");
+}

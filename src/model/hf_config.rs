@@ -19,6 +19,12 @@ impl Config {
         Self::of_fields(json)?.checked()
     }
 
+    /// [`Family::mtp_before_norm`] of a checkpoint's family.
+    pub(crate) fn mtp_before_norm(json: &Value) -> Option<bool> {
+        let fields = Fields(json.get("text_config").unwrap_or(json));
+        family(&fields).ok()?.mtp_before_norm()
+    }
+
     /// The same, before the numbers are checked against each other.
     ///
     /// # Errors

@@ -41,7 +41,7 @@ pub const KEYS: &[SettingKey] = {
             .command("/model", "[name]", "change the model in this chat"),
         key("draft", Other(HEAD, takes::head))
             .what("Draft head")
-            .default("the head made for the target, if it is installed")
+            .default("the head made for the target, if it is installed, or the one in its file")
             .more(
                 "`lookup` drafts from the conversation instead, `none` uses no head. Repeat the \
                  flag to name several heads; the fastest that fits is used.",

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DrafterId {
-    /// The target's draft head (DGF or EAGLE).
+    /// The target's draft head (DGF, EAGLE or MTP).
     Head,
     /// A small language model.
     #[serde(alias = "small")]

@@ -7,8 +7,10 @@ use std::collections::HashMap;
 use super::open_target;
 use crate::support::gguf::{Stored, published};
 use crate::support::library::{arch, load_files};
+use crate::support::mtp::MtpCase;
 use dovetail::kernels::RecurrentShape;
 use dovetail::library::{Spec, TargetFiles};
+use dovetail::model::head::{HeadBackend, MTP, Pairs};
 use dovetail::model::{
     Config, NormKind, RecurrentLayers, RopeLayout, RopeScaling, Target, weights,
 };
@@ -273,6 +275,18 @@ fn stored(name: &str, family: &str) -> String {
             ];
             pairs.iter().fold(name, |name, (asked, stored)| name.replacen(asked, stored, 1))
         }
+        "glm4_moe" if name.starts_with(MTP) => {
+            // One more layer after the two of the tiny model.
+            let name = name.replacen("mtp.", "model.layers.2.", 1);
+            let pairs = [
+                ("2.layers.0.", "2."),
+                ("2.fc", "2.eh_proj"),
+                ("pre_fc_norm_embedding", "enorm"),
+                ("pre_fc_norm_hidden", "hnorm"),
+                ("2.norm", "2.shared_head.norm"),
+            ];
+            pairs.iter().fold(name, |name, (asked, stored)| name.replacen(asked, stored, 1))
+        }
         "qwen3_next" | "qwen3_5_moe_text" => swap(&[("shared_experts", "shared_expert")]),
         _ => name.to_owned(),
     }
@@ -438,6 +452,13 @@ fn tensors(files: &TargetFiles) -> Vec<(String, Stored)> {
             }
         }
     }
+    // The block of an MTP head has the parts of a layer.
+    let first = weights::layer_name(0, "");
+    let of_layer = names.iter().filter_map(|name| name.strip_prefix(&first));
+    let of_block: Vec<String> = of_layer.map(|part| format!("{MTP}layers.0.{part}")).collect();
+    names.extend(of_block);
+    let own = ["fc", "pre_fc_norm_embedding", "pre_fc_norm_hidden", "norm"];
+    names.extend(own.map(|part| format!("{MTP}{part}.weight")));
     let found = names.into_iter().filter_map(|name| {
         let tensor = files.weights.tensor(&name)?;
         Some((name, Stored::of(&tensor)))
@@ -466,7 +487,8 @@ fn folder(files: &TargetFiles, family: &str) -> tempfile::TempDir {
             }
             continue;
         }
-        let norm = name.ends_with("norm.weight") && !name.contains("linear_attn");
+        let norm = name.ends_with("norm.weight") || name.contains("pre_fc_norm");
+        let norm = norm && !name.contains("linear_attn");
         if LESS_ONE.contains(&family) && norm {
             for word in tensor.bytes.as_chunks_mut::<4>().0 {
                 *word = (f32::from_le_bytes(*word) - 1.0).to_le_bytes();
@@ -537,8 +559,10 @@ fn fuse_experts(files: &TargetFiles, all: &mut HashMap<String, Stored>) {
 #[test]
 fn a_checkpoint_is_the_model_that_its_gguf_file_is() {
     let tokens: Vec<u32> = (0..40).map(|i| i * 37 % 260).collect();
+    let mut heads = 0;
     for (name, family) in FAMILIES {
         let gguf = arch(name);
+        let gguf_hidden = gguf.config.hidden;
         let folder = folder(&gguf, family);
         let checkpoint = open_target(&Spec::Folder(folder.path().to_owned()))
             .unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -556,5 +580,22 @@ fn a_checkpoint_is_the_model_that_its_gguf_file_is() {
         for (ours, theirs) in ours.logits.iter().zip(&theirs.logits) {
             assert!((ours - theirs).abs() <= tolerance, "{name}: {ours} is not {theirs}");
         }
+        assert_eq!(checkpoint.mtp.is_some(), gguf.mtp.is_some(), "{name}");
+        if gguf.mtp.is_some() {
+            let outputs = |files| {
+                let mut head = MtpCase::of(files).head();
+                head.open(tokens[0]).unwrap();
+                let (features, tokens) = (&theirs.features[..], &tokens[1..]);
+                let features = &features[..tokens.len() * gguf_hidden];
+                head.extend(0, Pairs { features, tokens }, 1).unwrap();
+                head.outputs().unwrap()
+            };
+            let (ours, theirs) = (outputs(checkpoint), outputs(gguf));
+            for (ours, theirs) in ours.iter().zip(&theirs) {
+                assert!((ours - theirs).abs() <= tolerance, "{name}: {ours} is not {theirs}");
+            }
+            heads += 1;
+        }
     }
+    assert_eq!(heads, 2, "Qwen3.5 and GLM-4.5");
 }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use super::blob::{Blob, BlobPart, identity_of};
 use super::shard_names::{all_numbered, numbered};
-use super::target::{check_vocabulary, end_tokens};
+use super::target::{check_vocabulary, detail, end_tokens};
 use super::titles::{self, HeaderName, with_size};
 use super::transposed::transposed;
 use super::{LibraryError, Recommended, TargetFiles, Weight, sizes};
@@ -76,7 +76,7 @@ pub(super) fn open(path: &Path) -> Result<TargetFiles, LibraryError> {
         template,
         bos,
         name: with_size(&printable_line(&title), &size.short()),
-        detail: if mtp.is_some() { size.detail() + ", MTP head" } else { size.detail() },
+        detail: detail(&size, mtp.as_ref()),
         bytes: size.bytes,
         formats: size.formats,
         repack: false,

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::config::config;
+use super::config::{config, mtp};
 use super::file::{GgufFile, TensorEntry};
 use super::values::Value;
 use super::{GgufTensors, read, title, vocabulary};
@@ -22,7 +22,7 @@ pub(in crate::library) fn facts(path: &Path) -> Facts {
         facts.quantisation = mixture.map(str::to_owned);
         facts.vocabulary = vocabulary::fingerprint(&file);
         facts.note_size(&sizes::of(file.tensors().values().map(TensorEntry::weight)));
-        runs(file)
+        runs(file, &mut facts.mtp)
     });
     match runs {
         Ok(runs) => facts.runs = Some(runs),
@@ -31,10 +31,11 @@ pub(in crate::library) fn facts(path: &Path) -> Facts {
     facts
 }
 
-/// How a file is run, if it can be.
-fn runs(file: GgufFile) -> Result<Runs, LibraryError> {
+/// How a file is run, if it can be; notes whether it also holds a head.
+fn runs(file: GgufFile, has_head: &mut bool) -> Result<Runs, LibraryError> {
     let (config, architecture) = config(&file)?;
     vocabulary::model(&file)?;
+    *has_head = mtp(&file, architecture, &config).is_some();
     let weights = GgufTensors::new(file, architecture, &config, None)?;
     let pass_bytes = pass_bytes(&config, &weights, &sizes::of(weights.weights()));
     Ok(Runs::Model { config: Box::new(config), pass_bytes, engine: ModelEngine::Dovetail })

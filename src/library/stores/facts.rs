@@ -29,6 +29,8 @@ pub struct Facts {
     pub growth: u64,
     /// How the model is run, if it can be.
     pub runs: Option<Runs>,
+    /// Whether a GGUF file also holds an MTP head that we run.
+    pub mtp: bool,
     /// Its vocabulary.
     pub vocabulary: Option<Fingerprint>,
     /// Why it cannot be opened, and what to do.
