@@ -212,7 +212,10 @@ impl NamedTensors {
 
     /// The name of a part of an MTP head if the family stores it as one more layer.
     fn of_further_layer(&self, name: &str) -> Option<String> {
-        let part = name.strip_prefix(MTP).filter(|_| self.family == "glm4_moe")?;
+        if self.family != "glm4_moe" {
+            return None;
+        }
+        let part = name.strip_prefix(MTP)?;
         let row = FURTHER_LAYER.iter().find(|(asked, _)| part.starts_with(asked));
         let (asked, stored) = row?;
         Some(format!("model.layers.{}{stored}{}", self.config.layers, &part[asked.len()..]))

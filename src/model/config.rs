@@ -4,7 +4,7 @@
 use std::ops::{Range, RangeInclusive};
 
 use super::rope::RopeScaling;
-use super::{BlockOptions, Experts, SlidingWindow};
+use super::{BlockOptions, Experts};
 use crate::kernels::KvShape;
 
 /// The order in which a checkpoint stores the rows of q and k.
@@ -135,17 +135,19 @@ impl Config {
 
     /// One further block of the model, which has attention (an MTP head's).
     pub(crate) fn further_block(&self, has_window: bool, has_experts: bool) -> Self {
-        let BlockOptions { window, experts, .. } = self.block.clone();
-        let window = window.filter(|_| has_window);
-        let experts = experts.filter(|_| has_experts);
-        let block = BlockOptions {
-            window: window.map(|window| SlidingWindow { layers: vec![true], ..window }),
-            experts: experts.map(|experts| Experts { dense_layers: 0, ..experts }),
-            intermediates: None,
-            recurrent: None,
-            ..self.block.clone()
-        };
-        Self { layers: 1, block, ..self.clone() }
+        let mut further = Self { layers: 1, ..self.clone() };
+        let block = &mut further.block;
+        block.recurrent = None;
+        block.intermediates = None;
+        match &mut block.window {
+            Some(window) if has_window => window.layers = vec![true],
+            window => *window = None,
+        }
+        match &mut block.experts {
+            Some(experts) if has_experts => experts.dense_layers = 0,
+            experts => *experts = None,
+        }
+        further
     }
 
     /// Width of all query heads.

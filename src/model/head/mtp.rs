@@ -42,8 +42,14 @@ pub(super) struct MtpFusion<M = Matrix> {
 impl HeadConfig {
     /// A head in a target's file; `body` is its block.
     pub fn of_target(body: Config, mtp: MtpConfig) -> Self {
-        let (draft_vocab, position_limit, eagle3) = (None, None, None);
-        Self { body, elastic: false, draft_vocab, position_limit, eagle3, mtp: Some(mtp) }
+        Self {
+            body,
+            elastic: false,
+            draft_vocab: None,
+            position_limit: None,
+            eagle3: None,
+            mtp: Some(mtp),
+        }
     }
 }
 

@@ -78,8 +78,9 @@ impl HeadWeights {
     /// [`HeadError::Unreadable`] if one that fits cannot be read.
     pub fn load(config: &HeadConfig, source: &dyn TensorSource) -> Result<Self, HeadError> {
         if config.mtp.is_some() {
-            let (config, tensors) = (config.clone(), BTreeMap::new());
-            return Ok(Self { config, kind: FusionKind::Mtp, tensors, draft_vocab: None });
+            let config = config.clone();
+            let kind = FusionKind::Mtp;
+            return Ok(Self { config, kind, tensors: BTreeMap::new(), draft_vocab: None });
         }
         let (kind, names) = checked(config, source)?;
         let read = |(name, stored): (String, String)| match source.tensor(&stored) {
