@@ -14,6 +14,8 @@ pub struct TreeMask {
     starts: Vec<usize>,
     /// The visible rows of every row, one path after the other.
     nodes: Vec<u32>,
+    /// Whether every row sees all rows, the later ones too.
+    both_ways: bool,
 }
 
 impl TreeMask {
@@ -23,7 +25,7 @@ impl TreeMask {
     /// # Panics
     /// If a parent comes after its child.
     pub fn tree(parents: impl IntoIterator<Item = usize>) -> Self {
-        let mut mask = Self { first: 0, starts: vec![0], nodes: Vec::new() };
+        let mut mask = Self { starts: vec![0], ..Self::default() };
         for (row, parent) in parents.into_iter().enumerate() {
             assert!(parent <= row, "row {row} before its parent {parent}");
             if parent < row {
@@ -47,7 +49,7 @@ impl TreeMask {
     /// # Panics
     /// If a row sees one that is not of a level above.
     pub fn level<'a>(first: usize, ancestors: impl IntoIterator<Item = &'a [usize]>) -> Self {
-        let mut mask = Self { first, starts: vec![0], nodes: Vec::new() };
+        let mut mask = Self { first, starts: vec![0], ..Self::default() };
         for (row, ancestors) in ancestors.into_iter().enumerate() {
             assert!(ancestors.iter().all(|&node| node < first), "{ancestors:?} of {first}");
             mask.nodes.extend(ancestors.iter().map(|&node| node as u32));
@@ -55,6 +57,13 @@ impl TreeMask {
             mask.starts.push(mask.nodes.len());
         }
         mask
+    }
+
+    /// The mask of rows that follow one another and all see each other, the later ones too.
+    pub fn both_ways(rows: usize) -> Self {
+        let nodes = (0..rows).flat_map(|_| 0..rows as u32).collect();
+        let starts = (0..=rows).map(|row| row * rows).collect();
+        Self { first: 0, starts, nodes, both_ways: true }
     }
 
     /// How many rows are in flight before this pass, which is also the index of its first row.
@@ -72,14 +81,14 @@ impl TreeMask {
         self.len() == 0
     }
 
-    /// The rows in flight that `row` attends to, from the root to itself.
+    /// The rows in flight that `row` attends to, from the root to itself, or all of them.
     pub fn visible(&self, row: usize) -> &[u32] {
         &self.nodes[self.starts[row]..self.starts[row + 1]]
     }
 
     /// How many rows in flight `row` attends to before itself.
     pub fn depth(&self, row: usize) -> usize {
-        self.visible(row).len() - 1
+        if self.both_ways { row } else { self.visible(row).len() - 1 }
     }
 
     /// The length of the longest common prefix of the paths of `rows`.
@@ -106,6 +115,15 @@ mod tests {
         }
         assert_eq!(mask.common_prefix(3..=4), 3);
         assert_eq!(mask.common_prefix(1..=3), 1);
+    }
+
+    #[test]
+    fn rows_that_see_each_other_still_follow_one_another() {
+        let mask = TreeMask::both_ways(3);
+        assert_eq!(mask.len(), 3);
+        for row in 0..3 {
+            assert_eq!((mask.visible(row), mask.depth(row)), (&[0, 1, 2][..], row));
+        }
     }
 
     #[test]

@@ -39,7 +39,8 @@ pub struct AttentionOptions<'a> {
     pub scale: Option<f32>,
     /// The soft cap c of the scores: s becomes c · tanh(s / c) (Gemma 2).
     pub softcap: Option<f32>,
-    /// Sliding window: a row sees itself and `window` − 1 positions before it.
+    /// Sliding window: of what is not after it, a row sees itself and `window` − 1 positions before
+    /// it.
     pub window: Option<usize>,
     /// One more score for each query head, `[heads]`, without a value (gpt-oss's attention sinks):
     /// it takes weight but adds nothing to the result.
@@ -195,8 +196,8 @@ impl Attend<'_> {
     /// The first position in the window of query i.
     #[inline(always)]
     fn begin(&self, i: usize) -> usize {
-        let visible = self.cache.len() + self.path(i).len();
-        self.options.window.map_or(0, |window| visible.saturating_sub(window))
+        let end = self.cache.len() + self.mask.depth(i / self.shared) + 1;
+        self.options.window.map_or(0, |window| end.saturating_sub(window))
     }
 
     /// The query head of query i.
@@ -231,8 +232,8 @@ impl Attend<'_> {
         let len = self.cache.len();
         let rows = (first / self.shared)..=((first + n - 1) / self.shared);
         let whole = len / LANES;
-        // No row sees a later row.
-        let slots = len + self.mask.first() + rows.end() + 1;
+        let last = rows.clone().filter_map(|row| self.mask.visible(row).last()).max();
+        let slots = len + last.map_or(0, |&last| last as usize + 1);
         let tree_tiles = slots.div_ceil(LANES) - whole;
         let longest = rows.clone().map(|row| self.mask.visible(row).len()).max().unwrap_or(0);
         // An odd number of lines, so that the weights of different queries use different cache

@@ -2,7 +2,7 @@
 //! that a call computes for a row do not depend on the other rows, and so neither do those of the
 //! block. It must not depend on whose block it is.
 
-use super::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, NormWeights};
+use super::layer::{Attention, Convolution, Dense, GroupedQuery, Layer, Mlp, NormWeights};
 use super::scratch::{CpuBlocks, PassScratch, add_bias, products};
 use crate::kernels::{
     AttentionOptions, KvCache, Matrix, Pool, TreeMask, activate, add, attention, rope, sigmoid_gate,
@@ -18,6 +18,7 @@ impl CpuBlocks<'_> {
         if self.config.block.parallel {
             self.scratch.shared_norm.clone_from(&self.scratch.branch);
         }
+        self.convolve_input(layer.convolutions.as_ref().map(|both| &both[0]));
         self.attend(index, layer, mask);
         self.transform(layer);
         self.add_embedding(index, layer);
@@ -39,6 +40,23 @@ impl CpuBlocks<'_> {
         self.transform(layer);
     }
 
+    /// Puts the keys and values of `input` `[rows, H]`, which is not normed, into block `index`.
+    pub(in crate::model) fn inject(
+        &mut self,
+        index: usize,
+        layer: &Layer,
+        mask: &TreeMask,
+        input: &[f32],
+    ) {
+        let Some(Attention::Grouped(weights)) = &layer.attention else { return };
+        self.scratch.branch.clear();
+        self.scratch.branch.extend_from_slice(input);
+        self.grouped(weights, layer.rope, false);
+        let s = &*self.scratch;
+        KvCache::write_each(self.pool, self.caches, index, mask.first(), &s.k, &s.v);
+        self.lap();
+    }
+
     /// The attention half of a layer and its recurrent counterpart: stream += o(what it computes
     /// from `branch`).
     fn attend(&mut self, index: usize, layer: &Layer, mask: &TreeMask) {
@@ -48,7 +66,7 @@ impl CpuBlocks<'_> {
         match &layer.attention {
             None => {}
             Some(Attention::Grouped(weights)) => {
-                self.grouped(weights, layer.rope);
+                self.grouped(weights, layer.rope, true);
                 self.look_back(index, layer, mask);
                 let s = &mut *self.scratch;
                 if self.config.block.output_gate {
@@ -76,6 +94,7 @@ impl CpuBlocks<'_> {
                 add_bias(&mut s.branch, bias);
             }
             scale(&mut s.branch, self.config.block.attention_out_scale);
+            self.convolve(layer.convolutions.as_ref().map(|both| &both[0]), 1);
             self.join(layer.attention_out_norm.as_ref());
         }
         if let Some(weights) = &layer.recurrent {
@@ -127,6 +146,8 @@ impl CpuBlocks<'_> {
             true => std::mem::swap(&mut self.scratch.branch, &mut self.scratch.shared_norm),
             false => self.norm(layer.mlp_norm.as_ref()),
         }
+        let convolution = layer.convolutions.as_ref().map(|both| &both[1]);
+        self.convolve_input(convolution);
         match mlp {
             Mlp::Dense(dense) => self.mlp(dense),
             Mlp::Experts(mixture) => match &mixture.beside {
@@ -134,7 +155,39 @@ impl CpuBlocks<'_> {
                 Some(beside) => self.experts_beside(mixture, beside),
             },
         }
+        self.convolve(convolution, 1);
         self.join(layer.mlp_out_norm.as_ref());
+    }
+
+    /// Computes the kernels of the rows from `branch`, and convolves it.
+    fn convolve_input(&mut self, convolution: Option<&Convolution>) {
+        let Some(own) = convolution else { return };
+        let s = &mut *self.scratch;
+        s.kernels.resize(s.branch.len() / own.dynamic.inputs() * own.dynamic.outputs(), 0.0);
+        products(self.pool, &mut s.rows, &s.branch, &mut [(&own.dynamic, &mut s.kernels)]);
+        self.convolve(convolution, 0);
+    }
+
+    /// branch = its rows, convolved by one side of the kernels of the rows.
+    fn convolve(&mut self, convolution: Option<&Convolution>, side: usize) {
+        let Some(&Convolution { taps, ref base, ref dynamic }) = convolution else { return };
+        let s = &mut *self.scratch;
+        let width = dynamic.inputs();
+        let groups = dynamic.outputs() / (2 * taps);
+        let kernels = s.kernels.chunks_exact(dynamic.outputs());
+        // From the last row on, so that what a row reads is not yet convolved.
+        for (row, kernel) in kernels.enumerate().rev() {
+            for channel in 0..width {
+                let group = channel * groups / width;
+                let of = |tap: usize| {
+                    let at = side * taps + tap;
+                    let weight = base[at * width + channel] + kernel[at * groups + group];
+                    weight * s.branch[(row - tap) * width + channel]
+                };
+                s.branch[row * width + channel] = (0..taps.min(row + 1)).map(of).sum();
+            }
+        }
+        self.lap();
     }
 
     /// branch = mlp(branch).
@@ -191,13 +244,14 @@ impl CpuBlocks<'_> {
         self.timing.other += self.clock.lap();
     }
 
-    /// Queries, keys and values of grouped-query attention from `branch`, rotated.
-    fn grouped(&mut self, weights: &GroupedQuery, rotation: Option<usize>) {
+    /// Keys, values and, if wanted, queries of grouped-query attention from `branch`, rotated.
+    fn grouped(&mut self, weights: &GroupedQuery, rotation: Option<usize>, queries: bool) {
         let Self { config, pool, .. } = *self;
         let s = &mut *self.scratch;
         let rows = s.branch.len() / weights.q.inputs();
-        let gated = config.block.output_gate;
-        let all = [Some(&weights.q), weights.k.as_ref(), weights.v.as_ref()];
+        let gated = config.block.output_gate && queries;
+        s.q.clear();
+        let all = [queries.then_some(&weights.q), weights.k.as_ref(), weights.v.as_ref()];
         let q = if gated { &mut s.q_and_gate } else { &mut s.q };
         let mut qkv = Vec::with_capacity(3);
         for (matrix, buffer) in all.into_iter().zip([q, &mut s.k, &mut s.v]) {
@@ -225,7 +279,9 @@ impl CpuBlocks<'_> {
         if let Some(rotation) = rotation {
             let (cos, sin) = s.rotations[rotation].rows();
             let rotary = 2 * cos.len() / rows;
-            rope(pool, &mut s.q, weights.head_dim, rotary, cos, sin);
+            if queries {
+                rope(pool, &mut s.q, weights.head_dim, rotary, cos, sin);
+            }
             if weights.k.is_some() {
                 rope(pool, &mut s.k, weights.head_dim, rotary, cos, sin);
             }

@@ -26,10 +26,23 @@ pub(in crate::model) struct Layer<M = Matrix> {
     pub(in crate::model) rope: Option<usize>,
     /// Attention sinks, `[heads]`.
     pub(in crate::model) sinks: Option<Vec<f32>>,
+    /// What convolves the input and the output of attention, and those of the MLP (DFlash-2).
+    pub(in crate::model) convolutions: Option<Box<[Convolution<M>; 2]>>,
     /// What the layer adds for the token, after the MLP.
     pub(in crate::model) per_layer: Option<Box<PerLayer<M>>>,
     /// The factor of the stream at the end of the layer.
     pub(in crate::model) output_scale: Option<f32>,
+}
+
+/// A convolution over the rows of a pass, whose kernel depends on the row: one side for what goes
+/// in, one for what comes out.
+pub(in crate::model) struct Convolution<M = Matrix> {
+    /// How many rows it reads: each row and those before it.
+    pub(in crate::model) taps: usize,
+    /// The part of the kernel that all rows share, `[2, taps, H]`.
+    pub(in crate::model) base: Vec<f32>,
+    /// Computes what a row adds to it from its input, `[2 · taps · groups, H]`.
+    pub(in crate::model) dynamic: M,
 }
 
 /// stream += norm(projection(activation(gate(stream)) · the token's embedding for the layer)).
@@ -217,6 +230,7 @@ impl<M> Layer<M> {
                 all.extend(experts.chain(beside).flat_map(Dense::matrices));
             }
         }
+        all.extend(self.convolutions.iter().flat_map(|all| all.iter().map(|own| &own.dynamic)));
         all.extend(self.per_layer.iter().flat_map(|own| [&own.gate, &own.projection]));
         all
     }

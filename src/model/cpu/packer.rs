@@ -220,6 +220,7 @@ impl<'a, M> Packer<'a, M> {
                 &name("self_attn.sinks"),
                 config.heads,
             )?,
+            convolutions: None,
             per_layer: match block.per_layer_dim {
                 0 => None,
                 dim => Some(Box::new(PerLayer {

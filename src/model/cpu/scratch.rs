@@ -43,6 +43,8 @@ pub(in crate::model) struct PassScratch {
     pub(super) shared_norm: Vec<f32>,
     /// Room for a branch's own norm: `[rows, H]`.
     pub(super) branch_norm: Vec<f32>,
+    /// The kernels of a convolution, `[rows, 2 · taps · groups]`.
+    pub(super) kernels: Vec<f32>,
     /// Room for an MLP's output, `[rows, H]`.
     pub(super) mlp_out: Vec<f32>,
     pub(super) q: Vec<f32>,

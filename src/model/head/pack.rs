@@ -194,6 +194,7 @@ impl<M> HeadPacker<'_, M> {
             window: None,
             rope: Some(0),
             sinks: None,
+            convolutions: None,
             per_layer: None,
             output_scale: None,
         })
