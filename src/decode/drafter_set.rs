@@ -129,9 +129,10 @@ impl DrafterSet {
 
     /// Whether the trees of drafter `calibrated` can be merged into those of drafter `model`.
     pub(super) fn merge(&self, calibrated: usize, model: usize) -> bool {
-        let models = [Some(DrafterId::Head), Some(DrafterId::SmallModel)];
         self.drafter(calibrated).is_some_and(Drafter::is_calibrated)
-            && self.drafter(model).is_some_and(|drafter| models.contains(&drafter.source()))
+            && self
+                .drafter(model)
+                .is_some_and(|drafter| drafter.source().is_some_and(DrafterId::is_model))
     }
 
     /// Gives these drafters the target's logits for the tree. The others would learn from rounds

@@ -3,6 +3,7 @@
 
 mod acceptance_stats;
 mod context;
+mod dflash;
 mod draft_state;
 mod feature_head;
 mod lookahead;
@@ -13,6 +14,7 @@ mod scratch_tree;
 mod small_model;
 
 pub use context::{ContextDraft, History};
+pub use dflash::Dflash;
 pub use feature_head::{Fallback, FeatureHead};
 pub use lookahead::Lookahead;
 pub use lookup::PromptLookup;

@@ -42,7 +42,8 @@ pub use ngrams::{
     write_ngrams,
 };
 pub use open::{
-    HeadFiles, check_fit, open_head, open_reference, open_small, open_target, shared_vocabulary,
+    DflashFiles, HeadFiles, check_fit, open_dflash, open_head, open_reference, open_small,
+    open_target, shared_vocabulary,
 };
 pub use own_head::{OwnHead, made_for, made_for_another, own_head};
 pub use packed::{PackedWeights, packed_cache};

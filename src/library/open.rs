@@ -18,7 +18,9 @@ use super::{LibraryError, Recommended, Spec, TargetFiles, Tokenizer, bundled, gg
 use crate::chat::{ChatTemplate, SpecialTokens};
 use crate::kernels::Format;
 use crate::model::head::{FusionKind, HeadConfig, MTP, MtpConfig, TensorSource};
-use crate::model::{CandleFiles, Config, ModelEngine, PieceKind, SharedVocabulary, WeightSource};
+use crate::model::{
+    CandleFiles, Config, DflashConfig, ModelEngine, PieceKind, SharedVocabulary, WeightSource,
+};
 use crate::printable::printable_line;
 
 const FETCH_ALL: &str = "download all files of the model into this folder";
@@ -62,6 +64,18 @@ impl HeadFiles {
             _ => Format::F16,
         }
     }
+}
+
+/// A DFlash drafter, ready to be built.
+pub struct DflashFiles {
+    /// Shape and constants.
+    pub config: DflashConfig,
+    /// Its tensors.
+    pub weights: Box<dyn WeightSource + Send>,
+    /// File or folder, for messages.
+    pub name: String,
+    /// Bytes of its weights in the file.
+    pub bytes: u64,
 }
 
 /// Opens a target; `report` receives a download's progress.
@@ -131,6 +145,17 @@ pub fn open_head(
             head.name = id.to_string();
             Ok(head)
         }
+    }
+}
+
+/// Opens a DFlash drafter; `None` if the model is something else.
+///
+/// # Errors
+/// [`LibraryError`] with the file, the value and what to do.
+pub fn open_dflash(spec: &Spec) -> Result<Option<DflashFiles>, LibraryError> {
+    match spec {
+        Spec::Gguf(path) => gguf::open_dflash(path),
+        _ => Ok(None),
     }
 }
 
@@ -277,6 +302,16 @@ pub fn open_reference(spec: &Spec) -> Result<Option<CandleFiles>, LibraryError> 
 pub(super) fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
     let file = folder.need("config.json", FETCH_ALL)?;
     let settings = json(&file)?;
+    let architecture = settings["architectures"][0].as_str().unwrap_or_default();
+    if architecture.starts_with("DFlash") || !settings["dflash_config"].is_null() {
+        let remedy = "convert it to a GGUF file with llama.cpp and name that";
+        return Err(LibraryError::unsupported(
+            file.name(),
+            "the model",
+            "a DFlash drafter",
+            remedy,
+        ));
+    }
     let tensors: Box<dyn TensorSource + Send> = match Tensors::open(folder)? {
         Some(tensors) => Box::new(tensors),
         None => Box::new(PickledTensors::open(folder)?),

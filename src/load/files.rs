@@ -8,7 +8,7 @@ use super::repack::Repacking;
 use super::sizes;
 use crate::hardware::Machine;
 use crate::kernels::{Format, Matrix};
-use crate::library::{self, HeadFiles, LibraryError, Recommended, Spec, TargetFiles};
+use crate::library::{self, DflashFiles, HeadFiles, LibraryError, Recommended, Spec, TargetFiles};
 use crate::model::head::FusionKind;
 use crate::settings::{HeadChoice, Settings};
 
@@ -19,6 +19,8 @@ pub(super) struct ModelFiles {
     pub(super) heads: Vec<NamedHead>,
     /// How many other heads were named that do not fit.
     pub(super) refused_heads: usize,
+    /// A DFlash drafter, which is then the only head.
+    pub(super) dflash: Option<DflashFiles>,
     /// A small language model that drafts.
     pub(super) small: Option<TargetFiles>,
     /// Whether the target is the bundled one.
@@ -66,6 +68,7 @@ impl ModelFiles {
         let mut notices = Vec::new();
         let mut recognised = false;
         let mut refused_heads = 0;
+        let mut dflash = None;
         let own = |files| NamedHead { given: None, files };
         let heads = match (&settings.draft, &spec) {
             (HeadChoice::Lookup | HeadChoice::None, _) => Vec::new(),
@@ -73,6 +76,13 @@ impl ModelFiles {
                 let mut all = Vec::new();
                 for name in names {
                     let spec = named(name)?;
+                    if let Some(files) = library::open_dflash(&spec)? {
+                        let origin = files.name.clone();
+                        let fits = files.config.fits_target(&target.config);
+                        fits.map_err(|source| LibraryError::Misfit { origin, source })?;
+                        dflash = Some(files);
+                        continue;
+                    }
                     let files = match library::open_head(&spec, &mut fetching) {
                         // As the user typed it: a store may call the file by its hash.
                         Err(LibraryError::NotAHead { .. }) => {
@@ -83,9 +93,17 @@ impl ModelFiles {
                     all.push((spec, NamedHead { given: Some(name.clone()), files }));
                 }
                 let count = all.len();
-                let (heads, refused) = fitting(&target, all)?;
-                (notices, refused_heads) = (refused, count - heads.len());
-                heads
+                if dflash.is_some() {
+                    let reason = "a DFlash drafter drafts without other heads; name only one";
+                    let (given, reason) = (names.join(", "), reason.to_owned());
+                    let alone = names.len() == 1;
+                    alone.then_some(()).ok_or(LibraryError::Spec { given, reason })?;
+                    Vec::new()
+                } else {
+                    let (heads, refused) = fitting(&target, all)?;
+                    (notices, refused_heads) = (refused, count - heads.len());
+                    heads
+                }
             }
             (HeadChoice::Own, Spec::Bundled) => {
                 vec![own(library::open_head(&Spec::Bundled, &mut fetching)?)]
@@ -112,6 +130,7 @@ impl ModelFiles {
             target,
             heads,
             refused_heads,
+            dflash,
             small,
             bundled,
             recognised,
@@ -129,6 +148,7 @@ impl ModelFiles {
             target,
             heads: Vec::new(),
             refused_heads: 0,
+            dflash: None,
             small: None,
             bundled: false,
             recognised: false,
@@ -211,6 +231,7 @@ impl ModelFiles {
     /// Bytes of the drafters' weights; of several heads, the smallest counts.
     fn draft_bytes(&self) -> u64 {
         let small = self.small.as_ref().map_or(0, |small| small.bytes);
+        let small = small + self.dflash.as_ref().map_or(0, |files| files.bytes);
         let bytes =
             |head: &NamedHead| sizes::head_on_cpu(&head.files.config, Settings::AUTO_CONTEXT);
         small + self.heads.iter().map(bytes).min().unwrap_or(0)

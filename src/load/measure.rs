@@ -11,7 +11,9 @@ use super::shared_target::SharedTarget;
 use crate::draft::{Budget, DraftRequest, Drafter};
 use crate::kernels::Roofline;
 use crate::model::{ModelEngine, Target, TargetError, TargetPlace};
-use crate::plan::{DrafterId, LevelCost, Measured, PassFit, TargetSize, Throughput, WIDTH};
+use crate::plan::{
+    DraftSize, DrafterId, LevelCost, Measured, PassFit, TargetSize, Throughput, WIDTH,
+};
 use crate::speculate::{Shape, Tree};
 
 /// The time for the target, and for each draft.
@@ -45,7 +47,7 @@ pub(super) fn measure(
             let gammas = if engine.is_own() { &GAMMAS[..] } else { &GAMMAS[..1] };
             found.verify = verify_times(target, token, gammas, LIMIT);
             for LoadedDrafter { kind, drafter, size, .. } in drafters {
-                let level = level_times(drafter.as_mut(), &read.features, &prompt, size.range());
+                let level = level_times(drafter.as_mut(), &read.features, &prompt, size);
                 levels.extend(level.map(|level| (*kind, level)));
                 drafter.truncate(0);
             }
@@ -137,19 +139,24 @@ fn level_times(
     drafter: &mut dyn Drafter,
     features: &[f32],
     prompt: &[u32],
-    (fewest, most): (usize, usize),
+    size: &DraftSize,
 ) -> Option<LevelCost> {
+    let (fewest, most) = size.range();
+    let mut level = LevelCost {
+        blocks: [fewest, most],
+        widths: [WIDTH.least, WIDTH.most],
+        ms: [[0.0; 2]; 2],
+        whole: size.pass_rows > 0,
+    };
     let began = Instant::now();
-    let widths = [WIDTH.least, WIDTH.most];
-    let mut ms = [[0.0; 2]; 2];
     // The features may belong to any text: the pairs only have to exist.
     drafter.observe(features, prompt).ok()?;
     let mut text = [&prompt[..1], prompt].concat();
     let last = &features[features.len() / prompt.len() * (prompt.len() - 1)..];
     for (i, blocks) in [fewest, most].into_iter().enumerate() {
-        for (j, width) in widths.into_iter().enumerate() {
+        for (j, width) in level.widths.into_iter().enumerate() {
             if i == 1 && fewest == most {
-                ms[1][j] = ms[0][j];
+                level.ms[1][j] = level.ms[0][j];
                 continue;
             }
             let shape = Shape { gamma: 64, width, depth: DEPTH };
@@ -166,10 +173,11 @@ fn level_times(
             };
             // The first pass with an M fills its cache; the best of the others counts.
             round().ok()?;
-            ms[i][j] = best_of(3, began + LIMIT, round).ok()? / (1 + DEPTH) as f64;
+            let ms = best_of(3, began + LIMIT, round).ok()?;
+            level.ms[i][j] = ms / level.passes(DEPTH) as f64;
         }
     }
-    Some(LevelCost { blocks: [fewest, most], widths, ms })
+    Some(level)
 }
 
 /// The shortest of up to `times` runs in ms; only one run may begin after `until`.

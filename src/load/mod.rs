@@ -7,6 +7,7 @@
 //! build, `measure` measures, and `strategies` plans.
 
 mod context;
+mod dflash;
 mod drafter;
 mod error;
 mod files;
@@ -366,6 +367,10 @@ fn load_drafters(
             }
             loaded => all.push(loaded?),
         }
+    }
+    if let (Some(files), Some(tables)) = (&ctx.files.dflash, &target.tables) {
+        progress("loading the draft head", None);
+        all.push(dflash::load(ctx, tables, files)?);
     }
     if let Some(small) = &ctx.files.small {
         all.push(small::load(ctx, target, small, progress)?);

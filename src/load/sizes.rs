@@ -3,7 +3,7 @@
 use crate::kernels::{Format, KvCache, KvFormat};
 use crate::library::TargetFiles;
 use crate::model::head::{DraftPrecision, FusionKind, HeadConfig, TREE_ROWS};
-use crate::model::{Config, CpuTarget};
+use crate::model::{Config, CpuTarget, DflashConfig};
 use crate::plan::{DraftSize, LayerSize, Setting, TargetSize};
 use crate::settings::ScoredTokens;
 
@@ -119,6 +119,7 @@ pub(crate) fn of_head(
         bytes_per_weight,
         blocks: config.blocks(),
         elastic: config.elastic,
+        pass_rows: 0,
     }
 }
 
@@ -162,7 +163,15 @@ pub(crate) fn of_small(config: &Config, bytes: u64) -> DraftSize {
         bytes_per_weight: bytes as f64 / weights.max(1) as f64,
         blocks: 0,
         elastic: false,
+        pass_rows: 0,
     }
+}
+
+/// A DFlash drafter with `bytes` of packed weights and cache.
+pub(super) fn of_dflash(config: &DflashConfig, bytes: u64) -> DraftSize {
+    let fixed = config.weights();
+    let bytes_per_weight = bytes as f64 / fixed.max(1) as f64;
+    DraftSize { fixed, bytes_per_weight, pass_rows: config.rows, ..DraftSize::NOTHING }
 }
 
 /// The most that a head takes on a GPU, including its KV cache. Its embedding stays in main memory.

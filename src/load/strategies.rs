@@ -70,7 +70,13 @@ fn row(
     let missing = if strategy.draft != DrafterId::None && !ctx.files.target.engine().is_own() {
         Some(Missing::Trees)
     } else if drafter.is_none() && strategy.draft != DrafterId::None {
-        let lacks = ctx.settings.lacks(strategy.draft);
+        // `--draft` may name the other kind.
+        let other = match strategy.draft {
+            DrafterId::Head => Some("a draft head; name one with --draft"),
+            DrafterId::Dflash => Some("a DFlash drafter; name one with --draft"),
+            _ => None,
+        };
+        let lacks = ctx.settings.lacks(strategy.draft).or(other);
         Some(lacks.map_or(Missing::NotBuilt, Missing::Drafter))
     } else if strategy.streamed {
         target.missing_streaming.clone()

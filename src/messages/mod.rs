@@ -120,19 +120,21 @@ pub fn reason(reason: &Reason) -> String {
                 }
             ),
         },
-        Reason::Tree { shape, fixed, draft_ms, verify_ms } => {
+        Reason::Tree { shape, fixed, passes, draft_ms, verify_ms } => {
             let chosen = match fixed {
                 (true, true) => " (as you chose)",
                 (true, false) => " (you chose the width)",
                 (false, true) => " (you chose the depth)",
                 (false, false) => "",
             };
+            let passes = match passes {
+                1 => "the draft pass of a round takes".to_owned(),
+                passes => format!("the {passes} draft passes of a round take"),
+            };
             format!(
-                "Width {}, depth {}{chosen}: the {} draft passes of a round take {draft_ms:.1} ms, \
-                 verification takes {verify_ms:.1} ms.",
-                shape.width,
-                shape.depth,
-                shape.depth + 1
+                "Width {}, depth {}{chosen}: {passes} {draft_ms:.1} ms, verification takes \
+                 {verify_ms:.1} ms.",
+                shape.width, shape.depth
             )
         }
         Reason::KeptForShow { tree, plain } => format!(
@@ -146,7 +148,7 @@ pub fn reason(reason: &Reason) -> String {
         Reason::Basis(basis) => of_basis(*basis),
         Reason::Sources { context, models, plain } => {
             let models = models.iter().map(|(kind, rate)| {
-                let name = if *kind == DrafterId::Head { "draft head" } else { "small model" };
+                let name = if *kind == DrafterId::Head { "draft head" } else { kind.name() };
                 format!("{name} {rate:.0} tok/s, ")
             });
             format!(
@@ -235,6 +237,7 @@ pub fn obstacle(why: &Obstacle) -> String {
             next_to_draft("reading them on the GPU", needed, draft, gpu, room)
         }
         Obstacle::ModelsInUse => "other models are in use".to_owned(),
+        Obstacle::OnlyCpu => "DFlash drafters run only on the CPU".to_owned(),
         Obstacle::OneBlock => "the target has only one block".to_owned(),
         Obstacle::NoTime => "a pass took no measurable time".to_owned(),
         Obstacle::NoPlacement => "no placement is possible".to_owned(),

@@ -25,7 +25,7 @@ fn all() -> Vec<Reason> {
     let split = |asked| Reason::TargetSplit { gpu: card(), layers: 10, of: 32, asked };
     let threads = |chosen, effect| Reason::ThreadsShared { draft: 2, threads: 8, chosen, effect };
     let blocks = |blocks, why| Reason::Blocks { blocks, most: 5, why };
-    let tree = |fixed| Reason::Tree { shape, fixed, draft_ms: 59.7, verify_ms: 302.2 };
+    let tree = |fixed| Reason::Tree { shape, fixed, passes: 8, draft_ms: 59.7, verify_ms: 302.2 };
     let plain = PlacementForecast {
         draft: DrafterId::None,
         head: None,
@@ -165,6 +165,7 @@ fn every_obstacle_says_why_the_cpu_drafts() {
         Obstacle::MainMemory { needed, free: room },
         Obstacle::NoRoomNextToTarget,
         Obstacle::InTargetsFile,
+        Obstacle::OnlyCpu,
     ];
     let said = obstacles.map(|why| reason(&Reason::DraftOnCpu(why)));
     insta::assert_snapshot!(said.join("\n"));

@@ -10,6 +10,7 @@ mod block_options;
 mod candle;
 mod config;
 mod cpu;
+mod dflash;
 mod gpu;
 pub mod head;
 mod hf_config;
@@ -44,7 +45,8 @@ pub use candle::{
 #[cfg(test)]
 pub(crate) use config::tests::small as config_for_tests;
 pub use config::{Config, ConfigError, RopeLayout};
-pub use cpu::{CpuBatch, CpuDraft, CpuTarget, PassTiming, Progress};
+pub use cpu::{CpuBatch, CpuDflash, CpuDraft, CpuTarget, PassTiming, Progress};
+pub use dflash::DflashConfig;
 pub use gpu::{Gpu, GpuDraft, GpuError, GpuLimits, Traffic, TrafficMeter};
 pub use hf_families::{ARCHITECTURES, ArchitectureRow};
 pub(crate) use hf_families::{Family, OF_GGUF, SHARED_WIDTH};

@@ -28,9 +28,17 @@ pub struct LevelCost {
     pub widths: [usize; 2],
     /// `ms[i][j]`: a pass of `widths[j]` rows through `blocks[i]` blocks and the LM head.
     pub ms: [[f64; 2]; 2],
+    /// Whether one pass drafts all levels.
+    #[serde(default)]
+    pub whole: bool,
 }
 
 impl LevelCost {
+    /// How many passes draft a tree of this depth.
+    pub fn passes(&self, depth: usize) -> usize {
+        if self.whole { 1 } else { 1 + depth }
+    }
+
     /// Milliseconds of a pass of `width` rows through `blocks` blocks.
     pub fn at(&self, blocks: usize, width: usize) -> f64 {
         let fraction = |[low, high]: [usize; 2], x: usize| {
@@ -83,9 +91,10 @@ impl Costs {
             let ms = blocks.map(|m| {
                 let weights = (draft.fixed + m as u64 * draft.block) as f64;
                 let bytes = weights * draft.bytes_per_weight;
-                widths.map(|rows| pass_ms(&throughput, rows, weights, bytes, 7 * m + 4))
+                let pass = |rows: usize| rows.max(draft.pass_rows);
+                widths.map(|rows| pass_ms(&throughput, pass(rows), weights, bytes, 7 * m + 4))
             });
-            LevelCost { blocks, widths, ms }
+            LevelCost { blocks, widths, ms, whole: draft.pass_rows > 0 }
         });
         // Features can wait until a tree is wanted again, so no time is expected in idle rounds.
         let verify = VerifyTimes::of(&verify);
@@ -118,7 +127,7 @@ impl Costs {
         match &self.level {
             None => 0.0,
             Some(_) if shape.gamma <= 1 => self.idle_ms,
-            Some(level) => (1 + shape.depth) as f64 * level.at(blocks, shape.width),
+            Some(level) => level.passes(shape.depth) as f64 * level.at(blocks, shape.width),
         }
     }
 

@@ -128,12 +128,21 @@ pub struct DraftSize {
     pub blocks: usize,
     /// Whether any first m of its blocks can be used.
     pub elastic: bool,
+    /// How many rows the only pass of a tree has; 0 if each level takes a pass.
+    pub pass_rows: usize,
 }
 
 impl DraftSize {
     /// A draft without a model.
-    pub const NOTHING: Self =
-        Self { fixed: 0, lookup: 0, block: 0, bytes_per_weight: 0.0, blocks: 0, elastic: false };
+    pub const NOTHING: Self = Self {
+        fixed: 0,
+        lookup: 0,
+        block: 0,
+        bytes_per_weight: 0.0,
+        blocks: 0,
+        elastic: false,
+        pass_rows: 0,
+    };
 
     /// The fewest and the most blocks with which it can run.
     pub fn range(&self) -> (usize, usize) {

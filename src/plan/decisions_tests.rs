@@ -33,7 +33,15 @@ fn machines() -> Vec<(&'static str, Machine)> {
 }
 
 const fn draft(fixed: u64, block: u64, blocks: usize, elastic: bool) -> DraftSize {
-    DraftSize { fixed, lookup: fixed / 2, block, bytes_per_weight: 1.125, blocks, elastic }
+    DraftSize {
+        fixed,
+        lookup: fixed / 2,
+        block,
+        bytes_per_weight: 1.125,
+        blocks,
+        elastic,
+        pass_rows: 0,
+    }
 }
 
 /// Targets with a draft each.

@@ -169,7 +169,7 @@ mod tests {
         let space =
             SearchSpace { overrides, blocks: Some((0, 0)), prefer: Prefer::Speed, always: false };
         let verify = [1, 4, 8, 16, 32, 64].map(|g| (g, 9.9 + 0.1 * g as f64)).to_vec();
-        let level = LevelCost { blocks: [0, 0], widths: [1, 10], ms: [[step; 2]; 2] };
+        let level = LevelCost { blocks: [0, 0], widths: [1, 10], ms: [[step; 2]; 2], whole: false };
         let found = Measured { verify, level: Some(level) };
         choose(&CostInputs::for_tests(), &found, &space)
     }

@@ -369,7 +369,7 @@ impl PlacementInputs {
             let bytes = weights * size.bytes_per_weight;
             widths.map(|rows| trip + pass_ms(&throughput, rows, weights, bytes, 0))
         });
-        LevelCost { blocks, widths, ms }
+        LevelCost { blocks, widths, ms, whole: false }
     }
 
     /// T_V and T_D of a candidate.

@@ -46,6 +46,8 @@ pub enum Obstacle {
     OneBlock,
     /// A pass took no measurable time.
     NoTime,
+    /// Drafters of this kind run only on the CPU.
+    OnlyCpu,
     /// Nothing can be placed.
     NoPlacement,
     /// candle-transformers runs the target.
@@ -180,8 +182,9 @@ pub enum Reason {
     Gamma(usize, GammaReason),
     /// The choice of M, of at most so many.
     Blocks { blocks: usize, most: usize, why: BlocksReason },
-    /// The tree's shape, whether the user fixed its width and its depth, T_D and T_V.
-    Tree { shape: Shape, fixed: (bool, bool), draft_ms: f64, verify_ms: f64 },
+    /// The tree's shape, whether the user fixed its width and its depth, how many draft passes it
+    /// takes, T_D and T_V.
+    Tree { shape: Shape, fixed: (bool, bool), passes: usize, draft_ms: f64, verify_ms: f64 },
     /// A tree that loses, kept for display: tokens per second with and without it.
     KeptForShow { tree: f64, plain: f64 },
     /// What is expected of the tree: Ω and the rate.

@@ -43,7 +43,8 @@ pub(super) fn explain(
         }
         let draft_ms = costs.draft_ms(&shape, blocks);
         let fixed_shape = (fixed.width.is_fixed(), fixed.depth.is_fixed());
-        reasons.push(Reason::Tree { shape, fixed: fixed_shape, draft_ms, verify_ms });
+        let passes = costs.level.as_ref().map_or(0, |level| level.passes(shape.depth));
+        reasons.push(Reason::Tree { shape, fixed: fixed_shape, passes, draft_ms, verify_ms });
         let tokens = omega(budget);
         let rate = rate(costs, budget, tokens);
         let is_shown = space.prefer == Prefer::Show && !fixed.gamma.is_fixed();

@@ -96,6 +96,13 @@ pub const STRATEGIES: &[Strategy] = &[
         ..PLAIN
     },
     Strategy {
+        name: "dflash",
+        summary: "a DFlash drafter's most probable tree, from one pass",
+        origin: "DFlash, DDTree",
+        draft: DrafterId::Dflash,
+        ..PLAIN
+    },
+    Strategy {
         name: "small-model",
         summary: "a small model's dynamic tree",
         draft: DrafterId::SmallModel,
@@ -336,6 +343,6 @@ mod tests {
         assert_eq!(Strategy::automatic().name, "auto");
         let own = |row: &&Strategy| row.draft.is_model() && row.is_own_tree();
         let names: Vec<_> = STRATEGIES.iter().filter(own).map(|row| row.name).collect();
-        assert_eq!(names, ["dovetail", "small-model"]);
+        assert_eq!(names, ["dovetail", "dflash", "small-model"]);
     }
 }

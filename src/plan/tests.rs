@@ -58,6 +58,7 @@ const HEAD_7B: DraftSize = DraftSize {
     bytes_per_weight: 2.0,
     blocks: 5,
     elastic: true,
+    pass_rows: 0,
 };
 
 /// Where a draft goes whose blocks have a KV cache of this many bytes each.
@@ -121,7 +122,7 @@ fn reasons_hold_the_figures_chosen() {
             if *blocks == plan.budget.blocks && *ms > 0.0),
         "{blocks:?}"
     );
-    let Reason::Tree { shape: told, fixed: (false, false), draft_ms, verify_ms } = *tree else {
+    let Reason::Tree { shape: told, fixed: (false, false), draft_ms, verify_ms, .. } = *tree else {
         panic!("{tree:?}")
     };
     assert!(told == shape && draft_ms > 0.0 && verify_ms > draft_ms, "{tree:?}");
@@ -468,7 +469,12 @@ fn started(prefer: Prefer, world: &World) -> Started {
     let space = space(&head, prefer);
     let found = Measured {
         verify: super::cost::PROBED_GAMMAS.map(|gamma| (gamma, (world.verify)(gamma))).to_vec(),
-        level: Some(LevelCost { blocks: [4, 4], widths: [1, 10], ms: [[world.level_ms; 2]; 2] }),
+        level: Some(LevelCost {
+            blocks: [4, 4],
+            widths: [1, 10],
+            ms: [[world.level_ms; 2]; 2],
+            whole: false,
+        }),
     };
     let plan = choose(&inputs, &found, &space);
     Started { controller: TreeController::new(&plan, space), times: plan.costs.verify }

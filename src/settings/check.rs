@@ -43,6 +43,9 @@ impl Settings {
             (DrafterId::Head, HeadChoice::Own) if !bundled => {
                 Some("a draft head for this target; name one with --draft")
             }
+            (DrafterId::Dflash, draft) if !matches!(draft, HeadChoice::Named(_)) => {
+                Some("a DFlash drafter; name one with --draft")
+            }
             (DrafterId::SmallModel, _) if !bundled && self.draft_model.is_none() => {
                 Some("a small language model; name one with --draft-model")
             }
@@ -114,9 +117,10 @@ impl Settings {
             return all;
         }
         for (key, flag, of) in given {
-            // No head is what every strategy can do with, as it can with automatic blocks.
+            // No head is what every strategy can do with, as it can with automatic blocks; the name
+            // may be that of a DFlash drafter.
             let suits_all = match key {
-                "draft" => self.draft == HeadChoice::None,
+                "draft" => self.draft == HeadChoice::None || kind == DrafterId::Dflash,
                 "controls.blocks" => self.controls.blocks == Setting::Auto,
                 _ => false,
             };

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub enum DrafterId {
     /// The target's draft head (DGF, EAGLE or MTP).
     Head,
+    /// A DFlash drafter.
+    Dflash,
     /// A small language model.
     #[serde(alias = "small")]
     SmallModel,
@@ -36,8 +38,9 @@ pub enum DrafterId {
 
 impl DrafterId {
     /// Every drafter in the order of its variants, with its name and what it needs.
-    const ROWS: [(Self, &'static str, &'static str); 12] = [
+    const ROWS: [(Self, &'static str, &'static str); 13] = [
         (Self::Head, "head", "a draft head"),
+        (Self::Dflash, "dflash", "a DFlash drafter"),
         (Self::SmallModel, "small model", "a small model"),
         (Self::Lookup, "lookup", ""),
         (Self::Retrieval, "retrieval", "a text (`--rest-text`)"),
@@ -68,6 +71,6 @@ impl DrafterId {
 
     /// Whether it is a model, which takes time to draft and has weights to place.
     pub const fn is_model(self) -> bool {
-        matches!(self, Self::Head | Self::SmallModel)
+        matches!(self, Self::Head | Self::Dflash | Self::SmallModel)
     }
 }

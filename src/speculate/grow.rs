@@ -89,6 +89,16 @@ impl Growth {
             Method::Search => (SEARCH_BEAM, SEARCH_DECAY.ln()),
             Method::Tree | Method::Sequences { .. } => (shape.width, 0.0),
         };
+        Self::with_beam(shape, beam_width, step, first)
+    }
+
+    /// The tree of the most probable nodes, for a drafter to which the rows of a beam cost nothing:
+    /// no beam leaves one of them out (DDTree, Ringel and Romano 2026).
+    pub fn best_first(shape: Shape, first: &[(u32, f32)]) -> Self {
+        Self::with_beam(shape, shape.gamma, 0.0, first)
+    }
+
+    fn with_beam(shape: Shape, beam_width: usize, step: f32, first: &[(u32, f32)]) -> Self {
         let mut growth = Self {
             shape,
             beam_width,

@@ -1,13 +1,14 @@
 //! The central promise on models that the library opens: EAGLE-3 heads and the bundled pair.
 
 use crate::support::bundled::{asked, bundled, heldout, user};
+use crate::support::dflash::DflashCase;
 use crate::support::eagle3::{EAGLE3_HEADS, Eagle3Case, eagle3_target, eagle3_trees};
-use crate::support::generate::{Ascii, changing, generate, plain, request, samplers};
+use crate::support::generate::{Ascii, changing, generate, options, plain, request, samplers};
 use crate::support::heads::Backend;
 use crate::support::library::load_files;
 use crate::support::mtp::{MTP_HEADS, agreeing, mtp_files, own_head};
 use dovetail::chat::{Message, Role};
-use dovetail::decode::{Engine, RoundOptions};
+use dovetail::decode::{Engine, Request, RoundOptions};
 use dovetail::draft::{Budget, Drafter};
 use dovetail::kernels::Pool;
 use dovetail::speculate::Shape;
@@ -37,6 +38,40 @@ fn eagle3_heads_under_every_sampler_and_changing_options() {
             }
         }
         assert!(ahead > 0, "{name}: nothing was drafted ahead");
+    }
+}
+
+/// With texts that end at a token that the drafter may propose, and that fill the context.
+#[test]
+fn dflash_drafters_under_every_sampler_and_changing_options() {
+    for case in DflashCase::all() {
+        let mut alone = Engine::new(Box::new(case.target()), None::<Box<dyn Drafter>>);
+        let drafter = Box::new(case.drafter()) as Box<dyn Drafter>;
+        let mut speculative = Engine::new(Box::new(case.target()), [drafter]);
+        let prompt = case.tokens("tokens");
+        let mut trees = 0;
+        for (i, sampler) in samplers().into_iter().enumerate() {
+            for (length, most) in [(24, 40), (1, 30), (24, 400)] {
+                let request = request(&prompt[..length], most);
+                let want = generate(&mut alone, &Ascii, request.clone(), plain(sampler)).0;
+                let (got, rounds, _) =
+                    generate(&mut speculative, &Ascii, request, changing(sampler, i * 3));
+                assert_eq!(got, want, "{} {length} {most} {sampler:?}", case.name);
+                trees += rounds.iter().filter(|round| round.tree.len() > 1).count();
+            }
+            // The tokens that it proposes first, and one of the text.
+            let request = request(&prompt, 30);
+            let steady = |_| options(Shape { gamma: 16, width: 4, depth: 5 }, true, sampler);
+            let (text, rounds, _) = generate(&mut speculative, &Ascii, request.clone(), steady);
+            let proposed = rounds.iter().filter_map(|round| round.tree.nodes().get(1));
+            for eos in proposed.map(|node| node.token).take(8).chain([text[12]]) {
+                let request = Request { eos: vec![eos], ..request.clone() };
+                let want = generate(&mut alone, &Ascii, request.clone(), plain(sampler)).0;
+                let got = generate(&mut speculative, &Ascii, request, steady).0;
+                assert_eq!(got, want, "{} ends at {eos} {sampler:?}", case.name);
+            }
+        }
+        assert!(trees > 20, "{}", case.name);
     }
 }
 

@@ -156,9 +156,11 @@ pub fn rounds_of(
     }
 }
 
-/// The strategies that draft, with all models on the CPU.
+/// The strategies that draft, with all models on the CPU, and for any target: a DFlash drafter
+/// cannot be made for one without training.
 pub fn on_the_cpu() -> impl Iterator<Item = &'static Strategy> + Clone {
-    STRATEGIES.iter().filter(|row| !row.gpu_layers && row.draft != DrafterId::None)
+    let others = [DrafterId::None, DrafterId::Dflash];
+    STRATEGIES.iter().filter(move |row| !row.gpu_layers && !others.contains(&row.draft))
 }
 
 /// Greedy and with all filters.

@@ -3,6 +3,7 @@
 pub mod bundled;
 pub mod candle;
 pub mod chat;
+pub mod dflash;
 pub mod drafters;
 pub mod duo;
 pub mod eagle3;

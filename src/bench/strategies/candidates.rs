@@ -53,12 +53,14 @@ impl CandidateBatch {
         };
         let head = drafts(DrafterId::Head);
         let small = drafts(DrafterId::SmallModel);
+        let dflash = drafts(DrafterId::Dflash);
         settings.strategy = match (head, small) {
+            _ if dflash => None,
             (true, false) => Some(Strategy::first_with(DrafterId::Head)),
             (false, true) => Some(Strategy::first_with(DrafterId::SmallModel)),
             _ => None,
         };
-        if !head {
+        if !head && !dflash {
             settings.draft = HeadChoice::Lookup;
         }
         if !small {

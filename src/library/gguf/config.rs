@@ -3,6 +3,7 @@
 
 use serde_json::{Value as Json, json};
 
+use super::dflash::DFLASH;
 use super::file::GgufFile;
 use super::values::Value;
 use crate::kernels::Format;
@@ -94,6 +95,12 @@ pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static ArchitectureRo
         let found = format!("`{name}`");
         return Err(LibraryError::unsupported(file.name(), "general.architecture", found, remedy));
     };
+    Ok((config_as(file, row)?, row))
+}
+
+/// The configuration of a file with the keys and tensors of this architecture.
+pub(super) fn config_as(file: &GgufFile, row: &ArchitectureRow) -> Result<Config, LibraryError> {
+    let name = row.gguf;
     let wrong = |error: ConfigError| {
         let key = FIELDS.iter().rev().find(|(_, field)| *field == error.field);
         let field = key.map_or(error.field, |&(key, _)| key);
@@ -128,7 +135,7 @@ pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static ArchitectureRo
         },
         ..read
     };
-    Ok((config.checked().map_err(wrong)?, row))
+    config.checked().map_err(wrong)
 }
 
 /// The head in the blocks after those of the model, if the file has one that can be run.
@@ -168,9 +175,12 @@ fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> 
     let any_tensor = |part: &str| any_tensor(file, part);
     // How experts are chosen within groups.
     let has_bias = any_tensor("exp_probs_b.bias");
+    // A DFlash drafter may have no embedding of its own.
+    let vocabulary = file.value(&key("vocab_size")).filter(|_| row.gguf == DFLASH.gguf);
+    let vocabulary = vocabulary.and_then(Value::as_u64).map(|size| size as usize);
     let mut fields = json!({
         "model_type": row.model_type,
-        "vocab_size": rows(file, "token_embd.weight")?,
+        "vocab_size": vocabulary.map_or_else(|| rows(file, "token_embd.weight"), Ok)?,
         "rms_norm_eps": 1e-5,
         OF_GGUF: true,
         "use_sliding_window": true,

@@ -5,6 +5,7 @@
 //! not depend on kernels.
 
 mod config;
+mod dflash;
 mod file;
 mod names;
 mod reader;
@@ -28,6 +29,8 @@ use crate::chat::{ChatTemplate, SpecialTokens};
 use crate::model::head::{HeadConfig, MTP};
 use crate::model::{ArchitectureRow, Config, MappedBytes, RawTensor, WeightSource};
 use crate::printable::printable_line;
+use dflash::DFLASH;
+pub(super) use dflash::open_dflash;
 use file::{GgufFile, TensorEntry};
 use scales::Scales;
 pub(super) use summary::facts;
@@ -167,6 +170,9 @@ impl GgufTensors {
                 Some(parts) => {
                     scales.place(&name, parts.iter(), &blobs[entry.file])?;
                     tensors.extend(parts);
+                }
+                None if architecture.gguf == DFLASH.gguf && dflash::is_own(&name) => {
+                    tensors.extend(dflash::named(name, entry));
                 }
                 // A missing part would silently change every answer.
                 None => {

@@ -4,6 +4,7 @@
 
 mod batch;
 mod block;
+mod dflash;
 mod draft;
 mod experts;
 mod latent;
@@ -19,6 +20,7 @@ mod target;
 mod weights;
 
 pub use batch::CpuBatch;
+pub use dflash::CpuDflash;
 pub use draft::CpuDraft;
 pub use packer::Progress;
 pub use scratch::PassTiming;

@@ -35,5 +35,6 @@ pub(super) use pack::bytes_in;
 pub(crate) use pack::q4_1_values;
 pub use packed_head::PackedHead;
 pub use shared_tables::SharedTables;
+pub(super) use shared_tables::rows_of;
 pub(crate) use shared_tables::to_tensor;
 pub use weights::{HeadWeights, TensorSource, layout};

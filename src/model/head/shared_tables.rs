@@ -30,7 +30,7 @@ impl SharedTables {
 }
 
 /// Some rows of a matrix, in the order given, one after the other.
-pub(super) fn rows_of(matrix: &Matrix, rows: &[u32]) -> Vec<f32> {
+pub(in crate::model) fn rows_of(matrix: &Matrix, rows: &[u32]) -> Vec<f32> {
     let mut values = vec![0.0; rows.len() * matrix.inputs()];
     for (&row, values) in rows.iter().zip(values.chunks_exact_mut(matrix.inputs())) {
         matrix.row(row as usize, values);

@@ -1,0 +1,172 @@
+//! DFlash drafters in GGUF files: their keys and tensors in addition to those of a Qwen3 model
+//! (method.md, DFlash). It must not depend on how they draft.
+
+use std::path::Path;
+
+use super::config::config_as;
+use super::file::{GgufFile, TensorEntry};
+use super::names::Named;
+use super::values::Value;
+use super::{GgufTensors, read};
+use crate::kernels::Activation;
+use crate::library::{DflashFiles, LibraryError};
+use crate::model::{
+    ArchitectureRow, BlockOptions, Config, DflashConfig, Family, RopeLayout, weights,
+};
+
+/// How the decoder blocks of a drafter are stored.
+pub(super) const DFLASH: ArchitectureRow = ArchitectureRow {
+    title: "DFlash",
+    gguf: "dflash",
+    model_type: "qwen3",
+    family: Family::Qwen3,
+    gguf_layout: RopeLayout::Halves,
+};
+
+/// The most rows of a pass; published drafters have 16.
+const MOST_ROWS: u64 = 256;
+
+/// Whether a tensor is one that only drafters have.
+pub(super) fn is_own(name: &str) -> bool {
+    let parts = ["fc.weight", "enc.output_norm.", "d2t", "markov_w", "conf_proj.", "selector_"];
+    parts.iter().any(|part| name.starts_with(part)) || name.contains("_conv_")
+}
+
+/// Such a tensor by the name that the model requests.
+pub(super) fn named(name: String, entry: TensorEntry) -> Option<Named> {
+    let Some(layered) = name.strip_prefix("blk.") else { return Some((name, entry)) };
+    let (layer, part) = layered.split_once('.')?;
+    Some((weights::layer_name(layer.parse().ok()?, part), entry))
+}
+
+/// Opens a file as a DFlash drafter; `None` if it holds another architecture.
+pub(in crate::library) fn open_dflash(path: &Path) -> Result<Option<DflashFiles>, LibraryError> {
+    let file = read(path)?;
+    if file.text("general.architecture")? != Some(DFLASH.gguf) {
+        return Ok(None);
+    }
+    let config = config(&file)?;
+    let name = file.name().to_owned();
+    let bytes = file.tensors().values().map(|entry| entry.weight().bytes).sum();
+    let weights = Box::new(GgufTensors::new(file, &DFLASH, &config.body, None)?);
+    Ok(Some(DflashFiles { config, weights, name, bytes }))
+}
+
+fn config(file: &GgufFile) -> Result<DflashConfig, LibraryError> {
+    let mut body = config_as(file, &DFLASH)?;
+    let layers = body.layers;
+    let has = |name: &str| file.tensors().contains_key(name);
+    let key = |name: &str| format!("{}.{name}", DFLASH.gguf);
+    let float = |name: &str| Ok::<_, LibraryError>(file.float(&key(name))?.map(|x| x as f32));
+    let flag = |name: &str| file.flag(&key(name));
+    let wrong = |key: &str, found: String, remedy: &str| {
+        LibraryError::unsupported(file.name(), format!("metadata `dflash.{key}`"), found, remedy)
+    };
+    let shape = |name: &str| {
+        let shape = file.tensors().get(name).map(|entry| entry.shape.clone());
+        match shape.as_deref() {
+            None => Ok(None),
+            Some(&[rows, columns]) => Ok(Some([rows, columns])),
+            Some(other) => {
+                let problem = format!("it has the shape {other:?} instead of rows and columns");
+                Err(LibraryError::damaged(file.name(), format!("tensor `{name}`"), problem))
+            }
+        }
+    };
+    let own_tables = ["token_embd.weight", "output.weight"].map(has);
+    let markov = shape("markov_w1.weight")?.map(|[_, rank]| rank);
+    let window = body.block.window.take();
+    let scale = if markov.is_some() { None } else { float("logit_scale")? };
+    let softcap = if markov.is_some() { None } else { float("final_logit_softcapping")? };
+    body.block = BlockOptions {
+        output_norms: has("blk.0.post_attention_norm.weight"),
+        sinks: has("blk.0.attn_sinks.weight"),
+        output_scale: has("blk.0.layer_output_scale.weight"),
+        // Without values, they are the keys before norm and RoPE, as in Gemma 4.
+        value_norm: !has("blk.0.attn_v.weight"),
+        global_values_are_keys: !has("blk.0.attn_v.weight"),
+        activation: match file.text(&key("hidden_activation"))? {
+            None | Some("silu") => Activation::Silu,
+            Some("gelu_pytorch_tanh") => Activation::GeluTanh,
+            Some(other) => {
+                let found = format!("`{other}`");
+                return Err(wrong("hidden_activation", found, "use silu or gelu_pytorch_tanh"));
+            }
+        },
+        embedding_scale: float("embedding_scale")?.unwrap_or(1.0),
+        attention_scale: float("attention.scale")?,
+        attention_out_scale: float("attention.value_scale")?.unwrap_or(1.0),
+        logit_divisor: scale.map_or(1.0, |scale| 1.0 / scale),
+        final_softcap: softcap.filter(|&cap| cap > 0.0),
+        ..body.block
+    };
+    let body = Config { tied_head: false, ..body };
+    let body = body.checked().map_err(LibraryError::config(file.name()))?;
+    let taps = file.list(&key("target_layers"))?.unwrap_or_default();
+    let states: Vec<usize> =
+        taps.iter().filter_map(Value::as_u64).map(|state| state as usize).collect();
+    let [_, read] = shape("fc.weight")?.unwrap_or_default();
+    if states.len() != taps.len()
+        || states.is_empty()
+        || !states.is_sorted_by(|a, b| a < b)
+        || !read.is_multiple_of(states.len())
+    {
+        let found = format!("{states:?} for `fc.weight` with {read} inputs");
+        let remedy = "it must list layers in rising order, one for each equal part of the inputs; \
+                      convert the drafter again";
+        return Err(wrong("target_layers", found, remedy));
+    }
+    let rows = file.number(&key("block_size"))?.unwrap_or(0);
+    if !(2..=MOST_ROWS).contains(&rows) {
+        let remedy = "it must be between 2 and 256; convert the drafter again";
+        return Err(wrong("block_size", rows.to_string(), remedy));
+    }
+    let mask = file.number("tokenizer.ggml.mask_token_id")?.map(|mask| mask as u32);
+    let Some(mask) = mask.filter(|&mask| (mask as usize) < body.vocab) else {
+        let remedy = "convert the drafter again, with its tokenizer";
+        let what = "metadata `tokenizer.ggml.mask_token_id` within the vocabulary";
+        return Err(LibraryError::missing(file.name(), what, remedy));
+    };
+    let causal = flag("attention.causal")?;
+    if causal.is_none() && window.is_some() {
+        tracing::warn!(
+            "{}: no `attention.causal`; all rows of a block see each other",
+            file.name()
+        );
+    }
+    let convolution = match file.number(&key("conv_kernel_size"))? {
+        None | Some(0) => None,
+        Some(taps) => {
+            let group = file.number(&key("conv_group_size"))?.unwrap_or(16).max(1) as usize;
+            if !body.hidden.is_multiple_of(group) || taps > rows {
+                let found = format!("{group} with `conv_kernel_size` {taps}");
+                let remedy = "it must divide the width, and no kernel is larger than a block";
+                return Err(wrong("conv_group_size", found, remedy));
+            }
+            Some([taps as usize, body.hidden / group])
+        }
+    };
+    let selector = shape("selector_hidden.weight")?.map(|[rank, _]| rank);
+    let count = file.number(&key("selector_top_k"))?.unwrap_or(16).clamp(1, 1024) as usize;
+    let windows = (0..layers).map(|layer| {
+        let window = window.as_ref()?;
+        window.layers.get(layer).copied().unwrap_or(false).then_some(window.size)
+    });
+    Ok(DflashConfig {
+        target_hidden: read / states.len(),
+        states,
+        rows: rows as usize,
+        mask,
+        windows: windows.collect(),
+        causal: vec![causal.unwrap_or(false); layers],
+        // Only DSpark drafts from the row of the last token.
+        from_anchor: flag("sample_from_anchor")?.unwrap_or(markov.is_some()),
+        scored: shape("output.weight")?.map(|[rows, _]| rows),
+        own_tables,
+        markov,
+        confidence: has("conf_proj.weight") && flag("has_confidence_head")? != Some(false),
+        convolution,
+        selector: selector.map(|rank| [rank, count]),
+        body,
+    })
+}

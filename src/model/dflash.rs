@@ -1,0 +1,90 @@
+//! What the file of a DFlash drafter says (method.md, DFlash): its decoder blocks, and how it reads
+//! the target and drafts. It must not depend on how a file spells it.
+
+use super::head::Misfit;
+use super::{Config, FeatureSource};
+
+/// Shape and constants of a DFlash drafter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DflashConfig {
+    /// Its decoder blocks, without windows. Its vocabulary is the target's.
+    pub body: Config,
+    /// H of the target.
+    pub target_hidden: usize,
+    /// The states of the target that it taps, ascending.
+    pub states: Vec<usize>,
+    /// B: how many rows a pass has, the last token of the text and then mask tokens.
+    pub rows: usize,
+    /// The mask token.
+    pub mask: u32,
+    /// The window of each layer.
+    pub windows: Vec<Option<usize>>,
+    /// For each layer, whether a row sees only the rows before it.
+    pub causal: Vec<bool>,
+    /// Whether the first row drafts too: row i then drafts the token after its own position, and
+    /// otherwise the one at its own position.
+    pub from_anchor: bool,
+    /// Whether it has an embedding and an LM head of its own.
+    pub own_tables: [bool; 2],
+    /// How many tokens its LM head scores, if it is its own.
+    pub scored: Option<usize>,
+    /// R: the width of the Markov head (DSpark).
+    pub markov: Option<usize>,
+    /// Whether it has a confidence head (DSpark).
+    pub confidence: bool,
+    /// How many rows its convolutions read, and how many kernels the channels share (DFlash-2).
+    pub convolution: Option<[usize; 2]>,
+    /// The width of the candidate selector, and how many candidates it has (DFlash-2).
+    pub selector: Option<[usize; 2]>,
+}
+
+impl DflashConfig {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match (self.markov, self.selector) {
+            (Some(_), _) => "DSpark",
+            (None, Some(_)) => "DFlash-2",
+            (None, None) => "DFlash",
+        }
+    }
+
+    /// How many tokens one pass drafts.
+    pub fn levels(&self) -> usize {
+        self.rows - usize::from(!self.from_anchor)
+    }
+
+    /// What it reads of the target.
+    pub fn features(&self) -> FeatureSource {
+        FeatureSource::States(self.states.clone())
+    }
+
+    /// Weights that a pass reads: the blocks, `fc` and the LM head.
+    pub(crate) fn weights(&self) -> u64 {
+        let body = &self.body;
+        let scored = self.scored.unwrap_or(body.vocab);
+        let fc = body.hidden * self.states.len() * self.target_hidden;
+        let blocks = body.linear_weights() - (body.vocab * body.hidden) as u64;
+        blocks + (fc + scored * body.hidden) as u64
+    }
+
+    /// Checks that it was made for a target like this one.
+    ///
+    /// # Errors
+    /// [`Misfit`] with the figures of both.
+    pub fn fits_target(&self, target: &Config) -> Result<(), Misfit> {
+        let last = self.states.last().copied().unwrap_or(0);
+        // Without its own embedding or LM head, it is as wide as the target's.
+        let width = if self.own_tables == [true; 2] { target.hidden } else { self.body.hidden };
+        for (what, head, target, fits) in [
+            ("hidden size", self.target_hidden, target.hidden, self.target_hidden == target.hidden),
+            ("embedding width", width, target.hidden, width == target.hidden),
+            ("vocabulary size", self.body.vocab, target.vocab, self.body.vocab == target.vocab),
+            ("last tapped layer", last, target.layers, last <= target.layers),
+        ] {
+            if !fits {
+                return Err(Misfit::Size { what, head, target });
+            }
+        }
+        Ok(())
+    }
+}
