@@ -139,7 +139,8 @@ impl<W: Write, E: Write> AnswerWriter<W, E> {
     fn take(&mut self, event: Event) -> io::Result<Option<CommandResult>> {
         let line = self.recorder.line(&event);
         let told = |line: &Line| {
-            matches!(line, Line::Round(_) | Line::Summary { .. } | Line::Failed { .. })
+            use Line::{Failed, First, Round, Summary};
+            matches!(line, First { .. } | Round(_) | Summary { .. } | Failed { .. })
         };
         if let Some(line) = line.filter(|line| self.json && told(line)) {
             self.out.write_all(json_line(&line)?.as_bytes())?;
@@ -260,7 +261,8 @@ mod tests {
             {
                 let thought = thought.map(str::to_owned);
                 let (text, origin) = (text.to_owned(), Origin::Target);
-                output.token(&Committed { token: 0, text, thought, origin }).unwrap();
+                let token = Committed { token: 0, text, thought, origin, logprobs: None };
+                output.token(&token).unwrap();
             }
             output.close().unwrap();
             (String::from_utf8(out).unwrap(), String::from_utf8(aside).unwrap())

@@ -30,6 +30,9 @@ pub struct Request {
     /// The runs of the prompt that are not part of an answer, ascending, if they are known: the
     /// target may read these on another device.
     pub asked: Vec<Range<usize>>,
+    /// Tokens that the user forces in the place of the target's, by their number in the answer,
+    /// from 0.
+    pub forced: Vec<(usize, u32)>,
 }
 
 impl Request {

@@ -10,7 +10,7 @@ use super::text::{Answer, TokenText};
 use crate::draft::{Ahead, Drafter};
 use crate::model::{Traffic, Verified};
 use crate::overlap::{OutcomeRecord, PassListener, SequencesRecord};
-use crate::speculate::{Accepted, Sampler, TokenUses, accept};
+use crate::speculate::{Accepted, Logprobs, Sampler, TokenUses, accept};
 use std::time::{Duration, Instant};
 
 /// Progress of the prefill.
@@ -68,13 +68,15 @@ impl Engine {
         request.check(self.target.capacity())?;
         let tokens = request.prompt.len();
         let reused_tokens = self.reuse(&request);
+        let mut sampler = Sampler::default();
+        sampler.forced = request.forced.iter().map(|&(at, token)| (tokens + at, token)).collect();
         Ok(Generation {
             engine: self,
             names,
             answer: Answer::new(&request),
             history: TokenUses::new(&request.prompt),
             prompt: request.prompt,
-            sampler: Sampler::default(),
+            sampler,
             logits: Vec::new(),
             summary: Summary { prompt_tokens: tokens, reused_tokens, ..Summary::default() },
             listener: None,
@@ -125,8 +127,10 @@ impl Generation<'_> {
         self.sampler.settings = options.sampler;
         let position = self.engine.target.len();
         let token = self.sampler.draw(&self.logits, position, &self.history);
+        let logprobs = self.sampler.logprobs(&self.logits, token, &self.history);
         self.history.push(token);
-        let token = self.emit(token, Origin::Target);
+        let mut token = self.emit(token, self.origin(position, Origin::Target));
+        token.logprobs = self.labelled(token.token, logprobs);
         self.end_if_full();
         self.engine.push_root(token.token);
         self.summary.prefill_ms += milliseconds(start);
@@ -197,19 +201,21 @@ impl Generation<'_> {
     fn accept(&mut self, drafted: &Drafted, verified: &Verified) -> CommittedPath {
         let tree = &drafted.tree;
         let position = self.engine.target.len();
-        let Accepted { mut path, bonus } =
+        let Accepted { mut path, bonus, logprobs } =
             accept(tree, &verified.logits, &mut self.sampler, position, &mut self.history);
         if let Some(model) = &drafted.model {
             let accepted = path[1..].iter().map(|&node| tree.nodes()[node].token);
             self.engine.drafting.rates.learn(model, accepted.chain([bonus]));
         }
         let mut committed = Vec::with_capacity(path.len());
-        for next in 1..=path.len() {
+        for (next, logprobs) in (1..=path.len()).zip(logprobs) {
             let (token, origin) = match path.get(next) {
                 Some(&node) => (tree.nodes()[node].token, Origin::Accepted),
                 None => (bonus, Origin::Target),
             };
-            committed.push(self.emit(token, origin));
+            let mut token = self.emit(token, self.origin(position + next, origin));
+            token.logprobs = self.labelled(token.token, logprobs);
+            committed.push(token);
             if self.summary.finish.is_some() {
                 break;
             }
@@ -313,6 +319,18 @@ impl Generation<'_> {
     /// Notices for the user since the last call.
     pub fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.engine.drafting.notices)
+    }
+
+    /// Where the token at this position of the text comes from, if `otherwise` says so unless it was
+    /// forced.
+    fn origin(&self, position: usize, otherwise: Origin) -> Origin {
+        self.sampler.forced_at(position).map_or(otherwise, |_| Origin::Forced)
+    }
+
+    /// With the display texts of its tokens; `taken` is the one that it is about.
+    fn labelled(&self, taken: u32, logprobs: Logprobs) -> Option<Box<Logprobs>> {
+        let labels = logprobs.tokens(taken).map(|token| self.names.label(token)).collect();
+        Some(Box::new(Logprobs { labels, ..logprobs }))
     }
 
     /// Appends a token to the answer and decides whether the answer ends with it.

@@ -5,10 +5,10 @@ use crate::draft::Budget;
 use crate::model::Traffic;
 use crate::overlap::{OutcomeRecord, SequencesRecord};
 use crate::speculate::duo::SequencesAhead;
-use crate::speculate::{Credits, Tree};
+use crate::speculate::{Credits, LogProb, Logprobs, Node, Sources, Tree};
 use serde::{Deserialize, Serialize};
 
-/// Where a committed token came from. In both cases it is the target's own choice.
+/// Where a committed token came from. Unless it was forced, it is the target's own choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -16,6 +16,8 @@ pub enum Origin {
     Accepted,
     /// The bonus token: chosen by the target where the accepted path ends.
     Target,
+    /// Chosen by the user in the place of the target's choice.
+    Forced,
 }
 
 /// One token of the answer.
@@ -32,6 +34,9 @@ pub struct Committed {
     pub thought: Option<String>,
     /// Where it came from.
     pub origin: Origin,
+    /// What the target thought of its position; `None` in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logprobs: Option<Box<Logprobs>>,
 }
 
 /// Why an answer ended.
@@ -158,7 +163,23 @@ pub struct Round {
 impl Round {
     /// Whether the bonus token belongs to the answer, that is, no accepted token ended it before.
     pub fn has_bonus(&self) -> bool {
-        self.committed.last().is_some_and(|token| token.origin == Origin::Target)
+        self.committed.len() > self.accepted.len()
+    }
+
+    /// What the draft proposed for the position of committed token `at`, likeliest first, each with
+    /// its display text; empty if the tree ended before it.
+    pub fn guesses(&self, at: usize) -> Vec<(Guess, &str)> {
+        let nodes = self.tree.nodes();
+        let parent = at.checked_sub(1).map_or(Some(0), |at| self.accepted.get(at).copied());
+        let children = parent.into_iter().flat_map(|parent| self.tree.children(parent));
+        let mut children: Vec<usize> = children.collect();
+        children.sort_by(|&a, &b| nodes[b].log_prob.total_cmp(&nodes[a].log_prob));
+        let guess = |node: usize| {
+            let Node { token, log_prob, sources, .. } = nodes[node];
+            let label = self.labels.get(node).map_or("", String::as_str);
+            (Guess { token, logprob: log_prob.into(), sources }, label)
+        };
+        children.into_iter().map(guess).collect()
     }
 
     /// The sources credited with the accepted tokens.
@@ -242,6 +263,17 @@ pub struct JudgedCount {
     /// Whether the target chose the first token of the draft's favourite, so that one sequence was
     /// enough.
     pub one_was_enough: bool,
+}
+
+/// What a draft proposed for one position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guess {
+    /// Token id.
+    pub token: u32,
+    /// By the draft.
+    pub logprob: LogProb,
+    /// Who proposed it.
+    pub sources: Sources,
 }
 
 /// Totals of one answer. τ = committed tokens / target passes, excluding the prefill and its token.

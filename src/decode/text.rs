@@ -128,7 +128,8 @@ impl Answer {
         names: &dyn TokenText,
     ) -> Committed {
         summary.tokens += 1;
-        let mut committed = Committed { token, text: String::new(), thought: None, origin };
+        let text = String::new();
+        let mut committed = Committed { token, text, thought: None, origin, logprobs: None };
         if self.eos.contains(&token) {
             summary.finish = Some(Finish::Eos);
         } else {

@@ -97,7 +97,7 @@ pub use attention::{AttentionOptions, attention};
 pub use bf16_product::{Strided, bf16_product, multiplies_bf16};
 pub use block::BlockCodes;
 pub use cache::KvCache;
-pub use cross_entropy::{RowLoss, softmax, softmax_less};
+pub use cross_entropy::{RowLoss, log_sum_exp, softmax, softmax_less};
 pub use format::{Format, Storage};
 pub use isa::Isa;
 pub use kv_format::{KvFormat, KvShape};

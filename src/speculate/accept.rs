@@ -3,7 +3,7 @@
 //! are a deterministic function of the text, this has the same distribution as rejecting them one
 //! by one, for every sampler, and the draws are those of plain decoding.
 
-use super::{Sampler, TokenUses, Tree};
+use super::{Logprobs, Sampler, TokenUses, Tree};
 
 /// The accepted path of a tree and the bonus token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub struct Accepted {
     pub path: Vec<usize>,
     /// The bonus token: the target's own choice after the last accepted node.
     pub bonus: u32,
+    /// What the target thought of the position of each committed token, in order.
+    pub logprobs: Vec<Logprobs>,
 }
 
 impl Accepted {
@@ -36,17 +38,19 @@ pub fn accept(
 ) -> Accepted {
     let vocab = logits.len() / tree.len();
     let mut path = vec![0];
+    let mut logprobs = Vec::new();
     let mut node = 0;
     loop {
         let row = &logits[node * vocab..(node + 1) * vocab];
         let token = sampler.draw(row, position + path.len(), history);
+        logprobs.push(sampler.logprobs(row, token, history));
         history.push(token);
         match tree.child(node, token) {
             Some(child) => {
                 path.push(child);
                 node = child;
             }
-            None => return Accepted { path, bonus: token },
+            None => return Accepted { path, bonus: token, logprobs },
         }
     }
 }

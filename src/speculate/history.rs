@@ -24,6 +24,11 @@ impl TokenUses {
         *self.counts.entry(token).or_insert(0) += 1;
     }
 
+    /// How often a token was used; `None` if it was not.
+    pub fn uses_of(&self, token: u32) -> Option<u32> {
+        self.counts.get(&token).copied()
+    }
+
     /// Each used token with its number of uses, in no particular order.
     pub fn uses(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.counts.iter().map(|(&token, &count)| (token, count))

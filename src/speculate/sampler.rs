@@ -11,6 +11,7 @@
 //! noise that depends only on seed, position and token ([`Noise`]).
 
 use super::history::TokenUses;
+use super::logprobs::{Filter, Logprobs};
 use super::noise::{Noise, gumbel, gumbel_bound};
 use super::rows;
 use serde::{Deserialize, Serialize};
@@ -91,29 +92,94 @@ impl SamplerSettings {
             || self.frequency_penalty != 0.0
     }
 
+    /// The logit of a token that was used so often.
+    fn penalised(&self, logit: f32, uses: u32) -> f32 {
+        let penalty = self.repetition_penalty;
+        let logit = if logit > 0.0 { logit / penalty } else { logit * penalty };
+        logit - (self.presence_penalty + self.frequency_penalty * uses as f32)
+    }
+
     pub(super) fn filters(&self) -> bool {
         self.top_k > 0 || self.top_p < 1.0 || self.min_p > 0.0
     }
 }
 
-/// Draws the target's tokens. Between draws it keeps only buffers.
+/// What the filters left of the latest row: the first tokens by logit, ties by lower id.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    settings: SamplerSettings,
+    count: usize,
+    best: f32,
+    last: (u32, f32),
+}
+
+impl Kept {
+    fn new(kept: &[(u32, f32)], settings: SamplerSettings) -> Option<Self> {
+        let (first, last) = (kept.first()?, kept.last()?);
+        Some(Self { settings, count: kept.len(), best: first.1, last: *last })
+    }
+
+    /// The filter that kept a token of this logit from the draw; `None` if it was left.
+    pub(super) fn cuts(&self, token: u32, logit: f32) -> Option<Filter> {
+        let logit = rows::clamp(logit);
+        let (last, least) = self.last;
+        if logit > least || logit == least && token <= last {
+            return None;
+        }
+        let share = rows::exp((logit - self.best) / self.settings.temperature);
+        Some(match self.settings {
+            SamplerSettings { top_k, .. } if top_k == self.count => Filter::TopK,
+            SamplerSettings { min_p, .. } if share < min_p => Filter::MinP,
+            _ => Filter::TopP,
+        })
+    }
+}
+
+/// Draws the target's tokens. Between draws it keeps only buffers, and what the filters left of the
+/// latest row.
 #[derive(Clone, Debug, Default)]
 pub struct Sampler {
     /// The settings for drawing; they may be changed between draws.
     pub settings: SamplerSettings,
+    /// The tokens that the user forces, by position of the text: they are drawn there whatever the
+    /// logits.
+    pub forced: Vec<(usize, u32)>,
     scratch: Vec<f32>,
+    kept: Option<Kept>,
 }
 
 impl Sampler {
     /// A sampler with these settings.
     pub fn new(settings: SamplerSettings) -> Self {
-        Self { settings, scratch: Vec::new() }
+        Self { settings, ..Self::default() }
     }
 
     /// The token at `position` of the text (0 is the first token of the prompt), from its raw
     /// logits `[vocab]` and the text before it.
     pub fn draw(&mut self, logits: &[f32], position: usize, history: &TokenUses) -> u32 {
+        let drawn = self.race(logits, position, history);
+        self.forced_at(position).unwrap_or(drawn)
+    }
+
+    /// The token that is forced at this position.
+    pub fn forced_at(&self, position: usize) -> Option<u32> {
+        self.forced.iter().find(|forced| forced.0 == position).map(|forced| forced.1)
+    }
+
+    /// What the target thought of the position that was drawn last, where `taken` was drawn. It
+    /// changes no draw.
+    pub fn logprobs(&self, logits: &[f32], taken: u32, history: &TokenUses) -> Logprobs {
+        let settings = &self.settings;
+        let penalised = |token: u32| {
+            let uses = history.uses_of(token).filter(|_| settings.penalises())?;
+            Some(settings.penalised(logits[token as usize], uses))
+        };
+        Logprobs::of(logits, taken, penalised, self.kept.as_ref())
+    }
+
+    fn race(&mut self, logits: &[f32], position: usize, history: &TokenUses) -> u32 {
         let settings = self.settings;
+        self.kept = None;
         if settings.is_greedy() {
             return rows::argmax(self.penalise(logits, history));
         }
@@ -125,6 +191,7 @@ impl Sampler {
             return race((0..).zip(row.iter().map(|&x| scaled(x))), rows::argmax(row), noise);
         }
         let kept = head(row, &settings);
+        self.kept = Kept::new(&kept, settings);
         let best = kept.first().map_or(0, |&(token, _)| token);
         race(kept.into_iter().map(|(token, x)| (token, scaled(x))), best, noise)
     }
@@ -155,9 +222,7 @@ impl Sampler {
         self.scratch.extend_from_slice(logits);
         for (token, uses) in history.uses() {
             let Some(x) = self.scratch.get_mut(token as usize) else { continue };
-            let penalty = settings.repetition_penalty;
-            *x = if *x > 0.0 { *x / penalty } else { *x * penalty };
-            *x -= settings.presence_penalty + settings.frequency_penalty * uses as f32;
+            *x = settings.penalised(*x, uses);
         }
         &self.scratch
     }

@@ -27,7 +27,8 @@ impl Thoughts {
     /// Reads a token of an answer again.
     fn read(&mut self, token: u32, stream: &mut TextStream, names: &dyn TokenText) -> Committed {
         let text = stream.push(token, names).text;
-        let mut next = Committed { token, text, thought: None, origin: Origin::Target };
+        let origin = Origin::Target;
+        let mut next = Committed { token, text, thought: None, origin, logprobs: None };
         self.split(std::slice::from_mut(&mut next), false, names);
         next
     }
@@ -102,7 +103,8 @@ mod tests {
     }
 
     fn token(token: u32, text: &str) -> Committed {
-        Committed { token, text: text.to_owned(), thought: None, origin: Origin::Target }
+        let origin = Origin::Target;
+        Committed { token, text: text.to_owned(), thought: None, origin, logprobs: None }
     }
 
     #[test]

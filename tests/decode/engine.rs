@@ -123,6 +123,73 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// A branch under speculation, plain decoding from the question with the token forced in its
+    /// place, and plain decoding of the forced prefix as a prompt.
+    #[test]
+    fn a_forced_token_is_followed_by_the_plain_text_of_its_prefix(
+        seed in any::<u64>(),
+        vocab in 3usize..40,
+        guess in guesses(),
+        sampler in samplers(),
+        shape in shapes(),
+        (before, token) in (0usize..20, any::<u32>()),
+    ) {
+        let toy = || Toy::new(seed, vocab, 300);
+        let token = token % vocab as u32;
+        let mut branching = engine(toy(), Some(ToyDrafter::new(guess, seed, vocab)));
+        let speculated = |_| options(shape, true, sampler);
+        let prompt = [1, 2, 0];
+        let first = decode(&mut branching, &Letters, request(&prompt, 30), speculated).0;
+        let begun = [&prompt[..], &first.tokens[..before]].concat();
+        let forced = vec![(0, token)];
+        let branch = Request { forced, ..request(&begun, 40) };
+        let branch = decode(&mut branching, &Letters, branch, speculated).0;
+        prop_assert_eq!(branch.tokens[0], token);
+
+        let forced = vec![(before, token)];
+        let whole = Request { forced, ..request(&prompt, 40 + before) };
+        let whole = alone(toy(), whole, sampler);
+        let all = [&first.tokens[..before], &branch.tokens].concat();
+        prop_assert_eq!(&whole.tokens, &all);
+        prop_assert_eq!(&whole.logprobs[before..], &branch.logprobs[..]);
+        let after = alone(toy(), request(&[&begun[..], &[token]].concat(), 39), sampler);
+        prop_assert_eq!(&branch.tokens[1..], &after.tokens[..]);
+    }
+}
+
+#[test]
+fn only_the_token_that_was_forced_is_marked() {
+    let mut engine = engine(Toy::new(3, 30, 500), Some(ToyDrafter::new(Guess::Knowing, 3, 30)));
+    let options = options(SHAPE, true, greedy());
+    let forced = Request { forced: vec![(0, 7)], ..request(&[1, 2, 3], 20) };
+    let mut answer = engine.generate(forced, &Letters).unwrap();
+    let first = answer.first_token(&options).unwrap();
+    assert_eq!((first.token, first.origin), (7, Origin::Forced));
+    let wanted = first.logprobs.unwrap();
+    assert!(wanted.rank > 1 && wanted.top[0].token != 7, "the target wanted another: {wanted:?}");
+    let round = answer.round(&options).unwrap();
+    assert!(round.committed.iter().all(|token| token.origin != Origin::Forced));
+}
+
+#[test]
+fn what_a_draft_proposed_stands_next_to_what_came() {
+    let mut engine = engine(Toy::new(3, 30, 500), Some(ToyDrafter::new(Guess::Knowing, 3, 30)));
+    let mut answer = engine.generate(request(&[1, 2, 3], 40), &Letters).unwrap();
+    let options = options(SHAPE, true, greedy());
+    answer.first_token(&options).unwrap();
+    let round = answer.round(&options).unwrap();
+    for (at, token) in round.committed.iter().enumerate() {
+        let guesses = round.guesses(at);
+        let proposed = guesses.iter().any(|(guess, _)| guess.token == token.token);
+        assert_eq!(proposed, token.origin == Origin::Accepted);
+        assert!(guesses.iter().all(|(guess, label)| *label == format!("t{}", guess.token)));
+    }
+    assert!(round.accepted.len() > 1 && round.guesses(round.accepted.len() + 1).is_empty());
+}
+
 #[test]
 fn a_draft_that_is_right_has_whole_paths_accepted() {
     let mut engine = engine(Toy::new(3, 30, 500), Some(ToyDrafter::new(Guess::Knowing, 3, 30)));

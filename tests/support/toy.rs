@@ -6,7 +6,7 @@ use dovetail::decode::{
 };
 use dovetail::draft::{Ahead, AheadRequest, Depths, DraftError, DraftRequest, Drafter};
 use dovetail::model::{FeatureSource, Target, TargetError, Verified};
-use dovetail::speculate::{DrafterId, Node, SamplerSettings, Shape, Tree, argmax};
+use dovetail::speculate::{DrafterId, Logprobs, Node, SamplerSettings, Shape, Tree, argmax};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::generate::plain;
@@ -371,6 +371,8 @@ impl TokenText for Letters {
 pub struct Outcome {
     pub tokens: Vec<u32>,
     pub text: String,
+    /// What the target thought of the position of each token.
+    pub logprobs: Vec<Logprobs>,
     pub finish: Option<Finish>,
 }
 
@@ -412,6 +414,7 @@ pub fn decode(
     let outcome = Outcome {
         tokens: all.iter().map(|c| c.token).collect(),
         text: all.iter().map(|c| c.text.as_str()).collect(),
+        logprobs: all.into_iter().map(|c| *c.logprobs.unwrap()).collect(),
         finish: answer.finish(),
     };
     let notices = answer.take_notices();

@@ -339,7 +339,8 @@ mod tests {
     use std::time::Duration;
 
     fn committed(token: u32) -> Committed {
-        Committed { token, text: format!("<{token}>"), thought: None, origin: Origin::Target }
+        let (text, origin) = (format!("<{token}>"), Origin::Target);
+        Committed { token, text, thought: None, origin, logprobs: None }
     }
 
     /// A round that accepts the first `accepted` nodes of a chain of three.

@@ -17,7 +17,7 @@ use crate::model::{ModelEngine, Traffic};
 use crate::overlap::{PendingRound, SequenceToken, SequencesRecord};
 use crate::plan::{DrafterId, STRATEGIES, Strategy};
 use crate::settings::Settings;
-use crate::speculate::{Shape, Tree};
+use crate::speculate::{Filter, LIKELIEST, Likely, Logprobs, Shape, Sources, Tree};
 use crate::tui::display::Display;
 use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::keymap::{KeyPress, Keymap};
@@ -27,7 +27,7 @@ use crate::tui::view;
 use crate::worker::{Controls, Event, ModelChoice, Ready, StrategyStatus};
 
 fn committed(token: u32, text: &str, origin: Origin) -> Committed {
-    Committed { token, text: text.to_string(), thought: None, origin }
+    Committed { token, text: text.to_string(), thought: None, origin, logprobs: None }
 }
 
 /// A round from `(label, parent, probability)` of each node, the accepted path and the bonus.
@@ -315,6 +315,50 @@ pub fn answer(generation: u64, text: &str, nodes: usize) -> Vec<Event> {
     }
     summary.finish = Some(Finish::Eos);
     events.push(Event::Finished { generation, summary: Box::new(summary) });
+    events
+}
+
+/// These events with the target's ten likeliest tokens of every position: the one that came, what
+/// was drafted, and others. A token with one text has one number.
+pub fn minded(mut events: Vec<Event>) -> Vec<Event> {
+    let id = |label: &str| label.bytes().fold(7, |id, byte| (id * 31 + u32::from(byte)) % 99_991);
+    let wanted = |token: &mut Committed, guesses: &[String]| {
+        token.token = id(&token.text);
+        let labels = [token.text.as_str()].into_iter().chain(guesses.iter().map(String::as_str));
+        let mut labels: Vec<String> = labels.chain(FILL).map(str::to_owned).collect();
+        let mut seen = std::collections::BTreeSet::new();
+        labels.retain(|label| seen.insert(label.clone()));
+        labels.truncate(LIKELIEST);
+        let likely = |(at, label): (usize, &String)| Likely {
+            token: id(label),
+            logprob: (0.41f32 * 0.6f32.powi(at as i32)).ln().into(),
+            cut: (at > 6).then_some(Filter::TopK),
+            penalised: false,
+        };
+        let top: Box<[Likely]> = labels.iter().enumerate().map(likely).collect();
+        let logprob = top[0].logprob;
+        token.logprobs = Some(Box::new(Logprobs { logprob, rank: 1, top, labels }));
+    };
+    for event in &mut events {
+        match event {
+            Event::First { token, .. } => wanted(token, &[]),
+            Event::Round { round, .. } => {
+                let mut tree = Tree::root(id(&round.labels[0]));
+                for (node, label) in round.tree.nodes().iter().zip(&round.labels).skip(1) {
+                    let node = tree.push(node.parent, id(label), node.log_prob);
+                    tree.credit(node, Sources::of(DrafterId::Head));
+                }
+                round.tree = tree;
+                round.bonus = id(&round.bonus_label);
+                for at in 0..round.committed.len() {
+                    let guesses = round.guesses(at).into_iter();
+                    let guesses: Vec<String> = guesses.map(|it| it.1.to_owned()).collect();
+                    wanted(&mut round.committed[at], &guesses);
+                }
+            }
+            _ => {}
+        }
+    }
     events
 }
 
