@@ -21,12 +21,15 @@ pub struct SavedTurn {
     /// How an answer ended and what it took, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<AnswerEnd>,
+    /// The tokens that the user forced in an answer, by their number in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forced: Vec<(usize, u32)>,
 }
 
 impl SavedTurn {
     /// A whole message.
     pub fn whole(message: Message) -> Self {
-        Self { message, interrupted: false, end: None }
+        Self { message, interrupted: false, end: None, forced: Vec::new() }
     }
 }
 

@@ -321,7 +321,7 @@ impl Generation<'_> {
         std::mem::take(&mut self.engine.drafting.notices)
     }
 
-    /// Where the token at this position of the text comes from, if `otherwise` says so unless it was
+    /// Where the token at this position of the text comes from: from `otherwise`, unless it was
     /// forced.
     fn origin(&self, position: usize, otherwise: Origin) -> Origin {
         self.sampler.forced_at(position).map_or(otherwise, |_| Origin::Forced)

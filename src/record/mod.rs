@@ -28,7 +28,9 @@ use crate::speculate::SamplerSettings;
 
 /// The current format. Format 2 added [`crate::decode::Round::ahead`], the sequences of
 /// DuoDecoding, [`crate::decode::Round::outcomes`], and the passes that were timed during loading.
-pub const FORMAT: u32 = 2;
+/// Format 3 added what the target thought of every token
+/// ([`crate::decode::Committed::logprobs`]), and forced tokens.
+pub const FORMAT: u32 = 3;
 
 /// The oldest format that is read: what is missing in it is optional.
 pub const OLDEST_FORMAT: u32 = 1;
@@ -79,4 +81,10 @@ pub struct Question {
     pub thinking: Option<bool>,
     /// How it was sampled.
     pub sampler: SamplerSettings,
+    /// The tokens with which the answer begins: those before a forced token, from another version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub begun: Vec<u32>,
+    /// The tokens that the user forced, by their number in the answer, `begun` included.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forced: Vec<(usize, u32)>,
 }

@@ -118,7 +118,7 @@ fn a_replay_shows_the_rounds_as_they_were_whatever_is_set() {
 fn other_files_and_formats_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let text = written(folder.path());
-    let other = text.replacen("\"format\":2", "\"format\":9", 1);
+    let other = text.replacen("\"format\":3", "\"format\":9", 1);
     let error = read(folder.path(), &other).unwrap_err();
     assert!(error.contains("format 9") && error.contains("record it again"), "{error}");
     for no_record in ["", "{}", "hello", "{\"type\":\"record\"}", SCRIPT] {
@@ -131,8 +131,11 @@ fn other_files_and_formats_are_told_apart() {
 fn sequences_are_kept_and_records_without_them_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let text = written(folder.path());
-    let old = text.replacen("\"format\":2", "\"format\":1", 1);
+    let old = text.replacen("\"format\":3", "\"format\":1", 1);
     assert_eq!(read(folder.path(), &old).unwrap().head.format, 1);
+    let old = text.replacen("\"format\":3", "\"format\":2", 1);
+    let old = read(folder.path(), &old).unwrap();
+    assert!(old.answers.iter().all(|answer| answer.question.forced.is_empty()));
     // A tail of one token that was accepted, then the first token of the second sequence.
     let mut tree = Tree::root(1);
     tree.push(0, 2, -0.1);

@@ -9,9 +9,17 @@ use crate::worker::{Backend, Controls, Event, Job, SharedControls};
 /// The result of checking an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// Every recorded token is the target's.
+    /// Every recorded token is the target's, except for those that the user forced.
     Same {
-        /// How many.
+        /// How many, forced ones included.
+        tokens: usize,
+    },
+    /// The same of the tokens from the latest forced one on, but not of those before it: they come
+    /// from a version that was sampled otherwise.
+    SameAfter {
+        /// How many tokens come before.
+        begun: usize,
+        /// How many follow, the forced one included.
         tokens: usize,
     },
     /// A token differs.
@@ -29,15 +37,37 @@ pub enum Finding {
     Stopped,
 }
 
-/// Decodes the question of `answer` without speculation. `generation` must be new to `controls`;
-/// setting another number there stops it.
+/// Decodes the question of `answer` without speculation, with the forced tokens in their places.
+/// `generation` must be new to `controls`; setting another number there stops it.
 pub fn verify_answer(
     backend: &mut Backend,
     controls: &SharedControls,
     generation: u64,
     answer: &RecordedAnswer,
 ) -> Finding {
+    let begun = answer.question.begun.len();
+    match verify_from(0, backend, controls, generation, answer) {
+        Finding::Differs { at, .. } if at < begun => {
+            match verify_from(begun, backend, controls, generation, answer) {
+                Finding::Same { tokens } => Finding::SameAfter { begun, tokens },
+                other => other,
+            }
+        }
+        other => other,
+    }
+}
+
+/// The same for the tokens from number `from` on; those before it are given.
+fn verify_from(
+    from: usize,
+    backend: &mut Backend,
+    controls: &SharedControls,
+    generation: u64,
+    answer: &RecordedAnswer,
+) -> Finding {
     let question = &answer.question;
+    let (begun, rest) = question.begun.split_at(from);
+    let tokens = [rest, &answer.tokens].concat();
     controls.update(|controls| {
         *controls = Controls {
             speculate: false,
@@ -51,8 +81,13 @@ pub fn verify_answer(
         generation,
         messages: question.messages.clone(),
         // An answer that was cut off is compared as far as it goes.
-        max_tokens: if answer.complete { question.max_tokens } else { answer.tokens.len().max(1) },
+        max_tokens: match answer.complete {
+            true => question.max_tokens.saturating_add(rest.len()),
+            false => tokens.len().max(1),
+        },
         thinking: question.thinking,
+        begun: begun.to_vec(),
+        forced: question.forced.clone(),
         ..Job::default()
     };
     let mut plain: Vec<Committed> = Vec::new();
@@ -73,16 +108,16 @@ pub fn verify_answer(
         return Finding::Failed(error);
     }
     if !answer.complete {
-        plain.truncate(answer.tokens.len());
+        plain.truncate(tokens.len());
     }
-    let same = plain.iter().zip(&answer.tokens).take_while(|(plain, own)| plain.token == **own);
+    let same = plain.iter().zip(&tokens).take_while(|(plain, own)| plain.token == **own);
     let alike = same.count();
-    if alike == plain.len() && alike == answer.tokens.len() {
+    if alike == plain.len() && alike == tokens.len() {
         return Finding::Same { tokens: alike };
     }
     Finding::Differs {
-        at: alike,
-        recorded: answer.texts.get(alike).cloned(),
+        at: from + alike,
+        recorded: alike.checked_sub(rest.len()).and_then(|at| answer.texts.get(at).cloned()),
         plain: plain.get(alike).map(|committed| committed.text.clone()),
     }
 }

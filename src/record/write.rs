@@ -66,10 +66,11 @@ impl Recording {
 
     /// Notes a question to the worker.
     fn ask(&mut self, job: &Job) {
-        let Job { generation, messages, max_tokens, thinking, .. } = job.clone();
+        let Job { generation, messages, max_tokens, thinking, begun, forced, .. } = job.clone();
         // Set before the worker receives the question.
         let sampler = self.controls.get().sampler;
-        self.asked.insert(generation, Question { messages, max_tokens, thinking, sampler });
+        let question = Question { messages, max_tokens, thinking, sampler, begun, forced };
+        self.asked.insert(generation, question);
     }
 
     /// Writes an event. If that fails, the record ends here and a notice for the user is returned.

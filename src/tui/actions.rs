@@ -53,6 +53,8 @@ pub enum Action {
     Auto,
     /// Shows or hides where tokens came from.
     Marks,
+    /// Shows or hides how surprising the tokens of answers were.
+    Heat,
     /// Shows or folds thoughts.
     Thoughts,
     /// Next theme.
@@ -63,6 +65,8 @@ pub enum Action {
     Suspend,
     /// Answers the last question again.
     Regenerate,
+    /// Continues from another of the target's ten likeliest tokens at the one looked at.
+    Force(u8),
     /// Continues an answer that was cut off.
     GoOn,
     /// Lists the user's messages, to edit one.
@@ -123,6 +127,8 @@ pub enum Action {
     ReleaseHere,
     /// Shows a later or earlier round.
     Look(i8),
+    /// Looks at a later or earlier token of the answers.
+    LookWord(i8),
     /// Shows the first round.
     LookFirst,
     /// Follows the latest round.

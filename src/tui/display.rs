@@ -46,6 +46,8 @@ pub struct Display {
     pub colours: bool,
     /// Whether the origin of tokens is marked.
     pub marks: bool,
+    /// Whether a line below each answer shows how surprising its tokens were.
+    pub heat: bool,
     /// Whether the mouse is the program's: wheel, click and selection.
     pub mouse: bool,
     /// The keys in force.
@@ -57,7 +59,8 @@ impl Display {
     pub fn new(settings: &Settings, colours: bool, keys: Keymap) -> Self {
         let Settings { theme, marks, mouse, .. } = *settings;
         let size = (80, 24);
-        Self { size, focus: Focus::Input, side: None, theme, colours, marks, mouse, keys }
+        let heat = false;
+        Self { size, focus: Focus::Input, side: None, theme, colours, marks, heat, mouse, keys }
     }
 
     /// Columns from which panels are next to the chat.

@@ -117,7 +117,6 @@ impl Backend {
             }
         }
         let names = self.names.as_ref();
-        let mut thoughts = Thoughts::new(opened);
         match job.messages.last() {
             Some(message) if message.role == Role::Assistant => {
                 // Other tokens may spell the same text; those that were decoded take precedence.
@@ -126,16 +125,19 @@ impl Backend {
                     .text_after(&tokens)
                     .and_then(|decoded| decoded.get(..length_of(message, decoded, names, opened)?));
                 begun = decoded.map_or(begun, <[u32]>::to_vec);
-                thoughts = Thoughts::after(&begun, names, opened);
             }
-            _ => begun.clear(),
+            _ => begun.clone_from(&job.begun),
         }
+        let thoughts = Thoughts::after(&begun, names, opened);
+        let forced = job.forced.iter();
+        let forced = forced.filter_map(|&(at, token)| Some((at.checked_sub(begun.len())?, token)));
         let request = Request {
             prompt: [tokens, begun.clone()].concat(),
             max_tokens: job.max_tokens,
             eos: self.eos.clone(),
             stop: self.stop.clone(),
             asked,
+            forced: forced.collect(),
         };
         Ok(BegunPrompt { request, begun, thoughts })
     }

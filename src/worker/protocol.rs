@@ -26,6 +26,11 @@ pub struct Job {
     /// The name of the saved conversation that it belongs to: its KV cache is saved under this name
     /// and deleted with it. `None` saves none.
     pub conversation: Option<String>,
+    /// The tokens with which the answer begins, if it is not `messages` that have its beginning.
+    pub begun: Vec<u32>,
+    /// Tokens that the user forces in the place of the target's, by their number in the answer,
+    /// `begun` included.
+    pub forced: Vec<(usize, u32)>,
 }
 
 impl Job {

@@ -39,7 +39,9 @@ fn every_command_says_what_was_sent_over_the_bus() {
     let tree = ["--strategy", "dovetail", "--gamma", "8"];
     let run = ["run", "--json", "Hello", "--max-tokens", "24"];
     let there = lines(&on("gpu:0", &run, &tree));
-    let (summary, rounds) = there.split_last().unwrap();
+    let (summary, before) = there.split_last().unwrap();
+    // The first token comes before them.
+    let rounds = &before[1..];
     let mut all = [0; 3];
     for round in rounds {
         counts(round).iter().zip(&mut all).for_each(|(count, sum)| *sum += count);

@@ -107,7 +107,9 @@ fn an_answer_comes_as_text_or_as_one_line_a_round_and_a_summary() {
     let (out, err) = home.ran(0, &["run", "hi", "--json", "--script", &script]);
     assert_eq!(err, "");
     let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let (summary, rounds) = lines.split_last().unwrap();
+    let (summary, before) = lines.split_last().unwrap();
+    let (first, rounds) = before.split_first().unwrap();
+    assert_eq!(first["type"], "first");
     assert!(rounds.iter().all(|line| line["type"] == "round"));
     assert_eq!(summary["type"], "summary");
     assert_eq!(summary["text"], HELLO);

@@ -26,7 +26,7 @@ fn a_recorded_answer_is_the_target_s_own() {
         // Another question has another answer: the record then claims a text that was not
         // generated.
         (text.replacen("about a river", "about a shoe", 1), 1, "is not the target's:", "1 of 1"),
-        (text.replacen("\"format\":2", "\"format\":9", 1), 2, "", ""),
+        (text.replacen("\"format\":3", "\"format\":9", 1), 2, "", ""),
         (unfinished, 1, "(the record ends there)", ""),
         (text[..text.len() - 20].to_owned(), 2, "", "in the middle of a line"),
     ] {

@@ -1,5 +1,6 @@
 //! The decode thread and what it loads.
 
+mod forced;
 mod heads;
 mod loading;
 mod pending;

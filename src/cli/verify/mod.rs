@@ -257,10 +257,20 @@ impl Checker {
         }
         self.generation += 1;
         match verify_answer(&mut self.backend, &self.controls, self.generation, answer) {
-            Finding::Same { tokens } => Verdict::new(
-                answer.ended.then_some(true),
-                format!("all {tokens} tokens are the target's own{cut}"),
-            ),
+            Finding::Same { tokens } => {
+                let forced = &answer.question.forced;
+                let own = tokens.saturating_sub(forced.len());
+                let text = format!("all {own} tokens are the target's own{}{cut}", given(forced));
+                Verdict::new(answer.ended.then_some(true), text)
+            }
+            Finding::SameAfter { begun, tokens } => {
+                let own = tokens.saturating_sub(1);
+                let text = format!(
+                    "the {own} tokens after the forced one are the target's own{cut}; the {begun} \
+                     before it were sampled with other settings, so they are not checked"
+                );
+                Verdict::new(None, text)
+            }
             Finding::Differs { at, recorded, plain } => {
                 let number = at + 1;
                 let recorded = quoted(recorded);
@@ -301,7 +311,9 @@ impl Checker {
                 self.guesses = left;
             }
             tried += 1;
-            let job = Job { messages: given.conversation(begin), thinking, ..Job::default() };
+            let messages = given.conversation(begin);
+            let forced = entry.turn.forced.clone();
+            let job = Job { messages, thinking, forced, ..Job::default() };
             let compared = self.compared(job, controls.clone(), said);
             all_failed &= compared.is_err() || begin == Begin::AfterForgotten;
             let (likeness, finish) = match compared {
@@ -323,8 +335,10 @@ impl Checker {
             if self.stop.is_set() {
                 return Verdict::new(None, "not checked: interrupted");
             }
+            let forced = self::given(&entry.turn.forced);
             let own = |cut: &str| {
-                Verdict::new(true, format!("all {count} characters are the target's own{cut}"))
+                let text = format!("all {count} characters are the target's own{forced}{cut}");
+                Verdict::new(true, text)
             };
             match (likeness, entry.turn.interrupted) {
                 (Likeness::Same, false) => return own(""),
@@ -428,6 +442,15 @@ impl Checker {
                 Err(anyhow!("{differing} of {answers} answers are not {target}'s own").into())
             }
         }
+    }
+}
+
+/// Which tokens the user forced, after what is said of the others; nothing without any.
+fn given(forced: &[(usize, u32)]) -> String {
+    match forced {
+        [] => String::new(),
+        [(at, _)] => format!(", except for token {}, which the user forced", at + 1),
+        more => format!(", except for {} tokens, which the user forced", more.len()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Answers from the question to the end: asked for, stopped, given again. Must never do IO.
 
-use super::AnswerOutcome;
+use super::{AnswerOutcome, conversation};
+use crate::chat::Role;
 use crate::tui::actions::Action;
 use crate::tui::controls::FirstAnswer;
 use crate::tui::event::Effect;
@@ -13,12 +14,24 @@ pub(crate) const STILL_LOADING: &str = "The model is still loading";
 
 /// Asks for an answer to the conversation as it stands; the chat already holds its empty answer.
 pub(crate) fn ask(state: &mut ScreenState) {
+    ask_from(state, Vec::new(), Vec::new());
+}
+
+/// The same for an answer that begins with these tokens and has `forced` tokens.
+fn ask_from(state: &mut ScreenState, begun: Vec<u32>, forced: Vec<(usize, u32)>) {
     state.leaving.anyway = false;
     state.chat.goes_on = state.chat.went_on_at.is_some();
     state.begin_answer();
     begin_first_answer(state);
+    let mut messages = state.chat.messages();
+    if !forced.is_empty() {
+        // Its tokens say more than the text of its beginning.
+        messages.pop_if(|last| last.role == Role::Assistant);
+    }
     state.generate(Job {
-        messages: state.chat.messages(),
+        messages,
+        begun,
+        forced,
         max_tokens: state.controls.max_tokens.or(Job::ROOM_LEFT),
         thinking: state.controls.thinking,
         ..Job::default()
@@ -89,6 +102,40 @@ pub(crate) fn regenerate(state: &mut ScreenState) {
     }
     state.chat.reopen();
     ask(state);
+}
+
+/// Continues from another of the target's likeliest tokens, number `number` of them, in the place
+/// of the token that is looked at.
+pub(crate) fn force(state: &mut ScreenState, number: usize) {
+    let Some((turn, at)) = state.tree.token else {
+        return state.refuse("Click a word of an answer first, or go to one with ← and →");
+    };
+    let Some(said) = state.chat.turns().get(turn) else { return };
+    let Some(here) = said.minds.tokens.get(at) else { return };
+    let likely = here.wanted.as_ref().and_then(|wanted| wanted.top.get(number));
+    let Some(token) = likely.map(|likely| likely.token) else {
+        return state.refuse("The target's likeliest tokens there have no such number");
+    };
+    if token == here.token {
+        return state.refuse("The answer has this token there already");
+    }
+    let target = state.models.ready.as_ref().map(|ready| ready.target.as_str());
+    if target != Some(said.minds.target.as_str()) {
+        return state.refuse("Another model wrote this answer");
+    }
+    if !said.minds.is_whole() {
+        return state.refuse("This answer was begun in an earlier run: its tokens are not known");
+    }
+    stop(state);
+    if state.models.phase != Phase::Idle {
+        return refuse_now(state);
+    }
+    if turn + 1 < state.chat.turns().len() {
+        conversation::branch(state, turn + 1);
+    }
+    let (begun, forced) = state.chat.force(at, token);
+    ask_from(state, begun, forced);
+    save(state);
 }
 
 /// Says why nothing is answered now.

@@ -110,7 +110,7 @@ pub(crate) fn copied(state: &ScreenState, argument: &str) -> Result<String, Stri
 }
 
 /// Ends the conversation before turn `at`; the whole of it stays saved.
-fn branch(state: &mut ScreenState, at: usize) {
+pub(super) fn branch(state: &mut ScreenState, at: usize) {
     let messages = state.chat.saved_before(at).len();
     save(state);
     state.emit(Effect::Branch { messages });

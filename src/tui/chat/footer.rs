@@ -16,6 +16,35 @@ const SINCE: &str = " since it continued";
 /// Between two parts of a row.
 const BETWEEN: &str = " · ";
 
+/// As surprising as this many bits is a column of full height: a probability of 1 in 256.
+const HOTTEST: f64 = 8.0;
+
+/// How surprising the tokens of `turn` were to the target: columns as high as the most surprising
+/// of the tokens that each stands for, in the colour of who proposed most of them. `None` if
+/// nothing is known of it.
+pub(crate) fn heat(turn: &Turn, width: usize, styles: &Styles) -> Option<Line<'static>> {
+    let known = turn.minds.tokens.iter().filter_map(|token| Some((token, token.bits()?)));
+    let known: Vec<_> = known.collect();
+    let all = known.len().max(1) as f64;
+    let drafted = known.iter().filter(|(token, _)| token.drafted()).count() as f64 / all;
+    let bits = known.iter().map(|(_, bits)| bits).sum::<f64>() / all;
+    let words = format!(" {} drafted · {bits:.1} bits per token", figures::percent(drafted));
+    let cells = width.saturating_sub(GUTTER.len() + words.len() + 1).min(known.len());
+    if cells == 0 {
+        return None;
+    }
+    let mut line = Line::from(GUTTER);
+    for cell in 0..cells {
+        let part = &known[cell * known.len() / cells..(cell + 1) * known.len() / cells];
+        let hottest = part.iter().map(|(_, bits)| *bits).fold(0.0, f64::max);
+        let own = part.iter().filter(|(token, _)| token.drafted()).count();
+        let style = if own * 2 >= part.len() { styles.accepted } else { styles.target };
+        line.push_span(Span::styled(figures::column(hottest / HOTTEST).to_string(), style));
+    }
+    line.push_span(Span::styled(words, styles.dim));
+    Some(line)
+}
+
 /// The rows below `turn`, at most `width` columns wide unless a part is wider; none below
 /// what has not ended. `last`: it is the last of the conversation and nothing is under way: whether
 /// a key continues it now.
@@ -39,6 +68,9 @@ pub(crate) fn rows(
         let words = Span::styled(speedup.words(), payoff::style(speedup, styles));
         let reason = Span::styled(speedup.reason().unwrap_or_default(), style);
         parts.push(Line::from_iter([words, reason]));
+    }
+    if !turn.forced.is_empty() {
+        parts.push(dim(figures::many(turn.forced.len(), "forced token")));
     }
     let (version, versions) = turn.versions.place();
     if versions > 1 {

@@ -6,6 +6,8 @@ pub(crate) mod conversation;
 mod find;
 mod footer;
 pub(crate) mod full;
+mod minds;
+mod misses;
 pub(crate) mod pointer;
 mod selection;
 mod turn;
@@ -15,11 +17,13 @@ mod welcome;
 use std::ops::Range;
 
 use crate::chat::{AnsweredBy, Extras, Forgotten, Message, Role, SavedChat, SavedTurn, WhenFull};
-use crate::decode::Committed;
+use crate::decode::{Committed, Round};
 
 pub use context::ContextUsage;
 pub use find::Find;
 pub use full::{CHOICES, Summarising};
+pub use minds::{BothMinds, TokenMinds};
+pub use misses::{Judged, Misses};
 pub use selection::{SeenRows, Selection, TurnPart};
 pub use turn::{AnswerOutcome, OtherVersions, Turn};
 
@@ -114,6 +118,20 @@ impl Chat {
         self.top = None;
     }
 
+    /// Begins another version of the last answer, with `token` forced in the place of its token
+    /// `at`; returns the tokens before, and all that are forced.
+    pub fn force(&mut self, at: usize, token: u32) -> (Vec<u32>, Vec<(usize, u32)>) {
+        let Some(former) = self.turns.pop() else { return Default::default() };
+        let turn = Turn::forced(former.clone(), at, token);
+        self.went_on_at = Some((turn.text.len(), turn.thought_text().map_or(0, str::len)));
+        let begun = turn.minds.tokens.iter().map(|token| token.token).collect();
+        let forced = turn.forced.clone();
+        self.replaced = Some(former);
+        self.turns.push(turn);
+        self.top = None;
+        (begun, forced)
+    }
+
     /// Whether the last answer was cut off and can continue.
     pub fn can_go_on(&self) -> bool {
         self.turns.last().is_some_and(Turn::goes_on)
@@ -187,10 +205,18 @@ impl Chat {
         self.turns.iter().any(|turn| turn.role == Role::User)
     }
 
-    /// Appends tokens of the answer `of` to the one being written; the bytes of its text that they
-    /// are.
-    pub fn extend(&mut self, tokens: &[Committed], of: u64) -> Range<usize> {
-        self.open_answer().map_or(0..0, |turn| turn.push(tokens, of))
+    /// Appends the first token of the answer `of`, by this target, to the one being written.
+    pub fn begin(&mut self, first: Committed, of: u64, target: &str) {
+        if let Some(turn) = self.open_answer() {
+            target.clone_into(&mut turn.minds.target);
+            turn.push(&[first], of, None);
+        }
+    }
+
+    /// Appends a round of the answer `of` to the one being written; the bytes of its text that it
+    /// wrote.
+    pub fn extend(&mut self, round: &Round, of: u64) -> Range<usize> {
+        self.open_answer().map_or(0..0, |turn| turn.push(&round.committed, of, Some(round)))
     }
 
     /// Ends the answer being written. An empty one is removed unless the target ended it itself:

@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use super::TurnPart;
+use super::minds::BothMinds;
 use crate::chat::{AnswerEnd, AnswerTotals, Cut, Message, Role, SavedTurn, Versions};
-use crate::decode::{Committed, Finish, Summary};
+use crate::decode::{Committed, Finish, Round, Summary};
 use crate::tui::markdown::{Document, Origins, TextRow};
 use crate::tui::meters::payoff::Speedup;
 
@@ -65,6 +66,10 @@ pub struct Turn {
     pub written: Option<u64>,
     /// Origin of each byte of an answer.
     pub origins: Origins,
+    /// Its tokens, as far as they were written here.
+    pub minds: BothMinds,
+    /// The tokens that the user forced, by their number in the answer.
+    pub forced: Vec<(usize, u32)>,
     /// `None` while it is being written.
     pub outcome: Option<AnswerOutcome>,
     /// What all of it took, once it has ended; `None` if that is not known.
@@ -93,7 +98,7 @@ impl Turn {
 
     /// A message of a file.
     pub(crate) fn loaded(saved: SavedTurn) -> Self {
-        let SavedTurn { message, interrupted, end } = saved;
+        let SavedTurn { message, interrupted, end, forced } = saved;
         let outcome = match end {
             Some(end) => AnswerOutcome::Ended(end.cut),
             None if interrupted => AnswerOutcome::Interrupted,
@@ -109,6 +114,8 @@ impl Turn {
             text: message.content,
             written: None,
             origins: Origins::default(),
+            minds: BothMinds::default(),
+            forced,
             outcome: Some(outcome),
             totals: end.map(|end| end.totals),
             earlier: None,
@@ -133,7 +140,7 @@ impl Turn {
             }),
             _ => None,
         };
-        SavedTurn { message, interrupted: self.interrupted(), end }
+        SavedTurn { message, interrupted: self.interrupted(), end, forced: self.forced.clone() }
     }
 
     pub(crate) fn thought_text(&self) -> Option<&str> {
@@ -170,10 +177,17 @@ impl Turn {
         self.totals = Some(self.earlier.unwrap_or_default().with(part));
     }
 
-    /// Appends tokens of the answer `of`; the bytes of the text that they are.
-    pub(crate) fn push(&mut self, tokens: &[Committed], of: u64) -> Range<usize> {
+    /// Appends tokens of the answer `of`, which `round` wrote unless they are its first; the bytes
+    /// of the text that they are.
+    pub(crate) fn push(
+        &mut self,
+        tokens: &[Committed],
+        of: u64,
+        round: Option<&Round>,
+    ) -> Range<usize> {
         let begin = self.text.len();
         self.written = Some(of);
+        self.minds.push(tokens, round, begin, self.thought.is_some());
         for token in tokens {
             self.text.push_str(&token.text);
             self.origins.push(token.text.len(), token.origin);
@@ -212,6 +226,20 @@ impl Turn {
         versions.others.insert(versions.at, former);
         versions.at = versions.others.len();
         Self { versions, ..Self::open() }
+    }
+
+    /// Another version that begins as `former` does before its token `at`, for which `token` is
+    /// forced. The tokens of the answer must be known from its beginning.
+    pub(crate) fn forced(former: Self, at: usize, token: u32) -> Self {
+        let bytes = former.minds.bytes(at).start;
+        let Self { thought, mut origins, mut minds, mut forced, .. } = former.clone();
+        origins.truncate(bytes);
+        minds.truncate(at);
+        forced.retain(|&(other, _)| other < at);
+        forced.push((at, token));
+        let text = former.text[..bytes].to_owned();
+        let earlier = Some(AnswerTotals { tokens: at, ..AnswerTotals::default() });
+        Self { text, thought, origins, minds, forced, earlier, ..Self::another(former) }
     }
 
     /// Drops the version before, if it says the same.

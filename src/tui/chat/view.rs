@@ -71,7 +71,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
     let fit = usize::from(area.height);
     state.chat.fit(rows.len(), fit);
     go_to_match(state, &rows);
-    let lit = state.lit();
+    let lit = lit(state);
     if state.tree.goes()
         && let Some(row) = lit.as_ref().and_then(|lit| row_of(state, &rows, lit))
     {
@@ -118,7 +118,10 @@ fn lay_out(across: u16, state: &mut ScreenState, styles: &Styles) -> Vec<Vec<Lin
         .map(|(at, turn)| {
             turn.lay_out(width, open.then(|| width.saturating_sub(BAR.width())));
             let goes_on = if at == last { goes_on } else { None };
-            footer::rows(turn, goes_on, usize::from(across), keys, styles)
+            let across = usize::from(across);
+            let heat = state.display.heat.then(|| footer::heat(turn, across, styles)).flatten();
+            let footer = footer::rows(turn, goes_on, across, keys, styles);
+            heat.into_iter().chain(footer).collect()
         })
         .collect()
 }
@@ -178,11 +181,19 @@ fn go_to_match(state: &mut ScreenState, rows: &[ChatRow]) {
     state.chat.find = Some(find);
 }
 
-/// A turn and bytes of its text.
-type Lit = (usize, Range<usize>);
+/// A turn, bytes of its text, and those of the token that is looked at; the latter may be empty.
+type Lit = (usize, Range<usize>, Range<usize>);
 
-/// The first row with the words of the round that is looked at.
-fn row_of(state: &ScreenState, rows: &[ChatRow], (turn, bytes): &Lit) -> Option<usize> {
+fn lit(state: &ScreenState) -> Option<Lit> {
+    let (turn, bytes) = state.lit()?;
+    let token = state.token_looked_at().filter(|token| token.0 == turn);
+    let token = token.map(|(_, at)| state.chat.turns()[turn].minds.bytes(at));
+    Some((turn, bytes, token.unwrap_or_default()))
+}
+
+/// The first row with the token that is looked at, or else with the words of its round.
+fn row_of(state: &ScreenState, rows: &[ChatRow], (turn, bytes, token): &Lit) -> Option<usize> {
+    let bytes = if token.is_empty() { bytes } else { token };
     let text = state.chat.turns().get(*turn)?.rows_of(TurnPart::Text);
     let is_there = |piece: &StyledSpan| {
         piece.at.is_some_and(|at| at < bytes.end && at + piece.text.len() > bytes.start)
@@ -245,8 +256,10 @@ fn line(
             let base = if user { styles.strong } else { styles.text };
             let mut line = Line::from(spans(text, state.display.marks, base, styles));
             let mut gutter = gutter(at == 0);
-            if let Some((_, bytes)) = lit.filter(|(turn, _)| *turn == row.turn) {
-                line = marked(line, &places(text, bytes), styles.lit);
+            if let Some((_, bytes, token)) = lit.filter(|lit| lit.0 == row.turn) {
+                let around = if token.is_empty() { styles.lit } else { styles.selected };
+                line = marked(line, &places(text, bytes), around);
+                line = marked(line, &places(text, token), styles.lit);
             }
             if let Some(find) = &state.chat.find {
                 let found = find.places(&text_of(text));
@@ -333,6 +346,9 @@ fn style(piece: &StyledSpan, marks: bool, base: Style, styles: &Styles) -> Style
     let mut style = role_style(look.role, base, styles);
     if look.role == SpanRole::Markup {
         return style;
+    }
+    if piece.origin == Some(Origin::Forced) {
+        style = style.patch(styles.warning).add_modifier(Modifier::REVERSED);
     }
     if marks && piece.origin == Some(Origin::Accepted) {
         // In code, colours belong to the syntax: there the underline alone tells the origin.

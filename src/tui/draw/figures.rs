@@ -15,10 +15,12 @@ pub fn spark(values: impl ExactSizeIterator<Item = f64>, width: usize) -> String
     let skip = values.len().saturating_sub(width);
     let values: Vec<f64> = values.skip(skip).collect();
     let top = values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-    values
-        .iter()
-        .map(|value| HEIGHTS[((value / top) * 7.0).round().clamp(0.0, 7.0) as usize])
-        .collect()
+    values.iter().map(|value| column(value / top)).collect()
+}
+
+/// A column as high as `share` (0 to 1) of a cell.
+pub fn column(share: f64) -> char {
+    HEIGHTS[(share * 7.0).round().clamp(0.0, 7.0) as usize]
 }
 
 /// Cells of `width` for each of three shares, largest remainders first, so that they always sum to

@@ -112,6 +112,8 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Global, "auto", &[f(8)], A::Auto, "reset tree settings to automatic").hint(24, "auto"),
     bind(S::Global, "marks", &[f(9)], A::Marks, "show or hide the marks of accepted tokens")
         .hint(27, "marks"),
+    bind(S::Global, "heat", &[f(10)], A::Heat,
+        "show or hide how surprising each answer was to the target"),
     bind(S::Global, "gamma_up", &[alt(C::Up)], A::Adjust(Dial::Gamma, 1),
         "raise γ (tree size), lower it"),
     bind(S::Global, "gamma_down", &[alt(C::Down)], A::Adjust(Dial::Gamma, -1), ""),
@@ -169,6 +171,9 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Tree, "tree_round_before", &[key(C::Left)], A::Look(-1), "previous round, next round")
         .hint(2, "rounds"),
     bind(S::Tree, "tree_round_after", &[key(C::Right)], A::Look(1), ""),
+    bind(S::Tree, "tree_word_before", &[shift(C::Left)], A::LookWord(-1),
+        "previous word of the answer, next word"),
+    bind(S::Tree, "tree_word_after", &[shift(C::Right)], A::LookWord(1), ""),
     bind(S::Tree, "tree_first_round", &[key(C::Home)], A::LookFirst, "first round"),
     bind(S::Tree, "tree_live", &[key(C::End), char('l')], A::LookLive, "follow the latest round")
         .hint(3, "live"),
@@ -195,9 +200,9 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Chat, "chat_row_down", &[key(C::Down), char('j')], A::Scroll(1), ""),
     bind(S::Chat, "chat_top", &[key(C::Home)], A::Top, "first message, end of the conversation"),
     bind(S::Chat, "chat_end", &[key(C::End)], A::Follow, ""),
-    bind(S::Chat, "chat_round_before", &[key(C::Left)], A::Look(-1),
-        "light up the words of the previous round, of the next"),
-    bind(S::Chat, "chat_round_after", &[key(C::Right)], A::Look(1), ""),
+    bind(S::Chat, "chat_word_before", &[key(C::Left)], A::LookWord(-1),
+        "what target and draft wanted for the previous word, for the next"),
+    bind(S::Chat, "chat_word_after", &[key(C::Right)], A::LookWord(1), ""),
     bind(S::Chat, "chat_copy", &[char('y'), char('c')], A::Copy, "copy the last answer")
         .hint(3, "copy"),
     bind(S::Chat, "chat_regenerate", &[char('r')], A::Regenerate, "answer the last question again")
@@ -206,6 +211,17 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Panel, "panel_pause", &[char(' ')], A::Pause, "pause, or resume").hint(5, "pause"),
     bind(S::Panel, "panel_step", &[char('n'), key(C::Enter)], A::Step, "run one round")
         .hint(6, "step"),
+    bind(S::Panel, "panel_token_1", &[char('1')], A::Force(0),
+        "continue from another of the target's ten tokens"),
+    bind(S::Panel, "panel_token_2", &[char('2')], A::Force(1), ""),
+    bind(S::Panel, "panel_token_3", &[char('3')], A::Force(2), ""),
+    bind(S::Panel, "panel_token_4", &[char('4')], A::Force(3), ""),
+    bind(S::Panel, "panel_token_5", &[char('5')], A::Force(4), ""),
+    bind(S::Panel, "panel_token_6", &[char('6')], A::Force(5), ""),
+    bind(S::Panel, "panel_token_7", &[char('7')], A::Force(6), ""),
+    bind(S::Panel, "panel_token_8", &[char('8')], A::Force(7), ""),
+    bind(S::Panel, "panel_token_9", &[char('9')], A::Force(8), ""),
+    bind(S::Panel, "panel_token_10", &[char('0')], A::Force(9), ""),
     bind(S::Panel, "panel_gamma_down", &[char('g')], A::Adjust(Dial::Gamma, -1),
         "lower γ (tree size), raise it"),
     bind(S::Panel, "panel_gamma_up", &[char('G')], A::Adjust(Dial::Gamma, 1), "").hint(7, "γ"),

@@ -4,6 +4,7 @@ use crate::decode::Summary;
 use crate::plan::Setting;
 use crate::settings::{SettingKey, Settings};
 use crate::tui::actions::Dial;
+use crate::tui::chat::{Judged, Misses};
 use crate::tui::draw::{Frame, Line, Rect, Span, Style, Styles};
 use crate::tui::draw::{draw_rows, figures, framed, hanging, panel, wrapped};
 use crate::tui::state::ScreenState;
@@ -58,11 +59,44 @@ pub(crate) fn rows(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line
     if !state.toasts.notices.is_empty() {
         parts.push(list("Notices", &state.toasts.notices));
     }
+    let misses = misses(state);
+    if !misses.is_empty() {
+        parts.push(list("Where drafts fail", &misses));
+    }
     parts.push(table(controls(state)));
     if state.meters.answer.begun() {
         parts.push([heading("This answer"), table(answer(&state.meters.answer.summary))].concat());
     }
     parts.join(&Line::default())
+}
+
+/// Where this conversation's drafts fail, in two sentences; none as long as hardly any did.
+fn misses(state: &ScreenState) -> Vec<String> {
+    const FEWEST: usize = 4;
+    let misses = Misses::of(state.chat.turns());
+    let Judged { all, missed } = misses.total;
+    if missed < FEWEST {
+        return Vec::new();
+    }
+    let kinds: Vec<String> = misses
+        .worst()
+        .into_iter()
+        .map(|(kind, judged)| format!("{kind} ({})", figures::percent(judged.share())))
+        .collect();
+    let overall = figures::percent(misses.total.share());
+    let at = match kinds.is_empty() {
+        true => "about as often at every kind of word".to_owned(),
+        false => format!("most often at {}", kinds.join(" and ")),
+    };
+    let where_to = format!("This chat's drafts miss {missed} of {all} tokens ({overall}), {at}.");
+    let most = misses.by_source.iter().max_by_key(|&(_, count)| count);
+    let by = most.map(|(source, _)| format!(" are by {} and", source.name())).unwrap_or_default();
+    let depth = misses.depth();
+    let second = figures::percent(misses.second_choice as f64 / missed as f64);
+    let why = format!(
+        "Most misses{by} are at depth {depth}; {second} of all guessed the target's second choice."
+    );
+    vec![where_to, why]
 }
 
 fn controls(state: &ScreenState) -> Vec<(&'static str, String)> {

@@ -1,5 +1,7 @@
-//! The rounds of the latest answer, and which of them is shown. Must never know how they are drawn.
+//! The rounds of the latest answer, which of them is shown, and the token that is looked at. Must
+//! never know how they are drawn.
 
+mod minds;
 mod rows;
 pub(crate) mod view;
 
@@ -24,6 +26,9 @@ pub struct Rounds {
     goes: bool,
     /// The round shown; `None` follows the latest.
     cursor: Option<usize>,
+    /// The token looked at: its turn, and its number in the answer. If the turn is the one that
+    /// these rounds wrote, it belongs to the round shown.
+    pub token: Option<(usize, usize)>,
     /// First tree row seen.
     top: usize,
     /// What of the tree is hidden.
@@ -107,11 +112,13 @@ impl Rounds {
     /// Follows the latest.
     pub fn follow(&mut self) {
         self.cursor = None;
+        self.token = None;
         self.top = 0;
     }
 
     fn go(&mut self, to: usize) {
         self.cursor = (to + 1 < self.list.len()).then_some(to);
+        self.token = None;
         self.top = 0;
         self.goes = true;
     }
@@ -148,36 +155,100 @@ impl ScreenState {
     }
 
     /// The turn and the bytes of its text that the round shown in the tree wrote, while somebody
-    /// looks at rounds: in the tree, or back from the conversation.
+    /// looks at rounds: in the tree, or back from the conversation. If the rounds of the token that
+    /// is looked at are not kept, its own bytes.
     pub fn lit(&self) -> Option<(usize, Range<usize>)> {
+        if let Some((turn, at)) = self.token_looked_at()
+            && !self.has_rounds(turn)
+        {
+            return Some((turn, self.chat.turns()[turn].minds.bytes(at)));
+        }
         let looks = match self.display.focus {
             Focus::Tree => !self.tree.live() || !self.answering(),
-            Focus::Chat => !self.tree.live(),
+            Focus::Chat => !self.tree.live() || self.tree.token.is_some(),
             Focus::Input | Focus::Meters | Focus::Controls => false,
         };
         if !looks {
             return None;
         }
-        let bytes = self.tree.bytes()?;
-        let of = self.tree.of;
-        let turn = self.chat.turns().iter().rposition(|turn| turn.written == of)?;
-        Some((turn, bytes))
+        Some((self.turn_of_rounds()?, self.tree.bytes()?))
     }
 
-    /// Shows the round that wrote byte `at` of turn `turn` in the tree.
+    /// The token that is looked at, while keys go to the tree or the conversation.
+    pub fn token_looked_at(&self) -> Option<(usize, usize)> {
+        let looks = matches!(self.display.focus, Focus::Tree | Focus::Chat);
+        let there = |&(turn, at): &(usize, usize)| {
+            self.chat.turns().get(turn).is_some_and(|said| at < said.minds.tokens.len())
+        };
+        self.tree.token.filter(there).filter(|_| looks)
+    }
+
+    /// The turn that the rounds of the tree wrote.
+    fn turn_of_rounds(&self) -> Option<usize> {
+        self.chat.turns().iter().rposition(|turn| turn.written == self.tree.of)
+    }
+
+    /// Whether the tree has the rounds of this turn.
+    fn has_rounds(&self, turn: usize) -> bool {
+        self.tree.of.is_some() && self.turn_of_rounds() == Some(turn)
+    }
+
+    /// Shows the round that wrote byte `at` of turn `turn` in the tree, and looks at its token
+    /// there. In an earlier answer, it looks at the token alone.
     ///
     /// # Errors
     /// Why there is none.
     pub fn show_round_of(&mut self, turn: usize, at: usize) -> Result<(), &'static str> {
         let said = self.chat.turns().get(turn).filter(|turn| turn.role == Role::Assistant);
         let said = said.ok_or("Only answers have rounds")?;
-        if said.written.is_none() || said.written != self.tree.of {
-            return Err("Only the rounds of the latest answer are kept");
+        let known = said.minds.token_at(at);
+        if self.has_rounds(turn) {
+            if !self.tree.show_byte(at) {
+                return Err("This word has no round yet");
+            }
+        } else if known.is_none() {
+            return Err("What was drafted for this answer is not kept: another run wrote it");
         }
-        if !self.tree.show_byte(at) {
-            return Err("This word has no round yet");
-        }
+        self.tree.token = known.map(|token| (turn, token));
+        self.tree.goes = true;
         Ok(())
+    }
+
+    /// Looks at the token with which the round shown in the tree ends, if that is not followed.
+    pub(crate) fn look_at_end_of_round(&mut self) {
+        if self.tree.live() {
+            self.chat.follow();
+        } else if let (Some(turn), Some(bytes)) = (self.turn_of_rounds(), self.tree.bytes()) {
+            let token = self.chat.turns()[turn].minds.token_at(bytes.end - 1);
+            self.tree.token = token.map(|token| (turn, token));
+        }
+    }
+
+    /// Looks at the next token of the answers (1) or the one before (-1); after the last it follows
+    /// the latest round.
+    pub(crate) fn look_at_word(&mut self, by: i8) {
+        let turns = self.chat.turns();
+        let all = turns.len();
+        let (turn, at) = self.tree.token.map_or((all, None), |(turn, at)| (turn, Some(at)));
+        let step = |turn: usize, from| Some((turn, turns[turn].minds.step(from, by)?));
+        let here = at.filter(|_| turn < all).and_then(|at| step(turn, Some(at)));
+        let found = here.or_else(|| match by {
+            1.. => (turn + 1..all).find_map(|turn| step(turn, None)),
+            _ => (0..turn.min(all)).rev().find_map(|turn| step(turn, None)),
+        });
+        match found {
+            Some((turn, token)) => {
+                let byte = self.chat.turns()[turn].minds.bytes(token).start;
+                // A token whose round is not done yet is looked at alone.
+                let _ = self.show_round_of(turn, byte);
+                self.tree.token = Some((turn, token));
+            }
+            None if by > 0 => {
+                self.tree.follow();
+                self.chat.follow();
+            }
+            None => {}
+        }
     }
 }
 

@@ -253,7 +253,7 @@ fn branch(below: &str, last: bool) -> (String, String) {
 }
 
 /// Whitespace that would be lost on the screen, made visible.
-fn visible(label: &str) -> String {
+pub(super) fn visible(label: &str) -> String {
     if label.is_empty() {
         return "∅".to_string();
     }

@@ -1,7 +1,7 @@
 //! The draft tree of one round, node by node, also while it is being verified. Must never change
 //! the round.
 
-use super::{NodeOutcome, TreeRow, pending_rows, tree_rows};
+use super::{NodeOutcome, TreeRow, minds, pending_rows, tree_rows};
 use crate::decode::Round;
 use crate::tui::controls::caption;
 use crate::tui::display::Focus;
@@ -16,8 +16,10 @@ const BAR: usize = 6;
 
 pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, styles: &Styles) {
     let focus = focused(state, Focus::Tree);
-    let pending = state.pending();
-    let shown = state.tree.shown();
+    // The token that is looked at may be that of an answer whose rounds are not kept.
+    let other = state.token_looked_at().is_some_and(|(turn, _)| !state.has_rounds(turn));
+    let pending = state.pending().filter(|_| !other);
+    let shown = state.tree.shown().filter(|_| !other);
     let (title, mode, below) = match (pending, shown) {
         (Some(round), _) => {
             let ahead = &round.ahead;
@@ -40,7 +42,9 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
         }
         (None, None) => {
             let inner = framed(frame, area, panel(" draft tree ", focus, styles));
-            return draw_rows(frame, inner, empty(styles));
+            let inner = minds::draw(frame, inner, state, styles);
+            let words = Line::styled("only the trees of the latest answer are kept", styles.dim);
+            return draw_rows(frame, inner, if other { vec![words] } else { empty(styles) });
         }
     };
     let mut block = panel(title, focus, styles)
@@ -50,7 +54,8 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
         let fold = format!(" {} ", state.tree.fold.name());
         block = block.title_bottom(Line::styled(fold, styles.dim).right_aligned());
     }
-    let mut inner = framed(frame, area, block);
+    let inner = framed(frame, area, block);
+    let mut inner = minds::draw(frame, inner, state, styles);
     let rows = match (pending, shown) {
         (Some(round), _) => pending_rows(round, state.tree.fold, usize::from(inner.height)),
         (None, Some((_, round))) => {

@@ -7,7 +7,9 @@ use super::{focus, replay, setting};
 use crate::chat::Role;
 use crate::plan::TreeOverrides;
 use crate::tui::actions::Action;
-use crate::tui::chat::answer::{go_on, regenerate, return_queued, save, save_as, stop, take_back};
+use crate::tui::chat::answer::{
+    force, go_on, regenerate, return_queued, save, save_as, stop, take_back,
+};
 use crate::tui::chat::{Chat, Find, conversation, full};
 use crate::tui::commands;
 use crate::tui::controls::release;
@@ -75,6 +77,7 @@ pub(crate) fn act(state: &mut ScreenState, action: Action, argument: &str) -> Re
             state.apply();
         }
         Action::Marks => state.display.marks = !state.display.marks,
+        Action::Heat => state.display.heat = !state.display.heat,
         Action::Thoughts => {
             state.chat.shows_thoughts = !state.chat.shows_thoughts;
             // Else nothing would tell that the key did anything.
@@ -93,6 +96,7 @@ pub(crate) fn act(state: &mut ScreenState, action: Action, argument: &str) -> Re
         Action::Redraw => state.emit(Effect::Redraw),
         Action::Suspend => state.emit(Effect::Suspend),
         Action::Regenerate => regenerate(state),
+        Action::Force(number) => force(state, usize::from(number)),
         Action::GoOn => go_on(state),
         Action::EditQuestion => conversation::list(state, QuestionPurpose::Edit),
         Action::Branch => conversation::list(state, QuestionPurpose::Branch),
@@ -163,11 +167,13 @@ pub(crate) fn act(state: &mut ScreenState, action: Action, argument: &str) -> Re
         }
         Action::Look(by) => {
             state.tree.look(i64::from(by));
-            if state.tree.live() {
-                state.chat.follow();
-            }
+            state.look_at_end_of_round();
         }
-        Action::LookFirst => state.tree.first(),
+        Action::LookWord(by) => state.look_at_word(by),
+        Action::LookFirst => {
+            state.tree.first();
+            state.look_at_end_of_round();
+        }
         Action::LookLive => state.tree.follow(),
         Action::TreePage(down) => state.tree.page(down),
         Action::Fold => state.tree.fold = state.tree.fold.next(),

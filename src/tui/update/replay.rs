@@ -19,6 +19,7 @@ pub(crate) fn refuses(state: &mut ScreenState, action: Action) -> bool {
     let wants = matches!(
         action,
         Action::Regenerate
+            | Action::Force(_)
             | Action::GoOn
             | Action::EditQuestion
             | Action::Branch

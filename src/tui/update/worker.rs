@@ -66,13 +66,14 @@ pub(super) fn event(state: &mut ScreenState, event: Event) {
             state.chat.answered_by = state.models.in_use();
             state.meters.answer.first(state.now, summary);
             let of = state.generation();
-            state.chat.extend(&[token], of);
+            let target = state.models.ready.as_ref().map_or("", |ready| &ready.target);
+            state.chat.begin(token, of, target);
         }
         Event::Round { round, .. } => {
             state.meters.answer.round(&round);
             state.note_pace(&round);
             let of = state.generation();
-            let bytes = state.chat.extend(&round.committed, of);
+            let bytes = state.chat.extend(&round, of);
             state.tree.push(*round, of, bytes);
         }
         Event::Finished { summary, .. } => finished(state, summary),

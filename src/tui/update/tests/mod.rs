@@ -9,6 +9,7 @@ mod files;
 mod full;
 mod keys;
 mod leaving;
+mod minds;
 mod models;
 mod notices;
 mod pointer;

@@ -48,6 +48,13 @@ fn lit(state: &ScreenState) -> Option<String> {
     Some(state.chat.turns()[turn].text[bytes].to_string())
 }
 
+/// The text of the token that is looked at.
+fn looked_at(state: &ScreenState) -> Option<String> {
+    let (turn, at) = state.token_looked_at()?;
+    let said = &state.chat.turns()[turn];
+    Some(said.text[said.minds.bytes(at)].to_string())
+}
+
 #[test]
 fn each_round_lights_up_its_own_words() {
     let mut state = told(120, 36);
@@ -64,11 +71,21 @@ fn each_round_lights_up_its_own_words() {
     assert_eq!(said, TEXT, "together they are the answer");
     type_keys(&mut state, "<esc>");
     assert_eq!(lit(&state), None);
-    // The conversation pages through them too.
-    type_keys(&mut state, "<backtab><left><left>");
+    // The conversation goes from word to word, and the tree with it.
+    type_keys(&mut state, "<backtab>");
     assert_eq!(state.display.focus, Focus::Chat);
-    assert_eq!(state.tree.shown().unwrap().0, state.tree.len() - 3);
-    assert!(lit(&state).is_some());
+    for word in TEXT.split_inclusive(' ').rev().map(str::trim) {
+        type_keys(&mut state, "<left>");
+        assert_eq!(looked_at(&state).as_deref().map(str::trim), Some(word));
+        let at = state.tree.token.unwrap().1;
+        let round = state.tree.shown().unwrap().1;
+        assert!(at == 0 || round.committed.iter().any(|token| token.text.trim() == word));
+        assert!(at == 0 || lit(&state).unwrap().contains(word));
+    }
+    type_keys(&mut state, "<left>");
+    assert_eq!(looked_at(&state).as_deref(), Some("A"), "there is none before");
+    (0..TEXT.split(' ').count()).for_each(|_| drop(type_keys(&mut state, "<right>")));
+    assert_eq!((looked_at(&state), lit(&state)), (None, None), "after the last it follows");
 }
 
 #[test]
@@ -105,6 +122,7 @@ fn a_click_on_a_word_goes_to_its_round() {
             // Where it lies below the chat the tree has come on the screen.
             assert_eq!(effects.len(), usize::from(!state.display.beside()), "{effects:?}");
             assert!(lit(&state).unwrap().contains(word), "{word}: {:?}", lit(&state));
+            assert!(looked_at(&state).unwrap().contains(word));
             assert_eq!((state.display.focus, state.display.side), (Focus::Tree, Some(Focus::Tree)));
             assert!(screen_of(&mut state).contains("Keys go to the tree panel"));
             assert_eq!(state.chat.selection, None);
@@ -117,7 +135,7 @@ fn a_click_on_a_word_goes_to_its_round() {
 }
 
 #[test]
-fn clicks_elsewhere_and_on_older_answers_change_nothing() {
+fn clicks_elsewhere_change_nothing_and_on_older_answers_look_at_the_word_alone() {
     let mut state = told(120, 36);
     asked(&mut state, "And a bear?", "Bears are big.");
     for words in ["What is a fox?", "tokens in", "draft tree"] {
@@ -125,8 +143,16 @@ fn clicks_elsewhere_and_on_older_answers_change_nothing() {
         assert_eq!((state.display.focus, lit(&state)), (Focus::Input, None), "{words}");
     }
     click(&mut state, "bushy");
-    assert!(said(&state).contains("latest answer"));
-    assert_eq!(state.display.focus, Focus::Input);
+    assert_eq!(state.display.focus, Focus::Tree);
+    for words in [looked_at(&state), lit(&state)] {
+        assert_eq!(words.as_deref(), Some(" bushy"));
+    }
+    assert!(state.tree.live(), "the tree is that of the other answer");
+    let mut again = reloaded(&state);
+    drawn(&mut again);
+    click(&mut again, "bushy");
+    assert!(said(&again).contains("another run"));
+    assert_eq!(again.display.focus, Focus::Input);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ratatui::style::Color;
 
-use super::{answering, check};
+use super::{STORY, answering, check};
 use crate::decode::Timing;
 use crate::hardware::{GpuUsage, Usage};
 use crate::model::{ModelEngine, Traffic};
@@ -15,8 +15,8 @@ use crate::tui::event::{Button, ScreenEvent};
 use crate::tui::meters::Speedup;
 use crate::tui::state::ScreenState;
 use crate::tui::tests::{
-    answer, colour_of, drawn, loaded, pending, round_of, say, say_all, screen_of, shows, type_keys,
-    usage,
+    answer, colour_of, drawn, loaded, minded, pending, round_of, say, say_all, screen_of, shows,
+    type_keys, usage,
 };
 use crate::tui::theme::{self, ThemeName};
 use crate::tui::update::update;
@@ -235,4 +235,16 @@ fn what_the_meters_say_before_the_first_round_is_not_cut() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "<f3>");
     shows(&mut state, &["by depth: from the first round"]);
+}
+
+#[test]
+fn both_minds_stand_below_the_tree() {
+    for (name, width, height) in [("minds_120", 120, 40), ("minds_80", 80, 24)] {
+        let mut state = loaded(width, height);
+        type_keys(&mut state, "Tell me a story<enter>");
+        say_all(&mut state, minded(answer(1, STORY, 16)));
+        drawn(&mut state);
+        type_keys(&mut state, "<f10><f2><tab><left><left>");
+        check(name, &mut state);
+    }
 }
