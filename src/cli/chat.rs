@@ -16,7 +16,7 @@ use crate::load::Purpose;
 use crate::messages;
 use crate::plan::{DeviceChoice, Obstacle, chosen_adapter};
 use crate::printable::{printable_line, shell_word};
-use crate::settings::{HeadChoice, Settings};
+use crate::settings::{HeadChoice, SettingValue, Settings};
 use crate::tui::display::Display;
 use crate::tui::keymap::Keymap;
 use crate::tui::{self, Left, ModelFinder, NotOpened, Opening, ScreenConfig, state::StateConfig};
@@ -29,6 +29,12 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
     let store = SessionStore::in_data_folder()
         .inspect_err(|error| tracing::warn!("conversations are not saved: {error}"))
         .ok();
+    if settings.layout.is_none()
+        && let Some(name) = store.as_ref().and_then(SessionStore::layout)
+    {
+        // A name that another version wrote may mean nothing here.
+        let _ = settings.set("screen.layout", &SettingValue::text(&name));
+    }
     let (gpu, adapter) = shown_gpu(settings.device, &Machine::probe());
     let state = StateConfig {
         gpu,

@@ -20,7 +20,9 @@ pub use batch::{Answered, BatchEngine};
 pub use engine::{DecodeError, Engine, Request};
 pub use generation::{Generation, PrefillProgress};
 pub use options::{Arm, RoundOptions};
-pub use round::{Committed, Finish, Guess, JudgedCount, Origin, Round, Summary, Timing};
+pub use round::{
+    Committed, Finish, Guess, JudgedCount, NothingGuessed, Origin, Round, Summary, Timing,
+};
 #[cfg(test)]
 pub(crate) use snapshots::snapshot_path;
 pub use snapshots::{

@@ -182,6 +182,17 @@ impl Round {
         children.into_iter().map(guess).collect()
     }
 
+    /// Why the round verified its root alone; `None` if it verified more.
+    pub fn nothing_guessed(&self) -> Option<NothingGuessed> {
+        let why = match self.drafter {
+            _ if !self.speculative => NothingGuessed::NoDraft,
+            Some(_) => NothingGuessed::Unlikely,
+            None if self.budget.shape.gamma <= 1 => NothingGuessed::CostsMore,
+            None => NothingGuessed::OneLeft,
+        };
+        (self.tree.len() <= 1).then_some(why)
+    }
+
     /// The sources credited with the accepted tokens.
     pub fn credits(&self) -> Credits {
         let mut credits = Credits::default();
@@ -253,6 +264,23 @@ impl Round {
         }
         Ok(())
     }
+}
+
+/// Why nothing is guessed: the tree of a round is its root alone, or there is no round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NothingGuessed {
+    /// No answer has begun.
+    NotBegun,
+    /// Speculation is switched off.
+    Off,
+    /// The strategy has nothing to draft with.
+    NoDraft,
+    /// A tree would take more time than it saves.
+    CostsMore,
+    /// No guess was likely enough to be checked.
+    Unlikely,
+    /// The answer or the context had room for one more token.
+    OneLeft,
 }
 
 /// What the target's choice says about k, after it has judged the first tokens.

@@ -1,5 +1,6 @@
 //! Reasons as sentences: the only place that writes them in English. Must never decide anything.
 
+use crate::decode::NothingGuessed;
 use crate::plan::{
     Basis, BlocksReason, DrafterId, DuoGammaReason, GammaReason, GpuMemory, HeadForecast, Obstacle,
     OverlapEffect, PlacementForecast, PrefillForecast, Reason,
@@ -13,6 +14,20 @@ pub use load::{load_reason, load_reasons, missing, notice, notices, start_error,
 
 /// The text of a part of the target that is not on the CPU.
 const MAY_DIFFER: &str = "the text can differ slightly from the CPU's";
+
+/// Why a draft tree is empty.
+pub fn nothing_guessed(why: NothingGuessed) -> &'static str {
+    match why {
+        NothingGuessed::NotBegun => "The tree appears with the first words of an answer.",
+        NothingGuessed::Off => "Nothing guessed: speculation is switched off.",
+        NothingGuessed::NoDraft => "Nothing guessed: the strategy has no draft to guess with.",
+        NothingGuessed::CostsMore => {
+            "Nothing guessed: checking guesses would cost more than it saves here."
+        }
+        NothingGuessed::Unlikely => "Nothing guessed: no guess was likely enough to be checked.",
+        NothingGuessed::OneLeft => "Nothing guessed: there was room for one more token only.",
+    }
+}
 
 /// One sentence.
 pub fn reason(reason: &Reason) -> String {

@@ -41,6 +41,37 @@ pub enum ThemeName {
     Mono,
 }
 
+/// What the screen shows next to the conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Nothing.
+    Chat,
+    /// The draft tree.
+    Tree,
+    /// The draft tree, the meters and the controls.
+    Lab,
+}
+
+impl Layout {
+    /// Its name in settings and commands.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Tree => "tree",
+            Self::Lab => "lab",
+        }
+    }
+
+    /// The one after this.
+    pub const fn next(self) -> Self {
+        match self {
+            Self::Chat => Self::Tree,
+            Self::Tree => Self::Lab,
+            Self::Lab => Self::Chat,
+        }
+    }
+}
+
 /// The n-gram table that drafts come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NgramChoice {
@@ -188,6 +219,8 @@ pub struct Settings {
     pub sampler: SamplerSettings,
     /// Colours.
     pub theme: ThemeName,
+    /// What is next to the conversation; `None` is what the width has room for.
+    pub layout: Option<Layout>,
     /// Whether each token's origin is marked in the chat.
     pub marks: bool,
     /// Whether the mouse is the chat's: wheel, click and selection.
@@ -264,6 +297,7 @@ impl Default for Settings {
             controls: TreeOverrides::default(),
             sampler: SamplerSettings::default(),
             theme: ThemeName::default(),
+            layout: None,
             marks: true,
             mouse: true,
             keys: Vec::new(),

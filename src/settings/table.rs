@@ -4,7 +4,7 @@
 
 use super::keys::{Heading, SettingKey, SettingScope, key};
 use super::takes::{self, Takes};
-use super::{PrefillDevice, Repack, ThemeName};
+use super::{Layout, PrefillDevice, Repack, ThemeName};
 use crate::kernels::KvFormat;
 use crate::plan::{ANSWER, BLOCKS, DEPTH, DuoBudget, GAMMA, Prefer, WIDTH};
 use crate::speculate::SamplerSettings;
@@ -354,6 +354,23 @@ pub const KEYS: &[SettingKey] = {
         .more("If NO_COLOR is set, the default is mono.")
         .flag(Heading::SCREEN.flag("--theme", "NAME"))
         .command("/theme", "[name]", "colours: dark, light, mono"),
+        key(
+            "screen.layout",
+            OneOf(&[
+                ("auto", |s| s.layout = None),
+                (Layout::Chat.name(), |s| s.layout = Some(Layout::Chat)),
+                (Layout::Tree.name(), |s| s.layout = Some(Layout::Tree)),
+                (Layout::Lab.name(), |s| s.layout = Some(Layout::Lab)),
+            ]),
+        )
+        .what("Panels next to the conversation")
+        .default("the last one used, else auto")
+        .more(
+            "`chat` has none, `tree` the draft tree, `lab` the tree, the meters and the controls. \
+             `auto` is `tree` from 110 columns on, else `chat`.",
+        )
+        .flag(Heading::SCREEN.flag("--layout", "NAME"))
+        .command("/layout", "[name]", "panels: chat, tree, lab or auto"),
         key("screen.marks", Switch(|s| &mut s.marks))
             .what("Whether accepted tokens are marked in the chat")
             .default("true")

@@ -23,8 +23,8 @@ pub enum Action {
     Help,
     /// Shows what was loaded and chosen, and why.
     Details,
-    /// Shows or hides the tree.
-    Tree,
+    /// Next layout.
+    Layout,
     /// Shows or hides the meters.
     Meters,
     /// Shows or hides the controls.

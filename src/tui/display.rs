@@ -1,8 +1,10 @@
 //! How the screen is divided and looks, and where keys go. Must never know what the panels hold.
 
+use std::time::Duration;
+
 use super::keymap::Keymap;
 use super::theme::ThemeName;
-use crate::settings::Settings;
+use crate::settings::{Layout, Settings};
 
 /// Where keys go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +15,7 @@ pub enum Focus {
     Chat,
     /// The draft tree.
     Tree,
-    /// The meters (narrow screens, where they replace another panel).
+    /// The meters (narrow screens, where they replace the tree).
     Meters,
     Controls,
 }
@@ -31,6 +33,15 @@ impl Focus {
     }
 }
 
+/// When the origin of tokens is marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marks {
+    Never,
+    /// While an answer comes, and a little longer.
+    WhileNew,
+    Always,
+}
+
 /// How the screen is divided and looks.
 #[derive(Clone, Debug)]
 pub struct Display {
@@ -38,14 +49,21 @@ pub struct Display {
     pub size: (u16, u16),
     /// Where keys go.
     pub focus: Focus,
-    /// The panel that a key has shown: below the chat on a narrow screen, larger on a wide one.
+    /// The layout that was chosen; `None` is what the width has room for.
+    pub layout: Option<Layout>,
+    /// The panel that a key has opened in addition to those of the layout: on a narrow screen, in
+    /// their place.
     pub side: Option<Focus>,
+    /// Whether a key has shown or hidden the meters, against the layout.
+    pub meters: bool,
     /// Colours.
     pub theme: ThemeName,
     /// Whether colours may be shown at all.
     pub colours: bool,
-    /// Whether the origin of tokens is marked.
-    pub marks: bool,
+    /// When the origin of tokens is marked.
+    pub marks: Marks,
+    /// When the marks of the answer that has just ended fade.
+    pub fades: Option<Duration>,
     /// Whether a line below each answer shows how surprising its tokens were.
     pub heat: bool,
     /// Whether the mouse is the program's: wheel, click and selection.
@@ -57,24 +75,28 @@ pub struct Display {
 impl Display {
     /// As the settings want it, before the size is known.
     pub fn new(settings: &Settings, colours: bool, keys: Keymap) -> Self {
-        let Settings { theme, marks, mouse, .. } = *settings;
+        let Settings { theme, layout, marks, mouse, .. } = *settings;
         let size = (80, 24);
+        let (focus, side, meters, fades) = (Focus::Input, None, false, None);
+        let marks = if marks { Marks::WhileNew } else { Marks::Never };
         let heat = false;
-        Self { size, focus: Focus::Input, side: None, theme, colours, marks, heat, mouse, keys }
+        Self { size, focus, layout, side, meters, theme, colours, marks, fades, heat, mouse, keys }
     }
 
+    /// How long the marks of an answer stay after its end.
+    pub const FADE: Duration = Duration::from_secs(2);
     /// Columns from which panels are next to the chat.
-    const WIDE: u16 = 120;
+    const WIDE: u16 = 110;
     /// Rows from which they are.
     const HIGH: u16 = 16;
 
-    /// Whether panels are next to the chat, if there is height for them.
-    pub fn wide(&self) -> bool {
-        self.size.0 >= Self::WIDE
+    /// Whether panels are next to the chat, not below it.
+    pub fn beside(&self) -> bool {
+        self.size.0 >= Self::WIDE && self.size.1 >= Self::HIGH
     }
 
-    /// Whether panels are next to the chat.
-    pub fn beside(&self) -> bool {
-        self.wide() && self.size.1 >= Self::HIGH
+    /// The layout in force.
+    pub fn layout(&self) -> Layout {
+        self.layout.unwrap_or(if self.beside() { Layout::Tree } else { Layout::Chat })
     }
 }

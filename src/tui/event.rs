@@ -114,6 +114,8 @@ pub enum Effect {
     KeepUnsent(Option<String>),
     /// Remember that the program has answered here.
     Answered,
+    /// Start with this layout the next time.
+    RememberLayout(String),
     /// What is saved from now on is another conversation.
     Forget,
     /// What is saved from now on is a branch of what was saved before.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::chat::Chat;
 use super::controls::{ControlsPanel, FirstAnswer};
-use super::display::{Display, Focus};
+use super::display::{Display, Focus, Marks};
 use super::event::Effect;
 use super::input::Input;
 use super::meters::{AnswerMeters, Meters, Speedup};
@@ -15,7 +15,7 @@ use super::overlays::{Overlay, Overlays};
 use super::toasts::{Ends, Toasts, Tone};
 use super::tree::Rounds;
 use crate::decode::Round;
-use crate::settings::Settings;
+use crate::settings::{Layout, Settings};
 use crate::worker::{Command, Controls, Job};
 
 /// How a screen starts.
@@ -215,23 +215,44 @@ impl ScreenState {
         self.overlays.open = Some(Overlay::Error { title: title.into(), text: text.into() });
     }
 
-    /// When the screen changes by itself next: a line that was said in passing disappears, or a
-    /// race is played.
+    /// When the screen changes by itself next: a line that was said in passing disappears, marks
+    /// fade, or a race is played.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         const FRAME: Duration = Duration::from_millis(33);
         let playing = self.overlays.race.as_ref().is_some_and(|(race, _)| race.playing(self.now));
         let frame = playing.then(|| self.now + FRAME);
-        [self.toasts.deadline(), frame].into_iter().flatten().min()
+        [self.toasts.deadline(), frame, self.display.fades].into_iter().flatten().min()
     }
 
-    /// Whether the draft tree is on the screen.
-    pub(crate) fn shows_tree(&self) -> bool {
-        self.display.beside() || self.panel_below() == Some(Focus::Tree)
+    /// Whether the origins of the tokens of turn `at` are marked.
+    pub(crate) fn marks(&self, at: usize) -> bool {
+        let is_last = at + 1 == self.chat.turns().len();
+        match self.display.marks {
+            Marks::Never => false,
+            Marks::WhileNew => is_last && (self.answering() || self.display.fades.is_some()),
+            Marks::Always => true,
+        }
     }
 
-    /// The panel below the chat on a narrow screen: the tree while the first answer plays, unless
-    /// the user has chosen another one.
-    pub(crate) fn panel_below(&self) -> Option<Focus> {
-        self.display.side.or(self.controls.first_answer.plays().then_some(Focus::Tree))
+    /// Whether a panel is on the screen, if there is room; the controls may be folded.
+    pub(crate) fn shows(&self, panel: Focus) -> bool {
+        let display = &self.display;
+        let layout = display.layout();
+        match panel {
+            Focus::Input | Focus::Chat => true,
+            Focus::Tree => {
+                let is_free = !self.uses_controls() && display.side != Some(Focus::Meters);
+                let wanted = layout != Layout::Chat || display.side == Some(Focus::Tree);
+                (wanted || self.controls.first_answer.plays()) && (display.beside() || is_free)
+            }
+            Focus::Meters if display.beside() => (layout == Layout::Lab) != display.meters,
+            Focus::Meters => display.side == Some(Focus::Meters),
+            Focus::Controls => layout == Layout::Lab || self.uses_controls(),
+        }
+    }
+
+    /// Whether the controls are open; else the lab has a row of them.
+    pub(crate) fn uses_controls(&self) -> bool {
+        [self.display.side, Some(self.display.focus)].contains(&Some(Focus::Controls))
     }
 }

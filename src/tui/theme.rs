@@ -49,6 +49,8 @@ pub struct Styles {
     pub keyword: Style,
     /// Code: strings and numbers.
     pub literal: Style,
+    /// Code: what is behind it.
+    pub code: Style,
 }
 
 /// The styles of a theme, by colours of the 256-colour table, which all current terminals have.
@@ -79,7 +81,9 @@ pub fn styles(theme: ThemeName) -> Styles {
         selected: bg(237, 254, reversed),
         lit: bg(24, 153, reversed).add_modifier(bold),
         keyword: fg(147, 55, bold),
-        literal: fg(151, 28, none),
+        // Of other hues than the marks of origin.
+        literal: fg(181, 89, none),
+        code: bg(235, 255, none),
     }
 }
 

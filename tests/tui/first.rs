@@ -20,7 +20,7 @@ fn the_demo_says_what_it_is_and_its_first_answer_can_be_watched() {
     // The tree with its caption, and the reason why the text comes later than the rate says.
     chat.wait("the first round", |screen| {
         let has = |words: &str| screen.contains(words);
-        has("draft tree · round") && has(" right → ") && has(" tok/s  slowed for watching")
+        has("draft tree · round") && has(" right → ") && has("slowed for watching · ")
     });
     // Any key gives full speed, and the answer has the whole screen.
     chat.send(" ");
@@ -56,7 +56,7 @@ fn a_model_of_the_catalogue_is_downloaded_while_the_demo_answers() {
     let home = tempfile::tempdir().unwrap();
     let mut command = on_a_terminal(home.path(), &["--max-tokens", "40"]);
     command.env("HF_ENDPOINT", format!("http://127.0.0.1:{}", server.port));
-    let mut chat = Pty::start(command, 110, 32);
+    let mut chat = Pty::start(command, 100, 32);
     chat.wait_for("○ ready");
     let choose = |chat: &mut Pty| {
         chat.send("/model smollm2-1.7b\r");
@@ -92,7 +92,7 @@ fn a_download_that_fails_leaves_the_demo_usable() {
     let home = tempfile::tempdir().unwrap();
     let mut command = on_a_terminal(home.path(), &[]);
     command.env("HF_ENDPOINT", format!("http://127.0.0.1:{}", server.port));
-    let mut chat = Pty::start(command, 110, 32);
+    let mut chat = Pty::start(command, 100, 32);
     chat.wait_for("○ ready");
     chat.type_until("/model smollm2-1.7b\r", "╭ models");
     chat.wait("the list", |screen| !screen.contains("Looking for models"));

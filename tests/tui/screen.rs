@@ -42,6 +42,7 @@ fn typing_goes_on_while_an_answer_comes() {
 fn controls_act_in_the_middle_of_an_answer() {
     let mut chat = Chat::with("slow.jsonl", 120, 40, &[]).ready();
     chat.type_until("Go\r", "● answering");
+    chat.type_until("\x1bOS", "controls");
     chat.send("\x1b[1;3A");
     chat.pty.wait("γ to be fixed at 17", |screen| {
         screen.lines().any(|line| line.contains("tree size") && line.contains("17  fixed"))
@@ -52,19 +53,18 @@ fn controls_act_in_the_middle_of_an_answer() {
     chat.pty.wait("γ to be automatic", |screen| {
         screen.lines().any(|line| line.contains("tree size") && line.contains("auto"))
     });
-    chat.type_until("\x1b[18~", "speculation is off: one token per round");
+    chat.type_until("\x1b[18~", "Nothing guessed: speculation is switched off.");
     chat.quit();
 }
 
 #[test]
 fn a_strategy_is_picked_in_the_middle_of_an_answer() {
     let mut chat = Chat::with("slow.jsonl", 120, 40, &[]).ready();
-    chat.wait_for("← dovetail · scripted head");
+    chat.type_until("\x1bOQ", "meters · dovetail");
     chat.type_until("Go\r", "● answering");
     chat.type_until("\x10", "strategies · the text is always the same");
     chat.wait_for("needs a text to draft from");
-    chat.type_until("j\r", "← pld · prompt lookup");
-    chat.wait_for("meters · pld");
+    chat.type_until("j\r", "meters · pld");
     chat.type_until("/strategy rest\r", "rest needs a text to draft from");
     chat.quit();
 }

@@ -13,7 +13,7 @@ use super::session::Session;
 use super::{Role, SessionError, clock};
 use crate::files::{
     Access, Open, atomic_write, checksum, open_regular, paths_in, private_folder, read_regular,
-    remove_leftovers,
+    read_text, remove_leftovers,
 };
 
 mod deleted;
@@ -187,6 +187,21 @@ impl SessionStore {
     pub fn remember_answer(&self) -> io::Result<()> {
         private_folder(&self.folder)?;
         private_file(&self.answered_mark()).map(drop)
+    }
+
+    /// The layout of the screen that was chosen last; `None` if none was.
+    pub fn layout(&self) -> Option<String> {
+        read_text(&self.folder.join(".layout"), 64).ok()
+    }
+
+    /// Keeps the name of a layout for the next start.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn remember_layout(&self, name: &str) -> io::Result<()> {
+        private_folder(&self.folder)?;
+        let path = self.folder.join(".layout");
+        atomic_write(&path, Access::Private, |file| file.write_all(name.as_bytes()))
     }
 
     fn answered_mark(&self) -> PathBuf {

@@ -24,7 +24,7 @@ const GUTTER: &str = "   ";
 /// Before every row of open thoughts.
 const BAR: &str = "│ ";
 /// Longer rows are hard to read.
-const WIDEST: u16 = 100;
+pub(crate) const WIDEST: u16 = 90;
 
 /// Columns before a row's text.
 pub(super) fn before(part: TurnPart) -> u16 {
@@ -90,7 +90,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
         if writing && is_last && !matches!(row.shows, Shows::NoText | Shows::Blank) {
             line.push_span(Span::styled("▍", styles.accent));
         }
-        line
+        if is_code(state, *row) { in_block(line, area.width, styles) } else { line }
     });
     draw_rows(frame, area, lines);
     // Rows of another width are others.
@@ -254,7 +254,7 @@ fn line(
         Shows::Row(TurnPart::Text, at) => {
             let text = &said.rows_of(TurnPart::Text)[at];
             let base = if user { styles.strong } else { styles.text };
-            let mut line = Line::from(spans(text, state.display.marks, base, styles));
+            let mut line = Line::from(spans(text, state.marks(row.turn), base, styles));
             let mut gutter = gutter(at == 0);
             if let Some((_, bytes, token)) = lit.filter(|lit| lit.0 == row.turn) {
                 let around = if token.is_empty() { styles.lit } else { styles.selected };
@@ -272,6 +272,23 @@ fn line(
             line
         }
     }
+}
+
+/// Whether it is a row of a block of code.
+fn is_code(state: &ScreenState, row: ChatRow) -> bool {
+    let Shows::Row(TurnPart::Text, at) = row.shows else { return false };
+    let text = state.chat.turns()[row.turn].rows_of(TurnPart::Text).get(at);
+    text.is_some_and(|text| text.iter().any(|piece| piece.look.code))
+}
+
+/// The row with the background of code behind all of it but the gutter.
+fn in_block(mut line: Line<'static>, width: u16, styles: &Styles) -> Line<'static> {
+    let rest = usize::from(width).saturating_sub(line.width() + 1);
+    line.push_span(Span::raw(" ".repeat(rest)));
+    for span in line.spans.iter_mut().skip(1) {
+        span.style = styles.code.patch(span.style);
+    }
+    line
 }
 
 fn title(said: &Turn, shown: bool) -> String {
@@ -343,7 +360,7 @@ fn places(row: &[StyledSpan], bytes: &Range<usize>) -> Vec<Range<usize>> {
 
 fn style(piece: &StyledSpan, marks: bool, base: Style, styles: &Styles) -> Style {
     let look = piece.look;
-    let mut style = role_style(look.role, base, styles);
+    let mut style = role_style(look, base, styles);
     if look.role == SpanRole::Markup {
         return style;
     }

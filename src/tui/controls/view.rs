@@ -3,12 +3,16 @@
 use crate::tui::actions::{Action, Dial};
 use crate::tui::display::Focus;
 use crate::tui::draw::{
-    Frame, Line, Rect, Span, Styles, cut, draw_rows, focused, framed, list_row, panel, wrapped,
+    Frame, Line, Rect, Span, Styles, cut, draw_rows, ends, focused, framed, list_row, panel,
+    wrapped,
 };
 use crate::tui::keymap::Scope;
 use crate::tui::state::ScreenState;
 
 pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
+    if area.height == 1 {
+        return frame.render_widget(folded(state, area.width, styles), area);
+    }
     let focus = focused(state, Focus::Controls);
     let inner = framed(frame, area, panel(" controls ", focus, styles));
     let mut rows: Vec<Line<'_>> = Dial::ALL
@@ -30,6 +34,32 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
         rows.extend(wrapped(state.controls.selected().row().meaning, inner.width, styles.dim));
     }
     draw_rows(frame, inner, rows.into_iter().map(|row| cut(row, usize::from(inner.width))));
+}
+
+/// The dials in a row, each with its value; only what is fixed says so.
+fn folded(state: &ScreenState, width: u16, styles: &Styles) -> Line<'static> {
+    let right = match state.controls.worker.speculate {
+        true => Line::styled(format!("{} ", state.strategy()), styles.dim),
+        false => Line::styled("plain ", styles.warning),
+    };
+    let room = usize::from(width).saturating_sub(right.width() + 1);
+    let dials = state.dials();
+    let named_by = |name: fn(Dial) -> &'static str| {
+        let mut line = Line::default();
+        for dial in Dial::FIGURES {
+            let view = dials.view(dial, &state.controls.worker);
+            line.push_span(Span::styled(format!(" {} ", name(dial)), styles.dim));
+            line.push_span(Span::styled(view.value, styles.strong));
+            if view.fixed && dial != Dial::Temperature {
+                line.push_span(Span::styled(" fixed", styles.warning));
+            }
+            line.push_span(Span::raw(" "));
+        }
+        line
+    };
+    let named = named_by(|dial| dial.row().short_name);
+    let fits = named.width() <= room;
+    ends(if fits { named } else { named_by(|dial| dial.row().sign) }, right, width)
 }
 
 fn row<'a>(

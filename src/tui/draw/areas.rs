@@ -14,11 +14,10 @@ pub struct Areas {
     /// The draft tree.
     pub tree: Option<Rect>,
     pub meters: Option<Rect>,
-    /// Reasons for the automatic values.
-    pub reasons: Option<Rect>,
+    /// The controls; one row while they are folded.
     pub controls: Option<Rect>,
-    /// Two rows of controls and meters, where their panels are not shown.
-    pub strip: Rect,
+    /// One row: speed and context.
+    pub status: Rect,
     /// The message being written, with its frame.
     pub input: Rect,
     /// The notice, if it is too long for the frame of the message.
@@ -35,9 +34,9 @@ impl Areas {
     /// Clears `rect` for what will lie there, and with it every framed panel it would cut: half a
     /// frame looks broken. Rows of text are cleared from end to end.
     pub fn clear(&self, frame: &mut Frame<'_>, rect: Rect) {
-        let framed = [self.tree, self.meters, self.reasons, self.controls, Some(self.input)];
+        let framed = [self.tree, self.meters, self.controls, Some(self.input)];
         let touched = framed.into_iter().flatten().filter(|panel| panel.intersects(rect));
-        let text = [self.chat, self.strip, self.notice];
+        let text = [self.chat, self.status, self.notice];
         let rows =
             text.map(|text| Rect { y: rect.y, height: rect.height, ..text }.intersection(text));
         for area in touched.chain(rows).chain([rect]) {

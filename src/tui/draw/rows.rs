@@ -111,12 +111,14 @@ pub(crate) fn foot(parts: &[String], width: u16) -> String {
 }
 
 /// The style of a role of Markdown if running text has the style `base`.
-pub(crate) fn role_style(role: SpanRole, base: Style, styles: &Styles) -> Style {
-    match role {
+pub(crate) fn role_style(look: Look, base: Style, styles: &Styles) -> Style {
+    match look.role {
         SpanRole::Markup => styles.faint,
         SpanRole::Text => base,
         SpanRole::Heading => base.add_modifier(Modifier::BOLD),
-        SpanRole::Code => base.patch(styles.literal),
+        // The block as a whole has the background.
+        SpanRole::Code if look.code => base,
+        SpanRole::Code => base.patch(styles.code),
         SpanRole::Keyword => base.patch(styles.keyword),
         SpanRole::Literal | SpanRole::Number => base.patch(styles.literal),
         SpanRole::Comment => base.patch(styles.dim),
@@ -133,7 +135,7 @@ pub(crate) fn stressed(look: Look, style: Style) -> Style {
 /// The spans of a row of Markdown.
 pub(crate) fn spans(row: &[StyledSpan], styles: &Styles) -> Vec<Span<'static>> {
     let span = |piece: &StyledSpan| {
-        let style = stressed(piece.look, role_style(piece.look.role, styles.text, styles));
+        let style = stressed(piece.look, role_style(piece.look, styles.text, styles));
         Span::styled(piece.text.clone(), style)
     };
     row.iter().map(span).collect()

@@ -188,6 +188,14 @@ impl EffectRunner {
         }
     }
 
+    /// Starts with this layout the next time.
+    pub fn remember_layout(&self, name: &str) {
+        let Some(store) = &self.store else { return };
+        if let Err(error) = store.remember_layout(name) {
+            tracing::warn!("the layout is not remembered: {error}");
+        }
+    }
+
     /// From now on another conversation is saved.
     pub fn forget(&mut self) {
         self.leave_open();

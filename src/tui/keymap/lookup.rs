@@ -5,6 +5,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::{A, Binding, KeyPress, S, Scope};
 use crate::plan::TreeOverrides;
+use crate::settings::Layout;
 use crate::tui::actions::Action;
 use crate::tui::display::Focus;
 use crate::tui::input::Suggestion;
@@ -152,7 +153,7 @@ fn useful(state: &ScreenState, row: &Binding) -> bool {
         A::Pause => state.answering() && (row.scope == S::Panel) == panels,
         A::Auto => state.controls.worker.tree != TreeOverrides::default(),
         A::Race | A::Regenerate => !state.answering() && state.chat.can_regenerate(),
-        A::Meters => !state.display.wide(),
+        A::Meters | A::Controls => state.display.layout() == Layout::Lab,
         A::Copy => state.chat.last_answer().is_some(),
         A::Follow => !state.chat.follows(),
         A::Strategies => !state.statuses().is_empty(),

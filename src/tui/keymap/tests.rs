@@ -88,16 +88,16 @@ fn keys_are_read_as_they_are_named() {
 #[test]
 fn a_change_is_in_force_everywhere() {
     let mut state = crate::tui::tests::loaded(80, 24);
-    state.display.keys = with(&[("help", &["ctrl+h", "f1"]), ("tree", &["alt+t"])]).unwrap();
+    state.display.keys = with(&[("help", &["ctrl+h", "f1"]), ("layout", &["alt+t"])]).unwrap();
     let does = |key: &str| lookup(&state, &KeyPress::parse(key).unwrap().event());
     assert_eq!(does("ctrl+h"), Some(A::Help));
     assert_eq!(does("f1"), Some(A::Help));
-    assert_eq!((does("alt+t"), does("f2")), (Some(A::Tree), None));
+    assert_eq!((does("alt+t"), does("f2")), (Some(A::Layout), None));
     assert!(hints(&state).contains(&("Ctrl+H".to_string(), "help")));
     let helped = help(&state.display.keys, S::Global);
-    let tree = helped.iter().find(|row| row.names == ["tree"]).unwrap();
-    assert_eq!(tree.keys, ["Alt+T"]);
-    assert_eq!(state.display.keys.name(A::Tree), "Alt+T");
+    let layout = helped.iter().find(|row| row.names == ["layout"]).unwrap();
+    assert_eq!(layout.keys, ["Alt+T"]);
+    assert_eq!(state.display.keys.name(A::Layout), "Alt+T");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Markdown to logical lines, one group a top-level block. Must never break a line: only tables are
 //! fitted to the width here, since their lines depend on each other.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
@@ -9,7 +10,10 @@ use unicode_width::UnicodeWidthStr;
 use super::code::Highlighter;
 use super::table::MarkdownTable;
 use super::wrap::Logical;
-use super::{Look, Origins, SpanRole, StyledSpan};
+use super::{Look, Origins, SpanRole, StyledSpan, math, text_of};
+
+/// Columns by which what is left of a long line of code is further in than its beginning.
+const HANGING: usize = 2;
 
 /// One top-level block.
 pub struct MarkdownBlock {
@@ -27,8 +31,10 @@ pub fn parse(
     code: &mut Highlighter,
 ) -> Vec<MarkdownBlock> {
     let source = &text[base..];
+    let parsed = with_dollars(source);
     let mut builder = Builder {
         source,
+        parsed: &parsed,
         base,
         origins,
         width,
@@ -38,11 +44,11 @@ pub fn parse(
         prefixes: Vec::new(),
         lists: Vec::new(),
         look: Look::default(),
-        in_code: false,
         table: None,
         depth: 0,
     };
-    for (event, range) in Parser::new_ext(source, Options::ENABLE_TABLES).into_offset_iter() {
+    let options = Options::ENABLE_TABLES | Options::ENABLE_MATH;
+    for (event, range) in Parser::new_ext(&parsed, options).into_offset_iter() {
         builder.event(event, range);
     }
     builder.flush();
@@ -59,6 +65,8 @@ struct LinePrefix {
 
 struct Builder<'a> {
     source: &'a str,
+    /// The same with other signs of mathematics, each as long as its own.
+    parsed: &'a str,
     base: usize,
     origins: &'a Origins,
     /// Columns of the screen.
@@ -71,13 +79,12 @@ struct Builder<'a> {
     /// Next number of each open list; `None` for bullets.
     lists: Vec<Option<u64>>,
     look: Look,
-    in_code: bool,
     /// The table being read.
     table: Option<MarkdownTable>,
     depth: usize,
 }
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
     fn event(&mut self, event: Event<'_>, range: Range<usize>) {
         if self.depth == 0 && matches!(event, Event::Start(_) | Event::Rule) {
             self.block(range.start);
@@ -92,11 +99,11 @@ impl Builder<'_> {
                 self.depth = self.depth.saturating_sub(1);
             }
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
-                self.text(&text, &range);
+                self.text(self.written(&text, &range), &range);
             }
             Event::Code(text) => {
                 let around = std::mem::replace(&mut self.look.role, SpanRole::Code);
-                self.text(&text, &range);
+                self.text(self.written(&text, &range), &range);
                 self.look.role = around;
             }
             // Models break lines on purpose (verse, addresses), so a soft break is a break.
@@ -108,10 +115,9 @@ impl Builder<'_> {
                 self.begin().text.push(StyledSpan::markup("───"));
                 self.flush();
             }
+            Event::InlineMath(text) | Event::DisplayMath(text) => self.math(&text, &range),
             // Not enabled in the parser; their source is shown if they ever are.
-            Event::FootnoteReference(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
-                self.text(&text, &range)
-            }
+            Event::FootnoteReference(text) => self.text(&text, &range),
             Event::TaskListMarker(_) => {}
         }
     }
@@ -138,8 +144,13 @@ impl Builder<'_> {
                 };
                 let language = info.split([' ', ',']).next().unwrap_or_default();
                 self.code.open(language, self.base + at);
-                self.in_code = true;
+                self.look.code = true;
                 self.prefixes.push(quiet("  "));
+                if !language.is_empty() {
+                    let name = self.mark(language);
+                    self.begin().text.push(name);
+                    self.flush();
+                }
             }
             Tag::List(first) => self.lists.push(first),
             Tag::Item => {
@@ -183,7 +194,7 @@ impl Builder<'_> {
         match tag {
             TagEnd::Heading(_) => self.look.role = SpanRole::Text,
             TagEnd::BlockQuote(_) | TagEnd::CodeBlock | TagEnd::Item => {
-                self.in_code = false;
+                self.look.code = false;
                 self.prefixes.pop();
             }
             TagEnd::List(_) => drop(self.lists.pop()),
@@ -207,30 +218,71 @@ impl Builder<'_> {
         }
     }
 
+    /// Our own mark, here.
+    fn mark(&self, text: impl Into<String>) -> StyledSpan {
+        let mut mark = StyledSpan::markup(text);
+        mark.look.code = self.look.code;
+        mark
+    }
+
     /// The line, opened with the prefixes due.
     fn begin(&mut self) -> &mut Logical {
-        self.line.get_or_insert_with(|| {
+        let line = self.line.take().unwrap_or_else(|| {
+            let mut prefixes = std::mem::take(&mut self.prefixes);
             let mut line = Logical::default();
-            for prefix in &mut self.prefixes {
+            for prefix in &mut prefixes {
                 let first = prefix.first.take().unwrap_or_else(|| prefix.rest.clone());
-                line.first.push(StyledSpan::markup(first));
-                line.rest.push(StyledSpan::markup(prefix.rest.clone()));
+                line.first.push(self.mark(first));
+                line.rest.push(self.mark(prefix.rest.clone()));
             }
+            self.prefixes = prefixes;
             line
-        })
+        });
+        self.line.insert(line)
     }
 
     fn flush(&mut self) {
-        if let (Some(line), Some(block)) = (self.line.take(), self.blocks.last_mut()) {
+        let Some(mut line) = self.line.take() else { return };
+        if self.look.code {
+            // What is left of a long line hangs below its beginning.
+            let text = text_of(&line.text).replace('\t', "    ");
+            let indent = text.chars().take_while(|c| *c == ' ').count().min(self.width / 3);
+            line.rest.push(self.mark(" ".repeat(indent + HANGING)));
+        }
+        if let Some(block) = self.blocks.last_mut() {
             block.lines.push(line);
         }
+    }
+
+    /// An event's text as it is in the source, if it is.
+    fn written<'t>(&self, text: &'t str, range: &Range<usize>) -> &'t str
+    where
+        'a: 't,
+    {
+        let at = self.parsed[range.clone()].find(text).map(|at| range.start + at);
+        at.map_or(text, |at| &self.source[at..at + text.len()])
+    }
+
+    fn math(&mut self, text: &str, range: &Range<usize>) {
+        let source = &self.source[range.clone()];
+        let after = self.source[range.end..].chars().next();
+        // Between two prices there is no formula.
+        if source.len() == text.len() + 2 && after.is_some_and(char::is_alphanumeric) {
+            return self.text(source, range);
+        }
+        if ["$$", "\\["].iter().any(|display| source.starts_with(display)) {
+            self.flush();
+            let indent = self.mark("  ");
+            self.begin().first.push(indent);
+        }
+        self.text(&math::unicode(text), range);
     }
 
     fn text(&mut self, text: &str, range: &Range<usize>) {
         let mut offset = 0;
         for line in text.split_inclusive('\n') {
             self.begin();
-            let stretches = match self.in_code {
+            let stretches = match self.look.code {
                 true => self.code.line(line),
                 false => vec![(line.len(), self.look.role)],
             };
@@ -284,6 +336,23 @@ pub fn code_blocks(text: &str) -> Vec<String> {
         }
     }
     blocks
+}
+
+/// `\(` … `\)` and `\[` … `\]`, by which models mark mathematics, as dollars, which the parser
+/// knows. Every byte stays where it is.
+fn with_dollars(source: &str) -> Cow<'_, str> {
+    if !["\\(", "\\["].iter().any(|sign| source.contains(sign)) {
+        return Cow::Borrowed(source);
+    }
+    let mut out = String::with_capacity(source.len());
+    let mut chars = source.chars().peekable();
+    while let Some(c) = chars.next() {
+        match chars.next_if(|_| c == '\\') {
+            Some('(' | ')' | '[' | ']') => out.push_str("$$"),
+            next => out.extend(std::iter::once(c).chain(next)),
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// Whether it begins and ends lines of its own. Rows of a table are fitted to each other first.

@@ -7,6 +7,7 @@
 
 mod blocks;
 mod code;
+mod math;
 mod origins;
 mod table;
 mod wrap;
@@ -46,6 +47,8 @@ pub struct Look {
     pub strong: bool,
     /// `*emphasis*`.
     pub emphasis: bool,
+    /// In a block of code.
+    pub code: bool,
 }
 
 /// A span of one style and one origin.

@@ -13,7 +13,7 @@ use crate::printable::printable_line;
 pub struct Logical {
     /// Before the first row, e.g. a bullet.
     pub first: TextRow,
-    /// Before every further row: as wide as `first`.
+    /// Before every further row.
     pub rest: TextRow,
     pub text: TextRow,
 }
@@ -34,29 +34,32 @@ struct Cell {
 /// Fits `line` into rows of at most `width` columns. Always at least one row.
 pub fn wrap(line: &Logical, width: usize) -> Vec<TextRow> {
     // A prefix that leaves no room is dropped: text matters more than decoration.
-    let (first, rest, room) = match width.saturating_sub(text_of(&line.first).width()) {
-        0 => (&[][..], &[][..], width),
-        room => (&line.first[..], &line.rest[..], room),
-    };
+    let fit = |prefix: &[StyledSpan]| width.saturating_sub(text_of(prefix).width());
+    let [first, rest] = [&line.first, &line.rest].map(|prefix| match fit(prefix) {
+        0 => (&[][..], width),
+        room => (&prefix[..], room),
+    });
     let mut cells = cells(&line.text);
-    cells.retain(|cell| cell.width <= room);
+    cells.retain(|cell| cell.width <= first.1.min(rest.1));
     let mut rows = Vec::new();
     let mut start = 0;
-    let mut used = 0;
-    for (at, cell) in cells.iter().enumerate() {
-        if used + cell.width > room {
-            // The space at which a row breaks is not drawn.
-            let end = if cell.space { at } else { break_point(&cells, start, at) };
-            rows.push(row(if rows.is_empty() { first } else { rest }, &cells[start..end]));
-            start = if cell.space { at + 1 } else { end };
-            used = cells[start.min(at)..at].iter().map(|cell| cell.width).sum();
-        }
-        if start <= at {
+    loop {
+        let (prefix, room) = if rows.is_empty() { first } else { rest };
+        let mut used = 0;
+        let full = cells[start..].iter().position(|cell| {
             used += cell.width;
-        }
+            used > room
+        });
+        let Some(next) = full.map(|full| start + full) else {
+            rows.push(row(prefix, &cells[start..]));
+            return rows;
+        };
+        // The space at which a row breaks is not drawn.
+        let space = cells[next].space;
+        let end = if space { next } else { break_point(&cells, start, next) };
+        rows.push(row(prefix, &cells[start..end]));
+        start = if space { next + 1 } else { end };
     }
-    rows.push(row(if rows.is_empty() { first } else { rest }, &cells[start..]));
-    rows
 }
 
 fn cells(text: &[StyledSpan]) -> Vec<Cell> {

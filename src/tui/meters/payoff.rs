@@ -43,10 +43,15 @@ pub struct Speedup {
 }
 
 impl Speedup {
+    /// `2.1×`, an estimate as `about 2.1×`.
+    pub fn factor(self) -> String {
+        let about = if self.measured { "" } else { "about " };
+        format!("{about}{:.1}×", self.ratio)
+    }
+
     /// `2.1× plain`, an estimate as `about 2.1× plain`.
     pub fn words(self) -> String {
-        let about = if self.measured { "" } else { "about " };
-        format!("{about}{:.1}× plain", self.ratio)
+        format!("{} plain", self.factor())
     }
 
     /// Why it is below 1, where the settings ask for that.

@@ -1,8 +1,7 @@
 //! The figures of the answer and of the machine. Must never compute them.
 
 use super::payoff;
-use crate::decode::{Summary, Timing};
-use crate::hardware::Usage;
+use crate::decode::Timing;
 use crate::model::ModelEngine;
 use crate::tui::display::Focus;
 use crate::tui::draw::{
@@ -34,7 +33,7 @@ fn stacked(frame: &mut Frame<'_>, inner: Rect, state: &ScreenState, styles: &Sty
     let width = inner.width;
     let speed = speed(state, width, styles);
     let split = split(state, width, styles);
-    let machine = machine(state, width, styles);
+    let machine = vec![machine_row(state, width, styles)];
     let fixed = speed.len() + split.len() + machine.len() + 2;
     let spare = usize::from(inner.height).saturating_sub(fixed);
     let depths = depths(state, width, spare, styles);
@@ -44,14 +43,14 @@ fn stacked(frame: &mut Frame<'_>, inner: Rect, state: &ScreenState, styles: &Sty
 
 /// Speed and time at the left, acceptance at the right, the machine below.
 fn abreast(frame: &mut Frame<'_>, inner: Rect, state: &ScreenState, styles: &Styles) {
-    let machine = machine(state, inner.width, styles);
-    let above = inner.height.saturating_sub(machine.len() as u16);
+    let machine = machine_row(state, inner.width, styles);
+    let above = inner.height.saturating_sub(1);
     let left = Rect { width: SPEED, height: above, ..inner };
     let right = Rect { x: left.right() + 4, width: inner.width - SPEED - 4, ..left };
     let below = Rect { y: inner.y + above, height: inner.height - above, ..inner };
     draw_rows(frame, left, [speed(state, SPEED, styles), split(state, SPEED, styles)].concat());
     draw_rows(frame, right, depths(state, right.width, usize::from(above), styles));
-    draw_rows(frame, below, machine);
+    frame.render_widget(machine, below);
 }
 
 /// A label and its value.
@@ -190,41 +189,47 @@ fn beside(spent: &Timing, rounds: usize, styles: &Styles) -> Line<'static> {
     line
 }
 
-fn machine(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>> {
-    let Some(usage) = &state.meters.usage else {
-        return vec![Line::styled(state.meters.gpu.clone(), styles.dim)];
-    };
-    let load = figures::percent(f64::from(usage.cpu_load));
-    let cpu = format!("{load} · ours {:.1} cores", usage.cpu_ours);
-    let memory = of_all(usage.memory_used, usage.memory_total, usage.memory_ours);
-    let mut rows = vec![figure("cpu   ", cpu, styles), figure("memory", memory, styles)];
-    rows.extend(gpu(state, usage, width, styles));
-    let Summary { traffic, rounds, .. } = &*state.meters.answer.summary;
-    if !traffic.is_none() {
-        rows.push(figure("bus   ", traffic.a_round(*rounds), styles));
+/// The machine in a row; the details have all of it.
+fn machine_row(state: &ScreenState, width: u16, styles: &Styles) -> Line<'static> {
+    let Some(usage) = &state.meters.usage else { return Line::default() };
+    let share = |used: u64, total: u64| figures::percent(used as f64 / total.max(1) as f64);
+    let mut parts = vec![
+        ("cpu", figures::percent(f64::from(usage.cpu_load))),
+        ("memory", share(usage.memory_used, usage.memory_total)),
+    ];
+    if let Some(gpu) = usage.gpu {
+        parts.extend(gpu.load.map(|load| ("gpu", figures::percent(f64::from(load)))));
+        parts.push(("vram", share(gpu.vram_used, gpu.vram_total)));
     }
-    rows.into_iter().map(|row| cut(row, usize::from(width))).collect()
+    let parts = parts.into_iter().flat_map(|(label, value)| {
+        [Span::styled(format!("{label} "), styles.dim), Span::raw(value), Span::raw("  ")]
+    });
+    cut(Line::from_iter(parts), usize::from(width))
+}
+
+/// What the machine does, each with its name.
+pub(crate) fn machine(state: &ScreenState) -> Vec<(&'static str, String)> {
+    let name = &state.meters.gpu;
+    let Some(usage) = &state.meters.usage else { return vec![("gpu", name.clone())] };
+    let load = figures::percent(f64::from(usage.cpu_load));
+    let memory = of_all(usage.memory_used, usage.memory_total, usage.memory_ours);
+    let mut rows =
+        vec![("cpu", format!("{load} · ours {:.1} cores", usage.cpu_ours)), ("memory", memory)];
+    // Only a card's driver knows how its memory is used; our own bytes are known.
+    let ours = state.models.ready.as_ref().map_or(0, |ready| ready.vram_used);
+    if let Some(gpu) = usage.gpu {
+        let load = gpu.load.map_or("–".to_string(), |load| figures::percent(f64::from(load)));
+        let vram = of_all(gpu.vram_used, gpu.vram_total, gpu.vram_ours.unwrap_or(ours));
+        rows.extend([("gpu", format!("{load} · {name}")), ("vram", vram)]);
+    } else {
+        rows.push(("gpu", name.clone()));
+        rows.extend((ours > 0).then(|| ("vram", format!("ours {}", figures::bytes(ours)))));
+    }
+    rows
 }
 
 /// Bytes in use.
 fn of_all(used: u64, total: u64, ours: u64) -> String {
     let used = figures::bytes(used);
     format!("{used} of {} · ours {}", figures::bytes(total), figures::bytes(ours))
-}
-
-fn gpu(state: &ScreenState, usage: &Usage, width: u16, styles: &Styles) -> Vec<Line<'static>> {
-    let name = &state.meters.gpu;
-    // Only a card's driver knows how its memory is used; our own bytes are known.
-    let ours = state.models.ready.as_ref().map_or(0, |ready| ready.vram_used);
-    let Some(gpu) = usage.gpu else {
-        // "no NVIDIA GPU: why"; the details have room for the reason.
-        let fits = name.chars().count() + 7 <= usize::from(width);
-        let words = if fits { name } else { name.split(':').next().unwrap_or_default() };
-        let held = format!("ours {}", figures::bytes(ours));
-        let vram = (ours > 0).then(|| figure("vram  ", held, styles));
-        return [figure("gpu   ", words.to_string(), styles)].into_iter().chain(vram).collect();
-    };
-    let load = gpu.load.map_or("–".to_string(), |load| figures::percent(f64::from(load)));
-    let vram = of_all(gpu.vram_used, gpu.vram_total, gpu.vram_ours.unwrap_or(ours));
-    vec![figure("gpu   ", format!("{load} · {name}"), styles), figure("vram  ", vram, styles)]
 }

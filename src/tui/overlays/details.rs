@@ -1,26 +1,18 @@
-//! What was loaded, what was chosen and why: as a box, and the reasons as a panel.
+//! What was loaded, what was chosen and why, and what the machine does.
 
 use crate::decode::Summary;
 use crate::plan::Setting;
 use crate::settings::{SettingKey, Settings};
 use crate::tui::actions::Dial;
 use crate::tui::chat::{Judged, Misses};
-use crate::tui::draw::{Frame, Line, Rect, Span, Style, Styles};
-use crate::tui::draw::{draw_rows, figures, framed, hanging, panel, wrapped};
+use crate::tui::draw::{Line, Span, Style, Styles, figures, hanging, wrapped};
+use crate::tui::meters::view::machine;
 use crate::tui::state::ScreenState;
 
 /// `text` as a point of a list, in rows of at most `width` columns.
 fn point(text: &str, width: u16, styles: &Styles, style: Style) -> Vec<Line<'static>> {
     let rows = wrapped(text, width.saturating_sub(2).max(1), style);
     hanging(rows, Span::styled("• ", styles.faint))
-}
-
-/// Reasons for the automatic values, as a panel.
-pub(crate) fn reasons(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
-    let inner = framed(frame, area, panel(" why these values ", false, styles));
-    let reasons = state.models.ready.iter().flat_map(|ready| &ready.reasons);
-    let rows = reasons.flat_map(|reason| point(reason, inner.width, styles, styles.dim));
-    draw_rows(frame, inner, rows);
 }
 
 /// Columns before a value.
@@ -114,12 +106,10 @@ fn controls(state: &ScreenState) -> Vec<(&'static str, String)> {
         Setting::Auto => "as long as the context has room".to_string(),
         Setting::Fixed(most) => format!("at most {most} tokens"),
     };
-    vec![
-        ("controls", dials.join("  ")),
-        ("sampler", sampler.join("  ")),
-        ("answers", answers),
-        ("gpu", state.meters.gpu.clone()),
-    ]
+    let mut rows =
+        vec![("controls", dials.join("  ")), ("sampler", sampler.join("  ")), ("answers", answers)];
+    rows.extend(machine(state));
+    rows
 }
 
 fn answer(summary: &Summary) -> Vec<(&'static str, String)> {

@@ -259,6 +259,7 @@ impl App {
             }
             Effect::KeepUnsent(text) => runner.keep_unsent(text),
             Effect::Answered => runner.answered(),
+            Effect::RememberLayout(name) => runner.remember_layout(&name),
             Effect::Forget => runner.forget(),
             Effect::Branch { messages } => runner.branch(messages),
             Effect::List => return Ok(Some(ScreenEvent::Sessions(runner.list()?))),

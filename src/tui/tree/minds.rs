@@ -11,7 +11,10 @@ use crate::tui::state::ScreenState;
 /// Guesses that are not among the target's likeliest tokens, at most.
 const OTHER_GUESSES: usize = 3;
 
-/// Draws it at the bottom of `area`, in at most half of its rows; returns what is left above.
+/// Rows that the tree keeps.
+const TREE: u16 = 3;
+
+/// Draws it at the bottom of `area`; returns what is left above for the tree.
 pub(super) fn draw(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -21,7 +24,7 @@ pub(super) fn draw(
     let Some((turn, at)) = state.token_looked_at() else { return area };
     let minds = &state.chat.turns()[turn].minds;
     let rows = rows(minds, &minds.tokens[at], area.width, styles);
-    let height = (rows.len() as u16 + 1).min(area.height.div_ceil(2));
+    let height = (rows.len() as u16 + 1).min(area.height.saturating_sub(TREE));
     let above = Rect { height: area.height - height, ..area };
     let rule = Line::styled("─".repeat(usize::from(area.width)), styles.faint);
     let below = Rect { y: above.bottom(), height, ..area };

@@ -8,7 +8,7 @@ pub(crate) mod view;
 use std::ops::Range;
 
 use crate::chat::Role;
-use crate::decode::Round;
+use crate::decode::{NothingGuessed, Round};
 use crate::overlap::PendingRound;
 use crate::tui::display::Focus;
 use crate::tui::state::ScreenState;
@@ -152,6 +152,23 @@ impl ScreenState {
         let is_next = round.index == self.tree.len();
         let counts = self.answering() && *of == self.generation() && is_next;
         (counts && self.tree.live()).then_some(round)
+    }
+
+    /// Why the tree that is shown is empty; `None` if it is not.
+    pub fn nothing_guessed(&self) -> Option<NothingGuessed> {
+        let off = !self.controls.worker.speculate;
+        match self.tree.shown() {
+            _ if self.pending().is_some() => None,
+            Some((_, round)) => round.nothing_guessed().map(|why| match why {
+                NothingGuessed::NoDraft if off => NothingGuessed::Off,
+                why => why,
+            }),
+            None if off => Some(NothingGuessed::Off),
+            None if self.models.ready.is_some() && self.draft().is_none() => {
+                Some(NothingGuessed::NoDraft)
+            }
+            None => Some(NothingGuessed::NotBegun),
+        }
     }
 
     /// The turn and the bytes of its text that the round shown in the tree wrote, while somebody

@@ -1,16 +1,21 @@
 //! The draft tree of one round, node by node, also while it is being verified. Must never change
 //! the round.
 
+use ratatui::widgets::Borders;
+
 use super::{NodeOutcome, TreeRow, minds, pending_rows, tree_rows};
-use crate::decode::Round;
+use crate::decode::{NothingGuessed, Round};
+use crate::messages;
 use crate::tui::controls::caption;
 use crate::tui::display::Focus;
 use crate::tui::draw::{
     Frame, Line, Modifier, Rect, Span, Style, Styles, cut, draw_rows, ends, figures, focused,
-    framed, panel,
+    framed, panel, wrapped,
 };
 use crate::tui::state::ScreenState;
 
+/// Rows of a panel up to which it has an upper edge alone.
+const BARE: u16 = 6;
 /// Cells of a probability's bar.
 const BAR: usize = 6;
 
@@ -40,22 +45,29 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
             };
             (title, mode, format!(" {} ", spent(round)))
         }
-        (None, None) => {
-            let inner = framed(frame, area, panel(" draft tree ", focus, styles));
-            let inner = minds::draw(frame, inner, state, styles);
-            let words = Line::styled("only the trees of the latest answer are kept", styles.dim);
-            return draw_rows(frame, inner, if other { vec![words] } else { empty(styles) });
-        }
+        (None, None) => (" draft tree ".to_string(), Line::default(), String::new()),
     };
-    let mut block = panel(title, focus, styles)
-        .title(mode.right_aligned())
-        .title_bottom(Line::styled(below, styles.dim));
-    if focus && area.width > 56 {
+    let mut block = panel(title, focus, styles).title(mode.right_aligned());
+    if area.height <= BARE {
+        block = block.borders(Borders::TOP);
+    } else {
+        block = block.title_bottom(Line::styled(below, styles.dim));
+    }
+    if focus && area.width > 56 && area.height > BARE {
         let fold = format!(" {} ", state.tree.fold.name());
         block = block.title_bottom(Line::styled(fold, styles.dim).right_aligned());
     }
     let inner = framed(frame, area, block);
     let mut inner = minds::draw(frame, inner, state, styles);
+    if pending.is_none() && shown.is_none() && other {
+        let words = Line::styled("only the trees of the latest answer are kept", styles.dim);
+        return draw_rows(frame, inner, [words]);
+    }
+    if let Some(why) = state.nothing_guessed() {
+        let words = wrapped(messages::nothing_guessed(why), inner.width.max(1), styles.dim);
+        let legend = if why == NothingGuessed::NotBegun { legend(styles) } else { Vec::new() };
+        return draw_rows(frame, inner, words.into_iter().chain(legend));
+    }
     let rows = match (pending, shown) {
         (Some(round), _) => pending_rows(round, state.tree.fold, usize::from(inner.height)),
         (None, Some((_, round))) => {
@@ -63,15 +75,8 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
                 let words = Line::styled(caption(round), styles.strong);
                 let words = cut(words, usize::from(inner.width));
                 draw_rows(frame, Rect { height: 1, ..inner }, [words]);
-                inner = Rect { y: inner.y + 2, height: inner.height - 2, ..inner };
-            }
-            if !round.speculative {
-                let words = if state.controls.worker.speculate {
-                    "nothing is drafted: one token per round"
-                } else {
-                    "speculation is off: one token per round"
-                };
-                return draw_rows(frame, inner, [Line::styled(words, styles.dim)]);
+                let rows = if area.height <= BARE { 1 } else { 2 };
+                inner = Rect { y: inner.y + rows, height: inner.height - rows, ..inner };
             }
             tree_rows(round, state.tree.fold, usize::from(inner.height))
         }
@@ -91,7 +96,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
 }
 
 /// Legend of the panel.
-fn empty(styles: &Styles) -> Vec<Line<'static>> {
+fn legend(styles: &Styles) -> Vec<Line<'static>> {
     [
         (NodeOutcome::Accepted, "guessed by the draft and accepted"),
         (NodeOutcome::Target, "the target's own next token"),

@@ -14,7 +14,7 @@ use crate::tui::chat::{Chat, Find, conversation, full};
 use crate::tui::commands;
 use crate::tui::controls::release;
 use crate::tui::controls::update::adjust;
-use crate::tui::display::Focus;
+use crate::tui::display::{Focus, Marks};
 use crate::tui::effects::presets::Preset;
 use crate::tui::event::Effect;
 use crate::tui::input::Suggestion;
@@ -44,7 +44,7 @@ pub(crate) fn act(state: &mut ScreenState, action: Action, argument: &str) -> Re
         Action::DeleteOrQuit | Action::Quit => quit(state),
         Action::Help => state.overlays.open = Some(Overlay::Help(Help::default())),
         Action::Details => state.overlays.open = Some(Overlay::Details { top: 0 }),
-        Action::Tree => focus::show(state, Focus::Tree),
+        Action::Layout => setting::next_layout(state),
         Action::Meters => focus::show(state, Focus::Meters),
         Action::Controls => focus::show(state, Focus::Controls),
         Action::FocusNext => focus::step(state, 1),
@@ -76,7 +76,12 @@ pub(crate) fn act(state: &mut ScreenState, action: Action, argument: &str) -> Re
             state.say("γ, M, k and D are automatic again");
             state.apply();
         }
-        Action::Marks => state.display.marks = !state.display.marks,
+        Action::Marks => {
+            let shown = state.marks(state.chat.turns().len().saturating_sub(1));
+            state.display.marks = if shown { Marks::Never } else { Marks::Always };
+            let not = if shown { "not " } else { "" };
+            state.say(format!("Guessed words are {not}marked"));
+        }
         Action::Heat => state.display.heat = !state.display.heat,
         Action::Thoughts => {
             state.chat.shows_thoughts = !state.chat.shows_thoughts;

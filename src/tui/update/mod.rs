@@ -19,7 +19,7 @@ use super::input::send;
 use super::overlays::{Overlay, sessions, update as overlay};
 use super::state::ScreenState;
 use crate::chat::{Saved, SavedChat};
-use crate::tui::display::Focus;
+use crate::tui::display::{Display, Focus};
 use crate::tui::models::update as models;
 
 pub use self::leaving::left;
@@ -29,6 +29,7 @@ pub use self::leaving::left;
 pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec<Effect> {
     state.now = now;
     state.toasts.pass(now);
+    state.display.fades.take_if(|fades| *fades <= now);
     let under_way = state.answering().then(|| state.generation());
     // What the worker says is the record's own.
     let users = state.models.replay && !matches!(event, ScreenEvent::Worker(_));
@@ -39,11 +40,12 @@ pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec
     }
     if under_way.is_some_and(|of| !state.answering() || state.generation() != of) {
         state.toasts.answered(now);
+        state.display.fades = Some(now + Display::FADE);
     }
     if let Some(folder) = state.input.wants_folder() {
         state.emit(Effect::ListFolder(folder));
     }
-    let watched = state.shows_tree();
+    let watched = state.shows(Focus::Tree);
     // Nothing follows what ends the program.
     if state.controls.worker.watched != watched && !state.leaving.quitting {
         state.controls.worker.watched = watched;

@@ -5,6 +5,7 @@ use crate::settings::{Problem, SettingKey, SettingValue, Settings};
 use crate::tui::actions::{Dial, ModelPart};
 use crate::tui::chat::answer::STILL_LOADING;
 use crate::tui::controls::update::choose;
+use crate::tui::display::Focus;
 use crate::tui::event::Effect;
 use crate::tui::models::update as models;
 use crate::tui::overlays::Overlay;
@@ -113,6 +114,13 @@ fn value_of(
     state.controls.worker = controls;
     state.controls.max_tokens = settings.max_tokens;
     state.display.theme = settings.theme;
+    if key == "screen.layout" {
+        state.display.layout = settings.layout;
+        // What was opened or hidden was so in the layout before.
+        (state.display.focus, state.display.side) = (Focus::Input, None);
+        state.display.meters = false;
+        state.emit(Effect::RememberLayout(argument.to_string()));
+    }
     if std::mem::replace(&mut state.display.mouse, settings.mouse) != settings.mouse {
         state.emit(Effect::Mouse(settings.mouse));
     }
@@ -146,6 +154,12 @@ pub(super) fn toggle_speculation(state: &mut ScreenState) {
     let _ = run(state, "speculate", argument);
 }
 
+/// Goes to the next layout, as a key does.
+pub(super) fn next_layout(state: &mut ScreenState) {
+    // It takes every name.
+    let _ = run(state, "screen.layout", state.display.layout().next().name());
+}
+
 /// What commands can set.
 fn settings(state: &ScreenState) -> Settings {
     let controls = &state.controls.worker;
@@ -158,6 +172,7 @@ fn settings(state: &ScreenState) -> Settings {
         overlap: controls.overlap,
         coupled: controls.coupled,
         theme: state.display.theme,
+        layout: state.display.layout,
         mouse: state.display.mouse,
         ..Settings::default()
     }

@@ -5,22 +5,25 @@ use ratatui::layout::Rect;
 use crate::tui::display::Focus;
 use crate::tui::draw::areas::Areas;
 use crate::tui::state::ScreenState;
-use crate::tui::{input, toasts};
+use crate::tui::{chat, input, toasts};
 
 /// Rows of the controls' panel: seven dials, one switch, two borders.
 const CONTROLS: u16 = 10;
 /// Rows below the dials for what the one under the cursor does.
 const MEANING: u16 = 2;
 /// Rows of the meters' panel with everything in it.
-const METERS: u16 = 18;
-/// Rows of the meters' panel while the tree is looked at: speed and τ.
-const FEW_METERS: u16 = 6;
-/// A column of panels is this wide.
-const COLUMN: u16 = 46;
-/// From this width there are two columns of panels.
-const TWO_COLUMNS: u16 = 170;
+const METERS: u16 = 16;
+/// Rows of the meters' panel below which it is left out: its frame and the speed.
+const FEW_METERS: u16 = 4;
+/// Rows of the tree above the message, and while a word of the answer is looked at.
+const TREE_BELOW: u16 = 6;
+const WORD_BELOW: u16 = 18;
+/// Columns of the conversation: its widest rows, what is before them and the scroll bar.
+const PROSE: u16 = chat::view::WIDEST + 5;
+/// The panels next to the chat are so wide, in columns: what the conversation does not need.
+const COLUMN: std::ops::RangeInclusive<u16> = 44..=72;
 
-/// Divides the screen. What matters least goes first when there is no room: header, strip, hints,
+/// Divides the screen. What matters least goes first when there is no room: header, status, hints,
 /// then the frame of the input; the chat keeps what is left.
 pub fn areas(screen: Rect, state: &ScreenState) -> Areas {
     let mut left = screen;
@@ -32,17 +35,21 @@ pub fn areas(screen: Rect, state: &ScreenState) -> Areas {
         areas.hints = take_bottom(&mut left, 1);
     }
     areas.body = left;
-    areas.column = left;
     if state.display.beside() {
         beside(&mut left, &mut areas, state);
-        areas.column = left;
-        write(&mut left, &mut areas, state);
-    } else {
-        if screen.height >= 14 {
-            areas.strip = take_bottom(&mut left, 2);
-        }
-        write(&mut left, &mut areas, state);
-        below(&mut left, &mut areas, state.panel_below());
+    }
+    // Rows of the message are no longer than those of the conversation above it.
+    let width = left.width.min(PROSE);
+    left = Rect { x: left.x + (left.width - width) / 2, width, ..left };
+    areas.column = left;
+    if screen.height >= 14 {
+        areas.status = take_bottom(&mut left, 1);
+    }
+    let rows = input::view::height(left, state);
+    areas.input = take_bottom(&mut left, rows);
+    areas.notice = take_bottom(&mut left, toasts::rows(areas.input, state));
+    if !state.display.beside() {
+        below(&mut left, &mut areas, state);
     }
     if screen.height >= 30 {
         take_top(&mut left, 1);
@@ -51,51 +58,51 @@ pub fn areas(screen: Rect, state: &ScreenState) -> Areas {
     areas
 }
 
-/// The message, and above it the notice.
-fn write(left: &mut Rect, areas: &mut Areas, state: &ScreenState) {
-    let rows = input::view::height(*left, state);
-    areas.input = take_bottom(left, rows);
-    areas.notice = take_bottom(left, toasts::rows(areas.input, state));
+/// Rows of the controls: one while they are folded.
+fn controls(state: &ScreenState) -> u16 {
+    let meaning = if state.display.focus == Focus::Controls { MEANING } else { 0 };
+    if state.uses_controls() { CONTROLS + meaning } else { 1 }
 }
 
-/// Panels are at the right.
+/// Panels are at the right. The tree has at least half of their height, if it is there.
 fn beside(left: &mut Rect, areas: &mut Areas, state: &ScreenState) {
-    let controls = CONTROLS + if state.display.focus == Focus::Controls { MEANING } else { 0 };
-    let two_columns = left.width >= TWO_COLUMNS;
-    let mut right = take_right(left, if two_columns { COLUMN } else { COLUMN + 2 });
-    areas.controls = Some(take_bottom(&mut right, controls));
-    if two_columns {
-        // What the meters do not need explains the controls.
-        let explains = right.height > METERS + 4;
-        let meters = if explains { METERS } else { right.height };
-        areas.meters = Some(take_top(&mut right, meters));
-        areas.reasons = explains.then_some(right);
-        areas.tree = Some(take_right(left, COLUMN + 8));
-    } else {
-        // The tree keeps at least eight rows, the meters at least four.
-        let watched = state.display.side == Some(Focus::Tree);
-        let watched = watched || state.controls.first_answer.plays();
-        let wanted = if watched { FEW_METERS } else { METERS };
-        let meters = wanted.min(right.height.saturating_sub(8)).max(4).min(right.height);
-        areas.meters = Some(take_bottom(&mut right, meters));
-        areas.tree = Some(right);
+    let [tree, meters, controlled] =
+        [Focus::Tree, Focus::Meters, Focus::Controls].map(|panel| state.shows(panel));
+    if !(tree || meters || controlled) {
+        return;
     }
+    let spare = left.width.saturating_sub(PROSE);
+    let mut right = take_right(left, spare.clamp(*COLUMN.start(), *COLUMN.end()));
+    let mut room = if tree { right.height / 2 } else { right.height };
+    if controlled {
+        let panel = take_bottom(&mut right, controls(state).min(room));
+        room -= panel.height;
+        areas.controls = Some(panel);
+    }
+    if meters && room >= FEW_METERS {
+        areas.meters = Some(take_bottom(&mut right, METERS.min(room)));
+    }
+    areas.tree = tree.then_some(right);
 }
 
-/// One panel is below the chat, which keeps a third; none where only its frame would fit.
-fn below(left: &mut Rect, areas: &mut Areas, side: Option<Focus>) {
-    let Some(side) = side else { return };
-    let room = left.height - left.height / 3;
+/// Panels are above the message: one that was opened, or the tree in a few rows. The chat keeps a
+/// third; a panel of which only the frame would fit is left out.
+fn below(left: &mut Rect, areas: &mut Areas, state: &ScreenState) {
+    let mut room = left.height - left.height / 3;
+    if state.shows(Focus::Controls) && room > 0 {
+        let panel = take_bottom(left, controls(state).min(room));
+        room -= panel.height;
+        areas.controls = Some(panel);
+    }
     if room < 3 {
         return;
     }
-    let (panel, most) = match side {
-        Focus::Tree => (&mut areas.tree, room),
-        Focus::Meters => (&mut areas.meters, METERS),
-        Focus::Controls => (&mut areas.controls, CONTROLS + MEANING),
-        Focus::Input | Focus::Chat => return,
-    };
-    *panel = Some(take_bottom(left, room.min(most)));
+    if state.shows(Focus::Meters) {
+        areas.meters = Some(take_bottom(left, METERS.min(room)));
+    } else if state.shows(Focus::Tree) {
+        let rows = if state.token_looked_at().is_some() { WORD_BELOW } else { TREE_BELOW };
+        areas.tree = Some(take_bottom(left, rows.min(room)));
+    }
 }
 
 fn take_top(area: &mut Rect, rows: u16) -> Rect {

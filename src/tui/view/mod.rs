@@ -30,13 +30,10 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut ScreenState) {
     if let Some(area) = areas.meters {
         meters::view::draw(frame, area, state, &styles);
     }
-    if let Some(area) = areas.reasons {
-        overlays::details::reasons(frame, area, state, &styles);
-    }
     if let Some(area) = areas.controls {
         controls::view::draw(frame, area, state, &styles);
     }
-    edges::strip(frame, areas.strip, state, &styles);
+    edges::status(frame, areas.status, state, &styles);
     input::view::draw(frame, areas.input, state, &styles);
     toasts::draw(frame, &areas, state, &styles);
     edges::hints(frame, areas.hints, state, &styles);

@@ -1,6 +1,7 @@
 //! Keys: which one does what, and where.
 
 use super::*;
+use crate::settings::Layout;
 use crate::tui::keymap::{BINDINGS, EDITING, KeyPress, Scope, hints, lookup};
 use crate::tui::overlays::SessionList;
 
@@ -45,12 +46,35 @@ fn history_begins_above_the_first_row_of_the_screen() {
 fn panels_open_and_close_by_the_same_key() {
     for (width, height) in [(80, 24), (120, 40)] {
         let mut state = loaded(width, height);
-        for (key, side) in
-            [("<f2>", Some(Focus::Tree)), ("<f3>", Some(Focus::Meters)), ("<f3>", None)]
-        {
-            type_keys(&mut state, key);
-            assert_eq!((state.display.side, state.display.focus), (side, Focus::Input));
+        for (key, panel) in [("<f3>", Focus::Meters), ("<f4>", Focus::Controls)] {
+            for shown in [true, false] {
+                type_keys(&mut state, key);
+                assert_eq!((state.shows(panel), state.display.focus), (shown, Focus::Input));
+            }
         }
+    }
+}
+
+#[test]
+fn a_key_goes_through_the_layouts_and_the_choice_is_kept() {
+    for (width, first) in [(200, Layout::Tree), (110, Layout::Tree), (109, Layout::Chat)] {
+        let mut state = loaded(width, 40);
+        assert_eq!(state.display.layout(), first);
+        let mut layout = first;
+        for _ in 0..3 {
+            layout = layout.next();
+            let effects = type_keys(&mut state, "<f2>");
+            assert_eq!(state.display.layout(), layout);
+            assert!(effects.contains(&Effect::RememberLayout(layout.name().to_string())));
+            let panels = [Focus::Tree, Focus::Meters, Focus::Controls].map(|it| state.shows(it));
+            let lab = layout == Layout::Lab;
+            assert_eq!(panels, [layout != Layout::Chat, lab && width >= 110, lab], "{width}");
+        }
+        // What was chosen stays at any width.
+        tell(&mut state, ScreenEvent::Resize(250 - width, 40));
+        assert_eq!(state.display.layout(), first);
+        type_keys(&mut state, "/layout auto<enter>");
+        assert_eq!(state.display.layout, None);
     }
 }
 
@@ -59,17 +83,21 @@ fn panels_open_and_close_by_the_same_key() {
 #[test]
 fn no_key_that_shows_a_panel_takes_the_keyboard() {
     let moves = |action| matches!(action, Action::FocusNext | Action::FocusBack);
+    let changed = |state: &ScreenState| {
+        let display = &state.display;
+        display.side.is_some() || display.meters || display.layout.is_some()
+    };
     let mut shown = 0;
     for (width, height) in [(80, 24), (120, 40), (200, 50)] {
         for row in BINDINGS.iter().filter(|row| matches!(row.scope, Scope::Input | Scope::Global)) {
             let mut state = loaded(width, height);
             for key in row.keys.iter().filter(|_| !moves(row.action)) {
                 press(&mut state, *key);
-                let shows = state.display.side.is_some();
+                let shows = changed(&state);
                 shown += usize::from(shows);
                 assert!(!shows || state.display.focus == Focus::Input, "{:?}", row.action);
             }
-            if state.display.side.is_some() {
+            if changed(&state) {
                 let before = state.controls.worker.clone();
                 type_keys(&mut state, "tell me more about water please");
                 assert_eq!(state.input.text(), "tell me more about water please");
@@ -85,7 +113,7 @@ fn no_key_that_shows_a_panel_takes_the_keyboard() {
             }
         }
     }
-    assert_eq!(shown, 9, "three panels on three screens");
+    assert_eq!(shown, 9, "three keys on three screens");
 }
 
 #[test]

@@ -155,13 +155,13 @@ fn a_notice_covers_neither_keys_nor_answer() {
     state.say("theme: light");
     let short = rows(&mut state);
     let changed: Vec<usize> = (0..24).filter(|&row| before[row] != short[row]).collect();
-    assert_eq!(changed, [18], "{short:#?}");
-    assert!(short[18].starts_with("╭─ ✓ theme: light ─"), "{}", short[18]);
+    assert_eq!(changed, [19], "{short:#?}");
+    assert!(short[19].starts_with("╭─ ✓ theme: light ─"), "{}", short[19]);
     // Longer than the edge: rows of its own, and the answer moves up.
     state.complain("a remedy in so many words that it needs two rows ".repeat(2));
     let long = rows(&mut state);
     assert_eq!(long[23], before[23]);
-    assert!(long[16].starts_with(" ✗ a remedy") && long[15] == before[17], "{long:#?}");
+    assert!(long[17].starts_with(" ✗ a remedy") && long[16] == before[18], "{long:#?}");
 }
 
 #[test]

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use ratatui::layout::Rect;
 use ratatui::style::Color;
 
+use super::super::layout::areas;
 use super::{STORY, answering, check};
-use crate::decode::Timing;
+use crate::decode::{Round, Timing};
 use crate::hardware::{GpuUsage, Usage};
 use crate::model::{ModelEngine, Traffic};
 use crate::overlap::{SequenceToken, SequencesRecord, sequences_for_tests};
@@ -13,7 +15,6 @@ use crate::speculate::{Budget, SamplerSettings, Shape};
 use crate::tui::controls::FirstAnswer;
 use crate::tui::event::{Button, ScreenEvent};
 use crate::tui::meters::Speedup;
-use crate::tui::state::ScreenState;
 use crate::tui::tests::{
     answer, colour_of, drawn, loaded, minded, pending, round_of, say, say_all, screen_of, shows,
     type_keys, usage,
@@ -45,13 +46,14 @@ fn a_pace_that_the_user_has_set_is_told_next_to_the_rate() {
     let mut state = answering(80, 24, 16);
     assert!(!screen_of(&mut state).contains("slowed"));
     state.controls.worker.pace = 200;
-    shows(&mut state, &[" tok/s  slowed for watching"]);
+    shows(&mut state, &["slowed for watching · ", " tok/s"]);
 }
 
 #[test]
-fn the_load_and_memory_of_the_card_stand_next_to_its_name() {
-    let mut state = loaded(120, 40);
+fn the_load_and_memory_of_the_card_are_in_the_lab_and_with_its_name_in_the_details() {
+    let mut state = loaded(120, 50);
     state.meters.gpu = "TestForce".to_owned();
+    type_keys(&mut state, "<f2>/stats<enter>");
     let mut draw = |vram_ours| {
         let card = GpuUsage { load: Some(0.5), vram_used: 3 << 30, vram_total: 8 << 30, vram_ours };
         let usage = Usage { gpu: Some(card), ..usage() };
@@ -59,18 +61,21 @@ fn the_load_and_memory_of_the_card_stand_next_to_its_name() {
         screen_of(&mut state)
     };
     let known = draw(Some(2 << 30));
-    assert!(known.contains("gpu    50% · TestForce"), "{known}");
-    assert!(known.contains("vram   3.2 GB of 8.6 GB · ours 2.1 GB"), "{known}");
+    assert!(known.contains("gpu         50% · TestForce"), "{known}");
+    assert!(known.contains("vram        3.2 GB of 8.6 GB · ours 2.1 GB"), "{known}");
+    assert!(known.contains("cpu 78%  memory 26%  gpu 50%  vram 38%"), "{known}");
     // Where the driver hides processes, we know what we put there.
     let hidden = draw(None);
-    assert!(hidden.contains("vram   3.2 GB of 8.6 GB · ours 0"), "{hidden}");
+    assert!(hidden.contains("vram        3.2 GB of 8.6 GB · ours 0"), "{hidden}");
 }
 
 #[test]
 fn the_message_says_that_keys_go_elsewhere() {
-    for (keys, panel) in
-        [("<tab>", "tree panel"), ("<f4><tab>", "controls panel"), ("<backtab>", "conversation")]
-    {
+    for (keys, panel) in [
+        ("<f2><tab>", "tree panel"),
+        ("<f4><tab>", "controls panel"),
+        ("<backtab>", "conversation"),
+    ] {
         for (width, height) in [(80, 24), (120, 40)] {
             let mut state = loaded(width, height);
             type_keys(&mut state, "half a message");
@@ -90,21 +95,56 @@ fn the_message_says_that_keys_go_elsewhere() {
 }
 
 #[test]
-fn a_key_makes_the_tree_larger_where_all_panels_stand_beside_the_chat() {
-    let rows = |state: &mut ScreenState| {
-        screen_of(state).lines().position(|row| row.contains(" meters · ")).unwrap()
-    };
-    let mut state = answering(120, 40, 16);
-    let before = rows(&mut state);
-    type_keys(&mut state, "<f2>");
-    assert!(rows(&mut state) > before);
-    type_keys(&mut state, "<f2>");
-    assert_eq!(rows(&mut state), before);
+fn the_tree_has_half_of_its_column_whatever_is_open() {
+    for keys in ["", "<f3>", "<f4>", "<f2>", "<f2><f4>", "<f2><f4><tab>"] {
+        for (width, height) in [(110, 16), (120, 36), (200, 50)] {
+            let mut state = answering(width, height, 16);
+            type_keys(&mut state, keys);
+            drawn(&mut state);
+            let areas = areas(Rect::new(0, 0, width, height), &state);
+            let tree = areas.tree.unwrap();
+            assert!(tree.height * 2 >= areas.body.height, "{keys} {height}: {areas:?}");
+            assert_eq!(
+                areas.controls.is_some_and(|controls| controls.height > 1),
+                keys.contains("f4")
+            );
+        }
+    }
+    // Above the message of a narrow terminal it has six rows at most.
+    for height in 1..60 {
+        let mut state = answering(80, height, 64);
+        type_keys(&mut state, "<f2>");
+        let areas = areas(Rect::new(0, 0, 80, height), &state);
+        assert!(areas.tree.is_none_or(|tree| tree.height <= 6 && tree.bottom() == areas.input.y));
+        assert_eq!(areas.tree.is_some(), height > 10, "{height}");
+    }
+}
+
+#[test]
+fn an_empty_tree_says_why() {
+    let mut state = loaded(120, 36);
+    shows(&mut state, &["The tree appears with the first words", "× guessed, but"]);
+    state = answering(120, 36, 16);
+    let plain = round_of(&[(" fox", 0, 1.0)], &[], " ran");
+    let budget = Budget { shape: Shape { gamma: 1, ..plain.budget.shape }, ..plain.budget };
+    let small = Round { budget, drafter: None, ..plain.clone() };
+    let off = Round { speculative: false, ..small.clone() };
+    for (round, words) in [
+        (small, "checking guesses would cost more"),
+        (plain, "no guess was likely enough"),
+        (off, "the strategy has no draft"),
+    ] {
+        say(&mut state, Event::Round { generation: 2, round: Box::new(round) });
+        shows(&mut state, &["Nothing guessed: ", words]);
+    }
+    type_keys(&mut state, "<f7>");
+    shows(&mut state, &["speculation is switched off"]);
 }
 
 #[test]
 fn the_meters_name_the_engine_if_it_is_not_ours() {
     let mut state = loaded(120, 40);
+    type_keys(&mut state, "<f2>");
     assert!(!screen_of(&mut state).contains("candle"));
     state.models.ready.as_mut().unwrap().engine = ModelEngine::Candle;
     shows(&mut state, &["meters · ", " · candle-transformers "]);
@@ -113,6 +153,7 @@ fn the_meters_name_the_engine_if_it_is_not_ours() {
 #[test]
 fn drafting_beside_the_target_shows_in_the_meters() {
     let mut state = answering(120, 40, 16);
+    type_keys(&mut state, "<f2>");
     let mut round = state.tree.latest().unwrap().clone();
     round.timing = Timing { ahead_ms: 30.0, wait_ms: 1.5, ..round.timing };
     say(&mut state, Event::Round { generation: 2, round: Box::new(round.clone()) });
@@ -158,6 +199,7 @@ fn a_replay_shows_the_recorded_temperature() {
     let mut state = answering(120, 40, 16);
     let recorded = SamplerSettings { temperature: 0.7, ..SamplerSettings::default() };
     say(&mut state, Event::Sampled(recorded));
+    type_keys(&mut state, "<f4>");
     state.models.replay = true;
     let screen = shows(&mut state, &["temperature"]);
     let dial = screen.lines().find(|line| line.contains("temperature"));
@@ -165,14 +207,13 @@ fn a_replay_shows_the_recorded_temperature() {
 }
 
 #[test]
-fn what_goes_over_the_bus_shows_in_meters_and_details() {
+fn what_goes_over_the_bus_shows_in_the_details() {
     let mut state = answering(120, 40, 16);
     assert!(!screen_of(&mut state).contains("submissions"), "nothing without a GPU");
     let mut round = state.tree.latest().unwrap().clone();
     let rounds = 1 + state.meters.answer.summary.rounds as u64;
     round.traffic = Traffic { submissions: 6 * rounds, up: 24_000 * rounds, down: 900 * rounds };
     say(&mut state, Event::Round { generation: 2, round: Box::new(round) });
-    shows(&mut state, &["bus    6.0 submissions, 24 kB up"]);
     type_keys(&mut state, "/stats<enter>");
     shows(&mut state, &["6.0 submissions, 24 kB up, 0.9 kB down per round"]);
 }
@@ -199,7 +240,7 @@ fn only_what_is_won_has_the_colour_of_a_win() {
         let mut state = answering(120, 36, 16);
         let speedup = Speedup { ratio, measured: true, for_show: false };
         state.meters.answer.settled = Some(Some(speedup));
-        let colour = colour_of(&mut state, &speedup.words());
+        let colour = colour_of(&mut state, &speedup.factor());
         assert_eq!(colour, wanted.fg.unwrap_or(Color::Reset), "{ratio}");
     }
 }

@@ -3,6 +3,8 @@
 use ratatui::style::{Color, Modifier};
 
 use super::{answering, check, check_styles};
+use crate::settings::Layout;
+use crate::tui::display::Marks;
 use crate::tui::state::ScreenState;
 use crate::tui::tests::{answer, drawn, loaded, say_all, type_keys};
 use crate::tui::theme::ThemeName;
@@ -23,13 +25,11 @@ fn keys_lead_to_these_screens() {
         ("help_80", 80, 24, WITHOUT, "<f1>"),
         ("help_200", 200, 50, WITHOUT, "<f1>"),
         ("tiny_30x8", 30, 8, ANSWER, ""),
-        ("answer_80", 80, 24, ANSWER, ""),
-        ("answer_120", 120, 40, ANSWER, ""),
-        ("answer_200", 200, 50, ANSWER, ""),
         ("details_80", 80, 24, ANSWER, "/stats<enter>"),
         ("strategies_80", 80, 24, ANSWER, "<c-p><down>"),
         ("models_searching_80", 80, 24, ANSWER, "<esc><c-n>"),
         ("meters_80", 80, 24, ANSWER, "<f3>"),
+        ("plain_120", 120, 36, ANSWER, "<f2><f7>"),
         ("controls_80", 80, 24, ANSWER, "<f3>|<f4><tab><down><right>"),
         ("look_back_120", 120, 40, ANSWER, "<f5><f2><tab><left><left>"),
         // The words of the round that is looked at stand out.
@@ -83,11 +83,23 @@ fn answers_lead_to_these_screens() {
 }
 
 #[test]
-fn other_themes() {
-    for (name, theme) in [("light_120", ThemeName::Light), ("mono_120", ThemeName::Mono)] {
-        let mut state = answering(120, 40, 16);
-        state.display.theme = theme;
-        check(name, &mut state);
+fn without_a_theme() {
+    let mut state = answering(120, 40, 16);
+    state.display.theme = ThemeName::Mono;
+    check("mono_120", &mut state);
+}
+
+#[test]
+fn layouts() {
+    for (width, height) in [(80, 24), (120, 36), (200, 50)] {
+        for layout in [Layout::Chat, Layout::Tree, Layout::Lab] {
+            let mut state = answering(width, height, 16);
+            state.display.layout = Some(layout);
+            let name = format!("layout_{}_{width}", layout.name());
+            check(&name, &mut state);
+            state.display.theme = ThemeName::Light;
+            check_styles(&format!("{name}_light"), &drawn(&mut state));
+        }
     }
 }
 
@@ -99,7 +111,7 @@ fn without_colours_origin_is_still_marked() {
     assert!(buffer.content.iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset));
     assert!(buffer.content.iter().any(|cell| cell.modifier.contains(Modifier::UNDERLINED)));
     check_styles("no_color_80", &buffer);
-    state.display.marks = false;
+    state.display.marks = Marks::Never;
     let buffer = drawn(&mut state);
     assert!(!buffer.content.iter().any(|cell| cell.modifier.contains(Modifier::UNDERLINED)));
 }
