@@ -109,6 +109,9 @@ pub struct ChatArgs {
     /// What the screen looks like.
     #[command(flatten)]
     pub screen: SettingFlags<true>,
+    /// Chat in lines that are written once, for screen readers.
+    #[arg(long, conflicts_with_all = ["latest", "resume"], help_heading = "Screen")]
+    pub plain_screen: bool,
     /// Record the session in a new file, for `dovetail replay` and `dovetail verify`.
     #[arg(long, value_name = "FILE", help_heading = "Program")]
     pub record: Option<PathBuf>,

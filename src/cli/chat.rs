@@ -8,6 +8,7 @@ use anyhow::anyhow;
 use super::args::ChatArgs;
 use super::backend;
 use super::exit::{Code, CommandResult, Failure};
+use super::plain_screen::plain_screen;
 use super::settings_file::no_color;
 use crate::chat::{ModelChoice, SessionMatch, SessionStore};
 use crate::decode::snapshot_folder;
@@ -23,6 +24,9 @@ use crate::tui::{self, Left, ModelFinder, NotOpened, Opening, ScreenConfig, stat
 
 /// Shows the screen until the user leaves.
 pub fn chat(args: &ChatArgs) -> CommandResult {
+    if args.plain_screen {
+        return plain_screen(args);
+    }
     let mut settings = backend::settings(&args.shared, &args.overrides())?;
     check_screen("for a single answer, use `dovetail run \"prompt\"` (see `dovetail run --help`)")?;
     let controls = backend::controls(&settings);

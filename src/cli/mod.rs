@@ -15,6 +15,7 @@ mod models;
 mod ngrams;
 mod output;
 mod pager;
+mod plain_screen;
 mod pull;
 mod race;
 mod replay;

@@ -1,0 +1,145 @@
+//! The chat as lines, for screen readers: nothing is drawn again and nothing moves. Roles are words,
+//! an answer appears as it is decoded, and its rounds are told when they are asked for. Must never
+//! know a screen.
+
+use std::io::{self, BufRead, Write};
+
+use anyhow::anyhow;
+
+use super::args::ChatArgs;
+use super::backend;
+use super::exit::{Code, CommandResult, Failure};
+use super::interrupt::Events;
+use super::output::stdout;
+use crate::chat::{Message, OpenSession, Role, SavedTurn, SessionStore};
+use crate::decode::Committed;
+use crate::load::Purpose;
+use crate::settings::Settings;
+use crate::tui::controls::caption;
+use crate::worker::{Event, Job, Ready, SharedControls, Worker};
+
+/// What can be typed instead of a message.
+const COMMANDS: &str = "/rounds tells the rounds of the last answer, /quit leaves.";
+
+/// Talks until the input ends or `/quit`.
+pub fn plain_screen(args: &ChatArgs) -> CommandResult {
+    let settings = backend::settings(&args.shared, &args.overrides())?;
+    let controls = backend::controls(&settings);
+    let (events, sink) = Events::watched();
+    let (shared, record) = (&args.shared, args.record.as_deref());
+    let (all, purpose) = (settings.clone(), Purpose::Chat);
+    let worker = backend::start_recorded(shared, all, purpose, controls.clone(), sink, record)?;
+    let mut out = stdout()?;
+    writeln!(out, "Loading the model.")?;
+    let ready = loop {
+        match events.next()? {
+            Event::Ready(ready) => break ready,
+            Event::Failed { error, .. } => {
+                return Err(Failure::new(Code::Model, anyhow!("{error}")));
+            }
+            _ => {}
+        }
+    };
+    if let Some(sampler) = ready.sampler {
+        controls.update(|controls| controls.sampler = sampler);
+    }
+    writeln!(out, "{} is ready. Type a message and press Enter. {COMMANDS}", ready.target)?;
+    let system = settings.system.iter().map(|text| Message::new(Role::System, text)).collect();
+    let open = OpenSession::new(&ready.target);
+    let store = SessionStore::in_data_folder().ok().map(|store| (store, open));
+    let rounds = Vec::new();
+    let mut chat =
+        PlainChat { settings, controls, worker, events, ready, store, messages: system, rounds };
+    chat.talk(&mut io::stdin().lock(), &mut out)
+}
+
+struct PlainChat {
+    settings: Settings,
+    controls: SharedControls,
+    worker: Worker,
+    events: Events,
+    ready: Box<Ready>,
+    store: Option<(SessionStore, OpenSession)>,
+    messages: Vec<Message>,
+    /// Those of the last answer, each in a sentence.
+    rounds: Vec<String>,
+}
+
+impl PlainChat {
+    fn talk(&mut self, input: &mut impl BufRead, out: &mut impl Write) -> CommandResult {
+        loop {
+            write!(out, "You: ")?;
+            out.flush()?;
+            let mut line = String::new();
+            if input.read_line(&mut line)? == 0 {
+                writeln!(out)?;
+                return Ok(());
+            }
+            match line.trim() {
+                "" => {}
+                "/quit" => return Ok(()),
+                "/rounds" if self.rounds.is_empty() => writeln!(out, "There are no rounds yet.")?,
+                "/rounds" => writeln!(out, "{}", self.rounds.join("\n"))?,
+                word if word.starts_with('/') => writeln!(out, "There is no {word}. {COMMANDS}")?,
+                text => self.answer(text, out)?,
+            }
+        }
+    }
+
+    fn answer(&mut self, text: &str, out: &mut impl Write) -> CommandResult {
+        self.messages.push(Message::new(Role::User, text));
+        self.rounds.clear();
+        let mut generation = 0;
+        self.controls.update(|controls| {
+            controls.generation += 1;
+            generation = controls.generation;
+        });
+        let job = Job {
+            generation,
+            messages: self.messages.clone(),
+            max_tokens: self.settings.max_tokens.or(Job::ROOM_LEFT),
+            thinking: self.settings.thinking,
+            ..Job::default()
+        };
+        if !self.worker.generate(job) {
+            return Err(anyhow!("the model stopped; the log file may say why").into());
+        }
+        write!(out, "{}: ", self.ready.target)?;
+        let mut said = String::new();
+        loop {
+            match self.events.next()? {
+                Event::First { token, .. } => drop(say(&[token], &mut said, out)?),
+                Event::Round { round, .. } => {
+                    let words = say(&round.committed, &mut said, out)?;
+                    let number = self.rounds.len() + 1;
+                    self.rounds.push(format!("Round {number}, {}: {words:?}", caption(&round)));
+                }
+                Event::Finished { .. } => break,
+                Event::Failed { error, .. } => {
+                    self.messages.pop();
+                    writeln!(out, "There is no answer: {error}")?;
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        writeln!(out)?;
+        self.messages.push(Message::new(Role::Assistant, said));
+        if let Some((store, open)) = &mut self.store {
+            open.update(self.messages.iter().cloned().map(SavedTurn::whole).collect::<Vec<_>>());
+            if let Err(error) = store.save(open) {
+                writeln!(out, "The conversation is not saved: {error}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes what the tokens say; returns it.
+fn say(tokens: &[Committed], said: &mut String, out: &mut impl Write) -> io::Result<String> {
+    let text: String = tokens.iter().map(|token| token.text.as_str()).collect();
+    said.push_str(&text);
+    write!(out, "{text}")?;
+    out.flush()?;
+    Ok(text)
+}
