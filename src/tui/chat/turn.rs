@@ -6,7 +6,7 @@ use super::TurnPart;
 use super::minds::BothMinds;
 use crate::chat::{AnswerEnd, AnswerTotals, Cut, Message, Role, SavedTurn, Versions};
 use crate::decode::{Committed, Finish, Round, Summary};
-use crate::tui::markdown::{Document, Origins, TextRow};
+use crate::tui::markdown::{Document, Link, Origins, TextRow};
 use crate::tui::meters::payoff::Speedup;
 
 /// How a message ended.
@@ -141,6 +141,11 @@ impl Turn {
             _ => None,
         };
         SavedTurn { message, interrupted: self.interrupted(), end, forced: self.forced.clone() }
+    }
+
+    /// The links in its text, as last laid out.
+    pub(crate) fn links(&self) -> &[Link] {
+        self.document.links()
     }
 
     pub(crate) fn thought_text(&self) -> Option<&str> {

@@ -14,7 +14,7 @@ use crate::tui::draw::{
     Frame, Line, Modifier, Rect, Span, Style, Styles, draw_rows, figures, focused, marked,
     role_style, stressed,
 };
-use crate::tui::markdown::{SpanRole, StyledSpan, text_of};
+use crate::tui::markdown::{Link, SpanRole, StyledSpan, text_of};
 use crate::tui::meters::Prefill;
 use crate::tui::models::Phase;
 use crate::tui::state::ScreenState;
@@ -201,6 +201,31 @@ fn row_of(state: &ScreenState, rows: &[ChatRow], (turn, bytes, token): &Lit) -> 
     let at = text.iter().position(|row| row.iter().any(is_there))?;
     let shows = Shows::Row(TurnPart::Text, at);
     rows.iter().position(|row| *row == ChatRow { turn: *turn, shows })
+}
+
+/// The places of links on the screen, as last drawn, and where each leads; none below a box.
+pub(crate) fn links(state: &ScreenState) -> Vec<(Rect, String)> {
+    let mut found = Vec::new();
+    let seen = &state.chat.seen;
+    let free = state.overlays.open.is_none() && state.input.offered().is_empty();
+    for (line, row) in seen.area.rows().zip(&seen.rows).filter(|_| free) {
+        let Some(said) = state.chat.turns().get(row.turn).filter(|said| !said.links().is_empty())
+        else {
+            continue;
+        };
+        let Shows::Row(TurnPart::Text, at) = row.shows else { continue };
+        let mut x = line.x + before(TurnPart::Text);
+        for piece in said.rows_of(TurnPart::Text).get(at).into_iter().flatten() {
+            let width = piece.text.width() as u16;
+            let is_here = |link: &&Link| piece.at.is_some_and(|at| link.bytes.contains(&at));
+            if let Some(link) = said.links().iter().find(is_here) {
+                let place = Rect { x, width, ..line }.intersection(line);
+                found.push((place, link.to.clone()));
+            }
+            x = x.saturating_add(width);
+        }
+    }
+    found
 }
 
 /// What is selected with the mouse stands out.

@@ -115,6 +115,7 @@ pub(crate) fn role_style(look: Look, base: Style, styles: &Styles) -> Style {
     match look.role {
         SpanRole::Markup => styles.faint,
         SpanRole::Text => base,
+        SpanRole::Link => base.patch(styles.accent).remove_modifier(Modifier::BOLD),
         SpanRole::Heading => base.add_modifier(Modifier::BOLD),
         // The block as a whole has the background.
         SpanRole::Code if look.code => base,

@@ -20,6 +20,16 @@ pub struct MarkdownBlock {
     /// Byte of the text at which its first line starts.
     pub start: usize,
     pub lines: Vec<Logical>,
+    pub links: Vec<Link>,
+}
+
+/// Text that leads somewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its bytes in the message.
+    pub bytes: Range<usize>,
+    /// Where it leads: an address of the web or of mail, in visible ASCII.
+    pub to: String,
 }
 
 /// Parses `text[base..]`, with tables for `width` columns; `base` must be the start of a block.
@@ -44,6 +54,7 @@ pub fn parse(
         prefixes: Vec::new(),
         lists: Vec::new(),
         look: Look::default(),
+        to: None,
         table: None,
         depth: 0,
     };
@@ -79,6 +90,8 @@ struct Builder<'a> {
     /// Next number of each open list; `None` for bullets.
     lists: Vec<Option<u64>>,
     look: Look,
+    /// Where the link being read leads.
+    to: Option<String>,
     /// The table being read.
     table: Option<MarkdownTable>,
     depth: usize,
@@ -95,6 +108,10 @@ impl<'a> Builder<'a> {
                 self.start(tag, range.start);
             }
             Event::End(tag) => {
+                if let (TagEnd::Link, Some(block)) = (tag, self.blocks.last_mut()) {
+                    let bytes = self.base + range.start..self.base + range.end;
+                    block.links.extend(self.to.take().map(|to| Link { bytes, to }));
+                }
                 self.end(tag);
                 self.depth = self.depth.saturating_sub(1);
             }
@@ -126,7 +143,11 @@ impl<'a> Builder<'a> {
         self.flush();
         // Indentation belongs to its block: without it code would be something else.
         let line = self.source[..start].rfind('\n').map_or(0, |at| at + 1);
-        self.blocks.push(MarkdownBlock { start: self.base + line, lines: Vec::new() });
+        self.blocks.push(MarkdownBlock {
+            start: self.base + line,
+            lines: Vec::new(),
+            links: Vec::new(),
+        });
     }
 
     fn start(&mut self, tag: Tag<'_>, at: usize) {
@@ -176,6 +197,14 @@ impl<'a> Builder<'a> {
             }
             // What comes next is the cell's: the line's prefixes are put before whole rows.
             Tag::TableCell => self.line = Some(Logical::default()),
+            Tag::Link { dest_url, .. } => {
+                // An answer is not trusted with other schemes, or with control characters.
+                let schemes = ["https://", "http://", "mailto:"];
+                let known = schemes.iter().any(|scheme| dest_url.starts_with(scheme));
+                let plain = known && dest_url.chars().all(|c| c.is_ascii_graphic());
+                self.to = plain.then(|| dest_url.to_string());
+                self.look.role = SpanRole::Link;
+            }
             Tag::Strong => self.look.strong = true,
             Tag::Emphasis => self.look.emphasis = true,
             _ => {}
@@ -192,7 +221,7 @@ impl<'a> Builder<'a> {
             self.flush();
         }
         match tag {
-            TagEnd::Heading(_) => self.look.role = SpanRole::Text,
+            TagEnd::Heading(_) | TagEnd::Link => self.look.role = SpanRole::Text,
             TagEnd::BlockQuote(_) | TagEnd::CodeBlock | TagEnd::Item => {
                 self.look.code = false;
                 self.prefixes.pop();
@@ -270,12 +299,20 @@ impl<'a> Builder<'a> {
         if source.len() == text.len() + 2 && after.is_some_and(char::is_alphanumeric) {
             return self.text(source, range);
         }
-        if ["$$", "\\["].iter().any(|display| source.starts_with(display)) {
+        let shown = math::unicode(text);
+        let block = ["$$", "\\["].iter().any(|display| source.starts_with(display));
+        // A cell has one row.
+        if !block || self.table.is_some() {
+            return self.text(&shown.replace('\n', "; "), range);
+        }
+        for row in shown.lines() {
             self.flush();
             let indent = self.mark("  ");
-            self.begin().first.push(indent);
+            let line = self.begin();
+            line.first.push(indent.clone());
+            line.rest.push(indent);
+            self.text(row.trim(), range);
         }
-        self.text(&math::unicode(text), range);
     }
 
     fn text(&mut self, text: &str, range: &Range<usize>) {

@@ -5,66 +5,35 @@
 /// Groups within groups that are read; deeper ones stay as they are written.
 const DEEPEST: usize = 24;
 
-/// Commands and what they show.
-#[rustfmt::skip] // Several a row.
-const SIGNS: &[(&str, &str)] = &[
-    ("alpha", "α"), ("beta", "β"), ("gamma", "γ"), ("delta", "δ"), ("epsilon", "ε"),
-    ("varepsilon", "ε"), ("zeta", "ζ"), ("eta", "η"), ("theta", "θ"), ("vartheta", "ϑ"),
-    ("iota", "ι"), ("kappa", "κ"), ("lambda", "λ"), ("mu", "μ"), ("nu", "ν"), ("xi", "ξ"),
-    ("pi", "π"), ("rho", "ρ"), ("sigma", "σ"), ("tau", "τ"), ("upsilon", "υ"), ("phi", "φ"),
-    ("varphi", "φ"), ("chi", "χ"), ("psi", "ψ"), ("omega", "ω"), ("Gamma", "Γ"), ("Delta", "Δ"),
-    ("Theta", "Θ"), ("Lambda", "Λ"), ("Xi", "Ξ"), ("Pi", "Π"), ("Sigma", "Σ"), ("Upsilon", "Υ"),
-    ("Phi", "Φ"), ("Psi", "Ψ"), ("Omega", "Ω"),
-    ("sum", "∑"), ("prod", "∏"), ("int", "∫"), ("iint", "∬"), ("oint", "∮"), ("partial", "∂"),
-    ("nabla", "∇"), ("infty", "∞"), ("pm", "±"), ("mp", "∓"), ("times", "×"), ("cdot", "·"),
-    ("div", "÷"), ("ast", "∗"), ("star", "⋆"), ("circ", "∘"), ("bullet", "•"), ("oplus", "⊕"),
-    ("otimes", "⊗"), ("le", "≤"), ("leq", "≤"), ("ge", "≥"), ("geq", "≥"), ("ne", "≠"),
-    ("neq", "≠"), ("ll", "≪"), ("gg", "≫"), ("approx", "≈"), ("equiv", "≡"), ("sim", "∼"),
-    ("simeq", "≃"), ("cong", "≅"), ("propto", "∝"), ("in", "∈"), ("notin", "∉"), ("ni", "∋"),
-    ("subset", "⊂"), ("subseteq", "⊆"), ("supset", "⊃"), ("supseteq", "⊇"), ("cup", "∪"),
-    ("cap", "∩"), ("setminus", "∖"), ("emptyset", "∅"), ("varnothing", "∅"), ("forall", "∀"),
-    ("exists", "∃"), ("neg", "¬"), ("lnot", "¬"), ("land", "∧"), ("wedge", "∧"), ("lor", "∨"),
-    ("vee", "∨"), ("to", "→"), ("rightarrow", "→"), ("leftarrow", "←"), ("leftrightarrow", "↔"),
-    ("Rightarrow", "⇒"), ("implies", "⇒"), ("Leftarrow", "⇐"), ("Leftrightarrow", "⇔"),
-    ("iff", "⇔"), ("mapsto", "↦"), ("uparrow", "↑"), ("downarrow", "↓"), ("perp", "⊥"),
-    ("parallel", "∥"), ("mid", "|"), ("angle", "∠"), ("degree", "°"), ("prime", "′"),
-    ("ldots", "…"), ("dots", "…"), ("cdots", "⋯"), ("vdots", "⋮"), ("ddots", "⋱"), ("hbar", "ℏ"),
-    ("ell", "ℓ"), ("Re", "ℜ"), ("Im", "ℑ"), ("aleph", "ℵ"), ("langle", "⟨"), ("rangle", "⟩"),
-    ("lfloor", "⌊"), ("rfloor", "⌋"), ("lceil", "⌈"), ("rceil", "⌉"), ("vert", "|"),
-    ("Vert", "‖"), ("therefore", "∴"), ("because", "∵"), ("blacksquare", "■"), ("square", "□"),
-    ("quad", "  "), ("qquad", "    "), ("displaystyle", ""), ("limits", ""), ("nolimits", ""),
-    ("left", ""), ("right", ""), ("big", ""), ("Big", ""), ("bigl", ""), ("bigr", ""),
-];
+/// Commands, each followed by what it shows.
+const SIGNS: &str = "\
+    alpha α beta β gamma γ delta δ epsilon ε varepsilon ε zeta ζ eta η theta θ vartheta ϑ \
+    iota ι kappa κ lambda λ mu μ nu ν xi ξ pi π rho ρ sigma σ tau τ upsilon υ phi φ varphi φ \
+    chi χ psi ψ omega ω Gamma Γ Delta Δ Theta Θ Lambda Λ Xi Ξ Pi Π Sigma Σ Upsilon Υ Phi Φ \
+    Psi Ψ Omega Ω sum ∑ prod ∏ int ∫ iint ∬ oint ∮ partial ∂ nabla ∇ infty ∞ pm ± mp ∓ \
+    times × cdot · div ÷ ast ∗ star ⋆ circ ∘ bullet • oplus ⊕ otimes ⊗ le ≤ leq ≤ ge ≥ geq ≥ \
+    ne ≠ neq ≠ ll ≪ gg ≫ approx ≈ equiv ≡ sim ∼ simeq ≃ cong ≅ propto ∝ in ∈ notin ∉ ni ∋ \
+    subset ⊂ subseteq ⊆ supset ⊃ supseteq ⊇ cup ∪ cap ∩ setminus ∖ emptyset ∅ varnothing ∅ \
+    forall ∀ exists ∃ neg ¬ lnot ¬ land ∧ wedge ∧ lor ∨ vee ∨ to → rightarrow → leftarrow ← \
+    leftrightarrow ↔ Rightarrow ⇒ implies ⇒ Leftarrow ⇐ Leftrightarrow ⇔ iff ⇔ mapsto ↦ \
+    uparrow ↑ downarrow ↓ perp ⊥ parallel ∥ mid | angle ∠ degree ° prime ′ ldots … dots … \
+    cdots ⋯ vdots ⋮ ddots ⋱ hbar ℏ ell ℓ Re ℜ Im ℑ aleph ℵ langle ⟨ rangle ⟩ lfloor ⌊ \
+    rfloor ⌋ lceil ⌈ rceil ⌉ vert | Vert ‖ therefore ∴ because ∵ blacksquare ■ square □";
+/// Commands, each followed by the mark that it puts on its argument.
+const MARKS: &str = "\
+    hat \u{302} bar \u{304} overline \u{304} vec \u{20d7} tilde \u{303} dot \u{307} \
+    ddot \u{308}";
 /// Commands whose argument is shown as it is.
-const AS_IS: &[&str] = &[
-    "text",
-    "textbf",
-    "textit",
-    "mathrm",
-    "mathbf",
-    "mathit",
-    "mathsf",
-    "mathcal",
-    "boldsymbol",
-    "operatorname",
-    "boxed",
-    "mbox",
-];
+const AS_IS: &str = "\
+    text textbf textit mathrm mathbf mathit mathsf mathcal boldsymbol operatorname boxed \
+    mbox";
 /// Commands that are the names of functions.
-const NAMES: &[&str] = &[
-    "sin", "cos", "tan", "cot", "sec", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "log",
-    "ln", "exp", "lim", "max", "min", "sup", "inf", "arg", "det", "dim", "ker", "gcd", "Pr", "mod",
-];
-/// Commands that put a mark on their argument.
-const MARKS: &[(&str, &str)] = &[
-    ("hat", "\u{302}"),
-    ("bar", "\u{304}"),
-    ("overline", "\u{304}"),
-    ("vec", "\u{20d7}"),
-    ("tilde", "\u{303}"),
-    ("dot", "\u{307}"),
-    ("ddot", "\u{308}"),
-];
+const NAMES: &str = "\
+    sin cos tan cot sec arcsin arccos arctan sinh cosh tanh log ln exp lim max min sup inf \
+    arg det dim ker gcd Pr mod";
+/// Commands that show nothing.
+const NOTHING: &str = "\
+    displaystyle limits nolimits left right big Big bigl bigr";
 /// Each followed by itself in a script: above the line, below it.
 const ABOVE: &str = "0⁰1¹2²3³4⁴5⁵6⁶7⁷8⁸9⁹+⁺-⁻−⁻=⁼(⁽)⁾aᵃbᵇcᶜdᵈeᵉfᶠgᵍhʰiⁱjʲkᵏlˡmᵐnⁿoᵒpᵖrʳsˢtᵗuᵘvᵛwʷxˣyʸzᶻTᵀ′′\
                      βᵝγᵞδᵟθᶿ∗*";
@@ -143,16 +112,15 @@ fn command(rest: &mut &str, depth: usize) -> String {
         };
     }
     *rest = after;
-    let found =
-        |table: &[(&str, &'static str)]| table.iter().find(|row| row.0 == name).map(|row| row.1);
-    if let Some(sign) = found(SIGNS) {
-        // `\left.` is a bracket that is not there.
-        if sign.is_empty() {
-            *rest = rest.strip_prefix('.').unwrap_or(rest);
-        }
+    let one_of = |table: &str| table.split_whitespace().any(|word| word == name);
+    let behind = |table: &'static str| {
+        let mut words = table.split_whitespace();
+        words.find(|word| *word == name).and_then(|_| words.next())
+    };
+    if let Some(sign) = behind(SIGNS) {
         return sign.to_string();
     }
-    if let Some(mark) = found(MARKS) {
+    if let Some(mark) = behind(MARKS) {
         return argument(rest, depth) + mark;
     }
     match name {
@@ -175,8 +143,14 @@ fn command(rest: &mut &str, depth: usize) -> String {
             *rest = rest.trim_start();
             String::new()
         }
-        _ if AS_IS.contains(&name) => argument(rest, depth),
-        _ if NAMES.contains(&name) => name.to_string(),
+        "quad" | "qquad" => "  ".to_string(),
+        _ if one_of(NOTHING) => {
+            // `\left.` is a bracket that is not there.
+            *rest = rest.strip_prefix('.').unwrap_or(rest);
+            String::new()
+        }
+        _ if one_of(AS_IS) => argument(rest, depth),
+        _ if one_of(NAMES) => name.to_string(),
         _ => format!("\\{name}"),
     }
 }

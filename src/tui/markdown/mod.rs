@@ -14,7 +14,7 @@ mod wrap;
 
 use crate::decode::Origin;
 
-pub use self::blocks::code_blocks;
+pub use self::blocks::{Link, code_blocks};
 pub use self::origins::Origins;
 pub use self::wrap::{Logical, wrap};
 
@@ -25,6 +25,8 @@ pub enum SpanRole {
     #[default]
     Text,
     Heading,
+    /// The text of a link.
+    Link,
     /// Code without a closer role.
     Code,
     /// Code: a keyword.
@@ -96,6 +98,7 @@ pub struct Document {
     /// Rows before the tail.
     settled_rows: usize,
     rows: Vec<TextRow>,
+    links: Vec<Link>,
     code: code::Highlighter,
 }
 
@@ -133,9 +136,15 @@ impl Document {
         &self.rows
     }
 
+    /// The links as last laid out.
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
     fn extend(&mut self, text: &str, origins: &Origins) {
         self.rows.truncate(self.settled_rows);
         let base = self.settled_bytes;
+        self.links.retain(|link| link.bytes.start < base);
         let blocks = blocks::parse(text, base, origins, self.width, &mut self.code);
         // A block that has just begun may still become part of the one before: `**` is text,
         // `***` on a line of its own a rule, `***a` text again.
@@ -146,6 +155,7 @@ impl Document {
                 self.settled_bytes = block.start;
                 self.settled_rows = self.rows.len();
             }
+            self.links.extend(block.links);
             if !self.rows.is_empty() {
                 self.rows.push(TextRow::new());
             }

@@ -40,12 +40,24 @@ fn each_block_has_its_rows() {
     let blocks = "# Title\nOne **two** `three`.\nNext line.\n\n- a\n- b\n  1. c\n\n> said\n> he\n\n\
         ```rust\nfn main() {}\n\n```\n---\nend";
     let shown = "Title\n\nOne two three.\nNext line.\n\n• a\n• b\n  1. c\n\n▏ said\n▏ he\n\n  \
-        fn main() {}\n  \n\n───\n\nend";
+        rust\n  fn main() {}\n  \n\n───\n\nend";
     let fruit =
         "> | Fruit | *Price* |\n> |:--|--:|\n> | apple | 3 |\n> | 柿 | **12** |\n> | fig |\n\nend";
     let head = CITIES.lines().take(2).collect::<Vec<_>>().join("\n");
     for (text, width, shown) in [
         (blocks, 40, &[shown][..]),
+        // What is left of a line of code is further in than its beginning.
+        (
+            "```\n    let one = two three;\n```",
+            16,
+            &["      let one =", "        two", "        three;"],
+        ),
+        (
+            "So $x^2$ is \\(\\alpha\\), for $5-$6 and $7:\n\\[ \\frac{a}{b} \\\\ c \\]\n`\\(` is code",
+            60,
+            &["So x² is α, for $5-$6 and $7:", "  a/b", "  c", "\\( is code"],
+        ),
+        ("| a |\n|-|\n| $$x_1$$ |", 20, &["a", "──", "x₁"]),
         ("- one two three", 9, &["• one two", "  three"]),
         ("10. one two three", 11, &["10. one two", "    three"]),
         (
@@ -185,7 +197,7 @@ fn origins_survive_rendering() {
 fn code_is_broken_between_words_and_keeps_its_indentation() {
     let text =
         "```rust\n    let answer = compute(everything);\n    unbreakable_identifier_here\n```";
-    let found = rows(text, 24);
+    let found = rows(text, 30);
     // A word that no row holds is broken at the edge, after its indentation.
     for words in ["    let answer =", "compute(everything);", "    unbreakable_"] {
         assert!(found.iter().any(|row| row.contains(words)), "{found:#?}");
@@ -196,7 +208,7 @@ fn code_is_broken_between_words_and_keeps_its_indentation() {
 fn code_is_given_roles() {
     let mut document = Document::default();
     let rows = document.lay_out("```rust\nlet x = 1; // one\n", &Origins::default(), 40);
-    let kinds: Vec<_> = rows[0].iter().map(|piece| (piece.text.trim(), piece.look.role)).collect();
+    let kinds: Vec<_> = rows[1].iter().map(|piece| (piece.text.trim(), piece.look.role)).collect();
     for kind in [("let", SpanRole::Keyword), ("1", SpanRole::Number), ("// one", SpanRole::Comment)]
     {
         assert!(kinds.contains(&kind), "{kinds:?}");
@@ -255,4 +267,18 @@ proptest! {
             prop_assert!(piece.look.role == SpanRole::Markup || piece.origin.is_some());
         }
     }
+}
+
+#[test]
+fn links_lead_to_the_web_alone() {
+    let text =
+        "See [the *book*](https://a.example/b) or [this](javascript:x), <mailto:a@b.example>.";
+    let mut document = Document::default();
+    for end in 0..=text.len() {
+        document.lay_out(&text[..end], &Origins::default(), 40);
+    }
+    let found = document.links().iter().map(|link| (&text[link.bytes.clone()], link.to.as_str()));
+    let book = ("[the *book*](https://a.example/b)", "https://a.example/b");
+    let mail = ("<mailto:a@b.example>", "mailto:a@b.example");
+    assert_eq!(found.collect::<Vec<_>>(), [book, mail]);
 }

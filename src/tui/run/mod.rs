@@ -14,6 +14,8 @@ use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_
 
 use crate::chat::{SavedChat, SessionStore};
 use crate::hardware::{Usage, UsageMeter};
+use crate::settings::ThemeName;
+use crate::tui::chat::view::links;
 use crate::tui::effects::model_finder::ModelFinder;
 use crate::tui::effects::{EffectRunner, Left, Opening, exchange, presets};
 use crate::tui::event::{Button, Effect, ScreenEvent};
@@ -76,7 +78,7 @@ pub fn run(
     controls: SharedControls,
     start: impl FnOnce(SharedControls, Sink) -> anyhow::Result<Worker>,
 ) -> anyhow::Result<Left> {
-    let state = ScreenState::new(config.state, controls.get());
+    let mut state = ScreenState::new(config.state, controls.get());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (sender, mut events) = unbounded_channel();
     let worker = start(controls.clone(), Box::new(move |event| sender.send(event).is_ok()))?;
@@ -88,6 +90,9 @@ pub fn run(
         runner.keep_snapshots(folder);
     }
     let (sender, signals) = signals::listen()?;
+    if state.display.theme == ThemeName::Auto {
+        state.display.background = terminal::background();
+    }
     let screen = Screen::take(state.display.mouse)?;
     let mut app = App::new(state, runner, screen, results);
     app.questions = config.questions.into();
@@ -329,7 +334,10 @@ impl App {
     fn draw(&mut self) -> anyhow::Result<()> {
         self.state.now = self.began.elapsed();
         let state = &mut self.state;
-        self.screen.draw(|frame| view::draw(frame, state))?;
+        self.screen.draw(|frame| {
+            view::draw(frame, state);
+            links(state)
+        })?;
         self.changed = false;
         self.typed = false;
         Ok(())

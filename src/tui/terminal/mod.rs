@@ -15,20 +15,25 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use crossterm::clipboard::CopyToClipboard;
-use crossterm::cursor::Show;
+use crossterm::cursor::{RestorePosition, SavePosition, Show};
 use crossterm::event::{
     DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, KeyboardEnhancementFlags,
     PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags,
 };
 use crossterm::queue;
+use crossterm::style::Print;
 use crossterm::terminal::{
     BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
     SetTitle, disable_raw_mode, enable_raw_mode,
 };
-use ratatui::backend::CrosstermBackend;
+use ratatui::backend::{Backend, CrosstermBackend};
+use ratatui::layout::{Position, Rect};
 use ratatui::{Frame, Terminal};
+use terminal_colorsaurus::{QueryOptions, ThemeMode, theme_mode};
+use unicode_width::UnicodeWidthStr;
 
 use self::output::{FrameBuffer, FrameWriter};
+use crate::settings::ThemeName;
 
 /// Longest wait for a frame that is being written when the terminal is restored.
 const LAST_FRAME: Duration = Duration::from_millis(250);
@@ -57,6 +62,19 @@ impl crossterm::Command for TakeMouse {
     #[cfg(windows)]
     fn is_ansi_code_supported(&self) -> bool {
         false
+    }
+}
+
+/// The theme for the terminal's background; dark, if it does not say what that is. It is asked
+/// before the screen takes the terminal, since the answer comes as keys do.
+pub fn background() -> ThemeName {
+    /// Longest wait: over a slow connection the default is better than a pause.
+    const LIMIT: Duration = Duration::from_millis(150);
+    let mut options = QueryOptions::default();
+    options.timeout = LIMIT;
+    match theme_mode(options) {
+        Ok(ThemeMode::Light) => ThemeName::Light,
+        Ok(ThemeMode::Dark) | Err(_) => ThemeName::Dark,
     }
 }
 
@@ -116,13 +134,33 @@ impl Screen {
     }
 
     /// Draws a frame. The terminal gets it in one piece and shows it at once, so that the user
-    /// never sees it cleared and not yet drawn.
+    /// never sees it cleared and not yet drawn. `view` returns the places of links, and where each
+    /// leads: their cells are written once more, as links (OSC 8), which the frame itself cannot
+    /// say. Terminals without links ignore that.
     ///
     /// # Errors
     /// If the terminal is gone.
-    pub fn draw(&mut self, view: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+    pub fn draw(
+        &mut self,
+        view: impl FnOnce(&mut Frame<'_>) -> Vec<(Rect, String)>,
+    ) -> io::Result<()> {
         queue!(self.buffer, BeginSynchronizedUpdate)?;
-        self.terminal.draw(view)?;
+        let mut links = Vec::new();
+        let drawn = self.terminal.draw(|frame| links = view(frame))?;
+        let cells = |(area, to): (Rect, String)| {
+            let cell = |at: Position| Some((at.x, at.y, drawn.buffer.cell(at)?.clone()));
+            (area.positions().filter_map(cell).collect::<Vec<_>>(), to)
+        };
+        let linked: Vec<_> = links.into_iter().map(cells).collect();
+        for (cells, to) in linked {
+            // A wide character covers the cell after it, which must not be written.
+            if cells.iter().any(|(_, _, cell)| cell.symbol().width() > 1) {
+                continue;
+            }
+            queue!(self.buffer, SavePosition, Print(format!("\x1b]8;;{to}\x1b\\")))?;
+            self.terminal.backend_mut().draw(cells.iter().map(|(x, y, cell)| (*x, *y, cell)))?;
+            queue!(self.buffer, Print("\x1b]8;;\x1b\\"), RestorePosition)?;
+        }
         queue!(self.buffer, EndSynchronizedUpdate)?;
         self.send();
         Ok(())
