@@ -104,7 +104,8 @@ fn screen(assets: &Path, model: &str) {
     let home = tempfile::tempdir().unwrap();
     let model = std::fs::canonicalize(model).unwrap();
     let target = model.to_str().unwrap();
-    let flags = ["--target", target, "--temperature", "0", "--max-tokens", "320"];
+    let flags =
+        ["--target", target, "--temperature", "0", "--max-tokens", "320", "--layout", "lab"];
     let mut chat = start(home.path(), &flags, 132, 40);
     let limit = Duration::from_secs(300);
     chat.wait_within(limit, "the model", |screen| screen.contains("○ ready"));
@@ -115,7 +116,8 @@ fn screen(assets: &Path, model: &str) {
         ask(&mut chat, question);
         answered(&mut chat, limit);
     }
-    // Looks back at a round in whose tree many guesses were accepted.
+    // The marks stay. Looks back at a round in whose tree many guesses were accepted.
+    chat.send("\x1b[20~");
     chat.send("\t");
     for _ in 0..100 {
         chat.send("\x1b[D");

@@ -32,8 +32,10 @@ pub use value::SettingValue;
 /// Colours of the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ThemeName {
-    /// For dark terminals.
+    /// What the terminal's background asks for.
     #[default]
+    Auto,
+    /// For dark terminals.
     Dark,
     /// For light terminals.
     Light,
@@ -223,6 +225,8 @@ pub struct Settings {
     pub layout: Option<Layout>,
     /// Whether each token's origin is marked in the chat.
     pub marks: bool,
+    /// Whether the message has the keys of vi.
+    pub vi: bool,
     /// Whether the mouse is the chat's: wheel, click and selection.
     pub mouse: bool,
     /// Keys of the chat that the file changes, in the order of its table `[keys]`.
@@ -299,6 +303,7 @@ impl Default for Settings {
             theme: ThemeName::default(),
             layout: None,
             marks: true,
+            vi: false,
             mouse: true,
             keys: Vec::new(),
             kv_disk: Self::KV_DISK,

@@ -344,16 +344,20 @@ pub const KEYS: &[SettingKey] = {
         key(
             "screen.theme",
             OneOf(&[
+                ("auto", |s| s.theme = ThemeName::Auto),
                 ("dark", |s| s.theme = ThemeName::Dark),
                 ("light", |s| s.theme = ThemeName::Light),
                 ("mono", |s| s.theme = ThemeName::Mono),
             ]),
         )
         .what("Colours")
-        .default("dark")
-        .more("If NO_COLOR is set, the default is mono.")
+        .default("auto")
+        .more(
+            "`auto` asks the terminal for its background, and is dark if it does not answer. If \
+             NO_COLOR is set, the default is mono.",
+        )
         .flag(Heading::SCREEN.flag("--theme", "NAME"))
-        .command("/theme", "[name]", "colours: dark, light, mono"),
+        .command("/theme", "[name]", "colours: auto, dark, light, mono"),
         key(
             "screen.layout",
             OneOf(&[
@@ -376,6 +380,11 @@ pub const KEYS: &[SettingKey] = {
             .default("true")
             .flag(Heading::SCREEN.switch("--no-marks", "Do not mark where each token came from"))
             .live("F9"),
+        key("screen.vi", Switch(|s| &mut s.vi))
+            .what("Whether the message has the keys of vi")
+            .default("false")
+            .more("`Esc` goes to the mode in which letters move and change.")
+            .command("/vi", "[on|off]", "keys of vi in the message"),
         key("screen.mouse", Switch(|s| &mut s.mouse))
             .what("Whether the chat uses the mouse: wheel, click and selection")
             .default("true")

@@ -58,6 +58,10 @@ pub struct Display {
     pub meters: bool,
     /// Colours.
     pub theme: ThemeName,
+    /// The colours that the terminal's background asks for.
+    pub background: ThemeName,
+    /// Whether the message has the keys of vi.
+    pub vi: bool,
     /// Whether colours may be shown at all.
     pub colours: bool,
     /// When the origin of tokens is marked.
@@ -75,12 +79,27 @@ pub struct Display {
 impl Display {
     /// As the settings want it, before the size is known.
     pub fn new(settings: &Settings, colours: bool, keys: Keymap) -> Self {
-        let Settings { theme, layout, marks, mouse, .. } = *settings;
+        let Settings { theme, layout, marks, vi, mouse, .. } = *settings;
+        let background = ThemeName::Dark;
         let size = (80, 24);
         let (focus, side, meters, fades) = (Focus::Input, None, false, None);
         let marks = if marks { Marks::WhileNew } else { Marks::Never };
-        let heat = false;
-        Self { size, focus, layout, side, meters, theme, colours, marks, fades, heat, mouse, keys }
+        Self {
+            size,
+            focus,
+            layout,
+            side,
+            meters,
+            theme,
+            background,
+            vi,
+            colours,
+            marks,
+            fades,
+            heat: false,
+            mouse,
+            keys,
+        }
     }
 
     /// How long the marks of an answer stay after its end.

@@ -12,9 +12,10 @@ pub use crate::settings::ThemeName;
 /// The theme after this, and its name in settings and commands.
 pub fn next(theme: ThemeName) -> (ThemeName, &'static str) {
     match theme {
+        ThemeName::Auto => (ThemeName::Dark, "dark"),
         ThemeName::Dark => (ThemeName::Light, "light"),
         ThemeName::Light => (ThemeName::Mono, "mono"),
-        ThemeName::Mono => (ThemeName::Dark, "dark"),
+        ThemeName::Mono => (ThemeName::Auto, "auto"),
     }
 }
 
@@ -55,9 +56,9 @@ pub struct Styles {
 
 /// The styles of a theme, by colours of the 256-colour table, which all current terminals have.
 pub fn styles(theme: ThemeName) -> Styles {
-    use ThemeName::{Dark, Light, Mono};
+    use ThemeName::{Auto, Dark, Light, Mono};
     let painted = |paint: fn(Style, Color) -> Style, dark, light, mono| match theme {
-        Dark => paint(Style::new(), Color::Indexed(dark)),
+        Auto | Dark => paint(Style::new(), Color::Indexed(dark)),
         Light => paint(Style::new(), Color::Indexed(light)),
         Mono => Style::new().add_modifier(mono),
     };

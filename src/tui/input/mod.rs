@@ -5,6 +5,7 @@ mod folds;
 mod paths;
 pub(crate) mod send;
 mod starters;
+pub(crate) mod vi;
 pub(crate) mod view;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use self::written::Written;
 use crate::tui::commands::{COMMANDS, SlashCommand};
 
 pub use starters::Starters;
+pub use vi::ViMode;
 
 mod written;
 
@@ -60,6 +62,8 @@ pub struct Input {
     pub sends_as_written: Option<String>,
     /// Messages that are sent when the answer under way has ended.
     pub queue: Vec<String>,
+    /// What letters do, with the keys of vi.
+    pub vi: ViMode,
     /// Which question of an empty chat is chosen.
     pub starters: Starters,
 }
@@ -78,6 +82,7 @@ impl Default for Input {
             editing: None,
             sends_as_written: None,
             queue: Vec::new(),
+            vi: ViMode::Insert,
             starters: Starters::default(),
         }
     }
@@ -186,6 +191,7 @@ impl Input {
             self.history.push(written);
         }
         self.at = self.history.len();
+        self.vi = ViMode::Insert;
         self.left.clear();
         // The next message may be written after files have changed.
         self.listed = FolderNames::default();

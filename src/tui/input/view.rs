@@ -119,6 +119,7 @@ fn title(state: &ScreenState) -> String {
         return format!(" Editing a message · {send} sends it, {leave} cancels ");
     }
     match state.input.queue.len() {
+        0 if state.input.commands() => " normal mode · i writes ".to_string(),
         0 => String::new(),
         waiting => format!(" {} to be sent ", figures::many(waiting, "message")),
     }

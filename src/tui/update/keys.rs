@@ -8,6 +8,7 @@ use super::action::act;
 use crate::tui::actions::Action;
 use crate::tui::chat::answer::end_first_answer;
 use crate::tui::display::Focus;
+use crate::tui::input::ViMode;
 use crate::tui::keymap;
 use crate::tui::state::ScreenState;
 
@@ -21,6 +22,9 @@ pub(super) fn key(state: &mut ScreenState, event: KeyEvent) {
     // no more, or a space would get into the message and Esc would stop the answer.
     if full_speed(state) && matches!(event.code, KeyCode::Char(' ') | KeyCode::Enter | KeyCode::Esc)
     {
+        return;
+    }
+    if vi(state, &event) {
         return;
     }
     let action = keymap::lookup(state, &event);
@@ -49,6 +53,28 @@ pub(super) fn key(state: &mut ScreenState, event: KeyEvent) {
     }
 }
 
+/// Does what the keys of vi do in the message; `false` leaves the key to the others.
+fn vi(state: &mut ScreenState, event: &KeyEvent) -> bool {
+    let here = state.display.focus == Focus::Input && state.overlays.open.is_none();
+    if !state.display.vi || !here || state.offers_starters() {
+        return false;
+    }
+    let plain = !event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
+    match event.code {
+        KeyCode::Esc if !state.input.commands() && state.input.offered().is_empty() => {
+            state.input.vi = ViMode::Normal(None);
+        }
+        // A command begins as always.
+        KeyCode::Char('/') if state.input.commands() && state.input.is_empty() => {
+            state.input.vi = ViMode::Insert;
+            return false;
+        }
+        KeyCode::Char(c) if plain && state.input.commands() => state.input.command(c),
+        _ => return false,
+    }
+    true
+}
+
 /// What comes while the first answer plays slowly gives full speed, and the key after it is not
 /// that one any more; `true` if it plays.
 pub(super) fn full_speed(state: &mut ScreenState) -> bool {
@@ -68,6 +94,7 @@ pub(super) fn typed(state: &mut ScreenState, keys: Vec<KeyEvent>) {
         _ => None,
     };
     let writes = state.overlays.open.is_none() && state.display.focus == Focus::Input;
+    let writes = writes && !state.input.commands();
     match keys.iter().map(text).collect::<Option<String>>() {
         Some(text) if writes => {
             full_speed(state);

@@ -7,6 +7,7 @@ use crate::tui::chat::answer::STILL_LOADING;
 use crate::tui::controls::update::choose;
 use crate::tui::display::Focus;
 use crate::tui::event::Effect;
+use crate::tui::input::ViMode;
 use crate::tui::models::update as models;
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
@@ -19,7 +20,7 @@ struct Switch {
     says: [&'static str; 2],
 }
 
-const SWITCHES: [Switch; 4] = [
+const SWITCHES: [Switch; 5] = [
     Switch {
         key: "speculate",
         what: "Speculation",
@@ -37,6 +38,11 @@ const SWITCHES: [Switch; 4] = [
             "Drafts are ranked with the target's noise",
             "Drafts are ranked without the target's noise",
         ],
+    },
+    Switch {
+        key: "screen.vi",
+        what: "Keys of vi",
+        says: ["Esc goes to vi's normal mode", "Letters are always written"],
     },
     Switch {
         key: "screen.mouse",
@@ -114,6 +120,10 @@ fn value_of(
     state.controls.worker = controls;
     state.controls.max_tokens = settings.max_tokens;
     state.display.theme = settings.theme;
+    state.display.vi = settings.vi;
+    if !settings.vi {
+        state.input.vi = ViMode::Insert;
+    }
     if key == "screen.layout" {
         state.display.layout = settings.layout;
         // What was opened or hidden was so in the layout before.
@@ -173,6 +183,7 @@ fn settings(state: &ScreenState) -> Settings {
         coupled: controls.coupled,
         theme: state.display.theme,
         layout: state.display.layout,
+        vi: state.display.vi,
         mouse: state.display.mouse,
         ..Settings::default()
     }

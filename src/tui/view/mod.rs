@@ -9,6 +9,7 @@ use ratatui::Frame;
 
 use super::overlays;
 use super::state::ScreenState;
+use super::theme::ThemeName;
 use super::{chat, controls, input, meters, theme, toasts, tree};
 
 /// Draws the whole screen. Any size will do, none included.
@@ -17,9 +18,12 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut ScreenState) {
     // The terminal knows its size before the message that tells of it.
     state.display.size = (area.width, area.height);
     let styles = theme::styles(if state.display.colours {
-        state.display.theme
+        match state.display.theme {
+            ThemeName::Auto => state.display.background,
+            theme => theme,
+        }
     } else {
-        theme::ThemeName::Mono
+        ThemeName::Mono
     });
     let areas = layout::areas(area, state);
     edges::header(frame, areas.header, state, &styles);

@@ -161,7 +161,7 @@ fn a_notice_covers_neither_keys_nor_answer() {
     state.complain("a remedy in so many words that it needs two rows ".repeat(2));
     let long = rows(&mut state);
     assert_eq!(long[23], before[23]);
-    assert!(long[17].starts_with(" ✗ a remedy") && long[16] == before[18], "{long:#?}");
+    assert!(long[17].starts_with(" ✗ a remedy") && long[16] == before[17], "{long:#?}");
 }
 
 #[test]

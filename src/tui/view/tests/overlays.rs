@@ -159,7 +159,8 @@ fn strategies_are_listed_by_use_and_those_that_cannot_run_are_dim() {
 fn the_picker_takes_a_strategy() {
     let mut state = answering(80, 24, 16);
     type_keys(&mut state, "<c-p><down><enter>");
-    shows(&mut state, &["← eagle2-60 · DGF head"]);
+    assert_eq!(state.strategy(), "eagle2-60");
+    shows(&mut state, &["Strategy: eagle2-60"]);
 }
 
 #[test]
