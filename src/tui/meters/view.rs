@@ -24,7 +24,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
 }
 
 /// From this width on, acceptance by depth is next to the speed.
-pub(crate) const ABREAST: u16 = 66;
+const ABREAST: u16 = 66;
 /// Columns of the speed there: as many as the times need with their names.
 const SPEED: u16 = 40;
 

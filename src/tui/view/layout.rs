@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use crate::tui::display::Focus;
 use crate::tui::draw::areas::Areas;
 use crate::tui::state::ScreenState;
-use crate::tui::{chat, input, meters, toasts};
+use crate::tui::{chat, input, toasts};
 
 /// Rows of the controls' panel: seven dials, one switch, two borders.
 const CONTROLS: u16 = 10;
@@ -66,9 +66,9 @@ fn controls(state: &ScreenState) -> u16 {
 
 /// Panels are at the right. The tree has at least half of their height, if it is there.
 fn beside(left: &mut Rect, areas: &mut Areas, state: &ScreenState) {
-    let [tree, metered, controlled] =
+    let [tree, meters, controlled] =
         [Focus::Tree, Focus::Meters, Focus::Controls].map(|panel| state.shows(panel));
-    if !(tree || metered || controlled) {
+    if !(tree || meters || controlled) {
         return;
     }
     let spare = left.width.saturating_sub(PROSE);
@@ -79,11 +79,8 @@ fn beside(left: &mut Rect, areas: &mut Areas, state: &ScreenState) {
         room -= panel.height;
         areas.controls = Some(panel);
     }
-    if metered && room >= FEW_METERS {
-        // Two parts next to each other need fewer rows.
-        let abreast = right.width >= meters::view::ABREAST + 4;
-        let wanted = if abreast { METERS - 5 } else { METERS };
-        areas.meters = Some(take_bottom(&mut right, wanted.min(room)));
+    if meters && room >= FEW_METERS {
+        areas.meters = Some(take_bottom(&mut right, METERS.min(room)));
     }
     areas.tree = tree.then_some(right);
 }
