@@ -67,7 +67,7 @@ fn a_setting_alone_shows_its_value_and_what_it_takes() {
         ("/overlap", "Drafting during verification is off · /overlap on"),
         ("/coupled", "Coupled drafting is on · /coupled off"),
         ("/mouse", "Mouse support is off · /mouse on"),
-        ("/theme", "Theme: dark · /theme takes \"dark\", \"light\" or \"mono\""),
+        ("/theme", "Theme: auto · /theme takes \"auto\", \"dark\", \"light\" or \"mono\""),
         ("/think", "Thinking: as the model decides, thoughts folded · /think takes on, off"),
     ] {
         let text = told(&mut state, command);
