@@ -50,6 +50,21 @@ fn next(pause: &InputPause) -> io::Result<Event> {
     }
 }
 
+/// Whether there is something to read, without reading it.
+#[cfg(unix)]
+pub(super) fn are_waiting() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let stdin = io::stdin();
+    let mut watched = [PollFd::new(&stdin, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut watched, Some(&now)).is_ok_and(|ready| ready > 0)
+}
+
+#[cfg(not(unix))]
+pub(super) fn are_waiting() -> bool {
+    crossterm::event::poll(Duration::ZERO).unwrap_or(true)
+}
+
 /// Waits until there is something to read, without reading it.
 #[cfg(unix)]
 fn wait_for_input() {

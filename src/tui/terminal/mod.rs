@@ -70,6 +70,13 @@ impl crossterm::Command for TakeMouse {
 pub fn background() -> ThemeName {
     /// Longest wait: over a slow connection the default is better than a pause.
     const LIMIT: Duration = Duration::from_millis(150);
+    // What was typed already would be read with the answer and lost. Half a line shows in raw mode
+    // alone.
+    let typed = enable_raw_mode().is_err() || keys::are_waiting();
+    let _ = disable_raw_mode();
+    if typed {
+        return ThemeName::Dark;
+    }
     let mut options = QueryOptions::default();
     options.timeout = LIMIT;
     match theme_mode(options) {
