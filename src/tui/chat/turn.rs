@@ -243,8 +243,7 @@ impl Turn {
         forced.retain(|&(other, _)| other < at);
         forced.push((at, token));
         let text = former.text[..bytes].to_owned();
-        let earlier = Some(AnswerTotals { tokens: at, ..AnswerTotals::default() });
-        Self { text, thought, origins, minds, forced, earlier, ..Self::another(former) }
+        Self { text, thought, origins, minds, forced, ..Self::another(former) }
     }
 
     /// Drops the version before, if it says the same.
