@@ -118,24 +118,21 @@ fn targets(models: &[ModelEntry], current: &ModelChoice, forecaster: &Forecaster
 
 /// The `pairs` that suit this machine best: the largest of those that answer at a comfortable
 /// speed, and if these are too few, the fastest of the others. The smallest download is the first.
-/// Of models with as many weights only the first is taken, and none with a head, which is large and
-/// for people who know why.
+/// Of models with as many weights only the first is taken, and none with a head, whose speed is not
+/// known before.
 fn offered<'a>(
     pairs: impl Iterator<Item = &'a CataloguePair>,
     forecaster: &Forecaster,
 ) -> Vec<(&'a CataloguePair, Forecast)> {
     let mut fitting: Vec<(&CataloguePair, Forecast)> = Vec::new();
-    for pair in pairs.filter(|pair| !matches!(pair.draft, Some(PairDraft::Head(_)))) {
+    for pair in pairs.filter(|pair| matches!(pair.draft, Some(PairDraft::Small(_)))) {
         let forecast = forecaster.of_pair(pair);
         let is_new = !fitting.iter().any(|(other, _)| other.weights == pair.weights);
         if is_new && forecast.memory != MemoryFit::TooLarge {
             fitting.push((pair, forecast));
         }
     }
-    let rate = |forecast: &Forecast| {
-        let drafted = forecast.drafts.first().map(|draft| draft.rate);
-        drafted.or(forecast.plain).unwrap_or_default()
-    };
+    let rate = |forecast: &Forecast| forecast.drafts.first().map_or(0.0, |draft| draft.rate);
     fitting.sort_by(|(a, of_a), (b, of_b)| {
         let a_is_fast = rate(of_a) >= COMFORTABLE;
         let b_is_fast = rate(of_b) >= COMFORTABLE;
