@@ -30,9 +30,14 @@ pub fn help(words: &[String]) -> CommandResult {
     pager::show(&text.to_string(), |_| text.ansi().to_string())
 }
 
-/// The rows of a page at a width.
+/// The rows of a page at a width, without the names of its examples' languages.
 pub(super) fn laid_out(text: &str, width: usize) -> Vec<TextRow> {
-    Document::default().lay_out(text, &Origins::default(), width).to_vec()
+    let is_name = |span: &StyledSpan| {
+        span.look.code && span.look.role == SpanRole::Markup && !span.text.trim().is_empty()
+    };
+    let mut document = Document::default();
+    let rows = document.lay_out(text, &Origins::default(), width).iter();
+    rows.filter(|row| !row.last().is_some_and(is_name)).cloned().collect()
 }
 
 /// The help of the command that these words call, as its `--help` prints it.
