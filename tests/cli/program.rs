@@ -326,8 +326,11 @@ fn the_plain_screen_writes_lines_with_roles_as_words_and_saves_the_conversation(
     let mut command = home.command(&["chat", "--plain-screen", "--script", &script]);
     let typed = "/rounds\nWhere did the fox run?\n/rounds\n/quit\n";
     let (out, _) = ends(0, command.write_stdin(typed));
-    assert_has(&out, &["You: ", ": The red fox ran over the hill", "There are no rounds yet."]);
-    assert_has(&out, &["\nRound 1, ", " in one round: \""]);
+    assert_has(
+        &out,
+        &["You: ", ": Hello! The red fox ran over the hill", "There are no rounds yet."],
+    );
+    assert_has(&out, &["\nRound 1, ", " at once: \""]);
     assert!(!out.contains('\x1b') && !out.contains('\r'), "{out}");
     let saved = crate::support::chat::saved(home.path());
     assert!(saved.contains("Where did the fox run?") && saved.contains("The red fox"), "{saved}");

@@ -33,7 +33,7 @@ impl FirstAnswer {
     }
 }
 
-/// What a round did: `16 guessed, 3 right → 4 tokens in one round`. Guesses are the nodes of the
+/// What a round did: `16 guessed, 3 right → 4 tokens at once`. Guesses are the nodes of the
 /// tree below its root, so that they can be counted on the screen.
 pub fn caption(round: &Round) -> String {
     let guessed = round.tree.len() - 1;
@@ -43,8 +43,8 @@ pub fn caption(round: &Round) -> String {
         tokens => format!("{tokens} tokens"),
     };
     match guessed {
-        0 => format!("nothing guessed → {tokens} in one round"),
-        _ => format!("{guessed} guessed, {right} right → {tokens} in one round"),
+        0 => format!("nothing guessed → {tokens} at once"),
+        _ => format!("{guessed} guessed, {right} right → {tokens} at once"),
     }
 }
 
@@ -57,10 +57,10 @@ mod tests {
     fn the_caption_counts_guesses_and_what_came_of_them() {
         let nodes = [("a", 0, 1.0), ("b", 0, 0.5), ("c", 1, 0.5), ("d", 0, 0.1)];
         let round = round_of(&nodes, &[1], "e");
-        assert_eq!(caption(&round), "3 guessed, 1 right → 2 tokens in one round");
+        assert_eq!(caption(&round), "3 guessed, 1 right → 2 tokens at once");
         let none = round_of(&nodes, &[], "e");
-        assert_eq!(caption(&none), "3 guessed, 0 right → 1 token in one round");
+        assert_eq!(caption(&none), "3 guessed, 0 right → 1 token at once");
         let plain = round_of(&nodes[..1], &[], "e");
-        assert_eq!(caption(&plain), "nothing guessed → 1 token in one round");
+        assert_eq!(caption(&plain), "nothing guessed → 1 token at once");
     }
 }

@@ -36,7 +36,7 @@ fn the_first_answer_plays_next_to_a_large_tree_with_a_caption() {
         // At full speed the screen is as always.
         type_keys(&mut state, " ");
         let screen = screen_of(&mut state);
-        assert!(!screen.contains("slowed") && !screen.contains("in one round"), "{screen}");
+        assert!(!screen.contains("slowed") && !screen.contains("at once"), "{screen}");
         assert_eq!(screen.contains("draft tree"), width == 120, "{screen}");
     }
 }
