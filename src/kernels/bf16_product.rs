@@ -1,6 +1,6 @@
 //! Products of f32 matrices whose factors are rounded to bf16 and whose sums are f32, by the
-//! instructions that some x86 processors have for that (AMX, or AVX-512 BF16): for training. It must
-//! not depend on tensors.
+//! instructions that some x86 processors have for that (AMX, or AVX-512 BF16): for training. It
+//! must not depend on tensors.
 
 /// A matrix in memory, whose rows and columns are any distances apart.
 #[derive(Clone, Copy, Debug)]

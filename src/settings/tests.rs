@@ -60,8 +60,8 @@ fn a_typo_is_named_with_its_position_and_the_nearest_key() {
         ),
         (
             "[screen]\ntheme = \"drak\"",
-            "DIR/settings.toml:2:9: `screen.theme` must be \"auto\", \"dark\", \"light\" or \"mono\", \
-             not \"drak\"; correct the line or delete it",
+            "DIR/settings.toml:2:9: `screen.theme` must be \"auto\", \"dark\", \"light\" or \
+             \"mono\", not \"drak\"; correct the line or delete it",
         ),
         ("[smapler]\ntop_k = 5", "DIR/settings.toml:1:2: unknown key `smapler`"),
         ("max_tokens = 1.5", "DIR/settings.toml:1:14: `max_tokens` must be a whole number"),

@@ -19,7 +19,7 @@ use dovetail::model::{
     Config, CpuTarget, Gpu, GpuLimits, LoadError, LoadRequest, PlacedTarget, RawTensor, Target,
     Traffic, WeightSource,
 };
-use dovetail::plan::{STRATEGIES, Schedule};
+use dovetail::plan::{DrafterId, STRATEGIES, Schedule};
 use dovetail::speculate::{Shape, Tree};
 
 const CONTEXT: usize = 192;
@@ -92,7 +92,10 @@ fn prompt() -> Vec<u32> {
 #[test]
 fn every_placement_gives_plain_text_under_every_strategy() {
     let Some(gpu) = gpu() else { return };
-    let models = || STRATEGIES.iter().filter(|row| row.draft.is_model());
+    let models = || {
+        let rows = STRATEGIES.iter().filter(|row| row.draft.is_model());
+        rows.filter(|row| row.draft != DrafterId::Dflash)
+    };
     for (number, placement) in Placement::ALL.into_iter().enumerate() {
         let mut engine = placement.engine(&arch("qwen3"), &gpu);
         let name = format!("{placement:?}");

@@ -28,13 +28,13 @@ fn a_conversation_goes_on_with_another_draft_and_another_model() {
     copy_folder(DEMO.as_ref(), &twin);
     let command = on_a_terminal(home.path(), &["--max-tokens", "40"]);
     let mut chat = Chat { pty: Pty::start(command, 120, 40), home };
-    header_has(&mut chat, "DGF head");
+    chat.type_until("\x1bOQ", "meters · dovetail");
     ask(&mut chat, "What is a fox?");
 
     chat.type_until("\x07", "drafts for this target");
     chat.wait_for("prompt lookup");
     chat.send("lookup\r");
-    header_has(&mut chat, "pld · prompt lookup");
+    chat.wait_for("meters · pld");
     ask(&mut chat, "Where does it live?");
 
     // A name that is not in any list is taken as a path.

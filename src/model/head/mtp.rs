@@ -1,5 +1,5 @@
-//! A head in its target's own file (method.md, MTP heads): a fusion of embedding and hidden row, and
-//! one decoder block of the target's kind. It must not depend on passes or on files.
+//! A head in its target's own file (method.md, MTP heads): a fusion of embedding and hidden row,
+//! and one decoder block of the target's kind. It must not depend on passes or on files.
 
 use candle_core::{Device, Tensor};
 

@@ -95,7 +95,8 @@ pub const BINDINGS: &[Binding] = &[
         "leave a panel; stop the answer or the loading").hint(11, "stop").first(5),
     bind(S::Global, "help", &[f(1)], A::Help, "open this help").hint(13, "help"),
     bind(S::Global, "layout", &[f(2)], A::Layout,
-        "next layout: the chat alone, with the draft tree, or the lab").hint(20, "layout").first(10),
+        "next layout: the chat alone, with the draft tree, or the lab")
+        .hint(20, "layout").first(10),
     bind(S::Global, "meters", &[f(3)], A::Meters, "show or hide the meters").hint(21, "meters"),
     bind(S::Global, "controls", &[f(4)], A::Controls, "show or hide the controls")
         .hint(22, "controls"),

@@ -53,7 +53,8 @@ fn each_block_has_its_rows() {
             &["      let one =", "        two", "        three;"],
         ),
         (
-            "So $x^2$ is \\(\\alpha\\), for $5-$6 and $7:\n\\[ \\frac{a}{b} \\\\ c \\]\n`\\(` is code",
+            "So $x^2$ is \\(\\alpha\\), for $5-$6 and $7:\n\\[ \\frac{a}{b} \\\\ c \\]\n\
+             `\\(` is code",
             60,
             &["So x² is α, for $5-$6 and $7:", "  a/b", "  c", "\\( is code"],
         ),

@@ -86,7 +86,8 @@ fn misses(state: &ScreenState) -> Vec<String> {
     let depth = misses.depth();
     let second = figures::percent(misses.second_choice as f64 / missed as f64);
     let why = format!(
-        "Most misses{by} are at depth {depth}; {second} of all guessed the target's second choice."
+        "Most misses{by} are at depth {depth}; in {second} of all, the draft's guess was \
+         the target's second choice."
     );
     vec![where_to, why]
 }

@@ -4,8 +4,9 @@ use crate::tui::actions::Action;
 use crate::tui::display::Focus;
 use crate::tui::state::ScreenState;
 
-/// Shows the meters or the controls; pressed again, hides them. The keyboard stays with the message,
-/// or goes back to it: only [`step`] moves it to a panel, so that a sentence never turns a dial.
+/// Shows the meters or the controls; pressed again, hides them. The keyboard stays with the
+/// message, or goes back to it: only [`step`] moves it to a panel, so that a sentence never turns a
+/// dial.
 pub(super) fn show(state: &mut ScreenState, panel: Focus) {
     let display = &mut state.display;
     display.focus = Focus::Input;

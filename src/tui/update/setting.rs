@@ -41,7 +41,7 @@ const SWITCHES: [Switch; 5] = [
     },
     Switch {
         key: "screen.vi",
-        what: "Keys of vi",
+        what: "vi mode",
         says: ["Esc goes to vi's normal mode", "Letters are always written"],
     },
     Switch {

@@ -70,8 +70,8 @@ pub struct HeadWeights {
 
 impl HeadWeights {
     /// Reads the head's tensors from `source`; those of a head in its target's file are read there
-    /// ([`PackedHead::of_target`](super::PackedHead::of_target)). Prefixes left by training frameworks (`module.`,
-    /// `model.`) are stripped.
+    /// ([`PackedHead::of_target`](super::PackedHead::of_target)). Prefixes left by training
+    /// frameworks (`module.`, `model.`) are stripped.
     ///
     /// # Errors
     /// [`HeadError::Weights`] names at once every tensor that is missing, unknown or misshapen;
