@@ -2,7 +2,7 @@
 //! words, an answer appears as it is decoded, and its rounds are told when they are asked for. Must
 //! never know a screen.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, IsTerminal, Write};
 
 use anyhow::anyhow;
 
@@ -74,6 +74,10 @@ impl PlainChat {
             if input.read_line(&mut line)? == 0 {
                 writeln!(out)?;
                 return Ok(());
+            }
+            // A terminal shows what is typed.
+            if !io::stdin().is_terminal() {
+                writeln!(out, "{}", line.trim_end())?;
             }
             match line.trim() {
                 "" => {}

@@ -28,7 +28,7 @@ fn a_conversation_goes_on_with_another_draft_and_another_model() {
     copy_folder(DEMO.as_ref(), &twin);
     let command = on_a_terminal(home.path(), &["--max-tokens", "40"]);
     let mut chat = Chat { pty: Pty::start(command, 120, 40), home };
-    chat.type_until("\x1bOQ", "meters · dovetail");
+    chat.type_until("\x1bOQ", "meters · auto");
     ask(&mut chat, "What is a fox?");
 
     chat.type_until("\x07", "drafts for this target");

@@ -35,8 +35,8 @@ const NAMES: &str = "\
 const NOTHING: &str = "\
     displaystyle limits nolimits left right big Big bigl bigr";
 /// Each followed by itself in a script: above the line, below it.
-const ABOVE: &str = "0⁰1¹2²3³4⁴5⁵6⁶7⁷8⁸9⁹+⁺-⁻−⁻=⁼(⁽)⁾aᵃbᵇcᶜdᵈeᵉfᶠgᵍhʰiⁱjʲkᵏlˡmᵐnⁿoᵒpᵖrʳsˢtᵗuᵘvᵛwʷxˣyʸzᶻ\
-                     Tᵀ′′βᵝγᵞδᵟθᶿ∗*";
+const ABOVE: &str = "0⁰1¹2²3³4⁴5⁵6⁶7⁷8⁸9⁹+⁺-⁻−⁻=⁼(⁽)⁾aᵃbᵇcᶜdᵈeᵉfᶠgᵍhʰiⁱjʲkᵏlˡmᵐnⁿoᵒpᵖrʳsˢtᵗuᵘvᵛwʷ\
+                     xˣyʸzᶻTᵀ′′βᵝγᵞδᵟθᶿ∗*";
 const BELOW: &str = "0₀1₁2₂3₃4₄5₅6₆7₇8₈9₉+₊-₋−₋=₌(₍)₎aₐeₑhₕiᵢjⱼkₖlₗmₘnₙoₒpₚrᵣsₛtₜuᵤvᵥxₓβᵦγᵧρᵨφᵩχᵪ";
 /// Letters and themselves in blackboard bold.
 const BOARD: &str = "CℂNℕPℙQℚRℝZℤE𝔼";
