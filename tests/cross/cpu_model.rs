@@ -8,6 +8,8 @@ mod block_options;
 mod config;
 #[path = "../../src/model/cpu/mod.rs"]
 mod cpu;
+#[path = "../../src/model/dflash.rs"]
+mod dflash;
 #[path = "head.rs"]
 pub mod head;
 #[path = "../../src/model/hf_config.rs"]
@@ -30,6 +32,8 @@ mod load_error;
 mod load_request;
 #[path = "../../src/model/lower.rs"]
 mod lower;
+#[path = "../../src/model/narrowed.rs"]
+mod narrowed;
 #[path = "../../src/model/random.rs"]
 mod random;
 #[path = "../../src/model/rope.rs"]
@@ -60,9 +64,11 @@ pub use block_options::{
     SlidingWindow,
 };
 pub use config::{Config, ConfigError, RopeLayout};
-pub use cpu::{CpuBatch, CpuDraft, CpuTarget, PassTiming, Progress};
+pub use cpu::{CpuBatch, CpuDflash, CpuDraft, CpuTarget, PassTiming, Progress};
+pub use dflash::DflashConfig;
 pub use load_error::LoadError;
 pub use load_request::LoadRequest;
+pub use narrowed::Narrowed;
 pub use random::{KnownShape, RandomWeights};
 pub use rope::{RopeScaling, RopeTable};
 pub use small::{DraftRow, SmallLm};
@@ -70,4 +76,4 @@ pub use taps::FeatureSource;
 pub use target::{Target, TargetError, Verified};
 pub use traffic::{Traffic, TrafficMeter};
 pub use vocabulary::{Piece, PieceKind, SharedVocabulary};
-pub use weights::{PackedStore, RawTensor, WeightError, WeightSource};
+pub use weights::{MappedBytes, PackedStore, RawTensor, WeightError, WeightSource};

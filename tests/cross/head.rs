@@ -15,6 +15,8 @@ mod error;
 mod kind;
 #[path = "../../src/model/head/misfit.rs"]
 mod misfit;
+#[path = "../../src/model/head/mtp.rs"]
+mod mtp;
 #[path = "no_gpu.rs"]
 mod no_gpu;
 #[path = "../../src/model/head/pack.rs"]
@@ -33,8 +35,11 @@ pub use eagle3::{Eagle3Config, TapNorm, TappedStates};
 pub use error::HeadError;
 pub use kind::FusionKind;
 pub use misfit::Misfit;
+pub use mtp::{MTP, MtpConfig};
 pub use no_gpu::{Gpu, GpuHead};
 pub use pack::DraftPrecision;
+pub(super) use pack::bytes_in;
 pub use packed_head::PackedHead;
 pub use shared_tables::SharedTables;
+pub(super) use shared_tables::rows_of;
 pub use weights::{HeadWeights, TensorSource, layout};
