@@ -37,7 +37,8 @@ fn prompt(length: usize) -> Vec<u32> {
 }
 
 fn read(engine: &mut Engine, prompt: Vec<u32>) {
-    let request = Request { prompt, max_tokens: 1, eos: vec![], stop: vec![], asked: vec![] };
+    let (eos, stop, asked, forced) = Default::default();
+    let request = Request { prompt, max_tokens: 1, eos, stop, asked, forced };
     FILES.with(|files| {
         let mut answer = engine.generate(request, &files.tokenizer).expect("the prompt fits");
         while !answer.prefill().expect("the model computes").is_complete() {}
