@@ -1,6 +1,6 @@
 //! The chat as lines, for screen readers: nothing is drawn again and nothing moves. Roles are
-//! words, an answer appears as it is decoded, and its rounds are told when they are asked for. Must
-//! never know a screen.
+//! words, an answer appears as it is decoded, and `/rounds` lists its rounds. Must never know a
+//! screen.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 

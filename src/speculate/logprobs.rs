@@ -16,7 +16,7 @@ pub struct LogProb(u16);
 
 impl From<f32> for LogProb {
     fn from(nats: f32) -> Self {
-        // The cast saturates: minus infinity and NaN are the least that is told apart.
+        // The cast saturates: minus infinity and NaN become the smallest probability.
         Self(if nats.is_nan() { u16::MAX } else { (-nats * 1e3).round() as u16 })
     }
 }

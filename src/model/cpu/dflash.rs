@@ -42,9 +42,9 @@ pub struct CpuDflash {
 
 /// Corrects logits by the token before (DSpark).
 struct Markov {
-    /// Of the token before, `[V, R]`.
+    /// `[V, R]`: a row for each token before.
     before: Matrix,
-    /// Of the scored tokens, `[scored, R]`.
+    /// `[scored, R]`: a row for each scored token.
     scored: Matrix,
     /// The logit of a row's confidence from its output and the token before, `[1, H + R]`.
     confidence: Option<(Matrix, Vec<f32>)>,

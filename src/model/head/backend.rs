@@ -32,7 +32,7 @@ pub trait HeadBackend: Send {
     fn describe(&self) -> String;
 
     /// Begins a text with its first token, which belongs to no pair. A head that has a row for it
-    /// runs that row anew if it is another token than before; then it returns `true`, and all
+    /// runs that row again if it is another token than before; then it returns `true`, and all
     /// stable rows are gone.
     ///
     /// # Errors

@@ -42,7 +42,7 @@ pub struct BothMinds {
     labels: BTreeMap<u32, Box<str>>,
     /// The target that wrote them, by name.
     pub target: String,
-    /// Whether text stands before the first of them, whose tokens are not known.
+    /// Whether there is text before the first of them, whose tokens are not known.
     lacks_beginning: bool,
 }
 
@@ -92,7 +92,7 @@ impl BothMinds {
 
     /// The token that wrote byte `at` of the text.
     pub fn token_at(&self, at: usize) -> Option<usize> {
-        // What stands before the first token has none.
+        // The text before the first token has none.
         let is_before = self.lacks_beginning && at < self.bytes(0).end;
         let token = self.tokens.partition_point(|token| token.end as usize <= at);
         (token < self.tokens.len() && !is_before).then_some(token)

@@ -48,7 +48,7 @@ pub struct Misses {
 }
 
 impl Misses {
-    /// Of these turns.
+    /// Counts the misses in these turns.
     pub fn of(turns: &[Turn]) -> Self {
         let mut misses = Self::default();
         for minds in turns.iter().map(|turn| &turn.minds) {

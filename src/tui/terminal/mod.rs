@@ -65,7 +65,7 @@ impl crossterm::Command for TakeMouse {
     }
 }
 
-/// The theme for the terminal's background; dark, if it does not say what that is. It is asked
+/// The theme for the terminal's background; dark, if the terminal does not report it. Call this
 /// before the screen takes the terminal, since the answer comes as keys do.
 pub fn background() -> ThemeName {
     /// Longest wait: over a slow connection the default is better than a pause.
