@@ -1,5 +1,5 @@
-//! The mouse's button in the conversation: a drag selects and copies, a click on a word of the
-//! answer goes to its round. Must never do IO.
+//! The mouse's button: a drag in the conversation selects and copies, a click on a word of an
+//! answer or on the clock goes to its round. Must never do IO.
 
 use super::selection::{Selection, TextPoint, byte_at, first_byte, selected_text};
 use crate::chat::Role;
@@ -11,6 +11,12 @@ use crate::tui::state::ScreenState;
 pub(crate) fn button(state: &mut ScreenState, button: Button, x: u16, y: u16) {
     if state.overlays.open.is_some() {
         return;
+    }
+    if let Some(round) = state.meters.clock.round(x, y).filter(|_| button == Button::Pressed) {
+        state.tree.go(round);
+        let sees_tree = state.shows(Focus::Tree);
+        state.display.focus = if sees_tree { Focus::Tree } else { Focus::Meters };
+        return state.look_at_end_of_round();
     }
     match button {
         Button::Pressed => {

@@ -23,24 +23,6 @@ pub fn column(share: f64) -> char {
     HEIGHTS[(share * 7.0).round().clamp(0.0, 7.0) as usize]
 }
 
-/// Cells of `width` for each of three shares, largest remainders first, so that they always sum to
-/// `width`; all 0 when there is nothing to share.
-pub fn shares(parts: [f64; 3], width: usize) -> [usize; 3] {
-    let sum: f64 = parts.iter().sum();
-    if sum <= 0.0 || !sum.is_finite() {
-        return [0; 3];
-    }
-    let exact = parts.map(|part| part / sum * width as f64);
-    let mut cells = exact.map(|cell| cell.floor() as usize);
-    let mut order = [0, 1, 2];
-    order.sort_by(|&a, &b| exact[b].fract().total_cmp(&exact[a].fract()));
-    let missing = width.saturating_sub(cells.iter().sum());
-    for &part in order.iter().cycle().take(missing) {
-        cells[part] += 1;
-    }
-    cells
-}
-
 /// `1 step`, `19 steps`.
 pub fn many(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
@@ -124,13 +106,6 @@ mod tests {
     fn sparks_show_the_latest() {
         assert_eq!(spark([1.0, 8.0, 4.0].into_iter(), 2), "█▅");
         assert_eq!(spark([0.0, 0.0].into_iter(), 9), "▁▁");
-    }
-
-    #[test]
-    fn shares_fill_the_bar() {
-        assert_eq!(shares([1.0, 1.0, 1.0], 10).iter().sum::<usize>(), 10);
-        assert_eq!(shares([0.0, 5.0, 0.0], 7), [0, 7, 0]);
-        assert_eq!(shares([0.0; 3], 7), [0; 3]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! [`Summary`], which every round updates and the worker's own replaces at the end. Must never know
 //! how they are drawn.
 
+mod clock;
 pub(crate) mod payoff;
 pub(crate) mod view;
 
@@ -11,6 +12,7 @@ use std::time::Duration;
 use crate::decode::{Round, Summary};
 use crate::hardware::Usage;
 
+use clock::ClockSeen;
 pub use payoff::{PlainPace, Speedup};
 
 /// What the meters show.
@@ -26,6 +28,8 @@ pub struct Meters {
     pub gpu: String,
     /// The number of its adapter.
     pub adapter: Option<usize>,
+    /// Where the clock is on the screen.
+    pub clock: ClockSeen,
 }
 
 /// How far the prompt has been read.

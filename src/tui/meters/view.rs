@@ -1,7 +1,7 @@
 //! The figures of the answer and of the machine. Must never compute them.
 
+use super::clock::Clock;
 use super::payoff;
-use crate::decode::Timing;
 use crate::model::ModelEngine;
 use crate::tui::display::Focus;
 use crate::tui::draw::{
@@ -10,48 +10,47 @@ use crate::tui::draw::{
 };
 use crate::tui::state::ScreenState;
 
-pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
+pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, styles: &Styles) {
     let engine = state.models.ready.as_ref().map(|ready| ready.engine);
     let engine = engine.filter(|engine| !engine.is_own()).map_or("", ModelEngine::name);
     let parts = ["meters", state.strategy(), engine].into_iter().filter(|part| !part.is_empty());
     let title = format!(" {} ", parts.collect::<Vec<_>>().join(" · "));
     let inner = framed(frame, area, panel(title, focused(state, Focus::Meters), styles));
-    if inner.width >= ABREAST {
-        abreast(frame, inner, state, styles);
+    let clock = Clock::new(state, inner.width, styles);
+    let speed = |width| speed(state, width, styles);
+    let depths = |width, room: u16| depths(state, width, usize::from(room), styles);
+    let spare = inner.height.saturating_sub(clock.rows.len() as u16 + 1);
+    let above = if inner.width >= ABREAST {
+        let left = Rect { width: SPEED, height: spare, ..inner };
+        let right = Rect { x: left.right() + 4, width: inner.width - SPEED - 4, ..left };
+        draw_rows(frame, left, speed(left.width));
+        draw_rows(frame, right, depths(right.width, spare));
+        spare
     } else {
-        stacked(frame, inner, state, styles);
-    }
+        // Where there is no room, first depths are left out, then the end.
+        let mut rows = speed(inner.width);
+        let spare = spare.saturating_sub(rows.len() as u16);
+        let gap = (spare > 5).then(Line::default);
+        rows.extend(gap.clone());
+        rows.extend(depths(inner.width, if gap.is_some() { spare - 2 } else { spare }));
+        rows.extend(gap);
+        let above = rows.len() as u16;
+        draw_rows(frame, inner, rows);
+        above
+    };
+    let below = |rows: u16| {
+        let rows = rows.min(inner.height);
+        Rect { y: inner.y + rows, height: inner.height - rows, ..inner }
+    };
+    let machine = above + clock.rows.len() as u16;
+    state.meters.clock = clock.draw(frame, below(above));
+    frame.render_widget(machine_row(state, inner.width, styles), below(machine));
 }
 
 /// From this width on, acceptance by depth is next to the speed.
 const ABREAST: u16 = 66;
-/// Columns of the speed there: as many as the times need with their names.
+/// Columns of the speed there.
 const SPEED: u16 = 40;
-
-/// One part below the other. Where there is no room, first depths are left out, then the end.
-fn stacked(frame: &mut Frame<'_>, inner: Rect, state: &ScreenState, styles: &Styles) {
-    let width = inner.width;
-    let speed = speed(state, width, styles);
-    let split = split(state, width, styles);
-    let machine = vec![machine_row(state, width, styles)];
-    let fixed = speed.len() + split.len() + machine.len() + 2;
-    let spare = usize::from(inner.height).saturating_sub(fixed);
-    let depths = depths(state, width, spare, styles);
-    let gap = vec![Line::default(); spare.min(1)];
-    draw_rows(frame, inner, [speed, gap.clone(), depths, split, gap, machine].concat());
-}
-
-/// Speed and time at the left, acceptance at the right, the machine below.
-fn abreast(frame: &mut Frame<'_>, inner: Rect, state: &ScreenState, styles: &Styles) {
-    let machine = machine_row(state, inner.width, styles);
-    let above = inner.height.saturating_sub(1);
-    let left = Rect { width: SPEED, height: above, ..inner };
-    let right = Rect { x: left.right() + 4, width: inner.width - SPEED - 4, ..left };
-    let below = Rect { y: inner.y + above, height: inner.height - above, ..inner };
-    draw_rows(frame, left, [speed(state, SPEED, styles), split(state, SPEED, styles)].concat());
-    draw_rows(frame, right, depths(state, right.width, usize::from(above), styles));
-    frame.render_widget(machine, below);
-}
 
 /// A label and its value.
 fn figure(label: &str, value: String, styles: &Styles) -> Line<'static> {
@@ -60,7 +59,12 @@ fn figure(label: &str, value: String, styles: &Styles) -> Line<'static> {
 }
 
 /// A value and what it is.
-fn named(value: String, style: Style, name: &'static str, styles: &Styles) -> Line<'static> {
+pub(super) fn named(
+    value: String,
+    style: Style,
+    name: &'static str,
+    styles: &Styles,
+) -> Line<'static> {
     Line::from_iter([Span::styled(value, style), Span::styled(name, styles.dim)])
 }
 
@@ -124,69 +128,6 @@ fn depths(state: &ScreenState, width: u16, room: usize, styles: &Styles) -> Vec<
         ])
     };
     shares.into_iter().take(room).enumerate().map(row).collect()
-}
-
-/// Where a round's time goes.
-fn split(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>> {
-    let width = usize::from(width);
-    let spent = &state.meters.answer.summary.timing;
-    let rounds = state.meters.answer.summary.rounds;
-    if rounds == 0 {
-        return vec![Line::styled("─".repeat(width), styles.faint)];
-    }
-    // Strokes that differ without colours.
-    let parts = [
-        ("draft", "━", styles.accepted, spent.draft_ms),
-        ("verify", "═", styles.target, spent.verify_ms),
-        ("other", "─", styles.faint, spent.other_ms),
-    ]
-    .map(|(name, glyph, style, ms)| (name, glyph, style.remove_modifier(Modifier::BOLD), ms));
-    let cells = figures::shares(parts.map(|(.., ms)| ms), width);
-    let mut bar = Line::default();
-    for ((_, glyph, style, _), cells) in parts.into_iter().zip(cells) {
-        bar.push_span(Span::styled(glyph.repeat(cells), style));
-    }
-    let legend = |gap: &str, named: bool| {
-        let mut legend = Line::default();
-        for (part, (name, glyph, style, ms)) in parts.into_iter().enumerate() {
-            let gap = if part == 0 { "" } else { gap };
-            legend.push_span(Span::styled(format!("{gap}{glyph} "), style));
-            if named {
-                legend.push_span(Span::styled(format!("{name} "), styles.dim));
-            }
-            legend.push_span(Span::styled(figures::short(ms / rounds as f64), styles.text));
-        }
-        legend.push_span(Span::styled(" ms", styles.dim));
-        legend
-    };
-    // The unit matters more than the space between two parts and than their names.
-    let legends = [legend("  ", true), legend(" ", true)];
-    let fits = legends.into_iter().find(|legend| legend.width() <= width);
-    let mut rows = vec![bar, cut(fits.unwrap_or_else(|| legend("  ", false)), width)];
-    if spent.ahead_ms > 0.0 {
-        rows.push(cut(beside(spent, rounds, styles), width));
-    }
-    if let Some(c) = state.meters.answer.duo_c {
-        let line = named(format!("{c:.1}"), styles.text, " draft steps in a pass (c)", styles);
-        rows.push(cut(line, width));
-    }
-    rows
-}
-
-/// How long the draft worked while the target verified, and how long each of them was idle.
-fn beside(spent: &Timing, rounds: usize, styles: &Styles) -> Line<'static> {
-    let mean = |ms: f64| figures::short(ms / rounds.max(1) as f64);
-    let mut line = Line::default();
-    for (name, ms) in [
-        ("ahead ", spent.ahead_ms),
-        ("  idle: draft ", spent.draft_idle_ms()),
-        ("  target ", spent.target_idle_ms()),
-    ] {
-        line.push_span(Span::styled(name, styles.dim));
-        line.push_span(Span::styled(mean(ms), styles.text));
-    }
-    line.push_span(Span::styled(" ms", styles.dim));
-    line
 }
 
 /// The machine in a row; the details have all of it.

@@ -92,6 +92,14 @@ impl Rounds {
         Some((at, &self.list.get(at)?.0))
     }
 
+    /// At most `most` rounds in a row with their indices, the one shown among them: the latest, or
+    /// those around the one that is looked back at.
+    pub fn around(&self, most: usize) -> impl Iterator<Item = (usize, &Round)> {
+        let end = self.cursor.map_or(self.len(), |at| (at + 1 + most / 2).min(self.len()));
+        let rounds = self.list.iter().enumerate().take(end).skip(end.saturating_sub(most));
+        rounds.map(|(at, (round, _))| (at, round))
+    }
+
     /// Whether the latest round is followed.
     pub fn live(&self) -> bool {
         self.cursor.is_none()
@@ -116,7 +124,8 @@ impl Rounds {
         self.top = 0;
     }
 
-    fn go(&mut self, to: usize) {
+    /// Shows this round; the last one follows the latest.
+    pub fn go(&mut self, to: usize) {
         self.cursor = (to + 1 < self.list.len()).then_some(to);
         self.token = None;
         self.top = 0;

@@ -164,6 +164,35 @@ fn drafting_beside_the_target_shows_in_the_meters() {
 }
 
 #[test]
+fn the_clock_shows_both_lanes_to_scale_and_a_click_goes_to_its_round() {
+    let mut state = answering(200, 50, 16);
+    type_keys(&mut state, "<f2>");
+    let slow = Timing { draft_ms: 60.0, verify_ms: 120.0, other_ms: 20.0, ..Timing::default() };
+    let ahead = Timing { verify_ms: 100.0, ahead_ms: 50.0, wait_ms: 100.0, ..Timing::default() };
+    for timing in [slow, ahead] {
+        let round = Round { timing, ..state.tree.latest().unwrap().clone() };
+        say(&mut state, Event::Round { generation: 2, round: Box::new(round) });
+    }
+    let screen = screen_of(&mut state);
+    let lane = |name: &str| screen.lines().find_map(|row| row.split(name).nth(1)).unwrap();
+    // Two rounds of 200 ms fill nearly all of it, in the middle of the second only the target
+    // is at work.
+    let count = |lane: &str, stroke| lane.chars().filter(|c| *c == stroke).count();
+    let (draft, target) = (lane("│ draft  "), lane("│ target "));
+    assert!(count(target, '═') > count(draft, '━') && count(target, '┄') > 3, "{screen}");
+    assert!(draft.contains("━━··") && target.contains("══┄┄"), "{screen}");
+    // A click on the round before the latest.
+    let latest = state.tree.len();
+    let row = screen.lines().position(|row| row.contains("│ target ")).unwrap();
+    let before = screen.lines().find_map(|row| row.split_once("│ round ")).unwrap().0;
+    let x = (before.chars().count() + 8) as u16;
+    update(&mut state, ScreenEvent::Button(Button::Pressed, x, row as u16), Duration::ZERO);
+    let (at, _) = state.tree.shown().unwrap();
+    assert!(at + 1 < latest && !state.tree.live(), "{at} of {latest}");
+    shows(&mut state, &[&format!("round {} ━ draft", at + 1)]);
+}
+
+#[test]
 fn sequences_drafted_ahead_stand_below_the_tree() {
     let mut state = answering(80, 24, 16);
     let nodes = [(" the", 0, 1.0), (" little", 0, 0.8), (" fox", 1, 0.7)];
@@ -259,7 +288,7 @@ fn the_times_of_a_round_keep_their_unit() {
         }
         type_keys(&mut state, "<f3>");
         let screen = screen_of(&mut state);
-        let row = screen.lines().find(|row| row.contains("draft ")).unwrap();
+        let row = screen.lines().rfind(|row| row.contains("draft ")).unwrap();
         assert!(row.contains(" ms ") && !row.contains('…'), "{row}");
         for width in 34..60 {
             state.display.size = (width, 24);
