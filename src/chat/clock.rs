@@ -19,6 +19,21 @@ pub(super) fn local(seconds: u64, format: &str) -> String {
     at(seconds, TimeZone::system(), format)
 }
 
+/// How long ago that was, for lists: from a week on its date.
+pub(super) fn ago(seconds: u64) -> String {
+    const MINUTE: u64 = 60;
+    const HOUR: u64 = 60 * MINUTE;
+    const DAY: u64 = 24 * HOUR;
+    match now().saturating_sub(seconds) {
+        ..MINUTE => "just now".to_owned(),
+        past @ MINUTE..HOUR => format!("{} min ago", past / MINUTE),
+        past @ HOUR..DAY => format!("{} h ago", past / HOUR),
+        DAY..172_800 => "yesterday".to_owned(),
+        past @ 172_800..604_800 => format!("{} days ago", past / DAY),
+        _ => local(seconds, "%Y-%m-%d"),
+    }
+}
+
 /// As [`local`], in UTC.
 pub(super) fn utc(seconds: u64, format: &str) -> String {
     at(seconds, TimeZone::UTC, format)
@@ -43,6 +58,16 @@ mod tests {
         assert_eq!(utc(4_107_542_399, "%F %H:%M:%S"), "2100-02-28 23:59:59");
         assert_eq!(utc(1_721_995_200, "%d %b %Y, %a %I%p"), "26 Jul 2024, Fri 12PM");
         assert_eq!(utc(u64::MAX, "%Y"), "9999");
+    }
+
+    #[test]
+    fn the_past_is_told_in_the_unit_that_fits() {
+        let ago = |past| ago(now() - past);
+        let times = [0, 59, 90, 7_300, 90_000, 600_000].map(ago);
+        let wanted = ["just now", "just now", "1 min ago", "2 h ago", "yesterday", "6 days ago"];
+        assert_eq!(times, wanted);
+        assert_eq!(ago(700_000).len(), "2024-02-29".len());
+        assert_eq!(super::ago(now() + 100), "just now");
     }
 
     #[test]

@@ -58,6 +58,9 @@ impl Forgotten {
 pub struct BranchOf {
     /// The title of the other conversation.
     pub title: String,
+    /// The name of its file; none in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// How many messages both have.
     pub messages: usize,
 }

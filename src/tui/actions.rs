@@ -85,6 +85,8 @@ pub enum Action {
     New,
     /// Lists saved conversations, or opens the one named.
     Sessions,
+    /// Lists the branches of the conversation.
+    Branches,
     /// Saves now.
     Save,
     /// Writes the conversation to a file.

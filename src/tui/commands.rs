@@ -79,6 +79,7 @@ const BEFORE_SETTINGS: &[SlashCommand] = &[
     command("continue", "", "continue an answer that was cut off", A::GoOn),
     command("edit", "", "edit an earlier message", A::EditQuestion),
     command("branch", "", "branch off from an earlier message", A::Branch),
+    command("tree", "", "show the branches of this conversation", A::Branches),
     command("delete", "", "delete the last question and answer", A::DeleteExchange),
     command("undo", "", "restore what was deleted", A::Undelete),
     command("when-full", "[forget|summarise|stop|ask]", "what a full context does", A::WhenFull),

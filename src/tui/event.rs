@@ -124,7 +124,10 @@ pub enum Effect {
         messages: usize,
     },
     /// List saved conversations.
-    List,
+    List {
+        /// Only those that have branched off from each other, the open one among them.
+        branches: bool,
+    },
     /// Read the conversation of this name or with this beginning of a title, and save to it from
     /// now on.
     Load(String),

@@ -11,6 +11,7 @@ use self::model_finder::ModelFinder;
 use self::unsaved::Unsaved;
 use crate::chat::{
     BranchOf, OpenSession, Saved, SavedChat, SessionError, SessionHead, SessionMatch, SessionStore,
+    branches,
 };
 use crate::decode::{discard_other_snapshots, discard_snapshots};
 use crate::tui::event::ScreenEvent;
@@ -205,10 +206,15 @@ impl EffectRunner {
 
     /// From now on a branch is saved, which has `messages` messages in common with what was open.
     pub fn branch(&mut self, messages: usize) {
-        let title = self.session.as_ref().map(|open| open.session().title.clone());
+        let origin = |open: &OpenSession| BranchOf {
+            title: open.session().title.clone(),
+            id: Some(open.name().to_owned()),
+            messages,
+        };
+        let origin = self.session.as_ref().map(origin);
         self.leave_open();
         self.session = None;
-        self.branch_of = title.map(|title| BranchOf { title, messages });
+        self.branch_of = origin;
     }
 
     /// Opens the conversation to begin with, or lists those there are.
@@ -294,6 +300,15 @@ impl EffectRunner {
             tracing::warn!("{broken}");
         }
         Ok(listing.sessions)
+    }
+
+    /// The conversations that have branched off from each other, the open one among them.
+    ///
+    /// # Errors
+    /// Why they cannot be listed.
+    pub fn branches(&self) -> Result<Vec<SessionHead>, String> {
+        let name = self.session.as_ref().map_or("", OpenSession::name);
+        Ok(branches(&self.list()?, name))
     }
 
     /// Opens the conversation of this name, or whose title begins like this, and saves to it from

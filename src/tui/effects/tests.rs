@@ -92,7 +92,12 @@ fn a_branch_is_a_file_of_its_own_that_says_what_it_is() {
     ask(&mut runner, "Good day").unwrap();
     let list = runner.list().unwrap();
     let branch = list.iter().find(|head| head.title == "Good day").unwrap();
-    let origin = BranchOf { title: "Hi".to_string(), messages: 0 };
+    let first = list.iter().find(|head| head.title == "Hi").unwrap();
+    let id = Some(first.id.clone());
+    let origin = BranchOf { title: "Hi".to_string(), id, messages: 0 };
+    let tree = runner.branches().unwrap();
+    let rows: Vec<_> = tree.iter().map(|head| (head.title.as_str(), head.depth)).collect();
+    assert_eq!(rows, [("Hi", 0), ("Good day", 1)]);
     assert_eq!(branch.branch_of.as_ref(), Some(&origin));
     assert_eq!(loaded(runner.load("Hi")).unwrap(), talk, "the other one is as it was");
     runner.save("t", talk.clone()).unwrap();

@@ -22,6 +22,8 @@ pub use list::{FilteredList, Listed};
 pub struct Overlays {
     /// The one that is open.
     pub open: Option<Overlay>,
+    /// Whether the list of conversations has the branches of the open one alone.
+    pub branches: bool,
     /// A title being written in the list of conversations.
     pub renaming: Option<Renaming>,
     /// Conversations that were deleted in this run, the latest last.

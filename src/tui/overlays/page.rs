@@ -12,9 +12,8 @@ pub(crate) struct Page {
     /// Stays above the rows.
     pub(crate) head: Option<Line<'static>>,
     pub(crate) rows: Vec<Line<'static>>,
-    /// Stays below the rows, and what is written on the rule between them.
+    /// Stays below the rows, after a rule.
     pub(crate) below: Vec<Line<'static>>,
-    pub(crate) rule: String,
     /// What the keys do.
     pub(crate) foot: Vec<String>,
     /// The first row to be seen, if there are so many below it.
@@ -60,7 +59,7 @@ impl Page {
         let seen = self.rows.into_iter().skip(top).take(fit);
         let mut rows: Vec<Line<'_>> = self.head.into_iter().chain(seen).collect();
         if under > 0 {
-            rows.push(Line::styled(format!("{:─>room$}", self.rule), styles.faint));
+            rows.push(Line::styled("─".repeat(room), styles.faint));
             rows.extend(self.below);
         }
         let fitted = |row: Line<'static>| if row.width() > room { cut(row, room) } else { row };

@@ -5,7 +5,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::page::Page;
 use super::{Overlay, Renaming, SessionList};
-use crate::chat::{Role, SessionHead};
+use crate::chat::{Role, SessionHead, folded};
 use crate::printable::printable_line;
 use crate::tui::actions::Action;
 use crate::tui::draw::{Line, Span, Styles, ends, figures, hanging, wrapped};
@@ -15,10 +15,21 @@ use crate::tui::state::ScreenState;
 /// Rows of the screen from which on there is room for a preview.
 const TALL: u16 = 16;
 
+/// Asks for all saved conversations, or for the branches of the one that is open.
+pub(crate) fn list(state: &mut ScreenState, branches: bool) {
+    state.overlays.branches = branches;
+    state.emit(Effect::List { branches });
+}
+
 /// Conversations were listed: shown, in the place of those that are.
 pub(crate) fn listed(state: &mut ScreenState, sessions: Vec<SessionHead>) {
+    let branches = state.overlays.branches;
+    let sessions = if branches { sessions } else { folded(sessions) };
     match &mut state.overlays.open {
         Some(Overlay::Sessions(list)) => list.replace(sessions),
+        _ if branches && sessions.len() < 2 => {
+            state.refuse("This conversation has no branches: /branch makes one");
+        }
         _ if sessions.is_empty() => state.refuse("There are no saved conversations yet"),
         _ => state.overlays.open = Some(Overlay::Sessions(SessionList::new(sessions))),
     }
@@ -45,14 +56,14 @@ pub(crate) fn renamed(state: &mut ScreenState, renaming: Renaming) {
         return state.refuse("A title needs at least one character");
     }
     state.emit(Effect::RenameSession { id, title });
-    state.emit(Effect::List);
+    list(state, state.overlays.branches);
 }
 
 /// Deletes the conversation under the cursor.
 pub(crate) fn delete(state: &mut ScreenState) {
     let Some(id) = chosen(state).map(|head| head.id.clone()) else { return };
     state.emit(Effect::DeleteSession(id));
-    state.emit(Effect::List);
+    list(state, state.overlays.branches);
 }
 
 /// A conversation was deleted.
@@ -67,7 +78,7 @@ pub(crate) fn restore(state: &mut ScreenState) {
     match state.overlays.deleted.pop() {
         Some(id) => {
             state.emit(Effect::RestoreSession(id));
-            state.emit(Effect::List);
+            list(state, state.overlays.branches);
         }
         None => state.refuse("Nothing was deleted since the start"),
     }
@@ -94,12 +105,6 @@ pub(crate) fn page(
         None if height >= TALL => preview(list, columns, styles),
         None => Vec::new(),
     };
-    // The model that answered there.
-    let target = list.chosen().map_or("", |head| &head.target);
-    let rule = match printable_line(target) {
-        target if target.is_empty() => String::new(),
-        target => format!(" {target} ─"),
-    };
     let foot = vec![
         format!("{take} open"),
         format!("{} rename", key(Action::RenameSession)),
@@ -108,22 +113,40 @@ pub(crate) fn page(
         format!("{close} close"),
     ];
     let page = list.page("No match found", columns, styles, |head| line(head, columns, styles));
-    Page { title: "saved conversations".to_string(), below, rule, foot, ..page }
+    let title = match state.overlays.branches {
+        true => "branches of this conversation",
+        false => "saved conversations",
+    };
+    Page { title: title.to_string(), below, foot, ..page }
 }
 
 fn line(session: &SessionHead, columns: u16, styles: &Styles) -> Line<'static> {
     let title = if session.title.is_empty() { "(no title)" } else { session.title.as_str() };
     let mut left = Line::styled(printable_line(title).into_owned(), styles.text);
-    if let Some(origin) = &session.branch_of {
+    if session.depth > 0 {
+        left.spans.insert(0, Span::styled("   ".repeat(session.depth - 1) + "╰╴", styles.faint));
+    } else if let Some(origin) = &session.branch_of {
         left.spans.insert(0, Span::styled("↳ ", styles.accent));
         let origin = printable_line(&origin.title).into_owned();
         left.push_span(Span::styled(format!("  branch of “{origin}”"), styles.dim));
     }
+    if session.alike > 0 {
+        left.push_span(Span::styled(format!("  ×{}", session.alike + 1), styles.dim));
+    }
     let messages = figures::many(session.messages, "message");
-    let date = session.date();
-    let day = date.split(' ').next().unwrap_or_default().to_string();
+    let target = printable_line(&session.target);
+    let joined = |parts: &[&str]| {
+        let parts: Vec<&str> = parts.iter().copied().filter(|part| !part.is_empty()).collect();
+        parts.join(" · ")
+    };
+    let ago = session.ago.as_str();
     // More than half of the row is the title's.
-    let rights = [format!("{messages} · {date}"), day];
+    let rights = [
+        joined(&[&target, &messages, ago]),
+        joined(&[&target, ago]),
+        joined(&[&messages, ago]),
+        ago.to_string(),
+    ];
     let right = rights.into_iter().find(|right| 2 * right.width() <= usize::from(columns));
     ends(left, Line::styled(right.unwrap_or_default(), styles.dim), columns)
 }

@@ -267,7 +267,10 @@ impl App {
             Effect::RememberLayout(name) => runner.remember_layout(&name),
             Effect::Forget => runner.forget(),
             Effect::Branch { messages } => runner.branch(messages),
-            Effect::List => return Ok(Some(ScreenEvent::Sessions(runner.list()?))),
+            Effect::List { branches } => {
+                let list = if branches { runner.branches()? } else { runner.list()? };
+                return Ok(Some(ScreenEvent::Sessions(list)));
+            }
             Effect::Load(words) => return Ok(Some(runner.load(&words))),
             Effect::RenameSession { id, title } => runner.rename(&id, &title)?,
             Effect::DeleteSession(id) => {

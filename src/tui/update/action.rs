@@ -115,7 +115,8 @@ pub(crate) fn act(state: &mut ScreenState, action: Action, argument: &str) -> Re
             state.chat = Chat::new(state.chat.system.take());
             state.forget_answer();
         }
-        Action::Sessions if argument.is_empty() => state.emit(Effect::List),
+        Action::Sessions if argument.is_empty() => sessions::list(state, false),
+        Action::Branches => sessions::list(state, true),
         Action::Sessions => leave(state, Effect::Load(argument.to_string())),
         Action::Save => save_as(state, true),
         Action::Export | Action::Import if argument.is_empty() => {

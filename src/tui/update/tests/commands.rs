@@ -87,8 +87,8 @@ fn keys_and_commands_read_write_and_copy() {
     let copy = |text: &str| Effect::Copy(text.to_string());
     for (keys, effect) in [
         ("<c-l>", Effect::Redraw),
-        ("<c-s>", Effect::List),
-        ("/load<enter>", Effect::List),
+        ("<c-s>", Effect::List { branches: false }),
+        ("/load<enter>", Effect::List { branches: false }),
         ("/editor<enter>", Effect::Edit(String::new())),
         ("/file notes.md<enter>", Effect::ReadFile("notes.md".to_string())),
         ("/import b.json<enter>", Effect::Import("b.json".to_string())),

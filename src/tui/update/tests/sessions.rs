@@ -13,7 +13,7 @@ fn listed() -> ScreenState {
         ..SessionHead::default()
     };
     let heads = vec![head("1", "Rome", "Where is it? In Italy."), head("2", "Foxes", "A tail.")];
-    assert_eq!(type_keys(&mut state, "<c-s>"), [Effect::List]);
+    assert_eq!(type_keys(&mut state, "<c-s>"), [Effect::List { branches: false }]);
     tell(&mut state, ScreenEvent::Sessions(heads));
     state
 }
@@ -101,7 +101,7 @@ fn what_was_said_is_searched_too_and_a_conversation_gets_another_title() {
     type_keys(&mut state, "<down><f2><bs><bs>");
     let effects = type_keys(&mut state, "tail<enter>");
     let renamed = Effect::RenameSession { id: "2".to_string(), title: "Foxtail".to_string() };
-    assert_eq!(effects, [renamed, Effect::List]);
+    assert_eq!(effects, [renamed, Effect::List { branches: false }]);
     assert!(matches!(state.overlays.open, Some(Overlay::Sessions(_))), "the list stays");
     type_keys(&mut state, "<f2>x<esc>");
     assert!(state.overlays.renaming.is_none() && state.overlays.open.is_some());

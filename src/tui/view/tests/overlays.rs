@@ -177,7 +177,8 @@ fn the_longest_name_of_a_strategy_stands_apart_from_what_it_does() {
 
 fn head(title: &str, messages: usize) -> SessionHead {
     let title = title.to_string();
-    SessionHead { id: title.clone(), title, messages, ..SessionHead::default() }
+    let ago = "3 h ago".to_string();
+    SessionHead { id: title.clone(), title, messages, ago, ..SessionHead::default() }
 }
 
 #[test]
@@ -185,7 +186,7 @@ fn a_list_of_conversations_on_a_narrow_screen_keeps_titles_and_keys() {
     let mut state = loaded(40, 10);
     let list = SessionList::new(vec![head("A fox and a lantern", 2)]);
     state.overlays.open = Some(Overlay::Sessions(list));
-    let parts = ["A fox and a lantern ", " 1970-01-01", " Enter open ·", " Esc close "];
+    let parts = ["A fox and a lantern ", " 3 h ago", " Enter open ·", " Esc close "];
     shows(&mut state, &parts);
 }
 
@@ -204,6 +205,27 @@ fn saved_conversations() {
     let effects = type_keys(&mut state, "<enter>");
     let load = Effect::Load("A fox and a lantern".to_string());
     assert!(effects.contains(&load), "{effects:?}");
+}
+
+#[test]
+fn conversations_that_say_the_same_are_one_row_and_branches_are_a_tree() {
+    let mut state = loaded(80, 24);
+    let said = |title: &str| SessionHead { said: "What is it?".to_string(), ..head(title, 2) };
+    let heads = vec![said("What is it?"), said("Foxes"), said("What is it?")];
+    type_keys(&mut state, "<c-s>");
+    update(&mut state, ScreenEvent::Sessions(heads), Duration::ZERO);
+    shows(&mut state, &["2 of 2", "What is it?  ×2"]);
+    let effects = type_keys(&mut state, "<esc>/tree<enter>");
+    assert_eq!(effects, [Effect::List { branches: true }]);
+    let branch = SessionHead { depth: 2, ..said("And now?") };
+    update(&mut state, ScreenEvent::Sessions(vec![said("What is it?"), branch]), Duration::ZERO);
+    shows(&mut state, &["branches of this conversation", "   ╰╴And now?"]);
+    // What is renamed is listed again as a branch.
+    let effects = type_keys(&mut state, "<f2>x<enter>");
+    assert_eq!(effects.last(), Some(&Effect::List { branches: true }));
+    type_keys(&mut state, "<esc>/tree<enter>");
+    update(&mut state, ScreenEvent::Sessions(Vec::new()), Duration::ZERO);
+    shows(&mut state, &["This conversation has no branches"]);
 }
 
 #[test]
