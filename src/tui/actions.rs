@@ -81,6 +81,8 @@ pub enum Action {
     Version(i8),
     /// Answers the last question twice, plain and speculatively.
     Race,
+    /// Asks another model the last question, too.
+    Compare,
     /// Begins a new conversation.
     New,
     /// Lists saved conversations, or opens the one named.

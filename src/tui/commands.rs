@@ -89,6 +89,7 @@ const BEFORE_SETTINGS: &[SlashCommand] = &[
 
 #[rustfmt::skip]
 const AFTER_SETTINGS: &[SlashCommand] = &[
+    command("compare", "MODEL", "ask another model the last question too", A::Compare),
     command("race", "", "race the last answer against plain decoding", A::Race),
     command("pause", "", "pause after every round, or resume", A::Pause),
     command("stats", "", "show what was loaded and chosen, and why", A::Details),

@@ -43,7 +43,11 @@ pub(crate) fn take(state: &mut ScreenState, picker: ModelPicker) {
             Ok(ModelRow { title: format!("{} ({})", row.title, row.place), ..row.clone() })
         }
         Some(row) => Ok(row.clone()),
-        None => named(&picker),
+        None if picker.searching => Err("Still looking for models".to_string()),
+        None if picker.part == ModelPart::Target => {
+            named(picker.list.filter()).ok_or_else(no_match)
+        }
+        None => Err(no_match()),
     };
     match chosen {
         Ok(chosen) => load(state, chosen),
@@ -54,26 +58,33 @@ pub(crate) fn take(state: &mut ScreenState, picker: ModelPicker) {
     }
 }
 
-/// What was typed, as the name of a target that no list holds.
-fn named(picker: &ModelPicker) -> Result<ModelRow, String> {
-    let name = picker.list.filter().trim();
-    match (picker.part, pair(name)) {
-        _ if picker.searching => Err("Still looking for models".to_string()),
-        (ModelPart::Target, Ok(pair)) => Ok(ModelRow {
+fn no_match() -> String {
+    "No model matches these words".to_string()
+}
+
+/// What was typed, as a pair of the catalogue, a file or a repository.
+pub(crate) fn named(typed: &str) -> Option<ModelRow> {
+    let name = typed.trim();
+    match pair(name) {
+        Ok(pair) => Some(ModelRow {
             title: format!("{} ({})", pair.title, pair.licence),
             models: pair_models(pair),
             download: true,
             ..ModelRow::default()
         }),
-        (ModelPart::Target, _) if name.contains(['/', '\\', ':']) || name.ends_with(".gguf") => {
-            let models = ModelChoice { target: Some(name.to_string()), ..ModelChoice::default() };
-            Ok(ModelRow { title: name.to_string(), models, ..ModelRow::default() })
-        }
-        _ => Err("No model matches these words".to_string()),
+        _ if name.contains(['/', '\\', ':']) || name.ends_with(".gguf") => Some(row(name)),
+        _ => None,
     }
 }
 
-fn load(state: &mut ScreenState, chosen: ModelRow) {
+/// A target by any name that `--target` takes.
+pub(crate) fn row(name: &str) -> ModelRow {
+    let models = ModelChoice { target: Some(name.to_string()), ..ModelChoice::default() };
+    ModelRow { title: name.to_string(), models, ..ModelRow::default() }
+}
+
+/// Loads it next to the models in use, which stay in use until it is there.
+pub(crate) fn load(state: &mut ScreenState, chosen: ModelRow) {
     // After the models in use were unloaded, only the end of that load says what is loaded.
     if state.models.load.as_ref().is_some_and(|load| load.alone)
         || state.models.phase == Phase::Broken
@@ -186,10 +197,12 @@ pub(crate) fn swapped(state: &mut ScreenState, ready: Box<Ready>) {
         (true, None) => "Nothing drafts now".to_string(),
         (false, _) => format!("{target} answers now"),
     };
-    state.say(match part || state.chat.turns().is_empty() {
-        true => now,
-        false => format!("{now}; it reads the conversation with your next message"),
-    });
+    if state.overlays.race.is_none() {
+        state.say(match part || state.chat.turns().is_empty() {
+            true => now,
+            false => format!("{now}; it reads the conversation with your next message"),
+        });
+    }
     state.apply();
     send_queued(state);
 }

@@ -1,5 +1,5 @@
-//! One question answered twice, plain and speculative, and both answers played side by side at
-//! their own measured times. Must never know how it is drawn, nor the clock.
+//! One question answered twice, plain and speculative or by two models, and both answers played
+//! side by side at their own measured times. Must never know how it is drawn, nor the clock.
 
 pub(crate) mod update;
 pub(crate) mod view;
@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use crate::decode::Committed;
 use crate::plan::Strategy;
+use crate::printable::printable_line;
 use crate::tui::draw::figures;
 use crate::tui::meters::payoff::compared;
+use crate::tui::models::ModelRow;
 use crate::worker::{Controls, Event};
 
 pub use view::race_frame;
@@ -55,6 +57,12 @@ impl Lane {
         self.arrivals[..arrived].last().copied().unwrap_or_default()
     }
 
+    /// Tokens per second after the first.
+    fn rate(&self) -> f64 {
+        let Arrival { at_ms, tokens, .. } = self.end();
+        if at_ms > 0.0 { tokens.saturating_sub(1) as f64 / at_ms * 1e3 } else { 0.0 }
+    }
+
     /// All that came so far.
     pub fn end(&self) -> Arrival {
         self.arrivals.last().copied().unwrap_or_default()
@@ -66,21 +74,38 @@ impl Lane {
     }
 }
 
+/// What the two answers differ in.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Contest {
+    /// The first is plain, the second speculative.
+    Speculation {
+        /// The strategy of the second.
+        strategy: String,
+        /// Whether it takes the place of plain decoding.
+        was_plain: bool,
+    },
+    /// The first is by the model in use, the second by another.
+    Models(Box<[ModelRow; 2]>),
+}
+
+impl Default for Contest {
+    fn default() -> Self {
+        Self::Speculation { strategy: String::new(), was_plain: false }
+    }
+}
+
 /// Both of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Race {
-    /// Plain, then speculative.
+    /// In the order in which they are made.
     pub lanes: [Lane; 2],
+    pub contest: Contest,
     /// Which answer is being made; 2 if both are there.
     running: usize,
     /// When the play began.
     pub began: Option<Duration>,
     /// Whether its end is shown at once.
     pub skipped: bool,
-    /// The strategy of the second.
-    pub strategy: String,
-    /// Whether it takes the place of plain decoding.
-    was_plain: bool,
     /// Whether rounds are compared and not times: every round then plays for as long.
     pub counts_rounds: bool,
 }
@@ -96,15 +121,45 @@ impl Race {
     pub fn new(in_force: &str, counts_rounds: bool) -> Self {
         let was_plain = in_force == "plain";
         let strategy = if was_plain { "auto" } else { in_force }.to_owned();
-        Self { strategy, was_plain, counts_rounds, ..Self::default() }
+        let contest = Contest::Speculation { strategy, was_plain };
+        Self { contest, counts_rounds, ..Self::default() }
+    }
+
+    /// The model in use against another.
+    pub fn of_models(models: [ModelRow; 2]) -> Self {
+        Self { contest: Contest::Models(Box::new(models)), ..Self::default() }
+    }
+
+    /// The models that it compares.
+    pub fn models(&self) -> Option<&[ModelRow; 2]> {
+        match &self.contest {
+            Contest::Models(models) => Some(models),
+            Contest::Speculation { .. } => None,
+        }
+    }
+
+    /// What is compared, then both answers.
+    pub fn names(&self) -> [String; 3] {
+        match &self.contest {
+            Contest::Speculation { strategy, .. } => [
+                "race: the last question, twice".to_owned(),
+                "plain".to_owned(),
+                format!("speculative · {strategy}"),
+            ],
+            Contest::Models(models) => {
+                let [a, b] = models.each_ref().map(|model| printable_line(&model.title).into());
+                ["the last question to two models".to_owned(), a, b]
+            }
+        }
     }
 
     /// Sets the controls for the answer that is to be made.
     pub fn prepare(&self, controls: &mut Controls) {
-        controls.speculate = self.running == 1;
         controls.pace = 0;
-        if controls.speculate && self.was_plain {
-            controls.strategy = Strategy::named(&self.strategy);
+        let Contest::Speculation { strategy, was_plain } = &self.contest else { return };
+        controls.speculate = self.running == 1;
+        if controls.speculate && *was_plain {
+            controls.strategy = Strategy::named(strategy);
         }
     }
 
@@ -162,6 +217,11 @@ impl Race {
     /// How it ended, in one line.
     pub fn result(&self) -> String {
         let [plain, speculative] = &self.lanes;
+        if self.models().is_some() {
+            let [_, a, b] = self.names();
+            let rate = |lane: &Lane| figures::rate(lane.rate());
+            return format!("{a}: {} tok/s · {b}: {} tok/s", rate(plain), rate(speculative));
+        }
         let same = plain.tokens == speculative.tokens;
         let text = if same { "Same text" } else { "Different texts" };
         if self.counts_rounds {

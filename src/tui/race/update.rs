@@ -1,23 +1,39 @@
-//! A race from its start to its end: the last question is answered plain, then speculatively, with
-//! the same seed; then both are played. The conversation stays as it is. Must never do IO.
+//! A race from its start to its end: the last question is answered twice with the same seed, plain
+//! and speculatively or by two models; then both answers are played. The conversation stays as it
+//! is. Must never do IO.
 
 use super::Race;
 use crate::chat::Role;
-use crate::tui::chat::answer::{refuse_now, stop};
-use crate::tui::models::Phase;
+use crate::tui::chat::answer::{STILL_LOADING, refuse_now, stop};
+use crate::tui::models::{ModelRow, Phase, update as models};
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
 use crate::worker::{Event, Job};
 
 /// Begins one on the last question.
 pub(crate) fn begin(state: &mut ScreenState) {
+    start(state, Race::new(state.strategy(), state.models.counts_rounds()));
+}
+
+/// Asks the model in use and the one of this name.
+pub(crate) fn compare(state: &mut ScreenState, name: &str) {
+    let Some(ready) = &state.models.ready else { return state.refuse(STILL_LOADING) };
+    let models = ready.models.clone();
+    let former = ModelRow { title: ready.target.clone(), models, ..ModelRow::default() };
+    let other = models::named(name).unwrap_or_else(|| models::row(name));
+    start(state, Race::of_models([former, other]));
+}
+
+fn start(state: &mut ScreenState, race: Race) {
     if !state.chat.can_regenerate() {
-        return state.refuse("Ask something first: a race answers your last question twice");
+        return state.refuse("Ask something first: your last question is answered twice");
+    }
+    if state.models.load.is_some() {
+        return state.refuse(STILL_LOADING);
     }
     if state.models.phase != Phase::Idle {
         return refuse_now(state);
     }
-    let race = Race::new(state.strategy(), state.models.counts_rounds());
     state.overlays.race = Some((race, state.controls.worker.clone()));
     state.overlays.open = Some(Overlay::Race);
     run(state);
@@ -50,11 +66,52 @@ pub(crate) fn event(state: &mut ScreenState, event: Event) {
     if !race.take(&event) {
         return;
     }
-    if race.measuring() {
-        return run(state);
+    let (measuring, models) = (race.measuring(), race.models().cloned());
+    match models {
+        None if measuring => return run(state),
+        Some([_, other]) if measuring => {
+            state.models.phase = Phase::Idle;
+            return models::load(state, other);
+        }
+        _ => {}
     }
     race.play(state.now);
     restore(state);
+    models_back(state);
+}
+
+/// Another model is in use: the second answer is its own.
+pub(crate) fn swapped(state: &mut ScreenState) {
+    match &state.overlays.race {
+        Some((race, _)) if race.models().is_some() && race.measuring() => run(state),
+        Some((race, _)) if race.models().is_some() => restore(state),
+        _ => {}
+    }
+}
+
+/// The second model cannot be loaded.
+pub(crate) fn not_swapped(state: &mut ScreenState) {
+    let of_models = |(race, _): &(Race, _)| race.models().is_some() && race.measuring();
+    if state.overlays.race.as_ref().is_some_and(of_models) {
+        restore(state);
+        state.overlays.race = None;
+        state.overlays.open = None;
+    }
+}
+
+/// Loads the model from before again, if another is in use. What is asked meanwhile waits for it.
+fn models_back(state: &mut ScreenState) {
+    let Some((race, _)) = &state.overlays.race else { return };
+    let (Some([former, _]), Some(ready)) = (race.models().cloned(), &state.models.ready) else {
+        return;
+    };
+    if state.models.load.is_some() && race.measuring() {
+        models::stop_load(state);
+    } else if ready.models != former.models && state.models.load.is_none() {
+        let stage = "loading the model from before".to_string();
+        models::load(state, former);
+        state.models.phase = Phase::Loading { stage, fraction: None };
+    }
 }
 
 /// The controls are again what they were.
@@ -70,6 +127,7 @@ fn restore(state: &mut ScreenState) {
 /// It cannot be run.
 pub(crate) fn failed(state: &mut ScreenState, error: String) {
     restore(state);
+    models_back(state);
     state.overlays.race = None;
     state.fail("No race", error);
 }
@@ -91,6 +149,7 @@ pub(crate) fn close(state: &mut ScreenState) {
     if state.racing() {
         stop(state);
         restore(state);
+        models_back(state);
     }
     state.overlays.race = None;
 }

@@ -23,11 +23,13 @@ pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, st
     let take = state.display.keys.take();
     let close = state.display.keys.close();
     let foot = match run.measuring() {
+        true if let Some(load) = &state.models.load => format!(" {} ", load.words(&close)),
         true => format!(" {close} stop "),
         false if run.playing(state.now) => format!(" {take} skip · {close} close "),
         false => format!(" {take} play again · {close} close "),
     };
-    let edges = Edges { title: " race: the last question, twice ".into(), foot };
+    let [title, ..] = run.names();
+    let edges = Edges { title: format!(" {title} ").into(), foot };
     let inner = boxed(frame, areas, areas.body, 124, 26, edges, styles);
     draw_lanes(frame.buffer_mut(), inner, run, run.elapsed(state.now), styles);
 }
@@ -49,7 +51,11 @@ fn draw_lanes(buffer: &mut Buffer, area: Rect, race: &Race, ms: f64, styles: &St
     let outcome = if race.measuring() {
         dim("timing both answers, one after the other, with the same seed")
     } else if ms >= race.length_ms() {
-        Line::styled(race.result(), payoff::of(race.ratio(), styles).add_modifier(Modifier::BOLD))
+        let style = match race.models() {
+            Some(_) => styles.text,
+            None => payoff::of(race.ratio(), styles),
+        };
+        Line::styled(race.result(), style.add_modifier(Modifier::BOLD))
     } else if race.counts_rounds {
         dim("replay: one pace for both, the number of rounds counts")
     } else {
@@ -65,11 +71,8 @@ fn lane_rows(race: &Race, at: usize, ms: f64, area: Rect, styles: &Styles) -> Ve
     let end = lane.end();
     // While it is timed, what came so far is shown as it comes.
     let ms = if race.measuring() { end.at_ms } else { ms };
-    let title = match at {
-        0 => "plain".to_string(),
-        _ => format!("speculative · {}", race.strategy),
-    };
-    let title = if race.running == at { format!("timing {title} …") } else { title };
+    let title = &race.names()[1 + at];
+    let title = if race.running == at { format!("timing {title} …") } else { title.clone() };
     let now = lane.at(ms);
     let share = match (race.measuring(), at) {
         // How long the first answer will be is not known yet.

@@ -109,6 +109,10 @@ pub(crate) fn act(state: &mut ScreenState, action: Action, argument: &str) -> Re
         Action::DeleteExchange => conversation::delete(state),
         Action::Undelete => conversation::undelete(state),
         Action::Race => race::begin(state),
+        Action::Compare if argument.is_empty() => {
+            return Err("/compare needs a model: /compare FILE.gguf or a name".to_string());
+        }
+        Action::Compare => race::compare(state, argument),
         Action::New => {
             leave(state, Effect::Forget);
             state.input.editing = None;

@@ -24,6 +24,7 @@ pub(crate) fn refuses(state: &mut ScreenState, action: Action) -> bool {
             | Action::EditQuestion
             | Action::Branch
             | Action::Race
+            | Action::Compare
             | Action::Models(_)
             | Action::Strategies
             | Action::Setting("target" | "draft" | "strategy")

@@ -91,8 +91,14 @@ pub(super) fn event(state: &mut ScreenState, event: Event) {
             models::progress(state, load, stage, fraction);
         }
         Event::Unloaded { load, reason } => models::unloaded(state, load, reason),
-        Event::Swapped { ready, .. } => models::swapped(state, ready),
-        Event::NotSwapped { load, error } => models::not_swapped(state, load, error),
+        Event::Swapped { ready, .. } => {
+            models::swapped(state, ready);
+            race::swapped(state);
+        }
+        Event::NotSwapped { load, error } => {
+            race::not_swapped(state);
+            models::not_swapped(state, load, error);
+        }
         Event::Failed { generation: Some(_), error } => failed(state, error),
         Event::Failed { generation: None, error } => not_loaded(state, error),
     }

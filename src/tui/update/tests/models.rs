@@ -45,6 +45,15 @@ fn swapped(job: &LoadJob) -> Event {
     swapped_to(job, ready())
 }
 
+/// The load that is sent among other effects.
+fn sent(effects: &[Effect]) -> LoadJob {
+    let load = effects.iter().find_map(|effect| match effect {
+        Effect::Send(Command::Load(job)) => Some(job.clone()),
+        _ => None,
+    });
+    load.unwrap_or_else(|| panic!("no load: {effects:?}"))
+}
+
 fn unloaded_for(job: &LoadJob) -> Event {
     Event::Unloaded { load: job.load, reason: "Qwen needs 9000 MiB, and 5000 are free".into() }
 }
@@ -64,6 +73,53 @@ fn an_answer_keeps_its_speed_up_when_the_models_are_changed() {
     asked(&mut state, "two", "A first answer of several words, some drafted.");
     let after = state.speedup().unwrap();
     assert!(after.ratio < before.ratio / 2.0, "{after:?} {before:?}");
+}
+
+#[test]
+fn two_models_answer_the_last_question_and_the_first_stays_in_use() {
+    let mut state = exchange("one", "First answer.");
+    state.models.ready.as_mut().unwrap().models = named("first.gguf");
+    let before = (texts(&state), ready());
+    assert_eq!(contents(&type_keys(&mut state, "/compare qwen.gguf<enter>")), ["one"]);
+    let other = sent(&answered(&mut state, "What the first says."));
+    assert_eq!(other.models, named("qwen.gguf"));
+    assert!(state.racing() && screen_of(&mut state).contains("Esc stops it"));
+    let effects = say(&mut state, swapped(&other));
+    assert_eq!(contents(&effects), ["one"]);
+    let back = sent(&answered(&mut state, "Another text."));
+    assert_eq!(back.models, named("first.gguf"));
+    type_keys(&mut state, "<enter>");
+    let shown = screen_of(&mut state);
+    for words in ["What the first says.", "Another text.", "qwen.gguf: ", " tok/s"] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    // What is asked meanwhile waits for the first model.
+    type_keys(&mut state, "<esc>");
+    let effects = type_keys(&mut state, "two<enter>");
+    assert!(!effects.iter().any(|e| matches!(e, Effect::Send(_))), "{effects:?}");
+    let first = Ready { models: back.models.clone(), ..before.1 };
+    let effects = say(&mut state, Event::Swapped { load: back.load, ready: Box::new(first) });
+    assert_eq!(contents(&effects), ["one", "First answer.", "two"]);
+    assert_eq!(texts(&state)[..2], before.0);
+}
+
+#[test]
+fn a_comparison_that_is_stopped_or_fails_leaves_the_first_model_in_use() {
+    for stopped in [true, false] {
+        let mut state = exchange("one", "First answer.");
+        let models = state.models.ready.as_ref().unwrap().models.clone();
+        type_keys(&mut state, "/compare qwen.gguf<enter>");
+        let other = sent(&answered(&mut state, "What the first says."));
+        if stopped {
+            type_keys(&mut state, "<esc>");
+        } else {
+            say(&mut state, not_swapped(&other, Some("no such file")));
+            assert!(failure(&state).1.contains("no such file"));
+        }
+        assert!(state.overlays.race.is_none() && state.models.load.is_none());
+        assert_eq!(state.models.phase, Phase::Idle);
+        assert_eq!(state.models.ready.as_ref().unwrap().models, models);
+    }
 }
 
 #[test]
