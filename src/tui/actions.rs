@@ -73,6 +73,8 @@ pub enum Action {
     EditQuestion,
     /// Lists the user's messages, to branch off after one.
     Branch,
+    /// Shows long files in messages whole, or folds them.
+    Files,
     /// Deletes the last question with its answer.
     DeleteExchange,
     /// Restores what was deleted last.

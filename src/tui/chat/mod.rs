@@ -34,6 +34,8 @@ pub struct Chat {
     pub system: Option<String>,
     /// Whether thoughts are shown.
     pub shows_thoughts: bool,
+    /// Whether long files in messages are shown whole.
+    pub shows_files: bool,
     turns: Vec<Turn>,
     /// The beginning that the model is not given any more: its turns, and what stands for them.
     pub forgotten: Forgotten,

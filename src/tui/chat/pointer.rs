@@ -2,6 +2,7 @@
 //! answer or on the clock goes to its round. Must never do IO.
 
 use super::selection::{Selection, TextPoint, byte_at, first_byte, selected_text};
+use super::view::Shows;
 use crate::chat::Role;
 use crate::tui::display::Focus;
 use crate::tui::event::{Button, Effect};
@@ -21,6 +22,12 @@ pub(crate) fn button(state: &mut ScreenState, button: Button, x: u16, y: u16) {
     match button {
         Button::Pressed => {
             let inside = state.chat.seen.area.contains((x, y).into());
+            let row = usize::from(y.saturating_sub(state.chat.seen.area.y));
+            let row = state.chat.seen.rows.get(row).filter(|_| inside);
+            if row.is_some_and(|row| matches!(row.shows, Shows::Folded(_))) {
+                state.chat.shows_files = true;
+                return;
+            }
             let point = if inside { state.chat.seen.point(x, y) } else { None };
             let begin = |point| Selection { from: point, to: point, held: true };
             state.chat.selection = point.map(begin);

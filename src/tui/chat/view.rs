@@ -14,7 +14,7 @@ use crate::tui::draw::{
     Frame, Line, Modifier, Rect, Span, Style, Styles, draw_rows, figures, focused, marked,
     role_style, stressed,
 };
-use crate::tui::markdown::{Link, SpanRole, StyledSpan, text_of};
+use crate::tui::markdown::{Link, SpanRole, StyledSpan, TextRow, text_of};
 use crate::tui::meters::Prefill;
 use crate::tui::models::Phase;
 use crate::tui::state::ScreenState;
@@ -23,6 +23,8 @@ use crate::tui::state::ScreenState;
 const GUTTER: &str = "   ";
 /// Before every row of open thoughts.
 const BAR: &str = "│ ";
+/// A file in a message that has more rows is folded.
+const LONGEST_FILE: usize = 16;
 /// Longer rows are hard to read.
 pub(crate) const WIDEST: u16 = 90;
 
@@ -48,6 +50,8 @@ pub enum Shows {
     ThoughtTitle,
     /// A row of a part, as laid out.
     Row(TurnPart, usize),
+    /// How many rows of a file in a message are folded.
+    Folded(usize),
     /// That there is no text.
     NoText,
     /// A row of its footer.
@@ -143,7 +147,18 @@ fn all_rows(state: &ScreenState, footers: &[Vec<Line<'_>>]) -> Vec<ChatRow> {
         } else if said.rows_of(TurnPart::Text).is_empty() {
             shows.push(Shows::NoText);
         }
-        shows.extend(part(TurnPart::Text));
+        let whole = said.role != Role::User || state.chat.shows_files || state.chat.find.is_some();
+        let text = said.rows_of(TurnPart::Text);
+        let mut at = 0;
+        while at < text.len() {
+            shows.push(Shows::Row(TurnPart::Text, at));
+            at += 1;
+            let folded = if whole { 0 } else { rows_of_file(&text[at - 1..]) };
+            if folded > LONGEST_FILE {
+                shows.push(Shows::Folded(folded));
+                at += folded;
+            }
+        }
         shows.extend((0..footer.len()).map(Shows::Footer));
         shows.push(Shows::Blank);
         if index + 1 == state.chat.forgotten.messages {
@@ -154,6 +169,16 @@ fn all_rows(state: &ScreenState, footers: &[Vec<Line<'_>>]) -> Vec<ChatRow> {
     // The last turn needs no space below it.
     rows.pop();
     rows
+}
+
+/// Rows of the file that the first of these rows opens with a fence; 0 if it opens none.
+fn rows_of_file(rows: &[TextRow]) -> usize {
+    let opens = |row: &TextRow| row.first().is_some_and(|piece| piece.text.starts_with("```"));
+    let Some((fence, rows)) = rows.split_first().filter(|(first, _)| opens(first)) else {
+        return 0;
+    };
+    let fence = text_of(fence);
+    rows.iter().position(|row| opens(row) && text_of(row) == fence).unwrap_or(0)
 }
 
 /// Goes to the words that are looked for, if the search has moved since the last frame.
@@ -264,6 +289,7 @@ fn line(
     match row.shows {
         Shows::Footer(_) | Shows::Blank => Line::default(),
         Shows::ThoughtTitle => ours(title(said, state.chat.shows_thoughts), styles.dim),
+        Shows::Folded(rows) => ours(format!("▸ {}", figures::many(rows, "row")), styles.dim),
         Shows::Forgotten => ours(forgotten(state), styles.warning),
         Shows::NoText => {
             let open = said.outcome.is_none();

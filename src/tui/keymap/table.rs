@@ -204,6 +204,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Chat, "chat_word_before", &[key(C::Left)], A::LookWord(-1),
         "what target and draft wanted for the previous word, for the next"),
     bind(S::Chat, "chat_word_after", &[key(C::Right)], A::LookWord(1), ""),
+    bind(S::Chat, "chat_files", &[key(C::Enter)], A::Files, "open long files in messages, or fold"),
     bind(S::Chat, "chat_copy", &[char('y'), char('c')], A::Copy, "copy the last answer")
         .hint(3, "copy"),
     bind(S::Chat, "chat_regenerate", &[char('r')], A::Regenerate, "answer the last question again")

@@ -13,7 +13,7 @@ const NARROWEST: u16 = 10;
 
 /// What draft or target do for a while.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Work {
+enum Activity {
     Idle,
     Draft,
     Transfer,
@@ -22,7 +22,7 @@ enum Work {
     Other,
 }
 
-impl Work {
+impl Activity {
     /// The strokes differ, so that colours are not needed.
     fn stroke(self, styles: &Styles) -> (&'static str, Style) {
         let (stroke, style) = match self {
@@ -39,18 +39,20 @@ impl Work {
 
 /// What the draft does in a round and what the target does, each with its milliseconds. Both sums
 /// are the whole round and the planning before it.
-fn lanes(timing: &Timing) -> [Vec<(Work, f64)>; 2] {
+fn lanes(timing: &Timing) -> [Vec<(Activity, f64)>; 2] {
     let &Timing { draft_ms, verify_ms, other_ms, ahead_ms, wait_ms, transfer_ms, plan_ms } = timing;
     let ahead_ms = ahead_ms.min(verify_ms);
     // The drafter is handed over at the beginning of the pass.
     let transfer = transfer_ms.min(verify_ms - ahead_ms);
     let rest = verify_ms - ahead_ms - transfer + wait_ms + other_ms;
-    let plan = (Work::Idle, plan_ms);
-    let ahead = [(Work::Transfer, transfer), (Work::Draft, ahead_ms), (Work::Idle, rest)];
-    let pass = [(Work::Verify, verify_ms), (Work::Wait, wait_ms), (Work::Other, other_ms)];
+    let plan = (Activity::Idle, plan_ms);
+    let ahead =
+        [(Activity::Transfer, transfer), (Activity::Draft, ahead_ms), (Activity::Idle, rest)];
+    let pass =
+        [(Activity::Verify, verify_ms), (Activity::Wait, wait_ms), (Activity::Other, other_ms)];
     [
-        [vec![plan, (Work::Draft, draft_ms)], ahead.to_vec()].concat(),
-        [vec![plan, (Work::Idle, draft_ms)], pass.to_vec()].concat(),
+        [vec![plan, (Activity::Draft, draft_ms)], ahead.to_vec()].concat(),
+        [vec![plan, (Activity::Idle, draft_ms)], pass.to_vec()].concat(),
     ]
 }
 
@@ -71,14 +73,14 @@ impl ClockSeen {
 }
 
 /// The clock as it is to be drawn.
-pub(super) struct Clock {
+pub(super) struct RoundClock {
     pub rows: Vec<Line<'static>>,
     /// How many of the rows show rounds: numbers and lanes, once there are rounds.
     lanes: usize,
     ends: Vec<(u16, usize)>,
 }
 
-impl Clock {
+impl RoundClock {
     /// Of the latest rounds, or of those around the round that is looked at.
     pub fn new(state: &ScreenState, width: u16, styles: &Styles) -> Self {
         let times = times(state, usize::from(width), styles);
@@ -144,7 +146,7 @@ fn times(state: &ScreenState, width: usize, styles: &Styles) -> Vec<Line<'static
     }
     let mean = |ms: f64| figures::short(ms / rounds as f64);
     // Strokes before the names, and the unit once.
-    let legend = |whose: &str, gap: &str, parts: &[(Option<Work>, &str, f64)]| {
+    let legend = |whose: &str, gap: &str, parts: &[(Option<Activity>, &str, f64)]| {
         let mut legend = Line::styled(whose.to_owned(), styles.dim);
         for (part, &(work, name, ms)) in parts.iter().enumerate() {
             legend.push_span(Span::raw(if part == 0 { "" } else { gap }.to_owned()));
@@ -158,9 +160,9 @@ fn times(state: &ScreenState, width: usize, styles: &Styles) -> Vec<Line<'static
         legend
     };
     let turns = [
-        (Some(Work::Draft), "draft ", spent.draft_ms),
-        (Some(Work::Verify), "verify ", spent.verify_ms),
-        (Some(Work::Other), "other ", spent.other_ms),
+        (Some(Activity::Draft), "draft ", spent.draft_ms),
+        (Some(Activity::Verify), "verify ", spent.verify_ms),
+        (Some(Activity::Other), "other ", spent.other_ms),
     ];
     // The unit matters more than whose times they are, than space and than the names.
     let bare = turns.map(|(work, _, ms)| (work, "", ms));
@@ -169,12 +171,12 @@ fn times(state: &ScreenState, width: usize, styles: &Styles) -> Vec<Line<'static
     let mut rows = vec![fits.unwrap_or_else(|| legend("", "  ", &bare))];
     if spent.ahead_ms > 0.0 {
         let beside = [
-            (Some(Work::Draft), "ahead ", spent.ahead_ms),
-            (Some(Work::Wait), "wait ", spent.wait_ms),
-            (Some(Work::Transfer), "transfer ", spent.transfer_ms),
+            (Some(Activity::Draft), "ahead ", spent.ahead_ms),
+            (Some(Activity::Wait), "wait ", spent.wait_ms),
+            (Some(Activity::Transfer), "transfer ", spent.transfer_ms),
         ];
         let idle = [
-            (Some(Work::Idle), "idle: draft ", spent.draft_idle_ms()),
+            (Some(Activity::Idle), "idle: draft ", spent.draft_idle_ms()),
             (None, "target ", spent.target_idle_ms()),
         ];
         rows.extend([legend("", " ", &beside), legend("", "  ", &idle)]);

@@ -1,6 +1,6 @@
 //! The figures of the answer and of the machine. Must never compute them.
 
-use super::clock::Clock;
+use super::clock::RoundClock;
 use super::payoff;
 use crate::model::ModelEngine;
 use crate::tui::display::Focus;
@@ -16,7 +16,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
     let parts = ["meters", state.strategy(), engine].into_iter().filter(|part| !part.is_empty());
     let title = format!(" {} ", parts.collect::<Vec<_>>().join(" · "));
     let inner = framed(frame, area, panel(title, focused(state, Focus::Meters), styles));
-    let clock = Clock::new(state, inner.width, styles);
+    let clock = RoundClock::new(state, inner.width, styles);
     let speed = |width| speed(state, width, styles);
     let depths = |width, room: u16| depths(state, width, usize::from(room), styles);
     let spare = inner.height.saturating_sub(clock.rows.len() as u16 + 1);

@@ -93,6 +93,7 @@ pub(crate) fn act(state: &mut ScreenState, action: Action, argument: &str) -> Re
                 });
             }
         }
+        Action::Files => state.chat.shows_files = !state.chat.shows_files,
         Action::Theme => {
             let (theme, name) = theme::next(state.display.theme);
             state.display.theme = theme;

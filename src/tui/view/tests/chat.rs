@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{answering, check};
-use crate::tui::event::ScreenEvent;
+use crate::tui::event::{Button, ScreenEvent};
 use crate::tui::tests::{
-    answer, drawn, loaded, rows, say, say_all, screen_of, thinking, type_keys, unloaded,
+    answer, drawn, loaded, rows, say, say_all, screen_of, shows, thinking, type_keys, unloaded,
 };
 use crate::tui::update::update;
 use crate::worker::Event;
@@ -177,4 +177,25 @@ fn a_context_that_is_nearly_full_is_reported() {
             }
         }
     }
+}
+
+#[test]
+fn a_long_file_in_a_message_is_one_row_until_it_is_opened() {
+    let mut state = loaded(80, 40);
+    let lines: Vec<String> = (1..=20).map(|line| format!("line {line} of it")).collect();
+    let text = format!("What is this?\n\nnotes.txt:\n```\n{}\n```", lines.join("\n"));
+    update(&mut state, ScreenEvent::Ask(text), Duration::ZERO);
+    let folded = shows(&mut state, &["What is this?", "notes.txt:", "▸ 20 rows"]);
+    assert!(!folded.contains("line 1 of it"), "{folded}");
+    type_keys(&mut state, "<backtab><enter>");
+    let open = shows(&mut state, &["line 1 of it", "line 20 of it"]);
+    assert!(!open.contains('▸'), "{open}");
+    type_keys(&mut state, "<enter>");
+    let screen = shows(&mut state, &["▸ 20 rows"]);
+    // A click opens it too, and so does a search.
+    let y = screen.lines().position(|row| row.contains('▸')).unwrap() as u16;
+    update(&mut state, ScreenEvent::Button(Button::Pressed, 10, y), Duration::ZERO);
+    shows(&mut state, &["line 7 of it"]);
+    type_keys(&mut state, "<enter><esc>/find line 7<enter>");
+    shows(&mut state, &["line 7 of it"]);
 }
